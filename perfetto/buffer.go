@@ -1,0 +1,78 @@
+package perfetto
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A buffer appends protobuf fields.
+type buffer struct {
+	b []byte
+}
+
+func (b *buffer) tag(f field, t protowire.Type) {
+	b.b = protowire.AppendTag(b.b, protowire.Number(f), t)
+}
+
+func (b *buffer) uint(f field, v uint64) {
+	b.tag(f, protowire.VarintType)
+	b.b = protowire.AppendVarint(b.b, v)
+}
+
+func (b *buffer) double(f field, v float64) {
+	b.tag(f, protowire.Fixed64Type)
+	b.b = protowire.AppendFixed64(b.b, math.Float64bits(v))
+}
+
+// text appends a string, even an empty one.
+func (b *buffer) text(f field, s string) {
+	b.tag(f, protowire.BytesType)
+	b.b = protowire.AppendString(b.b, clean(s))
+}
+
+// optional appends a string unless it is empty.
+func (b *buffer) optional(f field, s string) {
+	if s != "" {
+		b.text(f, s)
+	}
+}
+
+func (b *buffer) bytes(f field, p []byte) {
+	b.tag(f, protowire.BytesType)
+	b.b = protowire.AppendBytes(b.b, p)
+}
+
+// open starts a nested message, close ends it. Nearly all messages are shorter
+// than 128 bytes, so one byte is kept for the length, and a longer message is
+// moved up when it is closed.
+func (b *buffer) open(f field) (start int) {
+	b.tag(f, protowire.BytesType)
+	b.b = append(b.b, 0)
+	return len(b.b)
+}
+
+func (b *buffer) close(start int) {
+	n := len(b.b) - start
+	if n < 0x80 {
+		b.b[start-1] = byte(n)
+		return
+	}
+	var space [10]byte
+	length := protowire.AppendVarint(space[:0], uint64(n))
+	b.b = slices.Insert(b.b, start, length[1:]...)
+	b.b[start-1] = length[0]
+}
+
+// clean returns s as text that every reader of the trace takes: valid UTF-8
+// without NUL, which the trace processor uses to end a string.
+func clean(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	const replacement = "\uFFFD"
+	return strings.ReplaceAll(strings.ToValidUTF8(s, replacement), "\x00", replacement)
+}

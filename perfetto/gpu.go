@@ -1,0 +1,93 @@
+package perfetto
+
+import "fmt"
+
+// A GPU describes a GPU.
+type GPU struct {
+	ID                                uint32 // 0, 1, 2 ... without gaps
+	Name, Vendor, Model, Architecture string
+	UUID                              []byte   // 16 bytes
+	Extra                             []string // further facts: key, value, key, value ...
+	PCI                               string   // "0000:1b:00.0"
+}
+
+// GPUs describes all GPUs, in the order of their ids. It is called at most once.
+func (w *Writer) GPUs(gpus []GPU) {
+	if w.gpus {
+		w.fail(fmt.Errorf("perfetto: the GPUs are described twice"))
+		return
+	}
+	w.gpus = true
+	b := w.common.begin()
+	info := b.open(packetGPUInfo)
+	for i := range gpus {
+		if gpus[i].ID != uint32(i) {
+			w.fail(fmt.Errorf("perfetto: GPU %d is described in the place of GPU %d", gpus[i].ID, i))
+		}
+		b.gpu(&gpus[i])
+	}
+	b.close(info)
+	w.common.end()
+}
+
+func (b *buffer) gpu(g *GPU) {
+	start := b.open(infoGPU)
+	b.optional(gpuName, g.Name)
+	b.optional(gpuVendor, g.Vendor)
+	b.optional(gpuModel, g.Model)
+	b.optional(gpuArch, g.Architecture)
+	if len(g.UUID) > 0 {
+		b.bytes(gpuUUID, g.UUID)
+	}
+	for i := 0; i+1 < len(g.Extra); i += 2 {
+		extra := b.open(gpuExtra)
+		b.text(gpuExtraKey, g.Extra[i])
+		b.text(gpuExtraValue, g.Extra[i+1])
+		b.close(extra)
+	}
+	b.optional(gpuPCI, g.PCI)
+	b.close(start)
+}
+
+// A Kernel describes a kernel: what is the same in each of its launches.
+type Kernel struct {
+	Name      string // mangled
+	Demangled string
+	Arch      string
+	Args      []Arg
+}
+
+// A KernelID names a kernel of a [Writer]. 0 is no kernel.
+type KernelID uint32
+
+// Kernel registers a kernel. It is written where it is used; until then the
+// Writer refers to k.Args.
+func (w *Writer) Kernel(k Kernel) KernelID {
+	w.kernels = append(w.kernels, k)
+	return KernelID(len(w.kernels))
+}
+
+// A Stage says what kind of work a GPUEvent is.
+type Stage int
+
+// The kinds of work.
+const (
+	StageKernel Stage = iota
+	StageMemcpy
+	StageMemset
+	stages
+)
+
+var stageNames = [stages]string{"Kernel", "Memcpy", "Memset"}
+
+// A GPUEvent is a piece of work on a queue.
+type GPUEvent struct {
+	ID          uint64 // unique in the trace, not 0; arrows refer to it
+	Stage       Stage
+	Name        string // empty: the name of the stage
+	Kernel      KernelID
+	Start, Dur  uint64
+	Grid, Block [3]uint32 // blocks, and threads a block; all 0 for none
+	Args        []Arg
+	Waits       []uint64 // ids of the GPU events that this one waited for
+}

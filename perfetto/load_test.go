@@ -1,0 +1,104 @@
+package perfetto
+
+import (
+	"fmt"
+	"io"
+	"testing"
+)
+
+// A load makes events as a program does that launches kernels from several
+// threads: a runtime call, a driver call inside it, the kernel.
+type load struct {
+	threads []*Track
+	queues  []*GPUQueue
+	kernels []KernelID
+	names   []string
+	work    []uint64
+	args    []Arg
+	event   GPUEvent
+	n       uint64 // launches made
+}
+
+func newLoad(w *Writer, threads, queues, kernels int) *load {
+	l := &load{work: make([]uint64, 1), args: make([]Arg, 0, 8)}
+	for i := range threads {
+		l.threads = append(l.threads, w.Thread(Thread{PID: 1000, TID: uint32(1000 + i), Name: "launcher", Rank: i}))
+	}
+	for i := range queues {
+		l.queues = append(l.queues, w.Queue(Queue{PID: 1000, Context: 1, Stream: uint32(i), Name: fmt.Sprintf("Stream %02d", i)}))
+	}
+	for i := range kernels {
+		l.names = append(l.names, fmt.Sprintf("kernel%d", i))
+		l.kernels = append(l.kernels, w.Kernel(Kernel{Name: fmt.Sprintf("_Z7kernel%dv", i), Demangled: fmt.Sprintf("kernel%d()", i),
+			Args: []Arg{Uint("registers_per_thread", 32), Uint("shared_mem_static", 0)}}))
+	}
+	return l
+}
+
+// launch makes one launch: three slices in five packets, and an arrow.
+func (l *load) launch() {
+	i := l.n
+	l.n++
+	ts := uptime + i*3000
+	l.work[0] = i + 1
+	t := l.threads[i%uint64(len(l.threads))]
+	l.args = append(l.args[:0], Uint("launch", i), Pointer("stream", 0x5555_0000_0000+i%uint64(len(l.queues))*64))
+	t.Begin(ts, "cudaLaunchKernel", "cuda.runtime", l.work, nil, l.args)
+	l.args = append(l.args[:0], Pointer("f", 0x5555_1234_5678), Uint("sharedMemBytes", 0), String("ret", "CUDA_SUCCESS"))
+	t.Begin(ts+100, "cuLaunchKernel", "cuda.driver", nil, nil, l.args)
+	t.End(ts + 1900)
+	t.End(ts + 2000)
+	e := &l.event
+	e.ID, e.Start, e.Dur = i+1, ts+2500+i%7*10, 1500
+	e.Name, e.Kernel = l.names[i%uint64(len(l.names))], l.kernels[i%uint64(len(l.kernels))]
+	e.Grid, e.Block = [3]uint32{128, 1, 1}, [3]uint32{256, 1, 1}
+	e.Args = append(l.args[:0], Uint("shared_mem_dynamic", 0), Uint("correlation", i))
+	l.queues[i%uint64(len(l.queues))].Event(e)
+}
+
+func (l *load) run(launches int) {
+	for range launches {
+		l.launch()
+	}
+}
+
+type countingWriter struct{ n int64 }
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+var _ io.Writer = (*countingWriter)(nil)
+
+// BenchmarkLaunch is the cost of a launch: three slices and an arrow.
+func BenchmarkLaunch(b *testing.B) {
+	var out countingWriter
+	w := NewWriter(&out, Options{Start: uptime, Monotonic: uptime})
+	l := newLoad(w, 4, 8, 64)
+	l.run(1000) // names are interned
+	before := out.n
+	b.ReportAllocs()
+	for b.Loop() {
+		l.launch()
+	}
+	b.ReportMetric(float64(b.N)*3/b.Elapsed().Seconds(), "slices/s")
+	b.ReportMetric(float64(out.n-before)/float64(b.N), "B/launch")
+	b.SetBytes((out.n - before) / int64(b.N))
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Events cost no allocation once their names are interned.
+func TestNoAllocations(t *testing.T) {
+	w := NewWriter(io.Discard, Options{Start: uptime, Monotonic: uptime})
+	l := newLoad(w, 4, 8, 64)
+	l.run(1000)
+	if n := testing.AllocsPerRun(1000, l.launch); n != 0 {
+		t.Errorf("a launch allocates %v times", n)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,230 @@
+// Package tptest asks Perfetto's own trace processor about a trace, so that a
+// test checks what a person would see in the UI instead of what was meant to be
+// written.
+//
+// The trace processor is a WebAssembly build that runs under Node.js; the script
+// is testdata/traceprocessor/query.mjs, and README.md beside it lists queries
+// that are useful for a trace of this project.
+package tptest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const remedy = "run `make tools` in the root of the repository (it needs Node.js 20 or newer)"
+
+// A Row is a row of a query's result by column name. A value is an int64,
+// a float64, a string, a []byte or nil (SQL's NULL).
+type Row map[string]any
+
+// A Trace is a trace loaded into a trace processor of its own, which lives until
+// the end of the test. It serves one goroutine at a time.
+type Trace struct {
+	t       testing.TB
+	path    string
+	queries io.WriteCloser
+	answers *bufio.Reader
+	stderr  *bytes.Buffer
+	wait    func() error
+}
+
+// Open loads the trace at path, gzip-compressed or not. The test fails when that
+// is not possible, also when Node.js or the trace processor is missing.
+func Open(t testing.TB, path string) *Trace {
+	t.Helper()
+	script, err := findScript()
+	if err != nil {
+		t.Fatalf("trace processor: %v: %s", err, remedy)
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatalf("trace processor: node is not in PATH: %s", remedy)
+	}
+	tr := &Trace{t: t, path: path, stderr: new(bytes.Buffer)}
+	cmd := exec.Command(node, script, "--serve", path)
+	cmd.Stderr = tr.stderr
+	tr.start(cmd)
+	var ready struct{ Ready bool }
+	if err := tr.read(&ready); err != nil || !ready.Ready {
+		t.Fatalf("%s does not load: %s", path, tr.failure(err))
+	}
+	return tr
+}
+
+// findScript looks for the script from the working folder of the test upwards.
+func findScript() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		tools := filepath.Join(folder, "testdata", "traceprocessor")
+		script := filepath.Join(tools, "query.mjs")
+		if _, err := os.Stat(script); err == nil {
+			if _, err := os.Stat(filepath.Join(tools, "node_modules")); err != nil {
+				return "", errors.New("it is not installed")
+			}
+			return script, nil
+		}
+		up := filepath.Dir(folder)
+		if up == folder {
+			return "", errors.New("testdata/traceprocessor/query.mjs is in no folder above the test's")
+		}
+		folder = up
+	}
+}
+
+// start runs cmd with pipes to its standard input and output until the test ends.
+func (tr *Trace) start(cmd *exec.Cmd) {
+	tr.t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tr.t.Fatalf("node: %v", err)
+	}
+	tr.queries, tr.answers = in, bufio.NewReaderSize(out, 1<<16)
+	ended := false
+	tr.wait = func() error {
+		if ended {
+			return nil
+		}
+		ended = true
+		in.Close() // the end of its input is what ends the script
+		io.Copy(io.Discard, out)
+		return cmd.Wait()
+	}
+	tr.t.Cleanup(func() {
+		if err := tr.wait(); err != nil {
+			tr.t.Errorf("trace processor on %s: %s", tr.path, tr.failure(err))
+		}
+	})
+}
+
+// read decodes the next line of the script into v.
+func (tr *Trace) read(v any) error {
+	line, err := tr.answers.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	return d.Decode(v)
+}
+
+// failure waits for the script's end and returns what it said, or else err.
+func (tr *Trace) failure(err error) string {
+	if werr := tr.wait(); werr != nil && err == nil {
+		err = werr
+	}
+	if said := strings.TrimSpace(tr.stderr.String()); said != "" {
+		return said
+	}
+	return fmt.Sprint(err)
+}
+
+// Query returns the rows of a query. The test fails when it is not valid.
+func (tr *Trace) Query(sql string) []Row {
+	tr.t.Helper()
+	columns, rows := tr.query(sql)
+	out := make([]Row, len(rows))
+	for i, cells := range rows {
+		out[i] = make(Row, len(columns))
+		for j, name := range columns {
+			out[i][name] = cells[j]
+		}
+	}
+	return out
+}
+
+// Values returns the rows of a query as cells in the order of its columns.
+func (tr *Trace) Values(sql string) [][]any {
+	tr.t.Helper()
+	_, rows := tr.query(sql)
+	return rows
+}
+
+// Int returns the one integer that a query gives, say a count.
+func (tr *Trace) Int(sql string) int64 {
+	tr.t.Helper()
+	rows := tr.Values(sql)
+	if len(rows) != 1 || len(rows[0]) != 1 {
+		tr.t.Fatalf("%s: %d rows, want a single value", sql, len(rows))
+	}
+	n, ok := rows[0][0].(int64)
+	if !ok {
+		tr.t.Fatalf("%s: the value is %v, want an integer", sql, rows[0][0])
+	}
+	return n
+}
+
+func (tr *Trace) query(sql string) (columns []string, rows [][]any) {
+	tr.t.Helper()
+	line, err := json.Marshal(sql)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	var answer struct {
+		Columns []string
+		Rows    [][]any
+		Error   string
+	}
+	if _, err = tr.queries.Write(append(line, '\n')); err == nil {
+		err = tr.read(&answer)
+	}
+	if err != nil {
+		tr.t.Fatalf("trace processor on %s: %s", tr.path, tr.failure(err))
+	}
+	if answer.Error != "" {
+		tr.t.Fatalf("%s: %s", tr.path, answer.Error)
+	}
+	for _, row := range answer.Rows {
+		for i, cell := range row {
+			if row[i], err = value(cell); err != nil {
+				tr.t.Fatalf("%s: column %s: %v", sql, answer.Columns[i], err)
+			}
+		}
+	}
+	return answer.Columns, answer.Rows
+}
+
+// value turns a cell of the script's JSON into the type that Row promises.
+func value(cell any) (any, error) {
+	switch c := cell.(type) {
+	case json.Number:
+		if strings.ContainsAny(c.String(), ".eE") {
+			return c.Float64()
+		}
+		return c.Int64()
+	case map[string]any:
+		text, _ := c["base64"].(string)
+		return base64.StdEncoding.DecodeString(text)
+	}
+	return cell, nil
+}
+
+// NoErrors fails the test for every error and every loss of data that the trace
+// processor counted. Some losses are not counted, so check numbers of rows too.
+func NoErrors(t testing.TB, tr *Trace) {
+	t.Helper()
+	const sql = `select name, value from stats where value > 0 and severity in ('error', 'data_loss') order by name`
+	for _, row := range tr.Query(sql) {
+		t.Errorf("%s: the trace processor counts %v of %s", tr.path, row["value"], row["name"])
+	}
+}

@@ -1,0 +1,141 @@
+// Package perfetto writes traces in Perfetto's protobuf format: slices and
+// instant events on the tracks of threads, work on the queues of GPUs, and
+// arrows from the calls to the work that they submitted.
+//
+// A [Writer] streams: a packet goes out soon after the call that made it, and
+// what stays in memory are names. Threads, tracks and queues may be interleaved
+// freely. Each of them is a packet sequence of its own with its own interned
+// data and a clock in which times are distances, so times should not decrease
+// within one; where they do, the trace grows but stays right.
+//
+// Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds.
+package perfetto
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Options say how the times of a trace relate to the world.
+type Options struct {
+	// One reading of the host's clocks, taken together, in ns.
+	// All are 0 when there is none; the trace then has no date.
+	Monotonic, Realtime, Boottime uint64
+
+	// Start is a time of CLOCK_MONOTONIC that no event precedes. Times are
+	// written relative to it. An earlier event is right too.
+	Start uint64
+}
+
+const (
+	flushBytes    = 64 << 10
+	reservedBytes = flushBytes + 16<<10
+)
+
+// A Writer writes a trace. Its methods must not be called concurrently.
+type Writer struct {
+	w         io.Writer
+	err       error
+	closed    bool
+	out       buffer // whole packets, and the one that is being written
+	packet    int    // where the body of that packet starts in out
+	interned  buffer // InternedData of that packet
+	aside     buffer // scratch space
+	start     uint64
+	sequences uint64
+	uuids     uint64
+	common    sequence // of what is neither a track's event nor GPU work
+	processes map[uint32]uint64
+	threads   map[threadKey]*Track
+	contexts  map[contextKey]uint64
+	kernels   []Kernel
+	queues    uint64
+	gpus      bool
+}
+
+// NewWriter returns a Writer to w. It keeps the first error of w, drops what
+// comes after it, and returns it from [Writer.Err] and [Writer.Close].
+func NewWriter(w io.Writer, o Options) *Writer {
+	t := &Writer{
+		w:         w,
+		start:     o.Start,
+		processes: make(map[uint32]uint64),
+		threads:   make(map[threadKey]*Track),
+		contexts:  make(map[contextKey]uint64),
+	}
+	t.out.b = make([]byte, 0, reservedBytes)
+	t.sequences = 1
+	t.common = sequence{w: t, id: 1}
+	t.snapshot(o)
+	return t
+}
+
+// snapshot writes the relation of the clocks, moved to Start so that the
+// snapshots of all sequences are of one time. Without MONOTONIC, BOOTTIME and
+// REALTIME in the first snapshot the trace processor drops every event.
+func (w *Writer) snapshot(o Options) {
+	if o.Monotonic == 0 {
+		o.Monotonic = o.Start
+	}
+	if o.Boottime == 0 {
+		o.Boottime = o.Monotonic
+	}
+	if o.Realtime == 0 {
+		o.Realtime = o.Monotonic
+	}
+	b := w.common.begin()
+	b.uint(packetSequenceFlags, incrementalStateCleared)
+	start := b.open(packetClockSnapshot)
+	b.clock(clockMonotonic, o.Start, false)
+	b.clock(clockBoottime, shift(o.Boottime, o.Start, o.Monotonic), false)
+	b.clock(clockRealtime, shift(o.Realtime, o.Start, o.Monotonic), false)
+	b.uint(snapshotPrimaryClock, clockMonotonic)
+	b.close(start)
+	w.common.end()
+}
+
+// shift returns t + to - from, but not less than 0.
+func shift(t, to, from uint64) uint64 {
+	if to < from && t < from-to {
+		return 0
+	}
+	return t + to - from
+}
+
+// uuid returns a number for a new track.
+func (w *Writer) uuid() uint64 {
+	w.uuids++
+	return w.uuids
+}
+
+func (w *Writer) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *Writer) flush() {
+	if w.closed {
+		w.fail(errors.New("perfetto: an event after the trace was closed"))
+	}
+	if w.err == nil {
+		if _, err := w.w.Write(w.out.b); err != nil {
+			w.fail(fmt.Errorf("writing the trace: %w", err))
+		}
+	}
+	w.out.b = w.out.b[:0]
+}
+
+// Err returns the first error.
+func (w *Writer) Err() error { return w.err }
+
+// Close writes what is left and returns the first error. It does not close the
+// underlying writer.
+func (w *Writer) Close() error {
+	if !w.closed {
+		w.flush()
+		w.closed = true
+	}
+	return w.err
+}

