@@ -1,0 +1,238 @@
+package tracelog
+
+import (
+	"encoding/binary"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// An encoder turns rows into tables. Its buffers are kept from table to table.
+type encoder struct {
+	zstd    *zstd.Encoder
+	vals    []uint64
+	rel     []uint64
+	dur     []uint64
+	front   []byte // data of a column that zstd may compress
+	back    []byte // data after it
+	other   []byte
+	sized   []byte // see appendSized
+	dict    dictionary
+	list    [maxDict]uint64
+	indexes [][]byte // bytes of the dictionary columns of the table, nil for other columns
+	sizes   []int    // sizes of those dictionaries
+	columns int
+	durAt   int // column of the durations, -1 without
+}
+
+// minPack is the number of bytes from which compression is tried.
+const minPack = 48
+
+func newEncoder() (*encoder, error) {
+	z, err := zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderCRC(false), // the block has a checksum
+		zstd.WithLowerEncoderMem(true),
+		zstd.WithAllLitEntropyCompression(true),
+		zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return nil, err
+	}
+	return &encoder{zstd: z}, nil
+}
+
+// appendTable appends a table of the rows, which lie one after the other with the
+// width of the layout; texts has the texts of the rows for a layout with text fields,
+// row by row. Fields that are 0 in every row are left out.
+func (e *encoder) appendTable(dst []byte, l *layout, rows []uint64, texts []string) []byte {
+	width := len(l.Fields)
+	n := len(rows) / width
+	var used, varies row
+	for i := 0; i < len(rows); i += width {
+		for f, v := range rows[i : i+width] {
+			used[f] |= v
+			varies[f] |= v ^ rows[f]
+		}
+	}
+	columns := len(l.text)
+	for f := range width {
+		if used[f] != 0 {
+			columns++
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(l.Kind))
+	dst = binary.AppendUvarint(dst, uint64(n))
+	dst = binary.AppendUvarint(dst, uint64(columns))
+	e.begin(n)
+	for _, f := range l.order {
+		switch {
+		case used[f] == 0: // left out, or a text, whose row value is 0
+		case varies[f] == 0:
+			dst = e.appendConst(dst, f, rows[f])
+		default:
+			dst = e.appendNumbers(dst, l, f, rows)
+		}
+	}
+	for k, f := range l.text {
+		dst = e.appendText(dst, f, texts, k, len(l.text))
+	}
+	return dst
+}
+
+// begin forgets the columns of the table before.
+func (e *encoder) begin(n int) {
+	if cap(e.vals) < n {
+		e.vals, e.rel, e.dur = make([]uint64, n), make([]uint64, n), make([]uint64, n)
+	}
+	e.vals, e.rel, e.dur = e.vals[:n], e.rel[:n], e.dur[:n]
+	e.columns, e.durAt, e.sizes = 0, -1, e.sizes[:0]
+}
+
+// keepIndex remembers the dictionary of the column just appended, so that later
+// columns can be looked up by it; index is nil for a column without.
+func (e *encoder) keepIndex(index []byte, k int) {
+	if len(e.indexes) <= e.columns {
+		e.indexes = append(e.indexes, nil)
+	}
+	e.indexes[e.columns] = append(e.indexes[e.columns][:0], index...)
+	e.sizes = append(e.sizes, k)
+	e.columns++
+}
+
+func (e *encoder) appendConst(dst []byte, f int, v uint64) []byte {
+	e.front = binary.AppendUvarint(e.front[:0], v)
+	dst = e.appendColumn(dst, f, reprConst, -1, e.front, nil)
+	e.keepIndex(nil, 0)
+	return dst
+}
+
+// appendNumbers appends field f of the rows in the form that takes the least
+// room, as far as that can be told without trying every form.
+func (e *encoder) appendNumbers(dst []byte, l *layout, f int, rows []uint64) []byte {
+	width := len(l.Fields)
+	for i, at := 0, f; i < len(e.vals); i, at = i+1, at+width {
+		e.vals[i] = rows[at]
+	}
+	var dur []uint64
+	if e.durAt >= 0 && l.Fields[f].Type == TypeTime {
+		dur = e.dur
+	}
+	dst = e.appendValues(dst, f, dur, l.Fields[f].Type)
+	if f == l.dur {
+		e.durAt = e.columns - 1
+		copy(e.dur, e.vals)
+	}
+	return dst
+}
+
+func (e *encoder) appendValues(dst []byte, f int, dur []uint64, t Type) []byte {
+	for at, k := range e.sizes {
+		if k > 0 && lookup(&e.list, e.vals, e.indexes[at], k) {
+			e.front = appendList(e.front[:0], e.list[:k])
+			dst = e.appendColumn(dst, f, reprLookup, at, nil, e.front)
+			e.keepIndex(nil, 0)
+			return dst
+		}
+	}
+	if len(e.vals) >= smallColumn && e.dict.build(e.vals) {
+		dst = e.appendDict(dst, f, relNone, -1)
+		e.keepIndex(e.dict.index, len(e.dict.values))
+		return dst
+	}
+	rel := bestRelation(e.rel, e.vals, dur)
+	ref := -1
+	if rel == relGap {
+		ref = e.durAt
+	}
+	relate(e.rel, e.vals, dur, rel)
+	switch {
+	case len(e.vals) < smallColumn:
+		dst = e.appendVarints(dst, f, rel, ref)
+	case rel != relNone && e.dict.build(e.rel):
+		dst = e.appendDict(dst, f, rel, ref)
+	case t == TypeTime || t == TypeDur:
+		dst = e.appendSplit(dst, f, rel, ref)
+	default:
+		dst = e.appendSmaller(dst, f, rel, ref)
+	}
+	e.keepIndex(nil, 0)
+	return dst
+}
+
+func (e *encoder) appendDict(dst []byte, f int, rel byte, ref int) []byte {
+	e.back = appendList(e.back[:0], e.dict.values)
+	return e.appendColumn(dst, f, reprDict|rel, ref, e.dict.index, e.back)
+}
+
+func (e *encoder) appendVarints(dst []byte, f int, rel byte, ref int) []byte {
+	e.front = e.front[:0]
+	for _, v := range e.rel {
+		e.front = binary.AppendUvarint(e.front, v)
+	}
+	return e.appendColumn(dst, f, reprVarint|rel, ref, e.front, nil)
+}
+
+func (e *encoder) appendSplit(dst []byte, f int, rel byte, ref int) []byte {
+	e.front = e.front[:0]
+	w := bitWriter{buf: e.back[:0]}
+	for _, v := range e.rel {
+		symbol, low := splitOne(v)
+		e.front = append(e.front, symbol)
+		w.write(v, low)
+	}
+	w.flush()
+	e.back = w.buf
+	return e.appendColumn(dst, f, reprSplit|rel, ref, e.front, e.back)
+}
+
+// appendSmaller tries both forms for numbers that are not times: varints where
+// the column repeats itself in ways that zstd sees, a split where it does not.
+func (e *encoder) appendSmaller(dst []byte, f int, rel byte, ref int) []byte {
+	start := len(dst)
+	dst = e.appendSplit(dst, f, rel, ref)
+	split := len(dst)
+	dst = e.appendVarints(dst, f, rel, ref)
+	if len(dst)-split < split-start {
+		return append(dst[:start], dst[split:]...)
+	}
+	return dst[:split]
+}
+
+func (e *encoder) appendText(dst []byte, f int, texts []string, at, step int) []byte {
+	e.front, e.other = e.front[:0], e.other[:0]
+	for ; at < len(texts); at += step {
+		e.front = binary.AppendUvarint(e.front, uint64(len(texts[at])))
+		e.other = append(e.other, texts[at]...)
+	}
+	e.front = append(e.front, e.other...)
+	dst = e.appendColumn(dst, f, reprText, -1, e.front, nil)
+	e.keepIndex(nil, 0)
+	return dst
+}
+
+// appendColumn appends a column: its field, how it is encoded, the column that it
+// refers to (-1 for none), and its data, of which zstd takes the front when it pays.
+func (e *encoder) appendColumn(dst []byte, f int, how byte, ref int, front, back []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(f))
+	mark := len(dst)
+	dst = append(dst, how)
+	if ref >= 0 {
+		dst = binary.AppendUvarint(dst, uint64(ref))
+	}
+	if len(front) >= minPack {
+		e.other = e.zstd.EncodeAll(front, e.other[:0])
+		if len(e.other)+8 < len(front) {
+			dst[mark] |= packed
+			var sizes [2 * binary.MaxVarintLen32]byte
+			head := binary.AppendUvarint(sizes[:0], uint64(len(front)))
+			head = binary.AppendUvarint(head, uint64(len(e.other)))
+			dst = binary.AppendUvarint(dst, uint64(len(head)+len(e.other)+len(back)))
+			dst = append(dst, head...)
+			dst = append(dst, e.other...)
+			return append(dst, back...)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(front)+len(back)))
+	dst = append(dst, front...)
+	return append(dst, back...)
+}

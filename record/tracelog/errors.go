@@ -1,0 +1,81 @@
+package tracelog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors of Open and NewReader. The message of the error that wraps one of them
+// names the file and stands on its own.
+var (
+	ErrEmpty  = errors.New("is empty")
+	ErrNotLog = errors.New("is not a cudatrace log")
+	ErrNewer  = errors.New("was written by a newer cudatrace")
+)
+
+// A fileError is a sentinel with the name of the file and more words.
+type fileError struct {
+	name string
+	is   error
+	more string
+}
+
+func (e *fileError) Error() string { return e.name + " " + e.is.Error() + e.more }
+func (e *fileError) Unwrap() error { return e.is }
+
+// A CorruptError says that bytes in the log are not what was written.
+type CorruptError struct {
+	Offset  int64 // of the first byte that could not be used
+	Skipped int64 // bytes up to the next intact block; 0 when only records inside a block are affected
+	Reason  string
+}
+
+func (e *CorruptError) Error() string {
+	if e.Skipped == 0 {
+		return fmt.Sprintf("the log is damaged at byte %d: %s", e.Offset, e.Reason)
+	}
+	return fmt.Sprintf("the log is damaged at byte %d: %s; %d bytes were left out", e.Offset, e.Reason, e.Skipped)
+}
+
+// A TruncatedError says that the log ends early. What precedes Offset was read.
+type TruncatedError struct {
+	Offset int64 // where the log ends, or where its last, unfinished block begins
+	Reason string
+}
+
+func (e *TruncatedError) Error() string { return e.Reason }
+
+// maxDamage is the number of faults of which a reader keeps the description.
+const maxDamage = 16
+
+// Damage lists what is wrong with a log, in the order of the file.
+type Damage struct {
+	Errors []error // each a *CorruptError or a *TruncatedError; the first 16
+	Count  int     // of all
+}
+
+func (d *Damage) add(err error) {
+	if len(d.Errors) < maxDamage {
+		d.Errors = append(d.Errors, err)
+	}
+	d.Count++
+}
+
+// String is the damage in words, on one line.
+func (d *Damage) String() string {
+	if d.Count == 0 {
+		return "the log is intact"
+	}
+	var b strings.Builder
+	for i, err := range d.Errors {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(err.Error())
+	}
+	if more := d.Count - len(d.Errors); more > 0 {
+		fmt.Fprintf(&b, "; and %d more faults", more)
+	}
+	return b.String()
+}

@@ -1,0 +1,13 @@
+package tracelog
+
+// Keys of Meta records.
+const (
+	MetaProgram = "program"   // as the user named it
+	MetaArgs    = "args"      // argument list joined by NUL, the program first
+	MetaCwd     = "cwd"       // working directory
+	MetaHost    = "host"      // host name
+	MetaKernel  = "kernel"    // Linux release
+	MetaVersion = "cudatrace" // version of the recorder
+	MetaPID     = "pid"       // of the program
+	MetaProbes  = "probes"    // how calls were probed, or why they were not
+)

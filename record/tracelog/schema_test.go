@@ -1,0 +1,228 @@
+package tracelog
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The rules that a table keeps, so that its records fit the format.
+func TestTables(t *testing.T) {
+	last := Kind(0)
+	names := make(map[string]bool)
+	for _, table := range append(Tables(), frameTables...) {
+		if table.Kind <= last {
+			t.Errorf("%s: number %d does not follow %d", table.Name, table.Kind, last)
+		}
+		last = table.Kind
+		if names[table.Name] || !isName(table.Name) || table.Meaning == "" {
+			t.Errorf("%s: a name must be new, of a-z, 0-9 and _, and have a meaning", table.Name)
+		}
+		names[table.Name] = true
+		checkFields(t, table)
+	}
+	for _, table := range tables {
+		if table.Kind >= tableKinds {
+			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
+		}
+	}
+}
+
+func checkFields(t *testing.T, table Table) {
+	l := newLayout(&table)
+	if len(table.Fields) == 0 || len(table.Fields) > len(row{}) || len(table.Fields) > MaxColumns {
+		t.Errorf("%s: %d fields", table.Name, len(table.Fields))
+	}
+	if len(l.groups) >= len(groupKey{}) {
+		t.Errorf("%s: %d fields make the group", table.Name, len(l.groups))
+	}
+	names := make(map[string]bool)
+	for i, f := range table.Fields {
+		if names[f.Name] || !isName(f.Name) || f.Type < TypeUint || f.Type > TypeText {
+			t.Errorf("%s.%s: name or type is wrong", table.Name, f.Name)
+		}
+		names[f.Name] = true
+		if f.Meaning == "" && (i == 0 || table.Fields[i-1].Type != f.Type) {
+			t.Errorf("%s.%s: only a field that continues the one before may be without a meaning", table.Name, f.Name)
+		}
+		if f.Type == TypeText && table.Kind != KindString && table.Kind < tableKinds {
+			t.Errorf("%s.%s: texts of records are strings", table.Name, f.Name)
+		}
+		if f.Type == TypeDur && (i != l.dur || len(l.times) == 0 || l.times[0] > i) {
+			t.Errorf("%s.%s: a table has at most one duration, behind its time", table.Name, f.Name)
+		}
+	}
+}
+
+// The numbers of kinds, types and encodings are on disk: they stay.
+func TestWireNumbers(t *testing.T) {
+	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end") {
+		if got := Kind(i + 1).String(); got != name {
+			t.Errorf("kind %d is %s, was %s", i+1, got, name)
+		}
+	}
+	for i, name := range strings.Fields("uint int hex time dur string text") {
+		if got := Type(i + 1).String(); got != name {
+			t.Errorf("type %d is %s, was %s", i+1, got, name)
+		}
+	}
+	if Kind(77).String() != "kind77" || Type(77).String() != "type77" {
+		t.Error("a number without a name does not say so")
+	}
+}
+
+// customLog is a log whose schema and blocks are those of another version.
+func customLog(t *testing.T, minor byte, list []Table, blocks func(add func(l *layout, rows []uint64, texts []string))) []byte {
+	t.Helper()
+	e, err := newEncoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := appendHeader(nil)
+	log[10] = minor
+	le.PutUint32(log[12:], checksum(log[:12]))
+	log = withBlock(log, blockSchema, 0, e.appendSchema(nil, list))
+	seq := uint32(1)
+	blocks(func(l *layout, rows []uint64, texts []string) {
+		log = withBlock(log, blockRecords, seq, e.appendSized(nil, l, rows, texts))
+		seq++
+	})
+	return log
+}
+
+// newerVersion is a log of a version that has more kinds and fields than this one, and
+// others in another order.
+func newerVersion(t *testing.T) []byte {
+	note := Table{KindNote, "note", "m", []Field{
+		{"text", TypeString, "m", 0}, {"colour", TypeHex, "m", 0}, {"time", TypeTime, "m", 0}, {"pid", TypeString, "retyped", 0}}, false}
+	range_ := Table{77, "range", "m", []Field{{"name", TypeString, "m", 0}, {"depth", TypeInt, "m", 0}, {"raw", TypeText, "m", 0}, {"odd", 55, "m", 0}}, false}
+	return customLog(t, 3, []Table{tables[0], note, range_}, func(add func(*layout, []uint64, []string)) {
+		add(layouts[KindString], []uint64{1, 0, 2, 0}, []string{"hello", "a range"})
+		add(newLayout(&note), []uint64{1, 0xC0, 5000, 2}, nil)
+		add(newLayout(&range_), []uint64{2, zigzag(-3), 0, 9}, []string{"raw bytes"})
+		add(newLayout(&Table{Kind: 88, Fields: []Field{{"x", TypeUint, "", 0}, {"y", TypeUint, "", 0}}}), []uint64{0, 4}, nil)
+	})
+}
+
+// Fields are found by name and type; what this version does not know it leaves out,
+// and shows in the text form by the log's own schema.
+func TestOtherVersion(t *testing.T) {
+	log := newerVersion(t)
+	r := openBytes(t, log)
+	var kinds []Kind
+	for r.Next() {
+		kinds = append(kinds, r.Block().Kind)
+		if r.Block().Kind != KindNote {
+			if r.Block().Known() {
+				t.Errorf("kind %d is known", r.Block().Kind)
+			}
+			continue
+		}
+		var n Note
+		r.Block().Note(0, &n)
+		if want := (Note{Time: 5000, Text: "hello"}); n != want {
+			t.Errorf("note is %+v", n)
+		}
+	}
+	if fmt.Sprint(kinds) != "[note kind77 kind88]" {
+		t.Errorf("kinds are %v", kinds)
+	}
+	want := "note text=hello colour=0xc0 time=5000 pid=\"a range\"\n" +
+		"range name=\"a range\" depth=-3 raw=\"raw bytes\" odd=9\n" +
+		"kind88 field1=4\n"
+	if got := dump(t, log); !strings.HasPrefix(got, want) {
+		t.Errorf("text is %s", got)
+	}
+}
+
+// A log that lost its schema is read by this version's.
+func TestLostSchema(t *testing.T) {
+	log := smallLog(t)
+	all := survivors(openBytes(t, log))
+	log[headerSize+blockHeaderSize] ^= 1
+	r := openBytes(t, log)
+	if n := survivors(r); n != all || r.Err() == nil {
+		t.Errorf("%d records of %d, error %v", n, all, r.Err())
+	}
+}
+
+// kindTables is the section of FORMAT.md that the tables make.
+func kindTables() string {
+	var b strings.Builder
+	for _, list := range [][]Table{tables, frameTables} {
+		for _, table := range list {
+			fmt.Fprintf(&b, "\n### %d `%s`: %s\n\n| no. | field | type | meaning |\n|---|---|---|---|\n", table.Kind, table.Name, table.Meaning)
+			for i, f := range table.Fields {
+				fmt.Fprintf(&b, "| %d | `%s` | %v | %s |\n", i, f.Name, f.Type, f.Meaning)
+			}
+		}
+	}
+	return b.String() + "\n"
+}
+
+const formatFile = "FORMAT.md"
+
+// FORMAT.md has the tables of this package, its limits and its fixed numbers.
+func TestFormat(t *testing.T) {
+	text, err := os.ReadFile(formatFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := []byte("<!-- tables: go test -update -->\n"), []byte("<!-- end of tables -->")
+	from, to := bytes.Index(text, begin), bytes.Index(text, end)
+	if from < 0 || to < from {
+		t.Fatal("the marks of the tables are missing")
+	}
+	from += len(begin)
+	if got := string(text[from:to]); got != kindTables() {
+		if !*update {
+			t.Fatal("the tables differ from the package's; go test -update rewrites them")
+		}
+		text = append(append(bytes.Clone(text[:from]), kindTables()...), text[to:]...)
+		if err := os.WriteFile(formatFile, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, want := range map[string]string{
+		"version":      fmt.Sprintf("version %d.%d", VersionMajor, VersionMinor),
+		"rows":         fmt.Sprintf("| rows of a table | %d |", MaxRows),
+		"columns":      fmt.Sprintf("| columns of a table, and field numbers below | %d |", MaxColumns),
+		"payload":      fmt.Sprintf("| bytes of a payload, and of a table's decoded columns | %d |", MaxPayload),
+		"tables":       fmt.Sprintf("| tables of a block | %d |", maxTables),
+		"strings":      fmt.Sprintf("| strings of a log | %d |", MaxStrings),
+		"string bytes": fmt.Sprintf("| bytes of all strings | %d |", MaxStringBytes),
+		"string":       fmt.Sprintf("| bytes of one string | %d |", MaxString),
+		"marker":       fmt.Sprintf("% X", marker),
+		"last symbol":  fmt.Sprintf("largest symbol is %d", lastSymbol),
+	} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s: %q is missing", what, want)
+		}
+	}
+}
+
+// The example of FORMAT.md, byte for byte: whoever writes a reader can begin with it.
+func TestFormatExample(t *testing.T) {
+	text, err := os.ReadFile(formatFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := oneTable(appendUvarints(nil, uint64(KindClock), 2, 2,
+		0, reprVarint|relDelta, 3, zigzag(1000), zigzag(5), // monotonic 1000, 1005
+		1, reprConst, 1, 9)...) // realtime 9, 9
+	log := withBlock(appendHeader(nil), blockRecords, 0, payload)
+	var b strings.Builder
+	for at := 0; at < len(log); at += 16 {
+		fmt.Fprintf(&b, "%04x  % x\n", at, log[at:min(at+16, len(log))])
+	}
+	if !bytes.Contains(text, []byte(b.String())) {
+		t.Errorf("the example is missing or differs from\n%s", b.String())
+	}
+	got := dump(t, log)
+	want := "clock monotonic=1000 realtime=9 boottime=0\nclock monotonic=1005 realtime=9 boottime=0\n"
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("the example says %s", got)
+	}
+}

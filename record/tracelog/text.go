@@ -1,0 +1,166 @@
+package tracelog
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The text form has one record a line: the name of its kind, then name=value for
+// each field. A line that begins with # is a remark.
+
+// appendText appends a value that is text: as it is where that cannot be
+// misunderstood, else quoted as in Go.
+func appendText(dst []byte, s string) []byte {
+	if isBare(s) {
+		return append(dst, s...)
+	}
+	return strconv.AppendQuote(dst, s)
+}
+
+// isBare reports whether a text can stand without quotes.
+func isBare(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c >= 0x7F || c == '"' || c == '\\' || c == '`' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// appendNumber appends a value of a numeric type.
+func appendNumber(dst []byte, t Type, v uint64) []byte {
+	switch t {
+	case TypeInt:
+		return strconv.AppendInt(dst, unzigzag(v), 10)
+	case TypeHex:
+		return appendHex(dst, v)
+	}
+	return strconv.AppendUint(dst, v, 10)
+}
+
+func appendHex(dst []byte, v uint64) []byte {
+	return strconv.AppendUint(append(dst, "0x"...), v, 16)
+}
+
+// parseNumber is the inverse of appendNumber. It takes hexadecimal for any type.
+func parseNumber(t Type, s string) (uint64, error) {
+	if t == TypeInt {
+		v, err := strconv.ParseInt(s, 0, 64)
+		return zigzag(v), err
+	}
+	return strconv.ParseUint(s, 0, 64)
+}
+
+// An argType says how the text form shows an argument of a call.
+type argType uint8
+
+const (
+	argHex argType = iota // pointers, handles, and whatever is not known
+	argUnsigned
+	argInt32
+	argInt64
+)
+
+var argTypes = map[string]argType{
+	"ptr": argHex, "handle": argHex, "flags": argHex,
+	"u8": argUnsigned, "u16": argUnsigned, "u32": argUnsigned, "u64": argUnsigned,
+	"size": argUnsigned, "enum": argUnsigned, "bool": argUnsigned,
+	"i32": argInt32, "int": argInt32, "i64": argInt64,
+}
+
+// An argument is one entry of Function.Args.
+type argument struct {
+	name string
+	typ  argType
+}
+
+// parseArgs takes Function.Args apart. Entries whose name cannot stand in a line
+// get the name that an argument without a name has.
+func parseArgs(args string) []argument {
+	var list []argument
+	for _, entry := range strings.Fields(args) {
+		name, typ, _ := strings.Cut(entry, ":")
+		if !isBare(name) || strings.Contains(name, "=") {
+			name = "arg" + strconv.Itoa(len(list))
+		}
+		if list = append(list, argument{name, argTypes[typ]}); len(list) == MaxArgs {
+			break
+		}
+	}
+	return list
+}
+
+// appendArg appends the value of an argument. One that its type cannot have, since
+// a register was wider than the argument, is shown in hexadecimal.
+func appendArg(dst []byte, t argType, v uint64) []byte {
+	switch {
+	case t == argUnsigned:
+		return strconv.AppendUint(dst, v, 10)
+	case t == argInt32 && v>>32 == 0:
+		return strconv.AppendInt(dst, int64(int32(v)), 10)
+	case t == argInt64:
+		return strconv.AppendInt(dst, int64(v), 10)
+	}
+	return appendHex(dst, v)
+}
+
+// parseArg is the inverse of appendArg.
+func parseArg(t argType, s string) (uint64, error) {
+	if !strings.HasPrefix(s, "-") {
+		return strconv.ParseUint(s, 0, 64)
+	}
+	if t == argInt32 {
+		v, err := strconv.ParseInt(s, 0, 32)
+		return uint64(uint32(int32(v))), err
+	}
+	v, err := strconv.ParseInt(s, 0, 64)
+	return uint64(v), err
+}
+
+// functions are the functions of a log as far as they are known: the names of their
+// arguments, and which id a name stands for.
+type functions struct {
+	byID   map[uint64]function
+	byName map[string]uint64 // the first id with that name
+}
+
+type function struct {
+	name string
+	args []argument
+}
+
+func newFunctions() functions {
+	return functions{make(map[uint64]function), make(map[string]uint64)}
+}
+
+// add notes a function. A later one with the same id takes its place.
+func (f *functions) add(id uint64, name, args string) {
+	f.byID[id] = function{name, parseArgs(args)}
+	if _, taken := f.byName[name]; !taken {
+		f.byName[name] = id
+	}
+}
+
+// appendRef appends what a call names its function by: the name, where that says
+// which id is meant, and name#id or #id elsewhere.
+func (f *functions) appendRef(dst []byte, id uint64) []byte {
+	fn, known := f.byID[id]
+	if known && isBare(fn.name) && !strings.ContainsAny(fn.name, "#=") {
+		dst = append(dst, fn.name...)
+		if f.byName[fn.name] == id {
+			return dst
+		}
+	}
+	return strconv.AppendUint(append(dst, '#'), id, 10)
+}
+
+// parseRef is the inverse of appendRef.
+func (f *functions) parseRef(s string) (uint64, bool) {
+	name, number, hasNumber := strings.Cut(s, "#")
+	if hasNumber {
+		id, err := strconv.ParseUint(number, 10, 64)
+		return id, err == nil
+	}
+	id, ok := f.byName[name]
+	return id, ok
+}

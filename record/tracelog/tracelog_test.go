@@ -1,0 +1,491 @@
+package tracelog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A record of any kind can be added to a writer and read back from a block.
+type kindOps struct {
+	kind Kind
+	zero func() any // pointer to a record
+	add  func(*Writer, any)
+	get  func(*Block, int, any)
+}
+
+func ops[T any](k Kind, add func(*Writer, *T), get func(*Block, int, *T)) kindOps {
+	return kindOps{k,
+		func() any { return new(T) },
+		func(w *Writer, r any) { add(w, r.(*T)) },
+		func(b *Block, i int, r any) { get(b, i, r.(*T)) }}
+}
+
+// allKinds has every kind of record that a caller adds.
+var allKinds = []kindOps{
+	ops(KindMeta, (*Writer).Meta, (*Block).Meta),
+	ops(KindFunction, (*Writer).Function, (*Block).Function),
+	ops(KindProcess, (*Writer).Process, (*Block).Process),
+	ops(KindThread, (*Writer).Thread, (*Block).Thread),
+	ops(KindCall, (*Writer).Call, (*Block).Call),
+	ops(KindAPI, (*Writer).API, (*Block).API),
+	ops(KindKernel, (*Writer).Kernel, (*Block).Kernel),
+	ops(KindMemcpy, (*Writer).Memcpy, (*Block).Memcpy),
+	ops(KindMemset, (*Writer).Memset, (*Block).Memset),
+	ops(KindDevice, (*Writer).Device, (*Block).Device),
+	ops(KindContext, (*Writer).Context, (*Block).Context),
+	ops(KindStream, (*Writer).Stream, (*Block).Stream),
+	ops(KindClock, (*Writer).Clock, (*Block).Clock),
+	ops(KindCUPTI, (*Writer).CUPTI, (*Block).CUPTI),
+	ops(KindLost, (*Writer).Lost, (*Block).Lost),
+	ops(KindNote, (*Writer).Note, (*Block).Note),
+	ops(KindProcessEnd, (*Writer).ProcessEnd, (*Block).ProcessEnd),
+}
+
+func opsOf(k Kind) kindOps {
+	for _, o := range allKinds {
+		if o.kind == k {
+			return o
+		}
+	}
+	panic("no such kind")
+}
+
+// fill sets every number and text of a record by calling number and text.
+func fill(v reflect.Value, number func(bits int) uint64, text func() string) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), number, text)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), number, text)
+		}
+	case reflect.String:
+		v.SetString(text())
+	case reflect.Int32:
+		v.SetInt(int64(int32(number(32))))
+	default:
+		v.SetUint(number(v.Type().Bits()) & (1<<v.Type().Bits() - 1))
+	}
+}
+
+// normal makes a record what the log keeps of it: a call has no arguments beyond NArgs.
+func normal(record any) any {
+	if c, ok := record.(*Call); ok {
+		c.NArgs = min(c.NArgs, MaxArgs)
+		clear(c.Args[c.NArgs:])
+	}
+	return record
+}
+
+var hostile = []uint64{0, 1, 7, 8, 9, 127, 128, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+
+// hostileNumber is a number of any magnitude, often one at a boundary.
+func hostileNumber(rnd *rand.Rand) func(int) uint64 {
+	return func(int) uint64 {
+		switch rnd.IntN(3) {
+		case 0:
+			return hostile[rnd.IntN(len(hostile))]
+		case 1:
+			return rnd.Uint64() >> rnd.IntN(64)
+		}
+		return rnd.Uint64N(20)
+	}
+}
+
+var hostileTexts = []string{"", " ", "a b", `"`, `\`, "\x00", "a\nb", "\xff\xfe", "=", "#", "x=y", "é", "(lost)", "_Z6kernelPfi", "args:"}
+
+func hostileText(rnd *rand.Rand) func() string {
+	return func() string { return hostileTexts[rnd.IntN(len(hostileTexts))] }
+}
+
+// openBytes opens a log in memory.
+func openBytes(t testing.TB, log []byte) *Reader {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func newTestWriter(t testing.TB, o Options) (*Writer, *bytes.Buffer) {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, &b
+}
+
+// readAll returns the records of each kind, and fails on damage.
+func readAll(t testing.TB, r *Reader) map[Kind][]any {
+	t.Helper()
+	all := make(map[Kind][]any)
+	for r.Next() {
+		b := r.Block()
+		if b.Kind == KindEnd {
+			continue
+		}
+		o := opsOf(b.Kind)
+		for i := range b.N {
+			record := o.zero()
+			o.get(b, i, record)
+			all[b.Kind] = append(all[b.Kind], record)
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Every member of every record lands in the field that stands at its place in the
+// table, whatever the table's order on disk.
+func TestRowsFollowTables(t *testing.T) {
+	for _, o := range allKinds {
+		t.Run(o.kind.String(), func(t *testing.T) {
+			t.Parallel()
+			w, _ := newTestWriter(t, Options{})
+			record := o.zero()
+			next := uint64(0)
+			fill(reflect.ValueOf(record).Elem(), func(int) uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
+			if c, ok := record.(*Call); ok {
+				c.NArgs = MaxArgs
+			}
+			o.add(w, record)
+			g := w.order[0]
+			if int(next) != len(g.layout.Fields) {
+				t.Fatalf("the record has %d members, the table %d fields", next, len(g.layout.Fields))
+			}
+			for i, f := range g.layout.Fields {
+				want := uint64(i + 1)
+				switch {
+				case f.Type == TypeString:
+					want = w.in.ids[string(rune('a'+i+1))]
+				case f.Type == TypeInt:
+					want = zigzag(int64(i + 1))
+				case f.Name == "nargs":
+					want = MaxArgs
+				}
+				if g.data[i] != want {
+					t.Errorf("field %s is %d, want %d", f.Name, g.data[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, rows := range []int{1, 2, 15, 16, 17, 300, 1000} {
+		for _, o := range allKinds {
+			t.Run(o.kind.String(), func(t *testing.T) {
+				t.Parallel()
+				rnd := rand.New(rand.NewPCG(uint64(rows), uint64(o.kind)))
+				w, out := newTestWriter(t, Options{RowsPerBlock: 256})
+				want := make(map[string]int)
+				for range rows {
+					record := o.zero()
+					fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
+					o.add(w, record)
+					want[key(normal(record))]++
+				}
+				if err := w.Close(End{Time: 5, Complete: 1}); err != nil {
+					t.Fatal(err)
+				}
+				r := openBytes(t, out.Bytes())
+				got := make(map[string]int)
+				for _, record := range readAll(t, r)[o.kind] {
+					got[key(record)]++
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+				if end, ok := r.End(); !ok || end != (End{Time: 5, Complete: 1}) {
+					t.Errorf("end is %+v, %v", end, ok)
+				}
+			})
+		}
+	}
+}
+
+// Blocks of records that share their group keep their order.
+func TestOrderWithinGroup(t *testing.T) {
+	w, out := newTestWriter(t, Options{RowsPerBlock: 100})
+	for i := range 1000 {
+		w.Note(&Note{Time: uint64(1000 - i), Text: "n"})
+	}
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range readAll(t, openBytes(t, out.Bytes()))[KindNote] {
+		if n.(*Note).Time != uint64(1000-i) {
+			t.Fatalf("note %d has time %d", i, n.(*Note).Time)
+		}
+	}
+}
+
+// Strings and definitions stand in front of the first block that needs them.
+func TestDefinitionsComeFirst(t *testing.T) {
+	w, out := newTestWriter(t, Options{RowsPerBlock: 4})
+	for i := range uint32(100) {
+		w.Function(&Function{ID: i, Name: "f"})
+		for range i % 5 {
+			w.Call(&Call{PID: 1, TID: i % 3, Func: i, Enter: 1})
+		}
+		w.Kernel(&Kernel{GPU: GPU{PID: 1}, Name: string(rune('A' + i))})
+	}
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[uint32]bool)
+	r := openBytes(t, out.Bytes())
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case KindFunction:
+				var f Function
+				b.Function(i, &f)
+				known[f.ID] = true
+			case KindCall:
+				var c Call
+				b.Call(i, &c)
+				if !known[c.Func] {
+					t.Fatalf("a call of function %d stands before the function", c.Func)
+				}
+			case KindKernel:
+				var k Kernel
+				b.Kernel(i, &k)
+				if k.Name == lostText {
+					t.Fatal("a kernel stands before its name")
+				}
+			}
+		}
+	}
+}
+
+func TestStringsAreBounded(t *testing.T) {
+	for name, o := range map[string]Options{"count": {MaxStrings: 20}, "bytes": {MaxStringBytes: reserveBytes + 40}} {
+		t.Run(name, func(t *testing.T) {
+			w, out := newTestWriter(t, o)
+			for i := range 1000 {
+				w.Note(&Note{Text: "note " + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+			}
+			if err := w.Close(End{Complete: 1}); err != nil {
+				t.Fatal(err)
+			}
+			r := openBytes(t, out.Bytes())
+			all := readAll(t, r)
+			full := 0
+			for _, n := range all[KindNote] {
+				if n.(*Note).Text == fullText {
+					full++
+				}
+			}
+			lost := all[KindLost][0].(*Lost)
+			if lost.Cause != LostStrings || lost.Count != uint64(full) || full == 0 || full == 1000 {
+				t.Errorf("%d texts are %q, the log says %+v", full, fullText, lost)
+			}
+			if end, _ := r.End(); end.Complete != 0 || end.Reason == "" || end.Reason == fullText {
+				t.Errorf("end is %+v", end)
+			}
+		})
+	}
+}
+
+func TestLongString(t *testing.T) {
+	w, out := newTestWriter(t, Options{})
+	long := string(bytes.Repeat([]byte("x"), MaxString))
+	w.Note(&Note{Text: long})
+	w.Note(&Note{Text: long + "y"})
+	if err := w.Close(End{Complete: 1}); err != nil {
+		t.Fatal(err)
+	}
+	notes := readAll(t, openBytes(t, out.Bytes()))[KindNote]
+	if notes[0].(*Note).Text != long {
+		t.Error("a text of the largest length is not kept")
+	}
+	if got := notes[1].(*Note).Text; len(got) != MaxString || got[MaxString-len(cutMark):] != cutMark {
+		t.Errorf("a text beyond it has %d bytes and ends in %q", len(got), got[max(0, len(got)-20):])
+	}
+}
+
+// With a bound on open blocks and on their memory nothing is lost either.
+func TestManyGroups(t *testing.T) {
+	w, out := newTestWriter(t, Options{MaxOpen: 10, MaxMemory: 100 << 10})
+	const n = 5000
+	for i := range uint32(n) {
+		w.Call(&Call{PID: 1, TID: i % 37, Func: i % 11, Enter: uint64(i)})
+		if len(w.order) > 10 {
+			t.Fatalf("%d blocks are open", len(w.order))
+		}
+		if w.held > 100<<10+firstRows*20*8 {
+			t.Fatalf("open blocks hold %d bytes", w.held)
+		}
+	}
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[uint64]bool)
+	for _, c := range readAll(t, openBytes(t, out.Bytes()))[KindCall] {
+		seen[c.(*Call).Enter] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d calls of %d are in the log", len(seen), n)
+	}
+}
+
+// A fullDisk takes so many bytes and then nothing more.
+type fullDisk struct {
+	buf  bytes.Buffer
+	room int
+}
+
+var errFull = errors.New("no space left on device")
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	n := min(len(b), d.room-d.buf.Len())
+	d.buf.Write(b[:n])
+	if n < len(b) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+// Whatever the byte at which the disk is full, each record is in the log or counted.
+func TestFullDisk(t *testing.T) {
+	const given = 2000
+	for room := 4000; room < 40000; room += 997 {
+		disk := &fullDisk{room: room}
+		w, err := NewWriter(disk, Options{RowsPerBlock: 100, MaxOpen: 7, MaxMemory: 40 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint32(given) {
+			w.Call(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64()})
+			w.Kernel(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64()}, Name: string(rune('a' + i%26))})
+			if i%500 == 499 {
+				w.Flush()
+			}
+		}
+		if err := w.Close(End{}); err == nil {
+			t.Fatalf("room %d: a full disk is no error", room)
+		}
+		dropped := w.Dropped()
+		r := openBytes(t, disk.buf.Bytes())
+		got := map[Kind]uint64{}
+		for r.Next() {
+			got[r.Block().Kind] += uint64(r.Block().N)
+		}
+		for _, k := range []Kind{KindCall, KindKernel} {
+			if got[k]+dropped[k] != given {
+				t.Errorf("room %d: %d %v records are in the log, %d counted as dropped, %d were given", room, got[k], k, dropped[k], given)
+			}
+		}
+		var cut *TruncatedError
+		if !errors.As(r.Err(), &cut) {
+			t.Errorf("room %d: the reader says %v", room, r.Err())
+		}
+	}
+}
+
+// key tells records apart.
+func key(record any) string { return fmt.Sprintf("%T %+q", record, fmt.Sprintf("%+v", record)) }
+
+// Recorders add records from several goroutines while another one flushes.
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	w, out := newTestWriter(t, Options{RowsPerBlock: 64, MaxOpen: 8})
+	const workers, each = 4, 2000
+	var wg sync.WaitGroup
+	for worker := range uint32(workers) {
+		wg.Go(func() {
+			for i := range uint32(each) {
+				w.Call(&Call{PID: 1, TID: worker, Func: i % 5, Enter: uint64(i + 1)})
+				w.Kernel(&Kernel{GPU: GPU{PID: 1, Stream: worker, Start: uint64(i + 1)}, Name: fmt.Sprint("kernel ", i%9)})
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 20 {
+			w.Flush()
+			w.Size()
+			w.Dropped()
+		}
+	})
+	wg.Wait()
+	if err := w.Close(End{Complete: 1}); err != nil {
+		t.Fatal(err)
+	}
+	all := readAll(t, openBytes(t, out.Bytes()))
+	if len(all[KindCall]) != workers*each || len(all[KindKernel]) != workers*each {
+		t.Errorf("%d calls and %d kernels", len(all[KindCall]), len(all[KindKernel]))
+	}
+}
+
+// What has been flushed is in the file, whatever comes after.
+func TestFlush(t *testing.T) {
+	w, out := newTestWriter(t, Options{})
+	w.Call(&Call{PID: 1})
+	before := out.Len()
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := survivors(openBytes(t, out.Bytes())); n != 1 || out.Len() == before {
+		t.Errorf("%d records after Flush", n)
+	}
+	size := out.Len()
+	if err := w.Flush(); err != nil || out.Len() != size {
+		t.Errorf("a flush of nothing wrote %d bytes, error %v", out.Len()-size, err)
+	}
+	if len(w.open) != 0 {
+		t.Errorf("%d blocks without records are open", len(w.open))
+	}
+}
+
+// Reading rows allocates nothing.
+func TestReadAllocations(t *testing.T) {
+	r := openBytes(t, launches(t, 1000))
+	var call Call
+	var kernel Kernel
+	for r.Next() {
+		b := r.Block()
+		n := testing.AllocsPerRun(1, func() {
+			for i := range b.N {
+				switch b.Kind {
+				case KindCall:
+					b.Call(i, &call)
+				case KindKernel:
+					b.Kernel(i, &kernel)
+				}
+			}
+			b.Time()
+		})
+		if n != 0 {
+			t.Errorf("%v allocations in a block of %v records", n, b.Kind)
+		}
+	}
+}
+
+// Asking a block for another kind of record is a mistake that shows at once.
+func TestWrongKindPanics(t *testing.T) {
+	r := openBytes(t, smallLog(t))
+	r.Next()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	r.Block().Device(0, new(Device))
+}
