@@ -1,0 +1,56 @@
+// Package bpf holds the eBPF program of cudatrace and what Go needs to load it.
+//
+// The program is entry and return probes for CUDA functions. It pairs the two in
+// the kernel and writes one event per call to a ring buffer: a header of HeaderSize
+// bytes, then the recorded arguments, 8 bytes each, all little-endian.
+//
+//	offset  size  field
+//	     0     8  enter   ns, CLOCK_MONOTONIC
+//	     8     8  exit    ns, 0 when the call did not return
+//	    16     4  pid     in the recorder's PID namespace
+//	    20     4  tid
+//	    24     2  func    the attach cookie: a cudaapi.ID
+//	    26     1  nargs
+//	    27     1  flags   tracelog.CallUnfinished, tracelog.CallNoReturn, FlagThread
+//	    28     4  ret     the returned value, signed
+//	    32   8*n  args
+//
+// An event with FlagThread carries a thread's name instead of a call: 16 bytes in
+// the place of two arguments.
+//
+// The objects are built for amd64 and arm64 with clang alone and are committed;
+// go generate builds them again.
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type recipe -type op -type lost Probes cudatrace.bpf.c -- -O2 -Wall -Wextra -Werror
+
+// The numbers below are those of cudatrace.bpf.c; a test compares them with the
+// type information in the objects.
+const (
+	HeaderSize   = 32
+	MaxArgs      = 12
+	MaxDepth     = 8    // calls of one thread that are open at the same time
+	MaxFunctions = 1024 // attach cookies are smaller
+	MaxStackArgs = 8
+	BlockSize    = 128
+	FlagThread   = 0x80
+)
+
+// How a recipe's operation gets its value.
+const (
+	OpCopy  = 0 // from the arguments, or from the block read at entry
+	OpField = 1 // through an argument that is a pointer, at entry
+	OpOut   = 2 // through an argument that is a pointer, when the call returned 0
+)
+
+// BlockAt is the byte offset of the block in what Op.Source indexes; the arguments
+// lie below it, 8 bytes each.
+const BlockAt = 128
+
+// Indexes of the map of losses.
+const (
+	LostRingBuffer  = 0
+	LostThreadTable = 1
+	LostNesting     = 2
+	ReadFault       = 3 // an argument could not be read and is 0; the call is there
+)

@@ -1,0 +1,511 @@
+//go:build ignore
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Entry and return probes of CUDA functions, paired in the kernel.
+ *
+ * The entry probe pushes a frame onto its thread's stack of open calls; the return
+ * probe pops it and writes one event. The stacks lie in a hash map that user space
+ * can read, so that a call that never returns is not lost: it is still there when
+ * the recording ends, or is written out when its thread does.
+ *
+ * A frame holds the stack pointer at entry, which tells frames left without a return
+ * (longjmp, an exception) from live ones: stacks grow down, so a live caller's
+ * pointer is never below that of what it called.
+ */
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define MAX_ARGS 12
+#define MAX_DEPTH 8
+#define MAX_FUNCTIONS 1024
+#define MAX_STACK_ARGS 8
+#define BLOCK_SIZE 128
+
+/* Flags of an event. The first two are those of the log's Call. */
+#define UNFINISHED 1
+#define NO_RETURN 2
+#define THREAD_EVENT 0x80
+
+/* One event in a ring buffer: a call, or with THREAD_EVENT a thread's name in args[0..1]. */
+struct event {
+	u64 enter; /* ns, CLOCK_MONOTONIC */
+	u64 exit;  /* 0 when the call did not return */
+	u32 pid;
+	u32 tid;
+	u16 func; /* the attach cookie */
+	u8 nargs;
+	u8 flags;
+	s32 ret;
+	u64 args[MAX_ARGS]; /* only nargs of them are sent */
+};
+_Static_assert(__builtin_offsetof(struct event, enter) == 0, "enter");
+_Static_assert(__builtin_offsetof(struct event, exit) == 8, "exit");
+_Static_assert(__builtin_offsetof(struct event, pid) == 16, "pid");
+_Static_assert(__builtin_offsetof(struct event, tid) == 20, "tid");
+_Static_assert(__builtin_offsetof(struct event, func) == 24, "func");
+_Static_assert(__builtin_offsetof(struct event, nargs) == 26, "nargs");
+_Static_assert(__builtin_offsetof(struct event, flags) == 27, "flags");
+_Static_assert(__builtin_offsetof(struct event, ret) == 28, "ret");
+_Static_assert(__builtin_offsetof(struct event, args) == 32, "args");
+
+struct frame {
+	u64 sp;
+	struct event event;
+};
+
+/* What a thread's probes need. words and block are one area that recipes index. */
+struct thread {
+	u32 depth;
+	u32 announced;
+	char comm[16];
+	u64 words[REGISTER_ARGS + MAX_STACK_ARGS <= 16 ? 16 : -1]; /* the call's arguments */
+	u64 block[BLOCK_SIZE / 8];                                 /* start of a struct that one points to */
+	u64 pad;                                                   /* a load of 8 bytes at the last 4 stays inside */
+	struct frame frames[MAX_DEPTH];
+};
+#define SOURCE_MASK 0xfc /* of words and block together */
+
+/* How a value gets into an event. */
+enum op_kind {
+	OP_COPY = 0,  /* from words or block */
+	OP_FIELD = 1, /* read through the pointer in words at entry */
+	OP_OUT = 2,   /* read through the pointer in words at return, if the call succeeded */
+};
+
+struct op {
+	u64 mask;   /* keeps 4 or 8 bytes */
+	u16 source; /* byte offset into words and block */
+	u8 kind;
+	u8 pad;
+	u32 offset; /* into what the pointer points to */
+};
+
+struct recipe {
+	u8 nargs;
+	u8 stack_args;   /* how many arguments lie on the stack */
+	u8 block_source; /* byte offset in words of the pointer to the block's struct */
+	u8 block_size;   /* 0: none */
+	u32 block_offset;
+	struct op ops[MAX_ARGS];
+};
+_Static_assert(sizeof(struct op) == 16, "op");
+_Static_assert(sizeof(struct recipe) == 8 + MAX_ARGS * 16, "recipe");
+
+enum lost_cause {
+	LOST_RING_BUFFER = 0,
+	LOST_THREAD_TABLE = 1,
+	LOST_NESTING = 2,
+	READ_FAULT = 3, /* an argument became 0, the call is there */
+	LOST_CAUSES = 4,
+};
+
+struct lost {
+	u64 count;
+	u64 first, last; /* ns */
+};
+
+/* The recorder's PID namespace, 0 when that is the initial one. */
+const volatile u64 pidns_dev = 0;
+const volatile u64 pidns_ino = 0;
+/* Number of ring buffers minus 1; the number is a power of two. */
+const volatile u32 ring_mask = 0;
+
+struct ring {
+	MAP_TYPE(MAP_RINGBUF);
+	MAP_ENTRIES(4096);
+};
+
+struct {
+	MAP_TYPE(MAP_ARRAY_OF_MAPS);
+	MAP_ENTRIES(1);
+	MAP_KEY(u32);
+	struct ring *values[];
+} rings SEC(".maps");
+
+struct {
+	MAP_TYPE(MAP_HASH);
+	MAP_ENTRIES(4096);
+	MAP_KEY(u64); /* pid << 32 | tid */
+	MAP_VALUE(struct thread);
+} threads SEC(".maps");
+
+struct {
+	MAP_TYPE(MAP_HASH);
+	MAP_ENTRIES(4096);
+	MAP_KEY(u32); /* pid */
+	MAP_VALUE(u32);
+} targets SEC(".maps");
+
+struct {
+	MAP_TYPE(MAP_ARRAY);
+	MAP_ENTRIES(MAX_FUNCTIONS);
+	MAP_KEY(u32);
+	MAP_VALUE(struct recipe);
+} recipes SEC(".maps");
+
+struct {
+	MAP_TYPE(MAP_PERCPU_ARRAY);
+	MAP_ENTRIES(LOST_CAUSES);
+	MAP_KEY(u32);
+	MAP_VALUE(struct lost);
+} losses SEC(".maps");
+
+static const struct thread fresh_thread;
+
+/* pid << 32 | tid in the recorder's PID namespace; 0 when the thread is not visible there. */
+INLINE u64 current_id(void)
+{
+	struct pidns_info info;
+
+	if (!pidns_ino)
+		return current_pid_tgid();
+	if (ns_current_pid_tgid(pidns_dev, pidns_ino, &info, sizeof(info)))
+		return 0;
+	return (u64)info.tgid << 32 | info.tid;
+}
+
+NOINLINE void count(u32 cause)
+{
+	struct lost *l = map_lookup(&losses, &cause);
+	u64 now = ktime_ns();
+
+	if (!l)
+		return;
+	if (!l->count)
+		l->first = now;
+	l->count++;
+	l->last = now;
+}
+
+INLINE long send(struct event *e, u64 size)
+{
+	u32 index = smp_processor_id() & ring_mask;
+	void *ring = map_lookup(&rings, &index);
+
+	if (!ring)
+		return -1;
+	return ringbuf_output(ring, e, size, RINGBUF_NO_WAKEUP);
+}
+
+INLINE void emit(struct event *e)
+{
+	u64 nargs = e->nargs;
+
+	if (nargs > MAX_ARGS)
+		nargs = MAX_ARGS;
+	if (send(e, __builtin_offsetof(struct event, args) + nargs * 8))
+		count(LOST_RING_BUFFER);
+}
+
+/* Tells user space the thread's name, which is 16 bytes: two arguments. */
+NOINLINE void announce(struct thread *t, u64 id)
+{
+	struct event e = {
+		.enter = ktime_ns(),
+		.pid = id >> 32,
+		.tid = (u32)id,
+		.nargs = 2,
+		.flags = THREAD_EVENT,
+	};
+	u64 *comm = (u64 *)t->comm;
+
+	current_comm(e.args, 16);
+	if (t->announced && comm[0] == e.args[0] && comm[1] == e.args[1])
+		return;
+	comm[0] = e.args[0];
+	comm[1] = e.args[1];
+	t->announced = !send(&e, __builtin_offsetof(struct event, args) + 16);
+}
+
+NOINLINE struct thread *add_thread(u64 id)
+{
+	u32 pid = id >> 32;
+
+	if (!map_lookup(&targets, &pid))
+		return 0;
+	if (map_update(&threads, &id, &fresh_thread, UPDATE_NOEXIST))
+		count(LOST_THREAD_TABLE);
+	return map_lookup(&threads, &id);
+}
+
+/*
+ * A frame with the same stack pointer as a new call is either its caller, which
+ * jumped to it instead of calling (then the return address is already the kernel's
+ * trampoline, the start of a page), or was left by longjmp.
+ */
+NOINLINE int entered_by_jump(struct pt_regs *ctx)
+{
+	u64 from = 1;
+
+#if RETURN_POPS
+	read_user(&from, sizeof(from), (void *)STACK_POINTER(ctx));
+#else
+	from = ctx->x[30];
+#endif
+	return (from & 0xfff) == 0;
+}
+
+/* Sends and removes the innermost frames that lie below sp. */
+NOINLINE void abandon(struct thread *t, u64 sp)
+{
+	u32 i, top;
+
+	BOUNDED
+	for (i = 0; i < MAX_DEPTH; i++) {
+		top = t->depth - 1;
+		if (top >= MAX_DEPTH)
+			return;
+		struct frame *f = &t->frames[top];
+		if (f->sp >= sp)
+			return;
+		f->event.flags |= NO_RETURN;
+		emit(&f->event);
+		t->depth = top;
+	}
+}
+
+/* Removes what lies between the new call and its caller. */
+INLINE void unwind(struct pt_regs *ctx, struct thread *t, u64 sp)
+{
+	u32 top = t->depth - 1;
+
+	if (top >= MAX_DEPTH || t->frames[top].sp > sp)
+		return;
+	if (t->frames[top].sp == sp && entered_by_jump(ctx))
+		return;
+	abandon(t, sp + 1);
+}
+
+/* Brings all that a recipe copies from into words and block. */
+INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r)
+{
+	u32 size = r->stack_args * 8;
+	u64 base;
+
+	LOAD_REGISTER_ARGS(t->words, ctx);
+	if (size) {
+		if (size > MAX_STACK_ARGS * 8)
+			size = MAX_STACK_ARGS * 8;
+		if (read_user(&t->words[REGISTER_ARGS], size, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)))
+			count(READ_FAULT);
+	}
+	size = r->block_size;
+	if (!size)
+		return;
+	if (size > BLOCK_SIZE)
+		size = BLOCK_SIZE;
+	base = *(u64 *)((u8 *)t->words + (r->block_source & 0x78));
+	if (read_user(t->block, size, (void *)(base + r->block_offset)))
+		count(READ_FAULT);
+}
+
+INLINE u64 read_field(u64 from, u64 mask)
+{
+	u64 value = 0;
+
+	if (read_user(&value, mask >> 32 ? 8 : 4, (void *)from))
+		count(READ_FAULT);
+	return value;
+}
+
+INLINE void record_args(struct thread *t, struct event *e, const struct recipe *r)
+{
+	u32 i;
+
+	BOUNDED
+	for (i = 0; i < MAX_ARGS; i++) {
+		const struct op *op = &r->ops[i];
+		u64 value;
+
+		if (i >= r->nargs)
+			return;
+		value = *(u64 *)((u8 *)t->words + (op->source & SOURCE_MASK));
+		if (op->kind == OP_FIELD) {
+			value = read_field(value + op->offset, op->mask);
+		} else if (op->kind == OP_COPY) {
+			value &= op->mask;
+		}
+		e->args[i] = value;
+	}
+}
+
+/* Returns 0 when the call's return is wanted. */
+INLINE int enter(struct pt_regs *ctx)
+{
+	u64 id = current_id(), sp = STACK_POINTER(ctx);
+	struct thread *t = map_lookup(&threads, &id);
+	u32 func, depth;
+	struct recipe *r;
+	struct frame *f;
+
+	if (!t) {
+		t = add_thread(id);
+		if (!t)
+			return 1;
+	}
+	if (!t->announced)
+		announce(t, id);
+	unwind(ctx, t, sp);
+
+	func = attach_cookie(ctx);
+	r = map_lookup(&recipes, &func);
+	if (!r)
+		return 1;
+	depth = t->depth;
+	if (depth >= MAX_DEPTH) {
+		count(LOST_NESTING);
+		return 1;
+	}
+	f = &t->frames[depth];
+	f->sp = sp;
+	f->event.exit = 0;
+	f->event.pid = id >> 32;
+	f->event.tid = (u32)id;
+	f->event.func = func;
+	f->event.nargs = r->nargs;
+	f->event.flags = 0;
+	f->event.ret = 0;
+	gather(ctx, t, r);
+	record_args(t, &f->event, r);
+	t->depth = depth + 1;
+	f->event.enter = ktime_ns();
+	return 0;
+}
+
+/* Replaces each out-pointer by what it points to; by 0 when the call failed. */
+INLINE void record_out_values(struct event *e, const struct recipe *r)
+{
+	u32 i;
+
+	BOUNDED
+	for (i = 0; i < MAX_ARGS; i++) {
+		const struct op *op = &r->ops[i];
+		u64 value = 0;
+
+		if (i >= r->nargs)
+			return;
+		if (op->kind != OP_OUT)
+			continue;
+		if (!e->ret && e->args[i])
+			value = read_field(e->args[i] + op->offset, op->mask);
+		e->args[i] = value;
+	}
+}
+
+INLINE void leave(struct pt_regs *ctx)
+{
+	u64 now = ktime_ns();
+	u64 id = current_id(), sp = STACK_POINTER(ctx) - RETURN_POPS;
+	struct thread *t = map_lookup(&threads, &id);
+	u32 func, top;
+	struct recipe *r;
+	struct frame *f;
+
+	if (!t)
+		return;
+	func = attach_cookie(ctx);
+	abandon(t, sp);
+	top = t->depth - 1;
+	if (top >= MAX_DEPTH)
+		return;
+	f = &t->frames[top];
+	if (f->sp != sp || f->event.func != func)
+		return; /* the call was not recorded: it began before the probe did, or was nested too deep */
+	f->event.exit = now;
+	f->event.ret = (s32)RETURN_VALUE(ctx);
+	r = map_lookup(&recipes, &func);
+	if (r)
+		record_out_values(&f->event, r);
+	emit(&f->event);
+	t->depth = top;
+}
+
+/* Linux 6.13: one consumer for both ends of a call. */
+extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
+
+SEC("uprobe.session")
+int call_session(struct pt_regs *ctx)
+{
+	if (!bpf_session_is_return())
+		return enter(ctx);
+	leave(ctx);
+	return 0;
+}
+
+/* Linux 6.6: many functions a link. */
+SEC("uprobe.multi")
+int enter_multi(struct pt_regs *ctx)
+{
+	enter(ctx);
+	return 0;
+}
+
+SEC("uretprobe.multi")
+int leave_multi(struct pt_regs *ctx)
+{
+	leave(ctx);
+	return 0;
+}
+
+/* Linux 5.15: one perf event a function. */
+SEC("uprobe")
+int enter_single(struct pt_regs *ctx)
+{
+	enter(ctx);
+	return 0;
+}
+
+SEC("uretprobe")
+int leave_single(struct pt_regs *ctx)
+{
+	leave(ctx);
+	return 0;
+}
+
+/* Writes out the open calls of a thread that ends, and its name if that has changed. */
+SEC("raw_tp/sched_process_exit")
+int thread_exit(void *ctx)
+{
+	u64 id = current_id();
+	struct thread *t = map_lookup(&threads, &id);
+	u32 i, top;
+
+	(void)ctx;
+	if (!t)
+		return 0;
+	announce(t, id);
+	BOUNDED
+	for (i = 0; i < MAX_DEPTH; i++) {
+		top = t->depth - 1;
+		if (top >= MAX_DEPTH)
+			break;
+		t->frames[top].event.flags |= UNFINISHED;
+		emit(&t->frames[top].event);
+		t->depth = top;
+	}
+	map_delete(&threads, &id);
+	return 0;
+}
+
+/* The floor that the probes' cost is measured against: both traps and nothing else. */
+SEC("uprobe.multi")
+int empty_enter(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+SEC("uretprobe.multi")
+int empty_leave(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+SEC("uprobe.session")
+int empty_session(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return 0;
+}

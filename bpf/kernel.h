@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The few declarations of the kernel's BPF interface that the program needs, so
+ * that it compiles with clang alone: no vmlinux.h, no libbpf, no kernel headers.
+ * Numbers are those of the kernel's user-space ABI (linux/bpf.h).
+ */
+#ifndef CUDATRACE_KERNEL_H
+#define CUDATRACE_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define KERNEL_FUNCTION __attribute__((section(".ksyms")))
+#define INLINE static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+#define BOUNDED _Pragma("clang loop unroll(disable)")
+
+/* A map is described by the types of these members; the loader reads them from BTF. */
+#define MAP_TYPE(number) int(*type)[number]
+#define MAP_ENTRIES(number) int(*max_entries)[number]
+#define MAP_KEY(t) typeof(t) *key
+#define MAP_VALUE(t) typeof(t) *value
+
+enum map_type {
+	MAP_HASH = 1,
+	MAP_ARRAY = 2,
+	MAP_PERCPU_ARRAY = 6,
+	MAP_ARRAY_OF_MAPS = 12,
+	MAP_RINGBUF = 27,
+};
+
+#define UPDATE_NOEXIST 1   /* BPF_NOEXIST */
+#define RINGBUF_NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP */
+
+struct pidns_info { /* struct bpf_pidns_info */
+	u32 tid;
+	u32 tgid;
+};
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*const ktime_ns)(void) = (void *)5;
+static u32 (*const smp_processor_id)(void) = (void *)8;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static long (*const current_comm)(void *to, u32 size) = (void *)16;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const ns_current_pid_tgid)(u64 dev, u64 ino, struct pidns_info *to, u32 size) = (void *)120;
+static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static u64 (*const attach_cookie)(void *ctx) = (void *)174;
+
+/*
+ * Registers as the kernel hands them to a uprobe's program, and the calling
+ * convention: which hold arguments, where the others lie on the stack, and how far
+ * a return moves the stack pointer.
+ */
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	u64 ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#define STACK_POINTER(ctx) ((ctx)->sp)
+#define RETURN_VALUE(ctx) ((ctx)->ax)
+#define REGISTER_ARGS 6
+#define STACK_ARGS_AT 8 /* above the return address */
+#define RETURN_POPS 8   /* ret pops the return address */
+#define LOAD_REGISTER_ARGS(to, ctx)                                                                \
+	do {                                                                                       \
+		(to)[0] = (ctx)->di, (to)[1] = (ctx)->si, (to)[2] = (ctx)->dx;                     \
+		(to)[3] = (ctx)->cx, (to)[4] = (ctx)->r8, (to)[5] = (ctx)->r9;                     \
+	} while (0)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs { /* struct user_pt_regs */
+	u64 x[31], sp, pc, pstate;
+};
+#define STACK_POINTER(ctx) ((ctx)->sp)
+#define RETURN_VALUE(ctx) ((ctx)->x[0])
+#define REGISTER_ARGS 8
+#define STACK_ARGS_AT 0
+#define RETURN_POPS 0
+#define LOAD_REGISTER_ARGS(to, ctx)                                                                \
+	do {                                                                                       \
+		(to)[0] = (ctx)->x[0], (to)[1] = (ctx)->x[1], (to)[2] = (ctx)->x[2];               \
+		(to)[3] = (ctx)->x[3], (to)[4] = (ctx)->x[4], (to)[5] = (ctx)->x[5];               \
+		(to)[6] = (ctx)->x[6], (to)[7] = (ctx)->x[7];                                      \
+	} while (0)
+#else
+#error "build with -D__TARGET_ARCH_x86 or -D__TARGET_ARCH_arm64"
+#endif
+
+#endif

@@ -1,0 +1,132 @@
+package probe
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// discard is a Sink that only counts.
+type discard struct{ calls int }
+
+func (d *discard) Call(*tracelog.Call)     { d.calls++ }
+func (d *discard) Thread(*tracelog.Thread) {}
+
+// A variant is something whose cost for each call is measured.
+type variant struct {
+	name string
+	on   func(pid int) (off func())
+}
+
+// BenchmarkCall measures what a traced call of cuLaunchKernel costs the program, next
+// to the floor: the same traps with programs that return at once. The variants take
+// turns on one process, in changing order, and the medians are reported.
+func BenchmarkCall(b *testing.B) {
+	const calls = 50_000
+	t := startTarget(b, "driver")
+	variants := []variant{{"plain", func(int) func() { return func() {} }}}
+	for _, m := range []Mode{ModeSession, ModeMulti, ModeSingle} {
+		variants = append(variants, recording(b, m))
+	}
+	variants = append(variants, floors(b)...)
+	times := make([][]float64, len(variants))
+	for round := 0; b.Loop(); round++ {
+		for i := range variants {
+			i = (i + round) % len(variants)
+			off := variants[i].on(t.pid)
+			ns, err := strconv.Atoi(t.run("timing", calls))
+			off()
+			if err != nil {
+				b.Fatal(err)
+			}
+			times[i] = append(times[i], float64(ns)/calls)
+		}
+	}
+	for i, v := range variants {
+		slices.Sort(times[i])
+		b.ReportMetric(times[i][len(times[i])/2], v.name+"-ns")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func recording(b *testing.B, m Mode) variant {
+	p := open(b, Options{Mode: m, RingBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	return variant{m.String(), func(pid int) func() {
+		if _, err := p.Attach(pid); err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			var d discard
+			if err := p.Detach(pid); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := p.Drain(&d); err != nil || d.calls == 0 {
+				b.Fatal(d.calls, err)
+			}
+		}
+	}}
+}
+
+// floors are the variants with empty programs.
+func floors(b *testing.B) []variant {
+	spec, err := collection(Options{RingBytes: 1 << 20, MaxThreads: 1},
+		bpf.ProbesProgEmptyEnter, bpf.ProbesProgEmptyLeave, bpf.ProbesProgEmptySession)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
+		b.Skip("this kernel has no sessions: ", err)
+	}
+	b.Cleanup(c.Close)
+	dir, err := builds()
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := dir + "/libcuda.so.1"
+	sites := []site{{offset: launchOffset(b, path)}}
+	link := func(program string, kind, flags uint32, pid int) io.Closer {
+		l, err := attachMulti(c.Programs[program], kind, flags, path, sites, pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return l
+	}
+	return []variant{
+		{"floor-session", func(pid int) func() {
+			l := link(bpf.ProbesProgEmptySession, traceUprobeSession, 0, pid)
+			return func() { l.Close() }
+		}},
+		{"floor-pair", func(pid int) func() {
+			leave := link(bpf.ProbesProgEmptyLeave, traceUprobeMulti, uprobeMultiReturn, pid)
+			enter := link(bpf.ProbesProgEmptyEnter, traceUprobeMulti, 0, pid)
+			return func() { enter.Close(); leave.Close() }
+		}},
+		{"floor-enter", func(pid int) func() {
+			enter := link(bpf.ProbesProgEmptyEnter, traceUprobeMulti, 0, pid)
+			return func() { enter.Close() }
+		}},
+	}
+}
+
+func launchOffset(tb testing.TB, path string) uint64 {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := findSymbols(f, func(name string) bool { return name == "cuLaunchKernel" })
+	if err != nil || symbols["cuLaunchKernel"] == 0 {
+		tb.Fatal(symbols, err)
+	}
+	return symbols["cuLaunchKernel"]
+}

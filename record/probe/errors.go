@@ -1,0 +1,106 @@
+package probe
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A PermissionError says that the recorder may not use eBPF probes, and what would
+// allow it.
+type PermissionError struct {
+	Missing []string // capabilities, empty when it has them and was refused all the same
+	cause   error
+}
+
+func (e *PermissionError) Error() string {
+	if len(e.Missing) == 0 {
+		return "the kernel refused eBPF probes although the capabilities are there: a container's user namespace, seccomp or lockdown forbids them (run on the host, or start the container with --privileged)"
+	}
+	files := strings.ToLower(strings.Join(e.Missing, ","))
+	return fmt.Sprintf("no rights for eBPF probes: %s missing (run with sudo, or once: sudo setcap %s+ep on the cudatrace binary)",
+		strings.Join(e.Missing, " and "), files)
+}
+
+func (e *PermissionError) Unwrap() error { return e.cause }
+
+// An UnsupportedError says that the kernel is too old or was built without what
+// the probes need.
+type UnsupportedError struct {
+	Mode    Mode // the mode that was asked for
+	Release string
+	cause   error
+}
+
+func (e *UnsupportedError) Error() string {
+	needs := map[Mode]string{
+		ModeSession: "Linux 6.13", ModeMulti: "Linux 6.10",
+	}[e.Mode]
+	if needs == "" {
+		needs = "Linux 5.15"
+	}
+	return fmt.Sprintf("this kernel (%s) can't run the eBPF probes: %s or newer is needed, with CONFIG_BPF_SYSCALL, CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF", e.Release, needs)
+}
+
+func (e *UnsupportedError) Unwrap() error { return e.cause }
+
+func isPermission(err error) bool {
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// loadError turns the kernel's refusal into an error for people.
+func loadError(m Mode, cause error) error {
+	if isPermission(cause) {
+		return &PermissionError{Missing: missingCapabilities(), cause: cause}
+	}
+	if errors.Is(cause, unix.ENOMEM) {
+		return fmt.Errorf("no memory for the eBPF maps (choose a smaller ring buffer or fewer threads): %w", cause)
+	}
+	return &UnsupportedError{Mode: m, Release: kernelRelease(), cause: cause}
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// missingCapabilities names those of CAP_BPF and CAP_PERFMON that this process
+// lacks. CAP_SYS_ADMIN stands for both.
+func missingCapabilities() []string {
+	have := effectiveCapabilities()
+	if have&(1<<unix.CAP_SYS_ADMIN) != 0 {
+		return nil
+	}
+	var missing []string
+	if have&(1<<unix.CAP_BPF) == 0 {
+		missing = append(missing, "CAP_BPF")
+	}
+	if have&(1<<unix.CAP_PERFMON) == 0 {
+		missing = append(missing, "CAP_PERFMON")
+	}
+	return missing
+}
+
+func effectiveCapabilities() uint64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if hex, ok := strings.CutPrefix(lines.Text(), "CapEff:"); ok {
+			set, _ := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return set
+		}
+	}
+	return 0
+}

@@ -1,0 +1,190 @@
+// Package probe traces calls of CUDA functions in running processes with uprobes.
+//
+// A Prober loads the eBPF program once. Attach finds the CUDA libraries that a
+// process has mapped and probes their functions in that process alone; Run or Drain
+// hands on what the probes saw; Finish ends the recording and recovers the calls
+// that are still open. Nothing is pinned: when the Prober is closed, or its process
+// is killed, the kernel removes every probe.
+//
+// Calls are delivered when they return, so an inner call comes before the one
+// around it, and calls of one thread may arrive in any order, as they pass through
+// several ring buffers. Times are nanoseconds of CLOCK_MONOTONIC.
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Defaults of Options.
+const (
+	// DefaultRingBytes holds 570,000 kernel launches, almost 3 s of 200,000 a second
+	// spread over all CPUs, should the recorder be stopped that long.
+	DefaultRingBytes = 64 << 20
+	// DefaultMaxThreads is live threads that have called CUDA, over all processes.
+	// Each takes 1.4 KiB of kernel memory.
+	DefaultMaxThreads = 4096
+)
+
+// maxRings is enough for ring buffers to be shared by few CPUs at a time, while
+// each stays large.
+const maxRings = 8
+
+// Options configures a Prober.
+type Options struct {
+	Functions  []*cudaapi.Function // what to probe where it is found
+	RingBytes  int                 // of all ring buffers together; 0 means DefaultRingBytes
+	Mode       Mode
+	MaxThreads int // 0 means DefaultMaxThreads
+}
+
+// A Sink takes what the probes saw. The pointers are valid during the call only.
+type Sink interface {
+	Call(*tracelog.Call)
+	Thread(*tracelog.Thread)
+}
+
+// A Prober probes processes. Its methods may be called from different goroutines.
+type Prober struct {
+	mode     Mode
+	wanted   []*cudaapi.Function
+	names    map[string]*cudaapi.Function
+	programs programs
+	maps     maps
+	exit     link.Link // nil where the kernel has no such tracepoint
+	symbols  symbolCache
+
+	attached  sync.Mutex
+	processes map[int]*process
+
+	draining sync.Mutex
+	rings    []*ring
+	call     tracelog.Call
+	thread   tracelog.Thread
+}
+
+// Open loads the eBPF program. The error is a *PermissionError when rights are
+// missing, an *UnsupportedError when the kernel lacks what is needed.
+func Open(o Options) (*Prober, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	p := &Prober{wanted: o.Functions, names: map[string]*cudaapi.Function{}, processes: map[int]*process{}}
+	for _, f := range o.Functions {
+		p.names[f.Name] = f
+	}
+	if err := p.load(o); err != nil {
+		return nil, err
+	}
+	if err := p.prepare(o); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (o *Options) complete() error {
+	if o.RingBytes < 0 || o.MaxThreads < 0 {
+		return fmt.Errorf("a size of %d bytes and %d threads makes no sense: both must be 0 (default) or more", o.RingBytes, o.MaxThreads)
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = DefaultRingBytes
+	}
+	if o.MaxThreads == 0 {
+		o.MaxThreads = DefaultMaxThreads
+	}
+	for _, f := range o.Functions {
+		if int(f.ID) >= bpf.MaxFunctions || len(f.Args) > bpf.MaxArgs {
+			return fmt.Errorf("function %s does not fit into the eBPF program's tables", f.Name)
+		}
+	}
+	return nil
+}
+
+// prepare fills the maps and hooks the end of threads.
+func (p *Prober) prepare(o Options) error {
+	for _, f := range o.Functions {
+		recipe, err := compileRecipe(f)
+		if err != nil {
+			return err
+		}
+		if err := p.maps.Recipes.Put(uint32(f.ID), recipe); err != nil {
+			return fmt.Errorf("storing the arguments of %s: %w", f.Name, err)
+		}
+	}
+	if err := p.openRings(o.RingBytes); err != nil {
+		return err
+	}
+	// Without the tracepoint, open calls of ended threads are found by Finish.
+	p.exit, _ = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.programs.exit})
+	return nil
+}
+
+// ringLayout divides the bytes between ring buffers: both numbers are powers of two.
+func ringLayout(total, cpus, page int) (count, size int) {
+	count = 1 << (bits.Len(uint(min(max(cpus, 1), maxRings))) - 1)
+	size = max(total/count, page)
+	return count, 1 << (bits.Len(uint(size)) - 1)
+}
+
+func (p *Prober) openRings(total int) error {
+	count, size := ringLayout(total, ebpf.MustPossibleCPU(), os.Getpagesize())
+	for i := range count {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(size)})
+		if err != nil {
+			return fmt.Errorf("no memory for a ring buffer of %d bytes (choose a smaller one): %w", size, err)
+		}
+		r, err := openRing(m, size)
+		if err != nil {
+			m.Close()
+			return err
+		}
+		p.rings = append(p.rings, r)
+		if err := p.maps.Rings.Put(uint32(i), m); err != nil {
+			return fmt.Errorf("installing a ring buffer: %w", err)
+		}
+	}
+	return nil
+}
+
+// Mode says which kind of probe is in use.
+func (p *Prober) Mode() Mode { return p.mode }
+
+// Finish ends the recording: it detaches from every process, delivers what is still
+// in the ring buffers, and then the calls that have not returned. It returns the
+// number of calls delivered.
+func (p *Prober) Finish(sink Sink) (int, error) {
+	err := p.detachAll()
+	if p.exit != nil {
+		err = errors.Join(err, p.exit.Close())
+		p.exit = nil
+	}
+	drained, drainErr := p.Drain(sink)
+	open, openErr := p.Unfinished(sink)
+	return drained + open, errors.Join(err, drainErr, openErr)
+}
+
+// Close removes all probes and frees everything.
+func (p *Prober) Close() error {
+	err := p.detachAll()
+	if p.exit != nil {
+		err = errors.Join(err, p.exit.Close())
+		p.exit = nil
+	}
+	p.draining.Lock()
+	defer p.draining.Unlock()
+	for _, r := range p.rings {
+		err = errors.Join(err, r.close())
+	}
+	p.rings = nil
+	return errors.Join(err, p.programs.close(), p.maps.close())
+}

@@ -1,0 +1,81 @@
+package probe
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// registerArgs is how many integer arguments the calling convention passes in registers.
+func registerArgs() int {
+	if runtime.GOARCH == "arm64" {
+		return 8
+	}
+	return 6
+}
+
+// compileRecipe says to the eBPF program where a function's arguments are.
+func compileRecipe(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
+	r := &bpf.ProbesRecipe{Nargs: uint8(len(f.Args))}
+	for _, a := range f.Args {
+		stack := a.Index + 1 - registerArgs()
+		if stack > bpf.MaxStackArgs {
+			return nil, fmt.Errorf("argument %s of %s lies too far up the stack", a.Name, f.Name)
+		}
+		r.StackArgs = max(r.StackArgs, uint8(max(stack, 0)))
+	}
+	block := chooseBlock(f.Args)
+	r.BlockSource, r.BlockOffset, r.BlockSize = uint8(block.index*8), uint32(block.from), uint8(block.to-block.from)
+	for i, a := range f.Args {
+		r.Ops[i] = compileArg(a, block)
+	}
+	return r, nil
+}
+
+// A block is the part of a struct that the program reads at once.
+type block struct {
+	index    int // of the argument that points to the struct
+	from, to int // byte offsets in it
+}
+
+// chooseBlock takes the first struct's fields, as far as they fit from the lowest up.
+func chooseBlock(args []cudaapi.Arg) block {
+	b := block{index: -1, from: math.MaxInt}
+	for _, a := range args {
+		if a.From == cudaapi.FromField && (b.index < 0 || a.Index == b.index) {
+			b.index, b.from = a.Index, min(b.from, a.Offset)
+		}
+	}
+	if b.index < 0 {
+		return block{}
+	}
+	for _, a := range args {
+		if end := a.Offset + a.Type.Bytes(); b.near(a) && end <= b.from+bpf.BlockSize {
+			b.to = max(b.to, end)
+		}
+	}
+	return b
+}
+
+func (b block) near(a cudaapi.Arg) bool {
+	return a.From == cudaapi.FromField && a.Index == b.index
+}
+
+func compileArg(a cudaapi.Arg, b block) bpf.ProbesOp {
+	op := bpf.ProbesOp{Mask: math.MaxUint64, Source: uint16(a.Index * 8), Kind: bpf.OpCopy}
+	if a.Type.Bytes() == 4 {
+		op.Mask = math.MaxUint32
+	}
+	switch {
+	case a.From == cudaapi.FromOut:
+		op.Kind = bpf.OpOut
+	case b.near(a) && a.Offset+a.Type.Bytes() <= b.to:
+		op.Source = uint16(bpf.BlockAt + a.Offset - b.from)
+	case a.From == cudaapi.FromField:
+		op.Kind, op.Offset = bpf.OpField, uint32(a.Offset)
+	}
+	return op
+}

@@ -1,0 +1,275 @@
+package probe
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// builds is the folder with the compiled libraries and programs of testdata.
+var builds = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "cudatrace-probe-")
+	if err != nil {
+		return "", err
+	}
+	for _, args := range []string{
+		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 testdata/libcuda.c",
+		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcudart.so.13 -o %s/libcudart.so.13 testdata/libcudart.c",
+		"-rdynamic -pthread -o %s/driver testdata/target.c -l:libcuda.so.1 -ldl",
+		"-rdynamic -pthread -DWITH_RUNTIME -o %s/shared testdata/target.c -l:libcuda.so.1 -l:libcudart.so.13 -ldl",
+		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
+	} {
+		words := strings.Fields(fmt.Sprintf(args, dir))
+		words = append([]string{"-Wall", "-Wextra", "-Werror", "-L" + dir, "-Wl,-rpath," + dir}, words...)
+		if out, err := exec.Command("gcc", words...).CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("gcc %s: %v\n%s", words, err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	if os.Getenv(namespaceChild) != "" {
+		os.Exit(recordInNamespace())
+	}
+	code := m.Run()
+	if dir, _ := builds(); dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// A target is a running program of testdata.
+type target struct {
+	tb     testing.TB
+	pid    int
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *bufio.Scanner
+}
+
+// pauseCall is the number of the system call that pause(3) makes.
+var pauseCall = map[string]int{"amd64": 34, "arm64": 73}[runtime.GOARCH]
+
+// startTarget starts a program with additional environment variables, and waits until
+// it is ready.
+func startTarget(tb testing.TB, program string, env ...string) *target {
+	tb.Helper()
+	dir, err := builds()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t := &target{tb: tb, cmd: exec.Command(filepath.Join(dir, program))}
+	t.cmd.Env = append(os.Environ(), env...)
+	t.stdin, err = t.cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := t.cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t.stdout = bufio.NewScanner(out)
+	if err := t.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { t.cmd.Process.Kill(); t.cmd.Wait() })
+	t.pid, err = strconv.Atoi(strings.TrimPrefix(t.line(), "ready "))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func (t *target) line() string {
+	t.tb.Helper()
+	if !t.stdout.Scan() {
+		t.tb.Fatalf("the target program ended: %v", t.stdout.Err())
+	}
+	return t.stdout.Text()
+}
+
+// begin starts a scenario without waiting for its end.
+func (t *target) begin(scenario string, n int) {
+	t.tb.Helper()
+	if _, err := fmt.Fprintln(t.stdin, scenario, n); err != nil {
+		t.tb.Fatal(err)
+	}
+}
+
+// run runs a scenario and returns what it printed.
+func (t *target) run(scenario string, n int) string {
+	t.tb.Helper()
+	t.begin(scenario, n)
+	var printed string
+	for {
+		line := t.line()
+		if line == "done" {
+			return printed
+		}
+		printed = line
+	}
+}
+
+// kill ends the target as SIGKILL does and waits until it is gone.
+func (t *target) kill() {
+	t.cmd.Process.Kill()
+	t.cmd.Wait()
+}
+
+// A recorder is a Sink that keeps everything.
+type recorder struct {
+	calls   []tracelog.Call
+	threads []tracelog.Thread
+}
+
+func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
+func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
+
+// named returns the calls of a function.
+func (r *recorder) named(name string) []tracelog.Call {
+	var found []tracelog.Call
+	for _, c := range r.calls {
+		if cudaapi.Lookup(cudaapi.ID(c.Func)).Name == name {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func (r *recorder) count(name string, flags uint32) int {
+	n := 0
+	for _, c := range r.named(name) {
+		if c.Flags == flags {
+			n++
+		}
+	}
+	return n
+}
+
+// minimum is the first kernel version with a mode.
+var minimum = map[Mode][2]int{ModeSession: {6, 13}, ModeMulti: {6, 10}, ModeSingle: {5, 15}}
+
+// open opens a Prober in the given mode. The test is skipped where the kernel is
+// older than the mode, and fails where it is not and the mode does not work.
+func open(tb testing.TB, o Options) *Prober {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		tb.Skip("uprobes need root")
+	}
+	if o.Functions == nil {
+		o.Functions = cudaapi.Functions(cudaapi.All)
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = 4 << 20
+	}
+	p, err := Open(o)
+	if err != nil {
+		var major, minor int
+		fmt.Sscanf(kernelRelease(), "%d.%d", &major, &minor)
+		need := minimum[o.Mode]
+		if major < need[0] || major == need[0] && minor < need[1] {
+			tb.Skipf("Linux %d.%d is needed: %v", need[0], need[1], err)
+		}
+		tb.Fatalf("%v: %v", err, unwrapAll(err))
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return p
+}
+
+func unwrapAll(err error) error {
+	for {
+		inner, ok := err.(interface{ Unwrap() error })
+		if !ok || inner.Unwrap() == nil {
+			return err
+		}
+		err = inner.Unwrap()
+	}
+}
+
+// attach probes the target.
+func attach(tb testing.TB, p *Prober, t *target) Attachment {
+	tb.Helper()
+	a, err := p.Attach(t.pid)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// finish ends the recording.
+func finish(tb testing.TB, p *Prober) *recorder {
+	tb.Helper()
+	r := &recorder{}
+	if _, err := p.Finish(r); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// record records a scenario from attaching to the end.
+func record(tb testing.TB, mode Mode, program, scenario string, n int) *recorder {
+	tb.Helper()
+	p, t := open(tb, Options{Mode: mode, RingBytes: 16 << 20}), startTarget(tb, program)
+	attach(tb, p, t)
+	t.run(scenario, n)
+	r := finish(tb, p)
+	if lost, err := p.Lost(); err != nil || len(lost) > 0 {
+		tb.Errorf("lost %+v (%v)", lost, err)
+	}
+	return r
+}
+
+// eachMode runs a test in every mode.
+func eachMode(t *testing.T, test func(t *testing.T, m Mode)) {
+	for _, m := range []Mode{ModeSession, ModeMulti, ModeSingle} {
+		t.Run(m.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, m)
+		})
+	}
+}
+
+func lostCalls(tb testing.TB, p *Prober, cause string) uint64 {
+	tb.Helper()
+	lost, err := p.Lost()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var n uint64
+	for _, l := range lost {
+		if l.Cause == cause {
+			n += l.Count
+		}
+		if l.From == 0 || l.To < l.From {
+			tb.Errorf("loss by %s lies between %d and %d", l.Cause, l.From, l.To)
+		}
+	}
+	return n
+}
+
+// monotonic is the clock of the events.
+func monotonic(tb testing.TB) uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		tb.Fatal(err)
+	}
+	return uint64(ts.Nano())
+}
