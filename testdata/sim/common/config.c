@@ -1,0 +1,57 @@
+#include "config.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct sim_config config;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static const struct {
+	const char *name;
+	uint64_t *field;
+	uint64_t value;
+} variables[] = {
+	{"CUDASIM_DEVICES", &config.devices, 1},
+	{"CUDASIM_MEMORY_MB", &config.memory_mb, 143771},
+	{"CUDASIM_KERNEL_NS", &config.kernel_ns, 2000},
+	{"CUDASIM_LATENCY_NS", &config.latency_ns, 1000},
+	{"CUDASIM_COPY_NS", &config.copy_ns, 1000},
+	{"CUDASIM_HOST_MB_S", &config.host_mb_s, 25000},
+	{"CUDASIM_DEVICE_MB_S", &config.device_mb_s, 2000000},
+	{"CUDASIM_HANG_AFTER", &config.hang_after, 0},
+	{"CUDASIM_DRIVER_VERSION", &config.driver_version, 13000},
+	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, 130001},
+	{"CUDASIM_CUPTI_ZERO_TIMES", &config.zero_times, 0},
+	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
+	{"CUDASIM_CUPTI_ENABLE_ERROR", &config.enable_error, 0},
+	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
+};
+
+static void load(void)
+{
+	for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+		const char *text = getenv(variables[i].name);
+		char *end = NULL;
+		*variables[i].field = variables[i].value;
+		if (!text || !*text)
+			continue;
+		uint64_t value = strtoull(text, &end, 0);
+		if (*end)
+			fprintf(stderr, "cudasim: %s=%s is not a number: ignored\n", variables[i].name, text);
+		else
+			*variables[i].field = value;
+	}
+	if (config.devices > 16)
+		config.devices = 16;
+	if (config.host_mb_s == 0)
+		config.host_mb_s = 1;
+	if (config.device_mb_s == 0)
+		config.device_mb_s = 1;
+}
+
+const struct sim_config *sim_config(void)
+{
+	pthread_once(&once, load);
+	return &config;
+}

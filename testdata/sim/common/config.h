@@ -1,0 +1,26 @@
+/* The CUDASIM_* environment variables, all of them, read once a library. */
+#ifndef SIM_CONFIG_H
+#define SIM_CONFIG_H
+
+#include <stdint.h>
+
+struct sim_config {
+	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs */
+	uint64_t memory_mb;     /* CUDASIM_MEMORY_MB: memory of a GPU */
+	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that names none */
+	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: from a call to the earliest start of its work */
+	uint64_t copy_ns;       /* CUDASIM_COPY_NS: fixed part of a copy's or set's duration */
+	uint64_t host_mb_s;     /* CUDASIM_HOST_MB_S: copies between host and device */
+	uint64_t device_mb_s;   /* CUDASIM_DEVICE_MB_S: copies on and between devices, and sets */
+	uint64_t hang_after;    /* CUDASIM_HANG_AFTER: the kernel of this number (from 1) never ends; 0: none */
+	uint64_t driver_version; /* CUDASIM_DRIVER_VERSION */
+	uint64_t cupti_version; /* CUDASIM_CUPTI_VERSION */
+	uint64_t zero_times;    /* CUDASIM_CUPTI_ZERO_TIMES: with a timestamp callback, kernels get start = end = 0 */
+	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: GPU times stay on CLOCK_REALTIME */
+	uint64_t enable_error;  /* CUDASIM_CUPTI_ENABLE_ERROR: cuptiActivityEnable answers this error */
+	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
+};
+
+const struct sim_config *sim_config(void);
+
+#endif

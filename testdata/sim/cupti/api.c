@@ -1,0 +1,59 @@
+#include <pthread.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { THREAD_ID_DEFAULT = 0, THREAD_ID_SYSTEM = 1 };
+
+static _Atomic uint32_t thread_id_type = THREAD_ID_DEFAULT;
+
+uint32_t cupti_thread_id(void)
+{
+	static _Thread_local uint32_t tid;
+	if (atomic_load_explicit(&thread_id_type, memory_order_relaxed) != THREAD_ID_SYSTEM)
+		return (uint32_t)(uintptr_t)pthread_self();
+	if (!tid)
+		tid = (uint32_t)gettid();
+	return tid;
+}
+
+void cupti_on_enter(struct sim_frame *f)
+{
+	if (cupti_subscribed())
+		cupti_call_back(f, CUPTI_API_ENTER, NULL);
+	if (!f->covered && cupti_api_wanted(f->domain, f->cbid)) {
+		f->recorded = true;
+		f->start = cupti_clock();
+	}
+}
+
+void cupti_on_exit(struct sim_frame *f, int result)
+{
+	if (f->recorded) {
+		CUptiApi r = {
+			.kind = f->domain == SIM_DRIVER ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
+			.cbid = f->cbid, .start = f->start, .end = cupti_clock(),
+			.processId = (uint32_t)getpid(), .threadId = cupti_thread_id(),
+			.correlationId = f->correlation, .returnValue = (uint32_t)result,
+		};
+		cupti_store(&r, sizeof r);
+	}
+	if (cupti_subscribed())
+		cupti_call_back(f, CUPTI_API_EXIT, &result);
+}
+
+CUPTI(cuptiSetThreadIdType, (uint32_t type))
+{
+	if (type > THREAD_ID_SYSTEM)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	atomic_store(&thread_id_type, type);
+	return CUPTI_SUCCESS;
+}
+
+CUPTI(cuptiGetThreadIdType, (uint32_t *type))
+{
+	if (!type)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*type = atomic_load(&thread_id_type);
+	return CUPTI_SUCCESS;
+}

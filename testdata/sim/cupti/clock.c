@@ -1,0 +1,77 @@
+/* API records are stamped by the client's timestamp callback, GPU records by
+ * the GPU's clock, moved onto the callback's by an offset found once. */
+#include <pthread.h>
+
+#include "internal.h"
+
+#define BRACKETS 200
+
+static _Atomic(CUptiTimestamp) callback;
+static _Atomic int64_t offset; /* client's clock - CLOCK_MONOTONIC */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static uint64_t realtime(void)
+{
+	return sim_clock(CLOCK_REALTIME);
+}
+
+/* The clocks' difference, from the tightest of many brackets; 0 where all of
+ * them allow it, so that a monotonic callback is met to the nanosecond. */
+static int64_t difference(CUptiTimestamp clock)
+{
+	uint64_t tightest = UINT64_MAX;
+	int64_t best = 0;
+	bool same = true;
+	for (int i = 0; i < BRACKETS; i++) {
+		uint64_t before = sim_now(), there = clock(), after = sim_now();
+		same &= there >= before && there <= after;
+		if (after - before < tightest) {
+			tightest = after - before;
+			best = (int64_t)(there - (before + (after - before) / 2));
+		}
+	}
+	return same ? 0 : best;
+}
+
+static void start(void)
+{
+	if (!atomic_load(&callback))
+		atomic_store(&offset, difference(realtime));
+}
+
+bool cupti_has_callback(void)
+{
+	return atomic_load(&callback) != NULL;
+}
+
+uint64_t cupti_gpu_time(uint64_t mono)
+{
+	pthread_once(&once, start);
+	return mono + (uint64_t)atomic_load_explicit(&offset, memory_order_relaxed);
+}
+
+uint64_t cupti_clock(void)
+{
+	CUptiTimestamp f = atomic_load_explicit(&callback, memory_order_relaxed);
+	return f ? f() : cupti_gpu_time(sim_now());
+}
+
+CUPTI(cuptiActivityRegisterTimestampCallback, (CUptiTimestamp f))
+{
+	if (!f)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (sim_config()->no_callback)
+		return CUPTI_SUCCESS;
+	pthread_once(&once, start);
+	atomic_store(&offset, difference(f));
+	atomic_store(&callback, f);
+	return CUPTI_SUCCESS;
+}
+
+CUPTI(cuptiGetTimestamp, (uint64_t *out))
+{
+	if (!out)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*out = cupti_clock();
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,65 @@
+#include "internal.h"
+
+#define FLUSH_FORCED 1u
+
+/* One record's size, by its kind; 0 for a kind that is never written. */
+static size_t record_size(uint32_t kind)
+{
+	static const uint16_t sizes[CUPTI_KIND_COUNT] = {
+		[CUPTI_KIND_MEMCPY] = sizeof(CUptiMemcpy), [CUPTI_KIND_MEMSET] = sizeof(CUptiMemset),
+		[CUPTI_KIND_KERNEL] = sizeof(CUptiKernel), [CUPTI_KIND_CONCURRENT_KERNEL] = sizeof(CUptiKernel),
+		[CUPTI_KIND_DRIVER] = sizeof(CUptiApi), [CUPTI_KIND_RUNTIME] = sizeof(CUptiApi),
+		[CUPTI_KIND_DEVICE] = sizeof(CUptiDevice), [CUPTI_KIND_CONTEXT] = sizeof(CUptiContext),
+		[CUPTI_KIND_MEMCPY2] = sizeof(CUptiMemcpyPeer), [CUPTI_KIND_STREAM] = sizeof(CUptiStream),
+		[CUPTI_KIND_SYNCHRONIZATION] = sizeof(CUptiSynchronization),
+	};
+	return kind < CUPTI_KIND_COUNT ? sizes[kind] : 0;
+}
+
+CUPTI(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, uint32_t **record))
+{
+	if (!buffer || !record)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	uint8_t *at = buffer;
+	if (*record) {
+		size_t size = record_size(**record);
+		if (!size)
+			return CUPTI_ERROR_INVALID_KIND;
+		at = (uint8_t *)*record + size;
+	}
+	if ((size_t)(at - buffer) >= valid)
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	*record = (uint32_t *)(void *)at;
+	return record_size(**record) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_KIND;
+}
+
+/* Delivers everything that has finished, and with FLUSH_FORCED what still runs.
+ * Returns when the client has it. */
+CUPTI(cuptiActivityFlushAll, (uint32_t flag))
+{
+	if (!cupti_hook() || cupti_forked())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (!cupti_has_client())
+		return CUPTI_ERROR_INVALID_OPERATION;
+	cupti_hook()->drain(flag & FLUSH_FORCED);
+	cupti_hand_over();
+	return cupti_worker_wait();
+}
+
+/* Full buffers are handed over at once, so a period changes nothing. */
+CUPTI(cuptiActivityFlushPeriod, (uint32_t ms))
+{
+	(void)ms;
+	return CUPTI_SUCCESS;
+}
+
+CUPTI(cuptiFinalize, (void))
+{
+	if (!cupti_hook() || cupti_forked())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	cupti_kinds_clear();
+	cupti_subscription_clear();
+	cupti_reattach();
+	cupti_hand_over();
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,66 @@
+/* What the files of the simulated CUPTI share. */
+#ifndef SIM_CUPTI_INTERNAL_H
+#define SIM_CUPTI_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "../common/clock.h"
+#include "../common/config.h"
+#include "../include/cupti_sim.h"
+#include "../include/hook.h"
+
+#define CUPTI_EXPORT __attribute__((visibility("default")))
+
+/* An exported function: prototype and head of the definition. */
+#define CUPTI(name, params) \
+	CUPTI_EXPORT CUptiResult name params; \
+	CUPTI_EXPORT CUptiResult name params
+
+#define CBIDS 1024 /* more than either domain has */
+
+/* attach.c: the driver's hook, NULL without a driver. */
+struct sim_hook *cupti_hook(void);
+bool cupti_forked(void);
+void cupti_attach(bool on); /* the driver calls us, or not */
+
+/* kinds.c */
+bool cupti_kind(uint32_t kind);
+bool cupti_api_wanted(uint32_t domain, uint32_t cbid);
+void cupti_kinds_clear(void);
+void cupti_reattach(void); /* after any change of what is on */
+
+/* clock.c */
+uint64_t cupti_clock(void);             /* the clock of API records */
+uint64_t cupti_gpu_time(uint64_t mono); /* the GPU's clock on the same */
+bool cupti_has_callback(void);
+
+/* store.c: copies a record into the calling thread's buffer. */
+void cupti_store(const void *record, size_t size);
+void cupti_hand_over(void); /* gives every thread's partly filled buffer to the worker */
+bool cupti_has_client(void);
+
+/* worker.c */
+int cupti_worker_start(void);
+void cupti_worker_give(CUptiBufferCompleted done, uint8_t *buffer, size_t size, size_t valid);
+int cupti_worker_wait(void); /* until all that was given is delivered */
+
+/* gpu.c, api.c, info.c: what the driver calls. */
+void cupti_on_work(const struct sim_work *w, bool running);
+void cupti_on_enter(struct sim_frame *f);
+void cupti_on_exit(struct sim_frame *f, int result);
+void cupti_on_sync(const struct sim_sync *s);
+void cupti_on_context(const struct sim_context_info *c);
+void cupti_on_stream(const struct sim_stream_info *s);
+void cupti_announce(uint32_t kind); /* what exists already, when its kind is switched on */
+uint32_t cupti_thread_id(void);
+
+/* subscribe.c */
+bool cupti_subscribed(void);
+void cupti_call_back(struct sim_frame *f, int site, int *result);
+void cupti_subscription_clear(void);
+
+/* names.c */
+const char *cupti_name(uint32_t domain, uint32_t cbid); /* NULL for an unknown id */
+
+#endif

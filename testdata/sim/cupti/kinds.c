@@ -1,0 +1,112 @@
+#include "internal.h"
+
+static _Atomic uint8_t kinds[CUPTI_KIND_COUNT];
+static _Atomic uint8_t apis[SIM_RUNTIME + 1][CBIDS];
+static _Atomic int apis_on;
+
+/* The kinds that CUPTI 13 knows and that can be switched on; those of them that
+ * the simulation never produces are accepted and stay silent. */
+static const uint8_t known[CUPTI_KIND_COUNT] = {
+	[CUPTI_KIND_MEMCPY] = 1, [CUPTI_KIND_MEMSET] = 1, [CUPTI_KIND_KERNEL] = 1, [CUPTI_KIND_DRIVER] = 1,
+	[CUPTI_KIND_RUNTIME] = 1, [CUPTI_KIND_DEVICE] = 1, [CUPTI_KIND_CONTEXT] = 1,
+	[CUPTI_KIND_CONCURRENT_KERNEL] = 1, [11] = 1 /* NAME */, [12] = 1 /* MARKER */, [13] = 1 /* MARKER_DATA */,
+	[17] = 1 /* OVERHEAD */, [20] = 1 /* ENVIRONMENT */, [CUPTI_KIND_MEMCPY2] = 1, [26] = 1 /* FUNCTION */,
+	[27] = 1 /* MODULE */, [28] = 1 /* DEVICE_ATTRIBUTE */, [36] = 1 /* CUDA_EVENT */, [CUPTI_KIND_STREAM] = 1,
+	[CUPTI_KIND_SYNCHRONIZATION] = 1, [39] = 1 /* EXTERNAL_CORRELATION */, [47] = 1 /* OPENMP */,
+	[48] = 1 /* INTERNAL_LAUNCH_API */, [49] = 1 /* MEMORY2 */, [50] = 1 /* MEMORY_POOL */,
+	[51] = 1 /* GRAPH_TRACE */, [52] = 1 /* JIT */,
+};
+
+bool cupti_kind(uint32_t kind)
+{
+	return atomic_load_explicit(&kinds[kind], memory_order_relaxed);
+}
+
+bool cupti_api_wanted(uint32_t domain, uint32_t cbid)
+{
+	return atomic_load_explicit(&apis[domain][cbid % CBIDS], memory_order_relaxed);
+}
+
+void cupti_reattach(void)
+{
+	bool on = cupti_subscribed() || atomic_load(&apis_on) > 0;
+	for (uint32_t i = 0; i < CUPTI_KIND_COUNT; i++)
+		on |= cupti_kind(i);
+	cupti_attach(on);
+}
+
+static void set_api(uint32_t domain, uint32_t cbid, uint8_t on)
+{
+	atomic_fetch_add(&apis_on, (int)on - (int)atomic_exchange(&apis[domain][cbid], on));
+}
+
+static void set_kind(uint32_t kind, uint8_t on)
+{
+	atomic_store(&kinds[kind], on);
+	if (kind == CUPTI_KIND_DRIVER || kind == CUPTI_KIND_RUNTIME)
+		for (uint32_t i = 0; i < CBIDS; i++)
+			set_api(kind == CUPTI_KIND_DRIVER ? SIM_DRIVER : SIM_RUNTIME, i, on);
+}
+
+void cupti_kinds_clear(void)
+{
+	for (uint32_t i = 0; i < CUPTI_KIND_COUNT; i++)
+		set_kind(i, 0);
+}
+
+static CUptiResult change(uint32_t kind, bool on)
+{
+	if (kind >= CUPTI_KIND_COUNT || !known[kind])
+		return CUPTI_ERROR_INVALID_KIND;
+	if (!cupti_hook() || cupti_forked())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (on && sim_config()->enable_error)
+		return (CUptiResult)sim_config()->enable_error;
+	set_kind(kind, on);
+	cupti_reattach();
+	if (on)
+		cupti_announce(kind);
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult change_api(uint32_t domain, uint32_t cbid, uint8_t on)
+{
+	if (!cupti_name(domain, cbid))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!cupti_hook() || cupti_forked())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	set_api(domain, cbid, on != 0);
+	cupti_reattach();
+	return CUPTI_SUCCESS;
+}
+
+CUPTI(cuptiActivityEnable, (uint32_t kind))
+{
+	return change(kind, true);
+}
+
+CUPTI(cuptiActivityDisable, (uint32_t kind))
+{
+	return change(kind, false);
+}
+
+/* One context's records cannot be told apart here: as for all contexts. */
+CUPTI(cuptiActivityEnableContext, (void *context, uint32_t kind))
+{
+	return context ? change(kind, true) : CUPTI_ERROR_INVALID_CONTEXT;
+}
+
+CUPTI(cuptiActivityDisableContext, (void *context, uint32_t kind))
+{
+	return context ? change(kind, false) : CUPTI_ERROR_INVALID_CONTEXT;
+}
+
+CUPTI(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t on))
+{
+	return change_api(SIM_DRIVER, cbid, on);
+}
+
+CUPTI(cuptiActivityEnableRuntimeApi, (uint32_t cbid, uint8_t on))
+{
+	return change_api(SIM_RUNTIME, cbid, on);
+}

@@ -1,0 +1,171 @@
+/* A buffer a thread, requested from the client by the thread that has a record
+ * to write, as CUPTI 13 does by default. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct owner {
+	pthread_mutex_t mu; /* against a flush; only the owner gets new buffers */
+	CUptiBufferCompleted done;
+	uint8_t *buffer;
+	size_t size, used, limit, records;
+	struct owner *next, **link;
+};
+
+static _Atomic(CUptiBufferRequested) requested;
+static _Atomic(CUptiBufferCompleted) completed;
+static _Atomic size_t dropped;
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static struct owner *owners;
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local struct owner *mine;
+
+static bool take(struct owner *o, struct owner *out)
+{
+	pthread_mutex_lock(&o->mu);
+	*out = *o;
+	o->buffer = NULL;
+	o->size = o->used = o->records = 0;
+	pthread_mutex_unlock(&o->mu);
+	return out->buffer != NULL;
+}
+
+static void give(struct owner *o)
+{
+	struct owner full;
+	if (take(o, &full))
+		cupti_worker_give(full.done, full.buffer, full.size, full.used);
+}
+
+static void thread_ends(void *arg)
+{
+	struct owner *o = arg;
+	pthread_mutex_lock(&mu);
+	*o->link = o->next;
+	if (o->next)
+		o->next->link = o->link;
+	pthread_mutex_unlock(&mu);
+	give(o);
+	pthread_mutex_destroy(&o->mu);
+	free(o);
+	mine = NULL;
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, thread_ends);
+}
+
+static struct owner *self(void)
+{
+	if (mine)
+		return mine;
+	struct owner *o = calloc(1, sizeof *o);
+	if (!o)
+		return NULL;
+	pthread_once(&once, make_key);
+	pthread_mutex_init(&o->mu, NULL);
+	pthread_mutex_lock(&mu);
+	o->next = owners;
+	o->link = &owners;
+	if (owners)
+		owners->link = &o->next;
+	owners = o;
+	pthread_mutex_unlock(&mu);
+	pthread_setspecific(key, o);
+	return mine = o;
+}
+
+static bool fits(const struct owner *o, size_t size)
+{
+	return o->buffer && o->size - o->used >= size && (!o->limit || o->records < o->limit);
+}
+
+static void request(struct owner *o)
+{
+	CUptiBufferRequested f = atomic_load(&requested);
+	uint8_t *buffer = NULL;
+	size_t size = 0, limit = 0;
+	if (f)
+		f(&buffer, &size, &limit);
+	if (f && !buffer && sim_config()->null_aborts) {
+		fputs("cudasim: CUPTI before 12.9 does not survive a request answered with NULL\n", stderr);
+		abort();
+	}
+	pthread_mutex_lock(&o->mu);
+	o->done = atomic_load(&completed);
+	o->buffer = size ? buffer : NULL;
+	o->size = o->buffer ? size : 0;
+	o->limit = limit;
+	o->used = o->records = 0;
+	pthread_mutex_unlock(&o->mu);
+}
+
+static bool append(struct owner *o, const void *record, size_t size)
+{
+	pthread_mutex_lock(&o->mu);
+	bool room = fits(o, size);
+	if (room) {
+		memcpy(o->buffer + o->used, record, size);
+		o->used += size;
+		o->records++;
+	}
+	pthread_mutex_unlock(&o->mu);
+	return room;
+}
+
+void cupti_store(const void *record, size_t size)
+{
+	struct owner *o = self();
+	if (o && append(o, record, size))
+		return;
+	if (o) {
+		give(o);
+		request(o);
+	}
+	if (!o || !append(o, record, size))
+		atomic_fetch_add(&dropped, 1);
+}
+
+void cupti_hand_over(void)
+{
+	pthread_mutex_lock(&mu);
+	for (struct owner *o = owners; o; o = o->next)
+		give(o);
+	pthread_mutex_unlock(&mu);
+}
+
+bool cupti_has_client(void)
+{
+	return atomic_load(&completed) != NULL;
+}
+
+/* A later client takes the place of an earlier one; buffers in use go back to
+ * whoever gave them. */
+CUPTI(cuptiActivityRegisterCallbacks, (CUptiBufferRequested request_fn, CUptiBufferCompleted complete_fn))
+{
+	if (!request_fn || !complete_fn)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!cupti_hook() || cupti_forked())
+		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (cupti_worker_start())
+		return CUPTI_ERROR_OUT_OF_MEMORY;
+	atomic_store(&requested, request_fn);
+	atomic_store(&completed, complete_fn);
+	cupti_hand_over();
+	return CUPTI_SUCCESS;
+}
+
+CUPTI(cuptiActivityGetNumDroppedRecords, (void *context, uint32_t stream, size_t *out))
+{
+	(void)context, (void)stream;
+	if (!out)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*out = atomic_exchange(&dropped, 0);
+	return CUPTI_SUCCESS;
+}

@@ -1,0 +1,130 @@
+#include <string.h>
+
+#include "internal.h"
+
+#define DEVICE_NAME "NVIDIA H200 (simulated)"
+
+/* CUdevice_attribute numbers and their values. */
+static const struct {
+	int attribute, value;
+} attributes[] = {
+	{1, 1024},   /* MAX_THREADS_PER_BLOCK */
+	{2, 1024},   /* MAX_BLOCK_DIM_X */
+	{3, 1024},   /* MAX_BLOCK_DIM_Y */
+	{4, 64},     /* MAX_BLOCK_DIM_Z */
+	{5, 2147483647}, /* MAX_GRID_DIM_X */
+	{6, 65535},  /* MAX_GRID_DIM_Y */
+	{7, 65535},  /* MAX_GRID_DIM_Z */
+	{8, 49152},  /* MAX_SHARED_MEMORY_PER_BLOCK */
+	{10, 32},    /* WARP_SIZE */
+	{13, 1980000}, /* CLOCK_RATE, kHz */
+	{16, 132},   /* MULTIPROCESSOR_COUNT */
+	{31, 1},     /* CONCURRENT_KERNELS */
+	{40, 3},     /* ASYNC_ENGINE_COUNT */
+	{41, 1},     /* UNIFIED_ADDRESSING */
+	{75, 9},     /* COMPUTE_CAPABILITY_MAJOR */
+	{76, 0},     /* COMPUTE_CAPABILITY_MINOR */
+};
+
+static bool valid(CUdevice dev)
+{
+	return dev >= 0 && (uint64_t)dev < sim_config()->devices;
+}
+
+int sim_device_info(int ordinal, struct sim_device_info *info)
+{
+	if (!valid(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*info = (struct sim_device_info){
+		.id = (uint32_t)ordinal,
+		.name = DEVICE_NAME,
+		.memory = sim_config()->memory_mb << 20,
+		.bandwidth = 4915200000u,
+		.multiprocessors = 132,
+		.major = 9,
+	};
+	memcpy(info->uuid, "cudasim-device-", 15);
+	info->uuid[15] = (uint8_t)ordinal;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_get(CUdevice *dev, int ordinal)
+{
+	if (!dev)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_ready())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (!valid(ordinal))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*dev = ordinal;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_count(int *count)
+{
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_ready())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	*count = (int)sim_config()->devices;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_name(char *name, int len, CUdevice dev)
+{
+	if (!name || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!valid(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	size_t n = sizeof DEVICE_NAME - 1;
+	if (n > (size_t)len - 1)
+		n = (size_t)len - 1;
+	memcpy(name, DEVICE_NAME, n);
+	name[n] = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_attribute(int *value, int attribute, CUdevice dev)
+{
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!valid(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+		if (attributes[i].attribute == attribute) {
+			*value = attributes[i].value;
+			return CUDA_SUCCESS;
+		}
+	}
+	*value = 0;
+	return attribute > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult device_memory(size_t *bytes, CUdevice dev)
+{
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!valid(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*bytes = sim_config()->memory_mb << 20;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_uuid(CUuuid *uuid, CUdevice dev)
+{
+	struct sim_device_info info;
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult r = sim_device_info(dev, &info);
+	if (!r)
+		memcpy(uuid->bytes, info.uuid, 16);
+	return r;
+}
+
+DRIVER(cuDeviceGet, (CUdevice *dev, int ordinal), device_get(dev, ordinal))
+DRIVER(cuDeviceGetCount, (int *count), device_count(count))
+DRIVER(cuDeviceGetName, (char *name, int len, CUdevice dev), device_name(name, len, dev))
+DRIVER(cuDeviceGetAttribute, (int *value, int attribute, CUdevice dev), device_attribute(value, attribute, dev))
+DRIVER(cuDeviceTotalMem_v2, (size_t *bytes, CUdevice dev), device_memory(bytes, dev))
+DRIVER(cuDeviceGetUuid, (CUuuid *uuid, CUdevice dev), device_uuid(uuid, dev))
+DRIVER(cuDeviceGetUuid_v2, (CUuuid *uuid, CUdevice dev), device_uuid(uuid, dev))

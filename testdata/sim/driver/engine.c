@@ -1,0 +1,391 @@
+/* The GPU: one thread that executes the work of all streams. Work carries its
+ * time of submission; start and end are computed from it, so that when the
+ * thread gets round to it does not show. Work is executed as soon as nothing
+ * that it depends on is open, and retired (reported, its slot given back) when
+ * the clock has passed its simulated end. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define NAP 500000u       /* ns without a look at the streams while work keeps coming */
+#define RETIRE_DELAY 1000000u /* ns that a finished piece of work may wait for its record */
+
+enum { AWAKE, NAPPING, IDLE };
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake, done = PTHREAD_COND_INITIALIZER;
+static bool started, hurry;
+static unsigned waiters, rooms;
+static uint64_t drain_wanted, drain_done;
+static bool drain_running;
+static pthread_t thread;
+static _Atomic int state = AWAKE;
+
+static pthread_mutex_t list_mu = PTHREAD_MUTEX_INITIALIZER;
+static struct CUstream_st **list;
+static size_t list_len, list_room;
+
+/* The GPU thread's own: the streams of this pass and when something is due. */
+static struct {
+	struct CUstream_st **streams;
+	size_t len, room;
+	uint64_t now;
+	uint64_t ready;  /* when a waiting piece of work becomes ready */
+	uint64_t retire; /* when the next piece of work ends */
+	bool progress;
+} pass;
+
+void sim_engine_add(struct CUstream_st *s)
+{
+	pthread_mutex_lock(&list_mu);
+	size_t i = 0;
+	while (i < list_len && list[i])
+		i++;
+	if (i == list_room) {
+		size_t n = list_room ? list_room * 2 : 64;
+		struct CUstream_st **bigger = realloc(list, n * sizeof *list);
+		if (!bigger)
+			abort();
+		list = bigger;
+		list_room = n;
+	}
+	list[i] = s;
+	if (i == list_len)
+		list_len++;
+	pthread_mutex_unlock(&list_mu);
+}
+
+static void drop(struct CUstream_st *s)
+{
+	pthread_mutex_lock(&list_mu);
+	for (size_t i = 0; i < list_len; i++)
+		if (list[i] == s)
+			list[i] = NULL;
+	pthread_mutex_unlock(&list_mu);
+	sim_stream_release(s);
+}
+
+void sim_engine_each(void (*fn)(struct CUstream_st *, void *), void *arg)
+{
+	for (size_t i = 0;; i++) {
+		pthread_mutex_lock(&list_mu);
+		bool end = i >= list_len;
+		struct CUstream_st *s = end ? NULL : list[i];
+		pthread_mutex_unlock(&list_mu);
+		if (end)
+			return;
+		if (s && !atomic_load(&s->closed))
+			fn(s, arg);
+	}
+}
+
+static void view(void)
+{
+	pthread_mutex_lock(&list_mu);
+	if (pass.room < list_len) {
+		struct CUstream_st **bigger = realloc(pass.streams, list_room * sizeof *bigger);
+		if (!bigger)
+			abort();
+		pass.streams = bigger;
+		pass.room = list_room;
+	}
+	pass.len = 0;
+	for (size_t i = 0; i < list_len; i++)
+		if (list[i])
+			pass.streams[pass.len++] = list[i];
+	pthread_mutex_unlock(&list_mu);
+}
+
+static uint64_t max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void note(uint64_t *due, uint64_t time)
+{
+	if (time < *due)
+		*due = time;
+}
+
+/* Does s hold work that is not executed and was submitted before time? */
+static bool open_before(const struct CUstream_st *s, uint64_t time)
+{
+	uint64_t i = atomic_load_explicit(&s->executed, memory_order_relaxed);
+	return i < atomic_load_explicit(&s->head, memory_order_acquire) && s->ring[i % SIM_RING].submit < time;
+}
+
+/* The legacy default stream waits for all earlier work of the context's
+ * blocking streams, and they for its. Answers whether nothing is open, and
+ * moves start past what was waited for. */
+static bool legacy_ready(const struct CUstream_st *s, uint64_t submit, uint64_t *start)
+{
+	const struct CUstream_st *null = s->ctx->null_stream;
+	if (s->flags & CU_STREAM_NON_BLOCKING)
+		return true;
+	if (s != null) {
+		*start = max(*start, atomic_load_explicit(&null->available, memory_order_relaxed));
+		return !open_before(null, submit);
+	}
+	for (size_t i = 0; i < pass.len; i++) {
+		const struct CUstream_st *other = pass.streams[i];
+		if (other == s || other->ctx != s->ctx || (other->flags & CU_STREAM_NON_BLOCKING))
+			continue;
+		if (open_before(other, submit + 1))
+			return false;
+		*start = max(*start, atomic_load_explicit(&other->available, memory_order_relaxed));
+	}
+	return true;
+}
+
+static bool host_ready(struct sim_host_work *h, uint64_t start)
+{
+	int step = atomic_load(&h->state);
+	if (step == SIM_HOST_NEW) {
+		if (start > pass.now)
+			note(&pass.ready, start);
+		else
+			sim_host_start(h);
+	}
+	return step == SIM_HOST_DONE;
+}
+
+/* When can w start? False: not yet known. */
+static bool ready(struct CUstream_st *s, struct sim_work *w, uint64_t *start)
+{
+	*start = max(atomic_load_explicit(&s->available, memory_order_relaxed), w->submit + sim_config()->latency_ns);
+	if (!legacy_ready(s, w->submit, start))
+		return false;
+	if (w->type == SIM_WAIT) {
+		if (atomic_load(&w->event.event->executed) < w->event.version)
+			return false;
+		*start = max(*start, atomic_load(&w->event.event->time));
+	}
+	return w->type != SIM_HOST || host_ready(&w->host, *start);
+}
+
+static bool execute_one(struct CUstream_st *s)
+{
+	uint64_t i = atomic_load_explicit(&s->executed, memory_order_relaxed), start;
+	if (i == atomic_load_explicit(&s->head, memory_order_acquire))
+		return false;
+	struct sim_work *w = &s->ring[i % SIM_RING];
+	if (!ready(s, w, &start))
+		return false;
+	uint64_t duration = sim_work_duration(w);
+	w->start = start;
+	w->end = duration > SIM_NEVER - start ? SIM_NEVER : start + duration;
+	if (w->type == SIM_HOST)
+		w->end = max(start, pass.now);
+	sim_work_perform(w);
+	atomic_store(&s->available, w->end);
+	atomic_store(&s->executed, i + 1);
+	return true;
+}
+
+static bool reportable(const struct sim_work *w)
+{
+	return w->correlation && !w->reported && (w->type == SIM_KERNEL || w->type == SIM_COPY || w->type == SIM_SET);
+}
+
+static bool retire(struct CUstream_st *s)
+{
+	const struct sim_client *client = sim_client();
+	uint64_t i = atomic_load_explicit(&s->retired, memory_order_relaxed), first = i;
+	uint64_t limit = atomic_load_explicit(&s->executed, memory_order_relaxed);
+	for (; i < limit; i++) {
+		struct sim_work *w = &s->ring[i % SIM_RING];
+		if (w->end > pass.now) {
+			note(&pass.retire, w->end);
+			break;
+		}
+		if (client && reportable(w))
+			client->work(w, false);
+		sim_work_clear(w);
+	}
+	atomic_store_explicit(&s->retired, i, memory_order_release);
+	return i != first;
+}
+
+static void report_running(struct CUstream_st *s)
+{
+	const struct sim_client *client = sim_client();
+	uint64_t i = atomic_load_explicit(&s->retired, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&s->executed, memory_order_relaxed);
+	for (; client && i < limit; i++) {
+		struct sim_work *w = &s->ring[i % SIM_RING];
+		if (w->start <= pass.now && reportable(w)) {
+			client->work(w, true);
+			w->reported = true;
+		}
+	}
+}
+
+static bool finished(const struct CUstream_st *s)
+{
+	return atomic_load(&s->closed) && atomic_load(&s->retired) == atomic_load(&s->head);
+}
+
+/* Executes what is ready until nothing is, then retires what has ended. */
+static void run(bool running)
+{
+	bool again = true;
+	view();
+	pass.now = sim_now();
+	pass.ready = pass.retire = SIM_NEVER;
+	pass.progress = false;
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < pass.len; i++)
+			while (execute_one(pass.streams[i]))
+				again = pass.progress = true;
+	}
+	pass.now = sim_now();
+	for (size_t i = 0; i < pass.len; i++) {
+		if (retire(pass.streams[i]))
+			pass.progress = true;
+		if (running)
+			report_running(pass.streams[i]);
+		if (finished(pass.streams[i]))
+			drop(pass.streams[i]);
+	}
+}
+
+/* With mu held: sleeps until time, or until hurried or, when idle, kicked. */
+static void sleep_until(uint64_t time)
+{
+	struct timespec t = sim_timespec(time);
+	int r = 0;
+	while (!hurry && r == 0)
+		r = time == SIM_NEVER ? pthread_cond_wait(&wake, &mu) : pthread_cond_timedwait(&wake, &mu, &t);
+	atomic_store(&state, AWAKE);
+}
+
+static uint64_t due(uint64_t latest)
+{
+	uint64_t retire_due = pass.retire == SIM_NEVER ? SIM_NEVER : max(pass.retire, pass.now + RETIRE_DELAY);
+	note(&latest, pass.ready);
+	note(&latest, rooms ? pass.retire : retire_due);
+	return latest;
+}
+
+static void *gpu(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&mu);
+	for (;;) {
+		uint64_t wanted = drain_wanted;
+		bool running = drain_running;
+		drain_running = hurry = false;
+		pthread_mutex_unlock(&mu);
+		run(running);
+		pthread_mutex_lock(&mu);
+		drain_done = wanted;
+		if (waiters)
+			pthread_cond_broadcast(&done);
+		if (hurry)
+			continue;
+		if (pass.progress) {
+			atomic_store(&state, NAPPING);
+			sleep_until(due(pass.now + NAP));
+		} else if (atomic_load(&state) != IDLE) {
+			atomic_store(&state, IDLE); /* and look again: a submitter may not have seen it */
+		} else {
+			sleep_until(due(SIM_NEVER));
+		}
+	}
+	return NULL;
+}
+
+CUresult sim_engine_start(void)
+{
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int r = 0;
+	pthread_mutex_lock(&mu);
+	if (!started) {
+		pthread_condattr_init(&attr);
+		pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+		pthread_cond_init(&wake, &attr);
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the program's threads */
+		r = pthread_create(&thread, NULL, gpu, NULL);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		started = r == 0;
+	}
+	pthread_mutex_unlock(&mu);
+	return r ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static void wake_up(void)
+{
+	hurry = true;
+	pthread_cond_signal(&wake);
+}
+
+void sim_engine_kick(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&state, memory_order_relaxed) != IDLE)
+		return;
+	pthread_mutex_lock(&mu);
+	wake_up();
+	pthread_mutex_unlock(&mu);
+}
+
+static void wait_counter(_Atomic uint64_t *counter, uint64_t target, unsigned *also)
+{
+	pthread_mutex_lock(&mu);
+	waiters++;
+	++*also;
+	while (atomic_load(counter) < target) {
+		wake_up();
+		pthread_cond_wait(&done, &mu);
+	}
+	--*also;
+	waiters--;
+	pthread_mutex_unlock(&mu);
+}
+
+void sim_engine_wait(_Atomic uint64_t *counter, uint64_t target)
+{
+	static unsigned unused;
+	if (atomic_load(counter) < target)
+		wait_counter(counter, target, &unused);
+}
+
+void sim_engine_wait_room(struct CUstream_st *s)
+{
+	wait_counter(&s->retired, atomic_load(&s->head) - SIM_RING + 1, &rooms);
+}
+
+void sim_engine_drain(bool running)
+{
+	pthread_mutex_lock(&mu);
+	if (started && !sim_forked() && !pthread_equal(pthread_self(), thread)) {
+		uint64_t wanted = ++drain_wanted;
+		drain_running |= running;
+		waiters++;
+		while (drain_done < wanted) {
+			wake_up();
+			pthread_cond_wait(&done, &mu);
+		}
+		waiters--;
+	}
+	pthread_mutex_unlock(&mu);
+}
+
+void sim_sleep_until(uint64_t time)
+{
+	struct timespec t = sim_timespec(time);
+	while (sim_now() < time)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+}
+
+void sim_engine_hurry(void)
+{
+	pthread_mutex_lock(&mu);
+	wake_up();
+	pthread_mutex_unlock(&mu);
+}

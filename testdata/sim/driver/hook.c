@@ -1,0 +1,65 @@
+#include "internal.h"
+
+static _Thread_local struct sim_frame *current;
+static _Atomic uint32_t correlations;
+
+uint32_t sim_correlation(void)
+{
+	return current ? current->correlation : 0;
+}
+
+void sim_note_kernel(const char *name)
+{
+	if (current)
+		current->symbol = name;
+}
+
+static void enter(struct sim_frame *f)
+{
+	const struct sim_client *client = sim_client();
+	if (!client)
+		return;
+	struct sim_frame *up = current;
+	f->up = up;
+	f->correlation = up ? up->correlation : atomic_fetch_add_explicit(&correlations, 1, memory_order_relaxed) + 1;
+	f->covered = up && (up->covered || up->recorded);
+	f->recorded = false;
+	f->data = 0;
+	f->symbol = NULL;
+	f->live = true;
+	current = f;
+	client->enter(f);
+}
+
+static void leave(struct sim_frame *f, int result)
+{
+	const struct sim_client *client = sim_client();
+	current = f->up;
+	if (f->up && !f->up->symbol)
+		f->up->symbol = f->symbol;
+	if (client)
+		client->exit(f, result);
+}
+
+void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start)
+{
+	const struct sim_client *client = sim_client();
+	if (!client || !current)
+		return;
+	struct sim_sync s = {type, current->correlation, context, stream, event, start, sim_now()};
+	client->sync(&s);
+}
+
+SIM_EXPORT struct sim_hook cudasim_hook = {
+	.version = SIM_HOOK_VERSION,
+	.size = sizeof cudasim_hook,
+	.enter = enter,
+	.exit = leave,
+	.drain = sim_engine_drain,
+	.device = sim_device_info,
+	.contexts = sim_each_context,
+	.streams = sim_each_stream,
+	.context_id = sim_context_id,
+	.stream_id = sim_stream_id,
+	.forked = sim_forked,
+};

@@ -1,0 +1,89 @@
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+enum { FRESH, RUNNING, DONE };
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static _Atomic int state = FRESH;
+static pthread_t initialiser;
+static _Atomic bool forked;
+
+static void in_child(void)
+{
+	if (atomic_load(&state) != FRESH)
+		atomic_store(&forked, true);
+}
+
+bool sim_forked(void)
+{
+	return atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+bool sim_ready(void)
+{
+	return atomic_load_explicit(&state, memory_order_acquire) != FRESH && !sim_forked();
+}
+
+/* As the driver does: a library that cannot be loaded changes nothing. */
+static void inject(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	int (*initialize)(void) = NULL;
+	if (!library)
+		return;
+	*(void **)&initialize = dlsym(library, "InitializeInjection");
+	if (initialize)
+		initialize();
+}
+
+/* A second thread waits for the first; the first may come back in through the
+ * injected library. */
+static bool claim(void)
+{
+	bool mine = false;
+	pthread_mutex_lock(&mu);
+	if (atomic_load(&state) == FRESH) {
+		atomic_store(&state, RUNNING);
+		initialiser = pthread_self();
+		mine = true;
+	} else if (!pthread_equal(initialiser, pthread_self())) {
+		while (atomic_load(&state) == RUNNING)
+			pthread_cond_wait(&changed, &mu);
+	}
+	pthread_mutex_unlock(&mu);
+	return mine;
+}
+
+CUresult sim_init(unsigned flags)
+{
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_forked())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (sim_config()->devices == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (atomic_load_explicit(&state, memory_order_acquire) == DONE || !claim())
+		return CUDA_SUCCESS;
+	pthread_atfork(NULL, NULL, in_child);
+	inject();
+	pthread_mutex_lock(&mu);
+	atomic_store(&state, DONE);
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mu);
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_version(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = (int)sim_config()->driver_version;
+	return CUDA_SUCCESS;
+}
+
+DRIVER(cuInit, (unsigned flags), sim_init(flags))
+DRIVER(cuDriverGetVersion, (int *version), driver_version(version))

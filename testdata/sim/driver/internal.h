@@ -1,0 +1,183 @@
+/* What the files of the simulated driver share. */
+#ifndef SIM_DRIVER_INTERNAL_H
+#define SIM_DRIVER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "../api/cbid.h"
+#include "../common/clock.h"
+#include "../common/config.h"
+#include "../include/cuda_sim.h"
+#include "../include/hook.h"
+
+/* An exported function: announces itself to the hook around call, which yields
+ * the result. sim_frame_ is the call's frame. */
+#define DRIVER(name, params, call) \
+	SIM_EXPORT CUresult name params; \
+	SIM_EXPORT CUresult name params \
+	{ \
+		struct sim_frame sim_frame_; \
+		sim_frame_enter(&cudasim_hook, &sim_frame_, SIM_DRIVER, CBID_##name); \
+		return sim_frame_exit(&cudasim_hook, &sim_frame_, (call)); \
+	}
+
+extern struct sim_hook cudasim_hook;
+
+/* handle.c: handles live in slabs, so that any value can be checked safely. */
+struct sim_slab {
+	const size_t slot;
+	const uint32_t max;
+	_Atomic(char *) base;
+	uint32_t used;
+	void *free;
+	pthread_mutex_t mu;
+};
+
+struct sim_handle {
+	_Atomic bool live;
+	void *next;
+};
+
+#define SIM_SLAB(type, count) {.slot = sizeof(type), .max = (count), .mu = PTHREAD_MUTEX_INITIALIZER}
+
+void *sim_slab_get(struct sim_slab *slab); /* zeroed but for its handle; NULL when full */
+void sim_slab_put(struct sim_slab *slab, void *slot);
+bool sim_slab_has(struct sim_slab *slab, const void *slot);
+
+/* init.c */
+bool sim_ready(void); /* cuInit was done, in this process */
+bool sim_forked(void);
+CUresult sim_init(unsigned flags);
+
+/* hook.c */
+uint32_t sim_correlation(void);
+void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start);
+void sim_note_kernel(const char *name); /* for callbacks: what this call launches */
+static inline const struct sim_client *sim_client(void)
+{
+	return atomic_load_explicit(&cudasim_hook.client, memory_order_acquire);
+}
+
+/* device.c, context.c */
+struct CUctx_st {
+	struct sim_handle handle;
+	uint32_t id;
+	CUdevice device;
+	struct CUstream_st *null_stream;
+};
+
+extern struct sim_slab sim_contexts;
+int sim_device_info(int ordinal, struct sim_device_info *info);
+CUcontext sim_context_current(void);
+CUresult sim_context_new(CUdevice device, CUcontext *out);
+CUresult sim_context_wait(CUcontext ctx); /* for all its work */
+bool sim_context_valid(CUcontext ctx);
+void sim_each_context(void (*each)(const struct sim_context_info *));
+uint32_t sim_context_id(const void *handle);
+
+/* memory.c */
+enum sim_memory { SIM_PAGEABLE = 1, SIM_PINNED = 2, SIM_DEVICE_MEMORY = 3 }; /* CUPTI's numbers */
+struct sim_block {
+	char *start;
+	size_t size, mapped;
+	enum sim_memory kind;
+	CUdevice device;
+	CUcontext context;
+};
+
+CUresult sim_memory_new(size_t size, enum sim_memory kind, void **out);
+CUresult sim_memory_free(void *p, enum sim_memory kind);
+CUresult sim_memory_drop(void *p); /* of either kind, from the GPU's thread */
+bool sim_memory_find(const void *p, struct sim_block *out);
+
+/* module.c */
+struct CUfunc_st {
+	struct sim_handle handle;
+	const struct sim_kernel *kernel;
+};
+
+bool sim_function_valid(CUfunction f);
+
+/* stream.c */
+#define SIM_RING 1024u /* outstanding work of a stream, as on a GPU: a launch waits for room */
+
+struct CUstream_st {
+	struct sim_handle handle;
+	uint32_t id;
+	unsigned flags;
+	int priority;
+	CUcontext ctx;
+	pthread_mutex_t mu;           /* submitters */
+	struct sim_work *ring;        /* SIM_RING slots */
+	_Atomic uint64_t head;        /* next to submit */
+	_Atomic uint64_t executed;    /* next to execute: GPU thread */
+	_Atomic uint64_t retired;     /* next to retire: GPU thread */
+	_Atomic uint64_t available;   /* simulated time at which all executed work has ended */
+	_Atomic bool closed;          /* destroyed; freed when empty */
+	struct CUgraph_st *capture;   /* graph that records instead of the GPU; under mu */
+	bool capture_origin;
+};
+
+enum sim_default_stream { SIM_LEGACY, SIM_PTDS };
+
+CUresult sim_stream_resolve(CUstream handle, enum sim_default_stream which, struct CUstream_st **out);
+CUresult sim_stream_new(CUcontext ctx, unsigned flags, int priority, uint32_t id, CUstream *out);
+CUresult sim_stream_wait(struct CUstream_st *s);
+void sim_stream_release(struct CUstream_st *s); /* by the GPU thread, when closed and empty */
+void sim_each_stream(void (*each)(const struct sim_stream_info *));
+uint32_t sim_stream_id(const void *handle);
+
+/* Submission: begin gives the slot to fill and holds the stream until commit. */
+CUresult sim_submit_begin(struct CUstream_st *s, enum sim_work_type type, struct sim_work **out);
+void sim_submit_commit(struct CUstream_st *s);
+void sim_submit_abandon(struct CUstream_st *s); /* instead of commit */
+
+/* event.c */
+struct CUevent_st {
+	struct sim_handle handle;
+	uint32_t id;
+	unsigned flags;
+	pthread_mutex_t mu;
+	_Atomic uint64_t recorded, executed; /* number of recordings submitted and done */
+	_Atomic uint64_t time;
+	_Atomic(struct CUgraph_st *) capture;
+	_Atomic bool closed;
+	_Atomic uint32_t users; /* work in flight that names it */
+};
+
+void sim_event_executed(const struct sim_event_work *w, uint64_t time);
+void sim_event_put(struct CUevent_st *e);
+
+/* graph.c */
+struct sim_work *sim_graph_append(struct CUgraph_st *g, enum sim_work_type type);
+void sim_graph_pop(struct CUgraph_st *g); /* takes the last node back */
+
+/* launch.c */
+CUresult sim_kernel_fill(struct sim_kernel_work *w, const struct sim_kernel *kernel, const struct sim_launch *launch,
+			 void **params, void **extra);
+CUresult sim_kernel_copy(struct sim_kernel_work *to, const struct sim_kernel_work *from);
+void sim_work_clear(struct sim_work *w); /* frees what the work owns */
+
+/* engine.c */
+CUresult sim_engine_start(void);
+void sim_engine_add(struct CUstream_st *s);
+void sim_engine_kick(void);   /* new work; cheap while the GPU thread is awake */
+void sim_engine_hurry(void);  /* look at the streams now */
+void sim_engine_drain(bool running);
+/* Waits until counter >= target, hurrying the GPU thread. */
+void sim_engine_wait(_Atomic uint64_t *counter, uint64_t target);
+void sim_engine_wait_room(struct CUstream_st *s);
+void sim_engine_each(void (*fn)(struct CUstream_st *, void *), void *arg);
+void sim_sleep_until(uint64_t time);
+
+/* perform.c */
+uint64_t sim_work_duration(const struct sim_work *w);
+void sim_work_perform(struct sim_work *w);
+
+/* hostfn.c: host functions run on a thread of their own. */
+enum { SIM_HOST_NEW, SIM_HOST_RUNNING, SIM_HOST_DONE };
+void sim_host_start(struct sim_host_work *w);
+
+#endif

@@ -1,0 +1,41 @@
+#include "internal.h"
+
+static const struct {
+	int code;
+	const char *name, *text;
+} errors[] = {
+	{0, "cudaSuccess", "no error"},
+	{1, "cudaErrorInvalidValue", "invalid argument"},
+	{2, "cudaErrorMemoryAllocation", "out of memory"},
+	{3, "cudaErrorInitializationError", "initialization error"},
+	{21, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+	{35, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient for CUDA runtime version"},
+	{98, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+	{100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+	{101, "cudaErrorInvalidDevice", "invalid device ordinal"},
+	{200, "cudaErrorInvalidKernelImage", "device kernel image is invalid"},
+	{201, "cudaErrorDeviceUninitialized", "invalid device context"},
+	{400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+	{401, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
+	{500, "cudaErrorSymbolNotFound", "named symbol not found"},
+	{600, "cudaErrorNotReady", "device not ready"},
+	{701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
+	{801, "cudaErrorNotSupported", "operation not supported"},
+	{900, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
+};
+
+SIM_EXPORT const char *cudaGetErrorName(cudaError_t error)
+{
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (errors[i].code == error)
+			return errors[i].name;
+	return "unrecognized error code";
+}
+
+SIM_EXPORT const char *cudaGetErrorString(cudaError_t error)
+{
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+		if (errors[i].code == error)
+			return errors[i].text;
+	return "unrecognized error code";
+}

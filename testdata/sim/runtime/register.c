@@ -1,0 +1,103 @@
+/* Which kernel a host stub stands for. Filled by constructors before main (and
+ * by libraries that are opened later), read without a lock at each launch. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define SLOTS 8192u
+
+struct fatbin {
+	const struct sim_fatbin *wrapper;
+	CUlibrary library;
+};
+
+struct entry {
+	_Atomic(const void *) host;
+	const char *name;
+	struct fatbin *fatbin;
+	_Atomic(CUfunction) function; /* resolved at the first launch */
+};
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static struct entry entries[SLOTS];
+static unsigned used;
+
+static struct entry *slot(const void *host)
+{
+	uintptr_t i = ((uintptr_t)host >> 4) * 0x9e3779b97f4a7c15u >> 32;
+	for (;; i++) {
+		struct entry *e = &entries[i % SLOTS];
+		const void *at = atomic_load_explicit(&e->host, memory_order_acquire);
+		if (at == host || !at)
+			return e;
+	}
+}
+
+static int resolve(struct entry *e, CUfunction *out)
+{
+	int r = 0;
+	pthread_mutex_lock(&mu);
+	if (!e->fatbin->library)
+		r = sim_drv.cuLibraryLoadData(&e->fatbin->library, e->fatbin->wrapper->data, NULL, NULL, 0, NULL, NULL, 0);
+	if (!r)
+		r = sim_drv.cuLibraryGetKernel(out, e->fatbin->library, e->name);
+	if (!r)
+		atomic_store_explicit(&e->function, *out, memory_order_release);
+	pthread_mutex_unlock(&mu);
+	return r == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : r;
+}
+
+int sim_rt_function(const void *host, CUfunction *out)
+{
+	if (!host)
+		return cudaErrorInvalidDeviceFunction;
+	struct entry *e = slot(host);
+	if (!atomic_load_explicit(&e->host, memory_order_acquire))
+		return cudaErrorInvalidDeviceFunction;
+	*out = atomic_load_explicit(&e->function, memory_order_acquire);
+	return *out ? 0 : resolve(e, out);
+}
+
+SIM_EXPORT void **__cudaRegisterFatBinary(void *wrapper)
+{
+	const struct sim_fatbin *w = wrapper;
+	struct fatbin *f = calloc(1, sizeof *f);
+	if (!f || w->magic != SIM_FATBIN_MAGIC) {
+		fputs("cudasim: __cudaRegisterFatBinary: not a simulated image\n", stderr);
+		abort();
+	}
+	f->wrapper = w;
+	return (void **)f;
+}
+
+SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+	(void)handle;
+}
+
+/* Kernels of an image that goes away stay known: programs unregister at exit
+ * only, while launches may still be on their way. */
+SIM_EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+	(void)handle;
+}
+
+SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+				       int thread_limit, void *tid, void *bid, void *block, void *grid, int *warp)
+{
+	(void)device, (void)thread_limit, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
+	pthread_mutex_lock(&mu);
+	struct entry *e = slot(host);
+	if (!atomic_load(&e->host)) {
+		if (++used > SLOTS / 2) {
+			fputs("cudasim: __cudaRegisterFunction: too many kernels\n", stderr);
+			abort();
+		}
+		e->name = name;
+		e->fatbin = (struct fatbin *)handle;
+		atomic_store_explicit(&e->host, host, memory_order_release);
+	}
+	pthread_mutex_unlock(&mu);
+}
