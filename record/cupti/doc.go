@@ -1,0 +1,17 @@
+// Package cupti records what CUPTI knows of a process: a C library that is
+// injected into every process which initialises CUDA, and the server in the
+// recorder that it reports to.
+//
+//	driver, in cuInit ── loads ──► injected library ── private socket ──► Server
+//	                                     │                                  │
+//	                                 libcupti                             Sink
+//
+// The driver loads the library named by CUDA_INJECTION64_PATH, which
+// [Server.Environ] sets. The library says hello and waits, at most 2 s, for the
+// answer of [Handler.Hello]; probes are attached meanwhile. It then finds
+// libcupti, switches records on, and sends them until the process ends.
+//
+// The library is in the folder inject, its built form is embedded here, and
+// inject/wire.h describes what goes over the socket. A peer is a stranger's
+// process: whatever it sends is checked, and at worst ends its connection.
+package cupti

@@ -1,0 +1,104 @@
+package cupti
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestFolderIsPrivate(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(Options{Sink: nowhere{}, bases: []string{"", "relative", "/proc", "/nowhere", t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(s.dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder is %v, %v", info.Mode(), err)
+	}
+	got, err := os.ReadFile(filepath.Join(s.dir, libraryName))
+	if err != nil || !slices.Equal(got, library) {
+		t.Errorf("the library has %d bytes, %v", len(got), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+}
+
+func TestNoFolder(t *testing.T) {
+	t.Parallel()
+	long := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		base, why string
+		owner     Owner
+	}{
+		{"relative", "is not an absolute path", Owner{}},
+		{"/nowhere", "no such file", Owner{}},
+		{long, "too long a path for a socket", Owner{}},
+		{closed, "cannot be entered by user 65534", Owner{65534, 65534}},
+	}
+	for _, test := range tests {
+		_, err := makeFolder([]string{test.base}, test.owner)
+		if err == nil || !strings.Contains(err.Error(), test.why) || !strings.Contains(err.Error(), "set TMPDIR") {
+			t.Errorf("%s: got %v, want %q and the remedy", test.base, err, test.why)
+		}
+	}
+	if left, err := os.ReadDir(long); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestNoexecMountIsSkipped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOEXEC, ""); err != nil {
+		t.Skipf("a mount needs root: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := usable(dir, Owner{}); err == nil || err.Error() != "is mounted noexec" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	t.Parallel()
+	s := &Server{dir: "/tmp/x"}
+	got := s.Environ([]string{"A=b", InjectionVar + "=/other.so", InjectionVar + "_NOT=1"})
+	want := []string{"A=b", InjectionVar + "_NOT=1", InjectionVar + "=/tmp/x/libcudatrace.so"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestConflict(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{
+		"": "", InjectionVar + "=": "", "CUDA_INJECTION64_PATHS=/x": "",
+		InjectionVar + "=/nsys.so": InjectionVar + "=/nsys.so", nvtxVar + "=/n.so": nvtxVar + "=/n.so",
+	} {
+		if got := Conflict([]string{"A=b", env}); got != want {
+			t.Errorf("%q: got %q", env, got)
+		}
+	}
+}

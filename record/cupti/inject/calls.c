@@ -1,0 +1,70 @@
+/*
+ * The calls that create GPU work. Only their API records are switched on: a
+ * program makes ten times as many other calls, which nobody correlates.
+ */
+#include "inject.h"
+
+#include <string.h>
+
+static const char *const wanted[] = {
+	"cudaLaunch",      "cudaMemcpy",       "cudaMemset",
+	"cudaGraphLaunch", "cudaMemPrefetch",  "cudaMemDiscardAndPrefetch",
+	"cuLaunch",        "cuMemcpy",         "cuMemset",
+	"cuGraphLaunch",   "cuMemPrefetch",    "cuMemDiscardAndPrefetch",
+};
+
+/* Host functions run on the CPU and have no record of GPU work. */
+static const char *const unwanted[] = {"cudaLaunchHostFunc", "cuLaunchHostFunc"};
+
+static bool starts_with(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strncmp(name, list[i], strlen(list[i])) == 0)
+			return true;
+	return false;
+}
+
+bool ct_call_wanted(const char *name)
+{
+	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
+	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
+}
+
+static bool digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/*
+ * Copies a callback's name without the release that CUPTI puts behind runtime
+ * names: cudaLaunchKernel_v7000 becomes cudaLaunchKernel. A driver's _v2 is part
+ * of the function's name and stays. Returns the length.
+ */
+size_t ct_call_name(const char *name, char *out, size_t size)
+{
+	size_t n = strlen(name), digits = 0;
+	while (digits < n && digit(name[n - 1 - digits]))
+		digits++;
+	if (digits >= 4 && n > digits + 2 && name[n - digits - 1] == 'v' && name[n - digits - 2] == '_')
+		n -= digits + 2;
+	if (n >= size)
+		n = size - 1;
+	memcpy(out, name, n);
+	out[n] = 0;
+	return n;
+}
+
+/* For a CUPTI that does not tell names. Ids never change their meaning. */
+const struct ct_known_call ct_known_calls[] = {
+	{DOMAIN_RUNTIME, 31, "cudaMemcpy"},
+	{DOMAIN_RUNTIME, 41, "cudaMemcpyAsync"},
+	{DOMAIN_RUNTIME, 51, "cudaMemsetAsync"},
+	{DOMAIN_RUNTIME, 211, "cudaLaunchKernel"},
+	{DOMAIN_RUNTIME, 311, "cudaGraphLaunch"},
+	{DOMAIN_RUNTIME, 430, "cudaLaunchKernelExC"},
+	{DOMAIN_DRIVER, 307, "cuLaunchKernel"},
+	{DOMAIN_DRIVER, 442, "cuLaunchKernel_ptsz"},
+	{DOMAIN_DRIVER, 514, "cuGraphLaunch"},
+	{DOMAIN_DRIVER, 652, "cuLaunchKernelEx"},
+	{0, 0, NULL},
+};

@@ -1,0 +1,137 @@
+/*
+ * One clock. CUPTI is given a callback that reads CLOCK_MONOTONIC. Whether it
+ * heeds it is measured: cuptiGetTimestamp is read between two readings of our
+ * own, and every time in every record must lie between the start of this
+ * library and now. Where either fails, an offset is added to CUPTI's times.
+ */
+#include "inject.h"
+
+#include <time.h>
+
+#define SLACK CT_SECOND /* a GPU's clock is only fitted to the host's */
+#define BRACKETS 64
+
+static uint64_t started;
+static atomic_llong offset;
+static _Atomic uint64_t worst;
+static atomic_uint mode;
+
+static uint64_t read_clock(clockid_t id)
+{
+	struct timespec t;
+	if (clock_gettime(id, &t) != 0)
+		return 0;
+	return (uint64_t)t.tv_sec * CT_SECOND + (uint64_t)t.tv_nsec;
+}
+
+uint64_t ct_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+/* What CUPTI calls to learn the time. */
+uint64_t ct_timestamp(void)
+{
+	return ct_now();
+}
+
+void ct_clock_start(void)
+{
+	started = ct_now();
+}
+
+static void announce(uint32_t new_mode, int64_t new_offset, uint64_t error)
+{
+	if (error > atomic_load(&worst))
+		atomic_store(&worst, error);
+	atomic_store(&offset, new_offset);
+	atomic_store(&mode, new_mode);
+	struct ct_clock message = {.mode = new_mode, .offset = new_offset, .error = atomic_load(&worst)};
+	ct_queue_message(CT_MSG_CLOCK, &message, sizeof message, NULL, 0);
+}
+
+struct bracket {
+	uint64_t before, cupti, after;
+};
+
+/* The tightest of many readings of CUPTI's clock between two of ours. */
+static bool tightest(const struct ct_cupti *api, struct bracket *best)
+{
+	bool found = false;
+	for (int i = 0; i < BRACKETS; i++) {
+		struct bracket b = {.before = ct_now()};
+		if (api->get_timestamp(&b.cupti) != 0)
+			continue;
+		b.after = ct_now();
+		if (!found || b.after - b.before < best->after - best->before)
+			*best = b;
+		found = true;
+	}
+	return found;
+}
+
+static bool inside(const struct bracket *b)
+{
+	return b->cupti >= b->before && b->cupti <= b->after;
+}
+
+static void calibrate(const struct ct_cupti *api, bool callback)
+{
+	struct bracket b = {0};
+	if (!api->get_timestamp || !tightest(api, &b) || b.cupti == 0)
+		return;
+	uint64_t error = (b.after - b.before) / 2;
+	if (callback && inside(&b))
+		return;
+	announce(CT_CLOCK_CALIBRATED, (int64_t)(b.before + error - b.cupti), error);
+}
+
+/* Called once, before the first record; callback says whether CUPTI took ours. */
+void ct_clock_begin(const struct ct_cupti *api, bool callback)
+{
+	calibrate(api, callback);
+}
+
+/* Called now and then, since two clocks drift apart; not from a CUPTI callback. */
+void ct_clock_recalibrate(const struct ct_cupti *api)
+{
+	if (atomic_load(&mode) == CT_CLOCK_CALIBRATED)
+		calibrate(api, false);
+}
+
+static bool sane(uint64_t time, uint64_t now)
+{
+	return time + SLACK >= started && time <= now + SLACK;
+}
+
+/* CLOCK_MONOTONIC minus CLOCK_REALTIME, with half the time it took to read them. */
+static int64_t realtime_offset(uint64_t *error)
+{
+	uint64_t before = ct_now();
+	uint64_t real = read_clock(CLOCK_REALTIME);
+	*error = (ct_now() - before) / 2;
+	return (int64_t)(before + *error - real);
+}
+
+/*
+ * A record's time on CLOCK_MONOTONIC. Some releases of CUPTI answer
+ * cuptiGetTimestamp from the callback and stamp records from the realtime clock:
+ * a time that makes sense only as such switches the correction over. A time that
+ * makes sense on no clock sets bad and becomes 0. Safe inside a CUPTI callback.
+ */
+uint64_t ct_clock_fix(uint64_t time, uint64_t now, bool *bad)
+{
+	if (time == 0)
+		return 0;
+	uint64_t fixed = time + (uint64_t)atomic_load(&offset);
+	if (sane(fixed, now))
+		return fixed;
+	uint64_t error;
+	int64_t other = realtime_offset(&error);
+	if (sane(time + (uint64_t)other, now)) {
+		announce(CT_CLOCK_REALTIME, other, error);
+		return time + (uint64_t)other;
+	}
+	*bad = true;
+	return 0;
+}

@@ -1,0 +1,152 @@
+/*
+ * What this library uses of CUPTI's binary interface: function types, kinds and
+ * the byte offsets of the fields it reads. The prefixes named here have stayed
+ * where they are from CUDA 11.6 to 13.2; records grow at their ends only, so a
+ * record's size is never assumed and buffers are stepped through by CUPTI.
+ */
+#ifndef CT_CUPTI_ABI_H
+#define CT_CUPTI_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int ct_result; /* CUptiResult; 0 is success */
+#define CUPTI_MAX_LIMIT_REACHED 12 /* GetNextRecord: no record left */
+
+/* CUpti_ActivityKind */
+#define KIND_MEMCPY 1u
+#define KIND_MEMSET 2u
+#define KIND_DRIVER 4u
+#define KIND_RUNTIME 5u
+#define KIND_DEVICE 8u
+#define KIND_CONTEXT 9u
+#define KIND_CONCURRENT_KERNEL 10u
+#define KIND_MEMCPY2 22u /* copies between devices */
+#define KIND_STREAM 37u
+
+/* CUpti_CallbackDomain */
+#define DOMAIN_DRIVER 1u
+#define DOMAIN_RUNTIME 2u
+
+#define THREAD_ID_SYSTEM 1 /* CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM: threadId is the kernel's tid */
+
+/* cuptiGetVersion: counted up from 1 until CUDA 12.9, then 10000 a major release. */
+#define CUPTI_V11_0 13u
+#define CUPTI_V12_0 19u
+#define CUPTI_V13_0 130000u
+
+/* CUpti_ActivityKernel, v7 (11.6) and later */
+#define KERNEL_REGISTERS 6 /* u16 */
+#define KERNEL_START 16
+#define KERNEL_END 24
+#define KERNEL_DEVICE 40
+#define KERNEL_CONTEXT 44
+#define KERNEL_STREAM 48
+#define KERNEL_GRID 52  /* 3 × u32 */
+#define KERNEL_BLOCK 64 /* 3 × u32 */
+#define KERNEL_STATIC_SHARED 76
+#define KERNEL_DYNAMIC_SHARED 80
+#define KERNEL_LOCAL_PER_THREAD 84
+#define KERNEL_CORRELATION 92
+#define KERNEL_NAME 104
+#define KERNEL_GRAPH_NODE 144
+#define KERNEL_GRAPH 156
+#define KERNEL_MIN 160
+#define KERNEL_CLUSTER 176 /* 3 × u32, CUDA 12.0 and later */
+#define KERNEL_MIN_CLUSTER 188
+
+/* CUpti_ActivityMemcpy, v5 and later */
+#define MEMCPY_COPY_KIND 4 /* u8, as the next two */
+#define MEMCPY_SRC_KIND 5
+#define MEMCPY_DST_KIND 6
+#define MEMCPY_BYTES 8
+#define MEMCPY_START 16
+#define MEMCPY_END 24
+#define MEMCPY_DEVICE 32
+#define MEMCPY_CONTEXT 36
+#define MEMCPY_STREAM 40
+#define MEMCPY_CORRELATION 44
+#define MEMCPY_GRAPH_NODE 64
+#define MEMCPY_GRAPH 72
+#define MEMCPY_MIN 76
+
+/* CUpti_ActivityMemcpyPtoP, v4 and later; as MEMCPY up to MEMCPY_STREAM */
+#define MEMCPY2_SRC_DEVICE 44
+#define MEMCPY2_DST_DEVICE 52
+#define MEMCPY2_CORRELATION 60
+#define MEMCPY2_GRAPH_NODE 72
+#define MEMCPY2_GRAPH 80
+#define MEMCPY2_MIN 84
+
+/* CUpti_ActivityMemset, v4 and later */
+#define MEMSET_VALUE 4
+#define MEMSET_BYTES 8
+#define MEMSET_START 16
+#define MEMSET_END 24
+#define MEMSET_DEVICE 32
+#define MEMSET_CONTEXT 36
+#define MEMSET_STREAM 40
+#define MEMSET_CORRELATION 44
+#define MEMSET_GRAPH_NODE 64
+#define MEMSET_GRAPH 72
+#define MEMSET_MIN 76
+
+/* CUpti_ActivityAPI */
+#define API_CBID 4
+#define API_START 8
+#define API_END 16
+#define API_TID 28
+#define API_CORRELATION 32
+#define API_RETURN 36
+#define API_MIN 40
+
+/* CUpti_ActivityDevice, v4 and later */
+#define DEVICE_BANDWIDTH 8
+#define DEVICE_MEMORY 16
+#define DEVICE_MULTIPROCESSORS 44
+#define DEVICE_MAJOR 104
+#define DEVICE_MINOR 108
+#define DEVICE_ID 112
+#define DEVICE_UUID 120
+#define DEVICE_NAME 136
+#define DEVICE_MIN 144
+
+/* CUpti_ActivityContext */
+#define CONTEXT_ID 4
+#define CONTEXT_DEVICE 8
+#define CONTEXT_NULL_STREAM 14 /* u16 */
+#define CONTEXT_MIN 16
+
+/* CUpti_ActivityStream */
+#define STREAM_CONTEXT 4
+#define STREAM_ID 8
+#define STREAM_PRIORITY 12
+#define STREAM_FLAG 16
+#define STREAM_MIN 24
+
+typedef void (*ct_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
+typedef void (*ct_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef uint64_t (*ct_timestamp_fn)(void);
+
+/* The functions of a loaded libcupti; optional ones may be NULL. */
+struct ct_cupti {
+	ct_result (*get_version)(uint32_t *);
+	ct_result (*register_callbacks)(ct_request_fn, ct_complete_fn);
+	ct_result (*enable)(uint32_t kind);
+	ct_result (*disable)(uint32_t kind);
+	ct_result (*get_next_record)(uint8_t *buffer, size_t valid, void **record);
+	ct_result (*flush_all)(uint32_t forced);
+	ct_result (*get_dropped)(void *context, uint32_t stream, size_t *dropped);
+	/* optional */
+	ct_result (*get_timestamp)(uint64_t *);
+	ct_result (*get_callback_name)(uint32_t domain, uint32_t cbid, const char **name);
+	ct_result (*enable_runtime_api)(uint32_t cbid, uint8_t on);
+	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
+	ct_result (*register_timestamp)(ct_timestamp_fn);
+	ct_result (*set_thread_id_type)(int);
+	ct_result (*flush_period)(uint32_t ms);
+	ct_result (*get_result_string)(ct_result, const char **);
+	uint32_t version; /* cuptiGetVersion */
+};
+
+#endif

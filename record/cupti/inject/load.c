@@ -1,0 +1,164 @@
+/*
+ * Finding libcupti: a copy that the program has mapped itself, else the places
+ * that the recorder worked out from the program's maps, else the linker's own
+ * search. A release newer than the driver is never opened: it cannot start.
+ */
+#include "inject.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	const char *soname;
+	uint32_t major;
+} sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.0", 11}, {"libcupti.so.11", 11}};
+#define SONAMES (sizeof sonames / sizeof sonames[0])
+
+static char found_path[4096];
+static char error_text[512];
+
+const char *ct_load_path(void)
+{
+	return found_path;
+}
+
+const char *ct_load_error(void)
+{
+	return error_text;
+}
+
+static const struct {
+	const char *name;
+	size_t field;
+	bool needed;
+} functions[] = {
+	{"cuptiGetVersion", offsetof(struct ct_cupti, get_version), true},
+	{"cuptiActivityRegisterCallbacks", offsetof(struct ct_cupti, register_callbacks), true},
+	{"cuptiActivityEnable", offsetof(struct ct_cupti, enable), true},
+	{"cuptiActivityDisable", offsetof(struct ct_cupti, disable), true},
+	{"cuptiActivityGetNextRecord", offsetof(struct ct_cupti, get_next_record), true},
+	{"cuptiActivityFlushAll", offsetof(struct ct_cupti, flush_all), true},
+	{"cuptiActivityGetNumDroppedRecords", offsetof(struct ct_cupti, get_dropped), true},
+	{"cuptiGetTimestamp", offsetof(struct ct_cupti, get_timestamp), false},
+	{"cuptiGetCallbackName", offsetof(struct ct_cupti, get_callback_name), false},
+	{"cuptiActivityEnableRuntimeApi", offsetof(struct ct_cupti, enable_runtime_api), false},
+	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
+	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
+	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
+	{"cuptiActivityFlushPeriod", offsetof(struct ct_cupti, flush_period), false},
+	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), false},
+};
+
+static bool resolve(void *handle, struct ct_cupti *api)
+{
+	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+		void *f = dlsym(handle, functions[i].name);
+		if (!f && functions[i].needed) {
+			snprintf(error_text, sizeof error_text, "it has no function %s", functions[i].name);
+			return false;
+		}
+		memcpy((char *)api + functions[i].field, &f, sizeof f);
+	}
+	return true;
+}
+
+/* The CUDA major release that a value of cuptiGetVersion belongs to. */
+static uint32_t cuda_major(uint32_t version)
+{
+	if (version >= CUPTI_V13_0)
+		return version / 10000;
+	if (version >= CUPTI_V12_0)
+		return 12;
+	return version >= CUPTI_V11_0 ? 11 : 10;
+}
+
+static void remember_path(const struct ct_cupti *api, const char *fallback)
+{
+	Dl_info info;
+	void *f;
+	memcpy(&f, &api->get_version, sizeof f);
+	if (dladdr(f, &info) && info.dli_fname)
+		fallback = info.dli_fname;
+	snprintf(found_path, sizeof found_path, "%s", fallback);
+}
+
+/* Takes an opened library when it is whole and not newer than the driver. */
+static bool take(void *handle, const char *name, uint32_t driver, struct ct_cupti *api)
+{
+	memset(api, 0, sizeof *api);
+	if (!resolve(handle, api))
+		return false;
+	if (api->get_version(&api->version) != 0) {
+		snprintf(error_text, sizeof error_text, "cuptiGetVersion failed");
+		return false;
+	}
+	remember_path(api, name);
+	uint32_t major = cuda_major(api->version);
+	if (driver != 0 && major > driver / 1000) {
+		snprintf(error_text, sizeof error_text, "it belongs to CUDA %u, the driver knows CUDA up to %u.%u", major,
+			 driver / 1000, driver % 1000 / 10);
+		return false;
+	}
+	return true;
+}
+
+static bool open_one(const char *name, int flags, uint32_t driver, struct ct_cupti *api)
+{
+	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | flags);
+	if (!handle)
+		return false;
+	if (take(handle, name, driver, api))
+		return true; /* stays open for the life of the program */
+	dlclose(handle);
+	return false;
+}
+
+/* The path of a libcupti that is mapped already. */
+bool ct_load_mapped(char *path, size_t size)
+{
+	for (size_t i = 0; i < SONAMES; i++) {
+		void *handle = dlopen(sonames[i].soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+		if (!handle)
+			continue;
+		Dl_info info;
+		void *f = dlsym(handle, "cuptiGetVersion");
+		bool known = f && dladdr(f, &info) && info.dli_fname;
+		snprintf(path, size, "%s", known ? info.dli_fname : sonames[i].soname);
+		dlclose(handle);
+		return true;
+	}
+	return false;
+}
+
+/* The newest CUDA release that the driver knows, as 13000 for 13.0; 0 when it does not say. */
+uint32_t ct_load_driver(void)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	void *f = dlsym(handle ? handle : RTLD_DEFAULT, "cuDriverGetVersion");
+	int (*get)(int *) = NULL;
+	memcpy(&get, &f, sizeof f);
+	int version = 0;
+	bool known = get && get(&version) == 0 && version > 0;
+	if (handle)
+		dlclose(handle);
+	return known ? (uint32_t)version : 0;
+}
+
+bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count)
+{
+	uint32_t driver = ct_load_driver();
+	uint32_t newest = driver ? driver / 1000 : UINT32_MAX;
+	for (size_t i = 0; i < SONAMES; i++)
+		if (open_one(sonames[i].soname, RTLD_NOLOAD, driver, api))
+			return true;
+	for (unsigned i = 0; i < count; i++)
+		if (list[i].major <= newest && open_one(list[i].path, 0, driver, api))
+			return true;
+	for (size_t i = 0; i < SONAMES; i++)
+		if (sonames[i].major <= newest && open_one(sonames[i].soname, 0, driver, api))
+			return true;
+	if (!error_text[0])
+		snprintf(error_text, sizeof error_text, "no libcupti was found");
+	return false;
+}

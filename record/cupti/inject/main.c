@@ -1,0 +1,218 @@
+/*
+ * The entry point. The driver loads this library during cuInit and calls
+ * InitializeInjection, on the thread that called cuInit. Whatever fails here
+ * fails without a word, and the program runs on.
+ */
+#include "inject.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
+#define STATUS_WAIT CT_SECOND
+#define GO_MAX (256u << 10)
+#define CANDIDATES 64
+#define MEMORY_MIN (1u << 20)
+
+#ifndef CT_SOURCES
+#define CT_SOURCES "none"
+#endif
+/* The SHA-256 of the sources: a test holds it against the sources it finds. */
+__attribute__((used, section(".cudatrace"))) static const char sources[] = "sources sha256 " CT_SOURCES;
+
+static _Atomic pid_t self;
+static struct ct_cupti cupti;
+
+bool ct_ours(void)
+{
+	return getpid() == atomic_load(&self);
+}
+
+static void at_exit(void *unused)
+{
+	(void)unused;
+	if (ct_ours())
+		ct_threads_exit();
+}
+
+static void in_child(void)
+{
+	ct_threads_forked();
+}
+
+/*
+ * glibc's own names behind atexit and pthread_atfork, which are linked into each
+ * library statically. No library handle is given: this library is never unloaded.
+ */
+int __cxa_atexit(void (*f)(void *), void *arg, void *library);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+static bool register_handlers(void)
+{
+	return __register_atfork(NULL, NULL, in_child, NULL) == 0 && __cxa_atexit(at_exit, NULL, NULL) == 0;
+}
+
+static bool say_hello(int fd, uint64_t deadline)
+{
+	struct {
+		struct ct_frame frame;
+		struct ct_hello hello;
+		char path[4096];
+	} m;
+	memset(&m, 0, sizeof m);
+	m.hello.version = CT_WIRE_VERSION;
+	m.hello.pid = (uint32_t)getpid();
+	m.hello.now = ct_now();
+	if (ct_load_mapped(m.path, sizeof m.path))
+		m.hello.path_len = (uint32_t)strlen(m.path);
+	m.frame.type = CT_MSG_HELLO;
+	m.frame.length = (uint32_t)sizeof m.hello + m.hello.path_len;
+	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
+}
+
+/* The payload of GO in memory of its own, NULL when none came in time. */
+static unsigned char *wait_for_go(int fd, uint32_t *length, uint64_t deadline)
+{
+	struct ct_frame f;
+	if (!ct_recv_wait(fd, &f, sizeof f, deadline) || f.type != CT_MSG_GO)
+		return NULL;
+	if (f.length < sizeof(struct ct_go) || f.length > GO_MAX)
+		return NULL;
+	unsigned char *payload = ct_alloc(f.length);
+	if (payload && !ct_recv_wait(fd, payload, f.length, deadline)) {
+		ct_free(payload, f.length);
+		payload = NULL;
+	}
+	*length = f.length;
+	return payload;
+}
+
+/*
+ * The candidates behind GO. Each path moves one byte to the left, over the last
+ * byte of its length, to make room for the zero behind it.
+ */
+static unsigned read_candidates(unsigned char *p, uint32_t left, uint32_t count, struct ct_candidate *list)
+{
+	unsigned n = 0;
+	while (n < count && n < CANDIDATES && left >= 8) {
+		uint32_t major, length;
+		memcpy(&major, p, 4);
+		memcpy(&length, p + 4, 4);
+		if (length > left - 8)
+			break;
+		memmove(p + 7, p + 8, length);
+		p[7 + length] = 0;
+		list[n++] = (struct ct_candidate){.path = (const char *)p + 7, .major = major};
+		p += 8 + length;
+		left -= 8 + length;
+	}
+	return n;
+}
+
+static bool start_memory(const struct ct_go *go)
+{
+	size_t memory = go->memory_limit < MEMORY_MIN ? MEMORY_MIN : (size_t)go->memory_limit;
+	return ct_queue_start(memory / 8 * 3) && ct_strings_start(memory / 8);
+}
+
+/* Loads CUPTI and switches records on; the words say what went wrong. */
+static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t left, const char **words)
+{
+	struct ct_candidate list[CANDIDATES];
+	unsigned count = read_candidates(rest, left, go->candidates, list);
+	size_t memory = go->memory_limit < MEMORY_MIN ? MEMORY_MIN : (size_t)go->memory_limit;
+	*words = "";
+	if (go->flags & CT_GO_NO_CUPTI)
+		return false;
+	if (!ct_load(&cupti, list, count)) {
+		*words = ct_load_error();
+		return false;
+	}
+	if (!ct_pool_start(memory / 2, go->buffer_size, cupti.version >= CUPTI_V13_0)) {
+		*words = "there is no memory for CUPTI's buffers";
+		return false;
+	}
+	ct_complete_start(&cupti);
+	bool on = ct_enable(&cupti, go->flush_ms);
+	*words = ct_enable_text();
+	if (!on)
+		ct_complete_start(NULL);
+	return on;
+}
+
+static bool send_text(int fd, const char *text, uint64_t deadline)
+{
+	return ct_send_wait(fd, text, strlen(text), deadline);
+}
+
+static bool send_status(int fd, bool on, const char *words)
+{
+	uint64_t deadline = ct_now() + STATUS_WAIT;
+	struct {
+		struct ct_frame frame;
+		struct ct_status status;
+	} m = {
+		.frame = {.type = CT_MSG_STATUS},
+		.status = {.state = on ? CT_STATUS_ON : CT_STATUS_OFF,
+			   .cupti_version = cupti.version,
+			   .driver_version = ct_load_driver(),
+			   .apis = ct_enable_count(),
+			   .path_len = (uint32_t)strlen(ct_load_path()),
+			   .text_len = (uint32_t)strlen(words)},
+	};
+	m.frame.length = (uint32_t)sizeof m.status + m.status.path_len + m.status.text_len;
+	return ct_send_wait(fd, &m, sizeof m, deadline) && send_text(fd, ct_load_path(), deadline) &&
+	       send_text(fd, words, deadline);
+}
+
+/* From GO on. False: nothing is on, and the socket is to be closed. */
+static bool record(int fd, unsigned char *payload, uint32_t length)
+{
+	struct ct_go go;
+	const char *words;
+	memcpy(&go, payload, sizeof go);
+	if (!start_memory(&go))
+		return false;
+	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
+	struct ct_session s = {
+		.fd = fd,
+		.cookie = ct_cookie(fd),
+		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
+		.exit_ms = go.exit_ms,
+		.api = on ? &cupti : NULL,
+	};
+	if (send_status(fd, on, words) && ct_threads_start(&s))
+		return true;
+	ct_complete_start(NULL);
+	if (on)
+		ct_disable(&cupti);
+	return false;
+}
+
+static void begin(void)
+{
+	uint64_t deadline = ct_now() + HELLO_WAIT;
+	int fd = ct_connect(deadline);
+	if (fd < 0)
+		return;
+	uint32_t length = 0;
+	unsigned char *go = say_hello(fd, deadline) ? wait_for_go(fd, &length, deadline) : NULL;
+	bool on = go && register_handlers() && record(fd, go, length);
+	ct_free(go, length);
+	if (!on)
+		close(fd);
+}
+
+__attribute__((visibility("default"))) int InitializeInjection(void);
+
+int InitializeInjection(void)
+{
+	pid_t none = 0;
+	if (getauxval(AT_SECURE) || !atomic_compare_exchange_strong(&self, &none, getpid()))
+		return 1;
+	ct_clock_start();
+	begin();
+	return 1;
+}

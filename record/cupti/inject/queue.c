@@ -1,0 +1,247 @@
+/*
+ * Messages on their way to the sender thread, and the count of what was lost.
+ * Batches are bounded: who gets no chunk drops its records and counts them.
+ * Strings and single messages are few and always find room; strings leave before
+ * any batch, so that a record never precedes its name.
+ */
+#include "inject.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define KEEP 16 /* idle chunks */
+
+struct list {
+	struct ct_chunk *head, *tail;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+static struct list strings, batches;
+static struct ct_chunk *idle;
+static unsigned idle_count, in_use, limit;
+static struct ct_loss losses[CT_LOST_CAUSES];
+static struct ct_counts counts;
+static struct ct_chunk *loss_chunk; /* of the sender, for LOST */
+static bool finishing;
+
+static struct ct_chunk *new_chunk(void)
+{
+	struct ct_chunk *c = ct_alloc(CT_CHUNK_SIZE);
+	if (c)
+		c->frame.type = CT_MSG_BATCH;
+	return c;
+}
+
+bool ct_queue_start(size_t memory)
+{
+	limit = (unsigned)(memory / CT_CHUNK_SIZE);
+	loss_chunk = new_chunk();
+	return loss_chunk != NULL;
+}
+
+static void append(struct list *l, struct ct_chunk *c)
+{
+	c->next = NULL;
+	if (l->tail)
+		l->tail->next = c;
+	else
+		l->head = c;
+	l->tail = c;
+}
+
+static struct ct_chunk *pop(struct list *l)
+{
+	struct ct_chunk *c = l->head;
+	if (c) {
+		l->head = c->next;
+		if (!l->head)
+			l->tail = NULL;
+	}
+	return c;
+}
+
+static void give_back(void)
+{
+	pthread_mutex_lock(&lock);
+	in_use--;
+	pthread_mutex_unlock(&lock);
+}
+
+/* An empty chunk for records; NULL when the queue has reached its limit. */
+struct ct_chunk *ct_queue_chunk(void)
+{
+	pthread_mutex_lock(&lock);
+	bool allowed = in_use < limit && !finishing;
+	struct ct_chunk *c = allowed ? idle : NULL;
+	if (c) {
+		idle = c->next;
+		idle_count--;
+	}
+	in_use += allowed;
+	pthread_mutex_unlock(&lock);
+	if (!allowed)
+		return NULL;
+	if (!c)
+		c = new_chunk();
+	if (c)
+		c->counted = 1;
+	else
+		give_back();
+	return c;
+}
+
+void ct_queue_push(struct ct_chunk *c)
+{
+	pthread_mutex_lock(&lock);
+	append(&batches, c);
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Takes a chunk back that was sent. */
+void ct_queue_recycle(struct ct_chunk *c)
+{
+	bool keep = false;
+	if (c == loss_chunk)
+		return;
+	pthread_mutex_lock(&lock);
+	in_use -= c->counted;
+	if (idle_count < KEEP) {
+		memset(c, 0, sizeof *c);
+		c->frame.type = CT_MSG_BATCH;
+		c->next = idle;
+		idle = c;
+		idle_count++;
+		keep = true;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!keep)
+		ct_free(c, CT_CHUNK_SIZE);
+}
+
+static void fill(struct ct_chunk *c, const void *data, size_t size)
+{
+	if (size > CT_CHUNK_DATA - c->used)
+		size = CT_CHUNK_DATA - c->used;
+	memcpy(c->data + c->used, data, size);
+	c->used += (uint32_t)size;
+}
+
+/* Sends a single message beside the limit. Without memory it is left out. */
+void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size)
+{
+	struct ct_chunk *c = new_chunk();
+	if (!c)
+		return;
+	c->frame.type = type;
+	fill(c, head, head_size);
+	if (text_size > 0)
+		fill(c, text, text_size);
+	ct_queue_push(c);
+}
+
+/* Adds a STRING to the chunk that leaves before all batches; false without memory. */
+bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
+{
+	static const unsigned char zeros[8];
+	uint32_t padded = (length + 7) & ~7u;
+	struct ct_string s = {
+		.kind = CT_REC_STRING, .size = (uint16_t)(sizeof s + padded), .id = id, .length = length};
+	pthread_mutex_lock(&lock);
+	struct ct_chunk *c = strings.tail;
+	if (!c || CT_CHUNK_DATA - c->used < s.size) {
+		c = new_chunk();
+		if (c)
+			append(&strings, c);
+	}
+	if (c) {
+		fill(c, &s, sizeof s);
+		fill(c, text, length);
+		fill(c, zeros, padded - length);
+	}
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&lock);
+	return c != NULL;
+}
+
+void ct_loss_add(struct ct_loss *to, const struct ct_loss *add)
+{
+	if (to->count == 0 || add->from < to->from)
+		to->from = add->from;
+	if (to->count == 0 || add->to > to->to)
+		to->to = add->to;
+	to->count += add->count;
+}
+
+void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add)
+{
+	if (add->count == 0)
+		return;
+	pthread_mutex_lock(&lock);
+	ct_loss_add(&losses[cause], add);
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&lock);
+}
+
+void ct_queue_count(const struct ct_counts *add)
+{
+	pthread_mutex_lock(&lock);
+	counts.kernels += add->kernels;
+	counts.copies += add->copies;
+	counts.sets += add->sets;
+	counts.apis += add->apis;
+	counts.objects += add->objects;
+	counts.others += add->others;
+	pthread_mutex_unlock(&lock);
+}
+
+struct ct_counts ct_queue_counts(void)
+{
+	pthread_mutex_lock(&lock);
+	struct ct_counts c = counts;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+/* A LOST message for the first cause that has something to say. Under the lock. */
+static struct ct_chunk *take_loss(void)
+{
+	for (uint32_t cause = 1; cause < CT_LOST_CAUSES; cause++) {
+		struct ct_loss *l = &losses[cause];
+		if (l->count == 0)
+			continue;
+		struct ct_lost message = {.cause = cause, .count = l->count, .from = l->from, .to = l->to};
+		memset(l, 0, sizeof *l);
+		loss_chunk->used = 0;
+		loss_chunk->frame.type = CT_MSG_LOST;
+		fill(loss_chunk, &message, sizeof message);
+		return loss_chunk;
+	}
+	return NULL;
+}
+
+/*
+ * The next message; waits for one. Losses are told when nothing else waits,
+ * summed up until then. NULL when the queue was finished and is empty.
+ */
+struct ct_chunk *ct_queue_take(void)
+{
+	pthread_mutex_lock(&lock);
+	struct ct_chunk *c;
+	while (!(c = pop(&strings)) && !(c = pop(&batches)) && !(c = take_loss()) && !finishing)
+		pthread_cond_wait(&more, &lock);
+	pthread_mutex_unlock(&lock);
+	if (c)
+		c->frame.length = c->used;
+	return c;
+}
+
+/* From now on records are dropped, and the sender ends when the queue is empty. */
+void ct_queue_finish(void)
+{
+	pthread_mutex_lock(&lock);
+	finishing = true;
+	pthread_cond_broadcast(&more);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,316 @@
+/*
+ * Two threads of ours. The sender writes what the queue holds. The control
+ * thread flushes CUPTI, listens to the recorder and ends the session. A stalled
+ * recorder thus never delays a flush, nor a slow flush the sending.
+ */
+#include "inject.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SENDER_STACK (256u << 10)
+#define CONTROL_STACK (1u << 20) /* CUPTI runs on it */
+#define STALL (1500 * CT_MS) /* at the end: longest time in which not a byte is taken */
+#define FLUSH_WAIT (2 * CT_SECOND) /* at the end: for a flush in progress */
+#define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
+
+static struct ct_session session;
+static atomic_bool running; /* both threads were started */
+static pthread_t sender, control;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;
+static bool in_cupti; /* the control thread is in a call of CUPTI */
+static bool exiting;  /* and never enters one again */
+static bool ended;    /* recording is over: the recorder is gone or said STOP */
+static bool sent;     /* the sender is through */
+static bool done;     /* the control thread is through */
+
+static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
+static atomic_uint bye_reason;
+
+static bool sending_is_over(uint64_t progress)
+{
+	uint64_t last = atomic_load(&give_up);
+	if (last == 0)
+		return false;
+	uint64_t now = ct_now(), begun = last - session.exit_ms * CT_MS;
+	return now > last || now > (progress > begun ? progress : begun) + STALL;
+}
+
+static bool ours(int fd)
+{
+	return ct_cookie(fd) == session.cookie;
+}
+
+/* Sends it all, however long the recorder takes, until the end is near. */
+static bool send_all(const void *data, size_t size)
+{
+	const unsigned char *p = data;
+	uint64_t progress = ct_now();
+	while (size > 0) {
+		if (!ours(session.fd))
+			return false;
+		ssize_t n = send(session.fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			p += n;
+			size -= (size_t)n;
+			progress = ct_now();
+			continue;
+		}
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n == 0 || errno != EAGAIN || sending_is_over(progress))
+			return false;
+		poll(&(struct pollfd){.fd = session.fd, .events = POLLOUT}, 1, 100);
+	}
+	return true;
+}
+
+static void say_bye(void)
+{
+	struct ct_counts c = ct_queue_counts();
+	struct {
+		struct ct_frame frame;
+		struct ct_bye bye;
+	} m = {
+		.frame = {.length = sizeof m.bye, .type = CT_MSG_BYE},
+		.bye = {.reason = atomic_load(&bye_reason),
+			.now = ct_now(),
+			.kernels = c.kernels,
+			.copies = c.copies,
+			.sets = c.sets,
+			.apis = c.apis,
+			.objects = c.objects,
+			.others = c.others},
+	};
+	send_all(&m, sizeof m);
+}
+
+static void set_flag(bool *flag)
+{
+	pthread_mutex_lock(&lock);
+	*flag = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool get_flag(const bool *flag)
+{
+	pthread_mutex_lock(&lock);
+	bool value = *flag;
+	pthread_mutex_unlock(&lock);
+	return value;
+}
+
+/* Waits for a flag to get a value; false when the deadline is over. */
+static bool wait_flag(const bool *flag, bool value, uint64_t deadline)
+{
+	struct timespec until = {(time_t)(deadline / CT_SECOND), (long)(deadline % CT_SECOND)};
+	int r = 0;
+	pthread_mutex_lock(&lock);
+	while (*flag != value && r == 0)
+		r = pthread_cond_timedwait(&changed, &lock, &until);
+	bool reached = *flag == value;
+	pthread_mutex_unlock(&lock);
+	return reached;
+}
+
+static void *send_messages(void *arg)
+{
+	bool ok = true;
+	struct ct_chunk *c;
+	while (ok && (c = ct_queue_take())) {
+		ok = send_all(&c->frame, sizeof c->frame + c->used);
+		ct_queue_recycle(c);
+	}
+	if (ok)
+		say_bye();
+	if (ours(session.fd))
+		shutdown(session.fd, SHUT_RDWR); /* wakes the control thread */
+	set_flag(&sent);
+	return arg;
+}
+
+/* True when the control thread may call CUPTI now; leave_cupti follows. */
+static bool enter_cupti(void)
+{
+	pthread_mutex_lock(&lock);
+	bool allowed = session.api && !exiting && !ended;
+	in_cupti = allowed;
+	pthread_mutex_unlock(&lock);
+	return allowed;
+}
+
+static void leave_cupti(bool end)
+{
+	pthread_mutex_lock(&lock);
+	in_cupti = false;
+	ended = ended || end;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void flush(void)
+{
+	if (!enter_cupti())
+		return;
+	ct_clock_recalibrate(session.api);
+	session.api->flush_all(0);
+	leave_cupti(false);
+}
+
+/* Ends recording while the program lives on; flushed says whether anyone wants the rest. */
+static void stop(bool flushed)
+{
+	if (!enter_cupti())
+		return;
+	if (!flushed)
+		ct_complete_start(NULL);
+	ct_disable(session.api);
+	if (flushed)
+		session.api->flush_all(0);
+	ct_complete_start(NULL);
+	leave_cupti(true);
+}
+
+static void finish(uint32_t reason)
+{
+	uint64_t none = 0;
+	unsigned unset = 0;
+	atomic_compare_exchange_strong(&bye_reason, &unset, reason);
+	atomic_compare_exchange_strong(&give_up, &none, ct_now() + session.exit_ms * CT_MS);
+	ct_queue_finish();
+}
+
+/* Handles one message of the recorder; false when there will be no more. */
+static bool receive(void)
+{
+	struct ct_frame f;
+	unsigned char skip[256];
+	uint64_t deadline = ct_now() + MESSAGE_WAIT;
+	if (!ours(session.fd) || !ct_recv_wait(session.fd, &f, sizeof f, deadline) || f.length > CT_MESSAGE_MAX)
+		return false;
+	for (uint32_t left = f.length; left > 0;) {
+		uint32_t n = left < sizeof skip ? left : (uint32_t)sizeof skip;
+		if (!ct_recv_wait(session.fd, skip, n, deadline))
+			return false;
+		left -= n;
+	}
+	if (f.type == CT_MSG_FLUSH)
+		flush();
+	if (f.type != CT_MSG_STOP)
+		return true;
+	stop(true);
+	finish(CT_BYE_STOP);
+	return false;
+}
+
+/* Listens and flushes until the recorder is gone or has said STOP, or the program ends. */
+static void listen_and_flush(void)
+{
+	uint64_t next = ct_now() + session.flush_ms * CT_MS;
+	for (;;) {
+		uint64_t now = ct_now();
+		int wait = now < next ? (int)((next - now) / CT_MS) + 1 : 0;
+		struct pollfd p = {.fd = session.fd, .events = POLLIN};
+		int n = poll(&p, 1, wait);
+		if (n < 0 && errno != EINTR)
+			return;
+		if (n > 0 && !receive())
+			return;
+		if (ct_now() >= next) {
+			flush();
+			next = ct_now() + session.flush_ms * CT_MS;
+		}
+	}
+}
+
+static void *run_control(void *arg)
+{
+	listen_and_flush();
+	stop(false);
+	finish(CT_BYE_STOP);
+	pthread_join(sender, NULL);
+	if (ours(session.fd))
+		close(session.fd);
+	set_flag(&done);
+	return arg;
+}
+
+static bool start_thread(pthread_t *t, void *(*run)(void *), size_t stack, const char *name)
+{
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr) != 0)
+		return false;
+	pthread_attr_setstacksize(&attr, stack);
+	int r = pthread_create(t, &attr, run, NULL);
+	if (r != 0) /* a program with much thread-local data needs the usual stack */
+		r = pthread_create(t, NULL, run, NULL);
+	pthread_attr_destroy(&attr);
+	if (r == 0)
+		pthread_setname_np(*t, name);
+	return r == 0;
+}
+
+static bool start_both(void)
+{
+	if (!start_thread(&sender, send_messages, SENDER_STACK, "cudatrace"))
+		return false;
+	if (start_thread(&control, run_control, CONTROL_STACK, "cudatrace-ctl"))
+		return true;
+	ct_queue_finish();
+	pthread_join(sender, NULL);
+	return false;
+}
+
+/* Starts both threads with all signals blocked: signals belong to the program. */
+bool ct_threads_start(const struct ct_session *s)
+{
+	pthread_condattr_t attr;
+	sigset_t all, before;
+	session = *s;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&changed, &attr);
+	pthread_condattr_destroy(&attr);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool started = start_both();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	atomic_store(&running, started);
+	return started;
+}
+
+/*
+ * The program ends: the last flush, the rest of the queue, BYE. The forced flush
+ * comes only here, since it hands over running kernels for good. When the
+ * control thread hangs in CUPTI, CUPTI is left alone.
+ */
+void ct_threads_exit(void)
+{
+	if (!running)
+		return;
+	set_flag(&exiting);
+	bool idle = wait_flag(&in_cupti, false, ct_now() + FLUSH_WAIT);
+	if (idle && session.api && !get_flag(&ended))
+		session.api->flush_all(1);
+	finish(CT_BYE_EXIT);
+	if (!wait_flag(&sent, true, ct_now() + session.exit_ms * CT_MS + CT_SECOND))
+		return;
+	if (idle && wait_flag(&done, true, ct_now() + CT_SECOND))
+		pthread_join(control, NULL);
+}
+
+/* In a forked child: lets go of the socket, so that the recorder sees the parent's end. */
+void ct_threads_forked(void)
+{
+	if (running && ours(session.fd))
+		close(session.fd);
+}

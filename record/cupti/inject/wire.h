@@ -1,0 +1,250 @@
+/*
+ * Wire format between the injected library and the recorder.
+ *
+ * Both sides run on one machine, over a Unix stream socket. Everything is
+ * little-endian. A message is a frame header and its payload:
+ *
+ *   +-------------+-----------+-----------+----------------+
+ *   | length  u32 | type  u16 | flags u16 | payload        |
+ *   +-------------+-----------+-----------+----------------+
+ *
+ * length counts the payload alone, at most CT_MESSAGE_MAX; flags is 0. A text
+ * or path follows the fixed part of its message, unterminated.
+ *
+ *   library                           recorder
+ *      | HELLO ------------------------> |   probes are attached here
+ *      | <-------------------------- GO  |
+ *      | STATUS -----------------------> |
+ *      | BATCH, CLOCK, LOST, NOTE -----> |
+ *      | <---------------- FLUSH, STOP   |
+ *      | BYE, end of stream -----------> |
+ *
+ * A BATCH holds records one after the other, each a multiple of 8 bytes long
+ * and starting with its kind and its size, so that a reader skips a kind that
+ * it does not know. A STRING record gives a name a number; it is sent before
+ * the first record that uses the number, and number 0 means "no name".
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC unless said otherwise.
+ */
+#ifndef CT_WIRE_H
+#define CT_WIRE_H
+
+#include <stdint.h>
+
+#define CT_WIRE_VERSION 1u
+#define CT_MESSAGE_MAX (1u << 20)
+#define CT_NAME_MAX 32768u /* longer names are cut */
+#define CT_STRINGS_MAX 65536u /* ids run from 1 to this */
+
+enum ct_message_type {
+	CT_MSG_HELLO = 1,
+	CT_MSG_STATUS = 2,
+	CT_MSG_BATCH = 3,
+	CT_MSG_CLOCK = 4,
+	CT_MSG_LOST = 5,
+	CT_MSG_NOTE = 6,
+	CT_MSG_BYE = 7,
+	CT_MSG_GO = 32,
+	CT_MSG_STOP = 33,  /* no payload */
+	CT_MSG_FLUSH = 34, /* no payload */
+};
+
+struct ct_frame {
+	uint32_t length;
+	uint16_t type;
+	uint16_t flags;
+};
+
+/* HELLO, then the path of a libcupti that is mapped already (path_len may be 0). */
+struct ct_hello {
+	uint32_t version; /* CT_WIRE_VERSION */
+	uint32_t pid;     /* in the program's own PID namespace */
+	uint64_t now;
+	uint32_t path_len;
+	uint32_t pad;
+};
+
+/* GO, then candidates times {u32 major, u32 length, path}. */
+struct ct_go {
+	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */
+	uint32_t flush_ms;     /* how old a record may get before it is sent */
+	uint64_t memory_limit; /* bytes, everything of ours in the program */
+	uint32_t exit_ms;      /* the longest wait for the recorder at exit */
+	uint32_t flags;        /* CT_GO_* */
+	uint32_t candidates;
+	uint32_t pad;
+};
+#define CT_GO_NO_CUPTI 1u /* stay connected, record nothing */
+
+/* STATUS, then the path of libcupti, then words about what went wrong. */
+struct ct_status {
+	uint32_t state;          /* CT_STATUS_* */
+	uint32_t cupti_version;  /* cuptiGetVersion, 0 without libcupti */
+	uint32_t driver_version; /* cuDriverGetVersion */
+	uint32_t apis;           /* calls whose API records are on */
+	uint32_t path_len;
+	uint32_t text_len;
+};
+#define CT_STATUS_OFF 0u
+#define CT_STATUS_ON 1u
+
+/* CLOCK: how times of CUPTI become CLOCK_MONOTONIC; sent when it changes. */
+struct ct_clock {
+	uint32_t mode; /* CT_CLOCK_* */
+	uint32_t pad;
+	int64_t offset; /* added to CUPTI's times, which are sent corrected */
+	uint64_t error; /* the largest error so far, ns */
+};
+#define CT_CLOCK_COMMON 0u     /* CUPTI reads CLOCK_MONOTONIC through our callback */
+#define CT_CLOCK_CALIBRATED 1u /* offset from cuptiGetTimestamp between two readings */
+#define CT_CLOCK_REALTIME 2u   /* CUPTI's times turned out to be CLOCK_REALTIME */
+
+/* LOST: what went missing since the last LOST of the same cause. */
+struct ct_lost {
+	uint32_t cause; /* CT_LOST_* */
+	uint32_t pad;
+	uint64_t count;
+	uint64_t from, to;
+};
+
+enum ct_lost_cause {
+	CT_LOST_QUEUE = 1,      /* records: the recorder read too slowly, the queue was full */
+	CT_LOST_CUPTI = 2,      /* records: CUPTI counted them as dropped */
+	CT_LOST_BUFFER = 3,     /* records, at least: there was no buffer left to give CUPTI */
+	CT_LOST_TIME = 4,       /* times: the record is sent with start and end 0 */
+	CT_LOST_CLOCK = 5,      /* times: on no clock we know; sent with start and end 0 */
+	CT_LOST_NAME = 6,       /* names: the table of names was full; sent with name 0 */
+	CT_LOST_UNREADABLE = 7, /* rests of buffers that CUPTI refused to step through */
+	CT_LOST_UNFINISHED = 8, /* ends: work still running at the last flush; end 0 */
+	CT_LOST_CAUSES
+};
+
+/* NOTE, then its text: a line that a person should see. */
+struct ct_note {
+	uint32_t severity; /* 0 information, 1 warning */
+	uint32_t text_len;
+};
+
+/* BYE: the last message. Counts are what CUPTI delivered in all. */
+struct ct_bye {
+	uint32_t reason; /* CT_BYE_* */
+	uint32_t pad;
+	uint64_t now;
+	uint64_t kernels, copies, sets, apis;
+	uint64_t objects; /* devices, contexts, streams */
+	uint64_t others;  /* kinds that were never asked for; not sent */
+};
+#define CT_BYE_EXIT 1u
+#define CT_BYE_STOP 2u
+
+enum ct_record_kind {
+	CT_REC_STRING = 1,
+	CT_REC_KERNEL = 2,
+	CT_REC_MEMCPY = 3,
+	CT_REC_MEMSET = 4,
+	CT_REC_API = 5,
+	CT_REC_DEVICE = 6,
+	CT_REC_CONTEXT = 7,
+	CT_REC_STREAM = 8,
+};
+
+/* STRING, then length bytes and zeros up to a multiple of 8. */
+struct ct_string {
+	uint16_t kind, size;
+	uint32_t id;
+	uint32_t length;
+	uint32_t pad;
+};
+
+/* What every piece of GPU work starts with. */
+struct ct_gpu {
+	uint16_t kind, size;
+	uint32_t correlation;
+	uint64_t start, end; /* 0 where CUPTI ran short of device buffer */
+	uint32_t device, context, stream;
+	uint32_t graph; /* 0 when not launched by a graph */
+	uint64_t graph_node;
+};
+
+struct ct_kernel {
+	struct ct_gpu gpu;
+	uint32_t name;
+	uint32_t registers; /* per thread */
+	uint32_t grid[3], block[3], cluster[3];
+	uint32_t static_shared, dynamic_shared, local_per_thread; /* bytes */
+};
+
+struct ct_memcpy {
+	struct ct_gpu gpu;
+	uint64_t bytes;
+	uint32_t copy_kind;          /* CUpti_ActivityMemcpyKind */
+	uint32_t src_kind, dst_kind; /* CUpti_ActivityMemoryKind */
+	uint32_t src_device, dst_device;
+	uint32_t pad;
+};
+
+struct ct_memset {
+	struct ct_gpu gpu;
+	uint64_t bytes;
+	uint32_t value;
+	uint32_t pad;
+};
+
+struct ct_api {
+	uint16_t kind, size;
+	uint32_t correlation;
+	uint64_t start, end;
+	uint32_t tid; /* the kernel's, in the program's own PID namespace */
+	uint32_t domain; /* 1 driver, 2 runtime */
+	uint32_t cbid;
+	uint32_t ret;
+	uint32_t name;
+	uint32_t pad;
+};
+
+struct ct_device {
+	uint16_t kind, size;
+	uint32_t id;
+	uint64_t memory;    /* bytes */
+	uint64_t bandwidth; /* kB/s */
+	uint8_t uuid[16];
+	uint32_t name;
+	uint32_t multiprocessors;
+	uint32_t major, minor; /* compute capability */
+};
+
+struct ct_context {
+	uint16_t kind, size;
+	uint32_t id;
+	uint32_t device;
+	uint32_t null_stream;
+};
+
+struct ct_stream {
+	uint16_t kind, size;
+	uint32_t id;
+	uint32_t context;
+	int32_t priority;
+	uint32_t flags;
+	uint32_t pad;
+};
+
+_Static_assert(sizeof(struct ct_frame) == 8, "frame");
+_Static_assert(sizeof(struct ct_hello) == 24, "hello");
+_Static_assert(sizeof(struct ct_go) == 32, "go");
+_Static_assert(sizeof(struct ct_status) == 24, "status");
+_Static_assert(sizeof(struct ct_clock) == 24, "clock");
+_Static_assert(sizeof(struct ct_lost) == 32, "lost");
+_Static_assert(sizeof(struct ct_note) == 8, "note");
+_Static_assert(sizeof(struct ct_bye) == 64, "bye");
+_Static_assert(sizeof(struct ct_string) == 16, "string");
+_Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
+_Static_assert(sizeof(struct ct_kernel) == 104, "kernel");
+_Static_assert(sizeof(struct ct_memcpy) == 80, "memcpy");
+_Static_assert(sizeof(struct ct_memset) == 64, "memset");
+_Static_assert(sizeof(struct ct_api) == 48, "api");
+_Static_assert(sizeof(struct ct_device) == 56, "device");
+_Static_assert(sizeof(struct ct_context) == 16, "context");
+_Static_assert(sizeof(struct ct_stream) == 24, "stream");
+
+#endif

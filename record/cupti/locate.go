@@ -1,0 +1,244 @@
+package cupti
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Candidate is a libcupti that a process could load.
+type Candidate struct {
+	Path  string // as the process sees it
+	Major uint32 // CUDA release that it belongs to (13), 0 when not known
+}
+
+// MappedFiles returns the paths of the files that a process has mapped, each
+// once, in the order of their addresses.
+func MappedFiles(pid int) ([]string, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return nil, err
+	}
+	return mappedFiles(string(maps)), nil
+}
+
+func mappedFiles(maps string) []string {
+	var files []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(maps) {
+		slash := strings.IndexByte(line, '/')
+		if slash < 0 {
+			continue
+		}
+		file := strings.TrimSuffix(line[slash:], "\n")
+		if !seen[file] {
+			seen[file] = true
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// Locate returns where a process could load libcupti from, best first: beside
+// the CUDA libraries that it has mapped, in the toolkit that its environment
+// names, in the usual places; the newest first in each. Paths are looked up in
+// the process's own root, so that a container's are found.
+func Locate(pid int, mapped []string) []Candidate {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		env = nil // of another user: its toolkit may still be found
+	}
+	return locate(fmt.Sprintf("/proc/%d/root", pid), mapped, string(env))
+}
+
+func locate(root string, mapped []string, env string) []Candidate {
+	var found []Candidate
+	seen := map[string]bool{}
+	for _, pattern := range searchPatterns(mapped, env) {
+		for _, c := range candidatesIn(root, pattern) {
+			if !seen[c.Path] {
+				seen[c.Path] = true
+				found = append(found, c)
+			}
+		}
+	}
+	return found
+}
+
+// searchPatterns lists folders, as patterns of package filepath, best first.
+func searchPatterns(mapped []string, env string) []string {
+	var dirs []string
+	for _, file := range mapped {
+		if cudaLibrary(path.Base(file)) {
+			dirs = append(dirs, besides(path.Dir(file))...)
+		}
+	}
+	for _, file := range mapped {
+		dirs = append(dirs, sitePackages(file)...)
+	}
+	for _, home := range toolkitHomes(env) {
+		dirs = append(dirs, toolkit(quotePattern(home))...)
+	}
+	dirs = append(dirs, toolkit("/usr/local/cuda*")...)
+	dirs = append(dirs, toolkit("/opt/cuda*")...)
+	dirs = append(dirs, "/opt/nvidia/hpc_sdk/*/*/cuda/*/extras/CUPTI/lib64")
+	return dirs
+}
+
+// cudaLibrary tells the libraries of the toolkit and the driver by their names.
+func cudaLibrary(base string) bool {
+	for _, name := range []string{
+		"libcupti", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand",
+		"libcusolver", "libcusparse", "libnvrtc", "libnvJitLink", "libcuda",
+	} {
+		if strings.HasPrefix(base, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// besides lists where libcupti lies relative to a folder with CUDA libraries:
+// in it (packages of CUDA 13, conda), as a sister package (nvidia/cublas/lib and
+// nvidia/cuda_cupti/lib), or in the toolkit whose lib64 it is.
+func besides(dir string) []string {
+	d := quotePattern(dir)
+	return []string{
+		d,
+		path.Join(d, "../../cuda_cupti/lib"),
+		path.Join(d, "../extras/CUPTI/lib64"),
+		path.Join(d, "../../../extras/CUPTI/lib64"), // from targets/x86_64-linux/lib
+	}
+}
+
+// sitePackages lists the folders of Python packages that may hold libcupti, when
+// file lies in a folder of Python packages.
+func sitePackages(file string) []string {
+	for _, name := range []string{"/site-packages/", "/dist-packages/"} {
+		if i := strings.Index(file, name); i >= 0 {
+			nvidia := quotePattern(file[:i+len(name)]) + "nvidia/"
+			return []string{nvidia + "cu[0-9]*/lib", nvidia + "cuda_cupti/lib"}
+		}
+	}
+	return nil
+}
+
+func toolkitHomes(env string) []string {
+	var homes []string
+	for _, e := range strings.Split(env, "\x00") {
+		name, value, _ := strings.Cut(e, "=")
+		switch name {
+		case "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CONDA_PREFIX":
+			if path.IsAbs(value) {
+				homes = append(homes, path.Clean(value))
+			}
+		}
+	}
+	return homes
+}
+
+func toolkit(home string) []string {
+	return []string{home + "/extras/CUPTI/lib64", home + "/targets/*/lib", home + "/lib64", home + "/lib"}
+}
+
+// quotePattern makes a path match itself alone.
+func quotePattern(p string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
+}
+
+// candidatesIn returns the libcuptis in the folders of a pattern, newest first.
+func candidatesIn(root, pattern string) []Candidate {
+	files, err := filepath.Glob(quotePattern(root) + pattern + "/libcupti.so.*")
+	if err != nil {
+		return nil // no path of ours is a malformed pattern
+	}
+	byFile := map[string]Candidate{} // one a library, under the shortest of its names
+	for _, file := range files {
+		p := strings.TrimPrefix(file, root)
+		soname, ok := readSoname(root, p)
+		if !ok {
+			continue
+		}
+		key := path.Dir(p) + "/" + soname
+		if old, have := byFile[key]; !have || len(p) < len(old.Path) {
+			byFile[key] = Candidate{Path: p, Major: sonameMajor(soname)}
+		}
+	}
+	var found []Candidate
+	for _, c := range byFile {
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(b.Major, a.Major), cmp.Compare(a.Path, b.Path))
+	})
+	return found
+}
+
+// sonameMajor is 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
+func sonameMajor(soname string) uint32 {
+	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
+	n, err := strconv.ParseUint(major, 10, 16)
+	if err != nil || n >= 2000 { // libcupti.so.2025.3.1 is a year
+		return 0
+	}
+	return uint32(n)
+}
+
+// readSoname returns the soname of a library inside a root; false when it is
+// none for this machine.
+func readSoname(root, p string) (string, bool) {
+	f, err := openInRoot(root, p)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	lib, err := elf.NewFile(f)
+	if err != nil || lib.Machine != machine() {
+		return "", false
+	}
+	names, err := lib.DynString(elf.DT_SONAME)
+	if err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "libcupti.so.") {
+		return path.Base(p), err == nil
+	}
+	return names[0], true
+}
+
+func machine() elf.Machine {
+	if runtime.GOARCH == "arm64" {
+		return elf.EM_AARCH64
+	}
+	return elf.EM_X86_64
+}
+
+// openInRoot opens a regular file as a process with that root would: its links
+// are followed inside the root.
+func openInRoot(root, p string) (*os.File, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat2(dir, p, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), p)
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, os.ErrInvalid)
+	}
+	return f, nil
+}

@@ -1,0 +1,255 @@
+package cupti
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+const (
+	helloWait = 5 * time.Second // for a connection to say hello
+	tellWait  = time.Second     // for a process to take a message
+	readSize  = 128 << 10
+)
+
+// A peer is one connection, read by one goroutine.
+type peer struct {
+	Peer
+	server  *Server
+	conn    *net.UnixConn
+	handler Handler
+	decoder decoder
+	cupti   tracelog.CUPTI // as last reported
+	bye     *bye
+
+	mu      sync.Mutex
+	going   bool          // GO was sent
+	waiting []messageType // messages to be sent behind it
+}
+
+// serve runs the connection from its hello to its end.
+func (p *peer) serve() {
+	defer p.server.remove(p)
+	defer p.conn.Close()
+	if err := p.identify(); err != nil {
+		p.complain(err)
+		return
+	}
+	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize)}
+	if err := p.greet(messages); err != nil {
+		p.complain(err)
+		return
+	}
+	err := p.receive(messages)
+	p.complain(err)
+	p.handler.End(p.Peer, p.end())
+}
+
+// identify asks the kernel who is at the other end.
+func (p *peer) identify() error {
+	raw, err := p.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
+	p.decoder = decoder{pid: p.PID, sink: p.server.sink}
+	p.cupti.PID = p.PID
+	return p.server.allowed(cred.Uid)
+}
+
+// allowed refuses strangers. The folder keeps them out already.
+func (s *Server) allowed(uid uint32) error {
+	if uid == 0 || int(uid) == os.Geteuid() || int(uid) == s.owner.UID {
+		return nil
+	}
+	return malformed("it comes from user %d, who is a stranger here", uid)
+}
+
+// greet takes the HELLO, has the handler answer it and sends GO.
+func (p *peer) greet(m *messageReader) error {
+	if err := p.conn.SetReadDeadline(time.Now().Add(helloWait)); err != nil {
+		return err
+	}
+	t, payload, err := m.next()
+	if err != nil {
+		return err
+	}
+	if t != msgHello {
+		return malformed("message type %d before its hello", t)
+	}
+	h, err := parseHello(payload)
+	if err != nil {
+		return err
+	}
+	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	p.LocalPID, p.Time, p.CUPTI = h.pid, h.now, h.path
+	p.answer(p.handler.Hello(p.Peer).withDefaults())
+	return nil
+}
+
+// answer sends GO. That the process has given up waiting shows when reading.
+func (p *peer) answer(c GoConfig) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.write(appendGo(nil, c))
+	p.going = true
+	for _, t := range p.waiting {
+		p.write(appendFrame(nil, t, nil))
+	}
+}
+
+// tell sends a message without payload, after GO.
+func (p *peer) tell(t messageType) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.going {
+		p.write(appendFrame(nil, t, nil))
+	} else {
+		p.waiting = append(p.waiting, t)
+	}
+}
+
+// write sends bytes to a process. A failure means that the connection has ended
+// or that nobody reads at the other end; both show where the connection is read.
+func (p *peer) write(b []byte) {
+	if p.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
+		_, _ = p.conn.Write(b)
+	}
+}
+
+// receive handles messages up to BYE or the end of the connection.
+func (p *peer) receive(m *messageReader) error {
+	for p.bye == nil {
+		t, payload, err := m.next()
+		if err != nil {
+			return err
+		}
+		if err := p.message(t, payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *peer) message(t messageType, payload []byte) error {
+	switch t {
+	case msgBatch:
+		return p.decoder.batch(payload)
+	case msgStatus:
+		return p.status(payload)
+	case msgClock:
+		return p.clock(payload)
+	case msgLost:
+		return p.lost(payload)
+	case msgNote:
+		severity, text, err := parseNote(payload)
+		if err == nil {
+			p.handler.Note(p.Peer, severity, text)
+		}
+		return err
+	case msgBye:
+		y, err := parseBye(payload)
+		if err == nil {
+			p.bye = &y
+		}
+		return err
+	}
+	return malformed("a message of unknown type %d", t)
+}
+
+func (p *peer) status(payload []byte) error {
+	s, err := parseStatus(payload)
+	if err != nil {
+		return err
+	}
+	p.cupti.Version, p.cupti.DriverVersion, p.cupti.Path = s.version, s.driverVersion, s.path
+	p.cupti.Status = s.text
+	if s.on {
+		p.cupti.Status = "on"
+	} else if s.text == "" {
+		p.cupti.Status = "off"
+	}
+	p.report()
+	if s.on && s.text != "" {
+		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not give everything: "+s.text)
+	}
+	return nil
+}
+
+func (p *peer) clock(payload []byte) error {
+	uncertain, err := parseClock(payload)
+	if err != nil {
+		return err
+	}
+	p.cupti.ClockError = uncertain
+	if p.cupti.Status != "" { // otherwise STATUS follows
+		p.report()
+	}
+	return nil
+}
+
+func (p *peer) report() {
+	c := p.cupti
+	p.server.sink.CUPTI(&c)
+}
+
+func (p *peer) lost(payload []byte) error {
+	l, err := parseLost(payload)
+	if err != nil {
+		return err
+	}
+	p.server.sink.Lost(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
+	return nil
+}
+
+// complain tells of a peer that sent nonsense. A connection that ended is no
+// reason to: processes get killed, and End says that it was not complete.
+func (p *peer) complain(err error) {
+	var nonsense protocolError
+	if !errors.As(err, &nonsense) {
+		return
+	}
+	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+		"process %d: its GPU work from here on is missing, since what it sent makes no sense (%s)", p.PID, nonsense))
+}
+
+// end sums the process up.
+func (p *peer) end() tracelog.ProcessEnd {
+	e := tracelog.ProcessEnd{PID: p.PID, Status: -1}
+	c := &p.decoder.counts
+	if p.bye != nil {
+		c = p.bye
+		e.Time, e.Complete = c.now, 1
+	} else {
+		e.Time = monotonic()
+	}
+	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.copies, c.sets, c.apis
+	return e
+}
+
+// monotonic is CLOCK_MONOTONIC in ns.
+func monotonic() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}

@@ -1,0 +1,737 @@
+package cupti
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// patience is how long a test waits for what must happen; none takes as long.
+const patience = 60 * time.Second
+
+// fake builds the misbehaving CUPTI and its programs, once.
+var fake = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "cupti-fake-")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("make", "-s", "-C", "testdata/fake", "OUT="+dir).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, made := range []func() (string, error){fake, sanitized["address"], sanitized["thread"]} {
+		if dir, _ := made(); dir != "" {
+			os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// tally is a sink that counts, and keeps one of each kind.
+type tally struct {
+	mu       sync.Mutex
+	counts   map[string]uint64
+	lost     map[string]uint64
+	names    map[string]int
+	cupti    []tracelog.CUPTI
+	times    [2]uint64 // the earliest start and the latest end of a kernel
+	last     map[string]any
+	statuses chan string // of CUPTI records, for tests that wait for one
+}
+
+func newTally() *tally {
+	return &tally{counts: map[string]uint64{}, lost: map[string]uint64{}, names: map[string]int{},
+		last: map[string]any{}, statuses: make(chan string, 100)}
+}
+
+func (s *tally) add(kind string, r any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[kind]++
+	s.last[kind] = r
+}
+
+func (s *tally) Kernel(r *tracelog.Kernel) {
+	s.add("kernel", *r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[r.Name]++
+	if s.times[0] == 0 || r.Start < s.times[0] {
+		s.times[0] = r.Start
+	}
+	s.times[1] = max(s.times[1], r.Start+r.Dur)
+}
+
+func (s *tally) API(r *tracelog.API) {
+	s.add("api", *r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[r.Name]++
+}
+
+func (s *tally) Memcpy(r *tracelog.Memcpy) {
+	s.add("memcpy", *r)
+	if r.SrcDevice != r.DstDevice {
+		s.add("peer", *r)
+	}
+}
+
+func (s *tally) Memset(r *tracelog.Memset)   { s.add("memset", *r) }
+func (s *tally) Device(r *tracelog.Device)   { s.add("device", *r) }
+func (s *tally) Context(r *tracelog.Context) { s.add("context", *r) }
+func (s *tally) Stream(r *tracelog.Stream)   { s.add("stream", *r) }
+
+func (s *tally) CUPTI(r *tracelog.CUPTI) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cupti = append(s.cupti, *r)
+	s.statuses <- r.Status
+}
+
+func (s *tally) Lost(r *tracelog.Lost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[r.Cause] += r.Count
+}
+
+func (s *tally) status() tracelog.CUPTI {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cupti) == 0 {
+		return tracelog.CUPTI{}
+	}
+	return s.cupti[len(s.cupti)-1]
+}
+
+// audience is a handler that answers with one configuration and remembers.
+type audience struct {
+	config GoConfig
+	locate bool // libcupti is looked for
+	mu     sync.Mutex
+	peers  []Peer
+	ends   []tracelog.ProcessEnd
+	notes  []string
+}
+
+func (a *audience) Hello(p Peer) GoConfig {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.peers = append(a.peers, p)
+	c := a.config
+	if a.locate {
+		if mapped, err := MappedFiles(int(p.PID)); err == nil {
+			c.Candidates = Locate(int(p.PID), mapped)
+		}
+	}
+	return c
+}
+
+func (a *audience) End(_ Peer, e tracelog.ProcessEnd) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ends = append(a.ends, e)
+}
+
+func (a *audience) Note(_ Peer, _ uint32, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notes = append(a.notes, text)
+}
+
+// stage is a server and what it heard.
+type stage struct {
+	*tally
+	*audience
+	server *Server
+}
+
+func newStage(t *testing.T, o Options, c GoConfig) *stage {
+	t.Helper()
+	s := &stage{tally: newTally(), audience: &audience{config: c}}
+	o.Sink = s.tally
+	o.bases = []string{t.TempDir(), "/tmp"}
+	server, err := Listen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = server
+	go server.Serve(s.audience)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// play is a program as a test runs it.
+type play struct {
+	program string // in the folder of the fake, or absolute
+	args    []string
+	env     []string
+}
+
+func (p play) command(t *testing.T, environ []string) *exec.Cmd {
+	t.Helper()
+	if !filepath.IsAbs(p.program) {
+		dir, err := fake()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.program = filepath.Join(dir, p.program)
+	}
+	cmd := exec.Command(p.program, p.args...)
+	cmd.Env = append(environ, p.env...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// run runs a program to its end and waits until its connection has ended.
+func (s *stage) run(t *testing.T, p play) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := p.command(t, s.server.Environ(os.Environ()))
+	stdout, stderr, code = runCommand(t, cmd)
+	if left := s.server.Wait(patience); left != 0 {
+		t.Fatalf("%d processes are still connected", left)
+	}
+	return stdout, stderr, code
+}
+
+func runCommand(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// expect checks that the program was left in peace.
+func expect(t *testing.T, stdout, stderr string, code int, wantOut string) {
+	t.Helper()
+	if stdout != wantOut || stderr != "" || code != 7 {
+		t.Errorf("the program printed %q and %q and ended with %d, want %q and 7", stdout, stderr, code, wantOut)
+	}
+}
+
+// whole checks that n launches arrived, all of them, and nothing else.
+func (s *stage) whole(t *testing.T, n uint64) {
+	t.Helper()
+	if s.counts["kernel"] != n || s.counts["api"] != n || len(s.lost) != 0 {
+		t.Errorf("%v arrived and %v was lost, want %d launches", s.counts, s.lost, n)
+	}
+	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != n || s.ends[0].APIs != n {
+		t.Errorf("the end is %+v, want it complete with %d", s.ends, n)
+	}
+	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "libcupti.so") {
+		t.Errorf("CUPTI is %+v", got)
+	}
+	if len(s.notes) != 0 {
+		t.Errorf("notes: %q", s.notes)
+	}
+}
+
+// endings are the ways of ending after which nothing may be missing.
+var endings = []struct {
+	mode              string
+	threads, launches int
+}{
+	{"return", 1, 1},
+	{"return", 4, 20000},
+	{"return", 40, 500},
+	{"thread-exit", 2, 1000},
+	{"fork", 2, 1000},
+	{"names", 2, 3000},
+	{"return", 1, 0},
+}
+
+func testEndings(t *testing.T, o Options, env ...string) {
+	for _, e := range endings {
+		t.Run(fmt.Sprintf("%s-%d-%d", e.mode, e.threads, e.launches), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, o, GoConfig{})
+			n := e.threads * e.launches
+			env := env
+			if e.mode == "fork" { // what only a thread of the parent knows of looks leaked in the child
+				env = append(slices.Clip(env), "LSAN_OPTIONS=detect_leaks=0")
+			}
+			stdout, stderr, code := s.run(t, play{"program", []string{e.mode, fmt.Sprint(e.threads), fmt.Sprint(e.launches)}, env})
+			expect(t, stdout, stderr, code, fmt.Sprintf("launched %d dropped 0\n", n))
+			s.whole(t, uint64(n))
+			if e.mode == "names" && s.names["kernel_number_2999"] != 2 {
+				t.Errorf("names: %d", len(s.names))
+			}
+		})
+	}
+}
+
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	testEndings(t, Options{})
+}
+
+func TestKernelFields(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.run(t, play{"program", []string{"return", "1", "1"}, nil})
+	got := s.last["kernel"].(tracelog.Kernel)
+	pid := s.ends[0].PID
+	want := tracelog.Kernel{
+		GPU: tracelog.GPU{PID: pid, Device: 100, Context: 101, Stream: 7, Correlation: 1, Graph: 77,
+			GraphNode: 0x1122334455667788, Start: got.Start, Dur: got.Dur},
+		Name: "_Z3addPfS_", Registers: 32, Grid: [3]uint32{103, 104, 105}, Block: [3]uint32{106, 107, 108},
+		StaticShared: 109, DynamicShared: 110, LocalPerThread: 111, Cluster: [3]uint32{2, 3, 4},
+	}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	api := s.last["api"].(tracelog.API)
+	if api.PID != pid || api.TID == pid || api.TID == 0 || api.Name != "cudaLaunchKernel" || api.CBID != 211 ||
+		api.Domain != tracelog.DomainRuntime || api.Correlation != 1 || api.Ret != 9 {
+		t.Errorf("got %+v", api)
+	}
+	if p := s.peers[0]; p.PID != pid || p.LocalPID != pid || p.Time == 0 || !strings.Contains(p.CUPTI, "libcupti.so.13") {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestOtherRecords(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.run(t, play{"program", []string{"others", "0", "0"}, nil})
+	pid := s.ends[0].PID
+	gpu := func(got tracelog.GPU, dur uint64, correlation, graph uint32, node uint64) tracelog.GPU {
+		return tracelog.GPU{PID: pid, Device: 1, Context: 2, Stream: 3, Start: got.Start, Dur: dur,
+			Correlation: correlation, Graph: graph, GraphNode: node}
+	}
+	peer := s.last["peer"].(tracelog.Memcpy)
+	set := s.last["memset"].(tracelog.Memset)
+	want := map[string]any{
+		"peer": tracelog.Memcpy{GPU: gpu(peer.GPU, 6, 13, 15, 14), Bytes: 8192, CopyKind: 4, SrcKind: 5, DstKind: 6,
+			SrcDevice: 11, DstDevice: 12},
+		"memset": tracelog.Memset{GPU: gpu(set.GPU, 7, 21, 23, 22), Bytes: 64, Value: 255},
+		"device": tracelog.Device{PID: pid, ID: 34, Name: "Fake GPU", UUID: "000102030405060708090a0b0c0d0e0f",
+			Major: 9, Minor: 1, Multiprocessors: 33, Memory: 32, Bandwidth: 31},
+		"context": tracelog.Context{PID: pid, ID: 41, Device: 42, NullStream: 43},
+		"stream":  tracelog.Stream{PID: pid, Context: 51, ID: 52, Priority: -5, Flags: 54},
+	}
+	for kind, w := range want {
+		if s.last[kind] != w {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", kind, s.last[kind], w)
+		}
+	}
+	if s.counts["memcpy"] != 2 || s.ends[0].Copies != 2 || s.ends[0].Sets != 1 || len(s.lost) != 0 {
+		t.Errorf("%v arrived, %v was lost, the end is %+v", s.counts, s.lost, s.ends[0])
+	}
+}
+
+// TestNobodyThere runs programs that find nobody, or nobody who answers.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"no-socket", "no-listener", "silent", "closes", "nonsense", "cut-go"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			answer(t, s, name)
+			cmd := play{"program", []string{"off", "2", "10"}, nil}.command(t, s.server.Environ(os.Environ()))
+			cmd.Stdin = strings.NewReader("")
+			stdout, stderr, code := runCommand(t, cmd)
+			expect(t, stdout, stderr, code, "waiting\nlaunched 40 dropped 0\n")
+		})
+	}
+}
+
+// answer puts a recorder in the server's place that behaves as named.
+func answer(t *testing.T, s *stage, how string) {
+	t.Helper()
+	socket := filepath.Join(s.server.dir, socketName)
+	if err := s.server.listener.Close(); err != nil { // removes the socket
+		t.Fatal(err)
+	}
+	if how == "no-socket" {
+		return
+	}
+	l := listenAt(t, socket)
+	if how == "no-listener" {
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		return
+	}
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		switch how {
+		case "closes":
+			conn.Close()
+		case "nonsense":
+			conn.Write(bytes.Repeat([]byte{0xff}, 4096))
+		case "cut-go":
+			conn.Write(appendGo(nil, GoConfig{}.withDefaults())[:20])
+		}
+		io.Copy(io.Discard, conn)
+	}()
+}
+
+func TestRecorderGone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
+	cmd, input := s.waiting(t, "off", nil)
+	if err := s.server.Close(); err != nil {
+		t.Error(err)
+	}
+	input.Close()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the program ended with %v", err)
+	}
+	if len(s.ends) != 1 || s.ends[0].Complete != 0 {
+		t.Errorf("the end is %+v", s.ends)
+	}
+}
+
+// waiting starts a program that has launched 2 × 1000 kernels and waits.
+func (s *stage) waiting(t *testing.T, mode string, env []string) (*exec.Cmd, io.WriteCloser) {
+	t.Helper()
+	cmd := play{"program", []string{mode, "2", "1000"}, env}.command(t, s.server.Environ(os.Environ()))
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	t.Cleanup(func() { timer.Stop() })
+	line := make([]byte, len("waiting\n"))
+	if _, err := io.ReadFull(output, line); err != nil || string(line) != "waiting\n" {
+		t.Fatalf("the program printed %q, %v", line, err)
+	}
+	return cmd, input
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	cmd, input := s.waiting(t, "off", nil)
+	if left := s.server.StopAll(patience); left != 0 {
+		t.Errorf("%d processes did not stop", left)
+	}
+	s.whole(t, 2000)
+	input.Close()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+	cmd, input := s.waiting(t, "wait", nil)
+	s.server.FlushAll()
+	arrived := func() bool {
+		s.tally.mu.Lock()
+		defer s.tally.mu.Unlock()
+		return s.counts["kernel"] == 2000 && s.counts["api"] == 2000
+	}
+	for begin := time.Now(); !arrived(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("%v arrived", s.counts)
+		}
+	}
+	input.Close()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the program ended with %v", err)
+	}
+	s.server.Wait(patience)
+	s.whole(t, 4000)
+}
+
+// TestStalledRecorder lets the queue in the program run full: what was dropped
+// and what arrived add up to what CUPTI delivered.
+func TestStalledRecorder(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	if err := s.server.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	p := play{"program", []string{"wait", "4", "20000"}, nil}
+	cmd := p.command(t, s.server.Environ(os.Environ()))
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := GoConfig{MemoryLimit: 2 << 20, FlushInterval: 10 * time.Millisecond}
+	if _, err := conn.Write(appendGo(nil, config.withDefaults())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(output, make([]byte, len("waiting\n"))); err != nil {
+		t.Fatal(err)
+	}
+	input.Close()
+	reader := &peer{Peer: Peer{ID: 1}, server: s.server, conn: conn, handler: s.audience}
+	s.server.mu.Lock()
+	s.server.peers[1] = reader
+	s.server.active.Add(1)
+	s.server.mu.Unlock()
+	reader.serve()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("the program ended with %v", err)
+	}
+	const n = 2 * 4 * 20000
+	delivered := s.ends[0].Kernels + s.ends[0].APIs
+	if delivered+s.lost["cupti_dropped"] != 2*n || s.lost["cupti_queue"] == 0 {
+		t.Errorf("CUPTI delivered %d records, %v was lost", delivered, s.lost)
+	}
+	if got := s.counts["kernel"] + s.counts["api"] + s.lost["cupti_queue"]; got != delivered {
+		t.Errorf("%d arrived or were dropped by us, %d were delivered", got, delivered)
+	}
+}
+
+// TestNoBuffers has more threads than the memory limit has buffers.
+func TestNoBuffers(t *testing.T) {
+	t.Parallel()
+	p := play{"program", []string{"return", "120", "1000"}, nil}
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
+		stdout, _, code := s.run(t, p)
+		var launched, dropped uint64
+		if _, err := fmt.Sscanf(stdout, "launched %d dropped %d", &launched, &dropped); err != nil || code != 7 {
+			t.Fatalf("the program printed %q and ended with %d", stdout, code)
+		}
+		if dropped == 0 || s.lost["cupti_dropped"] != dropped {
+			t.Errorf("CUPTI dropped %d, of which %v is told", dropped, s.lost)
+		}
+		if got := s.counts["kernel"] + s.counts["api"] + s.lost["cupti_dropped"] + s.lost["cupti_queue"]; got != 2*launched {
+			t.Errorf("%d of %d are accounted for", got, 2*launched)
+		}
+	})
+	t.Run("scratch", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
+		p := play{p.program, p.args, []string{"FAKE_VERSION=26"}}
+		stdout, _, code := s.run(t, p)
+		if stdout != "launched 120000 dropped 0\n" || code != 7 || s.lost["cupti_buffer"] == 0 {
+			t.Errorf("the program printed %q and ended with %d, lost %v", stdout, code, s.lost)
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ fail, want string }{
+		{"cuptiGetVersion", "cuptiGetVersion failed"},
+		{"cuptiActivityRegisterCallbacks", "cuptiActivityRegisterCallbacks failed: FAKE_ERROR (error 999)"},
+		{"kind 10", "cuptiActivityEnable of records of kind kernel failed: FAKE_ERROR (error 999)"},
+		{"kind 02", "cuptiActivityEnable of records of kind set failed: FAKE_ERROR (error 999)"},
+		{"cuptiActivityEnableRuntimeApi", "no API record could be switched on"},
+	}
+	for _, test := range tests {
+		t.Run(test.fail, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			cmd := play{"program", []string{"off", "2", "10"}, []string{"FAKE_FAIL=" + test.fail}}.command(t, s.server.Environ(os.Environ()))
+			cmd.Stdin = strings.NewReader("")
+			stdout, stderr, code := runCommand(t, cmd)
+			expect(t, stdout, stderr, code, "waiting\nlaunched 40 dropped 0\n")
+			s.server.Wait(patience)
+			if got := s.status().Status; got != test.want {
+				t.Errorf("the status is %q, want %q", got, test.want)
+			}
+			if s.counts["kernel"] != 0 || len(s.ends) != 1 || s.ends[0].Complete != 1 {
+				t.Errorf("%v arrived, the end is %+v", s.counts, s.ends)
+			}
+		})
+	}
+}
+
+func TestOptionalKindMissing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.run(t, play{"program", []string{"return", "2", "10"}, []string{"FAKE_FAIL=kind 37"}})
+	const want = "CUPTI does not give everything: cuptiActivityEnable of records of kind stream failed: FAKE_ERROR (error 999)"
+	if len(s.notes) != 1 || s.notes[0] != want || s.counts["kernel"] != 20 {
+		t.Errorf("notes %q, %v arrived", s.notes, s.counts)
+	}
+}
+
+func TestCUPTINewerThanDriver(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.run(t, play{"program", []string{"return", "2", "10"}, []string{"FAKE_DRIVER=12040"}})
+	const want = "it belongs to CUDA 13, the driver knows CUDA up to 12.4"
+	if got := s.status(); got.Status != want || got.Version != 130001 || got.DriverVersion != 12040 {
+		t.Errorf("CUPTI is %+v", got)
+	}
+}
+
+func TestNoCUPTIWanted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{NoCUPTI: true})
+	stdout, stderr, code := s.run(t, play{"program", []string{"return", "2", "10"}, nil})
+	expect(t, stdout, stderr, code, "launched 20 dropped 0\n")
+	if got := s.status().Status; got != "off" || s.counts["kernel"] != 0 || s.ends[0].Complete != 1 {
+		t.Errorf("the status is %q, %v arrived, the end is %+v", got, s.counts, s.ends)
+	}
+}
+
+// TestOldRelease runs on a CUPTI without the functions that came later.
+func TestOldRelease(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	begin := monotonic()
+	s.run(t, play{"program-lacking", []string{"return", "2", "1000"}, []string{"FAKE_VERSION=17"}})
+	s.whole(t, 2000)
+	s.onOneClock(t, begin)
+	if k := s.last["kernel"].(tracelog.Kernel); k.Cluster != [3]uint32{} {
+		t.Errorf("a cluster of a release without clusters: %v", k.Cluster)
+	}
+	if s.names["cudaLaunchKernel"] != 2000 {
+		t.Errorf("names: %v", s.names)
+	}
+}
+
+// onOneClock checks that kernel times lie between begin and now.
+func (s *stage) onOneClock(t *testing.T, begin uint64) {
+	t.Helper()
+	slack := s.status().ClockError
+	if s.times[0]+slack < begin || s.times[1] > monotonic()+slack || slack > uint64(time.Second) {
+		t.Errorf("kernels from %d to %d, between %d and %d, with an error of %d", s.times[0], s.times[1], begin, monotonic(), slack)
+	}
+}
+
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for _, clock := range []string{"callback", "refused", "ignored", "records"} {
+		t.Run(clock, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
+			begin := monotonic()
+			s.run(t, play{"program", []string{"return", "2", "1000"}, []string{"FAKE_CLOCK=" + clock}})
+			s.onOneClock(t, begin)
+			if s.counts["kernel"] != 2000 || len(s.lost) != 0 {
+				t.Errorf("%v arrived, %v was lost", s.counts, s.lost)
+			}
+			if corrected := s.status().ClockError > 0; corrected != (clock != "callback") {
+				t.Errorf("the clock's error is %d", s.status().ClockError)
+			}
+		})
+	}
+	for clock, want := range map[string]map[string]uint64{
+		"zero": {"cupti_time": 2000}, "garbage": {"cupti_clock": 4000},
+	} {
+		t.Run(clock, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			s.run(t, play{"program", []string{"return", "2", "1000"}, []string{"FAKE_CLOCK=" + clock}})
+			if s.counts["kernel"] != 2000 || fmt.Sprint(s.lost) != fmt.Sprint(want) || s.times != [2]uint64{} {
+				t.Errorf("%v arrived, %v was lost, times %v", s.counts, s.lost, s.times)
+			}
+		})
+	}
+}
+
+// TestDescriptorsTakenAway has the program close our socket and open files under
+// its number: not a byte of ours may get into them.
+func TestDescriptorsTakenAway(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
+	cmd := play{"program", []string{"close-fds", "2", "5000"}, nil}.command(t, s.server.Environ(os.Environ()))
+	stdout, stderr, code := runCommand(t, cmd)
+	expect(t, stdout, stderr, code, "launched 10000 dropped 0\n")
+	got, err := os.ReadFile(filepath.Join(cmd.Dir, "given-away"))
+	if err != nil || len(got) != 0 {
+		t.Errorf("the program's own file has %d bytes, %v", len(got), err)
+	}
+	if left := s.server.Wait(patience); left != 0 || s.ends[0].Complete != 0 {
+		t.Errorf("%d are left, the end is %+v", left, s.ends)
+	}
+}
+
+func TestEndWithoutHandlers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+	stdout, stderr, code := s.run(t, play{"program", []string{"_exit", "2", "10"}, nil})
+	expect(t, stdout, stderr, code, "launched 20 dropped 0\n")
+	if len(s.ends) != 1 || s.ends[0].Complete != 0 || s.ends[0].Status != -1 {
+		t.Errorf("the end is %+v", s.ends)
+	}
+}
+
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	var all sync.WaitGroup
+	for range 20 {
+		cmd := play{"program", []string{"return", "2", "500"}, nil}.command(t, s.server.Environ(os.Environ()))
+		all.Go(func() { _ = cmd.Run() })
+	}
+	all.Wait()
+	s.server.Wait(patience)
+	if s.counts["kernel"] != 20000 || s.counts["api"] != 20000 || len(s.ends) != 20 || len(s.lost) != 0 {
+		t.Errorf("%v arrived from %d processes, %v was lost", s.counts, len(s.ends), s.lost)
+	}
+}
+
+// TestStrangers sends nonsense and checks that it is told of and changes nothing.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string][]byte{
+		"no-hello":      appendFrame(nil, msgBatch, nil),
+		"wrong-version": appendFrame(nil, msgHello, helloPayload(9, 4)),
+		"bad-batch":     session(appendFrame(nil, msgBatch, []byte{1})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			conn := dial(t, s.server)
+			if _, err := conn.Write(sent); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil {
+				t.Logf("the connection ended with %v", err)
+			}
+			s.server.Wait(patience)
+			if len(s.notes) != 1 || !strings.Contains(s.notes[0], "makes no sense") {
+				t.Errorf("notes: %q", s.notes)
+			}
+		})
+	}
+}

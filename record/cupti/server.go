@@ -1,0 +1,290 @@
+package cupti
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// InjectionVar is the environment variable from which the CUDA driver takes the
+// path of the library that it loads during cuInit.
+const InjectionVar = "CUDA_INJECTION64_PATH"
+
+// nvtxVar does the same for NVTX; another tool may have set it.
+const nvtxVar = "NVTX_INJECTION64_PATH"
+
+// Owner is the user that the recorded programs run as.
+type Owner struct{ UID, GID int }
+
+// Options are those of Listen. Sink is needed.
+type Options struct {
+	Sink  Sink
+	Owner *Owner // nil: who runs the recorder
+
+	library []byte   // instead of the embedded one
+	bases   []string // instead of folderBases
+}
+
+// A Handler is told of processes. Its methods are called from several goroutines
+// at a time; those about one peer come one after the other.
+type Handler interface {
+	// Hello is called when a process has initialised CUDA and waits. It has a
+	// good second: 2 s after its hello the process runs on unrecorded.
+	Hello(p Peer) GoConfig
+	// End is called when the last record of a process has reached the sink.
+	// Complete is 1 when the process said goodbye itself; the counts are then
+	// those of CUPTI, otherwise of what arrived. Status is -1.
+	End(p Peer, e tracelog.ProcessEnd)
+	// Note is called with a line that a person should see; severity is one of
+	// tracelog's.
+	Note(p Peer, severity uint32, text string)
+}
+
+// A Peer is a process that reports to the server.
+type Peer struct {
+	ID       uint64 // unique in the server; a process that runs another program comes again
+	PID      uint32 // in the recorder's PID namespace, from the kernel
+	UID, GID uint32
+	LocalPID uint32 // in the process's own PID namespace, as it says itself
+	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
+	CUPTI    string // path of a libcupti that it has loaded itself, if any
+}
+
+// A GoConfig is the answer to a process's hello. Zero values are replaced by the
+// defaults below.
+type GoConfig struct {
+	BufferSize    uint32        // of a CUPTI buffer, bytes
+	FlushInterval time.Duration // how old a record gets before it is sent
+	MemoryLimit   uint64        // of all that the library allocates in the process, bytes
+	ExitWait      time.Duration // how long the process's end may wait for a slow recorder
+	Candidates    []Candidate   // where libcupti may be, best first; see Locate
+	NoCUPTI       bool          // report the process alone, record nothing
+}
+
+// The defaults of a GoConfig.
+const (
+	DefaultBufferSize    = 1 << 20
+	DefaultFlushInterval = time.Second
+	DefaultMemoryLimit   = 64 << 20
+	DefaultExitWait      = 5 * time.Second
+)
+
+func (c GoConfig) withDefaults() GoConfig {
+	if c.BufferSize == 0 {
+		c.BufferSize = DefaultBufferSize
+	}
+	if c.FlushInterval == 0 {
+		c.FlushInterval = DefaultFlushInterval
+	}
+	if c.MemoryLimit == 0 {
+		c.MemoryLimit = DefaultMemoryLimit
+	}
+	if c.ExitWait == 0 {
+		c.ExitWait = DefaultExitWait
+	}
+	return c
+}
+
+// A Server is what injected processes report to.
+type Server struct {
+	dir      string
+	listener *net.UnixListener
+	sink     Sink
+	owner    Owner
+
+	mu     sync.Mutex
+	change sync.Cond // peers changed
+	peers  map[uint64]*peer
+	lastID uint64
+	closed bool
+	active sync.WaitGroup // a goroutine a peer
+}
+
+// Listen makes a private folder, writes the library there and opens the socket
+// beside it. Close removes all of it.
+func Listen(o Options) (*Server, error) {
+	if o.Sink == nil {
+		return nil, errors.New("cupti: Options without a Sink")
+	}
+	if o.library == nil {
+		o.library = library
+	}
+	if len(o.library) == 0 {
+		return nil, errors.New("there is no recording library for this processor; CUDA runs on amd64 and arm64")
+	}
+	if o.bases == nil {
+		o.bases = folderBases()
+	}
+	owner := Owner{os.Geteuid(), os.Getegid()}
+	if o.Owner != nil {
+		owner = *o.Owner
+	}
+	dir, err := makeFolder(o.bases, owner)
+	if err != nil {
+		return nil, err
+	}
+	s, err := listenIn(dir, o, owner)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func listenIn(dir string, o Options, owner Owner) (*Server, error) {
+	if err := writeLibrary(dir, o.library, owner); err != nil {
+		return nil, fmt.Errorf("the recording library cannot be written: %w", err)
+	}
+	path := filepath.Join(dir, socketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("no socket for recorded processes: %w", err)
+	}
+	if err := os.Chown(path, owner.UID, owner.GID); err != nil {
+		return nil, errors.Join(fmt.Errorf("no socket for recorded processes: %w", err), l.Close())
+	}
+	s := &Server{dir: dir, listener: l, sink: o.Sink, owner: owner, peers: map[uint64]*peer{}}
+	s.change.L = &s.mu
+	return s, nil
+}
+
+// Environ returns env with the variable that makes the driver load the library.
+func (s *Server) Environ(env []string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, e := range env {
+		if !strings.HasPrefix(e, InjectionVar+"=") {
+			out = append(out, e)
+		}
+	}
+	return append(out, InjectionVar+"="+filepath.Join(s.dir, libraryName))
+}
+
+// Conflict returns the setting ("NAME=VALUE") by which another tool has its own
+// library injected, or "". With it recording through CUPTI would displace it.
+func Conflict(env []string) string {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if value != "" && (name == InjectionVar || name == nvtxVar) {
+			return e
+		}
+	}
+	return ""
+}
+
+// Serve answers processes until Close, and returns when accepting has ended.
+func (s *Server) Serve(h Handler) {
+	for {
+		conn, err := s.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // too many open files, for instance; the process waits meanwhile
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if p := s.add(conn, h); p != nil {
+			go p.serve()
+		}
+	}
+}
+
+func (s *Server) add(conn *net.UnixConn, h Handler) *peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		conn.Close()
+		return nil
+	}
+	s.lastID++
+	p := &peer{Peer: Peer{ID: s.lastID}, server: s, conn: conn, handler: h}
+	s.peers[p.ID] = p
+	s.active.Add(1)
+	return p
+}
+
+func (s *Server) remove(p *peer) {
+	s.mu.Lock()
+	delete(s.peers, p.ID)
+	s.change.Broadcast()
+	s.mu.Unlock()
+	s.active.Done()
+}
+
+// Peers returns the number of processes that are connected.
+func (s *Server) Peers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.peers)
+}
+
+// Wait waits until no process is connected, or until the time is over, and
+// returns how many are left.
+func (s *Server) Wait(timeout time.Duration) int {
+	over := time.Now().Add(timeout)
+	timer := time.AfterFunc(timeout, s.wake)
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.peers) > 0 && time.Now().Before(over) {
+		s.change.Wait()
+	}
+	return len(s.peers)
+}
+
+func (s *Server) wake() {
+	s.mu.Lock()
+	s.change.Broadcast()
+	s.mu.Unlock()
+}
+
+func (s *Server) each(f func(*peer)) {
+	s.mu.Lock()
+	all := make([]*peer, 0, len(s.peers))
+	for _, p := range s.peers {
+		all = append(all, p)
+	}
+	s.mu.Unlock()
+	var done sync.WaitGroup
+	for _, p := range all {
+		done.Go(func() { f(p) })
+	}
+	done.Wait()
+}
+
+// StopAll ends recording in every process, which lives on, and waits for the
+// last of their records. It returns how many have not finished in time.
+func (s *Server) StopAll(timeout time.Duration) int {
+	over := time.Now().Add(timeout)
+	s.each(func(p *peer) { p.tell(msgStop) })
+	return s.Wait(time.Until(over))
+}
+
+// FlushAll asks every process to send what CUPTI has finished; it does not wait.
+func (s *Server) FlushAll() {
+	s.each(func(p *peer) { p.tell(msgFlush) })
+}
+
+// Close ends all connections, waits for their End, and removes the folder with
+// the socket and the library. Processes run on.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	err := s.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	s.each(func(p *peer) { p.conn.Close() })
+	s.active.Wait()
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -1,0 +1,153 @@
+package cupti
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// sim returns the folder of the simulated CUDA stack: the built one, or one that
+// it builds.
+var sim = sync.OnceValues(func() (string, error) {
+	built, err := filepath.Abs("../../build/sim")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(built, "bin/launchloop")); err == nil {
+		return built, nil
+	}
+	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+built).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return built, err
+})
+
+func simProgram(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bin", name)
+}
+
+// pairing is a sink that keeps correlation IDs: of GPU work, and of the calls.
+type pairing struct {
+	*tally
+	mu    sync.Mutex
+	work  map[uint32]int
+	calls map[uint32]int
+}
+
+func (s *pairing) see(ids map[uint32]int, id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids[id]++
+}
+
+func (s *pairing) Kernel(r *tracelog.Kernel) { s.tally.Kernel(r); s.see(s.work, r.Correlation) }
+func (s *pairing) Memcpy(r *tracelog.Memcpy) { s.tally.Memcpy(r); s.see(s.work, r.Correlation) }
+func (s *pairing) Memset(r *tracelog.Memset) { s.tally.Memset(r); s.see(s.work, r.Correlation) }
+func (s *pairing) API(r *tracelog.API)       { s.tally.API(r); s.see(s.calls, r.Correlation) }
+
+// TestSimulatedStack runs the programs of the simulated stack, whose CUPTI is
+// found beside the libraries that they use: each piece of GPU work arrives, with
+// the call that made it.
+func TestSimulatedStack(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		program         string
+		args            []string
+		kernels, copies uint64
+		api             string
+	}{
+		{"vectoradd", nil, 1, 3, "cudaLaunchKernel"},
+		{"vectoradd-static", nil, 1, 3, "cudaLaunchKernel"},
+		{"launchloop", []string{"-n", "20000", "-t", "4", "-s", "8", "-k", "16"}, 20000, 0, "cudaLaunchKernel"},
+		{"launchloop-static", []string{"-n", "2000", "-t", "2", "-s", "2", "-k", "2"}, 2000, 0, "cudaLaunchKernel"},
+	}
+	for _, test := range tests {
+		t.Run(test.program, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			s.locate = true
+			p := &pairing{tally: s.tally, work: map[uint32]int{}, calls: map[uint32]int{}}
+			s.server.sink = p
+			begin := monotonic()
+			_, stderr, code := s.run(t, play{simProgram(t, test.program), test.args, nil})
+			if code != 0 || stderr != "" {
+				t.Fatalf("the program printed %q and ended with %d", stderr, code)
+			}
+			s.checkSim(t, p, test.kernels, test.copies)
+			s.onOneClock(t, begin)
+			if s.names[test.api] == 0 {
+				t.Errorf("no call %s among %v", test.api, s.names)
+			}
+		})
+	}
+}
+
+func (s *stage) checkSim(t *testing.T, p *pairing, kernels, copies uint64) {
+	t.Helper()
+	if s.counts["kernel"] != kernels || s.counts["memcpy"] != copies || len(s.lost) != 0 {
+		t.Errorf("%v arrived and %v was lost, want %d kernels and %d copies", s.counts, s.lost, kernels, copies)
+	}
+	if got := s.counts["memset"] + kernels + copies; s.counts["api"] != got {
+		t.Errorf("%d calls for %d pieces of work", s.counts["api"], got)
+	}
+	for id, n := range p.work {
+		if p.calls[id] != n {
+			t.Fatalf("correlation %d: %d pieces of work of %d calls", id, n, p.calls[id])
+		}
+	}
+	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != kernels || s.ends[0].Copies != copies {
+		t.Errorf("the end is %+v", s.ends)
+	}
+	if s.counts["device"] == 0 || s.counts["context"] == 0 || len(s.notes) != 0 || s.status().Status != "on" {
+		t.Errorf("%v arrived, notes %q, CUPTI %+v", s.counts, s.notes, s.status())
+	}
+}
+
+func TestProgramWithoutCUDA(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.run(t, play{simProgram(t, "nocuda"), nil, nil})
+	if len(s.peers) != 0 || len(s.ends) != 0 {
+		t.Errorf("%d said hello, %d ended", len(s.peers), len(s.ends))
+	}
+}
+
+// BenchmarkLaunchLoop measures a launch with and without the recording.
+func BenchmarkLaunchLoop(b *testing.B) {
+	program := simProgram(b, "launchloop")
+	for _, recorded := range []bool{false, true} {
+		b.Run(fmt.Sprintf("recorded-%v", recorded), func(b *testing.B) {
+			const n = 50000
+			env := os.Environ()
+			if recorded {
+				server, err := Listen(Options{Sink: nowhere{}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer server.Close()
+				go server.Serve(&audience{locate: true})
+				env = server.Environ(env)
+			}
+			for b.Loop() {
+				cmd := exec.Command(program, "-n", fmt.Sprint(n), "-t", "2", "-s", "4", "-k", "16")
+				cmd.Env = env
+				if err := cmd.Run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed()/time.Duration(b.N))/n, "ns/launch")
+		})
+	}
+}

@@ -1,0 +1,149 @@
+/*
+ * program MODE THREADS LAUNCHES: a process as the injected library meets it. It
+ * loads the library as the driver does in cuInit, launches on each thread (an
+ * API record and a kernel record each), prints a line and ends as MODE says with
+ * exit code 7:
+ *   return       from main
+ *   thread-exit  exit called by another thread while main waits
+ *   fork         a child forked in between ends first, through its exit handlers
+ *   close-fds    every descriptor above 2 is closed and given away in between
+ *   wait         launches, waits for its standard input to end, launches again
+ *   off          as wait, and before it launches again all must be off in CUPTI
+ *   others       one record of each kind but launches
+ *   names        a name of its own for each launch
+ *   _exit        without exit handlers
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+static const char *mode;
+static int launches;
+static _Atomic uint32_t correlation;
+
+int cuDriverGetVersion(int *v)
+{
+	const char *s = getenv("FAKE_DRIVER");
+	*v = s ? atoi(s) : 13000;
+	return 0;
+}
+
+#define OWN 4000
+static char own[OWN][24]; /* CUPTI's strings live on */
+
+static const char *name_of(int i)
+{
+	static const char *const names[] = {"_Z3addPfS_", "_Z3mulIfEvPT_", "gemm"};
+	return strcmp(mode, "names") == 0 ? own[i % OWN] : names[i % 3];
+}
+
+static void *launch(void *arg)
+{
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	for (int i = 0; i < launches; i++) {
+		uint32_t id = ++correlation;
+		fake_api(2, 211, tid, id);
+		fake_api(2, 1, tid, id); /* a call that nobody wants */
+		fake_kernel(name_of(i), 7 + (uint32_t)(uintptr_t)arg, id);
+	}
+	return NULL;
+}
+
+static void launch_all(int threads)
+{
+	pthread_t t[256];
+	for (int i = 0; i < threads; i++)
+		pthread_create(&t[i], NULL, launch, (void *)(uintptr_t)i);
+	for (int i = 0; i < threads; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void inject(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	int (*initialize)(void) = NULL;
+	if (library)
+		*(void **)&initialize = dlsym(library, "InitializeInjection");
+	if (initialize && initialize() != 1)
+		exit(99);
+}
+
+static void fork_child(void)
+{
+	pid_t child = fork();
+	if (child == 0)
+		exit(3);
+	int status;
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+		exit(98);
+}
+
+/* Closes what is not its own and opens files in its place, as a daemon might. */
+static void close_fds(void)
+{
+	for (int fd = 3; fd < 256; fd++)
+		close(fd);
+	for (int i = 0; i < 40; i++)
+		if (open("given-away", O_RDWR | O_CREAT | O_APPEND, 0600) < 0)
+			exit(97);
+}
+
+static void *end(void *arg)
+{
+	(void)arg;
+	exit(7);
+}
+
+static void wait_for_input(int threads)
+{
+	launch_all(threads);
+	printf("waiting\n");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4)
+		return 2;
+	mode = argv[1];
+	launches = atoi(argv[3]);
+	int threads = atoi(argv[2]);
+	for (int i = 0; i < OWN; i++)
+		snprintf(own[i], sizeof own[i], "kernel_number_%d", i);
+	inject();
+	if (strcmp(mode, "wait") == 0 || strcmp(mode, "off") == 0)
+		wait_for_input(threads);
+	for (int i = 0; strcmp(mode, "off") == 0 && fake_enabled() > 0; i++) {
+		if (i == 20000)
+			exit(96);
+		usleep(1000);
+	}
+	if (strcmp(mode, "fork") == 0)
+		fork_child();
+	if (strcmp(mode, "close-fds") == 0)
+		close_fds();
+	if (strcmp(mode, "others") == 0)
+		fake_others();
+	launch_all(threads);
+	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
+	fflush(stdout);
+	if (strcmp(mode, "_exit") == 0)
+		_exit(7);
+	if (strcmp(mode, "thread-exit") == 0) {
+		pthread_t t;
+		pthread_create(&t, NULL, end, NULL);
+		pause();
+	}
+	return 7;
+}
