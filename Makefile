@@ -1,0 +1,48 @@
+# cudatrace: `make` builds, `make demo` shows, `make test` checks.
+
+GO ?= go
+export CGO_ENABLED = 0
+PKGS = ./...
+
+.PHONY: all help build sim tools generate generate-tools demo test bench lint clean
+
+all: build sim
+
+help: ## say what the targets do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/cudatrace, one static binary
+	$(GO) build -trimpath -o bin/cudatrace ./cmd/cudatrace
+
+sim: ## the simulated CUDA stack, in build/sim
+	$(MAKE) -s -C testdata/sim
+
+tools: ## the trace processor that tests read traces with
+	testdata/traceprocessor/install.sh
+
+generate-tools: # compilers that only `make generate` needs
+	@command -v clang llvm-strip aarch64-linux-gnu-gcc >/dev/null && command -v clang >/dev/null || \
+		(apt-get update -qq && apt-get install -y -qq clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+
+generate: generate-tools ## rebuild the BPF objects and the injected library
+	$(GO) generate ./bpf/...
+	$(MAKE) -s -C record/cupti/inject
+
+demo: build sim ## record a sample program and print the summary
+	@testdata/demo.sh
+
+test: build sim tools ## every test (root, for real uprobes)
+	$(GO) vet $(PKGS)
+	$(GO) test $(PKGS)
+
+bench: build sim ## print the numbers
+	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+lint: ## formatting, vet, staticcheck, the rules of the layers
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
+	$(GO) vet $(PKGS)
+	$(GO) tool staticcheck $(PKGS)
+	$(GO) test -run TestLayers ./cmd/cudatrace
+
+clean: ## remove what was built
+	rm -rf bin build demo.pftrace demo.cudatrace

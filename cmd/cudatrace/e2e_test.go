@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// recording is a program that was recorded, with what it printed.
+type recording struct {
+	base   string // path of the files without suffix
+	stdout string
+	stderr string
+	convert.Summary
+}
+
+// recordProgram runs cudatrace record and reads the log's summary back through
+// cudatrace info.
+func recordProgram(t *testing.T, args ...string) recording {
+	t.Helper()
+	r := recording{base: filepath.Join(t.TempDir(), "run")}
+	cmd := exec.Command("cudatrace", append([]string{"record", "-o", r.base}, args...)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	if err != nil {
+		t.Fatalf("record %q: %v\n%s%s", args, err, r.stdout, r.stderr)
+	}
+	out, err := exec.Command("cudatrace", "info", "--format", "json", r.base+".cudatrace").Output()
+	if err != nil {
+		t.Fatalf("info: %v\n%s", err, r.stderr)
+	}
+	if err := json.Unmarshal(out, &r.Summary); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// whole checks that nothing is missing and everything found its partner.
+func (r *recording) whole(t *testing.T) {
+	t.Helper()
+	work := r.Kernels + r.Copies + r.Sets
+	if r.Matched != work || r.Unmatched != 0 || r.Early != 0 {
+		t.Errorf("matched %d, unmatched %d, early %d of %d GPU records", r.Matched, r.Unmatched, r.Early, work)
+	}
+	if r.APIJoined != r.APIRecords {
+		t.Errorf("%d of %d API records have their uprobe pair", r.APIJoined, r.APIRecords)
+	}
+	if !r.Complete || r.LostTotal() != 0 || r.Open != 0 {
+		t.Errorf("complete %t, lost %v, unfinished %d, because %q", r.Complete, r.Lost, r.Open, r.Reasons)
+	}
+	if t.Failed() {
+		t.Log(r.stderr)
+	}
+}
+
+// counts is what a program of the simulated stack says that it issued.
+func counts(t *testing.T, stdout string) (kernels, copies, sets uint64) {
+	t.Helper()
+	m := regexp.MustCompile(`counts kernels=(\d+) copies=(\d+) sets=(\d+)`).FindStringSubmatch(stdout)
+	if m == nil {
+		t.Fatalf("the program did not print its counts:\n%s", stdout)
+	}
+	for i, n := range []*uint64{&kernels, &copies, &sets} {
+		v, err := strconv.ParseUint(m[i+1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*n = v
+	}
+	return kernels, copies, sets
+}
+
+func TestLaunchloop(t *testing.T) {
+	r := recordProgram(t, "--no-convert", sim("launchloop"), "-n", "200000", "-t", "4", "-s", "8", "-k", "16")
+	r.whole(t)
+	if r.Kernels != 200000 || r.Matched != 200000 {
+		t.Errorf("%d kernels, %d matched, want 200000", r.Kernels, r.Matched)
+	}
+	if r.ThreadCount != 4 && r.ThreadCount != 5 { // the main thread sets up
+		t.Errorf("%d threads, want the 4 that launch and perhaps the main one", r.ThreadCount)
+	}
+	if r.StreamCount != 8 {
+		t.Errorf("%d streams, want 8", r.StreamCount)
+	}
+}
+
+func TestStaticRuntime(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", sim("vectoradd-static"))
+	r.whole(t)
+	if r.Kernels != 1 || r.Copies != 3 {
+		t.Errorf("%d kernels, %d copies, want 1 and 3", r.Kernels, r.Copies)
+	}
+	if r.Calls < r.Kernels+r.Copies+3 {
+		t.Errorf("%d calls: the runtime in the program's own symbol table was not probed", r.Calls)
+	}
+}
+
+func TestDriverOnly(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", sim("driveronly"))
+	r.whole(t)
+	if r.Kernels == 0 {
+		t.Error("no kernels")
+	}
+}
+
+// TestTrace reads a whole trace with the real trace processor.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, sim("many"))
+	r.whole(t)
+	kernels, copies, sets := counts(t, r.stdout)
+	if r.Kernels != kernels || r.Copies != copies || r.Sets != sets {
+		t.Errorf("recorded %d kernels, %d copies, %d sets; the program issued %d, %d, %d",
+			r.Kernels, r.Copies, r.Sets, kernels, copies, sets)
+	}
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	checkCounts(t, tr, &r, kernels+copies+sets)
+	checkArrows(t, tr)
+	checkArguments(t, tr, &r)
+}
+
+func expectRows(t *testing.T, tr *tptest.Trace, want uint64, what, sql string) {
+	t.Helper()
+	if got := tr.Int(sql); uint64(got) != want {
+		t.Errorf("%s: %d, want %d (%s)", what, got, want, sql)
+	}
+}
+
+func checkCounts(t *testing.T, tr *tptest.Trace, r *recording, work uint64) {
+	t.Helper()
+	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
+	expectRows(t, tr, work, "arrows", "select count(*) from flow")
+	expectRows(t, tr, r.Kernels, "kernels", "select count(*) from gpu_slice where render_stage_category = 2")
+	cpu := "select count(*) from slice s join thread_track k on s.track_id = k.id"
+	expectRows(t, tr, r.Calls, "outermost calls", cpu+" where s.depth = 0")
+	// A call is a pair, an API record, or one of each.
+	merged := r.APIRecords - uint64(tr.Int(cpu+" where s.depth = 0 and category = 'runtime' and exists (select 1 from slice c where c.parent_id = s.id)"))
+	expectRows(t, tr, r.Pairs+r.APIRecords-merged, "CPU slices", cpu)
+	expectRows(t, tr, r.Pairs+r.APIRecords-merged+work, "slices", "select count(*) from slice")
+	expectRows(t, tr, uint64(r.ThreadCount), "threads with calls",
+		"select count(distinct k.utid) from slice s join thread_track k on s.track_id = k.id")
+	expectRows(t, tr, uint64(r.StreamCount), "queues",
+		"select count(distinct g.hw_queue_id) from gpu_slice g")
+	expectRows(t, tr, 1, "GPUs", "select count(*) from gpu")
+}
+
+func checkArrows(t *testing.T, tr *tptest.Trace) {
+	t.Helper()
+	expectRows(t, tr, 0, "GPU slices without an arrow", "select count(*) from gpu_slice where id not in (select slice_in from flow)")
+	const arrows = "from flow join slice o on slice_out = o.id join gpu_slice i on slice_in = i.id"
+	expectRows(t, tr, 0, "arrows that lead back in time", "select count(*) "+arrows+" where i.ts < o.ts")
+	// The call that causes work names the stream that the work is on.
+	expectRows(t, tr, 0, "arrows that do not start at a call of the program's",
+		"select count(*) "+arrows+" join thread_track k on o.track_id = k.id where o.name not glob 'cu*'")
+	expectRows(t, tr, 0, "arrows with another correlation ID at their end",
+		"select count(*) "+arrows+" where extract_arg(o.arg_set_id, 'debug.correlation') is not extract_arg(i.arg_set_id, 'correlation')")
+	expectRows(t, tr, 0, "GPU slices outside the run", `select count(*) from gpu_slice g
+		where g.ts < (select min(s.ts) from slice s join thread_track on s.track_id = thread_track.id)
+		or g.ts + g.dur > (select max(s.ts + s.dur) from slice s join thread_track on s.track_id = thread_track.id) + 1000000000`)
+}
+
+func checkArguments(t *testing.T, tr *tptest.Trace, r *recording) {
+	t.Helper()
+	for _, k := range tr.Query(`select name, extract_arg(arg_set_id, 'launch.grid_size.x') as grid,
+		extract_arg(arg_set_id, 'launch.workgroup_size.x') as block, extract_arg(arg_set_id, 'registers_per_thread') as registers,
+		extract_arg(arg_set_id, 'kernel_name') as mangled, extract_arg(arg_set_id, 'kernel_demangled_name') as demangled
+		from gpu_slice where render_stage_category = 2`) {
+		for _, key := range []string{"grid", "block", "registers"} {
+			if n, ok := k[key].(int64); !ok || n <= 0 {
+				t.Fatalf("kernel %v: %s is %v", k["name"], key, k[key])
+			}
+		}
+		if k["mangled"] == nil || k["demangled"] == nil {
+			t.Fatalf("a kernel without a name: %v", k)
+		}
+	}
+	// A launch through the driver carries its grid as the call's argument too.
+	expectRows(t, tr, 0, "calls whose grid is not their kernel's", `select count(*)
+		from flow join slice o on slice_out = o.id join gpu_slice i on slice_in = i.id
+		where o.name = 'cuLaunchKernel'
+		and extract_arg(o.arg_set_id, 'debug.gridX') is not extract_arg(i.arg_set_id, 'launch.grid_size.x')`)
+	expectRows(t, tr, 0, "copies without size or direction", `select count(*) from gpu_slice
+		where name glob 'Memcpy*' and (extract_arg(arg_set_id, 'bytes') is null or extract_arg(arg_set_id, 'direction') is null)`)
+	expectRows(t, tr, r.Copies, "copies", "select count(*) from gpu_slice where name glob 'Memcpy*'")
+	expectRows(t, tr, 1, "process", fmt.Sprintf("select count(*) from process where pid = %d and name = 'many'", r.ProcessList[0].PID))
+}
+
+// TestNotPrivileged records without the right to use eBPF: GPU work and the calls
+// that create it are there, and a line says what is missing.
+func TestNotPrivileged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skip("setpriv is not installed")
+	}
+	self, err := exec.LookPath("cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(setpriv, "--reuid=0", "--inh-caps=-all", "--bounding-set=-all", self, "record", "-o", filepath.Join(dir, "run"), sim("vectoradd"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !regexp.MustCompile(`calls are not probed.*CAP_BPF`).Match(out) {
+		t.Errorf("no line names the missing capability:\n%s", out)
+	}
+	sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Kernels != 1 || sum.Copies != 3 || sum.Matched != 4 || sum.Pairs != 0 || sum.Complete {
+		t.Errorf("kernels %d, copies %d, matched %d, pairs %d, complete %t", sum.Kernels, sum.Copies, sum.Matched, sum.Pairs, sum.Complete)
+	}
+}

@@ -1,0 +1,85 @@
+// Command cudatrace records CUDA programs and makes Perfetto traces.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes of our own; record hands on the program's.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+
+// run is the whole program, with its exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	app := newApp(stdout, stderr)
+	err := app.Run(permute(app, args))
+	if err == nil {
+		return 0
+	}
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	fmt.Fprintf(stderr, "cudatrace: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// exitCode ends the program with a code and nothing more to say.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// usageError is a wrong command line.
+type usageError struct{ msg string }
+
+func (e usageError) Error() string { return e.msg }
+
+func usagef(command, format string, args ...any) error {
+	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see 'cudatrace help %s'", command)}
+}
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	app := &cli.App{
+		Name:      "cudatrace",
+		Usage:     "record CUDA programs and open them in Perfetto",
+		UsageText: "cudatrace record ./app\ncudatrace COMMAND [OPTION...] [ARG...]",
+		Description: "Every CUDA call on its thread, every kernel and copy on its stream, an arrow from\n" +
+			"the call to the work it caused. Open the trace in https://ui.perfetto.dev.",
+		Version:     version(),
+		HideVersion: true,
+		Writer:      stdout,
+		ErrWriter:   stderr,
+		Commands: []*cli.Command{
+			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
+			dumpCommand(stdout, stderr), versionCommand(stdout),
+		},
+		ExitErrHandler: func(*cli.Context, error) {}, // run decides
+		Action: func(c *cli.Context) error {
+			if name := c.Args().First(); name != "" {
+				return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
+			}
+			return cli.ShowAppHelp(c)
+		},
+		CommandNotFound: nil,
+	}
+	for _, c := range app.Commands {
+		name := c.Name
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(name, "%s: %v", name, err) }
+		c.HideHelpCommand = true
+	}
+	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef("", "%v", err) }
+	return app
+}

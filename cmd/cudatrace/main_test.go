@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// root is the repository's root, build/sim below it the simulated CUDA stack.
+var root = func() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}()
+
+func sim(name string) string { return filepath.Join(root, "build/sim/bin", name) }
+
+// TestMain puts a command "cudatrace", which is this test binary, into PATH.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "cudatrace" {
+		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
+			os.Exit(1)
+		}
+	}
+	testscript.Main(m, map[string]func(){
+		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+	})
+}
+
+// TestScript runs what a person types and compares what they see.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SIM", filepath.Join(root, "build/sim/bin"))
+			e.Setenv("GPU", filepath.Join(root, "testdata/gpu"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a command and compares its exit code: exits CODE COMMAND [ARG...].
+// What it prints goes to the files out and err.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG...]")
+	}
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Dir = ts.MkAbs(".")
+	out, err1 := os.Create(ts.MkAbs("out"))
+	errs, err2 := os.Create(ts.MkAbs("err"))
+	ts.Check(err1)
+	ts.Check(err2)
+	cmd.Stdout, cmd.Stderr = out, errs
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+	out.Close()
+	errs.Close()
+	if got := fmt.Sprint(cmd.ProcessState.ExitCode()); got != args[0] {
+		said, err := os.ReadFile(ts.MkAbs("err"))
+		ts.Check(err)
+		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], said)
+	}
+}

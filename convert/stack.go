@@ -1,0 +1,186 @@
+package convert
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// stackStats counts what joining one thread's observations found.
+type stackStats struct {
+	pairs   uint64 // uprobe pairs
+	apis    uint64 // CUPTI API records
+	joined  uint64 // API records with the uprobe pair of their call
+	calls   uint64 // outermost slices: what the program called
+	failed  uint64 // outermost calls that returned an error
+	open    uint64 // calls that had not returned
+	clipped uint64 // slices that crossed the end of the one around them
+}
+
+func (s *stackStats) add(o stackStats) {
+	s.pairs += o.pairs
+	s.apis += o.apis
+	s.joined += o.joined
+	s.calls += o.calls
+	s.failed += o.failed
+	s.open += o.open
+	s.clipped += o.clipped
+}
+
+// item is a uprobe pair or an API record, in the order in which intervals nest.
+type item struct {
+	start, end uint64
+	index      uint32
+	rank       rank
+}
+
+// rank orders intervals that are equal: a runtime call makes the driver call
+// that the pair saw, and a pair holds the driver's record of the same call.
+type rank uint8
+
+const (
+	rankRuntimeAPI rank = iota
+	rankPair
+	rankDriverAPI
+)
+
+// stacker rebuilds one thread's call stacks.
+type stacker struct {
+	raw    *rawThread
+	out    []Slice
+	open   []int32 // indices into out, outermost first
+	source []uint8 // what each slice is made of: fromPair, fromAPI
+	stats  stackStats
+}
+
+const (
+	fromPair = 1 << iota
+	fromAPI
+	hasPartner // a runtime record that holds its driver call's pair
+)
+
+// stack joins a thread's uprobe pairs and API records into nested slices.
+// Calls that never returned end at horizon.
+func stack(raw *rawThread, horizon uint64) ([]Slice, stackStats) {
+	s := &stacker{raw: raw, out: make([]Slice, 0, len(raw.calls)+len(raw.apis)/2)}
+	for _, it := range raw.items(horizon) {
+		s.place(it)
+	}
+	s.stats.pairs, s.stats.apis = uint64(len(raw.calls)), uint64(len(raw.apis))
+	for i := range s.out {
+		s.count(&s.out[i])
+	}
+	return s.out, s.stats
+}
+
+func (t *rawThread) items(horizon uint64) []item {
+	items := make([]item, 0, len(t.calls)+len(t.apis))
+	for i := range t.calls {
+		c := &t.calls[i]
+		if c.flags&tracelog.CallUnfinished != 0 {
+			c.exit = max(horizon, c.enter)
+		}
+		items = append(items, item{c.enter, c.exit, uint32(i), rankPair})
+	}
+	for i := range t.apis {
+		a := &t.apis[i]
+		r := rankDriverAPI
+		if a.domain == tracelog.DomainRuntime {
+			r = rankRuntimeAPI
+		}
+		items = append(items, item{a.start, a.end, uint32(i), r})
+	}
+	slices.SortStableFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.rank, b.rank))
+	})
+	return items
+}
+
+// place puts one interval on the stack: into the slice of the same call when the
+// other observer already made it, else as a slice of its own.
+func (s *stacker) place(it item) {
+	for len(s.open) > 0 && s.out[s.open[len(s.open)-1]].End <= it.start {
+		s.open = s.open[:len(s.open)-1]
+	}
+	sl, from := s.slice(it)
+	if len(s.open) > 0 {
+		top := s.open[len(s.open)-1]
+		if s.merge(top, &sl, from) {
+			return
+		}
+		if outer := &s.out[top]; sl.End > outer.End {
+			sl.End = outer.End
+			s.stats.clipped++
+		}
+		s.partner(&sl, from)
+	}
+	sl.Depth = int32(len(s.open))
+	s.open = append(s.open, int32(len(s.out)))
+	s.out = append(s.out, sl)
+	s.source = append(s.source, from)
+}
+
+func (s *stacker) slice(it item) (Slice, uint8) {
+	if it.rank == rankPair {
+		c := &s.raw.calls[it.index]
+		return Slice{
+			Name: c.fn.name, Category: c.fn.library, Start: it.start, End: it.end,
+			Ret: c.ret, Flags: uint32(c.flags), ArgNames: c.fn.args,
+			Args: s.raw.args[c.args : c.args+uint32(c.nargs)],
+		}, fromPair
+	}
+	a := &s.raw.apis[it.index]
+	sl := Slice{
+		Name: a.name, Category: categoryDriver, Start: it.start, End: it.end,
+		Correlation: a.correlation, Ret: int32(a.ret),
+	}
+	if it.rank == rankRuntimeAPI {
+		sl.Category = categoryRuntime
+	}
+	return sl, fromAPI
+}
+
+// merge folds a second view of one call into the slice that already holds it.
+func (s *stacker) merge(top int32, sl *Slice, from uint8) bool {
+	outer := &s.out[top]
+	if s.source[top]&from != 0 || sl.End > outer.End ||
+		outer.Category != sl.Category || !sameCall(outer.Name, sl.Name) {
+		return false
+	}
+	if from == fromAPI {
+		outer.Correlation = sl.Correlation
+	} else {
+		outer.Name, outer.Ret, outer.Flags = sl.Name, sl.Ret, sl.Flags
+		outer.ArgNames, outer.Args = sl.ArgNames, sl.Args
+	}
+	s.source[top] |= from
+	s.stats.joined++
+	return true
+}
+
+// partner notes that a driver call's pair lies in the runtime record around it.
+func (s *stacker) partner(sl *Slice, from uint8) {
+	if from != fromPair || sl.Category != categoryDriver {
+		return
+	}
+	for _, o := range s.open {
+		if s.source[o]&(fromAPI|fromPair|hasPartner) == fromAPI && s.out[o].Category == categoryRuntime {
+			s.source[o] |= hasPartner
+			s.stats.joined++
+		}
+	}
+}
+
+func (s *stacker) count(sl *Slice) {
+	if sl.Flags&tracelog.CallUnfinished != 0 {
+		s.stats.open++
+	}
+	if sl.Depth > 0 {
+		return
+	}
+	s.stats.calls++
+	if sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0 && resultName(sl.Category, sl.Ret) != "" {
+		s.stats.failed++
+	}
+}

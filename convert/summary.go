@@ -1,0 +1,187 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// SummaryVersion is the version of Summary's JSON form. It grows when a field
+// changes its meaning or goes; new fields leave it as it is.
+const SummaryVersion = 1
+
+// Summary is what a log holds, in numbers. Its JSON form is an interface:
+// docs/info.md documents it.
+type Summary struct {
+	Version    int      `json:"version"`
+	Program    string   `json:"program"`
+	Args       []string `json:"args"` // the program's name first
+	Host       string   `json:"host"`
+	Kernel     string   `json:"kernel"` // the Linux release
+	Recorder   string   `json:"cudatrace"`
+	Start      string   `json:"start"` // RFC 3339, UTC
+	DurationNS uint64   `json:"duration_ns"`
+	GPUs       []string `json:"gpus"`
+	Driver     string   `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
+	CUPTI      string   `json:"cupti_version"`
+	ExitStatus int      `json:"exit_status"` // of the program; -1 when not known
+
+	ProcessCount int           `json:"processes"`
+	ThreadCount  int           `json:"threads"`
+	StreamCount  int           `json:"streams"`
+	ProcessList  []ProcessInfo `json:"process_list"`
+
+	Kernels   uint64 `json:"kernels"`
+	Copies    uint64 `json:"copies"`
+	Sets      uint64 `json:"sets"`
+	Calls     uint64 `json:"calls"`
+	Failed    uint64 `json:"failed_calls"`
+	Open      uint64 `json:"unfinished_calls"`
+	Matched   uint64 `json:"matched"`
+	Unmatched uint64 `json:"unmatched"`
+	Early     uint64 `json:"early"` // GPU work that starts before its call
+
+	Pairs      uint64 `json:"uprobe_pairs"`
+	APIRecords uint64 `json:"api_records"`
+	APIJoined  uint64 `json:"api_records_joined"`
+
+	Lost     map[string]uint64 `json:"lost"`
+	Complete bool              `json:"complete"`
+	Reasons  []string          `json:"reasons"` // why it is not complete
+	Notes    []string          `json:"notes"`
+
+	// Damaged says that the log itself is cut off or damaged, or was never
+	// finished; what is intact was read.
+	Damaged bool `json:"damaged"`
+}
+
+// ProcessInfo is one process of a Summary.
+type ProcessInfo struct {
+	PID     uint32   `json:"pid"`
+	Name    string   `json:"name"`
+	Args    []string `json:"args"`
+	Threads int      `json:"threads"`
+	Streams int      `json:"streams"`
+	CUPTI   string   `json:"cupti"` // "on", or why there are no activity records
+}
+
+// LostTotal is the number of records known to be missing.
+func (s *Summary) LostTotal() uint64 {
+	var n uint64
+	for _, v := range s.Lost {
+		n += v
+	}
+	return n
+}
+
+func (l *loader) summarize(t *Timeline, r *tracelog.Reader, st stackStats, w workStats) Summary {
+	s := Summary{
+		Version: SummaryVersion, Program: l.meta[tracelog.MetaProgram],
+		Args: strings.Split(l.meta[tracelog.MetaArgs], "\x00"),
+		Host: l.meta[tracelog.MetaHost], Kernel: l.meta[tracelog.MetaKernel],
+		Recorder: l.meta[tracelog.MetaVersion], ExitStatus: -1,
+		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
+		Kernels: w.kernels, Copies: w.copies, Sets: w.sets,
+		Matched: w.matched, Unmatched: w.unmatched, Early: w.early,
+		Calls: st.calls, Failed: st.failed, Open: st.open,
+		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined,
+		Lost: make(map[string]uint64),
+	}
+	l.describeRun(&s, t)
+	l.describeProcesses(&s, t)
+	for _, cause := range tracelog.LostCauses {
+		s.Lost[cause] = 0
+	}
+	maps.Copy(s.Lost, l.lost)
+	for _, n := range l.notes {
+		if n.Severity >= tracelog.NoteWarning {
+			s.Notes = append(s.Notes, n.Text)
+		}
+	}
+	l.judge(&s, r)
+	return s
+}
+
+func (l *loader) describeRun(s *Summary, t *Timeline) {
+	s.DurationNS = t.End - t.Start
+	if c := l.clock; c.Monotonic != 0 {
+		wall := int64(c.Realtime) - int64(c.Monotonic-t.Start)
+		s.Start = time.Unix(0, wall).UTC().Format(time.RFC3339Nano)
+	}
+	for _, g := range t.GPUs {
+		if g.Name != "" {
+			s.GPUs = append(s.GPUs, g.Name)
+		}
+	}
+	for _, c := range l.cupti {
+		if c.Version != 0 {
+			s.CUPTI = fmt.Sprint(c.Version)
+		}
+		if v := c.DriverVersion; v != 0 {
+			s.Driver = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+		}
+	}
+}
+
+func (l *loader) describeProcesses(s *Summary, t *Timeline) {
+	status := make(map[uint32]string)
+	for _, c := range l.cupti {
+		status[c.PID] = c.Status
+	}
+	s.ProcessCount = len(t.Processes)
+	for _, p := range t.Processes {
+		s.ThreadCount += len(p.Threads)
+		s.StreamCount += len(p.Queues)
+		s.ProcessList = append(s.ProcessList, ProcessInfo{
+			PID: p.PID, Name: p.Name, Args: p.Args,
+			Threads: len(p.Threads), Streams: len(p.Queues), CUPTI: status[p.PID],
+		})
+		if e, ok := l.ends[p.PID]; ok && (s.ExitStatus < 0 || l.meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
+			s.ExitStatus = int(e.Status)
+		}
+	}
+}
+
+// judge says whether the log is complete, and if not, why.
+func (l *loader) judge(s *Summary, r *tracelog.Reader) {
+	damage := r.Damage()
+	for _, d := range damage.Errors {
+		s.Reasons = append(s.Reasons, d.Error())
+	}
+	if more := damage.Count - len(damage.Errors); more > 0 {
+		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
+	}
+	s.Damaged = damage.Count > 0
+	if l.end != nil && l.end.Complete == 0 {
+		s.Reasons = append(s.Reasons, l.end.Reason)
+	}
+	if n := s.LostTotal(); n > 0 {
+		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
+	}
+	s.Complete = len(s.Reasons) == 0
+}
+
+// LostWords lists causes of loss with their counts, largest first.
+func LostWords(lost map[string]uint64) string {
+	causes := slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
+		if lost[a] != lost[b] {
+			return compareBool(lost[a] > lost[b], lost[b] > lost[a])
+		}
+		return strings.Compare(a, b)
+	})
+	var words []string
+	for _, c := range causes {
+		if lost[c] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", lost[c], c))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func lostText(x *tracelog.Lost) string {
+	return fmt.Sprintf("%d records lost: %s", x.Count, x.Cause)
+}

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Exit codes of a shell for a program that can't be started.
+const (
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+)
+
+// A StartError says why the program could not be started. Code is the exit code
+// that a shell gives in that case.
+type StartError struct {
+	Code int
+	msg  string
+}
+
+func (e *StartError) Error() string { return e.msg }
+
+// lookProgram finds the program as a shell would: by path when its name holds a
+// slash, else in PATH.
+func lookProgram(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, checkExecutable(name)
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return filepath.Abs(path)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return "", &StartError{ExitNotExecutable, fmt.Sprintf("%s: found in PATH but not executable", name)}
+	}
+	msg := fmt.Sprintf("%s: no such program in PATH", name)
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		msg += fmt.Sprintf("; did you mean ./%s?", name)
+	}
+	return "", &StartError{ExitNotFound, msg}
+}
+
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return &StartError{ExitNotFound, path + ": no such file"}
+	case errors.Is(err, fs.ErrPermission):
+		return &StartError{ExitNotExecutable, path + ": permission denied"}
+	case err != nil:
+		return &StartError{ExitNotExecutable, path + ": cannot be read"}
+	case info.IsDir():
+		return &StartError{ExitNotExecutable, path + ": is a directory, not a program"}
+	case info.Mode()&0o111 == 0:
+		return &StartError{ExitNotExecutable, fmt.Sprintf("%s: not executable (chmod +x %s)", path, path)}
+	}
+	return nil
+}
+
+// startError turns a failed exec into a line.
+func startError(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &StartError{ExitNotFound, path + ": the interpreter that it names, or the file itself, does not exist"}
+	case errors.Is(err, syscall.ENOEXEC):
+		return &StartError{ExitNotExecutable, path + ": not a program for this machine (a script needs a #! line)"}
+	case errors.Is(err, fs.ErrPermission):
+		return &StartError{ExitNotExecutable, path + ": permission denied"}
+	default:
+		var errno syscall.Errno
+		if errors.As(err, &errno) {
+			return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Error())}
+		}
+		return &StartError{ExitNotExecutable, path + ": cannot be started"}
+	}
+}
+
+// exitStatus is what a shell's $? would be: 128+N after signal N.
+func exitStatus(state *os.ProcessState) int {
+	ws, ok := state.Sys().(syscall.WaitStatus)
+	if !ok {
+		return state.ExitCode()
+	}
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
