@@ -159,7 +159,7 @@ func (s *textSink) summary(m *Summary) {
 	s.depth = 0
 	s.line("kernels %d copies %d sets %d calls %d failed %d unfinished %d", m.Kernels, m.Copies, m.Sets, m.Calls, m.Failed, m.Open)
 	s.line("matched %d unmatched %d early %d", m.Matched, m.Unmatched, m.Early)
-	s.line("pairs %d API records %d joined %d", m.Pairs, m.APIRecords, m.APIJoined)
+	s.line("pairs %d API records %d joined %d unprobed %d", m.Pairs, m.APIRecords, m.APIJoined, m.Unprobed)
 	s.line("lost: %s", LostWords(m.Lost))
 	s.line("complete %t damaged %t %q", m.Complete, m.Damaged, m.Reasons)
 }

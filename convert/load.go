@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"math"
 	"strings"
 
@@ -88,7 +89,18 @@ func load(r *tracelog.Reader) (*loader, error) {
 	for r.Next() {
 		l.block(r.Block())
 	}
-	return l, r.Err()
+	if err := r.Err(); err != nil && !isDamage(err) {
+		return nil, err
+	}
+	return l, nil
+}
+
+// isDamage tells a log that is damaged, which the summary reports, from one that
+// can't be read.
+func isDamage(err error) bool {
+	var corrupt *tracelog.CorruptError
+	var cut *tracelog.TruncatedError
+	return errors.As(err, &corrupt) || errors.As(err, &cut)
 }
 
 func (l *loader) block(b *tracelog.Block) {

@@ -12,6 +12,7 @@ type stackStats struct {
 	pairs   uint64 // uprobe pairs
 	apis    uint64 // CUPTI API records
 	joined  uint64 // API records with the uprobe pair of their call
+	unseen  uint64 // API records of calls that succeeded and no uprobe saw
 	calls   uint64 // outermost slices: what the program called
 	failed  uint64 // outermost calls that returned an error
 	open    uint64 // calls that had not returned
@@ -22,6 +23,7 @@ func (s *stackStats) add(o stackStats) {
 	s.pairs += o.pairs
 	s.apis += o.apis
 	s.joined += o.joined
+	s.unseen += o.unseen
 	s.calls += o.calls
 	s.failed += o.failed
 	s.open += o.open
@@ -70,6 +72,10 @@ func stack(raw *rawThread, horizon uint64) ([]Slice, stackStats) {
 	s.stats.pairs, s.stats.apis = uint64(len(raw.calls)), uint64(len(raw.apis))
 	for i := range s.out {
 		s.count(&s.out[i])
+		// A call that fails may do so before it reaches the probed function.
+		if s.source[i] == fromAPI && s.out[i].Ret == 0 {
+			s.stats.unseen++
+		}
 	}
 	return s.out, s.stats
 }

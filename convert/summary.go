@@ -48,6 +48,7 @@ type Summary struct {
 	Pairs      uint64 `json:"uprobe_pairs"`
 	APIRecords uint64 `json:"api_records"`
 	APIJoined  uint64 `json:"api_records_joined"`
+	Unprobed   uint64 `json:"unprobed"` // API records of calls that succeeded and no uprobe saw
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
@@ -88,7 +89,7 @@ func (l *loader) summarize(t *Timeline, r *tracelog.Reader, st stackStats, w wor
 		Kernels: w.kernels, Copies: w.copies, Sets: w.sets,
 		Matched: w.matched, Unmatched: w.unmatched, Early: w.early,
 		Calls: st.calls, Failed: st.failed, Open: st.open,
-		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined,
+		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen,
 		Lost: make(map[string]uint64),
 	}
 	l.describeRun(&s, t)

@@ -20,6 +20,7 @@ expect("matched", info["matched"], work)
 expect("early", info["early"], 0)
 expect("lost", sum(info["lost"].values()), 0)
 expect("complete", info["complete"], True)
+expect("unprobed", info["unprobed"], 0)
 expect("API records joined", info["api_records_joined"], info["api_records"])
 counts = dict(re.findall(r"(kernels|copies|sets)=(\d+)", printed))
 for what, n in counts.items():

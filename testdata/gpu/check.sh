@@ -4,32 +4,33 @@
 #
 # Usage: testdata/gpu/check.sh OUTDIR      (needs bin/cudatrace, root)
 set -u
-cd "$(dirname "$0")/../.."
-out=${1:?which folder for logs and traces?}
-build=$(mktemp -d)
+here=$(cd "$(dirname "$0")" && pwd)
+cudatrace=$here/../../bin/cudatrace
+out=$(mkdir -p "${1:?which folder for logs and traces?}" && cd "$1" && pwd) || exit 1
+build=/tmp/cudatrace-gpu
+rm -rf "$build" && mkdir "$build" && cp "$here"/*.cu "$here"/*.py "$build" && cd "$build" || exit 1
 trap 'rm -rf "$build"' EXIT
-mkdir -p "$out"
-nvcc -o "$build/streams-static" testdata/gpu/streams.cu || exit 1
-nvcc -cudart shared -o "$build/streams-shared" testdata/gpu/streams.cu || exit 1
+nvcc -o streams-static streams.cu || exit 1
+nvcc -cudart shared -o streams-shared streams.cu || exit 1
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
 
 failed=0
 check() { # NAME PROGRAM [ARG...]
 	local name=$1
 	shift
-	"$@" >"$build/$name.plain" 2>&1
+	"$@" >"$name.plain" 2>&1
 	local plain=$?
-	bin/cudatrace record -o "$out/$name" "$@" >"$out/$name.stdout" 2>"$out/$name.stderr"
+	"$cudatrace" record -o "$out/$name" "$@" >"$out/$name.stdout" 2>"$out/$name.stderr"
 	local code=$?
-	bin/cudatrace info "$out/$name.cudatrace" --format json >"$out/$name.json" 2>>"$out/$name.stderr"
+	"$cudatrace" info "$out/$name.cudatrace" --format json >"$out/$name.json" 2>>"$out/$name.stderr"
 	cat "$out/$name.stdout" "$out/$name.stderr"
-	python3 testdata/gpu/check.py "$name" "$out" "$plain" "$code" >>"$build/table" || failed=1
+	python3 check.py "$name" "$out" "$plain" "$code" >>table || failed=1
 }
 
-check streams-static "$build/streams-static"
-check streams-shared "$build/streams-shared"
-check train python3 testdata/gpu/train.py 100
+check streams-static ./streams-static
+check streams-shared ./streams-shared
+check train python3 train.py 100
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-cat "$build/table"
+cat table
 exit $failed

@@ -37,7 +37,7 @@ for CHECK_MODE in selected all; do
 	expect "records kernels=$launches " launchloop-static -n "$launches" -t 3 -s 2 -k 64
 	CHECK_BUFFER=4096 expect "records kernels=$launches " launchloop -n "$launches" -t 2 -s 4 -k 4
 done
-expect 'devices=1 contexts=1 streams=3$' many
+expect 'devices=1 contexts=1 streams=4$' many
 
 # Without a client, and without CUDA.
 "$build/bin/many" | grep -q '^counts kernels=111 copies=43 sets=61$' || fail "many without a client"

@@ -3,21 +3,23 @@
 
 #include "internal.h"
 
-/* CUpti_ActivityAttribute: kept and given back, without effect. */
+/* CUpti_ActivityAttribute, with the values of CUPTI 13.0.1: kept and given back,
+ * without effect. */
 static struct {
-	uint8_t size; /* bytes of the value; 0: no such attribute */
+	uint8_t size; /* bytes of the value; 0: not supported */
 	uint64_t value;
 } attributes[] = {
-	{8, 3200000}, /* DEVICE_BUFFER_SIZE */
-	{8, 8388608}, /* DEVICE_BUFFER_SIZE_CDP */
-	{8, 250},     /* DEVICE_BUFFER_POOL_LIMIT */
-	{8, 25000},   /* PROFILING_SEMAPHORE_POOL_SIZE */
-	{8, 250},     /* PROFILING_SEMAPHORE_POOL_LIMIT */
-	{1, 0},       /* ZEROED_OUT_BUFFER */
-	{8, 3},       /* DEVICE_BUFFER_PRE_ALLOCATE_VALUE */
-	{8, 3},       /* PROFILING_SEMAPHORE_PRE_ALLOCATE_VALUE */
-	{1, 0},       /* MEM_ALLOCATION_TYPE_HOST_PINNED */
-	{1, 1},       /* PER_THREAD_ACTIVITY_BUFFER */
+	{8, 3200000},  /* DEVICE_BUFFER_SIZE */
+	{8, 8388608},  /* DEVICE_BUFFER_SIZE_CDP */
+	{8, 250},      /* DEVICE_BUFFER_POOL_LIMIT */
+	{0, 0},        /* PROFILING_SEMAPHORE_POOL_SIZE */
+	{0, 0},        /* PROFILING_SEMAPHORE_POOL_LIMIT */
+	{1, 0},        /* ZEROED_OUT_ACTIVITY_BUFFER */
+	{8, 3},        /* DEVICE_BUFFER_PRE_ALLOCATE_VALUE */
+	{0, 0},        /* PROFILING_SEMAPHORE_PRE_ALLOCATE_VALUE */
+	{1, 0},        /* MEM_ALLOCATION_TYPE_HOST_PINNED */
+	{1, 1},        /* PER_THREAD_ACTIVITY_BUFFER */
+	{8, 16777216}, /* number 10, new in CUPTI 13 */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -26,6 +28,8 @@ static CUptiResult check(uint32_t which, const size_t *size, const void *value)
 {
 	if (!size || !value || which >= sizeof attributes / sizeof *attributes)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!attributes[which].size)
+		return CUPTI_ERROR_NOT_SUPPORTED;
 	return *size < attributes[which].size ? CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT : CUPTI_SUCCESS;
 }
 

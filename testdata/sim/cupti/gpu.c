@@ -36,7 +36,7 @@ static void kernel(const struct sim_work *w, bool running)
 		.correlationId = w->correlation, .gridId = atomic_fetch_add(&grids, 1) + 1, .name = k->name,
 		.launchType = w->kernel.cooperative, .sharedMemoryExecuted = 32768,
 		.graphNodeId = w->graph_node, .graphId = w->graph,
-		.channelID = 1, .channelType = CHANNEL_COMPUTE,
+		.channelID = 3, .channelType = CHANNEL_COMPUTE,
 		.clusterX = l->cluster[0], .clusterY = l->cluster[1], .clusterZ = l->cluster[2],
 	};
 	r.completed = r.end;
@@ -53,7 +53,7 @@ static void peer_copy(const struct sim_work *w, bool running)
 		.srcDeviceId = c->src_device, .srcContextId = c->src_context,
 		.dstDeviceId = c->dst_device, .dstContextId = c->dst_context,
 		.correlationId = w->correlation, .graphNodeId = w->graph_node, .graphId = w->graph,
-		.channelID = 2, .channelType = CHANNEL_COPY,
+		.channelID = 12, .channelType = CHANNEL_COPY,
 	};
 	cupti_store(&r, sizeof r);
 }
@@ -66,7 +66,7 @@ static void copy(const struct sim_work *w, bool running)
 		.flags = c->async, .bytes = c->width * c->height, .start = start_of(w), .end = end_of(w, running),
 		.deviceId = w->device, .contextId = w->context, .streamId = w->stream,
 		.correlationId = w->correlation, .graphNodeId = w->graph_node, .graphId = w->graph,
-		.channelID = 2, .channelType = CHANNEL_COPY, .copyCount = 1,
+		.channelID = 12, .channelType = CHANNEL_COPY, .copyCount = 1,
 	};
 	cupti_store(&r, sizeof r);
 }
@@ -79,7 +79,7 @@ static void set(const struct sim_work *w, bool running)
 		.start = start_of(w), .end = end_of(w, running),
 		.deviceId = w->device, .contextId = w->context, .streamId = w->stream,
 		.correlationId = w->correlation, .flags = s->async, .memoryKind = s->kind,
-		.graphNodeId = w->graph_node, .graphId = w->graph, .channelID = 1, .channelType = CHANNEL_COMPUTE,
+		.graphNodeId = w->graph_node, .graphId = w->graph, .channelID = 3, .channelType = CHANNEL_COMPUTE,
 	};
 	cupti_store(&r, sizeof r);
 }

@@ -19,7 +19,7 @@ void cupti_on_sync(const struct sim_sync *s)
 static void device(const struct sim_device_info *d)
 {
 	CUptiDevice r = {
-		.kind = CUPTI_KIND_DEVICE, .globalMemoryBandwidth = d->bandwidth, .globalMemorySize = d->memory,
+		.kind = CUPTI_KIND_DEVICE, .flags = 1 /* CONCURRENT_KERNELS */, .globalMemoryBandwidth = d->bandwidth, .globalMemorySize = d->memory,
 		.constantMemorySize = 65536, .l2CacheSize = 62914560, .numThreadsPerWarp = 32, .coreClockRate = 1980000,
 		.numMemcpyEngines = 3, .numMultiprocessors = d->multiprocessors, .maxIPC = 4,
 		.maxWarpsPerMultiprocessor = 64, .maxBlocksPerMultiprocessor = 32,
@@ -54,7 +54,7 @@ void cupti_on_stream(const struct sim_stream_info *s)
 {
 	CUptiStream r = {
 		.kind = CUPTI_KIND_STREAM, .contextId = s->context, .streamId = s->id, .priority = (uint32_t)s->priority,
-		.flag = s->flags ? 2 : 1 /* NON_BLOCKING : DEFAULT */, .correlationId = s->correlation,
+		.flag = s->kind, .correlationId = s->correlation,
 	};
 	if (cupti_kind(CUPTI_KIND_STREAM))
 		cupti_store(&r, sizeof r);

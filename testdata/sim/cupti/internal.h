@@ -42,7 +42,7 @@ bool cupti_has_client(void);
 
 /* worker.c */
 int cupti_worker_start(void);
-void cupti_worker_give(CUptiBufferCompleted done, uint8_t *buffer, size_t size, size_t valid);
+void cupti_worker_give(CUptiBufferCompleted done, uint32_t tid, uint8_t *buffer, size_t size, size_t valid);
 int cupti_worker_wait(void); /* until all that was given is delivered */
 
 /* gpu.c, api.c, info.c: what the driver calls. */

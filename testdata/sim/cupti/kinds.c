@@ -57,7 +57,8 @@ void cupti_kinds_clear(void)
 static CUptiResult change(uint32_t kind, bool on)
 {
 	if (kind >= CUPTI_KIND_COUNT || !known[kind])
-		return CUPTI_ERROR_INVALID_KIND;
+		return kind == CUPTI_KIND_EVENT || kind == CUPTI_KIND_METRIC ? CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED
+									     : CUPTI_ERROR_NOT_COMPATIBLE;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	if (on && sim_config()->enable_error)

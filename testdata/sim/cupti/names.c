@@ -1,15 +1,15 @@
 #include "internal.h"
 
 static const char *const driver[CBIDS] = {
-#define D(name, id) [id] = #name,
-#include "../api/driver.def"
-#undef D
+#define N(id, name) [id] = name,
+#include "../api/driver_names.def"
+#undef N
 };
 
 static const char *const runtime[CBIDS] = {
-#define R(name, id, version) [id] = #name "_" #version,
-#include "../api/runtime.def"
-#undef R
+#define N(id, name) [id] = name,
+#include "../api/runtime_names.def"
+#undef N
 };
 
 const char *cupti_name(uint32_t domain, uint32_t cbid)
@@ -46,6 +46,7 @@ static const struct {
 	{CUPTI_ERROR_INVALID_STREAM, "CUPTI_ERROR_INVALID_STREAM"},
 	{CUPTI_ERROR_INVALID_KIND, "CUPTI_ERROR_INVALID_KIND"},
 	{CUPTI_ERROR_NOT_SUPPORTED, "CUPTI_ERROR_NOT_SUPPORTED"},
+	{CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED, "CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED"},
 	{CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED, "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"},
 	{35, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"},
 	{CUPTI_ERROR_UNKNOWN, "CUPTI_ERROR_UNKNOWN"},

@@ -1,9 +1,11 @@
-/* A buffer a thread, requested from the client by the thread that has a record
+/* A buffer a thread, whose id the completion callback gets as its stream,
+ * requested from the client by the thread that has a record
  * to write, as CUPTI 13 does by default. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -12,6 +14,7 @@ struct owner {
 	CUptiBufferCompleted done;
 	uint8_t *buffer;
 	size_t size, used, limit, records;
+	uint32_t tid;
 	struct owner *next, **link;
 };
 
@@ -39,7 +42,7 @@ static void give(struct owner *o)
 {
 	struct owner full;
 	if (take(o, &full))
-		cupti_worker_give(full.done, full.buffer, full.size, full.used);
+		cupti_worker_give(full.done, full.tid, full.buffer, full.size, full.used);
 }
 
 static void thread_ends(void *arg)
@@ -68,6 +71,7 @@ static struct owner *self(void)
 	struct owner *o = calloc(1, sizeof *o);
 	if (!o)
 		return NULL;
+	o->tid = (uint32_t)gettid();
 	pthread_once(&once, make_key);
 	pthread_mutex_init(&o->mu, NULL);
 	pthread_mutex_lock(&mu);

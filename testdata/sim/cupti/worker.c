@@ -8,6 +8,7 @@
 struct item {
 	struct item *next;
 	CUptiBufferCompleted done;
+	uint32_t tid;
 	uint8_t *buffer;
 	size_t size, valid;
 };
@@ -31,7 +32,7 @@ static void *deliver(void *unused)
 		if (!first)
 			last = &first;
 		pthread_mutex_unlock(&mu);
-		i->done(NULL, 0, i->buffer, i->size, i->valid);
+		i->done(NULL, i->tid, i->buffer, i->size, i->valid);
 		free(i);
 		pthread_mutex_lock(&mu);
 		out++;
@@ -57,12 +58,12 @@ int cupti_worker_start(void)
 	return r;
 }
 
-void cupti_worker_give(CUptiBufferCompleted done, uint8_t *buffer, size_t size, size_t valid)
+void cupti_worker_give(CUptiBufferCompleted done, uint32_t tid, uint8_t *buffer, size_t size, size_t valid)
 {
 	struct item *i = malloc(sizeof *i);
 	if (!i)
 		abort();
-	*i = (struct item){NULL, done, buffer, size, valid};
+	*i = (struct item){NULL, done, tid, buffer, size, valid};
 	pthread_mutex_lock(&mu);
 	*last = i;
 	last = &i->next;

@@ -66,6 +66,7 @@ static void announce(CUcontext ctx)
 	const struct sim_client *client = sim_client();
 	if (client) {
 		struct sim_context_info info = describe(ctx);
+		sim_stream_announce(ctx->null_stream);
 		client->context(&info);
 	}
 }
@@ -159,6 +160,17 @@ static CUresult get_current(CUcontext *ctx)
 	return CUDA_SUCCESS;
 }
 
+static CUresult get_device(CUdevice *dev)
+{
+	CUcontext ctx = sim_context_current();
+	if (!dev)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ctx)
+		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
+	*dev = ctx->device;
+	return CUDA_SUCCESS;
+}
+
 /* Contexts are waited for but never given back: their ids stay unique. */
 static CUresult destroy(CUcontext ctx)
 {
@@ -182,10 +194,13 @@ static CUresult reset_primary(CUdevice device)
 }
 
 DRIVER(cuCtxCreate_v2, (CUcontext * ctx, unsigned flags, CUdevice dev), ((void)flags, sim_context_new(dev, ctx)))
+DRIVER(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned flags, CUdevice dev),
+       ((void)params, (void)flags, sim_context_new(dev, ctx)))
 DRIVER(cuCtxDestroy_v2, (CUcontext ctx), destroy(ctx))
 DRIVER(cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice dev), retain(ctx, dev))
 DRIVER(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), check(dev))
 DRIVER(cuDevicePrimaryCtxReset_v2, (CUdevice dev), reset_primary(dev))
 DRIVER(cuCtxSetCurrent, (CUcontext ctx), set_current(ctx))
 DRIVER(cuCtxGetCurrent, (CUcontext * ctx), get_current(ctx))
+DRIVER(cuCtxGetDevice, (CUdevice * dev), get_device(dev))
 DRIVER(cuCtxSynchronize, (void), synchronize(sim_context_current()))

@@ -39,7 +39,7 @@ int sim_device_info(int ordinal, struct sim_device_info *info)
 		.id = (uint32_t)ordinal,
 		.name = DEVICE_NAME,
 		.memory = sim_config()->memory_mb << 20,
-		.bandwidth = 4915200000u,
+		.bandwidth = 4814304000u,
 		.multiprocessors = 132,
 		.major = 9,
 	};

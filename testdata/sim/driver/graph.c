@@ -51,7 +51,6 @@ struct sim_work *sim_graph_append(struct CUgraph_st *g, enum sim_work_type type)
 	if (!w)
 		return NULL;
 	w->type = type;
-	w->graph_node = (uint64_t)g->id << 32 | (g->count + 1);
 	g->nodes[g->count++] = w;
 	return w;
 }
@@ -107,7 +106,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g)
 	struct CUgraphExec_st *e = sim_slab_get(&execs);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	e->id = g->id;
+	e->id = atomic_fetch_add(&next_id, 1);
 	e->nodes = calloc(g->count ? g->count : 1, sizeof *e->nodes);
 	CUresult r = e->nodes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	for (; !r && e->count < g->count; e->count++)
@@ -127,8 +126,9 @@ static CUresult destroy_exec(CUgraphExec e)
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, const struct sim_work *node)
+static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, size_t index)
 {
+	const struct sim_work *node = &e->nodes[index];
 	struct sim_work *w;
 	CUresult r = sim_submit_begin(s, node->type, &w);
 	if (r)
@@ -138,7 +138,7 @@ static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
 	w->graph = e->id;
-	w->graph_node = node->graph_node;
+	w->graph_node = (uint64_t)e->id << 32 | index;
 	switch (node->type) {
 	case SIM_KERNEL:
 		r = sim_kernel_copy(&w->kernel, &node->kernel);
@@ -171,7 +171,7 @@ static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream w
 	if (!r && !sim_slab_has(&execs, e))
 		r = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; !r && i < e->count; i++)
-		r = submit_node(s, e, &e->nodes[i]);
+		r = submit_node(s, e, i);
 	return r;
 }
 

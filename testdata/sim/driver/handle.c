@@ -44,11 +44,3 @@ void sim_slab_put(struct sim_slab *slab, void *slot)
 	pthread_mutex_unlock(&slab->mu);
 }
 
-bool sim_slab_has(struct sim_slab *slab, const void *slot)
-{
-	const char *base = atomic_load_explicit(&slab->base, memory_order_acquire);
-	uintptr_t offset = (uintptr_t)slot - (uintptr_t)base;
-	if (!base || (uintptr_t)slot < (uintptr_t)base || offset >= slab->slot * slab->max || offset % slab->slot)
-		return false;
-	return atomic_load(&((struct sim_handle *)(uintptr_t)slot)->live);
-}

@@ -44,7 +44,18 @@ struct sim_handle {
 
 void *sim_slab_get(struct sim_slab *slab); /* zeroed but for its handle; NULL when full */
 void sim_slab_put(struct sim_slab *slab, void *slot);
-bool sim_slab_has(struct sim_slab *slab, const void *slot);
+
+/* Is p a live handle of the slab, whose slots have this size? */
+static inline bool sim_slab_holds(struct sim_slab *slab, const void *p, size_t size)
+{
+	uintptr_t base = (uintptr_t)atomic_load_explicit(&slab->base, memory_order_acquire);
+	uintptr_t offset = (uintptr_t)p - base;
+	if (!base || offset >= size * slab->max || offset % size)
+		return false;
+	return atomic_load_explicit(&((struct sim_handle *)(uintptr_t)p)->live, memory_order_acquire);
+}
+
+#define sim_slab_has(slab, p) sim_slab_holds((slab), (p), sizeof *(p))
 
 /* init.c */
 bool sim_ready(void); /* cuInit was done, in this process */
@@ -126,6 +137,7 @@ CUresult sim_stream_resolve(CUstream handle, enum sim_default_stream which, stru
 CUresult sim_stream_new(CUcontext ctx, unsigned flags, int priority, uint32_t id, CUstream *out);
 CUresult sim_stream_wait(struct CUstream_st *s);
 void sim_stream_release(struct CUstream_st *s); /* by the GPU thread, when closed and empty */
+void sim_stream_announce(const struct CUstream_st *s);
 void sim_each_stream(void (*each)(const struct sim_stream_info *));
 uint32_t sim_stream_id(const void *handle);
 

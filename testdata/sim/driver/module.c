@@ -77,6 +77,18 @@ static CUresult library_load(const void *image, CUlibrary *out)
 	return load(image, (struct CUmod_st **)out);
 }
 
+static CUresult name_of(CUfunction f, const char **out)
+{
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!sim_function_valid(f))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*out = f->kernel->name;
+	return CUDA_SUCCESS;
+}
+
+DRIVER(cuFuncGetName, (const char **name, CUfunction f), name_of(f, name))
+DRIVER(cuKernelGetName, (const char **name, CUkernel k), name_of(k, name))
 DRIVER(cuModuleLoadData, (CUmodule * m, const void *image), module_load(image, m))
 DRIVER(cuModuleUnload, (CUmodule m), unload(m))
 DRIVER(cuModuleGetFunction, (CUfunction * f, CUmodule m, const char *name), find(m, name, f))

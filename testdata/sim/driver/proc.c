@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -26,17 +27,25 @@ static void *look_up(void *self, const char *name, uint64_t flags)
 	return found;
 }
 
+/* Callers name functions without version or stream suffix. */
+static bool suffixed(const char *name)
+{
+	const char *last = strrchr(name, '_');
+	return last && (!strcmp(last, "_ptsz") || !strcmp(last, "_ptds") || (last[1] == 'v' && last[2] >= '0' && last[2] <= '9'));
+}
+
+/* With a status to answer in, a name that is not found is no error. */
 static CUresult proc_address(const char *name, void **fn, int version, uint64_t flags, int *status)
 {
 	if (!name || !fn || version < 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	*fn = self ? look_up(self, name, flags) : NULL;
+	*fn = self && !suffixed(name) ? look_up(self, name, flags) : NULL;
 	if (self)
 		dlclose(self);
 	if (status)
 		*status = *fn ? FOUND : SYMBOL_NOT_FOUND;
-	return *fn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return *fn || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 DRIVER(cuGetProcAddress_v2, (const char *name, void **fn, int version, uint64_t flags, int *status),

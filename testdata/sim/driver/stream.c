@@ -7,11 +7,19 @@
 static struct sim_slab streams = SIM_SLAB(struct CUstream_st, 16384);
 static _Atomic uint32_t next_id = FIRST_ID;
 
-static void announce(const struct CUstream_st *s)
+static struct sim_stream_info describe(const struct CUstream_st *s, uint32_t correlation)
+{
+	enum sim_stream_kind kind = s->flags & CU_STREAM_NON_BLOCKING ? SIM_STREAM_NON_BLOCKING : SIM_STREAM_DEFAULT;
+	if (s == s->ctx->null_stream)
+		kind = SIM_STREAM_NULL;
+	return (struct sim_stream_info){s->id, s->ctx->id, kind, correlation, s->priority};
+}
+
+void sim_stream_announce(const struct CUstream_st *s)
 {
 	const struct sim_client *client = sim_client();
 	if (client) {
-		struct sim_stream_info info = {s->id, s->ctx->id, s->flags, sim_correlation(), s->priority};
+		struct sim_stream_info info = describe(s, sim_correlation());
 		client->stream(&info);
 	}
 }
@@ -33,8 +41,8 @@ CUresult sim_stream_new(CUcontext ctx, unsigned flags, int priority, uint32_t id
 	pthread_mutex_init(&s->mu, NULL);
 	sim_engine_add(s);
 	*out = s;
-	if (!id) /* a context's own stream is announced by its context */
-		announce(s);
+	if (!id) /* a context's own stream is announced with its context */
+		sim_stream_announce(s);
 	return CUDA_SUCCESS;
 }
 
@@ -102,9 +110,8 @@ struct announcement {
 static void announce_one(struct CUstream_st *s, void *arg)
 {
 	struct announcement *a = arg;
-	struct sim_stream_info info = {s->id, s->ctx->id, s->flags, 0, s->priority};
-	if (s != s->ctx->null_stream)
-		a->each(&info);
+	struct sim_stream_info info = describe(s, 0);
+	a->each(&info);
 }
 
 void sim_each_stream(void (*each)(const struct sim_stream_info *))

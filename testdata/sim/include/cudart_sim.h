@@ -55,8 +55,8 @@ typedef struct {
 	void **extra;
 } cudaKernelNodeParams;
 
-/* The head of cudaDeviceProp; the simulation fills this much and clears the
- * rest of the real struct. */
+/* The head of cudaDeviceProp (1008 bytes in CUDA 13); the simulation fills this
+ * much and clears the rest. */
 typedef struct {
 	char name[256];
 	CUuuid uuid;
@@ -70,7 +70,15 @@ typedef struct {
 	int maxThreadsPerBlock;
 	int maxThreadsDim[3];
 	int maxGridSize[3];
+	size_t totalConstMem;
+	int major, minor;
+	size_t textureAlignment, texturePitchAlignment;
+	int multiProcessorCount;
 } cudaDevicePropHead;
+
+_Static_assert(offsetof(cudaDevicePropHead, totalGlobalMem) == 288, "cudaDeviceProp of CUDA 13");
+_Static_assert(offsetof(cudaDevicePropHead, major) == 360, "cudaDeviceProp of CUDA 13");
+_Static_assert(offsetof(cudaDevicePropHead, multiProcessorCount) == 384, "cudaDeviceProp of CUDA 13");
 
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
@@ -83,6 +91,7 @@ cudaError_t cudaDeviceReset(void);
 cudaError_t cudaMalloc(void **p, size_t size);
 cudaError_t cudaFree(void *p);
 cudaError_t cudaMallocHost(void **p, size_t size);
+cudaError_t cudaHostAlloc(void **p, size_t size, unsigned flags);
 cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMallocAsync(void **p, size_t size, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream);

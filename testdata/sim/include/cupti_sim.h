@@ -20,6 +20,7 @@ enum {
 	CUPTI_ERROR_INVALID_STREAM = 20,
 	CUPTI_ERROR_INVALID_KIND = 21,
 	CUPTI_ERROR_NOT_SUPPORTED = 27,
+	CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED = 38,
 	CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39,
 	CUPTI_ERROR_UNKNOWN = 999,
 };
@@ -30,6 +31,8 @@ enum {
 	CUPTI_KIND_KERNEL = 3,
 	CUPTI_KIND_DRIVER = 4,
 	CUPTI_KIND_RUNTIME = 5,
+	CUPTI_KIND_EVENT = 6,
+	CUPTI_KIND_METRIC = 7,
 	CUPTI_KIND_DEVICE = 8,
 	CUPTI_KIND_CONTEXT = 9,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
@@ -133,6 +136,7 @@ typedef struct CUPTI_RECORD {
 	uint64_t start, end;
 	uint32_t correlationId, contextId, streamId, cudaEventId;
 	uint64_t cudaEventSyncId;
+	uint32_t returnValue, pad;
 } CUptiSynchronization;
 
 typedef struct CUPTI_RECORD {
@@ -173,6 +177,12 @@ _Static_assert(offsetof(CUptiMemcpy, graphNodeId) == 64, "CUpti_ActivityMemcpy6"
 _Static_assert(sizeof(CUptiMemcpyPeer) == 96, "CUpti_ActivityMemcpyPtoP4");
 _Static_assert(offsetof(CUptiMemcpyPeer, graphNodeId) == 72, "CUpti_ActivityMemcpyPtoP4");
 _Static_assert(sizeof(CUptiMemset) == 88, "CUpti_ActivityMemset4");
+_Static_assert(sizeof(CUptiSynchronization) == 56, "CUpti_ActivitySynchronization2");
+_Static_assert(sizeof(CUptiDevice) == 184, "CUpti_ActivityDevice5");
+_Static_assert(offsetof(CUptiDevice, name) == 136, "CUpti_ActivityDevice5");
+_Static_assert(sizeof(CUptiContext) == 32, "CUpti_ActivityContext3");
+_Static_assert(offsetof(CUptiContext, numMultiprocessors) == 22, "CUpti_ActivityContext3");
+_Static_assert(sizeof(CUptiCallbackData) == 72, "CUpti_CallbackData");
 _Static_assert(sizeof(CUptiApi) == 40, "CUpti_ActivityAPI");
 _Static_assert(offsetof(CUptiDevice, uuid) == 120, "CUpti_ActivityDevice5");
 _Static_assert(sizeof(CUptiStream) == 24, "CUpti_ActivityStream");

@@ -110,8 +110,11 @@ struct sim_context_info {
 	uint32_t id, device, null_stream;
 };
 
+/* CUPTI's numbers for kinds of stream. */
+enum sim_stream_kind { SIM_STREAM_DEFAULT = 1, SIM_STREAM_NON_BLOCKING = 2, SIM_STREAM_NULL = 3 };
+
 struct sim_stream_info {
-	uint32_t id, context, flags, correlation;
+	uint32_t id, context, kind, correlation;
 	int priority;
 };
 

@@ -170,8 +170,8 @@ static int errors(void)
 	static int not_a_kernel;
 	dim3 one = {1, 1, 1};
 	void *p;
-	int bad = cudaLaunchKernel(&not_a_kernel, one, one, NULL, 0, NULL) != cudaErrorInvalidDeviceFunction;
-	bad += cudaGetLastError() != cudaErrorInvalidDeviceFunction || cudaGetLastError() != cudaSuccess;
+	int bad = cudaLaunchKernel(&not_a_kernel, one, one, NULL, 0, NULL) != cudaErrorInvalidResourceHandle;
+	bad += cudaGetLastError() != cudaErrorInvalidResourceHandle || cudaGetLastError() != cudaSuccess;
 	bad += cudaStreamSynchronize((cudaStream_t)0x1234) != cudaErrorInvalidResourceHandle;
 	bad += cudaMalloc(&p, (size_t)1 << 60) != cudaErrorMemoryAllocation;
 	bad += cudaFree((void *)0x1000) != cudaErrorInvalidValue;

@@ -3,7 +3,7 @@
 #include "internal.h"
 
 #define RUNTIME_VERSION 13000
-#define PROP_SIZE 1000 /* bytes, no more than the real struct has */
+#define PROP_SIZE 1008 /* bytes of cudaDeviceProp in CUDA 13 */
 
 static int store(int *out, int value)
 {
@@ -17,11 +17,15 @@ static int properties(void *out, int device)
 {
 	cudaDevicePropHead head = {
 		.sharedMemPerBlock = 49152, .regsPerBlock = 65536, .warpSize = 32, .memPitch = 2147483647,
-		.maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64}, .maxGridSize = {2147483647, 65535, 65535},
+		.totalConstMem = 65536, .multiProcessorCount = 132, .maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64}, .maxGridSize = {2147483647, 65535, 65535},
 	};
 	if (!out)
 		return cudaErrorInvalidValue;
-	int r = sim_drv.cuDeviceGetName(head.name, sizeof head.name, device);
+	int r = sim_drv.cuDeviceGetAttribute(&head.major, 75, device);
+	if (!r)
+		r = sim_drv.cuDeviceGetAttribute(&head.minor, 76, device);
+	if (!r)
+		r = sim_drv.cuDeviceGetName(head.name, sizeof head.name, device);
 	if (!r)
 		r = sim_drv.cuDeviceGetUuid(&head.uuid, device);
 	if (!r)
@@ -41,6 +45,5 @@ RUNTIME_BARE(cudaGetDevice, (int *device), store(device, sim_rt_device()))
 RUNTIME_BARE(cudaDeviceGetAttribute, (int *value, int attribute, int device),
 	     sim_drv.cuDeviceGetAttribute(value, attribute, device))
 RUNTIME_BARE(cudaGetDeviceProperties, (void *out, int device), properties(out, device))
-RUNTIME_BARE(cudaGetDeviceProperties_v2, (void *out, int device), properties(out, device))
 RUNTIME(cudaDeviceSynchronize, (void), sim_drv.cuCtxSynchronize())
 RUNTIME_BARE(cudaDeviceReset, (void), sim_rt_reset())

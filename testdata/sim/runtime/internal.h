@@ -21,6 +21,7 @@ int sim_rt_fail(int error); /* remembers the thread's last error, and answers it
 
 /* register.c */
 int sim_rt_function(const void *host, CUfunction *out);
+int sim_rt_prepare_launch(const void *host);
 
 /* An exported function around call. The driver is there before the call is
  * announced, so that a program's very first call is seen as well. */
@@ -38,6 +39,9 @@ int sim_rt_function(const void *host, CUfunction *out);
 
 /* In a context. */
 #define RUNTIME(name, params, call) RUNTIME_API(name, params, sim_rt_init(), (sim_error_ = sim_rt_bind()) ? sim_error_ : (call))
+/* Launches the kernel of the host stub func. */
+#define RUNTIME_LAUNCH(name, params, call) \
+	RUNTIME_API(name, params, sim_rt_prepare_launch(func), (sim_error_ = sim_rt_bind()) ? sim_error_ : (call))
 /* Needs the driver, but no context. */
 #define RUNTIME_BARE(name, params, call) RUNTIME_API(name, params, sim_rt_init(), call)
 

@@ -26,9 +26,9 @@ static int launch_config(const cudaLaunchConfig_t *c, const void *host, void **a
 	return sim_drv.cuLaunchKernelEx(&config, f, args, NULL);
 }
 
-RUNTIME(cudaLaunchKernel, (const void *f, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
-	launch(f, grid, block, args, shared, s, false))
-RUNTIME(cudaLaunchCooperativeKernel, (const void *f, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
-	launch(f, grid, block, args, shared, s, true))
-RUNTIME(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *f, void **args),
-	launch_config(config, f, args))
+RUNTIME_LAUNCH(cudaLaunchKernel, (const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
+	launch(func, grid, block, args, shared, s, false))
+RUNTIME_LAUNCH(cudaLaunchCooperativeKernel, (const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
+	launch(func, grid, block, args, shared, s, true))
+RUNTIME_LAUNCH(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args),
+	launch_config(config, func, args))

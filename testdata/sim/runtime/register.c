@@ -46,7 +46,7 @@ static int resolve(struct entry *e, CUfunction *out)
 	if (!r)
 		atomic_store_explicit(&e->function, *out, memory_order_release);
 	pthread_mutex_unlock(&mu);
-	return r == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : r;
+	return r;
 }
 
 int sim_rt_function(const void *host, CUfunction *out)
@@ -55,9 +55,20 @@ int sim_rt_function(const void *host, CUfunction *out)
 		return cudaErrorInvalidDeviceFunction;
 	struct entry *e = slot(host);
 	if (!atomic_load_explicit(&e->host, memory_order_acquire))
-		return cudaErrorInvalidDeviceFunction;
+		return cudaErrorInvalidResourceHandle; /* as CUDA 13 answers, seen on an H200 */
 	*out = atomic_load_explicit(&e->function, memory_order_acquire);
 	return *out ? 0 : resolve(e, out);
+}
+
+/* The runtime loads a kernel's code before the launch is announced, so that the
+ * driver's calls for it are calls of their own. */
+int sim_rt_prepare_launch(const void *host)
+{
+	CUfunction unused;
+	int r = sim_rt_init();
+	if (!r)
+		sim_rt_function(host, &unused);
+	return r;
 }
 
 SIM_EXPORT void **__cudaRegisterFatBinary(void *wrapper)

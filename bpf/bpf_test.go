@@ -1,0 +1,111 @@
+package bpf
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+)
+
+var objects = []string{"probes_x86_bpfel.o", "probes_arm64_bpfel.o"}
+
+func types(t *testing.T, object string) *btf.Spec {
+	t.Helper()
+	spec, err := ebpf.LoadCollectionSpec(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec.Types
+}
+
+// The compiled programs lay an event out as the package comment says.
+func TestEventLayout(t *testing.T) {
+	want := map[string]uint32{
+		"enter": 0, "exit": 8, "pid": 16, "tid": 20, "func": 24, "nargs": 26, "flags": 27, "ret": 28, "args": HeaderSize,
+	}
+	for _, object := range objects {
+		var event *btf.Struct
+		if err := types(t, object).TypeByName("event", &event); err != nil {
+			t.Fatal(err)
+		}
+		if len(event.Members) != len(want) || event.Size != HeaderSize+8*MaxArgs {
+			t.Errorf("%s: an event has %d members and %d bytes", object, len(event.Members), event.Size)
+		}
+		for _, m := range event.Members {
+			if at, ok := want[m.Name]; !ok || m.Offset.Bytes() != at {
+				t.Errorf("%s: %s is at %d, want %d", object, m.Name, m.Offset.Bytes(), at)
+			}
+		}
+	}
+}
+
+func TestThreadLayout(t *testing.T) {
+	for _, object := range objects {
+		var thread *btf.Struct
+		if err := types(t, object).TypeByName("thread", &thread); err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]uint32{}
+		for _, m := range thread.Members {
+			at[m.Name] = m.Offset.Bytes()
+			if frames, ok := m.Type.(*btf.Array); ok && m.Name == "frames" && frames.Nelems != MaxDepth {
+				t.Errorf("%s: %d frames", object, frames.Nelems)
+			}
+		}
+		if at["block"]-at["words"] != BlockAt || at["pad"]-at["block"] != BlockSize {
+			t.Errorf("%s: words at %d, block at %d, pad at %d", object, at["words"], at["block"], at["pad"])
+		}
+	}
+}
+
+// The constants of the C source are those of this package.
+func TestConstants(t *testing.T) {
+	source, err := os.ReadFile("cudatrace.bpf.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_STACK_ARGS 8",
+		"#define BLOCK_SIZE 128", "#define UNFINISHED 1", "#define NO_RETURN 2", "#define THREAD_EVENT 0x80",
+		"OP_COPY = 0,", "OP_FIELD = 1,", "OP_OUT = 2,",
+		"LOST_RING_BUFFER = 0,", "LOST_THREAD_TABLE = 1,", "LOST_NESTING = 2,", "READ_FAULT = 3,",
+	} {
+		if !strings.Contains(string(source), line) {
+			t.Errorf("the source lacks %q", line)
+		}
+	}
+	if MaxArgs != 12 || MaxDepth != 8 || MaxFunctions != 1024 || MaxStackArgs != 8 || BlockSize != 128 || FlagThread != 0x80 {
+		t.Error("a constant differs from the source's")
+	}
+	if OpCopy != 0 || OpField != 1 || OpOut != 2 || LostRingBuffer != 0 || LostThreadTable != 1 || LostNesting != 2 || ReadFault != 3 {
+		t.Error("an enumeration differs from the source's")
+	}
+}
+
+// Both objects hold the same programs, and none names a path of the machine it was built on.
+func TestObjects(t *testing.T) {
+	for _, object := range objects {
+		spec, err := ebpf.LoadCollectionSpec(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{
+			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgThreadExit,
+		} {
+			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {
+				t.Errorf("%s: program %s is %v", object, name, p)
+			}
+		}
+		b, err := os.ReadFile(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/root/", "/home/", "/work/", "/tmp/"} {
+			if strings.Contains(string(b), path) {
+				t.Errorf("%s contains a path below %s", object, path)
+			}
+		}
+	}
+}
