@@ -16,7 +16,7 @@ fail() {
 expect() {
 	pattern=$1
 	shift
-	out=$(CUDA_INJECTION64_PATH=$build/check/libclient.so timeout 120 "$build/bin/$@" 2>&1)
+	out=$(CUDA_INJECTION64_PATH=$build/check/libclient.so timeout 120 "$build/$@" 2>&1)
 	rc=$?
 	if [ $rc -ne 0 ]; then
 		fail "$* (mode ${CHECK_MODE:-selected}): exit $rc
@@ -27,17 +27,26 @@ $out"
 	fi
 }
 
-for CHECK_MODE in selected all; do
+# With all records on; with the calls that make GPU work, of both domains; and of
+# the driver alone, whose records then appear inside the runtime's calls.
+for CHECK_MODE in all selected driver; do
 	export CHECK_MODE
-	expect 'records kernels=1 copies=3 sets=0 ' vectoradd
-	expect 'records kernels=1 copies=3 sets=0 ' vectoradd-static -n 1000
-	expect 'records kernels=20 copies=2 sets=1 ' driveronly
-	expect 'records kernels=111 copies=43 sets=61 ' many
-	expect "records kernels=$launches " launchloop -n "$launches" -t 4 -s 8 -k 16
-	expect "records kernels=$launches " launchloop-static -n "$launches" -t 3 -s 2 -k 64
-	CHECK_BUFFER=4096 expect "records kernels=$launches " launchloop -n "$launches" -t 2 -s 4 -k 4
+	expect 'records kernels=1 copies=3 sets=0 .* running=0 dropped=0 ' bin/vectoradd
+	expect 'records kernels=1 copies=3 sets=0 .* running=0 dropped=0 ' bin/vectoradd-static -n 1000
+	expect 'records kernels=20 copies=2 sets=1 .* running=0 dropped=0 ' bin/driveronly
+	expect 'records kernels=111 copies=43 sets=61 .* running=0 dropped=0 ' bin/many
+	expect "records kernels=$launches .* running=0 dropped=0 " bin/launchloop -n "$launches" -t 4 -s 8 -k 16
+	expect "records kernels=$launches .* running=0 dropped=0 " bin/launchloop-static -n "$launches" -t 3 -s 2 -k 64
+	CHECK_BUFFER=4096 expect "records kernels=$launches .* running=0 dropped=0 " bin/launchloop -n "$launches" -t 2 -s 4 -k 4
 done
-expect 'devices=1 contexts=1 streams=4$' many
+CHECK_MODE=all
+expect 'devices=1 contexts=1 streams=4 ' bin/many
+CHECK_MODE=selected
+expect 'records kernels=1 .* running=1 dropped=0' check/edge running
+expect 'records kernels=0 copies=0 ' check/edge forked
+CHECK_CALLBACKS=1 expect 'callbacks=1000$' bin/launchloop -n 1000
+# 10 launches: a kernel and an API record each, and nowhere to put them.
+CHECK_REFUSE=1 expect 'records kernels=0 copies=0 .* dropped=20 ' bin/launchloop -n 10
 
 # Without a client, and without CUDA.
 "$build/bin/many" | grep -q '^counts kernels=111 copies=43 sets=61$' || fail "many without a client"

@@ -17,6 +17,18 @@ uint32_t cupti_thread_id(void)
 	return tid;
 }
 
+/* Asked once: a forked child makes no records. */
+static uint32_t process_id(void)
+{
+	static _Atomic uint32_t pid;
+	uint32_t known = atomic_load_explicit(&pid, memory_order_relaxed);
+	if (!known) {
+		known = (uint32_t)getpid();
+		atomic_store_explicit(&pid, known, memory_order_relaxed);
+	}
+	return known;
+}
+
 void cupti_on_enter(struct sim_frame *f)
 {
 	if (cupti_subscribed())
@@ -33,7 +45,7 @@ void cupti_on_exit(struct sim_frame *f, int result)
 		CUptiApi r = {
 			.kind = f->domain == SIM_DRIVER ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
 			.cbid = f->cbid, .start = f->start, .end = cupti_clock(),
-			.processId = (uint32_t)getpid(), .threadId = cupti_thread_id(),
+			.processId = process_id(), .threadId = cupti_thread_id(),
 			.correlationId = f->correlation, .returnValue = (uint32_t)result,
 		};
 		cupti_store(&r, sizeof r);

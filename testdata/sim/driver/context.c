@@ -17,7 +17,7 @@ bool sim_context_valid(CUcontext ctx)
 
 CUcontext sim_context_current(void)
 {
-	return current && sim_context_valid(current) ? current : NULL;
+	return current && !sim_forked() && sim_context_valid(current) ? current : NULL;
 }
 
 uint32_t sim_context_id(const void *handle)
