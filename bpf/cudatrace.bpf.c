@@ -178,11 +178,12 @@ NOINLINE void count(u32 cause)
 	l->last = now;
 }
 
-INLINE long send(struct event *e, u64 size)
+INLINE long send(struct event *e, u64 size, u32 index)
 {
-	u32 index = smp_processor_id() & ring_mask;
-	void *ring = map_lookup(&rings, &index);
+	void *ring;
 
+	index &= ring_mask;
+	ring = map_lookup(&rings, &index);
 	if (!ring)
 		return -1;
 	return ringbuf_output(ring, e, size, RINGBUF_NO_WAKEUP);
@@ -194,11 +195,14 @@ INLINE void emit(struct event *e)
 
 	if (nargs > MAX_ARGS)
 		nargs = MAX_ARGS;
-	if (send(e, __builtin_offsetof(struct event, args) + nargs * 8))
+	if (send(e, __builtin_offsetof(struct event, args) + nargs * 8, smp_processor_id()))
 		count(LOST_RING_BUFFER);
 }
 
-/* Tells user space the thread's name, which is 16 bytes: two arguments. */
+/*
+ * Tells user space the thread's name, which is 16 bytes: two arguments. All names of a
+ * thread go through one ring buffer, as only that keeps their order.
+ */
 NOINLINE void announce(struct thread *t, u64 id)
 {
 	struct event e = {
@@ -215,7 +219,7 @@ NOINLINE void announce(struct thread *t, u64 id)
 		return;
 	comm[0] = e.args[0];
 	comm[1] = e.args[1];
-	t->announced = !send(&e, __builtin_offsetof(struct event, args) + 16);
+	t->announced = !send(&e, __builtin_offsetof(struct event, args) + 16, id);
 }
 
 NOINLINE struct thread *add_thread(u64 id)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -196,27 +198,34 @@ func (p *Prober) Detach(pid int) error {
 	return p.detach(pid)
 }
 
-func (p *Prober) detach(pid int) error {
-	proc := p.processes[pid]
-	if proc == nil {
-		return nil
-	}
-	delete(p.processes, pid)
-	err := p.maps.Targets.Delete(uint32(pid))
-	for _, file := range proc.files {
-		err = errors.Join(err, closeAll(file.links), closeAll(file.fallback))
-	}
-	return err
-}
-
 func (p *Prober) detachAll() error {
 	p.attached.Lock()
 	defer p.attached.Unlock()
-	var err error
-	for pid := range p.processes {
-		err = errors.Join(err, p.detach(pid))
+	return p.detach(slices.Collect(maps.Keys(p.processes))...)
+}
+
+// detach closes the links of all libraries at once, as for each the kernel waits
+// until no CPU runs a probe any more, and the waits can overlap.
+func (p *Prober) detach(pids ...int) error {
+	var errs []error
+	var closing sync.WaitGroup
+	results := make(chan error)
+	for _, pid := range pids {
+		proc := p.processes[pid]
+		if proc == nil {
+			continue
+		}
+		delete(p.processes, pid)
+		errs = append(errs, p.maps.Targets.Delete(uint32(pid)))
+		for _, file := range proc.files {
+			closing.Go(func() { results <- errors.Join(closeAll(file.links), closeAll(file.fallback)) })
+		}
 	}
-	return err
+	go func() { closing.Wait(); close(results) }()
+	for err := range results {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func closeAll(links []io.Closer) error {

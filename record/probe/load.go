@@ -17,7 +17,7 @@ type programs struct {
 	exit         *ebpf.Program
 }
 
-type maps struct {
+type bpfMaps struct {
 	Rings, Threads, Targets, Recipes, Losses *ebpf.Map
 }
 
@@ -68,7 +68,7 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 	if leave != enter {
 		p.programs.leave = c.DetachProgram(leave)
 	}
-	p.maps = maps{
+	p.maps = bpfMaps{
 		Rings: c.DetachMap(bpf.ProbesMapRings), Threads: c.DetachMap(bpf.ProbesMapThreads),
 		Targets: c.DetachMap(bpf.ProbesMapTargets), Recipes: c.DetachMap(bpf.ProbesMapRecipes),
 		Losses: c.DetachMap(bpf.ProbesMapLosses),
@@ -129,6 +129,6 @@ func (p *programs) close() error {
 	return errors.Join(p.enter.Close(), p.leave.Close(), p.exit.Close())
 }
 
-func (m *maps) close() error {
+func (m *bpfMaps) close() error {
 	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close())
 }

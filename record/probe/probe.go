@@ -28,8 +28,8 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultRingBytes holds 570,000 kernel launches, almost 3 s of 200,000 a second
-	// spread over all CPUs, should the recorder be stopped that long.
+	// DefaultRingBytes holds 599,000 kernel launches of 112 bytes, 3 s of 200,000 a
+	// second spread over all CPUs, should the recorder be stopped that long.
 	DefaultRingBytes = 64 << 20
 	// DefaultMaxThreads is live threads that have called CUDA, over all processes.
 	// Each takes 1.4 KiB of kernel memory.
@@ -39,6 +39,9 @@ const (
 // maxRings is enough for ring buffers to be shared by few CPUs at a time, while
 // each stays large.
 const maxRings = 8
+
+// maxRingSize keeps a ring buffer within what the kernel makes.
+const maxRingSize = 1 << 30
 
 // Options configures a Prober.
 type Options struct {
@@ -60,7 +63,7 @@ type Prober struct {
 	wanted   []*cudaapi.Function
 	names    map[string]*cudaapi.Function
 	programs programs
-	maps     maps
+	maps     bpfMaps
 	exit     link.Link // nil where the kernel has no such tracepoint
 	symbols  symbolCache
 
@@ -132,7 +135,7 @@ func (p *Prober) prepare(o Options) error {
 // ringLayout divides the bytes between ring buffers: both numbers are powers of two.
 func ringLayout(total, cpus, page int) (count, size int) {
 	count = 1 << (bits.Len(uint(min(max(cpus, 1), maxRings))) - 1)
-	size = max(total/count, page)
+	size = min(max(total/count, page), maxRingSize)
 	return count, 1 << (bits.Len(uint(size)) - 1)
 }
 

@@ -165,6 +165,10 @@ func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[
 			return true
 		}
 		at += next
+		// Most places are inside other words, which go on in lower case.
+		if third := at + len(prefix); third >= len(buf) || buf[third] != 'd' && buf[third] >= 'a' {
+			continue
+		}
 		end := bytes.IndexByte(buf[at:min(at+maxName, len(buf))], 0)
 		if end < 0 || !wanted(string(buf[at:at+end])) {
 			continue

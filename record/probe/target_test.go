@@ -8,9 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -19,12 +19,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// buildFolder is what builds made, to be removed at the end.
+var buildFolder string
+
 // builds is the folder with the compiled libraries and programs of testdata.
 var builds = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "cudatrace-probe-")
 	if err != nil {
 		return "", err
 	}
+	buildFolder = dir
 	for _, args := range []string{
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 testdata/libcuda.c",
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcudart.so.13 -o %s/libcudart.so.13 testdata/libcudart.c",
@@ -43,11 +47,11 @@ var builds = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	if os.Getenv(namespaceChild) != "" {
-		os.Exit(recordInNamespace())
+		enterNamespace()
 	}
 	code := m.Run()
-	if dir, _ := builds(); dir != "" {
-		os.RemoveAll(dir)
+	if buildFolder != "" {
+		os.RemoveAll(buildFolder)
 	}
 	os.Exit(code)
 }
@@ -68,12 +72,19 @@ var pauseCall = map[string]int{"amd64": 34, "arm64": 73}[runtime.GOARCH]
 // it is ready.
 func startTarget(tb testing.TB, program string, env ...string) *target {
 	tb.Helper()
+	return startTargetIn(tb, program, 0, env...)
+}
+
+// startTargetIn starts the program in new namespaces, given as clone flags.
+func startTargetIn(tb testing.TB, program string, namespaces uintptr, env ...string) *target {
+	tb.Helper()
 	dir, err := builds()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	t := &target{tb: tb, cmd: exec.Command(filepath.Join(dir, program))}
 	t.cmd.Env = append(os.Environ(), env...)
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	t.stdin, err = t.cmd.StdinPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -87,9 +98,9 @@ func startTarget(tb testing.TB, program string, env ...string) *target {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { t.cmd.Process.Kill(); t.cmd.Wait() })
-	t.pid, err = strconv.Atoi(strings.TrimPrefix(t.line(), "ready "))
-	if err != nil {
-		tb.Fatal(err)
+	t.pid = t.cmd.Process.Pid
+	if line := t.line(); line != "ready" {
+		tb.Fatal(line)
 	}
 	return t
 }

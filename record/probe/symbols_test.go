@@ -1,0 +1,154 @@
+package probe
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+func known(name string) bool { return cudaapi.ByName(name) != nil }
+
+// Found offsets are where the linker's own tables put the functions.
+func TestFindSymbols(t *testing.T) {
+	dir, err := builds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libcuda.so.1", "libcudart.so.13", "static", "driver"} {
+		f, err := elf.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		want := map[string]uint64{}
+		symbols, err := f.Symbols()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range symbols {
+			if known(s.Name) && s.Section != elf.SHN_UNDEF {
+				text := f.Sections[s.Section]
+				want[s.Name] = s.Value - text.Addr + text.Offset
+			}
+		}
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		got, err := findSymbols(file, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 {
+			got = map[string]uint64{}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Names are found across the borders of what is read at once, and at the end of
+// longer names.
+func TestFindNames(t *testing.T) {
+	for _, shift := range []int{0, 1, chunkSize - 12, chunkSize - 5, chunkSize - 1, chunkSize, chunkSize + 1, 2*chunkSize - 3} {
+		table := append(bytes.Repeat([]byte{'x'}, shift), "my_cudaMalloc\x00cudaMallocs\x00cuda\x00"...)
+		got, err := findNames(bytes.NewReader(table), known)
+		want := map[uint32]string{uint32(shift + 3): "cudaMalloc"}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("shifted by %d: %v\n%s", shift, err, diff)
+		}
+	}
+	if _, err := findNames(strings.NewReader(strings.Repeat("cudaFree\x00", maxHits+1)), known); err == nil {
+		t.Error("a table that repeats a name without end is taken")
+	}
+}
+
+// smallELF is a library with one function, cudaMalloc at file offset 0x123, and knobs
+// to spoil it.
+func smallELF(spoil func(h *elf.Header64, p *elf.Prog64, s []elf.Section64)) []byte {
+	machine := elf.EM_X86_64
+	if registerArgs() == 8 {
+		machine = elf.EM_AARCH64
+	}
+	h := elf.Header64{
+		Machine: uint16(machine), Type: uint16(elf.ET_DYN), Version: 1, Ehsize: 64,
+		Phoff: 64, Phentsize: 56, Phnum: 1, Shoff: 120, Shentsize: 64, Shnum: 3,
+	}
+	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+	p := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X), Off: 0x100, Vaddr: 0x1100, Filesz: 0x100, Memsz: 0x100}
+	s := []elf.Section64{
+		{},
+		{Type: uint32(elf.SHT_DYNSYM), Off: 312, Size: 24, Link: 2, Entsize: 24},
+		{Type: uint32(elf.SHT_STRTAB), Off: 336, Size: 12},
+	}
+	spoil(&h, &p, s)
+	var b bytes.Buffer
+	symbol := elf.Sym64{Name: 1, Info: uint8(elf.STT_FUNC), Shndx: 1, Value: 0x1123}
+	for _, part := range []any{h, p, s, symbol} {
+		binary.Write(&b, binary.LittleEndian, part)
+	}
+	b.WriteString("\x00cudaMalloc\x00")
+	return b.Bytes()
+}
+
+var spoiled = []struct {
+	name  string
+	spoil func(h *elf.Header64, p *elf.Prog64, s []elf.Section64)
+	found bool
+	fails bool
+}{
+	{"intact", func(*elf.Header64, *elf.Prog64, []elf.Section64) {}, true, false},
+	{"big-endian", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Ident[5] = 2 }, false, true},
+	{"other-machine", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Machine = 8 }, false, true},
+	{"no-sections", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Shnum = 0 }, false, false},
+	{"sections-beyond-end", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Shoff = 1 << 62 }, false, true},
+	{"negative-sections", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Shoff = 1 << 63 }, false, true},
+	{"many-segments", func(h *elf.Header64, _ *elf.Prog64, _ []elf.Section64) { h.Phnum = 0xffff }, false, true},
+	{"not-executable", func(_ *elf.Header64, p *elf.Prog64, _ []elf.Section64) { p.Flags = 0 }, false, false},
+	{"address-outside", func(_ *elf.Header64, p *elf.Prog64, _ []elf.Section64) { p.Vaddr = 0x2000 }, false, false},
+	{"address-wraps", func(_ *elf.Header64, p *elf.Prog64, _ []elf.Section64) { p.Vaddr, p.Filesz = 1<<64-1, 1<<64-1 }, false, false},
+	{"link-outside", func(_ *elf.Header64, _ *elf.Prog64, s []elf.Section64) { s[1].Link = 99 }, false, true},
+	{"entries-of-1-byte", func(_ *elf.Header64, _ *elf.Prog64, s []elf.Section64) { s[1].Entsize = 1 }, false, true},
+	{"huge-table", func(_ *elf.Header64, _ *elf.Prog64, s []elf.Section64) { s[1].Size = 1 << 60 }, false, true},
+	{"huge-offset", func(_ *elf.Header64, _ *elf.Prog64, s []elf.Section64) { s[2].Off = 1<<63 - 1 }, false, true},
+	{"names-beyond-end", func(_ *elf.Header64, _ *elf.Prog64, s []elf.Section64) { s[2].Off = 1 << 40 }, false, false},
+}
+
+func TestSpoiledELF(t *testing.T) {
+	for _, c := range spoiled {
+		got, err := findSymbols(bytes.NewReader(smallELF(c.spoil)), known)
+		if (err != nil) != c.fails || (got["cudaMalloc"] == 0x123) != c.found {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+	for cut := range smallELF(spoiled[0].spoil) {
+		findSymbols(bytes.NewReader(smallELF(spoiled[0].spoil)[:cut]), known)
+	}
+}
+
+func FuzzFindSymbols(f *testing.F) {
+	for _, c := range spoiled {
+		f.Add(smallELF(c.spoil))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		found, err := findSymbols(bytes.NewReader(file), known)
+		if err != nil && len(found) > 0 {
+			t.Error("both symbols and an error")
+		}
+		for name := range found {
+			if !known(name) {
+				t.Errorf("found %q", name)
+			}
+		}
+	})
+}

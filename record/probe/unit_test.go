@@ -1,0 +1,316 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+func TestParseMappings(t *testing.T) {
+	const text = `55d0c0a00000-55d0c0a01000 r--p 00000000 fd:01 100                        /usr/bin/app
+55d0c0a01000-55d0c0a02000 r-xp 00001000 fd:01 100                        /usr/bin/app
+7f0000000000-7f0000001000 r-xp 00000000 fd:01 200                        /opt/with space/libcuda.so.1
+7f0000001000-7f0000002000 r-xp 00001000 fd:01 200                        /opt/with space/libcuda.so.1
+7f0000002000-7f0000003000 r-xp 00000000 fd:02 200                        /tmp/libcudart.so.13 (deleted)
+7f0000003000-7f0000004000 rw-p 00000000 00:00 0 
+7f0000004000-7f0000005000 r-xp 00000000 00:00 0                          [vdso]
+7f0000005000-7f0000006000 r-xp 00000000 00:01 1024                       /memfd:jit (deleted)
+7f0000006000-7f0000007000 r-xs 00000000 00:05 7                          anon_inode:thing
+cut short
+`
+	want := []mapping{
+		{fileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false},
+		{fileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false},
+		{fileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true},
+		{fileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true},
+	}
+	got, err := parseMappings(strings.NewReader(text))
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(mapping{}, fileID{})); err != nil || diff != "" {
+		t.Errorf("mappings (-want +got): %v\n%s", err, diff)
+	}
+}
+
+func FuzzParseMapping(f *testing.F) {
+	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/libcuda.so.1")
+	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/x (deleted)")
+	f.Add("- x 0 0 1 /")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, line string) {
+		m, ok := parseMapping(line)
+		if ok && (!strings.HasPrefix(m.path, "/") || m.file.inode == 0) {
+			t.Errorf("%q is %+v", line, m)
+		}
+	})
+}
+
+// Where map_files can't be used, the file of that name is taken if it is the same.
+func TestOpenByPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(path, []byte("here"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	m := mapping{file: fileID{"00:00", st.Ino}, span: "1-2", path: path}
+	f, err := m.open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	m.file.inode++
+	var where unix.Statfs_t
+	if unix.Statfs(path, &where); where.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		t.Skip("an overlay file system shows other inodes")
+	}
+	if _, err := m.open(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has been replaced") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRingLayout(t *testing.T) {
+	for _, c := range []struct{ total, cpus, count, size int }{
+		{64 << 20, 1, 1, 64 << 20},
+		{64 << 20, 2, 2, 32 << 20},
+		{64 << 20, 3, 2, 32 << 20},
+		{64 << 20, 128, 8, 8 << 20},
+		{100 << 20, 8, 8, 8 << 20},
+		{1, 8, 8, 4096},
+		{1, 0, 1, 4096},
+	} {
+		if count, size := ringLayout(c.total, c.cpus, 4096); count != c.count || size != c.size {
+			t.Errorf("%d bytes on %d CPUs: %d rings of %d", c.total, c.cpus, count, size)
+		}
+	}
+}
+
+func TestNextPause(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		fill  float64
+		want  time.Duration
+	}{
+		{time.Millisecond, 0, 2 * time.Millisecond},
+		{maxPause, 0, maxPause},
+		{40 * time.Millisecond, 0.05, 40 * time.Millisecond},
+		{40 * time.Millisecond, 0.2, 10 * time.Millisecond},
+		{time.Millisecond, 0.2, minPause},
+		{40 * time.Millisecond, 0.9, minPause},
+	} {
+		if got := nextPause(c.pause, c.fill); got != c.want {
+			t.Errorf("after %v and %.2f full: %v", c.pause, c.fill, got)
+		}
+	}
+}
+
+// fakeRing is a ring buffer in plain memory.
+func fakeRing(size int, records ...[]byte) *ring {
+	r := &ring{consumer: make([]byte, 8), producer: make([]byte, 8), data: make([]byte, 2*size), mask: uint64(size - 1)}
+	for _, b := range records {
+		r.put(uint32(len(b)), b)
+	}
+	return r
+}
+
+func (r *ring) put(length uint32, b []byte) {
+	at := binary.LittleEndian.Uint64(r.producer)
+	record := binary.LittleEndian.AppendUint32(nil, length)
+	record = append(append(record, 0, 0, 0, 0), b...)
+	for i, c := range record {
+		place := (at + uint64(i)) & r.mask
+		r.data[place], r.data[place+r.mask+1] = c, c
+	}
+	binary.LittleEndian.PutUint64(r.producer, at+uint64(len(record)+7)&^7)
+}
+
+func (r *ring) texts(t *testing.T) []string {
+	t.Helper()
+	var got []string
+	if _, err := r.drain(func(b []byte) error { got = append(got, string(b)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestRing(t *testing.T) {
+	r := fakeRing(64, []byte("one"), []byte("eleven char"))
+	if diff := cmp.Diff([]string{"one", "eleven char"}, r.texts(t)); diff != "" {
+		t.Error(diff)
+	}
+	if got := r.texts(t); got != nil {
+		t.Errorf("again: %q", got)
+	}
+	// The next ones wrap around, one is dropped by its writer, one is being written.
+	r.put(20, []byte("twenty characters ab"))
+	r.put(3|ringDiscard, []byte("bad"))
+	r.put(2|ringBusy, []byte("no"))
+	if diff := cmp.Diff([]string{"twenty characters ab"}, r.texts(t)); diff != "" {
+		t.Error(diff)
+	}
+	if at, end := binary.LittleEndian.Uint64(r.consumer), binary.LittleEndian.Uint64(r.producer); end-at != 16 {
+		t.Errorf("the reader stands at %d of %d", at, end)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	event := make([]byte, bpf.HeaderSize+16)
+	le := binary.LittleEndian
+	le.PutUint64(event, 1000)
+	le.PutUint64(event[8:], 1500)
+	le.PutUint32(event[16:], 7)
+	le.PutUint32(event[20:], 8)
+	le.PutUint16(event[24:], 300)
+	event[26] = 2
+	le.PutUint32(event[28:], 0xffffffff)
+	le.PutUint64(event[32:], 11)
+	le.PutUint64(event[40:], 12)
+	var p Prober
+	isThread, err := p.decode(event)
+	want := tracelog.Call{PID: 7, TID: 8, Func: 300, Enter: 1000, Dur: 500, Ret: -1, NArgs: 2, Args: [12]uint64{11, 12}}
+	if diff := cmp.Diff(want, p.call); isThread || err != nil || diff != "" {
+		t.Errorf("%v %v %s", isThread, err, diff)
+	}
+	if n := testing.AllocsPerRun(100, func() { p.decode(event) }); n != 0 {
+		t.Errorf("%v allocations for an event", n)
+	}
+	event[27] = bpf.FlagThread
+	copy(event[32:], "sixteen letters!")
+	isThread, err = p.decode(event)
+	if diff := cmp.Diff(tracelog.Thread{PID: 7, TID: 8, Name: "sixteen letters!"}, p.thread); !isThread || err != nil || diff != "" {
+		t.Errorf("%v %v %s", isThread, err, diff)
+	}
+	for cut := range event {
+		if _, err := p.decode(event[:cut]); err == nil {
+			t.Errorf("an event cut to %d bytes is taken", cut)
+		}
+	}
+}
+
+// Each recorded value of each function comes from where the table says it is.
+func TestRecipes(t *testing.T) {
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		r, err := compileRecipe(f)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for i, a := range f.Args {
+			if got := describe(r, r.Ops[i]); got != expectedSource(a) {
+				t.Errorf("%s, %s: %s, want %s", f.Name, a.Name, got, expectedSource(a))
+			}
+		}
+	}
+}
+
+func expectedSource(a cudaapi.Arg) string {
+	switch a.From {
+	case cudaapi.FromField:
+		return fmt.Sprintf("%d bytes at %d of what argument %d points to", a.Type.Bytes(), a.Offset, a.Index)
+	case cudaapi.FromOut:
+		return fmt.Sprintf("%d bytes at 0 of what argument %d points to, after", a.Type.Bytes(), a.Index)
+	}
+	return fmt.Sprintf("%d bytes of argument %d", a.Type.Bytes(), a.Index)
+}
+
+// describe reads an operation as the eBPF program does.
+func describe(r *bpf.ProbesRecipe, op bpf.ProbesOp) string {
+	bytes := map[uint64]int{1<<32 - 1: 4, 1<<64 - 1: 8}[op.Mask]
+	argument, pointed := int(op.Source)/8, fmt.Sprintf("%d bytes at %d of what argument %d points to", bytes, op.Offset, int(op.Source)/8)
+	switch {
+	case op.Kind == bpf.OpOut:
+		return pointed + ", after"
+	case op.Kind == bpf.OpField:
+		return pointed
+	case op.Source >= bpf.BlockAt:
+		within := int(op.Source) - bpf.BlockAt
+		if within+bytes > int(r.BlockSize) {
+			return "outside of the block"
+		}
+		return fmt.Sprintf("%d bytes at %d of what argument %d points to", bytes, within+int(r.BlockOffset), r.BlockSource/8)
+	case argument >= registerArgs()+int(r.StackArgs):
+		return "an argument on the stack that is not read"
+	}
+	return fmt.Sprintf("%d bytes of argument %d", bytes, argument)
+}
+
+func TestParseMode(t *testing.T) {
+	for _, m := range []Mode{ModeAuto, ModeSession, ModeMulti, ModeSingle} {
+		if got, err := ParseMode(m.String()); got != m || err != nil {
+			t.Errorf("%v: %v, %v", m, got, err)
+		}
+	}
+	if _, err := ParseMode("magic"); err == nil || !strings.Contains(err.Error(), "auto, session, multi, single") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{RingBytes: -1}, {MaxThreads: -1}, {Functions: []*cudaapi.Function{{ID: 5000}}}} {
+		if _, err := Open(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+// Without root, opening says which capabilities are missing.
+func TestWithoutRights(t *testing.T) {
+	const child = "CUDATRACE_TEST_WITHOUT_RIGHTS"
+	if os.Getenv(child) != "" {
+		_, err := Open(Options{})
+		var missing *PermissionError
+		if !errors.As(err, &missing) || len(missing.Missing) != 2 {
+			t.Errorf("error %v", err)
+		}
+		fmt.Println("says:", err)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give it up")
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	cmd := exec.Command("/proc/self/fd/3", "-test.v", "-test.run", "^TestWithoutRights$")
+	cmd.ExtraFiles = []*os.File{self}
+	cmd.Env, cmd.Dir = append(os.Environ(), child+"=1"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "says: no rights for eBPF probes: CAP_BPF and CAP_PERFMON missing (run with sudo") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{loadError(ModeAuto, unix.ENOMEM), "no memory for the eBPF maps"},
+		{loadError(ModeSession, unix.EINVAL), "Linux 6.13 or newer"},
+		{loadError(ModeAuto, unix.EINVAL), "Linux 5.15 or newer"},
+		{&PermissionError{}, "start the container with --privileged"},
+		{processError(9, unix.ESRCH), "process 9 has ended"},
+		{processError(9, unix.EACCES), "belongs to someone else (run with sudo)"},
+	} {
+		if !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%q lacks %q", c.err, c.want)
+		}
+	}
+}
