@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGPULogText holds the text form of a log from a real GPU.
+func TestGPULogText(t *testing.T) {
+	t.Parallel()
+	var got, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "dump", gpuLog}, &got, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	golden := filepath.Join(filepath.Dir(gpuLog), "streams.txt")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
+	}
+}
+
+// TestGPULogTrace converts a log from a real GPU and reads the trace with the
+// real trace processor. The program launched 60 rounds of three kernels, two
+// copies and two sets on three streams, and three copies at the end.
+func TestGPULogTrace(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "streams.pftrace")
+	sum, err := convert.File(gpuLog, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := recording{Summary: sum}
+	r.whole(t)
+	if r.Kernels != 180 || r.Copies != 123 || r.Sets != 120 {
+		t.Errorf("%d kernels, %d copies, %d sets", r.Kernels, r.Copies, r.Sets)
+	}
+	tr := tptest.Open(t, path)
+	tptest.NoErrors(t, tr)
+	checkCounts(t, tr, &r, 423)
+	checkArrows(t, tr)
+	for _, k := range []struct {
+		name   string
+		shared int64
+	}{{"axpy<float>", 0}, {"addOne", 0}, {"reduce::blockSum", 1024}} {
+		rows := tr.Query(`select count(*) as n, min(extract_arg(arg_set_id, 'launch.grid_size.x')) as grid,
+			max(extract_arg(arg_set_id, 'launch.workgroup_size.x')) as block,
+			min(extract_arg(arg_set_id, 'shared_mem_dynamic')) as shared
+			from gpu_slice where name = '` + k.name + "'")
+		want := tptest.Row{"n": int64(60), "grid": int64(256), "block": int64(256), "shared": k.shared}
+		if diff := cmp.Diff(want, rows[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", k.name, diff)
+		}
+	}
+	expectRows(t, tr, 60, "copies to the device", "select count(*) from gpu_slice where name = 'Memcpy HtoD' and extract_arg(arg_set_id, 'bytes') = 262144")
+	expectRows(t, tr, 63, "copies from the device", "select count(*) from gpu_slice where name = 'Memcpy DtoH'")
+	expectRows(t, tr, 1, "H200", "select count(*) from gpu where name = 'NVIDIA H200'")
+}
