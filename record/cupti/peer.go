@@ -199,8 +199,9 @@ func (p *peer) clock(payload []byte) error {
 	if err != nil {
 		return err
 	}
+	known := p.cupti.ClockError
 	p.cupti.ClockError = uncertain
-	if p.cupti.Status != "" { // otherwise STATUS follows
+	if uncertain != known && p.cupti.Status != "" { // before STATUS, STATUS follows
 		p.report()
 	}
 	return nil

@@ -2,12 +2,12 @@ package cupti
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,240 +16,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
-
-// patience is how long a test waits for what must happen; none takes as long.
-const patience = 60 * time.Second
-
-// fake builds the misbehaving CUPTI and its programs, once.
-var fake = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "cupti-fake-")
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command("make", "-s", "-C", "testdata/fake", "OUT="+dir).CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, err
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, made := range []func() (string, error){fake, sanitized["address"], sanitized["thread"]} {
-		if dir, _ := made(); dir != "" {
-			os.RemoveAll(dir)
-		}
-	}
-	os.Exit(code)
-}
-
-// tally is a sink that counts, and keeps one of each kind.
-type tally struct {
-	mu       sync.Mutex
-	counts   map[string]uint64
-	lost     map[string]uint64
-	names    map[string]int
-	cupti    []tracelog.CUPTI
-	times    [2]uint64 // the earliest start and the latest end of a kernel
-	last     map[string]any
-	statuses chan string // of CUPTI records, for tests that wait for one
-}
-
-func newTally() *tally {
-	return &tally{counts: map[string]uint64{}, lost: map[string]uint64{}, names: map[string]int{},
-		last: map[string]any{}, statuses: make(chan string, 100)}
-}
-
-func (s *tally) add(kind string, r any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts[kind]++
-	s.last[kind] = r
-}
-
-func (s *tally) Kernel(r *tracelog.Kernel) {
-	s.add("kernel", *r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[r.Name]++
-	if s.times[0] == 0 || r.Start < s.times[0] {
-		s.times[0] = r.Start
-	}
-	s.times[1] = max(s.times[1], r.Start+r.Dur)
-}
-
-func (s *tally) API(r *tracelog.API) {
-	s.add("api", *r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[r.Name]++
-}
-
-func (s *tally) Memcpy(r *tracelog.Memcpy) {
-	s.add("memcpy", *r)
-	if r.SrcDevice != r.DstDevice {
-		s.add("peer", *r)
-	}
-}
-
-func (s *tally) Memset(r *tracelog.Memset)   { s.add("memset", *r) }
-func (s *tally) Device(r *tracelog.Device)   { s.add("device", *r) }
-func (s *tally) Context(r *tracelog.Context) { s.add("context", *r) }
-func (s *tally) Stream(r *tracelog.Stream)   { s.add("stream", *r) }
-
-func (s *tally) CUPTI(r *tracelog.CUPTI) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cupti = append(s.cupti, *r)
-	s.statuses <- r.Status
-}
-
-func (s *tally) Lost(r *tracelog.Lost) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost[r.Cause] += r.Count
-}
-
-func (s *tally) status() tracelog.CUPTI {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.cupti) == 0 {
-		return tracelog.CUPTI{}
-	}
-	return s.cupti[len(s.cupti)-1]
-}
-
-// audience is a handler that answers with one configuration and remembers.
-type audience struct {
-	config GoConfig
-	locate bool // libcupti is looked for
-	mu     sync.Mutex
-	peers  []Peer
-	ends   []tracelog.ProcessEnd
-	notes  []string
-}
-
-func (a *audience) Hello(p Peer) GoConfig {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.peers = append(a.peers, p)
-	c := a.config
-	if a.locate {
-		if mapped, err := MappedFiles(int(p.PID)); err == nil {
-			c.Candidates = Locate(int(p.PID), mapped)
-		}
-	}
-	return c
-}
-
-func (a *audience) End(_ Peer, e tracelog.ProcessEnd) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ends = append(a.ends, e)
-}
-
-func (a *audience) Note(_ Peer, _ uint32, text string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.notes = append(a.notes, text)
-}
-
-// stage is a server and what it heard.
-type stage struct {
-	*tally
-	*audience
-	server *Server
-}
-
-func newStage(t *testing.T, o Options, c GoConfig) *stage {
-	t.Helper()
-	s := &stage{tally: newTally(), audience: &audience{config: c}}
-	o.Sink = s.tally
-	o.bases = []string{t.TempDir(), "/tmp"}
-	server, err := Listen(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.server = server
-	go server.Serve(s.audience)
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// play is a program as a test runs it.
-type play struct {
-	program string // in the folder of the fake, or absolute
-	args    []string
-	env     []string
-}
-
-func (p play) command(t *testing.T, environ []string) *exec.Cmd {
-	t.Helper()
-	if !filepath.IsAbs(p.program) {
-		dir, err := fake()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.program = filepath.Join(dir, p.program)
-	}
-	cmd := exec.Command(p.program, p.args...)
-	cmd.Env = append(environ, p.env...)
-	cmd.Dir = t.TempDir()
-	return cmd
-}
-
-// run runs a program to its end and waits until its connection has ended.
-func (s *stage) run(t *testing.T, p play) (stdout, stderr string, code int) {
-	t.Helper()
-	cmd := p.command(t, s.server.Environ(os.Environ()))
-	stdout, stderr, code = runCommand(t, cmd)
-	if left := s.server.Wait(patience); left != 0 {
-		t.Fatalf("%d processes are still connected", left)
-	}
-	return stdout, stderr, code
-}
-
-func runCommand(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
-// expect checks that the program was left in peace.
-func expect(t *testing.T, stdout, stderr string, code int, wantOut string) {
-	t.Helper()
-	if stdout != wantOut || stderr != "" || code != 7 {
-		t.Errorf("the program printed %q and %q and ended with %d, want %q and 7", stdout, stderr, code, wantOut)
-	}
-}
-
-// whole checks that n launches arrived, all of them, and nothing else.
-func (s *stage) whole(t *testing.T, n uint64) {
-	t.Helper()
-	if s.counts["kernel"] != n || s.counts["api"] != n || len(s.lost) != 0 {
-		t.Errorf("%v arrived and %v was lost, want %d launches", s.counts, s.lost, n)
-	}
-	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != n || s.ends[0].APIs != n {
-		t.Errorf("the end is %+v, want it complete with %d", s.ends, n)
-	}
-	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "libcupti.so") {
-		t.Errorf("CUPTI is %+v", got)
-	}
-	if len(s.notes) != 0 {
-		t.Errorf("notes: %q", s.notes)
-	}
-}
 
 // endings are the ways of ending after which nothing may be missing.
 var endings = []struct {
@@ -446,6 +212,9 @@ func TestStop(t *testing.T) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the program ended with %v", err)
 	}
+	stdout, stderr, code := s.run(t, play{"program", []string{"return", "1", "5"}, nil})
+	expect(t, stdout, stderr, code, "launched 5 dropped 0\n")
+	s.whole(t, 2000) // nothing of one that came later
 }
 
 func TestFlush(t *testing.T) {
@@ -522,6 +291,51 @@ func TestStalledRecorder(t *testing.T) {
 	if got := s.counts["kernel"] + s.counts["api"] + s.lost["cupti_queue"]; got != delivered {
 		t.Errorf("%d arrived or were dropped by us, %d were delivered", got, delivered)
 	}
+}
+
+// TestEndWithStalledRecorder ends a program whose recorder never reads: the wait
+// for it is bounded.
+func TestEndWithStalledRecorder(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	if err := s.server.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = conn.Write(appendGo(nil, GoConfig{ExitWait: 200 * time.Millisecond}.withDefaults()))
+		runtime.KeepAlive(conn)
+		select {}
+	}()
+	cmd := play{"program", []string{"return", "4", "20000"}, nil}.command(t, s.server.Environ(os.Environ()))
+	stdout, stderr, code := runCommand(t, cmd)
+	expect(t, stdout, stderr, code, "launched 80000 dropped 0\n")
+}
+
+// TestForkedChildLivesOn has a child that outlives the program: the program's
+// connection ends with the program.
+func TestForkedChildLivesOn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	cmd := play{"program", []string{"orphan", "2", "10"}, nil}.command(t, s.server.Environ(os.Environ()))
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := cmd.Process.Wait(); err != nil || state.ExitCode() != 7 {
+		t.Errorf("the program ended with %v, %v", state, err)
+	}
+	if left := s.server.Wait(patience); left != 0 || len(s.ends) != 1 || s.ends[0].Complete != 0 {
+		t.Errorf("%d are left, the end is %+v", left, s.ends)
+	}
+	input.Close() // now the child ends
 }
 
 // TestNoBuffers has more threads than the memory limit has buffers.
@@ -733,5 +547,20 @@ func TestStrangers(t *testing.T) {
 				t.Errorf("notes: %q", s.notes)
 			}
 		})
+	}
+}
+
+// TestFullBuffersAreFetched runs CUPTI out of buffers long before the next flush
+// is due: the library asks for the full ones by itself.
+func TestFullBuffersAreFetched(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{MemoryLimit: 4 << 20, FlushInterval: time.Hour})
+	cmd := play{"program", []string{"return", "2", "20000"}, []string{"FAKE_HOARD=1"}}.command(t, s.server.Environ(os.Environ()))
+	stdout, stderr, code := runCommand(t, cmd)
+	expect(t, stdout, stderr, code, "launched 40000 dropped 0\n")
+	s.server.Wait(patience)
+	got := s.counts["kernel"] + s.counts["api"] + s.lost["cupti_queue"] // this process may be slower than the other
+	if got != 80000 || s.ends[0].Kernels != 40000 || s.lost["cupti_dropped"] != 0 {
+		t.Errorf("%v arrived, %v was lost, the end is %+v", s.counts, s.lost, s.ends)
 	}
 }

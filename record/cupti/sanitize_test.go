@@ -1,34 +1,18 @@
 package cupti
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 )
 
-// sanitized builds the library with a sanitizer, once each.
+// sanitized builds the library with a sanitizer.
 var sanitized = map[string]func() (string, error){
-	"address": sync.OnceValues(func() (string, error) { return buildSanitized("address") }),
-	"thread":  sync.OnceValues(func() (string, error) { return buildSanitized("thread") }),
-	"none":    sync.OnceValues(func() (string, error) { return buildSanitized("") }),
-}
-
-func buildSanitized(which string) (string, error) {
-	dir, err := os.MkdirTemp("", "cupti-sanitized-")
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.Command("make", "-s", "-C", "inject", "host", "SANITIZE="+which,
-		"OUT="+filepath.Join(dir, libraryName)).CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, out)
-	}
-	return dir, err
+	"address": buildOnce("address", "-C", "inject", "host", "SANITIZE=address"),
+	"thread":  buildOnce("thread", "-C", "inject", "host", "SANITIZE=thread"),
 }
 
 // sanitizedLibrary returns the library and the environment that it needs.
@@ -62,6 +46,26 @@ func TestSanitized(t *testing.T) {
 			testEndings(t, Options{library: built}, env...)
 		})
 	}
+}
+
+// TestValgrind looks for reads of what was never written, and for leaks at exit.
+func TestValgrind(t *testing.T) {
+	t.Parallel()
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		t.Skip("there is no valgrind")
+	}
+	dir, err := fake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, Options{}, GoConfig{})
+	stdout, stderr, code := s.run(t, play{valgrind, []string{
+		"-q", "--error-exitcode=55", "--leak-check=full", "--errors-for-leak-kinds=definite,possible",
+		filepath.Join(dir, "program"), "return", "3", "200",
+	}, nil})
+	expect(t, stdout, stderr, code, "launched 600 dropped 0\n")
+	s.whole(t, 600)
 }
 
 func listenAt(t *testing.T, path string) *net.UnixListener {

@@ -103,6 +103,7 @@ type Server struct {
 	change sync.Cond // peers changed
 	peers  map[uint64]*peer
 	lastID uint64
+	refuse bool // new connections
 	closed bool
 	active sync.WaitGroup // a goroutine a peer
 }
@@ -197,7 +198,7 @@ func (s *Server) Serve(h Handler) {
 func (s *Server) add(conn *net.UnixConn, h Handler) *peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.refuse {
 		conn.Close()
 		return nil
 	}
@@ -258,9 +259,13 @@ func (s *Server) each(f func(*peer)) {
 }
 
 // StopAll ends recording in every process, which lives on, and waits for the
-// last of their records. It returns how many have not finished in time.
+// last of their records. A process that comes later runs unrecorded. It returns
+// how many have not finished in time.
 func (s *Server) StopAll(timeout time.Duration) int {
 	over := time.Now().Add(timeout)
+	s.mu.Lock()
+	s.refuse = true
+	s.mu.Unlock()
 	s.each(func(p *peer) { p.tell(msgStop) })
 	return s.Wait(time.Until(over))
 }
@@ -275,7 +280,7 @@ func (s *Server) FlushAll() {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	again := s.closed
-	s.closed = true
+	s.closed, s.refuse = true, true
 	s.mu.Unlock()
 	if again {
 		return nil

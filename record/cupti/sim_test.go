@@ -76,10 +76,9 @@ func TestSimulatedStack(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.program, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{})
-			s.locate = true
-			p := &pairing{tally: s.tally, work: map[uint32]int{}, calls: map[uint32]int{}}
-			s.server.sink = p
+			p := &pairing{tally: newTally(), work: map[uint32]int{}, calls: map[uint32]int{}}
+			s := newStage(t, Options{Sink: p}, GoConfig{})
+			s.tally = p.tally
 			begin := monotonic()
 			_, stderr, code := s.run(t, play{simProgram(t, test.program), test.args, nil})
 			if code != 0 || stderr != "" {
@@ -137,7 +136,7 @@ func BenchmarkLaunchLoop(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer server.Close()
-				go server.Serve(&audience{locate: true})
+				go server.Serve(&audience{})
 				env = server.Environ(env)
 			}
 			for b.Loop() {

@@ -92,18 +92,6 @@ void ct_clock_begin(const struct ct_cupti *api, bool callback)
 	calibrate(api, callback);
 }
 
-/* Called now and then, since two clocks drift apart; not from a CUPTI callback. */
-void ct_clock_recalibrate(const struct ct_cupti *api)
-{
-	if (atomic_load(&mode) == CT_CLOCK_CALIBRATED)
-		calibrate(api, false);
-}
-
-static bool sane(uint64_t time, uint64_t now)
-{
-	return time + SLACK >= started && time <= now + SLACK;
-}
-
 /* CLOCK_MONOTONIC minus CLOCK_REALTIME, with half the time it took to read them. */
 static int64_t realtime_offset(uint64_t *error)
 {
@@ -111,6 +99,27 @@ static int64_t realtime_offset(uint64_t *error)
 	uint64_t real = read_clock(CLOCK_REALTIME);
 	*error = (ct_now() - before) / 2;
 	return (int64_t)(before + *error - real);
+}
+
+/* Called now and then, since clocks drift and are set; not from a CUPTI callback. */
+void ct_clock_recalibrate(const struct ct_cupti *api)
+{
+	uint64_t error;
+	switch (atomic_load(&mode)) {
+	case CT_CLOCK_CALIBRATED:
+		calibrate(api, false);
+		break;
+	case CT_CLOCK_REALTIME: {
+		int64_t now = realtime_offset(&error);
+		announce(CT_CLOCK_REALTIME, now, error);
+		break;
+	}
+	}
+}
+
+static bool sane(uint64_t time, uint64_t now)
+{
+	return time + SLACK >= started && time <= now + SLACK;
 }
 
 /*

@@ -144,7 +144,6 @@ struct ct_cupti {
 	ct_result (*enable_driver_api)(uint32_t cbid, uint8_t on);
 	ct_result (*register_timestamp)(ct_timestamp_fn);
 	ct_result (*set_thread_id_type)(int);
-	ct_result (*flush_period)(uint32_t ms);
 	ct_result (*get_result_string)(ct_result, const char **);
 	uint32_t version; /* cuptiGetVersion */
 };

@@ -74,7 +74,7 @@ extern const struct ct_known_call ct_known_calls[];
 
 /* enable.c */
 #define CT_CBID_MAX 4096u
-bool ct_enable(const struct ct_cupti *api, uint32_t flush_ms);
+bool ct_enable(const struct ct_cupti *api);
 void ct_disable(const struct ct_cupti *api);
 uint32_t ct_enable_count(void);
 const char *ct_enable_text(void);
@@ -151,6 +151,7 @@ struct ct_session {
 	const struct ct_cupti *api; /* NULL when no records are made */
 };
 bool ct_threads_start(const struct ct_session *s);
+void ct_threads_wake(void);
 void ct_threads_exit(void);
 void ct_threads_forked(void);
 

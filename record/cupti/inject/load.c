@@ -46,7 +46,6 @@ static const struct {
 	{"cuptiActivityEnableDriverApi", offsetof(struct ct_cupti, enable_driver_api), false},
 	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
 	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
-	{"cuptiActivityFlushPeriod", offsetof(struct ct_cupti, flush_period), false},
 	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), false},
 };
 

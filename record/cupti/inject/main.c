@@ -135,7 +135,7 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		return false;
 	}
 	ct_complete_start(&cupti);
-	bool on = ct_enable(&cupti, go->flush_ms);
+	bool on = ct_enable(&cupti);
 	*words = ct_enable_text();
 	if (!on)
 		ct_complete_start(NULL);

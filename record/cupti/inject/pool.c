@@ -1,7 +1,8 @@
 /*
  * The buffers that CUPTI fills. From CUDA 13 on each thread of the program holds
- * one, so the pool hands out smaller ones as its memory runs out. Beyond the
- * limit CUPTI gets nothing, or, where a release before 13.0 would take that for
+ * one, and CUPTI keeps full ones until it is flushed: when it holds many, the
+ * control thread is woken to do that, and the pool hands out smaller ones as its
+ * memory runs out. Beyond the limit CUPTI gets nothing, or, where a release before 13.0 would take that for
  * an error, a scratch buffer that several threads may share: what is written
  * there is never looked at, only counted.
  */
@@ -24,6 +25,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *idle[SIZES];
 static size_t tier_size[SIZES], tier_limit[SIZES];
 static size_t used; /* bytes allocated, in CUPTI's hands or idle */
+static size_t out;  /* bytes in CUPTI's hands */
+static size_t enough; /* of these: more, and CUPTI is asked to hand over what is full */
 static uint8_t *scratch;
 static size_t scratch_size;
 
@@ -43,6 +46,7 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	tier_limit[0] = memory / 2;
 	tier_limit[1] = memory / 4 * 3;
 	tier_limit[2] = memory;
+	enough = memory / 4;
 	if (null_allowed)
 		return true;
 	scratch_size = tier_size[SIZES - 1];
@@ -86,16 +90,20 @@ static struct header *create(size_t size, unsigned tier)
 	}
 	pthread_mutex_lock(&lock);
 	used -= sizeof *h + size;
+	out -= size;
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
-static struct header *get(void)
+/* A buffer to hand out; low says that CUPTI holds many. */
+static struct header *get(bool *low)
 {
 	unsigned tier = 0;
 	pthread_mutex_lock(&lock);
 	struct header *h = take_idle();
-	size_t size = h ? 0 : reserve(&tier);
+	size_t size = h ? h->size : reserve(&tier);
+	out += size;
+	*low = size == 0 || out > enough;
 	pthread_mutex_unlock(&lock);
 	return h || size == 0 ? h : create(size, tier);
 }
@@ -104,7 +112,10 @@ static struct header *get(void)
 void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	*max_records = 0; /* as many as fit */
-	struct header *h = ct_ours() ? get() : NULL;
+	bool low = false;
+	struct header *h = ct_ours() ? get(&low) : NULL;
+	if (low)
+		ct_threads_wake();
 	if (h) {
 		*buffer = (uint8_t *)(h + 1);
 		*size = h->size;
@@ -123,6 +134,7 @@ void ct_pool_release(uint8_t *buffer)
 {
 	struct header *h = (struct header *)(void *)buffer - 1;
 	pthread_mutex_lock(&lock);
+	out -= h->size;
 	h->next = idle[h->tier];
 	idle[h->tier] = h;
 	pthread_mutex_unlock(&lock);

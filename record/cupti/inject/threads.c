@@ -18,6 +18,7 @@
 #define CONTROL_STACK (1u << 20) /* CUPTI runs on it */
 #define STALL (1500 * CT_MS) /* at the end: longest time in which not a byte is taken */
 #define FLUSH_WAIT (2 * CT_SECOND) /* at the end: for a flush in progress */
+#define WAKE_PAUSE_MS 2 /* between flushes that were asked for */
 #define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
 
 static struct ct_session session;
@@ -31,6 +32,17 @@ static bool exiting;  /* and never enters one again */
 static bool ended;    /* recording is over: the recorder is gone or said STOP */
 static bool sent;     /* the sender is through */
 static bool done;     /* the control thread is through */
+
+/*
+ * A socket pair by which other threads wake the control thread. No eventfd: were
+ * its number taken over by a file of the program, waking would write to it, while
+ * send fails on all but sockets. It stays open until the process ends.
+ */
+static struct {
+	int listen, tell;
+	uint64_t listen_cookie, tell_cookie;
+} wake = {.listen = -1, .tell = -1};
+static atomic_bool woken;
 
 static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
 static atomic_uint bye_reason;
@@ -212,6 +224,41 @@ static bool receive(void)
 	return false;
 }
 
+static bool make_wake(void)
+{
+	int fd[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0)
+		return false;
+	wake.listen = fd[0];
+	wake.tell = fd[1];
+	wake.listen_cookie = ct_cookie(fd[0]);
+	wake.tell_cookie = ct_cookie(fd[1]);
+	return true;
+}
+
+/* Has the control thread flush soon. Called from CUPTI's requests for buffers. */
+void ct_threads_wake(void)
+{
+	if (!atomic_load(&running) || atomic_exchange(&woken, true))
+		return;
+	if (ct_cookie(wake.tell) == wake.tell_cookie)
+		send(wake.tell, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Flushes because somebody asked; not much more often than a flush takes. */
+static void answer_wake(void)
+{
+	char byte;
+	if (ct_cookie(wake.listen) != wake.listen_cookie) {
+		wake.listen = -1;
+		return;
+	}
+	recv(wake.listen, &byte, 1, MSG_DONTWAIT);
+	flush();
+	poll(NULL, 0, WAKE_PAUSE_MS);
+	atomic_store(&woken, false);
+}
+
 /* Listens and flushes until the recorder is gone or has said STOP, or the program ends. */
 static void listen_and_flush(void)
 {
@@ -219,12 +266,13 @@ static void listen_and_flush(void)
 	for (;;) {
 		uint64_t now = ct_now();
 		int wait = now < next ? (int)((next - now) / CT_MS) + 1 : 0;
-		struct pollfd p = {.fd = session.fd, .events = POLLIN};
-		int n = poll(&p, 1, wait);
-		if (n < 0 && errno != EINTR)
+		struct pollfd p[2] = {{.fd = session.fd, .events = POLLIN}, {.fd = wake.listen, .events = POLLIN}};
+		if (poll(p, 2, wait) < 0 && errno != EINTR)
 			return;
-		if (n > 0 && !receive())
+		if (p[0].revents && !receive())
 			return;
+		if (p[1].revents)
+			answer_wake();
 		if (ct_now() >= next) {
 			flush();
 			next = ct_now() + session.flush_ms * CT_MS;
@@ -276,6 +324,8 @@ bool ct_threads_start(const struct ct_session *s)
 	pthread_condattr_t attr;
 	sigset_t all, before;
 	session = *s;
+	if (!make_wake())
+		return false;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&changed, &attr);
@@ -308,9 +358,15 @@ void ct_threads_exit(void)
 		pthread_join(control, NULL);
 }
 
-/* In a forked child: lets go of the socket, so that the recorder sees the parent's end. */
+/* In a forked child: lets go of the sockets, so that the recorder sees the parent's end. */
 void ct_threads_forked(void)
 {
-	if (running && ours(session.fd))
+	if (!running)
+		return;
+	if (ours(session.fd))
 		close(session.fd);
+	if (ct_cookie(wake.listen) == wake.listen_cookie)
+		close(wake.listen);
+	if (ct_cookie(wake.tell) == wake.tell_cookie)
+		close(wake.tell);
 }

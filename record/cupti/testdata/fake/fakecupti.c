@@ -5,6 +5,7 @@
  *   FAKE_FAIL     the name of a function that returns an error; "kind N" for
  *                 cuptiActivityEnable of one kind
  *   FAKE_CLOCK    callback (default), refused, ignored, records, zero, garbage
+ *   FAKE_HOARD    full buffers are kept until a flush, and who gets no buffer waits
  * Records go into a buffer a thread, as with CUPTI 13. -DLACKING leaves out the
  * functions that older releases do not have.
  */
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -22,10 +24,17 @@ static uint64_t (*timestamp)(void);
 static _Atomic int on[64], api_on[3][4096], enabled_calls;
 static _Atomic uint64_t dropped, total_dropped;
 
+#define HOARD 4096
+struct buffer {
+	uint8_t *bytes;
+	size_t size, used;
+};
 struct thread {
 	pthread_mutex_t lock;
 	uint8_t *buffer;
 	size_t size, used;
+	struct buffer hoard[HOARD];
+	unsigned hoarded;
 };
 static struct thread threads[256];
 static _Atomic unsigned thread_count;
@@ -131,6 +140,20 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)
 	return 0;
 }
 
+static void hand_over(struct thread *t)
+{
+	for (unsigned i = 0; i < t->hoarded; i++)
+		complete(NULL, 0, t->hoard[i].bytes, t->hoard[i].size, t->hoard[i].used);
+	t->hoarded = 0;
+}
+
+static void keep_buffer(struct thread *t)
+{
+	t->hoard[t->hoarded++] = (struct buffer){t->buffer, t->size, t->used};
+	t->buffer = NULL;
+	t->used = 0;
+}
+
 static void finish_buffer(struct thread *t)
 {
 	if (t->buffer)
@@ -144,6 +167,7 @@ int cuptiActivityFlushAll(uint32_t forced)
 	(void)forced;
 	for (unsigned i = 0; i < thread_count; i++) {
 		pthread_mutex_lock(&threads[i].lock);
+		hand_over(&threads[i]);
 		finish_buffer(&threads[i]);
 		pthread_mutex_unlock(&threads[i].lock);
 	}
@@ -213,12 +237,6 @@ int cuptiSetThreadIdType(int type)
 	return type == 1 ? 0 : 1;
 }
 
-int cuptiActivityFlushPeriod(uint32_t ms)
-{
-	(void)ms;
-	return 0;
-}
-
 int cuptiGetResultString(int r, const char **text)
 {
 	*text = r == 999 ? "FAKE_ERROR" : "FAKE_OTHER";
@@ -238,17 +256,34 @@ static struct thread *this_thread(void)
 	return mine;
 }
 
+/* Makes room for a record: a new buffer when the old one is full. */
+static void make_room(struct thread *t, size_t size)
+{
+	size_t max = 0;
+	int hoard = getenv("FAKE_HOARD") != NULL;
+	if (t->buffer && t->size - t->used < size) {
+		if (hoard && t->hoarded < HOARD)
+			keep_buffer(t);
+		else
+			finish_buffer(t);
+	}
+	for (int tries = 0; !t->buffer; tries++) {
+		request(&t->buffer, &t->size, &max);
+		t->used = 0;
+		if (t->buffer || !hoard || tries == 20000)
+			return;
+		pthread_mutex_unlock(&t->lock);
+		usleep(1000);
+		pthread_mutex_lock(&t->lock);
+	}
+}
+
 static void put(const void *record, uint32_t kind)
 {
 	struct thread *t = this_thread();
-	size_t size = size_of(kind), max = 0;
+	size_t size = size_of(kind);
 	pthread_mutex_lock(&t->lock);
-	if (t->buffer && t->size - t->used < size)
-		finish_buffer(t);
-	if (!t->buffer) {
-		request(&t->buffer, &t->size, &max);
-		t->used = 0;
-	}
+	make_room(t, size);
 	if (t->buffer && t->size >= size) {
 		memcpy(t->buffer + t->used, record, size);
 		t->used += size;

@@ -6,6 +6,7 @@
  *   return       from main
  *   thread-exit  exit called by another thread while main waits
  *   fork         a child forked in between ends first, through its exit handlers
+ *   orphan       without exit handlers, while a forked child waits for its input
  *   close-fds    every descriptor above 2 is closed and given away in between
  *   wait         launches, waits for its standard input to end, launches again
  *   off          as wait, and before it launches again all must be off in CUPTI
@@ -87,6 +88,16 @@ static void fork_child(void)
 		exit(98);
 }
 
+static void leave_child(void)
+{
+	if (fork() == 0) {
+		while (getchar() != EOF)
+			;
+		exit(3);
+	}
+	_exit(7);
+}
+
 /* Closes what is not its own and opens files in its place, as a daemon might. */
 static void close_fds(void)
 {
@@ -138,6 +149,8 @@ int main(int argc, char **argv)
 	launch_all(threads);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
+	if (strcmp(mode, "orphan") == 0)
+		leave_child();
 	if (strcmp(mode, "_exit") == 0)
 		_exit(7);
 	if (strcmp(mode, "thread-exit") == 0) {

@@ -1,0 +1,261 @@
+package cupti
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// patience is how long a test waits for what must happen; none takes as long.
+const patience = 60 * time.Second
+
+// scratch is where test programs are built; TestMain removes it.
+var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "cupti-test-") })
+
+// buildOnce runs make once for all tests, with OUT set to a path in a folder of
+// its own, which it returns.
+func buildOnce(name string, arg ...string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		base, err := scratch()
+		if err != nil {
+			return "", err
+		}
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return "", err
+		}
+		cmd := exec.Command("make", append([]string{"-s"}, arg...)...)
+		cmd.Env = append(os.Environ(), "OUT="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return dir, nil
+	})
+}
+
+// fake builds the misbehaving CUPTI and its programs.
+var fake = buildOnce("fake", "-C", "testdata/fake")
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := scratch(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// tally is a sink that counts, and keeps one of each kind.
+type tally struct {
+	mu       sync.Mutex
+	counts   map[string]uint64
+	lost     map[string]uint64
+	names    map[string]int
+	cupti    []tracelog.CUPTI
+	times    [2]uint64 // the earliest start and the latest end of a kernel
+	last     map[string]any
+	statuses chan string // of CUPTI records, for tests that wait for one
+}
+
+func newTally() *tally {
+	return &tally{counts: map[string]uint64{}, lost: map[string]uint64{}, names: map[string]int{},
+		last: map[string]any{}, statuses: make(chan string, 100)}
+}
+
+func (s *tally) add(kind string, r any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[kind]++
+	s.last[kind] = r
+}
+
+func (s *tally) Kernel(r *tracelog.Kernel) {
+	s.add("kernel", *r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[r.Name]++
+	if s.times[0] == 0 || r.Start < s.times[0] {
+		s.times[0] = r.Start
+	}
+	s.times[1] = max(s.times[1], r.Start+r.Dur)
+}
+
+func (s *tally) API(r *tracelog.API) {
+	s.add("api", *r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[r.Name]++
+}
+
+func (s *tally) Memcpy(r *tracelog.Memcpy) {
+	s.add("memcpy", *r)
+	if r.SrcDevice != r.DstDevice {
+		s.add("peer", *r)
+	}
+}
+
+func (s *tally) Memset(r *tracelog.Memset)   { s.add("memset", *r) }
+func (s *tally) Device(r *tracelog.Device)   { s.add("device", *r) }
+func (s *tally) Context(r *tracelog.Context) { s.add("context", *r) }
+func (s *tally) Stream(r *tracelog.Stream)   { s.add("stream", *r) }
+
+func (s *tally) CUPTI(r *tracelog.CUPTI) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cupti = append(s.cupti, *r)
+	s.statuses <- r.Status
+}
+
+func (s *tally) Lost(r *tracelog.Lost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost[r.Cause] += r.Count
+}
+
+func (s *tally) status() tracelog.CUPTI {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.cupti) == 0 {
+		return tracelog.CUPTI{}
+	}
+	return s.cupti[len(s.cupti)-1]
+}
+
+// audience is a handler that answers with one configuration and remembers.
+type audience struct {
+	config GoConfig
+	mu     sync.Mutex
+	peers  []Peer
+	ends   []tracelog.ProcessEnd
+	notes  []string
+}
+
+func (a *audience) Hello(p Peer) GoConfig {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.peers = append(a.peers, p)
+	c := a.config
+	if mapped, err := MappedFiles(int(p.PID)); err == nil {
+		c.Candidates = Locate(int(p.PID), mapped)
+	}
+	return c
+}
+
+func (a *audience) End(_ Peer, e tracelog.ProcessEnd) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ends = append(a.ends, e)
+}
+
+func (a *audience) Note(_ Peer, _ uint32, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.notes = append(a.notes, text)
+}
+
+// stage is a server and what it heard.
+type stage struct {
+	*tally
+	*audience
+	server *Server
+}
+
+func newStage(t *testing.T, o Options, c GoConfig) *stage {
+	t.Helper()
+	s := &stage{tally: newTally(), audience: &audience{config: c}}
+	if o.Sink == nil {
+		o.Sink = s.tally
+	}
+	o.bases = []string{t.TempDir(), "/tmp"}
+	server, err := Listen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = server
+	go server.Serve(s.audience)
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// play is a program as a test runs it.
+type play struct {
+	program string // in the folder of the fake, or absolute
+	args    []string
+	env     []string
+}
+
+func (p play) command(t *testing.T, environ []string) *exec.Cmd {
+	t.Helper()
+	if !filepath.IsAbs(p.program) {
+		dir, err := fake()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.program = filepath.Join(dir, p.program)
+	}
+	cmd := exec.Command(p.program, p.args...)
+	cmd.Env = append(environ, p.env...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// run runs a program to its end and waits until its connection has ended.
+func (s *stage) run(t *testing.T, p play) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := p.command(t, s.server.Environ(os.Environ()))
+	stdout, stderr, code = runCommand(t, cmd)
+	if left := s.server.Wait(patience); left != 0 {
+		t.Fatalf("%d processes are still connected", left)
+	}
+	return stdout, stderr, code
+}
+
+func runCommand(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// expect checks that the program was left in peace.
+func expect(t *testing.T, stdout, stderr string, code int, wantOut string) {
+	t.Helper()
+	if stdout != wantOut || stderr != "" || code != 7 {
+		t.Errorf("the program printed %q and %q and ended with %d, want %q and 7", stdout, stderr, code, wantOut)
+	}
+}
+
+// whole checks that n launches arrived, all of them, and nothing else.
+func (s *stage) whole(t *testing.T, n uint64) {
+	t.Helper()
+	if s.counts["kernel"] != n || s.counts["api"] != n || len(s.lost) != 0 {
+		t.Errorf("%v arrived and %v was lost, want %d launches", s.counts, s.lost, n)
+	}
+	if len(s.ends) != 1 || s.ends[0].Complete != 1 || s.ends[0].Kernels != n || s.ends[0].APIs != n {
+		t.Errorf("the end is %+v, want it complete with %d", s.ends, n)
+	}
+	if got := s.status(); got.Status != "on" || got.DriverVersion != 13000 || !strings.Contains(got.Path, "libcupti.so") {
+		t.Errorf("CUPTI is %+v", got)
+	}
+	if len(s.notes) != 0 {
+		t.Errorf("notes: %q", s.notes)
+	}
+}
