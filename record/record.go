@@ -56,6 +56,7 @@ type recorder struct {
 	server  *cupti.Server
 	cmd     *exec.Cmd
 	ctx     context.Context // ends with the recording
+	invoker *invoker        // who called sudo; nil without sudo
 
 	mu      sync.Mutex
 	seen    map[uint32]bool // processes that said hello
@@ -76,7 +77,7 @@ func Run(o Options) (Result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r := &recorder{
-		opts: o, ctx: ctx,
+		opts: o, ctx: ctx, invoker: findInvoker(),
 		seen: map[uint32]bool{}, ends: map[uint32]tracelog.ProcessEnd{}, told: map[string]bool{},
 	}
 	if err := r.openLog(); err != nil {
@@ -107,6 +108,7 @@ func (r *recorder) openLog() error {
 		return outputError(final, err)
 	}
 	r.log = log
+	Own(r.partial)
 	r.log.Clock(ptr(readClocks()))
 	host, _ := os.Hostname() // an unnamed host is shown without a name
 	cwd, _ := os.Getwd()     // likewise a folder that is gone
@@ -156,7 +158,11 @@ func (r *recorder) openServer() {
 		r.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) has this place, nothing is recorded; leave one of them out or unset the variable")
 		return
 	}
-	s, err := cupti.Listen(cupti.Options{Sink: r.log})
+	o := cupti.Options{Sink: r.log}
+	if r.invoker != nil {
+		o.Owner = &cupti.Owner{UID: int(r.invoker.uid), GID: int(r.invoker.gid)}
+	}
+	s, err := cupti.Listen(o)
 	if err != nil {
 		r.miss(0, "nothing is recorded: "+err.Error())
 		return
@@ -173,6 +179,7 @@ func (r *recorder) start(path string) error {
 	if r.server != nil {
 		cmd.Env = r.server.Environ(cmd.Env)
 	}
+	r.invoker.apply(cmd)
 	if err := cmd.Start(); err != nil {
 		return startError(r.opts.Program, err)
 	}

@@ -87,6 +87,7 @@ func report(stderr io.Writer, say func(string), c *cli.Context, base string, res
 	if trace := base + record.TraceSuffix; c.Bool("no-convert") {
 		sum, err = convert.SummarizeFile(log)
 	} else if sum, err = convert.File(log, trace); err == nil {
+		record.Own(trace)
 		files = []string{trace, log}
 	}
 	if err != nil {
