@@ -2,7 +2,7 @@ package convert
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,16 +16,38 @@ func Build(r *tracelog.Reader) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.last == 0 { // nothing in the log has a time
-		l.first = 0
+	t := &Timeline{Clock: l.clock, Start: l.first, End: l.last}
+	for _, s := range l.order {
+		t.Processes = append(t.Processes, s.Process)
 	}
-	t := &Timeline{Clock: l.clock, Start: l.first, End: l.last, Processes: l.order}
-	stats := l.threadsOf(t)
-	work := l.join(t)
+	found := &findings{stack: l.threadsOf()}
+	l.join(found)
 	l.finishQueues(t)
+	l.annotate(t, found)
 	t.Marks = l.sortedMarks()
-	t.Summary = l.summarize(t, r, stats, work)
+	t.Summary = l.summarize(t, r, found)
 	return t, nil
+}
+
+// findings are the numbers of what was joined.
+type findings struct {
+	stack    stackStats
+	work     workStats
+	waits    waitStats
+	nvtx     nvtxStats
+	overhead uint64 // ns
+	peak     uint64 // bytes of device memory
+}
+
+// annotate adds what is neither a call nor GPU work.
+func (l *loader) annotate(t *Timeline, found *findings) {
+	for _, s := range l.order {
+		s.nameLaunches()
+		l.nvtx(s, &found.nvtx)
+		found.overhead += s.overhead()
+		l.poolEvents(t, s)
+	}
+	found.peak = l.memory(t)
 }
 
 // sortedMarks puts marks of unknown time at the end of the recording.
@@ -40,31 +62,33 @@ func (l *loader) sortedMarks() []Mark {
 }
 
 // threadsOf gives each process its threads with their slices.
-func (l *loader) threadsOf(t *Timeline) stackStats {
+func (l *loader) threadsOf() stackStats {
 	var total stackStats
-	raws := make([]*rawThread, 0, len(l.threads))
-	for _, raw := range l.threads {
-		raws = append(raws, raw)
+	for _, s := range l.order {
+		for i := range s.markers {
+			s.thread(s.markers[i].TID) // a thread may mark ranges and make no call
+		}
+		order := slices.SortedFunc(maps.Values(s.threads), func(a, b *rawThread) int {
+			return cmp.Or(compareBool(b.tid == s.PID, a.tid == s.PID), cmp.Compare(a.tid, b.tid))
+		})
+		for _, raw := range order {
+			th := &Thread{PID: s.PID, TID: raw.tid, Name: l.threadName(s.PID, raw.tid)}
+			var stats stackStats
+			th.Slices, stats = stack(raw, l.horizon(s))
+			total.add(stats)
+			s.Threads = append(s.Threads, th)
+		}
+		s.threads = nil
 	}
-	slices.SortFunc(raws, func(a, b *rawThread) int {
-		return cmp.Or(cmp.Compare(a.pid, b.pid), compareBool(b.tid == b.pid, a.tid == a.pid), cmp.Compare(a.tid, b.tid))
-	})
-	for _, raw := range raws {
-		p := l.process(raw.pid)
-		th := &Thread{PID: raw.pid, TID: raw.tid, Name: l.names[threadKey{raw.pid, raw.tid}]}
-		var stats stackStats
-		th.Slices, stats = stack(raw, l.horizon(raw.pid))
-		raw.calls, raw.apis = nil, nil
-		total.add(stats)
-		p.Threads = append(p.Threads, th)
-	}
-	t.Processes = l.order
 	return total
 }
 
-// horizon is the time at which a process's unfinished calls are cut off.
-func (l *loader) horizon(pid uint32) uint64 {
-	if e, ok := l.ends[pid]; ok && e.Time != 0 {
+// horizon is the time at which what a program left unfinished is cut off.
+func (l *loader) horizon(s *session) uint64 {
+	if s.cut != 0 {
+		return s.cut
+	}
+	if e, ok := l.ends[s.PID]; ok && e.Time != 0 {
 		return e.Time
 	}
 	return l.last
@@ -83,55 +107,52 @@ func compareBool(a, b bool) int {
 
 // workStats counts GPU work and how much of it found its call.
 type workStats struct {
-	kernels, copies, sets uint64
-	matched, unmatched    uint64
-	early                 uint64 // started before the call that caused it
-	untimed               uint64
+	kernels, copies, sets, graphs uint64
+	matched, unmatched            uint64
+	early                         uint64 // started before the call that caused it
+	untimed                       uint64
+	ids                           []uint64 // room for the ids that calls hold
 }
 
-// sliceRef names a slice by its thread and place.
-type sliceRef struct {
-	thread *Thread
-	index  uint32
-}
-
-// join gives every piece of GPU work an id and its call the ids of its work.
-func (l *loader) join(t *Timeline) workStats {
-	var stats workStats
-	var next uint64
-	for _, p := range t.Processes {
-		calls := correlations(p)
-		slices.SortFunc(p.Queues, func(a, b *Queue) int {
+// join gives every piece of GPU work an id and its call the ids of its work, and
+// the calls that wait those of the work that they waited for.
+func (l *loader) join(found *findings) {
+	var next, clockError uint64
+	for _, c := range l.cupti {
+		clockError = max(clockError, c.ClockError)
+	}
+	for _, s := range l.order {
+		calls := newCallIndex(s.Process)
+		s.Queues = slices.SortedFunc(maps.Values(s.queues), func(a, b *Queue) int {
 			return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Context, b.Context), cmp.Compare(a.Stream, b.Stream))
 		})
-		for _, q := range p.Queues {
-			for i := range q.Work {
-				w := &q.Work[i]
-				next++
-				w.ID = next
-				ref, ok := calls[w.Correlation]
-				stats.count(w, ok)
-				if ok {
-					stats.attach(w, &ref.thread.Slices[ref.index])
-				}
-			}
-			slices.SortStableFunc(q.Work, func(a, b Work) int { return cmp.Compare(a.Start, b.Start) })
+		s.queues = nil
+		for _, q := range s.Queues {
+			next = found.work.queue(q, calls, next)
 		}
+		newWaitJoiner(s.Process, calls, clockError, &found.waits).join(s.syncs)
+		s.syncs = nil
 	}
-	return stats
 }
 
-// correlations finds a process's calls by correlation ID.
-func correlations(p *Process) map[uint32]sliceRef {
-	calls := make(map[uint32]sliceRef)
-	for _, th := range p.Threads {
-		for i := range th.Slices {
-			if c := th.Slices[i].Correlation; c != 0 {
-				calls[c] = sliceRef{th, uint32(i)}
-			}
+// queue joins the work of a queue, numbers it from next on, and sorts it.
+func (s *workStats) queue(q *Queue, calls *callIndex, next uint64) uint64 {
+	sorted := true
+	for i := range q.Work {
+		w := &q.Work[i]
+		next++
+		w.ID = next
+		call := calls.find(w.Correlation)
+		s.count(w, call != nil)
+		if call != nil {
+			s.attach(w, call)
 		}
+		sorted = sorted && (i == 0 || q.Work[i-1].Start <= w.Start)
 	}
-	return calls
+	if !sorted {
+		slices.SortStableFunc(q.Work, func(a, b Work) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	return next
 }
 
 func (s *workStats) count(w *Work, matched bool) {
@@ -142,6 +163,8 @@ func (s *workStats) count(w *Work, matched bool) {
 		s.copies++
 	case WorkMemset:
 		s.sets++
+	case WorkGraph:
+		s.graphs++
 	}
 	if w.Start == 0 {
 		s.untimed++
@@ -156,7 +179,11 @@ func (s *workStats) count(w *Work, matched bool) {
 // attach ties work to its call. Work that CUPTI gave no times is placed at its
 // call's return, with no length.
 func (s *workStats) attach(w *Work, sl *Slice) {
+	if sl.Work == nil {
+		sl.Work = s.room()
+	}
 	sl.Work = append(sl.Work, w.ID)
+	w.launch = sl.Start
 	if w.Start == 0 {
 		w.Start, w.Dur, w.Untimed = sl.End, 0, true
 		return
@@ -166,30 +193,53 @@ func (s *workStats) attach(w *Work, sl *Slice) {
 	}
 }
 
+// room returns a slice with room for one id, which is what nearly all calls need.
+func (s *workStats) room() []uint64 {
+	if len(s.ids) == 0 {
+		s.ids = make([]uint64, 4096)
+	}
+	room := s.ids[:0:1]
+	s.ids = s.ids[1:]
+	return room
+}
+
 // finishQueues numbers the GPUs, names the queues and drops work that has
 // neither a time nor a call.
 func (l *loader) finishQueues(t *Timeline) {
-	index := make(map[string]uint32)
 	for _, p := range t.Processes {
 		for _, q := range p.Queues {
 			q.Work = slices.DeleteFunc(q.Work, func(w Work) bool { return w.Start == 0 })
-			d, ok := l.devices[threadKey{q.PID, q.Device}]
-			id := strings.Trim(d.UUID, "0")
-			if !ok || id == "" {
-				d.PID, d.ID = q.PID, q.Device
-				id = fmt.Sprintf("%d/%d", q.PID, q.Device)
-			}
-			gpu, seen := index[id]
-			if !seen {
-				gpu = uint32(len(t.GPUs))
-				index[id] = gpu
-				t.GPUs = append(t.GPUs, GPU{Device: d, Index: gpu})
-			}
-			q.GPU = gpu
+			q.GPU = l.gpu(t, q.PID, q.Device)
 			if c, ok := l.contexts[threadKey{q.PID, q.Context}]; ok {
 				q.Default = c.NullStream == q.Stream
 			}
-			q.Priority = l.streams[queueKey{q.PID, q.Context, q.Stream}].Priority
+			q.Priority = l.streams[objectKey{q.PID, q.Context, q.Stream}].Priority
+			l.nameQueue(q)
 		}
 	}
+}
+
+// gpu returns the number of a process's device in the trace. Devices of one UUID
+// are one GPU.
+func (l *loader) gpu(t *Timeline, pid, device uint32) uint32 {
+	key := threadKey{pid, device}
+	if gpu, ok := l.gpus[key]; ok {
+		return gpu
+	}
+	d := l.devices[key]
+	if strings.Trim(d.UUID, "0") == "" { // not known: a GPU of its own
+		d.UUID = ""
+	} else if gpu, ok := l.byUUID[d.UUID]; ok {
+		l.gpus[key] = gpu
+		return gpu
+	}
+	d.PID, d.ID = pid, device
+	l.nameGPU(&d)
+	gpu := uint32(len(t.GPUs))
+	t.GPUs = append(t.GPUs, GPU{Device: d, Index: gpu})
+	l.gpus[key] = gpu
+	if d.UUID != "" {
+		l.byUUID[d.UUID] = gpu
+	}
+	return gpu
 }

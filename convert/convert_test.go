@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +123,12 @@ func (s *textSink) Begin(sl *Slice) {
 	if len(sl.Work) > 0 {
 		line += fmt.Sprintf(" -> %d", sl.Work)
 	}
+	if len(sl.Waits) > 0 {
+		line += fmt.Sprintf(" <- %d", sl.Waits)
+	}
+	if sl.Kernel != nil {
+		line += " kernel=" + titleOf(sl.Kernel.Name).full
+	}
 	s.line("%s", line)
 	s.depth++
 }
@@ -130,9 +138,45 @@ func (s *textSink) End(ts uint64) {
 	s.line("%d END", ts)
 }
 
+func (s *textSink) Track(t *Track, thread bool) {
+	s.depth = 0
+	of := "process"
+	if thread {
+		of = "the thread"
+	}
+	s.line("track of %s: %s %q", of, t.Category, t.Name)
+	s.depth = 1
+}
+
+func (s *textSink) BeginSpan(sp *Span) {
+	s.line("%d BEGIN %s%s", sp.Start, sp.Name, details(sp))
+	s.depth++
+}
+
+func (s *textSink) Instant(sp *Span) { s.line("%d INSTANT %s%s", sp.Start, sp.Name, details(sp)) }
+
+func details(sp *Span) string {
+	var b strings.Builder
+	for _, d := range sp.Args {
+		fmt.Fprintf(&b, " %s=%d%s", d.Name, d.Value, d.Text)
+	}
+	return b.String()
+}
+
+func (s *textSink) Counter(c *Counter) {
+	s.depth = 0
+	s.line("counter of process %d %q", c.PID, c.Name)
+	for _, p := range c.Points {
+		s.line("  %d: %d", p.Time, p.Value)
+	}
+}
+
 func (s *textSink) Queue(q *Queue) {
 	s.depth = 0
 	s.line("queue of process %d: GPU %d context %d stream %d default=%t", q.PID, q.GPU, q.Context, q.Stream, q.Default)
+	if q.Name+q.ContextName != "" {
+		s.line("  called %q in context %q", q.Name, q.ContextName)
+	}
 	s.depth = 1
 }
 
@@ -146,6 +190,8 @@ func (s *textSink) Work(w *Work) {
 		what = fmt.Sprintf("memcpy kind=%d bytes=%d", w.Memcpy().CopyKind, w.Memcpy().Bytes)
 	case WorkMemset:
 		what = fmt.Sprintf("memset bytes=%d", w.Memset().Bytes)
+	case WorkGraph:
+		what = fmt.Sprintf("graph %d", w.Graph)
 	}
 	s.line("%d +%d #%d %s untimed=%t", w.Start, w.Dur, w.ID, what, w.Untimed)
 }
@@ -157,7 +203,15 @@ func (s *textSink) Mark(m *Mark) {
 
 func (s *textSink) summary(m *Summary) {
 	s.depth = 0
-	s.line("kernels %d copies %d sets %d calls %d failed %d unfinished %d", m.Kernels, m.Copies, m.Sets, m.Calls, m.Failed, m.Open)
+	s.line("processes %d threads %d streams %d", m.ProcessCount, m.ThreadCount, m.StreamCount)
+	s.line("kernels %d copies %d sets %d graphs %d calls %d launches %d failed %d unfinished %d",
+		m.Kernels, m.Copies, m.Sets, m.Graphs, m.Calls, m.Launches, m.Failed, m.Open)
+	s.line("waits %d ambiguous %d unmatched %d", m.Waits, m.WaitsAmbiguous, m.WaitsUnmatched)
+	s.line("NVTX ranges %d marks %d unmatched %d", m.Ranges, m.RangeMarks, m.RangesUnmatched)
+	s.line("overhead %d ns, peak of device memory %d bytes", m.OverheadNS, m.PeakDevice)
+	for _, name := range slices.Sorted(maps.Keys(m.Errors)) {
+		s.line("error %s: %d", name, m.Errors[name])
+	}
 	s.line("matched %d unmatched %d early %d", m.Matched, m.Unmatched, m.Early)
 	s.line("pairs %d API records %d joined %d unprobed %d", m.Pairs, m.APIRecords, m.APIJoined, m.Unprobed)
 	s.line("lost: %s", LostWords(m.Lost))

@@ -8,38 +8,92 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// function is a traced function as the log describes it.
-type function struct {
-	name    string
-	library string
-	args    []argName
-}
-
 // argName is the name of a recorded argument and how to show it.
 type argName struct {
 	name string
 	kind string // the type word of tracelog.Function.Args: "ptr", "u32", ...
 }
 
-func newFunction(f tracelog.Function) *function {
-	fn := &function{name: f.Name, library: f.Library}
-	for _, word := range strings.Fields(f.Args) {
+const (
+	categoryDriver  = "driver"
+	categoryRuntime = "runtime"
+)
+
+// Types of tracelog.Sync.
+const (
+	syncEvent   = 1
+	syncStream  = 3
+	syncContext = 4
+)
+
+// waits has the functions that wait for GPU work, by name without suffixes, and
+// the type of Sync record that each of them makes.
+var waits = map[string]uint32{
+	"cudaEventSynchronize": syncEvent, "cuEventSynchronize": syncEvent,
+	"cudaStreamSynchronize": syncStream, "cuStreamSynchronize": syncStream,
+	"cudaDeviceSynchronize": syncContext, "cudaThreadSynchronize": syncContext, "cuCtxSynchronize": syncContext,
+}
+
+// launchers has the functions that launch kernels, by name without suffixes.
+var launchers = map[string]bool{
+	"cudaLaunch": true, "cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
+	"cudaLaunchCooperativeKernel": true, "cudaLaunchCooperativeKernelMultiDevice": true,
+	"cuLaunch": true, "cuLaunchGrid": true, "cuLaunchGridAsync": true,
+	"cuLaunchKernel": true, "cuLaunchKernelEx": true,
+	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
+}
+
+// kernelArgs are the names under which launch functions take their kernel.
+var kernelArgs = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
+
+func newFunction(name, category, args string) *Function {
+	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1}
+	fn.launches, fn.wait = launchers[fn.base], waits[fn.base]
+	for _, word := range strings.Fields(args) {
 		name, kind, _ := strings.Cut(word, ":")
-		fn.args = append(fn.args, argName{name, kind})
+		if fn.launches && fn.handle < 0 && kernelArgs[name] {
+			fn.handle = len(fn.ArgNames)
+		}
+		fn.ArgNames = append(fn.ArgNames, argName{name, kind})
 	}
 	return fn
 }
 
 // function finds a function by the id that a call names. A log that was cut or
 // damaged may lack it.
-func (l *loader) function(id uint32) *function {
+func (l *loader) function(id uint32) *Function {
 	fn := l.functions[id]
 	if fn == nil {
-		fn = &function{name: fmt.Sprintf("function %d", id)}
+		fn = newFunction(fmt.Sprintf("function %d", id), "", "")
 		l.functions[id] = fn
 	}
 	return fn
 }
+
+// callback is a function as CUPTI names it.
+type callback struct {
+	domain uint32
+	name   string
+}
+
+// callback finds the function of an API record.
+func (l *loader) callback(domain uint32, name string) *Function {
+	key := callback{domain, name}
+	fn := l.callbacks[key]
+	if fn == nil {
+		category := categoryDriver
+		if domain == tracelog.DomainRuntime {
+			category = categoryRuntime
+		}
+		fn = newFunction(name, category, "")
+		l.callbacks[key] = fn
+	}
+	return fn
+}
+
+// notReady is cudaErrorNotReady and CUDA_ERROR_NOT_READY: the answer of a query
+// on work under way, which CUDA does not count as an error.
+const notReady = 600
 
 // resultName is CUDA's name for a failed call's return code; "" for success.
 func resultName(category string, ret int32) string {
@@ -53,16 +107,11 @@ func resultName(category string, ret int32) string {
 	return cudaapi.ErrorName(lib, ret)
 }
 
-const (
-	categoryDriver  = "driver"
-	categoryRuntime = "runtime"
-)
-
-// sameCall says whether a CUPTI callback and a probed symbol are one function.
-// CUPTI leaves out the "_v2" of some symbols and keeps that of others, and
-// writes per-thread stream spellings with either suffix.
-func sameCall(api, symbol string) bool {
-	return api == symbol || baseName(api) == baseName(symbol)
+// same says whether a CUPTI callback and a probed symbol are one function. CUPTI
+// leaves out the "_v2" of some symbols and keeps that of others, and writes
+// per-thread stream spellings with either suffix.
+func (fn *Function) same(o *Function) bool {
+	return fn == o || fn.Category == o.Category && fn.base == o.base
 }
 
 func baseName(name string) string {

@@ -3,28 +3,33 @@ package convert
 import (
 	"errors"
 	"math"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 type threadKey struct{ pid, tid uint32 }
 
-type queueKey struct{ pid, context, stream uint32 }
+// objectKey names a device, a context or a stream of a process.
+type objectKey struct{ pid, context, id uint32 }
 
-// loader gathers a log's records by thread and by queue.
+// loader gathers a log's records by process.
 type loader struct {
 	meta      map[string]string
 	clock     tracelog.Clock
-	functions map[uint32]*function
-	processes map[uint32]*Process
-	order     []*Process
+	functions map[uint32]*Function
+	callbacks map[callback]*Function
+	sessions  map[uint32]*session // by PID
+	order     []*session
+	latest    *session // of the record before
 	names     map[threadKey]string
-	threads   map[threadKey]*rawThread
-	queues    map[queueKey]*Queue
-	devices   map[threadKey]tracelog.Device // by pid and device id
+	local     map[uint32]map[uint32]uint32 // per PID, from the process's own thread numbers
+	inner     map[threadKey]uint32         // the same by the recorder's numbers
+	given     map[tracelog.Name]string     // by all but the name: what the program calls it
+	devices   map[threadKey]tracelog.Device
+	gpus      map[threadKey]uint32 // numbers in the trace, by PID and device
+	byUUID    map[string]uint32    // the same
 	contexts  map[threadKey]tracelog.Context
-	streams   map[queueKey]tracelog.Stream
+	streams   map[objectKey]tracelog.Stream
 	cupti     []tracelog.CUPTI
 	ends      map[uint32]tracelog.ProcessEnd
 	lost      map[string]uint64
@@ -34,47 +39,23 @@ type loader struct {
 	shapes    *shapes
 	first     uint64
 	last      uint64
-	zeroTimes uint64 // GPU work recorded without times
-}
-
-// rawThread is what the two observers saw on one thread, unjoined.
-type rawThread struct {
-	pid, tid uint32
-	calls    []rawCall
-	apis     []rawAPI
-	args     []uint64
-}
-
-// rawCall is a uprobe pair.
-type rawCall struct {
-	enter, exit uint64
-	fn          *function
-	args        uint32 // index of the first into rawThread.args
-	ret         int32
-	nargs       uint16
-	flags       uint16
-}
-
-// rawAPI is a CUPTI API record.
-type rawAPI struct {
-	start, end  uint64
-	name        string
-	domain      uint32
-	correlation uint32
-	ret         uint32
 }
 
 func newLoader() *loader {
 	return &loader{
 		meta:      make(map[string]string),
-		functions: make(map[uint32]*function),
-		processes: make(map[uint32]*Process),
+		functions: make(map[uint32]*Function),
+		callbacks: make(map[callback]*Function),
+		sessions:  make(map[uint32]*session),
 		names:     make(map[threadKey]string),
-		threads:   make(map[threadKey]*rawThread),
-		queues:    make(map[queueKey]*Queue),
+		local:     make(map[uint32]map[uint32]uint32),
+		inner:     make(map[threadKey]uint32),
+		given:     make(map[tracelog.Name]string),
 		devices:   make(map[threadKey]tracelog.Device),
+		gpus:      make(map[threadKey]uint32),
+		byUUID:    make(map[string]uint32),
 		contexts:  make(map[threadKey]tracelog.Context),
-		streams:   make(map[queueKey]tracelog.Stream),
+		streams:   make(map[objectKey]tracelog.Stream),
 		ends:      make(map[uint32]tracelog.ProcessEnd),
 		lost:      make(map[string]uint64),
 		shapes:    newShapes(),
@@ -92,7 +73,41 @@ func load(r *tracelog.Reader) (*loader, error) {
 	if err := r.Err(); err != nil && !isDamage(err) {
 		return nil, err
 	}
+	l.placeUntimed()
+	for pid, local := range l.local {
+		if s := l.sessions[pid]; s != nil {
+			s.globalTIDs(local)
+		}
+	}
+	l.split()
 	return l, nil
+}
+
+// placeUntimed moves what should have a time and has none to the beginning.
+func (l *loader) placeUntimed() {
+	if l.last == 0 { // nothing in the log has a time
+		l.first = 0
+	}
+	for _, s := range l.order {
+		for i := range s.markers {
+			l.place(&s.markers[i].Time)
+		}
+		for i := range s.overheads {
+			l.place(&s.overheads[i].Start)
+		}
+		for i := range s.memory {
+			l.place(&s.memory[i].Time)
+		}
+		for i := range s.pools {
+			l.place(&s.pools[i].Time)
+		}
+	}
+}
+
+func (l *loader) place(at *uint64) {
+	if *at == 0 {
+		*at = l.first
+	}
 }
 
 // isDamage tells a log that is damaged, which the summary reports, from one that
@@ -115,42 +130,61 @@ func (l *loader) block(b *tracelog.Block) {
 		l.memcpys(b)
 	case tracelog.KindMemset:
 		l.memsets(b)
+	case tracelog.KindGraph:
+		l.graphs(b)
 	default:
-		l.rare(b)
+		for i := range b.N {
+			l.rare(b, i)
+		}
 	}
 }
 
 // rare takes the kinds of which a log holds few.
-func (l *loader) rare(b *tracelog.Block) {
-	for i := range b.N {
-		switch b.Kind {
-		case tracelog.KindMeta:
-			var m tracelog.Meta
-			b.Meta(i, &m)
-			l.meta[m.Key] = m.Value
-		case tracelog.KindFunction:
-			var f tracelog.Function
-			b.Function(i, &f)
-			l.functions[f.ID] = newFunction(f)
-		case tracelog.KindProcess:
-			var p tracelog.Process
-			b.Process(i, &p)
-			l.describe(&p)
-		case tracelog.KindThread:
-			var t tracelog.Thread
-			b.Thread(i, &t)
-			l.names[threadKey{t.PID, t.TID}] = t.Name
-		case tracelog.KindClock:
-			var c tracelog.Clock
-			b.Clock(i, &c)
-			l.see(c.Monotonic, c.Monotonic)
-			if l.clock == (tracelog.Clock{}) {
-				l.clock = c
-			}
-		default:
-			l.gpuInfo(b, i)
+func (l *loader) rare(b *tracelog.Block, i int) {
+	switch b.Kind {
+	case tracelog.KindMeta:
+		var m tracelog.Meta
+		b.Meta(i, &m)
+		l.meta[m.Key] = m.Value
+	case tracelog.KindFunction:
+		var f tracelog.Function
+		b.Function(i, &f)
+		l.functions[f.ID] = newFunction(f.Name, f.Library, f.Args)
+	case tracelog.KindProcess:
+		var p tracelog.Process
+		b.Process(i, &p)
+		s := l.session(p.PID)
+		s.programs = append(s.programs, p)
+		l.see(p.Start, p.Start)
+	case tracelog.KindThread:
+		var t tracelog.Thread
+		b.Thread(i, &t)
+		l.nameThread(&t)
+	case tracelog.KindClock:
+		var c tracelog.Clock
+		b.Clock(i, &c)
+		l.see(c.Monotonic, c.Monotonic)
+		if l.clock == (tracelog.Clock{}) {
+			l.clock = c
 		}
+	default:
+		l.gpuInfo(b, i)
 	}
+}
+
+// nameThread takes a thread's name, and its number inside a PID namespace.
+func (l *loader) nameThread(t *tracelog.Thread) {
+	if t.Name != "" {
+		l.names[threadKey{t.PID, t.TID}] = t.Name
+	}
+	if t.LocalTID == 0 {
+		return
+	}
+	if l.local[t.PID] == nil {
+		l.local[t.PID] = make(map[uint32]uint32)
+	}
+	l.local[t.PID][t.LocalTID] = t.TID
+	l.inner[threadKey{t.PID, t.TID}] = t.LocalTID
 }
 
 // gpuInfo takes the kinds that describe what the GPU work ran on.
@@ -167,14 +201,62 @@ func (l *loader) gpuInfo(b *tracelog.Block, i int) {
 	case tracelog.KindStream:
 		var s tracelog.Stream
 		b.Stream(i, &s)
-		l.streams[queueKey{s.PID, s.Context, s.ID}] = s
+		l.streams[objectKey{s.PID, s.Context, s.ID}] = s
+	case tracelog.KindName:
+		var n tracelog.Name
+		b.Name(i, &n)
+		l.giveName(n)
 	case tracelog.KindCUPTI:
 		var c tracelog.CUPTI
 		b.CUPTI(i, &c)
 		l.cupti = append(l.cupti, c)
 	default:
+		l.event(b, i)
+	}
+}
+
+// event takes what CUPTI says beside calls and GPU work.
+func (l *loader) event(b *tracelog.Block, i int) {
+	switch b.Kind {
+	case tracelog.KindSync:
+		var x tracelog.Sync
+		b.Sync(i, &x)
+		s := l.seen(x.PID, x.Start, x.Dur)
+		s.syncs = append(s.syncs, x)
+	case tracelog.KindOverhead:
+		var x tracelog.Overhead
+		b.Overhead(i, &x)
+		s := l.seen(x.PID, x.Start, x.Dur)
+		s.overheads = append(s.overheads, x)
+	case tracelog.KindMarker:
+		var x tracelog.Marker
+		b.Marker(i, &x)
+		s := l.seen(x.PID, x.Time, 0)
+		s.markers = append(s.markers, x)
+	case tracelog.KindMemory:
+		var x tracelog.Memory
+		b.Memory(i, &x)
+		s := l.seen(x.PID, x.Time, 0)
+		s.memory = append(s.memory, x)
+	case tracelog.KindMemoryPool:
+		var x tracelog.MemoryPool
+		b.MemoryPool(i, &x)
+		s := l.seen(x.PID, x.Time, 0)
+		s.pools = append(s.pools, x)
+	case tracelog.KindSymbol:
+		var x tracelog.Symbol
+		b.Symbol(i, &x)
+		s := l.session(x.PID)
+		s.symbols = append(s.symbols, x)
+	default:
 		l.outcome(b, i)
 	}
+}
+
+// seen returns the session of a record and takes note of its time.
+func (l *loader) seen(pid uint32, start, dur uint64) *session {
+	l.see(start, end(start, dur))
+	return l.session(pid)
 }
 
 // outcome takes the kinds that say how the recording went.
@@ -213,41 +295,26 @@ func (l *loader) see(start, end uint64) {
 	l.last = max(l.last, start, end)
 }
 
-func (l *loader) process(pid uint32) *Process {
-	p := l.processes[pid]
-	if p == nil {
-		p = &Process{PID: pid}
-		l.processes[pid] = p
-		l.order = append(l.order, p)
+// session returns a process's session; records of one process stand together.
+func (l *loader) session(pid uint32) *session {
+	if l.latest != nil && l.latest.PID == pid {
+		return l.latest
 	}
-	return p
-}
-
-func (l *loader) describe(r *tracelog.Process) {
-	p := l.process(r.PID)
-	p.PPID, p.Start = r.PPID, r.Start
-	p.Args = strings.Split(r.Args, "\x00")
-	p.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
-	l.see(r.Start, r.Start)
-}
-
-func (l *loader) thread(pid, tid uint32) *rawThread {
-	k := threadKey{pid, tid}
-	t := l.threads[k]
-	if t == nil {
-		l.process(pid)
-		t = &rawThread{pid: pid, tid: tid}
-		l.threads[k] = t
+	s := l.sessions[pid]
+	if s == nil {
+		s = newSession(pid)
+		l.sessions[pid] = s
+		l.order = append(l.order, s)
 	}
-	return t
+	l.latest = s
+	return s
 }
 
 func (l *loader) calls(b *tracelog.Block) {
 	var c tracelog.Call
 	for i := range b.N {
 		b.Call(i, &c)
-		t := l.thread(c.PID, c.TID)
-		l.see(c.Enter, end(c.Enter, c.Dur))
+		t := l.seen(c.PID, c.Enter, c.Dur).thread(c.TID)
 		n := min(c.NArgs, tracelog.MaxArgs)
 		t.calls = append(t.calls, rawCall{
 			enter: c.Enter, exit: end(c.Enter, c.Dur), fn: l.function(c.Func),
@@ -261,11 +328,10 @@ func (l *loader) apis(b *tracelog.Block) {
 	var a tracelog.API
 	for i := range b.N {
 		b.API(i, &a)
-		t := l.thread(a.PID, a.TID)
-		l.see(a.Start, end(a.Start, a.Dur))
+		t := l.seen(a.PID, a.Start, a.Dur).thread(a.TID)
 		t.apis = append(t.apis, rawAPI{
-			start: a.Start, end: end(a.Start, a.Dur), name: a.Name,
-			domain: a.Domain, correlation: a.Correlation, ret: a.Ret,
+			start: a.Start, end: end(a.Start, a.Dur), fn: l.callback(a.Domain, a.Name),
+			correlation: a.Correlation, ret: a.Ret,
 		})
 	}
 }
@@ -294,19 +360,16 @@ func (l *loader) memsets(b *tracelog.Block) {
 	}
 }
 
+func (l *loader) graphs(b *tracelog.Block) {
+	var g tracelog.Graph
+	for i := range b.N {
+		b.Graph(i, &g)
+		l.work(&g.GPU, WorkGraph, 0)
+	}
+}
+
 func (l *loader) work(g *tracelog.GPU, kind WorkKind, desc uint32) {
-	k := queueKey{g.PID, g.Context, g.Stream}
-	q := l.queues[k]
-	if q == nil {
-		q = &Queue{PID: g.PID, Device: g.Device, Context: g.Context, Stream: g.Stream}
-		l.queues[k] = q
-		p := l.process(g.PID)
-		p.Queues = append(p.Queues, q)
-	}
-	l.see(g.Start, end(g.Start, g.Dur))
-	if g.Start == 0 {
-		l.zeroTimes++
-	}
+	q := l.seen(g.PID, g.Start, g.Dur).queue(g.Device, g.Context, g.Stream)
 	q.Work = append(q.Work, Work{
 		Kind: kind, Start: g.Start, Dur: g.Dur, Correlation: g.Correlation,
 		Graph: g.Graph, GraphNode: g.GraphNode, Desc: desc, shapes: l.shapes,

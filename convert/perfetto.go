@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -30,16 +31,18 @@ func Perfetto(t *Timeline, w io.Writer) error {
 
 // perfettoSink maps the timeline onto Perfetto's tracks and its GPU model.
 type perfettoSink struct {
-	w       *perfetto.Writer
-	several bool // more than one process: queue names say whose they are
-	names   map[uint32]string
-	track   *perfetto.Track
-	queue   *perfetto.GPUQueue
-	stream  *Queue
-	own     *perfetto.Track // the "cudatrace" track
-	kernels map[KernelShape]perfetto.KernelID
-	titles  map[string]kernelTitle
-	args    []perfetto.Arg
+	w        *perfetto.Writer
+	several  bool // more than one process: queue names say whose they are
+	names    map[uint32]string
+	thread   *perfetto.Track
+	track    *perfetto.Track // the thread's, or one beside it
+	category string          // of the slices on that one
+	queue    *perfetto.GPUQueue
+	stream   *Queue
+	own      *perfetto.Track // the "cudatrace" track
+	kernels  map[KernelShape]perfetto.KernelID
+	titles   map[string]kernelTitle
+	args     []perfetto.Arg
 }
 
 // kernelTitle is a kernel's name without and with its parameters.
@@ -81,7 +84,52 @@ func (s *perfettoSink) Thread(t *Thread) {
 	if t.TID == t.PID {
 		rank = 0
 	}
-	s.track = s.w.Thread(perfetto.Thread{PID: t.PID, TID: t.TID, Name: name, Rank: rank})
+	s.thread = s.w.Thread(perfetto.Thread{PID: t.PID, TID: t.TID, Name: name, Rank: rank})
+	s.track = s.thread
+}
+
+// ranks order what a process shows beside its threads.
+var ranks = map[string]int{categoryNVTX: 1, categoryMemory: 3, categoryCUPTI: 4}
+
+const counterRank = 2
+
+func (s *perfettoSink) Track(t *Track, thread bool) {
+	info := perfetto.TrackInfo{Name: t.Name, PID: t.PID, Rank: ranks[t.Category]}
+	if thread {
+		info.Thread = s.thread
+	}
+	s.track, s.category = s.w.Track(info), t.Category
+}
+
+func (s *perfettoSink) BeginSpan(sp *Span) {
+	s.details(sp)
+	s.track.Begin(sp.Start, sp.Name, s.category, nil, nil, s.args)
+}
+
+func (s *perfettoSink) Instant(sp *Span) {
+	s.details(sp)
+	s.track.Instant(sp.Start, sp.Name, s.category, s.args)
+}
+
+func (s *perfettoSink) details(sp *Span) {
+	s.args = s.args[:0]
+	for _, d := range sp.Args {
+		switch {
+		case d.Text != "":
+			s.args = append(s.args, perfetto.String(d.Name, d.Text))
+		case d.Hex:
+			s.args = append(s.args, perfetto.Pointer(d.Name, d.Value))
+		default:
+			s.args = append(s.args, perfetto.Uint(d.Name, d.Value))
+		}
+	}
+}
+
+func (s *perfettoSink) Counter(c *Counter) {
+	counter := s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.PID, Rank: counterRank}})
+	for _, p := range c.Points {
+		counter.Value(p.Time, int64(min(p.Value, math.MaxInt64)))
+	}
 }
 
 func (s *perfettoSink) Begin(sl *Slice) {
@@ -100,7 +148,10 @@ func (s *perfettoSink) Begin(sl *Slice) {
 	default:
 		s.result(sl)
 	}
-	s.track.Begin(sl.Start, sl.Name, sl.Category, sl.Work, nil, s.args)
+	if sl.Kernel != nil {
+		s.args = append(s.args, perfetto.String("kernel", s.title(sl.Kernel.Name).full))
+	}
+	s.track.Begin(sl.Start, sl.Name, sl.Category, sl.Work, sl.Waits, s.args)
 }
 
 func (s *perfettoSink) result(sl *Slice) {
@@ -131,8 +182,13 @@ func (s *perfettoSink) End(ts uint64) { s.track.End(ts) }
 
 func (s *perfettoSink) Queue(q *Queue) {
 	name := fmt.Sprintf("Stream %02d", q.Stream)
-	if q.Default {
+	switch {
+	case q.Default && q.Name != "":
+		name += " (default, " + q.Name + ")"
+	case q.Default:
 		name += " (default)"
+	case q.Name != "":
+		name += " (" + q.Name + ")"
 	}
 	if s.several {
 		name += fmt.Sprintf(" · %s %d", s.names[q.PID], q.PID)
@@ -140,8 +196,16 @@ func (s *perfettoSink) Queue(q *Queue) {
 	s.stream = q
 	s.queue = s.w.Queue(perfetto.Queue{
 		PID: q.PID, GPU: q.GPU, Context: q.Context, Stream: q.Stream, Name: name,
-		Description: fmt.Sprintf("process %d, context %d, stream %d, priority %d", q.PID, q.Context, q.Stream, q.Priority),
+		Description: description(q),
 	})
+}
+
+func description(q *Queue) string {
+	context := fmt.Sprint(q.Context)
+	if q.ContextName != "" {
+		context += " (" + q.ContextName + ")"
+	}
+	return fmt.Sprintf("process %d, context %s, stream %d, priority %d", q.PID, context, q.Stream, q.Priority)
 }
 
 func (s *perfettoSink) Work(w *Work) {
@@ -151,7 +215,10 @@ func (s *perfettoSink) Work(w *Work) {
 		perfetto.Uint("stream", uint64(s.stream.Stream)),
 		perfetto.Uint("correlation", uint64(w.Correlation)))
 	if w.Graph != 0 {
-		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)), perfetto.Uint("graph_node", w.GraphNode))
+		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)))
+		if w.Kind != WorkGraph {
+			s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
+		}
 	}
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
@@ -164,6 +231,8 @@ func (s *perfettoSink) Work(w *Work) {
 		s.memcpy(&e, w.Memcpy())
 	case WorkMemset:
 		s.memset(&e, w.Memset())
+	case WorkGraph:
+		e.Stage, e.Name = perfetto.StageGraph, fmt.Sprintf("Graph %d", w.Graph)
 	}
 	e.Args = s.args
 	s.queue.Event(&e)

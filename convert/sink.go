@@ -10,6 +10,12 @@ type Sink interface {
 	Thread(*Thread)
 	Begin(*Slice)
 	End(ts uint64)
+	// Track opens a track under the latest Thread, or with thread false one of the
+	// process: the BeginSpan, Instant and End that follow are its own.
+	Track(t *Track, thread bool)
+	BeginSpan(*Span)
+	Instant(*Span)
+	Counter(*Counter)
 	// Queue opens a stream's track: the Work that follows is its own, by start.
 	Queue(*Queue)
 	Work(*Work)
@@ -26,6 +32,17 @@ func (t *Timeline) Send(s Sink) {
 		for _, th := range p.Threads {
 			s.Thread(th)
 			th.send(s)
+			for _, t := range th.Tracks {
+				s.Track(t, true)
+				t.send(s)
+			}
+		}
+		for _, t := range p.Tracks {
+			s.Track(t, false)
+			t.send(s)
+		}
+		for _, c := range p.Counters {
+			s.Counter(c)
 		}
 		for _, q := range p.Queues {
 			s.Queue(q)
@@ -39,20 +56,40 @@ func (t *Timeline) Send(s Sink) {
 	}
 }
 
+// A stackOfEnds has the ends of the open slices, outermost first.
+type stackOfEnds []uint64
+
+// closeTo ends slices until no more than depth are open.
+func (o *stackOfEnds) closeTo(depth int, s Sink) {
+	for len(*o) > depth {
+		s.End((*o)[len(*o)-1])
+		*o = (*o)[:len(*o)-1]
+	}
+}
+
 // send turns the pre-order forest into nested begins and ends.
 func (th *Thread) send(s Sink) {
-	var open []uint64 // ends of the open slices, outermost first
+	var open stackOfEnds
 	for i := range th.Slices {
 		sl := &th.Slices[i]
-		for len(open) > int(sl.Depth) {
-			s.End(open[len(open)-1])
-			open = open[:len(open)-1]
-		}
+		open.closeTo(int(sl.Depth), s)
 		s.Begin(sl)
 		open = append(open, sl.End)
 	}
-	for len(open) > 0 {
-		s.End(open[len(open)-1])
-		open = open[:len(open)-1]
+	open.closeTo(0, s)
+}
+
+func (t *Track) send(s Sink) {
+	var open stackOfEnds
+	for i := range t.Spans {
+		sp := &t.Spans[i]
+		open.closeTo(int(sp.Depth), s)
+		if sp.Instant {
+			s.Instant(sp)
+			continue
+		}
+		s.BeginSpan(sp)
+		open = append(open, sp.End)
 	}
+	open.closeTo(0, s)
 }

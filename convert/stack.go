@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -17,6 +18,15 @@ type stackStats struct {
 	failed  uint64 // outermost calls that returned an error
 	open    uint64 // calls that had not returned
 	clipped uint64 // slices that crossed the end of the one around them
+
+	launches uint64 // calls that launched a kernel, the outermost of each
+	errors   map[failure]uint64
+}
+
+// A failure is a function with the error that it returned.
+type failure struct {
+	name, category string
+	ret            int32
 }
 
 func (s *stackStats) add(o stackStats) {
@@ -28,6 +38,13 @@ func (s *stackStats) add(o stackStats) {
 	s.failed += o.failed
 	s.open += o.open
 	s.clipped += o.clipped
+	s.launches += o.launches
+	for f, n := range o.errors {
+		if s.errors == nil {
+			s.errors = make(map[failure]uint64)
+		}
+		s.errors[f] += n
+	}
 }
 
 // item is a uprobe pair or an API record, in the order in which intervals nest.
@@ -65,17 +82,29 @@ const (
 // stack joins a thread's uprobe pairs and API records into nested slices.
 // Calls that never returned end at horizon.
 func stack(raw *rawThread, horizon uint64) ([]Slice, stackStats) {
-	s := &stacker{raw: raw, out: make([]Slice, 0, len(raw.calls)+len(raw.apis)/2)}
+	s := &stacker{raw: raw, out: make([]Slice, 0, len(raw.calls)+len(raw.apis))}
 	for _, it := range raw.items(horizon) {
 		s.place(it)
 	}
 	s.stats.pairs, s.stats.apis = uint64(len(raw.calls)), uint64(len(raw.apis))
+	launch := int32(math.MaxInt32) // depth of the launching call that is open
 	for i := range s.out {
-		s.count(&s.out[i])
+		sl := &s.out[i]
+		s.count(sl)
+		if sl.Depth <= launch {
+			launch = math.MaxInt32
+			if sl.launches {
+				launch = sl.Depth
+				s.launched(sl)
+			}
+		}
 		// A call that fails may do so before it reaches the probed function.
 		if s.source[i] == fromAPI && s.out[i].Ret == 0 {
 			s.stats.unseen++
 		}
+	}
+	if len(s.out) < cap(s.out)/4*3 { // many were two views of one call
+		s.out = slices.Clone(s.out)
 	}
 	return s.out, s.stats
 }
@@ -92,7 +121,7 @@ func (t *rawThread) items(horizon uint64) []item {
 	for i := range t.apis {
 		a := &t.apis[i]
 		r := rankDriverAPI
-		if a.domain == tracelog.DomainRuntime {
+		if a.fn.Category == categoryRuntime {
 			r = rankRuntimeAPI
 		}
 		items = append(items, item{a.start, a.end, uint32(i), r})
@@ -127,38 +156,37 @@ func (s *stacker) place(it item) {
 	s.source = append(s.source, from)
 }
 
+func (s *stacker) launched(sl *Slice) {
+	if sl.Ret == 0 {
+		s.stats.launches++
+	}
+}
+
 func (s *stacker) slice(it item) (Slice, uint8) {
 	if it.rank == rankPair {
 		c := &s.raw.calls[it.index]
 		return Slice{
-			Name: c.fn.name, Category: c.fn.library, Start: it.start, End: it.end,
-			Ret: c.ret, Flags: uint32(c.flags), ArgNames: c.fn.args,
+			Function: c.fn, Start: it.start, End: it.end, Ret: c.ret, Flags: uint32(c.flags),
 			Args: s.raw.args[c.args : c.args+uint32(c.nargs)],
 		}, fromPair
 	}
 	a := &s.raw.apis[it.index]
-	sl := Slice{
-		Name: a.name, Category: categoryDriver, Start: it.start, End: it.end,
+	return Slice{
+		Function: a.fn, Start: it.start, End: it.end,
 		Correlation: a.correlation, Ret: int32(a.ret),
-	}
-	if it.rank == rankRuntimeAPI {
-		sl.Category = categoryRuntime
-	}
-	return sl, fromAPI
+	}, fromAPI
 }
 
 // merge folds a second view of one call into the slice that already holds it.
 func (s *stacker) merge(top int32, sl *Slice, from uint8) bool {
 	outer := &s.out[top]
-	if s.source[top]&from != 0 || sl.End > outer.End ||
-		outer.Category != sl.Category || !sameCall(outer.Name, sl.Name) {
+	if s.source[top]&from != 0 || sl.End > outer.End || !outer.same(sl.Function) {
 		return false
 	}
 	if from == fromAPI {
 		outer.Correlation = sl.Correlation
 	} else {
-		outer.Name, outer.Ret, outer.Flags = sl.Name, sl.Ret, sl.Flags
-		outer.ArgNames, outer.Args = sl.ArgNames, sl.Args
+		outer.Function, outer.Ret, outer.Flags, outer.Args = sl.Function, sl.Ret, sl.Flags, sl.Args
 	}
 	s.source[top] |= from
 	s.stats.joined++
@@ -186,7 +214,12 @@ func (s *stacker) count(sl *Slice) {
 		return
 	}
 	s.stats.calls++
-	if sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0 && resultName(sl.Category, sl.Ret) != "" {
-		s.stats.failed++
+	if sl.Ret == 0 || sl.Ret == notReady || sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 {
+		return
 	}
+	s.stats.failed++
+	if s.stats.errors == nil {
+		s.stats.errors = make(map[failure]uint64)
+	}
+	s.stats.errors[failure{sl.Name, sl.Category, sl.Ret}]++
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,12 +39,27 @@ type Summary struct {
 	Kernels   uint64 `json:"kernels"`
 	Copies    uint64 `json:"copies"`
 	Sets      uint64 `json:"sets"`
+	Graphs    uint64 `json:"graphs"`   // whole graphs, where their nodes were not recorded one by one
+	Launches  uint64 `json:"launches"` // calls that launched kernels
 	Calls     uint64 `json:"calls"`
 	Failed    uint64 `json:"failed_calls"`
 	Open      uint64 `json:"unfinished_calls"`
 	Matched   uint64 `json:"matched"`
 	Unmatched uint64 `json:"unmatched"`
 	Early     uint64 `json:"early"` // GPU work that starts before its call
+
+	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
+	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
+	WaitsUnmatched uint64 `json:"waits_unmatched"`
+
+	Errors map[string]uint64 `json:"errors"` // failed calls by function and error
+
+	Ranges          uint64 `json:"nvtx_ranges"`
+	RangeMarks      uint64 `json:"nvtx_marks"`
+	RangesUnmatched uint64 `json:"nvtx_unmatched"`
+
+	OverheadNS uint64 `json:"cupti_overhead_ns"`
+	PeakDevice uint64 `json:"peak_device_bytes"`
 
 	Pairs      uint64 `json:"uprobe_pairs"`
 	APIRecords uint64 `json:"api_records"`
@@ -79,18 +95,22 @@ func (s *Summary) LostTotal() uint64 {
 	return n
 }
 
-func (l *loader) summarize(t *Timeline, r *tracelog.Reader, st stackStats, w workStats) Summary {
+func (l *loader) summarize(t *Timeline, r *tracelog.Reader, found *findings) Summary {
+	st, w := &found.stack, &found.work
 	s := Summary{
 		Version: SummaryVersion, Program: l.meta[tracelog.MetaProgram],
 		Args: strings.Split(l.meta[tracelog.MetaArgs], "\x00"),
 		Host: l.meta[tracelog.MetaHost], Kernel: l.meta[tracelog.MetaKernel],
 		Recorder: l.meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
-		Kernels: w.kernels, Copies: w.copies, Sets: w.sets,
+		Kernels: w.kernels, Copies: w.copies, Sets: w.sets, Graphs: w.graphs, Launches: st.launches,
 		Matched: w.matched, Unmatched: w.unmatched, Early: w.early,
 		Calls: st.calls, Failed: st.failed, Open: st.open,
 		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen,
-		Lost: make(map[string]uint64),
+		Waits: found.waits.arrows, WaitsAmbiguous: found.waits.ambiguous, WaitsUnmatched: found.waits.unmatched,
+		Ranges: found.nvtx.ranges, RangeMarks: found.nvtx.marks, RangesUnmatched: found.nvtx.unmatched,
+		OverheadNS: found.overhead, PeakDevice: found.peak,
+		Errors: errorCounts(st.errors), Lost: make(map[string]uint64),
 	}
 	l.describeRun(&s, t)
 	l.describeProcesses(&s, t)
@@ -105,6 +125,28 @@ func (l *loader) summarize(t *Timeline, r *tracelog.Reader, st stackStats, w wor
 	}
 	l.judge(&s, r)
 	return s
+}
+
+// maxErrors bounds the kinds of failed call that a Summary tells apart; what comes
+// after is counted together.
+const maxErrors = 100
+
+const otherErrors = "other"
+
+// errorCounts names failures as "function: error", the frequent ones first.
+func errorCounts(failures map[failure]uint64) map[string]uint64 {
+	counts := make(map[string]uint64)
+	order := slices.SortedFunc(maps.Keys(failures), func(a, b failure) int {
+		return cmp.Or(cmp.Compare(failures[b], failures[a]), cmp.Compare(a.name, b.name), cmp.Compare(a.ret, b.ret))
+	})
+	for _, f := range order {
+		name := f.name + ": " + resultName(f.category, f.ret)
+		if _, ok := counts[name]; !ok && len(counts) >= maxErrors {
+			name = otherErrors
+		}
+		counts[name] += failures[f]
+	}
+	return counts
 }
 
 func (l *loader) describeRun(s *Summary, t *Timeline) {
@@ -135,16 +177,27 @@ func (l *loader) describeProcesses(s *Summary, t *Timeline) {
 	}
 	s.ProcessCount = len(t.Processes)
 	for _, p := range t.Processes {
-		s.ThreadCount += len(p.Threads)
+		threads := callers(p)
+		s.ThreadCount += threads
 		s.StreamCount += len(p.Queues)
 		s.ProcessList = append(s.ProcessList, ProcessInfo{
 			PID: p.PID, Name: p.Name, Args: p.Args,
-			Threads: len(p.Threads), Streams: len(p.Queues), CUPTI: status[p.PID],
+			Threads: threads, Streams: len(p.Queues), CUPTI: status[p.PID],
 		})
 		if e, ok := l.ends[p.PID]; ok && (s.ExitStatus < 0 || l.meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
 	}
+}
+
+// callers counts the threads that made CUDA calls.
+func callers(p *Process) (n int) {
+	for _, th := range p.Threads {
+		if len(th.Slices) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // judge says whether the log is complete, and if not, why.

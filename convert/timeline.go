@@ -6,6 +6,11 @@
 // and the activity record of the GPU work (correlation ID, no thread). The pair
 // and the API record belong together when they are on one thread and one
 // interval holds the other; the correlation ID then names the work.
+//
+// What a call waited for is found from CUPTI's synchronization records: the last
+// work of the stream that was launched before the wait and ended by its end. NVTX
+// ranges, memory in use and CUPTI's own overhead become tracks of their own, on
+// which, as on those of calls, each slice lies within the one around it.
 package convert
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
@@ -28,14 +33,17 @@ type GPU struct {
 	Index uint32 // dense, the trace's own
 }
 
-// A Process holds what one process did.
+// A Process holds what one program did as one process. A process that runs exec
+// is several of these, with one PID.
 type Process struct {
 	PID, PPID uint32
 	Name      string
 	Args      []string
 	Start     uint64
-	Threads   []*Thread // main thread first, then by first call
-	Queues    []*Queue  // by GPU, context and stream
+	Threads   []*Thread  // main thread first, then by number
+	Tracks    []*Track   // what belongs to no thread: NVTX ranges across threads, CUPTI's overhead, memory pools
+	Counters  []*Counter // memory in use
+	Queues    []*Queue   // by GPU, context and stream
 }
 
 // A Thread holds the calls of one thread as a forest, in pre-order.
@@ -43,26 +51,78 @@ type Thread struct {
 	PID, TID uint32
 	Name     string
 	Slices   []Slice
+	Tracks   []*Track // its NVTX ranges, one per domain
+}
+
+// A Function is what slices are calls of.
+type Function struct {
+	Name     string
+	Category string // "runtime" or "driver"
+	ArgNames []argName
+	base     string // Name without suffixes of version and stream
+	launches bool   // it launches a kernel
+	handle   int    // place of the argument that names the kernel, -1 without
+	wait     uint32 // the type of Sync record that it makes, 0 for none
 }
 
 // A Slice is one call on a thread's track.
 type Slice struct {
-	Name        string
-	Category    string // "runtime" or "driver"
+	*Function
 	Start, End  uint64
 	Depth       int32
 	Correlation uint32 // 0 when no API record named it
 	Ret         int32
 	Flags       uint32 // tracelog.CallUnfinished, tracelog.CallNoReturn
-	ArgNames    []argName
 	Args        []uint64
 	Work        []uint64 // ids of the GPU work that the call caused
+	Waits       []uint64 // ids of the GPU work that the call waited for
+	Kernel      *Kernel  // what it launched, where no GPU work says so
 }
+
+// A Kernel is a kernel that a handle stands for.
+type Kernel struct{ Name string } // mangled
+
+// A Track holds slices that are no calls, each within the one around it, as a
+// forest in pre-order.
+type Track struct {
+	PID      uint32
+	Name     string
+	Category string
+	Spans    []Span
+}
+
+// A Span is a slice or an instant on a Track.
+type Span struct {
+	Name       string
+	Start, End uint64 // equal for an instant
+	Depth      int32
+	Instant    bool
+	Args       []Detail
+}
+
+// A Detail is a fact shown with a Span: a number, or a text where there is one.
+type Detail struct {
+	Name  string
+	Value uint64
+	Text  string
+	Hex   bool
+}
+
+// A Counter is a number of bytes as it changes.
+type Counter struct {
+	PID    uint32
+	Name   string
+	Points []Point
+}
+
+// A Point is the value of a counter from a time on.
+type Point struct{ Time, Value uint64 }
 
 // A Queue is one stream of one context of one process.
 type Queue struct {
 	PID, GPU, Device, Context, Stream uint32
-	Default                           bool // the context's default stream
+	Default                           bool   // the context's default stream
+	Name, ContextName                 string // as the program calls them
 	Priority                          int32
 	Work                              []Work // by start
 }
@@ -75,20 +135,26 @@ const (
 	WorkKernel WorkKind = iota
 	WorkMemcpy
 	WorkMemset
+	WorkGraph // a whole graph, its nodes not told apart
 )
 
-// Work is one kernel, copy or set on a queue.
+// Work is one kernel, copy, set or graph on a queue.
 type Work struct {
 	ID          uint64 // dense, from 1
-	Kind        WorkKind
 	Start, Dur  uint64
+	GraphNode   uint64
+	launch      uint64 // when its call was entered, 0 when not known
+	shapes      *shapes
 	Correlation uint32
 	Graph       uint32
-	GraphNode   uint64
-	Untimed     bool   // CUPTI gave no times: placed at its call\'s return
 	Desc        uint32 // index into the kernels, copies or sets of the timeline's shapes
-	shapes      *shapes
+	Kind        WorkKind
+	Untimed     bool // CUPTI gave no times: placed at its call's return
+	awaited     bool // a call has waited for it
 }
+
+// end is when the work was done.
+func (w *Work) end() uint64 { return end(w.Start, w.Dur) }
 
 // Kernel gives the launch shape of a kernel.
 func (w *Work) Kernel() *KernelShape { return &w.shapes.kernels[w.Desc] }

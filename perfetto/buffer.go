@@ -14,11 +14,23 @@ type buffer struct {
 	b []byte
 }
 
+// tag appends a field's number and type. Numbers below 2048 take one byte or two.
 func (b *buffer) tag(f field, t protowire.Type) {
-	b.b = protowire.AppendTag(b.b, protowire.Number(f), t)
+	switch v := uint32(f)<<3 | uint32(t); {
+	case v < 1<<7:
+		b.b = append(b.b, byte(v))
+	case v < 1<<14:
+		b.b = append(b.b, byte(v)|0x80, byte(v>>7))
+	default:
+		b.b = protowire.AppendVarint(b.b, uint64(v))
+	}
 }
 
 func (b *buffer) uint(f field, v uint64) {
+	if f < 16 && v < 0x80 { // most are
+		b.b = append(b.b, byte(f)<<3|byte(protowire.VarintType), byte(v))
+		return
+	}
 	b.tag(f, protowire.VarintType)
 	b.b = protowire.AppendVarint(b.b, v)
 }

@@ -27,13 +27,14 @@ var schema = map[string]map[protowire.Number]string{
 	"TracePacketDefaults": {11: "track_event_defaults TrackEventDefaults", 58: "timestamp_clock_id"},
 	"TrackEventDefaults":  {11: "track_uuid"},
 	"TrackDescriptor": {
-		1: "uuid", 2: "name", 3: "process ProcessDescriptor", 4: "thread ThreadDescriptor", 5: "parent_uuid",
+		1: "uuid", 2: "name", 3: "process ProcessDescriptor", 4: "thread ThreadDescriptor", 5: "parent_uuid", 8: "counter CounterDescriptor",
 		11: "child_ordering", 12: "sibling_order_rank int",
 	},
+	"CounterDescriptor": {3: "unit", 6: "unit_name"},
 	"ProcessDescriptor": {1: "pid", 3: "legacy_sort_index int", 6: "process_name", 7: "start_timestamp_ns"},
 	"ThreadDescriptor":  {1: "pid", 2: "tid", 3: "legacy_sort_index int", 5: "thread_name"},
 	"TrackEvent": {
-		3: "category_iids", 4: "debug_annotations DebugAnnotation", 9: "type", 10: "name_iid", 22: "categories", 23: "name",
+		3: "category_iids", 4: "debug_annotations DebugAnnotation", 9: "type", 10: "name_iid", 22: "categories", 23: "name", 30: "counter_value int",
 		3000: "gpu_correlation GpuCorrelation",
 	},
 	"GpuCorrelation": {1: "render_stage_submission_event_ids", 2: "render_stage_wait_event_ids"},

@@ -38,8 +38,13 @@ const (
 	descriptorProcess       field = 3
 	descriptorThread        field = 4
 	descriptorParent        field = 5
+	descriptorCounter       field = 8
 	descriptorChildOrdering field = 11
 	descriptorRank          field = 12
+
+	// CounterDescriptor
+	counterUnit     field = 3
+	counterUnitName field = 6
 
 	// ProcessDescriptor
 	processPID       field = 1
@@ -65,6 +70,7 @@ const (
 	eventNameID         field = 10
 	eventCategory       field = 22
 	eventName           field = 23
+	eventCounterValue   field = 30
 	eventGPUCorrelation field = 3000
 	correlationWork     field = 1
 	correlationWait     field = 2
@@ -159,6 +165,9 @@ const (
 	typeSliceBegin = 1 // TrackEvent.Type
 	typeSliceEnd   = 2
 	typeInstant    = 3
+	typeCounter    = 4
+
+	unitBytes = 3 // CounterDescriptor.Unit: UNIT_SIZE_BYTES
 
 	apiCUDA         = 4 // InternedGraphicsContext.Api
 	categoryCompute = 2 // InternedGpuRenderStageSpecification.RenderStageCategory

@@ -75,10 +75,11 @@ const (
 	StageKernel Stage = iota
 	StageMemcpy
 	StageMemset
+	StageGraph // a whole CUDA graph
 	stages
 )
 
-var stageNames = [stages]string{"Kernel", "Memcpy", "Memset"}
+var stageNames = [stages]string{"Kernel", "Memcpy", "Memset", "Graph"}
 
 // A GPUEvent is a piece of work on a queue.
 type GPUEvent struct {

@@ -107,29 +107,41 @@ func (w *Writer) Thread(t Thread) *Track {
 	return track
 }
 
-// A TrackInfo describes a track that is no thread's.
+// A TrackInfo describes a track that is no thread's. Tracks that have the same
+// name and the same place are shown as one, their slices side by side where they
+// overlap.
 type TrackInfo struct {
-	Name string
-	PID  uint32 // the process that it is shown in; 0 for none
-	Rank int    // tracks of a process are shown in the order of Rank
+	Name   string
+	PID    uint32 // the process that it is shown in; 0 for none
+	Thread *Track // the thread that it is shown under, of that process; nil for none
+	Rank   int    // tracks of a process are shown in the order of Rank
 }
 
 // Track returns a new named track.
 func (w *Writer) Track(t TrackInfo) *Track {
+	track := &Track{uuid: w.uuid()}
+	_, end := w.named(track.uuid, &t)
+	end()
+	track.seq = w.newSequence(track.uuid, internedAnnotationName)
+	return track
+}
+
+// named opens the packet of a named track's descriptor.
+func (w *Writer) named(uuid uint64, t *TrackInfo) (b *buffer, end func()) {
 	var parent uint64
-	if t.PID != 0 {
+	switch {
+	case t.Thread != nil:
+		parent = t.Thread.uuid
+	case t.PID != 0:
 		parent = w.parent(t.PID)
 	}
-	track := &Track{uuid: w.uuid()}
-	b, end := w.descriptor(track.uuid)
+	b, end = w.descriptor(uuid)
 	b.text(descriptorName, t.Name)
 	if parent != 0 {
 		b.uint(descriptorParent, parent)
 	}
 	b.uint(descriptorRank, uint64(t.Rank))
-	end()
-	track.seq = w.newSequence(track.uuid, internedAnnotationName)
-	return track
+	return b, end
 }
 
 // A Track shows slices that contain one another, and instant events. Slices that

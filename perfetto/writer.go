@@ -1,6 +1,7 @@
 // Package perfetto writes traces in Perfetto's protobuf format: slices and
-// instant events on the tracks of threads, work on the queues of GPUs, and
-// arrows from the calls to the work that they submitted.
+// instant events on the tracks of threads and beside them, counters, work on the
+// queues of GPUs, and arrows from the calls to the work that they submitted and
+// from the work to the calls that waited for it.
 //
 // A [Writer] streams: a packet goes out soon after the call that made it, and
 // what stays in memory are names. Threads, tracks and queues may be interleaved

@@ -172,3 +172,83 @@ func (w *Writer) ProcessEnd(p *ProcessEnd) {
 	}
 	w.mu.Unlock()
 }
+
+// Sync adds a synchronization.
+func (w *Writer) Sync(s *Sync) {
+	if w.begin(KindSync) {
+		var r row
+		s.row(&r)
+		w.add(KindSync, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Overhead adds time that CUPTI or the driver took for itself.
+func (w *Writer) Overhead(o *Overhead) {
+	if w.begin(KindOverhead) {
+		var r row
+		o.row(&r)
+		w.add(KindOverhead, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Marker adds an NVTX mark or an end of an NVTX range.
+func (w *Writer) Marker(m *Marker) {
+	if w.begin(KindMarker) {
+		var r row
+		m.row(&r, &w.in)
+		w.add(KindMarker, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Name adds the name that the program gives to an object.
+func (w *Writer) Name(n *Name) {
+	if w.begin(KindName) {
+		var r row
+		n.row(&r, &w.in)
+		w.add(KindName, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Memory adds an allocation or a release.
+func (w *Writer) Memory(m *Memory) {
+	if w.begin(KindMemory) {
+		var r row
+		m.row(&r)
+		w.add(KindMemory, &r)
+	}
+	w.mu.Unlock()
+}
+
+// MemoryPool adds what happened to a memory pool.
+func (w *Writer) MemoryPool(m *MemoryPool) {
+	if w.begin(KindMemoryPool) {
+		var r row
+		m.row(&r)
+		w.add(KindMemoryPool, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Graph adds a whole graph's execution.
+func (w *Writer) Graph(g *Graph) {
+	if w.begin(KindGraph) {
+		var r row
+		g.row(&r)
+		w.add(KindGraph, &r)
+	}
+	w.mu.Unlock()
+}
+
+// Symbol adds the name behind a handle.
+func (w *Writer) Symbol(s *Symbol) {
+	if w.begin(KindSymbol) {
+		var r row
+		s.row(&r, &w.in)
+		w.add(KindSymbol, &r)
+	}
+	w.mu.Unlock()
+}

@@ -10,7 +10,7 @@ import (
 // A new minor version only adds kinds and fields; a new major one changes the rest.
 const (
 	VersionMajor = 1
-	VersionMinor = 0
+	VersionMinor = 1
 )
 
 // The parts of fixed size. FORMAT.md draws them.

@@ -24,6 +24,14 @@ const (
 	KindNote       Kind = 17
 	KindProcessEnd Kind = 18
 	KindEnd        Kind = 19
+	KindSync       Kind = 20
+	KindOverhead   Kind = 21
+	KindMarker     Kind = 22
+	KindName       Kind = 23
+	KindMemory     Kind = 24
+	KindMemoryPool Kind = 25
+	KindGraph      Kind = 26
+	KindSymbol     Kind = 27
 )
 
 // Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds, sizes bytes.
@@ -55,6 +63,7 @@ type Process struct {
 type Thread struct {
 	PID, TID uint32
 	Name     string
+	LocalTID uint32 // in the process's own PID namespace, by which CUPTI knows it; 0: the same as TID
 }
 
 // MaxArgs is the largest number of recorded arguments of a call.
@@ -215,4 +224,108 @@ type End struct {
 	Time     uint64
 	Complete uint32 // 1 when nothing is known to be missing
 	Reason   string // why it is not complete
+}
+
+// Sync is a CUPTI synchronization record: a call that waits for GPU work, or a
+// stream that waits for an event.
+type Sync struct {
+	PID         uint32
+	Type        uint32 // CUpti_ActivitySynchronizationType
+	Context     uint32
+	Stream      uint32 // 0xffffffff where it does not apply
+	Event       uint32 // CUPTI's number of the event, 0xffffffff where it does not apply
+	Correlation uint32
+	Start, Dur  uint64
+}
+
+// Overhead is time that CUPTI or the driver took for itself.
+type Overhead struct {
+	PID        uint32
+	Kind       uint32 // CUpti_ActivityOverheadKind
+	ObjectKind uint32 // CUpti_ActivityObjectKind
+	TID        uint32 // where it happened on a thread, otherwise 0
+	Start, Dur uint64
+}
+
+// Flags of a Marker, CUpti_ActivityFlag.
+const (
+	MarkerInstant = 1 << 0
+	MarkerStart   = 1 << 1
+	MarkerEnd     = 1 << 2
+)
+
+// Marker is an NVTX mark, or the start or the end of an NVTX range; both ends of
+// a range have one ID.
+type Marker struct {
+	PID, TID uint32
+	Flags    uint32
+	ID       uint32
+	Time     uint64
+	Name     string // empty at the end of a range
+	Domain   string
+}
+
+// Kinds of object that a Name names, CUpti_ActivityObjectKind.
+const (
+	ObjectProcess = 1
+	ObjectThread  = 2
+	ObjectDevice  = 3
+	ObjectContext = 4
+	ObjectStream  = 5
+)
+
+// Name is what a program calls a thread, a stream, a context or a device through NVTX.
+type Name struct {
+	PID        uint32
+	ObjectKind uint32
+	ID         uint32 // the thread's, device's, context's or stream's number
+	Context    uint32 // of a stream
+	Device     uint32 // of a context or a stream
+	Name       string
+}
+
+// Memory is an allocation or a release of memory.
+type Memory struct {
+	PID, TID    uint32 // TID is 0 where CUPTI does not tell it
+	Operation   uint32 // CUpti_ActivityMemoryOperationType: 1 allocation, 2 release
+	MemoryKind  uint32 // CUpti_ActivityMemoryKind
+	Device      uint32
+	Context     uint32
+	Stream      uint32
+	Correlation uint32
+	Async       uint32 // 1 for stream-ordered operations
+	Time        uint64
+	Address     uint64
+	Bytes       uint64
+	Pool        uint64 // address of the pool, 0 without one
+}
+
+// MemoryPool is the creation, the destruction or the trimming of a memory pool.
+type MemoryPool struct {
+	PID              uint32
+	Operation        uint32 // CUpti_ActivityMemoryPoolOperationType: 1 created, 2 destroyed, 3 trimmed
+	PoolKind         uint32 // CUpti_ActivityMemoryPoolType: 1 local, 2 imported
+	Device           uint32
+	Correlation      uint32
+	Time             uint64
+	Address          uint64
+	Size             uint64 // bytes in the pool
+	ReleaseThreshold uint64
+	MinBytesToKeep   uint64
+}
+
+// Graph is the execution of a whole CUDA graph, where its nodes are not recorded
+// one by one. Graph.GPU.Graph is its id.
+type Graph struct {
+	GPU
+}
+
+// Symbol gives the name behind a handle that a launch passes, as the call that
+// made the handle saw it.
+type Symbol struct {
+	PID    uint32
+	Time   uint64
+	Handle uint64
+	Of     uint64 // the handle that it was made from where it has no name of its own, otherwise 0
+	Name   string // mangled
 }

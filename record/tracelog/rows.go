@@ -20,7 +20,7 @@ func (p *Process) row(r *row, in *interner) {
 }
 
 func (t *Thread) row(r *row, in *interner) {
-	*r = row{uint64(t.PID), uint64(t.TID), in.id(t.Name)}
+	*r = row{uint64(t.PID), uint64(t.TID), in.id(t.Name), uint64(t.LocalTID)}
 }
 
 // Arguments from NArgs on are not recorded.
@@ -103,4 +103,38 @@ func (p *ProcessEnd) row(r *row) {
 
 func (e *End) row(r *row, in *interner) {
 	*r = row{e.Time, uint64(e.Complete), in.id(e.Reason)}
+}
+
+func (s *Sync) row(r *row) {
+	*r = row{uint64(s.PID), uint64(s.Type), uint64(s.Context), uint64(s.Stream),
+		uint64(s.Event), uint64(s.Correlation), s.Start, s.Dur}
+}
+
+func (o *Overhead) row(r *row) {
+	*r = row{uint64(o.PID), uint64(o.Kind), uint64(o.ObjectKind), uint64(o.TID), o.Start, o.Dur}
+}
+
+func (m *Marker) row(r *row, in *interner) {
+	*r = row{uint64(m.PID), uint64(m.TID), uint64(m.Flags), uint64(m.ID), m.Time,
+		in.id(m.Name), in.id(m.Domain)}
+}
+
+func (n *Name) row(r *row, in *interner) {
+	*r = row{uint64(n.PID), uint64(n.ObjectKind), uint64(n.ID), uint64(n.Context),
+		uint64(n.Device), in.id(n.Name)}
+}
+
+func (m *Memory) row(r *row) {
+	*r = row{uint64(m.PID), uint64(m.TID), uint64(m.Operation), uint64(m.MemoryKind),
+		uint64(m.Device), uint64(m.Context), uint64(m.Stream), uint64(m.Correlation),
+		uint64(m.Async), m.Time, m.Address, m.Bytes, m.Pool}
+}
+
+func (m *MemoryPool) row(r *row) {
+	*r = row{uint64(m.PID), uint64(m.Operation), uint64(m.PoolKind), uint64(m.Device),
+		uint64(m.Correlation), m.Time, m.Address, m.Size, m.ReleaseThreshold, m.MinBytesToKeep}
+}
+
+func (s *Symbol) row(r *row, in *interner) {
+	*r = row{uint64(s.PID), s.Time, s.Handle, s.Of, in.id(s.Name)}
 }

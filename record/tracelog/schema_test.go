@@ -58,7 +58,7 @@ func checkFields(t *testing.T, table Table) {
 
 // The numbers of kinds, types and encodings are on disk: they stay.
 func TestWireNumbers(t *testing.T) {
-	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end") {
+	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol") {
 		if got := Kind(i + 1).String(); got != name {
 			t.Errorf("kind %d is %s, was %s", i+1, got, name)
 		}
@@ -224,5 +224,25 @@ func TestFormatExample(t *testing.T) {
 	want := "clock monotonic=1000 realtime=9 boottime=0\nclock monotonic=1005 realtime=9 boottime=0\n"
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("the example says %s", got)
+	}
+}
+
+// A log of an earlier version, as that version wrote it, is read as it was.
+func TestEarlierVersion(t *testing.T) {
+	log, err := os.ReadFile("testdata/version1.0.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/version1.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := dump(t, log); got != string(want) {
+		t.Errorf("text is %s", got)
+	}
+	for _, record := range readAll(t, openBytes(t, log))[KindThread] {
+		if thread := *record.(*Thread); thread != (Thread{PID: 12, TID: 13, Name: "worker 1"}) {
+			t.Errorf("thread is %+v", thread)
+		}
 	}
 }

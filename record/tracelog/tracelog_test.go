@@ -47,6 +47,14 @@ var allKinds = []kindOps{
 	ops(KindLost, (*Writer).Lost, (*Block).Lost),
 	ops(KindNote, (*Writer).Note, (*Block).Note),
 	ops(KindProcessEnd, (*Writer).ProcessEnd, (*Block).ProcessEnd),
+	ops(KindSync, (*Writer).Sync, (*Block).Sync),
+	ops(KindOverhead, (*Writer).Overhead, (*Block).Overhead),
+	ops(KindMarker, (*Writer).Marker, (*Block).Marker),
+	ops(KindName, (*Writer).Name, (*Block).Name),
+	ops(KindMemory, (*Writer).Memory, (*Block).Memory),
+	ops(KindMemoryPool, (*Writer).MemoryPool, (*Block).MemoryPool),
+	ops(KindGraph, (*Writer).Graph, (*Block).Graph),
+	ops(KindSymbol, (*Writer).Symbol, (*Block).Symbol),
 }
 
 func opsOf(k Kind) kindOps {

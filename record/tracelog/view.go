@@ -29,6 +29,7 @@ func (b *Block) Process(i int, p *Process) {
 func (b *Block) Thread(i int, t *Thread) {
 	b.must(KindThread)
 	t.PID, t.TID, t.Name = uint32(b.at(0, i)), uint32(b.at(1, i)), b.str(2, i)
+	t.LocalTID = uint32(b.at(3, i))
 }
 
 // Call reads row i of a block of KindCall.
@@ -145,4 +146,64 @@ func (b *Block) ProcessEnd(i int, p *ProcessEnd) {
 func (b *Block) End(i int, e *End) {
 	b.must(KindEnd)
 	e.Time, e.Complete, e.Reason = b.at(0, i), uint32(b.at(1, i)), b.str(2, i)
+}
+
+// Sync reads row i of a block of KindSync.
+func (b *Block) Sync(i int, s *Sync) {
+	b.must(KindSync)
+	s.PID, s.Type, s.Context = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i))
+	s.Stream, s.Event, s.Correlation = uint32(b.at(3, i)), uint32(b.at(4, i)), uint32(b.at(5, i))
+	s.Start, s.Dur = b.at(6, i), b.at(7, i)
+}
+
+// Overhead reads row i of a block of KindOverhead.
+func (b *Block) Overhead(i int, o *Overhead) {
+	b.must(KindOverhead)
+	o.PID, o.Kind, o.ObjectKind = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i))
+	o.TID, o.Start, o.Dur = uint32(b.at(3, i)), b.at(4, i), b.at(5, i)
+}
+
+// Marker reads row i of a block of KindMarker.
+func (b *Block) Marker(i int, m *Marker) {
+	b.must(KindMarker)
+	m.PID, m.TID, m.Flags, m.ID = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i)), uint32(b.at(3, i))
+	m.Time, m.Name, m.Domain = b.at(4, i), b.str(5, i), b.str(6, i)
+}
+
+// Name reads row i of a block of KindName.
+func (b *Block) Name(i int, n *Name) {
+	b.must(KindName)
+	n.PID, n.ObjectKind, n.ID = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i))
+	n.Context, n.Device, n.Name = uint32(b.at(3, i)), uint32(b.at(4, i)), b.str(5, i)
+}
+
+// Memory reads row i of a block of KindMemory.
+func (b *Block) Memory(i int, m *Memory) {
+	b.must(KindMemory)
+	m.PID, m.TID, m.Operation = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i))
+	m.MemoryKind, m.Device, m.Context = uint32(b.at(3, i)), uint32(b.at(4, i)), uint32(b.at(5, i))
+	m.Stream, m.Correlation, m.Async = uint32(b.at(6, i)), uint32(b.at(7, i)), uint32(b.at(8, i))
+	m.Time, m.Address, m.Bytes, m.Pool = b.at(9, i), b.at(10, i), b.at(11, i), b.at(12, i)
+}
+
+// MemoryPool reads row i of a block of KindMemoryPool.
+func (b *Block) MemoryPool(i int, m *MemoryPool) {
+	b.must(KindMemoryPool)
+	m.PID, m.Operation, m.PoolKind = uint32(b.at(0, i)), uint32(b.at(1, i)), uint32(b.at(2, i))
+	m.Device, m.Correlation, m.Time = uint32(b.at(3, i)), uint32(b.at(4, i)), b.at(5, i)
+	m.Address, m.Size = b.at(6, i), b.at(7, i)
+	m.ReleaseThreshold, m.MinBytesToKeep = b.at(8, i), b.at(9, i)
+}
+
+// Graph reads row i of a block of KindGraph.
+func (b *Block) Graph(i int, g *Graph) {
+	b.must(KindGraph)
+	b.gpu(i, &g.GPU)
+}
+
+// Symbol reads row i of a block of KindSymbol.
+func (b *Block) Symbol(i int, s *Symbol) {
+	b.must(KindSymbol)
+	s.PID, s.Time, s.Handle = uint32(b.at(0, i)), b.at(1, i), b.at(2, i)
+	s.Of, s.Name = b.at(3, i), b.str(4, i)
 }

@@ -1,0 +1,166 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// TestProcessor shows for each log in testdata that the trace has what the
+// timeline has: every slice with its own times, every arrow, every value of a
+// counter.
+func TestProcessor(t *testing.T) {
+	logs, err := filepath.Glob("testdata/*.log.txt")
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("no logs in testdata: %v", err)
+	}
+	for _, path := range logs {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tl, err := Build(assemble(t, string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, tl, openTrace(t, tl))
+		})
+	}
+}
+
+// openTrace loads a timeline into the trace processor.
+func openTrace(t *testing.T, tl *Timeline) *tptest.Trace {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Perfetto(tl, &out); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace.pftrace")
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, path)
+	tptest.NoErrors(t, tr)
+	return tr
+}
+
+func compare(t *testing.T, tl *Timeline, tr *tptest.Trace) {
+	t.Helper()
+	s := &tl.Summary
+	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Sets+s.Graphs); got != want {
+		t.Errorf("%d GPU slices, want %d", got, want)
+	}
+	if got, want := tr.Int(`select count(*) from flow`), int64(s.Matched+s.Waits); got != want {
+		t.Errorf("%d arrows, want %d", got, want)
+	}
+	waits := tr.Int(`select count(*) from flow where slice_out in (select id from gpu_slice) and slice_in not in (select id from gpu_slice)`)
+	if waits != int64(s.Waits) {
+		t.Errorf("%d arrows to waiting calls, want %d", waits, s.Waits)
+	}
+	var want counts
+	tl.Send(&want)
+	for sql, want := range map[string]map[string]int{
+		`select s.name, s.ts, s.dur, k.name from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and k.name is not 'cudatrace'`: want.slices,
+		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                            want.values,
+	} {
+		got := make(map[string]int)
+		for _, r := range tr.Values(sql) {
+			got[fmt.Sprint(r...)]++
+		}
+		if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
+			t.Errorf("%s (-want +got):\n%s", sql, diff)
+		}
+	}
+}
+
+// counts collects a timeline's slices and values as the trace processor should
+// give them, with how often each is there.
+type counts struct {
+	slices, values map[string]int
+	track          any
+	open           []func(end uint64)
+}
+
+func (c *counts) slice(name string, start, dur uint64) {
+	if c.slices == nil {
+		c.slices = make(map[string]int)
+	}
+	c.slices[fmt.Sprint(name, int64(start), int64(dur), c.track)]++
+}
+
+func (c *counts) begin(name string, start uint64) {
+	c.open = append(c.open, func(end uint64) { c.slice(name, start, end-start) })
+}
+
+func (c *counts) Begin(sl *Slice)        { c.begin(sl.Name, sl.Start) }
+func (c *counts) BeginSpan(sp *Span)     { c.begin(sp.Name, sp.Start) }
+func (c *counts) Instant(sp *Span)       { c.slice(sp.Name, sp.Start, 0) }
+func (c *counts) Thread(*Thread)         { c.track = nil }
+func (c *counts) Track(t *Track, _ bool) { c.track = t.Name }
+func (c *counts) GPUs([]GPU)             {}
+func (c *counts) Process(*Process)       {}
+func (c *counts) Queue(*Queue)           {}
+func (c *counts) Work(*Work)             {}
+func (c *counts) Mark(*Mark)             {}
+func (c *counts) End(ts uint64) {
+	c.open[len(c.open)-1](ts)
+	c.open = c.open[:len(c.open)-1]
+}
+
+func (c *counts) Counter(x *Counter) {
+	if c.values == nil {
+		c.values = make(map[string]int)
+	}
+	for _, p := range x.Points {
+		c.values[fmt.Sprint(x.Name, int64(p.Time), int64(p.Value), 0)]++
+	}
+}
+
+// What a person sees of NVTX names and of kernels that no record names.
+func TestProcessorNames(t *testing.T) {
+	t.Parallel()
+	open := func(name string) *tptest.Trace {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".log.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := Build(assemble(t, string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return openTrace(t, tl)
+	}
+	one := func(tr *tptest.Trace, sql string, want ...any) {
+		t.Helper()
+		var got []any
+		for _, row := range tr.Values(sql) {
+			got = append(got, row...)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sql, diff)
+		}
+	}
+	nvtx := open("nvtx")
+	one(nvtx, `select distinct name, description from gpu_track`, "Stream 13 (copy-in)", "process 40, context 1 (training), stream 13, priority 0")
+	one(nvtx, `select name from thread where tid in (40, 41) order by tid`, "app", "data loader")
+	one(nvtx, `select name from gpu`, "NVIDIA H200 (rank-0)")
+	one(nvtx, `select distinct tid from slice s join thread_track k on s.track_id = k.id join thread using (utid) where k.name = 'NVTX: torch'`, int64(40))
+	one(nvtx, `select extract_arg(arg_set_id, 'debug.start_thread'), extract_arg(arg_set_id, 'debug.end_thread') from slice where name = 'request' order by ts limit 1`, int64(40), int64(41))
+	one(nvtx, `select extract_arg(arg_set_id, 'debug.unfinished') from slice where name = 'never ends'`, "had not ended when recording did")
+	symbol := open("symbol")
+	one(symbol, `select extract_arg(arg_set_id, 'debug.kernel') from slice where name glob 'cuLaunchKernel*' and ts = 1200`, "void axpy<float>(float, float const*, float*, int)")
+	memory := open("memory")
+	one(memory, `select distinct unit from counter_track`, "bytes")
+	one(memory, `select k.name, pid from process_counter_track k join process using (upid) where k.name glob 'device*' order by pid`, "device memory (GPU 0)", int64(50), "device memory (GPU 0)", int64(51))
+	graph := open("graph")
+	one(graph, `select name, extract_arg(arg_set_id, 'graph') from gpu_slice where name glob 'Graph*' order by ts`, "Graph 5", int64(5), "Graph 5", int64(5))
+}

@@ -1,0 +1,78 @@
+package perfetto
+
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// tracks writes what is neither a call nor usual GPU work: tracks under threads
+// and processes, counters, and a whole graph.
+func tracks(w *Writer) {
+	w.Process(Process{PID: 50, Name: "app"})
+	th := w.Thread(Thread{PID: 50, TID: 51, Name: "worker"})
+	nvtx := w.Track(TrackInfo{Name: "NVTX", PID: 50, Thread: th})
+	// Ranges that overlap are on tracks of their own with one name.
+	first := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
+	second := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
+	memory := w.Counter(CounterInfo{TrackInfo: TrackInfo{Name: "device memory (GPU 0)", PID: 50, Rank: 1}})
+	depth := w.Counter(CounterInfo{TrackInfo: TrackInfo{Name: "queue depth"}, Unit: "items"})
+	q := w.Queue(Queue{PID: 50, Context: 1, Stream: 7, Name: "Stream 07 (copy-in)"})
+
+	nvtx.Begin(1000, "step", "nvtx", nil, nil, nil)
+	nvtx.Begin(1100, "forward", "nvtx", nil, nil, []Arg{String("domain", "torch")})
+	nvtx.Instant(1150, "mark", "nvtx", nil)
+	nvtx.End(1200)
+	nvtx.End(2000)
+	first.Begin(1000, "load", "nvtx", nil, nil, nil)
+	first.End(1500)
+	second.Begin(1200, "decode", "nvtx", nil, nil, nil)
+	second.End(1800)
+	first.Begin(1600, "store", "nvtx", nil, nil, nil)
+	first.End(2100)
+	th.Begin(1050, "cuGraphLaunch", "driver", []uint64{1}, nil, nil)
+	th.End(1080)
+	th.Begin(1900, "cuStreamSynchronize", "driver", nil, []uint64{1}, nil)
+	th.End(2500)
+	th.Begin(2600, "cuCtxSynchronize", "driver", nil, []uint64{1}, nil)
+	th.End(2700)
+	memory.Value(1000, 4096)
+	memory.Value(1500, 1<<40)
+	memory.Value(1600, 0)
+	depth.Value(1000, -3)
+	q.Event(&GPUEvent{ID: 1, Stage: StageGraph, Name: "Graph 3", Start: 1300, Dur: 1100, Args: []Arg{Uint("graph", 3)}})
+}
+
+func TestGoldenTracks(t *testing.T) {
+	t.Parallel()
+	golden(t, "tracks", encode(t, Options{Start: 1000}, tracks))
+}
+
+func TestTracksInProcessor(t *testing.T) {
+	t.Parallel()
+	tr := tptest.Open(t, save(t, Options{Start: 1000}, tracks))
+	tptest.NoErrors(t, tr)
+	// The track under a thread is the thread's, beside the one of its calls.
+	rows(t, tr, `select tid, k.name, s.name, s.ts, s.dur, depth from slice s join thread_track k on s.track_id = k.id join thread using (utid) where k.name is not null order by s.ts`,
+		row{int64(51), "NVTX", "step", int64(1000), int64(1000), int64(0)},
+		row{int64(51), "NVTX", "forward", int64(1100), int64(100), int64(1)},
+		row{int64(51), "NVTX", "mark", int64(1150), int64(0), int64(2)})
+	// Ranges that overlap keep their own times, under one name.
+	rows(t, tr, `select pid, k.name, s.name, s.ts, s.dur, depth from slice s join process_track k on s.track_id = k.id join process using (upid) order by s.ts`,
+		row{int64(50), "NVTX: io", "load", int64(1000), int64(500), int64(0)},
+		row{int64(50), "NVTX: io", "decode", int64(1200), int64(600), int64(0)},
+		row{int64(50), "NVTX: io", "store", int64(1600), int64(500), int64(0)})
+	rows(t, tr, `select k.name, unit, ts, value from counter c join counter_track k on c.track_id = k.id order by k.name, ts`,
+		row{"device memory (GPU 0)", "bytes", int64(1000), 4096.0},
+		row{"device memory (GPU 0)", "bytes", int64(1500), float64(1 << 40)},
+		row{"device memory (GPU 0)", "bytes", int64(1600), 0.0},
+		row{"queue depth", "items", int64(1000), -3.0})
+	rows(t, tr, `select pid, count(*) from process_counter_track k join process using (upid) group by pid`, row{int64(50), int64(1)})
+	rows(t, tr, `select g.name, ts, dur, extract_arg(g.arg_set_id, 'graph'), k.name from gpu_slice g join gpu_track k on g.track_id = k.id`,
+		row{"Graph 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})
+	// One piece of work may be waited for by several calls.
+	rows(t, tr, `select o.name, i.name from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by i.ts, i.name`,
+		row{"cuGraphLaunch", "Graph 3"},
+		row{"Graph 3", "cuStreamSynchronize"},
+		row{"Graph 3", "cuCtxSynchronize"})
+}
