@@ -17,10 +17,11 @@ func Build(r *tracelog.Reader) (*Timeline, error) {
 		return nil, err
 	}
 	t := &Timeline{Clock: l.clock, Start: l.first, End: l.last}
+	found := &findings{}
 	for _, s := range l.order {
 		t.Processes = append(t.Processes, s.Process)
 	}
-	found := &findings{stack: l.threadsOf()}
+	l.threadsOf(found)
 	l.join(found)
 	l.finishQueues(t)
 	l.annotate(t, found)
@@ -32,6 +33,7 @@ func Build(r *tracelog.Reader) (*Timeline, error) {
 // findings are the numbers of what was joined.
 type findings struct {
 	stack    stackStats
+	alone    uint64 // calls that create GPU work and have no API record although CUPTI was on
 	work     workStats
 	waits    waitStats
 	nvtx     nvtxStats
@@ -62,8 +64,7 @@ func (l *loader) sortedMarks() []Mark {
 }
 
 // threadsOf gives each process its threads with their slices.
-func (l *loader) threadsOf() stackStats {
-	var total stackStats
+func (l *loader) threadsOf(found *findings) {
 	for _, s := range l.order {
 		for i := range s.markers {
 			s.thread(s.markers[i].TID) // a thread may mark ranges and make no call
@@ -71,16 +72,31 @@ func (l *loader) threadsOf() stackStats {
 		order := slices.SortedFunc(maps.Values(s.threads), func(a, b *rawThread) int {
 			return cmp.Or(compareBool(b.tid == s.PID, a.tid == s.PID), cmp.Compare(a.tid, b.tid))
 		})
+		correlated := l.correlated(s)
 		for _, raw := range order {
 			th := &Thread{PID: s.PID, TID: raw.tid, Name: l.threadName(s.PID, raw.tid)}
 			var stats stackStats
 			th.Slices, stats = stack(raw, l.horizon(s))
-			total.add(stats)
+			found.stack.add(stats)
+			if correlated {
+				found.alone += stats.alone
+			}
 			s.Threads = append(s.Threads, th)
 		}
 		s.threads = nil
 	}
-	return total
+}
+
+// correlated says whether every call of a program that creates GPU work should
+// have an API record: CUPTI was on all the time and said its last word.
+func (l *loader) correlated(s *session) bool {
+	on := false
+	for _, c := range l.cupti {
+		if c.PID == s.PID {
+			on = c.Status == "on"
+		}
+	}
+	return on && l.ends[s.PID].Complete != 0 && l.meta[tracelog.MetaSchedule] == ""
 }
 
 // horizon is the time at which what a program left unfinished is cut off.
@@ -146,6 +162,7 @@ func (s *workStats) queue(q *Queue, calls *callIndex, next uint64) uint64 {
 		s.count(w, call != nil)
 		if call != nil {
 			s.attach(w, call)
+			call.Queue = q
 		}
 		sorted = sorted && (i == 0 || q.Work[i-1].Start <= w.Start)
 	}

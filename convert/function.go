@@ -49,6 +49,9 @@ var kernelArgs = map[string]bool{"function": true, "func": true, "f": true, "hfu
 func newFunction(name, category, args string) *Function {
 	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1}
 	fn.launches, fn.wait = launchers[fn.base], waits[fn.base]
+	if f := cudaapi.ByName(name); f != nil {
+		fn.work = f.GPUWork
+	}
 	for _, word := range strings.Fields(args) {
 		name, kind, _ := strings.Cut(word, ":")
 		if fn.launches && fn.handle < 0 && kernelArgs[name] {

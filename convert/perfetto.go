@@ -151,14 +151,16 @@ func (s *perfettoSink) Begin(sl *Slice) {
 	if sl.Kernel != nil {
 		s.args = append(s.args, perfetto.String("kernel", s.title(sl.Kernel.Name).full))
 	}
+	if sl.Queue != nil { // the number that the queue bears: a stream's handle says little
+		s.args = append(s.args, perfetto.Uint("stream_id", uint64(sl.Queue.Stream)))
+	}
 	s.track.Begin(sl.Start, sl.Name, sl.Category, sl.Work, sl.Waits, s.args)
 }
 
 func (s *perfettoSink) result(sl *Slice) {
 	if name := resultName(sl.Category, sl.Ret); name != "" {
-		s.args = append(s.args, perfetto.String("error", name))
+		s.args = append(s.args, perfetto.String("error", name), perfetto.Int("result", int64(sl.Ret)))
 	}
-	s.args = append(s.args, perfetto.Int("result", int64(sl.Ret)))
 }
 
 func callArg(sl *Slice, i int, v uint64) perfetto.Arg {
@@ -209,7 +211,26 @@ func description(q *Queue) string {
 }
 
 func (s *perfettoSink) Work(w *Work) {
-	s.args = append(s.args[:0],
+	s.args = s.args[:0]
+	e := perfetto.GPUEvent{ID: w.ID, Start: w.Start, Dur: w.Dur}
+	switch w.Kind {
+	case WorkKernel:
+		s.kernel(&e, w.Kernel())
+	case WorkMemcpy:
+		s.memcpy(&e, w.Memcpy())
+	case WorkMemset:
+		s.memset(&e, w.Memset())
+	case WorkGraph:
+		e.Stage, e.Name = perfetto.StageGraph, fmt.Sprintf("Graph %d", w.Graph)
+	}
+	s.place(w)
+	e.Args = s.args
+	s.queue.Event(&e)
+}
+
+// place adds where the work ran and what it belongs to, behind what it did.
+func (s *perfettoSink) place(w *Work) {
+	s.args = append(s.args,
 		perfetto.Uint("device", uint64(s.stream.Device)),
 		perfetto.Uint("context", uint64(s.stream.Context)),
 		perfetto.Uint("stream", uint64(s.stream.Stream)),
@@ -223,19 +244,6 @@ func (s *perfettoSink) Work(w *Work) {
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
 	}
-	e := perfetto.GPUEvent{ID: w.ID, Start: w.Start, Dur: w.Dur}
-	switch w.Kind {
-	case WorkKernel:
-		s.kernel(&e, w.Kernel())
-	case WorkMemcpy:
-		s.memcpy(&e, w.Memcpy())
-	case WorkMemset:
-		s.memset(&e, w.Memset())
-	case WorkGraph:
-		e.Stage, e.Name = perfetto.StageGraph, fmt.Sprintf("Graph %d", w.Graph)
-	}
-	e.Args = s.args
-	s.queue.Event(&e)
 }
 
 func (s *perfettoSink) kernel(e *perfetto.GPUEvent, k *KernelShape) {
@@ -311,7 +319,7 @@ func (s *perfettoSink) memset(e *perfetto.GPUEvent, m *MemsetShape) {
 // bytes a nanosecond are GB a second.
 func (s *perfettoSink) throughput(e *perfetto.GPUEvent, bytes uint64) {
 	if e.Dur > 0 {
-		s.args = append(s.args, perfetto.Float("throughput_GBps", float64(bytes)/float64(e.Dur)))
+		s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*float64(bytes)/float64(e.Dur))/1000))
 	}
 }
 

@@ -18,6 +18,7 @@ type stackStats struct {
 	failed  uint64 // outermost calls that returned an error
 	open    uint64 // calls that had not returned
 	clipped uint64 // slices that crossed the end of the one around them
+	alone   uint64 // calls that create GPU work, succeeded, and have no API record
 
 	launches uint64 // calls that launched a kernel, the outermost of each
 	errors   map[failure]uint64
@@ -38,6 +39,7 @@ func (s *stackStats) add(o stackStats) {
 	s.failed += o.failed
 	s.open += o.open
 	s.clipped += o.clipped
+	s.alone += o.alone
 	s.launches += o.launches
 	for f, n := range o.errors {
 		if s.errors == nil {
@@ -77,6 +79,7 @@ const (
 	fromPair = 1 << iota
 	fromAPI
 	hasPartner // a runtime record that holds its driver call's pair
+	isPartner  // that pair
 )
 
 // stack joins a thread's uprobe pairs and API records into nested slices.
@@ -99,8 +102,11 @@ func stack(raw *rawThread, horizon uint64) ([]Slice, stackStats) {
 			}
 		}
 		// A call that fails may do so before it reaches the probed function.
-		if s.source[i] == fromAPI && s.out[i].Ret == 0 {
+		if s.source[i] == fromAPI && sl.Ret == 0 {
 			s.stats.unseen++
+		}
+		if s.source[i] == fromPair && sl.work && sl.Ret == 0 && sl.Flags == 0 {
+			s.stats.alone++
 		}
 	}
 	if len(s.out) < cap(s.out)/4*3 { // many were two views of one call
@@ -148,7 +154,7 @@ func (s *stacker) place(it item) {
 			sl.End = outer.End
 			s.stats.clipped++
 		}
-		s.partner(&sl, from)
+		from |= s.partner(&sl, from)
 	}
 	sl.Depth = int32(len(s.open))
 	s.open = append(s.open, int32(len(s.out)))
@@ -193,17 +199,23 @@ func (s *stacker) merge(top int32, sl *Slice, from uint8) bool {
 	return true
 }
 
-// partner notes that a driver call's pair lies in the runtime record around it.
-func (s *stacker) partner(sl *Slice, from uint8) {
+// partner notes that a driver call's pair lies in the runtime record around it. It
+// returns isPartner when there is such a record.
+func (s *stacker) partner(sl *Slice, from uint8) (mark uint8) {
 	if from != fromPair || sl.Category != categoryDriver {
-		return
+		return 0
 	}
 	for _, o := range s.open {
-		if s.source[o]&(fromAPI|fromPair|hasPartner) == fromAPI && s.out[o].Category == categoryRuntime {
+		if s.source[o]&(fromAPI|fromPair) != fromAPI || s.out[o].Category != categoryRuntime {
+			continue
+		}
+		mark = isPartner
+		if s.source[o]&hasPartner == 0 {
 			s.source[o] |= hasPartner
 			s.stats.joined++
 		}
 	}
+	return mark
 }
 
 func (s *stacker) count(sl *Slice) {

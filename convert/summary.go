@@ -64,7 +64,8 @@ type Summary struct {
 	Pairs      uint64 `json:"uprobe_pairs"`
 	APIRecords uint64 `json:"api_records"`
 	APIJoined  uint64 `json:"api_records_joined"`
-	Unprobed   uint64 `json:"unprobed"` // API records of calls that succeeded and no uprobe saw
+	Unprobed   uint64 `json:"unprobed"`     // API records of calls that succeeded and no uprobe saw
+	Alone      uint64 `json:"uncorrelated"` // calls that create GPU work, succeeded, and have no API record
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
@@ -106,7 +107,7 @@ func (l *loader) summarize(t *Timeline, r *tracelog.Reader, found *findings) Sum
 		Kernels: w.kernels, Copies: w.copies, Sets: w.sets, Graphs: w.graphs, Launches: st.launches,
 		Matched: w.matched, Unmatched: w.unmatched, Early: w.early,
 		Calls: st.calls, Failed: st.failed, Open: st.open,
-		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen,
+		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen, Alone: found.alone,
 		Waits: found.waits.arrows, WaitsAmbiguous: found.waits.ambiguous, WaitsUnmatched: found.waits.unmatched,
 		Ranges: found.nvtx.ranges, RangeMarks: found.nvtx.marks, RangesUnmatched: found.nvtx.unmatched,
 		OverheadNS: found.overhead, PeakDevice: found.peak,
@@ -213,10 +214,36 @@ func (l *loader) judge(s *Summary, r *tracelog.Reader) {
 	if l.end != nil && l.end.Complete == 0 {
 		s.Reasons = append(s.Reasons, l.end.Reason)
 	}
+	if s.Alone > 0 {
+		s.Reasons = append(s.Reasons, fmt.Sprintf("%d calls that create GPU work have no record from CUPTI: another CUPTI client may have taken its records", s.Alone))
+	}
+	s.Reasons = append(s.Reasons, l.shortfall(s)...)
 	if n := s.LostTotal(); n > 0 {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}
 	s.Complete = len(s.Reasons) == 0
+}
+
+// shortfall holds the log against what the injected libraries say they handed over.
+func (l *loader) shortfall(s *Summary) (reasons []string) {
+	var said tracelog.ProcessEnd
+	for _, e := range l.ends {
+		if e.Complete == 0 {
+			return nil // without their last word there is nothing to compare
+		}
+		said.Kernels += e.Kernels
+		said.Copies += e.Copies
+		said.Sets += e.Sets
+	}
+	for _, c := range []struct {
+		what      string
+		said, got uint64
+	}{{"kernels", said.Kernels, s.Kernels}, {"copies", said.Copies, s.Copies}, {"sets", said.Sets, s.Sets}} {
+		if c.said > c.got {
+			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %d %s, the log holds %d", c.said, c.what, c.got))
+		}
+	}
+	return reasons
 }
 
 // LostWords lists causes of loss with their counts, largest first.

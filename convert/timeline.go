@@ -61,6 +61,7 @@ type Function struct {
 	ArgNames []argName
 	base     string // Name without suffixes of version and stream
 	launches bool   // it launches a kernel
+	work     bool   // a driver function that creates GPU work
 	handle   int    // place of the argument that names the kernel, -1 without
 	wait     uint32 // the type of Sync record that it makes, 0 for none
 }
@@ -75,6 +76,7 @@ type Slice struct {
 	Flags       uint32 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	Args        []uint64
 	Work        []uint64 // ids of the GPU work that the call caused
+	Queue       *Queue   // where that work is, its last piece
 	Waits       []uint64 // ids of the GPU work that the call waited for
 	Kernel      *Kernel  // what it launched, where no GPU work says so
 }

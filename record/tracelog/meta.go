@@ -2,12 +2,13 @@ package tracelog
 
 // Keys of Meta records.
 const (
-	MetaProgram = "program"   // as the user named it
-	MetaArgs    = "args"      // argument list joined by NUL, the program first
-	MetaCwd     = "cwd"       // working directory
-	MetaHost    = "host"      // host name
-	MetaKernel  = "kernel"    // Linux release
-	MetaVersion = "cudatrace" // version of the recorder
-	MetaPID     = "pid"       // of the program
-	MetaProbes  = "probes"    // how calls were probed, or why they were not
+	MetaProgram  = "program"   // as the user named it
+	MetaArgs     = "args"      // argument list joined by NUL, the program first
+	MetaCwd      = "cwd"       // working directory
+	MetaHost     = "host"      // host name
+	MetaKernel   = "kernel"    // Linux release
+	MetaVersion  = "cudatrace" // version of the recorder
+	MetaPID      = "pid"       // of the program
+	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
+	MetaProbes   = "probes"    // how calls were probed, or why they were not
 )
