@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../include/cupti_sim.h"
+#include "client.h"
 
 CUptiResult cuptiActivityRegisterCallbacks(CUptiBufferRequested, CUptiBufferCompleted);
 CUptiResult cuptiActivityRegisterTimestampCallback(CUptiTimestamp);
@@ -44,6 +44,7 @@ static _Atomic size_t tid_count;
 static size_t buffer_size = 1 << 20;
 static size_t running, lost, callbacks;
 static bool refuse; /* answer requests with NULL */
+static bool whole_graphs;
 static uint64_t began;
 static uint32_t process;
 static int failures;
@@ -56,7 +57,7 @@ static uint64_t monotonic(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void fail(const char *what, unsigned long long detail)
+void fail(const char *what, unsigned long long detail)
 {
 	if (failures++ < 10)
 		printf("FAIL %s (%llu)\n", what, detail);
@@ -109,6 +110,8 @@ static void keep(const uint32_t *record)
 	const CUptiMemcpyPeer *p = r;
 	const CUptiMemset *s = r;
 	counts[*record]++;
+	if (*record == CUPTI_KIND_CONCURRENT_KERNEL && k->graphId && whole_graphs)
+		fail("a graph's kernel beside the record of the whole graph", k->correlationId);
 	switch (*record) {
 	case CUPTI_KIND_CONCURRENT_KERNEL:
 		if (strncmp(k->name, "_Z", 2))
@@ -129,6 +132,7 @@ static void keep(const uint32_t *record)
 		keep_api(r);
 		break;
 	default:
+		events_keep(record);
 		break;
 	}
 }
@@ -164,18 +168,28 @@ static int by_stream(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static const struct api *call_of(uint32_t correlation)
+{
+	struct api key = {.correlation = correlation};
+	return bsearch(&key, apis, api_count, sizeof *apis, by_correlation);
+}
+
+static bool has_call(uint32_t correlation)
+{
+	return call_of(correlation) != NULL;
+}
+
 static void check_gpu(uint64_t ended)
 {
 	for (size_t i = 0; i < gpu_count; i++) {
 		const struct gpu *g = &gpus[i];
-		struct api key = {.correlation = g->correlation};
-		const struct api *a = bsearch(&key, apis, api_count, sizeof *apis, by_correlation);
+		const struct api *a = call_of(g->correlation);
 		if (!a)
 			fail("GPU work without an API record", g->correlation);
-		else if (g->start < a->start)
+		else if (g->start && g->start < a->start)
 			fail("GPU work that starts before its call, ns", a->start - g->start);
 		running += !g->end;
-		if ((g->end && g->start > g->end) || g->start < began || g->end > ended)
+		if ((g->end && g->start > g->end) || (g->start && g->start < began) || g->end > ended)
 			fail("GPU times outside the run", g->correlation);
 	}
 }
@@ -185,7 +199,7 @@ static void check_streams(void)
 	qsort(gpus, gpu_count, sizeof *gpus, by_stream);
 	for (size_t i = 1; i < gpu_count; i++)
 		if (gpus[i].context == gpus[i - 1].context && gpus[i].stream == gpus[i - 1].stream &&
-		    gpus[i].start < gpus[i - 1].end)
+		    gpus[i].start && gpus[i].start < gpus[i - 1].end)
 			fail("overlap on a stream, correlation", gpus[i].correlation);
 }
 
@@ -212,6 +226,8 @@ static void check_apis(uint64_t ended)
 
 static void at_exit(void)
 {
+	if ((uint32_t)getpid() != process)
+		return; /* a forked child has nothing to tell */
 	CUptiResult r = cuptiActivityFlushAll(1);
 	uint64_t ended = monotonic();
 	size_t dropped = 0;
@@ -222,6 +238,7 @@ static void at_exit(void)
 	check_apis(ended);
 	check_gpu(ended);
 	check_streams();
+	events_check(has_call, counts);
 	printf("records kernels=%zu copies=%zu sets=%zu calls=%zu syncs=%zu devices=%zu contexts=%zu streams=%zu "
 	       "running=%zu dropped=%zu callbacks=%zu\n",
 	       counts[CUPTI_KIND_CONCURRENT_KERNEL], counts[CUPTI_KIND_MEMCPY] + counts[CUPTI_KIND_MEMCPY2],
@@ -294,7 +311,10 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 	static const uint32_t gpu_kinds[] = {CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY2,
 					     CUPTI_KIND_MEMSET};
 	static const uint32_t other_kinds[] = {CUPTI_KIND_DEVICE, CUPTI_KIND_CONTEXT, CUPTI_KIND_STREAM,
-					       CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_DRIVER, CUPTI_KIND_RUNTIME};
+					       CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_DRIVER, CUPTI_KIND_RUNTIME,
+					       CUPTI_KIND_NAME, CUPTI_KIND_MARKER, CUPTI_KIND_MARKER_DATA,
+					       CUPTI_KIND_OVERHEAD, CUPTI_KIND_MEMORY2, CUPTI_KIND_MEMORY_POOL};
+	static const uint32_t graph_kind = CUPTI_KIND_GRAPH_TRACE;
 	const char *size = getenv("CHECK_BUFFER"), *mode = getenv("CHECK_MODE");
 	began = monotonic();
 	process = (uint32_t)getpid();
@@ -306,6 +326,9 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 		fail("setting up", 0);
 	enable(gpu_kinds, sizeof gpu_kinds / sizeof *gpu_kinds);
 	refuse = getenv("CHECK_REFUSE") != NULL;
+	whole_graphs = getenv("CHECK_GRAPHS") != NULL;
+	if (whole_graphs)
+		enable(&graph_kind, 1);
 	if (getenv("CHECK_CALLBACKS"))
 		subscribe();
 	if (mode && !strcmp(mode, "all")) {

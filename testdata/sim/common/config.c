@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef SIM_CUPTI_VERSION
+#define SIM_CUPTI_VERSION 130001
+#endif
+
 static struct sim_config config;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -21,10 +25,16 @@ static const struct {
 	{"CUDASIM_DEVICE_MB_S", &config.device_mb_s, 2000000},
 	{"CUDASIM_HANG_AFTER", &config.hang_after, 0},
 	{"CUDASIM_DRIVER_VERSION", &config.driver_version, 13000},
-	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, 130001},
+	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, SIM_CUPTI_VERSION},
 	{"CUDASIM_CUPTI_ZERO_TIMES", &config.zero_times, 0},
 	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
 	{"CUDASIM_CUPTI_ENABLE_ERROR", &config.enable_error, 0},
+	{"CUDASIM_CUPTI_GPU_REALTIME", &config.ignore_for_gpu, 0},
+	{"CUDASIM_CUPTI_SLOW_FLUSH_MS", &config.slow_flush_ms, 0},
+	{"CUDASIM_CUPTI_DROP_EVERY", &config.drop_every, 0},
+	{"CUDASIM_CUPTI_ENABLE_ERROR_KIND", &config.enable_error_kind, 0},
+	{"CUDASIM_CUPTI_REGISTER_ERROR", &config.register_error, 0},
+	{"CUDASIM_CUPTI_ZERO_EVERY", &config.zero_every, 0},
 	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
 };
 

@@ -16,8 +16,14 @@ struct sim_config {
 	uint64_t driver_version; /* CUDASIM_DRIVER_VERSION */
 	uint64_t cupti_version; /* CUDASIM_CUPTI_VERSION */
 	uint64_t zero_times;    /* CUDASIM_CUPTI_ZERO_TIMES: with a timestamp callback, kernels get start = end = 0 */
-	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: GPU times stay on CLOCK_REALTIME */
+	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: all times stay on CLOCK_REALTIME */
 	uint64_t enable_error;  /* CUDASIM_CUPTI_ENABLE_ERROR: cuptiActivityEnable answers this error */
+	uint64_t ignore_for_gpu; /* CUDASIM_CUPTI_GPU_REALTIME: API times by the callback, GPU times on CLOCK_REALTIME */
+	uint64_t enable_error_kind; /* CUDASIM_CUPTI_ENABLE_ERROR_KIND: only for this kind; 0: for all */
+	uint64_t register_error; /* CUDASIM_CUPTI_REGISTER_ERROR: cuptiActivityRegisterCallbacks answers this error */
+	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: every so many GPU records one has no times; 0: none */
+	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: a flush takes so much longer */
+	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: every so many GPU records one is dropped; 0: none */
 	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
 };
 

@@ -18,7 +18,7 @@ uint32_t cupti_thread_id(void)
 }
 
 /* Asked once: a forked child makes no records. */
-static uint32_t process_id(void)
+uint32_t cupti_process_id(void)
 {
 	static _Atomic uint32_t pid;
 	uint32_t known = atomic_load_explicit(&pid, memory_order_relaxed);
@@ -45,7 +45,7 @@ void cupti_on_exit(struct sim_frame *f, int result)
 		CUptiApi r = {
 			.kind = f->domain == SIM_DRIVER ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
 			.cbid = f->cbid, .start = f->start, .end = cupti_clock(),
-			.processId = process_id(), .threadId = cupti_thread_id(),
+			.processId = cupti_process_id(), .threadId = cupti_thread_id(),
 			.correlationId = f->correlation, .returnValue = (uint32_t)result,
 		};
 		cupti_store(&r, sizeof r);

@@ -13,6 +13,8 @@ static const struct sim_client client = {
 	.sync = cupti_on_sync,
 	.context = cupti_on_context,
 	.stream = cupti_on_stream,
+	.memory = cupti_on_memory,
+	.pool = cupti_on_pool,
 };
 
 static void find(void)

@@ -63,7 +63,8 @@ CUPTI(cuptiActivityRegisterTimestampCallback, (CUptiTimestamp f))
 	if (sim_config()->no_callback)
 		return CUPTI_SUCCESS;
 	pthread_once(&once, start);
-	atomic_store(&offset, difference(f));
+	if (!sim_config()->ignore_for_gpu)
+		atomic_store(&offset, difference(f));
 	atomic_store(&callback, f);
 	return CUPTI_SUCCESS;
 }

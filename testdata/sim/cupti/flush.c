@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "internal.h"
 
 #define FLUSH_FORCED 1u
@@ -11,7 +13,10 @@ static size_t record_size(uint32_t kind)
 		[CUPTI_KIND_DRIVER] = sizeof(CUptiApi), [CUPTI_KIND_RUNTIME] = sizeof(CUptiApi),
 		[CUPTI_KIND_DEVICE] = sizeof(CUptiDevice), [CUPTI_KIND_CONTEXT] = sizeof(CUptiContext),
 		[CUPTI_KIND_MEMCPY2] = sizeof(CUptiMemcpyPeer), [CUPTI_KIND_STREAM] = sizeof(CUptiStream),
-		[CUPTI_KIND_SYNCHRONIZATION] = sizeof(CUptiSynchronization),
+		[CUPTI_KIND_SYNCHRONIZATION] = sizeof(CUptiSynchronization), [CUPTI_KIND_NAME] = sizeof(CUptiName),
+		[CUPTI_KIND_MARKER] = sizeof(CUptiMarker), [CUPTI_KIND_MARKER_DATA] = sizeof(CUptiMarkerData),
+		[CUPTI_KIND_OVERHEAD] = sizeof(CUptiOverhead), [CUPTI_KIND_MEMORY2] = sizeof(CUptiMemory),
+		[CUPTI_KIND_MEMORY_POOL] = sizeof(CUptiMemoryPool), [CUPTI_KIND_GRAPH_TRACE] = sizeof(CUptiGraphTrace),
 	};
 	return kind < CUPTI_KIND_COUNT ? sizes[kind] : 0;
 }
@@ -41,9 +46,18 @@ CUPTI(cuptiActivityFlushAll, (uint32_t flag))
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	if (!cupti_has_client())
 		return CUPTI_SUCCESS;
+	uint64_t start = cupti_clock();
 	cupti_hook()->drain(flag & FLUSH_FORCED);
 	cupti_hand_over();
-	return cupti_worker_wait();
+	CUptiResult r = cupti_worker_wait();
+	if (sim_config()->slow_flush_ms)
+		usleep((useconds_t)sim_config()->slow_flush_ms * 1000);
+	if (cupti_kind(CUPTI_KIND_OVERHEAD)) { /* told at the next flush */
+		CUptiOverhead o;
+		cupti_overhead(&o, CUPTI_OVERHEAD_BUFFER_FLUSH, start);
+		cupti_store(&o, sizeof o);
+	}
+	return r;
 }
 
 /* Full buffers are handed over at once, so a period changes nothing. */

@@ -26,6 +26,7 @@ void cupti_attach(bool on); /* the driver calls us, or not */
 
 /* kinds.c */
 bool cupti_kind(uint32_t kind);
+bool cupti_kind_at(uint32_t kind, uint64_t submit);
 bool cupti_api_wanted(uint32_t domain, uint32_t cbid);
 void cupti_kinds_clear(void);
 void cupti_reattach(void); /* after any change of what is on */
@@ -37,12 +38,14 @@ bool cupti_has_callback(void);
 
 /* store.c: copies a record into the calling thread's buffer. */
 void cupti_store(const void *record, size_t size);
+void cupti_store_dropped(void); /* counts a record that is not stored */
 void cupti_hand_over(void); /* gives every thread's partly filled buffer to the worker */
 bool cupti_has_client(void);
+void cupti_complete(uint32_t tid, uint8_t *buffer, size_t size, size_t valid); /* the client's callback */
 
 /* worker.c */
 int cupti_worker_start(void);
-void cupti_worker_give(CUptiBufferCompleted done, uint32_t tid, uint8_t *buffer, size_t size, size_t valid);
+void cupti_worker_give(uint32_t tid, uint8_t *buffer, size_t size, size_t valid);
 int cupti_worker_wait(void); /* until all that was given is delivered */
 
 /* gpu.c, api.c, info.c: what the driver calls. */
@@ -52,13 +55,22 @@ void cupti_on_exit(struct sim_frame *f, int result);
 void cupti_on_sync(const struct sim_sync *s);
 void cupti_on_context(const struct sim_context_info *c);
 void cupti_on_stream(const struct sim_stream_info *s);
+void cupti_on_memory(const struct sim_memory_info *m);
+void cupti_on_pool(const struct sim_pool_info *p);
 void cupti_announce(uint32_t kind); /* what exists already, when its kind is switched on */
 uint32_t cupti_thread_id(void);
+uint32_t cupti_process_id(void);
+
+/* overhead.c: fills a record of the calling thread's; the clock is read by the caller. */
+void cupti_overhead(CUptiOverhead *r, uint32_t kind, uint64_t start);
 
 /* subscribe.c */
 bool cupti_subscribed(void);
 void cupti_call_back(struct sim_frame *f, int site, int *result);
 void cupti_subscription_clear(void);
+
+/* strings.c: a copy of s that is never freed. NULL for NULL. */
+const char *cupti_keep(const char *s);
 
 /* names.c */
 const char *cupti_name(uint32_t domain, uint32_t cbid); /* NULL for an unknown id */

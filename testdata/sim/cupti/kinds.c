@@ -9,13 +9,27 @@ static _Atomic int apis_on;
 static const uint8_t known[CUPTI_KIND_COUNT] = {
 	[CUPTI_KIND_MEMCPY] = 1, [CUPTI_KIND_MEMSET] = 1, [CUPTI_KIND_KERNEL] = 1, [CUPTI_KIND_DRIVER] = 1,
 	[CUPTI_KIND_RUNTIME] = 1, [CUPTI_KIND_DEVICE] = 1, [CUPTI_KIND_CONTEXT] = 1,
-	[CUPTI_KIND_CONCURRENT_KERNEL] = 1, [11] = 1 /* NAME */, [12] = 1 /* MARKER */, [13] = 1 /* MARKER_DATA */,
-	[17] = 1 /* OVERHEAD */, [20] = 1 /* ENVIRONMENT */, [CUPTI_KIND_MEMCPY2] = 1, [26] = 1 /* FUNCTION */,
+	[CUPTI_KIND_CONCURRENT_KERNEL] = 1, [CUPTI_KIND_NAME] = 1, [CUPTI_KIND_MARKER] = 1,
+	[CUPTI_KIND_MARKER_DATA] = 1, [CUPTI_KIND_OVERHEAD] = 1, [20] = 1 /* ENVIRONMENT */, [CUPTI_KIND_MEMCPY2] = 1, [26] = 1 /* FUNCTION */,
 	[27] = 1 /* MODULE */, [28] = 1 /* DEVICE_ATTRIBUTE */, [36] = 1 /* CUDA_EVENT */, [CUPTI_KIND_STREAM] = 1,
 	[CUPTI_KIND_SYNCHRONIZATION] = 1, [39] = 1 /* EXTERNAL_CORRELATION */, [47] = 1 /* OPENMP */,
-	[48] = 1 /* INTERNAL_LAUNCH_API */, [49] = 1 /* MEMORY2 */, [50] = 1 /* MEMORY_POOL */,
-	[51] = 1 /* GRAPH_TRACE */, [52] = 1 /* JIT */,
+	[48] = 1 /* INTERNAL_LAUNCH_API */, [CUPTI_KIND_MEMORY2] = 1, [CUPTI_KIND_MEMORY_POOL] = 1,
+	[CUPTI_KIND_GRAPH_TRACE] = 1, [52] = 1 /* JIT */,
 };
+
+/* When each kind was last switched on and off. */
+static _Atomic uint64_t since[CUPTI_KIND_COUNT], until[CUPTI_KIND_COUNT];
+
+/*
+ * Whether work makes a record: what counts is its submission. A kernel that waits
+ * for the GPU when its kind is switched off still has one (H200, CUPTI 13.0.1).
+ */
+bool cupti_kind_at(uint32_t kind, uint64_t submit)
+{
+	if (submit < atomic_load(&since[kind]))
+		return false;
+	return cupti_kind(kind) || submit < atomic_load(&until[kind]);
+}
 
 bool cupti_kind(uint32_t kind)
 {
@@ -42,6 +56,10 @@ static void set_api(uint32_t domain, uint32_t cbid, uint8_t on)
 
 static void set_kind(uint32_t kind, uint8_t on)
 {
+	if (on && !cupti_kind(kind))
+		atomic_store(&since[kind], sim_now());
+	else if (!on && cupti_kind(kind))
+		atomic_store(&until[kind], sim_now());
 	atomic_store(&kinds[kind], on);
 	if (kind == CUPTI_KIND_DRIVER || kind == CUPTI_KIND_RUNTIME)
 		for (uint32_t i = 0; i < CBIDS; i++)
@@ -61,7 +79,8 @@ static CUptiResult change(uint32_t kind, bool on)
 									     : CUPTI_ERROR_NOT_COMPATIBLE;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
-	if (on && sim_config()->enable_error)
+	uint64_t only = sim_config()->enable_error_kind;
+	if (on && sim_config()->enable_error && (!only || only == kind))
 		return (CUptiResult)sim_config()->enable_error;
 	set_kind(kind, on);
 	cupti_reattach();

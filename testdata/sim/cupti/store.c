@@ -11,7 +11,6 @@
 
 struct owner {
 	pthread_mutex_t mu; /* against a flush; only the owner gets new buffers */
-	CUptiBufferCompleted done;
 	uint8_t *buffer;
 	size_t size, used, limit, records;
 	uint32_t tid;
@@ -42,7 +41,7 @@ static void give(struct owner *o)
 {
 	struct owner full;
 	if (take(o, &full))
-		cupti_worker_give(full.done, full.tid, full.buffer, full.size, full.used);
+		cupti_worker_give(full.tid, full.buffer, full.size, full.used);
 }
 
 static void thread_ends(void *arg)
@@ -102,7 +101,6 @@ static void request(struct owner *o)
 		abort();
 	}
 	pthread_mutex_lock(&o->mu);
-	o->done = atomic_load(&completed);
 	o->buffer = size ? buffer : NULL;
 	o->size = o->buffer ? size : 0;
 	o->limit = limit;
@@ -123,17 +121,34 @@ static bool append(struct owner *o, const void *record, size_t size)
 	return room;
 }
 
+void cupti_store_dropped(void)
+{
+	atomic_fetch_add(&dropped, 1);
+}
+
+/* A new buffer's first record is followed by one about how long the client took. */
+static bool renew(struct owner *o, const void *record, size_t size)
+{
+	bool tell = cupti_kind(CUPTI_KIND_OVERHEAD);
+	uint64_t start = tell ? cupti_clock() : 0;
+	CUptiOverhead r;
+	give(o);
+	request(o);
+	if (tell)
+		cupti_overhead(&r, CUPTI_OVERHEAD_BUFFER_REQUEST, start);
+	bool kept = append(o, record, size);
+	if (kept && tell && !append(o, &r, sizeof r))
+		cupti_store_dropped();
+	return kept;
+}
+
 void cupti_store(const void *record, size_t size)
 {
 	struct owner *o = self();
 	if (o && append(o, record, size))
 		return;
-	if (o) {
-		give(o);
-		request(o);
-	}
-	if (!o || !append(o, record, size))
-		atomic_fetch_add(&dropped, 1);
+	if (!o || !renew(o, record, size))
+		cupti_store_dropped();
 }
 
 void cupti_hand_over(void)
@@ -149,19 +164,25 @@ bool cupti_has_client(void)
 	return atomic_load(&completed) != NULL;
 }
 
-/* A later client takes the place of an earlier one; buffers in use go back to
- * whoever gave them. */
+void cupti_complete(uint32_t tid, uint8_t *buffer, size_t size, size_t valid)
+{
+	atomic_load(&completed)(NULL, tid, buffer, size, valid);
+}
+
+/* A later client takes the place of an earlier one and gets all buffers from
+ * then on, also those that the earlier one gave: seen on an H200. */
 CUPTI(cuptiActivityRegisterCallbacks, (CUptiBufferRequested request_fn, CUptiBufferCompleted complete_fn))
 {
 	if (!request_fn || !complete_fn)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
+	if (sim_config()->register_error)
+		return (CUptiResult)sim_config()->register_error;
 	if (cupti_worker_start())
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	atomic_store(&requested, request_fn);
 	atomic_store(&completed, complete_fn);
-	cupti_hand_over();
 	return CUPTI_SUCCESS;
 }
 

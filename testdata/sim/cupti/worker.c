@@ -7,7 +7,6 @@
 
 struct item {
 	struct item *next;
-	CUptiBufferCompleted done;
 	uint32_t tid;
 	uint8_t *buffer;
 	size_t size, valid;
@@ -32,7 +31,7 @@ static void *deliver(void *unused)
 		if (!first)
 			last = &first;
 		pthread_mutex_unlock(&mu);
-		i->done(NULL, i->tid, i->buffer, i->size, i->valid);
+		cupti_complete(i->tid, i->buffer, i->size, i->valid);
 		free(i);
 		pthread_mutex_lock(&mu);
 		out++;
@@ -58,12 +57,12 @@ int cupti_worker_start(void)
 	return r;
 }
 
-void cupti_worker_give(CUptiBufferCompleted done, uint32_t tid, uint8_t *buffer, size_t size, size_t valid)
+void cupti_worker_give(uint32_t tid, uint8_t *buffer, size_t size, size_t valid)
 {
 	struct item *i = malloc(sizeof *i);
 	if (!i)
 		abort();
-	*i = (struct item){NULL, done, tid, buffer, size, valid};
+	*i = (struct item){NULL, tid, buffer, size, valid};
 	pthread_mutex_lock(&mu);
 	*last = i;
 	last = &i->next;

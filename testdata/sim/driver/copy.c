@@ -2,16 +2,19 @@
 
 #include "internal.h"
 
-/* CUPTI's copy kinds, by source and destination on the device or not. */
-enum { HTOD = 1, DTOH = 2, DTOD = 8, HTOH = 9, PTOP = 10 };
+#define PEER_TO_PEER 10 /* CUPTI's kind of a copy between devices */
 
 /* What the caller's function says about its pointers. */
 enum claim { ANY, TO_DEVICE, TO_HOST, ON_DEVICE };
 
+struct side {
+	char *at;
+	size_t pitch, slice; /* bytes from row to row, from slice to slice */
+};
+
 struct copy {
-	void *dst;
-	const void *src;
-	size_t width, height, dst_pitch, src_pitch;
+	struct side dst, src;
+	size_t width, height, depth; /* bytes, rows, slices */
 	enum claim claim;
 	bool async;
 };
@@ -21,10 +24,21 @@ static uint8_t place(const void *p, struct sim_block *b)
 	return sim_memory_find(p, b) ? (uint8_t)b->kind : SIM_PAGEABLE;
 }
 
-static bool inside(const struct sim_block *b, const void *p, size_t pitch, const struct copy *c)
+static bool inside(const struct sim_block *b, const struct side *s, const struct copy *c)
 {
-	size_t span = c->height ? (c->height - 1) * pitch + c->width : 0;
-	return (const char *)p + span <= b->start + b->size;
+	size_t span = 0;
+	if (c->height && c->depth)
+		span = (c->depth - 1) * s->slice + (c->height - 1) * s->pitch + c->width;
+	return s->at + span <= b->start + b->size;
+}
+
+static uint8_t kind_of(uint8_t src, uint8_t dst)
+{
+	static const uint8_t kinds[3][3] = { /* CUPTI's, from host, device, array to host, device, array */
+		{9, 1, 3}, {2, 8, 7}, {4, 6, 5},
+	};
+	int from = src == SIM_ARRAY ? 2 : sim_on_device(src), to = dst == SIM_ARRAY ? 2 : sim_on_device(dst);
+	return kinds[from][to];
 }
 
 /* Fills in kinds and devices; a device pointer that is none, or that the copy
@@ -32,25 +46,34 @@ static bool inside(const struct sim_block *b, const void *p, size_t pitch, const
 static CUresult classify(struct sim_copy_work *w, const struct copy *c)
 {
 	struct sim_block from = {0}, to = {0};
-	w->src_kind = place(c->src, &from);
-	w->dst_kind = place(c->dst, &to);
-	bool src_device = w->src_kind == SIM_DEVICE_MEMORY, dst_device = w->dst_kind == SIM_DEVICE_MEMORY;
+	w->src_kind = place(c->src.at, &from);
+	w->dst_kind = place(c->dst.at, &to);
+	bool src_device = sim_on_device(w->src_kind), dst_device = sim_on_device(w->dst_kind);
 	if ((c->claim == TO_DEVICE || c->claim == ON_DEVICE) && !dst_device && w->dst_kind != SIM_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((c->claim == TO_HOST || c->claim == ON_DEVICE) && !src_device && w->src_kind != SIM_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if ((src_device && !inside(&from, c->src, c->src_pitch, c)) ||
-	    (dst_device && !inside(&to, c->dst, c->dst_pitch, c)))
+	if ((src_device && !inside(&from, &c->src, c)) || (dst_device && !inside(&to, &c->dst, c)))
 		return CUDA_ERROR_INVALID_VALUE;
-	w->kind = src_device ? (dst_device ? DTOD : DTOH) : (dst_device ? HTOD : HTOH);
+	w->kind = kind_of(w->src_kind, w->dst_kind);
 	w->peer = src_device && dst_device && from.device != to.device;
 	if (w->peer)
-		w->kind = PTOP;
+		w->kind = PEER_TO_PEER;
 	w->src_device = (uint32_t)from.device;
 	w->dst_device = (uint32_t)to.device;
 	w->src_context = from.context ? from.context->id : 0;
 	w->dst_context = to.context ? to.context->id : 0;
 	return CUDA_SUCCESS;
+}
+
+static CUresult describe(struct sim_copy_work *w, const struct copy *c)
+{
+	*w = (struct sim_copy_work){
+		.dst = c->dst.at, .src = c->src.at, .width = c->width, .height = c->height, .depth = c->depth,
+		.dst_pitch = c->dst.pitch, .src_pitch = c->src.pitch, .dst_slice = c->dst.slice, .src_slice = c->src.slice,
+		.async = c->async,
+	};
+	return c->dst.at && c->src.at ? classify(w, c) : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult submit(struct CUstream_st *s, const struct sim_copy_work *copy)
@@ -67,20 +90,15 @@ static CUresult submit(struct CUstream_st *s, const struct sim_copy_work *copy)
 static CUresult copy(const struct copy *c, CUstream stream, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
-	struct sim_copy_work w = {
-		.dst = c->dst, .src = c->src, .width = c->width, .height = c->height,
-		.dst_pitch = c->dst_pitch, .src_pitch = c->src_pitch, .async = c->async,
-	};
+	struct sim_copy_work w;
 	CUresult r = sim_stream_resolve(stream, which, &s);
-	if (r || !c->width || !c->height)
+	if (r || !c->width || !c->height || !c->depth)
 		return r;
-	if (!c->dst || !c->src)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = classify(&w, c);
+	r = describe(&w, c);
 	if (!r)
 		r = submit(s, &w);
 	/* A copy within device memory does not hold the host up. */
-	if (r || c->async || w.kind == DTOD || w.kind == PTOP)
+	if (r || c->async || (sim_on_device(w.src_kind) && sim_on_device(w.dst_kind)))
 		return r;
 	return sim_stream_wait(s);
 }
@@ -88,30 +106,92 @@ static CUresult copy(const struct copy *c, CUstream stream, enum sim_default_str
 static CUresult flat(void *dst, const void *src, size_t n, enum claim claim, bool async, CUstream stream,
 		     enum sim_default_stream which)
 {
-	struct copy c = {dst, src, n, 1, n, n, claim, async};
+	struct copy c = {{dst, n, n}, {(char *)(uintptr_t)src, n, n}, n, 1, 1, claim, async};
 	return copy(&c, stream, which);
 }
 
-static void *end_of(unsigned type, void *host, CUdeviceptr device, size_t x, size_t y, size_t pitch)
+/* One side of a copy in rows and slices. */
+struct end {
+	unsigned type;
+	void *host;
+	CUdeviceptr device;
+	CUarray array;
+	size_t x, y, z, pitch, height; /* pitch and height 0: packed */
+};
+
+static CUresult side(struct side *out, const struct end *e, size_t width, size_t height)
 {
-	char *base = type == CU_MEMORYTYPE_HOST ? host : (char *)device;
-	return base ? base + y * pitch + x : NULL;
+	char *base = e->type == CU_MEMORYTYPE_HOST ? e->host : (char *)e->device;
+	out->pitch = e->pitch ? e->pitch : width;
+	out->slice = out->pitch * (e->height ? e->height : height);
+	if (e->type == CU_MEMORYTYPE_ARRAY) {
+		if (!sim_array_valid(e->array))
+			return CUDA_ERROR_INVALID_HANDLE;
+		base = e->array->base;
+		out->pitch = e->array->width;
+		out->slice = e->array->width * e->array->height;
+	}
+	if (!base || out->pitch < width)
+		return CUDA_ERROR_INVALID_VALUE;
+	out->at = base + e->z * out->slice + e->y * out->pitch + e->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult from_ends(struct copy *c, const struct end *dst, const struct end *src)
+{
+	CUresult r = side(&c->dst, dst, c->width, c->height);
+	return r ? r : side(&c->src, src, c->width, c->height);
+}
+
+static CUresult from3d(struct copy *c, const CUDA_MEMCPY3D *p)
+{
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct end src = {p->srcMemoryType, (void *)(uintptr_t)p->srcHost, p->srcDevice, p->srcArray,
+			  p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight};
+	struct end dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray,
+			  p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight};
+	c->width = p->WidthInBytes;
+	c->height = p->Height;
+	c->depth = p->Depth;
+	return from_ends(c, &dst, &src);
+}
+
+CUresult sim_copy_describe(struct sim_copy_work *w, const CUDA_MEMCPY3D *p)
+{
+	struct copy c = {.async = true};
+	CUresult r = from3d(&c, p);
+	return r ? r : describe(w, &c);
+}
+
+static CUresult solid(const CUDA_MEMCPY3D *p, bool async, CUstream stream, enum sim_default_stream which)
+{
+	struct copy c = {.async = async};
+	CUresult r = from3d(&c, p);
+	return r ? r : copy(&c, stream, which);
+}
+
+static CUresult solid_peer(const CUDA_MEMCPY3D *p, bool async, CUstream stream, enum sim_default_stream which)
+{
+	if (!p || !sim_context_valid(p->srcContext) || !sim_context_valid(p->dstContext))
+		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
+	return solid(p, async, stream, which);
 }
 
 static CUresult pitched(const CUDA_MEMCPY2D *p, bool async, CUstream stream, enum sim_default_stream which)
 {
+	struct copy c = {.async = async};
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p->srcMemoryType == CU_MEMORYTYPE_ARRAY || p->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	struct copy c = {.width = p->WidthInBytes, .height = p->Height, .async = async};
-	c.src_pitch = p->srcPitch ? p->srcPitch : p->WidthInBytes;
-	c.dst_pitch = p->dstPitch ? p->dstPitch : p->WidthInBytes;
-	if (c.src_pitch < c.width || c.dst_pitch < c.width)
-		return CUDA_ERROR_INVALID_VALUE;
-	c.src = end_of(p->srcMemoryType, (void *)(uintptr_t)p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, c.src_pitch);
-	c.dst = end_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, c.dst_pitch);
-	return copy(&c, stream, which);
+	struct end src = {p->srcMemoryType, (void *)(uintptr_t)p->srcHost, p->srcDevice, p->srcArray,
+			  p->srcXInBytes, p->srcY, 0, p->srcPitch, 0};
+	struct end dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray,
+			  p->dstXInBytes, p->dstY, 0, p->dstPitch, 0};
+	c.width = p->WidthInBytes;
+	c.height = p->Height;
+	c.depth = 1;
+	CUresult r = from_ends(&c, &dst, &src);
+	return r ? r : copy(&c, stream, which);
 }
 
 static CUresult peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n, bool async,
@@ -122,61 +202,126 @@ static CUresult peer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext f
 	return flat((void *)dst, (void *)src, n, ON_DEVICE, async, stream, which);
 }
 
-static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUstream stream,
+static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, size_t *failed, CUstream stream,
 		      enum sim_default_stream which)
 {
 	CUresult r = dsts && srcs && sizes && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < count && !r; i++)
+	if (failed)
+		*failed = SIZE_MAX;
+	for (size_t i = 0; i < count && !r; i++) {
 		r = flat((void *)dsts[i], (void *)srcs[i], sizes[i], ANY, true, stream, which);
+		if (r && failed)
+			*failed = i;
+	}
 	return r;
+}
+
+static struct end operand(const CUmemcpy3DOperand *o)
+{
+	if (o->type == 2)
+		return (struct end){.type = CU_MEMORYTYPE_ARRAY, .array = o->op.array.array, .x = o->op.array.x,
+				    .y = o->op.array.y, .z = o->op.array.z};
+	return (struct end){.type = CU_MEMORYTYPE_UNIFIED, .device = o->op.ptr.ptr, .pitch = o->op.ptr.rowLength,
+			    .height = o->op.ptr.layerHeight};
+}
+
+static CUresult solid_batch(size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, CUstream stream,
+			    enum sim_default_stream which)
+{
+	CUresult r = list && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (failed)
+		*failed = SIZE_MAX;
+	for (size_t i = 0; i < count && !r; i++) {
+		struct copy c = {.width = list[i].width, .height = list[i].height, .depth = list[i].depth, .async = true};
+		struct end dst = operand(&list[i].dst), src = operand(&list[i].src);
+		r = from_ends(&c, &dst, &src);
+		if (!r)
+			r = copy(&c, stream, which);
+		if (r && failed)
+			*failed = i;
+	}
+	return r;
+}
+
+static CUresult in_array(void **at, CUarray a, size_t offset)
+{
+	if (!sim_array_valid(a))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*at = a->base + offset;
+	return CUDA_SUCCESS;
+}
+
+static CUresult to_array(CUarray a, size_t offset, const void *src, size_t n, enum claim claim, bool async,
+			 CUstream stream, enum sim_default_stream which)
+{
+	void *at;
+	CUresult r = in_array(&at, a, offset);
+	return r ? r : flat(at, src, n, claim, async, stream, which);
+}
+
+static CUresult from_array(void *dst, CUarray a, size_t offset, size_t n, enum claim claim, bool async, CUstream stream,
+			   enum sim_default_stream which)
+{
+	void *at;
+	CUresult r = in_array(&at, a, offset);
+	return r ? r : flat(dst, at, n, claim, async, stream, which);
+}
+
+static CUresult between_arrays(CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t n,
+			       enum sim_default_stream which)
+{
+	void *at;
+	CUresult r = in_array(&at, src, src_offset);
+	return r ? r : to_array(dst, dst_offset, at, n, ON_DEVICE, false, NULL, which);
 }
 
 #define D(p) ((void *)(p))
 
-DRIVER(cuMemcpy, (CUdeviceptr d, CUdeviceptr s, size_t n), flat(D(d), D(s), n, ANY, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpy_ptds, (CUdeviceptr d, CUdeviceptr s, size_t n), flat(D(d), D(s), n, ANY, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpyAsync, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st),
-       flat(D(d), D(s), n, ANY, true, st, SIM_LEGACY))
-DRIVER(cuMemcpyAsync_ptsz, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st),
-       flat(D(d), D(s), n, ANY, true, st, SIM_PTDS))
-DRIVER(cuMemcpyHtoD_v2, (CUdeviceptr d, const void *s, size_t n), flat(D(d), s, n, TO_DEVICE, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpyHtoD_v2_ptds, (CUdeviceptr d, const void *s, size_t n),
-       flat(D(d), s, n, TO_DEVICE, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpyHtoDAsync_v2, (CUdeviceptr d, const void *s, size_t n, CUstream st),
-       flat(D(d), s, n, TO_DEVICE, true, st, SIM_LEGACY))
-DRIVER(cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr d, const void *s, size_t n, CUstream st),
-       flat(D(d), s, n, TO_DEVICE, true, st, SIM_PTDS))
-DRIVER(cuMemcpyDtoH_v2, (void *d, CUdeviceptr s, size_t n), flat(d, D(s), n, TO_HOST, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpyDtoH_v2_ptds, (void *d, CUdeviceptr s, size_t n), flat(d, D(s), n, TO_HOST, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpyDtoHAsync_v2, (void *d, CUdeviceptr s, size_t n, CUstream st),
-       flat(d, D(s), n, TO_HOST, true, st, SIM_LEGACY))
-DRIVER(cuMemcpyDtoHAsync_v2_ptsz, (void *d, CUdeviceptr s, size_t n, CUstream st),
-       flat(d, D(s), n, TO_HOST, true, st, SIM_PTDS))
-DRIVER(cuMemcpyDtoD_v2, (CUdeviceptr d, CUdeviceptr s, size_t n),
-       flat(D(d), D(s), n, ON_DEVICE, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpyDtoD_v2_ptds, (CUdeviceptr d, CUdeviceptr s, size_t n),
-       flat(D(d), D(s), n, ON_DEVICE, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpyDtoDAsync_v2, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st),
-       flat(D(d), D(s), n, ON_DEVICE, true, st, SIM_LEGACY))
-DRIVER(cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st),
-       flat(D(d), D(s), n, ON_DEVICE, true, st, SIM_PTDS))
-DRIVER(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *p, CUstream st), pitched(p, true, st, SIM_LEGACY))
-DRIVER(cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *p, CUstream st), pitched(p, true, st, SIM_PTDS))
-DRIVER(cuMemcpyPeer, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n),
-       peer(d, dc, s, sc, n, false, NULL, SIM_LEGACY))
-DRIVER(cuMemcpyPeer_ptds, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n),
-       peer(d, dc, s, sc, n, false, NULL, SIM_PTDS))
-DRIVER(cuMemcpyPeerAsync, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n, CUstream st),
-       peer(d, dc, s, sc, n, true, st, SIM_LEGACY))
-DRIVER(cuMemcpyPeerAsync_ptsz, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n, CUstream st),
-       peer(d, dc, s, sc, n, true, st, SIM_PTDS))
-DRIVER(cuMemcpyBatchAsync_v2,
-       (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
-	size_t attr_count, CUstream st),
-       ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, st, SIM_LEGACY)))
-DRIVER(cuMemcpyBatchAsync_v2_ptsz,
-       (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
-	size_t attr_count, CUstream st),
-       ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, st, SIM_PTDS)))
+DRIVER_PTDS(cuMemcpy, (CUdeviceptr d, CUdeviceptr s, size_t n), flat(D(d), D(s), n, ANY, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyAsync, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st), flat(D(d), D(s), n, ANY, true, st, which))
+DRIVER_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr d, const void *s, size_t n), flat(D(d), s, n, TO_DEVICE, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr d, const void *s, size_t n, CUstream st),
+	    flat(D(d), s, n, TO_DEVICE, true, st, which))
+DRIVER_PTDS(cuMemcpyDtoH_v2, (void *d, CUdeviceptr s, size_t n), flat(d, D(s), n, TO_HOST, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyDtoHAsync_v2, (void *d, CUdeviceptr s, size_t n, CUstream st),
+	    flat(d, D(s), n, TO_HOST, true, st, which))
+DRIVER_PTDS(cuMemcpyDtoD_v2, (CUdeviceptr d, CUdeviceptr s, size_t n), flat(D(d), D(s), n, ON_DEVICE, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstream st),
+	    flat(D(d), D(s), n, ON_DEVICE, true, st, which))
+DRIVER_PTDS(cuMemcpyDtoA_v2, (CUarray a, size_t o, CUdeviceptr s, size_t n),
+	    to_array(a, o, D(s), n, ON_DEVICE, false, NULL, which))
+DRIVER_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr d, CUarray a, size_t o, size_t n),
+	    from_array(D(d), a, o, n, ON_DEVICE, false, NULL, which))
+DRIVER_PTDS(cuMemcpyHtoA_v2, (CUarray a, size_t o, const void *s, size_t n),
+	    to_array(a, o, s, n, TO_DEVICE, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyHtoAAsync_v2, (CUarray a, size_t o, const void *s, size_t n, CUstream st),
+	    to_array(a, o, s, n, TO_DEVICE, true, st, which))
+DRIVER_PTDS(cuMemcpyAtoH_v2, (void *d, CUarray a, size_t o, size_t n), from_array(d, a, o, n, TO_HOST, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyAtoHAsync_v2, (void *d, CUarray a, size_t o, size_t n, CUstream st),
+	    from_array(d, a, o, n, TO_HOST, true, st, which))
+DRIVER_PTDS(cuMemcpyAtoA_v2, (CUarray d, size_t dst_offset, CUarray s, size_t src_offset, size_t n),
+	    between_arrays(d, dst_offset, s, src_offset, n, which))
+DRIVER_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, which))
+DRIVER_PTDS(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, which))
+DRIVER_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *p, CUstream st), pitched(p, true, st, which))
+DRIVER_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *p), solid(p, false, NULL, which))
+DRIVER_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *p, CUstream st), solid(p, true, st, which))
+DRIVER_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D *p), solid_peer(p, false, NULL, which))
+DRIVER_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D *p, CUstream st), solid_peer(p, true, st, which))
+DRIVER_PTDS(cuMemcpyPeer, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n),
+	    peer(d, dc, s, sc, n, false, NULL, which))
+DRIVER_PTSZ(cuMemcpyPeerAsync, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n, CUstream st),
+	    peer(d, dc, s, sc, n, true, st, which))
+DRIVER_PTSZ(cuMemcpyBatchAsync,
+	    (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
+	     size_t attr_count, size_t *failed, CUstream st),
+	    ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, failed, st, which)))
+DRIVER_PTSZ(cuMemcpyBatchAsync_v2,
+	    (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
+	     size_t attr_count, CUstream st),
+	    ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, NULL, st, which)))
+DRIVER_PTSZ(cuMemcpy3DBatchAsync,
+	    (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags, CUstream st),
+	    ((void)flags, solid_batch(count, list, failed, st, which)))
+DRIVER_PTSZ(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream st),
+	    ((void)flags, solid_batch(count, list, NULL, st, which)))

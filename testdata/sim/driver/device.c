@@ -1,4 +1,6 @@
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "internal.h"
 
@@ -121,6 +123,40 @@ static CUresult device_uuid(CUuuid *uuid, CUdevice dev)
 	return r;
 }
 
+static CUresult bus_id(char *out, int len, CUdevice dev)
+{
+	if (!out || len < 13) /* 12 characters and an end */
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!valid(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	snprintf(out, (size_t)len, "0000:%02hhX:00.0", (unsigned char)(dev + 1));
+	return CUDA_SUCCESS;
+}
+
+static CUresult by_bus_id(CUdevice *dev, const char *text)
+{
+	char id[32];
+	if (!dev || !text)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (CUdevice i = 0; valid(i); i++) {
+		bus_id(id, sizeof id, i);
+		if (!strcasecmp(id, text)) {
+			*dev = i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return CUDA_ERROR_INVALID_DEVICE;
+}
+
+static CUresult capability(int *major, int *minor, CUdevice dev)
+{
+	CUresult r = device_attribute(major, 75, dev);
+	return r ? r : device_attribute(minor, 76, dev);
+}
+
+DRIVER(cuDeviceGetPCIBusId, (char *out, int len, CUdevice dev), bus_id(out, len, dev))
+DRIVER(cuDeviceGetByPCIBusId, (CUdevice *dev, const char *id), by_bus_id(dev, id))
+DRIVER(cuDeviceComputeCapability, (int *major, int *minor, CUdevice dev), capability(major, minor, dev))
 DRIVER(cuDeviceGet, (CUdevice *dev, int ordinal), device_get(dev, ordinal))
 DRIVER(cuDeviceGetCount, (int *count), device_count(count))
 DRIVER(cuDeviceGetName, (char *name, int len, CUdevice dev), device_name(name, len, dev))

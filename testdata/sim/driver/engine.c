@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #define NAP 500000u       /* ns without a look at the streams while work keeps coming */
+#define VALUE_LOOK 50000u /* ns between looks at a value in memory */
 #define RETIRE_DELAY 1000000u /* ns that a finished piece of work may wait for its record */
 
 enum { AWAKE, NAPPING, IDLE };
@@ -151,6 +152,23 @@ static bool host_ready(struct sim_host_work *h, uint64_t start)
 	return step == SIM_HOST_DONE;
 }
 
+/* Nobody tells when memory changes: it is looked at again and again. */
+static bool value_ready(const struct sim_value_work *v, uint64_t *start)
+{
+	uint64_t now = v->wide ? __atomic_load_n((uint64_t *)v->address, __ATOMIC_SEQ_CST)
+			       : __atomic_load_n((uint32_t *)v->address, __ATOMIC_SEQ_CST);
+	int64_t ahead = v->wide ? (int64_t)(now - v->value) : (int32_t)(now - v->value);
+	bool there = v->flags == 0   ? ahead >= 0
+		     : v->flags == 1 ? ahead == 0
+		     : v->flags == 2 ? (now & v->value) != 0
+				     : (now | v->value) != (v->wide ? UINT64_MAX : UINT32_MAX);
+	if (there)
+		*start = max(*start, pass.now);
+	else
+		note(&pass.ready, pass.now + VALUE_LOOK);
+	return there;
+}
+
 /* When can w start? False: not yet known. */
 static bool ready(struct CUstream_st *s, struct sim_work *w, uint64_t *start)
 {
@@ -162,6 +180,8 @@ static bool ready(struct CUstream_st *s, struct sim_work *w, uint64_t *start)
 			return false;
 		*start = max(*start, atomic_load(&w->event.event->time));
 	}
+	if (w->type == SIM_VALUE && !w->value.write)
+		return value_ready(&w->value, start);
 	return w->type != SIM_HOST || host_ready(&w->host, *start);
 }
 
@@ -179,6 +199,9 @@ static bool execute_one(struct CUstream_st *s)
 	if (w->type == SIM_HOST)
 		w->end = max(start, pass.now);
 	sim_work_perform(w);
+	if (w->graph_first)
+		s->graph_start = start;
+	w->graph_start = s->graph_start;
 	atomic_store(&s->available, w->end);
 	atomic_store(&s->executed, i + 1);
 	return true;
@@ -186,7 +209,8 @@ static bool execute_one(struct CUstream_st *s)
 
 static bool reportable(const struct sim_work *w)
 {
-	return w->correlation && !w->reported && (w->type == SIM_KERNEL || w->type == SIM_COPY || w->type == SIM_SET);
+	bool visible = w->type == SIM_KERNEL || w->type == SIM_COPY || w->type == SIM_SET || w->graph_last;
+	return w->correlation && !w->reported && visible;
 }
 
 static bool retire(struct CUstream_st *s)
@@ -212,13 +236,16 @@ static void report_running(struct CUstream_st *s)
 {
 	const struct sim_client *client = sim_client();
 	uint64_t i = atomic_load_explicit(&s->retired, memory_order_relaxed);
-	uint64_t limit = atomic_load_explicit(&s->executed, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&s->head, memory_order_acquire);
 	for (; client && i < limit; i++) {
 		struct sim_work *w = &s->ring[i % SIM_RING];
-		if (w->start <= pass.now && reportable(w)) {
-			client->work(w, true);
-			w->reported = true;
-		}
+		if (!reportable(w))
+			continue;
+		struct sim_work now = *w;
+		if (w->start > pass.now)
+			now.start = 0; /* it has not begun */
+		client->work(&now, true);
+		w->reported = true;
 	}
 }
 

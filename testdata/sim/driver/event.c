@@ -20,7 +20,7 @@ static CUresult create(CUevent *out, unsigned flags)
 	return CUDA_SUCCESS;
 }
 
-static bool valid(CUevent e)
+bool sim_event_valid(CUevent e)
 {
 	return sim_slab_has(&events, e) && !atomic_load(&e->closed);
 }
@@ -35,7 +35,7 @@ void sim_event_put(struct CUevent_st *e)
 
 static CUresult destroy(CUevent e)
 {
-	if (!valid(e))
+	if (!sim_event_valid(e))
 		return CUDA_ERROR_INVALID_HANDLE;
 	atomic_store(&e->closed, true);
 	sim_event_put(e);
@@ -62,7 +62,7 @@ static CUresult record(CUevent e, CUstream stream, enum sim_default_stream which
 {
 	struct CUstream_st *s;
 	struct sim_work *w;
-	CUresult r = valid(e) ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult r = sim_event_valid(e) ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_HANDLE;
 	if (r || captured(e, s))
 		return r;
 	pthread_mutex_lock(&e->mu);
@@ -94,7 +94,7 @@ static CUresult wait_event(CUstream stream, CUevent e, enum sim_default_stream w
 	struct CUstream_st *s;
 	struct sim_work *w;
 	uint64_t start = sim_now();
-	CUresult r = valid(e) ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult r = sim_event_valid(e) ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_HANDLE;
 	if (r || join_capture(e, s))
 		return r;
 	uint64_t version = atomic_load(&e->recorded);
@@ -116,7 +116,7 @@ static CUresult synchronize(CUevent e)
 	uint64_t start = sim_now();
 	if (!sim_ready())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	if (!valid(e))
+	if (!sim_event_valid(e))
 		return CUDA_ERROR_INVALID_HANDLE;
 	sim_engine_wait(&e->executed, atomic_load(&e->recorded));
 	sim_sleep_until(atomic_load(&e->time));
@@ -132,7 +132,7 @@ static bool passed(CUevent e)
 
 static CUresult query(CUevent e)
 {
-	if (!valid(e))
+	if (!sim_event_valid(e))
 		return CUDA_ERROR_INVALID_HANDLE;
 	sim_engine_kick();
 	return passed(e) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -142,7 +142,7 @@ static CUresult elapsed(float *ms, CUevent a, CUevent b)
 {
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!valid(a) || !valid(b) || !atomic_load(&a->recorded) || !atomic_load(&b->recorded))
+	if (!sim_event_valid(a) || !sim_event_valid(b) || !atomic_load(&a->recorded) || !atomic_load(&b->recorded))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!passed(a) || !passed(b))
 		return CUDA_ERROR_NOT_READY;
@@ -152,11 +152,10 @@ static CUresult elapsed(float *ms, CUevent a, CUevent b)
 
 DRIVER(cuEventCreate, (CUevent * out, unsigned flags), create(out, flags))
 DRIVER(cuEventDestroy_v2, (CUevent e), destroy(e))
-DRIVER(cuEventRecord, (CUevent e, CUstream s), record(e, s, SIM_LEGACY))
-DRIVER(cuEventRecord_ptsz, (CUevent e, CUstream s), record(e, s, SIM_PTDS))
+DRIVER_PTSZ(cuEventRecord, (CUevent e, CUstream s), record(e, s, which))
+DRIVER_PTSZ(cuEventRecordWithFlags, (CUevent e, CUstream s, unsigned flags), ((void)flags, record(e, s, which)))
 DRIVER(cuEventSynchronize, (CUevent e), synchronize(e))
 DRIVER(cuEventQuery, (CUevent e), query(e))
 DRIVER(cuEventElapsedTime, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
 DRIVER(cuEventElapsedTime_v2, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
-DRIVER(cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), ((void)flags, wait_event(s, e, SIM_LEGACY)))
-DRIVER(cuStreamWaitEvent_ptsz, (CUstream s, CUevent e, unsigned flags), ((void)flags, wait_event(s, e, SIM_PTDS)))
+DRIVER_PTSZ(cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), ((void)flags, wait_event(s, e, which)))

@@ -1,29 +1,35 @@
+/* Graphs: made, copied, instantiated, updated, launched. A launch puts the nodes
+ * on one stream, in the order in which they were added. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* A graph is its nodes in the order in which they were added, which is an
- * order that its dependencies allow; a launch puts them on one stream. */
-struct CUgraph_st {
-	struct sim_handle handle;
-	uint32_t id;
-	struct sim_work **nodes;
-	size_t count, room;
-};
-
-struct CUgraphExec_st {
-	struct sim_handle handle;
-	uint32_t id;
-	struct sim_work *nodes;
-	size_t count;
-};
+/* CUgraphExecUpdateResult */
+enum { UPDATED, UPDATE_ERROR, TOPOLOGY_CHANGED, NODE_TYPE_CHANGED };
 
 static struct sim_slab graphs = SIM_SLAB(struct CUgraph_st, 65536);
+static struct sim_slab nodes = SIM_SLAB(struct CUgraphNode_st, 1 << 20);
 static struct sim_slab execs = SIM_SLAB(struct CUgraphExec_st, 65536);
 static _Atomic uint32_t next_id = 1;
 
-static CUresult create(CUgraph *out)
+bool sim_graph_valid(CUgraph g)
+{
+	return sim_slab_has(&graphs, g);
+}
+
+bool sim_node_valid(CUgraphNode n)
+{
+	return sim_slab_has(&nodes, n);
+}
+
+bool sim_exec_valid(CUgraphExec e)
+{
+	return sim_slab_has(&execs, e);
+}
+
+CUresult sim_graph_new(CUgraph *out)
 {
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -37,218 +43,405 @@ static CUresult create(CUgraph *out)
 	return CUDA_SUCCESS;
 }
 
+static bool grow(struct CUgraph_st *g)
+{
+	if (g->count < g->room)
+		return true;
+	size_t n = g->room ? g->room * 2 : 16;
+	CUgraphNode *bigger = realloc(g->nodes, n * sizeof(CUgraphNode));
+	if (!bigger)
+		return false;
+	g->nodes = bigger;
+	g->room = n;
+	return true;
+}
+
+CUgraphNode sim_graph_node(CUgraph g, enum sim_node type, const CUgraphNode *dependencies, size_t count)
+{
+	CUgraphNode last = g->count ? g->nodes[g->count - 1] : NULL, n = grow(g) ? sim_slab_get(&nodes) : NULL;
+	if (!n)
+		return NULL;
+	if (!dependencies && count) {
+		dependencies = &last;
+		count = last ? 1 : 0;
+	}
+	n->dependencies = count ? calloc(count, sizeof(CUgraphNode)) : NULL;
+	for (size_t i = 0; n->dependencies && i < count; i++)
+		n->dependencies[n->dependency_count++] = dependencies[i];
+	n->graph = g;
+	n->type = type;
+	g->nodes[g->count++] = n;
+	return n;
+}
+
+static enum sim_node node_type(enum sim_work_type type)
+{
+	switch (type) {
+	case SIM_KERNEL:
+		return SIM_NODE_KERNEL;
+	case SIM_COPY:
+		return SIM_NODE_MEMCPY;
+	case SIM_SET:
+		return SIM_NODE_MEMSET;
+	case SIM_HOST:
+		return SIM_NODE_HOST;
+	case SIM_EVENT:
+		return SIM_NODE_RECORD;
+	case SIM_WAIT:
+		return SIM_NODE_WAIT;
+	case SIM_FREE:
+		return SIM_NODE_FREE;
+	default:
+		return SIM_NODE_VALUES;
+	}
+}
+
 struct sim_work *sim_graph_append(struct CUgraph_st *g, enum sim_work_type type)
 {
-	if (g->count == g->room) {
-		size_t n = g->room ? g->room * 2 : 16;
-		struct sim_work **bigger = realloc(g->nodes, n * sizeof *bigger);
-		if (!bigger)
-			return NULL;
-		g->nodes = bigger;
-		g->room = n;
-	}
-	struct sim_work *w = calloc(1, sizeof *w);
-	if (!w)
+	CUgraphNode n = sim_graph_node(g, node_type(type), NULL, 1);
+	if (!n)
 		return NULL;
-	w->type = type;
-	g->nodes[g->count++] = w;
-	return w;
+	n->work.type = type;
+	return &n->work;
+}
+
+static void release(CUgraphNode n)
+{
+	sim_work_clear(&n->work);
+	if (n->child)
+		sim_graph_destroy(n->child);
+	free(n->dependencies);
+	sim_slab_put(&nodes, n);
 }
 
 void sim_graph_pop(struct CUgraph_st *g)
 {
-	free(g->nodes[--g->count]);
+	CUgraphNode n = g->nodes[--g->count];
+	n->work.type = SIM_WAIT; /* it owns nothing yet */
+	release(n);
 }
 
-static CUresult destroy(CUgraph g)
+CUresult sim_graph_destroy(CUgraph g)
 {
-	if (!sim_slab_has(&graphs, g))
+	if (!sim_graph_valid(g))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < g->count; i++) {
-		sim_work_clear(g->nodes[i]);
-		free(g->nodes[i]);
-	}
+	for (size_t i = 0; i < g->count; i++)
+		release(g->nodes[i]);
 	free(g->nodes);
 	sim_slab_put(&graphs, g);
 	return CUDA_SUCCESS;
 }
 
-static CUresult add_kernel(CUgraphNode *out, CUgraph g, const CUDA_KERNEL_NODE_PARAMS *p)
+static CUresult destroy_node(CUgraphNode n)
 {
-	if (!out || !p || !sim_slab_has(&graphs, g))
+	if (!sim_node_valid(n))
 		return CUDA_ERROR_INVALID_VALUE;
-	CUfunction f = p->func ? p->func : p->kern;
-	if (!sim_function_valid(f))
-		return CUDA_ERROR_INVALID_HANDLE;
-	struct sim_launch l = {{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ},
-			       {0, 0, 0}, p->sharedMemBytes};
-	struct sim_work *w = sim_graph_append(g, SIM_KERNEL);
-	if (!w)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult r = sim_kernel_fill(&w->kernel, f->kernel, &l, p->kernelParams, p->extra);
-	if (r)
-		sim_graph_pop(g);
-	else
-		*out = (CUgraphNode)w;
-	return r;
+	struct CUgraph_st *g = n->graph;
+	size_t i = 0;
+	while (i < g->count && g->nodes[i] != n)
+		i++;
+	memmove(&g->nodes[i], &g->nodes[i + 1], (--g->count - i) * sizeof(CUgraphNode));
+	release(n);
+	return CUDA_SUCCESS;
 }
 
-static CUresult copy_node(struct sim_work *to, const struct sim_work *from)
+CUresult sim_node_copy(struct sim_work *to, const struct sim_work *from)
 {
 	*to = *from;
 	return from->type == SIM_KERNEL ? sim_kernel_copy(&to->kernel, &from->kernel) : CUDA_SUCCESS;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph g)
+/* Nodes that only order others, and memory that a graph holds for good, are no
+ * work. */
+static bool is_work(const struct CUgraphNode_st *n)
 {
-	if (!out || !sim_slab_has(&graphs, g))
+	return n->type != SIM_NODE_EMPTY && n->type != SIM_NODE_ALLOC && n->type != SIM_NODE_FREE;
+}
+
+static CUresult exec_append(struct CUgraphExec_st *e, CUgraphNode n)
+{
+	if (e->count == e->room) {
+		size_t room = e->room ? e->room * 2 : 16;
+		struct sim_exec_node **bigger = realloc(e->nodes, room * sizeof(struct sim_exec_node *));
+		if (!bigger)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		e->nodes = bigger;
+		e->room = room;
+	}
+	struct sim_exec_node *x = calloc(1, sizeof *x);
+	CUresult r = x ? sim_node_copy(&x->work, &n->work) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r) {
+		free(x);
+		return r;
+	}
+	x->from = n;
+	e->nodes[e->count++] = x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult flatten(struct CUgraphExec_st *e, const struct CUgraph_st *g)
+{
+	CUresult r = CUDA_SUCCESS;
+	for (size_t i = 0; i < g->count && !r; i++) {
+		if (g->nodes[i]->child)
+			r = flatten(e, g->nodes[i]->child);
+		else if (is_work(g->nodes[i]))
+			r = exec_append(e, g->nodes[i]);
+	}
+	return r;
+}
+
+static void empty_exec(struct CUgraphExec_st *e)
+{
+	for (size_t i = 0; i < e->count; i++) {
+		sim_work_clear(&e->nodes[i]->work);
+		free(e->nodes[i]);
+	}
+	free(e->nodes);
+	e->nodes = NULL;
+	e->count = e->room = 0;
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph g, unsigned long long flags)
+{
+	if (!out || !sim_graph_valid(g))
 		return CUDA_ERROR_INVALID_VALUE;
 	struct CUgraphExec_st *e = sim_slab_get(&execs);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->id = atomic_fetch_add(&next_id, 1);
-	e->nodes = calloc(g->count ? g->count : 1, sizeof *e->nodes);
-	CUresult r = e->nodes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	for (; !r && e->count < g->count; e->count++)
-		r = copy_node(&e->nodes[e->count], g->nodes[e->count]);
+	e->flags = flags;
+	CUresult r = flatten(e, g);
+	if (r) {
+		empty_exec(e);
+		sim_slab_put(&execs, e);
+		return r;
+	}
 	*out = e;
+	return CUDA_SUCCESS;
+}
+
+static CUresult instantiate_with(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+{
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult r = instantiate(out, g, p->flags);
+	p->result_out = r ? 1 : 0;
+	p->hErrNode_out = NULL;
 	return r;
 }
 
 static CUresult destroy_exec(CUgraphExec e)
 {
-	if (!sim_slab_has(&execs, e))
+	if (!sim_exec_valid(e))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < e->count; i++)
-		sim_work_clear(&e->nodes[i]);
-	free(e->nodes);
+	empty_exec(e);
 	sim_slab_put(&execs, e);
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, size_t index)
+static int difference(const struct CUgraphExec_st *a, const struct CUgraphExec_st *b)
 {
-	const struct sim_work *node = &e->nodes[index];
-	struct sim_work *w;
-	CUresult r = sim_submit_begin(s, node->type, &w);
-	if (r)
-		return r;
-	if (s->capture) { /* a child graph */
-		sim_submit_abandon(s);
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (a->count != b->count)
+		return TOPOLOGY_CHANGED;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->nodes[i]->work.type != b->nodes[i]->work.type)
+			return NODE_TYPE_CHANGED;
+	return UPDATED;
+}
+
+/* The executable graph does g's work from now on; it must have g's shape. */
+static CUresult update(CUgraphExec e, CUgraph g, CUgraphNode *error_node, int *result)
+{
+	struct CUgraphExec_st fresh = {.nodes = NULL};
+	if (!sim_exec_valid(e) || !sim_graph_valid(g) || !result)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult r = flatten(&fresh, g);
+	if (error_node)
+		*error_node = NULL;
+	*result = r ? UPDATE_ERROR : difference(e, &fresh);
+	if (*result) {
+		empty_exec(&fresh);
+		return r ? r : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 	}
-	w->graph = e->id;
-	w->graph_node = (uint64_t)e->id << 32 | index;
+	for (size_t i = 0; i < fresh.count; i++)
+		fresh.nodes[i]->from = e->nodes[i]->from;
+	empty_exec(e);
+	e->nodes = fresh.nodes;
+	e->count = fresh.count;
+	e->room = fresh.room;
+	return CUDA_SUCCESS;
+}
+
+static CUresult update_info(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *info)
+{
+	if (!info)
+		return CUDA_ERROR_INVALID_VALUE;
+	info->errorFromNode = NULL;
+	return update(e, g, &info->errorNode, &info->result);
+}
+
+static CUresult fill(struct sim_work *w, const struct sim_work *node)
+{
 	switch (node->type) {
 	case SIM_KERNEL:
-		r = sim_kernel_copy(&w->kernel, &node->kernel);
-		break;
+		return sim_kernel_copy(&w->kernel, &node->kernel);
 	case SIM_COPY:
 		w->copy = node->copy;
 		break;
 	case SIM_SET:
 		w->set = node->set;
 		break;
+	case SIM_VALUE:
+		w->value = node->value;
+		break;
 	case SIM_HOST:
 		w->host.fn = node->host.fn;
 		w->host.data = node->host.data;
 		atomic_store(&w->host.state, SIM_HOST_NEW);
 		break;
+	case SIM_EVENT:
+	case SIM_WAIT:
+		w->event.event = node->event.event;
+		atomic_fetch_add(&w->event.event->users, 1);
+		w->event.version = node->type == SIM_EVENT ? atomic_fetch_add(&w->event.event->recorded, 1) + 1
+							   : atomic_load(&w->event.event->recorded);
+		break;
 	default:
-		r = CUDA_ERROR_NOT_SUPPORTED;
+		return CUDA_ERROR_NOT_SUPPORTED;
 	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *e, size_t index, bool first, bool last)
+{
+	const struct sim_work *node = &e->nodes[index]->work;
+	struct sim_work *w;
+	CUresult r = sim_submit_begin(s, node->type, &w);
 	if (r)
+		return r;
+	r = s->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED /* a child graph */ : fill(w, node);
+	if (r) {
 		sim_submit_abandon(s);
-	else
-		sim_submit_commit(s);
-	return r;
+		return r;
+	}
+	w->graph = e->id;
+	w->graph_node = (uint64_t)e->id << 32 | index;
+	w->graph_first = first;
+	w->graph_last = last;
+	sim_submit_commit(s);
+	return CUDA_SUCCESS;
 }
 
 static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
 	CUresult r = sim_stream_resolve(stream, which, &s);
-	if (!r && !sim_slab_has(&execs, e))
+	if (!r && !sim_exec_valid(e))
 		r = CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; !r && i < e->count; i++)
-		r = submit_node(s, e, i);
+	size_t end = r ? 0 : e->count;
+	while (end && e->nodes[end - 1]->off)
+		end--;
+	bool first = true;
+	for (size_t i = 0; !r && i < end; i++) {
+		if (e->nodes[i]->off)
+			continue;
+		r = submit_node(s, e, i, first, i == end - 1);
+		first = false;
+	}
 	return r;
 }
 
-static CUresult begin(CUstream stream, enum sim_default_stream which)
+/* There is nothing to carry to the GPU. */
+static CUresult upload(CUgraphExec e, CUstream stream, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
-	CUgraph g;
 	CUresult r = sim_stream_resolve(stream, which, &s);
-	if (!r && s == s->ctx->null_stream)
-		r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return r || sim_exec_valid(e) ? r : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The clone's node for a node of the original. */
+static CUgraphNode twin(const struct CUgraph_st *clone, CUgraphNode original)
+{
+	for (size_t i = 0; i < clone->count; i++)
+		if (clone->nodes[i]->origin == original)
+			return clone->nodes[i];
+	return NULL;
+}
+
+static CUresult clone_node(CUgraph to, CUgraphNode from)
+{
+	CUgraphNode n = sim_graph_node(to, from->type, from->dependencies, from->dependency_count);
+	CUresult r = n ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!r && from->type == SIM_NODE_ALLOC)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (!r && from->child)
+		r = sim_graph_clone(&n->child, from->child);
 	if (!r)
-		r = create(&g);
+		r = sim_node_copy(&n->work, &from->work);
 	if (r)
 		return r;
-	pthread_mutex_lock(&s->mu);
-	if (s->capture)
-		r = CUDA_ERROR_ILLEGAL_STATE;
-	else {
-		s->capture = g;
-		s->capture_origin = true;
-	}
-	pthread_mutex_unlock(&s->mu);
+	n->origin = from;
+	for (size_t i = 0; i < n->dependency_count; i++)
+		n->dependencies[i] = twin(to, n->dependencies[i]);
+	return CUDA_SUCCESS;
+}
+
+CUresult sim_graph_clone(CUgraph *out, CUgraph g)
+{
+	CUgraph c;
+	CUresult r = out && sim_graph_valid(g) ? sim_graph_new(&c) : CUDA_ERROR_INVALID_VALUE;
 	if (r)
-		destroy(g);
+		return r;
+	for (size_t i = 0; i < g->count && !r; i++)
+		r = clone_node(c, g->nodes[i]);
+	if (r)
+		sim_graph_destroy(c);
+	else
+		*out = c;
 	return r;
 }
 
-static void leave_capture(struct CUstream_st *s, void *graph)
+static CUresult find_twin(CUgraphNode *out, CUgraphNode original, CUgraph clone)
 {
-	pthread_mutex_lock(&s->mu);
-	if (s->capture == graph) {
-		s->capture = NULL;
-		s->capture_origin = false;
-	}
-	pthread_mutex_unlock(&s->mu);
+	if (!out || !sim_graph_valid(clone))
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = twin(clone, original);
+	return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult end(CUstream stream, CUgraph *out, enum sim_default_stream which)
+static CUresult print(CUgraph g, const char *path)
 {
-	struct CUstream_st *s;
-	CUresult r = out ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_VALUE;
-	if (r)
-		return r;
-	pthread_mutex_lock(&s->mu);
-	*out = s->capture_origin ? s->capture : NULL;
-	pthread_mutex_unlock(&s->mu);
-	if (!*out)
-		return CUDA_ERROR_ILLEGAL_STATE;
-	sim_engine_each(leave_capture, *out);
+	FILE *f = sim_graph_valid(g) && path ? fopen(path, "w") : NULL;
+	if (!f)
+		return CUDA_ERROR_INVALID_VALUE;
+	fprintf(f, "digraph graph_%u {\n", g->id);
+	for (size_t i = 0; i < g->count; i++)
+		fprintf(f, "\tn%zu [label=\"type %d\"]\n", i, (int)g->nodes[i]->type);
+	fputs("}\n", f);
+	return fclose(f) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static CUresult exec_flags(CUgraphExec e, uint64_t *out)
+{
+	if (!out || !sim_exec_valid(e))
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = e->flags;
 	return CUDA_SUCCESS;
 }
 
-static CUresult is_capturing(CUstream stream, int *status, enum sim_default_stream which)
-{
-	struct CUstream_st *s;
-	CUresult r = status ? sim_stream_resolve(stream, which, &s) : CUDA_ERROR_INVALID_VALUE;
-	if (r)
-		return r;
-	pthread_mutex_lock(&s->mu);
-	*status = s->capture != NULL;
-	pthread_mutex_unlock(&s->mu);
-	return CUDA_SUCCESS;
-}
-
-DRIVER(cuGraphCreate, (CUgraph * out, unsigned flags), ((void)flags, create(out)))
-DRIVER(cuGraphDestroy, (CUgraph g), destroy(g))
-DRIVER(cuGraphAddKernelNode_v2,
-       (CUgraphNode * out, CUgraph g, const CUgraphNode *deps, size_t count, const CUDA_KERNEL_NODE_PARAMS *params),
-       ((void)deps, (void)count, add_kernel(out, g, params)))
-DRIVER(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph g, unsigned long long flags),
-       ((void)flags, instantiate(out, g)))
+DRIVER(cuGraphCreate, (CUgraph * out, unsigned flags), ((void)flags, sim_graph_new(out)))
+DRIVER(cuGraphDestroy, (CUgraph g), sim_graph_destroy(g))
+DRIVER(cuGraphDestroyNode, (CUgraphNode n), destroy_node(n))
+DRIVER(cuGraphClone, (CUgraph * out, CUgraph g), sim_graph_clone(out, g))
+DRIVER(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgraph clone), find_twin(out, original, clone))
+DRIVER(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph g, unsigned long long flags), instantiate(out, g, flags))
+DRIVER_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
+	    ((void)which, instantiate_with(out, g, p)))
+DRIVER(cuGraphExecUpdate_v2, (CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *info), update_info(e, g, info))
+DRIVER(cuGraphExecUpdate, (CUgraphExec e, CUgraph g, CUgraphNode *error_node, int *result), update(e, g, error_node, result))
+DRIVER(cuGraphExecGetFlags, (CUgraphExec e, uint64_t *out), exec_flags(e, out))
 DRIVER(cuGraphExecDestroy, (CUgraphExec e), destroy_exec(e))
-DRIVER(cuGraphLaunch, (CUgraphExec e, CUstream s), launch(e, s, SIM_LEGACY))
-DRIVER(cuGraphLaunch_ptsz, (CUgraphExec e, CUstream s), launch(e, s, SIM_PTDS))
-DRIVER(cuStreamBeginCapture_v2, (CUstream s, int mode), ((void)mode, begin(s, SIM_LEGACY)))
-DRIVER(cuStreamBeginCapture_v2_ptsz, (CUstream s, int mode), ((void)mode, begin(s, SIM_PTDS)))
-DRIVER(cuStreamEndCapture, (CUstream s, CUgraph *out), end(s, out, SIM_LEGACY))
-DRIVER(cuStreamEndCapture_ptsz, (CUstream s, CUgraph *out), end(s, out, SIM_PTDS))
-DRIVER(cuStreamIsCapturing, (CUstream s, int *status), is_capturing(s, status, SIM_LEGACY))
-DRIVER(cuStreamIsCapturing_ptsz, (CUstream s, int *status), is_capturing(s, status, SIM_PTDS))
+DRIVER_PTSZ(cuGraphLaunch, (CUgraphExec e, CUstream s), launch(e, s, which))
+DRIVER_PTSZ(cuGraphUpload, (CUgraphExec e, CUstream s), upload(e, s, which))
+DRIVER(cuGraphDebugDotPrint, (CUgraph g, const char *path, unsigned flags), ((void)flags, print(g, path)))

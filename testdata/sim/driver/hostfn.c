@@ -53,7 +53,7 @@ void sim_host_start(struct sim_host_work *w)
 	pthread_mutex_unlock(&mu);
 }
 
-static CUresult launch_host(CUstream stream, CUhostFn fn, void *data, enum sim_default_stream which)
+CUresult sim_host_submit(CUstream stream, CUhostFn fn, void *data, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
 	struct sim_work *w;
@@ -69,5 +69,4 @@ static CUresult launch_host(CUstream stream, CUhostFn fn, void *data, enum sim_d
 	return CUDA_SUCCESS;
 }
 
-DRIVER(cuLaunchHostFunc, (CUstream s, CUhostFn fn, void *data), launch_host(s, fn, data, SIM_LEGACY))
-DRIVER(cuLaunchHostFunc_ptsz, (CUstream s, CUhostFn fn, void *data), launch_host(s, fn, data, SIM_PTDS))
+DRIVER_PTSZ(cuLaunchHostFunc, (CUstream s, CUhostFn fn, void *data), sim_host_submit(s, fn, data, which))

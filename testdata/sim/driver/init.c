@@ -87,3 +87,6 @@ static CUresult driver_version(int *version)
 
 DRIVER(cuInit, (unsigned flags), sim_init(flags))
 DRIVER(cuDriverGetVersion, (int *version), driver_version(version))
+/* For tools that stand between; nothing is recorded here. */
+DRIVER(cuProfilerStart, (void), sim_ready() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED)
+DRIVER(cuProfilerStop, (void), sim_ready() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED)

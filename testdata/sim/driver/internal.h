@@ -23,6 +23,21 @@
 		return sim_frame_exit(&cudasim_hook, &sim_frame_, (call)); \
 	}
 
+/* The same in both spellings: call names by `which` what the default stream is. */
+#define DRIVER_AS(name, params, meant, call) \
+	SIM_EXPORT CUresult name params; \
+	SIM_EXPORT CUresult name params \
+	{ \
+		const enum sim_default_stream which = meant; \
+		struct sim_frame sim_frame_; \
+		sim_frame_enter(&cudasim_hook, &sim_frame_, SIM_DRIVER, CBID_##name); \
+		return sim_frame_exit(&cudasim_hook, &sim_frame_, (call)); \
+	}
+#define DRIVER_PTSZ(name, params, call) \
+	DRIVER_AS(name, params, SIM_LEGACY, call) DRIVER_AS(name##_ptsz, params, SIM_PTDS, call)
+#define DRIVER_PTDS(name, params, call) \
+	DRIVER_AS(name, params, SIM_LEGACY, call) DRIVER_AS(name##_ptds, params, SIM_PTDS, call)
+
 extern struct sim_hook cudasim_hook;
 
 /* handle.c: handles live in slabs, so that any value can be checked safely. */
@@ -66,6 +81,10 @@ CUresult sim_init(unsigned flags);
 uint32_t sim_correlation(void);
 void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start);
 void sim_note_kernel(const char *name); /* for callbacks: what this call launches */
+struct sim_block;
+struct CUstream_st;
+void sim_report_memory(enum sim_memory_op op, const struct sim_block *b, const struct CUstream_st *s);
+void sim_report_pool(enum sim_pool_op op, CUmemoryPool pool, uint64_t keep);
 static inline const struct sim_client *sim_client(void)
 {
 	return atomic_load_explicit(&cudasim_hook.client, memory_order_acquire);
@@ -89,24 +108,55 @@ void sim_each_context(void (*each)(const struct sim_context_info *));
 uint32_t sim_context_id(const void *handle);
 
 /* memory.c */
-enum sim_memory { SIM_PAGEABLE = 1, SIM_PINNED = 2, SIM_DEVICE_MEMORY = 3 }; /* CUPTI's numbers */
+enum sim_memory { /* CUPTI's numbers */
+	SIM_PAGEABLE = 1,
+	SIM_PINNED = 2,
+	SIM_DEVICE_MEMORY = 3,
+	SIM_ARRAY = 4,
+	SIM_MANAGED = 5,
+};
 struct sim_block {
 	char *start;
-	size_t size, mapped;
+	size_t size, mapped; /* mapped 0: the pages are somebody else's */
 	enum sim_memory kind;
 	CUdevice device;
 	CUcontext context;
+	CUmemoryPool pool; /* NULL: not from a pool */
+	unsigned flags;    /* of the call that made it */
 };
 
-CUresult sim_memory_new(size_t size, enum sim_memory kind, void **out);
+static inline bool sim_on_device(uint8_t kind)
+{
+	return kind == SIM_DEVICE_MEMORY || kind == SIM_ARRAY || kind == SIM_MANAGED;
+}
+
+CUresult sim_memory_new(size_t size, enum sim_memory kind, CUmemoryPool pool, unsigned flags, void **out);
 CUresult sim_memory_free(void *p, enum sim_memory kind);
-CUresult sim_memory_drop(void *p); /* of either kind, from the GPU's thread */
+CUresult sim_memory_drop(void *p); /* of any kind, from the GPU's thread */
 bool sim_memory_find(const void *p, struct sim_block *out);
+CUresult sim_memory_adopt(void *p, size_t size, enum sim_memory kind, unsigned flags); /* pages of others */
+CUresult sim_memory_disown(void *p);
+CUresult sim_memory_share(void *p, size_t *size, int *fd); /* moves a block's pages into a file */
+
+/* pool.c */
+struct CUmemPoolHandle_st {
+	struct sim_handle handle;
+	CUdevice device;
+	char *base; /* its place among the addresses */
+	_Atomic uint64_t reserved, used, reserved_high, used_high, threshold;
+	bool own; /* not a device's first */
+};
+
+void sim_pool_gives_back(CUmemoryPool pool, size_t size);
 
 /* module.c */
 struct CUfunc_st {
 	struct sim_handle handle;
 	const struct sim_kernel *kernel;
+	struct CUmod_st *module;
+	int dynamic_shared, carveout; /* set attributes */
+	struct sim_launch shape;      /* for cuLaunch and cuLaunchGrid */
+	char legacy_params[256];
 };
 
 bool sim_function_valid(CUfunction f);
@@ -129,6 +179,7 @@ struct CUstream_st {
 	_Atomic bool closed;          /* destroyed; freed when empty */
 	struct CUgraph_st *capture;   /* graph that records instead of the GPU; under mu */
 	bool capture_origin;
+	uint64_t graph_start;         /* of the graph launch that is being executed: GPU thread */
 };
 
 enum sim_default_stream { SIM_LEGACY, SIM_PTDS };
@@ -161,14 +212,76 @@ struct CUevent_st {
 
 void sim_event_executed(const struct sim_event_work *w, uint64_t time);
 void sim_event_put(struct CUevent_st *e);
+bool sim_event_valid(CUevent e);
+
+/* copy.c, set.c: the work that the arguments describe. */
+CUresult sim_copy_describe(struct sim_copy_work *w, const CUDA_MEMCPY3D *p);
+CUresult sim_set_describe(struct sim_set_work *w, const CUDA_MEMSET_NODE_PARAMS *p);
+
+/* array.c */
+struct CUarray_st {
+	struct sim_handle handle;
+	char *base;
+	size_t width, height, depth; /* bytes, rows, slices */
+	CUDA_ARRAY3D_DESCRIPTOR descriptor;
+};
+
+bool sim_array_valid(CUarray a);
 
 /* graph.c */
+enum sim_node { /* CUDA's numbers */
+	SIM_NODE_KERNEL, SIM_NODE_MEMCPY, SIM_NODE_MEMSET, SIM_NODE_HOST, SIM_NODE_GRAPH, SIM_NODE_EMPTY,
+	SIM_NODE_WAIT, SIM_NODE_RECORD, SIM_NODE_ALLOC = 10, SIM_NODE_FREE = 11, SIM_NODE_VALUES = 12,
+};
+
+struct CUgraphNode_st {
+	struct sim_handle handle;
+	struct CUgraph_st *graph;
+	enum sim_node type;
+	struct sim_work work;
+	struct CUgraph_st *child;
+	CUgraphNode *dependencies;
+	size_t dependency_count;
+	struct CUgraphNode_st *origin; /* of a clone's node */
+};
+
+struct CUgraph_st {
+	struct sim_handle handle;
+	uint32_t id;
+	struct CUgraphNode_st **nodes; /* in an order that the dependencies allow */
+	size_t count, room;
+};
+
+struct sim_exec_node {
+	CUgraphNode from;
+	bool off;
+	struct sim_work work; /* points into itself: never moved */
+};
+
+struct CUgraphExec_st {
+	struct sim_handle handle;
+	uint32_t id;
+	struct sim_exec_node **nodes;
+	size_t count, room;
+	unsigned long long flags;
+};
+
+CUresult sim_graph_new(CUgraph *out);
+CUresult sim_graph_destroy(CUgraph g);
+CUresult sim_graph_clone(CUgraph *out, CUgraph g);
+bool sim_graph_valid(CUgraph g);
+bool sim_node_valid(CUgraphNode n);
+bool sim_exec_valid(CUgraphExec e);
+CUresult sim_node_copy(struct sim_work *to, const struct sim_work *from);
+/* A new node that depends on count others; on the last one where dependencies is NULL and count 1. */
+CUgraphNode sim_graph_node(CUgraph g, enum sim_node type, const CUgraphNode *dependencies, size_t count);
 struct sim_work *sim_graph_append(struct CUgraph_st *g, enum sim_work_type type);
 void sim_graph_pop(struct CUgraph_st *g); /* takes the last node back */
 
 /* launch.c */
 CUresult sim_kernel_fill(struct sim_kernel_work *w, const struct sim_kernel *kernel, const struct sim_launch *launch,
 			 void **params, void **extra);
+CUresult sim_launch_check(CUfunction f, const struct sim_launch *l);
 CUresult sim_kernel_copy(struct sim_kernel_work *to, const struct sim_kernel_work *from);
 void sim_work_clear(struct sim_work *w); /* frees what the work owns */
 
@@ -191,5 +304,6 @@ void sim_work_perform(struct sim_work *w);
 /* hostfn.c: host functions run on a thread of their own. */
 enum { SIM_HOST_NEW, SIM_HOST_RUNNING, SIM_HOST_DONE };
 void sim_host_start(struct sim_host_work *w);
+CUresult sim_host_submit(CUstream stream, CUhostFn fn, void *data, enum sim_default_stream which);
 
 #endif

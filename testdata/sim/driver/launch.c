@@ -77,7 +77,7 @@ CUresult sim_kernel_copy(struct sim_kernel_work *to, const struct sim_kernel_wor
 	return CUDA_SUCCESS;
 }
 
-static CUresult check(CUfunction f, const struct sim_launch *l)
+CUresult sim_launch_check(CUfunction f, const struct sim_launch *l)
 {
 	if (!sim_function_valid(f))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -98,7 +98,7 @@ static CUresult launch(CUfunction f, const struct sim_launch *l, CUstream stream
 	struct sim_work *w;
 	CUresult r = sim_stream_resolve(stream, which, &s);
 	if (!r)
-		r = check(f, l);
+		r = sim_launch_check(f, l);
 	if (!r)
 		r = sim_submit_begin(s, SIM_KERNEL, &w);
 	if (r)
@@ -140,9 +140,65 @@ static CUresult launch_config(const CUlaunchConfig *c, CUfunction f, void **para
 	 CUstream s, void **params)
 #define EX_PARAMS (const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 
-DRIVER(cuLaunchKernel, SIM_LAUNCH_PARAMS, launch(f, SHAPE, s, SIM_LEGACY, params, extra, false))
-DRIVER(cuLaunchKernel_ptsz, SIM_LAUNCH_PARAMS, launch(f, SHAPE, s, SIM_PTDS, params, extra, false))
-DRIVER(cuLaunchKernelEx, EX_PARAMS, launch_config(config, f, params, extra, SIM_LEGACY))
-DRIVER(cuLaunchKernelEx_ptsz, EX_PARAMS, launch_config(config, f, params, extra, SIM_PTDS))
-DRIVER(cuLaunchCooperativeKernel, COOPERATIVE_PARAMS, launch(f, SHAPE, s, SIM_LEGACY, params, NULL, true))
-DRIVER(cuLaunchCooperativeKernel_ptsz, COOPERATIVE_PARAMS, launch(f, SHAPE, s, SIM_PTDS, params, NULL, true))
+/* The old way: shape and parameters are set on the function, call by call. */
+static CUresult set_shape(CUfunction f, int x, int y, int z)
+{
+	if (!sim_function_valid(f) || x < 1 || y < 1 || z < 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	f->shape.block[0] = (uint32_t)x, f->shape.block[1] = (uint32_t)y, f->shape.block[2] = (uint32_t)z;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_shared(CUfunction f, unsigned bytes)
+{
+	if (!sim_function_valid(f))
+		return CUDA_ERROR_INVALID_VALUE;
+	f->shape.dynamic_shared = bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_param(CUfunction f, int offset, const void *value, size_t size)
+{
+	if (!sim_function_valid(f) || !value || offset < 0 || (size_t)offset + size > sizeof f->legacy_params)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(f->legacy_params + offset, value, size);
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_grid(CUfunction f, int width, int height, CUstream stream)
+{
+	if (!sim_function_valid(f) || width < 1 || height < 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	struct sim_launch l = f->shape;
+	l.grid[0] = (uint32_t)width, l.grid[1] = (uint32_t)height, l.grid[2] = 1;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, f->legacy_params, CU_LAUNCH_PARAM_END};
+	return launch(f, &l, stream, SIM_LEGACY, NULL, extra, false);
+}
+
+static CUresult launch_devices(const CUDA_LAUNCH_PARAMS *list, unsigned count)
+{
+	CUresult r = list && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count && !r; i++) {
+		const CUDA_LAUNCH_PARAMS *p = &list[i];
+		struct sim_launch l = {{p->gridDimX, p->gridDimY, p->gridDimZ}, {p->blockDimX, p->blockDimY, p->blockDimZ},
+				       {0, 0, 0}, p->sharedMemBytes};
+		r = launch(p->function, &l, p->hStream, SIM_LEGACY, p->kernelParams, NULL, true);
+	}
+	return r;
+}
+
+DRIVER_PTSZ(cuLaunchKernel, SIM_LAUNCH_PARAMS, launch(f, SHAPE, s, which, params, extra, false))
+DRIVER_PTSZ(cuLaunchKernelEx, EX_PARAMS, launch_config(config, f, params, extra, which))
+DRIVER_PTSZ(cuLaunchCooperativeKernel, COOPERATIVE_PARAMS, launch(f, SHAPE, s, which, params, NULL, true))
+DRIVER(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, unsigned count, unsigned flags),
+       ((void)flags, launch_devices(list, count)))
+DRIVER(cuFuncSetBlockShape, (CUfunction f, int x, int y, int z), set_shape(f, x, y, z))
+DRIVER(cuFuncSetSharedSize, (CUfunction f, unsigned bytes), set_shared(f, bytes))
+DRIVER(cuParamSetSize, (CUfunction f, unsigned bytes),
+       sim_function_valid(f) && bytes <= sizeof f->legacy_params ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
+DRIVER(cuParamSeti, (CUfunction f, int offset, unsigned value), set_param(f, offset, &value, sizeof value))
+DRIVER(cuParamSetf, (CUfunction f, int offset, float value), set_param(f, offset, &value, sizeof value))
+DRIVER(cuParamSetv, (CUfunction f, int offset, void *value, unsigned size), set_param(f, offset, value, size))
+DRIVER(cuLaunch, (CUfunction f), launch_grid(f, 1, 1, NULL))
+DRIVER(cuLaunchGrid, (CUfunction f, int width, int height), launch_grid(f, width, height, NULL))
+DRIVER(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream s), launch_grid(f, width, height, s))

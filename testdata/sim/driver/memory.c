@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -49,53 +50,95 @@ static bool insert(const struct sim_block *b)
 	return true;
 }
 
-CUresult sim_memory_new(size_t size, enum sim_memory kind, void **out)
+static CUresult remember(const struct sim_block *b)
+{
+	uint64_t limit = (sim_config()->memory_mb << 20) * sim_config()->devices;
+	size_t counted = b->kind == SIM_PINNED ? 0 : b->mapped;
+	pthread_rwlock_wrlock(&mu);
+	bool done = used + counted <= limit && insert(b);
+	if (done)
+		used += counted;
+	pthread_rwlock_unlock(&mu);
+	return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_memory_new(size_t size, enum sim_memory kind, CUmemoryPool pool, unsigned flags, void **out)
 {
 	CUcontext ctx = sim_context_current();
-	uint64_t limit = sim_config()->memory_mb << 20;
 	if (!out || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ctx)
 		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
-	if (size > limit)
+	if (size > sim_config()->memory_mb << 20)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size_t mapped = (size + 4095) & ~(size_t)4095;
 	char *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	struct sim_block b = {p, size, mapped, kind, ctx->device, ctx};
-	pthread_rwlock_wrlock(&mu);
-	bool full = kind == SIM_DEVICE_MEMORY && used + mapped > limit * sim_config()->devices;
-	bool done = !full && insert(&b);
-	if (done && kind == SIM_DEVICE_MEMORY)
-		used += mapped;
-	pthread_rwlock_unlock(&mu);
-	if (!done) {
+	struct sim_block b = {p, size, mapped, kind, pool ? pool->device : ctx->device, ctx, pool, flags};
+	CUresult r = remember(&b);
+	if (r)
 		munmap(p, mapped);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	else
+		*out = p;
+	return r;
+}
+
+CUresult sim_memory_adopt(void *p, size_t size, enum sim_memory kind, unsigned flags)
+{
+	CUcontext ctx = sim_context_current();
+	struct sim_block b = {p, size, 0, kind, ctx ? ctx->device : 0, ctx, NULL, flags}, other;
+	if (!ctx)
+		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
+	if (!p || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_memory_find(p, &other))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	return remember(&b);
+}
+
+static bool take(void *p, struct sim_block *b)
+{
+	pthread_rwlock_wrlock(&mu);
+	size_t at = above(p);
+	bool found = at > 0 && blocks[at - 1].start == (char *)p;
+	if (found) {
+		*b = blocks[at - 1];
+		memmove(blocks + at - 1, blocks + at, (count - at) * sizeof *blocks);
+		count--;
+		if (b->kind != SIM_PINNED)
+			used -= b->mapped;
 	}
-	*out = p;
+	pthread_rwlock_unlock(&mu);
+	return found;
+}
+
+CUresult sim_memory_drop(void *p)
+{
+	struct sim_block b;
+	if (!take(p, &b))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b.mapped)
+		munmap(b.start, b.mapped);
+	if (b.pool)
+		sim_pool_gives_back(b.pool, b.mapped);
 	return CUDA_SUCCESS;
 }
 
-static CUresult take(void *p, enum sim_memory kind, bool any)
+CUresult sim_memory_disown(void *p)
 {
 	struct sim_block b;
-	pthread_rwlock_wrlock(&mu);
-	size_t at = above(p);
-	bool found = at > 0 && blocks[at - 1].start == (char *)p && (any || blocks[at - 1].kind == kind);
-	if (found) {
-		b = blocks[at - 1];
-		memmove(blocks + at - 1, blocks + at, (count - at) * sizeof *blocks);
-		count--;
-		if (b.kind == SIM_DEVICE_MEMORY)
-			used -= b.mapped;
-	}
-	pthread_rwlock_unlock(&mu);
-	if (!found)
+	if (!sim_memory_find(p, &b) || b.start != (char *)p || b.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
-	munmap(b.start, b.mapped);
-	return CUDA_SUCCESS;
+	if (sim_context_current())
+		sim_context_wait(sim_context_current());
+	return take(p, &b) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Managed memory is freed as the device's is. */
+static bool freed_as(const struct sim_block *b, enum sim_memory kind)
+{
+	return b->mapped && (b->kind == kind || (b->kind == SIM_MANAGED && kind == SIM_DEVICE_MEMORY));
 }
 
 CUresult sim_memory_free(void *p, enum sim_memory kind)
@@ -107,16 +150,33 @@ CUresult sim_memory_free(void *p, enum sim_memory kind)
 	/* Work in flight may still use the block: wait for it, as cudaFree does. */
 	CUcontext ctx = sim_context_current();
 	struct sim_block b;
-	if (!sim_memory_find(p, &b) || b.start != (char *)p || b.kind != kind)
+	if (!sim_memory_find(p, &b) || b.start != (char *)p || !freed_as(&b, kind))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ctx)
 		sim_context_wait(ctx);
-	return take(p, kind, false);
+	sim_report_memory(SIM_RELEASED, &b, NULL);
+	return sim_memory_drop(p);
 }
 
-CUresult sim_memory_drop(void *p)
+/* The pages become a file's, at the same place, so that another process can map
+ * them too. */
+CUresult sim_memory_share(void *p, size_t *size, int *fd)
 {
-	return take(p, SIM_DEVICE_MEMORY, true);
+	struct sim_block b;
+	if (!sim_memory_find(p, &b) || b.start != (char *)p || b.kind != SIM_DEVICE_MEMORY || !b.mapped)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (sim_context_current())
+		sim_context_wait(sim_context_current());
+	int f = memfd_create("cudasim", MFD_CLOEXEC);
+	bool copied = f >= 0 && ftruncate(f, (off_t)b.mapped) == 0 && pwrite(f, b.start, b.mapped, 0) == (ssize_t)b.mapped;
+	if (copied && mmap(b.start, b.mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f, 0) == b.start) {
+		*size = b.size;
+		*fd = f;
+		return CUDA_SUCCESS;
+	}
+	if (f >= 0)
+		close(f);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool sim_memory_find(const void *p, struct sim_block *out)
@@ -141,36 +201,85 @@ static CUresult memory_info(size_t *free_bytes, size_t *total)
 	return CUDA_SUCCESS;
 }
 
-static CUresult alloc_async(CUdeviceptr *p, size_t n, CUstream stream, enum sim_default_stream which)
+static CUresult alloc(void **p, size_t n, enum sim_memory kind, unsigned flags)
 {
-	struct CUstream_st *s;
-	CUresult r = sim_stream_resolve(stream, which, &s);
-	return r ? r : sim_memory_new(n, SIM_DEVICE_MEMORY, (void **)p);
+	struct sim_block b;
+	CUresult r = sim_memory_new(n, kind, NULL, flags, p);
+	if (!r && sim_memory_find(*p, &b))
+		sim_report_memory(SIM_ALLOCATED, &b, NULL);
+	return r;
 }
 
-static CUresult free_async(CUdeviceptr p, CUstream stream, enum sim_default_stream which)
+#define PITCH 512 /* bytes that rows are aligned to */
+
+static CUresult alloc_pitch(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
 {
-	struct CUstream_st *s;
+	if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pitch = (width + PITCH - 1) / PITCH * PITCH;
+	return alloc((void **)p, *pitch * height, SIM_DEVICE_MEMORY, 0);
+}
+
+static CUresult register_host(void *p, size_t n, unsigned flags)
+{
 	struct sim_block b;
-	struct sim_work *w;
-	CUresult r = sim_stream_resolve(stream, which, &s);
-	if (!r && (!sim_memory_find((void *)p, &b) || b.start != (char *)p))
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r)
-		r = sim_submit_begin(s, SIM_FREE, &w);
-	if (r)
-		return r;
-	w->free = (void *)p;
-	sim_submit_commit(s);
+	CUresult r = sim_memory_adopt(p, n, SIM_PINNED, flags);
+	if (!r && sim_memory_find(p, &b))
+		sim_report_memory(SIM_ALLOCATED, &b, NULL);
+	return r;
+}
+
+static CUresult unregister_host(void *p)
+{
+	struct sim_block b;
+	if (!sim_memory_find(p, &b) || b.start != (char *)p || b.mapped || b.kind != SIM_PINNED)
+		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	sim_report_memory(SIM_RELEASED, &b, NULL);
+	return sim_memory_disown(p);
+}
+
+/* One address space: the device sees pinned memory at the host's address. */
+static CUresult device_pointer(CUdeviceptr *out, void *p, unsigned flags)
+{
+	struct sim_block b;
+	if (!out || flags || !sim_memory_find(p, &b) || b.kind != SIM_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = (CUdeviceptr)p;
 	return CUDA_SUCCESS;
 }
 
-DRIVER(cuMemAlloc_v2, (CUdeviceptr * p, size_t n), sim_memory_new(n, SIM_DEVICE_MEMORY, (void **)p))
+static CUresult host_flags(unsigned *out, void *p)
+{
+	struct sim_block b;
+	if (!out || !sim_memory_find(p, &b) || b.kind != SIM_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = b.flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult address_range(CUdeviceptr *base, size_t *size, CUdeviceptr p)
+{
+	struct sim_block b;
+	if (!sim_memory_find((void *)p, &b))
+		return CUDA_ERROR_NOT_FOUND;
+	if (base)
+		*base = (CUdeviceptr)b.start;
+	if (size)
+		*size = b.size;
+	return CUDA_SUCCESS;
+}
+
+DRIVER(cuMemAlloc_v2, (CUdeviceptr * p, size_t n), alloc((void **)p, n, SIM_DEVICE_MEMORY, 0))
+DRIVER(cuMemAllocPitch_v2, (CUdeviceptr * p, size_t *pitch, size_t width, size_t height, unsigned element),
+       alloc_pitch(p, pitch, width, height, element))
+DRIVER(cuMemAllocManaged, (CUdeviceptr * p, size_t n, unsigned flags), alloc((void **)p, n, SIM_MANAGED, flags))
 DRIVER(cuMemFree_v2, (CUdeviceptr p), sim_memory_free((void *)p, SIM_DEVICE_MEMORY))
-DRIVER(cuMemAllocHost_v2, (void **p, size_t n), sim_memory_new(n, SIM_PINNED, p))
+DRIVER(cuMemAllocHost_v2, (void **p, size_t n), alloc(p, n, SIM_PINNED, 0))
+DRIVER(cuMemHostAlloc, (void **p, size_t n, unsigned flags), alloc(p, n, SIM_PINNED, flags))
 DRIVER(cuMemFreeHost, (void *p), sim_memory_free(p, SIM_PINNED))
+DRIVER(cuMemHostRegister_v2, (void *p, size_t n, unsigned flags), register_host(p, n, flags))
+DRIVER(cuMemHostUnregister, (void *p), unregister_host(p))
+DRIVER(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned flags), device_pointer(out, p, flags))
+DRIVER(cuMemHostGetFlags, (unsigned *out, void *p), host_flags(out, p))
+DRIVER(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr p), address_range(base, size, p))
 DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), memory_info(free_bytes, total))
-DRIVER(cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s), alloc_async(p, n, s, SIM_LEGACY))
-DRIVER(cuMemAllocAsync_ptsz, (CUdeviceptr * p, size_t n, CUstream s), alloc_async(p, n, s, SIM_PTDS))
-DRIVER(cuMemFreeAsync, (CUdeviceptr p, CUstream s), free_async(p, s, SIM_LEGACY))
-DRIVER(cuMemFreeAsync_ptsz, (CUdeviceptr p, CUstream s), free_async(p, s, SIM_PTDS))

@@ -24,8 +24,8 @@ uint64_t sim_work_duration(const struct sim_work *w)
 	case SIM_KERNEL:
 		return kernel_duration(w->kernel.kernel);
 	case SIM_COPY:
-		return transfer_ns(w->copy.width * w->copy.height,
-				   w->copy.src_kind == SIM_DEVICE_MEMORY && w->copy.dst_kind == SIM_DEVICE_MEMORY
+		return transfer_ns(w->copy.width * w->copy.height * w->copy.depth,
+				   sim_on_device(w->copy.src_kind) && sim_on_device(w->copy.dst_kind)
 					   ? c->device_mb_s : c->host_mb_s);
 	case SIM_SET:
 		return transfer_ns(w->set.width * w->set.height * w->set.unit, c->device_mb_s);
@@ -48,8 +48,12 @@ static void run_kernel(struct sim_kernel_work *k)
 
 static void run_copy(const struct sim_copy_work *c)
 {
-	for (size_t y = 0; y < c->height; y++)
-		memmove((char *)c->dst + y * c->dst_pitch, (const char *)c->src + y * c->src_pitch, c->width);
+	for (size_t z = 0; z < c->depth; z++) {
+		char *to = (char *)c->dst + z * c->dst_slice;
+		const char *from = (const char *)c->src + z * c->src_slice;
+		for (size_t y = 0; y < c->height; y++)
+			memmove(to + y * c->dst_pitch, from + y * c->src_pitch, c->width);
+	}
 }
 
 static void run_set(const struct sim_set_work *s)
@@ -86,6 +90,10 @@ void sim_work_perform(struct sim_work *w)
 		break;
 	case SIM_FREE:
 		sim_memory_drop(w->free);
+		break;
+	case SIM_VALUE:
+		if (w->value.write)
+			memcpy(w->value.address, &w->value.value, w->value.wide ? 8 : 4);
 		break;
 	case SIM_HOST:
 		break;

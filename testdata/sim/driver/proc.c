@@ -15,6 +15,8 @@ static void *look_up(void *self, const char *name, uint64_t flags)
 	static const char *const plain[] = {"_v4", "_v3", "_v2", ""};
 	char full[256];
 	void *found = NULL;
+	if (!strcmp(name, "cuGraphInstantiate"))
+		name = "cuGraphInstantiateWithFlags"; /* its meaning from CUDA 12 on */
 	if (flags & PER_THREAD_DEFAULT_STREAM)
 		for (size_t i = 0; !found && i < sizeof per_thread / sizeof *per_thread; i++) {
 			snprintf(full, sizeof full, "%s%s", name, per_thread[i]);
@@ -48,5 +50,7 @@ static CUresult proc_address(const char *name, void **fn, int version, uint64_t 
 	return *fn || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+DRIVER(cuGetProcAddress, (const char *name, void **fn, int version, uint64_t flags),
+       proc_address(name, fn, version, flags, NULL))
 DRIVER(cuGetProcAddress_v2, (const char *name, void **fn, int version, uint64_t flags, int *status),
        proc_address(name, fn, version, flags, status))

@@ -55,6 +55,70 @@ typedef struct {
 	void **extra;
 } cudaKernelNodeParams;
 
+typedef struct {
+	size_t x, y, z; /* x in elements where an array takes part, else in bytes */
+} cudaPos;
+
+typedef struct {
+	size_t width, height, depth; /* width as x of cudaPos */
+} cudaExtent;
+
+typedef struct {
+	void *ptr;
+	size_t pitch, xsize, ysize;
+} cudaPitchedPtr;
+
+typedef struct {
+	CUarray srcArray;
+	cudaPos srcPos;
+	cudaPitchedPtr srcPtr;
+	CUarray dstArray;
+	cudaPos dstPos;
+	cudaPitchedPtr dstPtr;
+	cudaExtent extent;
+	int kind;
+} cudaMemcpy3DParms;
+
+typedef struct {
+	CUarray srcArray;
+	cudaPos srcPos;
+	cudaPitchedPtr srcPtr;
+	int srcDevice;
+	CUarray dstArray;
+	cudaPos dstPos;
+	cudaPitchedPtr dstPtr;
+	int dstDevice;
+	cudaExtent extent;
+} cudaMemcpy3DPeerParms;
+
+typedef struct {
+	int x, y, z, w; /* bits */
+	int f;          /* 0: signed, 1: unsigned, 2: float */
+} cudaChannelFormatDesc;
+
+typedef struct {
+	int type; /* 0: not known to CUDA, 1: host, 2: device, 3: managed */
+	int device;
+	void *devicePointer, *hostPointer;
+	long reserved[8];
+} cudaPointerAttributes;
+
+typedef struct {
+	size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
+	int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA;
+	int maxDynamicSharedSizeBytes, preferredShmemCarveout;
+	int cluster[6], reserved[16];
+} cudaFuncAttributes;
+
+typedef CUDA_MEMSET_NODE_PARAMS cudaMemsetParams;
+typedef CUgraphExecUpdateResultInfo cudaGraphExecUpdateResultInfo;
+typedef CUmemoryPool cudaMemPool_t;
+
+_Static_assert(sizeof(cudaMemcpy3DParms) == 160, "cudaMemcpy3DParms of CUDA 13");
+_Static_assert(sizeof(cudaMemcpy3DPeerParms) == 168, "cudaMemcpy3DPeerParms of CUDA 13");
+_Static_assert(sizeof(cudaPointerAttributes) == 88, "cudaPointerAttributes of CUDA 13");
+_Static_assert(sizeof(cudaFuncAttributes) == 144, "cudaFuncAttributes of CUDA 13");
+
 /* The head of cudaDeviceProp (1008 bytes in CUDA 13); the simulation fills this
  * much and clears the rest. */
 typedef struct {
@@ -141,11 +205,49 @@ cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 
+cudaError_t cudaMallocManaged(void **p, size_t size, unsigned flags);
+cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t width, size_t height);
+cudaError_t cudaHostRegister(void *p, size_t size, unsigned flags);
+cudaError_t cudaHostUnregister(void *p);
+cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, int kind);
+cudaError_t cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset, int kind);
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p);
+cudaError_t cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height);
+cudaError_t cudaMallocArray(CUarray *array, const cudaChannelFormatDesc *desc, size_t width, size_t height, unsigned flags);
+cudaError_t cudaFreeArray(CUarray array);
+cudaError_t cudaMemcpy2DToArray(CUarray dst, size_t x, size_t y, const void *src, size_t pitch, size_t width,
+				size_t height, int kind);
+cudaError_t cudaMemcpy2DFromArray(void *dst, size_t pitch, CUarray src, size_t x, size_t y, size_t width, size_t height,
+				  int kind);
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const CUmemPoolProps *props);
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *p);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *func);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *out, const void *func, int threads, size_t shared);
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
+				   const cudaMemsetParams *params);
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
+				     void *dst, const void *src, size_t bytes, int kind);
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
+				       size_t count, cudaGraph_t child);
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info);
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams *params);
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaProfilerStart(void);
+cudaError_t cudaProfilerStop(void);
+cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream);
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, int kind);
+cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
+
 /* What nvcc's generated constructors call, with nvcc's signatures. */
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int thread_limit, void *tid,
 			    void *bid, void *block, void *grid, int *warp);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t size, int constant,
+		       int global);
 
 #endif

@@ -36,9 +36,16 @@ enum {
 	CUPTI_KIND_DEVICE = 8,
 	CUPTI_KIND_CONTEXT = 9,
 	CUPTI_KIND_CONCURRENT_KERNEL = 10,
+	CUPTI_KIND_NAME = 11,
+	CUPTI_KIND_MARKER = 12,
+	CUPTI_KIND_MARKER_DATA = 13,
+	CUPTI_KIND_OVERHEAD = 17,
 	CUPTI_KIND_MEMCPY2 = 22,
 	CUPTI_KIND_STREAM = 37,
 	CUPTI_KIND_SYNCHRONIZATION = 38,
+	CUPTI_KIND_MEMORY2 = 49,
+	CUPTI_KIND_MEMORY_POOL = 50,
+	CUPTI_KIND_GRAPH_TRACE = 51,
 	CUPTI_KIND_COUNT = 64, /* more than CUPTI 13 knows */
 };
 
@@ -168,6 +175,98 @@ typedef struct CUPTI_RECORD {
 	uint32_t kind, contextId, streamId, priority, flag, correlationId;
 } CUptiStream;
 
+enum {
+	CUPTI_OBJECT_THREAD = 2,
+	CUPTI_OBJECT_DEVICE = 3,
+	CUPTI_OBJECT_CONTEXT = 4,
+	CUPTI_OBJECT_STREAM = 5,
+};
+
+/* A thread: its process and itself. Something of CUDA's: device, context, stream. */
+typedef struct {
+	uint32_t id[3];
+} CUptiObject;
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, objectKind;
+	CUptiObject object;
+	uint32_t pad;
+	const char *name;
+} CUptiName;
+
+enum { CUPTI_MARKER_INSTANT = 1, CUPTI_MARKER_START = 2, CUPTI_MARKER_END = 4 };
+
+/* Start and end of a range are two records with one id. */
+typedef struct CUPTI_RECORD {
+	uint32_t kind, flags;
+	uint64_t timestamp;
+	uint32_t id, objectKind;
+	CUptiObject object;
+	uint32_t pad;
+	const char *name;   /* NULL at an end */
+	const char *domain; /* NULL: the default domain */
+} CUptiMarker;
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, flags, id, payloadKind;
+	uint64_t payload;
+	uint32_t color, category, domainId, pad;
+} CUptiMarkerData;
+
+enum {
+	CUPTI_OVERHEAD_BUFFER_FLUSH = 1 << 16,
+	CUPTI_OVERHEAD_RESOURCE = 3 << 16,
+	CUPTI_OVERHEAD_BUFFER_REQUEST = 7 << 16,
+};
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, overheadKind, objectKind;
+	CUptiObject object;
+	uint64_t start, end;
+	uint32_t correlationId, reserved0;
+	void *overheadData;
+} CUptiOverhead;
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, memoryOperationType, memoryKind, correlationId;
+	uint64_t address, bytes, timestamp, PC;
+	uint32_t processId, deviceId, contextId, streamId;
+	const char *name;
+	uint32_t isAsync, pad1;
+	struct {
+		uint32_t type, pad2;
+		uint64_t address, releaseThreshold, size, utilizedSize;
+	} pool;
+	const char *source;
+} CUptiMemory;
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, memoryPoolOperationType, memoryPoolType, correlationId, processId, deviceId;
+	uint64_t minBytesToKeep, address, size, releaseThreshold, timestamp, utilizedSize;
+	uint8_t isManagedPool, pad2[7];
+} CUptiMemoryPool;
+
+typedef struct CUPTI_RECORD {
+	uint32_t kind, correlationId;
+	uint64_t start, end;
+	uint32_t deviceId, graphId, contextId, streamId;
+	void *reserved;
+	uint32_t endDeviceId, endContextId;
+} CUptiGraphTrace;
+
+_Static_assert(sizeof(CUptiName) == 32, "CUpti_ActivityName");
+_Static_assert(offsetof(CUptiName, name) == 24, "CUpti_ActivityName");
+_Static_assert(sizeof(CUptiMarker) == 56, "CUpti_ActivityMarker2");
+_Static_assert(offsetof(CUptiMarker, name) == 40, "CUpti_ActivityMarker2");
+_Static_assert(sizeof(CUptiMarkerData) == 40, "CUpti_ActivityMarkerData2");
+_Static_assert(sizeof(CUptiOverhead) == 56, "CUpti_ActivityOverhead3");
+_Static_assert(offsetof(CUptiOverhead, start) == 24, "CUpti_ActivityOverhead3");
+_Static_assert(sizeof(CUptiMemory) == 128, "CUpti_ActivityMemory4");
+_Static_assert(offsetof(CUptiMemory, pool) == 80, "CUpti_ActivityMemory4");
+_Static_assert(sizeof(CUptiMemoryPool) == 80, "CUpti_ActivityMemoryPool3");
+_Static_assert(offsetof(CUptiMemoryPool, address) == 32, "CUpti_ActivityMemoryPool3");
+_Static_assert(sizeof(CUptiGraphTrace) == 56, "CUpti_ActivityGraphTrace2");
+_Static_assert(offsetof(CUptiGraphTrace, endDeviceId) == 48, "CUpti_ActivityGraphTrace2");
 _Static_assert(sizeof(CUptiKernel) == 216, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(CUptiKernel, correlationId) == 92, "CUpti_ActivityKernel10");
 _Static_assert(offsetof(CUptiKernel, graphId) == 156, "CUpti_ActivityKernel10");

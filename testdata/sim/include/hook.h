@@ -12,7 +12,7 @@
 #include "image.h"
 
 #define SIM_HOOK_SYMBOL "cudasim_hook"
-#define SIM_HOOK_VERSION 1u
+#define SIM_HOOK_VERSION 2u
 
 enum sim_domain { SIM_DRIVER = 1, SIM_RUNTIME = 2 };
 
@@ -29,7 +29,7 @@ struct sim_frame {
 	const char *symbol;   /* kernel that the call launches, for callbacks */
 };
 
-enum sim_work_type { SIM_KERNEL, SIM_COPY, SIM_SET, SIM_EVENT, SIM_WAIT, SIM_HOST, SIM_FREE };
+enum sim_work_type { SIM_KERNEL, SIM_COPY, SIM_SET, SIM_EVENT, SIM_WAIT, SIM_HOST, SIM_FREE, SIM_VALUE };
 
 #define SIM_INLINE_ARGS 96
 
@@ -44,7 +44,9 @@ struct sim_kernel_work {
 struct sim_copy_work {
 	void *dst;
 	const void *src;
-	size_t width, height, dst_pitch, src_pitch; /* bytes, rows; height 1 for a flat copy */
+	size_t width, height, depth;  /* bytes, rows, slices; height 1 for a flat copy */
+	size_t dst_pitch, src_pitch;  /* bytes from row to row */
+	size_t dst_slice, src_slice;  /* bytes from slice to slice */
 	uint8_t kind, src_kind, dst_kind;           /* CUPTI's numbers */
 	bool peer;
 	bool async;
@@ -64,6 +66,14 @@ struct sim_event_work {
 	uint64_t version; /* which recording of the event */
 };
 
+/* A value that the stream waits for in memory, or writes there. */
+struct sim_value_work {
+	void *address;
+	uint64_t value;
+	bool wide, write; /* 64 bits; writes instead of waiting */
+	unsigned flags;   /* how a wait compares, in CUDA's numbers */
+};
+
 struct sim_host_work {
 	void (*fn)(void *);
 	void *data;
@@ -79,12 +89,15 @@ struct sim_work {
 	uint64_t graph_node;
 	uint64_t submit, start, end;
 	bool reported; /* a forced flush delivered it while it ran */
+	bool graph_first, graph_last; /* of one graph launch */
+	uint64_t graph_start;         /* of the last: when the first started */
 	union {
 		struct sim_kernel_work kernel;
 		struct sim_copy_work copy;
 		struct sim_set_work set;
 		struct sim_event_work event;
 		struct sim_host_work host;
+		struct sim_value_work value;
 		void *free;
 	};
 };
@@ -96,6 +109,24 @@ struct sim_sync {
 	enum sim_sync_type type;
 	uint32_t correlation, context, stream, event; /* UINT32_MAX where it does not apply */
 	uint64_t start, end;
+};
+
+/* CUPTI's numbers for what happened to memory and to pools of it. */
+enum sim_memory_op { SIM_ALLOCATED = 1, SIM_RELEASED = 2 };
+enum sim_pool_op { SIM_POOL_CREATED = 1, SIM_POOL_DESTROYED = 2, SIM_POOL_TRIMMED = 3 };
+
+struct sim_pool_info {
+	enum sim_pool_op op;
+	uint32_t correlation, device;
+	uint64_t address, size, threshold, used, keep; /* bytes */
+};
+
+struct sim_memory_info {
+	enum sim_memory_op op;
+	uint32_t kind; /* CUPTI's number */
+	uint32_t correlation, device, context, stream; /* stream UINT32_MAX where the call has none */
+	uint64_t address, bytes;
+	const struct sim_pool_info *pool; /* NULL: not from a pool */
 };
 
 struct sim_device_info {
@@ -126,6 +157,8 @@ struct sim_client {
 	void (*sync)(const struct sim_sync *sync);
 	void (*context)(const struct sim_context_info *info);
 	void (*stream)(const struct sim_stream_info *info);
+	void (*memory)(const struct sim_memory_info *info);
+	void (*pool)(const struct sim_pool_info *info);
 };
 
 struct sim_hook {
@@ -142,6 +175,7 @@ struct sim_hook {
 	void (*streams)(void (*each)(const struct sim_stream_info *));
 	uint32_t (*context_id)(const void *handle); /* 0: no such context; NULL: the current one */
 	uint32_t (*stream_id)(const void *handle);  /* 0: no such stream */
+	uint32_t (*correlation)(void);               /* of the call that this thread is in, or 0 */
 	bool (*forked)(void);                        /* this is a forked child of the process that began */
 };
 

@@ -8,6 +8,7 @@
 
 #define SIM_IMAGE_MAGIC 0x53494d43u /* "CMIS" */
 #define SIM_MAX_PARAMS 16
+#define SIM_MAX_GLOBALS 16
 
 /* The shape of one launch, handed to a kernel's host function. */
 struct sim_launch {
@@ -28,10 +29,18 @@ struct sim_kernel {
 	uint32_t param_size[SIM_MAX_PARAMS]; /* bytes */
 };
 
+/* A variable of the device. */
+struct sim_global {
+	const char *name;
+	uint64_t size;
+};
+
 struct sim_image {
 	uint32_t magic;
 	uint32_t count;
 	const struct sim_kernel *kernels;
+	uint32_t global_count; /* at most SIM_MAX_GLOBALS */
+	const struct sim_global *globals;
 };
 
 /* The wrapper that nvcc's generated code hands to __cudaRegisterFatBinary. */

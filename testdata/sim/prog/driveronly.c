@@ -34,7 +34,7 @@ static void scale(void **args, const struct sim_launch *launch)
 static const struct sim_kernel kernels[] = {
 	{"_Z5scalePff", scale, 12, 0, 0, 0, 2, {8, 4}},
 };
-static const struct sim_image image = {SIM_IMAGE_MAGIC, 1, kernels};
+static const struct sim_image image = {.magic = SIM_IMAGE_MAGIC, .count = 1, .kernels = kernels};
 
 #define CHECK(call) check((call), #call)
 static void check(CUresult r, const char *call)

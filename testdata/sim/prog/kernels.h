@@ -23,7 +23,9 @@ struct stub {
 
 /* The image of a program: kernels[i] is launched through stubs[i]. */
 #define REGISTER_KERNELS(kernels, stubs) \
-	static const struct sim_image image_ = {SIM_IMAGE_MAGIC, sizeof(kernels) / sizeof *(kernels), kernels}; \
+	static const struct sim_image image_ = { \
+		.magic = SIM_IMAGE_MAGIC, .count = sizeof(kernels) / sizeof *(kernels), .kernels = kernels, \
+	}; \
 	static struct sim_fatbin fatbin_ = {SIM_FATBIN_MAGIC, 1, &image_, NULL}; \
 	static void **fatbin_handle_; \
 	__attribute__((constructor)) static void register_kernels_(void) \

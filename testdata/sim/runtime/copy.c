@@ -1,58 +1,125 @@
 #include "internal.h"
 
 #define D(p) ((CUdeviceptr)(uintptr_t)(p))
+#define BAD_DIRECTION 21 /* cudaErrorInvalidMemcpyDirection */
 
-static int copy(void *dst, const void *src, size_t n, int kind)
+static int copy(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind)
 {
 	switch (kind) {
 	case cudaMemcpyHostToDevice:
-		return sim_drv.cuMemcpyHtoD(D(dst), src, n);
+		return drv->cuMemcpyHtoD(D(dst), src, n);
 	case cudaMemcpyDeviceToHost:
-		return sim_drv.cuMemcpyDtoH(dst, D(src), n);
+		return drv->cuMemcpyDtoH(dst, D(src), n);
 	case cudaMemcpyDeviceToDevice:
-		return sim_drv.cuMemcpyDtoD(D(dst), D(src), n);
+		return drv->cuMemcpyDtoD(D(dst), D(src), n);
 	case cudaMemcpyHostToHost:
 	case cudaMemcpyDefault:
-		return sim_drv.cuMemcpy(D(dst), D(src), n);
+		return drv->cuMemcpy(D(dst), D(src), n);
 	default:
-		return 21; /* cudaErrorInvalidMemcpyDirection */
+		return BAD_DIRECTION;
 	}
 }
 
-static int copy_async(void *dst, const void *src, size_t n, int kind, CUstream s)
+static int copy_async(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind, CUstream s)
 {
 	switch (kind) {
 	case cudaMemcpyHostToDevice:
-		return sim_drv.cuMemcpyHtoDAsync(D(dst), src, n, s);
+		return drv->cuMemcpyHtoDAsync(D(dst), src, n, s);
 	case cudaMemcpyDeviceToHost:
-		return sim_drv.cuMemcpyDtoHAsync(dst, D(src), n, s);
+		return drv->cuMemcpyDtoHAsync(dst, D(src), n, s);
 	case cudaMemcpyDeviceToDevice:
-		return sim_drv.cuMemcpyDtoDAsync(D(dst), D(src), n, s);
+		return drv->cuMemcpyDtoDAsync(D(dst), D(src), n, s);
 	case cudaMemcpyHostToHost:
 	case cudaMemcpyDefault:
-		return sim_drv.cuMemcpyAsync(D(dst), D(src), n, s);
+		return drv->cuMemcpyAsync(D(dst), D(src), n, s);
 	default:
-		return 21;
+		return BAD_DIRECTION;
 	}
 }
 
-static CUDA_MEMCPY2D pitched(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height)
+/* A side of a copy in rows: memory, or an array, whose x is in bytes here too. */
+struct rows {
+	const void *p;
+	size_t pitch;
+	CUarray array;
+	size_t x, y;
+};
+
+#define MEMORY(pointer, pitch) ((struct rows){pointer, pitch, NULL, 0, 0})
+#define ARRAY(array, x, y) ((struct rows){NULL, 0, array, x, y})
+
+static int rows(const struct sim_driver *drv, struct rows dst, struct rows src, size_t width, size_t height, bool async,
+		CUstream s)
 {
-	return (CUDA_MEMCPY2D){
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = D(src), .srcPitch = spitch,
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = D(dst), .dstPitch = dpitch,
+	CUDA_MEMCPY2D p = {
+		.srcMemoryType = src.array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED, .srcDevice = D(src.p),
+		.srcPitch = src.pitch, .srcArray = src.array, .srcXInBytes = src.x, .srcY = src.y,
+		.dstMemoryType = dst.array ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED, .dstDevice = D(dst.p),
+		.dstPitch = dst.pitch, .dstArray = dst.array, .dstXInBytes = dst.x, .dstY = dst.y,
 		.WidthInBytes = width, .Height = height,
+	};
+	return async ? drv->cuMemcpy2DAsync(&p, s) : drv->cuMemcpy2D(&p);
+}
+
+static size_t element(CUarray a)
+{
+	static const uint8_t bytes[] = {[0x01] = 1, [0x02] = 2, [0x03] = 4, [0x08] = 1, [0x09] = 2, [0x0a] = 4, [0x10] = 2,
+					[0x20] = 4};
+	CUDA_ARRAY3D_DESCRIPTOR d;
+	if (!a || sim_drv.cuArray3DGetDescriptor(&d, a) || d.Format < 0 || (size_t)d.Format >= sizeof bytes)
+		return 1;
+	return bytes[d.Format] * (size_t)d.NumChannels;
+}
+
+int sim_rt_copy_params(CUDA_MEMCPY3D *out, const cudaMemcpy3DParms *p)
+{
+	if (!p)
+		return cudaErrorInvalidValue;
+	size_t unit = element(p->srcArray ? p->srcArray : p->dstArray);
+	*out = (CUDA_MEMCPY3D){
+		.srcXInBytes = p->srcPos.x * (p->srcArray ? unit : 1), .srcY = p->srcPos.y, .srcZ = p->srcPos.z,
+		.srcMemoryType = p->srcArray ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED, .srcArray = p->srcArray,
+		.srcDevice = D(p->srcPtr.ptr), .srcPitch = p->srcPtr.pitch, .srcHeight = p->srcPtr.ysize,
+		.dstXInBytes = p->dstPos.x * (p->dstArray ? unit : 1), .dstY = p->dstPos.y, .dstZ = p->dstPos.z,
+		.dstMemoryType = p->dstArray ? CU_MEMORYTYPE_ARRAY : CU_MEMORYTYPE_UNIFIED, .dstArray = p->dstArray,
+		.dstDevice = D(p->dstPtr.ptr), .dstPitch = p->dstPtr.pitch, .dstHeight = p->dstPtr.ysize,
+		.WidthInBytes = p->extent.width * unit, .Height = p->extent.height, .Depth = p->extent.depth,
+	};
+	return 0;
+}
+
+CUDA_MEMCPY3D sim_rt_flat(void *dst, const void *src, size_t n)
+{
+	return (CUDA_MEMCPY3D){
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = D(src), .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = D(dst), .WidthInBytes = n, .Height = 1, .Depth = 1,
 	};
 }
 
-static int copy2d(CUDA_MEMCPY2D p)
+static int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, bool async, CUstream s)
 {
-	return sim_drv.cuMemcpy2D(&p);
+	CUDA_MEMCPY3D d;
+	int r = sim_rt_copy_params(&d, p);
+	if (r)
+		return r;
+	return async ? drv->cuMemcpy3DAsync(&d, s) : drv->cuMemcpy3D(&d);
 }
 
-static int copy2d_async(CUDA_MEMCPY2D p, CUstream s)
+static int solid_peer(const struct sim_driver *drv, const cudaMemcpy3DPeerParms *p, bool async, CUstream s)
 {
-	return sim_drv.cuMemcpy2DAsync(&p, s);
+	CUDA_MEMCPY3D d;
+	if (!p)
+		return cudaErrorInvalidValue;
+	cudaMemcpy3DParms plain = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent,
+				   cudaMemcpyDefault};
+	int r = sim_rt_copy_params(&d, &plain);
+	if (!r)
+		r = sim_rt_context(p->srcDevice, &d.srcContext);
+	if (!r)
+		r = sim_rt_context(p->dstDevice, &d.dstContext);
+	if (r)
+		return r;
+	return async ? drv->cuMemcpy3DPeerAsync(&d, s) : drv->cuMemcpy3DPeer(&d);
 }
 
 static int peer(void *dst, int to, const void *src, int from, size_t n, bool async, CUstream s)
@@ -66,17 +133,112 @@ static int peer(void *dst, int to, const void *src, int from, size_t n, bool asy
 	return async ? sim_drv.cuMemcpyPeerAsync(D(dst), a, D(src), b, n, s) : sim_drv.cuMemcpyPeer(D(dst), a, D(src), b, n);
 }
 
-RUNTIME(cudaMemcpy, (void *dst, const void *src, size_t n, int kind), copy(dst, src, n, kind))
-RUNTIME(cudaMemcpyAsync, (void *dst, const void *src, size_t n, int kind, cudaStream_t s),
-	copy_async(dst, src, n, kind, s))
-RUNTIME(cudaMemcpy2D, (void *dst, size_t dp, const void *src, size_t sp, size_t w, size_t h, int kind),
-	((void)kind, copy2d(pitched(dst, dp, src, sp, w, h))))
-RUNTIME(cudaMemcpy2DAsync, (void *dst, size_t dp, const void *src, size_t sp, size_t w, size_t h, int kind, cudaStream_t s),
-	((void)kind, copy2d_async(pitched(dst, dp, src, sp, w, h), s)))
+static int in_symbol(const void *symbol, size_t n, size_t offset, char **at)
+{
+	CUdeviceptr p;
+	size_t size;
+	int r = sim_rt_symbol(symbol, &p, &size);
+	if (!r && offset + n > size)
+		r = cudaErrorInvalidValue;
+	*at = (char *)p + offset;
+	return r;
+}
+
+static int to_symbol(const struct sim_driver *drv, const void *symbol, const void *src, size_t n, size_t offset, int kind,
+		     bool async, CUstream s)
+{
+	char *at;
+	int r = in_symbol(symbol, n, offset, &at);
+	if (r)
+		return r;
+	return async ? copy_async(drv, at, src, n, kind, s) : copy(drv, at, src, n, kind);
+}
+
+static int from_symbol(const struct sim_driver *drv, void *dst, const void *symbol, size_t n, size_t offset, int kind,
+		       bool async, CUstream s)
+{
+	char *at;
+	int r = in_symbol(symbol, n, offset, &at);
+	if (r)
+		return r;
+	return async ? copy_async(drv, dst, at, n, kind, s) : copy(drv, dst, at, n, kind);
+}
+
+/* Where byte x of row y lies in an array. */
+static size_t in_array(CUarray a, size_t x, size_t y)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d = {0};
+	if (sim_drv.cuArray3DGetDescriptor(&d, a))
+		return 0;
+	return y * d.Width * element(a) + x;
+}
+
+static int to_array(const struct sim_driver *drv, CUarray a, size_t x, size_t y, const void *src, size_t n, int kind)
+{
+	size_t at = in_array(a, x, y);
+	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyDtoA(a, at, D(src), n) : drv->cuMemcpyHtoA(a, at, src, n);
+}
+
+static int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t x, size_t y, size_t n, int kind)
+{
+	size_t at = in_array(a, x, y);
+	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyAtoD(D(dst), a, at, n) : drv->cuMemcpyAtoH(dst, a, at, n);
+}
+
+#define DST_ARRAY CUarray dst, size_t x, size_t y
+#define SRC_ARRAY CUarray src, size_t x, size_t y
+
+RUNTIME_PTDS(cudaMemcpy, (void *dst, const void *src, size_t n, int kind), copy(drv, dst, src, n, kind))
+RUNTIME_PTSZ(cudaMemcpyAsync, (void *dst, const void *src, size_t n, int kind, cudaStream_t s),
+	     copy_async(drv, dst, src, n, kind, s))
+RUNTIME_PTDS(cudaMemcpy2D, (void *dst, size_t dp, const void *src, size_t sp, size_t w, size_t h, int kind),
+	     ((void)kind, rows(drv, MEMORY(dst, dp), MEMORY(src, sp), w, h, false, NULL)))
+RUNTIME_PTSZ(cudaMemcpy2DAsync,
+	     (void *dst, size_t dp, const void *src, size_t sp, size_t w, size_t h, int kind, cudaStream_t s),
+	     ((void)kind, rows(drv, MEMORY(dst, dp), MEMORY(src, sp), w, h, true, s)))
+RUNTIME_PTDS(cudaMemcpy2DToArray, (DST_ARRAY, const void *src, size_t sp, size_t w, size_t h, int kind),
+	     ((void)kind, rows(drv, ARRAY(dst, x, y), MEMORY(src, sp), w, h, false, NULL)))
+RUNTIME_PTSZ(cudaMemcpy2DToArrayAsync,
+	     (DST_ARRAY, const void *src, size_t sp, size_t w, size_t h, int kind, cudaStream_t s),
+	     ((void)kind, rows(drv, ARRAY(dst, x, y), MEMORY(src, sp), w, h, true, s)))
+RUNTIME_PTDS(cudaMemcpy2DFromArray, (void *dst, size_t dp, SRC_ARRAY, size_t w, size_t h, int kind),
+	     ((void)kind, rows(drv, MEMORY(dst, dp), ARRAY(src, x, y), w, h, false, NULL)))
+RUNTIME_PTSZ(cudaMemcpy2DFromArrayAsync,
+	     (void *dst, size_t dp, SRC_ARRAY, size_t w, size_t h, int kind, cudaStream_t s),
+	     ((void)kind, rows(drv, MEMORY(dst, dp), ARRAY(src, x, y), w, h, true, s)))
+RUNTIME_PTDS(cudaMemcpy2DArrayToArray,
+	     (DST_ARRAY, CUarray src, size_t from_x, size_t from_y, size_t w, size_t h, int kind),
+	     ((void)kind, rows(drv, ARRAY(dst, x, y), ARRAY(src, from_x, from_y), w, h, false, NULL)))
+RUNTIME_PTDS(cudaMemcpy3D, (const cudaMemcpy3DParms *p), solid(drv, p, false, NULL))
+RUNTIME_PTSZ(cudaMemcpy3DAsync, (const cudaMemcpy3DParms *p, cudaStream_t s), solid(drv, p, true, s))
+RUNTIME_PTDS(cudaMemcpy3DPeer, (const cudaMemcpy3DPeerParms *p), solid_peer(drv, p, false, NULL))
+RUNTIME_PTSZ(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms *p, cudaStream_t s), solid_peer(drv, p, true, s))
 RUNTIME(cudaMemcpyPeer, (void *dst, int to, const void *src, int from, size_t n),
 	peer(dst, to, src, from, n, false, NULL))
 RUNTIME(cudaMemcpyPeerAsync, (void *dst, int to, const void *src, int from, size_t n, cudaStream_t s),
 	peer(dst, to, src, from, n, true, s))
-RUNTIME(cudaMemset, (void *p, int value, size_t n), sim_drv.cuMemsetD8(D(p), (unsigned char)value, n))
-RUNTIME(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s),
-	sim_drv.cuMemsetD8Async(D(p), (unsigned char)value, n, s))
+RUNTIME_PTSZ(cudaMemcpyBatchAsync,
+	     (void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count, void *attrs,
+	      size_t *indexes, size_t attr_count, cudaStream_t s),
+	     drv->cuMemcpyBatchAsync((CUdeviceptr *)(uintptr_t)dsts, (CUdeviceptr *)(uintptr_t)srcs,
+				     (size_t *)(uintptr_t)sizes, count, attrs, indexes, attr_count, s))
+RUNTIME_PTSZ(cudaMemcpy3DBatchAsync, (size_t count, void *list, unsigned long long flags, cudaStream_t s),
+	     drv->cuMemcpy3DBatchAsync(count, list, flags, s))
+RUNTIME_PTDS(cudaMemcpyToSymbol, (const void *symbol, const void *src, size_t n, size_t offset, int kind),
+	     to_symbol(drv, symbol, src, n, offset, kind, false, NULL))
+RUNTIME_PTSZ(cudaMemcpyToSymbolAsync,
+	     (const void *symbol, const void *src, size_t n, size_t offset, int kind, cudaStream_t s),
+	     to_symbol(drv, symbol, src, n, offset, kind, true, s))
+RUNTIME_PTDS(cudaMemcpyFromSymbol, (void *dst, const void *symbol, size_t n, size_t offset, int kind),
+	     from_symbol(drv, dst, symbol, n, offset, kind, false, NULL))
+RUNTIME_PTSZ(cudaMemcpyFromSymbolAsync,
+	     (void *dst, const void *symbol, size_t n, size_t offset, int kind, cudaStream_t s),
+	     from_symbol(drv, dst, symbol, n, offset, kind, true, s))
+RUNTIME_PTDS(cudaMemcpyToArray, (DST_ARRAY, const void *src, size_t n, int kind), to_array(drv, dst, x, y, src, n, kind))
+RUNTIME_PTSZ(cudaMemcpyToArrayAsync, (DST_ARRAY, const void *src, size_t n, int kind, cudaStream_t s),
+	     ((void)kind, drv->cuMemcpyHtoAAsync(dst, in_array(dst, x, y), src, n, s)))
+RUNTIME_PTDS(cudaMemcpyFromArray, (void *dst, SRC_ARRAY, size_t n, int kind), from_array(drv, dst, src, x, y, n, kind))
+RUNTIME_PTSZ(cudaMemcpyFromArrayAsync, (void *dst, SRC_ARRAY, size_t n, int kind, cudaStream_t s),
+	     ((void)kind, drv->cuMemcpyAtoHAsync(dst, src, in_array(src, x, y), n, s)))
+RUNTIME_PTDS(cudaMemcpyArrayToArray, (DST_ARRAY, CUarray src, size_t from_x, size_t from_y, size_t n, int kind),
+	     ((void)kind, drv->cuMemcpyAtoA(dst, in_array(dst, x, y), src, in_array(src, from_x, from_y), n)))

@@ -4,7 +4,9 @@
 #include "internal.h"
 
 struct sim_hook *sim_rt_hook;
-struct sim_driver sim_drv;
+struct sim_driver sim_drv, sim_drv_own;
+
+enum { LEGACY_STREAM = 1, OWN_STREAM = 2 }; /* flags of cuGetProcAddress */
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int loaded = -1; /* the result of loading, -1 before it */
@@ -32,7 +34,8 @@ static int load(void)
 	if (!get)
 		return cudaErrorInsufficientDriver;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (get(names[i], (void **)&sim_drv + i, 13000, 0, NULL))
+		if (get(names[i], (void **)&sim_drv + i, 13000, LEGACY_STREAM, NULL) ||
+		    get(names[i], (void **)&sim_drv_own + i, 13000, OWN_STREAM, NULL))
 			return cudaErrorInsufficientDriver;
 	struct sim_hook *hook = dlsym(driver, SIM_HOOK_SYMBOL);
 	int r = sim_drv.cuInit(0);

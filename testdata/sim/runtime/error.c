@@ -8,6 +8,7 @@ static const struct {
 	{1, "cudaErrorInvalidValue", "invalid argument"},
 	{2, "cudaErrorMemoryAllocation", "out of memory"},
 	{3, "cudaErrorInitializationError", "initialization error"},
+	{13, "cudaErrorInvalidSymbol", "invalid device symbol"},
 	{21, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
 	{35, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient for CUDA runtime version"},
 	{98, "cudaErrorInvalidDeviceFunction", "invalid device function"},
@@ -20,7 +21,14 @@ static const struct {
 	{500, "cudaErrorSymbolNotFound", "named symbol not found"},
 	{600, "cudaErrorNotReady", "device not ready"},
 	{701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
+	{301, "cudaErrorFileNotFound", "file not found"},
+	{704, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},
+	{705, "cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
+	{712, "cudaErrorHostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped"},
+	{713, "cudaErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"},
 	{801, "cudaErrorNotSupported", "operation not supported"},
+	{910, "cudaErrorGraphExecUpdateFailure",
+	 "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"},
 	{900, "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"},
 };
 

@@ -1,17 +1,26 @@
 #include "internal.h"
 
-static int launch(const void *host, dim3 g, dim3 b, void **args, size_t shared, CUstream s, bool cooperative)
+static int launch(const struct sim_driver *drv, const void *host, dim3 g, dim3 b, void **args, size_t shared, CUstream s,
+		  bool cooperative)
 {
 	CUfunction f;
 	int r = sim_rt_function(host, &f);
 	if (r)
 		return r;
 	if (cooperative)
-		return sim_drv.cuLaunchCooperativeKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared, s, args);
-	return sim_drv.cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared, s, args, NULL);
+		return drv->cuLaunchCooperativeKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared, s, args);
+	return drv->cuLaunchKernel(f, g.x, g.y, g.z, b.x, b.y, b.z, (unsigned)shared, s, args, NULL);
 }
 
-static int launch_config(const cudaLaunchConfig_t *c, const void *host, void **args)
+static CUlaunchConfig config_of(const cudaLaunchConfig_t *c)
+{
+	return (CUlaunchConfig){
+		c->gridDim.x, c->gridDim.y, c->gridDim.z, c->blockDim.x, c->blockDim.y, c->blockDim.z,
+		(unsigned)c->dynamicSmemBytes, c->stream, c->attrs, c->numAttrs,
+	};
+}
+
+static int launch_config(const struct sim_driver *drv, const cudaLaunchConfig_t *c, const void *host, void **args)
 {
 	CUfunction f;
 	if (!c)
@@ -19,16 +28,66 @@ static int launch_config(const cudaLaunchConfig_t *c, const void *host, void **a
 	int r = sim_rt_function(host, &f);
 	if (r)
 		return r;
-	CUlaunchConfig config = {
-		c->gridDim.x, c->gridDim.y, c->gridDim.z, c->blockDim.x, c->blockDim.y, c->blockDim.z,
-		(unsigned)c->dynamicSmemBytes, c->stream, c->attrs, c->numAttrs,
-	};
-	return sim_drv.cuLaunchKernelEx(&config, f, args, NULL);
+	CUlaunchConfig config = config_of(c);
+	return drv->cuLaunchKernelEx(&config, f, args, NULL);
 }
 
-RUNTIME_LAUNCH(cudaLaunchKernel, (const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
-	launch(func, grid, block, args, shared, s, false))
-RUNTIME_LAUNCH(cudaLaunchCooperativeKernel, (const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s),
-	launch(func, grid, block, args, shared, s, true))
-RUNTIME_LAUNCH(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args),
-	launch_config(config, func, args))
+static int attributes(cudaFuncAttributes *out, const void *host)
+{
+	CUfunction f;
+	int shared, local, values[16] = {0};
+	int r = out ? sim_rt_function(host, &f) : cudaErrorInvalidValue;
+	for (int i = 0; i < 16 && !r; i++)
+		r = sim_drv.cuFuncGetAttribute(&values[i], i, f);
+	if (r)
+		return r;
+	shared = values[1], local = values[3];
+	*out = (cudaFuncAttributes){
+		.sharedSizeBytes = (size_t)shared, .localSizeBytes = (size_t)local, .maxThreadsPerBlock = values[0],
+		.numRegs = values[4], .ptxVersion = values[5], .binaryVersion = values[6],
+		.maxDynamicSharedSizeBytes = values[8], .preferredShmemCarveout = values[9],
+	};
+	return 0;
+}
+
+/* A question about the kernel of host, asked of the driver as f. */
+#define ASK(question) \
+	({ \
+		CUfunction f; \
+		int r_ = sim_rt_function(func, &f); \
+		r_ ? r_ : (question); \
+	})
+#define ASK_CONFIG(question) \
+	({ \
+		CUlaunchConfig config = {0}; \
+		if (c) \
+			config = config_of(c); \
+		c ? ASK(question) : cudaErrorInvalidValue; \
+	})
+
+#define LAUNCH (const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t s)
+
+RUNTIME_LAUNCH_PTSZ(cudaLaunchKernel, LAUNCH, launch(drv, func, grid, block, args, shared, s, false))
+RUNTIME_LAUNCH_PTSZ(cudaLaunchCooperativeKernel, LAUNCH, launch(drv, func, grid, block, args, shared, s, true))
+RUNTIME_LAUNCH_PTSZ(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args),
+		    launch_config(drv, config, func, args))
+
+RUNTIME(cudaFuncGetAttributes, (cudaFuncAttributes * out, const void *func), attributes(out, func))
+RUNTIME(cudaFuncSetAttribute, (const void *func, int which, int value), ASK(sim_drv.cuFuncSetAttribute(f, which, value)))
+RUNTIME(cudaFuncSetCacheConfig, (const void *func, int config), ASK(sim_drv.cuFuncSetCacheConfig(f, config)))
+RUNTIME(cudaFuncGetName, (const char **name, const void *func), ASK(sim_drv.cuFuncGetName(name, f)))
+RUNTIME(cudaFuncGetParamInfo, (const void *func, size_t index, size_t *offset, size_t *size),
+	ASK(sim_drv.cuFuncGetParamInfo(f, index, offset, size)))
+RUNTIME(cudaGetFuncBySymbol, (CUfunction * out, const void *func), out ? sim_rt_function(func, out) : cudaErrorInvalidValue)
+RUNTIME(cudaGetKernel, (CUkernel * out, const void *func), out ? sim_rt_function(func, out) : cudaErrorInvalidValue)
+RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *out, const void *func, int threads, size_t shared),
+	ASK(sim_drv.cuOccupancyMaxActiveBlocksPerMultiprocessor(out, f, threads, shared)))
+RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+	(int *out, const void *func, int threads, size_t shared, unsigned flags),
+	ASK(sim_drv.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out, f, threads, shared, flags)))
+RUNTIME(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t *out, const void *func, int count, int threads),
+	ASK(sim_drv.cuOccupancyAvailableDynamicSMemPerBlock(out, f, count, threads)))
+RUNTIME(cudaOccupancyMaxPotentialClusterSize, (int *out, const void *func, const cudaLaunchConfig_t *c),
+	ASK_CONFIG(sim_drv.cuOccupancyMaxPotentialClusterSize(out, f, &config)))
+RUNTIME(cudaOccupancyMaxActiveClusters, (int *out, const void *func, const cudaLaunchConfig_t *c),
+	ASK_CONFIG(sim_drv.cuOccupancyMaxActiveClusters(out, f, &config)))

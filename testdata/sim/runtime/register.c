@@ -20,6 +20,16 @@ struct entry {
 	_Atomic(CUfunction) function; /* resolved at the first launch */
 };
 
+/* A variable of the device, and what stands for it in the program. */
+struct variable {
+	const void *host;
+	const char *name;
+	struct fatbin *fatbin;
+};
+
+static struct variable variables[256];
+static size_t variable_count;
+
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct entry entries[SLOTS];
 static unsigned used;
@@ -35,12 +45,16 @@ static struct entry *slot(const void *host)
 	}
 }
 
+/* With mu held. */
+static int load(struct fatbin *f)
+{
+	return f->library ? 0 : sim_drv.cuLibraryLoadData(&f->library, f->wrapper->data, NULL, NULL, 0, NULL, NULL, 0);
+}
+
 static int resolve(struct entry *e, CUfunction *out)
 {
-	int r = 0;
 	pthread_mutex_lock(&mu);
-	if (!e->fatbin->library)
-		r = sim_drv.cuLibraryLoadData(&e->fatbin->library, e->fatbin->wrapper->data, NULL, NULL, 0, NULL, NULL, 0);
+	int r = load(e->fatbin);
 	if (!r)
 		r = sim_drv.cuLibraryGetKernel(out, e->fatbin->library, e->name);
 	if (!r)
@@ -58,6 +72,21 @@ int sim_rt_function(const void *host, CUfunction *out)
 		return cudaErrorInvalidResourceHandle; /* as CUDA 13 answers, seen on an H200 */
 	*out = atomic_load_explicit(&e->function, memory_order_acquire);
 	return *out ? 0 : resolve(e, out);
+}
+
+int sim_rt_symbol(const void *host, CUdeviceptr *at, size_t *size)
+{
+	int r = 13; /* cudaErrorInvalidSymbol */
+	pthread_mutex_lock(&mu);
+	for (size_t i = 0; i < variable_count; i++) {
+		if (variables[i].host != host)
+			continue;
+		r = load(variables[i].fatbin);
+		if (!r)
+			r = sim_drv.cuLibraryGetGlobal(at, size, variables[i].fatbin->library, variables[i].name);
+	}
+	pthread_mutex_unlock(&mu);
+	return r;
 }
 
 /* The runtime loads a kernel's code before the launch is announced, so that the
@@ -110,5 +139,18 @@ SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *de
 		e->fatbin = (struct fatbin *)handle;
 		atomic_store_explicit(&e->host, host, memory_order_release);
 	}
+	pthread_mutex_unlock(&mu);
+}
+
+SIM_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t size,
+				  int constant, int global)
+{
+	(void)device, (void)external, (void)size, (void)constant, (void)global;
+	pthread_mutex_lock(&mu);
+	if (variable_count == sizeof variables / sizeof *variables) {
+		fputs("cudasim: __cudaRegisterVar: too many variables\n", stderr);
+		abort();
+	}
+	variables[variable_count++] = (struct variable){host, name, (struct fatbin *)handle};
 	pthread_mutex_unlock(&mu);
 }

@@ -1,0 +1,96 @@
+/* Arrays: here plain memory, row after row. */
+#include "internal.h"
+
+static struct sim_slab arrays = SIM_SLAB(struct CUarray_st, 65536);
+
+bool sim_array_valid(CUarray a)
+{
+	return sim_slab_has(&arrays, a);
+}
+
+/* Bytes of an element of CUDA's formats: 8-, 16- and 32-bit numbers. */
+static size_t format_size(int format)
+{
+	switch (format) {
+	case 0x01: /* UNSIGNED_INT8 */
+	case 0x08: /* SIGNED_INT8 */
+		return 1;
+	case 0x02: /* UNSIGNED_INT16 */
+	case 0x09: /* SIGNED_INT16 */
+	case 0x10: /* HALF */
+		return 2;
+	case 0x03: /* UNSIGNED_INT32 */
+	case 0x0a: /* SIGNED_INT32 */
+	case 0x20: /* FLOAT */
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	void *base;
+	struct sim_block b;
+	size_t element = d ? format_size(d->Format) * d->NumChannels : 0;
+	if (!out || !element || !d->Width || d->NumChannels > 4)
+		return CUDA_ERROR_INVALID_VALUE;
+	size_t height = d->Height ? d->Height : 1, depth = d->Depth ? d->Depth : 1;
+	CUresult r = sim_memory_new(d->Width * element * height * depth, SIM_ARRAY, NULL, d->Flags, &base);
+	if (r)
+		return r;
+	CUarray a = sim_slab_get(&arrays);
+	if (!a) {
+		sim_memory_drop(base);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (sim_memory_find(base, &b))
+		sim_report_memory(SIM_ALLOCATED, &b, NULL);
+	a->base = base;
+	a->width = d->Width * element;
+	a->height = height;
+	a->depth = depth;
+	a->descriptor = *d;
+	*out = a;
+	return CUDA_SUCCESS;
+}
+
+static CUresult create2d(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d)
+{
+	if (!d)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUDA_ARRAY3D_DESCRIPTOR flat = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+	return create(out, &flat);
+}
+
+static CUresult destroy(CUarray a)
+{
+	if (!sim_array_valid(a))
+		return CUDA_ERROR_INVALID_HANDLE;
+	CUresult r = sim_memory_free(a->base, SIM_ARRAY);
+	sim_slab_put(&arrays, a);
+	return r;
+}
+
+static CUresult descriptor(CUDA_ARRAY3D_DESCRIPTOR *out, CUarray a)
+{
+	if (!out || !sim_array_valid(a))
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = a->descriptor;
+	return CUDA_SUCCESS;
+}
+
+static CUresult descriptor2d(CUDA_ARRAY_DESCRIPTOR *out, CUarray a)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+	CUresult r = out ? descriptor(&d, a) : CUDA_ERROR_INVALID_VALUE;
+	if (!r)
+		*out = (CUDA_ARRAY_DESCRIPTOR){d.Width, d.Height, d.Format, d.NumChannels};
+	return r;
+}
+
+DRIVER(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), create2d(out, d))
+DRIVER(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), create(out, d))
+DRIVER(cuArrayDestroy, (CUarray a), destroy(a))
+DRIVER(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR * out, CUarray a), descriptor2d(out, a))
+DRIVER(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR * out, CUarray a), descriptor(out, a))

@@ -1,0 +1,107 @@
+/* NVTX around GPU work: nested ranges, a second domain, ranges that start on one
+ * thread and end on another, marks, names of threads, streams and the context. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "nvtx_sim.h"
+#include "options.h"
+#include "work.h"
+
+static struct {
+	long ranges, marks, names; /* that a tool must see */
+} issued;
+
+static nvtxDomainHandle_t domain;
+static nvtxRangeId_t across;
+
+static nvtxEventAttributes_t attributes(const char *text)
+{
+	return (nvtxEventAttributes_t){
+		.version = 3, .size = sizeof(nvtxEventAttributes_t), .category = 5,
+		.colorType = NVTX_COLOR_ARGB, .color = 0xff00ff00,
+		.payloadType = NVTX_PAYLOAD_UINT64, .payload.ullValue = 42,
+		.messageType = NVTX_MESSAGE_ASCII, .message.ascii = text,
+	};
+}
+
+static int expect(int got, int with_tool)
+{
+	int tool = getenv("NVTX_INJECTION64_PATH") != NULL;
+	if (got == (tool ? with_tool : -2))
+		return 0;
+	fprintf(stderr, "nvtx: %d where %d was to come\n", got, with_tool);
+	return 1;
+}
+
+/* step: { outer: { inner }, in the other domain: model } */
+static int step(struct work *w, nvtxStringHandle_t model)
+{
+	nvtxEventAttributes_t a = attributes(NULL);
+	a.messageType = NVTX_MESSAGE_REGISTERED;
+	a.message.registered = model;
+	int bad = expect(nvtxRangePushA("step"), 0);
+	bad += expect(nvtxDomainRangePushEx(domain, &a), 0);
+	work_launch(w, 2);
+	bad += expect(nvtxRangePushA("inner"), 1);
+	work_launch(w, 1);
+	nvtxMarkA("half-way");
+	bad += expect(nvtxRangePop(), 1);
+	bad += expect(nvtxDomainRangePop(domain), 0);
+	bad += expect(nvtxRangePop(), 0);
+	issued.ranges += 3;
+	issued.marks++;
+	return bad;
+}
+
+static void *other_thread(void *arg)
+{
+	struct work *w = arg;
+	nvtxNameOsThreadA((uint32_t)gettid(), "loader");
+	issued.names++;
+	nvtxRangePushA("in the loader");
+	work_launch(w, 1);
+	nvtxRangeEnd(across);
+	nvtxRangePop();
+	issued.ranges++;
+	return NULL;
+}
+
+static int threads(struct work *w)
+{
+	nvtxEventAttributes_t a = attributes("epoch");
+	pthread_t other;
+	nvtxRangeId_t epoch = nvtxDomainRangeStartEx(domain, &a);
+	across = nvtxRangeStartA("across threads");
+	if (pthread_create(&other, NULL, other_thread, w))
+		return 1;
+	pthread_join(other, NULL);
+	nvtxDomainRangeEnd(domain, epoch);
+	issued.ranges += 2;
+	a = attributes("saved");
+	nvtxDomainMarkEx(domain, &a);
+	issued.marks++;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	long n = option_number(argc, argv, "-n", 10, 1);
+	struct work w;
+	int bad = 0;
+	work_begin(&w);
+	nvtxNameOsThreadA((uint32_t)gettid(), "trainer");
+	nvtxNameCudaStreamA(w.stream, "compute");
+	nvtxNameCuContextA(NULL, "primary");
+	issued.names += 3;
+	domain = nvtxDomainCreateA("model");
+	nvtxStringHandle_t model = nvtxDomainRegisterStringA(domain, "forward");
+	for (long i = 0; i < n; i++)
+		bad += step(&w, model);
+	bad += threads(&w);
+	nvtxRangePushA("never popped");
+	issued.ranges++;
+	bad += work_end(&w);
+	counts_print("counts", w.issued);
+	printf("nvtx ranges=%ld marks=%ld names=%ld open=1\n", issued.ranges, issued.marks, issued.names);
+	return bad != 0;
+}

@@ -1,0 +1,28 @@
+#include "internal.h"
+
+#define D(p) ((CUdeviceptr)(uintptr_t)(p))
+
+/* A set a slice. */
+static int box(const struct sim_driver *drv, cudaPitchedPtr p, int value, cudaExtent e, bool async, CUstream s)
+{
+	unsigned char byte = (unsigned char)value;
+	for (size_t z = 0; z < e.depth; z++) {
+		CUdeviceptr at = D(p.ptr) + z * p.pitch * p.ysize;
+		int r = async ? drv->cuMemsetD2D8Async(at, p.pitch, byte, e.width, e.height, s)
+			      : drv->cuMemsetD2D8(at, p.pitch, byte, e.width, e.height);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+RUNTIME_PTDS(cudaMemset, (void *p, int value, size_t n), drv->cuMemsetD8(D(p), (unsigned char)value, n))
+RUNTIME_PTSZ(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s),
+	     drv->cuMemsetD8Async(D(p), (unsigned char)value, n, s))
+RUNTIME_PTDS(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height),
+	     drv->cuMemsetD2D8(D(p), pitch, (unsigned char)value, width, height))
+RUNTIME_PTSZ(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s),
+	     drv->cuMemsetD2D8Async(D(p), pitch, (unsigned char)value, width, height, s))
+RUNTIME_PTDS(cudaMemset3D, (cudaPitchedPtr p, int value, cudaExtent e), box(drv, p, value, e, false, NULL))
+RUNTIME_PTSZ(cudaMemset3DAsync, (cudaPitchedPtr p, int value, cudaExtent e, cudaStream_t s),
+	     box(drv, p, value, e, true, s))
