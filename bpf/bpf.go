@@ -16,7 +16,11 @@
 //	    32   8*n  args
 //
 // An event with FlagThread carries a thread's name instead of a call: 16 bytes in
-// the place of two arguments.
+// the place of two arguments, and in the third its id in its innermost PID namespace.
+//
+// An event with FlagSymbol carries what a kernel's handle stands for: the handle and
+// the handle that it was made from in the place of two arguments, ret the length of
+// the name behind them with its NUL, at most MaxName, or 0.
 //
 // The objects are built for amd64 and arm64 with clang alone and are committed;
 // go generate builds them again.
@@ -34,6 +38,9 @@ const (
 	MaxStackArgs = 8
 	BlockSize    = 128
 	FlagThread   = 0x80
+	FlagSymbol   = 0x40
+	FlagQuiet    = 0x20 // of an open call in the map of threads: it is not wanted
+	MaxName      = 4096 // bytes of a symbol's name with its NUL
 )
 
 // How a recipe's operation gets its value.
@@ -41,6 +48,20 @@ const (
 	OpCopy  = 0 // from the arguments, or from the block read at entry
 	OpField = 1 // through an argument that is a pointer, at entry
 	OpOut   = 2 // through an argument that is a pointer, when the call returned 0
+)
+
+// What a function does to the range that is recorded.
+const (
+	RangeNone  = 0
+	RangeBegin = 1 // recording begins when it returns
+	RangeEnd   = 2 // recording ends when it is entered
+)
+
+// What a function makes of the handle that its first argument receives.
+const (
+	SymbolNone    = 0
+	SymbolNamed   = 1 // its third argument is the kernel's name
+	SymbolDerived = 2 // its second argument is a handle of the same kernel
 )
 
 // BlockAt is the byte offset of the block in what Op.Source indexes; the arguments
@@ -53,4 +74,5 @@ const (
 	LostThreadTable = 1
 	LostNesting     = 2
 	ReadFault       = 3 // an argument could not be read and is 0; the call is there
+	CutName         = 4 // a symbol's name was longer than MaxName
 )

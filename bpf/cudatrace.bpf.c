@@ -25,9 +25,16 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Flags of an event. The first two are those of the log's Call. */
 #define UNFINISHED 1
 #define NO_RETURN 2
+#define QUIET 0x20 /* of a frame: the call itself is not wanted */
+#define SYMBOL_EVENT 0x40
 #define THREAD_EVENT 0x80
 
-/* One event in a ring buffer: a call, or with THREAD_EVENT a thread's name in args[0..1]. */
+/*
+ * One event in a ring buffer: a call; with THREAD_EVENT a thread's name in args[0..1]
+ * and its id in the innermost PID namespace in args[2]; with SYMBOL_EVENT a handle in
+ * args[0], the handle that it was made from in args[1] (0: it has a name), and behind
+ * them the name.
+ */
 struct event {
 	u64 enter; /* ns, CLOCK_MONOTONIC */
 	u64 exit;  /* 0 when the call did not return */
@@ -87,17 +94,57 @@ struct recipe {
 	u8 block_source; /* byte offset in words of the pointer to the block's struct */
 	u8 block_size;   /* 0: none */
 	u32 block_offset;
+	u8 range;  /* enum range */
+	u8 symbol; /* enum symbol */
+	u8 quiet;  /* calls are not wanted, but what they do is */
+	u8 always; /* calls are wanted while recording is paused too */
+	u8 pad[4];
 	struct op ops[MAX_ARGS];
 };
 _Static_assert(sizeof(struct op) == 16, "op");
-_Static_assert(sizeof(struct recipe) == 8 + MAX_ARGS * 16, "recipe");
+_Static_assert(sizeof(struct recipe) == 16 + MAX_ARGS * 16, "recipe");
+
+/* What a function does to the range that is recorded. */
+enum range {
+	RANGE_NONE = 0,
+	RANGE_BEGIN = 1, /* recording begins when it returns */
+	RANGE_END = 2,	 /* recording ends when it is entered */
+};
+
+/* What a function makes: its first argument receives a handle. */
+enum symbol {
+	SYMBOL_NONE = 0,
+	SYMBOL_NAMED = 1,   /* the third argument is the kernel's name */
+	SYMBOL_DERIVED = 2, /* the second argument is the handle of the same kernel */
+};
+
+/* A kernel's handle with its name. Most names are short, so there are two sizes. */
+#define MAX_NAME 4096
+#define SHORT_NAME 512
+struct symbol_event {
+	u64 enter; /* the head is that of struct event */
+	u64 exit;
+	u32 pid;
+	u32 tid;
+	u16 func;
+	u8 nargs;
+	u8 flags;
+	s32 length; /* of the name with its NUL, 0: none; MAX_NAME when it may be cut */
+	u64 handle;
+	u64 of;
+	char name[];
+};
+_Static_assert(__builtin_offsetof(struct symbol_event, length) == 28, "length");
+_Static_assert(__builtin_offsetof(struct symbol_event, handle) == 32, "handle");
+_Static_assert(__builtin_offsetof(struct symbol_event, name) == 48, "name");
 
 enum lost_cause {
 	LOST_RING_BUFFER = 0,
 	LOST_THREAD_TABLE = 1,
 	LOST_NESTING = 2,
 	READ_FAULT = 3, /* an argument became 0, the call is there */
-	LOST_CAUSES = 4,
+	CUT_NAME = 4,   /* the name has its first MAX_NAME - 1 bytes */
+	LOST_CAUSES = 5,
 };
 
 struct lost {
@@ -108,6 +155,8 @@ struct lost {
 /* The recorder's PID namespace, 0 when that is the initial one. */
 const volatile u64 pidns_dev = 0;
 const volatile u64 pidns_ino = 0;
+/* Set when a process is recorded between the calls that start and stop its profiler. */
+const volatile u8 capture_range = 0;
 /* Number of ring buffers minus 1; the number is a power of two. */
 const volatile u32 ring_mask = 0;
 
@@ -133,9 +182,17 @@ struct {
 struct {
 	MAP_TYPE(MAP_HASH);
 	MAP_ENTRIES(4096);
-	MAP_KEY(u32); /* pid */
-	MAP_VALUE(u32);
+	MAP_KEY(u32);	/* pid */
+	MAP_VALUE(u32); /* with capture_range: 1 within the range */
 } targets SEC(".maps");
+
+/* One word, not 0 while recording is paused in all processes. */
+struct {
+	MAP_TYPE(MAP_ARRAY);
+	MAP_ENTRIES(1);
+	MAP_KEY(u32);
+	MAP_VALUE(u32);
+} paused SEC(".maps");
 
 struct {
 	MAP_TYPE(MAP_ARRAY);
@@ -153,6 +210,57 @@ struct {
 
 static const struct thread fresh_thread;
 
+INLINE struct pid *thread_pid(struct task_struct *task)
+{
+	struct pid *pid = 0;
+
+	read_kernel(&pid, sizeof(pid), FIELD(task, thread_pid));
+	return pid;
+}
+
+/* What the PID namespace at a level calls the thread, and which one that is. */
+INLINE u32 number_at(struct pid *pid, u32 level, u32 *inum)
+{
+	struct upid *at = (void *)((u8 *)FIELD(pid, numbers) + level * KERNEL_SIZE(struct upid));
+	struct pid_namespace *ns = 0;
+	u32 nr = 0;
+
+	read_kernel(&nr, sizeof(nr), FIELD(at, nr));
+	read_kernel(&ns, sizeof(ns), FIELD(at, ns));
+	*inum = 0;
+	read_kernel(inum, sizeof(*inum), FIELD(ns, ns.inum));
+	return nr;
+}
+
+#define MAX_LEVELS 33 /* as many as the kernel nests */
+
+/* The thread's number in the recorder's PID namespace, 0 when that is none of its own. */
+NOINLINE u32 number_here(struct task_struct *task)
+{
+	struct pid *pid = thread_pid(task);
+	u32 level = 0, inum, nr, i;
+
+	read_kernel(&level, sizeof(level), FIELD(pid, level));
+	BOUNDED
+	for (i = 0; i < MAX_LEVELS; i++) {
+		if (i > level)
+			break;
+		nr = number_at(pid, level - i, &inum);
+		if (inum == (u32)pidns_ino)
+			return nr;
+	}
+	return 0;
+}
+
+/* The same as current_id for a process in a namespace below the recorder's. */
+NOINLINE u64 nested_id(void)
+{
+	struct task_struct *task = (void *)current_task(), *leader = 0;
+
+	read_kernel(&leader, sizeof(leader), FIELD(task, group_leader));
+	return (u64)number_here(leader) << 32 | number_here(task);
+}
+
 /* pid << 32 | tid in the recorder's PID namespace; 0 when the thread is not visible there. */
 INLINE u64 current_id(void)
 {
@@ -161,8 +269,18 @@ INLINE u64 current_id(void)
 	if (!pidns_ino)
 		return current_pid_tgid();
 	if (ns_current_pid_tgid(pidns_dev, pidns_ino, &info, sizeof(info)))
-		return 0;
+		return nested_id();
 	return (u64)info.tgid << 32 | info.tid;
+}
+
+/* The thread's id in its innermost PID namespace, as it knows it itself. */
+NOINLINE u32 local_tid(void)
+{
+	struct pid *pid = thread_pid((void *)current_task());
+	u32 level = 0, inum;
+
+	read_kernel(&level, sizeof(level), FIELD(pid, level));
+	return number_at(pid, level, &inum);
 }
 
 NOINLINE void count(u32 cause)
@@ -193,11 +311,16 @@ INLINE void emit(struct event *e)
 {
 	u64 nargs = e->nargs;
 
+	if (e->flags & QUIET)
+		return;
 	if (nargs > MAX_ARGS)
 		nargs = MAX_ARGS;
 	if (send(e, __builtin_offsetof(struct event, args) + nargs * 8, smp_processor_id()))
 		count(LOST_RING_BUFFER);
 }
+
+/* Values of a thread's announced. */
+enum { UNKNOWN = 0, ANNOUNCED = 1, MISSED = 2 };
 
 /*
  * Tells user space the thread's name, which is 16 bytes: two arguments. All names of a
@@ -209,17 +332,18 @@ NOINLINE void announce(struct thread *t, u64 id)
 		.enter = ktime_ns(),
 		.pid = id >> 32,
 		.tid = (u32)id,
-		.nargs = 2,
+		.nargs = 3,
 		.flags = THREAD_EVENT,
 	};
 	u64 *comm = (u64 *)t->comm;
 
 	current_comm(e.args, 16);
-	if (t->announced && comm[0] == e.args[0] && comm[1] == e.args[1])
+	if (t->announced == ANNOUNCED && comm[0] == e.args[0] && comm[1] == e.args[1])
 		return;
 	comm[0] = e.args[0];
 	comm[1] = e.args[1];
-	t->announced = !send(&e, __builtin_offsetof(struct event, args) + 16, id);
+	e.args[2] = local_tid();
+	t->announced = send(&e, __builtin_offsetof(struct event, args) + 24, id) ? MISSED : ANNOUNCED;
 }
 
 NOINLINE struct thread *add_thread(u64 id)
@@ -334,31 +458,78 @@ INLINE void record_args(struct thread *t, struct event *e, const struct recipe *
 	}
 }
 
-/* Returns 0 when the call's return is wanted. */
-INLINE int enter(struct pt_regs *ctx)
+/* Switches a process's range. */
+NOINLINE void set_range(u32 pid, u32 on)
 {
-	u64 id = current_id(), sp = STACK_POINTER(ctx);
+	u32 *within = map_lookup(&targets, &pid);
+
+	if (within)
+		*within = on;
+}
+
+/* Whether calls of the process are recorded now. */
+INLINE int recording(u32 pid)
+{
+	u32 zero = 0, *value = map_lookup(&paused, &zero);
+
+	if (value && *value)
+		return 0;
+	if (!capture_range)
+		return 1;
+	value = map_lookup(&targets, &pid);
+	return value && *value;
+}
+
+/* Frames that a call left without a return are removed also when it is not recorded. */
+NOINLINE void pass_over(struct pt_regs *ctx, u64 id)
+{
 	struct thread *t = map_lookup(&threads, &id);
-	u32 func, depth;
-	struct recipe *r;
-	struct frame *f;
+
+	if (t && t->depth)
+		unwind(ctx, t, STACK_POINTER(ctx));
+}
+
+/* The thread's entry; 0 when its process is no target. */
+INLINE struct thread *thread_of(u64 id, u32 quiet)
+{
+	struct thread *t = map_lookup(&threads, &id);
 
 	if (!t) {
 		t = add_thread(id);
 		if (!t)
-			return 1;
+			return 0;
 	}
-	if (!t->announced)
+	if (t->announced != ANNOUNCED && !quiet)
 		announce(t, id);
-	unwind(ctx, t, sp);
+	return t;
+}
 
-	func = attach_cookie(ctx);
-	r = map_lookup(&recipes, &func);
+/* Returns 0 when the call's return is wanted. */
+INLINE int enter(struct pt_regs *ctx)
+{
+	u64 id = current_id(), sp = STACK_POINTER(ctx);
+	u32 func = attach_cookie(ctx), depth, quiet;
+	struct recipe *r = map_lookup(&recipes, &func);
+	struct thread *t;
+	struct frame *f;
+
 	if (!r)
 		return 1;
+	if (capture_range && r->range == RANGE_END)
+		set_range(id >> 32, 0);
+	quiet = r->quiet || !(recording(id >> 32) || r->always);
+	if (quiet && !r->symbol && r->range != RANGE_BEGIN) {
+		pass_over(ctx, id);
+		return 1;
+	}
+	t = thread_of(id, quiet);
+	if (!t)
+		return 1;
+	unwind(ctx, t, sp);
 	depth = t->depth;
 	if (depth >= MAX_DEPTH) {
-		count(LOST_NESTING);
+		if (!quiet)
+			count(LOST_NESTING);
 		return 1;
 	}
 	f = &t->frames[depth];
@@ -368,7 +539,7 @@ INLINE int enter(struct pt_regs *ctx)
 	f->event.tid = (u32)id;
 	f->event.func = func;
 	f->event.nargs = r->nargs;
-	f->event.flags = 0;
+	f->event.flags = quiet ? QUIET : 0;
 	f->event.ret = 0;
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
@@ -397,6 +568,58 @@ INLINE void record_out_values(struct event *e, const struct recipe *r)
 	}
 }
 
+/*
+ * Writes what a handle stands for, with a name of at most size bytes. Returns the
+ * name's length with its NUL, size when the name is longer. Then nothing is written,
+ * unless it is to be cut.
+ */
+INLINE long write_symbol(void *ring, struct event *e, u32 kind, const u32 size, int cut)
+{
+	struct symbol_event *s = ringbuf_reserve(ring, sizeof(*s) + size, 0);
+	long length = 0;
+
+	if (!s) {
+		count(LOST_RING_BUFFER);
+		return 0;
+	}
+	if (kind == SYMBOL_NAMED)
+		length = read_user_str(s->name, size, (void *)e->args[2]);
+	if (length < 0 || (length == size && !cut)) {
+		ringbuf_discard(s, RINGBUF_NO_WAKEUP);
+		if (length < 0)
+			count(READ_FAULT);
+		return length;
+	}
+	s->enter = e->enter;
+	s->exit = e->exit;
+	s->pid = e->pid;
+	s->tid = e->tid;
+	s->func = e->func;
+	s->nargs = 2;
+	s->flags = SYMBOL_EVENT;
+	s->length = length;
+	s->handle = e->args[0];
+	s->of = kind == SYMBOL_DERIVED ? e->args[1] : 0;
+	ringbuf_submit(s, RINGBUF_NO_WAKEUP);
+	return length;
+}
+
+/* Tells user space what a handle stands for. */
+NOINLINE void tell_symbol(struct event *e, u32 kind)
+{
+	u32 index = smp_processor_id() & ring_mask;
+	void *ring = map_lookup(&rings, &index);
+	char next = 0;
+
+	if (!ring || write_symbol(ring, e, kind, SHORT_NAME, 0) != SHORT_NAME)
+		return;
+	if (write_symbol(ring, e, kind, MAX_NAME, 1) != MAX_NAME)
+		return;
+	read_user(&next, 1, (void *)(e->args[2] + MAX_NAME - 1));
+	if (next)
+		count(CUT_NAME);
+}
+
 INLINE void leave(struct pt_regs *ctx)
 {
 	u64 now = ktime_ns();
@@ -419,8 +642,13 @@ INLINE void leave(struct pt_regs *ctx)
 	f->event.exit = now;
 	f->event.ret = (s32)RETURN_VALUE(ctx);
 	r = map_lookup(&recipes, &func);
-	if (r)
+	if (r) {
 		record_out_values(&f->event, r);
+		if (capture_range && r->range == RANGE_BEGIN)
+			set_range(id >> 32, 1);
+		if (r->symbol && !f->event.ret)
+			tell_symbol(&f->event, r->symbol);
+	}
 	emit(&f->event);
 	t->depth = top;
 }
@@ -478,7 +706,8 @@ int thread_exit(void *ctx)
 	(void)ctx;
 	if (!t)
 		return 0;
-	announce(t, id);
+	if (t->announced != UNKNOWN)
+		announce(t, id);
 	BOUNDED
 	for (i = 0; i < MAX_DEPTH; i++) {
 		top = t->depth - 1;

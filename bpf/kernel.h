@@ -36,6 +36,29 @@ enum map_type {
 #define UPDATE_NOEXIST 1   /* BPF_NOEXIST */
 #define RINGBUF_NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP */
 
+/* What the program reads of the kernel's own structs; the loader fits the offsets. */
+#define KERNEL_TYPE __attribute__((preserve_access_index))
+struct ns_common {
+	u32 inum;
+} KERNEL_TYPE;
+struct pid_namespace {
+	struct ns_common ns;
+} KERNEL_TYPE;
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} KERNEL_TYPE;
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+} KERNEL_TYPE;
+struct task_struct {
+	struct pid *thread_pid;
+	struct task_struct *group_leader;
+} KERNEL_TYPE;
+#define FIELD(pointer, field) __builtin_preserve_access_index(&(pointer)->field)
+#define KERNEL_SIZE(type) __builtin_preserve_type_info(*(type *)0, 1 /* BPF_TYPE_SIZE */)
+
 struct pidns_info { /* struct bpf_pidns_info */
 	u32 tid;
 	u32 tgid;
@@ -48,9 +71,15 @@ static u64 (*const ktime_ns)(void) = (void *)5;
 static u32 (*const smp_processor_id)(void) = (void *)8;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;
+static u64 (*const current_task)(void) = (void *)35;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const read_user_str)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const ns_current_pid_tgid)(u64 dev, u64 ino, struct pidns_info *to, u32 size) = (void *)120;
 static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static void *(*const ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const ringbuf_submit)(void *record, u64 flags) = (void *)132;
+static void (*const ringbuf_discard)(void *record, u64 flags) = (void *)133;
 static u64 (*const attach_cookie)(void *ctx) = (void *)174;
 
 /*

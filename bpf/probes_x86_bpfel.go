@@ -49,6 +49,11 @@ type ProbesRecipe struct {
 	BlockSource uint8
 	BlockSize   uint8
 	BlockOffset uint32
+	Range       uint8
+	Symbol      uint8
+	Quiet       uint8
+	Always      uint8
+	Pad         [4]uint8
 	Ops         [12]ProbesOp
 }
 
@@ -72,6 +77,7 @@ type ProbesThread struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ProbesMapLosses        = "losses"
+	ProbesMapPaused        = "paused"
 	ProbesMapRecipes       = "recipes"
 	ProbesMapRings         = "rings"
 	ProbesMapTargets       = "targets"
@@ -85,6 +91,7 @@ const (
 	ProbesProgLeaveMulti   = "leave_multi"
 	ProbesProgLeaveSingle  = "leave_single"
 	ProbesProgThreadExit   = "thread_exit"
+	ProbesVarCaptureRange  = "capture_range"
 	ProbesVarPidnsDev      = "pidns_dev"
 	ProbesVarPidnsIno      = "pidns_ino"
 	ProbesVarRingMask      = "ring_mask"
@@ -148,6 +155,7 @@ type ProbesProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
 	Losses  *ebpf.MapSpec `ebpf:"losses"`
+	Paused  *ebpf.MapSpec `ebpf:"paused"`
 	Recipes *ebpf.MapSpec `ebpf:"recipes"`
 	Rings   *ebpf.MapSpec `ebpf:"rings"`
 	Targets *ebpf.MapSpec `ebpf:"targets"`
@@ -158,9 +166,10 @@ type ProbesMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesVariableSpecs struct {
-	PidnsDev *ebpf.VariableSpec `ebpf:"pidns_dev"`
-	PidnsIno *ebpf.VariableSpec `ebpf:"pidns_ino"`
-	RingMask *ebpf.VariableSpec `ebpf:"ring_mask"`
+	CaptureRange *ebpf.VariableSpec `ebpf:"capture_range"`
+	PidnsDev     *ebpf.VariableSpec `ebpf:"pidns_dev"`
+	PidnsIno     *ebpf.VariableSpec `ebpf:"pidns_ino"`
+	RingMask     *ebpf.VariableSpec `ebpf:"ring_mask"`
 }
 
 // ProbesObjects contains all objects after they have been loaded into the kernel.
@@ -184,6 +193,7 @@ func (o *ProbesObjects) Close() error {
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
 	Losses  *ebpf.Map `ebpf:"losses"`
+	Paused  *ebpf.Map `ebpf:"paused"`
 	Recipes *ebpf.Map `ebpf:"recipes"`
 	Rings   *ebpf.Map `ebpf:"rings"`
 	Targets *ebpf.Map `ebpf:"targets"`
@@ -193,6 +203,7 @@ type ProbesMaps struct {
 func (m *ProbesMaps) Close() error {
 	return _ProbesClose(
 		m.Losses,
+		m.Paused,
 		m.Recipes,
 		m.Rings,
 		m.Targets,
@@ -204,9 +215,10 @@ func (m *ProbesMaps) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesVariables struct {
-	PidnsDev *ebpf.Variable `ebpf:"pidns_dev"`
-	PidnsIno *ebpf.Variable `ebpf:"pidns_ino"`
-	RingMask *ebpf.Variable `ebpf:"ring_mask"`
+	CaptureRange *ebpf.Variable `ebpf:"capture_range"`
+	PidnsDev     *ebpf.Variable `ebpf:"pidns_dev"`
+	PidnsIno     *ebpf.Variable `ebpf:"pidns_ino"`
+	RingMask     *ebpf.Variable `ebpf:"ring_mask"`
 }
 
 // ProbesPrograms contains all programs after they have been loaded into the kernel.

@@ -98,6 +98,11 @@ func (l *loader) callback(domain uint32, name string) *Function {
 // on work under way, which CUDA does not count as an error.
 const notReady = 600
 
+// deinitialized is CUDA_ERROR_DEINITIALIZED and cudaErrorCudartUnloading: what every
+// program gets that tidies up, in its destructors, after CUDA has gone. It is no
+// failure that anyone could mend.
+const deinitialized = 4
+
 // resultName is CUDA's name for a failed call's return code; "" for success.
 func resultName(category string, ret int32) string {
 	if ret == 0 {

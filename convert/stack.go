@@ -206,11 +206,12 @@ func (s *stacker) partner(sl *Slice, from uint8) (mark uint8) {
 		return 0
 	}
 	for _, o := range s.open {
-		if s.source[o]&(fromAPI|fromPair) != fromAPI || s.out[o].Category != categoryRuntime {
+		if s.source[o]&fromAPI == 0 || s.out[o].Category != categoryRuntime {
 			continue
 		}
 		mark = isPartner
-		if s.source[o]&hasPartner == 0 {
+		// With its own pair the record was counted when the two were merged.
+		if s.source[o]&(fromPair|hasPartner) == 0 {
 			s.source[o] |= hasPartner
 			s.stats.joined++
 		}
@@ -226,7 +227,7 @@ func (s *stacker) count(sl *Slice) {
 		return
 	}
 	s.stats.calls++
-	if sl.Ret == 0 || sl.Ret == notReady || sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 {
+	if sl.Ret == 0 || sl.Ret == notReady || sl.Ret == deinitialized || sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 {
 		return
 	}
 	s.stats.failed++

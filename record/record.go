@@ -1,4 +1,5 @@
-// Package record runs a program and writes down what it does with CUDA.
+// Package record runs a program, or attaches to running ones, and writes down
+// what they do with CUDA.
 //
 // The recorder does as little as it can: calls come from uprobes through a BPF
 // ring buffer, GPU work from the injected library through a socket, and both go
@@ -14,35 +15,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
-
-// Options say what to record and where to.
-type Options struct {
-	Program string   // as a person names it: a path, or a name to find in PATH
-	Args    []string // without the program
-	Output  string   // path of the files without suffix; BaseName makes it
-	Version string   // of cudatrace, for the log
-	// Say shows a person one line while recording goes on. It is called from
-	// several goroutines.
-	Say func(line string)
-}
-
-// Result says how a recording went.
-type Result struct {
-	Log      string // path of the finished log; "" when the program used no CUDA
-	Partial  string // path of the log as far as it got, when it could not be finished
-	ExitCode int    // the program's own, 128+N after signal N
-	Stopped  bool   // a signal ended the recording before the program
-}
 
 // flushInterval is how often the log's open blocks reach the disk.
 const flushInterval = time.Second
@@ -52,17 +32,17 @@ type recorder struct {
 	opts    Options
 	log     *tracelog.Writer
 	partial string
-	prober  *probe.Prober
-	server  *cupti.Server
-	cmd     *exec.Cmd
-	ctx     context.Context // ends with the recording
-	invoker *invoker        // who called sudo; nil without sudo
+	prober  *probe.Prober // nil when calls are not probed
+	server  *cupti.Server // nil when no process can be injected
+	cmd     *exec.Cmd     // nil when attached to running processes
+	ctx     context.Context
+	invoker *invoker // who called sudo; nil without sudo
+	closing sync.Once
 
-	mu      sync.Mutex
-	seen    map[uint32]bool // processes that said hello
-	ends    map[uint32]tracelog.ProcessEnd
-	missing []string // why the log is not complete
-	told    map[string]bool
+	paused   atomic.Bool // before the delay is over
+	mu       sync.Mutex
+	sessions map[uint64]*session // by Peer.ID; attached processes by PID
+	missing  missing
 }
 
 // Run starts the program, records it until it and every process of its tree
@@ -74,18 +54,14 @@ func Run(o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	r, cancel := newRecorder(o)
 	defer cancel()
-	r := &recorder{
-		opts: o, ctx: ctx, invoker: findInvoker(),
-		seen: map[uint32]bool{}, ends: map[uint32]tracelog.ProcessEnd{}, told: map[string]bool{},
-	}
 	if err := r.openLog(); err != nil {
 		return Result{}, err
 	}
+	defer r.closeAll()
 	r.openProber()
 	r.openServer()
-	defer r.closeAll()
 	signals := watchSignals()
 	defer signal.Stop(signals)
 	if err := r.start(path); err != nil {
@@ -95,80 +71,11 @@ func Run(o Options) (Result, error) {
 	return r.follow(signals), nil
 }
 
-func (r *recorder) openLog() error {
-	final := r.opts.Output + LogSuffix
-	for _, path := range []string{final, r.opts.Output + TraceSuffix} {
-		if err := checkReplaceable(path); err != nil {
-			return err
-		}
-	}
-	r.partial = partialName(final)
-	log, err := tracelog.Create(r.partial, tracelog.Options{})
-	if err != nil {
-		return outputError(final, err)
-	}
-	r.log = log
-	Own(r.partial)
-	r.log.Clock(ptr(readClocks()))
-	host, _ := os.Hostname() // an unnamed host is shown without a name
-	cwd, _ := os.Getwd()     // likewise a folder that is gone
-	args := append([]string{r.opts.Program}, r.opts.Args...)
-	for _, m := range []tracelog.Meta{
-		{Key: tracelog.MetaVersion, Value: r.opts.Version},
-		{Key: tracelog.MetaProgram, Value: r.opts.Program},
-		{Key: tracelog.MetaArgs, Value: strings.Join(args, "\x00")},
-		{Key: tracelog.MetaCwd, Value: cwd},
-		{Key: tracelog.MetaHost, Value: host},
-		{Key: tracelog.MetaKernel, Value: kernelRelease()},
-	} {
-		r.log.Meta(&m)
-	}
-	return nil
-}
-
-// openProber loads the uprobe programs. Without them calls come from CUPTI's
-// API records alone.
-func (r *recorder) openProber() {
-	functions := cudaapi.Functions(cudaapi.All)
-	p, err := probe.Open(probe.Options{Functions: functions})
-	if err != nil {
-		r.miss(0, "calls are not probed: "+err.Error())
-		return
-	}
-	r.prober = p
-	for _, f := range functions {
-		r.log.Function(&tracelog.Function{
-			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
-		})
-	}
-	go r.drain(p)
-}
-
-// drain hands calls to the log until the recording ends.
-func (r *recorder) drain(p *probe.Prober) {
-	if err := p.Run(r.ctx, r.log); err != nil {
-		r.miss(0, "calls are no longer recorded: "+err.Error())
-	}
-}
-
-// openServer opens the socket for the injected library. Without it no process is
-// found.
-func (r *recorder) openServer() {
-	if other := cupti.Conflict(os.Environ()); other != "" {
-		r.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) has this place, nothing is recorded; leave one of them out or unset the variable")
-		return
-	}
-	o := cupti.Options{Sink: r.log}
-	if r.invoker != nil {
-		o.Owner = &cupti.Owner{UID: int(r.invoker.uid), GID: int(r.invoker.gid)}
-	}
-	s, err := cupti.Listen(o)
-	if err != nil {
-		r.miss(0, "nothing is recorded: "+err.Error())
-		return
-	}
-	r.server = s
-	go s.Serve(r)
+func newRecorder(o Options) (*recorder, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &recorder{opts: o, ctx: ctx, invoker: findInvoker(), sessions: map[uint64]*session{}}
+	r.paused.Store(o.Delay > 0)
+	return r, cancel
 }
 
 func (r *recorder) start(path string) error {
@@ -184,51 +91,98 @@ func (r *recorder) start(path string) error {
 		return startError(r.opts.Program, err)
 	}
 	r.cmd = cmd
-	pid := cmd.Process.Pid
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(pid)})
+	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(cmd.Process.Pid)})
 	return nil
 }
 
-// follow waits for the program and for every process of its tree that still
-// talks to us, then finishes the log.
+// follow records until the program and every process of its tree that talks to
+// us has ended, or until recording is to stop; the program's exit code is waited
+// for unless a signal said to stop.
 func (r *recorder) follow(signals <-chan os.Signal) Result {
-	res := Result{ExitCode: -1}
-	done := make(chan struct{})
+	var res Result
+	ended := make(chan struct{})
 	go func() {
 		// A program that ends with an error is not ours to report: its exit
 		// code says it.
 		_ = r.cmd.Wait()
-		close(done)
+		close(ended)
 	}()
-	stop, stopped := stopRequest(signals)
-	tick := time.NewTicker(flushInterval)
-	defer tick.Stop()
-	idle := r.idle(done)
-	for waiting := true; waiting; {
+	stop := watchStop(signals, true)
+	early := r.wait(r.idle(ended), stop)
+	if early == stopBySignal {
+		res.ExitCode = 128 + int(stop.signal.Load())
+		r.finish(&res, early)
+		return res
+	}
+	if early == stopByTime {
+		r.finish(&res, early)
+		r.closeAll()
 		select {
-		case <-idle:
-			waiting = false
-		case <-stop:
-			res.Stopped, waiting = true, false
-		case <-tick.C:
-			r.log.Flush()
+		case <-ended:
+		case <-stop.wish:
+			res.ExitCode = 128 + int(stop.signal.Load())
+			return res
 		}
-	}
-	if res.Stopped {
-		res.ExitCode = 128 + int(stopped())
-	} else {
 		res.ExitCode = exitStatus(r.cmd.ProcessState)
+		return res
 	}
-	r.finish(&res)
+	res.ExitCode = exitStatus(r.cmd.ProcessState)
+	r.finish(&res, early)
 	return res
 }
 
+// early says why recording ends while processes still run.
+type early int
+
+const (
+	notEarly early = iota
+	stopBySignal
+	stopByTime
+)
+
+// wait lets time pass until all is over, and does what is due meanwhile.
+func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
+	flush := time.NewTicker(flushInterval)
+	defer flush.Stop()
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	begin, over := r.schedule()
+	for {
+		select {
+		case <-idle:
+			return notEarly
+		case <-stop.wish:
+			return stopBySignal
+		case <-over:
+			return stopByTime
+		case <-begin:
+			r.resume()
+		case <-flush.C:
+			r.log.Flush()
+		case <-rescan.C:
+			r.rescan()
+		}
+	}
+}
+
+// schedule gives the times at which recording begins and is over; a channel that
+// is nil never fires.
+func (r *recorder) schedule() (begin, over <-chan time.Time) {
+	if r.opts.Delay > 0 {
+		begin = time.After(r.opts.Delay)
+	}
+	if r.opts.Duration > 0 {
+		over = time.After(r.opts.Delay + r.opts.Duration)
+	}
+	return begin, over
+}
+
 // idle is closed when the program has ended and no process is connected.
-func (r *recorder) idle(done <-chan struct{}) <-chan struct{} {
+func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
-		<-done
+		<-ended
 		if r.server == nil {
 			return
 		}
@@ -243,138 +197,47 @@ func (r *recorder) idle(done <-chan struct{}) <-chan struct{} {
 
 // finish closes the sources in the order in which they depend on each other:
 // the injected libraries' last flush, the ring buffers, the log.
-func (r *recorder) finish(res *Result) {
-	if r.server != nil && res.Stopped {
-		r.server.StopAll(2 * time.Second)
+func (r *recorder) finish(res *Result, why early) {
+	if why != notEarly && r.opts.Delay > 0 {
+		r.pause()
+	}
+	if r.server != nil && why != notEarly {
+		if left := r.server.StopAll(2 * time.Second); left > 0 {
+			r.miss(0, fmt.Sprintf("%d processes did not hand over their last records in time", left))
+		}
+	}
+	if why == stopBySignal && r.cmd != nil {
 		r.miss(0, "recording was stopped before the program ended")
 	}
 	r.finishProber()
-	if len(r.seen) == 0 {
+	if r.unused() {
 		r.discard()
 		return
 	}
-	r.finishProcesses(res)
-	r.log.Clock(ptr(readClocks()))
-	end := tracelog.End{Time: now(), Complete: 1}
-	if len(r.missing) > 0 {
-		end.Complete, end.Reason = 0, strings.Join(r.missing, "; ")
-	}
-	final := r.opts.Output + LogSuffix
-	err := r.log.Close(end)
-	if err == nil {
-		err = os.Rename(r.partial, final)
-	}
-	if err != nil {
-		r.opts.Say(fmt.Sprintf("%v; the log as far as it got is %s", outputError(final, err), r.partial))
-		res.Partial = r.partial
-		return
-	}
-	res.Log = final
+	r.finishSessions(res, why)
+	r.finishLog(res)
 }
 
-func (r *recorder) finishProber() {
-	if r.prober == nil {
-		return
-	}
-	if _, err := r.prober.Finish(r.log); err != nil {
-		r.miss(0, "calls may be missing: "+err.Error())
-	}
-	lost, err := r.prober.Lost()
-	if err != nil {
-		r.miss(0, "lost calls could not be counted: "+err.Error())
-	}
-	for _, l := range lost {
-		r.log.Lost(&l)
-	}
-}
-
-// finishProcesses closes every process that said hello.
-func (r *recorder) finishProcesses(res *Result) {
+// unused says whether no process used CUDA.
+func (r *recorder) unused() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for pid := range r.seen {
-		e, ok := r.ends[pid]
-		if !ok {
-			e = tracelog.ProcessEnd{PID: pid, Time: now(), Status: -1}
-		}
-		if int(pid) == r.cmd.Process.Pid && !res.Stopped {
-			e.Status = int32(res.ExitCode)
-		}
-		if e.Complete == 0 && !res.Stopped {
-			r.missing = append(r.missing, fmt.Sprintf("process %d ended before its last records were handed over", pid))
-		}
-		r.log.ProcessEnd(&e)
-	}
+	return len(r.sessions) == 0
 }
 
-// Hello prepares a process that has initialised CUDA: its probes are attached
-// when this returns, and only then does it go on.
-func (r *recorder) Hello(p cupti.Peer) cupti.GoConfig {
-	r.mu.Lock()
-	r.seen[p.PID] = true
-	r.mu.Unlock()
-	desc := describeProcess(p.PID)
-	r.log.Process(&desc)
+// closeAll removes what recording needed; a second call does nothing.
+func (r *recorder) closeAll() { r.closing.Do(r.closeSources) }
+
+func (r *recorder) closeSources() {
+	if r.server != nil {
+		if err := r.server.Close(); err != nil {
+			r.opts.Say("could not remove everything that recording needed: " + err.Error())
+		}
+	}
 	if r.prober != nil {
-		if _, err := r.prober.Attach(int(p.PID)); err != nil {
-			r.miss(p.PID, "calls are not probed: "+err.Error())
+		if err := r.prober.Close(); err != nil {
+			r.opts.Say("could not remove every probe: " + err.Error())
 		}
-	}
-	mapped, err := cupti.MappedFiles(int(p.PID))
-	if err != nil {
-		mapped = nil // of a process that we may not look into: the usual places are left
-	}
-	return cupti.GoConfig{Candidates: cupti.Locate(int(p.PID), mapped)}
-}
-
-// End takes a process's last word, or notes that there was none.
-func (r *recorder) End(p cupti.Peer, e tracelog.ProcessEnd) {
-	r.mu.Lock()
-	r.ends[p.PID] = e
-	r.mu.Unlock()
-	r.threadNames(p.PID)
-}
-
-// Note takes what the injected library has to say.
-func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
-	if severity >= tracelog.NoteWarning {
-		r.miss(p.PID, text)
-		return
-	}
-	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
-}
-
-// threadNames reads the names that threads have at the end: many programs name
-// a thread after its first CUDA call.
-func (r *recorder) threadNames(pid uint32) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return // the process is gone: the names seen at first call stand
-	}
-	for _, t := range tasks {
-		tid, err := strconv.ParseUint(t.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		if comm, err := os.ReadFile(dir + "/" + t.Name() + "/comm"); err == nil {
-			r.log.Thread(&tracelog.Thread{PID: pid, TID: uint32(tid), Name: strings.TrimSuffix(string(comm), "\n")})
-		}
-	}
-}
-
-// miss notes that something is not recorded, and says so once.
-func (r *recorder) miss(pid uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: now(), PID: pid, Severity: tracelog.NoteWarning, Text: text})
-	r.mu.Lock()
-	known := r.told[text]
-	if !known {
-		r.told[text] = true
-		r.missing = append(r.missing, text)
-	}
-	r.mu.Unlock()
-	if !known {
-		r.opts.Say(text)
 	}
 }
 
@@ -385,57 +248,3 @@ func (r *recorder) discard() {
 		r.opts.Say(fmt.Sprintf("could not remove %s: delete it by hand", r.partial))
 	}
 }
-
-func (r *recorder) closeAll() {
-	if r.server != nil {
-		if err := r.server.Close(); err != nil {
-			r.opts.Say(err.Error())
-		}
-	}
-	if r.prober != nil {
-		if err := r.prober.Close(); err != nil {
-			r.opts.Say(err.Error())
-		}
-	}
-}
-
-// watchSignals takes the signals that would end us. A signal that was ignored
-// when we started (nohup) is left alone, since what we handle the program would
-// get back as its default.
-func watchSignals() chan os.Signal {
-	c := make(chan os.Signal, 8)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
-	return c
-}
-
-// stopRequest is closed when a person wants the recording to end. The first
-// Ctrl-C is the program's: the terminal sends it to both, and what the program
-// does on its way out is worth recording. The second, or SIGTERM, is ours.
-func stopRequest(signals <-chan os.Signal) (<-chan struct{}, func() syscall.Signal) {
-	stop := make(chan struct{})
-	var last syscall.Signal
-	go func() {
-		interrupts := 0
-		for s := range signals {
-			sig, _ := s.(syscall.Signal)
-			if sig == syscall.SIGINT || sig == syscall.SIGQUIT {
-				if interrupts++; interrupts < 2 {
-					continue
-				}
-			}
-			last = sig
-			close(stop)
-			return
-		}
-	}()
-	return stop, func() syscall.Signal {
-		<-stop
-		return last
-	}
-}
-
-func ptr[T any](v T) *T { return &v }

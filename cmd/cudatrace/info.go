@@ -79,10 +79,21 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("copies", group(s.Copies))
 	row("sets", group(s.Sets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", group(s.Calls), group(s.Failed), group(s.Open)))
+	row("waits", fmt.Sprintf("%s arrows from work to the call that waited for it", group(s.Waits)))
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", group(s.Matched), group(s.Matched+s.Unmatched)))
-	for _, cause := range slices.Sorted(maps.Keys(s.Lost)) {
-		row("lost: "+cause, group(s.Lost[cause]))
+	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
+		row("error: "+name, group(s.Errors[name]))
 	}
+	if n := s.Ranges + s.RangeMarks; n > 0 {
+		row("NVTX", fmt.Sprintf("%s ranges, %s marks", group(s.Ranges), group(s.RangeMarks)))
+	}
+	if s.OverheadNS > 0 {
+		row("CUPTI's own time", duration(s.OverheadNS))
+	}
+	if s.PeakDevice > 0 {
+		row("peak memory", fmt.Sprintf("%.1f MiB on the device", float64(s.PeakDevice)/(1<<20)))
+	}
+	row("lost", lostRow(s))
 	row("complete", yesNo(s.Complete))
 	for _, why := range s.Reasons {
 		row("  because", why)
@@ -98,4 +109,12 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// lostRow names only what was lost; the JSON has every cause.
+func lostRow(s convert.Summary) string {
+	if n := s.LostTotal(); n > 0 {
+		return group(n) + " records: " + convert.LostWords(s.Lost)
+	}
+	return "nothing"
 }

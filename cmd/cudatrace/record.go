@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,42 +19,99 @@ const recordName = "record"
 func recordCommand(stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      recordName,
-		Usage:     "run a program and record what it does with CUDA",
+		Usage:     "run a program, or attach to a running one, and record what it does with CUDA",
 		ArgsUsage: "PROGRAM [ARG...]",
-		UsageText: "cudatrace record [-o NAME] [--no-convert] [-q] [--] PROGRAM [ARG...]\n\n" +
-			"Example: cudatrace record -o run1 python3 train.py --epochs 1",
+		UsageText: "cudatrace record [OPTION...] [--] PROGRAM [ARG...]\n" +
+			"cudatrace record [OPTION...] -p PID [-p PID...]\n\n" +
+			"Example: cudatrace record -o run1 python3 train.py --epochs 1\n" +
+			"Example: cudatrace record -p 4711 -d 10s",
 		Description: "Runs PROGRAM with its own input, output and exit code, and writes NAME.cudatrace (the log)\n" +
 			"and NAME.pftrace (the trace, for https://ui.perfetto.dev). Every process that PROGRAM starts is\n" +
-			"recorded too. Needs root or CAP_BPF and CAP_PERFMON to probe calls.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`NAME` of the files, without suffix (default: the program's name, in the current folder)"},
-			&cli.BoolFlag{Name: "no-convert", Usage: "write the log only"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no summary; say only what went wrong"},
-		},
+			"recorded too. Probing calls needs root, or CAP_BPF and CAP_PERFMON; without, calls come from CUPTI.",
+		Flags:  recordFlags(),
 		Action: func(c *cli.Context) error { return runRecord(c, stderr) },
 	}
 }
 
+func recordFlags() []cli.Flag {
+	return append(functionFlags(),
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`NAME` of the files, without suffix (default: the program's name, in the current folder)"},
+		&cli.BoolFlag{Name: "no-convert", Usage: "write the log only"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no summary; say only what went wrong"},
+		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`SOURCE` of calls: uprobe, cupti (no root), none (only those that create GPU work, from CUPTI), or auto"},
+		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`SOURCE` of GPU work: cupti or none"},
+		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "record CUDA graphs by `WHAT`: nodes (each node's work) or whole (one slice a launch, cheaper)"},
+		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
+		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
+		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`RANGE` is cudaProfilerApi (record between cudaProfilerStart and cudaProfilerStop) or none"},
+	)
+}
+
 func runRecord(c *cli.Context, stderr io.Writer) error {
-	if !c.Args().Present() {
-		return usagef(recordName, "record: which program?")
+	o, err := recordOptions(c)
+	if err != nil {
+		return err
 	}
-	say := speaker(stderr)
-	base := record.BaseName(c.String("output"), c.Args().First())
-	res, err := record.Run(record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), Output: base, Version: version(), Say: say,
-	})
+	o.Say = speaker(stderr)
+	var res record.Result
+	if len(o.PIDs) > 0 {
+		res, err = record.Attach(o)
+	} else {
+		res, err = record.Run(o)
+	}
 	var start *record.StartError
 	switch {
 	case errors.As(err, &start):
-		say(start.Error())
+		o.Say(start.Error())
 		return exitCode(start.Code)
 	case err != nil:
 		return err
 	}
-	report(stderr, say, c, base, res)
+	report(stderr, c, o, res)
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
+	}
+	return nil
+}
+
+// recordOptions reads the command line.
+func recordOptions(c *cli.Context) (record.Options, error) {
+	o := record.Options{
+		Program: c.Args().First(), Args: c.Args().Tail(), PIDs: c.IntSlice("pid"), Version: version(),
+		Delay: c.Duration("delay"), Duration: c.Duration("duration"),
+	}
+	switch {
+	case len(o.PIDs) == 0 && o.Program == "":
+		return o, usagef(recordName, "record: which program?")
+	case len(o.PIDs) > 0 && o.Program != "":
+		return o, usagef(recordName, "record: either a program or -p, not both")
+	case o.Delay < 0 || o.Duration < 0:
+		return o, usagef(recordName, "record: a time can't be negative")
+	}
+	if len(o.PIDs) > 0 {
+		o.Program = record.AttachName(o.PIDs[0])
+	}
+	o.Output = record.BaseName(c.String("output"), o.Program)
+	switch r := c.String("capture-range"); r {
+	case "cudaProfilerApi":
+		o.CaptureRange = true
+	case "none":
+	default:
+		return o, usagef(recordName, "record: capture range %q is neither cudaProfilerApi nor none", r)
+	}
+	return o, recordSources(c, &o)
+}
+
+// recordSources reads what is to be observed and how.
+func recordSources(c *cli.Context, o *record.Options) error {
+	var errs [4]error
+	o.Calls, errs[0] = record.ParseCallSource(c.String("calls"))
+	o.GPU, errs[1] = record.ParseGPUSource(c.String("gpu"))
+	o.Graphs, errs[2] = record.ParseGraphMode(c.String("graphs"))
+	o.Functions, errs[3] = chosenFunctions(c)
+	if err := cmp.Or(errs[:]...); err != nil {
+		return usagef(recordName, "record: %v", err)
 	}
 	return nil
 }
@@ -70,14 +128,15 @@ func speaker(w io.Writer) func(string) {
 
 // report makes the trace and prints the summary. Nothing that goes wrong here
 // changes the exit code: that is the program's.
-func report(stderr io.Writer, say func(string), c *cli.Context, base string, res record.Result) {
+func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
+	base, say := o.Output, o.Say
 	log := res.Log
 	if log == "" {
 		log = res.Partial
 	}
 	if log == "" {
 		if !c.Bool("quiet") {
-			say(fmt.Sprintf("%s did not use CUDA; nothing was recorded", filepath.Base(c.Args().First())))
+			say(fmt.Sprintf("%s did not use CUDA; nothing was recorded", filepath.Base(o.Program)))
 		}
 		return
 	}

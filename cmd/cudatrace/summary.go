@@ -16,7 +16,7 @@ import (
 func printSummary(w io.Writer, s convert.Summary, files []string) {
 	fmt.Fprintf(w, "cudatrace: %s; %s\n", headline(s), outcome(s))
 	for _, why := range s.Reasons {
-		fmt.Fprintf(w, "  not complete: %s\n", why)
+		fmt.Fprintf(w, "  because: %s\n", why)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, f := range files {
@@ -32,6 +32,12 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 // headline counts what was recorded.
 func headline(s convert.Summary) string {
 	parts := []string{count(s.Kernels, "kernel", "kernels")}
+	if s.Kernels == 0 && s.Launches > 0 { // GPU work was not recorded
+		parts[0] = count(s.Launches, "kernel launch", "kernel launches")
+	}
+	if s.Graphs > 0 {
+		parts = append(parts, count(s.Graphs, "graph launch", "graph launches"))
+	}
 	if s.Copies > 0 {
 		parts = append(parts, count(s.Copies, "copy", "copies"))
 	}
@@ -39,8 +45,10 @@ func headline(s convert.Summary) string {
 		parts = append(parts, count(s.Sets, "set", "sets"))
 	}
 	parts = append(parts, count(s.Calls, "call", "calls"))
-	line := strings.Join(parts, ", ") + " on " + count(uint64(s.ThreadCount), "thread", "threads") +
-		" and " + count(uint64(s.StreamCount), "stream", "streams")
+	line := strings.Join(parts, ", ") + " on " + count(uint64(s.ThreadCount), "thread", "threads")
+	if s.StreamCount > 0 {
+		line += " and " + count(uint64(s.StreamCount), "stream", "streams")
+	}
 	if s.ProcessCount > 1 {
 		line += " of " + count(uint64(s.ProcessCount), "process", "processes")
 	}
@@ -52,8 +60,10 @@ func outcome(s convert.Summary) string {
 	var parts []string
 	if n := s.LostTotal(); n > 0 {
 		parts = append(parts, group(n)+" lost ("+convert.LostWords(s.Lost)+")")
-	} else {
+	} else if s.Complete {
 		parts = append(parts, "nothing lost")
+	} else {
+		parts = append(parts, "not complete")
 	}
 	if s.Unmatched > 0 {
 		parts = append(parts, group(s.Unmatched)+" without their call")

@@ -15,11 +15,15 @@ var (
 // can't be read is a mistake in this package, which the first test run meets.
 func buildTable() []Function {
 	var table []Function
-	for _, r := range driverRows {
-		table = r.expand(table, Driver)
+	for _, rows := range driverGroups {
+		for _, r := range rows {
+			table = r.expand(table, Driver)
+		}
 	}
-	for _, r := range runtimeRows {
-		table = r.expand(table, Runtime)
+	for _, rows := range runtimeGroups {
+		for _, r := range rows {
+			table = r.expand(table, Runtime)
+		}
 	}
 	return table
 }
@@ -34,81 +38,162 @@ func indexNames(table []Function) map[string]ID {
 
 // expand appends the row's function, and its form for per-thread default streams.
 func (r row) expand(table []Function, lib Library) []Function {
-	args, err := parseArgs(r.args)
+	args, structs, err := parseArgs(r.args)
 	if err != nil {
 		panic(fmt.Sprintf("cudaapi: row %s: %v", r.name, err))
 	}
 	f := Function{
-		ID: ID(len(table)), Name: r.name, Library: lib, Category: r.category, Sets: r.sets(), Args: args,
-		GPUWork: r.traits&work != 0, Fallback: r.traits&instead != 0,
+		ID: ID(len(table)), Name: r.name, Library: lib, Category: r.category, Sets: r.sets(), Args: args, Structs: structs,
+		GPUWork: r.has(work), Fallback: r.has(instead), Naming: r.naming(), Range: r.profiled(),
 	}
 	table = append(table, f)
-	switch {
-	case r.traits&ptsz != 0:
-		f.Name += "_ptsz"
-	case r.traits&ptds != 0:
-		f.Name += "_ptds"
-	default:
+	suffix := r.suffix()
+	if suffix == "" {
 		return table
 	}
 	f.ID++
+	f.Name += suffix
 	return append(table, f)
+}
+
+func (r row) has(t trait) bool { return r.traits&t != 0 }
+
+// suffix is that of the form for per-thread default streams, "" when there is none.
+func (r row) suffix() string {
+	switch {
+	case r.has(ptsz):
+		return "_ptsz"
+	case r.has(ptds):
+		return "_ptds"
+	}
+	return ""
 }
 
 func (r row) sets() Set {
 	sets := All
-	if r.traits&query == 0 {
+	if !r.has(extra) {
 		sets |= Default
 	}
-	if r.traits&launch != 0 {
+	if r.has(launch) {
 		sets |= Minimal
 	}
 	return sets
 }
 
-// parseArgs reads the arguments of a row.
-func parseArgs(text string) ([]Arg, error) {
-	var args []Arg
-	index, inside := 0, false
+func (r row) naming() Naming {
+	switch {
+	case r.has(named):
+		return NamesByText
+	case r.has(derived):
+		return NamesByHandle
+	}
+	return NamesNothing
+}
+
+func (r row) profiled() Range {
+	switch {
+	case r.has(start):
+		return RangeStart
+	case r.has(stop):
+		return RangeStop
+	}
+	return NoRange
+}
+
+// An argsParser reads the arguments of a row.
+type argsParser struct {
+	args    []Arg
+	structs []Struct
+	index   int    // of the argument that is being read
+	inside  string // "{" or "[" while inside of a struct
+}
+
+func parseArgs(text string) ([]Arg, []Struct, error) {
+	p := argsParser{}
 	for _, word := range strings.Fields(text) {
-		opens, closes := strings.HasPrefix(word, "{"), strings.HasSuffix(word, "}")
-		if opens && inside || closes && !opens && !inside {
-			return nil, fmt.Errorf("braces of %q", word)
-		}
-		inside = inside || opens
-		if word != "-" {
-			a, err := parseArg(strings.Trim(word, "{}"), inside)
-			if err != nil {
-				return nil, err
-			}
-			a.Index = index
-			args = append(args, a)
-		}
-		inside = inside && !closes
-		if !inside {
-			index++
+		if err := p.word(word); err != nil {
+			return nil, nil, err
 		}
 	}
-	if inside {
-		return nil, fmt.Errorf("a brace is not closed")
+	if p.inside != "" {
+		return nil, nil, fmt.Errorf("%q is not closed", p.inside)
 	}
-	return args, nil
+	return p.args, p.structs, nil
+}
+
+func (p *argsParser) word(word string) error {
+	opens, text, closes := brackets(word)
+	if opens != "" && p.inside != "" {
+		return fmt.Errorf("%q is inside of a struct", word)
+	}
+	if opens != "" {
+		p.inside = opens
+	}
+	if closes != "" && closes != map[string]string{"{": "}", "[": "]"}[p.inside] {
+		return fmt.Errorf("%q closes nothing", word)
+	}
+	if err := p.value(text, opens == "["); err != nil {
+		return err
+	}
+	if closes != "" {
+		p.inside = ""
+	}
+	if p.inside == "" {
+		p.index++
+	}
+	return nil
+}
+
+// brackets takes the brackets off a word.
+func brackets(word string) (opens, text, closes string) {
+	text = strings.TrimLeft(word, "{[")
+	opens = word[:len(word)-len(text)]
+	word = text
+	text = strings.TrimRight(word, "}]")
+	return opens, text, word[len(text):]
+}
+
+// value reads a value, or the size of a struct that is passed by value.
+func (p *argsParser) value(text string, size bool) error {
+	if size {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("size of a struct %q", text)
+		}
+		p.structs = append(p.structs, Struct{Index: p.index, Bytes: n})
+		return nil
+	}
+	if text == "-" {
+		return nil
+	}
+	a, err := parseArg(text, p.inside)
+	if err != nil {
+		return err
+	}
+	a.Index = p.index
+	p.args = append(p.args, a)
+	return nil
 }
 
 // parseArg reads "name:type", "*name:type", or inside a struct "name@offset:type".
-func parseArg(word string, field bool) (Arg, error) {
+func parseArg(word, inside string) (Arg, error) {
 	name, typeName, _ := strings.Cut(word, ":")
-	a := Arg{Name: name}
-	if rest, out := strings.CutPrefix(name, "*"); out {
-		a.Name, a.From = rest, FromOut
+	a := Arg{From: map[string]Source{"": FromArgument, "{": FromField, "[": FromValue}[inside]}
+	name, out := strings.CutPrefix(name, "*")
+	if out {
+		if inside == "[" {
+			return a, fmt.Errorf("%q can't be filled in by the call", word)
+		}
+		a.From = FromOut
 	}
-	if field {
+	a.Name = name
+	if inside != "" {
 		before, offset, _ := strings.Cut(name, "@")
 		n, err := strconv.Atoi(offset)
 		if err != nil || n < 0 {
 			return a, fmt.Errorf("offset of %q", word)
 		}
-		a.Name, a.From, a.Offset = before, FromField, n
+		a.Name, a.Offset = before, n
 	}
 	for t, known := range typeNames {
 		if known == typeName {

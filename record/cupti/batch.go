@@ -18,9 +18,17 @@ const (
 	recDevice  recordKind = 6
 	recContext recordKind = 7
 	recStream  recordKind = 8
+
+	recSync     recordKind = 9
+	recOverhead recordKind = 10
+	recMarker   recordKind = 11
+	recName     recordKind = 12
+	recMemory   recordKind = 13
+	recPool     recordKind = 14
+	recGraph    recordKind = 15
 )
 
-// Sizes of records; that of a string is without its bytes.
+// Sizes of records; those of a string and a marker are without their text.
 const (
 	recordHeader = 8
 	stringSize   = 16
@@ -32,6 +40,12 @@ const (
 	deviceSize   = 56
 	contextSize  = 16
 	streamSize   = 24
+	syncSize     = 40
+	overheadSize = 32
+	markerSize   = 32
+	nameSize     = 24
+	memorySize   = 64
+	poolSize     = 64
 )
 
 // namesMax bounds what one peer can make us keep, in bytes of names.
@@ -51,6 +65,11 @@ type decoder struct {
 	memcpy tracelog.Memcpy
 	memset tracelog.Memset
 	api    tracelog.API
+	sync   tracelog.Sync
+	marker tracelog.Marker
+	memory tracelog.Memory
+	graph  tracelog.Graph
+	texts  map[string]string // of markers, to make each but once
 }
 
 // decoders has the least size of each kind and how it is read.
@@ -66,6 +85,14 @@ var decoders = [...]struct {
 	recDevice:  {deviceSize, (*decoder).decodeDevice},
 	recContext: {contextSize, (*decoder).decodeContext},
 	recStream:  {streamSize, (*decoder).decodeStream},
+
+	recSync:     {syncSize, (*decoder).decodeSync},
+	recOverhead: {overheadSize, (*decoder).decodeOverhead},
+	recMarker:   {markerSize, (*decoder).decodeMarker},
+	recName:     {nameSize, (*decoder).decodeName},
+	recMemory:   {memorySize, (*decoder).decodeMemory},
+	recPool:     {poolSize, (*decoder).decodePool},
+	recGraph:    {gpuSize, (*decoder).decodeGraph},
 }
 
 // batch reads the records of a BATCH. Records before a malformed one have

@@ -11,6 +11,13 @@
 // answer of [Handler.Hello]; probes are attached meanwhile. It then finds
 // libcupti, switches records on, and sends them until the process ends.
 //
+// NVTX loads the same library, by NVTX_INJECTION64_PATH, which passes NVTX's
+// functions on to libcupti. [Server.Pause] and [Server.Resume] switch records off
+// and on in all processes, GoConfig.CaptureRange has each process do so where it
+// calls cudaProfilerStart and cudaProfilerStop. Another CUPTI client in a process
+// takes its records over: [Server.Foreign] then, or the library itself, leaves
+// CUPTI to it.
+//
 // The library is in the folder inject, its built form is embedded here, and
 // inject/wire.h describes what goes over the socket. A peer is a stranger's
 // process: whatever it sends is checked, and at worst ends its connection.

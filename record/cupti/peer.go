@@ -29,6 +29,7 @@ type peer struct {
 	decoder decoder
 	cupti   tracelog.CUPTI // as last reported
 	bye     *bye
+	taken   bool // another CUPTI client has the records
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
@@ -44,11 +45,14 @@ func (p *peer) serve() {
 		return
 	}
 	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize)}
-	if err := p.greet(messages); err != nil {
+	stays, err := p.greet(messages)
+	if err != nil {
 		p.complain(err)
+	}
+	if !stays {
 		return
 	}
-	err := p.receive(messages)
+	err = p.receive(messages)
 	p.complain(err)
 	p.handler.End(p.Peer, p.end())
 }
@@ -81,34 +85,51 @@ func (s *Server) allowed(uid uint32) error {
 	return malformed("it comes from user %d, who is a stranger here", uid)
 }
 
-// greet takes the HELLO, has the handler answer it and sends GO.
-func (p *peer) greet(m *messageReader) error {
+// greet takes the HELLO, has the handler answer it and sends GO. It returns false
+// when there is nothing more to come: after an error, and after a LOCATE.
+func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Now().Add(helloWait)); err != nil {
-		return err
+		return false, err
 	}
 	t, payload, err := m.next()
 	if err != nil {
-		return err
+		return false, err
+	}
+	if t == msgLocate {
+		p.locate()
+		return false, nil
 	}
 	if t != msgHello {
-		return malformed("message type %d before its hello", t)
+		return false, malformed("message type %d before its hello", t)
 	}
 	h, err := parseHello(payload)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
-		return err
+		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI = h.pid, h.now, h.path
+	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
 	p.answer(p.handler.Hello(p.Peer).withDefaults())
-	return nil
+	return true, nil
+}
+
+// locate answers a process that uses NVTX before CUDA and needs libcupti for it.
+func (p *peer) locate() {
+	mapped, err := MappedFiles(int(p.PID))
+	if err != nil {
+		mapped = nil // it has just ended, or belongs to another user: the usual places are left
+	}
+	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
 }
 
 // answer sends GO. That the process has given up waiting shows when reading.
 func (p *peer) answer(c GoConfig) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	paused, ownClock := p.server.state()
+	c.Paused = c.Paused || paused
+	c.OwnClock = c.OwnClock || ownClock
 	p.write(appendGo(nil, c))
 	p.going = true
 	for _, t := range p.waiting {
@@ -124,6 +145,16 @@ func (p *peer) tell(t messageType) {
 		p.write(appendFrame(nil, t, nil))
 	} else {
 		p.waiting = append(p.waiting, t)
+	}
+}
+
+// tellIf sends a message without payload if the process has that PID and has
+// been sent GO: before, it has not touched CUPTI.
+func (p *peer) tellIf(pid uint32, t messageType) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.going && p.PID == pid {
+		p.write(appendFrame(nil, t, nil))
 	}
 }
 
@@ -180,6 +211,10 @@ func (p *peer) status(payload []byte) error {
 	if err != nil {
 		return err
 	}
+	if s.taken {
+		p.takenOver(s.text)
+		return nil
+	}
 	p.cupti.Version, p.cupti.DriverVersion, p.cupti.Path = s.version, s.driverVersion, s.path
 	p.cupti.Status = s.text
 	if s.on {
@@ -194,10 +229,28 @@ func (p *peer) status(payload []byte) error {
 	return nil
 }
 
+// takenOver notes that nothing will come from CUPTI any more.
+func (p *peer) takenOver(why string) {
+	if p.taken {
+		return
+	}
+	p.taken = true
+	p.cupti.Status = why
+	p.report()
+	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+		"process %d: its GPU work from here on is missing, since %s (run it without its own profiler to see it)", p.PID, why))
+}
+
 func (p *peer) clock(payload []byte) error {
-	uncertain, err := parseClock(payload)
+	uncertain, silent, err := parseClock(payload)
 	if err != nil {
 		return err
+	}
+	if silent {
+		p.server.setOwnClock()
+		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
+			"as this release of CUPTI gives none on another clock than its own; processes that come later are recorded on that"))
+		return nil
 	}
 	known := p.cupti.ClockError
 	p.cupti.ClockError = uncertain
@@ -238,7 +291,10 @@ func (p *peer) end() tracelog.ProcessEnd {
 	c := &p.decoder.counts
 	if p.bye != nil {
 		c = p.bye
-		e.Time, e.Complete = c.now, 1
+		e.Time = c.now
+		if !p.taken {
+			e.Complete = 1
+		}
 	} else {
 		e.Time = monotonic()
 	}

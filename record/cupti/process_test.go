@@ -100,11 +100,26 @@ func TestOtherRecords(t *testing.T) {
 			Major: 9, Minor: 1, Multiprocessors: 33, Memory: 32, Bandwidth: 31},
 		"context": tracelog.Context{PID: pid, ID: 41, Device: 42, NullStream: 43},
 		"stream":  tracelog.Stream{PID: pid, Context: 51, ID: 52, Priority: -5, Flags: 54},
+		"sync": tracelog.Sync{PID: pid, Type: 3, Correlation: 61, Context: 62, Stream: 63, Event: 64, Dur: 8,
+			Start: s.last["sync"].(tracelog.Sync).Start},
+		"overhead": tracelog.Overhead{PID: pid, Kind: 1 << 16, ObjectKind: 2, TID: 72, Dur: 9,
+			Start: s.last["overhead"].(tracelog.Overhead).Start},
+		"marker": tracelog.Marker{PID: pid, TID: 83, ID: 81, Flags: tracelog.MarkerEnd, Time: s.last["marker"].(tracelog.Marker).Time},
+		"name":   tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: 93, Context: 92, Device: 91, Name: "a stream"},
+		"memory": tracelog.Memory{PID: pid, Operation: 1, MemoryKind: 3, Correlation: 101, Address: 0x700000001000, Bytes: 4096,
+			Device: 103, Context: 104, Stream: 105, Async: 1, Pool: 0x900000001000, Time: s.last["memory"].(tracelog.Memory).Time},
+		"pool": tracelog.MemoryPool{PID: pid, Operation: 3, PoolKind: 2, Correlation: 111, Device: 113, MinBytesToKeep: 114,
+			Address: 0x900000001000, Size: 115, ReleaseThreshold: 116, Time: s.last["pool"].(tracelog.MemoryPool).Time},
+		"graph": tracelog.Graph{GPU: tracelog.GPU{PID: pid, Correlation: 121, Device: 122, Graph: 123, Context: 124, Stream: 125,
+			Dur: 10, Start: s.last["graph"].(tracelog.Graph).Start}},
 	}
 	for kind, w := range want {
 		if s.last[kind] != w {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", kind, s.last[kind], w)
 		}
+	}
+	if s.counts["marker"] != 2 || s.names["a range"] != 1 {
+		t.Errorf("%v arrived, names %v", s.counts, s.names)
 	}
 	if s.counts["memcpy"] != 2 || s.ends[0].Copies != 2 || s.ends[0].Sets != 1 || len(s.lost) != 0 {
 		t.Errorf("%v arrived, %v was lost, the end is %+v", s.counts, s.lost, s.ends[0])

@@ -17,8 +17,8 @@ import (
 // path of the library that it loads during cuInit.
 const InjectionVar = "CUDA_INJECTION64_PATH"
 
-// nvtxVar does the same for NVTX; another tool may have set it.
-const nvtxVar = "NVTX_INJECTION64_PATH"
+// NVTXVar does the same for NVTX, which loads the library at its first use.
+const NVTXVar = "NVTX_INJECTION64_PATH"
 
 // Owner is the user that the recorded programs run as.
 type Owner struct{ UID, GID int }
@@ -39,8 +39,9 @@ type Handler interface {
 	// good second: 2 s after its hello the process runs on unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink.
-	// Complete is 1 when the process said goodbye itself; the counts are then
-	// those of CUPTI, otherwise of what arrived. Status is -1.
+	// Complete is 1 when the process said goodbye itself and no other CUPTI client
+	// had taken its records over. The counts are those of CUPTI when it said
+	// goodbye, otherwise of what arrived. Status is -1.
 	End(p Peer, e tracelog.ProcessEnd)
 	// Note is called with a line that a person should see; severity is one of
 	// tracelog's.
@@ -55,7 +56,26 @@ type Peer struct {
 	LocalPID uint32 // in the process's own PID namespace, as it says itself
 	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
 	CUPTI    string // path of a libcupti that it has loaded itself, if any
+	// BufferRequest is the first argument with which the library itself calls
+	// cuptiActivityRegisterCallbacks: with another, it is another CUPTI client.
+	BufferRequest uint64
 }
+
+// Records are the kinds of record that a process makes, a bit each.
+type Records uint32
+
+// The kinds of record. Those of work are always made: kernels, copies, sets, the
+// calls behind them, devices, contexts, streams.
+const (
+	RecordWork     Records = 1 << iota
+	RecordSync             // calls that wait for GPU work
+	RecordOverhead         // time that CUPTI and the driver take for themselves
+	RecordNVTX             // marks, ranges and names
+	RecordMemory           // allocations, releases and pools of memory
+	RecordGraphs           // each launch of a graph as a whole, and none of its nodes
+
+	DefaultRecords = RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
+)
 
 // A GoConfig is the answer to a process's hello. Zero values are replaced by the
 // defaults below.
@@ -66,6 +86,21 @@ type GoConfig struct {
 	ExitWait      time.Duration // how long the process's end may wait for a slow recorder
 	Candidates    []Candidate   // where libcupti may be, best first; see Locate
 	NoCUPTI       bool          // report the process alone, record nothing
+
+	Records Records // kinds; one that CUPTI refuses is a Note
+	// Calls are the functions, of either library, whose API records are made, in
+	// all their variants. None: those that create GPU work.
+	Calls        []string
+	Paused       bool // record nothing before Resume
+	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only
+	// OwnClock leaves CUPTI its own clock and measures that against CLOCK_MONOTONIC,
+	// for releases that give kernels no times on another.
+	OwnClock bool
+	// WatchClients has the process itself notice another CUPTI client, for a
+	// recorder without the rights for a probe that calls Foreign. It takes a few
+	// FlushIntervals and needs CUPTI 13; now and then a thread of the library calls
+	// cuDeviceGetCount.
+	WatchClients bool
 }
 
 // The defaults of a GoConfig.
@@ -89,6 +124,9 @@ func (c GoConfig) withDefaults() GoConfig {
 	if c.ExitWait == 0 {
 		c.ExitWait = DefaultExitWait
 	}
+	if c.Records == 0 {
+		c.Records = DefaultRecords
+	}
 	return c
 }
 
@@ -105,6 +143,8 @@ type Server struct {
 	lastID uint64
 	refuse bool // new connections
 	closed bool
+	paused bool           // processes that come
+	clock  bool           // processes that come keep CUPTI's own clock
 	active sync.WaitGroup // a goroutine a peer
 }
 
@@ -155,23 +195,30 @@ func listenIn(dir string, o Options, owner Owner) (*Server, error) {
 	return s, nil
 }
 
-// Environ returns env with the variable that makes the driver load the library.
+// Environ returns env with the variables that make the driver and NVTX load the
+// library.
 func (s *Server) Environ(env []string) []string {
-	out := make([]string, 0, len(env)+1)
+	out := make([]string, 0, len(env)+2)
 	for _, e := range env {
-		if !strings.HasPrefix(e, InjectionVar+"=") {
+		name, _, _ := strings.Cut(e, "=")
+		if name != InjectionVar && name != NVTXVar {
 			out = append(out, e)
 		}
 	}
-	return append(out, InjectionVar+"="+filepath.Join(s.dir, libraryName))
+	path := filepath.Join(s.dir, libraryName)
+	return append(out, InjectionVar+"="+path, NVTXVar+"="+path)
 }
 
 // Conflict returns the setting ("NAME=VALUE") by which another tool has its own
 // library injected, or "". With it recording through CUPTI would displace it.
+// NVTX that goes to CUPTI is none: so it does when it is recorded.
 func Conflict(env []string) string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if value != "" && (name == InjectionVar || name == nvtxVar) {
+		switch {
+		case value == "":
+		case name == NVTXVar && strings.HasPrefix(filepath.Base(value), "libcupti.so"):
+		case name == InjectionVar, name == NVTXVar:
 			return e
 		}
 	}
@@ -273,6 +320,41 @@ func (s *Server) StopAll(timeout time.Duration) int {
 // FlushAll asks every process to send what CUPTI has finished; it does not wait.
 func (s *Server) FlushAll() {
 	s.each(func(p *peer) { p.tell(msgFlush) })
+}
+
+// Pause stops recording in every process until Resume, and has it send what was
+// recorded so far. A process that comes meanwhile waits for Resume as well.
+func (s *Server) Pause() { s.setPaused(true, msgPause) }
+
+// Resume goes on recording in every process, those with GoConfig.Paused included.
+func (s *Server) Resume() { s.setPaused(false, msgResume) }
+
+func (s *Server) setPaused(paused bool, t messageType) {
+	s.mu.Lock()
+	s.paused = paused
+	s.mu.Unlock()
+	s.each(func(p *peer) { p.tell(t) })
+}
+
+// state says what processes that come are told.
+func (s *Server) state() (paused, ownClock bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paused, s.clock
+}
+
+func (s *Server) setOwnClock() {
+	s.mu.Lock()
+	s.clock = true
+	s.mu.Unlock()
+}
+
+// Foreign tells a process that another CUPTI client has registered its own buffer
+// callbacks there: nothing is asked of CUPTI any more, so that the other is not
+// disturbed, and its records up to here are sent. A Note and the CUPTI record say
+// so. See also GoConfig.WatchClients.
+func (s *Server) Foreign(pid uint32) {
+	s.each(func(p *peer) { p.tellIf(pid, msgForeign) })
 }
 
 // Close ends all connections, waits for their End, and removes the folder with

@@ -14,6 +14,13 @@ type Sink interface {
 	Device(*tracelog.Device)
 	Context(*tracelog.Context)
 	Stream(*tracelog.Stream)
+	Sync(*tracelog.Sync)
+	Overhead(*tracelog.Overhead)
+	Marker(*tracelog.Marker)
+	Name(*tracelog.Name)
+	Memory(*tracelog.Memory)
+	MemoryPool(*tracelog.MemoryPool)
+	Graph(*tracelog.Graph)
 	CUPTI(*tracelog.CUPTI)
 	Lost(*tracelog.Lost)
 }

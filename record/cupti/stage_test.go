@@ -107,6 +107,20 @@ func (s *tally) Device(r *tracelog.Device)   { s.add("device", *r) }
 func (s *tally) Context(r *tracelog.Context) { s.add("context", *r) }
 func (s *tally) Stream(r *tracelog.Stream)   { s.add("stream", *r) }
 
+func (s *tally) Sync(r *tracelog.Sync)             { s.add("sync", *r) }
+func (s *tally) Overhead(r *tracelog.Overhead)     { s.add("overhead", *r) }
+func (s *tally) Name(r *tracelog.Name)             { s.add("name", *r) }
+func (s *tally) Memory(r *tracelog.Memory)         { s.add("memory", *r) }
+func (s *tally) MemoryPool(r *tracelog.MemoryPool) { s.add("pool", *r) }
+func (s *tally) Graph(r *tracelog.Graph)           { s.add("graph", *r) }
+
+func (s *tally) Marker(r *tracelog.Marker) {
+	s.add("marker", *r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[r.Name]++
+}
+
 func (s *tally) CUPTI(r *tracelog.CUPTI) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +158,7 @@ func (a *audience) Hello(p Peer) GoConfig {
 	a.peers = append(a.peers, p)
 	c := a.config
 	if mapped, err := MappedFiles(int(p.PID)); err == nil {
-		c.Candidates = Locate(int(p.PID), mapped)
+		c.Candidates = append(Locate(int(p.PID), mapped), c.Candidates...)
 	}
 	return c
 }

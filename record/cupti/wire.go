@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // The Go side of inject/wire.h, which is where the format is described. A test
@@ -15,50 +18,62 @@ const (
 	nameMax     = 32768
 	stringsMax  = 65536
 	goMax       = 256 << 10 // of a GO, as the library takes it
+	pathsMax    = 64        // candidates in a GO, as the library takes them
 	frameSize   = 8
 )
 
 type messageType uint16
 
 const (
-	msgHello  messageType = 1
-	msgStatus messageType = 2
-	msgBatch  messageType = 3
-	msgClock  messageType = 4
-	msgLost   messageType = 5
-	msgNote   messageType = 6
-	msgBye    messageType = 7
-	msgGo     messageType = 32
-	msgStop   messageType = 33
-	msgFlush  messageType = 34
+	msgHello   messageType = 1
+	msgStatus  messageType = 2
+	msgBatch   messageType = 3
+	msgClock   messageType = 4
+	msgLost    messageType = 5
+	msgNote    messageType = 6
+	msgBye     messageType = 7
+	msgLocate  messageType = 8
+	msgGo      messageType = 32
+	msgStop    messageType = 33
+	msgFlush   messageType = 34
+	msgPause   messageType = 35
+	msgResume  messageType = 36
+	msgForeign messageType = 37
 )
 
 // Sizes of the fixed parts of messages.
 const (
-	helloSize  = 24
-	goSize     = 32
+	helloSize  = 32
+	goSize     = 40
 	statusSize = 24
 	clockSize  = 24
 	lostSize   = 32
 	noteSize   = 8
-	byeSize    = 64
+	byeSize    = 72
 )
 
 const (
-	statusOn  = 1
-	goNoCUPTI = 1
+	statusOn    = 1
+	statusTaken = 2
+	clockSilent = 3
+
+	goNoCUPTI      = 1
+	goPaused       = 2
+	goCaptureRange = 4
+	goOwnClock     = 8
+	goWatch        = 16
 )
 
 // lostCauses names the causes of a LOST message as the log has them.
 var lostCauses = [...]string{
-	1: "cupti_queue",      // the recorder read too slowly
-	2: "cupti_dropped",    // CUPTI dropped records
-	3: "cupti_buffer",     // no buffer was left for CUPTI; at least so many
-	4: "cupti_time",       // CUPTI gave no times; the record is there with times 0
-	5: "cupti_clock",      // times on no known clock; the record is there with times 0
-	6: "cupti_name",       // the table of names was full; the record is there without its name
-	7: "cupti_unreadable", // rests of buffers that CUPTI could not read itself
-	8: "cupti_unfinished", // still running at the last flush; the record has no end
+	1: tracelog.LostCUPTIQueue,
+	2: tracelog.LostCUPTIDropped,
+	3: tracelog.LostCUPTIBuffer,
+	4: tracelog.LostCUPTITime,
+	5: tracelog.LostCUPTIClock,
+	6: tracelog.LostCUPTIName,
+	7: tracelog.LostCUPTIUnreadable,
+	8: tracelog.LostCUPTIUnfinished,
 }
 
 var le = binary.LittleEndian
@@ -119,7 +134,7 @@ func tail(b []byte, n uint32) (string, []byte, error) {
 
 type hello struct {
 	version, pid uint32
-	now          uint64
+	now, request uint64
 	path         string
 }
 
@@ -127,7 +142,7 @@ func parseHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize {
 		return h, malformed("a HELLO of %d bytes", len(b))
 	}
-	h = hello{version: le.Uint32(b), pid: le.Uint32(b[4:]), now: le.Uint64(b[8:])}
+	h = hello{version: le.Uint32(b), pid: le.Uint32(b[4:]), now: le.Uint64(b[8:]), request: le.Uint64(b[24:])}
 	if h.version != wireVersion {
 		return h, malformed("version %d of the protocol, this is version %d", h.version, wireVersion)
 	}
@@ -136,7 +151,7 @@ func parseHello(b []byte) (h hello, err error) {
 }
 
 type status struct {
-	on                           bool
+	on, taken                    bool
 	version, driverVersion, apis uint32
 	path, text                   string
 }
@@ -147,6 +162,7 @@ func parseStatus(b []byte) (s status, err error) {
 	}
 	s = status{
 		on:            le.Uint32(b) == statusOn,
+		taken:         le.Uint32(b) == statusTaken,
 		version:       le.Uint32(b[4:]),
 		driverVersion: le.Uint32(b[8:]),
 		apis:          le.Uint32(b[12:]),
@@ -159,12 +175,13 @@ func parseStatus(b []byte) (s status, err error) {
 	return s, err
 }
 
-// parseClock returns the largest error so far, ns.
-func parseClock(b []byte) (uint64, error) {
+// parseClock returns the largest error so far, ns, and whether kernels have no
+// times at all because CUPTI was given our clock.
+func parseClock(b []byte) (uncertain uint64, silent bool, err error) {
 	if len(b) < clockSize {
-		return 0, malformed("a CLOCK of %d bytes", len(b))
+		return 0, false, malformed("a CLOCK of %d bytes", len(b))
 	}
-	return le.Uint64(b[16:]), nil
+	return le.Uint64(b[16:]), le.Uint32(b) == clockSilent, nil
 }
 
 type lost struct {
@@ -192,8 +209,9 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 }
 
 type bye struct {
-	now                                          uint64
-	kernels, copies, sets, apis, objects, others uint64
+	now                         uint64
+	kernels, copies, sets, apis uint64
+	objects, extras, others     uint64
 }
 
 func parseBye(b []byte) (y bye, err error) {
@@ -207,34 +225,88 @@ func parseBye(b []byte) (y bye, err error) {
 		sets:    le.Uint64(b[32:]),
 		apis:    le.Uint64(b[40:]),
 		objects: le.Uint64(b[48:]),
-		others:  le.Uint64(b[56:]),
+		extras:  le.Uint64(b[56:]),
+		others:  le.Uint64(b[64:]),
 	}, nil
 }
 
-// appendGo encodes the answer to a HELLO. Candidates that would make it longer
-// than the library takes are left out from the end.
+// appendGo encodes the answer to a HELLO. Candidates and calls that would make it
+// longer than the library takes are left out from the end.
 func appendGo(b []byte, c GoConfig) []byte {
-	var paths []byte
-	n := uint32(0)
-	for _, x := range c.Candidates {
-		if goSize+len(paths)+8+len(x.Path) > goMax {
-			break
-		}
-		paths = le.AppendUint32(paths, x.Major)
-		paths = le.AppendUint32(paths, uint32(len(x.Path)))
-		paths = append(paths, x.Path...)
-		n++
-	}
-	var flags uint32
-	if c.NoCUPTI {
-		flags |= goNoCUPTI
-	}
+	paths, candidates := appendCandidates(nil, c.Candidates)
+	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths))
 	p := le.AppendUint32(nil, c.BufferSize)
 	p = le.AppendUint32(p, uint32(c.FlushInterval/time.Millisecond))
 	p = le.AppendUint64(p, c.MemoryLimit)
 	p = le.AppendUint32(p, uint32(c.ExitWait/time.Millisecond))
-	p = le.AppendUint32(p, flags)
-	p = le.AppendUint32(p, n)
+	p = le.AppendUint32(p, c.flags())
+	p = le.AppendUint32(p, candidates)
+	p = le.AppendUint32(p, named)
+	p = le.AppendUint32(p, uint32(c.Records&^RecordWork)>>1)
 	p = le.AppendUint32(p, 0)
-	return appendFrame(b, msgGo, append(p, paths...))
+	return appendFrame(b, msgGo, append(append(p, paths...), calls...))
+}
+
+func (c GoConfig) flags() uint32 {
+	var flags uint32
+	for _, f := range []struct {
+		set  bool
+		flag uint32
+	}{
+		{c.NoCUPTI, goNoCUPTI},
+		{c.Paused, goPaused},
+		{c.CaptureRange, goCaptureRange},
+		{c.OwnClock, goOwnClock},
+		{c.WatchClients, goWatch},
+	} {
+		if f.set {
+			flags |= f.flag
+		}
+	}
+	return flags
+}
+
+// appendCandidates takes up to half of what a GO may hold.
+func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
+	n := uint32(0)
+	for _, c := range candidates {
+		if n == pathsMax || len(b)+8+len(c.Path) > goMax/2 {
+			break
+		}
+		b = le.AppendUint32(b, c.Major)
+		b = le.AppendUint32(b, uint32(len(c.Path)))
+		b = append(b, c.Path...)
+		n++
+	}
+	return b, n
+}
+
+// appendCalls names each call once, without suffixes.
+func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
+	seen := map[string]bool{}
+	for _, c := range calls {
+		name := callBase(c)
+		if seen[name] || len(b)+4+len(name) > limit {
+			continue
+		}
+		seen[name] = true
+		b = le.AppendUint32(b, uint32(len(name)))
+		b = append(b, name...)
+	}
+	return b, uint32(len(seen))
+}
+
+// callBase is a function's name without what distinguishes its variants:
+// cuMemcpyHtoD for cuMemcpyHtoD_v2_ptds, cudaMalloc for cudaMalloc_v3020.
+func callBase(name string) string {
+	for {
+		short := strings.TrimSuffix(strings.TrimSuffix(name, "_ptds"), "_ptsz")
+		if stem, ok := strings.CutSuffix(strings.TrimRight(short, "0123456789"), "_v"); ok && !strings.HasSuffix(short, "_v") {
+			short = stem
+		}
+		if short == name {
+			return name
+		}
+		name = short
+	}
 }

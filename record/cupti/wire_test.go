@@ -19,7 +19,16 @@ import (
 // layout is every number that the Go side takes from wire.h, as C would print it.
 var layout = map[string]int{
 	"CT_WIRE_VERSION": wireVersion, "CT_MESSAGE_MAX": messageMax, "CT_NAME_MAX": nameMax,
-	"CT_STRINGS_MAX": stringsMax, "CT_STATUS_ON": statusOn, "CT_GO_NO_CUPTI": goNoCUPTI,
+	"CT_STRINGS_MAX": stringsMax, "CT_STATUS_ON": statusOn, "CT_STATUS_TAKEN": statusTaken,
+	"CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI, "CT_GO_PAUSED": goPaused,
+	"CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock, "CT_GO_WATCH": goWatch,
+	"CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
+	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
+	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1,
+	"CT_MSG_LOCATE":     int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
+	"CT_MSG_FOREIGN": int(msgForeign), "CT_REC_SYNC": int(recSync), "CT_REC_OVERHEAD": int(recOverhead),
+	"CT_REC_MARKER": int(recMarker), "CT_REC_NAME": int(recName), "CT_REC_MEMORY": int(recMemory),
+	"CT_REC_POOL": int(recPool), "CT_REC_GRAPH": int(recGraph),
 	"CT_MSG_HELLO": int(msgHello), "CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch),
 	"CT_MSG_CLOCK": int(msgClock), "CT_MSG_LOST": int(msgLost), "CT_MSG_NOTE": int(msgNote),
 	"CT_MSG_BYE": int(msgBye), "CT_MSG_GO": int(msgGo), "CT_MSG_STOP": int(msgStop), "CT_MSG_FLUSH": int(msgFlush),
@@ -35,6 +44,29 @@ var layout = map[string]int{
 	"sizeof(struct ct_gpu)": gpuSize, "sizeof(struct ct_kernel)": kernelSize, "sizeof(struct ct_memcpy)": memcpySize,
 	"sizeof(struct ct_memset)": memsetSize, "sizeof(struct ct_api)": apiSize, "sizeof(struct ct_device)": deviceSize,
 	"sizeof(struct ct_context)": contextSize, "sizeof(struct ct_stream)": streamSize,
+	"sizeof(struct ct_sync)": syncSize, "sizeof(struct ct_overhead)": overheadSize,
+	"sizeof(struct ct_marker)": markerSize, "sizeof(struct ct_name)": nameSize,
+	"sizeof(struct ct_memory)": memorySize, "sizeof(struct ct_pool)": poolSize,
+
+	"offsetof(struct ct_hello, request)": 24,
+	"offsetof(struct ct_go, calls)":      28, "offsetof(struct ct_go, records)": 32,
+	"offsetof(struct ct_sync, correlation)": 4, "offsetof(struct ct_sync, start)": 8, "offsetof(struct ct_sync, end)": 16,
+	"offsetof(struct ct_sync, type)": 24, "offsetof(struct ct_sync, context)": 28, "offsetof(struct ct_sync, stream)": 32,
+	"offsetof(struct ct_sync, event)":   36,
+	"offsetof(struct ct_overhead, tid)": 4, "offsetof(struct ct_overhead, start)": 8, "offsetof(struct ct_overhead, end)": 16,
+	"offsetof(struct ct_overhead, overhead)": 24, "offsetof(struct ct_overhead, object)": 28,
+	"offsetof(struct ct_marker, id)": 4, "offsetof(struct ct_marker, time)": 8, "offsetof(struct ct_marker, tid)": 16,
+	"offsetof(struct ct_marker, flags)": 20, "offsetof(struct ct_marker, domain)": 24, "offsetof(struct ct_marker, length)": 28,
+	"offsetof(struct ct_name, object)": 4, "offsetof(struct ct_name, id)": 8, "offsetof(struct ct_name, context)": 12,
+	"offsetof(struct ct_name, device)": 16, "offsetof(struct ct_name, name)": 20,
+	"offsetof(struct ct_memory, correlation)": 4, "offsetof(struct ct_memory, time)": 8, "offsetof(struct ct_memory, address)": 16,
+	"offsetof(struct ct_memory, bytes)": 24, "offsetof(struct ct_memory, pool)": 32, "offsetof(struct ct_memory, operation)": 40,
+	"offsetof(struct ct_memory, memory_kind)": 44, "offsetof(struct ct_memory, device)": 48, "offsetof(struct ct_memory, context)": 52,
+	"offsetof(struct ct_memory, stream)": 56, "offsetof(struct ct_memory, async)": 60,
+	"offsetof(struct ct_pool, correlation)": 4, "offsetof(struct ct_pool, time)": 8, "offsetof(struct ct_pool, address)": 16,
+	"offsetof(struct ct_pool, bytes)": 24, "offsetof(struct ct_pool, release_threshold)": 32,
+	"offsetof(struct ct_pool, min_bytes_to_keep)": 40, "offsetof(struct ct_pool, operation)": 48,
+	"offsetof(struct ct_pool, pool_kind)": 52, "offsetof(struct ct_pool, device)": 56,
 
 	"offsetof(struct ct_frame, type)": 4, "offsetof(struct ct_hello, pid)": 4, "offsetof(struct ct_hello, now)": 8,
 	"offsetof(struct ct_hello, path_len)": 16, "offsetof(struct ct_go, flush_ms)": 4,
@@ -47,8 +79,9 @@ var layout = map[string]int{
 	"offsetof(struct ct_note, text_len)": 4, "offsetof(struct ct_bye, now)": 8,
 	"offsetof(struct ct_bye, kernels)": 16, "offsetof(struct ct_bye, copies)": 24,
 	"offsetof(struct ct_bye, sets)": 32, "offsetof(struct ct_bye, apis)": 40,
-	"offsetof(struct ct_bye, objects)": 48, "offsetof(struct ct_bye, others)": 56,
-	"offsetof(struct ct_string, id)": 4, "offsetof(struct ct_string, length)": 8,
+	"offsetof(struct ct_bye, objects)": 48, "offsetof(struct ct_bye, extras)": 56,
+	"offsetof(struct ct_bye, others)": 64,
+	"offsetof(struct ct_string, id)":  4, "offsetof(struct ct_string, length)": 8,
 	"offsetof(struct ct_gpu, size)": 2, "offsetof(struct ct_gpu, correlation)": 4,
 	"offsetof(struct ct_gpu, start)": 8, "offsetof(struct ct_gpu, end)": 16,
 	"offsetof(struct ct_gpu, device)": 24, "offsetof(struct ct_gpu, context)": 28,
@@ -107,15 +140,22 @@ type collect struct{ lines []string }
 
 func (c *collect) add(kind string, r any) { c.lines = append(c.lines, fmt.Sprintf("%s %+v", kind, r)) }
 
-func (c *collect) Kernel(r *tracelog.Kernel)   { c.add("kernel", *r) }
-func (c *collect) Memcpy(r *tracelog.Memcpy)   { c.add("memcpy", *r) }
-func (c *collect) Memset(r *tracelog.Memset)   { c.add("memset", *r) }
-func (c *collect) API(r *tracelog.API)         { c.add("api", *r) }
-func (c *collect) Device(r *tracelog.Device)   { c.add("device", *r) }
-func (c *collect) Context(r *tracelog.Context) { c.add("context", *r) }
-func (c *collect) Stream(r *tracelog.Stream)   { c.add("stream", *r) }
-func (c *collect) CUPTI(r *tracelog.CUPTI)     { c.add("cupti", *r) }
-func (c *collect) Lost(r *tracelog.Lost)       { c.add("lost", *r) }
+func (c *collect) Kernel(r *tracelog.Kernel)         { c.add("kernel", *r) }
+func (c *collect) Memcpy(r *tracelog.Memcpy)         { c.add("memcpy", *r) }
+func (c *collect) Memset(r *tracelog.Memset)         { c.add("memset", *r) }
+func (c *collect) API(r *tracelog.API)               { c.add("api", *r) }
+func (c *collect) Device(r *tracelog.Device)         { c.add("device", *r) }
+func (c *collect) Context(r *tracelog.Context)       { c.add("context", *r) }
+func (c *collect) Stream(r *tracelog.Stream)         { c.add("stream", *r) }
+func (c *collect) Sync(r *tracelog.Sync)             { c.add("sync", *r) }
+func (c *collect) Overhead(r *tracelog.Overhead)     { c.add("overhead", *r) }
+func (c *collect) Marker(r *tracelog.Marker)         { c.add("marker", *r) }
+func (c *collect) Name(r *tracelog.Name)             { c.add("name", *r) }
+func (c *collect) Memory(r *tracelog.Memory)         { c.add("memory", *r) }
+func (c *collect) MemoryPool(r *tracelog.MemoryPool) { c.add("pool", *r) }
+func (c *collect) Graph(r *tracelog.Graph)           { c.add("graph", *r) }
+func (c *collect) CUPTI(r *tracelog.CUPTI)           { c.add("cupti", *r) }
+func (c *collect) Lost(r *tracelog.Lost)             { c.add("lost", *r) }
 
 // record is a record of a kind whose fields, each of 4 bytes, are given from
 // its offset 4 on.
@@ -135,6 +175,17 @@ func record(kind recordKind, fields ...uint32) []byte {
 func stringRecord(id uint32, s string) []byte {
 	b := record(recString, id, uint32(len(s)), 0)
 	b = append(b, s...)
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	le.PutUint16(b[2:], uint16(len(b)))
+	return b
+}
+
+// markerRecord is the start of a range.
+func markerRecord(id, domain uint32, text string) []byte {
+	b := record(recMarker, id, 1000, 0, 43, tracelog.MarkerStart, domain, uint32(len(text)))
+	b = append(b, text...)
 	for len(b)%8 != 0 {
 		b = append(b, 0)
 	}
@@ -175,6 +226,22 @@ func TestDecode(t *testing.T) {
 				Multiprocessors: 132, Major: 9}},
 		{"context", record(recContext, 1, 2, 7), tracelog.Context{PID: 42, ID: 1, Device: 2, NullStream: 7}},
 		{"stream", record(recStream, 13, 1, 0xffffffff, 2, 0), tracelog.Stream{PID: 42, Context: 1, ID: 13, Priority: -1, Flags: 2}},
+		{"sync", record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff),
+			tracelog.Sync{PID: 42, Type: 3, Context: 1, Stream: 13, Event: 0xffffffff, Correlation: 7, Start: 1000, Dur: 500}},
+		{"overhead", record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
+			tracelog.Overhead{PID: 42, Kind: 1 << 16, ObjectKind: 2, TID: 43, Start: 1000, Dur: 500}},
+		{"marker", concat(stringRecord(1, "NCCL"), markerRecord(9, 1, "step 7")),
+			tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 1000, Name: "step 7", Domain: "NCCL"}},
+		{"name", concat(stringRecord(1, "loader"), record(recName, tracelog.ObjectStream, 13, 1, 2, 1)),
+			tracelog.Name{PID: 42, ObjectKind: tracelog.ObjectStream, ID: 13, Context: 1, Device: 2, Name: "loader"}},
+		{"memory", record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1),
+			tracelog.Memory{PID: 42, Operation: 1, MemoryKind: 3, Device: 2, Context: 4, Stream: 13, Correlation: 7, Async: 1,
+				Time: 1000, Address: 1<<32 + 0x7000, Bytes: 4096, Pool: 0x9000}},
+		{"pool", record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0),
+			tracelog.MemoryPool{PID: 42, Operation: 3, PoolKind: 1, Device: 2, Correlation: 7, Time: 1000, Address: 0x9000,
+				Size: 4096, ReleaseThreshold: 64, MinBytesToKeep: 32}},
+		{"graph", record(recGraph, gpu...),
+			tracelog.Graph{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500}}},
 		{"no-end", record(recMemset, 7, 1000, 0, 0, 0, 1, 2, 3, 0, 0, 0, 1, 0, 0, 0),
 			tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Start: 1000}, Bytes: 1}},
 	}
@@ -212,6 +279,11 @@ var malformedBatches = []struct {
 	{"string-number-skipped", "name number 3 after 0", stringRecord(3, "a")},
 	{"string-number-zero", "name number 0 after 0", stringRecord(0, "a")},
 	{"string-longer-than-record", "a name of 9 bytes", record(recString, 1, 9, 0)},
+	{"mark-longer-than-record", "a mark of 9 bytes", concat(markerRecord(1, 0, "12345678")[:28], []byte{9, 0, 0, 0}, []byte("12345678"))},
+	{"mark-huge", "a mark of 4294967295 bytes", record(recMarker, 1, 1000, 0, 43, 2, 0, 0xffffffff)},
+	{"mark-of-unknown-domain", "never sent", markerRecord(1, 3, "a")},
+	{"name-not-sent", "never sent", record(recName, 5, 13, 1, 2, 1)},
+	{"memory-too-short", "in 16 bytes", record(recMemory, 1, 2, 3)},
 	{"string-huge", "a name of 4294967295 bytes", record(recString, 1, 0xffffffff, 0)},
 }
 
@@ -244,13 +316,15 @@ func helloPayload(version, pathLen uint32) []byte {
 	b = le.AppendUint32(b, 42)
 	b = le.AppendUint64(b, 1000)
 	b = le.AppendUint32(b, pathLen)
-	return append(le.AppendUint32(b, 0), "/lib"...)
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint64(b, 0x7f0000001000)
+	return append(b, "/lib"...)
 }
 
 func TestHello(t *testing.T) {
 	t.Parallel()
 	h, err := parseHello(helloPayload(1, 4))
-	if err != nil || h != (hello{1, 42, 1000, "/lib"}) {
+	if err != nil || h != (hello{1, 42, 1000, 0x7f0000001000, "/lib"}) {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	for _, bad := range [][]byte{nil, helloPayload(1, 5), helloPayload(1, 0xffffffff), helloPayload(2, 4)} {
@@ -258,6 +332,56 @@ func TestHello(t *testing.T) {
 		if _, err := parseHello(bad); !errors.As(err, &e) {
 			t.Errorf("%x: got %v, want it refused", bad, err)
 		}
+	}
+}
+
+func TestCallBase(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"cudaMalloc": "cudaMalloc", "cudaMalloc_v3020": "cudaMalloc", "cudaLaunchKernel_ptsz_v7000": "cudaLaunchKernel",
+		"cuMemcpyHtoD_v2": "cuMemcpyHtoD", "cuMemcpyHtoD_v2_ptds": "cuMemcpyHtoD", "cuCtxCreate_v4": "cuCtxCreate",
+		"cudaStreamGetCaptureInfo_v2_v11030": "cudaStreamGetCaptureInfo", "cuMemcpy2D_v2": "cuMemcpy2D",
+		"cuMemsetD32": "cuMemsetD32", "x_v": "x_v", "": "",
+	} {
+		if got := callBase(name); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestGo reads a GO as the library does.
+func TestGo(t *testing.T) {
+	t.Parallel()
+	c := GoConfig{
+		Candidates: []Candidate{{"/lib/libcupti.so.13", 13}}, Records: RecordWork | RecordSync | RecordGraphs,
+		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
+		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchClients: true,
+	}.withDefaults()
+	b := appendGo(nil, c)[frameSize:]
+	var got []uint32
+	for i := 20; i < goSize; i += 4 {
+		got = append(got, le.Uint32(b[i:]))
+	}
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 16, 0}, got); diff != "" {
+		t.Error(diff)
+	}
+	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMalloc"
+	if diff := cmp.Diff(want, string(b[goSize:])); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestHugeGo gives more than the library takes: it is cut, never refused.
+func TestHugeGo(t *testing.T) {
+	t.Parallel()
+	var c GoConfig
+	for i := range 10000 {
+		c.Candidates = append(c.Candidates, Candidate{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 4000))})
+		c.Calls = append(c.Calls, fmt.Sprintf("cuCall%dx%s", i, strings.Repeat("a", 100)))
+	}
+	b := appendGo(nil, c)[frameSize:]
+	if candidates, calls := le.Uint32(b[24:]), le.Uint32(b[28:]); len(b) > goMax || candidates != 32 || calls < 1000 || calls > 1300 {
+		t.Errorf("%d bytes with %d candidates and %d calls", len(b), candidates, calls)
 	}
 }
 
@@ -303,7 +427,18 @@ func seeds() map[string][]byte {
 		"bye":                 session(appendFrame(nil, msgBye, make([]byte, byeSize))),
 		"bye-short":           session(appendFrame(nil, msgBye, make([]byte, byeSize-1))),
 		"note":                session(appendFrame(nil, msgNote, append(make([]byte, noteSize), "x"...))),
-		"names":               session(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
+		"locate":              appendFrame(nil, msgLocate, nil),
+		"taken":               session(appendFrame(nil, msgStatus, append([]byte{2}, make([]byte, statusSize-1)...))),
+		"taken-text-too-big":  session(appendFrame(nil, msgStatus, append(append([]byte{2}, make([]byte, statusSize-2)...), 255))),
+		"clock":               session(appendFrame(nil, msgClock, make([]byte, clockSize))),
+		"clock-silent":        session(appendFrame(nil, msgClock, append([]byte{3}, make([]byte, clockSize-1)...))),
+		"extras": session(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
+			record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff), record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
+			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(recName, 5, 13, 1, 2, 1),
+			record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1),
+			record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0),
+			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0)))),
+		"names": session(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {
 		all[b.name] = session(appendFrame(nil, msgBatch, b.batch))
@@ -383,12 +518,19 @@ func BenchmarkDecode(b *testing.B) {
 // nowhere is a sink without a bottom.
 type nowhere struct{}
 
-func (nowhere) Kernel(*tracelog.Kernel)   {}
-func (nowhere) Memcpy(*tracelog.Memcpy)   {}
-func (nowhere) Memset(*tracelog.Memset)   {}
-func (nowhere) API(*tracelog.API)         {}
-func (nowhere) Device(*tracelog.Device)   {}
-func (nowhere) Context(*tracelog.Context) {}
-func (nowhere) Stream(*tracelog.Stream)   {}
-func (nowhere) CUPTI(*tracelog.CUPTI)     {}
-func (nowhere) Lost(*tracelog.Lost)       {}
+func (nowhere) Kernel(*tracelog.Kernel)         {}
+func (nowhere) Memcpy(*tracelog.Memcpy)         {}
+func (nowhere) Memset(*tracelog.Memset)         {}
+func (nowhere) API(*tracelog.API)               {}
+func (nowhere) Device(*tracelog.Device)         {}
+func (nowhere) Context(*tracelog.Context)       {}
+func (nowhere) Stream(*tracelog.Stream)         {}
+func (nowhere) Sync(*tracelog.Sync)             {}
+func (nowhere) Overhead(*tracelog.Overhead)     {}
+func (nowhere) Marker(*tracelog.Marker)         {}
+func (nowhere) Name(*tracelog.Name)             {}
+func (nowhere) Memory(*tracelog.Memory)         {}
+func (nowhere) MemoryPool(*tracelog.MemoryPool) {}
+func (nowhere) Graph(*tracelog.Graph)           {}
+func (nowhere) CUPTI(*tracelog.CUPTI)           {}
+func (nowhere) Lost(*tracelog.Lost)             {}

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
-	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -27,8 +24,13 @@ func (a Attachment) Has(side cudaapi.Library) bool {
 
 // A process is one that is being probed.
 type process struct {
-	files map[fileID]*probedFile
-	order []fileID
+	files   map[fileID]*probedFile
+	order   []fileID
+	watches map[fileID][]io.Closer // on CUPTI itself
+	// seen is the files mapped at the last look, false for those that could not be
+	// examined.
+	seen map[fileID]bool
+	code codeSize
 }
 
 // A probedFile holds the links of a library. Those on functions that are probed only
@@ -48,62 +50,74 @@ type probedFile struct {
 func (p *Prober) Attach(pid int) (Attachment, error) {
 	p.attached.Lock()
 	defer p.attached.Unlock()
-	if err := checkNamespace(pid); err != nil {
-		return Attachment{PID: pid}, err
-	}
 	mappings, err := readMappings(pid)
 	if err != nil {
 		return Attachment{PID: pid}, err
 	}
-	if err := p.maps.Targets.Put(uint32(pid), uint32(1)); err != nil {
-		return Attachment{PID: pid}, fmt.Errorf("too many processes are being recorded: %w", err)
-	}
 	proc := p.processes[pid]
 	if proc == nil {
-		proc = &process{files: map[fileID]*probedFile{}}
+		if err := p.maps.Targets.Put(uint32(pid), uint32(0)); err != nil {
+			return Attachment{PID: pid}, fmt.Errorf("too many processes are being recorded: %w", err)
+		}
+		proc = &process{files: map[fileID]*probedFile{}, watches: map[fileID][]io.Closer{}}
 		p.processes[pid] = proc
 	}
-	err = p.attachAll(pid, proc, mappings)
-	return proc.attachment(pid), err
-}
-
-func (p *Prober) attachAll(pid int, proc *process, mappings []mapping) error {
-	var errs []error
-	var libraries []*openLibrary
-	hasRuntime := false
-	for _, m := range mappings {
-		l, err := p.libraryOf(pid, m)
-		errs = append(errs, err)
-		if l != nil {
-			defer l.file.Close()
-			libraries = append(libraries, l)
-			hasRuntime = hasRuntime || l.side == cudaapi.Runtime
-		}
-	}
+	proc.forgetFailures()
 	for _, file := range proc.files {
 		file.library.New = false
 	}
+	err = p.attachAll(pid, proc, proc.unseen(mappings))
+	return proc.attachment(pid), err
+}
+
+// attachAll probes what there is to probe in files that are new.
+func (p *Prober) attachAll(pid int, proc *process, fresh []mapping) error {
+	var errs []error
+	var libraries []*openLibrary
+	hasRuntime := proc.hasRuntime()
+	for _, m := range fresh {
+		l, err := p.libraryOf(pid, m)
+		errs = append(errs, err)
+		proc.seen[m.file] = err == nil
+		if l != nil {
+			defer l.file.Close()
+			libraries = append(libraries, l)
+			hasRuntime = hasRuntime || l.symbols != nil && l.side == cudaapi.Runtime
+		}
+	}
 	for _, l := range libraries {
-		errs = append(errs, p.attachLibrary(pid, proc, l, hasRuntime))
+		err := errors.Join(p.attachWatch(pid, proc, l), p.attachLibrary(pid, proc, l, hasRuntime))
+		errs = append(errs, err)
+		proc.seen[l.id] = err == nil
+	}
+	if hasRuntime {
+		for _, file := range proc.files {
+			errs = append(errs, file.dropFallback())
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// attachLibrary probes a library that is new, and drops the fallback probes of a
-// known one when there is a runtime now.
-func (p *Prober) attachLibrary(pid int, proc *process, l *openLibrary, hasRuntime bool) error {
-	if known := proc.files[l.id]; known != nil {
-		if hasRuntime {
-			return known.dropFallback()
+func (proc *process) hasRuntime() bool {
+	for _, file := range proc.files {
+		if file.library.Side == cudaapi.Runtime {
+			return true
 		}
+	}
+	return false
+}
+
+// attachLibrary probes a library, if it is one and new.
+func (p *Prober) attachLibrary(pid int, proc *process, l *openLibrary, hasRuntime bool) error {
+	if l.symbols == nil || proc.files[l.id] != nil {
 		return nil
 	}
 	file := &probedFile{library: Library{Path: l.path, Side: l.side, New: true}}
-	own := p.choose(l, func(f *cudaapi.Function) bool { return !f.Fallback })
+	own := p.withinLimit(p.choose(l, func(f *cudaapi.Function) bool { return !f.Fallback }), file)
 	links, err := p.attachFunctions(l, own, pid, file)
 	file.links = links
 	if !hasRuntime && err == nil {
-		instead := p.choose(l, func(f *cudaapi.Function) bool { return f.Fallback })
+		instead := p.withinLimit(p.choose(l, func(f *cudaapi.Function) bool { return f.Fallback }), file)
 		file.fallback, err = p.attachFunctions(l, instead, pid, file)
 	}
 	if err != nil {
@@ -188,71 +202,4 @@ func (proc *process) attachment(pid int) Attachment {
 		a.Libraries = append(a.Libraries, l)
 	}
 	return a
-}
-
-// Detach removes the probes from a process. Calls that are open then are delivered
-// by Unfinished.
-func (p *Prober) Detach(pid int) error {
-	p.attached.Lock()
-	defer p.attached.Unlock()
-	return p.detach(pid)
-}
-
-func (p *Prober) detachAll() error {
-	p.attached.Lock()
-	defer p.attached.Unlock()
-	return p.detach(slices.Collect(maps.Keys(p.processes))...)
-}
-
-// detach closes the links of all libraries at once, as for each the kernel waits
-// until no CPU runs a probe any more, and the waits can overlap.
-func (p *Prober) detach(pids ...int) error {
-	var errs []error
-	var closing sync.WaitGroup
-	results := make(chan error)
-	for _, pid := range pids {
-		proc := p.processes[pid]
-		if proc == nil {
-			continue
-		}
-		delete(p.processes, pid)
-		errs = append(errs, p.maps.Targets.Delete(uint32(pid)))
-		for _, file := range proc.files {
-			closing.Go(func() { results <- errors.Join(closeAll(file.links), closeAll(file.fallback)) })
-		}
-	}
-	go func() { closing.Wait(); close(results) }()
-	for err := range results {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-func closeAll(links []io.Closer) error {
-	var err error
-	for _, l := range links {
-		err = errors.Join(err, l.Close())
-	}
-	return err
-}
-
-func statOf(info os.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }
-
-// checkNamespace refuses a process whose ids the recorder would not recognise: inside
-// a PID namespace of its own the recorder can translate its own namespace's ids only.
-func checkNamespace(pid int) error {
-	_, _, nested := ownPIDNamespace()
-	if !nested {
-		return nil
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return processError(pid, err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok && len(strings.Fields(ids)) > 1 {
-			return fmt.Errorf("process %d is in a container of its own inside this one: run cudatrace on the host or in that container", pid)
-		}
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ type discard struct{ calls int }
 
 func (d *discard) Call(*tracelog.Call)     { d.calls++ }
 func (d *discard) Thread(*tracelog.Thread) {}
+func (d *discard) Symbol(*tracelog.Symbol) {}
 
 // A variant is something whose cost for each call is measured.
 type variant struct {

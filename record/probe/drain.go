@@ -21,15 +21,9 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 	p.draining.Lock()
 	defer p.draining.Unlock()
 	take := func(record []byte) error {
-		if isThread, err := p.decode(record); err != nil {
-			return err
-		} else if isThread {
-			sink.Thread(&p.thread)
-		} else {
-			sink.Call(&p.call)
-			calls++
-		}
-		return nil
+		n, err := p.deliver(record, sink)
+		calls += n
+		return err
 	}
 	for _, r := range p.rings {
 		read, err := r.drain(take)
@@ -41,29 +35,67 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 	return calls, fill, nil
 }
 
-// decode reads an event into p.call or p.thread. Package bpf describes the layout.
-func (p *Prober) decode(b []byte) (isThread bool, err error) {
+// deliver hands an event to the sink, and returns 1 for a call.
+func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {
 	if len(b) < bpf.HeaderSize || len(b) < bpf.HeaderSize+8*int(b[26]) || b[26] > bpf.MaxArgs {
-		return false, fmt.Errorf("the ring buffer holds a malformed event of %d bytes", len(b))
+		return 0, fmt.Errorf("the ring buffer holds a malformed event of %d bytes", len(b))
 	}
+	switch function := binary.LittleEndian.Uint16(b[24:]); {
+	case b[27]&bpf.FlagThread != 0:
+		p.decodeThread(b)
+		sink.Thread(&p.thread)
+	case b[27]&bpf.FlagSymbol != 0:
+		p.decodeSymbol(b)
+		sink.Symbol(&p.symbol)
+	case function == watchCookie:
+		p.decodeCall(b)
+		if p.watch != nil {
+			p.watch(p.call.PID, p.call.TID, p.call.Enter, p.call.Args[0])
+		}
+	default:
+		p.decodeCall(b)
+		sink.Call(&p.call)
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// decodeThread reads an event into p.thread. Package bpf describes the layout.
+func (p *Prober) decodeThread(b []byte) {
 	le := binary.LittleEndian
-	pid, tid, args := le.Uint32(b[16:]), le.Uint32(b[20:]), b[bpf.HeaderSize:]
-	if b[27]&bpf.FlagThread != 0 {
-		p.thread = tracelog.Thread{PID: pid, TID: tid, Name: commString(args)}
-		return true, nil
+	p.thread = tracelog.Thread{PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Name: commString(b[bpf.HeaderSize:])}
+	if b[26] > 2 {
+		if local := uint32(le.Uint64(b[bpf.HeaderSize+16:])); local != p.thread.TID {
+			p.thread.LocalTID = local
+		}
 	}
+}
+
+func (p *Prober) decodeSymbol(b []byte) {
+	le := binary.LittleEndian
+	p.symbol = tracelog.Symbol{
+		PID: le.Uint32(b[16:]), Time: le.Uint64(b[8:]),
+		Handle: le.Uint64(b[bpf.HeaderSize:]), Of: le.Uint64(b[bpf.HeaderSize+8:]),
+	}
+	name := b[bpf.HeaderSize+16:]
+	if n := int(le.Uint32(b[28:])); n > 0 {
+		p.symbol.Name = string(name[:min(n-1, len(name))])
+	}
+}
+
+func (p *Prober) decodeCall(b []byte) {
+	le := binary.LittleEndian
 	c := &p.call
 	*c = tracelog.Call{
-		PID: pid, TID: tid, Func: uint32(le.Uint16(b[24:])), Flags: uint32(b[27]),
+		PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Func: uint32(le.Uint16(b[24:])), Flags: uint32(b[27]),
 		Enter: le.Uint64(b), Ret: int32(le.Uint32(b[28:])), NArgs: uint32(b[26]),
 	}
 	if exit := le.Uint64(b[8:]); exit > c.Enter {
 		c.Dur = exit - c.Enter
 	}
 	for i := range c.NArgs {
-		c.Args[i] = le.Uint64(args[8*i:])
+		c.Args[i] = le.Uint64(b[bpf.HeaderSize+8*i:])
 	}
-	return false, nil
 }
 
 // commString is the text of a thread's name, at most 16 bytes ended by NUL.

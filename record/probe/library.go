@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -39,6 +40,7 @@ type symbolKey struct {
 // A symbolSet is the file offsets of CUDA functions in a file.
 type symbolSet struct {
 	driver, runtime map[string]uint64
+	watched         uint64 // CUPTI's function that clients register with, 0 elsewhere
 }
 
 // lookup returns the CUDA functions that an open file defines.
@@ -52,13 +54,15 @@ func (c *symbolCache) lookup(f *os.File) (symbolSet, error) {
 	if set, ok := c.files[key]; ok {
 		return set, nil
 	}
-	found, err := findSymbols(f, func(name string) bool { return cudaapi.ByName(name) != nil })
+	found, err := findSymbols(f, func(name string) bool { return name == watchedFunction || cudaapi.ByName(name) != nil })
 	if err != nil {
 		return symbolSet{}, err
 	}
 	set := symbolSet{driver: map[string]uint64{}, runtime: map[string]uint64{}}
 	for name, offset := range found {
-		if cudaapi.ByName(name).Library == cudaapi.Runtime {
+		if name == watchedFunction {
+			set.watched = offset
+		} else if cudaapi.ByName(name).Library == cudaapi.Runtime {
 			set.runtime[name] = offset
 		} else {
 			set.driver[name] = offset
@@ -92,8 +96,9 @@ func identify(path string, set symbolSet) (side cudaapi.Library, symbols map[str
 		return cudaapi.Driver, set.driver, ok
 	}
 	_, allocates := set.runtime["cudaMalloc"]
+	_, launches := set.runtime["cudaLaunchKernel"]
 	named := strings.HasPrefix(base, "libcudart") && len(set.runtime) > 0
-	return cudaapi.Runtime, set.runtime, named || allocates
+	return cudaapi.Runtime, set.runtime, named || allocates || launches
 }
 
 // libraryOf opens a mapped file and says what it is. A file that is no CUDA library
@@ -107,17 +112,20 @@ func (p *Prober) libraryOf(pid int, m mapping) (*openLibrary, error) {
 	if err != nil {
 		return nil, errors.Join(relevant(m.path, err), f.Close())
 	}
-	side, symbols, ok := identify(m.path, set)
-	if !ok {
+	l := &openLibrary{file: f, id: m.file, path: m.path, watched: set.watched}
+	if side, symbols, ok := identify(m.path, set); ok {
+		l.side, l.symbols = side, symbols
+	}
+	if l.symbols == nil && l.watched == 0 {
 		return nil, f.Close()
 	}
-	return &openLibrary{file: f, id: m.file, path: m.path, side: side, symbols: symbols}, nil
+	return l, nil
 }
 
 // relevant drops the errors of files that are not CUDA's by their name.
 func relevant(path string, err error) error {
 	base := filepath.Base(path)
-	if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libcudart") {
+	if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libcudart") && !strings.HasPrefix(base, "libcupti") {
 		return nil
 	}
 	return fmt.Errorf("no probes on %s: %w", path, err)
@@ -129,7 +137,8 @@ type openLibrary struct {
 	id      fileID
 	path    string
 	side    cudaapi.Library
-	symbols map[string]uint64
+	symbols map[string]uint64 // nil for a library that is none of CUDA's API
+	watched uint64            // the place of watchedFunction, 0 without
 }
 
 // attachPath names the very file that was examined, whatever its path leads to now.
@@ -163,3 +172,5 @@ func (p *Prober) tableOrder(symbols map[string]uint64) []*cudaapi.Function {
 	sort.Slice(found, func(i, j int) bool { return found[i].ID < found[j].ID })
 	return found
 }
+
+func statOf(info os.FileInfo) *syscall.Stat_t { return info.Sys().(*syscall.Stat_t) }

@@ -18,7 +18,7 @@ type programs struct {
 }
 
 type bpfMaps struct {
-	Rings, Threads, Targets, Recipes, Losses *ebpf.Map
+	Rings, Threads, Targets, Recipes, Losses, Paused *ebpf.Map
 }
 
 // load tries the modes that o allows, and keeps the first that the kernel takes.
@@ -71,7 +71,7 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 	p.maps = bpfMaps{
 		Rings: c.DetachMap(bpf.ProbesMapRings), Threads: c.DetachMap(bpf.ProbesMapThreads),
 		Targets: c.DetachMap(bpf.ProbesMapTargets), Recipes: c.DetachMap(bpf.ProbesMapRecipes),
-		Losses: c.DetachMap(bpf.ProbesMapLosses),
+		Losses: c.DetachMap(bpf.ProbesMapLosses), Paused: c.DetachMap(bpf.ProbesMapPaused),
 	}
 	return nil
 }
@@ -101,7 +101,9 @@ func configure(spec *ebpf.CollectionSpec, o Options) error {
 	rings.MaxEntries = uint32(count)
 	rings.InnerMap.MaxEntries = uint32(size)
 	spec.Maps[bpf.ProbesMapThreads].MaxEntries = uint32(o.MaxThreads)
-	err := spec.Variables[bpf.ProbesVarRingMask].Set(uint32(count - 1))
+	err := errors.Join(
+		spec.Variables[bpf.ProbesVarRingMask].Set(uint32(count-1)),
+		spec.Variables[bpf.ProbesVarCaptureRange].Set(flag(o.CaptureRange)))
 	dev, ino, nested := ownPIDNamespace()
 	if nested {
 		err = errors.Join(err, spec.Variables[bpf.ProbesVarPidnsDev].Set(dev), spec.Variables[bpf.ProbesVarPidnsIno].Set(ino))
@@ -110,6 +112,13 @@ func configure(spec *ebpf.CollectionSpec, o Options) error {
 		return fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
 	return nil
+}
+
+func flag(on bool) uint8 {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 // initialPIDNamespace is the inode number that the kernel gives the first one.
@@ -130,5 +139,5 @@ func (p *programs) close() error {
 }
 
 func (m *bpfMaps) close() error {
-	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close())
+	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close())
 }

@@ -37,6 +37,12 @@ func (p *Prober) Unreadable() (uint64, error) {
 	return l.Count, err
 }
 
+// CutNames counts symbols whose name was longer than the 4095 bytes that are kept.
+func (p *Prober) CutNames() (uint64, error) {
+	l, err := p.losses(bpf.CutName)
+	return l.Count, err
+}
+
 // losses adds up the CPUs' counts of one cause.
 func (p *Prober) losses(index uint32) (tracelog.Lost, error) {
 	var sum tracelog.Lost

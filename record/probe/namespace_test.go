@@ -4,11 +4,15 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // namespaceChild is set in this test program when it runs in namespaces of its own.
@@ -43,21 +47,47 @@ func TestOwnPIDNamespace(t *testing.T) {
 	}
 }
 
-// From inside a namespace, a process in a deeper one can't be recorded, which is said.
+// From inside a namespace, a process in a deeper one is recorded under the recorder's
+// ids, with its own beside them. So is one two levels down.
 func TestNestedNamespace(t *testing.T) {
 	if os.Getenv(namespaceChild) == "" {
 		t.Skip("runs inside TestOwnPIDNamespace")
 	}
-	p := open(t, Options{})
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	p, target := open(t, Options{}), startTargetIn(t, "driver", unix.CLONE_NEWPID)
+	attach(t, p, target)
+	target.run("threads", 5)
+	target.run("launches", 7)
+	target.begin("hang", 0)
+	if line := target.line(); line != "hanging" {
+		t.Fatal(line)
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	if _, err := p.Attach(cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "container of its own") {
-		t.Errorf("error %v", err)
+	waitAsleep(t, target.pid)
+	r := finish(t, p)
+	if n, open := r.count("cuLaunchKernel", 0), r.count("cuLaunchKernel", tracelog.CallUnfinished); n != 64*5+7 || open != 1 {
+		t.Errorf("%d calls, %d open", n, open)
+	}
+	perThread := map[uint32]int{}
+	for _, c := range r.calls {
+		perThread[c.TID]++
+		if c.PID != uint32(target.pid) {
+			t.Fatalf("a call of process %d: %+v", target.pid, c)
+		}
+	}
+	if len(perThread) != 65 || perThread[uint32(target.pid)] != 8 {
+		t.Errorf("calls of %d threads, %d of the first", len(perThread), perThread[uint32(target.pid)])
+	}
+	checkLocal(t, r, target)
+}
+
+// checkLocal compares the threads' ids in the target's own namespace: they are
+// numbered in the order of their start there and here.
+func checkLocal(t *testing.T, r *recorder, target *target) {
+	t.Helper()
+	slices.SortFunc(r.threads, func(a, b tracelog.Thread) int { return int(a.TID) - int(b.TID) })
+	for i, thread := range r.threads {
+		if thread.LocalTID != uint32(i+1) || thread.PID != uint32(target.pid) {
+			t.Errorf("thread %d is %+v", i, thread)
+		}
 	}
 }
 
@@ -66,9 +96,17 @@ func TestContainerFromOutside(t *testing.T) {
 	t.Parallel()
 	p, target := open(t, Options{}), startTargetIn(t, "driver", unix.CLONE_NEWPID)
 	attach(t, p, target)
-	target.run("launches", 5)
+	target.run("renames", 0)
+	target.run("launches", 4)
 	r := finish(t, p)
 	if len(r.calls) != 5 || r.calls[0].PID != uint32(target.cmd.Process.Pid) {
 		t.Errorf("calls %+v of process %d", r.calls, target.cmd.Process.Pid)
+	}
+	want := []tracelog.Thread{
+		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver", LocalTID: 1},
+		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed", LocalTID: 1},
+	}
+	if diff := cmp.Diff(want, r.threads); diff != "" {
+		t.Errorf("threads (-want +got):\n%s", diff)
 	}
 }

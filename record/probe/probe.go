@@ -1,10 +1,10 @@
 // Package probe traces calls of CUDA functions in running processes with uprobes.
 //
 // A Prober loads the eBPF program once. Attach finds the CUDA libraries that a
-// process has mapped and probes their functions in that process alone; Run or Drain
-// hands on what the probes saw; Finish ends the recording and recovers the calls
-// that are still open. Nothing is pinned: when the Prober is closed, or its process
-// is killed, the kernel removes every probe.
+// process has mapped and probes their functions in that process alone; Rescan adds
+// those that it maps later; Run or Drain hands on what the probes saw; Finish ends the
+// recording and recovers the calls that are still open. Nothing is pinned: when the
+// Prober is closed, or its process is killed, the kernel removes every probe.
 //
 // Calls are delivered when they return, so an inner call comes before the one
 // around it, and calls of one thread may arrive in any order, as they pass through
@@ -49,22 +49,37 @@ type Options struct {
 	RingBytes  int                 // of all ring buffers together; 0 means DefaultRingBytes
 	Mode       Mode
 	MaxThreads int // 0 means DefaultMaxThreads
+
+	// Symbols asks for the names behind the handles that launches pass, from the
+	// calls that make such handles. They come also while recording is paused.
+	Symbols bool
+	// Paused begins with nothing recorded: Resume begins.
+	Paused bool
+	// CaptureRange records a process only from the return of its cudaProfilerStart
+	// to its cudaProfilerStop, of the runtime or the driver.
+	CaptureRange bool
+	// OnCUPTIClient, if not nil, is told of each call of cuptiActivityRegisterCallbacks,
+	// with its first argument: CUPTI serves whoever called last. It is called by
+	// Drain and Run.
+	OnCUPTIClient func(pid, tid uint32, time, request uint64)
 }
 
 // A Sink takes what the probes saw. The pointers are valid during the call only.
 type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)
+	Symbol(*tracelog.Symbol)
 }
 
 // A Prober probes processes. Its methods may be called from different goroutines.
 type Prober struct {
 	mode     Mode
-	wanted   []*cudaapi.Function
-	names    map[string]*cudaapi.Function
+	names    map[string]*cudaapi.Function // those to probe
+	watch    func(pid, tid uint32, time, request uint64)
 	programs programs
 	maps     bpfMaps
-	exit     link.Link // nil where the kernel has no such tracepoint
+	exit     link.Link // nil where the tracepoint can't be used
+	noExit   error     // why
 	symbols  symbolCache
 
 	attached  sync.Mutex
@@ -74,6 +89,7 @@ type Prober struct {
 	rings    []*ring
 	call     tracelog.Call
 	thread   tracelog.Thread
+	symbol   tracelog.Symbol
 }
 
 // Open loads the eBPF program. The error is a *PermissionError when rights are
@@ -82,10 +98,7 @@ func Open(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	p := &Prober{wanted: o.Functions, names: map[string]*cudaapi.Function{}, processes: map[int]*process{}}
-	for _, f := range o.Functions {
-		p.names[f.Name] = f
-	}
+	p := &Prober{names: map[string]*cudaapi.Function{}, processes: map[int]*process{}, watch: o.OnCUPTIClient}
 	if err := p.load(o); err != nil {
 		return nil, err
 	}
@@ -115,20 +128,41 @@ func (o *Options) complete() error {
 
 // prepare fills the maps and hooks the end of threads.
 func (p *Prober) prepare(o Options) error {
-	for _, f := range o.Functions {
-		recipe, err := compileRecipe(f)
-		if err != nil {
+	if err := p.fillRecipes(o); err != nil {
+		return err
+	}
+	if o.Paused {
+		if err := p.Pause(); err != nil {
 			return err
-		}
-		if err := p.maps.Recipes.Put(uint32(f.ID), recipe); err != nil {
-			return fmt.Errorf("storing the arguments of %s: %w", f.Name, err)
 		}
 	}
 	if err := p.openRings(o.RingBytes); err != nil {
 		return err
 	}
-	// Without the tracepoint, open calls of ended threads are found by Finish.
-	p.exit, _ = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.programs.exit})
+	p.exit, p.noExit = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.programs.exit})
+	return nil
+}
+
+// Degraded says what works less well than it should, for people; nil normally.
+func (p *Prober) Degraded() error {
+	if p.noExit == nil {
+		return nil
+	}
+	return fmt.Errorf("the end of threads is not seen, as the tracepoint sched_process_exit can't be used: calls that a thread leaves open are delivered at the end, and after %d threads no further ones are recorded: %w",
+		p.maps.Threads.MaxEntries(), p.noExit)
+}
+
+// Pause stops recording in every process. A call that is open by then is still
+// delivered.
+func (p *Prober) Pause() error { return p.setPaused(1) }
+
+// Resume begins recording again, with calls that begin from now on.
+func (p *Prober) Resume() error { return p.setPaused(0) }
+
+func (p *Prober) setPaused(value uint32) error {
+	if err := p.maps.Paused.Put(uint32(0), value); err != nil {
+		return fmt.Errorf("recording can't be paused or resumed: %w", err)
+	}
 	return nil
 }
 

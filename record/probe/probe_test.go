@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -50,6 +51,37 @@ func TestArguments(t *testing.T) {
 		var got []expected
 		for _, c := range r.calls {
 			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, c.Ret, args(c)})
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
+			t.Errorf("calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Structs that are passed by value, and values that are written into structs.
+func TestStructArguments(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		r := record(t, m, "shared", "structs", 0)
+		type expected struct {
+			name string
+			args map[string]uint64
+		}
+		milliseconds := uint64(math.Float32bits(3.5))
+		want := []expected{
+			{"cudaLaunchKernel", map[string]uint64{"function": 0xabc000, "gridX": 1, "gridY": 2, "gridZ": 3,
+				"blockX": 4, "blockY": 5, "blockZ": 6, "shared": 4096, "stream": 0x5151}},
+			{"__cudaLaunchKernel", map[string]uint64{"kernel": 0xdef000, "gridX": 4, "gridY": 5, "gridZ": 6,
+				"blockX": 1, "blockY": 2, "blockZ": 3, "shared": 8192, "stream": 0x6161}},
+			{"cudaMemset3DAsync", map[string]uint64{"dst": 0x1234000, "pitch": 512, "value": 0xfffffffe,
+				"width": 100, "height": 200, "depth": 300, "stream": 0x7171}},
+			{"cudaMalloc3D", map[string]uint64{"devPtr": 0x77000, "pitch": 200, "width": 100, "height": 200, "depth": 300}},
+			{"cudaIpcOpenMemHandle", map[string]uint64{"devPtr": 0x88005, "flags": 1}},
+			{"cudaMemAdvise_v2", map[string]uint64{"devPtr": 0x99000, "bytes": 77, "advice": 3, "locationType": 1, "location": 0xfffffff9}},
+			{"cudaEventElapsedTime", map[string]uint64{"milliseconds": milliseconds, "start": 10, "end": 12}},
+		}
+		var got []expected
+		for _, c := range r.calls {
+			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, args(c)})
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -375,8 +407,10 @@ func TestLibraries(t *testing.T) {
 		}
 	}
 	want := []string{
-		"runtime cudaMalloc cudaStreamSynchronize cudaDeviceSynchronize cudaGetDevice",
-		"driver cuLaunchKernel cuLaunchKernelEx cuMemcpy3D_v2", // cuLaunchKernel_ptsz is the same address
+		"runtime cudaLaunchKernel __cudaLaunchKernel cudaMemset3DAsync cudaMalloc cudaMalloc3D cudaMemAdvise_v2 cudaIpcOpenMemHandle" +
+			" cudaStreamSynchronize cudaDeviceSynchronize cudaEventElapsedTime cudaGetDevice cudaProfilerStart cudaProfilerStop",
+		// cuLaunchKernel_ptsz is the same address.
+		"driver cuLaunchKernel cuLaunchKernelEx cuMemcpy3D_v2 cuModuleGetFunction cuKernelGetFunction",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("libraries (-want +got):\n%s", diff)

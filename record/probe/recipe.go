@@ -3,34 +3,32 @@ package probe
 import (
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// registerArgs is how many integer arguments the calling convention passes in registers.
-func registerArgs() int {
-	if runtime.GOARCH == "arm64" {
-		return 8
-	}
-	return 6
-}
-
 // compileRecipe says to the eBPF program where a function's arguments are.
 func compileRecipe(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	r := &bpf.ProbesRecipe{Nargs: uint8(len(f.Args))}
-	for _, a := range f.Args {
-		stack := a.Index + 1 - registerArgs()
+	places := ownConvention.place(f)
+	block := chooseBlock(f.Args)
+	if block.to > block.from {
+		r.BlockSource = uint8(places[block.index].word * 8)
+		r.BlockOffset, r.BlockSize = uint32(block.from), uint8(block.to-block.from)
+	}
+	for i, a := range f.Args {
+		place := places[a.Index]
+		used := place.word + 1
+		if a.From == cudaapi.FromValue && !place.pointer {
+			used += (a.Offset + a.Type.Bytes() - 1) / 8
+		}
+		stack := used - ownConvention.registers
 		if stack > bpf.MaxStackArgs {
 			return nil, fmt.Errorf("argument %s of %s lies too far up the stack", a.Name, f.Name)
 		}
 		r.StackArgs = max(r.StackArgs, uint8(max(stack, 0)))
-	}
-	block := chooseBlock(f.Args)
-	r.BlockSource, r.BlockOffset, r.BlockSize = uint8(block.index*8), uint32(block.from), uint8(block.to-block.from)
-	for i, a := range f.Args {
-		r.Ops[i] = compileArg(a, block)
+		r.Ops[i] = compileArg(a, place, block)
 	}
 	return r, nil
 }
@@ -64,18 +62,20 @@ func (b block) near(a cudaapi.Arg) bool {
 	return a.From == cudaapi.FromField && a.Index == b.index
 }
 
-func compileArg(a cudaapi.Arg, b block) bpf.ProbesOp {
-	op := bpf.ProbesOp{Mask: math.MaxUint64, Source: uint16(a.Index * 8), Kind: bpf.OpCopy}
+func compileArg(a cudaapi.Arg, at place, b block) bpf.ProbesOp {
+	op := bpf.ProbesOp{Mask: math.MaxUint64, Source: uint16(at.word * 8), Kind: bpf.OpCopy}
 	if a.Type.Bytes() == 4 {
 		op.Mask = math.MaxUint32
 	}
 	switch {
 	case a.From == cudaapi.FromOut:
-		op.Kind = bpf.OpOut
+		op.Kind, op.Offset = bpf.OpOut, uint32(a.Offset)
 	case b.near(a) && a.Offset+a.Type.Bytes() <= b.to:
 		op.Source = uint16(bpf.BlockAt + a.Offset - b.from)
-	case a.From == cudaapi.FromField:
+	case a.From == cudaapi.FromField, a.From == cudaapi.FromValue && at.pointer:
 		op.Kind, op.Offset = bpf.OpField, uint32(a.Offset)
+	case a.From == cudaapi.FromValue:
+		op.Source += uint16(a.Offset)
 	}
 	return op
 }

@@ -158,27 +158,43 @@ func findNames(r io.Reader, wanted func(string) bool) (map[uint32]string, error)
 // scanNames looks for wanted names that begin before limit. It returns false when
 // there are too many.
 func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[uint32]string) bool {
-	prefix := []byte("cu")
-	for at := 0; at < limit; at++ {
+	prefix, internal := []byte("cu"), []byte("__")
+	for at := 0; at < limit+len(internal); at++ {
 		next := bytes.Index(buf[at:], prefix)
-		if next < 0 || at+next >= limit {
+		if next < 0 {
 			return true
 		}
 		at += next
-		// Most places are inside other words, which go on in lower case.
-		if third := at + len(prefix); third >= len(buf) || buf[third] != 'd' && buf[third] >= 'a' {
+		if !plausible(buf[at:]) {
 			continue
 		}
 		end := bytes.IndexByte(buf[at:min(at+maxName, len(buf))], 0)
-		if end < 0 || !wanted(string(buf[at:at+end])) {
+		if end < 0 {
 			continue
 		}
-		if len(found) >= maxHits {
-			return false
+		// One place can hold both __cudaX and cudaX.
+		for _, from := range []int{at, at - len(internal)} {
+			if from < 0 || from >= limit || from < at && !bytes.HasPrefix(buf[from:], internal) || !wanted(string(buf[from:at+end])) {
+				continue
+			}
+			if len(found) >= maxHits {
+				return false
+			}
+			found[uint32(base+from)] = string(buf[from : at+end])
 		}
-		found[uint32(base+at)] = string(buf[at : at+end])
 	}
 	return true
+}
+
+// plausible says whether a place where "cu" stands can be the beginning of a name:
+// most are inside other words. Names go on with a capital, after cu, cuda or cupti.
+func plausible(text []byte) bool {
+	for _, prefix := range []string{"cu", "cuda", "cupti"} {
+		if len(text) > len(prefix) && string(text[:len(prefix)]) == prefix && text[len(prefix)] >= 'A' && text[len(prefix)] <= 'Z' {
+			return true
+		}
+	}
+	return false
 }
 
 // defined returns the file offsets of the functions that a symbol table defines

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -60,10 +61,11 @@ func TestFindSymbols(t *testing.T) {
 // Names are found across the borders of what is read at once, and at the end of
 // longer names.
 func TestFindNames(t *testing.T) {
-	for _, shift := range []int{0, 1, chunkSize - 12, chunkSize - 5, chunkSize - 1, chunkSize, chunkSize + 1, 2*chunkSize - 3} {
-		table := append(bytes.Repeat([]byte{'x'}, shift), "my_cudaMalloc\x00cudaMallocs\x00cuda\x00"...)
+	for _, shift := range []int{0, 1, chunkSize - 64 - 34, chunkSize - 64 - 33, chunkSize - 64 - 32, chunkSize - 64 - 31, chunkSize - 64 - 30, chunkSize - 12, chunkSize - 5, chunkSize - 1, chunkSize, chunkSize + 1, 2*chunkSize - 3} {
+		table := append(bytes.Repeat([]byte{'x'}, shift), "my_cudaMalloc\x00cudaMallocs\x00cuda\x00__cudaLaunchKernel\x00cup\x00"...)
 		got, err := findNames(bytes.NewReader(table), known)
-		want := map[uint32]string{uint32(shift + 3): "cudaMalloc"}
+		at := uint32(shift)
+		want := map[uint32]string{at + 3: "cudaMalloc", at + 31: "__cudaLaunchKernel", at + 33: "cudaLaunchKernel"}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("shifted by %d: %v\n%s", shift, err, diff)
 		}
@@ -77,7 +79,7 @@ func TestFindNames(t *testing.T) {
 // to spoil it.
 func smallELF(spoil func(h *elf.Header64, p *elf.Prog64, s []elf.Section64)) []byte {
 	machine := elf.EM_X86_64
-	if registerArgs() == 8 {
+	if runtime.GOARCH == "arm64" {
 		machine = elf.EM_AARCH64
 	}
 	h := elf.Header64{

@@ -32,6 +32,7 @@ var builds = sync.OnceValues(func() (string, error) {
 	for _, args := range []string{
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 testdata/libcuda.c",
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcudart.so.13 -o %s/libcudart.so.13 testdata/libcudart.c",
+		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcupti.so.13 -o %s/libcupti.so.13 testdata/libcupti.c",
 		"-rdynamic -pthread -o %s/driver testdata/target.c -l:libcuda.so.1 -ldl",
 		"-rdynamic -pthread -DWITH_RUNTIME -o %s/shared testdata/target.c -l:libcuda.so.1 -l:libcudart.so.13 -ldl",
 		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
@@ -145,10 +146,12 @@ func (t *target) kill() {
 type recorder struct {
 	calls   []tracelog.Call
 	threads []tracelog.Thread
+	symbols []tracelog.Symbol
 }
 
 func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
+func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
 
 // named returns the calls of a function.
 func (r *recorder) named(name string) []tracelog.Call {

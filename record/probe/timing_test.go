@@ -1,8 +1,8 @@
 package probe
 
 import (
+	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -58,25 +58,19 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkSymbols measures the search of the largest executable around, this test.
-func BenchmarkSymbols(b *testing.B) {
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
+// BenchmarkFindNames measures the search of a large string table, of the kind that C++
+// libraries have: most of finding the functions in a file.
+func BenchmarkFindNames(b *testing.B) {
+	var table bytes.Buffer
+	for i := 0; table.Len() < 32<<20; i++ {
+		fmt.Fprintf(&table, "_ZN2at6native%dcudnn_execute_cuda_kernel_implIfNS_4cuda%dEEvPT_\x00", i, i)
 	}
-	f, err := os.Open(self)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(info.Size())
+	table.WriteString("cudaMalloc\x00")
+	b.SetBytes(int64(table.Len()))
 	for b.Loop() {
-		if _, err := findSymbols(f, func(name string) bool { return cudaapi.ByName(name) != nil }); err != nil {
-			b.Fatal(err)
+		found, err := findNames(bytes.NewReader(table.Bytes()), known)
+		if err != nil || len(found) != 1 {
+			b.Fatal(found, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -56,21 +57,28 @@ func (p *Prober) detachedThreads() ([]uint64, error) {
 	return ids, nil
 }
 
-// deliverOpen delivers a thread's open calls, outermost first.
+// deliverOpen delivers a thread's open calls, outermost first, and returns their number.
 func deliverOpen(t *bpf.ProbesThread, sink Sink) int {
-	depth := min(int(t.Depth), bpf.MaxDepth)
-	for i := range depth {
+	n := 0
+	for i := range min(int(t.Depth), bpf.MaxDepth) {
 		e := &t.Frames[i].Event
+		if e.Flags&bpf.FlagQuiet != 0 || e.Func == watchCookie {
+			continue
+		}
+		n++
 		sink.Call(&tracelog.Call{
 			PID: e.Pid, TID: e.Tid, Func: uint32(e.Func), Flags: uint32(e.Flags) | tracelog.CallUnfinished,
 			Enter: e.Enter, NArgs: uint32(e.Nargs), Args: e.Args,
 		})
 	}
-	return depth
+	return n
 }
 
 // renamed delivers the name of a thread that has another one than when it was first seen.
 func renamed(id uint64, t *bpf.ProbesThread, sink Sink) {
+	if t.Announced == 0 {
+		return // it made no call that is recorded
+	}
 	pid, tid := uint32(id>>32), uint32(id)
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	if err != nil {
@@ -78,6 +86,29 @@ func renamed(id uint64, t *bpf.ProbesThread, sink Sink) {
 	}
 	name := strings.TrimSuffix(string(text), "\n")
 	if name != commString(unsafe.Slice((*byte)(unsafe.Pointer(&t.Comm)), len(t.Comm))) {
-		sink.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name})
+		sink.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name, LocalTID: localTID(pid, tid)})
 	}
+}
+
+// localTID is a thread's id in its innermost PID namespace, 0 when that is tid or the
+// thread is gone.
+func localTID(pid, tid uint32) uint32 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			fields := strings.Fields(ids)
+			if len(fields) == 0 {
+				return 0
+			}
+			local, err := strconv.ParseUint(fields[len(fields)-1], 10, 32)
+			if err != nil || uint32(local) == tid {
+				return 0
+			}
+			return uint32(local)
+		}
+	}
+	return 0
 }

@@ -180,72 +180,26 @@ func TestDecode(t *testing.T) {
 	le.PutUint64(event[32:], 11)
 	le.PutUint64(event[40:], 12)
 	var p Prober
-	isThread, err := p.decode(event)
+	sink := &discard{}
+	calls, err := p.deliver(event, &discard{})
 	want := tracelog.Call{PID: 7, TID: 8, Func: 300, Enter: 1000, Dur: 500, Ret: -1, NArgs: 2, Args: [12]uint64{11, 12}}
-	if diff := cmp.Diff(want, p.call); isThread || err != nil || diff != "" {
-		t.Errorf("%v %v %s", isThread, err, diff)
+	if diff := cmp.Diff(want, p.call); calls != 1 || err != nil || diff != "" {
+		t.Errorf("%v %v %s", calls, err, diff)
 	}
-	if n := testing.AllocsPerRun(100, func() { p.decode(event) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { p.deliver(event, sink) }); n != 0 {
 		t.Errorf("%v allocations for an event", n)
 	}
 	event[27] = bpf.FlagThread
 	copy(event[32:], "sixteen letters!")
-	isThread, err = p.decode(event)
-	if diff := cmp.Diff(tracelog.Thread{PID: 7, TID: 8, Name: "sixteen letters!"}, p.thread); !isThread || err != nil || diff != "" {
-		t.Errorf("%v %v %s", isThread, err, diff)
+	calls, err = p.deliver(event, &discard{})
+	if diff := cmp.Diff(tracelog.Thread{PID: 7, TID: 8, Name: "sixteen letters!"}, p.thread); calls != 0 || err != nil || diff != "" {
+		t.Errorf("%v %v %s", calls, err, diff)
 	}
 	for cut := range event {
-		if _, err := p.decode(event[:cut]); err == nil {
+		if _, err := p.deliver(event[:cut], &discard{}); err == nil {
 			t.Errorf("an event cut to %d bytes is taken", cut)
 		}
 	}
-}
-
-// Each recorded value of each function comes from where the table says it is.
-func TestRecipes(t *testing.T) {
-	for _, f := range cudaapi.Functions(cudaapi.All) {
-		r, err := compileRecipe(f)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		for i, a := range f.Args {
-			if got := describe(r, r.Ops[i]); got != expectedSource(a) {
-				t.Errorf("%s, %s: %s, want %s", f.Name, a.Name, got, expectedSource(a))
-			}
-		}
-	}
-}
-
-func expectedSource(a cudaapi.Arg) string {
-	switch a.From {
-	case cudaapi.FromField:
-		return fmt.Sprintf("%d bytes at %d of what argument %d points to", a.Type.Bytes(), a.Offset, a.Index)
-	case cudaapi.FromOut:
-		return fmt.Sprintf("%d bytes at 0 of what argument %d points to, after", a.Type.Bytes(), a.Index)
-	}
-	return fmt.Sprintf("%d bytes of argument %d", a.Type.Bytes(), a.Index)
-}
-
-// describe reads an operation as the eBPF program does.
-func describe(r *bpf.ProbesRecipe, op bpf.ProbesOp) string {
-	bytes := map[uint64]int{1<<32 - 1: 4, 1<<64 - 1: 8}[op.Mask]
-	argument, pointed := int(op.Source)/8, fmt.Sprintf("%d bytes at %d of what argument %d points to", bytes, op.Offset, int(op.Source)/8)
-	switch {
-	case op.Kind == bpf.OpOut:
-		return pointed + ", after"
-	case op.Kind == bpf.OpField:
-		return pointed
-	case op.Source >= bpf.BlockAt:
-		within := int(op.Source) - bpf.BlockAt
-		if within+bytes > int(r.BlockSize) {
-			return "outside of the block"
-		}
-		return fmt.Sprintf("%d bytes at %d of what argument %d points to", bytes, within+int(r.BlockOffset), r.BlockSource/8)
-	case argument >= registerArgs()+int(r.StackArgs):
-		return "an argument on the stack that is not read"
-	}
-	return fmt.Sprintf("%d bytes of argument %d", bytes, argument)
 }
 
 func TestParseMode(t *testing.T) {

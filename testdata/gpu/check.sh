@@ -2,34 +2,71 @@
 # On a machine with a GPU, nvcc and python3 with PyTorch: records every program
 # here and holds what the log says against what the program says it did.
 #
-# Usage: testdata/gpu/check.sh OUTDIR      (needs bin/cudatrace, root)
+# Usage: testdata/gpu/check.sh OUTDIR [REGEX]      (needs bin/cudatrace, root)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 cudatrace=$here/../../bin/cudatrace
 out=$(mkdir -p "${1:?which folder for logs and traces?}" && cd "$1" && pwd) || exit 1
 build=/tmp/cudatrace-gpu
-rm -rf "$build" && mkdir "$build" && cp "$here"/*.cu "$here"/*.py "$build" && cd "$build" || exit 1
+rm -rf "$build" && mkdir "$build" && cp "$here"/*.cu "$here"/*.c "$here"/*.py "$build" && cd "$build" || exit 1
 trap 'rm -rf "$build"' EXIT
-nvcc -o streams-static streams.cu || exit 1
-nvcc -cudart shared -o streams-shared streams.cu || exit 1
+nvcc -o streams-static streams.cu && nvcc -cudart shared -o streams-shared streams.cu &&
+	nvcc -o kinds kinds.cu && gcc -o driver driver.c -ldl || exit 1
+cp streams-static streams-stripped && strip streams-stripped
+cat >script.sh <<'END'
+./streams-static -n 5 >/dev/null
+./kinds child 50
+END
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
 
 failed=0
+flags=()
+only=${2:-.} # a regular expression on names
 check() { # NAME PROGRAM [ARG...]
 	local name=$1
 	shift
-	"$@" >"$name.plain" 2>&1
-	local plain=$?
-	"$cudatrace" record -o "$out/$name" "$@" >"$out/$name.stdout" 2>"$out/$name.stderr"
+	[[ $name =~ $only ]] || return
+	local plain=0 # every program here ends with 0
+	"$cudatrace" record "${flags[@]}" -o "$out/$name" "$@" >"$out/$name.stdout" 2>"$out/$name.stderr"
 	local code=$?
 	"$cudatrace" info "$out/$name.cudatrace" --format json >"$out/$name.json" 2>>"$out/$name.stderr"
-	cat "$out/$name.stdout" "$out/$name.stderr"
+	tail -n 3 "$out/$name.stdout"
+	cat "$out/$name.stderr"
 	python3 check.py "$name" "$out" "$plain" "$code" >>table || failed=1
 }
 
 check streams-static ./streams-static
 check streams-shared ./streams-shared
+check streams-stripped ./streams-stripped
+check driver ./driver 1000
+check threads ./kinds threads 1000
+check forkexec ./kinds forkexec 500
+check forkafter ./kinds forkafter 500
+check graphs ./kinds graphs 200
+check script sh script.sh
+check workers python3 workers.py
 check train python3 train.py 100
+check train-graph python3 train.py 100 graph
+check train-compile python3 train.py 30 compile
+check train-nvtx python3 train.py 20 nvtx
+check cupy python3 arrays.py cupy
+check jax python3 arrays.py jax
+check torch-cupy python3 arrays.py both
+flags=(--calls cupti)
+check train-cupti python3 train.py 50
+check streams-cupti ./streams-static
+flags=(--api all)
+check streams-all ./streams-shared
+flags=(--graphs whole)
+check graphs-whole ./kinds graphs 200
+flags=(--gpu none)
+check driver-probes ./driver 1000
+flags=(--capture-range cudaProfilerApi)
+check range ./kinds range 200
+flags=(--capture-range cudaProfilerApi --calls cupti)
+check range-cupti ./kinds range 200
+flags=()
+check train-profiler python3 train.py 20 profiler
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 cat table

@@ -1,21 +1,61 @@
 """A small PyTorch training loop: many short kernels, as real training has.
 
-Usage: train.py [STEPS]. Prints the loss and the steps.
+Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler]. Prints the loss and the steps.
 """
 import sys
 
 import torch
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+mode = sys.argv[2] if len(sys.argv) > 2 else "eager"
 torch.manual_seed(0)
 model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(50))).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=False)
 x = torch.randn(32, 64).cuda()
 y = torch.randn(32, 64).cuda()
-for step in range(steps):
-    optimizer.zero_grad(set_to_none=True)
+
+
+def step():
+    optimizer.zero_grad(set_to_none=mode != "graph")
     loss = torch.nn.functional.mse_loss(model(x), y)
     loss.backward()
     optimizer.step()
+    return loss
+
+
+def graph_loop():
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    for _ in range(steps):
+        graph.replay()
+    return loss
+
+
+def plain_loop():
+    for i in range(steps):
+        if mode == "nvtx":
+            with torch.cuda.nvtx.range(f"step {i}"), torch.cuda.nvtx.range("inner"):
+                loss = step()
+        else:
+            loss = step()
+    return loss
+
+
+if mode == "compile":
+    model = torch.compile(model)
+if mode == "graph":
+    loss = graph_loop()
+elif mode == "profiler":
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+        loss = plain_loop()
+else:
+    loss = plain_loop()
 torch.cuda.synchronize()
 print(f"steps={steps} loss={loss.item():.4f}")

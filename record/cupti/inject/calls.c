@@ -1,6 +1,7 @@
 /*
- * The calls that create GPU work. Only their API records are switched on: a
- * program makes ten times as many other calls, which nobody correlates.
+ * The calls whose API records are switched on: those that the recorder named, or
+ * those that create GPU work, since a program makes ten times as many other
+ * calls, which nobody correlates.
  */
 #include "inject.h"
 
@@ -24,15 +25,60 @@ static bool starts_with(const char *name, const char *const *list, size_t count)
 	return false;
 }
 
-bool ct_call_wanted(const char *name)
-{
-	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
-	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
-}
-
 static bool digit(char c)
 {
 	return c >= '0' && c <= '9';
+}
+
+/* The length of a name without a last _vN, _ptds or _ptsz; as it is without one. */
+static size_t without_suffix(const char *name, size_t n)
+{
+	size_t digits = 0;
+	while (digits < n && digit(name[n - 1 - digits]))
+		digits++;
+	if (digits > 0 && n > digits + 2 && name[n - digits - 1] == 'v' && name[n - digits - 2] == '_')
+		return n - digits - 2;
+	if (n > 5 && (memcmp(name + n - 5, "_ptds", 5) == 0 || memcmp(name + n - 5, "_ptsz", 5) == 0))
+		return n - 5;
+	return n;
+}
+
+/* The length of what is left of a name without its suffixes: of cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD. */
+size_t ct_call_base(const char *name)
+{
+	size_t n = strlen(name), before;
+	do {
+		before = n;
+		n = without_suffix(name, n);
+	} while (n < before);
+	return n;
+}
+
+static bool listed(const char *name, const struct ct_calls *calls)
+{
+	const unsigned char *p = calls->list;
+	uint32_t left = calls->size, length;
+	size_t base = ct_call_base(name);
+	for (uint32_t i = 0; i < calls->count && left >= sizeof length; i++) {
+		memcpy(&length, p, sizeof length);
+		p += sizeof length;
+		left -= (uint32_t)sizeof length;
+		if (length > left)
+			return false;
+		if (length == base && memcmp(p, name, base) == 0)
+			return true;
+		p += length;
+		left -= length;
+	}
+	return false;
+}
+
+bool ct_call_wanted(const char *name, const struct ct_calls *calls)
+{
+	if (calls->count > 0)
+		return listed(name, calls);
+	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
+	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
 }
 
 /*

@@ -11,10 +11,15 @@
 #define SLACK CT_SECOND /* a GPU's clock is only fitted to the host's */
 #define BRACKETS 64
 
+#define MANY 64 /* kernels without times, before which it may be chance */
+
 static uint64_t started;
 static atomic_llong offset;
 static _Atomic uint64_t worst;
 static atomic_uint mode;
+static bool through_callback; /* CUPTI has taken ours */
+static atomic_bool timed;     /* a kernel had times */
+static _Atomic uint32_t untimed;
 
 static uint64_t read_clock(clockid_t id)
 {
@@ -40,14 +45,19 @@ void ct_clock_start(void)
 	started = ct_now();
 }
 
+static void tell(uint32_t what)
+{
+	struct ct_clock message = {.mode = what, .offset = atomic_load(&offset), .error = atomic_load(&worst)};
+	ct_queue_message(CT_MSG_CLOCK, &message, sizeof message, NULL, 0);
+}
+
 static void announce(uint32_t new_mode, int64_t new_offset, uint64_t error)
 {
 	if (error > atomic_load(&worst))
 		atomic_store(&worst, error);
 	atomic_store(&offset, new_offset);
 	atomic_store(&mode, new_mode);
-	struct ct_clock message = {.mode = new_mode, .offset = new_offset, .error = atomic_load(&worst)};
-	ct_queue_message(CT_MSG_CLOCK, &message, sizeof message, NULL, 0);
+	tell(new_mode);
 }
 
 struct bracket {
@@ -75,6 +85,15 @@ static bool inside(const struct bracket *b)
 	return b->cupti >= b->before && b->cupti <= b->after;
 }
 
+/* Where the offset moves, times since the last measurement are wrong by as much. */
+static void move(uint32_t new_mode, int64_t new_offset, uint64_t error)
+{
+	int64_t moved = new_offset - (int64_t)atomic_load(&offset);
+	if (atomic_load(&mode) == new_mode)
+		error += (uint64_t)(moved < 0 ? -moved : moved);
+	announce(new_mode, new_offset, error);
+}
+
 static void calibrate(const struct ct_cupti *api, bool callback)
 {
 	struct bracket b = {0};
@@ -83,12 +102,13 @@ static void calibrate(const struct ct_cupti *api, bool callback)
 	uint64_t error = (b.after - b.before) / 2;
 	if (callback && inside(&b))
 		return;
-	announce(CT_CLOCK_CALIBRATED, (int64_t)(b.before + error - b.cupti), error);
+	move(CT_CLOCK_CALIBRATED, (int64_t)(b.before + error - b.cupti), error);
 }
 
 /* Called once, before the first record; callback says whether CUPTI took ours. */
 void ct_clock_begin(const struct ct_cupti *api, bool callback)
 {
+	through_callback = callback;
 	calibrate(api, callback);
 }
 
@@ -111,7 +131,7 @@ void ct_clock_recalibrate(const struct ct_cupti *api)
 		break;
 	case CT_CLOCK_REALTIME: {
 		int64_t now = realtime_offset(&error);
-		announce(CT_CLOCK_REALTIME, now, error);
+		move(CT_CLOCK_REALTIME, now, error);
 		break;
 	}
 	}
@@ -123,10 +143,28 @@ static bool sane(uint64_t time, uint64_t now)
 }
 
 /*
+ * Told of each kernel's start. Some releases give kernels no times when there is
+ * a timestamp callback. It cannot be taken back (NULL is refused, and who
+ * registers another gets kernels on the old clock), so all that helps is to leave
+ * it out in the processes that come: the recorder is told once.
+ */
+void ct_clock_kernel(uint64_t start)
+{
+	if (start != 0) {
+		if (!atomic_load_explicit(&timed, memory_order_relaxed))
+			atomic_store(&timed, true);
+		return;
+	}
+	if (through_callback && !atomic_load(&timed) && atomic_fetch_add(&untimed, 1) + 1 == MANY)
+		tell(CT_CLOCK_SILENT);
+}
+
+/*
  * A record's time on CLOCK_MONOTONIC. Some releases of CUPTI answer
- * cuptiGetTimestamp from the callback and stamp records from the realtime clock:
- * a time that makes sense only as such switches the correction over. A time that
- * makes sense on no clock sets bad and becomes 0. Safe inside a CUPTI callback.
+ * cuptiGetTimestamp from the callback and stamp records, or the first kernels
+ * only, from the realtime clock: a time that makes sense only as such is taken
+ * for that. A time that makes sense on no clock sets bad and becomes 0. Safe
+ * inside a CUPTI callback.
  */
 uint64_t ct_clock_fix(uint64_t time, uint64_t now, bool *bad)
 {
@@ -135,6 +173,8 @@ uint64_t ct_clock_fix(uint64_t time, uint64_t now, bool *bad)
 	uint64_t fixed = time + (uint64_t)atomic_load(&offset);
 	if (sane(fixed, now))
 		return fixed;
+	if (through_callback && sane(time, now))
+		return time;
 	uint64_t error;
 	int64_t other = realtime_offset(&error);
 	if (sane(time + (uint64_t)other, now)) {

@@ -5,6 +5,7 @@
 
 static _Atomic(const struct ct_cupti *) active; /* NULL while records go nowhere */
 static _Atomic uint64_t checked; /* when dropped records were last asked for */
+static _Atomic uint64_t handed;  /* buffers that CUPTI has handed over */
 
 void ct_complete_start(const struct ct_cupti *api)
 {
@@ -54,10 +55,17 @@ static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stre
 	ct_batch_end(&b);
 }
 
+/* How many buffers CUPTI has handed over. */
+uint64_t ct_complete_count(void)
+{
+	return atomic_load(&handed);
+}
+
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	if (!buffer || !ct_ours())
 		return;
+	atomic_fetch_add_explicit(&handed, 1, memory_order_relaxed);
 	const struct ct_cupti *api = atomic_load(&active);
 	if (api && valid <= size)
 		read_buffer(api, context, stream, buffer, valid);

@@ -21,8 +21,15 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_DEVICE 8u
 #define KIND_CONTEXT 9u
 #define KIND_CONCURRENT_KERNEL 10u
+#define KIND_NAME 11u
+#define KIND_MARKER 12u /* NVTX */
+#define KIND_OVERHEAD 17u
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
+#define KIND_SYNCHRONIZATION 38u
+#define KIND_MEMORY2 49u
+#define KIND_MEMORY_POOL 50u
+#define KIND_GRAPH_TRACE 51u
 
 /* CUpti_CallbackDomain */
 #define DOMAIN_DRIVER 1u
@@ -100,6 +107,92 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define API_RETURN 36
 #define API_MIN 40
 
+/* CUpti_ActivitySynchronization, all versions */
+#define SYNC_TYPE 4
+#define SYNC_START 8
+#define SYNC_END 16
+#define SYNC_CORRELATION 24
+#define SYNC_CONTEXT 28
+#define SYNC_STREAM 32
+#define SYNC_EVENT 36
+#define SYNC_MIN 40
+
+/*
+ * CUpti_ActivityObjectKind, and CUpti_ActivityObjectKindId: 12 bytes that hold
+ * process and thread, or device, context and stream, whichever the kind needs.
+ */
+#define OBJECT_PROCESS 1u
+#define OBJECT_THREAD 2u
+#define OBJECT_DEVICE 3u
+#define OBJECT_CONTEXT 4u
+#define OBJECT_STREAM 5u
+#define ID_PROCESS 0
+#define ID_THREAD 4
+#define ID_DEVICE 0
+#define ID_CONTEXT 4
+#define ID_STREAM 8
+
+/* CUpti_ActivityOverhead, all versions; the later ones go on behind OVERHEAD_MIN */
+#define OVERHEAD_KIND 4
+#define OVERHEAD_OBJECT_KIND 8
+#define OVERHEAD_OBJECT 12 /* CUpti_ActivityObjectKindId */
+#define OVERHEAD_START 24
+#define OVERHEAD_END 32
+#define OVERHEAD_MIN 40
+
+/* CUpti_ActivityMarker2 */
+#define MARKER_FLAGS 4
+#define MARKER_TIME 8
+#define MARKER_ID 16
+#define MARKER_OBJECT_KIND 20
+#define MARKER_OBJECT 24 /* CUpti_ActivityObjectKindId */
+#define MARKER_NAME 40
+#define MARKER_DOMAIN 48
+#define MARKER_MIN 56
+
+/* CUpti_ActivityName */
+#define NAME_OBJECT_KIND 4
+#define NAME_OBJECT 8 /* CUpti_ActivityObjectKindId */
+#define NAME_NAME 24
+#define NAME_MIN 32
+
+/* CUpti_ActivityMemory2 and later: kind MEMORY2 */
+#define MEMORY_OPERATION 4
+#define MEMORY_KIND 8
+#define MEMORY_CORRELATION 12
+#define MEMORY_ADDRESS 16
+#define MEMORY_BYTES 24
+#define MEMORY_TIME 32
+#define MEMORY_DEVICE 52
+#define MEMORY_CONTEXT 56
+#define MEMORY_STREAM 60
+#define MEMORY_ASYNC 72
+#define MEMORY_POOL_TYPE 80 /* 0 without a pool */
+#define MEMORY_POOL 88
+#define MEMORY_MIN 96
+
+/* CUpti_ActivityMemoryPool, all versions */
+#define POOL_OPERATION 4
+#define POOL_TYPE 8
+#define POOL_CORRELATION 12
+#define POOL_DEVICE 20
+#define POOL_MIN_BYTES 24
+#define POOL_ADDRESS 32
+#define POOL_SIZE 40
+#define POOL_THRESHOLD 48
+#define POOL_TIME 56
+#define POOL_MIN 64
+
+/* CUpti_ActivityGraphTrace, all versions */
+#define GRAPH_CORRELATION 4
+#define GRAPH_START 8
+#define GRAPH_END 16
+#define GRAPH_DEVICE 24
+#define GRAPH_ID 28
+#define GRAPH_CONTEXT 32
+#define GRAPH_STREAM 36
+#define GRAPH_MIN 40
+
 /* CUpti_ActivityDevice, v4 and later */
 #define DEVICE_BANDWIDTH 8
 #define DEVICE_MEMORY 16
@@ -127,6 +220,14 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 typedef void (*ct_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
 typedef void (*ct_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 typedef uint64_t (*ct_timestamp_fn)(void);
+typedef void (*ct_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const void *data);
+
+/* CUpti_CallbackData */
+#define CALLBACK_SITE 0 /* u32 */
+#define SITE_ENTER 0u
+#define SITE_EXIT 1u
+
+#define CBID_CUDEVICEGETCOUNT 4u /* of DOMAIN_DRIVER */
 
 /* The functions of a loaded libcupti; optional ones may be NULL. */
 struct ct_cupti {
@@ -145,6 +246,9 @@ struct ct_cupti {
 	ct_result (*register_timestamp)(ct_timestamp_fn);
 	ct_result (*set_thread_id_type)(int);
 	ct_result (*get_result_string)(ct_result, const char **);
+	ct_result (*subscribe)(void **subscriber, ct_callback_fn, void *user);
+	ct_result (*unsubscribe)(void *subscriber);
+	ct_result (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t cbid);
 	uint32_t version; /* cuptiGetVersion */
 };
 

@@ -4,8 +4,11 @@
  *   main.c      entry point, handshake, exit
  *   sock.c      bounded socket calls
  *   load.c      finding libcupti
- *   enable.c    switching records on and off
- *   calls.c     which calls create GPU work
+ *   enable.c    which records are made, and switching them on and off
+ *   switch.c    when they are on
+ *   client.c    noticing another CUPTI client
+ *   nvtx.c      NVTX, through libcupti
+ *   calls.c     which calls create GPU work, and names of calls
  *   pool.c      the buffers that CUPTI fills
  *   complete.c  what happens to a filled buffer
  *   translate.c CUPTI records to wire records
@@ -50,6 +53,7 @@ void ct_clock_start(void);
 void ct_clock_begin(const struct ct_cupti *api, bool callback);
 void ct_clock_recalibrate(const struct ct_cupti *api);
 uint64_t ct_clock_fix(uint64_t time, uint64_t now, bool *bad);
+void ct_clock_kernel(uint64_t start);
 uint64_t ct_timestamp(void);
 
 /* load.c */
@@ -59,13 +63,22 @@ struct ct_candidate {
 };
 bool ct_load_mapped(char *path, size_t size);
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count);
+void *ct_load_symbol(const char *name);
+void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);
 uint32_t ct_load_driver(void);
+bool ct_load_count_devices(void);
 const char *ct_load_path(void);
 const char *ct_load_error(void);
 
-/* calls.c: names of the calls that create GPU work. */
-bool ct_call_wanted(const char *name);
+/* calls.c */
+struct ct_calls {
+	const unsigned char *list; /* count times {u32 length, name} as GO has them */
+	uint32_t size;             /* of the list, bytes */
+	uint32_t count;            /* 0: the calls that create GPU work */
+};
+bool ct_call_wanted(const char *name, const struct ct_calls *calls);
 size_t ct_call_name(const char *name, char *out, size_t size);
+size_t ct_call_base(const char *name);
 struct ct_known_call {
 	uint32_t domain, cbid;
 	const char *name;
@@ -74,17 +87,41 @@ extern const struct ct_known_call ct_known_calls[];
 
 /* enable.c */
 #define CT_CBID_MAX 4096u
-bool ct_enable(const struct ct_cupti *api);
+struct ct_wish {
+	uint32_t records; /* CT_RECORDS_* */
+	uint32_t flags;   /* CT_GO_* */
+	struct ct_calls calls;
+};
+bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish);
+bool ct_enable_work(const struct ct_cupti *api);
+void ct_disable_work(const struct ct_cupti *api);
 void ct_disable(const struct ct_cupti *api);
+void ct_enable_say(const char *what, const char *more);
+void ct_enable_complain(const struct ct_cupti *api, const char *what, const char *which, ct_result r);
 uint32_t ct_enable_count(void);
 const char *ct_enable_text(void);
 uint32_t ct_enable_name(uint32_t domain, uint32_t cbid);
+
+/* switch.c */
+bool ct_switch_start(const struct ct_cupti *api, const struct ct_wish *wish);
+bool ct_switch_is_on(void);
+void ct_switch_pause(const struct ct_cupti *api, bool paused);
+void ct_switch_stop(const struct ct_cupti *api);
+void ct_switch_leave(void);
+
+/* client.c */
+bool ct_client_taken(const struct ct_cupti *api);
+
+/* nvtx.c */
+void ct_nvtx_begin(void);
+void ct_nvtx_end(bool wanted);
 
 /* pool.c */
 bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed);
 void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records);
 bool ct_pool_scratch(const uint8_t *buffer);
 void ct_pool_release(uint8_t *buffer);
+uint64_t ct_pool_requests(void);
 
 /* queue.c */
 #define CT_CHUNK_SIZE (64u << 10)
@@ -103,7 +140,7 @@ struct ct_loss {
 	uint64_t count, from, to;
 };
 struct ct_counts {
-	uint64_t kernels, copies, sets, apis, objects, others;
+	uint64_t kernels, copies, sets, apis, objects, extras, others;
 };
 bool ct_queue_start(size_t memory);
 struct ct_chunk *ct_queue_chunk(void);
@@ -141,6 +178,7 @@ void ct_batch_end(struct ct_batch *b);
 /* complete.c */
 void ct_complete_start(const struct ct_cupti *api);
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+uint64_t ct_complete_count(void);
 
 /* threads.c */
 struct ct_session {
@@ -149,13 +187,19 @@ struct ct_session {
 	uint32_t flush_ms;
 	uint32_t exit_ms;
 	const struct ct_cupti *api; /* NULL when no records are made */
+	bool watch; /* for another CUPTI client */
 };
 bool ct_threads_start(const struct ct_session *s);
 void ct_threads_wake(void);
 void ct_threads_exit(void);
 void ct_threads_forked(void);
+uint32_t ct_threads_control(void); /* the control thread's tid */
 
 /* main.c */
 bool ct_ours(void); /* false in a forked child */
+bool ct_forked(void); /* true in a forked child of a recorded process */
+#define CT_CANDIDATES 64
+unsigned char *ct_wait_for_go(int fd, uint32_t *length, uint64_t deadline);
+unsigned ct_read_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
 
 #endif

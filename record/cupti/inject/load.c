@@ -15,6 +15,7 @@ static const struct {
 } sonames[] = {{"libcupti.so.13", 13}, {"libcupti.so.12", 12}, {"libcupti.so.11.0", 11}, {"libcupti.so.11", 11}};
 #define SONAMES (sizeof sonames / sizeof sonames[0])
 
+static void *library; /* the libcupti in use */
 static char found_path[4096];
 static char error_text[512];
 
@@ -47,6 +48,9 @@ static const struct {
 	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), false},
 	{"cuptiSetThreadIdType", offsetof(struct ct_cupti, set_thread_id_type), false},
 	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), false},
+	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), false},
+	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), false},
+	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), false},
 };
 
 static bool resolve(void *handle, struct ct_cupti *api)
@@ -107,10 +111,45 @@ static bool open_one(const char *name, int flags, uint32_t driver, struct ct_cup
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | flags);
 	if (!handle)
 		return false;
-	if (take(handle, name, driver, api))
-		return true; /* stays open for the life of the program */
+	if (take(handle, name, driver, api)) {
+		library = handle; /* stays open for the life of the program */
+		return true;
+	}
 	dlclose(handle);
 	return false;
+}
+
+/* A function of the libcupti in use, NULL without. */
+void *ct_load_symbol(const char *name)
+{
+	return library ? dlsym(library, name) : NULL;
+}
+
+static void *open_for(const char *path, int flags, const char *name)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags);
+	if (!handle)
+		return NULL;
+	void *f = dlsym(handle, name);
+	if (!f)
+		dlclose(handle);
+	return f;
+}
+
+/*
+ * A function of the likeliest libcupti, before there is one in use; the library
+ * stays open. Touches nothing that ct_load on another thread might.
+ */
+void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count)
+{
+	void *f = NULL;
+	for (size_t i = 0; !f && i < SONAMES; i++)
+		f = open_for(sonames[i].soname, RTLD_NOLOAD, name);
+	for (unsigned i = 0; !f && i < count; i++)
+		f = open_for(list[i].path, 0, name);
+	for (size_t i = 0; !f && i < SONAMES; i++)
+		f = open_for(sonames[i].soname, 0, name);
+	return f;
 }
 
 /* The path of a libcupti that is mapped already. */
@@ -130,18 +169,31 @@ bool ct_load_mapped(char *path, size_t size)
 	return false;
 }
 
+/* What a function of the driver that takes an int * says; false when it cannot be asked. */
+static bool ask_driver(const char *name, int *answer)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	void *f = dlsym(handle ? handle : RTLD_DEFAULT, name);
+	int (*get)(int *) = NULL;
+	memcpy(&get, &f, sizeof f);
+	bool known = get && get(answer) == 0;
+	if (handle)
+		dlclose(handle);
+	return known;
+}
+
 /* The newest CUDA release that the driver knows, as 13000 for 13.0; 0 when it does not say. */
 uint32_t ct_load_driver(void)
 {
-	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	void *f = dlsym(handle ? handle : RTLD_DEFAULT, "cuDriverGetVersion");
-	int (*get)(int *) = NULL;
-	memcpy(&get, &f, sizeof f);
 	int version = 0;
-	bool known = get && get(&version) == 0 && version > 0;
-	if (handle)
-		dlclose(handle);
-	return known ? (uint32_t)version : 0;
+	return ask_driver("cuDriverGetVersion", &version) && version > 0 ? (uint32_t)version : 0;
+}
+
+/* A call of the driver that does next to nothing. */
+bool ct_load_count_devices(void)
+{
+	int count;
+	return ask_driver("cuDeviceGetCount", &count);
 }
 
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count)

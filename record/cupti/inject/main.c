@@ -13,8 +13,7 @@
 #define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
 #define STATUS_WAIT CT_SECOND
 #define GO_MAX (256u << 10)
-#define CANDIDATES 64
-#define MEMORY_MIN (1u << 20)
+#define LEAST_MEMORY (1u << 20)
 
 #ifndef CT_SOURCES
 #define CT_SOURCES "none"
@@ -28,6 +27,12 @@ static struct ct_cupti cupti;
 bool ct_ours(void)
 {
 	return getpid() == atomic_load(&self);
+}
+
+bool ct_forked(void)
+{
+	pid_t recorded = atomic_load(&self);
+	return recorded != 0 && recorded != getpid();
 }
 
 static void at_exit(void *unused)
@@ -65,6 +70,7 @@ static bool say_hello(int fd, uint64_t deadline)
 	m.hello.version = CT_WIRE_VERSION;
 	m.hello.pid = (uint32_t)getpid();
 	m.hello.now = ct_now();
+	m.hello.request = (uint64_t)(uintptr_t)ct_pool_request;
 	if (ct_load_mapped(m.path, sizeof m.path))
 		m.hello.path_len = (uint32_t)strlen(m.path);
 	m.frame.type = CT_MSG_HELLO;
@@ -73,7 +79,7 @@ static bool say_hello(int fd, uint64_t deadline)
 }
 
 /* The payload of GO in memory of its own, NULL when none came in time. */
-static unsigned char *wait_for_go(int fd, uint32_t *length, uint64_t deadline)
+unsigned char *ct_wait_for_go(int fd, uint32_t *length, uint64_t deadline)
 {
 	struct ct_frame f;
 	if (!ct_recv_wait(fd, &f, sizeof f, deadline) || f.type != CT_MSG_GO)
@@ -90,39 +96,41 @@ static unsigned char *wait_for_go(int fd, uint32_t *length, uint64_t deadline)
 }
 
 /*
- * The candidates behind GO. Each path moves one byte to the left, over the last
- * byte of its length, to make room for the zero behind it.
+ * The candidates behind GO; at and left move behind them. Each path moves one
+ * byte to the left, over the last byte of its length, to make room for the zero
+ * behind it.
  */
-static unsigned read_candidates(unsigned char *p, uint32_t left, uint32_t count, struct ct_candidate *list)
+unsigned ct_read_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list)
 {
 	unsigned n = 0;
-	while (n < count && n < CANDIDATES && left >= 8) {
+	while (n < count && n < CT_CANDIDATES && *left >= 8) {
+		unsigned char *p = *at;
 		uint32_t major, length;
 		memcpy(&major, p, 4);
 		memcpy(&length, p + 4, 4);
-		if (length > left - 8)
+		if (length > *left - 8)
 			break;
 		memmove(p + 7, p + 8, length);
 		p[7 + length] = 0;
 		list[n++] = (struct ct_candidate){.path = (const char *)p + 7, .major = major};
-		p += 8 + length;
-		left -= 8 + length;
+		*at += 8 + length;
+		*left -= 8 + length;
 	}
 	return n;
 }
 
 static bool start_memory(const struct ct_go *go)
 {
-	size_t memory = go->memory_limit < MEMORY_MIN ? MEMORY_MIN : (size_t)go->memory_limit;
+	size_t memory = go->memory_limit < LEAST_MEMORY ? LEAST_MEMORY : (size_t)go->memory_limit;
 	return ct_queue_start(memory / 8 * 3) && ct_strings_start(memory / 8);
 }
 
 /* Loads CUPTI and switches records on; the words say what went wrong. */
 static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t left, const char **words)
 {
-	struct ct_candidate list[CANDIDATES];
-	unsigned count = read_candidates(rest, left, go->candidates, list);
-	size_t memory = go->memory_limit < MEMORY_MIN ? MEMORY_MIN : (size_t)go->memory_limit;
+	struct ct_candidate list[CT_CANDIDATES];
+	unsigned count = ct_read_candidates(&rest, &left, go->candidates, list);
+	size_t memory = go->memory_limit < LEAST_MEMORY ? LEAST_MEMORY : (size_t)go->memory_limit;
 	*words = "";
 	if (go->flags & CT_GO_NO_CUPTI)
 		return false;
@@ -135,7 +143,12 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		return false;
 	}
 	ct_complete_start(&cupti);
-	bool on = ct_enable(&cupti);
+	struct ct_wish wish = {
+		.records = go->records,
+		.flags = go->flags,
+		.calls = {.list = rest, .size = left, .count = go->calls},
+	};
+	bool on = ct_enable(&cupti, &wish);
 	*words = ct_enable_text();
 	if (!on)
 		ct_complete_start(NULL);
@@ -168,7 +181,7 @@ static bool send_status(int fd, bool on, const char *words)
 }
 
 /* From GO on. False: nothing is on, and the socket is to be closed. */
-static bool record(int fd, unsigned char *payload, uint32_t length)
+static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 {
 	struct ct_go go;
 	const char *words;
@@ -182,27 +195,33 @@ static bool record(int fd, unsigned char *payload, uint32_t length)
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
 		.exit_ms = go.exit_ms,
 		.api = on ? &cupti : NULL,
+		.watch = (go.flags & CT_GO_WATCH) != 0,
 	};
+	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (send_status(fd, on, words) && ct_threads_start(&s))
 		return true;
+	*nvtx = false;
 	ct_complete_start(NULL);
 	if (on)
 		ct_disable(&cupti);
 	return false;
 }
 
-static void begin(void)
+/* True when NVTX is to be recorded. */
+static bool begin(void)
 {
 	uint64_t deadline = ct_now() + HELLO_WAIT;
 	int fd = ct_connect(deadline);
 	if (fd < 0)
-		return;
+		return false;
 	uint32_t length = 0;
-	unsigned char *go = say_hello(fd, deadline) ? wait_for_go(fd, &length, deadline) : NULL;
-	bool on = go && register_handlers() && record(fd, go, length);
+	unsigned char *go = say_hello(fd, deadline) ? ct_wait_for_go(fd, &length, deadline) : NULL;
+	bool nvtx = false;
+	bool on = go && register_handlers() && record(fd, go, length, &nvtx);
 	ct_free(go, length);
 	if (!on)
 		close(fd);
+	return nvtx;
 }
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
@@ -213,6 +232,7 @@ int InitializeInjection(void)
 	if (getauxval(AT_SECURE) || !atomic_compare_exchange_strong(&self, &none, getpid()))
 		return 1;
 	ct_clock_start();
-	begin();
+	ct_nvtx_begin();
+	ct_nvtx_end(begin());
 	return 1;
 }

@@ -2,33 +2,40 @@
  * The buffers that CUPTI fills. From CUDA 13 on each thread of the program holds
  * one, and CUPTI keeps full ones until it is flushed: when it holds many, the
  * control thread is woken to do that, and the pool hands out smaller ones as its
- * memory runs out. Beyond the limit CUPTI gets nothing, or, where a release before 13.0 would take that for
- * an error, a scratch buffer that several threads may share: what is written
- * there is never looked at, only counted.
+ * memory runs out. Beyond the limit CUPTI gets nothing, or, where a release before
+ * 13.0 would take that for an error, a scratch buffer that several threads may
+ * share: what is written there is never looked at, only counted.
+ *
+ * Buffers are the program's own malloc's, and what is known of them is kept apart:
+ * when another CUPTI client registers its callbacks, CUPTI hands it the buffers
+ * that it got from us, and such clients end with free.
  */
 #include "inject.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #define SIZES 3
 #define MIN_BUFFER (8u << 10)
 
-/* Lies in front of every buffer and keeps it 8-byte aligned. */
-struct header {
-	struct header *next;
-	size_t size; /* of the buffer alone */
+struct entry {
+	uint8_t *buffer; /* NULL marks a free entry */
+	size_t size;
 	unsigned tier;
-	unsigned pad;
+	uint32_t next; /* idle one, as its index and 1 */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *idle[SIZES];
+static struct entry *table;
+static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
+static uint32_t idle[SIZES]; /* the first, as its index and 1 */
 static size_t tier_size[SIZES], tier_limit[SIZES];
 static size_t used; /* bytes allocated, in CUPTI's hands or idle */
 static size_t out;  /* bytes in CUPTI's hands */
 static size_t enough; /* of these: more, and CUPTI is asked to hand over what is full */
 static uint8_t *scratch;
 static size_t scratch_size;
+static _Atomic uint64_t requests;
 
 static size_t at_least(size_t n, size_t least)
 {
@@ -47,21 +54,33 @@ bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
 	tier_limit[1] = memory / 4 * 3;
 	tier_limit[2] = memory;
 	enough = memory / 4;
-	if (null_allowed)
-		return true;
+	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
+		;
+	table = ct_alloc(slots * sizeof *table);
+	if (!table || null_allowed)
+		return table != NULL;
 	scratch_size = tier_size[SIZES - 1];
 	scratch = ct_alloc(scratch_size);
 	return scratch != NULL;
 }
 
-static struct header *take_idle(void)
+/* The entry of a buffer, or the free one where it belongs. Under the lock. */
+static struct entry *find(const uint8_t *buffer)
+{
+	uint64_t h = (uint64_t)(uintptr_t)buffer * 0x9e3779b97f4a7c15ull >> 32;
+	for (uint32_t i = (uint32_t)h & (slots - 1);; i = (i + 1) & (slots - 1))
+		if (!table[i].buffer || table[i].buffer == buffer)
+			return &table[i];
+}
+
+static struct entry *take_idle(void)
 {
 	for (unsigned i = 0; i < SIZES; i++) {
-		struct header *h = idle[i];
-		if (!h)
+		if (idle[i] == 0)
 			continue;
-		idle[i] = h->next;
-		return h;
+		struct entry *e = &table[idle[i] - 1];
+		idle[i] = e->next;
+		return e;
 	}
 	return NULL;
 }
@@ -70,42 +89,41 @@ static struct header *take_idle(void)
 static size_t reserve(unsigned *tier)
 {
 	for (unsigned i = 0; i < SIZES; i++) {
-		size_t size = sizeof(struct header) + tier_size[i];
-		if (used + size > tier_limit[i])
+		if (used + tier_size[i] > tier_limit[i])
 			continue;
-		used += size;
+		used += tier_size[i];
 		*tier = i;
 		return tier_size[i];
 	}
 	return 0;
 }
 
-static struct header *create(size_t size, unsigned tier)
+static uint8_t *create(size_t size, unsigned tier)
 {
-	struct header *h = ct_alloc(sizeof *h + size);
-	if (h) {
-		h->size = size;
-		h->tier = tier;
-		return h;
-	}
+	uint8_t *buffer = malloc(size);
 	pthread_mutex_lock(&lock);
-	used -= sizeof *h + size;
-	out -= size;
+	if (buffer) {
+		*find(buffer) = (struct entry){.buffer = buffer, .size = size, .tier = tier};
+	} else {
+		used -= size;
+		out -= size;
+	}
 	pthread_mutex_unlock(&lock);
-	return NULL;
+	return buffer;
 }
 
-/* A buffer to hand out; low says that CUPTI holds many. */
-static struct header *get(bool *low)
+/* A buffer to hand out, NULL without; low says that CUPTI holds many. */
+static uint8_t *get(size_t *size, bool *low)
 {
 	unsigned tier = 0;
 	pthread_mutex_lock(&lock);
-	struct header *h = take_idle();
-	size_t size = h ? h->size : reserve(&tier);
-	out += size;
-	*low = size == 0 || out > enough;
+	struct entry *e = take_idle();
+	uint8_t *buffer = e ? e->buffer : NULL;
+	*size = e ? e->size : reserve(&tier);
+	out += *size;
+	*low = *size == 0 || out > enough;
 	pthread_mutex_unlock(&lock);
-	return h || size == 0 ? h : create(size, tier);
+	return buffer || *size == 0 ? buffer : create(*size, tier);
 }
 
 /* CUPTI's request for a buffer; called on any thread of the program. */
@@ -113,16 +131,20 @@ void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	*max_records = 0; /* as many as fit */
 	bool low = false;
-	struct header *h = ct_ours() ? get(&low) : NULL;
+	*buffer = ct_ours() ? get(size, &low) : NULL;
+	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
 	if (low)
 		ct_threads_wake();
-	if (h) {
-		*buffer = (uint8_t *)(h + 1);
-		*size = h->size;
+	if (*buffer)
 		return;
-	}
 	*buffer = scratch;
 	*size = scratch_size;
+}
+
+/* How often CUPTI has asked. */
+uint64_t ct_pool_requests(void)
+{
+	return atomic_load(&requests);
 }
 
 bool ct_pool_scratch(const uint8_t *buffer)
@@ -130,12 +152,15 @@ bool ct_pool_scratch(const uint8_t *buffer)
 	return buffer == scratch;
 }
 
+/* Takes a buffer back. One that is not ours, of a client before us, is left alone. */
 void ct_pool_release(uint8_t *buffer)
 {
-	struct header *h = (struct header *)(void *)buffer - 1;
 	pthread_mutex_lock(&lock);
-	out -= h->size;
-	h->next = idle[h->tier];
-	idle[h->tier] = h;
+	struct entry *e = find(buffer);
+	if (e->buffer) {
+		out -= e->size;
+		e->next = idle[e->tier];
+		idle[e->tier] = (uint32_t)(e - table) + 1;
+	}
 	pthread_mutex_unlock(&lock);
 }

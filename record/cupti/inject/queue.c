@@ -192,6 +192,7 @@ void ct_queue_count(const struct ct_counts *add)
 	counts.sets += add->sets;
 	counts.apis += add->apis;
 	counts.objects += add->objects;
+	counts.extras += add->extras;
 	counts.others += add->others;
 	pthread_mutex_unlock(&lock);
 }

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,12 +25,13 @@
 static struct ct_session session;
 static atomic_bool running; /* both threads were started */
 static pthread_t sender, control;
+static _Atomic uint32_t control_tid;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static bool in_cupti; /* the control thread is in a call of CUPTI */
 static bool exiting;  /* and never enters one again */
-static bool ended;    /* recording is over: the recorder is gone or said STOP */
+static bool ended;    /* recording is over: the recorder is gone or said STOP, or another client came */
 static bool sent;     /* the sender is through */
 static bool done;     /* the control thread is through */
 
@@ -100,6 +102,7 @@ static void say_bye(void)
 			.sets = c.sets,
 			.apis = c.apis,
 			.objects = c.objects,
+			.extras = c.extras,
 			.others = c.others},
 	};
 	send_all(&m, sizeof m);
@@ -169,12 +172,56 @@ static void leave_cupti(bool end)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * Another client has the records: nothing of CUPTI is touched from now on, so that
+ * its session goes on as if we were not there, and is not flushed by us at the end
+ * when it may be gone.
+ */
+static void let_go(void)
+{
+	static const char words[] = "another CUPTI client in the program has taken the records of GPU work over";
+	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
+	ct_switch_leave();
+	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
+}
+
 static void flush(void)
 {
 	if (!enter_cupti())
 		return;
 	ct_clock_recalibrate(session.api);
 	session.api->flush_all(0);
+	leave_cupti(false);
+}
+
+/* As flush, and looks whether CUPTI still hands over to us. */
+static void flush_and_look(void)
+{
+	flush();
+	if (!session.watch || !enter_cupti())
+		return;
+	bool taken = ct_client_taken(session.api);
+	if (taken)
+		let_go();
+	leave_cupti(taken);
+}
+
+static void foreign(void)
+{
+	if (!enter_cupti())
+		return;
+	let_go();
+	leave_cupti(true);
+}
+
+/* What was on its way to the GPU before a pause is still recorded, and flushed when it is done. */
+static void pause_work(bool paused)
+{
+	if (!enter_cupti())
+		return;
+	ct_switch_pause(session.api, paused);
+	if (paused)
+		session.api->flush_all(0);
 	leave_cupti(false);
 }
 
@@ -186,6 +233,7 @@ static void stop(bool flushed)
 	if (!flushed)
 		ct_complete_start(NULL);
 	ct_disable(session.api);
+	ct_clock_recalibrate(session.api);
 	if (flushed)
 		session.api->flush_all(0);
 	ct_complete_start(NULL);
@@ -201,7 +249,29 @@ static void finish(uint32_t reason)
 	ct_queue_finish();
 }
 
-/* Handles one message of the recorder; false when there will be no more. */
+/* Does what a message says; false when there will be no more. */
+static bool obey(uint16_t type)
+{
+	switch (type) {
+	case CT_MSG_FLUSH:
+		flush();
+		break;
+	case CT_MSG_PAUSE:
+	case CT_MSG_RESUME:
+		pause_work(type == CT_MSG_PAUSE);
+		break;
+	case CT_MSG_FOREIGN:
+		foreign();
+		break;
+	case CT_MSG_STOP:
+		stop(true);
+		finish(CT_BYE_STOP);
+		return false;
+	}
+	return true;
+}
+
+/* Takes one message of the recorder; false when there will be no more. */
 static bool receive(void)
 {
 	struct ct_frame f;
@@ -215,13 +285,7 @@ static bool receive(void)
 			return false;
 		left -= n;
 	}
-	if (f.type == CT_MSG_FLUSH)
-		flush();
-	if (f.type != CT_MSG_STOP)
-		return true;
-	stop(true);
-	finish(CT_BYE_STOP);
-	return false;
+	return obey(f.type);
 }
 
 static bool make_wake(void)
@@ -274,14 +338,20 @@ static void listen_and_flush(void)
 		if (p[1].revents)
 			answer_wake();
 		if (ct_now() >= next) {
-			flush();
+			flush_and_look();
 			next = ct_now() + session.flush_ms * CT_MS;
 		}
 	}
 }
 
+uint32_t ct_threads_control(void)
+{
+	return atomic_load_explicit(&control_tid, memory_order_relaxed);
+}
+
 static void *run_control(void *arg)
 {
+	atomic_store(&control_tid, (uint32_t)syscall(SYS_gettid));
 	listen_and_flush();
 	stop(false);
 	finish(CT_BYE_STOP);
@@ -349,8 +419,10 @@ void ct_threads_exit(void)
 		return;
 	set_flag(&exiting);
 	bool idle = wait_flag(&in_cupti, false, ct_now() + FLUSH_WAIT);
-	if (idle && session.api && !get_flag(&ended))
+	if (idle && session.api && !get_flag(&ended)) {
+		ct_clock_recalibrate(session.api);
 		session.api->flush_all(1);
+	}
 	finish(CT_BYE_EXIT);
 	if (!wait_flag(&sent, true, ct_now() + session.exit_ms * CT_MS + CT_SECOND))
 		return;

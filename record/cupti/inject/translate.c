@@ -41,8 +41,8 @@ void ct_batch_lost(struct ct_batch *b, enum ct_lost_cause cause, uint64_t time)
 	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = at, .to = at});
 }
 
-/* Appends a finished record to the batch; without room it is lost, and counted. */
-static void put(struct ct_batch *b, const void *record, uint32_t size, uint64_t time)
+/* Room for a record in the batch; NULL without, and then it counts as lost. */
+static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
 {
 	if (b->chunk && CT_CHUNK_DATA - b->chunk->used < size) {
 		ct_queue_push(b->chunk);
@@ -52,10 +52,19 @@ static void put(struct ct_batch *b, const void *record, uint32_t size, uint64_t 
 		b->chunk = ct_queue_chunk();
 	if (!b->chunk) {
 		ct_batch_lost(b, CT_LOST_QUEUE, time);
-		return;
+		return NULL;
 	}
-	memcpy(b->chunk->data + b->chunk->used, record, size);
+	unsigned char *at = b->chunk->data + b->chunk->used;
 	b->chunk->used += size;
+	return at;
+}
+
+/* Appends a finished record to the batch. */
+static void put(struct ct_batch *b, const void *record, uint32_t size, uint64_t time)
+{
+	unsigned char *at = room(b, size, time);
+	if (at)
+		memcpy(at, record, size);
 }
 
 /*
@@ -80,20 +89,41 @@ static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
 	return ct_clock_fix(time, b->now, bad);
 }
 
-/* Times of GPU work; 0 and 0 say that CUPTI ran short of device buffer. */
-static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
+/* Both times of a record; 0 and 0 say that CUPTI has none. */
+static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to_start, uint64_t *to_end)
 {
 	bool bad = false;
-	g->start = fixed(b, start, &bad);
-	g->end = fixed(b, end, &bad);
+	*to_start = fixed(b, start, &bad);
+	*to_end = fixed(b, end, &bad);
 	if (start == 0)
 		ct_batch_lost(b, CT_LOST_TIME, 0);
-	else if (end == 0)
-		ct_batch_lost(b, CT_LOST_UNFINISHED, g->start);
 	if (bad)
 		ct_batch_lost(b, CT_LOST_CLOCK, 0);
 	if (bad || start == 0)
-		g->start = g->end = 0;
+		*to_start = *to_end = 0;
+}
+
+/* Times of GPU work: an end of 0 says that it was still running. */
+static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
+{
+	uint64_t to_start, to_end;
+	times(b, start, end, &to_start, &to_end);
+	g->start = to_start;
+	g->end = to_end;
+	if (start != 0 && end == 0)
+		ct_batch_lost(b, CT_LOST_UNFINISHED, g->start);
+}
+
+/* The one time of a record. */
+static uint64_t moment(struct ct_batch *b, uint64_t time)
+{
+	bool bad = false;
+	uint64_t at = fixed(b, time, &bad);
+	if (time == 0)
+		ct_batch_lost(b, CT_LOST_TIME, 0);
+	if (bad)
+		ct_batch_lost(b, CT_LOST_CLOCK, 0);
+	return at;
 }
 
 static void kernel_cluster(struct ct_kernel *k, const struct ct_batch *b, const unsigned char *r, size_t left)
@@ -124,6 +154,7 @@ static void kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 	memcpy(k.block, r + KERNEL_BLOCK, sizeof k.block);
 	kernel_cluster(&k, b, r, left);
 	gpu_times(b, &k.gpu, u64(r, KERNEL_START), u64(r, KERNEL_END));
+	ct_clock_kernel(u64(r, KERNEL_START));
 	if (k.name == 0)
 		ct_batch_lost(b, CT_LOST_NAME, k.gpu.start);
 	b->counts.kernels++;
@@ -197,7 +228,7 @@ static void api(struct ct_batch *b, const unsigned char *r, size_t left)
 	(void)left;
 	uint32_t domain = u32(r, 0) == KIND_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
 	uint32_t id = ct_enable_name(domain, u32(r, API_CBID));
-	if (id == 0) { /* a call that was never asked for */
+	if (id == 0 || u32(r, API_TID) == ct_threads_control()) { /* a call that was never asked for, or is ours */
 		b->counts.others++;
 		return;
 	}
@@ -270,6 +301,161 @@ static void stream(struct ct_batch *b, const unsigned char *r, size_t left)
 	put(b, &s, sizeof s, 0);
 }
 
+static void sync(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	struct ct_sync s = {
+		.kind = CT_REC_SYNC,
+		.size = sizeof s,
+		.correlation = u32(r, SYNC_CORRELATION),
+		.type = u32(r, SYNC_TYPE),
+		.context = u32(r, SYNC_CONTEXT),
+		.stream = u32(r, SYNC_STREAM),
+		.event = u32(r, SYNC_EVENT),
+	};
+	times(b, u64(r, SYNC_START), u64(r, SYNC_END), &s.start, &s.end);
+	b->counts.extras++;
+	put(b, &s, sizeof s, s.start);
+}
+
+/* The thread among the ids at an object, 0 when the object is none. */
+static uint32_t thread_of(const unsigned char *r, size_t kind, size_t object)
+{
+	return u32(r, kind) == OBJECT_THREAD ? u32(r, object + ID_THREAD) : 0;
+}
+
+static void overhead(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	struct ct_overhead o = {
+		.kind = CT_REC_OVERHEAD,
+		.size = sizeof o,
+		.tid = thread_of(r, OVERHEAD_OBJECT_KIND, OVERHEAD_OBJECT),
+		.overhead = u32(r, OVERHEAD_KIND),
+		.object = u32(r, OVERHEAD_OBJECT_KIND),
+	};
+	times(b, u64(r, OVERHEAD_START), u64(r, OVERHEAD_END), &o.start, &o.end);
+	b->counts.extras++;
+	put(b, &o, sizeof o, o.start);
+}
+
+static void marker(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	const char *s = text(r, MARKER_NAME);
+	struct ct_marker m = {
+		.kind = CT_REC_MARKER,
+		.id = u32(r, MARKER_ID),
+		.time = moment(b, u64(r, MARKER_TIME)),
+		.tid = thread_of(r, MARKER_OBJECT_KIND, MARKER_OBJECT),
+		.flags = u32(r, MARKER_FLAGS),
+		.domain = name(b, text(r, MARKER_DOMAIN)),
+		.length = s ? (uint32_t)strnlen(s, CT_NAME_MAX) : 0,
+	};
+	uint32_t padded = (m.length + 7) & ~7u;
+	m.size = (uint16_t)(sizeof m + padded);
+	b->counts.extras++;
+	unsigned char *at = room(b, m.size, m.time);
+	if (!at)
+		return;
+	memcpy(at, &m, sizeof m);
+	memset(at + sizeof m, 0, padded);
+	if (m.length > 0)
+		memcpy(at + sizeof m, s, m.length);
+}
+
+static void object_name(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	const unsigned char *ids = r + NAME_OBJECT;
+	struct ct_name n = {
+		.kind = CT_REC_NAME,
+		.size = sizeof n,
+		.object = u32(r, NAME_OBJECT_KIND),
+		.name = name(b, text(r, NAME_NAME)),
+	};
+	switch (n.object) {
+	case OBJECT_PROCESS:
+		n.id = u32(ids, ID_PROCESS);
+		break;
+	case OBJECT_THREAD:
+		n.id = u32(ids, ID_THREAD);
+		break;
+	case OBJECT_STREAM:
+		n.id = u32(ids, ID_STREAM);
+		n.context = u32(ids, ID_CONTEXT);
+		n.device = u32(ids, ID_DEVICE);
+		break;
+	case OBJECT_CONTEXT:
+		n.id = u32(ids, ID_CONTEXT);
+		n.device = u32(ids, ID_DEVICE);
+		break;
+	default:
+		n.id = u32(ids, ID_DEVICE);
+	}
+	b->counts.objects++;
+	put(b, &n, sizeof n, 0);
+}
+
+static void memory(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	struct ct_memory m = {
+		.kind = CT_REC_MEMORY,
+		.size = sizeof m,
+		.correlation = u32(r, MEMORY_CORRELATION),
+		.time = moment(b, u64(r, MEMORY_TIME)),
+		.address = u64(r, MEMORY_ADDRESS),
+		.bytes = u64(r, MEMORY_BYTES),
+		.pool = u32(r, MEMORY_POOL_TYPE) != 0 ? u64(r, MEMORY_POOL) : 0,
+		.operation = u32(r, MEMORY_OPERATION),
+		.memory_kind = u32(r, MEMORY_KIND),
+		.device = u32(r, MEMORY_DEVICE),
+		.context = u32(r, MEMORY_CONTEXT),
+		.stream = u32(r, MEMORY_STREAM),
+		.async = u32(r, MEMORY_ASYNC),
+	};
+	b->counts.extras++;
+	put(b, &m, sizeof m, m.time);
+}
+
+static void pool(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	struct ct_pool p = {
+		.kind = CT_REC_POOL,
+		.size = sizeof p,
+		.correlation = u32(r, POOL_CORRELATION),
+		.time = moment(b, u64(r, POOL_TIME)),
+		.address = u64(r, POOL_ADDRESS),
+		.bytes = u64(r, POOL_SIZE),
+		.release_threshold = u64(r, POOL_THRESHOLD),
+		.min_bytes_to_keep = u64(r, POOL_MIN_BYTES),
+		.operation = u32(r, POOL_OPERATION),
+		.pool_kind = u32(r, POOL_TYPE),
+		.device = u32(r, POOL_DEVICE),
+	};
+	b->counts.extras++;
+	put(b, &p, sizeof p, p.time);
+}
+
+static void graph(struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	(void)left;
+	struct ct_gpu g = {
+		.kind = CT_REC_GRAPH,
+		.size = sizeof g,
+		.correlation = u32(r, GRAPH_CORRELATION),
+		.device = u32(r, GRAPH_DEVICE),
+		.context = u32(r, GRAPH_CONTEXT),
+		.stream = u32(r, GRAPH_STREAM),
+		.graph = u32(r, GRAPH_ID),
+	};
+	gpu_times(b, &g, u64(r, GRAPH_START), u64(r, GRAPH_END));
+	b->counts.extras++;
+	put(b, &g, sizeof g, g.start);
+}
+
 static const struct {
 	uint32_t kind;
 	size_t least; /* bytes that are read */
@@ -284,6 +470,13 @@ static const struct {
 	{KIND_DEVICE, DEVICE_MIN, device},
 	{KIND_CONTEXT, CONTEXT_MIN, context},
 	{KIND_STREAM, STREAM_MIN, stream},
+	{KIND_SYNCHRONIZATION, SYNC_MIN, sync},
+	{KIND_OVERHEAD, OVERHEAD_MIN, overhead},
+	{KIND_MARKER, MARKER_MIN, marker},
+	{KIND_NAME, NAME_MIN, object_name},
+	{KIND_MEMORY2, MEMORY_MIN, memory},
+	{KIND_MEMORY_POOL, POOL_MIN, pool},
+	{KIND_GRAPH_TRACE, GRAPH_MIN, graph},
 };
 
 void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)

@@ -16,8 +16,16 @@
  *      | <-------------------------- GO  |
  *      | STATUS -----------------------> |
  *      | BATCH, CLOCK, LOST, NOTE -----> |
- *      | <---------------- FLUSH, STOP   |
+ *      | <--------- FLUSH, PAUSE, RESUME |
+ *      | <---------------- FOREIGN, STOP |
  *      | BYE, end of stream -----------> |
+ *
+ * A program may use NVTX before CUDA. To find libcupti then, the library opens a
+ * connection that carries nothing but a LOCATE and a GO, of which only the
+ * candidates count:
+ *
+ *      | LOCATE -----------------------> |
+ *      | <-- GO, end of stream --------- |
  *
  * A BATCH holds records one after the other, each a multiple of 8 bytes long
  * and starting with its kind and its size, so that a reader skips a kind that
@@ -44,9 +52,13 @@ enum ct_message_type {
 	CT_MSG_LOST = 5,
 	CT_MSG_NOTE = 6,
 	CT_MSG_BYE = 7,
+	CT_MSG_LOCATE = 8, /* no payload; first and last message of its connection */
 	CT_MSG_GO = 32,
 	CT_MSG_STOP = 33,  /* no payload */
 	CT_MSG_FLUSH = 34, /* no payload */
+	CT_MSG_PAUSE = 35, /* no payload, as the next two */
+	CT_MSG_RESUME = 36,
+	CT_MSG_FOREIGN = 37, /* another CUPTI client has taken the records over */
 };
 
 struct ct_frame {
@@ -62,9 +74,14 @@ struct ct_hello {
 	uint64_t now;
 	uint32_t path_len;
 	uint32_t pad;
+	uint64_t request; /* address of the function that hands CUPTI buffers: who registers another is another client */
 };
 
-/* GO, then candidates times {u32 major, u32 length, path}. */
+/*
+ * GO, then candidates times {u32 major, u32 length, path}, then calls times
+ * {u32 length, name}. The names are without suffixes: "cuMemcpyHtoD" stands for
+ * cuMemcpyHtoD_v2 and its kin.
+ */
 struct ct_go {
 	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */
 	uint32_t flush_ms;     /* how old a record may get before it is sent */
@@ -72,9 +89,22 @@ struct ct_go {
 	uint32_t exit_ms;      /* the longest wait for the recorder at exit */
 	uint32_t flags;        /* CT_GO_* */
 	uint32_t candidates;
+	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
+	uint32_t records; /* CT_RECORDS_* */
 	uint32_t pad;
 };
-#define CT_GO_NO_CUPTI 1u /* stay connected, record nothing */
+#define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */
+#define CT_GO_PAUSED 2u        /* record nothing before RESUME */
+#define CT_GO_CAPTURE_RANGE 4u /* record only between cudaProfilerStart and cudaProfilerStop */
+#define CT_GO_OWN_CLOCK 8u     /* leave CUPTI its own clock, and measure that */
+#define CT_GO_WATCH 16u        /* notice another CUPTI client, since no FOREIGN will tell */
+
+/* Records beside those of kernels, copies, sets, calls, devices, contexts and streams. */
+#define CT_RECORDS_SYNC 1u
+#define CT_RECORDS_OVERHEAD 2u
+#define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
+#define CT_RECORDS_MEMORY 8u /* allocations and pools */
+#define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
 
 /* STATUS, then the path of libcupti, then words about what went wrong. */
 struct ct_status {
@@ -87,6 +117,7 @@ struct ct_status {
 };
 #define CT_STATUS_OFF 0u
 #define CT_STATUS_ON 1u
+#define CT_STATUS_TAKEN 2u /* sent when it happens: another CUPTI client gets the records */
 
 /* CLOCK: how times of CUPTI become CLOCK_MONOTONIC; sent when it changes. */
 struct ct_clock {
@@ -98,6 +129,7 @@ struct ct_clock {
 #define CT_CLOCK_COMMON 0u     /* CUPTI reads CLOCK_MONOTONIC through our callback */
 #define CT_CLOCK_CALIBRATED 1u /* offset from cuptiGetTimestamp between two readings */
 #define CT_CLOCK_REALTIME 2u   /* CUPTI's times turned out to be CLOCK_REALTIME */
+#define CT_CLOCK_SILENT 3u     /* with our callback CUPTI gives kernels no times at all */
 
 /* LOST: what went missing since the last LOST of the same cause. */
 struct ct_lost {
@@ -131,7 +163,8 @@ struct ct_bye {
 	uint32_t pad;
 	uint64_t now;
 	uint64_t kernels, copies, sets, apis;
-	uint64_t objects; /* devices, contexts, streams */
+	uint64_t objects; /* devices, contexts, streams, names */
+	uint64_t extras;  /* the other records of CT_RECORDS_* */
 	uint64_t others;  /* kinds that were never asked for; not sent */
 };
 #define CT_BYE_EXIT 1u
@@ -146,6 +179,13 @@ enum ct_record_kind {
 	CT_REC_DEVICE = 6,
 	CT_REC_CONTEXT = 7,
 	CT_REC_STREAM = 8,
+	CT_REC_SYNC = 9,
+	CT_REC_OVERHEAD = 10,
+	CT_REC_MARKER = 11,
+	CT_REC_NAME = 12,
+	CT_REC_MEMORY = 13,
+	CT_REC_POOL = 14,
+	CT_REC_GRAPH = 15, /* a ct_gpu alone */
 };
 
 /* STRING, then length bytes and zeros up to a multiple of 8. */
@@ -229,14 +269,75 @@ struct ct_stream {
 	uint32_t pad;
 };
 
+struct ct_sync {
+	uint16_t kind, size;
+	uint32_t correlation;
+	uint64_t start, end;
+	uint32_t type; /* CUpti_ActivitySynchronizationType */
+	uint32_t context, stream, event; /* 0xffffffff where it does not apply */
+};
+
+struct ct_overhead {
+	uint16_t kind, size;
+	uint32_t tid; /* 0 where it happened on no thread */
+	uint64_t start, end;
+	uint32_t overhead; /* CUpti_ActivityOverheadKind */
+	uint32_t object;   /* CUpti_ActivityObjectKind */
+};
+
+/*
+ * MARKER, then length bytes and zeros up to a multiple of 8. Programs number
+ * their ranges ("step 4711"), so the text is no name of the table, which it would fill.
+ */
+struct ct_marker {
+	uint16_t kind, size;
+	uint32_t id;
+	uint64_t time;
+	uint32_t tid;    /* 0 where the mark belongs to no thread */
+	uint32_t flags;  /* CUpti_ActivityFlag of markers */
+	uint32_t domain; /* a name */
+	uint32_t length;
+};
+
+struct ct_name {
+	uint16_t kind, size;
+	uint32_t object; /* CUpti_ActivityObjectKind */
+	uint32_t id;     /* of the thread, device, context or stream */
+	uint32_t context, device;
+	uint32_t name;
+};
+
+struct ct_memory {
+	uint16_t kind, size;
+	uint32_t correlation;
+	uint64_t time, address, bytes;
+	uint64_t pool;        /* its address, 0 without one */
+	uint32_t operation;   /* CUpti_ActivityMemoryOperationType */
+	uint32_t memory_kind; /* CUpti_ActivityMemoryKind */
+	uint32_t device, context, stream;
+	uint32_t async;
+};
+
+struct ct_pool {
+	uint16_t kind, size;
+	uint32_t correlation;
+	uint64_t time, address;
+	uint64_t bytes; /* in the pool */
+	uint64_t release_threshold, min_bytes_to_keep;
+	uint32_t operation; /* CUpti_ActivityMemoryPoolOperationType */
+	uint32_t pool_kind; /* CUpti_ActivityMemoryPoolType */
+	uint32_t device;
+	uint32_t pad;
+};
+
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
-_Static_assert(sizeof(struct ct_hello) == 24, "hello");
-_Static_assert(sizeof(struct ct_go) == 32, "go");
+_Static_assert(sizeof(struct ct_hello) == 32, "hello");
+_Static_assert(sizeof(struct ct_go) == 40, "go");
 _Static_assert(sizeof(struct ct_status) == 24, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
 _Static_assert(sizeof(struct ct_note) == 8, "note");
-_Static_assert(sizeof(struct ct_bye) == 64, "bye");
+_Static_assert(sizeof(struct ct_bye) == 72, "bye");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
 _Static_assert(sizeof(struct ct_kernel) == 104, "kernel");
@@ -246,5 +347,11 @@ _Static_assert(sizeof(struct ct_api) == 48, "api");
 _Static_assert(sizeof(struct ct_device) == 56, "device");
 _Static_assert(sizeof(struct ct_context) == 16, "context");
 _Static_assert(sizeof(struct ct_stream) == 24, "stream");
+_Static_assert(sizeof(struct ct_sync) == 40, "sync");
+_Static_assert(sizeof(struct ct_overhead) == 32, "overhead");
+_Static_assert(sizeof(struct ct_marker) == 32, "marker");
+_Static_assert(sizeof(struct ct_name) == 24, "name");
+_Static_assert(sizeof(struct ct_memory) == 64, "memory");
+_Static_assert(sizeof(struct ct_pool) == 64, "pool");
 
 #endif

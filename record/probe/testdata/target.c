@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,25 +22,70 @@ int cuLaunchKernelEx(const void *, uintptr_t, void **, void **);
 int cuMemcpy3D_v2(const void *);
 int cuMemAlloc_v2(uint64_t *, size_t);
 int cuStreamSynchronize(uintptr_t);
+int cuModuleGetFunction(uintptr_t *, uintptr_t, const char *);
+int cuKernelGetFunction(uintptr_t *, uintptr_t);
+int cuProfilerStart(void);
+int cuProfilerStop(void);
 #ifdef WITH_RUNTIME
 int cudaMalloc(void **, size_t);
 int cudaGetDevice(int *);
 int cudaStreamSynchronize(uintptr_t);
 int cudaDeviceSynchronize(void);
+struct dims {
+	unsigned x, y, z;
+};
+struct extent {
+	size_t width, height, depth;
+};
+struct pitched {
+	void *ptr;
+	size_t pitch, xsize, ysize;
+};
+struct handle {
+	char reserved[64];
+};
+struct location {
+	int type, id;
+};
+int cudaLaunchKernel(const void *, struct dims, struct dims, void **, size_t, uintptr_t);
+int __cudaLaunchKernel(uintptr_t, struct dims, struct dims, void **, size_t, uintptr_t);
+int cudaMemset3DAsync(struct pitched, int, struct extent, uintptr_t);
+int cudaMalloc3D(struct pitched *, struct extent);
+int cudaIpcOpenMemHandle(void **, struct handle, unsigned);
+int cudaMemAdvise_v2(const void *, size_t, int, struct location);
+int cudaEventElapsedTime(float *, uintptr_t, uintptr_t);
+int cudaProfilerStart(void);
+int cudaProfilerStop(void);
 #endif
 
-enum { JUMP = 1000, HANG, DEEPER };
+enum { JUMP = 1000, HANG, ASK, DEEPER };
 
 static __thread jmp_buf back;
+static volatile int hanging;
+
+/* Says that it is inside of a call, and stays there until a line comes. */
+static void ask(void)
+{
+	char line[32];
+
+	puts("inside");
+	fflush(stdout);
+	if (scanf("%31s", line) != 1)
+		_exit(1);
+}
 
 /* What the libraries call inside a call: the stream says what is to happen there. */
 void during_call(uintptr_t stream)
 {
 	if (stream == JUMP)
 		longjmp(back, 1);
-	if (stream == HANG)
+	if (stream == HANG) {
+		__sync_fetch_and_add(&hanging, 1);
 		for (;;)
 			pause();
+	}
+	if (stream == ASK)
+		ask();
 	if (stream > DEEPER)
 		cuStreamSynchronize(stream - 1);
 }
@@ -84,7 +130,8 @@ static void waiting_threads(long n)
 
 	for (long i = 0; i < n; i++)
 		pthread_create(&thread, NULL, hanging_thread, NULL);
-	usleep(50000);
+	while (hanging < n)
+		usleep(1000);
 }
 
 static void jumps(long n)
@@ -170,12 +217,104 @@ static void renames(long unused)
 	prctl(PR_SET_NAME, "renamed");
 }
 
+/* Handles of two kernels, the second with a name of length letters, a third made
+ * from the first, and one that is refused. */
+static void symbols(long length)
+{
+	char *name = calloc(1, (size_t)length + 1);
+	uintptr_t f;
+
+	memset(name, 'x', (size_t)length);
+	cuModuleGetFunction(&f, 0x10000, "_Z3addPi");
+	cuKernelGetFunction(&f, f);
+	cuModuleGetFunction(&f, 0x20000, name);
+	cuModuleGetFunction(&f, 0x30000, "");
+	free(name);
+}
+
+/* Launches before, in and after a range. */
+static void range(long n)
+{
+	launches(n);
+	cuProfilerStart();
+	launches(2 * n);
+	cuProfilerStop();
+	launches(4 * n);
+}
+
+/* The same with the runtime's functions, which call the driver's. */
+static void runtime_range(long n)
+{
+	(void)n;
+#ifdef WITH_RUNTIME
+	launches(n);
+	cudaProfilerStart();
+	launches(2 * n);
+	cudaProfilerStop();
+	launches(4 * n);
+#endif
+}
+
+/* A call that lasts until a line comes. */
+static void asks(long gx)
+{
+	launch((unsigned)gx, ASK);
+}
+
+/* Functions that take structs by value. */
+static void structs(long unused)
+{
+	(void)unused;
+#ifdef WITH_RUNTIME
+	struct dims grid = {1, 2, 3}, block = {4, 5, 6};
+	struct extent extent = {100, 200, 300};
+	struct pitched pitched = {(void *)0x1234000, 512, 64, 65};
+	struct handle handle = {{0}};
+	struct location location = {1, -7};
+	void *memory;
+	float ms;
+
+	handle.reserved[63] = 5;
+	cudaLaunchKernel((void *)0xabc000, grid, block, NULL, 4096, 0x5151);
+	__cudaLaunchKernel(0xdef000, block, grid, NULL, 8192, 0x6161);
+	cudaMemset3DAsync(pitched, -2, extent, 0x7171);
+	cudaMalloc3D(&pitched, extent);
+	cudaIpcOpenMemHandle(&memory, handle, 1);
+	cudaMemAdvise_v2((void *)0x99000, 77, 3, location);
+	cudaEventElapsedTime(&ms, 10, 12);
+#endif
+}
+
+/* Has n mappings that can't be merged into one. */
+static void mappings(long n)
+{
+	for (long i = 0; i < n; i++)
+		if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+			abort();
+}
+
+/* Registers with CUPTI as the client whose callback is at this address. */
+static void registers(long request)
+{
+	static void *lib;
+	int (*f)(void *, void *);
+
+	if (!lib)
+		lib = dlopen("libcupti.so.13", RTLD_NOW);
+	if (!lib)
+		abort();
+	*(void **)&f = dlsym(lib, "cuptiActivityRegisterCallbacks");
+	if (f((void *)(uintptr_t)request, (void *)&lib))
+		abort();
+}
+
 static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
 	{"timing", timing}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
+	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };
 
 int main(void)

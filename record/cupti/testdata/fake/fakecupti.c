@@ -4,7 +4,10 @@
  *   FAKE_VERSION  what cuptiGetVersion answers (130001)
  *   FAKE_FAIL     the name of a function that returns an error; "kind N" for
  *                 cuptiActivityEnable of one kind
- *   FAKE_CLOCK    callback (default), refused, ignored, records, zero, garbage
+ *   FAKE_CLOCK    callback (default), refused, ignored, records, zero, garbage;
+ *                 zero-kernels: kernels alone have no times with a callback;
+ *                 first: the first 10 kernels are on the realtime clock; moved: it
+ *                 is CLOCK_REALTIME, and that is set 5 ms ahead halfway
  *   FAKE_HOARD    full buffers are kept until a flush, and who gets no buffer waits
  * Records go into a buffer a thread, as with CUPTI 13. -DLACKING leaves out the
  * functions that older releases do not have.
@@ -23,6 +26,8 @@ static void (*complete)(void *, uint32_t, uint8_t *, size_t, size_t);
 static uint64_t (*timestamp)(void);
 static _Atomic int on[64], api_on[3][4096], enabled_calls;
 static _Atomic uint64_t dropped, total_dropped;
+static void (*callback)(void *, uint32_t, uint32_t, const void *);
+static _Atomic int callback_on[3][4096], tables, kernels;
 
 #define HOARD 4096
 struct buffer {
@@ -65,15 +70,28 @@ static uint64_t read_clock(clockid_t id)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* CLOCK_REALTIME, which may have been set. */
+static uint64_t realtime(void)
+{
+	return read_clock(CLOCK_REALTIME) + (clock_is("moved") && kernels > 1000 ? 5000000 : 0);
+}
+
 static uint64_t record_time(void)
 {
 	if (clock_is("zero"))
 		return 0;
 	if (clock_is("garbage"))
 		return 12345;
-	if (!timestamp || clock_is("records") || clock_is("ignored"))
-		return read_clock(CLOCK_REALTIME);
+	if (!timestamp || clock_is("records") || clock_is("ignored") || clock_is("moved"))
+		return realtime();
 	return timestamp();
+}
+
+static uint64_t kernel_time(void)
+{
+	if (timestamp && clock_is("zero-kernels"))
+		return 0;
+	return clock_is("first") && kernels < 10 ? realtime() : record_time();
 }
 
 int cuptiGetVersion(uint32_t *v)
@@ -118,7 +136,11 @@ static size_t size_of(uint32_t kind)
 	case 8: return 152;
 	case 9: return 16;
 	case 37: return 24;
-	case 12: return 56;
+	case 12: case 17: case 38: case 51: return 56;
+	case 11: return 32;
+	case 49: return 128;
+	case 50: return 80;
+	case 60: return 16;
 	}
 	return 0;
 }
@@ -184,14 +206,14 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
 
 int cuptiGetTimestamp(uint64_t *t)
 {
-	*t = timestamp && !clock_is("ignored") ? timestamp() : read_clock(CLOCK_REALTIME);
+	*t = timestamp && !clock_is("ignored") && !clock_is("moved") ? timestamp() : realtime();
 	return 0;
 }
 
 #ifndef LACKING
 int cuptiActivityRegisterTimestampCallback(uint64_t (*f)(void))
 {
-	if (clock_is("refused"))
+	if (clock_is("refused") || !f)
 		return 999;
 	timestamp = f;
 	return 0;
@@ -201,9 +223,11 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 {
 	static const struct { uint32_t domain, cbid; const char *name; } known[] = {
 		{2, 31, "cudaMemcpy_v3020"}, {2, 41, "cudaMemcpyAsync_v3020"},
+		{2, 20, "cudaMalloc_v3020"}, {2, 171, "cudaProfilerStart_v4000"}, {2, 172, "cudaProfilerStop_v4000"},
+		{1, 308, "cuProfilerStart"}, {1, 309, "cuProfilerStop"},
 		{2, 51, "cudaMemsetAsync_v3020"}, {2, 97, "cudaLaunchHostFunc_v10000"}, {2, 211, "cudaLaunchKernel_v7000"},
-		{2, 350, "cudaGraphMemcpyNodeSetParams_v10000"}, {1, 2, "cuInit"}, {1, 30, NULL}, {1, 60, "cuGap"}, {1, 120, "cuGap"}, {1, 180, "cuGap"}, {1, 240, "cuGap"},
-		{1, 278, "cuMemcpyHtoD_v2"},
+		{2, 350, "cudaGraphMemcpyNodeSetParams_v10000"}, {1, 1, "cuInit"}, {1, 4, "cuDeviceGetCount"}, {1, 30, NULL}, {1, 60, "cuGap"}, {1, 120, "cuGap"}, {1, 180, "cuGap"}, {1, 240, "cuGap"},
+		{1, 43, "cuMemcpyHtoD"}, {1, 278, "cuMemcpyHtoD_v2"}, {1, 279, "cuMemcpyHtoD_v2_ptds"},
 		{1, 307, "cuLaunchKernel"}, {1, 350, "cuLaunchHostFunc"}};
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (known[i].domain == domain && known[i].cbid == cbid) {
@@ -232,6 +256,30 @@ int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t yes)
 	return fails("cuptiActivityEnableRuntimeApi") ? 999 : enable_call(1, cbid, yes);
 }
 
+int cuptiSubscribe(void **subscriber, void *f, void *user)
+{
+	(void)user;
+	if (callback || fails("cuptiSubscribe"))
+		return 39;
+	*(void **)&callback = f;
+	*subscriber = &callback;
+	return 0;
+}
+
+int cuptiUnsubscribe(void *subscriber)
+{
+	(void)subscriber;
+	callback = NULL;
+	memset((void *)callback_on, 0, sizeof callback_on);
+	return 0;
+}
+
+int cuptiEnableCallback(uint32_t yes, void *subscriber, uint32_t domain, uint32_t cbid)
+{
+	callback_on[domain][cbid] = (int)yes;
+	return subscriber == &callback && !fails("cuptiEnableCallback") ? 0 : 1;
+}
+
 int cuptiSetThreadIdType(int type)
 {
 	return type == 1 ? 0 : 1;
@@ -242,7 +290,44 @@ int cuptiGetResultString(int r, const char **text)
 	*text = r == 999 ? "FAKE_ERROR" : "FAKE_OTHER";
 	return 0;
 }
+
+int InitializeInjectionNvtx2(void *table)
+{
+	tables += table != NULL;
+	return fails("InitializeInjectionNvtx2") ? 0 : 1;
+}
+
+int InitializeInjectionNvtx(void *table)
+{
+	return InitializeInjectionNvtx2(table);
+}
 #endif
+
+/* How many tables of NVTX functions it was given. */
+int fake_tables(void)
+{
+	return tables;
+}
+
+static void call_back(uint32_t domain, uint32_t cbid, int site)
+{
+	struct {
+		int site;
+		char rest[68];
+	} data = {.site = site};
+	if (callback && callback_on[domain][cbid])
+		callback(NULL, domain, cbid, &data);
+}
+
+/* cudaProfilerStart or cudaProfilerStop, with the driver's inside. */
+void fake_profiler(int start)
+{
+	uint32_t runtime = start ? 171 : 172, driver = start ? 308 : 309;
+	call_back(2, runtime, 0);
+	call_back(1, driver, 0);
+	call_back(1, driver, 1);
+	call_back(2, runtime, 1);
+}
 
 static struct thread *this_thread(void)
 {
@@ -321,8 +406,9 @@ void fake_kernel(const char *name, uint32_t stream, uint32_t correlation)
 		return;
 	set(r, 0, 10, 4);
 	set(r, 6, 32, 2);
-	set(r, 16, record_time(), 8);
-	set(r, 24, record_time(), 8);
+	set(r, 16, kernel_time(), 8);
+	set(r, 24, kernel_time(), 8);
+	kernels++;
 	for (size_t i = 0; i < 12; i++) /* device@40 .. localPerThread@84 */
 		set(r, 40 + 4 * i, 100 + i, 4);
 	set(r, 48, stream, 4);
@@ -366,8 +452,39 @@ void fake_others(void)
 	set(r, 0, 37, 4), set(r, 4, 51, 4), set(r, 8, 52, 4), set(r, 12, (uint32_t)-5, 4), set(r, 16, 54, 4);
 	put(r, 37);
 	memset(r, 0, sizeof r);
-	set(r, 0, 12, 4); /* a kind that was never asked for */
+	set(r, 0, 38, 4), set(r, 4, 3, 4), set(r, 8, now, 8), set(r, 16, now + 8, 8), set(r, 24, 61, 4), set(r, 28, 62, 4);
+	set(r, 32, 63, 4), set(r, 36, 64, 4);
+	put(r, 38);
+	memset(r, 0, sizeof r);
+	set(r, 0, 17, 4), set(r, 4, 1 << 16, 4), set(r, 8, 2, 4), set(r, 12, 71, 4), set(r, 16, 72, 4), set(r, 24, now, 8);
+	set(r, 32, now + 9, 8);
+	put(r, 17);
+	memset(r, 0, sizeof r);
+	set(r, 0, 12, 4), set(r, 4, 2, 4), set(r, 8, now, 8), set(r, 16, 81, 4), set(r, 20, 2, 4), set(r, 24, 82, 4);
+	set(r, 28, 83, 4), set(r, 40, (uintptr_t) "a range", 8), set(r, 48, (uintptr_t) "a domain", 8);
 	put(r, 12);
+	set(r, 4, 4, 4), set(r, 8, now + 1, 8), set(r, 40, 0, 8), set(r, 48, 0, 8);
+	put(r, 12);
+	memset(r, 0, sizeof r);
+	set(r, 0, 11, 4), set(r, 4, 5, 4), set(r, 8, 91, 4), set(r, 12, 92, 4), set(r, 16, 93, 4);
+	set(r, 24, (uintptr_t) "a stream", 8);
+	put(r, 11);
+	memset(r, 0, sizeof r);
+	set(r, 0, 49, 4), set(r, 4, 1, 4), set(r, 8, 3, 4), set(r, 12, 101, 4), set(r, 16, 0x700000001000, 8);
+	set(r, 24, 4096, 8), set(r, 32, now, 8), set(r, 40, 1, 8), set(r, 48, 102, 4), set(r, 52, 103, 4), set(r, 56, 104, 4);
+	set(r, 60, 105, 4), set(r, 72, 1, 4), set(r, 80, 1, 4), set(r, 88, 0x900000001000, 8), set(r, 96, 106, 8);
+	put(r, 49);
+	memset(r, 0, sizeof r);
+	set(r, 0, 50, 4), set(r, 4, 3, 4), set(r, 8, 2, 4), set(r, 12, 111, 4), set(r, 16, 112, 4), set(r, 20, 113, 4);
+	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
+	put(r, 50);
+	memset(r, 0, sizeof r);
+	set(r, 0, 51, 4), set(r, 4, 121, 4), set(r, 8, now, 8), set(r, 16, now + 10, 8), set(r, 24, 122, 4);
+	set(r, 28, 123, 4), set(r, 32, 124, 4), set(r, 36, 125, 4);
+	put(r, 51);
+	memset(r, 0, sizeof r);
+	set(r, 0, 60, 4); /* a kind that was never asked for */
+	put(r, 60);
 }
 
 /* What is still switched on; 0 after everything was undone. */

@@ -11,6 +11,10 @@
  *   wait         launches, waits for its standard input to end, launches again
  *   off          as wait, and before it launches again all must be off in CUPTI
  *   others       one record of each kind but launches
+ *   range        launches before, between and after cudaProfilerStart and Stop
+ *   phases       a letter of its standard input each: w launches, s prints what is on
+ *   foreign      launches, becomes a CUPTI client itself, launches, waits; its
+ *                client frees buffers, and must not be called once main has returned
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
  */
@@ -34,6 +38,13 @@ int cuDriverGetVersion(int *v)
 {
 	const char *s = getenv("FAKE_DRIVER");
 	*v = s ? atoi(s) : 13000;
+	return 0;
+}
+
+int cuDeviceGetCount(int *n)
+{
+	*n = 1;
+	fake_api(1, 4, (uint32_t)syscall(SYS_gettid), 0);
 	return 0;
 }
 
@@ -123,6 +134,48 @@ static void wait_for_input(int threads)
 		;
 }
 
+static void phases(int threads)
+{
+	for (int c; (c = getchar()) != EOF;) {
+		if (c == 'w')
+			launch_all(threads);
+		printf("%d\n", fake_enabled());
+		fflush(stdout);
+	}
+}
+
+static _Atomic int over;
+
+static void own_request(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+	*size = 1 << 20;
+	*buffer = malloc(*size);
+	*max_records = 0;
+}
+
+static void own_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	(void)context, (void)stream, (void)size, (void)valid;
+	if (over)
+		_exit(95);
+	free(buffer);
+}
+
+static void become_client(int threads)
+{
+	launch_all(threads);
+	cuptiActivityRegisterCallbacks((void *)own_request, (void *)own_complete);
+	wait_for_input(threads);
+}
+
+static void launch_around_range(int threads)
+{
+	launch_all(threads);
+	fake_profiler(1);
+	launch_all(threads);
+	fake_profiler(0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 4)
@@ -146,6 +199,12 @@ int main(int argc, char **argv)
 		close_fds();
 	if (strcmp(mode, "others") == 0)
 		fake_others();
+	if (strcmp(mode, "range") == 0)
+		launch_around_range(threads);
+	if (strcmp(mode, "phases") == 0)
+		phases(threads);
+	if (strcmp(mode, "foreign") == 0)
+		become_client(threads);
 	launch_all(threads);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
@@ -158,5 +217,6 @@ int main(int argc, char **argv)
 		pthread_create(&t, NULL, end, NULL);
 		pause();
 	}
+	over = 1;
 	return 7;
 }

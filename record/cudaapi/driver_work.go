@@ -1,32 +1,5 @@
 package cudaapi
 
-// A row is a line of the table. Its args are in the order of the C prototype:
-//
-//	name:type      a recorded argument
-//	*name:type     an out-pointer: what it points to after the call
-//	{a@0:type ...} a pointer to a struct, with the byte offsets of recorded fields
-//	-              an argument that is not recorded
-//
-// What follows the last recorded argument is left out.
-type row struct {
-	name     string
-	category string
-	traits   trait
-	args     string
-}
-
-// A trait is a property of a row.
-type trait uint8
-
-const (
-	work    trait = 1 << iota // puts work on a GPU
-	launch                    // belongs to the minimal set
-	query                     // not in the default set
-	ptsz                      // also exported for per-thread default streams as NAME_ptsz
-	ptds                      // the same, NAME_ptds: a call without a stream argument
-	instead                   // traced only where the process has no runtime
-)
-
 // Recorded fields of the copy structs (cuda.h: CUDA_MEMCPY2D, CUDA_MEMCPY3D and
 // CUDA_MEMCPY3D_PEER, whose fields lie where those of CUDA_MEMCPY3D do).
 const (
@@ -42,7 +15,7 @@ const (
 	shape        = "gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"
 )
 
-var driverRows = []row{
+var driverWork = []row{
 	{"cuLaunchKernel", "launch", work | launch | ptsz, "function:handle " + shape},
 	{"cuLaunchKernelEx", "launch", work | launch | ptsz, launchConfig + " function:handle"},
 	{"cuLaunchCooperativeKernel", "launch", work | launch | ptsz, "function:handle " + shape},
@@ -93,36 +66,4 @@ var driverRows = []row{
 	{"cuMemsetD2D16Async", "set", work | ptsz, "dst:ptr pitch:size value:u32 width:size height:size stream:handle"},
 	{"cuMemsetD2D32_v2", "set", work | ptds, "dst:ptr pitch:size value:u32 width:size height:size"},
 	{"cuMemsetD2D32Async", "set", work | ptsz, "dst:ptr pitch:size value:u32 width:size height:size stream:handle"},
-
-	{"cuMemAlloc_v2", "memory", instead, "*devPtr:ptr bytes:size"},
-	{"cuMemFree_v2", "memory", instead, "devPtr:ptr"},
-	{"cuStreamCreate", "stream", query | instead, "*stream:handle flags:u32"},
-	{"cuStreamCreateWithPriority", "stream", query | instead, "*stream:handle flags:u32 priority:i32"},
-	{"cuStreamDestroy_v2", "stream", query | instead, "stream:handle"},
-	{"cuStreamSynchronize", "wait", ptsz | instead, "stream:handle"},
-	{"cuStreamWaitEvent", "wait", ptsz | instead, "stream:handle event:handle flags:u32"},
-	{"cuCtxSynchronize", "wait", instead, ""},
-	{"cuEventCreate", "event", query | instead, "*event:handle flags:u32"},
-	{"cuEventDestroy_v2", "event", query | instead, "event:handle"},
-	{"cuEventRecord", "event", query | ptsz | instead, "event:handle stream:handle"},
-	{"cuEventSynchronize", "wait", instead, "event:handle"},
-}
-
-var runtimeRows = []row{
-	{"cudaMalloc", "memory", 0, "*devPtr:ptr bytes:size"},
-	{"cudaFree", "memory", 0, "devPtr:ptr"},
-	{"cudaStreamCreate", "stream", query, "*stream:handle"},
-	{"cudaStreamCreateWithFlags", "stream", query, "*stream:handle flags:u32"},
-	{"cudaStreamCreateWithPriority", "stream", query, "*stream:handle flags:u32 priority:i32"},
-	{"cudaStreamDestroy", "stream", query, "stream:handle"},
-	{"cudaStreamSynchronize", "wait", ptsz, "stream:handle"},
-	{"cudaStreamWaitEvent", "wait", ptsz, "stream:handle event:handle flags:u32"},
-	{"cudaDeviceSynchronize", "wait", 0, ""},
-	{"cudaEventCreate", "event", query, "*event:handle"},
-	{"cudaEventCreateWithFlags", "event", query, "*event:handle flags:u32"},
-	{"cudaEventDestroy", "event", query, "event:handle"},
-	{"cudaEventRecord", "event", query | ptsz, "event:handle stream:handle"},
-	{"cudaEventSynchronize", "wait", 0, "event:handle"},
-	{"cudaGetDevice", "device", query, "*device:i32"},
-	{"cudaSetDevice", "device", query, "device:i32"},
 }

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kinds are the kinds of program, each as a program of the simulated stack that
+// says what it issued.
+var kinds = []struct {
+	what      string
+	args      []string // "sh" and "-c" run a shell, other names are of build/sim/bin
+	processes int
+	threads   int
+}{
+	{"runtime shared", []string{"many", "--no-errors"}, 1, 1},
+	{"runtime static", []string{"many-static", "--no-errors"}, 1, 1},
+	{"runtime static, stripped", []string{"static-stripped", "--no-errors"}, 1, 1},
+	{"runtime bundled under another path", []string{"bundled", "--no-errors"}, 1, 1},
+	{"driver only", []string{"driveronly"}, 1, 1},
+	{"libraries opened late with dlopen", []string{"late"}, 1, 1},
+	{"several runtimes in one process", []string{"tworuntimes"}, 1, 1},
+	{"many threads, which end before the program", []string{"threads", "-t", "8", "-n", "500"}, 1, 8},
+	{"children and grandchildren (fork, exec)", []string{"forkexec"}, 3, 3},
+	{"workers on one GPU with equal stream and correlation ids", []string{"workers", "-w", "3"}, 3, 3},
+	{"a shell script that starts programs", []string{"sh", "-c", "$SIM/threads -t 2 -n 50; $SIM/driveronly"}, 2, 3},
+	{"a fork after CUDA's start", []string{"forkafter"}, 1, 1},
+	{"CUDA graphs", []string{"graphs", "-n", "20"}, 1, 1},
+}
+
+// modes are the ways of recording, by what a person may use.
+var modes = []struct {
+	what   string
+	flags  []string
+	probes bool // calls by uprobes
+	gpu    bool
+}{
+	{"probes and CUPTI", nil, true, true},
+	{"CUPTI, no rights for probes", []string{"--calls", "cupti"}, false, true},
+	{"probes, no CUPTI", []string{"--gpu", "none"}, true, false},
+}
+
+// issued sums what the processes of a program say that they issued.
+func issued(t *testing.T, stdout string) (work [3]uint64) {
+	t.Helper()
+	lines := regexp.MustCompile(`(?m)^counts pid=.*$`).FindAllString(stdout, -1)
+	if lines == nil {
+		lines = regexp.MustCompile(`(?m)^counts .*$`).FindAllString(stdout, -1)
+	}
+	if lines == nil {
+		t.Fatalf("the program did not print its counts:\n%s", stdout)
+	}
+	for _, line := range lines {
+		for i, what := range []string{"kernels", "copies", "sets"} {
+			m := regexp.MustCompile(what + `=(\d+)`).FindStringSubmatch(line)
+			if m == nil {
+				t.Fatalf("no %s in %q", what, line)
+			}
+			n, err := strconv.ParseUint(m[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			work[i] += n
+		}
+	}
+	return work
+}
+
+// TestKinds records every kind of program in every mode, and writes the table of
+// docs/coverage.md from what it saw.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	rows := make([][]string, len(kinds))
+	t.Run("each", func(t *testing.T) {
+		for i, k := range kinds {
+			rows[i] = make([]string, len(modes))
+			for j, m := range modes {
+				t.Run(strings.ReplaceAll(k.what+"/"+m.what, " ", "_"), func(t *testing.T) {
+					t.Parallel()
+					rows[i][j] = recordKind(t, i, j)
+				})
+			}
+		}
+	})
+	if !t.Failed() {
+		holdCoverage(t, rows)
+	}
+}
+
+// recordKind records one kind in one mode and says what was recorded.
+func recordKind(t *testing.T, kind, mode int) string {
+	t.Helper()
+	k, m := kinds[kind], modes[mode]
+	args := append([]string{"--no-convert"}, m.flags...)
+	for i, a := range k.args {
+		if i == 0 && a != "sh" {
+			a = sim(a)
+		}
+		args = append(args, strings.ReplaceAll(a, "$SIM", filepath.Join(root, "build/sim/bin")))
+	}
+	r := recordProgram(t, args...)
+	work := issued(t, r.stdout)
+	if !r.Complete || r.LostTotal() != 0 || r.Unmatched != 0 || r.Early != 0 || r.Failed != 0 {
+		t.Errorf("complete %t %q, lost %v, unmatched %d, early %d, failed %d", r.Complete, r.Reasons, r.Lost, r.Unmatched, r.Early, r.Failed)
+	}
+	if r.ProcessCount != k.processes || r.ThreadCount != k.threads {
+		t.Errorf("%d processes, %d threads; want %d and %d", r.ProcessCount, r.ThreadCount, k.processes, k.threads)
+	}
+	if got := [3]uint64{r.Kernels, r.Copies, r.Sets}; m.gpu && got != work {
+		t.Errorf("recorded %d kernels, copies, sets; the program issued %d", got, work)
+	}
+	if m.probes == (r.Pairs == 0) || m.gpu == (r.Kernels == 0) || r.Unprobed != 0 && m.probes {
+		t.Errorf("%d uprobe pairs, %d kernels, %d calls that no probe saw", r.Pairs, r.Kernels, r.Unprobed)
+	}
+	if t.Failed() {
+		t.Log(r.stderr)
+	}
+	return recorded(&r)
+}
+
+func recorded(r *recording) string {
+	var parts []string
+	if r.Pairs > 0 {
+		parts = append(parts, "calls with arguments")
+	} else if r.Calls > 0 {
+		parts = append(parts, "calls")
+	}
+	if r.Kernels > 0 {
+		parts = append(parts, "GPU work", fmt.Sprintf("%d of %d matched", r.Matched, r.Matched+r.Unmatched))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// holdCoverage compares the table in the docs with what was seen.
+func holdCoverage(t *testing.T, rows [][]string) {
+	t.Helper()
+	var b strings.Builder
+	tab := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	fmt.Fprint(tab, "| kind of program")
+	for _, m := range modes {
+		fmt.Fprintf(tab, "\t| %s", m.what)
+	}
+	fmt.Fprintf(tab, "\t|\n|%s\n", strings.Repeat("---|", len(modes)+1))
+	for i, row := range rows {
+		fmt.Fprintf(tab, "| %s\t| %s\t|\n", kinds[i].what, strings.Join(row, "\t| "))
+	}
+	tab.Flush()
+	path := filepath.Join(root, "docs", "coverage.md")
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(doc), "<!-- table -->\n")
+	_, tail, ok2 := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ok2 {
+		t.Fatalf("%s has lost the marks around its table", path)
+	}
+	want := head + "<!-- table -->\n" + b.String() + "<!-- end -->" + tail
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(doc), want); diff != "" {
+		t.Errorf("docs/coverage.md is not what the test saw; rewrite it with -update (-docs +seen):\n%s", diff)
+	}
+}

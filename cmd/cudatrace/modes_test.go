@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// start runs a program of the simulated stack in the background.
+func start(t *testing.T, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.SysProcAttr = &out, attr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd, &out
+}
+
+// TestAttach records a running program by its PID and leaves it running.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	program, _ := start(t, nil, sim("longrun"), "60")
+	r := recordProgram(t, "-d", "500ms", "-p", fmt.Sprint(program.Process.Pid))
+	if r.Launches == 0 || r.Kernels != 0 || !r.Complete || r.Pairs != r.Calls {
+		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", r.Launches, r.Kernels, r.Complete, r.Reasons, r.Pairs, r.Calls)
+	}
+	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program did not live on: %v", err)
+	}
+	if !strings.Contains(r.stderr, "longrun") {
+		t.Errorf("the process is not named:\n%s", r.stderr)
+	}
+}
+
+// TestAttachNobody names a process that is not there.
+func TestAttachNobody(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "record", "-p", "4194303"}, &stderr, &stderr); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if got := stderr.String(); got != "cudatrace: there is no process 4194303\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestDuration ends the recording, not the program, whose exit code is waited for.
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	r := recordProgram(t, "--no-convert", "-d", "300ms", sim("longrun"), "1")
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("the program was not waited for: %v", took)
+	}
+	kernels, _, _ := counts(t, r.stdout)
+	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d of %d kernels, unmatched %d, complete %t %q", r.Kernels, kernels, r.Unmatched, r.Complete, r.Reasons)
+	}
+}
+
+// TestDelay leaves out the beginning.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "--delay", "500ms", sim("longrun"), "1")
+	kernels, _, _ := counts(t, r.stdout)
+	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	}
+}
+
+// TestOtherClient records a program that becomes a CUPTI client itself: that is said
+// at once and in the summary, and the calls go on being recorded.
+func TestOtherClient(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", sim("kineto"))
+	kernels, _, _ := counts(t, r.stdout)
+	if r.Complete || r.Launches != kernels {
+		t.Errorf("complete %t %q, %d launches of %d", r.Complete, r.Reasons, r.Launches, kernels)
+	}
+	if !strings.Contains(r.stderr, "another CUPTI client") {
+		t.Errorf("it is not said:\n%s", r.stderr)
+	}
+}
+
+// TestInjectionTaken runs a program into which another tool is injected already.
+func TestInjectionTaken(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(t.TempDir(), "run"), sim("vectoradd"))
+	cmd.Env = append(os.Environ(), "CUDA_INJECTION64_PATH=/opt/other/tool.so")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "sum ok") {
+		t.Errorf("the program did not run: %v", err)
+	}
+	if !strings.Contains(string(out), "CUDA_INJECTION64_PATH=/opt/other/tool.so is set") {
+		t.Errorf("it is not said:\n%s", out)
+	}
+}
+
+// TestContainer records a program in PID and mount namespaces of its own, from the
+// outside: ids are the host's, and everything is matched.
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("unshare is not installed")
+	}
+	r := recordProgram(t, "--no-convert", unshare, "--pid", "--mount", "--fork", "--mount-proc", sim("threads"), "-t", "3", "-n", "200")
+	r.whole(t)
+	kernels, copies, sets := counts(t, r.stdout)
+	if r.Kernels != kernels || r.Copies != copies || r.Sets != sets || r.ThreadCount != 3 {
+		t.Errorf("%d kernels, %d copies, %d sets on %d threads; want %d, %d, %d on 3", r.Kernels, r.Copies, r.Sets, r.ThreadCount, kernels, copies, sets)
+	}
+	if pid := r.ProcessList[0].PID; pid < 10 {
+		t.Errorf("PID %d is the container's, not the host's", pid)
+	}
+}
+
+// TestSudo runs the program as the user who called sudo, who gets the files.
+func TestSudo(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), "sh", "-c", "id -u; exec "+sim("vectoradd"))
+	cmd.Env = append(os.Environ(), "SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody")
+	for path := dir; path != "/"; path = filepath.Dir(path) {
+		// The other user has to get at the program and the folder.
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if path == os.TempDir() || filepath.Dir(path) == os.TempDir() {
+			break
+		}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "65534\n") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, suffix := range []string{".cudatrace", ".pftrace"} {
+		info, err := os.Stat(filepath.Join(dir, "run"+suffix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 65534 {
+			t.Errorf("%s belongs to user %d", suffix, uid)
+		}
+	}
+	sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))
+	if err != nil || sum.Kernels != 1 || !sum.Complete || sum.Pairs == 0 {
+		t.Errorf("%v: %d kernels, complete %t %q, %d pairs", err, sum.Kernels, sum.Complete, sum.Reasons, sum.Pairs)
+	}
+}
+
+// TestKernelNames finds kernels' names without CUPTI: in the calls that made their
+// handles.
+func TestKernelNames(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--gpu", "none", sim("driveronly"))
+	if r.Launches == 0 || r.Kernels != 0 {
+		t.Fatalf("%d launches, %d kernels", r.Launches, r.Kernels)
+	}
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	expectRows(t, tr, r.Launches, "launches that name their kernel",
+		"select count(*) from slice where name glob 'cuLaunchKernel*' and extract_arg(arg_set_id, 'debug.kernel') is not null")
+}
+
+// TestNVTX shows ranges beside the thread that made them, properly nested.
+func TestNVTX(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, sim("nvtx"))
+	r.whole(t)
+	var ranges, marks, names, open uint64
+	_, line, _ := strings.Cut(r.stdout, "nvtx ")
+	if _, err := fmt.Sscanf(line, "ranges=%d marks=%d names=%d open=%d", &ranges, &marks, &names, &open); err != nil {
+		t.Fatalf("%v in %q", err, r.stdout)
+	}
+	if r.Ranges != ranges || r.RangeMarks != marks || r.RangesUnmatched != open {
+		t.Errorf("%d ranges, %d marks, %d unmatched; the program made %d, %d of them without an end, %d marks",
+			r.Ranges, r.RangeMarks, r.RangesUnmatched, ranges, open, marks)
+	}
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	expectRows(t, tr, r.Ranges+r.RangeMarks, "ranges and marks", "select count(*) from slice where category = 'nvtx'")
+	expectRows(t, tr, 0, "ranges that leave the range around them",
+		"select count(*) from slice s join slice p on s.parent_id = p.id where s.category = 'nvtx' and (s.ts < p.ts or s.ts + s.dur > p.ts + p.dur)")
+}
+
+// TestCaptureRange records what lies between cudaProfilerStart and cudaProfilerStop,
+// exactly, with and without probes.
+func TestCaptureRange(t *testing.T) {
+	t.Parallel()
+	for _, calls := range []string{"uprobe", "cupti"} {
+		t.Run(calls, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, "--no-convert", "--calls", calls, "--capture-range", "cudaProfilerApi", sim("profiler"))
+			var inside uint64
+			_, line, _ := strings.Cut(r.stdout, "inside ")
+			if _, err := fmt.Sscanf(line, "kernels=%d", &inside); err != nil {
+				t.Fatalf("%v in %q", err, r.stdout)
+			}
+			if r.Kernels != inside || r.Launches != inside || r.Unmatched != 0 || !r.Complete {
+				t.Errorf("%d kernels, %d launches, want %d; unmatched %d, complete %t %q", r.Kernels, r.Launches, inside, r.Unmatched, r.Complete, r.Reasons)
+			}
+		})
+	}
+}
+
+// TestWholeGraphs records each launch of a graph as one slice with an arrow.
+func TestWholeGraphs(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--graphs", "whole", sim("graphs"), "-n", "20")
+	if r.Graphs == 0 || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d graphs, unmatched %d, complete %t %q", r.Graphs, r.Unmatched, r.Complete, r.Reasons)
+	}
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	expectRows(t, tr, r.Graphs, "graphs with an arrow",
+		"select count(*) from gpu_slice where name glob 'Graph *' and id in (select slice_in from flow)")
+}
+
+// TestAllFunctions probes the runtime's functions that create GPU work as well as the
+// driver's: each call is one slice in the other.
+func TestAllFunctions(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--api", "all", sim("many"), "--no-errors")
+	r.whole(t)
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	checkArrows(t, tr)
+	expectRows(t, tr, 0, "runtime launches without the driver's inside", `select count(*) from slice s
+		where s.name = 'cudaLaunchKernel' and not exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
+}

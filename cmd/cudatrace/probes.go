@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+func probesCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "probes",
+		Usage:     "list the functions that can be recorded, and which would be",
+		UsageText: "cudatrace probes [--api SET] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
+		Description: "A + stands before the functions that 'record' with the same options would record.\n" +
+			"Functions that create GPU work are probed at the driver, the others at the runtime where there\n" +
+			"is one; those with (no runtime) only in a program without.",
+		Flags: functionFlags(),
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("probes", "probes takes no arguments")
+			}
+			chosen, err := chosenFunctions(c)
+			if err != nil {
+				return usagef("probes", "probes: %v", err)
+			}
+			return printProbes(stdout, chosen)
+		},
+	}
+}
+
+// functionFlags choose functions.
+func functionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "api", Value: "default", Usage: "`SET` of functions: minimal (launches), default (work, memory, waits), all"},
+		&cli.StringSliceFlag{Name: "probe", Usage: "add the functions that match `GLOB`"},
+		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB`"},
+	}
+}
+
+func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
+	return cudaapi.Select(c.String("api"), c.StringSlice("probe"), c.StringSlice("no-probe"))
+}
+
+func printProbes(w io.Writer, chosen []*cudaapi.Function) error {
+	is := make(map[cudaapi.ID]bool, len(chosen))
+	for _, f := range chosen {
+		is[f.ID] = true
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		mark, where := " ", f.Library.String()
+		if is[f.ID] {
+			mark = "+"
+		}
+		if f.Fallback {
+			where += " (no runtime)"
+		}
+		fmt.Fprintf(tab, "%s %s\t%s\t%s\t%s\n", mark, f.Name, where, f.Category, cudaapi.ArgSpec(f))
+	}
+	return tab.Flush()
+}

@@ -1,0 +1,122 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attach records the calls of running processes until they end, the time is over
+// or a signal comes, and detaches. GPU work can't be recorded so: CUPTI has to be
+// there when a process initialises CUDA.
+func Attach(o Options) (Result, error) {
+	targets, err := openTargets(o.PIDs)
+	if err != nil {
+		return Result{}, err
+	}
+	defer targets.close()
+	r, cancel := newRecorder(o)
+	defer cancel()
+	if err := r.openLog(); err != nil {
+		return Result{}, err
+	}
+	defer r.closeAll()
+	if err := r.attachAll(); err != nil {
+		r.discard()
+		return Result{}, err
+	}
+	signals := watchSignals()
+	defer signal.Stop(signals)
+	var res Result
+	r.wait(targets.ended(), watchStop(signals, false))
+	r.finish(&res, notEarly)
+	return res, nil
+}
+
+// attachAll probes every process; one that can't be probed fails the whole, since
+// a person named it.
+func (r *recorder) attachAll() error {
+	r.openProber()
+	if r.prober == nil {
+		return errors.New("nothing can be recorded of a running process without probes")
+	}
+	for _, pid := range r.opts.PIDs {
+		a, err := r.prober.Attach(pid)
+		if err != nil {
+			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
+		}
+		if len(a.Libraries) == 0 {
+			r.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
+		}
+		r.open(uint64(pid), session{pid: uint32(pid), attached: true})
+		r.threadNames(uint32(pid))
+	}
+	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C ends it (GPU work needs 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
+	return nil
+}
+
+func processList(pids []int) string {
+	var words []string
+	for _, pid := range pids {
+		name := strings.TrimSuffix(describeProcess(uint32(pid)).Exe, " (deleted)")
+		words = append(words, fmt.Sprintf("%s (%d)", name[strings.LastIndexByte(name, '/')+1:], pid))
+	}
+	return strings.Join(words, ", ")
+}
+
+// targets holds a descriptor of each process, so that its end is seen and its PID
+// can't become another's unnoticed.
+type targets []int
+
+func openTargets(pids []int) (targets, error) {
+	var t targets
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.close()
+			if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+				return nil, fmt.Errorf("there is no process %d", pid)
+			}
+			return nil, fmt.Errorf("cannot watch process %d: %w", pid, err)
+		}
+		t = append(t, fd)
+	}
+	return t, nil
+}
+
+func (t targets) close() {
+	for _, fd := range t {
+		unix.Close(fd)
+	}
+}
+
+// ended is closed when every process has ended.
+func (t targets) ended() <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for _, fd := range t {
+			for {
+				n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+				if n > 0 || (err != nil && !errors.Is(err, unix.EINTR)) {
+					break
+				}
+			}
+		}
+	}()
+	return over
+}
+
+// AttachName is the default name of the files of an attached recording.
+func AttachName(pid int) string {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return fmt.Sprintf("pid-%d", pid)
+	}
+	exe = strings.TrimSuffix(exe, " (deleted)")
+	return fmt.Sprintf("%s-%d", exe[strings.LastIndexByte(exe, '/')+1:], pid)
+}

@@ -1,0 +1,165 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// rescanInterval is how soon a CUDA library that a process opens late is probed.
+const rescanInterval = 200 * time.Millisecond
+
+// openProber loads the uprobe programs. Without them calls come from CUPTI's API
+// records alone.
+func (r *recorder) openProber() {
+	if r.opts.Calls == CallsCUPTI || r.opts.Calls == CallsNone {
+		return
+	}
+	p, err := probe.Open(probe.Options{
+		Functions: r.opts.Functions, Symbols: true,
+		Paused: r.opts.Delay > 0, CaptureRange: r.opts.CaptureRange,
+		OnCUPTIClient: r.foreignClient,
+	})
+	if err != nil {
+		r.notProbed(err)
+		return
+	}
+	r.prober = p
+	for _, f := range r.opts.Functions {
+		r.log.Function(&tracelog.Function{
+			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
+		})
+	}
+	go r.drain(p)
+}
+
+// notProbed says why calls are not probed and where they come from instead.
+func (r *recorder) notProbed(err error) {
+	text := "calls are not probed: " + err.Error()
+	var denied *probe.PermissionError
+	if r.opts.Calls == CallsAuto && len(r.opts.PIDs) == 0 {
+		r.opts.Calls = CallsCUPTI
+		text += "; they come from CUPTI instead, without arguments"
+		if errors.As(err, &denied) {
+			// CUPTI gives every call that was asked for: nothing is missing.
+			r.remark(0, text)
+			return
+		}
+	}
+	r.miss(0, text)
+}
+
+// drain hands calls to the log until the recording ends.
+func (r *recorder) drain(p *probe.Prober) {
+	if err := p.Run(r.ctx, r.log); err != nil {
+		r.miss(0, "calls are no longer recorded: "+err.Error())
+	}
+}
+
+// attach probes a process.
+func (r *recorder) attach(pid uint32) (probe.Attachment, bool) {
+	if r.prober == nil {
+		return probe.Attachment{}, false
+	}
+	a, err := r.prober.Attach(int(pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: nothing is left to probe
+		r.miss(pid, fmt.Sprintf("calls of process %d are not all probed: %v", pid, err))
+	}
+	return a, len(a.Libraries) > 0
+}
+
+// finishProber delivers what the ring buffers still hold and the calls that have
+// not returned.
+func (r *recorder) finishProber() {
+	if r.prober == nil {
+		return
+	}
+	if _, err := r.prober.Finish(r.log); err != nil {
+		r.miss(0, "calls may be missing: "+err.Error())
+	}
+	lost, err := r.prober.Lost()
+	if err != nil {
+		r.miss(0, "lost calls could not be counted: "+err.Error())
+	}
+	for _, l := range lost {
+		r.log.Lost(&l)
+	}
+}
+
+// foreignClient is told of every registration with CUPTI. CUPTI serves the client
+// that came last: from then on its records are lost to us.
+func (r *recorder) foreignClient(pid, _ uint32, _, request uint64) {
+	r.mu.Lock()
+	own := false
+	for _, s := range r.sessions {
+		own = own || s.pid == pid && s.request == request
+	}
+	r.mu.Unlock()
+	if !own {
+		r.server.Foreign(pid)
+		r.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls go on being recorded", pid))
+	}
+}
+
+// rescan probes CUDA libraries that processes have opened since.
+func (r *recorder) rescan() {
+	if r.prober == nil {
+		return
+	}
+	for _, s := range r.live() {
+		if s.grown() {
+			r.attach(s.pid)
+		}
+	}
+}
+
+// grown says whether the process may have mapped something since the last look: its
+// address space has another size. Reading its maps costs milliseconds, this nothing.
+func (s *session) grown() bool {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.pid))
+	if err != nil {
+		return false // it has ended
+	}
+	size, _, _ := strings.Cut(string(statm), " ")
+	same := size == s.size
+	s.size = size
+	return !same
+}
+
+// pause stops recording while processes run on, calls first: what was called is to
+// have its GPU work.
+func (r *recorder) pause() {
+	r.paused.Store(true)
+	if r.prober != nil && r.opts.Delay > 0 {
+		if err := r.prober.Pause(); err != nil {
+			r.miss(0, err.Error())
+		}
+	}
+	if r.server != nil {
+		r.server.Pause()
+	}
+}
+
+// resumeWait is time for the injected libraries to switch records on.
+const resumeWait = 50 * time.Millisecond
+
+// resume begins to record after a delay, GPU work first.
+func (r *recorder) resume() {
+	r.paused.Store(false)
+	if r.server != nil {
+		r.server.Resume()
+		time.Sleep(resumeWait)
+	}
+	if r.prober != nil {
+		if err := r.prober.Resume(); err != nil {
+			r.miss(0, err.Error())
+		}
+	}
+}

@@ -1,0 +1,153 @@
+/*
+ * NVTX in the program loads the library that NVTX_INJECTION64_PATH names and
+ * hands it the table of its functions, once for each module that has NVTX
+ * compiled in. CUPTI can fill the table in, but where libcupti lies is not known
+ * when the program starts: the variable names this library, which passes the
+ * table on.
+ *
+ * A program may mark ranges before it touches CUDA. The recorder is asked for
+ * libcupti then; when there is none yet, NVTX is left without functions, which
+ * costs nothing, and the table is passed on when CUDA has started.
+ */
+#include "inject.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define TABLES 64
+#define LOCATE_WAIT CT_SECOND
+
+typedef int (*init_fn)(void *get_export_table);
+enum which { NVTX3, NVTX2 };
+static const char *const init_names[] = {[NVTX3] = "InitializeInjectionNvtx2", [NVTX2] = "InitializeInjectionNvtx"};
+
+/* What NVTX calls at first use. 1 is success; after 0 NVTX switches itself off. */
+__attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *get_export_table);
+__attribute__((visibility("default"))) int InitializeInjectionNvtx(void *get_export_table);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum { FRESH, STARTING, ON, OFF } stage;
+static struct table {
+	void *get_export_table;
+	void *module; /* where it lies: it may be unloaded before CUDA starts */
+	enum which which;
+	init_fn passed_to;
+} tables[TABLES];
+static unsigned table_count;
+
+static void *module_of(void *address)
+{
+	Dl_info info;
+	return dladdr(address, &info) ? info.dli_fbase : NULL;
+}
+
+static init_fn as_function(void *symbol)
+{
+	init_fn f;
+	memcpy(&f, &symbol, sizeof f);
+	return f;
+}
+
+/* Remembers a table; NULL when there are too many, or nobody wants any. */
+static struct table *enter(enum which which, void *get_export_table)
+{
+	void *module = module_of(get_export_table);
+	pthread_mutex_lock(&lock);
+	struct table *t = stage != OFF && table_count < TABLES ? &tables[table_count++] : NULL;
+	if (t)
+		*t = (struct table){.get_export_table = get_export_table, .module = module, .which = which};
+	pthread_mutex_unlock(&lock);
+	return t;
+}
+
+/* Passes a table on, once to each libcupti; early gives way to the one in use. */
+static bool pass(struct table *t, init_fn f, bool early)
+{
+	pthread_mutex_lock(&lock);
+	bool mine = f && t->passed_to != f && !(early && stage != FRESH && stage != STARTING);
+	if (mine)
+		t->passed_to = f;
+	pthread_mutex_unlock(&lock);
+	return !mine || f(t->get_export_table) != 0;
+}
+
+/* A function of a libcupti that the recorder knows of; *asked says whether there is a recorder. */
+static init_fn locate(enum which which, bool *asked)
+{
+	struct ct_frame request = {.type = CT_MSG_LOCATE};
+	struct ct_candidate list[CT_CANDIDATES];
+	uint64_t deadline = ct_now() + LOCATE_WAIT;
+	uint32_t length = 0;
+	int fd = ct_connect(deadline);
+	if (fd < 0)
+		return NULL;
+	*asked = true;
+	init_fn f = NULL;
+	unsigned char *payload =
+		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_wait_for_go(fd, &length, deadline) : NULL;
+	close(fd);
+	if (payload) {
+		struct ct_go go;
+		memcpy(&go, payload, sizeof go);
+		unsigned char *at = payload + sizeof go;
+		uint32_t left = length - (uint32_t)sizeof go;
+		unsigned count = ct_read_candidates(&at, &left, go.candidates, list);
+		f = as_function(ct_load_early(init_names[which], list, count));
+	}
+	ct_free(payload, length);
+	return f;
+}
+
+static int initialize(enum which which, void *get_export_table)
+{
+	if (getauxval(AT_SECURE) || ct_forked())
+		return 0;
+	struct table *t = enter(which, get_export_table);
+	if (!t)
+		return 0;
+	pthread_mutex_lock(&lock);
+	int now = stage;
+	pthread_mutex_unlock(&lock);
+	if (now == ON)
+		return pass(t, as_function(ct_load_symbol(init_names[which])), false);
+	if (now != FRESH) /* passed on when CUDA has started */
+		return now == STARTING;
+	bool asked = false;
+	init_fn f = locate(which, &asked);
+	return asked && pass(t, f, true);
+}
+
+int InitializeInjectionNvtx2(void *get_export_table)
+{
+	return initialize(NVTX3, get_export_table);
+}
+
+int InitializeInjectionNvtx(void *get_export_table)
+{
+	return initialize(NVTX2, get_export_table);
+}
+
+/* CUDA is starting. */
+void ct_nvtx_begin(void)
+{
+	pthread_mutex_lock(&lock);
+	stage = STARTING;
+	pthread_mutex_unlock(&lock);
+}
+
+/* CUDA has started; wanted says whether NVTX goes to the libcupti in use. */
+void ct_nvtx_end(bool wanted)
+{
+	pthread_mutex_lock(&lock);
+	stage = wanted ? ON : OFF;
+	unsigned count = wanted ? table_count : 0;
+	pthread_mutex_unlock(&lock);
+	for (unsigned i = 0; i < count; i++) {
+		struct table *t = &tables[i];
+		if (t->module && module_of(t->get_export_table) == t->module)
+			pass(t, as_function(ct_load_symbol(init_names[t->which])), false);
+	}
+}

@@ -1,0 +1,205 @@
+/*
+ * When records are on. The recorder may pause and resume; with a capture range
+ * they are on between cudaProfilerStart and cudaProfilerStop only, and are
+ * switched in the program's own call, on its way out of the one and into the
+ * other, so that the first kernel behind Start is recorded and none behind Stop.
+ *
+ * Any thread may want a change. One at a time makes it, and goes on until what is
+ * on is what is wanted; no lock is held meanwhile.
+ */
+#include "inject.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
+
+static const char *const range_calls[] = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"};
+#define RANGE_CALLS (sizeof range_calls / sizeof range_calls[0])
+#define IS_STOP(i) ((i) % 2 == 1)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;
+static bool paused, by_range, in_range, stopped, left; /* left: CUPTI belongs to somebody else */
+static bool on, applying;
+
+static const struct ct_cupti *subscribed; /* NULL without a subscription */
+static void *subscriber;
+static uint32_t range_cbids[RANGE_CALLS];
+
+static bool wanted(void)
+{
+	return !stopped && !paused && (!by_range || in_range);
+}
+
+/* Waits while another thread makes a change; false when that takes too long. */
+static bool wait_for_other(void)
+{
+	uint64_t deadline = ct_now() + APPLY_WAIT;
+	struct timespec until = {.tv_sec = (time_t)(deadline / CT_SECOND), .tv_nsec = (long)(deadline % CT_SECOND)};
+	while (applying)
+		if (pthread_cond_timedwait(&changed, &lock, &until) != 0)
+			return !applying;
+	return true;
+}
+
+/* For a person, when the records cannot be switched on again. */
+static void complain(void)
+{
+	static const char head[] = "GPU work from here on is missing: ";
+	const char *why = ct_enable_text();
+	struct {
+		struct ct_note note;
+		char words[sizeof head - 1];
+	} m = {.note = {.severity = 1, .text_len = (uint32_t)(sizeof m.words + strlen(why))}};
+	memcpy(m.words, head, sizeof m.words);
+	ct_queue_message(CT_MSG_NOTE, &m, sizeof m.note + sizeof m.words, why, strlen(why));
+}
+
+/* Under the lock, which it lets go of while CUPTI is called. */
+static void apply(const struct ct_cupti *api)
+{
+	if (!wait_for_other())
+		return; /* the other looks again when it is through */
+	while (!left && on != wanted()) {
+		bool to = wanted();
+		applying = true;
+		pthread_mutex_unlock(&lock);
+		if (!to)
+			ct_disable_work(api);
+		else if (!ct_enable_work(api))
+			complain();
+		pthread_mutex_lock(&lock);
+		applying = false;
+		on = to;
+		pthread_cond_broadcast(&changed);
+	}
+}
+
+static void change(const struct ct_cupti *api, bool *flag, bool value)
+{
+	pthread_mutex_lock(&lock);
+	*flag = value;
+	apply(api);
+	pthread_mutex_unlock(&lock);
+}
+
+/* CUPTI calls it at both ends of the four calls. */
+static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	(void)user;
+	uint32_t site;
+	memcpy(&site, (const char *)data + CALLBACK_SITE, sizeof site);
+	if (!ct_ours())
+		return;
+	for (size_t i = 0; i < RANGE_CALLS; i++) {
+		if (domain != (i < 2 ? DOMAIN_RUNTIME : DOMAIN_DRIVER) || cbid != range_cbids[i])
+			continue;
+		if (IS_STOP(i) && site == SITE_ENTER) {
+			change(subscribed, &in_range, false);
+			ct_threads_wake();
+		} else if (!IS_STOP(i) && site == SITE_EXIT) {
+			change(subscribed, &in_range, true);
+		}
+	}
+}
+
+static void find_range_calls(const struct ct_cupti *api)
+{
+	for (uint32_t domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++) {
+		for (uint32_t cbid = 1; cbid < CT_CBID_MAX; cbid++) {
+			const char *name = NULL;
+			if (api->get_callback_name(domain, cbid, &name) != 0 || !name)
+				continue;
+			size_t base = ct_call_base(name);
+			for (size_t i = 0; i < RANGE_CALLS; i++)
+				if (strlen(range_calls[i]) == base && memcmp(range_calls[i], name, base) == 0)
+					range_cbids[i] = cbid;
+		}
+	}
+}
+
+static ct_result subscribe(const struct ct_cupti *api)
+{
+	ct_result r = api->subscribe(&subscriber, at_range_call, NULL);
+	if (r != 0)
+		return r;
+	subscribed = api;
+	for (size_t i = 0; r == 0 && i < RANGE_CALLS; i++)
+		if (range_cbids[i])
+			r = api->enable_callback(1, subscriber, i < 2 ? DOMAIN_RUNTIME : DOMAIN_DRIVER, range_cbids[i]);
+	if (r != 0) {
+		api->unsubscribe(subscriber);
+		subscribed = NULL;
+	}
+	return r;
+}
+
+static void start_range(const struct ct_cupti *api)
+{
+	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
+	if (!api->subscribe || !api->unsubscribe || !api->enable_callback || !api->get_callback_name) {
+		ct_enable_say("this CUPTI has no callbacks", otherwise);
+		return;
+	}
+	find_range_calls(api);
+	ct_result r = subscribe(api);
+	by_range = r == 0;
+	if (r == 0)
+		return;
+	ct_enable_complain(api, "cuptiSubscribe", "", r);
+	ct_enable_say("there is another subscriber", otherwise);
+}
+
+/*
+ * Called once, when all but the work's records are on, and switches these on if
+ * they are to be. False when they cannot be.
+ */
+bool ct_switch_start(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&changed, &attr);
+	pthread_condattr_destroy(&attr);
+	paused = (wish->flags & CT_GO_PAUSED) != 0;
+	if (wish->flags & CT_GO_CAPTURE_RANGE)
+		start_range(api);
+	if (paused || by_range)
+		return true;
+	bool is = ct_enable_work(api);
+	pthread_mutex_lock(&lock);
+	on = is;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
+bool ct_switch_is_on(void)
+{
+	pthread_mutex_lock(&lock);
+	bool is = on;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
+void ct_switch_pause(const struct ct_cupti *api, bool value)
+{
+	change(api, &paused, value);
+}
+
+/* Off for good. */
+void ct_switch_stop(const struct ct_cupti *api)
+{
+	change(api, &stopped, true);
+	if (subscribed)
+		api->unsubscribe(subscriber);
+}
+
+/* Leaves everything as it is, for good. */
+void ct_switch_leave(void)
+{
+	pthread_mutex_lock(&lock);
+	left = true;
+	pthread_mutex_unlock(&lock);
+}

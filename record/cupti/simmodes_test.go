@@ -1,0 +1,214 @@
+package cupti
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// runSim runs a program of the simulated stack, which must end well, and returns
+// its line that starts with a word.
+func (s *stage) runSim(t *testing.T, line, program string, env []string, arg ...string) string {
+	t.Helper()
+	stdout, stderr, code := s.run(t, play{simProgram(t, program), arg, env})
+	if code != 0 || stderr != "" {
+		t.Fatalf("the program printed %q and %q and ended with %d", stdout, stderr, code)
+	}
+	for l := range strings.Lines(stdout) {
+		if strings.HasPrefix(l, line+" ") {
+			return strings.TrimSpace(l)
+		}
+	}
+	t.Fatalf("the program printed %q, without %q", stdout, line)
+	return ""
+}
+
+// marks is a sink that keeps markers and names.
+type marks struct {
+	*tally
+	ends   map[uint32]int // by the ID of a range: 1 started, 0 ended
+	counts [3]int         // ranges, marks, names
+}
+
+func (s *marks) Marker(r *tracelog.Marker) {
+	s.tally.Marker(r)
+	switch r.Flags &^ 8 {
+	case tracelog.MarkerInstant:
+		s.counts[1]++
+	case tracelog.MarkerStart:
+		s.counts[0]++
+		s.ends[r.ID]++
+	case tracelog.MarkerEnd:
+		s.ends[r.ID]--
+	}
+}
+
+func (s *marks) Name(r *tracelog.Name) {
+	s.tally.Name(r)
+	s.counts[2]++
+}
+
+// TestSimulatedNVTX holds what arrives against what the program says it marked.
+func TestSimulatedNVTX(t *testing.T) {
+	t.Parallel()
+	m := &marks{tally: newTally(), ends: map[uint32]int{}}
+	s := newStage(t, Options{Sink: m}, GoConfig{})
+	s.tally = m.tally
+	var ranges, instants, names, open int
+	line := s.runSim(t, "nvtx", "nvtx", nil)
+	if _, err := fmt.Sscanf(line, "nvtx ranges=%d marks=%d names=%d open=%d", &ranges, &instants, &names, &open); err != nil {
+		t.Fatal(err)
+	}
+	if got := [3]int{ranges, instants, names}; got != m.counts || ranges == 0 {
+		t.Errorf("%v arrived, want %v", m.counts, got)
+	}
+	for _, n := range m.ends {
+		open -= n
+	}
+	if open != 0 || len(s.lost) != 0 || len(s.notes) != 0 {
+		t.Errorf("%d ranges too few are open, %v was lost, notes %q", open, s.lost, s.notes)
+	}
+}
+
+// TestSimulatedClient has a program that becomes a CUPTI client in between: each
+// record of a kernel goes to the one or the other.
+func TestSimulatedClient(t *testing.T) {
+	t.Parallel()
+	const n = 20000
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchClients: true})
+	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
+	var own, foreign uint64
+	if _, err := fmt.Sscanf(line, "kineto kernels=%d foreign=%d", &own, &foreign); err != nil {
+		t.Fatal(err)
+	}
+	arrived := s.counts["kernel"] + s.lost[tracelog.LostCUPTIQueue]
+	if arrived == 0 || own == 0 || arrived+own+foreign < 2*n || arrived+own+foreign > 3*n {
+		t.Errorf("%q, and %d arrived", line, arrived)
+	}
+	if taken := len(s.notes) == 1; len(s.notes) > 1 || taken == (s.ends[0].Complete == 1) {
+		t.Errorf("notes %q, the end is %+v", s.notes, s.ends)
+	}
+}
+
+// TestSimulatedGraphs records graphs as a whole: no node has a record.
+func TestSimulatedGraphs(t *testing.T) {
+	t.Parallel()
+	whole := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordGraphs})
+	whole.runSim(t, "counts", "many", nil)
+	nodes := newStage(t, Options{}, GoConfig{})
+	line := nodes.runSim(t, "counts", "many", nil)
+	var kernels, copies, sets uint64
+	if _, err := fmt.Sscanf(line, "counts kernels=%d copies=%d sets=%d", &kernels, &copies, &sets); err != nil {
+		t.Fatal(err)
+	}
+	if nodes.counts["kernel"] != kernels || nodes.counts["memcpy"] != copies || nodes.counts["memset"] != sets || nodes.counts["graph"] != 0 {
+		t.Errorf("%v arrived of %s", nodes.counts, line)
+	}
+	if whole.counts["graph"] == 0 || whole.counts["kernel"] >= kernels {
+		t.Errorf("%v arrived with graphs as a whole", whole.counts)
+	}
+	for _, kind := range []string{"sync", "memory", "overhead"} {
+		if nodes.counts[kind] == 0 {
+			t.Errorf("no records of kind %s: %v", kind, nodes.counts)
+		}
+	}
+	if g := whole.last["graph"].(tracelog.Graph); g.Graph == 0 || g.Correlation == 0 || g.Start == 0 || g.Dur == 0 {
+		t.Errorf("a graph as %+v", g)
+	}
+}
+
+// TestSimulatedReleases runs on CUPTIs that are broken as releases are known to be:
+// times are right within the error that is stated, or counted as lost.
+func TestSimulatedReleases(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	tests := []struct {
+		set   string
+		lost  map[string]uint64
+		exact bool // no error of the clock
+	}{
+		{"CUDASIM_CUPTI_IGNORE_CALLBACK=1", nil, false},
+		{"CUDASIM_CUPTI_GPU_REALTIME=1", nil, false},
+		{"CUDASIM_CUPTI_ZERO_TIMES=1", map[string]uint64{tracelog.LostCUPTITime: n}, true},
+		{"CUDASIM_CUPTI_DROP_EVERY=100", map[string]uint64{tracelog.LostCUPTIDropped: n / 100}, true},
+		{"CUDASIM_CUPTI_SLOW_FLUSH_MS=50", nil, true},
+		{"CUDASIM_CUPTI_NULL_ABORTS=1", nil, true},
+		{"CUDASIM_CUPTI_VERSION=26", nil, true},
+	}
+	for _, test := range tests {
+		t.Run(test.set, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{})
+			begin := monotonic()
+			s.run(t, play{simProgram(t, "launchloop"), []string{"-n", fmt.Sprint(n), "-t", "2"}, []string{test.set}})
+			if want := n - test.lost[tracelog.LostCUPTIDropped]; s.counts["kernel"] != want || s.counts["api"] != n {
+				t.Errorf("%v arrived", s.counts)
+			}
+			if len(s.lost) != len(test.lost) {
+				t.Errorf("%v was lost, want %v", s.lost, test.lost)
+			}
+			for cause, want := range test.lost {
+				if s.lost[cause] != want {
+					t.Errorf("%v was lost, want %v", s.lost, test.lost)
+				}
+			}
+			if test.lost[tracelog.LostCUPTITime] == 0 {
+				s.onOneClock(t, begin)
+			}
+			if exact := s.status().ClockError == 0; exact != test.exact {
+				t.Errorf("the clock's error is %d", s.status().ClockError)
+			}
+		})
+	}
+}
+
+// TestSimulatedCalls records calls of a chosen set, and no others.
+func TestSimulatedCalls(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{Calls: []string{"cudaMalloc", "cudaFree", "cuMemFree_v2", "cudaLaunchKernel"}})
+	s.run(t, play{simProgram(t, "vectoradd"), nil, nil})
+	if s.names["cudaMalloc"] != 3 || s.names["cudaLaunchKernel"] != 1 || s.names["cudaMemcpy"] != 0 {
+		t.Errorf("calls: %v", s.names)
+	}
+}
+
+// TestSimulatedRange records between cudaProfilerStart and cudaProfilerStop, which
+// is nothing less and nothing more than what the program does there.
+func TestSimulatedRange(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{CaptureRange: true})
+	line := s.runSim(t, "inside", "profiler", nil, "-n", "5000")
+	got := fmt.Sprintf("inside kernels=%d copies=%d sets=%d", s.counts["kernel"], s.counts["memcpy"], s.counts["memset"])
+	if got != line || len(s.notes) != 0 || len(s.lost) != 0 {
+		t.Errorf("%s, of %s; notes %q, %v was lost", got, line, s.notes, s.lost)
+	}
+}
+
+// TestSimulatedWholeGraphs counts launches of graphs.
+func TestSimulatedWholeGraphs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordGraphs})
+	line := s.runSim(t, "graphs", "graphs", nil)
+	if got := fmt.Sprintf("graphs launches=%d", s.counts["graph"]); got != line {
+		t.Errorf("%s, of %s", got, line)
+	}
+}
+
+// TestSimulatedMemory has memory of all kinds allocated, and pools made.
+func TestSimulatedMemory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	s.runSim(t, "counts", "functions", nil)
+	if s.counts["memory"] == 0 || s.counts["pool"] == 0 || len(s.lost) != 0 {
+		t.Errorf("%v arrived, %v was lost", s.counts, s.lost)
+	}
+	if m := s.last["memory"].(tracelog.Memory); m.Address == 0 || m.Time == 0 || m.Operation == 0 {
+		t.Errorf("memory as %+v", m)
+	}
+	if p := s.last["pool"].(tracelog.MemoryPool); p.Address == 0 || p.Time == 0 || p.Operation == 0 {
+		t.Errorf("a pool as %+v", p)
+	}
+}

@@ -1,0 +1,102 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// Options say what to record and where to.
+type Options struct {
+	Program string   // as a person names it: a path, or a name to find in PATH
+	Args    []string // without the program
+	PIDs    []int    // processes to attach to, instead of a program
+	Output  string   // path of the files without suffix; BaseName makes it
+	Version string   // of cudatrace, for the log
+
+	Functions []*cudaapi.Function // whose calls are recorded
+	Calls     CallSource
+	GPU       GPUSource
+	Graphs    GraphMode
+
+	Delay        time.Duration // before recording begins
+	Duration     time.Duration // of the recording; 0: until the program ends
+	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
+
+	// Say shows a person one line while recording goes on. It is called from
+	// several goroutines.
+	Say func(line string)
+}
+
+// CallSource is where calls are observed.
+type CallSource string
+
+// The call sources.
+const (
+	CallsAuto   CallSource = "auto"   // uprobes, or CUPTI without the right to use them
+	CallsUprobe CallSource = "uprobe" // uprobes or nothing
+	CallsCUPTI  CallSource = "cupti"  // CUPTI's API records: no eBPF, no root
+	CallsNone   CallSource = "none"   // GPU work and, from CUPTI, the calls that create it
+)
+
+// ParseCallSource reads the name of a call source.
+func ParseCallSource(s string) (CallSource, error) {
+	return parse(s, CallsAuto, CallsUprobe, CallsCUPTI, CallsNone)
+}
+
+// GPUSource is where GPU work is observed.
+type GPUSource string
+
+// The sources of GPU work.
+const (
+	GPUCUPTI GPUSource = "cupti"
+	GPUNone  GPUSource = "none"
+)
+
+// ParseGPUSource reads the name of a source of GPU work.
+func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPUNone) }
+
+// GraphMode says how the launch of a CUDA graph is recorded.
+type GraphMode string
+
+// The graph modes.
+const (
+	GraphNodes GraphMode = "nodes" // every node's work
+	GraphWhole GraphMode = "whole" // one slice a launch, at lower cost
+)
+
+// ParseGraphMode reads the name of a graph mode.
+func ParseGraphMode(s string) (GraphMode, error) { return parse(s, GraphNodes, GraphWhole) }
+
+func parse[T ~string](s string, known ...T) (T, error) {
+	for _, k := range known {
+		if string(k) == s {
+			return k, nil
+		}
+	}
+	return "", fmt.Errorf("%q is none of %v", s, known)
+}
+
+// Result says how a recording went.
+type Result struct {
+	Log      string // path of the finished log; "" when nothing used CUDA
+	Partial  string // path of the log as far as it got, when it could not be finished
+	ExitCode int    // the program's own, 128+N after signal N; 0 for attached processes
+}
+
+// schedule names the options that leave parts of the program out.
+func (o *Options) schedule() string {
+	var words []string
+	if o.Delay > 0 {
+		words = append(words, "delay "+o.Delay.String())
+	}
+	if o.Duration > 0 {
+		words = append(words, "duration "+o.Duration.String())
+	}
+	if o.CaptureRange {
+		words = append(words, "capture range cudaProfilerApi")
+	}
+	return strings.Join(words, ", ")
+}

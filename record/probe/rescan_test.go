@@ -1,0 +1,164 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+func rescan(t *testing.T, p *Prober, target *target, want bool) {
+	t.Helper()
+	changed, err := p.Rescan(target.pid)
+	if err != nil || changed != want {
+		t.Errorf("changed: %v, want %v (%v)", changed, want, err)
+	}
+}
+
+// A runtime that comes late is probed at the next look.
+func TestRescan(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
+		rescan(t, p, target, false) // not attached
+		attach(t, p, target)
+		for range 2 * rescanEvery {
+			rescan(t, p, target, false)
+		}
+		target.run("values", 0)
+		target.run("loads", 0)
+		rescan(t, p, target, true)
+		rescan(t, p, target, false)
+		target.run("values", 0)
+		again := attach(t, p, target)
+		if len(again.Libraries) != 2 || !again.Has(cudaapi.Runtime) || again.Libraries[1].New {
+			t.Errorf("attached: %+v", again)
+		}
+		r := finish(t, p)
+		if n := len(r.named("cuMemAlloc_v2")); n != 2 {
+			t.Errorf("%d allocations, 2 were made before the runtime came", n)
+		}
+		if n := len(r.named("cuLaunchKernel")); n != 2 {
+			t.Errorf("%d launches of 2", n)
+		}
+	})
+}
+
+func TestRescanFindsCUPTI(t *testing.T) {
+	t.Parallel()
+	var requests []uint64
+	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_, _ uint32, _, request uint64) {
+		requests = append(requests, request)
+	}})
+	target := startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("registers", 100) // maps the library
+	rescan(t, p, target, true)
+	target.run("registers", 200)
+	finish(t, p)
+	if diff := cmp.Diff([]uint64{200}, requests); diff != "" {
+		t.Errorf("registrations (-want +got):\n%s", diff)
+	}
+}
+
+func TestRescanEnded(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.kill()
+	if changed, err := p.Rescan(target.pid); changed || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("changed: %v, %v", changed, err)
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	file := func(n uint64) mapping { return mapping{file: fileID{"fd:01", n}} }
+	proc := &process{}
+	for _, step := range []struct {
+		mapped, fresh []uint64
+	}{
+		{[]uint64{1, 2}, []uint64{1, 2}}, {[]uint64{1, 2}, nil}, {[]uint64{1, 3}, []uint64{3}}, {[]uint64{1, 2, 3}, []uint64{2}},
+	} {
+		var mapped []mapping
+		for _, n := range step.mapped {
+			mapped = append(mapped, file(n))
+		}
+		var fresh []uint64
+		for _, m := range proc.unseen(mapped) {
+			fresh = append(fresh, m.file.inode)
+			proc.seen[m.file] = true
+		}
+		if diff := cmp.Diff(step.fresh, fresh); diff != "" {
+			t.Errorf("mapped %v: %s", step.mapped, diff)
+		}
+	}
+	proc.seen[fileID{"fd:01", 2}] = false
+	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 0 {
+		t.Error("a failed file is tried again by itself")
+	}
+	proc.forgetFailures()
+	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 1 {
+		t.Error("a failed file is not tried again")
+	}
+}
+
+func TestStatusNumber(t *testing.T) {
+	const status = "Name:\tx VmLib: 9\nVmExe:\t     12 kB\nVmLib:\t   34567 kB\nVmPTE:\n"
+	for key, want := range map[string]uint64{"VmExe:": 12, "VmLib:": 34567, "VmPTE:": 0, "VmSwap:": 0} {
+		if got := statusNumber([]byte(status), key); got != want {
+			t.Errorf("%s %d, want %d", key, got, want)
+		}
+	}
+}
+
+// With perf events few functions are probed, those for GPU work among them.
+func TestLimit(t *testing.T) {
+	all := cudaapi.Functions(cudaapi.All)
+	driver := slices.DeleteFunc(slices.Clone(all), func(f *cudaapi.Function) bool { return f.Library != cudaapi.Driver })
+	kept, leftOut := limit(driver, singleLimits[cudaapi.Driver])
+	if len(kept) != singleLimits[cudaapi.Driver] || len(kept)+leftOut != len(driver) {
+		t.Errorf("%d kept and %d left out of %d", len(kept), leftOut, len(driver))
+	}
+	for _, f := range driver {
+		must := f.GPUWork && f.Name == f.Base() || f.Naming != cudaapi.NamesNothing || f.Range != cudaapi.NoRange
+		if must && !slices.Contains(kept, f) {
+			t.Errorf("%s is left out", f.Name)
+		}
+	}
+	if !slices.IsSortedFunc(kept, func(a, b *cudaapi.Function) int { return int(a.ID) - int(b.ID) }) {
+		t.Error("out of order")
+	}
+	if few, none := limit(driver[:3], 3); len(few) != 3 || none != 0 {
+		t.Errorf("%d of 3 are kept", len(few))
+	}
+}
+
+// BenchmarkRescan measures a look at a process with many mappings, of which nothing
+// is new: by the size of its code, and reading the mappings.
+func BenchmarkRescan(b *testing.B) {
+	for _, n := range []int{0, 20_000} {
+		p, target := open(b, Options{}), startTarget(b, "driver")
+		attach(b, p, target)
+		target.run("mappings", n)
+		b.Run(fmt.Sprintf("size/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := p.Rescan(target.pid); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				p.processes[target.pid].code.looks = rescanEvery
+				if _, err := p.Rescan(target.pid); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A session is one process from its hello to its end. A process that runs another
+// program (exec) has one after the other.
+type session struct {
+	pid      uint32
+	attached bool   // by PID: nothing in it talks to us
+	request  uint64 // by which our own registration with CUPTI is known
+	size     string // of the address space at the last look
+	ended    bool
+	end      tracelog.ProcessEnd
+}
+
+// Hello prepares a process that has initialised CUDA: its probes are attached
+// when this returns, and only then does it go on.
+func (r *recorder) Hello(p cupti.Peer) cupti.GoConfig {
+	r.open(p.ID, session{pid: p.PID, request: p.BufferRequest})
+	r.attach(p.PID)
+	mapped, err := cupti.MappedFiles(int(p.PID))
+	if err != nil {
+		mapped = nil // of a process that we may not look into: the usual places are left
+	}
+	return r.config(cupti.Locate(int(p.PID), mapped))
+}
+
+// config says what the injected library is to record.
+func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
+	c := cupti.GoConfig{
+		Candidates: candidates, Records: cupti.DefaultRecords,
+		CaptureRange: r.opts.CaptureRange, Paused: r.paused.Load(),
+		WatchClients: r.prober == nil,
+	}
+	if r.opts.Graphs == GraphWhole {
+		c.Records |= cupti.RecordGraphs
+	}
+	if r.opts.Calls == CallsCUPTI {
+		c.Calls = apiRecords(r.opts.Functions)
+	}
+	c.NoCUPTI = r.opts.GPU == GPUNone && r.opts.Calls != CallsCUPTI
+	return c
+}
+
+// apiRecords are the functions whose API records give the chosen calls. Those that
+// create GPU work are always there, of both libraries: their correlation IDs name the
+// work, and CUPTI makes no record of a driver call inside a runtime call.
+func apiRecords(chosen []*cudaapi.Function) []string {
+	var names []string
+	for _, f := range chosen {
+		names = append(names, f.Name)
+	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "set"
+		if f.GPUWork || f.Library == cudaapi.Runtime && creates {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// open begins a session.
+func (r *recorder) open(id uint64, s session) {
+	r.mu.Lock()
+	r.sessions[id] = &s
+	r.mu.Unlock()
+	desc := describeProcess(s.pid)
+	r.log.Process(&desc)
+}
+
+// live lists the sessions that have not ended.
+func (r *recorder) live() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*session
+	for _, s := range r.sessions {
+		if !s.ended {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// End takes a process's last word, or notes that there was none.
+func (r *recorder) End(p cupti.Peer, e tracelog.ProcessEnd) {
+	r.close(p.ID, e)
+	r.threadNames(p.PID)
+}
+
+func (r *recorder) close(id uint64, e tracelog.ProcessEnd) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sessions[id]; s != nil {
+		s.ended, s.end = true, e
+	}
+}
+
+// Note takes what the injected library has to say.
+func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
+	if severity >= tracelog.NoteWarning {
+		r.miss(p.PID, text)
+		return
+	}
+	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
+}
+
+// finishSessions closes every session.
+func (r *recorder) finishSessions(res *Result, why early) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var cut []string
+	for _, s := range r.sessions {
+		e := s.end
+		if !s.ended {
+			e = tracelog.ProcessEnd{PID: s.pid, Time: now(), Status: -1}
+		}
+		if s.attached {
+			e.Complete = 1
+		}
+		if r.cmd != nil && int(s.pid) == r.cmd.Process.Pid && why == notEarly {
+			e.Status = int32(res.ExitCode)
+		}
+		if e.Complete == 0 && why == notEarly {
+			cut = append(cut, strconv.Itoa(int(s.pid)))
+		}
+		r.log.ProcessEnd(&e)
+	}
+	switch {
+	case len(cut) == 1:
+		r.missing.add(fmt.Sprintf("process %s ended before its last records were handed over", cut[0]))
+	case len(cut) > 1:
+		r.missing.add(fmt.Sprintf("%d processes ended before their last records were handed over (%s)", len(cut), strings.Join(cut[:min(len(cut), 10)], ", ")))
+	}
+}
+
+// threadNames reads the names that threads have at the end: many programs name
+// a thread after its first CUDA call.
+func (r *recorder) threadNames(pid uint32) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return // the process is gone: the names seen at first call stand
+	}
+	for _, t := range tasks {
+		tid, err := strconv.ParseUint(t.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		if comm, err := os.ReadFile(dir + "/" + t.Name() + "/comm"); err == nil {
+			r.log.Thread(&tracelog.Thread{PID: pid, TID: uint32(tid), Name: strings.TrimSuffix(string(comm), "\n")})
+		}
+	}
+}
