@@ -175,6 +175,8 @@ func callArg(sl *Slice, i int, v uint64) perfetto.Arg {
 		return perfetto.Int(a.name, int64(int32(v)))
 	case "i64":
 		return perfetto.Int(a.name, int64(v))
+	case "f32":
+		return perfetto.Float(a.name, float64(math.Float32frombits(uint32(v))))
 	default:
 		return perfetto.Uint(a.name, v)
 	}

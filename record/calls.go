@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,6 +32,9 @@ func (r *recorder) openProber() {
 		return
 	}
 	r.prober = p
+	if err := p.Degraded(); err != nil {
+		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+	}
 	for _, f := range r.opts.Functions {
 		r.log.Function(&tracelog.Function{
 			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
@@ -71,6 +74,11 @@ func (r *recorder) attach(pid uint32) (probe.Attachment, bool) {
 	a, err := r.prober.Attach(int(pid))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: nothing is left to probe
 		r.miss(pid, fmt.Sprintf("calls of process %d are not all probed: %v", pid, err))
+	}
+	for _, l := range a.Libraries {
+		if l.New && len(l.Refused) > 0 {
+			r.miss(pid, fmt.Sprintf("%d functions of %s are not probed: %s", len(l.Refused), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
+		}
 	}
 	return a, len(a.Libraries) > 0
 }
@@ -114,30 +122,17 @@ func (r *recorder) rescan() {
 		return
 	}
 	for _, s := range r.live() {
-		if s.grown() {
-			r.attach(s.pid)
+		if _, err := r.prober.Rescan(int(s.pid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.miss(s.pid, fmt.Sprintf("calls of process %d are not all probed: %v", s.pid, err))
 		}
 	}
-}
-
-// grown says whether the process may have mapped something since the last look: its
-// address space has another size. Reading its maps costs milliseconds, this nothing.
-func (s *session) grown() bool {
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.pid))
-	if err != nil {
-		return false // it has ended
-	}
-	size, _, _ := strings.Cut(string(statm), " ")
-	same := size == s.size
-	s.size = size
-	return !same
 }
 
 // pause stops recording while processes run on, calls first: what was called is to
 // have its GPU work.
 func (r *recorder) pause() {
 	r.paused.Store(true)
-	if r.prober != nil && r.opts.Delay > 0 {
+	if r.prober != nil {
 		if err := r.prober.Pause(); err != nil {
 			r.miss(0, err.Error())
 		}

@@ -198,7 +198,7 @@ func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 // finish closes the sources in the order in which they depend on each other:
 // the injected libraries' last flush, the ring buffers, the log.
 func (r *recorder) finish(res *Result, why early) {
-	if why != notEarly && r.opts.Delay > 0 {
+	if why != notEarly {
 		r.pause()
 	}
 	if r.server != nil && why != notEarly {

@@ -18,7 +18,6 @@ type session struct {
 	pid      uint32
 	attached bool   // by PID: nothing in it talks to us
 	request  uint64 // by which our own registration with CUPTI is known
-	size     string // of the address space at the last look
 	ended    bool
 	end      tracelog.ProcessEnd
 }

@@ -164,13 +164,17 @@ static bool enable_calls(const struct ct_cupti *api, uint32_t domain)
 	return true;
 }
 
-/* Switches on the records of work. False when that is impossible; the words say why. */
+/*
+ * Switches on the records of work: the calls first and, when going off, last, so
+ * that what a program launches meanwhile never has work without its call. False when
+ * that is impossible; the words say why.
+ */
 bool ct_enable_work(const struct ct_cupti *api)
 {
 	if (again)
 		text[0] = 0;
 	again = true;
-	if (!enable_kinds(api, false) || !enable_calls(api, DOMAIN_RUNTIME) || !enable_calls(api, DOMAIN_DRIVER))
+	if (!enable_calls(api, DOMAIN_RUNTIME) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
 		return false;
 	if (calls_found == 0)
 		ct_enable_say("no API record could be switched on", "");
@@ -254,9 +258,9 @@ static void disable_kinds(const struct ct_cupti *api, bool objects)
  */
 void ct_disable_work(const struct ct_cupti *api)
 {
+	disable_kinds(api, false);
 	disable_calls(api, DOMAIN_RUNTIME);
 	disable_calls(api, DOMAIN_DRIVER);
-	disable_kinds(api, false);
 }
 
 /* Switches everything off, for good. */
