@@ -1,7 +1,9 @@
 package record
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -38,4 +40,53 @@ type sink struct {
 func (s sink) CUPTI(c *tracelog.CUPTI) {
 	s.Writer.CUPTI(c)
 	s.r.attach(c.PID)
+	if c.Status == "on" {
+		s.r.mark(c.PID)
+	} else if !s.r.handedOver(c.PID) {
+		s.r.withoutCUPTI(c)
+	}
+}
+
+// mark notes that CUPTI records a process.
+func (r *recorder) mark(pid uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		if s.pid == pid {
+			s.recorded = true
+		}
+	}
+}
+
+// handedOver says whether a process's records have gone to another CUPTI client,
+// which is said elsewhere.
+func (r *recorder) handedOver(pid uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		if s.pid == pid && s.recorded {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutCUPTI says why a process's GPU work is not recorded and what to do.
+func (r *recorder) withoutCUPTI(c *tracelog.CUPTI) {
+	if r.opts.GPU == GPUNone {
+		return // nobody asked for it
+	}
+	why, _, _ := strings.Cut(c.Status, "; ")
+	if about, ok := strings.CutPrefix(why, "it "); ok {
+		why = "the libcupti that was found " + about
+	}
+	text := fmt.Sprintf("GPU work of process %d is not recorded: ", c.PID)
+	switch {
+	case c.Path == "":
+		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
+			" the linker's path. Install the toolkit's cuda-cupti package, or beside Python's packages: pip install nvidia-cuda-cupti"
+	default:
+		text += fmt.Sprintf("%s: %s", c.Path, why)
+	}
+	r.miss(c.PID, text)
 }

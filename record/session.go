@@ -16,6 +16,7 @@ import (
 // program (exec) has one after the other.
 type session struct {
 	pid      uint32
+	recorded bool   // by CUPTI
 	attached bool   // by PID: nothing in it talks to us
 	request  uint64 // by which our own registration with CUPTI is known
 	ended    bool

@@ -244,3 +244,40 @@ func TestAllFunctions(t *testing.T) {
 	expectRows(t, tr, 0, "runtime launches without the driver's inside", `select count(*) from slice s
 		where s.name = 'cudaLaunchKernel' and not exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
 }
+
+// TestWithoutCUPTI records where there is no libcupti, or none that works: the calls
+// are there, and a line says what is missing.
+func TestWithoutCUPTI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"lib/libcuda.so.1", "lib/libcudart.so.13", "bin/vectoradd"} {
+		data, err := os.ReadFile(filepath.Join(root, "build/sim", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, env, program, want string }{
+		{"none", "NOTHING=1", filepath.Join(dir, "bin/vectoradd"), "no libcupti was found. Looked beside"},
+		{"lacks a function", "LD_LIBRARY_PATH=" + filepath.Join(root, "build/sim/lib-broken"), sim("vectoradd"), "has no function"},
+		{"too new", "CUDASIM_CUPTI_VERSION=140000", sim("vectoradd"), "belongs to CUDA 14, the driver knows CUDA up to 13.0"},
+		{"fails", "CUDASIM_CUPTI_ENABLE_ERROR=15", sim("vectoradd"), "failed: CUPTI_ERROR_NOT_INITIALIZED"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, "--no-convert", "env", c.env, c.program)
+			if !strings.Contains(r.stdout, "sum ok") || r.Launches != 1 || r.Kernels != 0 || r.Complete || r.Pairs < 5 {
+				t.Errorf("%d launches, %d kernels, %d pairs, complete %t\n%s", r.Launches, r.Kernels, r.Pairs, r.Complete, r.stdout)
+			}
+			if !strings.Contains(r.stderr, c.want) {
+				t.Errorf("%q is not said:\n%s", c.want, r.stderr)
+			}
+		})
+	}
+}
