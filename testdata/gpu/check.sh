@@ -52,6 +52,9 @@ check train-nvtx python3 train.py 20 nvtx
 check cupy python3 arrays.py cupy
 check jax python3 arrays.py jax
 check torch-cupy python3 arrays.py both
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+	nvcc -o peer peer.cu && check peer ./peer
+fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50
 check streams-cupti ./streams-static
