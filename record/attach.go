@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,10 @@ import (
 // or a signal comes, and detaches. GPU work can't be recorded so: CUPTI has to be
 // there when a process initialises CUDA.
 func Attach(o Options) (Result, error) {
+	slices.Sort(o.PIDs)
+	o.PIDs = slices.Compact(o.PIDs)
+	signals := watchSignals(false)
+	defer signal.Stop(signals)
 	targets, err := openTargets(o.PIDs)
 	if err != nil {
 		return Result{}, err
@@ -29,8 +34,6 @@ func Attach(o Options) (Result, error) {
 		r.discard()
 		return Result{}, err
 	}
-	signals := watchSignals()
-	defer signal.Stop(signals)
 	var res Result
 	r.wait(targets.ended(), watchStop(signals, false))
 	r.finish(&res, notEarly)
@@ -45,6 +48,9 @@ func (r *recorder) attachAll() error {
 		return errors.New("nothing can be recorded of a running process without probes")
 	}
 	for _, pid := range r.opts.PIDs {
+		if os.Geteuid() == 0 && describeProcess(uint32(pid)).Args == "" {
+			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
+		}
 		a, err := r.prober.Attach(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -54,6 +55,11 @@ func (r *recorder) finishLog(res *Result) {
 	err := r.log.Close(end)
 	if err == nil {
 		err = os.Rename(r.partial, final)
+	}
+	if _, gone := os.Stat(r.partial); err != nil && gone != nil {
+		r.opts.Say(fmt.Sprintf("the log is lost: its folder %s was removed while recording", filepath.Dir(final)))
+		res.Lost = true
+		return
 	}
 	if err != nil {
 		r.opts.Say(fmt.Sprintf("%v; the log as far as it got is %s", outputError(final, err), r.partial))

@@ -83,6 +83,8 @@ func parse[T ~string](s string, known ...T) (T, error) {
 type Result struct {
 	Log      string // path of the finished log; "" when nothing used CUDA
 	Partial  string // path of the log as far as it got, when it could not be finished
+	Lost     bool   // the log's folder was removed
+	Early    bool   // recording ended before the program did
 	ExitCode int    // the program's own, 128+N after signal N; 0 for attached processes
 }
 

@@ -17,10 +17,13 @@ const (
 )
 
 // BaseName is the path without suffix of a recording's files: what -o names, or
-// the program's base name in the current folder.
+// the program's base name in the current folder, or in the folder that -o names.
 func BaseName(output, program string) string {
 	if output == "" {
 		return filepath.Base(program)
+	}
+	if info, err := os.Stat(output); err == nil && info.IsDir() {
+		return filepath.Join(output, filepath.Base(program))
 	}
 	output = strings.TrimSuffix(output, LogSuffix)
 	return strings.TrimSuffix(output, TraceSuffix)
@@ -58,8 +61,13 @@ func outputError(path string, err error) error {
 // checkReplaceable refuses a final name that a rename could not take.
 func checkReplaceable(path string) error {
 	info, err := os.Lstat(path)
-	if err == nil && info.IsDir() {
+	switch {
+	case err != nil:
+		return nil // nothing is in the way
+	case info.IsDir():
 		return fmt.Errorf("cannot write %s: a folder of that name is in the way", path)
+	case info.Mode()&(os.ModeDevice|os.ModeNamedPipe|os.ModeSocket) != 0:
+		return fmt.Errorf("cannot write %s: it is no regular file", path)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func lookProgram(name string) (string, error) {
 		return name, checkExecutable(name)
 	}
 	path, err := exec.LookPath(name)
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrDot) { // PATH may name the current folder
 		return filepath.Abs(path)
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -56,14 +56,14 @@ func Run(o Options) (Result, error) {
 	}
 	r, cancel := newRecorder(o)
 	defer cancel()
+	signals := watchSignals(true)
+	defer signal.Stop(signals)
 	if err := r.openLog(); err != nil {
 		return Result{}, err
 	}
 	defer r.closeAll()
 	r.openProber()
 	r.openServer()
-	signals := watchSignals()
-	defer signal.Stop(signals)
 	if err := r.start(path); err != nil {
 		r.discard()
 		return Result{}, err
@@ -198,6 +198,7 @@ func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 // finish closes the sources in the order in which they depend on each other:
 // the injected libraries' last flush, the ring buffers, the log.
 func (r *recorder) finish(res *Result, why early) {
+	res.Early = why != notEarly
 	if why != notEarly {
 		r.pause()
 	}

@@ -9,11 +9,14 @@ import (
 
 // watchSignals takes the signals that would end us. A signal that was ignored
 // when we started (nohup) is left alone, since what we handle the program would
-// get back as its default.
-func watchSignals() chan os.Signal {
+// get back as its default. Without a program to protect (a shell starts jobs in the
+// background with Ctrl-C ignored) every signal is ours.
+func watchSignals(withProgram bool) chan os.Signal {
 	c := make(chan os.Signal, 8)
+	// A reader of our lines that is gone must not end the recording.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
+		if !withProgram || !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
 	}

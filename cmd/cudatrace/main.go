@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -48,7 +49,18 @@ type usageError struct{ msg string }
 func (e usageError) Error() string { return e.msg }
 
 func usagef(command, format string, args ...any) error {
-	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see 'cudatrace help %s'", command)}
+	help := strings.TrimSpace("cudatrace help " + command)
+	return usageError{plain(fmt.Sprintf(format, args...)) + fmt.Sprintf("; see '%s'", help)}
+}
+
+// plain takes the words of Go's parsers off a message about a value.
+func plain(msg string) string {
+	for _, tail := range []string{": strconv.", ": parse error", ": time: "} {
+		if i := strings.Index(msg, tail); i > 0 {
+			return msg[:i]
+		}
+	}
+	return msg
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
@@ -58,10 +70,9 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		UsageText: "cudatrace record ./app\ncudatrace COMMAND [OPTION...] [ARG...]",
 		Description: "Every CUDA call on its thread, every kernel and copy on its stream, an arrow from\n" +
 			"the call to the work it caused. Open the trace in https://ui.perfetto.dev.",
-		Version:     version(),
-		HideVersion: true,
-		Writer:      stdout,
-		ErrWriter:   stderr,
+		Version:   version(),
+		Writer:    stdout,
+		ErrWriter: stderr,
 		Commands: []*cli.Command{
 			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
 			dumpCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),

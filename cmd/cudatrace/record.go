@@ -86,6 +86,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: which program?")
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: either a program or -p, not both")
+	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
+		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case o.Delay < 0 || o.Duration < 0:
 		return o, usagef(recordName, "record: a time can't be negative")
 	}
@@ -130,13 +132,20 @@ func speaker(w io.Writer) func(string) {
 // changes the exit code: that is the program's.
 func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
 	base, say := o.Output, o.Say
+	if res.Lost {
+		return // it was said
+	}
 	log := res.Log
 	if log == "" {
 		log = res.Partial
 	}
 	if log == "" {
 		if !c.Bool("quiet") {
-			say(fmt.Sprintf("%s did not use CUDA; nothing was recorded", filepath.Base(o.Program)))
+			what := "did not use CUDA"
+			if res.Early {
+				what = "had not used CUDA when recording ended"
+			}
+			say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
 		}
 		return
 	}

@@ -41,13 +41,24 @@ func readMappings(pid int) ([]mapping, error) {
 	return found, nil
 }
 
+// A processErr has words that stand on their own; its cause is for errors.Is.
+type processErr struct {
+	words string
+	cause error
+}
+
+func (e *processErr) Error() string { return e.words }
+func (e *processErr) Unwrap() error { return e.cause }
+
 // processError explains why a process can't be looked at.
 func processError(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
-		return fmt.Errorf("process %d has ended: %w", pid, fs.ErrNotExist)
+		return &processErr{fmt.Sprintf("process %d has ended", pid), fs.ErrNotExist}
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0:
+		return &processErr{fmt.Sprintf("process %d may not be looked into, even by root: the kernel or a container protects it", pid), err}
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("process %d belongs to someone else (run with sudo): %w", pid, err)
+		return &processErr{fmt.Sprintf("process %d belongs to someone else (run with sudo)", pid), err}
 	}
 	return fmt.Errorf("reading what process %d has mapped: %w", pid, err)
 }
