@@ -11,6 +11,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
 // kinds are the kinds of program, each as a program of the simulated stack that
@@ -120,10 +123,28 @@ func recordKind(t *testing.T, kind, mode int) string {
 	if m.probes == (r.Pairs == 0) || m.gpu == (r.Kernels == 0) || r.Unprobed != 0 && m.probes {
 		t.Errorf("%d uprobe pairs, %d kernels, %d calls that no probe saw", r.Pairs, r.Kernels, r.Unprobed)
 	}
+	if mode == 0 {
+		checkTrace(t, &r)
+	}
 	if t.Failed() {
 		t.Log(r.stderr)
 	}
 	return recorded(&r)
+}
+
+// checkTrace reads the recording's trace with the real trace processor.
+func checkTrace(t *testing.T, r *recording) {
+	t.Helper()
+	trace := r.base + ".pftrace"
+	if _, err := convert.File(r.base+".cudatrace", trace); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, trace)
+	tptest.NoErrors(t, tr)
+	work := r.Kernels + r.Copies + r.Sets
+	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
+	expectRows(t, tr, work+r.Waits, "arrows", "select count(*) from flow")
+	checkArrows(t, tr)
 }
 
 func recorded(r *recording) string {
