@@ -49,7 +49,7 @@ func TestArguments(t *testing.T) {
 			{"cuMemAlloc_v2", 1, map[string]uint64{"devPtr": 0, "bytes": 0}},
 		}
 		var got []expected
-		for _, c := range r.calls {
+		for _, c := range r.byEntry() {
 			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, c.Ret, args(c)})
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
@@ -80,7 +80,7 @@ func TestStructArguments(t *testing.T) {
 			{"cudaEventElapsedTime", map[string]uint64{"milliseconds": milliseconds, "start": 10, "end": 12}},
 		}
 		var got []expected
-		for _, c := range r.calls {
+		for _, c := range r.byEntry() {
 			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, args(c)})
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {

@@ -2,12 +2,14 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -152,6 +154,14 @@ type recorder struct {
 func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
 func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
+
+// byEntry returns the calls in the order in which they were made: they may arrive in
+// any, as a thread that changes its CPU changes the ring buffer.
+func (r *recorder) byEntry() []tracelog.Call {
+	calls := slices.Clone(r.calls)
+	slices.SortFunc(calls, func(a, b tracelog.Call) int { return cmp.Compare(a.Enter, b.Enter) })
+	return calls
+}
 
 // named returns the calls of a function.
 func (r *recorder) named(name string) []tracelog.Call {
