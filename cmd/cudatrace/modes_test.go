@@ -60,8 +60,8 @@ func TestAttachNobody(t *testing.T) {
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	r := recordProgram(t, "--no-convert", "-d", "300ms", sim("longrun"), "1")
-	if took := time.Since(began); took < time.Second {
+	r := recordProgram(t, "--no-convert", "-d", "2s", sim("longrun"), "5")
+	if took := time.Since(began); took < 5*time.Second {
 		t.Errorf("the program was not waited for: %v", took)
 	}
 	kernels, _, _ := counts(t, r.stdout)
@@ -73,7 +73,7 @@ func TestDuration(t *testing.T) {
 // TestDelay leaves out the beginning.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", "--delay", "500ms", sim("longrun"), "1")
+	r := recordProgram(t, "--no-convert", "--delay", "2s", sim("longrun"), "5")
 	kernels, _, _ := counts(t, r.stdout)
 	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
 		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
