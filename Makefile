@@ -21,8 +21,8 @@ tools: ## the trace processor that tests read traces with
 	testdata/traceprocessor/install.sh
 
 generate-tools: # compilers that only `make generate` needs
-	@command -v clang llvm-strip aarch64-linux-gnu-gcc >/dev/null && command -v clang >/dev/null || \
-		(apt-get update -qq && apt-get install -y -qq clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
+		test -z "$${missing:-}" || (apt-get update -qq && apt-get install -y -qq clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 generate: generate-tools ## rebuild the BPF objects and the injected library
 	$(GO) generate ./bpf/...
