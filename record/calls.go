@@ -67,9 +67,9 @@ func (r *recorder) drain(p *probe.Prober) {
 }
 
 // attach probes a process.
-func (r *recorder) attach(pid uint32) (probe.Attachment, bool) {
+func (r *recorder) attach(pid uint32) {
 	if r.prober == nil {
-		return probe.Attachment{}, false
+		return
 	}
 	a, err := r.prober.Attach(int(pid))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: nothing is left to probe
@@ -80,7 +80,6 @@ func (r *recorder) attach(pid uint32) (probe.Attachment, bool) {
 			r.miss(pid, fmt.Sprintf("%d functions of %s are not probed: %s", len(l.Refused), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
 		}
 	}
-	return a, len(a.Libraries) > 0
 }
 
 // finishProber delivers what the ring buffers still hold and the calls that have
@@ -104,6 +103,9 @@ func (r *recorder) finishProber() {
 // foreignClient is told of every registration with CUPTI. CUPTI serves the client
 // that came last: from then on its records are lost to us.
 func (r *recorder) foreignClient(pid, _ uint32, _, request uint64) {
+	if r.server == nil {
+		return // attached by PID: CUPTI's records were never ours
+	}
 	r.mu.Lock()
 	own := false
 	for _, s := range r.sessions {

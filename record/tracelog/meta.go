@@ -10,5 +10,4 @@ const (
 	MetaVersion  = "cudatrace" // version of the recorder
 	MetaPID      = "pid"       // of the program
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
-	MetaProbes   = "probes"    // how calls were probed, or why they were not
 )
