@@ -35,7 +35,8 @@ func Attach(o Options) (Result, error) {
 		return Result{}, err
 	}
 	var res Result
-	r.wait(targets.ended(), watchStop(signals, false))
+	over := targets.ended()
+	r.wait(over, watchStop(signals, nil, nil, over, o.Say))
 	r.finish(&res, notEarly)
 	return res, nil
 }

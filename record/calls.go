@@ -25,7 +25,7 @@ func (r *recorder) openProber() {
 	p, err := probe.Open(probe.Options{
 		Functions: r.opts.Functions, Symbols: true,
 		Paused: r.opts.Delay > 0, CaptureRange: r.opts.CaptureRange,
-		OnCUPTIClient: r.foreignClient,
+		OnCUPTIClient: r.foreignClient, RingBytes: r.opts.RingBytes,
 	})
 	if err != nil {
 		r.notProbed(err)
@@ -150,6 +150,7 @@ const resumeWait = 50 * time.Millisecond
 // resume begins to record after a delay, GPU work first.
 func (r *recorder) resume() {
 	r.paused.Store(false)
+	r.resumed = true
 	if r.server != nil {
 		r.server.Resume()
 		time.Sleep(resumeWait)

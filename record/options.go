@@ -25,6 +25,11 @@ type Options struct {
 	Duration     time.Duration // of the recording; 0: until the program ends
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 
+	FlushInterval time.Duration // how old a record gets before it is on disk; 0 means DefaultFlushInterval
+	MemoryLimit   uint64        // of what recording takes inside a program, bytes; 0 means the default of package cupti
+	RingBytes     int           // of the buffers for calls; 0 means the default of package probe
+	Wait          WaitFor       // who is waited for after the program's end; "" means WaitCUDA
+
 	// Say shows a person one line while recording goes on. It is called from
 	// several goroutines.
 	Say func(line string)
@@ -45,6 +50,21 @@ const (
 func ParseCallSource(s string) (CallSource, error) {
 	return parse(s, CallsAuto, CallsUprobe, CallsCUPTI, CallsNone)
 }
+
+// DefaultFlushInterval is how old a record gets before it is on disk, at most.
+const DefaultFlushInterval = time.Second
+
+// WaitFor says how long recording goes on.
+type WaitFor string
+
+// The ends of a recording.
+const (
+	WaitCUDA    WaitFor = "cuda"    // until every process of the program's tree that uses CUDA has ended
+	WaitProgram WaitFor = "program" // until the program has ended
+)
+
+// ParseWaitFor reads the name of an end of recording.
+func ParseWaitFor(s string) (WaitFor, error) { return parse(s, WaitCUDA, WaitProgram) }
 
 // GPUSource is where GPU work is observed.
 type GPUSource string
@@ -69,6 +89,15 @@ const (
 
 // ParseGraphMode reads the name of a graph mode.
 func ParseGraphMode(s string) (GraphMode, error) { return parse(s, GraphNodes, GraphWhole) }
+
+func (o *Options) complete() {
+	if o.FlushInterval == 0 {
+		o.FlushInterval = DefaultFlushInterval
+	}
+	if o.Wait == "" {
+		o.Wait = WaitCUDA
+	}
+}
 
 func parse[T ~string](s string, known ...T) (T, error) {
 	for _, k := range known {

@@ -24,9 +24,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// flushInterval is how often the log's open blocks reach the disk.
-const flushInterval = time.Second
-
 // recorder is one recording under way.
 type recorder struct {
 	opts    Options
@@ -39,7 +36,8 @@ type recorder struct {
 	invoker *invoker // who called sudo; nil without sudo
 	closing sync.Once
 
-	paused   atomic.Bool // before the delay is over
+	paused   atomic.Bool // before the delay is over, and at the end
+	resumed  bool        // the delay is over
 	mu       sync.Mutex
 	sessions map[uint64]*session // by Peer.ID; attached processes by PID
 	missing  missing
@@ -73,6 +71,7 @@ func Run(o Options) (Result, error) {
 
 func newRecorder(o Options) (*recorder, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
+	o.complete()
 	r := &recorder{opts: o, ctx: ctx, invoker: findInvoker(), sessions: map[uint64]*session{}}
 	r.paused.Store(o.Delay > 0)
 	return r, cancel
@@ -107,27 +106,26 @@ func (r *recorder) follow(signals <-chan os.Signal) Result {
 		_ = r.cmd.Wait()
 		close(ended)
 	}()
-	stop := watchStop(signals, true)
-	early := r.wait(r.idle(ended), stop)
-	if early == stopBySignal {
-		res.ExitCode = 128 + int(stop.signal.Load())
+	over := r.idle(ended)
+	stop := watchStop(signals, r.cmd, ended, over, r.opts.Say)
+	early := r.wait(over, stop)
+	if early == notEarly {
+		res.ExitCode = exitStatus(r.cmd.ProcessState)
 		r.finish(&res, early)
 		return res
 	}
+	r.finish(&res, early)
 	if early == stopByTime {
-		r.finish(&res, early)
 		r.closeAll()
 		select {
 		case <-ended:
 		case <-stop.wish:
-			res.ExitCode = 128 + int(stop.signal.Load())
-			return res
 		}
-		res.ExitCode = exitStatus(r.cmd.ProcessState)
-		return res
 	}
-	res.ExitCode = exitStatus(r.cmd.ProcessState)
-	r.finish(&res, early)
+	res.ExitCode = 128 + int(stop.signal.Load())
+	if isClosed(ended) {
+		res.ExitCode = exitStatus(r.cmd.ProcessState)
+	}
 	return res
 }
 
@@ -142,7 +140,7 @@ const (
 
 // wait lets time pass until all is over, and does what is due meanwhile.
 func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
-	flush := time.NewTicker(flushInterval)
+	flush := time.NewTicker(r.opts.FlushInterval)
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
@@ -177,19 +175,18 @@ func (r *recorder) schedule() (begin, over <-chan time.Time) {
 	return begin, over
 }
 
-// idle is closed when the program has ended and no process is connected.
+// idle is closed when the program has ended and nothing of its tree is left to record.
 func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
 		<-ended
-		if r.server == nil {
-			return
-		}
-		if left := r.server.Wait(time.Second); left > 0 {
-			r.opts.Say(fmt.Sprintf("%s has ended, but processes that it started still use CUDA; recording until they end, too (Ctrl-C twice stops recording)", r.opts.Program))
-		}
-		for r.server.Wait(time.Minute) > 0 {
+		switch {
+		case r.server == nil:
+		case r.opts.Wait == WaitProgram:
+			r.server.Wait(stopGrace) // its last records may be on their way
+		default:
+			r.waitForRest()
 		}
 	}()
 	return idle
@@ -199,10 +196,11 @@ func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 // the injected libraries' last flush, the ring buffers, the log.
 func (r *recorder) finish(res *Result, why early) {
 	res.Early = why != notEarly
-	if why != notEarly {
+	stop := res.Early || r.opts.Wait == WaitProgram
+	if stop {
 		r.pause()
 	}
-	if r.server != nil && why != notEarly {
+	if r.server != nil && stop {
 		if left := r.server.StopAll(2 * time.Second); left > 0 {
 			r.miss(0, fmt.Sprintf("%d processes did not hand over their last records in time", left))
 		}
@@ -216,7 +214,30 @@ func (r *recorder) finish(res *Result, why early) {
 		return
 	}
 	r.finishSessions(res, why)
+	r.remarkEmpty()
 	r.finishLog(res)
+}
+
+// remarkEmpty says why nothing was recorded of a program that did use CUDA.
+func (r *recorder) remarkEmpty() {
+	switch {
+	case r.opts.Delay > 0 && r.paused.Load() && !r.resumed:
+		r.remark(0, fmt.Sprintf("recording had not begun when it ended: --delay %s was not over", r.opts.Delay))
+	case r.opts.CaptureRange && !r.worked():
+		r.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
+	}
+}
+
+// worked says whether any process handed over GPU work.
+func (r *recorder) worked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		if s.end.Kernels+s.end.Copies+s.end.Sets > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // unused says whether no process used CUDA.

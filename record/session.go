@@ -40,7 +40,8 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
 		CaptureRange: r.opts.CaptureRange, Paused: r.paused.Load(),
-		WatchClients: r.prober == nil,
+		WatchClients:  r.prober == nil,
+		FlushInterval: r.opts.FlushInterval, MemoryLimit: r.opts.MemoryLimit,
 	}
 	if r.opts.Graphs == GraphWhole {
 		c.Records |= cupti.RecordGraphs

@@ -1,10 +1,15 @@
 package record
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // watchSignals takes the signals that would end us. A signal that was ignored
@@ -29,19 +34,40 @@ type stopper struct {
 	signal atomic.Int32  // the signal that said so
 }
 
-// watchStop listens to signals. With a program, the first Ctrl-C is the program's:
-// the terminal sends it to both, and what the program does on its way out is worth
-// recording. The second, SIGTERM, and any signal without a program, are ours.
-func watchStop(signals <-chan os.Signal, withProgram bool) *stopper {
+const (
+	// stopGrace is time for a program that got the same signal to end by itself,
+	// before recording is stopped under it.
+	stopGrace = 500 * time.Millisecond
+	// stopHint is when a person whose Ctrl-C ended nothing is told what does.
+	stopHint = time.Second
+)
+
+// watchStop listens to signals until over is closed, which says that all is recorded.
+//
+// Ctrl-C at a terminal goes to the program as well, and what it does on its way out
+// is worth recording: the first is the program's as long as it runs, the second
+// stops recording. A signal that comes otherwise, from kill or a job scheduler, may
+// have gone to the whole group or to us alone, so it stops recording if all is not
+// over soon by itself.
+func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan struct{}, say func(string)) *stopper {
 	s := &stopper{wish: make(chan struct{})}
 	go func() {
-		interrupts := 0
-		for sig := range signals {
+		interrupted := false
+		for {
+			var sig os.Signal
+			select {
+			case <-over:
+				return
+			case sig = <-signals:
+			}
 			n, _ := sig.(syscall.Signal)
-			if withProgram && (n == syscall.SIGINT || n == syscall.SIGQUIT) {
-				if interrupts++; interrupts < 2 {
-					continue
-				}
+			if program != nil && !interrupted && !isClosed(ended) && fromTerminal(n) {
+				interrupted = true
+				go hint(program, ended, over, say)
+				continue
+			}
+			if program != nil && !interrupted && isOver(over, stopGrace) {
+				return
 			}
 			s.signal.Store(int32(n))
 			close(s.wish)
@@ -49,4 +75,47 @@ func watchStop(signals <-chan os.Signal, withProgram bool) *stopper {
 		}
 	}()
 	return s
+}
+
+// fromTerminal says whether a signal is one that a terminal sends, and we are among
+// those to whom it does.
+func fromTerminal(n syscall.Signal) bool {
+	if n != syscall.SIGINT && n != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// hint tells a person whose Ctrl-C the program does not end by how to stop recording.
+func hint(program *exec.Cmd, ended, over <-chan struct{}, say func(string)) {
+	select {
+	case <-over:
+	case <-ended:
+	case <-time.After(stopHint):
+		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", program.Process.Pid))
+	}
+}
+
+func isOver(over <-chan struct{}, within time.Duration) bool {
+	select {
+	case <-over:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -57,7 +57,7 @@ func infoText(w io.Writer, s convert.Summary) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(tab, "%s\t%s\n", name, value)
+			fmt.Fprintf(tab, "%s\t%s\n", printable(name), printable(value))
 		}
 	}
 	row("program", strings.Join(s.Args, " "))

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -44,6 +46,10 @@ func recordFlags() []cli.Flag {
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
 		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
+		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "record until `WHO` has ended: cuda (the program and all that it started and that uses CUDA) or program"},
+		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "a record is on disk after `TIME` at the latest"},
+		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "what recording may take inside each process, `BYTES` (1M or more; K, M, G)"},
+		&cli.StringFlag{Name: "ring-buffer", Value: "64M", Usage: "what the buffers for probed calls take, `BYTES` of kernel memory (64K to 1G)"},
 		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`RANGE` is cudaProfilerApi (record between cudaProfilerStart and cudaProfilerStop) or none"},
 	)
 }
@@ -88,6 +94,10 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: either a program or -p, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
+	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "memory-limit", "wait"):
+		return o, usagef(recordName, "record: of a running process calls are recorded, not GPU work: --gpu, --graphs, --memory-limit and --wait have no meaning with -p")
+	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
+		return o, usagef(recordName, "record: --api, --probe and --no-probe choose calls, which --calls none leaves out")
 	case o.Delay < 0 || o.Duration < 0:
 		return o, usagef(recordName, "record: a time can't be negative")
 	}
@@ -102,7 +112,31 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	default:
 		return o, usagef(recordName, "record: capture range %q is neither cudaProfilerApi nor none", r)
 	}
+	if err := recordLimits(c, &o); err != nil {
+		return o, err
+	}
 	return o, recordSources(c, &o)
+}
+
+func isSet(c *cli.Context, flags ...string) bool {
+	return slices.ContainsFunc(flags, c.IsSet)
+}
+
+// recordLimits reads what recording may take and how long.
+func recordLimits(c *cli.Context, o *record.Options) error {
+	var errs [3]error
+	var memory, ring uint64
+	o.Wait, errs[0] = record.ParseWaitFor(c.String("wait"))
+	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
+	ring, errs[2] = parseSize("ring-buffer", c.String("ring-buffer"), 64<<10, 1<<30)
+	o.FlushInterval, o.MemoryLimit, o.RingBytes = c.Duration("flush-interval"), memory, int(ring)
+	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
+		return usagef(recordName, "record: --flush-interval must be between 10ms and 1m")
+	}
+	if err := cmp.Or(errs[:]...); err != nil {
+		return usagef(recordName, "record: %v", err)
+	}
+	return nil
 }
 
 // recordSources reads what is to be observed and how.

@@ -4,19 +4,25 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // printSummary is what a person sees when a recording ends.
 func printSummary(w io.Writer, s convert.Summary, files []string) {
 	fmt.Fprintf(w, "cudatrace: %s; %s\n", headline(s), outcome(s))
 	for _, why := range s.Reasons {
-		fmt.Fprintf(w, "  because: %s\n", why)
+		fmt.Fprintf(w, "  because: %s\n", printable(why))
+	}
+	for _, remedy := range remedies(s) {
+		fmt.Fprintf(w, "  avoid it: %s\n", remedy)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, f := range files {
@@ -27,6 +33,41 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
 	}
 	tab.Flush()
+}
+
+// avoidance names, by cause of loss, what avoids it. The other causes are nobody's to
+// avoid.
+var avoidance = map[string]string{
+	tracelog.LostRingBuffer:   "calls came faster than they were taken: a larger --ring-buffer (256M), or fewer functions with --api minimal",
+	tracelog.LostThreadTable:  "too many threads for the probes: --calls cupti",
+	tracelog.LostNesting:      "calls too deeply nested for the probes: --calls cupti",
+	tracelog.LostCUPTIQueue:   "records came faster than they were taken: a larger --memory-limit (256M)",
+	tracelog.LostCUPTIBuffer:  "CUPTI had no buffer left: a larger --memory-limit (256M)",
+	tracelog.LostCUPTIDropped: "CUPTI dropped records: a larger --memory-limit (256M), a shorter --flush-interval (100ms)",
+	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: a shorter --flush-interval (100ms), or --graphs whole for large graphs",
+	tracelog.LostLogWrite:     "the log could not be written: free space there, or choose another place with -o",
+}
+
+// remedies says what avoids the losses that there were.
+func remedies(s convert.Summary) []string {
+	var list []string
+	for _, cause := range tracelog.LostCauses {
+		if words := avoidance[cause]; words != "" && s.Lost[cause] > 0 {
+			list = append(list, words)
+		}
+	}
+	return slices.Compact(list)
+}
+
+// printable is a text that comes from a log or a program, without the control
+// characters that would move a terminal's cursor or worse.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 // headline counts what was recorded.
