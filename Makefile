@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test bench lint clean
+.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench lint clean
 
 all: build sim
 
@@ -34,9 +34,19 @@ demo: build sim ## record a sample program and print the summary
 test: build sim tools ## every test (root, for real uprobes)
 	$(GO) vet $(PKGS)
 	$(GO) test $(PKGS)
+	PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -s bench -p '*_test.py'
+
+test-gpu: build ## on a machine with a GPU, nvcc and PyTorch: every way to end, then every kind of program
+	nvcc -o build/exits-gpu testdata/gpu/exits.cu
+	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
+	testdata/gpu/check.sh build/gpu
+
+test-long: build sim ## what takes minutes: 1,000 recordings in a row
+	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 
 bench: build sim ## print the numbers
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+	bench/run.sh --sim --rounds 3 --budget 60
 
 lint: ## formatting, vet, staticcheck, the rules of the layers
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }

@@ -1,0 +1,129 @@
+"""The figures as markdown."""
+import variants
+
+LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "rounds", ""]
+BESIDE = ["", "workload", "recorder's CPU, µs a unit", "program's CPU, µs a unit", "bytes a GPU record",
+          "s from the program's end to the files"]
+ONCE = ["", "start of the program", "first CUDA call", "last line to the program's end", "last line to the last file",
+        "program's peak memory"]
+DIGITS = {"ns": 0, "us": 2, "ms": 3}
+
+
+def grid(head, rows):
+    """A markdown table; nothing without rows."""
+    if not rows:
+        return []
+    return ["| " + " | ".join(head) + " |", "|" + "|".join("---" for _ in head) + "|",
+            *("| " + " | ".join(cell(text) for text in row) + " |" for row in rows), ""]
+
+
+def titled(title, head, rows):
+    """A table under a title; nothing without rows."""
+    return [f"**{title}**", "", *grid(head, rows)] if rows else []
+
+
+def cell(text):
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def titles(chosen):
+    table = {v.name: v.title for v in chosen}
+    for v in chosen:
+        if v.kind == variants.ATTACH:
+            table[f"{v.name}:{variants.BEFORE}"] = "not traced: before `-p` attaches"
+            table[f"{v.name}:{variants.AFTER}"] = "not traced: after `-p` has detached"
+    return table
+
+
+def share(figure):
+    """A ratio of overheads with its range."""
+    return f"{figure['value']:.2f} ({figure['low']:.2f}..{figure['high']:.2f})" if figure else ""
+
+
+def signed(text):
+    return text if text.startswith("-") else "+" + text
+
+
+def flag_text(flags):
+    return "; ".join(f"{text[:160]} ({n}×)" for text, n in flags.items())
+
+
+def loop_rows(summary, work, names):
+    digits, rows = DIGITS[work.scale], []
+
+    def written(ns):
+        return "" if ns is None else f"{ns / work.per:,.{digits}f}"
+
+    for r in summary["rows"]:
+        if r["workload"] != work.name:
+            continue
+        name, remark = names[r["row"]], flag_text(r.get("flags", {}))
+        plain = r["row"] == "plain"
+        rows.append([name, *[""] * 7, remark or "not run"] if not r["rounds"] else [
+            name, written(r["median"]), f"{written(r['p10'])}..{written(r['p90'])}",
+            "" if plain or r["ratio"] is None else f"{r['ratio']:.3f}",
+            "" if plain or r["overhead"] is None else signed(written(r["overhead"])),
+            share(r.get("of_nsys")), share(r.get("of_torch")), r["rounds"], remark])
+    return rows
+
+
+def loops(summary, works, chosen, args):
+    names, lines = titles(chosen), []
+    for work in works:
+        title, scale = work.title.format(arg=args[work.name]), work.scale.replace("us", "µs")
+        lines += [f"**{work.name}: {title}** ({scale} a {work.unit})", ""]
+        rows = loop_rows(summary, work, names)
+        keep = [i for i in range(len(LOOP)) if i == 0 or any(str(row[i]) for row in rows)]
+        lines += grid([LOOP[i] for i in keep], [[row[i] for i in keep] for row in rows])
+    return lines
+
+
+def resource_rows(summary, names):
+    for r in summary["resources"]:
+        recorder, own = r.get("recorder_cpu_ns"), r.get("program_cpu_ns")
+        size = ", ".join(f"{suffix[1:]} {n:,.1f}" for suffix, n in r.get("bytes", {}).items() if suffix != ".bytes")
+        ends = ", ".join(f"{what} {r[key]:.2f}" for key, what in (
+            ("log_s", "log"), ("done_s", "all"), ("stop_s", "stop"), ("export_s", "export")) if key in r)
+        if not r.get("alone") and not size and not ends:
+            continue
+        yield [names[r["variant"]], r["workload"], f"{recorder / 1e3:,.2f}" if r.get("alone") else "",
+               "" if own is None else f"{own / 1e3:+,.2f}", size, ends]
+
+
+def once_rows(summary, names):
+    for name, s in summary["once"].items():
+        if name == "plain":
+            continue
+        def text(key, scale, unit):
+            return f"{s[key] * scale:+,.0f} {unit}" if key in s else ""
+        yield [names[name], text("start_s", 1e3, "ms"), text("first_s", 1e3, "ms"), text("exit_s", 1e3, "ms"),
+               text("done_s", 1e3, "ms"), text("rss_bytes", 1e-6, "MB")]
+
+
+def floor_lines(floor):
+    """The benchmark of package record/probe, run beside: a call of cuLaunchKernel with probes and with empty ones."""
+    if not floor:
+        return []
+    if "error" in floor:
+        return [f"The benchmark of `record/probe` did not run: {floor['error']}", ""]
+    plain = floor.get("plain", 0)
+    rows = [[name, f"{ns:,.0f}", f"{ns - plain:+,.0f}" if name != "plain" else ""]
+            for name, ns in sorted(floor.items(), key=lambda item: item[1])]
+    return ["**A call of `cuLaunchKernel` alone** (`BenchmarkCall` of `record/probe`, ns a call)", "",
+            *grid(["", "median", "added"], rows)]
+
+
+def document(result, works, chosen):
+    """All of it."""
+    names, summary = titles(chosen), result["summary"]
+    facts = ", ".join(f"{k} {v}" for k, v in result["machine"].items())
+    lines = [f"{facts}; {summary['rounds']} rounds.", f"Command: `{result['command']}`", ""]
+    lines += loops(summary, works, chosen, {w["name"]: w["arg"] for w in result["workloads"]})
+    lines += floor_lines(summary["floor"])
+    lines += titled("Beside the loops", BESIDE, list(resource_rows(summary, names)))
+    lines += titled("Once a run, beyond the plain run", ONCE, list(once_rows(summary, names)))
+    lines += titled("Bounds", ["", "measured", "at most", ""],
+                    [[c["claim"], c["written"], c["written_bound"], c["verdict"]] for c in summary["claims"]])
+    for problem in result["problems"]:
+        lines += [f"- {problem}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""As much of PyTorch as bench/train.py uses, doing nothing: for tests without PyTorch."""
+import contextlib
+import types
+
+__version__ = "0.stub"
+
+
+class Value:
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: self
+
+    def __call__(self, *args, **kwargs):
+        return self
+
+    def parameters(self):
+        return [self]
+
+
+class Profile:
+    def __init__(self, activities):
+        self.activities = activities
+
+    def start(self):
+        pass
+
+    stop = start
+
+    def export_chrome_trace(self, path):
+        with open(path, "w") as f:
+            f.write("{}")
+
+
+def value(*args, **kwargs):
+    return Value()
+
+
+def stream(*args):
+    return contextlib.nullcontext()
+
+
+zeros = ones = randn = value
+manual_seed = value
+nn = types.SimpleNamespace(Sequential=value, Linear=value, functional=types.SimpleNamespace(mse_loss=value))
+optim = types.SimpleNamespace(SGD=value)
+cuda = types.SimpleNamespace(synchronize=value, Stream=value, current_stream=value, CUDAGraph=value, stream=stream, graph=stream)
+profiler = types.SimpleNamespace(profile=Profile, ProfilerActivity=types.SimpleNamespace(CUDA="cuda"))

@@ -1,0 +1,198 @@
+"""The PyTorch loops whose cost is measured; speaks as loops.cu does:
+
+    init NAME...              starts CUDA     init first_ns=.. t=..
+    profile torch [PATH]      torch.profiler around every later loop, its trace to PATH
+    run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. step_ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
+    quit                      ends            bye t=..
+
+c: training steps of 50 small linear layers; d: the same step as a CUDA graph; t: a step of long kernels
+that only move memory, ARG of them. ns is the whole loop's wall time, step_ns the median of its steps.
+
+Usage: train.py CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
+"""
+import gc
+import os
+import sys
+import time
+
+import torch
+
+LAYERS = 50
+WARM_STEPS = 10
+MEMORY_ELEMENTS = 1 << 30  # float32: 4 GiB
+
+
+class Training:
+    """One model with its optimiser; all steps do the same."""
+
+    def __init__(self, set_to_none):
+        torch.manual_seed(0)
+        self.model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(LAYERS))).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, foreach=False)
+        self.x = torch.randn(32, 64).cuda()
+        self.y = torch.randn(32, 64).cuda()
+        self.set_to_none = set_to_none
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=self.set_to_none)
+        loss = torch.nn.functional.mse_loss(self.model(self.x), self.y)
+        loss.backward()
+        self.optimizer.step()
+
+
+def eager():
+    training = Training(set_to_none=True)
+    return lambda arg: training.step()
+
+
+def captured():
+    training = Training(set_to_none=False)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            training.step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        training.step()
+
+    def replay(arg, keep=training):  # the graph uses the training's memory
+        graph.replay()
+
+    return replay
+
+
+def memory_bound():
+    values = torch.ones(MEMORY_ELEMENTS, device="cuda")
+
+    def step(kernels):
+        for _ in range(kernels):
+            values.mul_(1.0)
+        torch.cuda.synchronize()
+
+    return step
+
+
+PREPARE = {"c": eager, "d": captured, "t": memory_bound}
+
+
+def status_kb(field):
+    with open("/proc/self/status") as f:
+        for line in f:
+            if line.startswith(field + ":"):
+                return int(line.split()[1])
+    return 0
+
+
+def timed(step, count, arg):
+    """Runs the steps; the times at which each ended, ns, the last after the GPU was done."""
+    ends = [time.perf_counter_ns()]
+    for _ in range(count):
+        step(arg)
+        ends.append(time.perf_counter_ns())
+    torch.cuda.synchronize()
+    ends[-1] = time.perf_counter_ns()
+    return ends
+
+
+class Plain:
+    """Runs a loop as it is."""
+
+    def run(self, step, count, arg):
+        return timed(step, count, arg), {}
+
+
+class Profiled:
+    """Runs a loop under PyTorch's profiler, GPU activities only."""
+
+    def __init__(self, path):
+        self.path = path
+        self.run(lambda arg: torch.cuda.synchronize(), 1, 0)  # its start-up
+
+    def run(self, step, count, arg):
+        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        profiler.start()
+        ends = timed(step, count, arg)
+        stopped = time.perf_counter_ns()
+        profiler.stop()
+        more = {"stop_ns": time.perf_counter_ns() - stopped}
+        if self.path:
+            profiler.export_chrome_trace(self.path)
+            more["export_ns"] = time.perf_counter_ns() - stopped
+            more["trace_bytes"] = os.path.getsize(self.path)
+            os.remove(self.path)
+        return ends, more
+
+
+class Server:
+    def __init__(self, control, report):
+        self.report = report
+        self.control = control
+        self.steps = {}
+        self.runner = Plain()
+
+    def say(self, event, **values):
+        print(event, *(f"{k}={v}" for k, v in values.items()), file=self.report, flush=True)
+
+    def init(self, names):
+        begin = time.perf_counter_ns()
+        torch.zeros(1, device="cuda")
+        first = time.perf_counter_ns() - begin
+        for name in names:
+            self.steps[name] = PREPARE[name]()
+            for _ in range(WARM_STEPS if name != "t" else 1):
+                self.steps[name](1)
+        torch.cuda.synchronize()
+        self.say("init", first_ns=first, t=time.monotonic_ns())
+
+    def profile(self, words):
+        if words[0] != "torch":
+            raise ValueError(f"there is no profiler {words[0]}")
+        self.runner = Profiled(words[1] if len(words) > 1 else "")
+
+    def run(self, name, count, arg):
+        step = self.steps[name]
+        for _ in range(min(count // 10, 5)):
+            step(arg)
+        torch.cuda.synchronize()
+        gc.collect()
+        cpu = time.process_time_ns()
+        ends, more = self.runner.run(step, count, arg)
+        cpu = time.process_time_ns() - cpu
+        steps = sorted(b - a for a, b in zip(ends, ends[1:]))
+        self.say("part", name=name, count=count, ns=ends[-1] - ends[0], step_ns=steps[len(steps) // 2], cpu_ns=cpu,
+                 hwm_kb=status_kb("VmHWM"), rss_kb=status_kb("VmRSS"), **more)
+
+    def serve(self):
+        self.say("ready", pid=os.getpid(), t=time.monotonic_ns(), torch=torch.__version__)
+        for line in self.control:
+            words = line.split()
+            if not words or words[0] == "quit":
+                break
+            if words[0] == "init":
+                self.init(words[1:])
+            elif words[0] == "profile":
+                self.profile(words[1:])
+            elif words[0] == "run":
+                self.run(words[1], int(words[2]), int(words[3]) if len(words) > 3 else 0)
+            else:
+                raise ValueError(f"there is no command {words[0]}")
+        self.say("bye", t=time.monotonic_ns())
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: train.py CONTROL REPORT   (- is standard input and output)")
+    report = sys.stdout if sys.argv[2] == "-" else open(sys.argv[2], "w")
+    control = sys.stdin if sys.argv[1] == "-" else open(sys.argv[1])
+    server = Server(control, report)
+    try:
+        server.serve()
+    except Exception as error:  # whatever it is, the caller is to hear of it
+        server.say("failed " + " ".join(f"{type(error).__name__}: {error}".split()))
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""How a workload is run: plain, or under a tracer. A new way is a new row.
+
+A command is words with places: {program} (the program's words), {cudatrace}, {nsys}, {python}, {bench} (this folder),
+{floor} (the library built from kernels.c), {cupti} (libcupti), {out} (path of this run's files without suffix),
+{pid}, {convert} (--no-convert, or nothing in the round that looks at whole recordings). NAME=VALUE words in
+front are environment variables.
+"""
+import shlex
+from dataclasses import dataclass
+
+RUN, ATTACH = "run", "attach"
+# Rows that an attaching variant fills beside its own: the same process before and after.
+BEFORE, AFTER = "before", "after"
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    title: str
+    command: str
+    kind: str = RUN           # ATTACH: the command attaches to a program that runs
+    workloads: str = ""       # only these; "" is all
+    every: int = 1            # run in each such round; in all on the simulated stack
+    apart: str = ""           # workloads that get a recording of their own in the round that looks at whole recordings
+    setup: str = ""           # a line for the program, after its init
+    ready: str = ""           # what the attaching command says when it has attached
+    log: str = ""             # the file whose appearance ends the recording
+    files: tuple = ()         # what is left, suffix by suffix
+    may_fail: bool = False    # its exit code means nothing when the loops ran
+    staged: bool = True       # may start beside others and wait for its turn
+    needs: tuple = ()         # of nsys, cudatrace, floor
+
+    def runs(self, workload):
+        return not self.workloads or workload in self.workloads
+
+
+RECORD = "{cudatrace} record {convert} -o {out}"
+LOG = dict(log=".cudatrace", files=(".cudatrace", ".pftrace"), needs=("cudatrace",))
+NSYS = "{nsys} profile -t cuda --sample=none --cpuctxsw=none --force-overwrite=true -o {out}"
+NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, needs=("nsys",))
+
+VARIANTS = [
+    Variant("plain", "not traced", "{program}", apart="abgefcdt"),
+    Variant("record", "`cudatrace record`", RECORD + " -- {program}", apart="abgefcdt", **LOG),
+    Variant("cupti", "`record --calls cupti`", RECORD + " --calls cupti -- {program}", apart="ac", **LOG),
+    Variant("none", "`record --calls none`", RECORD + " --calls none -- {program}", apart="ac", **LOG),
+    Variant("pid", "`record -p PID`, attached", RECORD + " -p {pid}", kind=ATTACH, workloads="abce",
+            ready="recording the calls", **LOG),
+    Variant("nsys", "`nsys profile -t cuda`", NSYS + " {program}", apart="ac", **NSYS_FILES),
+    Variant("torch", "torch.profiler, CUDA", "{program}", workloads="cdt", apart="c", setup="profile torch"),
+    Variant("whole", "`record --graphs whole`", RECORD + " --graphs whole -- {program}", workloads="gd", apart="g",
+            **LOG),
+    Variant("nsys-node", "`nsys --cuda-graph-trace=node`", NSYS + " --cuda-graph-trace=node {program}", workloads="gd",
+            every=2, **NSYS_FILES),
+    Variant("probes", "`record --gpu none`: probes alone", RECORD + " --gpu none -- {program}", workloads="aec",
+            every=2, **LOG),
+    Variant("kernels", "floor: CUPTI kernel records alone",
+            "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes {program}", workloads="aec",
+            every=2, files=(".bytes",), needs=("floor",)),
+    Variant("empty", "floor: entry and return traps, empty programs", "{python} {bench}/emptyprobes.py {pid}",
+            kind=ATTACH, workloads="aec", every=2, ready="attached"),
+]
+
+
+def extra(text):
+    """A variant from a command line: NAME=COMMAND, or NAME@WORKLOADS=COMMAND."""
+    head, found, command = text.partition("=")
+    name, _, workloads = head.partition("@")
+    if not found or not name or not command:
+        raise ValueError(f"a variant is NAME=COMMAND, not {text!r}")
+    kind = ATTACH if "{pid}" in command else RUN
+    if kind == RUN and "{program}" not in command:
+        raise ValueError(f"variant {name}: where does {{program}} or {{pid}} go?")
+    more = LOG if "{cudatrace}" in command else {}
+    ready = "recording the calls" if more else "attached"
+    return Variant(name, name, command, kind=kind, workloads=workloads, ready=ready, **more)
+
+
+def chosen(names, extras):
+    """The variants of those names, plain always among them; all when names is empty."""
+    table = VARIANTS + extras
+    known = {v.name for v in table}
+    if unknown := set(names) - known:
+        raise ValueError(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    wanted = set(names) | {"plain"} | {v.name for v in extras}
+    return [v for v in table if not names or v.name in wanted]
+
+
+def command(variant, places, program):
+    """Environment and words of a variant's command. places gives the values of the words in braces."""
+    env, words = {}, []
+    for word in shlex.split(variant.command):
+        if word == "{program}":
+            words += program
+            continue
+        word = word.format_map(places)
+        name, assigned, value = word.partition("=")
+        if assigned and not words and name.replace("_", "").isalnum():
+            env[name] = value
+        elif word:
+            words.append(word)
+    return env, words
