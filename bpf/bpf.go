@@ -26,7 +26,7 @@
 // go generate builds them again.
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type recipe -type op -type lost Probes cudatrace.bpf.c -- -O2 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the
 // type information in the objects.
@@ -76,3 +76,14 @@ const (
 	ReadFault       = 3 // an argument could not be read and is 0; the call is there
 	CutName         = 4 // a symbol's name was longer than MaxName
 )
+
+// Signs that a process is about to end, as the map of ends keeps the last of them. The
+// first two are the cookies of the probes on libc.
+const (
+	EndExit   = 1 // _exit
+	EndExec   = 2 // execve and its like
+	EndSignal = 3 // a signal that usually kills
+)
+
+// MaxFaultAsks is how often a process gets the exit signal for faults that it handles.
+const MaxFaultAsks = 10

@@ -62,14 +62,19 @@ func TestThreadLayout(t *testing.T) {
 
 // The constants of the C source are those of this package.
 func TestConstants(t *testing.T) {
-	source, err := os.ReadFile("cudatrace.bpf.c")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, name := range []string{"cudatrace.bpf.c", "ends.h"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, b...)
 	}
 	for _, line := range []string{
 		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_STACK_ARGS 8",
 		"#define BLOCK_SIZE 128", "#define UNFINISHED 1", "#define NO_RETURN 2", "#define THREAD_EVENT 0x80",
 		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define MAX_NAME 4096", "CUT_NAME = 4,",
+		"END_EXIT = 1,", "END_EXEC = 2,", "END_SIGNAL = 3,", "#define MAX_FAULT_ASKS 10",
 		"RANGE_NONE = 0,", "RANGE_BEGIN = 1,", "RANGE_END = 2,", "SYMBOL_NONE = 0,", "SYMBOL_NAMED = 1,", "SYMBOL_DERIVED = 2,",
 		"OP_COPY = 0,", "OP_FIELD = 1,", "OP_OUT = 2,",
 		"LOST_RING_BUFFER = 0,", "LOST_THREAD_TABLE = 1,", "LOST_NESTING = 2,", "READ_FAULT = 3,",
@@ -81,6 +86,9 @@ func TestConstants(t *testing.T) {
 	if MaxArgs != 12 || MaxDepth != 8 || MaxFunctions != 1024 || MaxStackArgs != 8 || BlockSize != 128 || FlagThread != 0x80 ||
 		FlagSymbol != 0x40 || FlagQuiet != 0x20 || MaxName != 4096 {
 		t.Error("a constant differs from the source's")
+	}
+	if EndExit != 1 || EndExec != 2 || EndSignal != 3 || MaxFaultAsks != 10 {
+		t.Error("a constant of the ends of processes differs from the source's")
 	}
 	if OpCopy != 0 || OpField != 1 || OpOut != 2 || LostRingBuffer != 0 || LostThreadTable != 1 || LostNesting != 2 || ReadFault != 3 ||
 		CutName != 4 || RangeNone != 0 || RangeBegin != 1 || RangeEnd != 2 || SymbolNone != 0 || SymbolNamed != 1 || SymbolDerived != 2 {
@@ -97,6 +105,7 @@ func TestObjects(t *testing.T) {
 		}
 		for _, name := range []string{
 			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgThreadExit,
+			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {
 				t.Errorf("%s: program %s is %v", object, name, p)

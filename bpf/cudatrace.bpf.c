@@ -13,6 +13,8 @@
  * pointer is never below that of what it called.
  */
 #include "kernel.h"
+#include "ids.h"
+#include "ends.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -58,6 +60,7 @@ _Static_assert(__builtin_offsetof(struct event, args) == 32, "args");
 
 struct frame {
 	u64 sp;
+	u64 later; /* the recipe's */
 	struct event event;
 };
 
@@ -98,7 +101,9 @@ struct recipe {
 	u8 symbol; /* enum symbol */
 	u8 quiet;  /* calls are not wanted, but what they do is */
 	u8 always; /* calls are wanted while recording is paused too */
-	u8 pad[4];
+	u8 copies; /* every op is OP_COPY */
+	u8 later;  /* there is something to do when a call returns */
+	u8 pad[2];
 	struct op ops[MAX_ARGS];
 };
 _Static_assert(sizeof(struct op) == 16, "op");
@@ -152,9 +157,6 @@ struct lost {
 	u64 first, last; /* ns */
 };
 
-/* The recorder's PID namespace, 0 when that is the initial one. */
-const volatile u64 pidns_dev = 0;
-const volatile u64 pidns_ino = 0;
 /* Set when a process is recorded between the calls that start and stop its profiler. */
 const volatile u8 capture_range = 0;
 /* Number of ring buffers minus 1; the number is a power of two. */
@@ -209,79 +211,6 @@ struct {
 } losses SEC(".maps");
 
 static const struct thread fresh_thread;
-
-INLINE struct pid *thread_pid(struct task_struct *task)
-{
-	struct pid *pid = 0;
-
-	read_kernel(&pid, sizeof(pid), FIELD(task, thread_pid));
-	return pid;
-}
-
-/* What the PID namespace at a level calls the thread, and which one that is. */
-INLINE u32 number_at(struct pid *pid, u32 level, u32 *inum)
-{
-	struct upid *at = (void *)((u8 *)FIELD(pid, numbers) + level * KERNEL_SIZE(struct upid));
-	struct pid_namespace *ns = 0;
-	u32 nr = 0;
-
-	read_kernel(&nr, sizeof(nr), FIELD(at, nr));
-	read_kernel(&ns, sizeof(ns), FIELD(at, ns));
-	*inum = 0;
-	read_kernel(inum, sizeof(*inum), FIELD(ns, ns.inum));
-	return nr;
-}
-
-#define MAX_LEVELS 33 /* as many as the kernel nests */
-
-/* The thread's number in the recorder's PID namespace, 0 when that is none of its own. */
-NOINLINE u32 number_here(struct task_struct *task)
-{
-	struct pid *pid = thread_pid(task);
-	u32 level = 0, inum, nr, i;
-
-	read_kernel(&level, sizeof(level), FIELD(pid, level));
-	BOUNDED
-	for (i = 0; i < MAX_LEVELS; i++) {
-		if (i > level)
-			break;
-		nr = number_at(pid, level - i, &inum);
-		if (inum == (u32)pidns_ino)
-			return nr;
-	}
-	return 0;
-}
-
-/* The same as current_id for a process in a namespace below the recorder's. */
-NOINLINE u64 nested_id(void)
-{
-	struct task_struct *task = (void *)current_task(), *leader = 0;
-
-	read_kernel(&leader, sizeof(leader), FIELD(task, group_leader));
-	return (u64)number_here(leader) << 32 | number_here(task);
-}
-
-/* pid << 32 | tid in the recorder's PID namespace; 0 when the thread is not visible there. */
-INLINE u64 current_id(void)
-{
-	struct pidns_info info;
-
-	if (!pidns_ino)
-		return current_pid_tgid();
-	if (ns_current_pid_tgid(pidns_dev, pidns_ino, &info, sizeof(info)))
-		return nested_id();
-	return (u64)info.tgid << 32 | info.tid;
-}
-
-/* The thread's id in its innermost PID namespace, as it knows it itself. */
-NOINLINE u32 local_tid(void)
-{
-	struct pid *pid = thread_pid((void *)current_task());
-	u32 level = 0, inum;
-
-	read_kernel(&level, sizeof(level), FIELD(pid, level));
-	return number_at(pid, level, &inum);
-}
 
 NOINLINE void count(u32 cause)
 {
@@ -437,10 +366,27 @@ INLINE u64 read_field(u64 from, u64 mask)
 	return value;
 }
 
+/* The common case of record_args. */
+INLINE void copy_args(struct thread *t, struct event *e, const struct recipe *r)
+{
+	u32 i, n = r->nargs;
+
+	BOUNDED
+	for (i = 0; i < MAX_ARGS; i++) {
+		if (i >= n)
+			return;
+		e->args[i] = *(u64 *)((u8 *)t->words + (r->ops[i].source & SOURCE_MASK)) & r->ops[i].mask;
+	}
+}
+
 INLINE void record_args(struct thread *t, struct event *e, const struct recipe *r)
 {
 	u32 i;
 
+	if (r->copies) {
+		copy_args(t, e, r);
+		return;
+	}
 	BOUNDED
 	for (i = 0; i < MAX_ARGS; i++) {
 		const struct op *op = &r->ops[i];
@@ -534,6 +480,7 @@ INLINE int enter(struct pt_regs *ctx)
 	}
 	f = &t->frames[depth];
 	f->sp = sp;
+	f->later = r->later;
 	f->event.exit = 0;
 	f->event.pid = id >> 32;
 	f->event.tid = (u32)id;
@@ -641,7 +588,7 @@ INLINE void leave(struct pt_regs *ctx)
 		return; /* the call was not recorded: it began before the probe did, or was nested too deep */
 	f->event.exit = now;
 	f->event.ret = (s32)RETURN_VALUE(ctx);
-	r = map_lookup(&recipes, &func);
+	r = f->later ? map_lookup(&recipes, &func) : 0;
 	if (r) {
 		record_out_values(&f->event, r);
 		if (capture_range && r->range == RANGE_BEGIN)
@@ -704,6 +651,7 @@ int thread_exit(void *ctx)
 	u32 i, top;
 
 	(void)ctx;
+	process_exit(id >> 32);
 	if (!t)
 		return 0;
 	if (t->announced != UNKNOWN)

@@ -52,9 +52,36 @@ struct pid {
 	u32 level;
 	struct upid numbers[1];
 } KERNEL_TYPE;
+typedef struct {
+	u64 sig[1];
+} KERNEL_TYPE sigset_t;
+struct sigaction {
+	void *sa_handler;
+	u64 sa_flags;
+	sigset_t sa_mask;
+} KERNEL_TYPE;
+struct k_sigaction {
+	struct sigaction sa;
+} KERNEL_TYPE;
+struct sighand_struct {
+	struct k_sigaction action[64];
+} KERNEL_TYPE;
+typedef struct {
+	int counter;
+} KERNEL_TYPE atomic_t;
+struct signal_struct {
+	atomic_t live;
+	int group_exit_code;
+	u32 flags;
+} KERNEL_TYPE;
 struct task_struct {
 	struct pid *thread_pid;
 	struct task_struct *group_leader;
+	struct sighand_struct *sighand;
+	struct signal_struct *signal;
+	sigset_t blocked;
+	u64 sas_ss_sp, sas_ss_size;
+	int exit_code;
 } KERNEL_TYPE;
 #define FIELD(pointer, field) __builtin_preserve_access_index(&(pointer)->field)
 #define KERNEL_SIZE(type) __builtin_preserve_type_info(*(type *)0, 1 /* BPF_TYPE_SIZE */)
@@ -80,7 +107,15 @@ static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags)
 static void *(*const ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const ringbuf_submit)(void *record, u64 flags) = (void *)132;
 static void (*const ringbuf_discard)(void *record, u64 flags) = (void *)133;
+static long (*const send_signal_thread)(u32 signal) = (void *)117;
+static u64 (*const current_task_btf)(void) = (void *)158;
 static u64 (*const attach_cookie)(void *ctx) = (void *)174;
+static u64 (*const task_pt_regs)(u64 task) = (void *)175;
+
+/* What a raw tracepoint's program gets. */
+struct raw_tracepoint {
+	u64 args[3];
+};
 
 /*
  * Registers as the kernel hands them to a uprobe's program, and the calling
@@ -94,6 +129,7 @@ struct pt_regs {
 };
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->ax)
+#define FIRST_ARG(ctx) ((ctx)->di)
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
 #define RETURN_POPS 8   /* ret pops the return address */
@@ -108,6 +144,7 @@ struct pt_regs { /* struct user_pt_regs */
 };
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->x[0])
+#define FIRST_ARG(ctx) ((ctx)->x[0])
 #define REGISTER_ARGS 8
 #define STACK_ARGS_AT 0
 #define RETURN_POPS 0

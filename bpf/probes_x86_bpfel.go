@@ -42,6 +42,16 @@ type ProbesOp struct {
 	Offset uint32
 }
 
+type ProbesProcessEnd struct {
+	_            structs.HostLayout
+	Sign         uint32
+	SignArgument int32
+	SignTime     uint64
+	EndTime      uint64
+	ExitCode     int32
+	Pad          uint32
+}
+
 type ProbesRecipe struct {
 	_           structs.HostLayout
 	Nargs       uint8
@@ -53,7 +63,9 @@ type ProbesRecipe struct {
 	Symbol      uint8
 	Quiet       uint8
 	Always      uint8
-	Pad         [4]uint8
+	Copies      uint8
+	Later       uint8
+	Pad         [2]uint8
 	Ops         [12]ProbesOp
 }
 
@@ -68,33 +80,52 @@ type ProbesThread struct {
 	Frames    [8]struct {
 		_     structs.HostLayout
 		Sp    uint64
+		Later uint64
 		Event ProbesEvent
 	}
+}
+
+type ProbesWatch struct {
+	_           structs.HostLayout
+	Handler     uint64
+	OwnFrom     uint64
+	OwnTo       uint64
+	Signal      uint32
+	Asked       uint32
+	LastFault   uint64
+	LastRequest uint64
+	FaultAsks   uint64
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ProbesMapLosses        = "losses"
-	ProbesMapPaused        = "paused"
-	ProbesMapRecipes       = "recipes"
-	ProbesMapRings         = "rings"
-	ProbesMapTargets       = "targets"
-	ProbesMapThreads       = "threads"
-	ProbesProgCallSession  = "call_session"
-	ProbesProgEmptyEnter   = "empty_enter"
-	ProbesProgEmptyLeave   = "empty_leave"
-	ProbesProgEmptySession = "empty_session"
-	ProbesProgEnterMulti   = "enter_multi"
-	ProbesProgEnterSingle  = "enter_single"
-	ProbesProgLeaveMulti   = "leave_multi"
-	ProbesProgLeaveSingle  = "leave_single"
-	ProbesProgThreadExit   = "thread_exit"
-	ProbesVarCaptureRange  = "capture_range"
-	ProbesVarPidnsDev      = "pidns_dev"
-	ProbesVarPidnsIno      = "pidns_ino"
-	ProbesVarRingMask      = "ring_mask"
+	ProbesMapEnds           = "ends"
+	ProbesMapLosses         = "losses"
+	ProbesMapPaused         = "paused"
+	ProbesMapRecipes        = "recipes"
+	ProbesMapRings          = "rings"
+	ProbesMapTargets        = "targets"
+	ProbesMapThreads        = "threads"
+	ProbesMapWatches        = "watches"
+	ProbesProgCallSession   = "call_session"
+	ProbesProgEmptyEnter    = "empty_enter"
+	ProbesProgEmptyLeave    = "empty_leave"
+	ProbesProgEmptySession  = "empty_session"
+	ProbesProgEndingMulti   = "ending_multi"
+	ProbesProgEndingSingle  = "ending_single"
+	ProbesProgEnterMulti    = "enter_multi"
+	ProbesProgEnterSingle   = "enter_single"
+	ProbesProgLeaveMulti    = "leave_multi"
+	ProbesProgLeaveSingle   = "leave_single"
+	ProbesProgSignalDeliver = "signal_deliver"
+	ProbesProgThreadExit    = "thread_exit"
+	ProbesVarCaptureRange   = "capture_range"
+	ProbesVarPidnsDev       = "pidns_dev"
+	ProbesVarPidnsIno       = "pidns_ino"
+	ProbesVarRingMask       = "ring_mask"
+	ProbesVarSignalFrame    = "signal_frame"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -139,27 +170,32 @@ type ProbesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
-	CallSession  *ebpf.ProgramSpec `ebpf:"call_session"`
-	EmptyEnter   *ebpf.ProgramSpec `ebpf:"empty_enter"`
-	EmptyLeave   *ebpf.ProgramSpec `ebpf:"empty_leave"`
-	EmptySession *ebpf.ProgramSpec `ebpf:"empty_session"`
-	EnterMulti   *ebpf.ProgramSpec `ebpf:"enter_multi"`
-	EnterSingle  *ebpf.ProgramSpec `ebpf:"enter_single"`
-	LeaveMulti   *ebpf.ProgramSpec `ebpf:"leave_multi"`
-	LeaveSingle  *ebpf.ProgramSpec `ebpf:"leave_single"`
-	ThreadExit   *ebpf.ProgramSpec `ebpf:"thread_exit"`
+	CallSession   *ebpf.ProgramSpec `ebpf:"call_session"`
+	EmptyEnter    *ebpf.ProgramSpec `ebpf:"empty_enter"`
+	EmptyLeave    *ebpf.ProgramSpec `ebpf:"empty_leave"`
+	EmptySession  *ebpf.ProgramSpec `ebpf:"empty_session"`
+	EndingMulti   *ebpf.ProgramSpec `ebpf:"ending_multi"`
+	EndingSingle  *ebpf.ProgramSpec `ebpf:"ending_single"`
+	EnterMulti    *ebpf.ProgramSpec `ebpf:"enter_multi"`
+	EnterSingle   *ebpf.ProgramSpec `ebpf:"enter_single"`
+	LeaveMulti    *ebpf.ProgramSpec `ebpf:"leave_multi"`
+	LeaveSingle   *ebpf.ProgramSpec `ebpf:"leave_single"`
+	SignalDeliver *ebpf.ProgramSpec `ebpf:"signal_deliver"`
+	ThreadExit    *ebpf.ProgramSpec `ebpf:"thread_exit"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
+	Ends    *ebpf.MapSpec `ebpf:"ends"`
 	Losses  *ebpf.MapSpec `ebpf:"losses"`
 	Paused  *ebpf.MapSpec `ebpf:"paused"`
 	Recipes *ebpf.MapSpec `ebpf:"recipes"`
 	Rings   *ebpf.MapSpec `ebpf:"rings"`
 	Targets *ebpf.MapSpec `ebpf:"targets"`
 	Threads *ebpf.MapSpec `ebpf:"threads"`
+	Watches *ebpf.MapSpec `ebpf:"watches"`
 }
 
 // ProbesVariableSpecs contains global variables before they are loaded into the kernel.
@@ -170,6 +206,7 @@ type ProbesVariableSpecs struct {
 	PidnsDev     *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.VariableSpec `ebpf:"pidns_ino"`
 	RingMask     *ebpf.VariableSpec `ebpf:"ring_mask"`
+	SignalFrame  *ebpf.VariableSpec `ebpf:"signal_frame"`
 }
 
 // ProbesObjects contains all objects after they have been loaded into the kernel.
@@ -192,22 +229,26 @@ func (o *ProbesObjects) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
+	Ends    *ebpf.Map `ebpf:"ends"`
 	Losses  *ebpf.Map `ebpf:"losses"`
 	Paused  *ebpf.Map `ebpf:"paused"`
 	Recipes *ebpf.Map `ebpf:"recipes"`
 	Rings   *ebpf.Map `ebpf:"rings"`
 	Targets *ebpf.Map `ebpf:"targets"`
 	Threads *ebpf.Map `ebpf:"threads"`
+	Watches *ebpf.Map `ebpf:"watches"`
 }
 
 func (m *ProbesMaps) Close() error {
 	return _ProbesClose(
+		m.Ends,
 		m.Losses,
 		m.Paused,
 		m.Recipes,
 		m.Rings,
 		m.Targets,
 		m.Threads,
+		m.Watches,
 	)
 }
 
@@ -219,21 +260,25 @@ type ProbesVariables struct {
 	PidnsDev     *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.Variable `ebpf:"pidns_ino"`
 	RingMask     *ebpf.Variable `ebpf:"ring_mask"`
+	SignalFrame  *ebpf.Variable `ebpf:"signal_frame"`
 }
 
 // ProbesPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
-	CallSession  *ebpf.Program `ebpf:"call_session"`
-	EmptyEnter   *ebpf.Program `ebpf:"empty_enter"`
-	EmptyLeave   *ebpf.Program `ebpf:"empty_leave"`
-	EmptySession *ebpf.Program `ebpf:"empty_session"`
-	EnterMulti   *ebpf.Program `ebpf:"enter_multi"`
-	EnterSingle  *ebpf.Program `ebpf:"enter_single"`
-	LeaveMulti   *ebpf.Program `ebpf:"leave_multi"`
-	LeaveSingle  *ebpf.Program `ebpf:"leave_single"`
-	ThreadExit   *ebpf.Program `ebpf:"thread_exit"`
+	CallSession   *ebpf.Program `ebpf:"call_session"`
+	EmptyEnter    *ebpf.Program `ebpf:"empty_enter"`
+	EmptyLeave    *ebpf.Program `ebpf:"empty_leave"`
+	EmptySession  *ebpf.Program `ebpf:"empty_session"`
+	EndingMulti   *ebpf.Program `ebpf:"ending_multi"`
+	EndingSingle  *ebpf.Program `ebpf:"ending_single"`
+	EnterMulti    *ebpf.Program `ebpf:"enter_multi"`
+	EnterSingle   *ebpf.Program `ebpf:"enter_single"`
+	LeaveMulti    *ebpf.Program `ebpf:"leave_multi"`
+	LeaveSingle   *ebpf.Program `ebpf:"leave_single"`
+	SignalDeliver *ebpf.Program `ebpf:"signal_deliver"`
+	ThreadExit    *ebpf.Program `ebpf:"thread_exit"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -242,10 +287,13 @@ func (p *ProbesPrograms) Close() error {
 		p.EmptyEnter,
 		p.EmptyLeave,
 		p.EmptySession,
+		p.EndingMulti,
+		p.EndingSingle,
 		p.EnterMulti,
 		p.EnterSingle,
 		p.LeaveMulti,
 		p.LeaveSingle,
+		p.SignalDeliver,
 		p.ThreadExit,
 	)
 }

@@ -45,7 +45,7 @@ func Attach(o Options) (Result, error) {
 // a person named it.
 func (r *recorder) attachAll() error {
 	r.openProber()
-	if r.prober == nil {
+	if !r.probed {
 		return errors.New("nothing can be recorded of a running process without probes")
 	}
 	for _, pid := range r.opts.PIDs {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -20,18 +21,19 @@ const rescanInterval = 200 * time.Millisecond
 // records alone.
 func (r *recorder) openProber() {
 	if r.opts.Calls == CallsCUPTI || r.opts.Calls == CallsNone {
+		r.openWatcher()
 		return
 	}
 	p, err := probe.Open(probe.Options{
 		Functions: r.opts.Functions, Symbols: true,
 		Paused: r.opts.Delay > 0, CaptureRange: r.opts.CaptureRange,
-		OnCUPTIClient: r.foreignClient, RingBytes: r.opts.RingBytes,
+		OnCUPTIClient: r.foreignClient, RingBytes: r.opts.RingBytes, WatchExits: len(r.opts.PIDs) == 0,
 	})
 	if err != nil {
 		r.notProbed(err)
 		return
 	}
-	r.prober = p
+	r.prober, r.probed = p, true
 	if err := p.Degraded(); err != nil {
 		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
 	}
@@ -41,6 +43,40 @@ func (r *recorder) openProber() {
 		})
 	}
 	go r.drain(p)
+}
+
+// openWatcher loads what sees the ends of processes and other CUPTI clients, without
+// probes on calls. Where rights or a kernel for it are missing, the injected library
+// sees most of both by itself.
+func (r *recorder) openWatcher() {
+	p, err := probe.Open(probe.Options{RingBytes: watcherRing, OnCUPTIClient: r.foreignClient, WatchExits: true})
+	if err != nil {
+		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
+		return
+	}
+	r.prober = p
+	go r.drain(p)
+}
+
+// watcherRing is room for the few events of a prober without functions, in bytes.
+const watcherRing = 64 << 10
+
+// WatchExit has a process hand over its last GPU records when it is about to end in a
+// way that it can't see itself.
+func (r *recorder) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
+	if r.prober == nil {
+		return
+	}
+	text := "all its signals have handlers of its own"
+	if signal != 0 {
+		err := r.prober.WatchExit(int(p.PID), int(signal), handler)
+		if err == nil {
+			return
+		}
+		text = err.Error()
+	}
+	// Only an end by _exit, exec or a handler of its own loses anything; then it is said.
+	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: tracelog.NoteInfo, Text: fmt.Sprintf("the end of process %d is not watched: %s", p.PID, text)})
 }
 
 // notProbed says why calls are not probed and where they come from instead.

@@ -26,6 +26,7 @@ func (r *recorder) openServer() {
 		return
 	}
 	r.server = s
+	r.holdFolder()
 	go s.Serve(r)
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,9 @@ func (r *recorder) openLog() error {
 	}
 	if words := r.opts.schedule(); words != "" {
 		r.log.Meta(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+	}
+	if err := r.log.Flush(); err != nil {
+		return errors.Join(outputError(final, err), os.Remove(r.partial))
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -29,12 +31,18 @@ type recorder struct {
 	opts    Options
 	log     *tracelog.Writer
 	partial string
-	prober  *probe.Prober // nil when calls are not probed
+	opened  chan struct{} // closed when prober is what it will be
+	prober  *probe.Prober // nil without the rights for eBPF
+	probed  bool          // calls are probed, not only the ends of processes watched
+	folder  int           // descriptor that holds the lock of the server's folder, 0 without
 	server  *cupti.Server // nil when no process can be injected
 	cmd     *exec.Cmd     // nil when attached to running processes
 	ctx     context.Context
 	invoker *invoker // who called sudo; nil without sudo
 	closing sync.Once
+
+	drained   uint64 // calls up to here are in the log, ns
+	unwritten bool   // the last flush failed
 
 	paused   atomic.Bool // before the delay is over, and at the end
 	resumed  bool        // the delay is over
@@ -60,9 +68,14 @@ func Run(o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer r.closeAll()
-	r.openProber()
 	r.openServer()
-	if err := r.start(path); err != nil {
+	go func() { // while the program starts; the first process that uses CUDA waits for it
+		r.openProber()
+		close(r.opened)
+	}()
+	err = r.start(path)
+	<-r.opened
+	if err != nil {
 		r.discard()
 		return Result{}, err
 	}
@@ -72,7 +85,7 @@ func Run(o Options) (Result, error) {
 func newRecorder(o Options) (*recorder, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.complete()
-	r := &recorder{opts: o, ctx: ctx, invoker: findInvoker(), sessions: map[uint64]*session{}}
+	r := &recorder{opts: o, ctx: ctx, invoker: findInvoker(), sessions: map[uint64]*session{}, opened: make(chan struct{})}
 	r.paused.Store(o.Delay > 0)
 	return r, cancel
 }
@@ -140,7 +153,8 @@ const (
 
 // wait lets time pass until all is over, and does what is due meanwhile.
 func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
-	flush := time.NewTicker(r.opts.FlushInterval)
+	// Half of it for us, half for the injected library: a record waits for both.
+	flush := time.NewTicker(r.opts.FlushInterval / 2)
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
@@ -156,11 +170,27 @@ func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-begin:
 			r.resume()
 		case <-flush.C:
-			r.log.Flush()
+			r.flush()
 		case <-rescan.C:
 			r.rescan()
 		}
 	}
+}
+
+// flush brings to the disk what was recorded, and says up to when that is all of
+// the calls. A disk that is full is told of once.
+func (r *recorder) flush() {
+	if r.probed {
+		if until := r.prober.DrainedUntil(); until > r.drained {
+			r.drained = until
+			r.log.Flushed(&tracelog.Flushed{Until: until})
+		}
+	}
+	err := r.log.Flush()
+	if err != nil && !r.unwritten {
+		r.opts.Say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", outputError(r.opts.Output+LogSuffix, err)))
+	}
+	r.unwritten = err != nil
 }
 
 // schedule gives the times at which recording begins and is over; a channel that
@@ -255,6 +285,9 @@ func (r *recorder) closeSources() {
 		if err := r.server.Close(); err != nil {
 			r.opts.Say("could not remove everything that recording needed: " + err.Error())
 		}
+	}
+	if r.folder > 0 {
+		unix.Close(r.folder)
 	}
 	if r.prober != nil {
 		if err := r.prober.Close(); err != nil {

@@ -2,13 +2,16 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -26,6 +29,7 @@ type session struct {
 // Hello prepares a process that has initialised CUDA: its probes are attached
 // when this returns, and only then does it go on.
 func (r *recorder) Hello(p cupti.Peer) cupti.GoConfig {
+	<-r.opened
 	r.open(p.ID, session{pid: p.PID, request: p.BufferRequest})
 	r.attach(p.PID)
 	mapped, err := cupti.MappedFiles(int(p.PID))
@@ -41,7 +45,7 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 		Candidates: candidates, Records: cupti.DefaultRecords,
 		CaptureRange: r.opts.CaptureRange, Paused: r.paused.Load(),
 		WatchClients:  r.prober == nil,
-		FlushInterval: r.opts.FlushInterval, MemoryLimit: r.opts.MemoryLimit,
+		FlushInterval: r.opts.FlushInterval / 2, MemoryLimit: r.opts.MemoryLimit,
 	}
 	if r.opts.Graphs == GraphWhole {
 		c.Records |= cupti.RecordGraphs
@@ -100,11 +104,22 @@ func (r *recorder) End(p cupti.Peer, e tracelog.ProcessEnd) {
 }
 
 func (r *recorder) close(id uint64, e tracelog.ProcessEnd) {
+	if x, ok := r.exitOf(e.PID); ok && e.Reason == "" {
+		e.Reason = x.Reason // of an exec, the next program would hide it
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.sessions[id]; s != nil {
 		s.ended, s.end = true, e
 	}
+}
+
+// exitOf says how a process ended, where that is watched.
+func (r *recorder) exitOf(pid uint32) (probe.Exit, bool) {
+	if r.prober == nil {
+		return probe.Exit{}, false
+	}
+	return r.prober.ExitReason(int(pid))
 }
 
 // Note takes what the injected library has to say.
@@ -116,33 +131,62 @@ func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
 	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
 }
 
-// finishSessions closes every session.
+// finishSessions closes every session, and says whose last records are missing.
 func (r *recorder) finishSessions(res *Result, why early) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var cut []string
-	for _, s := range r.sessions {
-		e := s.end
-		if !s.ended {
-			e = tracelog.ProcessEnd{PID: s.pid, Time: now(), Status: -1}
-		}
-		if s.attached {
-			e.Complete = 1
-		}
-		if r.cmd != nil && int(s.pid) == r.cmd.Process.Pid && why == notEarly {
+	for _, id := range slices.Sorted(maps.Keys(r.sessions)) {
+		e := r.lastWord(r.sessions[id])
+		if r.cmd != nil && int(e.PID) == r.cmd.Process.Pid && why == notEarly {
 			e.Status = int32(res.ExitCode)
 		}
 		if e.Complete == 0 && why == notEarly {
-			cut = append(cut, strconv.Itoa(int(s.pid)))
+			cut = append(cut, cutWords(&e))
 		}
 		r.log.ProcessEnd(&e)
 	}
-	switch {
-	case len(cut) == 1:
-		r.missing.add(fmt.Sprintf("process %s ended before its last records were handed over", cut[0]))
-	case len(cut) > 1:
-		r.missing.add(fmt.Sprintf("%d processes ended before their last records were handed over (%s)", len(cut), strings.Join(cut[:min(len(cut), 10)], ", ")))
+	for _, words := range cut[:min(len(cut), maxCut)] {
+		r.missing.add(words)
 	}
+	if more := len(cut) - maxCut; more > 0 {
+		r.missing.add(fmt.Sprintf("so did %d more processes", more))
+	}
+}
+
+// maxCut is how many processes are named one by one whose last records are missing.
+const maxCut = 5
+
+// lastWord is a session's end, as far as it is known.
+func (r *recorder) lastWord(s *session) tracelog.ProcessEnd {
+	e := s.end
+	if !s.ended {
+		e = tracelog.ProcessEnd{PID: s.pid, Time: now(), Status: -1}
+	}
+	if s.attached {
+		e.Complete = 1
+	}
+	x, ok := r.exitOf(s.pid)
+	if ok && x.Final && e.Reason != "exec" {
+		e.Status = x.Status
+		if strings.HasPrefix(x.Reason, "signal") { // what it was about to do, a signal may have stopped
+			e.Reason = x.Reason
+		}
+	}
+	return e
+}
+
+// cutWords says that a process's last records are missing.
+func cutWords(e *tracelog.ProcessEnd) string {
+	how := "ended before its last records were handed over"
+	if e.Reason != "" {
+		how += ", by " + e.Reason
+	}
+	if e.Until == 0 || e.Until > e.Time {
+		return fmt.Sprintf("process %d %s", e.PID, how)
+	}
+	return fmt.Sprintf("process %d %s: GPU work of its last %s may be missing", e.PID, how,
+		time.Duration(e.Time-e.Until).Round(time.Millisecond))
 }
 
 // threadNames reads the names that threads have at the end: many programs name

@@ -75,7 +75,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		ErrWriter: stderr,
 		Commands: []*cli.Command{
 			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
-			dumpCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
+			dumpCommand(stdout, stderr), repairCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

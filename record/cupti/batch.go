@@ -58,7 +58,8 @@ type decoder struct {
 	names []string // by number less one
 	bytes int      // of names
 
-	counts bye // of the records that arrived
+	counts    bye    // of the records that arrived
+	overheads uint64 // of these: CUPTI's own doings, which every flush adds to
 
 	// Records are used again, so that decoding allocates nothing.
 	kernel tracelog.Kernel
@@ -93,6 +94,12 @@ var decoders = [...]struct {
 	recMemory:   {memorySize, (*decoder).decodeMemory},
 	recPool:     {poolSize, (*decoder).decodePool},
 	recGraph:    {gpuSize, (*decoder).decodeGraph},
+}
+
+// recorded counts the records of what the program did.
+func (d *decoder) recorded() uint64 {
+	c := &d.counts
+	return c.kernels + c.copies + c.sets + c.apis + c.objects + c.extras - d.overheads
 }
 
 // batch reads the records of a BATCH. Records before a malformed one have

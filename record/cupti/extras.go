@@ -40,6 +40,7 @@ func (d *decoder) decodeSync(b []byte) error {
 func (d *decoder) decodeOverhead(b []byte) error {
 	start := le.Uint64(b[8:])
 	d.counts.extras++
+	d.overheads++
 	d.sink.Overhead(&tracelog.Overhead{
 		PID:        d.pid,
 		TID:        le.Uint32(b[4:]),

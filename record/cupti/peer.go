@@ -29,7 +29,10 @@ type peer struct {
 	decoder decoder
 	cupti   tracelog.CUPTI // as last reported
 	bye     *bye
-	taken   bool // another CUPTI client has the records
+	handed  *bye   // HANDOVER, if the program has done nothing since
+	until   uint64 // as last said, ns
+	taken   bool   // another CUPTI client has the records
+	broken  bool   // what it sent made no sense
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
@@ -183,7 +186,16 @@ func (p *peer) receive(m *messageReader) error {
 func (p *peer) message(t messageType, payload []byte) error {
 	switch t {
 	case msgBatch:
-		return p.decoder.batch(payload)
+		before := p.decoder.recorded()
+		err := p.decoder.batch(payload)
+		if p.decoder.recorded() != before {
+			p.handed = nil
+		}
+		return err
+	case msgFlushed:
+		return p.flushed(payload)
+	case msgHandover:
+		return p.handover(payload)
 	case msgStatus:
 		return p.status(payload)
 	case msgClock:
@@ -200,6 +212,7 @@ func (p *peer) message(t messageType, payload []byte) error {
 		y, err := parseBye(payload)
 		if err == nil {
 			p.bye = &y
+			p.flushedUntil(y.until)
 		}
 		return err
 	}
@@ -223,6 +236,9 @@ func (p *peer) status(payload []byte) error {
 		p.cupti.Status = "off"
 	}
 	p.report()
+	if w, ok := p.handler.(ExitWatcher); ok && s.on {
+		w.WatchExit(p.Peer, s.exitSignal, s.exitHandler)
+	}
 	if s.on && s.text != "" {
 		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not give everything: "+s.text)
 	}
@@ -260,6 +276,34 @@ func (p *peer) clock(payload []byte) error {
 	return nil
 }
 
+func (p *peer) flushed(payload []byte) error {
+	until, err := parseFlushed(payload)
+	if err == nil {
+		p.flushedUntil(until)
+	}
+	return err
+}
+
+// flushedUntil notes a time up to which all is here. A peer may send anything, but
+// what it has said once stands.
+func (p *peer) flushedUntil(until uint64) {
+	if until <= p.until || p.taken {
+		return
+	}
+	p.until = until
+	p.server.sink.Flushed(&tracelog.Flushed{PID: p.PID, Until: until})
+}
+
+// handover takes what may be the last word of a process.
+func (p *peer) handover(payload []byte) error {
+	y, err := parseBye(payload)
+	if err == nil {
+		p.handed = &y
+		p.flushedUntil(y.until)
+	}
+	return err
+}
+
 func (p *peer) report() {
 	c := p.cupti
 	p.server.sink.CUPTI(&c)
@@ -281,25 +325,41 @@ func (p *peer) complain(err error) {
 	if !errors.As(err, &nonsense) {
 		return
 	}
+	p.broken = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: its GPU work from here on is missing, since what it sent makes no sense (%s)", p.PID, nonsense))
 }
 
 // end sums the process up.
 func (p *peer) end() tracelog.ProcessEnd {
-	e := tracelog.ProcessEnd{PID: p.PID, Status: -1}
+	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
 	c := &p.decoder.counts
-	if p.bye != nil {
+	off := p.cupti.Status != "" && p.cupti.Status != "on" // nothing was to come
+	switch {
+	case p.bye != nil:
 		c = p.bye
-		e.Time = c.now
-		if !p.taken {
-			e.Complete = 1
-		}
-	} else {
+		e.Time, e.Reason = c.now, c.words()
+		e.Complete = 1
+	case p.handed != nil:
+		c = p.handed
+		e.Time, e.Reason = c.now, c.words()
+		e.Complete = truth(c.until != 0)
+	default:
 		e.Time = monotonic()
+		e.Complete = truth(off)
+	}
+	if p.taken || p.broken {
+		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.copies, c.sets, c.apis
 	return e
+}
+
+func truth(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // monotonic is CLOCK_MONOTONIC in ns.

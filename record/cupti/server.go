@@ -39,13 +39,27 @@ type Handler interface {
 	// good second: 2 s after its hello the process runs on unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink.
-	// Complete is 1 when the process said goodbye itself and no other CUPTI client
-	// had taken its records over. The counts are those of CUPTI when it said
-	// goodbye, otherwise of what arrived. Status is -1.
+	// Complete is 1 when the process said goodbye itself, or had handed all over and
+	// sent nothing more, and no other CUPTI client had taken its records over; also
+	// when CUPTI recorded nothing in it. The counts are those of CUPTI then,
+	// otherwise of what arrived. Until is when CUPTI was last asked for what is done.
+	// Reason is "exit", "quick_exit" or "signal N (NAME)"; "" where the process cannot
+	// know it, as for _exit and exec, or was not asked. Status is -1.
 	End(p Peer, e tracelog.ProcessEnd)
 	// Note is called with a line that a person should see; severity is one of
 	// tracelog's.
 	Note(p Peer, severity uint32, text string)
+}
+
+// An ExitWatcher is a Handler that can see what a process cannot: a thread on its
+// way into _exit or exec, or into the program's own handler of a signal.
+type ExitWatcher interface {
+	// WatchExit is called when recording has begun in a process and, with a signal
+	// other than 0, has all handed over when that thread gets the signal: it waits in
+	// the handler until that is done. The signal may be sent only while its handler
+	// in the process is the function at that address, only to threads that do not
+	// block it, and not to a process that shares the memory but has another PID.
+	WatchExit(p Peer, signal uint32, handler uint64)
 }
 
 // A Peer is a process that reports to the server.
@@ -82,8 +96,8 @@ const (
 type GoConfig struct {
 	BufferSize    uint32        // of a CUPTI buffer, bytes
 	FlushInterval time.Duration // how old a record gets before it is sent
-	MemoryLimit   uint64        // of all that the library allocates in the process, bytes
-	ExitWait      time.Duration // how long the process's end may wait for a slow recorder
+	MemoryLimit   uint64        // of all that the library allocates in the process, bytes; 3 MiB at least
+	ExitWait      time.Duration // how long the process's end may wait for CUPTI or a slow recorder
 	Candidates    []Candidate   // where libcupti may be, best first; see Locate
 	NoCUPTI       bool          // report the process alone, record nothing
 

@@ -23,4 +23,5 @@ type Sink interface {
 	Graph(*tracelog.Graph)
 	CUPTI(*tracelog.CUPTI)
 	Lost(*tracelog.Lost)
+	Flushed(*tracelog.Flushed)
 }

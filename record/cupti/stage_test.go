@@ -134,6 +134,8 @@ func (s *tally) Lost(r *tracelog.Lost) {
 	s.lost[r.Cause] += r.Count
 }
 
+func (s *tally) Flushed(r *tracelog.Flushed) { s.add("flushed", *r) }
+
 func (s *tally) status() tracelog.CUPTI {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,6 +152,19 @@ type audience struct {
 	peers  []Peer
 	ends   []tracelog.ProcessEnd
 	notes  []string
+	exits  []exitSignal
+}
+
+// exitSignal is what a process says of its exit signal.
+type exitSignal struct {
+	signal  uint32
+	handler uint64
+}
+
+func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.exits = append(a.exits, exitSignal{signal, handler})
 }
 
 func (a *audience) Hello(p Peer) GoConfig {

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // The Go side of inject/wire.h, which is where the format is described. A test
 // compiles that header and holds every number here against it.
 const (
-	wireVersion = 1
+	wireVersion = 2
 	messageMax  = 1 << 20
 	nameMax     = 32768
 	stringsMax  = 65536
@@ -25,37 +27,46 @@ const (
 type messageType uint16
 
 const (
-	msgHello   messageType = 1
-	msgStatus  messageType = 2
-	msgBatch   messageType = 3
-	msgClock   messageType = 4
-	msgLost    messageType = 5
-	msgNote    messageType = 6
-	msgBye     messageType = 7
-	msgLocate  messageType = 8
-	msgGo      messageType = 32
-	msgStop    messageType = 33
-	msgFlush   messageType = 34
-	msgPause   messageType = 35
-	msgResume  messageType = 36
-	msgForeign messageType = 37
+	msgHello    messageType = 1
+	msgStatus   messageType = 2
+	msgBatch    messageType = 3
+	msgClock    messageType = 4
+	msgLost     messageType = 5
+	msgNote     messageType = 6
+	msgBye      messageType = 7
+	msgLocate   messageType = 8
+	msgFlushed  messageType = 9
+	msgHandover messageType = 10
+	msgGo       messageType = 32
+	msgStop     messageType = 33
+	msgFlush    messageType = 34
+	msgPause    messageType = 35
+	msgResume   messageType = 36
+	msgForeign  messageType = 37
 )
 
 // Sizes of the fixed parts of messages.
 const (
-	helloSize  = 32
-	goSize     = 40
-	statusSize = 24
-	clockSize  = 24
-	lostSize   = 32
-	noteSize   = 8
-	byeSize    = 72
+	helloSize   = 32
+	goSize      = 40
+	statusSize  = 40
+	clockSize   = 24
+	lostSize    = 32
+	noteSize    = 8
+	byeSize     = 80
+	flushedSize = 8
 )
 
 const (
 	statusOn    = 1
 	statusTaken = 2
 	clockSilent = 3
+
+	byeExit      = 1
+	byeStop      = 2
+	byeSignal    = 3
+	byeQuickExit = 4
+	byeAsked     = 5
 
 	goNoCUPTI      = 1
 	goPaused       = 2
@@ -153,6 +164,8 @@ func parseHello(b []byte) (h hello, err error) {
 type status struct {
 	on, taken                    bool
 	version, driverVersion, apis uint32
+	exitSignal                   uint32
+	exitHandler                  uint64
 	path, text                   string
 }
 
@@ -166,6 +179,8 @@ func parseStatus(b []byte) (s status, err error) {
 		version:       le.Uint32(b[4:]),
 		driverVersion: le.Uint32(b[8:]),
 		apis:          le.Uint32(b[12:]),
+		exitSignal:    le.Uint32(b[24:]),
+		exitHandler:   le.Uint64(b[32:]),
 	}
 	var rest []byte
 	if s.path, rest, err = tail(b[statusSize:], le.Uint32(b[16:])); err != nil {
@@ -208,8 +223,10 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 	return le.Uint32(b), text, err
 }
 
+// bye is a BYE or a HANDOVER.
 type bye struct {
-	now                         uint64
+	reason, detail              uint32
+	now, until                  uint64
 	kernels, copies, sets, apis uint64
 	objects, extras, others     uint64
 }
@@ -219,6 +236,8 @@ func parseBye(b []byte) (y bye, err error) {
 		return y, malformed("a BYE of %d bytes", len(b))
 	}
 	return bye{
+		reason:  le.Uint32(b),
+		detail:  le.Uint32(b[4:]),
 		now:     le.Uint64(b[8:]),
 		kernels: le.Uint64(b[16:]),
 		copies:  le.Uint64(b[24:]),
@@ -227,7 +246,33 @@ func parseBye(b []byte) (y bye, err error) {
 		objects: le.Uint64(b[48:]),
 		extras:  le.Uint64(b[56:]),
 		others:  le.Uint64(b[64:]),
+		until:   le.Uint64(b[72:]),
 	}, nil
+}
+
+// words are the reason as the log has it; "" where the library does not know it.
+func (y *bye) words() string {
+	switch y.reason {
+	case byeExit:
+		return "exit"
+	case byeQuickExit:
+		return "quick_exit"
+	case byeSignal:
+		name := unix.SignalName(unix.Signal(y.detail))
+		if name == "" {
+			return fmt.Sprintf("signal %d", y.detail)
+		}
+		return fmt.Sprintf("signal %d (%s)", y.detail, name)
+	}
+	return ""
+}
+
+// parseFlushed returns the time up to which all is here, ns.
+func parseFlushed(b []byte) (until uint64, err error) {
+	if len(b) < flushedSize {
+		return 0, malformed("a FLUSHED of %d bytes", len(b))
+	}
+	return le.Uint64(b), nil
 }
 
 // appendGo encodes the answer to a HELLO. Candidates and calls that would make it

@@ -40,6 +40,10 @@ var layout = map[string]int{
 
 	"sizeof(struct ct_frame)": frameSize, "sizeof(struct ct_hello)": helloSize, "sizeof(struct ct_go)": goSize,
 	"sizeof(struct ct_status)": statusSize, "sizeof(struct ct_clock)": clockSize, "sizeof(struct ct_lost)": lostSize,
+	"CT_MSG_FLUSHED": int(msgFlushed), "CT_MSG_HANDOVER": int(msgHandover), "sizeof(struct ct_flushed)": flushedSize,
+	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
+	"CT_BYE_ASKED": byeAsked, "offsetof(struct ct_bye, detail)": 4, "offsetof(struct ct_bye, until)": 72,
+	"offsetof(struct ct_status, exit_signal)": 24, "offsetof(struct ct_status, exit_handler)": 32,
 	"sizeof(struct ct_note)": noteSize, "sizeof(struct ct_bye)": byeSize, "sizeof(struct ct_string)": stringSize,
 	"sizeof(struct ct_gpu)": gpuSize, "sizeof(struct ct_kernel)": kernelSize, "sizeof(struct ct_memcpy)": memcpySize,
 	"sizeof(struct ct_memset)": memsetSize, "sizeof(struct ct_api)": apiSize, "sizeof(struct ct_device)": deviceSize,
@@ -156,6 +160,7 @@ func (c *collect) MemoryPool(r *tracelog.MemoryPool) { c.add("pool", *r) }
 func (c *collect) Graph(r *tracelog.Graph)           { c.add("graph", *r) }
 func (c *collect) CUPTI(r *tracelog.CUPTI)           { c.add("cupti", *r) }
 func (c *collect) Lost(r *tracelog.Lost)             { c.add("lost", *r) }
+func (c *collect) Flushed(r *tracelog.Flushed)       { c.add("flushed", *r) }
 
 // record is a record of a kind whose fields, each of 4 bytes, are given from
 // its offset 4 on.
@@ -323,11 +328,11 @@ func helloPayload(version, pathLen uint32) []byte {
 
 func TestHello(t *testing.T) {
 	t.Parallel()
-	h, err := parseHello(helloPayload(1, 4))
-	if err != nil || h != (hello{1, 42, 1000, 0x7f0000001000, "/lib"}) {
+	h, err := parseHello(helloPayload(wireVersion, 4))
+	if err != nil || h != (hello{wireVersion, 42, 1000, 0x7f0000001000, "/lib"}) {
 		t.Errorf("got %+v, %v", h, err)
 	}
-	for _, bad := range [][]byte{nil, helloPayload(1, 5), helloPayload(1, 0xffffffff), helloPayload(2, 4)} {
+	for _, bad := range [][]byte{nil, helloPayload(wireVersion, 5), helloPayload(wireVersion, 0xffffffff), helloPayload(wireVersion+1, 4)} {
 		var e protocolError
 		if _, err := parseHello(bad); !errors.As(err, &e) {
 			t.Errorf("%x: got %v, want it refused", bad, err)
@@ -407,7 +412,7 @@ func TestMessageReader(t *testing.T) {
 
 // session is the stream of a process that behaves.
 func session(parts ...[]byte) []byte {
-	return append(appendFrame(nil, msgHello, helloPayload(1, 4)), concat(parts...)...)
+	return append(appendFrame(nil, msgHello, helloPayload(wireVersion, 4)), concat(parts...)...)
 }
 
 // seeds are the streams that fuzzing starts from. Each is kept under its name in
@@ -426,6 +431,14 @@ func seeds() map[string][]byte {
 		"lost-unknown-cause":  session(appendFrame(nil, msgLost, append([]byte{200}, make([]byte, lostSize-1)...))),
 		"bye":                 session(appendFrame(nil, msgBye, make([]byte, byeSize))),
 		"bye-short":           session(appendFrame(nil, msgBye, make([]byte, byeSize-1))),
+		"flushed":             session(appendFrame(nil, msgFlushed, []byte{1, 2, 3, 4, 5, 6, 7, 8})),
+		"flushed-short":       session(appendFrame(nil, msgFlushed, make([]byte, flushedSize-1))),
+		"flushed-backwards":   session(appendFrame(nil, msgFlushed, []byte{9, 0, 0, 0, 0, 0, 0, 0}), appendFrame(nil, msgFlushed, []byte{1, 0, 0, 0, 0, 0, 0, 0})),
+		"handover":            session(appendFrame(nil, msgHandover, byePayload(byeSignal, 11, 5))),
+		"handover-no-until":   session(appendFrame(nil, msgHandover, byePayload(byeSignal, 0xffffffff, 0))),
+		"handover-twice":      session(appendFrame(nil, msgHandover, byePayload(byeAsked, 0, 5)), appendFrame(nil, msgHandover, byePayload(byeQuickExit, 0, 4))),
+		"handover-short":      session(appendFrame(nil, msgHandover, make([]byte, byeSize-1))),
+		"handover-goes-on":    session(appendFrame(nil, msgHandover, byePayload(byeSignal, 2, 5)), appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))),
 		"note":                session(appendFrame(nil, msgNote, append(make([]byte, noteSize), "x"...))),
 		"locate":              appendFrame(nil, msgLocate, nil),
 		"taken":               session(appendFrame(nil, msgStatus, append([]byte{2}, make([]byte, statusSize-1)...))),
@@ -444,6 +457,60 @@ func seeds() map[string][]byte {
 		all[b.name] = session(appendFrame(nil, msgBatch, b.batch))
 	}
 	return all
+}
+
+// byePayload is that of a BYE or a HANDOVER.
+func byePayload(reason, detail uint32, until uint64) []byte {
+	b := le.AppendUint32(nil, reason)
+	b = le.AppendUint32(b, detail)
+	b = append(b, make([]byte, byeSize-16)...)
+	return le.AppendUint64(b, until)
+}
+
+// TestReasons has processes end in all the ways that the wire knows of.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	bye := func(m messageType, reason, detail uint32, until uint64) []byte {
+		return appendFrame(nil, m, byePayload(reason, detail, until))
+	}
+	batch := appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))
+	flushed := appendFrame(nil, msgFlushed, []byte{3, 0, 0, 0, 0, 0, 0, 0})
+	on := appendFrame(nil, msgStatus, append([]byte{statusOn}, make([]byte, statusSize-1)...))
+	taken := appendFrame(nil, msgStatus, append([]byte{statusTaken}, make([]byte, statusSize-1)...))
+	tests := []struct {
+		name     string
+		in       []byte
+		complete uint32
+		until    uint64
+		reason   string
+	}{
+		{"exit", bye(msgBye, byeExit, 0, 5), 1, 5, "exit"},
+		{"stop", bye(msgBye, byeStop, 0, 5), 1, 5, ""},
+		{"signal", concat(batch, bye(msgHandover, byeSignal, 11, 5)), 1, 5, "signal 11 (SIGSEGV)"},
+		{"signal-without-name", bye(msgHandover, byeSignal, 99, 5), 1, 5, "signal 99"},
+		{"quick-exit", bye(msgHandover, byeQuickExit, 0, 5), 1, 5, "quick_exit"},
+		{"asked", bye(msgHandover, byeAsked, 0, 5), 1, 5, ""},
+		{"cupti-hung", concat(flushed, bye(msgHandover, byeSignal, 2, 0)), 0, 3, "signal 2 (SIGINT)"},
+		{"goes-on", concat(bye(msgHandover, byeSignal, 2, 5), batch), 0, 5, ""},
+		{"own-doings", concat(bye(msgHandover, byeSignal, 2, 5), appendFrame(nil, msgBatch, record(recOverhead, 43, 1000, 0, 1500, 0, 1, 2))), 1, 5,
+			"signal 2 (SIGINT)"},
+		{"goes-on-and-exits", concat(bye(msgHandover, byeSignal, 2, 5), batch, bye(msgBye, byeExit, 0, 7)), 1, 7, "exit"},
+		{"taken", concat(taken, bye(msgHandover, byeSignal, 2, 5)), 0, 0, "signal 2 (SIGINT)"},
+		{"killed", concat(on, flushed, batch), 0, 3, ""},
+		{"killed-unrecorded", appendFrame(nil, msgStatus, make([]byte, statusSize)), 1, 0, ""},
+		{"nonsense", concat(bye(msgHandover, byeSignal, 2, 5), appendFrame(nil, 99, nil)), 0, 5, "signal 2 (SIGINT)"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := &peer{server: &Server{sink: nowhere{}}, handler: silent{}, decoder: decoder{pid: 1, sink: nowhere{}}}
+			p.complain(p.receive(&messageReader{r: strings.NewReader(string(test.in))}))
+			e := p.end()
+			if e.Complete != test.complete || e.Until != test.until || e.Reason != test.reason {
+				t.Errorf("got %+v", e)
+			}
+		})
+	}
 }
 
 var update = flag.Bool("update", false, "rewrite the seeds in testdata")
@@ -482,8 +549,12 @@ func FuzzPeer(f *testing.F) {
 			t.Error("the stream ended without a goodbye and without an error")
 		}
 		p.complain(err)
-		if e := p.end(); (e.Complete == 1) != (p.bye != nil) {
+		e := p.end()
+		if whole := p.bye != nil || p.handed != nil || p.cupti.Status != ""; e.Complete == 1 && (!whole || p.broken || p.taken) {
 			t.Errorf("%+v", e)
+		}
+		if e.Until != p.until {
+			t.Errorf("%+v, but all is here up to %d", e, p.until)
 		}
 	})
 }
@@ -534,3 +605,4 @@ func (nowhere) MemoryPool(*tracelog.MemoryPool) {}
 func (nowhere) Graph(*tracelog.Graph)           {}
 func (nowhere) CUPTI(*tracelog.CUPTI)           {}
 func (nowhere) Lost(*tracelog.Lost)             {}
+func (nowhere) Flushed(*tracelog.Flushed)       {}

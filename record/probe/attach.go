@@ -54,14 +54,22 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 	if err != nil {
 		return Attachment{PID: pid}, err
 	}
+	if err := p.releaseEnded(); err != nil {
+		return Attachment{PID: pid}, err
+	}
+	p.calibrating.CompareAndSwap(uint32(pid), 0) // the number is another process's now
 	proc := p.processes[pid]
 	if proc == nil {
 		if err := p.maps.Targets.Put(uint32(pid), uint32(0)); err != nil {
 			return Attachment{PID: pid}, fmt.Errorf("too many processes are being recorded: %w", err)
 		}
+		if err := p.noteEnd(pid); err != nil {
+			return Attachment{PID: pid}, errors.Join(err, p.maps.Targets.Delete(uint32(pid)))
+		}
 		proc = &process{files: map[fileID]*probedFile{}, watches: map[fileID][]io.Closer{}}
 		p.processes[pid] = proc
 	}
+	p.prepareLibc(pid, mappings)
 	proc.forgetFailures()
 	for _, file := range proc.files {
 		file.library.New = false
@@ -121,7 +129,7 @@ func (p *Prober) attachLibrary(pid int, proc *process, l *openLibrary, hasRuntim
 		file.fallback, err = p.attachFunctions(l, instead, pid, file)
 	}
 	if err != nil {
-		return errors.Join(p.attachError(l.path, err), closeAll(file.links), closeAll(file.fallback))
+		return errors.Join(p.attachError(l.path, err), inOrder(file.links).Close(), inOrder(file.fallback).Close())
 	}
 	proc.files[l.id] = file
 	proc.order = append(proc.order, l.id)
@@ -187,7 +195,7 @@ func (file *probedFile) dropFallback() error {
 	if file.fallback == nil {
 		return nil
 	}
-	err := closeAll(file.fallback)
+	err := inOrder(file.fallback).Close()
 	file.fallback = nil
 	file.library.New = true
 	file.library.Functions = slices.DeleteFunc(file.library.Functions, func(f *cudaapi.Function) bool { return f.Fallback })

@@ -3,11 +3,14 @@ package probe
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -30,7 +33,12 @@ type variant struct {
 // BenchmarkCall measures what a traced call of cuLaunchKernel costs the program, next
 // to the floor: the same traps with programs that return at once. The variants take
 // turns on one process, in changing order, and the medians are reported.
-func BenchmarkCall(b *testing.B) {
+func BenchmarkCall(b *testing.B) { benchmarkCall(b, "timing") }
+
+// BenchmarkCallInThreads does the same in eight threads at a time.
+func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd") }
+
+func benchmarkCall(b *testing.B, scenario string) {
 	const calls = 50_000
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
@@ -43,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 		for i := range variants {
 			i = (i + round) % len(variants)
 			off := variants[i].on(t.pid)
-			ns, err := strconv.Atoi(t.run("timing", calls))
+			ns, err := strconv.Atoi(t.run(scenario, calls))
 			off()
 			if err != nil {
 				b.Fatal(err)
@@ -130,4 +138,51 @@ func launchOffset(tb testing.TB, path string) uint64 {
 		tb.Fatal(symbols, err)
 	}
 	return symbols["cuLaunchKernel"]
+}
+
+// BenchmarkDrain measures what the recorder pays for a call: reading it from the ring
+// buffer, and writing it to the log.
+func BenchmarkDrain(b *testing.B) {
+	const calls = 200_000
+	sinks := map[string]func() Sink{
+		"discard": func() Sink { return &discard{} },
+		"log":     func() Sink { return newLog(b) },
+	}
+	for name, sink := range sinks {
+		b.Run(name, func(b *testing.B) {
+			p, t := open(b, Options{RingBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(b, "driver")
+			attach(b, p, t)
+			to := sink()
+			var total time.Duration
+			for b.Loop() {
+				t.run("launches", calls)
+				before := processTime(b)
+				n, err := p.Drain(to)
+				if err != nil || n < calls/2 {
+					b.Fatal(n, err)
+				}
+				total += processTime(b) - before
+			}
+			b.ReportMetric(float64(total.Nanoseconds())/float64(b.N)/calls, "cpu-ns/call")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func newLog(b *testing.B) Sink {
+	w, err := tracelog.Create(filepath.Join(b.TempDir(), "log"), tracelog.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { w.Close(tracelog.End{}) })
+	return w
+}
+
+// processTime is the CPU time of this process.
+func processTime(b *testing.B) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -25,20 +27,45 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 		calls += n
 		return err
 	}
+	began, err := monotonicTime()
+	if err != nil {
+		return 0, 0, err
+	}
+	complete := true
 	for _, r := range p.rings {
-		read, err := r.drain(take)
+		read, all, err := r.drain(take)
 		if err != nil {
 			return calls, fill, err
 		}
+		complete = complete && all
 		fill = max(fill, float64(read)/float64(r.mask+1))
 	}
+	if complete {
+		p.drained.Store(began)
+	}
 	return calls, fill, nil
+}
+
+// DrainedUntil is a time, in ns of CLOCK_MONOTONIC, up to which every call that
+// returned is delivered or counted as lost, but for one whose return probe was still
+// running then. It is 0 before the first Drain.
+func (p *Prober) DrainedUntil() uint64 { return p.drained.Load() }
+
+func monotonicTime() (uint64, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0, fmt.Errorf("reading the clock: %w", err)
+	}
+	return uint64(ts.Nano()), nil
 }
 
 // deliver hands an event to the sink, and returns 1 for a call.
 func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {
 	if len(b) < bpf.HeaderSize || len(b) < bpf.HeaderSize+8*int(b[26]) || b[26] > bpf.MaxArgs {
 		return 0, fmt.Errorf("the ring buffer holds a malformed event of %d bytes", len(b))
+	}
+	if own := p.calibrating.Load(); own != 0 && own == binary.LittleEndian.Uint32(b[16:]) {
+		return 0, nil
 	}
 	switch function := binary.LittleEndian.Uint16(b[24:]); {
 	case b[27]&bpf.FlagThread != 0:

@@ -61,5 +61,8 @@ func (o *Options) recipe(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	if o.Symbols {
 		r.Symbol = symbolOf[f.Naming]
 	}
+	if r.Symbol != bpf.SymbolNone || r.Range == bpf.RangeBegin {
+		r.Later = 1
+	}
 	return r, nil
 }

@@ -142,9 +142,9 @@ type openLibrary struct {
 }
 
 // attachPath names the very file that was examined, whatever its path leads to now.
-func (l *openLibrary) attachPath() string {
-	return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
-}
+func (l *openLibrary) attachPath() string { return pathOf(l.file) }
+
+func pathOf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // choose picks the functions to probe in the library, one for each place: some
 // functions have several names.

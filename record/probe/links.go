@@ -54,24 +54,43 @@ func (p *Prober) attachSingles(path string, sites []site, pid int) ([]io.Closer,
 	}
 	enters, leaves := &group{}, &group{}
 	for _, s := range sites {
-		o := &link.UprobeOptions{Address: s.offset, Cookie: s.cookie, PID: pid}
-		leave, err := file.Uretprobe("", p.programs.leave, o)
+		err := errors.Join(
+			leaves.add(file.Uretprobe, p.programs.leave, s, pid),
+			enters.add(file.Uprobe, p.programs.enter, s, pid))
 		if err != nil {
 			return nil, errors.Join(err, enters.Close(), leaves.Close())
 		}
-		leaves.links = append(leaves.links, leave)
-		enter, err := file.Uprobe("", p.programs.enter, o)
-		if err != nil {
-			return nil, errors.Join(err, enters.Close(), leaves.Close())
-		}
-		enters.links = append(enters.links, enter)
 	}
 	return []io.Closer{enters, leaves}, nil
+}
+
+// attachEach makes one perf event for each entry.
+func attachEach(path string, program *ebpf.Program, sites []site, pid int) (io.Closer, error) {
+	file, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	g := &group{}
+	for _, s := range sites {
+		if err := g.add(file.Uprobe, program, s, pid); err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+	}
+	return g, nil
 }
 
 // A group is links that are closed at once: closing one perf event waits tens of
 // milliseconds for the kernel, and the waits can overlap.
 type group struct{ links []io.Closer }
+
+func (g *group) add(attach func(string, *ebpf.Program, *link.UprobeOptions) (link.Link, error), program *ebpf.Program, s site, pid int) error {
+	l, err := attach("", program, &link.UprobeOptions{Address: s.offset, Cookie: s.cookie, PID: pid})
+	if err != nil {
+		return err
+	}
+	g.links = append(g.links, l)
+	return nil
+}
 
 func (g *group) Close() error {
 	errs := make([]error, len(g.links))

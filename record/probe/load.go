@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -18,7 +19,7 @@ type programs struct {
 }
 
 type bpfMaps struct {
-	Rings, Threads, Targets, Recipes, Losses, Paused *ebpf.Map
+	Rings, Threads, Targets, Recipes, Losses, Paused, Ends, Watches *ebpf.Map
 }
 
 // load tries the modes that o allows, and keeps the first that the kernel takes.
@@ -54,7 +55,11 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 	if err != nil {
 		return err
 	}
-	c, err := ebpf.NewCollection(spec)
+	options, err := relocate(spec)
+	if err != nil {
+		return err
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, options)
 	if err != nil {
 		return err
 	}
@@ -72,6 +77,7 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 		Rings: c.DetachMap(bpf.ProbesMapRings), Threads: c.DetachMap(bpf.ProbesMapThreads),
 		Targets: c.DetachMap(bpf.ProbesMapTargets), Recipes: c.DetachMap(bpf.ProbesMapRecipes),
 		Losses: c.DetachMap(bpf.ProbesMapLosses), Paused: c.DetachMap(bpf.ProbesMapPaused),
+		Ends: c.DetachMap(bpf.ProbesMapEnds), Watches: c.DetachMap(bpf.ProbesMapWatches),
 	}
 	return nil
 }
@@ -83,16 +89,16 @@ func collection(o Options, names ...string) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
-	keep := map[string]bool{bpf.ProbesProgThreadExit: true}
-	for _, name := range names {
-		keep[name] = true
-	}
+	keepPrograms(spec, append(names, bpf.ProbesProgThreadExit)...)
+	return spec, configure(spec, o)
+}
+
+func keepPrograms(spec *ebpf.CollectionSpec, names ...string) {
 	for name := range spec.Programs {
-		if !keep[name] {
+		if !slices.Contains(names, name) {
 			delete(spec.Programs, name)
 		}
 	}
-	return spec, configure(spec, o)
 }
 
 func configure(spec *ebpf.CollectionSpec, o Options) error {
@@ -104,14 +110,18 @@ func configure(spec *ebpf.CollectionSpec, o Options) error {
 	err := errors.Join(
 		spec.Variables[bpf.ProbesVarRingMask].Set(uint32(count-1)),
 		spec.Variables[bpf.ProbesVarCaptureRange].Set(flag(o.CaptureRange)))
-	dev, ino, nested := ownPIDNamespace()
-	if nested {
-		err = errors.Join(err, spec.Variables[bpf.ProbesVarPidnsDev].Set(dev), spec.Variables[bpf.ProbesVarPidnsIno].Set(ino))
-	}
-	if err != nil {
+	if err := errors.Join(err, setNamespace(spec)); err != nil {
 		return fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
 	return nil
+}
+
+func setNamespace(spec *ebpf.CollectionSpec) error {
+	dev, ino, nested := ownPIDNamespace()
+	if !nested {
+		return nil
+	}
+	return errors.Join(spec.Variables[bpf.ProbesVarPidnsDev].Set(dev), spec.Variables[bpf.ProbesVarPidnsIno].Set(ino))
 }
 
 func flag(on bool) uint8 {
@@ -139,5 +149,5 @@ func (p *programs) close() error {
 }
 
 func (m *bpfMaps) close() error {
-	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close())
+	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close(), m.Ends.Close(), m.Watches.Close())
 }

@@ -30,6 +30,36 @@ func (p *Prober) Lost() ([]tracelog.Lost, error) {
 	return lost, nil
 }
 
+// lostCounts is what LostSince has told of.
+type lostCounts struct {
+	until  uint64 // ns
+	counts [len(lostCauses)]uint64
+}
+
+// LostSince counts the calls that were lost since the last time that it was called,
+// by cause, and says when that was: between the two calls at the latest.
+func (p *Prober) LostSince() ([]tracelog.Lost, error) {
+	p.draining.Lock()
+	defer p.draining.Unlock()
+	now, err := monotonicTime()
+	if err != nil {
+		return nil, err
+	}
+	var lost []tracelog.Lost
+	for i, cause := range lostCauses {
+		l, err := p.losses(uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		if told := p.counted.counts[i]; l.Count > told {
+			p.counted.counts[i] = l.Count
+			lost = append(lost, tracelog.Lost{Cause: cause, Count: l.Count - told, From: max(l.From, p.counted.until), To: l.To})
+		}
+	}
+	p.counted.until = now
+	return lost, nil
+}
+
 // Unreadable counts recorded values that are 0 as the program's memory could not be
 // read. The calls themselves are there.
 func (p *Prober) Unreadable() (uint64, error) {

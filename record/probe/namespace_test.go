@@ -38,11 +38,11 @@ func TestOwnPIDNamespace(t *testing.T) {
 		t.Skip("namespaces need root")
 	}
 	t.Parallel()
-	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", "^(TestRenamedThread|TestOtherProcesses|TestUnfinished|TestNestedNamespace)$")
+	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", "^(TestRenamedThread|TestOtherProcesses|TestUnfinished|TestNestedNamespace|TestKilled|TestWatchAgain)$")
 	cmd.Env = append(os.Environ(), namespaceChild+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnfinished") || !strings.Contains(string(out), "--- PASS: TestNestedNamespace") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestUnfinished") || !strings.Contains(string(out), "--- PASS: TestWatchAgain") || !strings.Contains(string(out), "--- PASS: TestNestedNamespace") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

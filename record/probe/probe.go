@@ -17,6 +17,7 @@ import (
 	"math/bits"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -38,7 +39,7 @@ const (
 
 // maxRings is enough for ring buffers to be shared by few CPUs at a time, while
 // each stays large.
-const maxRings = 8
+const maxRings = 16
 
 // maxRingSize keeps a ring buffer within what the kernel makes.
 const maxRingSize = 1 << 30
@@ -58,6 +59,10 @@ type Options struct {
 	// CaptureRange records a process only from the return of its cudaProfilerStart
 	// to its cudaProfilerStop, of the runtime or the driver.
 	CaptureRange bool
+	// WatchExits says that WatchExit will be called for processes that are attached. What
+	// it needs is then prepared by Open in the background, and by Attach, so that it takes
+	// less than a millisecond.
+	WatchExits bool
 	// OnCUPTIClient, if not nil, is told of each call of cuptiActivityRegisterCallbacks,
 	// with its first argument: CUPTI serves whoever called last. It is called by
 	// Drain and Run.
@@ -84,12 +89,22 @@ type Prober struct {
 
 	attached  sync.Mutex
 	processes map[int]*process
+	ends      watchEnds
+
+	preparing sync.WaitGroup // what WatchExit needs
+	closing   sync.WaitGroup // links of ended processes
+	failed    sync.Mutex
+	failures  error // of closing them
 
 	draining sync.Mutex
-	rings    []*ring
-	call     tracelog.Call
-	thread   tracelog.Thread
-	symbol   tracelog.Symbol
+	drained  atomic.Uint64 // ns: DrainedUntil
+
+	calibrating atomic.Uint32 // the PID of Calibrate's child
+	counted     lostCounts
+	rings       []*ring
+	call        tracelog.Call
+	thread      tracelog.Thread
+	symbol      tracelog.Symbol
 }
 
 // Open loads the eBPF program. The error is a *PermissionError when rights are
@@ -99,13 +114,32 @@ func Open(o Options) (*Prober, error) {
 		return nil, err
 	}
 	p := &Prober{names: map[string]*cudaapi.Function{}, processes: map[int]*process{}, watch: o.OnCUPTIClient}
-	if err := p.load(o); err != nil {
+	if err := p.allocate(o); err != nil {
 		return nil, err
 	}
 	if err := p.prepare(o); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
+	if o.WatchExits {
+		p.prepareEnds()
+	}
 	return p, nil
+}
+
+// allocate loads the program and makes the ring buffers, side by side.
+func (p *Prober) allocate(o Options) error {
+	var rings error
+	var making sync.WaitGroup
+	making.Go(func() { p.rings, rings = makeRings(o.RingBytes) })
+	err := p.load(o)
+	making.Wait()
+	if err != nil {
+		return errors.Join(err, p.closeRings())
+	}
+	if rings != nil {
+		return errors.Join(rings, p.closeRings(), p.programs.close(), p.maps.close())
+	}
+	return nil
 }
 
 func (o *Options) complete() error {
@@ -136,7 +170,7 @@ func (p *Prober) prepare(o Options) error {
 			return err
 		}
 	}
-	if err := p.openRings(o.RingBytes); err != nil {
+	if err := p.installRings(); err != nil {
 		return err
 	}
 	p.exit, p.noExit = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.programs.exit})
@@ -173,24 +207,49 @@ func ringLayout(total, cpus, page int) (count, size int) {
 	return count, 1 << (bits.Len(uint(size)) - 1)
 }
 
-func (p *Prober) openRings(total int) error {
+// makeRings makes the ring buffers. The kernel clears their memory, which takes tens of
+// milliseconds for the default size.
+func makeRings(total int) (rings []*ring, err error) {
 	count, size := ringLayout(total, ebpf.MustPossibleCPU(), os.Getpagesize())
-	for i := range count {
+	for range count {
 		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(size)})
 		if err != nil {
-			return fmt.Errorf("no memory for a ring buffer of %d bytes (choose a smaller one): %w", size, err)
+			return rings, fmt.Errorf("no memory for a ring buffer of %d bytes (choose a smaller one): %w", size, err)
 		}
 		r, err := openRing(m, size)
 		if err != nil {
-			m.Close()
-			return err
+			return rings, errors.Join(err, m.Close())
 		}
-		p.rings = append(p.rings, r)
-		if err := p.maps.Rings.Put(uint32(i), m); err != nil {
+		rings = append(rings, r)
+	}
+	return rings, nil
+}
+
+// installRings has the eBPF program use the ring buffers. All at once where the kernel
+// can, Linux 5.17: it waits for its programs after each change, for milliseconds.
+func (p *Prober) installRings() error {
+	indexes, descriptors := make([]uint32, len(p.rings)), make([]uint32, len(p.rings))
+	for i, r := range p.rings {
+		indexes[i], descriptors[i] = uint32(i), uint32(r.m.FD())
+	}
+	if _, err := p.maps.Rings.BatchUpdate(indexes, descriptors, nil); err == nil {
+		return nil
+	}
+	for i, r := range p.rings {
+		if err := p.maps.Rings.Put(indexes[i], r.m); err != nil {
 			return fmt.Errorf("installing a ring buffer: %w", err)
 		}
 	}
 	return nil
+}
+
+func (p *Prober) closeRings() error {
+	var err error
+	for _, r := range p.rings {
+		err = errors.Join(err, r.close())
+	}
+	p.rings = nil
+	return err
 }
 
 // Mode says which kind of probe is in use.
@@ -210,18 +269,19 @@ func (p *Prober) Finish(sink Sink) (int, error) {
 	return drained + open, errors.Join(err, drainErr, openErr)
 }
 
-// Close removes all probes and frees everything.
+// Close removes all probes and frees everything. It does not wait for the kernel to
+// free the probes of processes that have ended, which takes it tens of milliseconds.
 func (p *Prober) Close() error {
-	err := p.detachAll()
+	p.preparing.Wait()
+	err := errors.Join(p.detachAll(), p.takeFailures())
 	if p.exit != nil {
 		err = errors.Join(err, p.exit.Close())
 		p.exit = nil
 	}
+	p.attached.Lock()
+	err = errors.Join(err, p.ends.close())
+	p.attached.Unlock()
 	p.draining.Lock()
 	defer p.draining.Unlock()
-	for _, r := range p.rings {
-		err = errors.Join(err, r.close())
-	}
-	p.rings = nil
-	return errors.Join(err, p.programs.close(), p.maps.close())
+	return errors.Join(err, p.closeRings(), p.programs.close(), p.maps.close())
 }

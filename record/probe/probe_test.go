@@ -246,6 +246,7 @@ func TestUnfinished(t *testing.T) {
 			p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 			attach(t, p, target)
 			target.run("waiting", 3)
+			before := monotonic(t)
 			target.begin("hang", 0)
 			if line := target.line(); line != "hanging" {
 				t.Fatal(line)
@@ -259,6 +260,9 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("killed: %v: %d of 3 waiting threads: %+v", killed, n, r.calls)
 			}
 			launch := r.named("cuLaunchKernel")
+			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > monotonic(t)) {
+				t.Errorf("killed: %v: the hanging launch began at %d, after %d", killed, launch[0].Enter, before)
+			}
 			if len(launch) != 1 || launch[0].Flags != tracelog.CallUnfinished || launch[0].Dur != 0 || launch[0].Args[1] != 9 {
 				t.Errorf("killed: %v: the hanging launch is %+v", killed, launch)
 			}
@@ -269,14 +273,20 @@ func TestUnfinished(t *testing.T) {
 // waitAsleep waits until the process's first thread sleeps in its hanging call.
 func waitAsleep(tb testing.TB, pid int) {
 	tb.Helper()
-	for range 1000 {
+	eventually(tb, "the target does not reach its pause", func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
-		if err == nil && strings.HasPrefix(string(text), fmt.Sprintf("%d ", pauseCall)) {
-			return
+		return err == nil && strings.HasPrefix(string(text), fmt.Sprintf("%d ", pauseCall))
+	})
+}
+
+// eventually waits until something holds: long, as the machine may be busy.
+func eventually(tb testing.TB, otherwise string, holds func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatal(otherwise)
 		}
-		time.Sleep(time.Millisecond)
 	}
-	tb.Fatal("the target does not reach its pause")
 }
 
 func TestOverflow(t *testing.T) {
@@ -380,6 +390,8 @@ func TestAttachAgain(t *testing.T) {
 		if slices.ContainsFunc(late.Libraries[0].Functions, func(f *cudaapi.Function) bool { return f.Fallback }) {
 			t.Error("the driver's functions are still probed in the runtime's place")
 		}
+		// The kernel frees perf events a little after they are closed.
+		eventually(t, "the driver's allocation is still probed", func() bool { return !isProbed(t, target.pid, "cuMemAlloc_v2") })
 		target.run("values", 0)
 		r := finish(t, p)
 		if n := len(r.named("cuMemAlloc_v2")); n != 2 {
@@ -496,28 +508,47 @@ func TestCloseRestoresCode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		restored := func() bool { return bytes.Equal(before, codeOf(t, target.pid)) }
 		// The kernel frees perf events a little after they are closed.
-		for try := 0; try < 500 && m == ModeSingle && !restored(); try++ {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if !restored() {
-			t.Error("the code has changed")
-		}
+		eventually(t, "the code has changed", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
 		target.run("launches", 10)
 	})
 }
 
-// codeOf reads the process's memory where libcuda is executable.
-func codeOf(tb testing.TB, pid int) []byte {
+// isProbed says whether a process's code at a driver's function differs from the file's.
+func isProbed(tb testing.TB, pid int, function string) bool {
+	tb.Helper()
+	b, err := os.ReadFile(driverOf(tb, pid).path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	found, err := findExported(bytes.NewReader(b), map[string]bool{function: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := readELF(bytes.NewReader(b))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	at := found[function]
+	return codeOf(tb, pid)[at-f.segments[0].Off] != b[at]
+}
+
+// driverOf is where a process has mapped libcuda's code.
+func driverOf(tb testing.TB, pid int) mapping {
 	tb.Helper()
 	mappings, err := readMappings(pid)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	i := slices.IndexFunc(mappings, func(m mapping) bool { return strings.HasSuffix(m.path, "/libcuda.so.1") })
+	return mappings[i]
+}
+
+// codeOf reads the process's memory where libcuda is executable.
+func codeOf(tb testing.TB, pid int) []byte {
+	tb.Helper()
 	var from, to int64
-	if _, err := fmt.Sscanf(mappings[i].span, "%x-%x", &from, &to); err != nil {
+	if _, err := fmt.Sscanf(driverOf(tb, pid).span, "%x-%x", &from, &to); err != nil {
 		tb.Fatal(err)
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))

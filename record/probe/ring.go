@@ -49,9 +49,10 @@ func (r *ring) close() error {
 }
 
 // drain hands every record that is complete by now to take, and returns the number
-// of bytes read. The record is valid during the call only. The position is given
-// back to the kernel every giveBack bytes, as the probed threads read it too.
-func (r *ring) drain(take func(record []byte) error) (read uint64, err error) {
+// of bytes read; all says that no record was passed over as it is still being written.
+// The record is valid during the call only. The position is given back to the kernel
+// every giveBack bytes, as the probed threads read it too.
+func (r *ring) drain(take func(record []byte) error) (read uint64, all bool, err error) {
 	const giveBack = 64 << 10
 	position := (*uint64)(unsafe.Pointer(unsafe.SliceData(r.consumer)))
 	end := atomic.LoadUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(r.producer))))
@@ -74,5 +75,5 @@ func (r *ring) drain(take func(record []byte) error) (read uint64, err error) {
 		}
 	}
 	atomic.StoreUint64(position, at)
-	return at - start, err
+	return at - start, at >= end, err
 }

@@ -110,19 +110,28 @@ func readStruct(r io.ReaderAt, at int64, to any) error {
 }
 
 // search returns what a symbol table defines of the wanted names.
-func (f *elfFile) search(table elf.Section64, wanted func(string) bool) (map[string]uint64, error) {
-	if table.Link >= uint32(len(f.sections)) || table.Entsize != elf.Sym64Size {
-		return nil, errors.New("the symbol table is malformed")
+func (f *elfFile) search(s elf.Section64, wanted func(string) bool) (map[string]uint64, error) {
+	table, texts, err := f.tables(s)
+	if err != nil {
+		return nil, err
 	}
-	texts := f.sections[table.Link]
-	if table.Size > maxTable || texts.Size > maxTable || table.Off > math.MaxInt64-maxTable || texts.Off > math.MaxInt64-maxTable {
-		return nil, errors.New("the symbol table is too large")
-	}
-	names, err := findNames(io.NewSectionReader(f.r, int64(texts.Off), int64(texts.Size)), wanted)
+	names, err := findNames(texts, wanted)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	return f.defined(io.NewSectionReader(f.r, int64(table.Off), int64(table.Size)), names)
+	return f.defined(table, names)
+}
+
+// tables gives a symbol table and the string table that it refers to.
+func (f *elfFile) tables(s elf.Section64) (symbols, texts *io.SectionReader, err error) {
+	if s.Link >= uint32(len(f.sections)) || s.Entsize != elf.Sym64Size {
+		return nil, nil, errors.New("the symbol table is malformed")
+	}
+	t := f.sections[s.Link]
+	if s.Size > maxTable || t.Size > maxTable || s.Off > math.MaxInt64-maxTable || t.Off > math.MaxInt64-maxTable {
+		return nil, nil, errors.New("the symbol table is too large")
+	}
+	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), io.NewSectionReader(f.r, int64(t.Off), int64(t.Size)), nil
 }
 
 // findNames returns the places in a string table where a wanted name begins. That
@@ -236,4 +245,52 @@ func (f *elfFile) functionOffset(entry []byte) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// maxExports bounds the names of a library whose exports are read at once.
+const maxExports = 16 << 20
+
+// findExported returns the file offsets of the functions with the given names that
+// the ELF file exports.
+func findExported[V any](r io.ReaderAt, wanted map[string]V) (map[string]uint64, error) {
+	f, err := readELF(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range f.sections {
+		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
+			continue
+		}
+		table, names, err := f.tables(s)
+		if err != nil {
+			return nil, err
+		}
+		if names.Size() > maxExports {
+			return nil, errors.New("the symbol table is too large")
+		}
+		texts, err := io.ReadAll(names)
+		if err != nil {
+			return nil, err
+		}
+		return f.defined(table, placesOf(texts, wanted))
+	}
+	return nil, nil
+}
+
+// placesOf finds the places in a string table where names stand, also at the end of
+// longer ones.
+func placesOf[V any](texts []byte, wanted map[string]V) map[uint32]string {
+	places := map[uint32]string{}
+	for name := range wanted {
+		ended := append([]byte(name), 0)
+		for at := 0; ; at++ {
+			next := bytes.Index(texts[at:], ended)
+			if next < 0 {
+				break
+			}
+			at += next
+			places[uint32(at)] = name
+		}
+	}
+	return places
 }

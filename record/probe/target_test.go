@@ -37,6 +37,8 @@ var builds = sync.OnceValues(func() (string, error) {
 		"-shared -fPIC -O1 -fno-omit-frame-pointer -fcf-protection=none -Wl,-soname,libcupti.so.13 -o %s/libcupti.so.13 testdata/libcupti.c",
 		"-rdynamic -pthread -o %s/driver testdata/target.c -l:libcuda.so.1 -ldl",
 		"-rdynamic -pthread -DWITH_RUNTIME -o %s/shared testdata/target.c -l:libcuda.so.1 -l:libcudart.so.13 -ldl",
+		"-shared -fPIC -O1 -o %s/libhandover.so testdata/handover.c",
+		"-pthread -o %s/ends testdata/ends.c -lhandover",
 		"-pthread -DWITH_RUNTIME -o %s/static testdata/target.c testdata/libcudart.c -l:libcuda.so.1 -ldl",
 	} {
 		words := strings.Fields(fmt.Sprintf(args, dir))
@@ -51,6 +53,9 @@ var builds = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	if os.Getenv(namespaceChild) != "" {
 		enterNamespace()
+	}
+	if pid := os.Getenv(recorderChild); pid != "" {
+		recordUntilKilled(pid)
 	}
 	code := m.Run()
 	if buildFolder != "" {
@@ -86,7 +91,8 @@ func startTargetIn(tb testing.TB, program string, namespaces uintptr, env ...str
 		tb.Fatal(err)
 	}
 	t := &target{tb: tb, cmd: exec.Command(filepath.Join(dir, program))}
-	t.cmd.Env = append(os.Environ(), env...)
+	// A real driver's folder may come first in the environment.
+	t.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	t.stdin, err = t.cmd.StdinPipe()
 	if err != nil {

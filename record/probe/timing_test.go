@@ -52,9 +52,13 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
+// BenchmarkOpen measures loading the program, with ring buffers of the default size.
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
-		open(b, Options{})
+		p := open(b, Options{RingBytes: DefaultRingBytes})
+		if err := p.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

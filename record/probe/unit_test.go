@@ -88,7 +88,7 @@ func TestRingLayout(t *testing.T) {
 		{64 << 20, 1, 1, 64 << 20},
 		{64 << 20, 2, 2, 32 << 20},
 		{64 << 20, 3, 2, 32 << 20},
-		{64 << 20, 128, 8, 8 << 20},
+		{64 << 20, 128, 16, 4 << 20},
 		{100 << 20, 8, 8, 8 << 20},
 		{1, 8, 8, 4096},
 		{1, 0, 1, 4096},
@@ -141,7 +141,7 @@ func (r *ring) put(length uint32, b []byte) {
 func (r *ring) texts(t *testing.T) []string {
 	t.Helper()
 	var got []string
-	if _, err := r.drain(func(b []byte) error { got = append(got, string(b)); return nil }); err != nil {
+	if _, _, err := r.drain(func(b []byte) error { got = append(got, string(b)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return got

@@ -6,9 +6,8 @@ package tracelog
 // Meta adds a fact of the recording.
 func (w *Writer) Meta(m *Meta) {
 	if w.begin(KindMeta) {
-		var r row
-		m.row(&r, &w.in)
-		w.add(KindMeta, &r)
+		m.row(&w.row, &w.in)
+		w.add(KindMeta, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -16,9 +15,8 @@ func (w *Writer) Meta(m *Meta) {
 // Function adds a function, before the first call that names it.
 func (w *Writer) Function(f *Function) {
 	if w.begin(KindFunction) {
-		var r row
-		f.row(&r, &w.in)
-		w.add(KindFunction, &r)
+		f.row(&w.row, &w.in)
+		w.add(KindFunction, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -26,9 +24,8 @@ func (w *Writer) Function(f *Function) {
 // Process adds a process.
 func (w *Writer) Process(p *Process) {
 	if w.begin(KindProcess) {
-		var r row
-		p.row(&r, &w.in)
-		w.add(KindProcess, &r)
+		p.row(&w.row, &w.in)
+		w.add(KindProcess, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -36,9 +33,8 @@ func (w *Writer) Process(p *Process) {
 // Thread adds or changes the name of a thread.
 func (w *Writer) Thread(t *Thread) {
 	if w.begin(KindThread) {
-		var r row
-		t.row(&r, &w.in)
-		w.add(KindThread, &r)
+		t.row(&w.row, &w.in)
+		w.add(KindThread, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -46,9 +42,8 @@ func (w *Writer) Thread(t *Thread) {
 // Call adds a call.
 func (w *Writer) Call(c *Call) {
 	if w.begin(KindCall) {
-		var r row
-		c.row(&r)
-		w.add(KindCall, &r)
+		c.row(&w.row)
+		w.add(KindCall, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -56,9 +51,8 @@ func (w *Writer) Call(c *Call) {
 // API adds an API record.
 func (w *Writer) API(a *API) {
 	if w.begin(KindAPI) {
-		var r row
-		a.row(&r, &w.in)
-		w.add(KindAPI, &r)
+		a.row(&w.row, &w.in)
+		w.add(KindAPI, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -66,9 +60,8 @@ func (w *Writer) API(a *API) {
 // Kernel adds a kernel's execution.
 func (w *Writer) Kernel(k *Kernel) {
 	if w.begin(KindKernel) {
-		var r row
-		k.row(&r, &w.in)
-		w.add(KindKernel, &r)
+		k.row(&w.row, &w.in)
+		w.add(KindKernel, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -76,9 +69,8 @@ func (w *Writer) Kernel(k *Kernel) {
 // Memcpy adds a copy.
 func (w *Writer) Memcpy(m *Memcpy) {
 	if w.begin(KindMemcpy) {
-		var r row
-		m.row(&r)
-		w.add(KindMemcpy, &r)
+		m.row(&w.row)
+		w.add(KindMemcpy, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -86,9 +78,8 @@ func (w *Writer) Memcpy(m *Memcpy) {
 // Memset adds a fill.
 func (w *Writer) Memset(m *Memset) {
 	if w.begin(KindMemset) {
-		var r row
-		m.row(&r)
-		w.add(KindMemset, &r)
+		m.row(&w.row)
+		w.add(KindMemset, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -96,9 +87,8 @@ func (w *Writer) Memset(m *Memset) {
 // Device adds a device.
 func (w *Writer) Device(d *Device) {
 	if w.begin(KindDevice) {
-		var r row
-		d.row(&r, &w.in)
-		w.add(KindDevice, &r)
+		d.row(&w.row, &w.in)
+		w.add(KindDevice, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -106,9 +96,8 @@ func (w *Writer) Device(d *Device) {
 // Context adds a context.
 func (w *Writer) Context(c *Context) {
 	if w.begin(KindContext) {
-		var r row
-		c.row(&r)
-		w.add(KindContext, &r)
+		c.row(&w.row)
+		w.add(KindContext, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -116,9 +105,8 @@ func (w *Writer) Context(c *Context) {
 // Stream adds a stream.
 func (w *Writer) Stream(s *Stream) {
 	if w.begin(KindStream) {
-		var r row
-		s.row(&r)
-		w.add(KindStream, &r)
+		s.row(&w.row)
+		w.add(KindStream, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -126,9 +114,8 @@ func (w *Writer) Stream(s *Stream) {
 // Clock adds a reading of the clocks.
 func (w *Writer) Clock(c *Clock) {
 	if w.begin(KindClock) {
-		var r row
-		c.row(&r)
-		w.add(KindClock, &r)
+		c.row(&w.row)
+		w.add(KindClock, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -136,9 +123,8 @@ func (w *Writer) Clock(c *Clock) {
 // CUPTI adds how CUPTI records a process.
 func (w *Writer) CUPTI(c *CUPTI) {
 	if w.begin(KindCUPTI) {
-		var r row
-		c.row(&r, &w.in)
-		w.add(KindCUPTI, &r)
+		c.row(&w.row, &w.in)
+		w.add(KindCUPTI, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -146,9 +132,8 @@ func (w *Writer) CUPTI(c *CUPTI) {
 // Lost adds a loss.
 func (w *Writer) Lost(l *Lost) {
 	if w.begin(KindLost) {
-		var r row
-		l.row(&r, &w.in)
-		w.add(KindLost, &r)
+		l.row(&w.row, &w.in)
+		w.add(KindLost, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -156,9 +141,8 @@ func (w *Writer) Lost(l *Lost) {
 // Note adds a line for people.
 func (w *Writer) Note(n *Note) {
 	if w.begin(KindNote) {
-		var r row
-		n.row(&r, &w.in)
-		w.add(KindNote, &r)
+		n.row(&w.row, &w.in)
+		w.add(KindNote, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -166,9 +150,8 @@ func (w *Writer) Note(n *Note) {
 // ProcessEnd adds the end of a process.
 func (w *Writer) ProcessEnd(p *ProcessEnd) {
 	if w.begin(KindProcessEnd) {
-		var r row
-		p.row(&r)
-		w.add(KindProcessEnd, &r)
+		p.row(&w.row, &w.in)
+		w.add(KindProcessEnd, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -176,9 +159,8 @@ func (w *Writer) ProcessEnd(p *ProcessEnd) {
 // Sync adds a synchronization.
 func (w *Writer) Sync(s *Sync) {
 	if w.begin(KindSync) {
-		var r row
-		s.row(&r)
-		w.add(KindSync, &r)
+		s.row(&w.row)
+		w.add(KindSync, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -186,9 +168,8 @@ func (w *Writer) Sync(s *Sync) {
 // Overhead adds time that CUPTI or the driver took for itself.
 func (w *Writer) Overhead(o *Overhead) {
 	if w.begin(KindOverhead) {
-		var r row
-		o.row(&r)
-		w.add(KindOverhead, &r)
+		o.row(&w.row)
+		w.add(KindOverhead, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -196,9 +177,8 @@ func (w *Writer) Overhead(o *Overhead) {
 // Marker adds an NVTX mark or an end of an NVTX range.
 func (w *Writer) Marker(m *Marker) {
 	if w.begin(KindMarker) {
-		var r row
-		m.row(&r, &w.in)
-		w.add(KindMarker, &r)
+		m.row(&w.row, &w.in)
+		w.add(KindMarker, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -206,9 +186,8 @@ func (w *Writer) Marker(m *Marker) {
 // Name adds the name that the program gives to an object.
 func (w *Writer) Name(n *Name) {
 	if w.begin(KindName) {
-		var r row
-		n.row(&r, &w.in)
-		w.add(KindName, &r)
+		n.row(&w.row, &w.in)
+		w.add(KindName, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -216,9 +195,8 @@ func (w *Writer) Name(n *Name) {
 // Memory adds an allocation or a release.
 func (w *Writer) Memory(m *Memory) {
 	if w.begin(KindMemory) {
-		var r row
-		m.row(&r)
-		w.add(KindMemory, &r)
+		m.row(&w.row)
+		w.add(KindMemory, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -226,9 +204,8 @@ func (w *Writer) Memory(m *Memory) {
 // MemoryPool adds what happened to a memory pool.
 func (w *Writer) MemoryPool(m *MemoryPool) {
 	if w.begin(KindMemoryPool) {
-		var r row
-		m.row(&r)
-		w.add(KindMemoryPool, &r)
+		m.row(&w.row)
+		w.add(KindMemoryPool, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -236,9 +213,8 @@ func (w *Writer) MemoryPool(m *MemoryPool) {
 // Graph adds a whole graph's execution.
 func (w *Writer) Graph(g *Graph) {
 	if w.begin(KindGraph) {
-		var r row
-		g.row(&r)
-		w.add(KindGraph, &r)
+		g.row(&w.row)
+		w.add(KindGraph, &w.row)
 	}
 	w.mu.Unlock()
 }
@@ -246,9 +222,17 @@ func (w *Writer) Graph(g *Graph) {
 // Symbol adds the name behind a handle.
 func (w *Writer) Symbol(s *Symbol) {
 	if w.begin(KindSymbol) {
-		var r row
-		s.row(&r, &w.in)
-		w.add(KindSymbol, &r)
+		s.row(&w.row, &w.in)
+		w.add(KindSymbol, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+// Flushed adds a time up to which the log is complete.
+func (w *Writer) Flushed(f *Flushed) {
+	if w.begin(KindFlushed) {
+		f.row(&w.row)
+		w.add(KindFlushed, &w.row)
 	}
 	w.mu.Unlock()
 }

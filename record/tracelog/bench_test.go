@@ -137,7 +137,7 @@ func TestWriteAllocations(t *testing.T) {
 
 func BenchmarkWrite(b *testing.B) {
 	w := newWorkload()
-	calls := make([]Call, 4096)
+	calls := make([]Call, 512) // as near as what has just been received
 	apis := make([]API, len(calls))
 	kernels := make([]Kernel, len(calls))
 	for i := range calls {
@@ -192,4 +192,28 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*3*n), "ns/record")
 	b.ReportMetric(float64(len(log))/n, "B/launch")
+}
+
+// BenchmarkDecode reads as a consumer of columns does: it looks at no record.
+func BenchmarkDecode(b *testing.B) {
+	const n = 100_000
+	log := launches(b, n)
+	b.SetBytes(int64(len(log)))
+	b.ReportAllocs()
+	var sum uint64
+	for b.Loop() {
+		r := openBytes(b, log)
+		for r.Next() {
+			if blk := r.Block(); blk.Kind == KindCall {
+				c := blk.Column("enter")
+				for _, v := range c.Values(nil) {
+					sum += v
+				}
+			}
+		}
+		if err := r.Err(); err != nil || sum == 0 {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*3*n)/b.Elapsed().Seconds()/1e6, "Mrows/s")
 }

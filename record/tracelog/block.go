@@ -3,7 +3,8 @@ package tracelog
 import "fmt"
 
 // A Block is a run of records of one kind, in the order in which the writer got
-// them. It is valid until the reader's next call of Next; strings stay valid.
+// them. It is valid until the reader's next call of Next, unless it is kept; strings
+// stay valid.
 type Block struct {
 	Kind   Kind
 	N      int   // number of records
@@ -14,6 +15,8 @@ type Block struct {
 	fields []Field  // of the log's schema
 	name   string   // of the kind, in the log's schema
 	table  *stringTable
+	kept   *task // of a block that is kept
+	spare  *spares
 }
 
 // at is the number in a field of row i.
@@ -81,4 +84,15 @@ func (s *span) add(t, dur uint64) {
 		t = end
 	}
 	s.to = max(s.to, t)
+}
+
+// join widens the span by another.
+func (s *span) join(o span) {
+	if o.from == 0 {
+		return
+	}
+	if s.from == 0 || o.from < s.from {
+		s.from = o.from
+	}
+	s.to = max(s.to, o.to)
 }

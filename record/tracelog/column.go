@@ -54,22 +54,28 @@ func relate(dst, vals, dur []uint64, rel byte) {
 
 // unrelate is the inverse of relate, in place.
 func unrelate(vals []uint64, dur column, rel byte) {
-	var last, change, end uint64
-	for i, v := range vals {
-		d := uint64(unzigzag(v))
-		switch rel {
-		case relNone:
-			return
-		case relDelta:
-			last += d
-		case relDelta2:
-			change += d
-			last += change
-		case relGap:
-			last = end + d
-			end = last + dur.at(i)
+	var last, change uint64
+	switch rel {
+	case relDelta:
+		for i, v := range vals {
+			last += uint64(unzigzag(v))
+			vals[i] = last
 		}
-		vals[i] = last
+	case relDelta2:
+		for i, v := range vals {
+			change += uint64(unzigzag(v))
+			last += change
+			vals[i] = last
+		}
+	case relGap:
+		if len(dur.vals) == 0 {
+			dur = column{vals: zeros}
+		}
+		for i, v := range vals {
+			last += uint64(unzigzag(v))
+			vals[i] = last
+			last += dur.vals[i&dur.mask]
+		}
 	}
 }
 

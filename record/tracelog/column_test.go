@@ -62,11 +62,12 @@ func TestBits(t *testing.T) {
 		if uint(len(w.buf)) != (total+7)/8 {
 			t.Fatalf("%d bits take %d bytes", total, len(w.buf))
 		}
-		r := bitReader{buf: w.buf}
+		pos := uint(0)
 		for i, it := range items {
-			if got, want := r.read(it.n), it.v&(1<<it.n-1); got != want {
+			if got, want := bitsAt(w.buf, pos, it.n), it.v&(1<<it.n-1); got != want {
 				t.Fatalf("item %d of %d bits is %#x, want %#x", i, it.n, got, want)
 			}
+			pos += it.n
 		}
 	}
 }
@@ -113,7 +114,7 @@ func TestColumns(t *testing.T) {
 					a, b, c := shape(rnd, i), shape2(rnd, i), shape(rnd, i)
 					rows = append(rows, a, b, c, bits.Reverse64(a))
 				}
-				table, err := d.decode(e.appendTable(nil, l, rows, nil))
+				table, err := d.decode(e.appendTable(nil, l, e.transpose(l, rows), nil))
 				if err != nil {
 					t.Fatalf("%s, %s: %v", name, other, err)
 				}
@@ -152,7 +153,7 @@ func TestColumnSizes(t *testing.T) {
 		for i := range 8192 {
 			rows = append(rows, shapes[name](rnd, i))
 		}
-		if got := len(e.appendTable(nil, l, rows, nil)); got > most {
+		if got := len(e.appendTable(nil, l, e.transpose(l, rows), nil)); got > most {
 			t.Errorf("%s: %d bytes, want at most %d", name, got, most)
 		}
 	}

@@ -239,8 +239,21 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"string_id_too_large", records(byte(KindString), 1, 2, 0, reprConst, 4, 0xFF, 0xFF, 0xFF, 0x0F, 1, reprText, 2, 1, 'x'), all, "its strings are", 2},
 		{"text_too_long", records(byte(KindString), 1, 2, 0, reprConst, 1, 9, 1, reprText, 2, 0x7F, 'x'), all, "a column is cut short", 2},
 		{"record_block_of_a_frame_table", records(0x80|byte(tableIndex), 1, 1, 0), all, "the schema makes no sense", 2},
+		{"schema_without_texts", withBlock(footless, blockSchema, seq, schemaWithoutTexts(t)), all, "the schema makes no sense", 2},
 		{"schema_of_nonsense", withBlock(footless, blockSchema, seq, oneTable(0x80|byte(tableFields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
 	}
+}
+
+// schemaWithoutTexts is a schema whose strings have no text.
+func schemaWithoutTexts(t testing.TB) []byte {
+	t.Helper()
+	e, err := newEncoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := Tables()
+	list[0].Fields = []Field{{"id", TypeUint, "number", 0}, {"words", TypeText, "its bytes", 0}}
+	return e.appendSchema(nil, list)
 }
 
 func recordsBefore(blocks []place, at int) (n int) {
@@ -317,7 +330,7 @@ func TestDamageIsBounded(t *testing.T) {
 // The time to read a log made of misleading headers grows with its size only.
 func TestMisleadingHeaders(t *testing.T) {
 	t.Parallel()
-	log := appendHeader(nil)
+	log := appendHeader(nil, VersionMinor)
 	for range 20_000 {
 		log = append(log, make([]byte, blockHeaderSize)...)
 		blockHeader{kind: blockRecords, length: 1 << 20}.put(log[len(log)-blockHeaderSize:])
@@ -326,14 +339,14 @@ func TestMisleadingHeaders(t *testing.T) {
 	if n := survivors(r); n != 0 || r.Err() == nil {
 		t.Errorf("%d records, error %v", n, r.Err())
 	}
-	if r.wasted > 4*r.size+64<<20+MaxPayload {
-		t.Errorf("%d bytes were read in vain of a log of %d", r.wasted, r.size)
+	if w := r.feed.(*walker); w.wasted > 4*w.size+64<<20+MaxPayload {
+		t.Errorf("%d bytes were read in vain of a log of %d", w.wasted, w.size)
 	}
 }
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	newer := appendHeader(nil)
+	newer := appendHeader(nil, VersionMinor)
 	newer[8] = 7
 	for name, c := range map[string]struct {
 		content string

@@ -265,11 +265,13 @@ func (d *decoder) dict(vals []uint64, data []byte) (int, bool) {
 	if !ok {
 		return 0, false
 	}
+	largest := byte(0)
 	for i, x := range index {
-		if int(x) >= k {
-			return 0, false
-		}
 		vals[i] = list[x]
+		largest = max(largest, x)
+	}
+	if int(largest) >= k {
+		return 0, false
 	}
 	at := len(d.table.cols)
 	for len(d.indexes) <= at {
@@ -298,21 +300,28 @@ func (d *decoder) lookup(data []byte, ref uint64) error {
 // joinAll is the inverse of splitting each number.
 func joinAll(vals []uint64, data []byte) bool {
 	symbols, rest := data[:len(vals)], data[len(vals):]
-	total := uint(0)
+	total, largest := uint(0), byte(0)
 	for _, s := range symbols {
-		if s > lastSymbol {
-			return false
-		}
-		_, low := joinOne(s)
-		total += low
+		total += uint(symbolBits[s])
+		largest = max(largest, s)
 	}
-	if uint(len(rest)) != (total+7)/8 {
+	if largest > lastSymbol || uint(len(rest)) != (total+7)/8 {
 		return false
 	}
-	r := bitReader{buf: rest}
-	for i, s := range symbols {
-		base, low := joinOne(s)
-		vals[i] = base | r.read(low)
+	pos, i := uint(0), 0 // in bits, and the row
+	for ; i < len(symbols) && i < len(vals); i++ {
+		low := uint(symbolBits[symbols[i]])
+		at, shift := pos>>3, pos&7
+		if at+9 > uint(len(rest)) || low > 57 {
+			break
+		}
+		vals[i] = symbolBase[symbols[i]] | le.Uint64(rest[at:])>>shift&(1<<(low&63)-1)
+		pos += low
+	}
+	for ; i < len(symbols); i++ { // near the end, or where numbers are huge
+		low := uint(symbolBits[symbols[i]])
+		vals[i] = symbolBase[symbols[i]] | bitsAt(rest, pos, low)
+		pos += low
 	}
 	return true
 }

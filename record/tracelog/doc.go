@@ -12,5 +12,11 @@
 // A [Writer] may be killed at any moment: a [Reader] gives every whole block, and
 // says in words what is missing. Damage costs the blocks that it is in and no other.
 //
+// A Reader gives all blocks in the order of the file, or those that a [Filter] can
+// want, found through the index (Reader.Select); it decodes ahead on other goroutines
+// when asked to (Reader.Parallel). A [Block] gives records (Block.Call), or columns of
+// numbers without a copy (Block.Column) to those who read millions. [Dump] and [Assemble]
+// go from log to text and back, [RepairFile] makes an intact log of a damaged one.
+//
 // Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds, sizes bytes.
 package tracelog

@@ -2,15 +2,32 @@ package tracelog
 
 import (
 	"io"
+	"reflect"
+	"slices"
 	"strconv"
 )
+
+// DumpOptions say what Dump writes. The zero value is all records as text.
+type DumpOptions struct {
+	Filter Filter
+	JSON   bool // an object a line, as docs/ndjson.md describes
+}
 
 // Dump writes the records of a log as text, a line each, in the order of the log.
 // Where something is damaged or missing it writes a remark, a line that begins
 // with #, and goes on. The error is that of writing, or of reading the file; what
 // is damaged is in r.Damage.
-func Dump(w io.Writer, r *Reader) error {
-	d := dumper{w: w, r: r, functions: newFunctions()}
+func Dump(w io.Writer, r *Reader) error { return DumpWith(w, r, DumpOptions{}) }
+
+// DumpWith is Dump of a part of the log, or in another form. With a filter, the
+// parts of the log that it rules out are not read (see Select).
+func DumpWith(w io.Writer, r *Reader, o DumpOptions) error {
+	d := dumper{w: w, r: r, functions: newFunctions(), filter: &o.Filter, json: o.JSON}
+	if d.all = reflect.ValueOf(o.Filter).IsZero(); !d.all {
+		if err := r.Select(o.Filter.with(KindFunction)); err != nil {
+			return err
+		}
+	}
 	for r.Next() {
 		d.remarks()
 		d.block(r.Block())
@@ -26,9 +43,20 @@ func Dump(w io.Writer, r *Reader) error {
 	return d.err
 }
 
+// with is the filter with one more kind: what a line needs to be made.
+func (f Filter) with(k Kind) Filter {
+	if len(f.Kinds) > 0 {
+		f.Kinds = append(slices.Clone(f.Kinds), k)
+	}
+	return f
+}
+
 type dumper struct {
 	w         io.Writer
 	r         *Reader
+	filter    *Filter
+	all       bool // the filter wants all
+	json      bool
 	buf       []byte
 	err       error
 	told      int // faults already shown
@@ -48,15 +76,29 @@ func (d *dumper) write() {
 // remarks shows the damage found since the last block.
 func (d *dumper) remarks() {
 	for ; d.told < len(d.r.damage.Errors); d.told++ {
-		d.buf = append(d.buf, "# "...)
-		d.buf = append(d.buf, d.r.damage.Errors[d.told].Error()...)
-		d.buf = append(d.buf, '\n')
+		d.remark(d.r.damage.Errors[d.told].Error())
 	}
+}
+
+func (d *dumper) remark(text string) {
+	if d.json {
+		d.begin("remark")
+		d.text("text", text)
+		d.finish()
+		return
+	}
+	d.buf = append(append(append(d.buf, "# "...), text...), '\n')
 }
 
 func (d *dumper) block(b *Block) {
 	for i := 0; i < b.N && d.err == nil; i++ {
-		d.buf = append(d.buf, b.name...)
+		if b.Kind == KindFunction && b.Known() {
+			d.functions.add(b.at(0, i), b.str(1, i), b.str(3, i))
+		}
+		if !d.all && !d.filter.Match(b, i) {
+			continue
+		}
+		d.begin(b.name)
 		switch {
 		case b.Kind == KindCall && b.Known():
 			d.call(b, i)
@@ -65,10 +107,7 @@ func (d *dumper) block(b *Block) {
 		default:
 			d.fields(b, i)
 		}
-		d.buf = append(d.buf, '\n')
-		if b.Kind == KindFunction && b.Known() {
-			d.functions.add(b.at(0, i), b.str(1, i), b.str(3, i))
-		}
+		d.finish()
 		if len(d.buf) >= dumpBuffer {
 			d.write()
 		}
@@ -81,17 +120,16 @@ func (d *dumper) fields(b *Block, i int) {
 	for f := range b.fields {
 		field := &b.fields[f]
 		v := b.file[f].at(i)
-		if v == 0 && own != nil && f < len(own.Fields) && own.Fields[f].use&optional != 0 {
+		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].use&optional != 0 {
 			continue
 		}
-		d.field(field.Name)
 		switch field.Type {
 		case TypeString:
-			d.buf = appendText(d.buf, d.r.strings.text(v))
+			d.text(field.Name, b.table.text(v))
 		case TypeText:
-			d.buf = appendText(d.buf, b.file[f].text(i))
+			d.text(field.Name, b.file[f].text(i))
 		default:
-			d.buf = appendNumber(d.buf, field.Type, v)
+			d.number(field.Name, field.Type, v)
 		}
 	}
 }
@@ -100,47 +138,35 @@ func (d *dumper) fields(b *Block, i int) {
 func (d *dumper) unnamed(b *Block, i int) {
 	for f := range b.file {
 		if v := b.file[f].at(i); v != 0 {
-			d.field("field" + strconv.Itoa(f))
-			d.buf = strconv.AppendUint(d.buf, v, 10)
+			d.number("field"+strconv.Itoa(f), TypeUint, v)
 		}
 	}
 }
 
-func (d *dumper) field(name string) {
-	d.buf = append(append(append(d.buf, ' '), name...), '=')
-}
-
-// call appends a call: its function by name, and behind "args:" the arguments by
-// the names that the function's record gives them.
+// call appends a call: its function by name, and its arguments by the names that
+// the function's record gives them.
 func (d *dumper) call(b *Block, i int) {
 	own := layouts[KindCall]
 	for f := range callArg0 - 1 {
 		v := b.at(f, i)
-		if v == 0 && own.Fields[f].use&optional != 0 {
-			continue
+		switch {
+		case f == callFunc:
+			d.function(v)
+		case v != 0 || d.json || own.Fields[f].use&optional == 0:
+			d.number(own.Fields[f].Name, own.Fields[f].Type, v)
 		}
-		d.field(own.Fields[f].Name)
-		if own.Fields[f].Name == "func" {
-			d.buf = d.functions.appendRef(d.buf, v)
-			continue
-		}
-		d.buf = appendNumber(d.buf, own.Fields[f].Type, v)
 	}
 	args := d.functions.byID[b.at(callFunc, i)].args
 	nargs := int(min(b.at(callArg0-1, i), MaxArgs))
-	if nargs > 0 {
-		d.buf = append(d.buf, " args:"...)
-	}
+	d.beginArgs(nargs)
 	for k := range nargs {
-		arg := argument{}
+		arg := argument{name: argNames[k]}
 		if k < len(args) {
 			arg = args[k]
-			d.field(arg.name)
-		} else {
-			d.field(argNames[k])
 		}
-		d.buf = appendArg(d.buf, arg.typ, b.at(callArg0+k, i))
+		d.arg(arg, b.at(callArg0+k, i))
 	}
+	d.endArgs()
 }
 
 // callFunc is the field of a call's function.

@@ -9,9 +9,10 @@ import (
 // An encoder turns rows into tables. Its buffers are kept from table to table.
 type encoder struct {
 	zstd    *zstd.Encoder
-	vals    []uint64
+	rows    rowset // see transpose
+	cols    [len(row{})][]uint64
+	vals    []uint64 // of the column being made
 	rel     []uint64
-	dur     []uint64
 	front   []byte // data of a column that zstd may compress
 	back    []byte // data after it
 	other   []byte
@@ -41,36 +42,30 @@ func newEncoder() (*encoder, error) {
 	return &encoder{zstd: z}, nil
 }
 
-// appendTable appends a table of the rows, which lie one after the other with the
-// width of the layout; texts has the texts of the rows for a layout with text fields,
-// row by row. Fields that are 0 in every row are left out.
-func (e *encoder) appendTable(dst []byte, l *layout, rows []uint64, texts []string) []byte {
-	width := len(l.Fields)
-	n := len(rows) / width
-	var used, varies row
-	for i := 0; i < len(rows); i += width {
-		for f, v := range rows[i : i+width] {
-			used[f] |= v
-			varies[f] |= v ^ rows[f]
-		}
-	}
+// appendTable appends a table of the rows; texts has the texts of the rows for a
+// layout with text fields, row by row. Fields that are 0 in every row are left out.
+// Those with one value stand first, so that the beginning of a table says what all
+// its rows have in common.
+func (e *encoder) appendTable(dst []byte, l *layout, rows *rowset, texts []string) []byte {
+	e.begin(rows.n)
 	columns := len(l.text)
-	for f := range width {
-		if used[f] != 0 {
+	for f := range l.Fields {
+		e.cols[f] = rows.column(f)
+		if e.cols[f] != nil || rows.at(f, 0) != 0 {
 			columns++
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(l.Kind))
-	dst = binary.AppendUvarint(dst, uint64(n))
+	dst = binary.AppendUvarint(dst, uint64(rows.n))
 	dst = binary.AppendUvarint(dst, uint64(columns))
-	e.begin(n)
+	for f := range l.Fields {
+		if v := rows.at(f, 0); e.cols[f] == nil && v != 0 {
+			dst = e.appendConst(dst, f, v)
+		}
+	}
 	for _, f := range l.order {
-		switch {
-		case used[f] == 0: // left out, or a text, whose row value is 0
-		case varies[f] == 0:
-			dst = e.appendConst(dst, f, rows[f])
-		default:
-			dst = e.appendNumbers(dst, l, f, rows)
+		if e.cols[f] != nil {
+			dst = e.appendNumbers(dst, l, f)
 		}
 	}
 	for k, f := range l.text {
@@ -81,10 +76,10 @@ func (e *encoder) appendTable(dst []byte, l *layout, rows []uint64, texts []stri
 
 // begin forgets the columns of the table before.
 func (e *encoder) begin(n int) {
-	if cap(e.vals) < n {
-		e.vals, e.rel, e.dur = make([]uint64, n), make([]uint64, n), make([]uint64, n)
+	if cap(e.rel) < n {
+		e.rel = make([]uint64, n)
 	}
-	e.vals, e.rel, e.dur = e.vals[:n], e.rel[:n], e.dur[:n]
+	e.rel = e.rel[:n]
 	e.columns, e.durAt, e.sizes = 0, -1, e.sizes[:0]
 }
 
@@ -108,19 +103,15 @@ func (e *encoder) appendConst(dst []byte, f int, v uint64) []byte {
 
 // appendNumbers appends field f of the rows in the form that takes the least
 // room, as far as that can be told without trying every form.
-func (e *encoder) appendNumbers(dst []byte, l *layout, f int, rows []uint64) []byte {
-	width := len(l.Fields)
-	for i, at := 0, f; i < len(e.vals); i, at = i+1, at+width {
-		e.vals[i] = rows[at]
-	}
+func (e *encoder) appendNumbers(dst []byte, l *layout, f int) []byte {
+	e.vals = e.cols[f]
 	var dur []uint64
 	if e.durAt >= 0 && l.Fields[f].Type == TypeTime {
-		dur = e.dur
+		dur = e.cols[l.dur]
 	}
 	dst = e.appendValues(dst, f, dur, l.Fields[f].Type)
 	if f == l.dur {
 		e.durAt = e.columns - 1
-		copy(e.dur, e.vals)
 	}
 	return dst
 }

@@ -12,45 +12,45 @@ type footerIndex struct {
 	totals    [256]uint64
 }
 
-// indexRows is the number of entries of an index block. Index blocks are written
+// indexRows is the number of entries of a full index block. Index blocks are written
 // on the way, so that the index of a long recording takes no memory.
 const indexRows = 8192
 
 // noteBlock notes the block of records that is about to be appended.
-func (w *Writer) noteBlock(l *layout, rows []uint64) {
-	x := &w.index
-	width := len(l.Fields)
-	n := uint64(len(rows) / width)
-	x.totals[l.Kind] += n
-	s := rowSpan(l, rows)
-	var pid uint64
-	if l.pid >= 0 {
-		pid = rows[l.pid]
-		for i := l.pid; i < len(rows); i += width {
-			if rows[i] != pid {
-				pid = 0
-				break
-			}
-		}
+func (w *Writer) noteBlock(l *layout, rows *rowset, time span) {
+	w.noteEntry(&IndexEntry{Kind: l.Kind, Rows: uint64(rows.n), From: time.from, To: time.to,
+		PID: uint32(common(rows, l.pid, 0)), TID: uint32(common(rows, l.tid, 0)),
+		Device: common(rows, l.device, -1), Context: common(rows, l.context, -1), Stream: common(rows, l.stream, -1)})
+}
+
+// common is the value of a field that all rows share, or none.
+func common(rows *rowset, f int, none int64) int64 {
+	if f < 0 || rows.column(f) != nil {
+		return none
 	}
+	return int64(rows.at(f, 0))
+}
+
+// noteEntry notes the block of records that is about to be appended.
+func (w *Writer) noteEntry(e *IndexEntry) {
+	x := &w.index
+	x.totals[e.Kind] += e.Rows
 	if len(x.entries) >= indexRows*len(layouts[tableIndex].Fields) {
 		w.indexBlock()
 	}
-	x.entries = append(x.entries, uint64(w.off), uint64(l.Kind), pid, n, s.from, s.to)
+	x.entries = append(x.entries, uint64(w.off), uint64(e.Kind), uint64(e.PID), e.Rows, e.From, e.To,
+		uint64(e.TID), uint64(e.Device+1), uint64(e.Context+1), uint64(e.Stream+1))
 }
 
-// rowSpan is the time that rows take up.
-func rowSpan(l *layout, rows []uint64) (s span) {
-	for nth, f := range l.times {
-		for i := 0; i < len(rows); i += len(l.Fields) {
-			var dur uint64
-			if nth == 0 && l.dur >= 0 {
-				dur = rows[i+l.dur]
-			}
-			s.add(rows[i+f], dur)
-		}
+// indexFlushed writes the index of what a flush has written, so that a log that ends
+// without a footer has one nearly to its end. Each of these index blocks is longer than
+// those before, so that a recording of any length has few.
+func (w *Writer) indexFlushed() {
+	entries := len(w.index.entries) / len(layouts[tableIndex].Fields)
+	directory := len(w.index.directory) / 2
+	if entries >= min(32+directory/4, indexRows) {
+		w.indexBlock()
 	}
-	return s
 }
 
 // indexBlock appends the entries so far as an index block.
@@ -61,15 +61,15 @@ func (w *Writer) indexBlock() {
 	}
 	at := uint64(w.off)
 	l := layouts[tableIndex]
-	w.table = w.enc.appendSized(w.table[:0], l, x.entries, nil)
+	w.table = w.enc.appendSized(w.table[:0], l, w.enc.transpose(l, x.entries), nil)
 	w.block(blockIndex, w.table)
 	x.directory = append(x.directory, at, uint64(len(x.entries)/len(l.Fields)))
 	x.entries = x.entries[:0]
 }
 
 // footer appends the rest of the index, the footer and the trailer. The directory
-// of a log with more index blocks than a table has rows ends early; its index is
-// then one of the log's beginning.
+// of a log with more index blocks than a table has rows ends early; a reader finds
+// the others behind the last one in it.
 func (w *Writer) footer() {
 	w.indexBlock()
 	var totals []uint64
@@ -80,23 +80,24 @@ func (w *Writer) footer() {
 	}
 	directory := w.index.directory[:min(len(w.index.directory), 2*MaxRows)]
 	at := uint64(w.off)
-	w.table = w.enc.appendSized(w.table[:0], layouts[tableTotals], totals, nil)
-	w.table = w.enc.appendSized(w.table, layouts[tableDirectory], directory, nil)
+	l := layouts[tableTotals]
+	w.table = w.enc.appendSized(w.table[:0], l, w.enc.transpose(l, totals), nil)
+	l = layouts[tableDirectory]
+	w.table = w.enc.appendSized(w.table, l, w.enc.transpose(l, directory), nil)
 	w.block(blockFooter, w.table)
-	if w.err != nil {
-		return
-	}
 	w.buf = appendTrailer(w.buf, at)
 	w.off += trailerSize
 }
 
-// An IndexEntry describes a block of records in a finished log.
+// An IndexEntry describes a block of records.
 type IndexEntry struct {
 	Offset   int64
 	Kind     Kind
-	PID      uint32 // 0 where the records differ or have none
+	PID, TID uint32 // 0 where the records differ or have none
 	Rows     uint64
 	From, To uint64 // ns of CLOCK_MONOTONIC, 0 without times
+
+	Device, Context, Stream int64 // -1 where the records differ or have none
 }
 
 // An Index is what the footer of a finished log says.
@@ -109,93 +110,107 @@ var errIndex = errors.New("has no index: it was not finished, or its footer is d
 
 // Index reads the footer and the index, wherever in the log the reader is. A log that
 // was not finished has none, which is an error; its blocks can be read all the same.
+// It has an entry for every block: Select does with less memory.
 func (r *Reader) Index() (*Index, error) {
 	x := &Index{Totals: make(map[Kind]uint64)}
-	var b [trailerSize]byte
-	if r.size < headerSize+trailerSize {
-		return nil, &fileError{r.name, errIndex, ""}
+	footer, directory, err := r.src.footer(x.Totals)
+	if err != nil {
+		return nil, r.fileError(err, "")
 	}
-	if err := r.readAt(b[:], r.size-trailerSize); err != nil {
-		return nil, &fileError{r.name, err, ""}
+	dec, err := newDecoder() // the reader's own holds the current block
+	if err != nil {
+		return nil, err
 	}
-	at, ok := parseTrailer(b[:])
-	if !ok {
-		return nil, &fileError{r.name, errIndex, ""}
-	}
-	if err := r.readIndex(x, at); err != nil {
-		return nil, &fileError{r.name, errIndex, fmt.Sprintf(" (%v)", err)}
+	last := int64(headerSize)
+	for _, at := range directory {
+		err = r.src.tablesAt(dec, at, blockIndex, func(t *table) error {
+			for i := range t.rows {
+				e := entryAt(t, i)
+				if e.Offset < last || e.Offset >= footer {
+					return errOrder
+				}
+				last = e.Offset + blockHeaderSize
+				x.Blocks = append(x.Blocks, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, r.fileError(errIndex, fmt.Sprintf(" (%v)", err))
+		}
 	}
 	return x, nil
 }
 
-func (r *Reader) readIndex(x *Index, footer uint64) error {
-	dec, err := newDecoder() // the reader's own holds the current block
-	if err != nil {
-		return err
+// footer reads the end of a finished log: where the footer is, the number of
+// records by kind and the offsets of the index blocks.
+func (s *source) footer(totals map[Kind]uint64) (at int64, directory []int64, err error) {
+	var b [trailerSize]byte
+	if s.size < headerSize+trailerSize {
+		return 0, nil, errIndex
 	}
-	var directory []uint64
-	err = r.tablesAt(dec, footer, blockFooter, func(t *table) error {
-		switch Kind(t.number) {
-		case tableTotals:
-			kind, rows := t.find(0), t.find(1)
-			for i := range t.rows {
-				x.Totals[Kind(kind.at(i))] = rows.at(i)
-			}
-		case tableDirectory:
-			at := t.find(0)
-			for i := range t.rows {
-				directory = append(directory, at.at(i))
+	if err := s.readAt(b[:], s.size-trailerSize); err != nil {
+		return 0, nil, err
+	}
+	offset, ok := parseTrailer(b[:])
+	if !ok || offset > uint64(s.size) {
+		return 0, nil, errIndex
+	}
+	dec, err := newDecoder()
+	if err != nil {
+		return 0, nil, err
+	}
+	err = s.tablesAt(dec, int64(offset), blockFooter, func(t *table) error {
+		first, rows := t.find(0), t.find(1)
+		for i := range t.rows {
+			switch Kind(t.number) {
+			case tableTotals:
+				totals[Kind(first.at(i))] = rows.at(i)
+			case tableDirectory:
+				directory = append(directory, int64(first.at(i)))
 			}
 		}
 		return nil
 	})
-	for _, at := range directory {
-		if err == nil {
-			err = r.tablesAt(dec, at, blockIndex, x.add)
-		}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w (%v)", errIndex, err)
 	}
-	return err
+	return int64(offset), directory, nil
 }
 
 var errOrder = errors.New("its entries are out of order")
 
-// add takes the entries of an index table. Their offsets grow, so that there
-// cannot be more than the log has blocks.
-func (x *Index) add(t *table) error {
-	offset, kind, pid := t.find(0), t.find(1), t.find(2)
-	rows, from, to := t.find(3), t.find(4), t.find(5)
-	for i := range t.rows {
-		e := IndexEntry{Offset: int64(offset.at(i)), Kind: Kind(kind.at(i)), PID: uint32(pid.at(i)),
-			Rows: rows.at(i), From: from.at(i), To: to.at(i)}
-		if e.Offset < headerSize || len(x.Blocks) > 0 && e.Offset < x.Blocks[len(x.Blocks)-1].Offset+blockHeaderSize {
-			return errOrder
-		}
-		x.Blocks = append(x.Blocks, e)
+// entryAt is row i of an index table.
+func entryAt(t *table, i int) IndexEntry {
+	at := func(field int) uint64 {
+		c := t.find(field)
+		return c.at(i)
 	}
-	return nil
+	return IndexEntry{Offset: int64(at(0)), Kind: Kind(at(1)), PID: uint32(at(2)), Rows: at(3),
+		From: at(4), To: at(5), TID: uint32(at(6)),
+		Device: int64(at(7)) - 1, Context: int64(at(8)) - 1, Stream: int64(at(9)) - 1}
 }
 
 var errBlock = errors.New("a block of it is damaged")
 
 // tablesAt calls f with each table of the block at an offset, which must have the given type.
-func (r *Reader) tablesAt(dec *decoder, at uint64, kind uint8, f func(*table) error) error {
-	if at > uint64(r.size)-blockHeaderSize {
+func (s *source) tablesAt(dec *decoder, at int64, kind uint8, f func(*table) error) error {
+	if at < headerSize || at > s.size-blockHeaderSize {
 		return errBlock
 	}
 	var head [blockHeaderSize]byte
-	if err := r.readAt(head[:], int64(at)); err != nil {
+	if err := s.readAt(head[:], at); err != nil {
 		return err
 	}
 	h, ok := parseBlockHeader(head[:])
-	if !ok || h.kind != kind || int64(h.length) > r.size-int64(at)-blockHeaderSize {
+	if !ok || h.kind != kind || int64(h.length) > s.size-at-blockHeaderSize {
 		return errBlock
 	}
-	payload := make([]byte, h.length)
-	if err := r.readAt(payload, int64(at)+blockHeaderSize); err != nil {
+	var p piece
+	if err := s.block(&p, h, at); err != nil {
 		return err
 	}
-	if checksum(payload) != h.crc {
+	if checksum(p.payload) != h.crc {
 		return errBlock
 	}
-	return dec.eachTable(payload, f)
+	return dec.eachTable(p.payload, f)
 }

@@ -10,7 +10,7 @@ import (
 // A new minor version only adds kinds and fields; a new major one changes the rest.
 const (
 	VersionMajor = 1
-	VersionMinor = 1
+	VersionMinor = 2
 )
 
 // The parts of fixed size. FORMAT.md draws them.
@@ -43,11 +43,11 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 var le = binary.LittleEndian
 
 // appendHeader appends the header of a file.
-func appendHeader(dst []byte) []byte {
+func appendHeader(dst []byte, minor uint16) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
 	dst = le.AppendUint16(dst, VersionMajor)
-	dst = le.AppendUint16(dst, VersionMinor)
+	dst = le.AppendUint16(dst, minor)
 	return le.AppendUint32(dst, checksum(dst[start:]))
 }
 

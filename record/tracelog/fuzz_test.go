@@ -16,10 +16,10 @@ func readerSeeds(t testing.TB) map[string][]byte {
 	seeds := map[string][]byte{
 		"intact":        smallLog(t),
 		"launches":      launches(t, 60),
-		"header_only":   appendHeader(nil),
+		"header_only":   appendHeader(nil, VersionMinor),
 		"empty":         nil,
 		"text":          []byte("not a log at all, but long enough for one"),
-		"newer_version": append(appendHeader(nil)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
+		"newer_version": append(appendHeader(nil, VersionMinor)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
 	}
 	for _, c := range damagedLogs(t) {
 		seeds[c.name] = c.log
@@ -80,14 +80,16 @@ func exercise(t *testing.T, log []byte) {
 	if err != nil {
 		return
 	}
-	last, rows := int64(-1), 0
+	last, rows, ends := int64(-1), 0, 0
 	for rows < fuzzRows && r.Next() {
 		b := r.Block()
 		if b.Offset <= last || b.N < 1 || b.N > MaxRows {
 			t.Fatalf("block at %d of %d rows behind the one at %d", b.Offset, b.N, last)
 		}
 		last = b.Offset
-		rows += b.N
+		if rows += b.N; b.Kind == KindEnd {
+			ends += b.N
+		}
 		if from, to := b.Time(); from > to {
 			t.Fatalf("a block is from %d to %d", from, to)
 		}
@@ -106,11 +108,54 @@ func exercise(t *testing.T, log []byte) {
 	if index, err := r.Index(); err == nil && len(index.Blocks) > len(log)/blockHeaderSize {
 		t.Fatalf("%d blocks in %d bytes", len(index.Blocks), len(log))
 	}
+	exerciseSelect(t, log)
+	if rows < fuzzRows {
+		exerciseRepair(t, log, rows-ends, r)
+	}
 	if r, err = NewReader(bytes.NewReader(log), int64(len(log)), "fuzz"); err != nil {
 		t.Fatal(err)
 	}
 	if err := Dump(&failingWriter{1 << 20}, r); err != nil && err != errFull {
 		t.Fatal(err)
+	}
+}
+
+// exerciseSelect reads a part by the index, and keeps blocks. (Other goroutines would
+// make the coverage, by which inputs are chosen, a matter of chance.)
+func exerciseSelect(t *testing.T, log []byte) {
+	r := openBytes(t, log)
+	defer r.Close()
+	f := Filter{Kinds: []Kind{KindCall, KindKernel, KindNote, 77}, From: 1, To: 1 << 50, PIDs: []uint32{1, 12, 4711}}
+	if err := r.Select(f); err != nil {
+		return
+	}
+	var kept []*Block
+	for rows := 0; rows < fuzzRows && r.Next(); rows += r.Block().N {
+		if b := r.Block(); len(f.Kinds) > 0 && b.Kind != KindCall && b.Kind != KindKernel && b.Kind != KindNote && b.Kind != 77 {
+			t.Fatalf("%v records were not asked for", b.Kind)
+		}
+		if kept = append(kept, r.Keep()); len(kept) > 3 {
+			kept[0].Release()
+			kept = kept[1:]
+		}
+	}
+	for _, b := range kept {
+		for i := 0; i < b.N; i += 1 + b.N/100 {
+			if f.Match(b, i) && b.Kind == KindCall {
+				b.Call(i, new(Call))
+			}
+		}
+		b.Release()
+	}
+}
+
+// exerciseRepair repairs a log that has been read, with so many records but for its end:
+// the result has them, a note, one end, and no damage.
+func exerciseRepair(t *testing.T, log []byte, rows int, read *Reader) {
+	fixed, done := repairOf(t, log)
+	r := openBytes(t, fixed)
+	if n := survivors(r); n != rows+2 || r.Err() != nil || done.Damage.Count != read.Damage().Count {
+		t.Fatalf("%d records were %d; error %v; damage was %v", n, rows+2, r.Err(), read.Damage())
 	}
 }
 
@@ -136,8 +181,8 @@ func FuzzTable(f *testing.F) {
 		w.call.row(&r)
 		rows = append(rows, r[:len(layouts[KindCall].Fields)]...)
 	}
-	f.Add(e.appendTable(nil, layouts[KindCall], rows, nil))
-	f.Add(e.appendTable(nil, layouts[KindString], []uint64{1, 0, 2, 0}, []string{"a", ""}))
+	f.Add(e.appendTable(nil, layouts[KindCall], e.transpose(layouts[KindCall], rows), nil))
+	f.Add(e.appendTable(nil, layouts[KindString], e.transpose(layouts[KindString], []uint64{1, 0, 2, 0}), []string{"a", ""}))
 	d, err := newDecoder()
 	if err != nil {
 		f.Fatal(err)
@@ -183,7 +228,7 @@ func FuzzColumns(f *testing.F) {
 		if len(rows) == 0 {
 			return
 		}
-		table, err := d.decode(e.appendTable(nil, l, rows, nil))
+		table, err := d.decode(e.appendTable(nil, l, e.transpose(l, rows), nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,36 +1,40 @@
 package tracelog
 
-import "encoding/binary"
-
 // A groupKey says which open block a record goes to. Records that share it share
 // the fields that take no room when they are equal, and their times follow
-// each other closely. It is the kind, then the values of the grouping fields.
-type groupKey [5]uint32
+// each other closely. It is the kind, then the values of the grouping fields, of which
+// there are at most maxGroupFields.
+type groupKey [3]uint64
 
-// recentGroups is the size of the table of groups used lately, which spares most
-// records the look-up in the map of all.
-const recentGroups = 256
+const maxGroupFields = 5
 
-// slot is the key's place in that table.
-func (k *groupKey) slot() uint32 {
-	h := k[0]
-	for _, v := range k[1:] {
-		h = (h ^ v) * 0x9E3779B1
+// keyOf is the key of a row.
+func keyOf(l *layout, r *row) (k groupKey) {
+	k[0] = uint64(l.Kind)
+	for i, f := range l.groups {
+		at := uint(i+1) & 7
+		k[at>>1%3] |= uint64(uint32(r[f&31])) << (at & 1 * 32)
 	}
-	return h >> 24 % recentGroups
+	return k
 }
 
-// A group is an open block: its records as rows, one after the other.
+// recentGroups is the size of the table of groups used lately, which spares most
+// records the look-up in the map of all. A key has two places in it.
+const recentGroups = 1024
+
+// slot is the key's first place in that table; the second is slot^1.
+func (k *groupKey) slot() uint32 {
+	h := k[0]*0x9E3779B97F4A7C15 ^ k[1]
+	h = (h*0x9E3779B97F4A7C15 ^ k[2]) * 0x9E3779B97F4A7C15
+	return uint32(h >> 54)
+}
+
+// A group is an open block.
 type group struct {
 	layout *layout
 	key    groupKey
-	data   []uint64
+	rows   rowset
 }
-
-func (g *group) rows() int { return len(g.data) / len(g.layout.Fields) }
-
-// flushSize is the number of bytes of finished blocks that are written together.
-const flushSize = 128 << 10
 
 // firstRows is the number of rows for which an open block has room at first.
 const firstRows = 16
@@ -38,73 +42,81 @@ const firstRows = 16
 // add puts a record into its open block.
 func (w *Writer) add(k Kind, r *row) {
 	l := layouts[k]
-	key := groupKey{uint32(k)}
-	for i, f := range l.groups {
-		key[i+1] = uint32(r[f])
+	key := keyOf(l, r)
+	slot := key.slot()
+	g := w.recent[slot]
+	if g == nil || !g.key.is(&key) {
+		g = w.group(l, key, slot)
 	}
-	g := w.recent[key.slot()]
-	if g == nil || g.key != key {
-		g = w.group(l, key)
+	if !g.rows.fits(r) {
+		w.widen(g, r)
 	}
-	width := len(l.Fields)
-	if w.err == nil && len(g.data)+width > cap(g.data) {
-		w.grow(g, width)
-	}
-	if w.err != nil { // making room failed, and dropped every open block
-		w.dropped[k]++
-		return
-	}
-	g.data = append(g.data, r[:width]...)
+	g.rows.add(r)
 	if l.defines {
 		w.defines++
 	}
-	if len(g.data) >= w.opt.RowsPerBlock*width {
+	if g.rows.n >= w.opt.RowsPerBlock {
+		if k == KindFlushed {
+			w.sealAll()
+		}
 		w.seal(g)
 	}
-	if len(w.buf) >= flushSize {
-		w.emit()
-	}
+	w.emitDue()
 }
 
-// group returns the open block of a key.
-func (w *Writer) group(l *layout, key groupKey) *group {
-	g := w.open[key]
-	if g == nil {
-		g = w.newGroup(l, key)
+// is reports whether two keys are the same.
+func (k *groupKey) is(o *groupKey) bool { return k[0] == o[0] && k[1] == o[1] && k[2] == o[2] }
+
+// group returns the open block of a key that does not have the first of its places,
+// and gives it that.
+func (w *Writer) group(l *layout, key groupKey, slot uint32) *group {
+	g := w.recent[slot^1]
+	if g == nil || !g.key.is(&key) {
+		g = w.openGroup(l, key)
 	}
-	w.recent[key.slot()] = g
+	w.recent[slot], w.recent[slot^1] = g, w.recent[slot]
 	return g
 }
 
-func (w *Writer) newGroup(l *layout, key groupKey) *group {
+// openGroup returns the open block of a key, which it makes if there is none.
+func (w *Writer) openGroup(l *layout, key groupKey) *group {
+	g := w.open[key]
+	if g != nil {
+		return g
+	}
 	if len(w.open) >= w.opt.MaxOpen {
 		w.sealAll()
 		w.forget()
 	}
-	g := &group{layout: l, key: key}
+	g = &group{layout: l, key: key, rows: newRowset(len(l.Fields), key.slot())}
 	w.open[key] = g
 	w.order = append(w.order, g)
 	return g
 }
 
-// grow doubles the room of a group, and first makes room elsewhere when all groups
-// together would take too much.
-func (w *Writer) grow(g *group, width int) {
-	had := cap(g.data)
-	want := min(max(2*had, firstRows*width), w.opt.RowsPerBlock*width)
-	want = max(want, len(g.data)+width)
-	if w.held+8*want > w.opt.MaxMemory {
-		w.sealAll()
-		for _, other := range w.order {
-			other.data = nil
+// widen makes a group ready for a row that does not fit. It first makes room
+// elsewhere when all groups together would take too much.
+func (w *Writer) widen(g *group, r *row) {
+	for !g.rows.fits(r) {
+		more := g.rows.needs(r, w.opt.RowsPerBlock)
+		if w.held+more > w.opt.MaxMemory && w.held > 0 {
+			w.sealAll()
+			w.release()
+			continue
 		}
-		w.held, had = 0, 0
-		want = firstRows * width
+		g.rows.widen(r, w.opt.RowsPerBlock)
+		w.held += more
 	}
-	data := make([]uint64, len(g.data), want)
-	copy(data, g.data)
-	g.data = data
-	w.held += 8 * (want - had)
+}
+
+// release frees the memory of open blocks that have no records.
+func (w *Writer) release() {
+	for _, g := range w.order {
+		if g.rows.n == 0 {
+			w.held -= g.rows.memory()
+			g.rows = newRowset(len(g.layout.Fields), g.key.slot())
+		}
+	}
 }
 
 // forget removes the groups that have no records, so that a thread that has ended
@@ -113,50 +125,45 @@ func (w *Writer) forget() {
 	clear(w.recent[:])
 	kept := w.order[:0]
 	for _, g := range w.order {
-		if len(g.data) > 0 {
+		if g.rows.n > 0 {
 			kept = append(kept, g)
 			continue
 		}
-		w.held -= 8 * cap(g.data)
+		w.held -= g.rows.memory()
 		delete(w.open, g.key)
 	}
 	clear(w.order[len(kept):])
 	w.order = kept
 }
 
-// sealAll writes every open block to the buffer.
+// sealAll makes blocks of all records, those last that say what the log has.
 func (w *Writer) sealAll() {
-	for _, g := range w.order {
-		w.seal(g)
-		if len(w.buf) >= flushSize {
-			w.emit()
-		}
-		if w.err != nil {
-			return
+	for _, said := range []bool{false, true} {
+		for _, g := range w.order {
+			if (g.layout.Kind == KindFlushed) == said {
+				w.seal(g)
+				w.emitDue()
+			}
 		}
 	}
 	w.sealStrings()
 }
 
-// seal writes the records of a group to the buffer as a block, behind the
-// strings and the definitions that they refer to. Where the writing fails on the
-// way, discard has counted them.
+// seal makes a block of the records of a group, behind the strings and the
+// definitions that they refer to.
 func (w *Writer) seal(g *group) {
-	if len(g.data) == 0 || w.err != nil {
+	if g.rows.n == 0 {
 		return
 	}
 	if w.defines > 0 && !g.layout.defines {
 		w.sealDefinitions()
 	}
 	w.sealStrings()
-	if w.err != nil {
-		return
-	}
 	if g.layout.defines {
-		w.defines -= g.rows()
+		w.defines -= g.rows.n
 	}
-	w.records(g.layout, g.data, nil)
-	g.data = g.data[:0]
+	w.records(g.layout, &g.rows, nil)
+	g.rows.n = 0
 }
 
 func (w *Writer) sealDefinitions() {
@@ -173,11 +180,11 @@ const (
 	stringBytes     = 1 << 20
 )
 
-// sealStrings writes the texts that are new.
+// sealStrings makes blocks of the texts that are new.
 func (w *Writer) sealStrings() {
 	pending := w.in.pending
-	id := uint64(len(w.in.ids) - len(pending))
-	for len(pending) > 0 && w.err == nil {
+	id := w.in.last - uint64(len(pending))
+	for len(pending) > 0 {
 		var rows []uint64
 		n, size := 0, 0
 		for n < min(len(pending), stringsPerBlock) && (n == 0 || size+len(pending[n]) <= stringBytes) {
@@ -186,28 +193,25 @@ func (w *Writer) sealStrings() {
 			size += len(pending[n])
 			n++
 		}
-		w.records(layouts[KindString], rows, pending[:n])
+		l := layouts[KindString]
+		w.records(l, w.enc.transpose(l, rows), pending[:n])
 		pending = pending[n:]
-		if len(w.buf) >= flushSize {
-			w.emit()
-		}
+		w.emitDue()
 	}
 	clear(w.in.pending)
 	w.in.pending = w.in.pending[:0]
 }
 
-// records appends a block of records to the buffer and notes it in the index.
-func (w *Writer) records(l *layout, rows []uint64, texts []string) {
-	w.noteBlock(l, rows)
+// records makes a block of records and notes it in the index. While the file
+// cannot be written and too much waits for it already, the records are dropped.
+func (w *Writer) records(l *layout, rows *rowset, texts []string) {
+	if w.err != nil && len(w.buf) >= l.backlog() {
+		w.drop(l, rows, texts)
+		return
+	}
+	time := rows.span(l)
+	w.noteBlock(l, rows, time)
 	w.table = w.enc.appendSized(w.table[:0], l, rows, texts)
 	w.block(blockRecords, w.table)
-	n := uint64(len(rows) / len(l.Fields))
-	w.queued = append(w.queued, queued{len(w.buf), l.Kind, n})
-}
-
-// appendSized appends a table preceded by its length.
-func (e *encoder) appendSized(dst []byte, l *layout, rows []uint64, texts []string) []byte {
-	e.sized = e.appendTable(e.sized[:0], l, rows, texts)
-	dst = binary.AppendUvarint(dst, uint64(len(e.sized)))
-	return append(dst, e.sized...)
+	w.queued = append(w.queued, queued{len(w.buf), l.Kind, uint64(rows.n), time})
 }

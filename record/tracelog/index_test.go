@@ -32,7 +32,13 @@ func TestIndex(t *testing.T) {
 		b := r.Block()
 		pid, _ := b.PID()
 		from, to := b.Time()
-		got := IndexEntry{b.Offset, b.Kind, pid, uint64(b.N), from, to}
+		tid, _ := b.TID()
+		got := IndexEntry{Offset: b.Offset, Kind: b.Kind, PID: pid, TID: tid, Rows: uint64(b.N), From: from, To: to, Device: -1, Context: -1, Stream: -1}
+		for name, to := range map[string]*int64{"device": &got.Device, "context": &got.Context, "stream": &got.Stream} {
+			if v, ok := b.common(layouts[b.Kind].field(name)); ok {
+				*to = int64(v)
+			}
+		}
 		if diff := cmp.Diff(at[b.Offset], got); diff != "" {
 			t.Error(diff)
 		}

@@ -1,6 +1,10 @@
 package tracelog
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"unsafe"
+)
 
 // fullText stands for every text that came after the string table was full.
 const fullText = "(string table full)"
@@ -13,13 +17,15 @@ const cutMark = "... (cut)"
 // comes after is named fullText and counted.
 type interner struct {
 	ids      map[string]uint64
-	bytes    int // of all texts
+	recent   [recentTexts]recentText
+	last     uint64 // the largest id given
+	bytes    int    // of all texts
 	maxCount int
 	maxBytes int
 	full     uint64 // id of fullText once the table is full
 	lost     uint64 // texts cut, and uses of texts refused
 
-	pending []string // texts not yet written, the ids of which end at len(ids)
+	pending []string // texts not yet written, the ids of which end at last
 }
 
 // The last texts of a log have a place in the table kept free for them: the reason
@@ -42,17 +48,44 @@ func (in *interner) useReserve() {
 // forget frees the table when nothing can be written any more.
 func (in *interner) forget() {
 	in.ids, in.pending, in.full = make(map[string]uint64), nil, 0
+	clear(in.recent[:])
 }
+
+// unwritten takes back the numbers of texts that did not reach the log. A text that
+// is used again gets a new one.
+func (in *interner) unwritten(texts []string) {
+	for _, s := range texts {
+		delete(in.ids, s)
+	}
+	in.full = 0
+	clear(in.recent[:])
+}
+
+// A recentText is a text used lately, known by where its bytes are: names come from
+// tables of the caller, so that the same one is mostly the same bytes.
+type recentText struct {
+	text string
+	id   uint64
+}
+
+const recentTexts = 256
 
 // id returns the number of a text.
 func (in *interner) id(s string) uint64 {
 	if s == "" {
 		return 0
 	}
-	if id := in.ids[s]; id != 0 {
-		return id
+	at := uintptr(unsafe.Pointer(unsafe.StringData(s)))
+	r := &in.recent[(at>>3^at>>11)%recentTexts]
+	if len(r.text) == len(s) && unsafe.StringData(r.text) == unsafe.StringData(s) {
+		return r.id
 	}
-	return in.add(s)
+	id := in.ids[s]
+	if id == 0 {
+		return in.add(s)
+	}
+	r.text, r.id = s, id
+	return id
 }
 
 func (in *interner) add(s string) uint64 {
@@ -60,7 +93,7 @@ func (in *interner) add(s string) uint64 {
 		in.lost++
 		return in.id(s[:MaxString-len(cutMark)] + cutMark)
 	}
-	if len(in.ids) >= in.maxCount || in.bytes+len(s) > in.maxBytes {
+	if in.last >= uint64(in.maxCount) || in.bytes+len(s) > in.maxBytes {
 		in.lost++
 		if in.full == 0 {
 			in.full = in.ids[fullText]
@@ -74,7 +107,8 @@ func (in *interner) add(s string) uint64 {
 }
 
 func (in *interner) append(s string) uint64 {
-	id := uint64(len(in.ids) + 1)
+	in.last++
+	id := in.last
 	in.ids[s] = id
 	in.bytes += len(s)
 	in.pending = append(in.pending, s)
@@ -83,14 +117,24 @@ func (in *interner) append(s string) uint64 {
 
 // A stringTable is the reader's side: the texts by number.
 type stringTable struct {
-	texts []string
-	bytes int
+	texts  []string
+	bytes  int
+	shared int // number of texts that a kept block may be reading
+}
+
+// share returns the table as it is, for the use of another goroutine.
+func (t *stringTable) share() *stringTable {
+	t.shared = len(t.texts)
+	return &stringTable{texts: t.texts}
 }
 
 // set notes the text of an id and reports whether the table may hold it.
 func (t *stringTable) set(id uint64, text string) bool {
 	if id == 0 || id > MaxStrings || t.bytes+len(text) > MaxStringBytes {
 		return false
+	}
+	if id <= uint64(t.shared) { // only in a log with blocks out of place
+		t.texts, t.shared = slices.Clone(t.texts), 0
 	}
 	for uint64(len(t.texts)) < id {
 		t.texts = append(t.texts, lostText)

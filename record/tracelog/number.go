@@ -80,36 +80,33 @@ func (w *bitWriter) flush() {
 	w.acc = 0
 }
 
-// A bitReader unpacks what a bitWriter packed. Beyond the end it reads zeros:
-// whoever uses it has compared the number of bits with the bytes there are.
-type bitReader struct {
-	buf []byte
-	acc uint64
-	has uint
+// symbolBase and symbolBits are joinOne as tables.
+var symbolBase, symbolBits = func() (base [256]uint64, low [256]uint8) {
+	for s := range lastSymbol + 1 {
+		b, n := joinOne(byte(s))
+		base[s], low[s] = b, uint8(n)
+	}
+	return base, low
+}()
+
+// bitsAt reads n bits, at most 61, that a bitWriter packed, from bit pos on. Beyond
+// the end it reads zeros: whoever uses it has compared the number of bits with the
+// bytes there are.
+func bitsAt(b []byte, pos, n uint) uint64 {
+	at, shift := pos>>3, pos&7
+	if at+9 > uint(len(b)) {
+		return bitsAtEnd(b, pos, n)
+	}
+	v := le.Uint64(b[at:]) >> shift
+	if n > 57 {
+		v |= uint64(b[at+8]) << (64 - shift) // 0 for a shift of 64
+	}
+	return v & (1<<n - 1)
 }
 
-func (r *bitReader) read(n uint) uint64 {
-	if n <= r.has {
-		v := r.acc & (1<<n - 1)
-		r.acc >>= n
-		r.has -= n
-		return v
-	}
-	v, got := r.acc, r.has
-	r.fill()
-	need := n - got
-	v |= (r.acc & (1<<need - 1)) << got
-	r.acc >>= need
-	r.has -= min(need, r.has)
-	return v
-}
-
-func (r *bitReader) fill() {
-	if len(r.buf) >= 8 {
-		r.acc, r.has, r.buf = le.Uint64(r.buf), 64, r.buf[8:]
-		return
-	}
-	var last [8]byte
-	r.has = 8 * uint(copy(last[:], r.buf))
-	r.acc, r.buf = le.Uint64(last[:]), nil
+func bitsAtEnd(b []byte, pos, n uint) uint64 {
+	var last [17]byte
+	at := min(pos>>3, uint(len(b)))
+	copy(last[:8+1], b[at:])
+	return bitsAt(last[:], pos&7, n)
 }

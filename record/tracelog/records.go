@@ -32,6 +32,7 @@ const (
 	KindMemoryPool Kind = 25
 	KindGraph      Kind = 26
 	KindSymbol     Kind = 27
+	KindFlushed    Kind = 28
 )
 
 // Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds, sizes bytes.
@@ -217,6 +218,8 @@ type ProcessEnd struct {
 	Complete              uint32 // 1 when the injected library's last flush arrived
 	Kernels, Copies, Sets uint64
 	APIs                  uint64
+	Until                 uint64 // GPU work is complete up to here; 0 when not known
+	Reason                string // "exit", "_exit", "exec", "signal 11 (SIGSEGV)"; "" when not known
 }
 
 // End is the last record of a log that was finished.
@@ -328,4 +331,12 @@ type Symbol struct {
 	Handle uint64
 	Of     uint64 // the handle that it was made from where it has no name of its own, otherwise 0
 	Name   string // mangled
+}
+
+// Flushed says that the log is complete up to a time: every record of the process
+// that lies before Until, in ns of CLOCK_MONOTONIC, is in the log in front of this
+// record, or counted as lost. With PID 0 it says so of the calls of all processes.
+type Flushed struct {
+	PID   uint32
+	Until uint64
 }

@@ -6,109 +6,122 @@ import (
 )
 
 // corrupt notes a fault. skipped is the number of bytes left out because of it.
-func (r *Reader) corrupt(at, skipped int64, reason string) {
-	r.damage.add(&CorruptError{at, skipped, reason})
+func (w *walker) corrupt(p *piece, at, skipped int64, reason string) {
+	p.note(func(bool) error { return &CorruptError{at, skipped, reason} })
 	if skipped > 0 {
-		r.gap = true
+		w.gap = true
 	}
+}
+
+// truncated notes that the log ends early, for a reason that can depend on whether
+// its End record is there.
+func (p *piece) truncated(at int64, reason string, args ...any) {
+	p.note(func(bool) error { return &TruncatedError{at, fmt.Sprintf(reason, args...)} })
 }
 
 // finish ends the reading with left bytes that are no block.
-func (r *Reader) finish(left int64) {
-	r.done = true
+func (w *walker) finish(p *piece, left int64) {
+	w.done = true
+	at, size := w.off, w.size
 	switch {
-	case left > 0 && r.footed:
-		r.damage.add(&TruncatedError{r.off, fmt.Sprintf(
-			"the log ends in the middle of its trailer at byte %d; no record is missing", r.size)})
+	case left > 0 && w.footed:
+		p.truncated(at, "the log ends in the middle of its trailer at byte %d; no record is missing", size)
 	case left > 0:
-		r.midBlock(r.off)
-	case r.footed:
-		r.damage.add(&TruncatedError{r.off, fmt.Sprintf(
-			"the log ends before its trailer at byte %d; no record is missing", r.size)})
-	case r.ended:
-		r.damage.add(&TruncatedError{r.off, fmt.Sprintf(
-			"the log ends before its footer at byte %d; no record is missing", r.size)})
+		w.midBlock(p)
+	case w.footed:
+		p.truncated(at, "the log ends before its trailer at byte %d; no record is missing", size)
 	default:
-		r.damage.add(&TruncatedError{r.off, fmt.Sprintf(
-			"the log ends at byte %d without an end record; it was cut or its recording did not finish", r.size)})
+		p.last(func(ended bool) error {
+			if ended {
+				return &TruncatedError{at, fmt.Sprintf("the log ends before its footer at byte %d; no record is missing", size)}
+			}
+			return &TruncatedError{at, fmt.Sprintf(
+				"the log ends at byte %d without an end record; it was cut or its recording did not finish", size)}
+		})
 	}
 }
 
-// midBlock notes that the log ends inside the block at the given byte.
-func (r *Reader) midBlock(at int64) {
-	reason := "it was cut or its recording did not finish"
-	if r.ended {
-		reason = "it was cut in its footer; no record is missing"
-	}
-	r.damage.add(&TruncatedError{at, fmt.Sprintf(
-		"the log ends in the middle of a block at byte %d; %s", r.size, reason)})
+// midBlock notes that the log ends inside the block at the current offset.
+func (w *walker) midBlock(p *piece) {
+	at, size := w.off, w.size
+	p.last(func(ended bool) error {
+		reason := "it was cut or its recording did not finish"
+		if ended {
+			reason = "it was cut in its footer; no record is missing"
+		}
+		return &TruncatedError{at, fmt.Sprintf("the log ends in the middle of a block at byte %d; %s", size, reason)}
+	})
 }
 
 // trailer reads the last bytes of a finished log and reports whether they are right.
-func (r *Reader) trailer() bool {
-	if r.err = r.readAt(r.head[:], r.off); r.err != nil {
+func (w *walker) trailer(p *piece) bool {
+	if p.err = w.readAt(w.head[:], w.off); p.err != nil {
 		return false
 	}
-	_, ok := parseTrailer(r.head[:])
+	_, ok := parseTrailer(w.head[:])
 	return ok
 }
 
 // overlong deals with a block that claims more bytes than there are: the last block
 // of a log that was cut, or one with a hole, behind which others follow.
-func (r *Reader) overlong() {
-	next, err := r.find(r.off + 1)
+func (w *walker) overlong(p *piece) {
+	next, err := w.find(w.off + 1)
 	switch {
 	case err != nil:
-		r.err = err
+		p.err = err
 	case next < 0:
-		r.done = true
-		r.midBlock(r.off)
+		w.done = true
+		w.midBlock(p)
 	default:
-		r.corrupt(r.off, next-r.off, "part of a block is missing")
-		r.off = next
+		w.corrupt(p, w.off, next-w.off, "part of a block is missing")
+		w.off = next
 	}
 }
 
 // damaged deals with a block whose payload is not what was written. Its length can
 // be right or wrong: the search for the next block begins inside it, unless the log
 // is made so that this would take forever.
-func (r *Reader) damaged(h blockHeader) {
-	r.wasted += int64(h.length)
-	if r.wasted > 4*r.size+64<<20 {
-		next := r.off + blockHeaderSize + int64(h.length)
-		r.corrupt(r.off, next-r.off, "the checksum of a block is wrong")
-		r.off = next
+func (w *walker) damaged(p *piece, h blockHeader) {
+	w.wasted += int64(h.length)
+	if w.wasted > 4*w.size+64<<20 {
+		next := w.off + blockHeaderSize + int64(h.length)
+		w.corrupt(p, w.off, next-w.off, "the checksum of a block is wrong")
+		w.off = next
 		return
 	}
-	r.resync("the checksum of a block is wrong")
+	w.resync(p, "the checksum of a block is wrong")
 }
 
 // resync goes on at the next intact block header, or ends the reading.
-func (r *Reader) resync(reason string) {
-	next, err := r.find(r.off + 1)
+func (w *walker) resync(p *piece, reason string) {
+	next, err := w.find(w.off + 1)
 	if err != nil {
-		r.err = err
+		p.err = err
 		return
 	}
 	if next < 0 {
-		r.lost(reason)
+		w.lost(p, reason)
 		return
 	}
-	r.corrupt(r.off, next-r.off, reason)
-	r.off = next
+	w.corrupt(p, w.off, next-w.off, reason)
+	w.off = next
 }
 
 // lost ends the reading where no block follows. Behind the footer that is the trailer.
-func (r *Reader) lost(reason string) {
-	r.done = true
-	if r.footed {
-		r.corrupt(r.off, r.size-r.off, "the trailer is wrong")
+func (w *walker) lost(p *piece, reason string) {
+	w.done = true
+	if w.footed {
+		w.corrupt(p, w.off, w.size-w.off, "the trailer is wrong")
 		return
 	}
-	r.corrupt(r.off, r.size-r.off, reason)
-	if !r.ended {
-		r.damage.add(&TruncatedError{r.size, "the log has no end record: it was damaged there or its recording did not finish"})
-	}
+	w.corrupt(p, w.off, w.size-w.off, reason)
+	size := w.size
+	p.last(func(ended bool) error {
+		if ended {
+			return nil
+		}
+		return &TruncatedError{size, "the log has no end record: it was damaged there or its recording did not finish"}
+	})
 }
 
 // find reads little at first, since the next block is often near, and more each
@@ -119,13 +132,13 @@ const (
 )
 
 // find returns the offset of the first intact block header from off on, -1 without.
-func (r *Reader) find(off int64) (int64, error) {
-	for chunk := int64(minSearch); r.size-off >= blockHeaderSize; chunk = min(2*chunk, maxSearch) {
-		if int64(cap(r.search)) < chunk {
-			r.search = make([]byte, chunk)
+func (w *walker) find(off int64) (int64, error) {
+	for chunk := int64(minSearch); w.size-off >= blockHeaderSize; chunk = min(2*chunk, maxSearch) {
+		if int64(cap(w.search)) < chunk {
+			w.search = make([]byte, chunk)
 		}
-		b := r.search[:min(chunk, r.size-off)]
-		if err := r.readAt(b, off); err != nil {
+		b := w.search[:min(chunk, w.size-off)]
+		if err := w.readAt(b, off); err != nil {
 			return 0, err
 		}
 		last := len(b) - blockHeaderSize // where a whole header can begin

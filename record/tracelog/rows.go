@@ -1,8 +1,9 @@
 package tracelog
 
 // A row is a record as numbers, one for each field of its table and in the
-// table's order. The methods below are the only place that knows which member of
-// a record is which field; a test holds them against the tables.
+// table's order; what lies beyond the table's fields has no meaning. The methods below
+// are the only place that knows which member of a record is which field; a test holds
+// them against the tables.
 type row [32]uint64
 
 // Names are interned while the row is made, so these run under the writer's lock.
@@ -26,22 +27,24 @@ func (t *Thread) row(r *row, in *interner) {
 // Arguments from NArgs on are not recorded.
 func (c *Call) row(r *row) {
 	nargs := min(c.NArgs, MaxArgs)
-	*r = row{uint64(c.PID), uint64(c.TID), uint64(c.Func), uint64(c.Flags),
-		c.Enter, c.Dur, zigzag(int64(c.Ret)), uint64(nargs)}
-	copy(r[callArg0:], c.Args[:nargs])
+	r[0], r[1], r[2], r[3] = uint64(c.PID), uint64(c.TID), uint64(c.Func), uint64(c.Flags)
+	r[4], r[5], r[6], r[7] = c.Enter, c.Dur, zigzag(int64(c.Ret)), uint64(nargs)
+	args := (*[MaxArgs]uint64)(r[callArg0:])
+	*args = c.Args
+	clear(args[nargs:])
 }
 
 // callArg0 is the field of a call's first argument.
 const callArg0 = 8
 
 func (a *API) row(r *row, in *interner) {
-	*r = row{uint64(a.PID), uint64(a.TID), uint64(a.Domain), uint64(a.CBID), in.id(a.Name),
-		a.Start, a.Dur, uint64(a.Correlation), uint64(a.Ret)}
+	r[0], r[1], r[2], r[3] = uint64(a.PID), uint64(a.TID), uint64(a.Domain), uint64(a.CBID)
+	r[4], r[5], r[6], r[7], r[8] = in.id(a.Name), a.Start, a.Dur, uint64(a.Correlation), uint64(a.Ret)
 }
 
 func (g *GPU) row(r *row) {
-	*r = row{uint64(g.PID), uint64(g.Device), uint64(g.Context), uint64(g.Stream),
-		uint64(g.Correlation), uint64(g.Graph), g.GraphNode, g.Start, g.Dur}
+	r[0], r[1], r[2], r[3] = uint64(g.PID), uint64(g.Device), uint64(g.Context), uint64(g.Stream)
+	r[4], r[5], r[6], r[7], r[8] = uint64(g.Correlation), uint64(g.Graph), g.GraphNode, g.Start, g.Dur
 }
 
 func (k *Kernel) row(r *row, in *interner) {
@@ -96,9 +99,9 @@ func (n *Note) row(r *row, in *interner) {
 	*r = row{n.Time, uint64(n.PID), uint64(n.Severity), in.id(n.Text)}
 }
 
-func (p *ProcessEnd) row(r *row) {
+func (p *ProcessEnd) row(r *row, in *interner) {
 	*r = row{uint64(p.PID), p.Time, zigzag(int64(p.Status)), uint64(p.Complete), p.Kernels,
-		p.Copies, p.Sets, p.APIs}
+		p.Copies, p.Sets, p.APIs, p.Until, in.id(p.Reason)}
 }
 
 func (e *End) row(r *row, in *interner) {
@@ -137,4 +140,8 @@ func (m *MemoryPool) row(r *row) {
 
 func (s *Symbol) row(r *row, in *interner) {
 	*r = row{uint64(s.PID), s.Time, s.Handle, s.Of, in.id(s.Name)}
+}
+
+func (f *Flushed) row(r *row) {
+	*r = row{uint64(f.PID), f.Until}
 }

@@ -238,6 +238,8 @@ var tables = []Table{
 		{"copies", TypeUint, "copies", 0},
 		{"sets", TypeUint, "sets", 0},
 		{"apis", TypeUint, "API records", 0},
+		{"until", TypeTime, "GPU work is complete up to here, 0 when not known", optional},
+		{"reason", TypeString, "exit, _exit, exec or signal N (NAME), empty when not known", optional},
 	}, false},
 	{KindEnd, "end", "the last record of a finished log", []Field{
 		{"time", TypeTime, "when recording ended", 0},
@@ -314,6 +316,10 @@ var tables = []Table{
 		{"of", TypeHex, "the handle that it was made from where it has no name of its own, otherwise 0", optional},
 		{"name", TypeString, "mangled name", 0},
 	}, true},
+	{KindFlushed, "flushed", "a time up to which every record is in the log", []Field{
+		{"pid", TypeUint, "process whose records are meant; 0: the calls of all processes", 0},
+		{"until", TypeTime, "the time", 0},
+	}, false},
 }
 
 // frameTables describe the log itself. A reader knows them without a schema.
@@ -336,6 +342,10 @@ var frameTables = []Table{
 		{"rows", TypeUint, "number of records", 0},
 		{"min", TypeUint, "smallest time, 0 when it has none", 0},
 		{"max", TypeUint, "largest end", 0},
+		{"tid", TypeUint, "thread, where all its records have the same, else 0", 0},
+		{"device", TypeUint, "1 + device, where all its records have the same, else 0", 0},
+		{"context", TypeUint, "1 + context, where all its records have the same, else 0", 0},
+		{"stream", TypeUint, "1 + stream, where all its records have the same, else 0", 0},
 	}, false},
 	{tableTotals, "totals", "number of records by kind, in the footer", []Field{
 		{"kind", TypeUint, "kind", 0},
@@ -357,8 +367,19 @@ type layout struct {
 	groups []int // fields that make the key of an open block
 	times  []int
 	dur    int // the first duration, -1 without
-	pid    int // -1 without
 	text   []int
+
+	pid, tid, device, context, stream int // fields, -1 without
+}
+
+// bulk reports whether the records are the events of a program, of which there can be
+// any number, rather than what events refer to or what is said of the recording.
+func (l *layout) bulk() bool {
+	switch l.Kind {
+	case KindString, KindLost, KindNote, KindProcessEnd, KindEnd, KindFlushed:
+		return false
+	}
+	return !l.defines
 }
 
 // layouts has the layout of each kind that this version knows, by number.
@@ -372,7 +393,9 @@ var layouts = func() (all [256]*layout) {
 }()
 
 func newLayout(t *Table) *layout {
-	l := &layout{Table: t, dur: -1, pid: -1}
+	l := &layout{Table: t, dur: -1}
+	l.pid, l.tid, l.device = t.field("pid"), t.field("tid"), t.field("device")
+	l.context, l.stream = t.field("context"), t.field("stream")
 	var rest []int
 	for i, f := range t.Fields {
 		switch f.Type {
@@ -390,12 +413,19 @@ func newLayout(t *Table) *layout {
 		if f.use&groups != 0 {
 			l.groups = append(l.groups, i)
 		}
-		if f.Name == "pid" {
-			l.pid = i
-		}
 	}
 	l.order = append(l.order, rest...)
 	return l
+}
+
+// field is the number of the field with a name, -1 without.
+func (t *Table) field(name string) int {
+	for i := range t.Fields {
+		if t.Fields[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // kindByName finds a kind of record by the name it has in the text form.
@@ -412,4 +442,10 @@ func (k Kind) String() string {
 		return l.Name
 	}
 	return fmt.Sprintf("kind%d", uint8(k))
+}
+
+// KindByName finds a kind of record by the name that the text form gives it.
+func KindByName(name string) (Kind, bool) {
+	k, ok := kindByName[name]
+	return k, ok && k != KindString
 }

@@ -29,8 +29,8 @@ func (e *encoder) appendSchema(dst []byte, tables []Table) []byte {
 			fieldTexts = append(fieldTexts, f.Name, f.Meaning)
 		}
 	}
-	dst = e.appendSized(dst, layouts[tableKinds], kinds, kindTexts)
-	return e.appendSized(dst, layouts[tableFields], fields, fieldTexts)
+	dst = e.appendSized(dst, layouts[tableKinds], e.transpose(layouts[tableKinds], kinds), kindTexts)
+	return e.appendSized(dst, layouts[tableFields], e.transpose(layouts[tableFields], fields), fieldTexts)
 }
 
 var errSchema = errors.New("the schema makes no sense")
@@ -47,7 +47,25 @@ func (d *decoder) parseSchema(payload []byte) (*schema, error) {
 		}
 		return nil // of a newer version
 	})
+	if err == nil && !s.readsStrings() {
+		err = errSchema
+	}
 	return s, err
+}
+
+// readsStrings reports whether string records have the fields that they have in all
+// versions: without them nothing else can be understood.
+func (s *schema) readsStrings() bool {
+	l, file := layouts[KindString], s[KindString]
+	if file == nil {
+		return true
+	}
+	for i, from := range mapping(l, file) {
+		if i != from {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *schema) addKinds(t *table) error {

@@ -2,6 +2,7 @@ package tracelog
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"io"
 	"math/rand/v2"
@@ -153,4 +154,153 @@ func BenchmarkDump(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*30_000), "ns/record")
+}
+
+// dumpJSON is the JSON form of a log.
+func dumpJSON(t testing.TB, log []byte, f Filter) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := DumpWith(&b, openBytes(t, log), DumpOptions{Filter: f, JSON: true}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const jsonDoc = "../../docs/ndjson.md"
+
+// The JSON form of every kind of record is in its documentation, and is valid JSON
+// with the fields of the tables in their order.
+func TestJSON(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "all.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := make(map[string]string)
+	var shown strings.Builder
+	shown.WriteString("```\n")
+	for line := range strings.Lines(dumpJSON(t, assemble(t, string(text)), Filter{})) {
+		kind := checkJSONRecord(t, line)
+		if examples[kind] == "" {
+			examples[kind] = line
+			shown.WriteString(line)
+		}
+	}
+	shown.WriteString("```\n")
+	for _, table := range tables[1:] {
+		if examples[table.Name] == "" {
+			t.Errorf("there is no %s record", table.Name)
+		}
+	}
+	checkSection(t, jsonDoc, "<!-- examples: go test ./record/tracelog -update -->\n", "<!-- end of examples -->", shown.String())
+}
+
+// checkJSONRecord holds a line against the table of its kind.
+func checkJSONRecord(t *testing.T, line string) string {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	var record map[string]any
+	if err := d.Decode(&record); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	kind, _ := record["kind"].(string)
+	l := layouts[kindByName[kind]]
+	if l == nil {
+		t.Fatalf("%s: no kind", line)
+	}
+	for i, f := range l.Fields {
+		if l.Kind == KindCall && i >= callArg0-1 {
+			if _, ok := record["args"].(map[string]any); !ok {
+				t.Errorf("%s: no arguments", line)
+			}
+			break
+		}
+		_, isNumber := record[f.Name].(json.Number)
+		_, isText := record[f.Name].(string)
+		text := f.Type == TypeString || f.Type == TypeHex || l.Kind == KindCall && f.Name == "func"
+		if isText != text || isNumber == text {
+			t.Errorf("%s: %s is %v", line, f.Name, record[f.Name])
+		}
+	}
+	return kind
+}
+
+// checkSection holds the part of a file between two marks against a text.
+func checkSection(t *testing.T, path, begin, end, want string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := bytes.Index(text, []byte(begin)), bytes.Index(text, []byte(end))
+	if from < 0 || to < from {
+		t.Fatalf("%s: the marks are missing", path)
+	}
+	from += len(begin)
+	if string(text[from:to]) == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s differs from the package; go test -update rewrites it", path)
+	}
+	text = append(append(bytes.Clone(text[:from]), want...), text[to:]...)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever the texts and numbers are, each line is valid JSON and says them.
+func TestJSONHostile(t *testing.T) {
+	t.Parallel()
+	for _, o := range allKinds {
+		rnd := rand.New(rand.NewPCG(11, uint64(o.kind)))
+		w, out := newTestWriter(t, Options{})
+		w.Function(&Function{ID: 7, Name: "f", Args: "a:i32 b:i64 \"q:u8 é:u8 a:u64"})
+		for range 200 {
+			record := o.zero()
+			fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
+			o.add(w, record)
+		}
+		if err := w.Close(End{Reason: "\x01\x7f\xff\u2028"}); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(dumpJSON(t, out.Bytes(), Filter{})) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%v: %q is no JSON", o.kind, line)
+			}
+		}
+	}
+	log := newerVersion(t)
+	text := dumpJSON(t, log, Filter{})
+	for _, want := range []string{`{"kind":"note","text":"hello","colour":"0xc0","time":5000,"pid":"a range"}`,
+		`{"kind":"range","name":"a range","depth":-3,"raw":"raw bytes","odd":9}`, `{"kind":"kind88","field1":4}`,
+		`{"kind":"remark","text":"the log ends at byte `} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+}
+
+// With a filter, lines are those of the whole dump that it wants, calls with the names
+// of their functions.
+func TestDumpFilter(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "all.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := assemble(t, string(text))
+	var b bytes.Buffer
+	if err := DumpWith(&b, openBytes(t, log), DumpOptions{Filter: Filter{Kinds: []Kind{KindCall, KindNote}}}); err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for line := range strings.Lines(dump(t, log)) {
+		if strings.HasPrefix(line, "call ") || strings.HasPrefix(line, "note ") {
+			want.WriteString(line)
+		}
+	}
+	if diff := cmp.Diff(want.String(), b.String()); diff != "" || want.Len() == 0 {
+		t.Error(diff)
+	}
 }

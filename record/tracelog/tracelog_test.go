@@ -55,6 +55,7 @@ var allKinds = []kindOps{
 	ops(KindMemoryPool, (*Writer).MemoryPool, (*Block).MemoryPool),
 	ops(KindGraph, (*Writer).Graph, (*Block).Graph),
 	ops(KindSymbol, (*Writer).Symbol, (*Block).Symbol),
+	ops(KindFlushed, (*Writer).Flushed, (*Block).Flushed),
 }
 
 func opsOf(k Kind) kindOps {
@@ -186,8 +187,8 @@ func TestRowsFollowTables(t *testing.T) {
 				case f.Name == "nargs":
 					want = MaxArgs
 				}
-				if g.data[i] != want {
-					t.Errorf("field %s is %d, want %d", f.Name, g.data[i], want)
+				if got := g.rows.at(i, 0); got != want {
+					t.Errorf("field %s is %d, want %d", f.Name, got, want)
 				}
 			}
 		})
@@ -280,6 +281,40 @@ func TestDefinitionsComeFirst(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What a record says of the log is so where it stands.
+func TestFlushedComesLast(t *testing.T) {
+	w, out := newTestWriter(t, Options{RowsPerBlock: 50})
+	for i := range uint64(1000) {
+		w.Flushed(&Flushed{Until: i})
+		w.Call(&Call{PID: 1, TID: uint32(i % 3), Func: uint32(i % 7), Enter: i + 1})
+		if i%90 == 89 {
+			w.Flush()
+		}
+	}
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	r := openBytes(t, out.Bytes())
+	calls := uint64(0)
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case KindCall:
+				calls++
+			case KindFlushed:
+				var f Flushed
+				if b.Flushed(i, &f); calls < f.Until {
+					t.Fatalf("only %d calls stand in front of the record that says %d", calls, f.Until)
+				}
+			}
+		}
+	}
+	if calls != 1000 {
+		t.Errorf("%d calls", calls)
 	}
 }
 

@@ -39,7 +39,8 @@ func (b *Block) Call(i int, c *Call) {
 	c.Enter, c.Dur = b.at(4, i), b.at(5, i)
 	c.Ret = int32(unzigzag(b.at(6, i)))
 	c.NArgs = uint32(min(b.at(7, i), MaxArgs))
-	for k := range c.Args {
+	clear(c.Args[c.NArgs:])
+	for k := range c.Args[:c.NArgs] {
 		c.Args[k] = b.at(callArg0+k, i)
 	}
 }
@@ -140,6 +141,7 @@ func (b *Block) ProcessEnd(i int, p *ProcessEnd) {
 	p.PID, p.Time, p.Status = uint32(b.at(0, i)), b.at(1, i), int32(unzigzag(b.at(2, i)))
 	p.Complete, p.Kernels, p.Copies = uint32(b.at(3, i)), b.at(4, i), b.at(5, i)
 	p.Sets, p.APIs = b.at(6, i), b.at(7, i)
+	p.Until, p.Reason = b.at(8, i), b.str(9, i)
 }
 
 // End reads row i of a block of KindEnd.
@@ -206,4 +208,10 @@ func (b *Block) Symbol(i int, s *Symbol) {
 	b.must(KindSymbol)
 	s.PID, s.Time, s.Handle = uint32(b.at(0, i)), b.at(1, i), b.at(2, i)
 	s.Of, s.Name = b.at(3, i), b.str(4, i)
+}
+
+// Flushed reads row i of a block of KindFlushed.
+func (b *Block) Flushed(i int, f *Flushed) {
+	b.must(KindFlushed)
+	f.PID, f.Until = uint32(b.at(0, i)), b.at(1, i)
 }

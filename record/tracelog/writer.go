@@ -39,29 +39,34 @@ func (o Options) withDefaults() Options {
 // and thread or stream, until a block is full or Flush; then they go to the file. All
 // methods may be called from any goroutine.
 //
-// When the file cannot be written (a full disk), the writer keeps the error, drops
-// what it has and gets from then on, and counts it; nothing blocks and nothing panics.
+// While the file cannot be written (a full disk), the writer keeps what it has up to a
+// limit and tries again with every Flush. Beyond the limit it drops and counts whole
+// blocks before they get a place in the log. So the log goes on where it was once
+// there is room, without a gap, and says how much is missing. Nothing panics.
 type Writer struct {
 	mu      sync.Mutex
 	opt     Options
 	name    string
 	out     io.Writer
 	close   func() error
-	err     error
+	err     error // of the last write, nil when it went well
 	closed  bool
 	dropped [256]uint64 // by kind
+	missing span        // the time of what was dropped
 
 	enc     *encoder
 	in      interner
+	row     row // the record being added
 	open    map[groupKey]*group
 	recent  [recentGroups]*group
 	order   []*group // open blocks in the order in which they were opened
-	held    int      // bytes of memory of their rows
+	held    int      // bytes of memory of their columns
 	defines int      // rows of open blocks that other records refer to
 
 	off    int64  // bytes of the log, those in buf included
 	seq    uint32 // of the next block
 	buf    []byte // blocks not yet written
+	due    int    // length of buf at which it is written
 	queued []queued
 	table  []byte // the table being made
 	index  footerIndex
@@ -72,6 +77,22 @@ type queued struct {
 	end  int // in Writer.buf
 	kind Kind
 	rows uint64
+	time span
+}
+
+// flushSize is the number of bytes of finished blocks that are written together.
+const flushSize = 128 << 10
+
+// maxBacklog is the number of bytes that wait for a file that cannot be written.
+const maxBacklog = 8 << 20
+
+// backlog is that number for the records of a table. What other records refer to,
+// and what says how complete the log is, is dropped last.
+func (l *layout) backlog() int {
+	if l.bulk() {
+		return maxBacklog
+	}
+	return 4 * maxBacklog
 }
 
 // Create makes the log file at path, which must not exist, and writes its
@@ -113,31 +134,40 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 }
 
 func newWriter(out io.Writer, name string, o Options) (*Writer, error) {
-	enc, err := newEncoder()
+	w, err := emptyWriter(out, name, o)
 	if err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	w := &Writer{opt: o, name: name, out: out, enc: enc,
-		in: newInterner(o.MaxStrings, o.MaxStringBytes), open: make(map[groupKey]*group)}
-	w.buf = appendHeader(w.buf)
+	w.buf = appendHeader(w.buf, VersionMinor)
 	w.off = headerSize
 	w.block(blockSchema, w.enc.appendSchema(nil, tables))
 	w.emit()
 	return w, w.err
 }
 
+// emptyWriter is a writer of nothing yet.
+func emptyWriter(out io.Writer, name string, o Options) (*Writer, error) {
+	enc, err := newEncoder()
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	return &Writer{opt: o, name: name, out: out, enc: enc, due: flushSize,
+		in: newInterner(o.MaxStrings, o.MaxStringBytes), open: make(map[groupKey]*group)}, nil
+}
+
 // begin takes the lock and reports whether a record can be taken; else it is counted.
 func (w *Writer) begin(k Kind) bool {
 	w.mu.Lock()
-	if w.err == nil && !w.closed {
+	if !w.closed {
 		return true
 	}
 	w.dropped[k]++
 	return false
 }
 
-// Err returns the error that stopped the writing, nil while all is well.
+// Err returns the error of the last write, nil while all is well and once writing
+// goes on again. What was lost meanwhile is in Dropped.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,8 +181,8 @@ func (w *Writer) Size() int64 {
 	return w.off - int64(len(w.buf))
 }
 
-// Dropped returns the number of records that did not reach the file, by kind. It
-// is nil when nothing is missing. Records still in open blocks do not count.
+// Dropped returns the number of records that will not reach the file, by kind. It
+// is nil when nothing is missing. Records that wait to be written do not count.
 func (w *Writer) Dropped() map[Kind]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +199,9 @@ func (w *Writer) Dropped() map[Kind]uint64 {
 	return m
 }
 
-// Flush writes all records given so far.
+// Flush writes all records given so far. Where it returns nil they are in the file,
+// and a reader of the file as it is finds them, whatever happens to the recorder; an
+// error is that of the last write, and the next Flush tries again.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,22 +210,21 @@ func (w *Writer) Flush() error {
 	}
 	w.forget()
 	w.sealAll()
+	w.indexFlushed()
 	w.emit()
 	return w.err
 }
 
 // Close writes what is left, the End record, the index and the footer, and closes
-// the file. Where texts could not be kept it adds a Lost record and makes the log
-// incomplete. A second Close does nothing.
+// the file. Where records were dropped or texts could not be kept it adds a Lost
+// record and makes the log incomplete. A second Close does nothing.
 func (w *Writer) Close(end End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return w.err
 	}
-	if w.err == nil {
-		w.finish(end)
-	}
+	w.finish(end)
 	w.closed = true
 	w.discard()
 	if w.close != nil {
@@ -205,29 +236,50 @@ func (w *Writer) Close(end End) error {
 }
 
 func (w *Writer) finish(end End) {
-	var r row
+	w.sealAll()
+	w.emit()
 	w.in.useReserve()
+	if n := w.lost(); n > 0 {
+		w.addLost(&Lost{Cause: LostLogWrite, Count: n, From: w.missing.from, To: w.missing.to})
+		end.spoil("the log could not be written for a while")
+	}
 	if w.in.lost > 0 {
-		lost := Lost{Cause: LostStrings, Count: w.in.lost}
-		lost.row(&r, &w.in)
-		w.add(KindLost, &r)
-		if end.Complete != 0 {
-			end.Complete, end.Reason = 0, "texts were too many or too long to be kept"
-		}
+		w.addLost(&Lost{Cause: LostStrings, Count: w.in.lost})
+		end.spoil("texts were too many or too long to be kept")
 	}
 	w.sealAll()
-	end.row(&r, &w.in)
-	w.add(KindEnd, &r)
+	end.row(&w.row, &w.in)
+	w.add(KindEnd, &w.row)
 	w.sealAll()
 	w.footer()
 	w.emit()
 }
 
-// block appends a block to the buffer. A failed writer makes none.
-func (w *Writer) block(kind uint8, payload []byte) {
-	if w.err != nil {
-		return
+// lost is the number of records dropped.
+func (w *Writer) lost() (n uint64) {
+	for k, dropped := range w.dropped {
+		if Kind(k) != KindString {
+			n += dropped
+		}
 	}
+	return n
+}
+
+func (w *Writer) addLost(l *Lost) {
+	l.row(&w.row, &w.in)
+	w.add(KindLost, &w.row)
+}
+
+// spoil makes the end one of an incomplete log.
+func (e *End) spoil(reason string) {
+	if e.Reason != "" {
+		reason = e.Reason + "; " + reason
+	}
+	e.Complete, e.Reason = 0, reason
+}
+
+// block appends a block to the buffer.
+func (w *Writer) block(kind uint8, payload []byte) {
 	start := len(w.buf)
 	w.buf = append(w.buf, make([]byte, blockHeaderSize)...)
 	w.buf = append(w.buf, payload...)
@@ -237,24 +289,46 @@ func (w *Writer) block(kind uint8, payload []byte) {
 	w.off += int64(len(w.buf) - start)
 }
 
-// emit writes the buffer to the file.
-func (w *Writer) emit() {
-	if w.err != nil || len(w.buf) == 0 {
-		return
+// emitDue writes the buffer to the file when it is long enough.
+func (w *Writer) emitDue() {
+	if len(w.buf) >= w.due {
+		w.emit()
 	}
-	n, err := w.out.Write(w.buf)
-	if err == nil && n < len(w.buf) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		w.fail(err)
-		w.lose(n)
-		w.discard()
-	}
-	w.buf, w.queued = w.buf[:0], w.queued[:0]
 }
 
-// fail keeps the error that ends the writing.
+// emit writes the buffer to the file, and keeps what could not be written.
+func (w *Writer) emit() {
+	if len(w.buf) > 0 {
+		n, err := w.out.Write(w.buf)
+		n = min(max(n, 0), len(w.buf))
+		if err == nil && n < len(w.buf) {
+			err = io.ErrShortWrite
+		}
+		w.written(n)
+		if w.err = nil; err != nil {
+			w.fail(err)
+		}
+	}
+	w.due = len(w.buf) + flushSize
+}
+
+// written takes the first n bytes off the buffer.
+func (w *Writer) written(n int) {
+	kept := w.queued[:0]
+	for _, q := range w.queued {
+		if q.end > n {
+			q.end -= n
+			kept = append(kept, q)
+		}
+	}
+	w.queued = kept
+	w.buf = w.buf[:copy(w.buf, w.buf[n:])]
+	if len(w.buf) == 0 && cap(w.buf) > 4*flushSize {
+		w.buf = nil // the backlog of a failure
+	}
+}
+
+// fail keeps the error of a write.
 func (w *Writer) fail(err error) {
 	remedy := ""
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -263,22 +337,22 @@ func (w *Writer) fail(err error) {
 	w.err = fmt.Errorf("cannot write %s: %w%s", w.name, bareRead(err), remedy)
 }
 
-// lose counts the queued blocks of which not all bytes are among the first n written.
-func (w *Writer) lose(n int) {
-	for _, q := range w.queued {
-		if q.end > n {
-			w.dropped[q.kind] += q.rows
-		}
-	}
-	w.off -= int64(len(w.buf) - n)
+// drop counts records that get no place in the log.
+func (w *Writer) drop(l *layout, rows *rowset, texts []string) {
+	w.dropped[l.Kind] += uint64(rows.n)
+	w.missing.join(rows.span(l))
+	w.in.unwritten(texts)
 }
 
-// discard drops and counts what is in open blocks, and frees them.
+// discard counts what never reached the file, and frees the writer's memory.
 func (w *Writer) discard() {
-	for _, g := range w.order {
-		w.dropped[g.layout.Kind] += uint64(g.rows())
+	for _, q := range w.queued {
+		w.dropped[q.kind] += q.rows
+		w.missing.join(q.time)
 	}
-	w.open, w.order, w.held, w.defines = make(map[groupKey]*group), nil, 0, 0
+	w.off -= int64(len(w.buf))
+	w.buf, w.queued = nil, nil
+	w.open, w.order, w.held, w.defines = nil, nil, 0, 0
 	clear(w.recent[:])
 	w.in.forget()
 }

@@ -73,12 +73,17 @@ static bool listed(const char *name, const struct ct_calls *calls)
 	return false;
 }
 
+bool ct_call_creates_work(const char *name)
+{
+	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
+	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
+}
+
 bool ct_call_wanted(const char *name, const struct ct_calls *calls)
 {
 	if (calls->count > 0)
 		return listed(name, calls);
-	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
-	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
+	return ct_call_creates_work(name);
 }
 
 /*

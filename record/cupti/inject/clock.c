@@ -47,8 +47,7 @@ void ct_clock_start(void)
 
 static void tell(uint32_t what)
 {
-	struct ct_clock message = {.mode = what, .offset = atomic_load(&offset), .error = atomic_load(&worst)};
-	ct_queue_message(CT_MSG_CLOCK, &message, sizeof message, NULL, 0);
+	ct_queue_clock(&(struct ct_clock){.mode = what, .offset = atomic_load(&offset), .error = atomic_load(&worst)});
 }
 
 static void announce(uint32_t new_mode, int64_t new_offset, uint64_t error)

@@ -41,12 +41,12 @@ static void count_dropped(const struct ct_cupti *api, struct ct_batch *b, void *
 static void count_scratch(struct ct_batch *b, size_t valid)
 {
 	uint64_t least = (valid + KERNEL_BYTES - 1) / KERNEL_BYTES;
-	ct_loss_add(&b->lost[CT_LOST_BUFFER], &(struct ct_loss){.count = least, .from = b->now, .to = b->now});
+	ct_loss_add(&b->lost[CT_LOST_BUFFER], &(struct ct_loss){.count = least, .from = b->last, .to = b->now});
 }
 
 static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stream, uint8_t *buffer, size_t valid)
 {
-	struct ct_batch b = {.now = ct_now(), .version = api->version};
+	struct ct_batch b = {.now = ct_now(), .last = ct_complete_last(), .version = api->version};
 	if (ct_pool_scratch(buffer))
 		count_scratch(&b, valid);
 	else if (valid > 0)
@@ -61,14 +61,23 @@ uint64_t ct_complete_count(void)
 	return atomic_load(&handed);
 }
 
+/* When CUPTI last handed a buffer over, or recording began. */
+uint64_t ct_complete_last(void)
+{
+	return atomic_load(&checked);
+}
+
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
+	sigset_t before;
 	if (!buffer || !ct_ours())
 		return;
+	ct_signals_block(&before);
 	atomic_fetch_add_explicit(&handed, 1, memory_order_relaxed);
 	const struct ct_cupti *api = atomic_load(&active);
 	if (api && valid <= size)
 		read_buffer(api, context, stream, buffer, valid);
 	if (!ct_pool_scratch(buffer))
 		ct_pool_release(buffer);
+	ct_signals_restore(&before);
 }

@@ -47,6 +47,7 @@ static const uint32_t anchors[] = {[DOMAIN_DRIVER] = 308, [DOMAIN_RUNTIME] = 171
 static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[3]; /* all of a domain's records are on, for want of a finer switch */
 static _Atomic uint32_t names[3][CT_CBID_MAX]; /* number of the call's name, 0 for calls not wanted */
+static bool creates_work[3][CT_CBID_MAX]; /* of wanted calls */
 static _Atomic uint32_t calls_found;
 static bool calls_on[3];
 static bool again; /* what is switched on was on before: the words are new */
@@ -66,6 +67,11 @@ const char *ct_enable_text(void)
 uint32_t ct_enable_name(uint32_t domain, uint32_t cbid)
 {
 	return domain < 3 && cbid < CT_CBID_MAX ? names[domain][cbid] : 0;
+}
+
+bool ct_enable_creates_work(uint32_t domain, uint32_t cbid)
+{
+	return domain < 3 && cbid < CT_CBID_MAX && creates_work[domain][cbid];
 }
 
 void ct_enable_say(const char *what, const char *more)
@@ -113,6 +119,7 @@ static void want_call(uint32_t domain, uint32_t cbid, const char *callback, cons
 	if (cbid >= CT_CBID_MAX || !ct_call_wanted(callback, calls))
 		return;
 	ct_call_name(callback, name, sizeof name);
+	creates_work[domain][cbid] = ct_call_creates_work(callback);
 	names[domain][cbid] = ct_strings_id(name);
 	calls_found += names[domain][cbid] != 0;
 }

@@ -16,6 +16,9 @@
  *   clock.c     CUPTI's clock against CLOCK_MONOTONIC
  *   queue.c     messages on their way out, and the count of what was lost
  *   threads.c   the sender thread and the control thread
+ *   gather.c    the last flushes before an end
+ *   handover.c  handing over before an end without exit handlers
+ *   signals.c   the signals that bring such an end
  *   mem.c       memory
  *
  * Rules that hold everywhere: no lock is held while CUPTI is called; the lock of
@@ -25,6 +28,7 @@
 #ifndef CT_INJECT_H
 #define CT_INJECT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,6 +81,7 @@ struct ct_calls {
 	uint32_t count;            /* 0: the calls that create GPU work */
 };
 bool ct_call_wanted(const char *name, const struct ct_calls *calls);
+bool ct_call_creates_work(const char *name);
 size_t ct_call_name(const char *name, char *out, size_t size);
 size_t ct_call_base(const char *name);
 struct ct_known_call {
@@ -101,6 +106,7 @@ void ct_enable_complain(const struct ct_cupti *api, const char *what, const char
 uint32_t ct_enable_count(void);
 const char *ct_enable_text(void);
 uint32_t ct_enable_name(uint32_t domain, uint32_t cbid);
+bool ct_enable_creates_work(uint32_t domain, uint32_t cbid);
 
 /* switch.c */
 bool ct_switch_start(const struct ct_cupti *api, const struct ct_wish *wish);
@@ -113,6 +119,7 @@ void ct_switch_leave(void);
 bool ct_client_taken(const struct ct_cupti *api);
 
 /* nvtx.c */
+void ct_nvtx_forked(void);
 void ct_nvtx_begin(void);
 void ct_nvtx_end(bool wanted);
 
@@ -148,6 +155,10 @@ void ct_queue_push(struct ct_chunk *c);
 void ct_queue_recycle(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
 bool ct_queue_string(uint32_t id, const char *text, uint32_t length);
+void ct_queue_flushed(uint64_t until);
+void ct_queue_clock(const struct ct_clock *clock);
+bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall);
+void ct_queue_end(void);
 void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add);
 void ct_loss_add(struct ct_loss *to, const struct ct_loss *add);
 void ct_queue_count(const struct ct_counts *add);
@@ -164,7 +175,9 @@ struct ct_batch {
 	struct ct_chunk *chunk;
 	struct ct_counts counts;
 	uint64_t now;
+	uint64_t last;    /* when the latest record with a time began, or the last buffer came */
 	uint32_t version; /* of CUPTI */
+	uint32_t newest_call, newest_work; /* largest correlation: of a call that makes work, of work */
 	struct ct_loss lost[CT_LOST_CAUSES];
 	struct {
 		const char *text;
@@ -179,8 +192,27 @@ void ct_batch_end(struct ct_batch *b);
 void ct_complete_start(const struct ct_cupti *api);
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
 uint64_t ct_complete_count(void);
+uint64_t ct_complete_last(void);
+
+/* gather.c */
+void ct_gather_note(uint32_t newest_call, uint32_t newest_work);
+uint64_t ct_gather(bool at_exit, bool final);
+
+/* handover.c */
+void ct_handover(uint32_t reason, uint32_t detail); /* safe in a signal handler */
+bool ct_handover_wanted(void);
+void ct_handover_answer(void);
+void ct_handover_end(void);
+
+/* signals.c */
+void ct_signals_block(sigset_t *before);
+void ct_signals_restore(const sigset_t *before);
+void ct_signals_start(void);
+void ct_signals_end(void);
+uint32_t ct_signals_exit(uint64_t *handler);
 
 /* threads.c */
+#define CT_STALL (1500 * CT_MS) /* at the end: longest time in which nothing moves */
 struct ct_session {
 	int fd;
 	uint64_t cookie; /* tells our socket from another that got its number */
@@ -194,10 +226,17 @@ void ct_threads_wake(void);
 void ct_threads_exit(void);
 void ct_threads_forked(void);
 uint32_t ct_threads_control(void); /* the control thread's tid */
+bool ct_threads_flush(uint32_t forced, bool at_exit);
+struct ct_bye ct_threads_bye(uint32_t reason, uint32_t detail, uint64_t until);
+uint32_t ct_threads_exiting(void); /* the tid that runs the exit handler, 0 without */
+uint64_t ct_threads_patience(void);
+bool ct_threads_tell(void);  /* safe in a signal handler, as the next */
+bool ct_threads_stuck(void);
 
 /* main.c */
-bool ct_ours(void); /* false in a forked child */
+bool ct_ours(void); /* false in a forked child; safe in a signal handler */
 bool ct_forked(void); /* true in a forked child of a recorded process */
+bool ct_watch_forks(void);
 #define CT_CANDIDATES 64
 unsigned char *ct_wait_for_go(int fd, uint32_t *length, uint64_t deadline);
 unsigned ct_read_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);

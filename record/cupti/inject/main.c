@@ -13,7 +13,8 @@
 #define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
 #define STATUS_WAIT CT_SECOND
 #define GO_MAX (256u << 10)
-#define LEAST_MEMORY (1u << 20)
+#define LEAST_MEMORY (1u << 20) /* for records */
+#define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
 
 #ifndef CT_SOURCES
 #define CT_SOURCES "none"
@@ -42,21 +43,37 @@ static void at_exit(void *unused)
 		ct_threads_exit();
 }
 
+static void in_quick_exit(void *unused)
+{
+	(void)unused;
+	ct_handover(CT_BYE_QUICK_EXIT, 0);
+}
+
 static void in_child(void)
 {
+	ct_nvtx_forked();
 	ct_threads_forked();
 }
 
 /*
- * glibc's own names behind atexit and pthread_atfork, which are linked into each
- * library statically. No library handle is given: this library is never unloaded.
+ * glibc's own names behind atexit, at_quick_exit and pthread_atfork, which are linked
+ * into each library statically. No library handle is given: this library is never
+ * unloaded.
  */
 int __cxa_atexit(void (*f)(void *), void *arg, void *library);
+int __cxa_at_quick_exit(void (*f)(void *), void *library);
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+/* To be called before a lock of ours is taken that a child may need. */
+bool ct_watch_forks(void)
+{
+	static atomic_bool watched;
+	return atomic_exchange(&watched, true) || __register_atfork(NULL, NULL, in_child, NULL) == 0;
+}
 
 static bool register_handlers(void)
 {
-	return __register_atfork(NULL, NULL, in_child, NULL) == 0 && __cxa_atexit(at_exit, NULL, NULL) == 0;
+	return __cxa_atexit(at_exit, NULL, NULL) == 0 && __cxa_at_quick_exit(in_quick_exit, NULL) == 0;
 }
 
 static bool say_hello(int fd, uint64_t deadline)
@@ -119,9 +136,19 @@ unsigned ct_read_candidates(unsigned char **at, uint32_t *left, uint32_t count, 
 	return n;
 }
 
+/*
+ * What there is for records: three eighths each for CUPTI's buffers and the queue, an
+ * eighth for names, and as much again for names on their way out.
+ */
+static size_t memory_for_records(const struct ct_go *go)
+{
+	uint64_t least = FIXED_MEMORY + LEAST_MEMORY;
+	return (size_t)(go->memory_limit < least ? least : go->memory_limit) - FIXED_MEMORY;
+}
+
 static bool start_memory(const struct ct_go *go)
 {
-	size_t memory = go->memory_limit < LEAST_MEMORY ? LEAST_MEMORY : (size_t)go->memory_limit;
+	size_t memory = memory_for_records(go);
 	return ct_queue_start(memory / 8 * 3) && ct_strings_start(memory / 8);
 }
 
@@ -130,7 +157,6 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 {
 	struct ct_candidate list[CT_CANDIDATES];
 	unsigned count = ct_read_candidates(&rest, &left, go->candidates, list);
-	size_t memory = go->memory_limit < LEAST_MEMORY ? LEAST_MEMORY : (size_t)go->memory_limit;
 	*words = "";
 	if (go->flags & CT_GO_NO_CUPTI)
 		return false;
@@ -138,7 +164,7 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		*words = ct_load_error();
 		return false;
 	}
-	if (!ct_pool_start(memory / 2, go->buffer_size, cupti.version >= CUPTI_V13_0)) {
+	if (!ct_pool_start(memory_for_records(go) / 8 * 3, go->buffer_size, cupti.version >= CUPTI_V13_0)) {
 		*words = "there is no memory for CUPTI's buffers";
 		return false;
 	}
@@ -175,6 +201,7 @@ static bool send_status(int fd, bool on, const char *words)
 			   .path_len = (uint32_t)strlen(ct_load_path()),
 			   .text_len = (uint32_t)strlen(words)},
 	};
+	m.status.exit_signal = ct_signals_exit(&m.status.exit_handler);
 	m.frame.length = (uint32_t)sizeof m.status + m.status.path_len + m.status.text_len;
 	return ct_send_wait(fd, &m, sizeof m, deadline) && send_text(fd, ct_load_path(), deadline) &&
 	       send_text(fd, words, deadline);
@@ -198,9 +225,12 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 		.watch = (go.flags & CT_GO_WATCH) != 0,
 	};
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
+	if (on)
+		ct_signals_start();
 	if (send_status(fd, on, words) && ct_threads_start(&s))
 		return true;
 	*nvtx = false;
+	ct_signals_end();
 	ct_complete_start(NULL);
 	if (on)
 		ct_disable(&cupti);
@@ -232,6 +262,8 @@ int InitializeInjection(void)
 	if (getauxval(AT_SECURE) || !atomic_compare_exchange_strong(&self, &none, getpid()))
 		return 1;
 	ct_clock_start();
+	if (!ct_watch_forks())
+		return 1;
 	ct_nvtx_begin();
 	ct_nvtx_end(begin());
 	return 1;

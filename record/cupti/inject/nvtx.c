@@ -101,9 +101,15 @@ static init_fn locate(enum which which, bool *asked)
 	return f;
 }
 
+/* In a forked child: a thread that is not there any more may have held the lock. */
+void ct_nvtx_forked(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 static int initialize(enum which which, void *get_export_table)
 {
-	if (getauxval(AT_SECURE) || ct_forked())
+	if (getauxval(AT_SECURE) || ct_forked() || !ct_watch_forks())
 		return 0;
 	struct table *t = enter(which, get_export_table);
 	if (!t)

@@ -129,9 +129,12 @@ static uint8_t *get(size_t *size, bool *low)
 /* CUPTI's request for a buffer; called on any thread of the program. */
 void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
+	sigset_t before;
 	*max_records = 0; /* as many as fit */
 	bool low = false;
+	ct_signals_block(&before);
 	*buffer = ct_ours() ? get(size, &low) : NULL;
+	ct_signals_restore(&before);
 	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
 	if (low)
 		ct_threads_wake();

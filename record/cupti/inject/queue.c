@@ -1,15 +1,18 @@
 /*
  * Messages on their way to the sender thread, and the count of what was lost.
  * Batches are bounded: who gets no chunk drops its records and counts them.
- * Strings and single messages are few and always find room; strings leave before
- * any batch, so that a record never precedes its name.
+ * Strings are bounded by the table of names and leave before any batch, so that a
+ * record never precedes its name. What comes again and again (losses, the clock, how
+ * far all is flushed) is kept as its latest state until the sender takes it. Other
+ * messages are few and always find room.
  */
 #include "inject.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
-#define KEEP 16 /* idle chunks */
+#define KEEP 4 /* idle chunks */
 
 struct list {
 	struct ct_chunk *head, *tail;
@@ -17,13 +20,20 @@ struct list {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t rested; /* all is sent, or the sender has ended */
 static struct list strings, batches;
 static struct ct_chunk *idle;
 static unsigned idle_count, in_use, limit;
 static struct ct_loss losses[CT_LOST_CAUSES];
 static struct ct_counts counts;
-static struct ct_chunk *loss_chunk; /* of the sender, for LOST */
-static bool finishing;
+static struct ct_clock clocks[CT_CLOCK_MODES];
+static bool clock_waits[CT_CLOCK_MODES];
+static struct ct_chunk *state_chunk;   /* of the sender, for LOST and CLOCK */
+static struct ct_chunk *flushed_chunk; /* among the batches or, with flushed_free, not */
+static bool flushed_free;
+static bool finishing, closed; /* closed: nothing is sent any more */
+static bool resting;           /* the sender has sent what it took */
+static uint64_t taken, rests;  /* chunks by the sender; how often it found nothing to send */
 
 static struct ct_chunk *new_chunk(void)
 {
@@ -35,9 +45,16 @@ static struct ct_chunk *new_chunk(void)
 
 bool ct_queue_start(size_t memory)
 {
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&rested, &attr);
+	pthread_condattr_destroy(&attr);
 	limit = (unsigned)(memory / CT_CHUNK_SIZE);
-	loss_chunk = new_chunk();
-	return loss_chunk != NULL;
+	state_chunk = new_chunk();
+	flushed_chunk = new_chunk();
+	flushed_free = true;
+	return state_chunk && flushed_chunk;
 }
 
 static void append(struct list *l, struct ct_chunk *c)
@@ -102,12 +119,12 @@ void ct_queue_push(struct ct_chunk *c)
 /* Takes a chunk back that was sent. */
 void ct_queue_recycle(struct ct_chunk *c)
 {
-	bool keep = false;
-	if (c == loss_chunk)
-		return;
+	bool keep = c == state_chunk || c == flushed_chunk;
 	pthread_mutex_lock(&lock);
 	in_use -= c->counted;
-	if (idle_count < KEEP) {
+	if (c == flushed_chunk)
+		flushed_free = true;
+	if (!keep && idle_count < KEEP) {
 		memset(c, 0, sizeof *c);
 		c->frame.type = CT_MSG_BATCH;
 		c->next = idle;
@@ -184,6 +201,34 @@ void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add)
 	pthread_mutex_unlock(&lock);
 }
 
+/*
+ * Says that all up to a time is flushed, behind the batches queued so far. Left out
+ * while the last such message still waits: a later one will say more.
+ */
+void ct_queue_flushed(uint64_t until)
+{
+	struct ct_flushed message = {.until = until};
+	pthread_mutex_lock(&lock);
+	if (flushed_free) {
+		flushed_free = false;
+		flushed_chunk->frame.type = CT_MSG_FLUSHED;
+		flushed_chunk->used = 0;
+		fill(flushed_chunk, &message, sizeof message);
+		append(&batches, flushed_chunk);
+		pthread_cond_signal(&more);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ct_queue_clock(const struct ct_clock *clock)
+{
+	pthread_mutex_lock(&lock);
+	clocks[clock->mode] = *clock;
+	clock_waits[clock->mode] = true;
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&lock);
+}
+
 void ct_queue_count(const struct ct_counts *add)
 {
 	pthread_mutex_lock(&lock);
@@ -205,6 +250,14 @@ struct ct_counts ct_queue_counts(void)
 	return c;
 }
 
+static struct ct_chunk *state(uint16_t type, const void *message, size_t size)
+{
+	state_chunk->used = 0;
+	state_chunk->frame.type = type;
+	fill(state_chunk, message, size);
+	return state_chunk;
+}
+
 /* A LOST message for the first cause that has something to say. Under the lock. */
 static struct ct_chunk *take_loss(void)
 {
@@ -214,28 +267,92 @@ static struct ct_chunk *take_loss(void)
 			continue;
 		struct ct_lost message = {.cause = cause, .count = l->count, .from = l->from, .to = l->to};
 		memset(l, 0, sizeof *l);
-		loss_chunk->used = 0;
-		loss_chunk->frame.type = CT_MSG_LOST;
-		fill(loss_chunk, &message, sizeof message);
-		return loss_chunk;
+		return state(CT_MSG_LOST, &message, sizeof message);
+	}
+	return NULL;
+}
+
+static struct ct_chunk *take_clock(void)
+{
+	for (uint32_t mode = 0; mode < CT_CLOCK_MODES; mode++) {
+		if (!clock_waits[mode])
+			continue;
+		clock_waits[mode] = false;
+		return state(CT_MSG_CLOCK, &clocks[mode], sizeof clocks[mode]);
 	}
 	return NULL;
 }
 
 /*
- * The next message; waits for one. Losses are told when nothing else waits,
- * summed up until then. NULL when the queue was finished and is empty.
+ * The next message to send. Losses are summed up until nothing else waits, or until
+ * it is said how far all is flushed. Under the lock.
  */
+static struct ct_chunk *next(void)
+{
+	struct ct_chunk *c = take_clock();
+	if (!c)
+		c = pop(&strings);
+	if (!c && (!batches.head || batches.head == flushed_chunk))
+		c = take_loss();
+	return c ? c : pop(&batches);
+}
+
+/* The next message; waits for one. NULL when the queue was finished and is empty. */
 struct ct_chunk *ct_queue_take(void)
 {
-	pthread_mutex_lock(&lock);
 	struct ct_chunk *c;
-	while (!(c = pop(&strings)) && !(c = pop(&batches)) && !(c = take_loss()) && !finishing)
+	pthread_mutex_lock(&lock);
+	while (!(c = next()) && !finishing) {
+		resting = true;
+		rests++;
+		pthread_cond_broadcast(&rested);
 		pthread_cond_wait(&more, &lock);
+	}
+	resting = false;
+	taken++;
 	pthread_mutex_unlock(&lock);
 	if (c)
 		c->frame.length = c->used;
 	return c;
+}
+
+static bool nothing_waits(void)
+{
+	bool none = !strings.head && !batches.head;
+	for (int cause = 1; none && cause < CT_LOST_CAUSES; cause++)
+		none = losses[cause].count == 0;
+	return none;
+}
+
+/*
+ * Waits until all that is queued now was given to the kernel; false when the sender
+ * has ended, got on with nothing for so long, or the deadline is over.
+ */
+bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
+{
+	pthread_mutex_lock(&lock);
+	uint64_t begun = rests, last = taken;
+	bool moves = true;
+	while (moves && !closed && !(resting && nothing_waits()) && rests == begun) {
+		uint64_t until = ct_now() + stall < deadline ? ct_now() + stall : deadline;
+		struct timespec t = {(time_t)(until / CT_SECOND), (long)(until % CT_SECOND)};
+		if (pthread_cond_timedwait(&rested, &lock, &t) == 0)
+			continue;
+		moves = taken != last && ct_now() < deadline;
+		last = taken;
+	}
+	bool sent = moves && !closed;
+	pthread_mutex_unlock(&lock);
+	return sent;
+}
+
+/* The sender has ended. */
+void ct_queue_end(void)
+{
+	pthread_mutex_lock(&lock);
+	closed = true;
+	pthread_cond_broadcast(&rested);
+	pthread_mutex_unlock(&lock);
 }
 
 /* From now on records are dropped, and the sender ends when the queue is empty. */

@@ -17,7 +17,6 @@
 
 #define SENDER_STACK (256u << 10)
 #define CONTROL_STACK (1u << 20) /* CUPTI runs on it */
-#define STALL (1500 * CT_MS) /* at the end: longest time in which not a byte is taken */
 #define FLUSH_WAIT (2 * CT_SECOND) /* at the end: for a flush in progress */
 #define WAKE_PAUSE_MS 2 /* between flushes that were asked for */
 #define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
@@ -25,12 +24,14 @@
 static struct ct_session session;
 static atomic_bool running; /* both threads were started */
 static pthread_t sender, control;
-static _Atomic uint32_t control_tid;
+static _Atomic uint32_t control_tid, sender_tid;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static bool in_cupti; /* the control thread is in a call of CUPTI */
-static bool exiting;  /* and never enters one again */
+static bool exiting;  /* the program runs exit handlers: the control thread never enters one again */
+static _Atomic uint32_t exit_tid; /* on which thread; 0 without */
+static _Atomic uint64_t cupti_since; /* when a flush has begun; 0 outside */
 static bool ended;    /* recording is over: the recorder is gone or said STOP, or another client came */
 static bool sent;     /* the sender is through */
 static bool done;     /* the control thread is through */
@@ -48,6 +49,7 @@ static atomic_bool woken;
 
 static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
 static atomic_uint bye_reason;
+static _Atomic uint64_t bye_until;
 
 static bool sending_is_over(uint64_t progress)
 {
@@ -55,7 +57,7 @@ static bool sending_is_over(uint64_t progress)
 	if (last == 0)
 		return false;
 	uint64_t now = ct_now(), begun = last - session.exit_ms * CT_MS;
-	return now > last || now > (progress > begun ? progress : begun) + STALL;
+	return now > last || now > (progress > begun ? progress : begun) + CT_STALL;
 }
 
 static bool ours(int fd)
@@ -87,24 +89,29 @@ static bool send_all(const void *data, size_t size)
 	return true;
 }
 
-static void say_bye(void)
+struct ct_bye ct_threads_bye(uint32_t reason, uint32_t detail, uint64_t until)
 {
 	struct ct_counts c = ct_queue_counts();
+	return (struct ct_bye){.reason = reason,
+			       .detail = detail,
+			       .now = ct_now(),
+			       .kernels = c.kernels,
+			       .copies = c.copies,
+			       .sets = c.sets,
+			       .apis = c.apis,
+			       .objects = c.objects,
+			       .extras = c.extras,
+			       .others = c.others,
+			       .until = until};
+}
+
+static void say_bye(void)
+{
 	struct {
 		struct ct_frame frame;
 		struct ct_bye bye;
-	} m = {
-		.frame = {.length = sizeof m.bye, .type = CT_MSG_BYE},
-		.bye = {.reason = atomic_load(&bye_reason),
-			.now = ct_now(),
-			.kernels = c.kernels,
-			.copies = c.copies,
-			.sets = c.sets,
-			.apis = c.apis,
-			.objects = c.objects,
-			.extras = c.extras,
-			.others = c.others},
-	};
+	} m = {.frame = {.length = sizeof m.bye, .type = CT_MSG_BYE},
+	       .bye = ct_threads_bye(atomic_load(&bye_reason), 0, atomic_load(&bye_until))};
 	send_all(&m, sizeof m);
 }
 
@@ -141,6 +148,7 @@ static void *send_messages(void *arg)
 {
 	bool ok = true;
 	struct ct_chunk *c;
+	atomic_store(&sender_tid, (uint32_t)syscall(SYS_gettid));
 	while (ok && (c = ct_queue_take())) {
 		ok = send_all(&c->frame, sizeof c->frame + c->used);
 		ct_queue_recycle(c);
@@ -149,6 +157,7 @@ static void *send_messages(void *arg)
 		say_bye();
 	if (ours(session.fd))
 		shutdown(session.fd, SHUT_RDWR); /* wakes the control thread */
+	ct_queue_end();
 	set_flag(&sent);
 	return arg;
 }
@@ -185,13 +194,34 @@ static void let_go(void)
 	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }
 
+static void flush_cupti(uint32_t forced)
+{
+	atomic_store(&cupti_since, ct_now());
+	ct_clock_recalibrate(session.api);
+	session.api->flush_all(forced);
+	atomic_store(&cupti_since, 0);
+}
+
+/*
+ * One flush, by the control thread or at_exit by the thread that exits; false when
+ * CUPTI is not to be touched. The forced flush hands over running kernels for good,
+ * so it comes only at the end.
+ */
+bool ct_threads_flush(uint32_t forced, bool at_exit)
+{
+	if (at_exit ? !session.api || get_flag(&ended) : !enter_cupti())
+		return false;
+	flush_cupti(forced);
+	if (!at_exit)
+		leave_cupti(false);
+	return true;
+}
+
 static void flush(void)
 {
-	if (!enter_cupti())
-		return;
-	ct_clock_recalibrate(session.api);
-	session.api->flush_all(0);
-	leave_cupti(false);
+	uint64_t until = ct_now();
+	if (ct_threads_flush(0, false))
+		ct_queue_flushed(until);
 }
 
 /* As flush, and looks whether CUPTI still hands over to us. */
@@ -221,7 +251,7 @@ static void pause_work(bool paused)
 		return;
 	ct_switch_pause(session.api, paused);
 	if (paused)
-		session.api->flush_all(0);
+		flush_cupti(0);
 	leave_cupti(false);
 }
 
@@ -233,9 +263,9 @@ static void stop(bool flushed)
 	if (!flushed)
 		ct_complete_start(NULL);
 	ct_disable(session.api);
-	ct_clock_recalibrate(session.api);
+	atomic_store(&bye_until, ct_now());
 	if (flushed)
-		session.api->flush_all(0);
+		flush_cupti(0);
 	ct_complete_start(NULL);
 	leave_cupti(true);
 }
@@ -300,24 +330,56 @@ static bool make_wake(void)
 	return true;
 }
 
+static bool tell(void)
+{
+	return ct_cookie(wake.tell) == wake.tell_cookie &&
+	       (send(wake.tell, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
+}
+
 /* Has the control thread flush soon. Called from CUPTI's requests for buffers. */
 void ct_threads_wake(void)
 {
-	if (!atomic_load(&running) || atomic_exchange(&woken, true))
-		return;
-	if (ct_cookie(wake.tell) == wake.tell_cookie)
-		send(wake.tell, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (atomic_load(&running) && !atomic_exchange(&woken, true))
+		tell();
+}
+
+/* Has the control thread look for handovers; false when there is none, or it is who calls. */
+bool ct_threads_tell(void)
+{
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	if (!atomic_load(&running) || tid == atomic_load(&control_tid) || tid == atomic_load(&sender_tid))
+		return false;
+	return tell();
+}
+
+/* Whether CUPTI has been flushed for long without handing anything over. */
+bool ct_threads_stuck(void)
+{
+	uint64_t since = atomic_load(&cupti_since), last = ct_complete_last();
+	return since != 0 && ct_now() > (since > last ? since : last) + CT_STALL;
+}
+
+uint64_t ct_threads_patience(void)
+{
+	return session.exit_ms * CT_MS;
+}
+
+uint32_t ct_threads_exiting(void)
+{
+	return atomic_load(&exit_tid);
 }
 
 /* Flushes because somebody asked; not much more often than a flush takes. */
 static void answer_wake(void)
 {
-	char byte;
+	char bytes[64];
 	if (ct_cookie(wake.listen) != wake.listen_cookie) {
 		wake.listen = -1;
 		return;
 	}
-	recv(wake.listen, &byte, 1, MSG_DONTWAIT);
+	recv(wake.listen, bytes, sizeof bytes, MSG_DONTWAIT);
+	if (!atomic_load(&woken))
+		return;
 	flush();
 	poll(NULL, 0, WAKE_PAUSE_MS);
 	atomic_store(&woken, false);
@@ -337,6 +399,10 @@ static void listen_and_flush(void)
 			return;
 		if (p[1].revents)
 			answer_wake();
+		if (ct_handover_wanted()) {
+			ct_handover_answer();
+			next = ct_now() + session.flush_ms * CT_MS;
+		}
 		if (ct_now() >= next) {
 			flush_and_look();
 			next = ct_now() + session.flush_ms * CT_MS;
@@ -356,6 +422,8 @@ static void *run_control(void *arg)
 	stop(false);
 	finish(CT_BYE_STOP);
 	pthread_join(sender, NULL);
+	ct_handover_end();
+	ct_signals_end();
 	if (ours(session.fd))
 		close(session.fd);
 	set_flag(&done);
@@ -392,7 +460,7 @@ static bool start_both(void)
 bool ct_threads_start(const struct ct_session *s)
 {
 	pthread_condattr_t attr;
-	sigset_t all, before;
+	sigset_t before;
 	session = *s;
 	if (!make_wake())
 		return false;
@@ -400,29 +468,26 @@ bool ct_threads_start(const struct ct_session *s)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&changed, &attr);
 	pthread_condattr_destroy(&attr);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ct_signals_block(&before);
 	bool started = start_both();
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	ct_signals_restore(&before);
 	atomic_store(&running, started);
 	return started;
 }
 
 /*
- * The program ends: the last flush, the rest of the queue, BYE. The forced flush
- * comes only here, since it hands over running kernels for good. When the
- * control thread hangs in CUPTI, CUPTI is left alone.
+ * The program ends: the last flushes, the rest of the queue, BYE. When the control
+ * thread hangs in CUPTI, CUPTI is left alone.
  */
 void ct_threads_exit(void)
 {
 	if (!running)
 		return;
+	atomic_store(&exit_tid, (uint32_t)syscall(SYS_gettid));
 	set_flag(&exiting);
 	bool idle = wait_flag(&in_cupti, false, ct_now() + FLUSH_WAIT);
-	if (idle && session.api && !get_flag(&ended)) {
-		ct_clock_recalibrate(session.api);
-		session.api->flush_all(1);
-	}
+	if (idle && !get_flag(&ended))
+		atomic_store(&bye_until, ct_gather(true, true));
 	finish(CT_BYE_EXIT);
 	if (!wait_flag(&sent, true, ct_now() + session.exit_ms * CT_MS + CT_SECOND))
 		return;

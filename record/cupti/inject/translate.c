@@ -89,24 +89,33 @@ static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
 	return ct_clock_fix(time, b->now, bad);
 }
 
+/* A record without times lies somewhere between what came before it and now. */
+static void without_time(struct ct_batch *b, enum ct_lost_cause cause)
+{
+	uint64_t from = b->last < b->now ? b->last : b->now;
+	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = from, .to = b->now});
+}
+
 /* Both times of a record; 0 and 0 say that CUPTI has none. */
 static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to_start, uint64_t *to_end)
 {
 	bool bad = false;
 	*to_start = fixed(b, start, &bad);
 	*to_end = fixed(b, end, &bad);
-	if (start == 0)
-		ct_batch_lost(b, CT_LOST_TIME, 0);
-	if (bad)
-		ct_batch_lost(b, CT_LOST_CLOCK, 0);
-	if (bad || start == 0)
+	if (bad || start == 0) {
+		without_time(b, bad ? CT_LOST_CLOCK : CT_LOST_TIME);
 		*to_start = *to_end = 0;
+	} else if (*to_start > b->last) {
+		b->last = *to_start;
+	}
 }
 
 /* Times of GPU work: an end of 0 says that it was still running. */
 static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
 {
 	uint64_t to_start, to_end;
+	if (g->correlation > b->newest_work)
+		b->newest_work = g->correlation;
 	times(b, start, end, &to_start, &to_end);
 	g->start = to_start;
 	g->end = to_end;
@@ -119,10 +128,8 @@ static uint64_t moment(struct ct_batch *b, uint64_t time)
 {
 	bool bad = false;
 	uint64_t at = fixed(b, time, &bad);
-	if (time == 0)
-		ct_batch_lost(b, CT_LOST_TIME, 0);
-	if (bad)
-		ct_batch_lost(b, CT_LOST_CLOCK, 0);
+	if (time == 0 || bad)
+		without_time(b, bad ? CT_LOST_CLOCK : CT_LOST_TIME);
 	return at;
 }
 
@@ -162,11 +169,12 @@ static void kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 }
 
 /* What copies of both kinds share. */
-static struct ct_memcpy copy(struct ct_batch *b, const unsigned char *r)
+static struct ct_memcpy copy(struct ct_batch *b, const unsigned char *r, size_t correlation)
 {
 	struct ct_memcpy c = {
 		.gpu = {.kind = CT_REC_MEMCPY,
 			.size = sizeof c,
+			.correlation = u32(r, correlation),
 			.device = u32(r, MEMCPY_DEVICE),
 			.context = u32(r, MEMCPY_CONTEXT),
 			.stream = u32(r, MEMCPY_STREAM)},
@@ -184,8 +192,7 @@ static struct ct_memcpy copy(struct ct_batch *b, const unsigned char *r)
 static void copy_local(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
-	struct ct_memcpy c = copy(b, r);
-	c.gpu.correlation = u32(r, MEMCPY_CORRELATION);
+	struct ct_memcpy c = copy(b, r, MEMCPY_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY_GRAPH_NODE);
 	put(b, &c, sizeof c, c.gpu.start);
@@ -194,8 +201,7 @@ static void copy_local(struct ct_batch *b, const unsigned char *r, size_t left)
 static void copy_peer(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
-	struct ct_memcpy c = copy(b, r);
-	c.gpu.correlation = u32(r, MEMCPY2_CORRELATION);
+	struct ct_memcpy c = copy(b, r, MEMCPY2_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY2_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY2_GRAPH_NODE);
 	c.src_device = u32(r, MEMCPY2_SRC_DEVICE);
@@ -246,9 +252,11 @@ static void api(struct ct_batch *b, const unsigned char *r, size_t left)
 		.name = id,
 	};
 	if (bad) {
-		ct_batch_lost(b, CT_LOST_CLOCK, 0);
+		without_time(b, CT_LOST_CLOCK);
 		a.start = a.end = 0;
 	}
+	if (a.correlation > b->newest_call && ct_enable_creates_work(domain, a.cbid))
+		b->newest_call = a.correlation;
 	b->counts.apis++;
 	put(b, &a, sizeof a, a.start);
 }
@@ -301,7 +309,7 @@ static void stream(struct ct_batch *b, const unsigned char *r, size_t left)
 	put(b, &s, sizeof s, 0);
 }
 
-static void sync(struct ct_batch *b, const unsigned char *r, size_t left)
+static void synchronization(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_sync s = {
@@ -470,7 +478,7 @@ static const struct {
 	{KIND_DEVICE, DEVICE_MIN, device},
 	{KIND_CONTEXT, CONTEXT_MIN, context},
 	{KIND_STREAM, STREAM_MIN, stream},
-	{KIND_SYNCHRONIZATION, SYNC_MIN, sync},
+	{KIND_SYNCHRONIZATION, SYNC_MIN, synchronization},
 	{KIND_OVERHEAD, OVERHEAD_MIN, overhead},
 	{KIND_MARKER, MARKER_MIN, marker},
 	{KIND_NAME, NAME_MIN, object_name},
@@ -498,6 +506,7 @@ void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)
 void ct_batch_end(struct ct_batch *b)
 {
 	ct_queue_count(&b->counts);
+	ct_gather_note(b->newest_call, b->newest_work);
 	for (int cause = 1; cause < CT_LOST_CAUSES; cause++)
 		ct_queue_lost((enum ct_lost_cause)cause, &b->lost[cause]);
 	if (b->chunk)

@@ -16,9 +16,14 @@
  *      | <-------------------------- GO  |
  *      | STATUS -----------------------> |
  *      | BATCH, CLOCK, LOST, NOTE -----> |
+ *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
  *      | <---------------- FOREIGN, STOP |
  *      | BYE, end of stream -----------> |
+ *
+ * A HANDOVER comes before an end that leaves no time for a BYE, such as a signal,
+ * and stands for it when the stream ends behind it. If the program lives on after
+ * all, so does the session.
  *
  * A program may use NVTX before CUDA. To find libcupti then, the library opens a
  * connection that carries nothing but a LOCATE and a GO, of which only the
@@ -39,7 +44,7 @@
 
 #include <stdint.h>
 
-#define CT_WIRE_VERSION 1u
+#define CT_WIRE_VERSION 2u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer names are cut */
 #define CT_STRINGS_MAX 65536u /* ids run from 1 to this */
@@ -53,6 +58,8 @@ enum ct_message_type {
 	CT_MSG_NOTE = 6,
 	CT_MSG_BYE = 7,
 	CT_MSG_LOCATE = 8, /* no payload; first and last message of its connection */
+	CT_MSG_FLUSHED = 9,
+	CT_MSG_HANDOVER = 10, /* a ct_bye */
 	CT_MSG_GO = 32,
 	CT_MSG_STOP = 33,  /* no payload */
 	CT_MSG_FLUSH = 34, /* no payload */
@@ -85,8 +92,8 @@ struct ct_hello {
 struct ct_go {
 	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */
 	uint32_t flush_ms;     /* how old a record may get before it is sent */
-	uint64_t memory_limit; /* bytes, everything of ours in the program */
-	uint32_t exit_ms;      /* the longest wait for the recorder at exit */
+	uint64_t memory_limit; /* bytes, everything of ours in the program; 3 MiB at least */
+	uint32_t exit_ms;      /* the longest wait for the recorder at the program's end */
 	uint32_t flags;        /* CT_GO_* */
 	uint32_t candidates;
 	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
@@ -114,6 +121,14 @@ struct ct_status {
 	uint32_t apis;           /* calls whose API records are on */
 	uint32_t path_len;
 	uint32_t text_len;
+	/*
+	 * A signal that has the library hand over, for a thread that is about to end the
+	 * program or to run another in its place; 0 without one. It may be sent only
+	 * while its handler is the function at this address.
+	 */
+	uint32_t exit_signal;
+	uint32_t pad;
+	uint64_t exit_handler;
 };
 #define CT_STATUS_OFF 0u
 #define CT_STATUS_ON 1u
@@ -130,6 +145,7 @@ struct ct_clock {
 #define CT_CLOCK_CALIBRATED 1u /* offset from cuptiGetTimestamp between two readings */
 #define CT_CLOCK_REALTIME 2u   /* CUPTI's times turned out to be CLOCK_REALTIME */
 #define CT_CLOCK_SILENT 3u     /* with our callback CUPTI gives kernels no times at all */
+#define CT_CLOCK_MODES 4u
 
 /* LOST: what went missing since the last LOST of the same cause. */
 struct ct_lost {
@@ -157,18 +173,30 @@ struct ct_note {
 	uint32_t text_len;
 };
 
-/* BYE: the last message. Counts are what CUPTI delivered in all. */
+/* FLUSHED: work that the GPU had ended by then has been sent, or counted as lost. */
+struct ct_flushed {
+	uint64_t until;
+};
+
+/*
+ * BYE, the last message, and HANDOVER, which may be the last. Counts are what CUPTI
+ * delivered in all.
+ */
 struct ct_bye {
 	uint32_t reason; /* CT_BYE_* */
-	uint32_t pad;
+	uint32_t detail; /* the number of the signal */
 	uint64_t now;
 	uint64_t kernels, copies, sets, apis;
 	uint64_t objects; /* devices, contexts, streams, names */
 	uint64_t extras;  /* the other records of CT_RECORDS_* */
 	uint64_t others;  /* kinds that were never asked for; not sent */
+	uint64_t until;   /* as in FLUSHED; 0 when CUPTI could not be asked any more */
 };
 #define CT_BYE_EXIT 1u
 #define CT_BYE_STOP 2u
+#define CT_BYE_SIGNAL 3u /* one that kills the program */
+#define CT_BYE_QUICK_EXIT 4u
+#define CT_BYE_ASKED 5u /* the exit signal came: who sent it knows why */
 
 enum ct_record_kind {
 	CT_REC_STRING = 1,
@@ -333,11 +361,12 @@ struct ct_pool {
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 32, "hello");
 _Static_assert(sizeof(struct ct_go) == 40, "go");
-_Static_assert(sizeof(struct ct_status) == 24, "status");
+_Static_assert(sizeof(struct ct_status) == 40, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
 _Static_assert(sizeof(struct ct_note) == 8, "note");
-_Static_assert(sizeof(struct ct_bye) == 72, "bye");
+_Static_assert(sizeof(struct ct_bye) == 80, "bye");
+_Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
 _Static_assert(sizeof(struct ct_kernel) == 104, "kernel");

@@ -8,6 +8,7 @@
  *                 zero-kernels: kernels alone have no times with a callback;
  *                 first: the first 10 kernels are on the realtime clock; moved: it
  *                 is CLOCK_REALTIME, and that is set 5 ms ahead halfway
+ *   FAKE_FLUSH_MS a flush takes so long before it hands anything over
  *   FAKE_HOARD    full buffers are kept until a flush, and who gets no buffer waits
  * Records go into a buffer a thread, as with CUPTI 13. -DLACKING leaves out the
  * functions that older releases do not have.
@@ -186,7 +187,10 @@ static void finish_buffer(struct thread *t)
 
 int cuptiActivityFlushAll(uint32_t forced)
 {
+	const char *slow = getenv("FAKE_FLUSH_MS");
 	(void)forced;
+	for (int ms = slow ? atoi(slow) : 0; ms > 0; ms--)
+		usleep(1000);
 	for (unsigned i = 0; i < thread_count; i++) {
 		pthread_mutex_lock(&threads[i].lock);
 		hand_over(&threads[i]);

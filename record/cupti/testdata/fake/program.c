@@ -17,10 +17,15 @@
  *                client frees buffers, and must not be called once main has returned
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
+ *   urgent       as wait, with a handler of its own for SIGURG from before CUDA
+ *   chain        by SIGTERM, whose handler, installed after CUDA, calls the one before
+ *   fork-signal  by SIGTERM, after a forked child did so, which SIGURG leaves alone
+ *   crash-all    by SIGSEGV on every thread
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +124,60 @@ static void close_fds(void)
 			exit(97);
 }
 
+static struct sigaction before;
+
+static void chained(int signal, siginfo_t *info, void *context)
+{
+	if (before.sa_flags & SA_SIGINFO)
+		before.sa_sigaction(signal, info, context);
+	_exit(94);
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+static void chain(void)
+{
+	struct sigaction own = {.sa_sigaction = chained, .sa_flags = SA_SIGINFO};
+	sigaction(SIGTERM, &own, &before);
+	raise(SIGTERM);
+}
+
+static void signal_child(void)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		raise(SIGURG);
+		raise(SIGTERM);
+		_exit(93);
+	}
+	if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM)
+		exit(92);
+	raise(SIGTERM);
+}
+
+static pthread_barrier_t together;
+
+static void *crash(void *arg)
+{
+	static volatile int *volatile nowhere;
+	pthread_barrier_wait(&together);
+	*nowhere = 1;
+	return arg;
+}
+
+static void crash_all(int threads)
+{
+	pthread_t t;
+	pthread_barrier_init(&together, NULL, (unsigned)threads);
+	for (int i = 0; i < threads; i++)
+		pthread_create(&t, NULL, crash, NULL);
+	pause();
+}
+
 static void *end(void *arg)
 {
 	(void)arg;
@@ -130,7 +189,7 @@ static void wait_for_input(int threads)
 	launch_all(threads);
 	printf("waiting\n");
 	fflush(stdout);
-	while (getchar() != EOF)
+	for (char c; read(STDIN_FILENO, &c, 1) > 0;) /* with sanitizers signals interrupt it, unlike getchar */
 		;
 }
 
@@ -185,8 +244,10 @@ int main(int argc, char **argv)
 	int threads = atoi(argv[2]);
 	for (int i = 0; i < OWN; i++)
 		snprintf(own[i], sizeof own[i], "kernel_number_%d", i);
+	if (strcmp(mode, "urgent") == 0)
+		signal(SIGURG, nothing);
 	inject();
-	if (strcmp(mode, "wait") == 0 || strcmp(mode, "off") == 0)
+	if (strcmp(mode, "wait") == 0 || strcmp(mode, "urgent") == 0 || strcmp(mode, "off") == 0)
 		wait_for_input(threads);
 	for (int i = 0; strcmp(mode, "off") == 0 && fake_enabled() > 0; i++) {
 		if (i == 20000)
@@ -210,6 +271,12 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (strcmp(mode, "orphan") == 0)
 		leave_child();
+	if (strcmp(mode, "chain") == 0)
+		chain();
+	if (strcmp(mode, "fork-signal") == 0)
+		signal_child();
+	if (strcmp(mode, "crash-all") == 0)
+		crash_all(threads);
 	if (strcmp(mode, "_exit") == 0)
 		_exit(7);
 	if (strcmp(mode, "thread-exit") == 0) {

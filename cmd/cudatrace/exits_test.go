@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An ending is one way in which a program ends, and what recording it gives.
+type ending struct {
+	mode     string
+	code     int // the program's, 128+N after signal N
+	reason   string
+	open     uint64 // calls that had not returned
+	running  uint64 // kernels that had not ended
+	notWhole bool
+}
+
+// endings are the ways of `exits`, run with -c 7.
+var endings = []ending{
+	{mode: "return", code: 7, reason: "exit"},
+	{mode: "exit", code: 7, reason: "exit"},
+	{mode: "_exit", code: 7, reason: "_exit"},
+	{mode: "quick-exit", code: 7},
+	{mode: "abort", code: 134, reason: "signal 6 (SIGABRT)"},
+	{mode: "segv", code: 139, reason: "signal 11 (SIGSEGV)"},
+	{mode: "int", code: 130, reason: "signal 2 (SIGINT)"},
+	{mode: "term", code: 143, reason: "signal 15 (SIGTERM)"},
+	{mode: "hup", code: 129, reason: "signal 1 (SIGHUP)"},
+	{mode: "kill", code: 137, reason: "signal 9 (SIGKILL)", notWhole: true},
+	{mode: "exception", code: 134, reason: "signal 6 (SIGABRT)"},
+	{mode: "exec", code: 7, reason: "exec"},
+	{mode: "thread-exit", code: 7, reason: "exit"},
+	{mode: "fork-child", code: 7, reason: "exit"},
+	{mode: "daemon", code: 0, reason: "exit"}, // the first process's code, the daemon has 7
+	{mode: "device-reset", code: 7, reason: "exit"},
+}
+
+// recordExit records a program that may end in any way, in a process group of its own.
+func recordExit(t *testing.T, code int, args ...string) recording {
+	t.Helper()
+	r := recording{base: filepath.Join(t.TempDir(), "run")}
+	cmd := exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", r.base}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // the exit code says it
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	if got := exitStatusOf(cmd.ProcessState); got != code {
+		t.Fatalf("exit code %d, want %d\n%s%s", got, code, r.stdout, r.stderr)
+	}
+	r.read(t, r.base+".cudatrace")
+	return r
+}
+
+func exitStatusOf(s *os.ProcessState) int {
+	if w := s.Sys().(syscall.WaitStatus); w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return s.ExitCode()
+}
+
+// read takes the summary of a log, damaged or not.
+func (r *recording) read(t *testing.T, log string) {
+	t.Helper()
+	out, _ := exec.Command("cudatrace", "info", "--format", "json", log).Output() // the object says what is wrong
+	if err := json.Unmarshal(out, &r.Summary); err != nil {
+		t.Fatalf("info %s: %v\n%s", log, err, r.stderr)
+	}
+}
+
+// check holds a recording against the way in which its program ended.
+func (e *ending) check(t *testing.T, r *recording, n uint64, probed bool) {
+	t.Helper()
+	if r.Launches != n {
+		t.Errorf("%d launches, want %d", r.Launches, n)
+	}
+	if !e.notWhole && r.Kernels != n {
+		t.Errorf("%d kernels, want %d", r.Kernels, n)
+	}
+	if r.Unmatched != 0 && !e.notWhole || r.Early != 0 || r.Damaged {
+		t.Errorf("unmatched %d, early %d, damaged %t", r.Unmatched, r.Early, r.Damaged)
+	}
+	if r.Open != e.open && probed {
+		t.Errorf("%d calls had not returned, want %d", r.Open, e.open)
+	}
+	if want := !e.notWhole && e.running == 0; r.Complete != want {
+		t.Errorf("complete %t, want %t: %q", r.Complete, want, r.Reasons)
+	}
+	if e.notWhole && !strings.Contains(strings.Join(r.Reasons, "\n"), e.reason) {
+		t.Errorf("%q does not say %s", r.Reasons, e.reason)
+	}
+	if e.running != r.Lost["cupti_unfinished"] {
+		t.Errorf("lost %v", r.Lost)
+	}
+	if t.Failed() {
+		t.Log(r.stdout + r.stderr)
+	}
+}
+
+// TestExits launches 100,000 kernels, the last just before the program ends, in every
+// way in which a program ends.
+func TestExits(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings {
+		t.Run(e.mode, func(t *testing.T) {
+			t.Parallel()
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "100000", "-c", "7")
+			e.check(t, &r, 100000, true)
+		})
+	}
+}
+
+// TestExitsWithoutProbes does the same where calls come from CUPTI.
+func TestExitsWithoutProbes(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings {
+		if e.notWhole {
+			continue // a killed program's last calls are not seen then
+		}
+		t.Run(e.mode, func(t *testing.T) {
+			t.Parallel()
+			r := recordExit(t, e.code, "--calls", "cupti", sim("exits"), e.mode, "-n", "5000", "-c", "7")
+			e.check(t, &r, 5000, false)
+		})
+	}
+}
+
+// TestExitsByHandler ends programs through handlers of their own, installed before
+// CUDA's start or after it.
+func TestExitsByHandler(t *testing.T) {
+	t.Parallel()
+	for mode, signal := range map[string]int{"int": 2, "term": 15, "hup": 1, "segv": 11, "abort": 6, "exception": 6} {
+		for _, when := range []string{"--handlers", "--handlers-late"} {
+			t.Run(mode+when, func(t *testing.T) {
+				t.Parallel()
+				r := recordExit(t, 100+signal, sim("exits"), mode, "-n", "20000", when)
+				e := ending{mode: mode, code: 100 + signal, reason: "_exit"}
+				e.check(t, &r, 20000, true)
+				if !strings.Contains(r.stdout, "handled\n") {
+					t.Errorf("the program's handler did not run:\n%s", r.stdout)
+				}
+			})
+		}
+	}
+}
+
+// TestExitsOfGroup has the signal go to the recorder as well, as Ctrl-C does.
+func TestExitsOfGroup(t *testing.T) {
+	t.Parallel()
+	for _, e := range endings {
+		if e.mode != "int" && e.mode != "term" && e.mode != "hup" {
+			continue
+		}
+		t.Run(e.mode, func(t *testing.T) {
+			t.Parallel()
+			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "20000", "--group")
+			e.check(t, &r, 20000, true)
+		})
+	}
+}
+
+// A background is a recording under way.
+type background struct {
+	recording
+	cmd            *exec.Cmd
+	stdout, stderr string // files
+}
+
+// recordInBackground starts a recording and returns when the program has printed
+// something.
+func recordInBackground(t *testing.T, args ...string) *background {
+	t.Helper()
+	b := startInBackground(t, args...)
+	b.until(t, func() bool { return b.out(t) != "" })
+	return b
+}
+
+func startInBackground(t *testing.T, args ...string) *background {
+	t.Helper()
+	dir := t.TempDir()
+	b := &background{recording: recording{base: filepath.Join(dir, "run")}, stdout: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "err")}
+	out, err1 := os.Create(b.stdout)
+	errs, err2 := os.Create(b.stderr)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	defer out.Close()
+	defer errs.Close()
+	b.cmd = exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", b.base}, args...)...)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	b.cmd.Stdout, b.cmd.Stderr = out, errs
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL); b.cmd.Wait() })
+	return b
+}
+
+func (b *background) out(t *testing.T) string { return contents(t, b.stdout) }
+
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// until waits for something that has to happen.
+func (b *background) until(t *testing.T, happened func() bool) {
+	t.Helper()
+	for range 3000 {
+		if happened() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("it did not happen within 30 s\n%s%s", b.out(t), contents(t, b.stderr))
+}
+
+// end waits for the recorder and gives its exit code.
+func (b *background) end(t *testing.T) int {
+	t.Helper()
+	b.cmd.Wait() // the exit code says it
+	b.recording.stdout, b.recording.stderr = b.out(t), contents(t, b.stderr)
+	return exitStatusOf(b.cmd.ProcessState)
+}
+
+// TestHang ends a program by Ctrl-C that hangs in a call: the call is in the log,
+// and so is every kernel, the one that never ends among them.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	for _, code := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			b := recordInBackground(t, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "20000")
+			time.Sleep(time.Second) // the call hangs, and what came before it is handed over
+			if code == syscall.SIGINT {
+				syscall.Kill(-b.cmd.Process.Pid, code)
+			} else {
+				killChildren(t, b.cmd.Process.Pid, code)
+			}
+			if got := b.end(t); got != 128+int(code) {
+				t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+			}
+			b.read(t, b.base+".cudatrace")
+			e := ending{mode: "hang", open: 1, running: 1}
+			if code == syscall.SIGKILL {
+				e = ending{mode: "hang", open: 1, notWhole: true, reason: "SIGKILL"}
+				if b.Kernels != 19999 {
+					t.Errorf("%d kernels, want all but the last of 20000", b.Kernels)
+				}
+			}
+			e.check(t, &b.recording, 20000, true)
+			if dump := b.dump(t); !strings.Contains(dump, "cudaStreamSynchronize") {
+				t.Error("the call that hangs is not in the log")
+			}
+		})
+	}
+}
+
+func (r *recording) dump(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// killChildren sends a signal to the program that a recorder has started.
+func killChildren(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(lists) == 0 {
+		t.Fatalf("the children of %d are not known: %v", pid, err)
+	}
+	for _, list := range lists {
+		for _, f := range strings.Fields(contents(t, list)) {
+			child, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			syscall.Kill(child, signal)
+		}
+	}
+}
+
+// TestSecondInterrupt ends a program at once that hangs while its last records are
+// handed over.
+func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
+	b := recordInBackground(t, sim("exits"), "hang", "-n", "1000")
+	began := time.Now()
+	for range 3 {
+		killChildren(t, b.cmd.Process.Pid, syscall.SIGINT)
+	}
+	if got := b.end(t); got != 130 {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+	t.Logf("ended after %v", time.Since(began))
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// seconds is how long the program of these tests runs by itself.
+const seconds = "4"
+
+// programEnds waits for a program that may have outlived its recorder, and checks that
+// it ran to its own end.
+func (b *background) programEnds(t *testing.T) (kernels uint64) {
+	t.Helper()
+	b.until(t, func() bool { return strings.Contains(b.out(t), "counts ") })
+	kernels, _, _ = counts(t, b.out(t))
+	if kernels < 100 { // one every 2 ms or a little more
+		t.Errorf("the program launched %d kernels only", kernels)
+	}
+	return kernels
+}
+
+// TestRecorderIsStopped ends the recorder by a signal: log and trace are completed, and
+// the program lives on.
+func TestRecorderIsStopped(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			b := recordInBackground(t, sim("longrun"), seconds)
+			time.Sleep(500 * time.Millisecond)
+			b.cmd.Process.Signal(signal)
+			if got := b.end(t); got != 128+int(signal) {
+				t.Errorf("exit code %d", got)
+			}
+			b.read(t, b.base+".cudatrace")
+			if b.Kernels == 0 || b.Unmatched != 0 || b.Damaged || b.LostTotal() != 0 {
+				t.Errorf("%d kernels, unmatched %d, damaged %t, lost %v\n%s", b.Kernels, b.Unmatched, b.Damaged, b.Lost, b.recording.stderr)
+			}
+			if kernels := b.programEnds(t); kernels <= b.Kernels {
+				t.Errorf("%d kernels of %d: the program did not go on", b.Kernels, kernels)
+			}
+		})
+	}
+}
+
+// TestRecorderIsKilled kills the recorder: the program goes on to its end, what reached
+// the disk converts, a recorder that is started at once works, and it removes what the
+// first left behind.
+func TestRecorderIsKilled(t *testing.T) {
+	t.Parallel()
+	b := recordInBackground(t, "--flush-interval", "50ms", sim("longrun"), seconds)
+	time.Sleep(time.Second)
+	b.cmd.Process.Kill()
+	b.end(t)
+	left := libraryFolder(t, b.out(t))
+	again := recordProgram(t, "--no-convert", sim("vectoradd"))
+	again.whole(t)
+	if _, err := os.Stat(left); err == nil {
+		t.Errorf("%s, of the recorder that was killed, is still there", left)
+	}
+	partial, err := filepath.Glob(b.base + ".cudatrace.partial-*")
+	if err != nil || len(partial) != 1 {
+		t.Fatalf("partial logs %v, %v", partial, err)
+	}
+	b.read(t, partial[0])
+	if b.Kernels < 50 || b.Complete || !b.Damaged || len(b.Reasons) == 0 {
+		t.Errorf("%d kernels, complete %t %q, damaged %t", b.Kernels, b.Complete, b.Reasons, b.Damaged)
+	}
+	if err := exec.Command("cudatrace", "convert", partial[0], "-o", b.base+".pftrace").Run(); err == nil {
+		t.Error("converting a log that was not finished succeeds without a word")
+	}
+	if _, err := os.Stat(b.base + ".pftrace"); err != nil {
+		t.Errorf("what reached the disk does not convert: %v", err)
+	}
+	b.programEnds(t)
+}
+
+// libraryFolder is where the injected library of a running program is.
+func libraryFolder(t *testing.T, printed string) string {
+	t.Helper()
+	var pid int
+	if _, err := fmt.Sscanf(printed, "longrun: pid %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range strings.Split(contents(t, fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
+		if path, ok := strings.CutPrefix(e, "CUDA_INJECTION64_PATH="); ok {
+			return filepath.Dir(path)
+		}
+	}
+	t.Fatal("the library is not in the program's environment")
+	return ""
+}
+
+// TestRecorderIsSuspended stops the recorder while a program launches more than the
+// buffers hold: what had to go is counted, call by call and record by record.
+func TestRecorderIsSuspended(t *testing.T) {
+	t.Parallel()
+	program := []string{sim("exits"), "return", "-n", "300000"}
+	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--ring-buffer", "64K", "--memory-limit", "1M"}, program...)...)
+	b.until(t, func() bool { return sizeOf(b.base+".cudatrace.partial-*") > 20000 }) // it launches
+	b.cmd.Process.Signal(syscall.SIGSTOP)
+	b.until(t, func() bool { return b.out(t) != "" }) // it has launched nearly all
+	b.cmd.Process.Signal(syscall.SIGCONT)
+	if got := b.end(t); got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+	b.read(t, b.base+".cudatrace")
+	whole := recordProgram(t, append([]string{"--no-convert"}, program...)...)
+	if lost := b.Lost["ring_buffer"]; lost == 0 || b.Pairs+lost != whole.Pairs {
+		t.Errorf("%d calls and %d lost are not %d", b.Pairs, lost, whole.Pairs)
+	}
+	lost := b.LostTotal() - b.Lost["ring_buffer"]
+	if missing := whole.Kernels + whole.APIRecords - b.Kernels - b.APIRecords; lost < missing || missing > 0 && lost == 0 {
+		t.Errorf("of %d missing GPU and API records %d are said to be lost: %v", missing, lost, b.Lost)
+	}
+	if b.Complete || !strings.Contains(b.recording.stderr, "--ring-buffer") {
+		t.Errorf("complete %t; the option that avoids it is not named:\n%s", b.Complete, b.recording.stderr)
+	}
+}
+
+// sizeOf is the size of the only file that a pattern matches.
+func sizeOf(pattern string) int64 {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) != 1 {
+		return 0
+	}
+	info, err := os.Stat(files[0])
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// TestVanishedFolder removes the folder of the log while recording: the program ends
+// by itself and the loss is said.
+func TestVanishedFolder(t *testing.T) {
+	t.Parallel()
+	b := startInBackground(t, "-o", filepath.Join(t.TempDir(), "gone", "run"), sim("vectoradd"))
+	if got := b.end(t); got == 0 {
+		t.Errorf("a folder that is not there is no error\n%s", b.recording.stderr)
+	}
+	dir := filepath.Join(t.TempDir(), "here")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b = recordInBackground(t, "-o", filepath.Join(dir, "run"), sim("longrun"), "1")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "was removed while recording") {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+	b.programEnds(t)
+}
+
+// TestFullDisk records onto a disk that is too small: the program runs to its end, what
+// did not fit is said and counted, and what did is readable.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("unshare"); err != nil {
+		t.Skip("unshare is not installed")
+	}
+	dir, disk := t.TempDir(), t.TempDir()
+	script := `mount -t tmpfs -o size=400k tmpfs "$1" && cudatrace record --no-convert -o "$1/run" "$2" -n 200000; echo "code $?"; cp "$1"/run.cudatrace* "$3/full"`
+	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", disk, sim("launchloop"), dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	said := string(out)
+	if !strings.Contains(said, "code 0\n") || !strings.Contains(said, "no space left") {
+		t.Errorf("the program's end, or the full disk, is not said:\n%s", said)
+	}
+	var r recording
+	r.read(t, filepath.Join(dir, "full"))
+	if r.Kernels == 0 || r.Complete {
+		t.Errorf("%d kernels, complete %t\n%s", r.Kernels, r.Complete, said)
+	}
+}
+
+// TestClosedPipe records with nobody reading what is said.
+func TestClosedPipe(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cudatrace", "record", "-o", base, sim("vectoradd"))
+	cmd.Stderr = write
+	read.Close()
+	if err := cmd.Run(); err != nil {
+		t.Errorf("the program's exit code is not kept: %v", err)
+	}
+	write.Close()
+	r := recording{base: base}
+	r.read(t, base+".cudatrace")
+	r.whole(t)
+}

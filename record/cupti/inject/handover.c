@@ -1,0 +1,102 @@
+/*
+ * Handing over before an end that runs no exit handlers. A thread that is about to
+ * end the program, often in a signal handler and with any lock held, can do next to
+ * nothing itself: it leaves a number, wakes the control thread, and waits until that
+ * has flushed CUPTI and the recorder has it all. The wait ends early when nothing
+ * moves, as when the thread itself holds a lock of the driver.
+ */
+#include "inject.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICE (100 * CT_MS) /* between looks at whether anything moves */
+#define FROM_EXIT (1ull << 63) /* of a wish: its thread was running the exit handler */
+
+static _Atomic uint32_t asked;    /* handovers; a request's number is its value behind it */
+static _Atomic uint32_t answered; /* the latest number that was answered, a futex */
+static _Atomic uint64_t wish;     /* reason and detail of the latest request, 0 once read */
+static atomic_bool over;          /* none is answered any more */
+
+static bool waiting(uint32_t number)
+{
+	return !atomic_load(&over) && (int32_t)(atomic_load(&answered) - number) < 0;
+}
+
+static void wait_for_answer(uint32_t number)
+{
+	static const struct timespec slice = {.tv_nsec = SLICE};
+	uint64_t deadline = ct_now() + ct_threads_patience();
+	while (waiting(number) && ct_now() < deadline && !ct_threads_stuck()) {
+		uint32_t seen = atomic_load(&answered);
+		if (waiting(number))
+			syscall(SYS_futex, &answered, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+	}
+}
+
+/*
+ * Returns when all that is recorded so far is with the recorder, when that takes
+ * too long, or at once where there is nothing to hand over. On any thread.
+ */
+void ct_handover(uint32_t reason, uint32_t detail)
+{
+	int kept = errno;
+	if (ct_ours() && !atomic_load(&over)) {
+		uint64_t from = ct_threads_exiting() == (uint32_t)syscall(SYS_gettid) ? FROM_EXIT : 0;
+		atomic_store(&wish, from | (uint64_t)reason << 32 | detail);
+		uint32_t number = atomic_fetch_add(&asked, 1) + 1;
+		if (ct_threads_tell())
+			wait_for_answer(number);
+	}
+	errno = kept;
+}
+
+bool ct_handover_wanted(void)
+{
+	return atomic_load(&asked) != atomic_load(&answered);
+}
+
+static void release(uint32_t number)
+{
+	atomic_store(&answered, number);
+	syscall(SYS_futex, &answered, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void say(uint32_t reason, uint32_t detail, uint64_t until)
+{
+	struct ct_bye m = ct_threads_bye(reason, detail, until);
+	ct_queue_message(CT_MSG_HANDOVER, &m, sizeof m, NULL, 0);
+}
+
+/*
+ * Answers all requests so far; called by the control thread. While another thread
+ * runs the exit handler, that one hands over, and its end is waited for.
+ */
+void ct_handover_answer(void)
+{
+	static uint64_t latest;
+	uint32_t number = atomic_load(&asked);
+	uint64_t w = atomic_exchange(&wish, 0);
+	if (w != 0)
+		latest = w;
+	if (ct_threads_exiting() != 0 && !(latest & FROM_EXIT))
+		return;
+	uint32_t reason = (uint32_t)(latest >> 32) & 0xff;
+	uint64_t deadline = ct_now() + ct_threads_patience();
+	uint64_t until = ct_gather(false, reason != CT_BYE_ASKED);
+	if (ct_queue_wait_sent(deadline, CT_STALL)) {
+		say(reason, (uint32_t)latest, until);
+		ct_queue_wait_sent(deadline, CT_STALL);
+	}
+	release(number);
+}
+
+/* From now on nobody waits. */
+void ct_handover_end(void)
+{
+	atomic_store(&over, true);
+	release(atomic_load(&asked));
+}

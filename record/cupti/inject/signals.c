@@ -1,0 +1,168 @@
+/*
+ * Signals that end the program. Where it has no handler of its own for one, ours
+ * hands over and then lets the signal do what it would have done: the program dies
+ * of it, with the same status and, since it is delivered where it first came, the
+ * same core dump. Handlers of the program are never replaced, and one that it
+ * installs later replaces ours.
+ *
+ * One signal more, which does nothing by default, is for the recorder: it sees a
+ * thread on its way into _exit or execve, which nothing in here does, and stops it
+ * with that signal until all is handed over.
+ */
+#include "inject.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */
+#define EXIT_PAUSE (100 * CT_MS) /* between exit signals that come from elsewhere */
+#define REALTIME_FIRST 61
+#define REALTIME_TRIES 8
+
+static const unsigned char fatal[] = {
+	SIGHUP,	 SIGINT,  SIGQUIT, SIGILL,    SIGTRAP, SIGABRT, SIGBUS,	 SIGFPE,    SIGSEGV, SIGPIPE, SIGALRM,
+	SIGTERM, SIGUSR1, SIGUSR2, SIGSTKFLT, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGSYS,
+};
+
+static _Atomic uint64_t begun;      /* when the first fatal signal came */
+static _Atomic uint32_t dying;      /* on which thread */
+static _Atomic uint64_t asked_last; /* when the exit signal came */
+static int exit_signal;
+
+/* Made by what the thread itself did: the CPU, the kernel in its name, abort or raise. */
+static bool own_fault(int sig, const siginfo_t *info)
+{
+	if (info->si_code == SI_TKILL)
+		return info->si_pid == getpid();
+	return info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL ||
+				     sig == SIGTRAP || sig == SIGSYS);
+}
+
+static void on_fatal(int sig, siginfo_t *info, void *context);
+
+/*
+ * Has the signal come again with its default action: when the handler returns or,
+ * where the program's own handler has called this one, at once.
+ */
+static void die(int sig, siginfo_t *info)
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	sigset_t only;
+	sigemptyset(&only);
+	sigaddset(&only, sig);
+	bool direct = sigaction(sig, &none, &was) == 0 && was.sa_sigaction == on_fatal;
+	pthread_sigmask(direct ? SIG_BLOCK : SIG_UNBLOCK, &only, NULL); /* until the return */
+	pid_t pid = getpid();
+	long tid = syscall(SYS_gettid);
+	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) != 0)
+		syscall(SYS_tgkill, pid, tid, sig);
+}
+
+/* What is to be done about a signal: the first is waited for, a second is not. */
+static enum { HAND_OVER, DIE, NOTHING } judge(int sig, const siginfo_t *info)
+{
+	uint64_t first = 0, now = ct_now();
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	if (getpid() == 1 && info->si_code <= 0)
+		return NOTHING; /* as the kernel has it for the first process of a container */
+	if (atomic_compare_exchange_strong(&begun, &first, now)) {
+		atomic_store(&dying, tid);
+		return HAND_OVER;
+	}
+	if (own_fault(sig, info)) /* threads tend to crash together */
+		return atomic_load(&dying) == tid ? DIE : HAND_OVER;
+	return now < first + TWIN ? NOTHING : DIE;
+}
+
+static void on_fatal(int sig, siginfo_t *info, void *context)
+{
+	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
+	(void)context;
+	if (what == HAND_OVER)
+		ct_handover(CT_BYE_SIGNAL, (uint32_t)sig);
+	if (what != NOTHING)
+		die(sig, info);
+	errno = kept;
+}
+
+/* The recorder's own come from the kernel. Others change nothing, so they may be held back. */
+static void on_exit_signal(int sig, siginfo_t *info, void *context)
+{
+	(void)sig, (void)context;
+	if (!ct_ours())
+		return;
+	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
+	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)
+		ct_handover(CT_BYE_ASKED, 0);
+}
+
+/* Installs a handler where there is none; false where there is, or the program ignores the signal. */
+static bool take(int sig, void (*handler)(int, siginfo_t *, void *), int flags)
+{
+	struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | flags}, was;
+	sigemptyset(&ours.sa_mask);
+	if (sigaction(sig, NULL, &was) != 0 || was.sa_handler != SIG_DFL || sigaction(sig, &ours, &was) != 0)
+		return false;
+	if (was.sa_handler == SIG_DFL)
+		return true;
+	sigaction(sig, &was, NULL); /* another thread was quicker */
+	return false;
+}
+
+static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
+		sigaction(sig, &none, NULL);
+}
+
+/*
+ * For threads of the program that take locks of ours: were one interrupted there, its
+ * own handover would wait for it.
+ */
+void ct_signals_block(sigset_t *before)
+{
+	sigset_t all;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+void ct_signals_restore(const sigset_t *before)
+{
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+void ct_signals_start(void)
+{
+	for (size_t i = 0; i < sizeof fatal; i++)
+		take(fatal[i], on_fatal, SA_NODEFER);
+	int sig = SIGURG, tries = 0;
+	while (!take(sig, on_exit_signal, SA_RESTART)) {
+		if (tries == REALTIME_TRIES)
+			return;
+		sig = REALTIME_FIRST - tries++;
+	}
+	exit_signal = sig;
+}
+
+/*
+ * Recording is over. A real-time exit signal keeps its handler, which does nothing
+ * any more: one may still be on its way, and would kill.
+ */
+void ct_signals_end(void)
+{
+	for (size_t i = 0; i < sizeof fatal; i++)
+		give_back(fatal[i], on_fatal);
+	if (exit_signal == SIGURG)
+		give_back(SIGURG, on_exit_signal);
+}
+
+/* The signal for the recorder and the address of its handler; 0 without one. */
+uint32_t ct_signals_exit(uint64_t *handler)
+{
+	*handler = exit_signal ? (uint64_t)(uintptr_t)on_exit_signal : 0;
+	return (uint32_t)exit_signal;
+}

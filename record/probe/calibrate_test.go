@@ -1,0 +1,51 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCalibrate(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, target := open(t, Options{Mode: m, Paused: true, CaptureRange: m == ModeMulti}), startTarget(t, "driver")
+		cost, err := p.Calibrate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// No machine runs two traps faster, and none takes longer.
+		if cost < 100*time.Nanosecond || cost > time.Millisecond {
+			t.Errorf("a call costs %v", cost)
+		}
+		attach(t, p, target)
+		r := finish(t, p)
+		if len(r.calls)+len(r.threads) > 0 {
+			t.Errorf("delivered: %+v %+v", r.calls, r.threads)
+		}
+		if lost, err := p.Lost(); err != nil || len(lost) > 0 {
+			t.Errorf("lost %+v (%v)", lost, err)
+		}
+		p.closing.Wait()
+	})
+}
+
+func TestCalibrateWithSmallRings(t *testing.T) {
+	t.Parallel()
+	p := open(t, Options{RingBytes: 1})
+	if _, err := p.Calibrate(); err == nil || !strings.Contains(err.Error(), "too small") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func BenchmarkCalibrate(b *testing.B) {
+	p := open(b, Options{})
+	var cost time.Duration
+	for b.Loop() {
+		var err error
+		if cost, err = p.Calibrate(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(cost.Nanoseconds()), "ns-measured")
+	p.closing.Wait()
+}

@@ -1,0 +1,158 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// recorderChild holds a PID in this test program when it is to record that process
+// until it is killed.
+const recorderChild = "CUDATRACE_TEST_RECORDS"
+
+func recordUntilKilled(pid string) {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		os.Exit(1)
+	}
+	p, err := Open(Options{Functions: cudaapi.Functions(cudaapi.All), RingBytes: 1 << 20})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	if _, err := p.Attach(n); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("recording")
+	time.Sleep(time.Hour)
+}
+
+// When the recorder is killed, the kernel removes all probes, and the program runs on.
+func TestRecorderKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("uprobes need root")
+	}
+	t.Parallel()
+	target := startTarget(t, "driver")
+	before := codeOf(t, target.pid)
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", recorderChild, target.pid))
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "recording" {
+		t.Fatalf("the recorder says %q", lines.Text())
+	}
+	if bytes.Equal(before, codeOf(t, target.pid)) {
+		t.Fatal("probes don't show in the code")
+	}
+	target.run("launches", 100)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	eventually(t, "probes are left", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
+	target.run("launches", 100)
+}
+
+// What returned before DrainedUntil has been delivered.
+func TestDrainedUntil(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{}), startTarget(t, "driver")
+	attach(t, p, target)
+	if until := p.DrainedUntil(); until != 0 {
+		t.Errorf("drained until %d before the first time", until)
+	}
+	var r recorder
+	for range 20 {
+		target.run("launches", 100)
+		ran := monotonic(t)
+		if _, err := p.Drain(&r); err != nil {
+			t.Fatal(err)
+		}
+		if until := p.DrainedUntil(); until < ran || until > monotonic(t) {
+			t.Errorf("drained until %d, the calls ended before %d", until, ran)
+		}
+	}
+	if len(r.calls) != 2000 {
+		t.Errorf("%d calls of 2000", len(r.calls))
+	}
+}
+
+// The ring buffers together take what was asked for, and losses are told of once, with
+// the time between two questions in which they happened.
+func TestLossesInTime(t *testing.T) {
+	t.Parallel()
+	const ring = 256 << 10
+	p, target := open(t, Options{RingBytes: ring}), startTarget(t, "driver")
+	size := 0
+	for _, r := range p.rings {
+		size += len(r.data) / 2
+	}
+	if size > ring || size < ring/2 {
+		t.Errorf("ring buffers of %d bytes together", size)
+	}
+	attach(t, p, target)
+	var sum uint64
+	for range 3 {
+		from := monotonic(t)
+		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
+			t.Errorf("lost %+v without a call (%v)", lost, err)
+		}
+		target.run("launches", 10_000)
+		lost, err := p.LostSince()
+		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > monotonic(t) || lost[0].To < lost[0].From {
+			t.Fatalf("lost %+v after %d (%v)", lost, from, err)
+		}
+		sum += lost[0].Count
+	}
+	if all := lostCalls(t, p, tracelog.LostRingBuffer); all != sum {
+		t.Errorf("%d lost in parts, %d in all", sum, all)
+	}
+}
+
+// Processes that have ended make room for others: a recording of many short ones keeps
+// nothing of them but how they ended.
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	p := open(t, Options{})
+	var first *target
+	for range 5 {
+		target := startTarget(t, "driver")
+		attach(t, p, target)
+		target.run("launches", 3)
+		target.kill()
+		if first == nil {
+			first = target
+		}
+	}
+	p.attached.Lock()
+	if n := len(p.processes); n != 1 {
+		t.Errorf("%d processes are attached", n)
+	}
+	p.attached.Unlock()
+	if r := finish(t, p); len(r.calls) != 15 {
+		t.Errorf("%d calls of 15", len(r.calls))
+	}
+	if exit, ok := p.ExitReason(first.pid); !ok || !exit.Final {
+		t.Errorf("the first ended by %+v", exit)
+	}
+	p.closing.Wait()
+	if err := p.takeFailures(); err != nil {
+		t.Error(err)
+	}
+}
