@@ -26,7 +26,6 @@ func (r *recorder) openServer() {
 		return
 	}
 	r.server = s
-	r.holdFolder()
 	go s.Serve(r)
 }
 

@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -34,7 +32,6 @@ type recorder struct {
 	opened  chan struct{} // closed when prober is what it will be
 	prober  *probe.Prober // nil without the rights for eBPF
 	probed  bool          // calls are probed, not only the ends of processes watched
-	folder  int           // descriptor that holds the lock of the server's folder, 0 without
 	server  *cupti.Server // nil when no process can be injected
 	cmd     *exec.Cmd     // nil when attached to running processes
 	ctx     context.Context
@@ -285,9 +282,6 @@ func (r *recorder) closeSources() {
 		if err := r.server.Close(); err != nil {
 			r.opts.Say("could not remove everything that recording needed: " + err.Error())
 		}
-	}
-	if r.folder > 0 {
-		unix.Close(r.folder)
 	}
 	if r.prober != nil {
 		if err := r.prober.Close(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // runsVar asks TestManyRuns for more runs than the few of an ordinary test run.
@@ -41,7 +40,6 @@ func TestManyRuns(t *testing.T) {
 			t.Fatalf("run %d: %v\n%s", i, err, out)
 		}
 	}
-	time.Sleep(1100 * time.Millisecond) // a folder has to be a second old to be a dead recorder's
 	cmd := exec.Command("cudatrace", "record", "-q", "-o", base, sim("vectoradd"))
 	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -65,7 +63,7 @@ func TestManyRuns(t *testing.T) {
 	}
 }
 
-// killWhileRecording kills a recorder whose folder has appeared, and waits for its program.
+// killWhileRecording kills a recorder whose socket has appeared.
 func killWhileRecording(t *testing.T, cmd *exec.Cmd, private string) {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
@@ -73,7 +71,7 @@ func killWhileRecording(t *testing.T, cmd *exec.Cmd, private string) {
 	}
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
-	for len(all(t, private+"/*")) == 0 && !isEnded(ended) {
+	for len(all(t, private+"/*/sock")) == 0 && !isEnded(ended) {
 	}
 	cmd.Process.Kill()
 	<-ended

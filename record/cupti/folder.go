@@ -46,7 +46,7 @@ func makeFolder(bases []string, o Owner) (string, error) {
 }
 
 func makeIn(base string, o Owner) (string, error) {
-	dir, err := os.MkdirTemp(base, "cudatrace-")
+	dir, err := os.MkdirTemp(base, folderPrefix)
 	if err != nil {
 		return "", err
 	}

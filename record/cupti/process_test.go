@@ -259,6 +259,7 @@ func TestFlush(t *testing.T) {
 // and what arrived add up to what CUPTI delivered.
 func TestStalledRecorder(t *testing.T) {
 	t.Parallel()
+	begin := monotonic()
 	s := newStage(t, Options{}, GoConfig{})
 	if err := s.server.listener.Close(); err != nil {
 		t.Fatal(err)
@@ -298,6 +299,7 @@ func TestStalledRecorder(t *testing.T) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the program ended with %v", err)
 	}
+	s.located(t, begin)
 	const n = 2 * 4 * 20000
 	delivered := s.ends[0].Kernels + s.ends[0].APIs
 	if delivered+s.lost["cupti_dropped"] != 2*n || s.lost["cupti_queue"] == 0 {
@@ -359,8 +361,10 @@ func TestNoBuffers(t *testing.T) {
 	p := play{"program", []string{"return", "120", "1000"}, nil}
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
+		begin := monotonic()
 		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
 		stdout, _, code := s.run(t, p)
+		s.located(t, begin)
 		var launched, dropped uint64
 		if _, err := fmt.Sscanf(stdout, "launched %d dropped %d", &launched, &dropped); err != nil || code != 7 {
 			t.Fatalf("the program printed %q and ended with %d", stdout, code)
@@ -374,7 +378,9 @@ func TestNoBuffers(t *testing.T) {
 	})
 	t.Run("scratch", func(t *testing.T) {
 		t.Parallel()
+		begin := monotonic()
 		s := newStage(t, Options{}, GoConfig{MemoryLimit: 1 << 20})
+		defer s.located(t, begin)
 		p := play{p.program, p.args, []string{"FAKE_VERSION=26"}}
 		stdout, _, code := s.run(t, p)
 		if stdout != "launched 120000 dropped 0\n" || code != 7 || s.lost["cupti_buffer"] == 0 {

@@ -147,6 +147,7 @@ func (c GoConfig) withDefaults() GoConfig {
 // A Server is what injected processes report to.
 type Server struct {
 	dir      string
+	lock     *os.File // held while dir is in use
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
@@ -181,14 +182,24 @@ func Listen(o Options) (*Server, error) {
 	if o.Owner != nil {
 		owner = *o.Owner
 	}
+	for _, base := range o.bases {
+		if base != "" {
+			removeStale(base, os.Geteuid(), owner.UID)
+		}
+	}
 	dir, err := makeFolder(o.bases, owner)
 	if err != nil {
 		return nil, err
 	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the recording library's folder cannot be used: %w", err), os.RemoveAll(dir))
+	}
 	s, err := listenIn(dir, o, owner)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, os.RemoveAll(dir), lock.Close())
 	}
+	s.lock = lock
 	return s, nil
 }
 
@@ -387,5 +398,5 @@ func (s *Server) Close() error {
 	}
 	s.each(func(p *peer) { p.conn.Close() })
 	s.active.Wait()
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
 }

@@ -134,6 +134,7 @@ func TestSimulatedReleases(t *testing.T) {
 		{"CUDASIM_CUPTI_GPU_REALTIME=1", nil, false},
 		{"CUDASIM_CUPTI_ZERO_TIMES=1", map[string]uint64{tracelog.LostCUPTITime: n}, true},
 		{"CUDASIM_CUPTI_DROP_EVERY=100", map[string]uint64{tracelog.LostCUPTIDropped: n / 100}, true},
+		{"CUDASIM_CUPTI_ZERO_EVERY=100", map[string]uint64{tracelog.LostCUPTITime: n / 100}, true},
 		{"CUDASIM_CUPTI_SLOW_FLUSH_MS=50", nil, true},
 		{"CUDASIM_CUPTI_NULL_ABORTS=1", nil, true},
 		{"CUDASIM_CUPTI_VERSION=26", nil, true},
@@ -155,6 +156,7 @@ func TestSimulatedReleases(t *testing.T) {
 					t.Errorf("%v was lost, want %v", s.lost, test.lost)
 				}
 			}
+			s.located(t, begin)
 			if test.lost[tracelog.LostCUPTITime] == 0 {
 				s.onOneClock(t, begin)
 			}

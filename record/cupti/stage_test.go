@@ -58,6 +58,7 @@ type tally struct {
 	mu       sync.Mutex
 	counts   map[string]uint64
 	lost     map[string]uint64
+	losses   []tracelog.Lost
 	names    map[string]int
 	cupti    []tracelog.CUPTI
 	times    [2]uint64 // the earliest start and the latest end of a kernel
@@ -132,6 +133,7 @@ func (s *tally) Lost(r *tracelog.Lost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost[r.Cause] += r.Count
+	s.losses = append(s.losses, *r)
 }
 
 func (s *tally) Flushed(r *tracelog.Flushed) { s.add("flushed", *r) }
@@ -262,6 +264,16 @@ func runCommand(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 		t.Fatal(err)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// located checks that what was lost is located between begin and now.
+func (s *stage) located(t *testing.T, begin uint64) {
+	t.Helper()
+	for _, l := range s.losses {
+		if l.From < begin || l.From > l.To || l.To > monotonic() {
+			t.Errorf("lost between %d and now: %+v", begin, l)
+		}
+	}
 }
 
 // expect checks that the program was left in peace.

@@ -31,6 +31,8 @@ static void step(const struct ct_cupti *api, struct ct_batch *b, uint8_t *buffer
 static void count_dropped(const struct ct_cupti *api, struct ct_batch *b, void *context, uint32_t stream)
 {
 	uint64_t since = atomic_exchange(&checked, b->now);
+	if (since > b->now) /* another thread was quicker with a later buffer */
+		since = b->last;
 	size_t dropped = 0;
 	if (api->get_dropped(context, stream, &dropped) != 0 || dropped == 0)
 		return;
@@ -46,7 +48,9 @@ static void count_scratch(struct ct_batch *b, size_t valid)
 
 static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stream, uint8_t *buffer, size_t valid)
 {
-	struct ct_batch b = {.now = ct_now(), .last = ct_complete_last(), .version = api->version};
+	struct ct_batch b = {.last = ct_complete_last(), .now = ct_now(), .version = api->version, .target = ct_gather_target()};
+	if (b.last > b.now)
+		b.last = b.now;
 	if (ct_pool_scratch(buffer))
 		count_scratch(&b, valid);
 	else if (valid > 0)

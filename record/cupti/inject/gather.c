@@ -1,7 +1,8 @@
 /*
  * The last flushes before an end. Work that is on its way when the program ends
  * dies with it, so what is about to finish is given a moment: CUPTI is flushed
- * until the newest call that made work has got some of it and nothing more comes.
+ * until the newest call that the first flush brought has its work and no more comes
+ * of that call and those before. What other threads launch meanwhile is not waited for.
  */
 #include "inject.h"
 
@@ -11,6 +12,9 @@
 #define PAUSE_MAX 16 /* ms */
 
 static _Atomic uint32_t newest_call, newest_work; /* correlations, which only grow */
+static _Atomic uint32_t target;  /* of the newest call that is waited for, 0 before an end */
+static _Atomic uint64_t awaited; /* work of that call and those before */
+static atomic_bool forcing;
 
 static void raise_to(_Atomic uint32_t *to, uint32_t value)
 {
@@ -19,45 +23,53 @@ static void raise_to(_Atomic uint32_t *to, uint32_t value)
 		;
 }
 
-/* Told of every batch of records: the largest correlation of each sort in it, 0 without. */
-void ct_gather_note(uint32_t call, uint32_t work)
+uint32_t ct_gather_target(void)
 {
-	raise_to(&newest_call, call);
-	raise_to(&newest_work, work);
+	return atomic_load(&target);
 }
 
-static bool work_is_due(void)
+/* Whether CUPTI hands over work that has not ended, or not even begun. */
+bool ct_gather_forces(void)
 {
-	return atomic_load(&newest_call) > atomic_load(&newest_work);
+	return atomic_load(&forcing);
 }
 
-static uint64_t arrived(void)
+/* Told of every batch of records. */
+void ct_gather_note(const struct ct_batch *b)
 {
-	struct ct_counts c = ct_queue_counts();
-	return c.kernels + c.copies + c.sets + c.apis;
+	raise_to(&newest_call, b->newest_call);
+	raise_to(&newest_work, b->newest_work);
+	atomic_fetch_add(&awaited, b->awaited);
+}
+
+/* The forced flush: work that still runs is taken as it is. */
+static bool force(bool at_exit)
+{
+	atomic_store(&forcing, true);
+	bool done = ct_threads_flush(1, at_exit);
+	atomic_store(&forcing, false);
+	return done;
 }
 
 /*
  * Flushes, on the control thread or, when the program exits, on the thread that
- * does. final says that the end is certain: work that still runs is then taken as
- * it is. Returns the time up to which all is handed over, 0 when CUPTI was out of
+ * does. final says that the end is certain: then comes the forced flush. Returns the time up to which all is handed over, 0 when CUPTI was out of
  * reach.
  */
 uint64_t ct_gather(bool at_exit, bool final)
 {
-	uint64_t until = 0, now = ct_now(), end = now + LONGEST;
-	int pause = 1;
-	for (; now < end; now = ct_now()) {
-		uint64_t before = arrived();
+	uint64_t until = ct_now(), end = until + LONGEST;
+	bool due = true;
+	if (!ct_threads_flush(0, at_exit))
+		return 0;
+	atomic_store(&target, atomic_load(&newest_call));
+	for (int pause = 1; due && ct_now() < end; pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX) {
+		poll(NULL, 0, pause);
+		uint64_t now = ct_now(), before = atomic_load(&awaited);
 		if (!ct_threads_flush(0, at_exit))
 			return until;
 		until = now;
-		if (arrived() == before && !work_is_due())
-			break;
-		poll(NULL, 0, pause);
-		pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
+		due = atomic_load(&awaited) != before || atomic_load(&newest_work) < atomic_load(&target);
 	}
-	if (final && !ct_threads_flush(1, at_exit))
-		return 0;
-	return until;
+	return final && !force(at_exit) ? 0 : until;
 }

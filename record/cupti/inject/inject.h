@@ -178,6 +178,7 @@ struct ct_batch {
 	uint64_t last;    /* when the latest record with a time began, or the last buffer came */
 	uint32_t version; /* of CUPTI */
 	uint32_t newest_call, newest_work; /* largest correlation: of a call that makes work, of work */
+	uint32_t target, awaited; /* work of calls up to this correlation, and how much of it came */
 	struct ct_loss lost[CT_LOST_CAUSES];
 	struct {
 		const char *text;
@@ -195,7 +196,9 @@ uint64_t ct_complete_count(void);
 uint64_t ct_complete_last(void);
 
 /* gather.c */
-void ct_gather_note(uint32_t newest_call, uint32_t newest_work);
+void ct_gather_note(const struct ct_batch *b);
+uint32_t ct_gather_target(void);
+bool ct_gather_forces(void);
 uint64_t ct_gather(bool at_exit, bool final);
 
 /* handover.c */

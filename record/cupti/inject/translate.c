@@ -92,8 +92,7 @@ static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
 /* A record without times lies somewhere between what came before it and now. */
 static void without_time(struct ct_batch *b, enum ct_lost_cause cause)
 {
-	uint64_t from = b->last < b->now ? b->last : b->now;
-	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = from, .to = b->now});
+	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = b->last, .to = b->now});
 }
 
 /* Both times of a record; 0 and 0 say that CUPTI has none. */
@@ -103,9 +102,10 @@ static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to
 	*to_start = fixed(b, start, &bad);
 	*to_end = fixed(b, end, &bad);
 	if (bad || start == 0) {
-		without_time(b, bad ? CT_LOST_CLOCK : CT_LOST_TIME);
+		enum ct_lost_cause zero = ct_gather_forces() ? CT_LOST_UNFINISHED : CT_LOST_TIME;
+		without_time(b, bad ? CT_LOST_CLOCK : zero);
 		*to_start = *to_end = 0;
-	} else if (*to_start > b->last) {
+	} else if (*to_start > b->last && *to_start < b->now) {
 		b->last = *to_start;
 	}
 }
@@ -116,6 +116,7 @@ static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint
 	uint64_t to_start, to_end;
 	if (g->correlation > b->newest_work)
 		b->newest_work = g->correlation;
+	b->awaited += g->correlation <= b->target;
 	times(b, start, end, &to_start, &to_end);
 	g->start = to_start;
 	g->end = to_end;
@@ -506,7 +507,7 @@ void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)
 void ct_batch_end(struct ct_batch *b)
 {
 	ct_queue_count(&b->counts);
-	ct_gather_note(b->newest_call, b->newest_work);
+	ct_gather_note(b);
 	for (int cause = 1; cause < CT_LOST_CAUSES; cause++)
 		ct_queue_lost((enum ct_lost_cause)cause, &b->lost[cause]);
 	if (b->chunk)

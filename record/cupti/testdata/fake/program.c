@@ -20,12 +20,15 @@
  *   urgent       as wait, with a handler of its own for SIGURG from before CUDA
  *   chain        by SIGTERM, whose handler, installed after CUDA, calls the one before
  *   fork-signal  by SIGTERM, after a forked child did so, which SIGURG leaves alone
+ *   forks        FORKS children forked while the threads launch end, in turns, through
+ *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +162,31 @@ static void signal_child(void)
 	raise(SIGTERM);
 }
 
+#define FORKS 200
+
+static void *fork_many(void *arg)
+{
+	for (int i = 0; i < FORKS; i++) {
+		int status, way = i % 4;
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(20); /* were it to hang */
+			if (way == 0)
+				exit(3);
+			if (way == 1)
+				quick_exit(3);
+			if (way == 2)
+				_exit(3);
+			raise(SIGTERM);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			exit(91);
+		if (way == 3 ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM : status != 3 << 8)
+			exit(90);
+	}
+	return arg;
+}
+
 static pthread_barrier_t together;
 
 static void *crash(void *arg)
@@ -189,7 +217,7 @@ static void wait_for_input(int threads)
 	launch_all(threads);
 	printf("waiting\n");
 	fflush(stdout);
-	for (char c; read(STDIN_FILENO, &c, 1) > 0;) /* with sanitizers signals interrupt it, unlike getchar */
+	while (getchar() != EOF)
 		;
 }
 
@@ -266,7 +294,11 @@ int main(int argc, char **argv)
 		phases(threads);
 	if (strcmp(mode, "foreign") == 0)
 		become_client(threads);
+	pthread_t forker;
+	bool forks = strcmp(mode, "forks") == 0 && pthread_create(&forker, NULL, fork_many, NULL) == 0;
 	launch_all(threads);
+	if (forks)
+		pthread_join(forker, NULL);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
 	if (strcmp(mode, "orphan") == 0)

@@ -1,0 +1,188 @@
+package cupti
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// exits are the ways in which a program of the simulated stack ends.
+var exits = []struct {
+	mode   string
+	reason string // that the process knows itself
+	lost   bool   // nothing can be done
+}{
+	{"return", "exit", false},
+	{"exit", "exit", false},
+	{"_exit", "", false},
+	{"quick-exit", "quick_exit", false},
+	{"abort", "signal 6 (SIGABRT)", false},
+	{"segv", "signal 11 (SIGSEGV)", false},
+	{"int", "signal 2 (SIGINT)", false},
+	{"term", "signal 15 (SIGTERM)", false},
+	{"hup", "signal 1 (SIGHUP)", false},
+	{"kill", "", true},
+	{"exception", "signal 6 (SIGABRT)", false},
+	{"exec", "", false},
+	{"thread-exit", "exit", false},
+	{"fork-child", "exit", false},
+	{"daemon", "exit", false},
+	{"device-reset", "exit", false},
+	{"hang", "signal 2 (SIGINT)", false},
+}
+
+// An ending is what is seen of a program's end from outside.
+type ending struct {
+	stdout, stderr string
+	status         syscall.WaitStatus
+}
+
+// exitsCommand is the program with the exit signal sent where the recorder's probes
+// would send it.
+func exitsCommand(t *testing.T, environ, env []string, arg ...string) *exec.Cmd {
+	t.Helper()
+	dir, err := fake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	preload := filepath.Join(dir, "asks.so")
+	for _, e := range env {
+		if before, ok := strings.CutPrefix(e, "LD_PRELOAD="); ok {
+			preload = before + ":" + preload
+		}
+	}
+	cmd := play{simProgram(t, "exits"), arg, append(slices.Clip(env), "LD_PRELOAD="+preload)}.command(t, environ)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// runExits runs it to its end; one that hangs gets Ctrl-C.
+func runExits(t *testing.T, cmd *exec.Cmd, hangs func()) ending {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	if hangs != nil {
+		hangs()
+	}
+	_ = cmd.Wait() // how it ended is in its state
+	return ending{out.String(), errs.String(), cmd.ProcessState.Sys().(syscall.WaitStatus)}
+}
+
+// hung returns what waits for the program to hang, and then interrupts its group.
+func hung(t *testing.T, mode string, cmd *exec.Cmd, arrived func() bool) func() {
+	if mode != "hang" {
+		return nil
+	}
+	return func() {
+		for begin := time.Now(); !arrived() && time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
+		}
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
+	for _, e := range exits {
+		t.Run(e.mode, func(t *testing.T) {
+			t.Parallel()
+			arg := append([]string{e.mode, "-n", fmt.Sprint(n), "-c", "7"}, extra...)
+			plain := exitsCommand(t, os.Environ(), env, arg...)
+			begun := time.Now()
+			want := runExits(t, plain, hung(t, e.mode, plain, func() bool { return time.Since(begun) > time.Second }))
+
+			if !strings.HasPrefix(want.stdout, fmt.Sprintf("counts kernels=%d ", n)) {
+				t.Fatalf("without us it ended with %v", want)
+			}
+			s := newStage(t, o, GoConfig{FlushInterval: 50 * time.Millisecond})
+			recorded := exitsCommand(t, s.server.Environ(os.Environ()), env, arg...)
+			got := runExits(t, recorded, hung(t, e.mode, recorded, func() bool {
+				s.tally.mu.Lock()
+				defer s.tally.mu.Unlock()
+				return s.counts["kernel"] == uint64(n-1)
+			}))
+			if got != want {
+				t.Errorf("it ended with %v, without us with %v", got, want)
+			}
+			s.checkExit(t, n, e.reason, e.lost)
+		})
+	}
+}
+
+func (s *stage) checkExit(t *testing.T, n int, reason string, lost bool) {
+	t.Helper()
+	for begin := time.Now(); s.ended() == 0 && time.Since(begin) < patience; time.Sleep(time.Millisecond) {
+	}
+	s.server.Wait(patience)
+	if len(s.ends) != 1 || len(s.notes) != 0 {
+		t.Fatalf("%d processes ended, notes %q", len(s.ends), s.notes)
+	}
+	e := s.ends[0]
+	if lost {
+		if e.Complete != 0 || e.Reason != "" {
+			t.Errorf("the end is %+v", e)
+		}
+		return
+	}
+	delete(s.lost, "cupti_unfinished") // the kernel that hangs
+	if s.counts["kernel"] != uint64(n) || s.counts["api"] != uint64(n)+s.counts["memset"] || len(s.lost) != 0 {
+		t.Errorf("%v arrived, %v was lost, want %d kernels", s.counts, s.lost, n)
+	}
+	if e.Complete != 1 || e.Reason != reason || e.Kernels != uint64(n) || e.Until == 0 || e.Until > e.Time {
+		t.Errorf("the end is %+v, want the reason %q", e, reason)
+	}
+}
+
+func (s *stage) ended() int {
+	s.audience.mu.Lock()
+	defer s.audience.mu.Unlock()
+	return len(s.ends)
+}
+
+// TestExits ends programs in every way there is: what they print and how they end is
+// as without us, and not a record is missing.
+func TestExits(t *testing.T) {
+	t.Parallel()
+	testExits(t, 20000, Options{}, nil)
+}
+
+// TestExitsSanitized does the same with the library built for sanitizers, which keep
+// their own handlers out of it.
+func TestExitsSanitized(t *testing.T) {
+	t.Parallel()
+	for _, which := range []string{"address", "thread"} {
+		t.Run(which, func(t *testing.T) {
+			t.Parallel()
+			built, env := sanitizedLibrary(t, which)
+			for i := range env {
+				if strings.Contains(env[i], "SAN_OPTIONS=") {
+					env[i] += ":handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
+					if which == "thread" { // nothing about the stack itself
+						env[i] += ":ignore_noninstrumented_modules=1"
+					}
+				}
+			}
+			// The stack keeps its streams to the end; what we leave would still be seen.
+			known := filepath.Join(t.TempDir(), "suppressions")
+			if err := os.WriteFile(known, []byte("leak:sim_stream_new\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			env = append(env, "LSAN_OPTIONS=print_suppressions=0:suppressions="+known)
+			// A sanitizer's dlopen does not look where the calling library says.
+			env = append(env, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(filepath.Dir(simProgram(t, "exits"))), "lib"))
+			testExits(t, 2000, Options{library: built}, env)
+		})
+	}
+}

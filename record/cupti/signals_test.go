@@ -1,0 +1,258 @@
+package cupti
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOwnHandlers runs programs with handlers of their own, installed before or after
+// recording began: these run, and nothing else.
+func TestOwnHandlers(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"--handlers", "--handlers-late"} {
+		for mode, signal := range map[string]int{"int": 2, "abort": 6, "segv": 11, "term": 15, "hup": 1} {
+			t.Run(mode+when, func(t *testing.T) {
+				t.Parallel()
+				const n = 5000
+				s := newStage(t, Options{}, GoConfig{})
+				arg := []string{mode, "-n", fmt.Sprint(n), "--group", when}
+				got := runExits(t, exitsCommand(t, s.server.Environ(os.Environ()), nil, arg...), nil)
+				if !strings.HasSuffix(got.stdout, "\nhandled\n") || !got.status.Exited() || got.status.ExitStatus() != 100+signal {
+					t.Errorf("it ended with %v", got)
+				}
+				s.checkExit(t, n, "", false)
+			})
+		}
+	}
+}
+
+// running starts a program that has launched 2 × 1000 kernels and lives on, and
+// returns its PID, a function that ends its input, and one that waits for its end.
+func (s *stage) running(t *testing.T, mode string, env ...string) (pid int, finish func(), end func() syscall.WaitStatus) {
+	t.Helper()
+	cmd, input := s.waiting(t, mode, env)
+	return cmd.Process.Pid, func() { input.Close() }, func() syscall.WaitStatus {
+		_ = cmd.Wait() // how it ended is in its state
+		s.server.Wait(patience)
+		return cmd.ProcessState.Sys().(syscall.WaitStatus)
+	}
+}
+
+// signals returns a set of signals of a process: SigCgt, SigIgn.
+func signals(t *testing.T, pid int, set string) (list []int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var bits uint64
+		if rest, ok := strings.CutPrefix(line, set+":"); ok {
+			if _, err := fmt.Sscanf(rest, "%x", &bits); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 64 {
+				if bits>>i&1 == 1 {
+					list = append(list, i+1)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// killing are the signals whose default is to end a process, without SIGKILL.
+var killing = []int{1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31}
+
+// TestHandlersComeAndGo looks at what a program's signals do while it is recorded,
+// and afterwards.
+func TestHandlersComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	pid, finish, end := s.running(t, "wait")
+	// Signals that this process ignores, the program ignores as well.
+	ignored := signals(t, pid, "SigIgn")
+	want := slices.DeleteFunc(append(slices.Clone(killing), int(unix.SIGURG)), func(n int) bool { return slices.Contains(ignored, n) })
+	slices.Sort(want)
+	library := func(n int) bool { return n == 32 || n == 33 } // glibc's own
+	if got := slices.DeleteFunc(signals(t, pid, "SigCgt"), library); !slices.Equal(got, want) {
+		t.Errorf("signals %v have handlers, want %v", got, want)
+	}
+	if left := s.server.StopAll(patience); left != 0 {
+		t.Errorf("%d processes did not stop", left)
+	}
+	for begin := time.Now(); len(slices.DeleteFunc(signals(t, pid, "SigCgt"), library)) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("signals %v still have handlers", signals(t, pid, "SigCgt"))
+		}
+	}
+	finish()
+	if status := end(); status.ExitStatus() != 7 {
+		t.Errorf("the program ended with %v", status)
+	}
+}
+
+// TestIgnoredSignals starts a program that ignores a signal, as nohup does.
+func TestIgnoredSignals(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	dir, err := fake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := s.run(t, play{"/bin/sh", []string{"-c",
+		"trap '' HUP TERM; exec " + dir + "/program return 2 10"}, nil})
+	expect(t, stdout, stderr, code, "launched 20 dropped 0\n")
+	s.whole(t, 20)
+}
+
+// TestExitSignal sends the exit signal to a program that goes on: all is handed over,
+// and recording continues.
+func TestExitSignal(t *testing.T) {
+	t.Parallel()
+	for mode, signal := range map[string]uint32{"wait": uint32(unix.SIGURG), "urgent": 61} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			testExitSignal(t, mode, signal)
+		})
+	}
+}
+
+func testExitSignal(t *testing.T, mode string, signal uint32) {
+	t.Helper()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+	pid, finish, end := s.running(t, mode)
+	s.audience.mu.Lock()
+	exits := slices.Clone(s.exits)
+	s.audience.mu.Unlock()
+	if len(exits) != 1 || exits[0].signal != signal || exits[0].handler == 0 {
+		t.Fatalf("exit signals %v, want %d", exits, signal)
+	}
+	if err := unix.Tgkill(pid, pid, unix.Signal(signal)); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, func() bool { return s.counts["kernel"] == 2000 && s.counts["api"] == 2000 && s.counts["flushed"] == 1 })
+	finish()
+	if status := end(); status.ExitStatus() != 7 {
+		t.Errorf("the program ended with %v", status)
+	}
+	s.whole(t, 4000)
+}
+
+// until waits until something is so of what has arrived.
+func (s *stage) until(t *testing.T, is func() bool) {
+	t.Helper()
+	so := func() bool {
+		s.tally.mu.Lock()
+		defer s.tally.mu.Unlock()
+		return is()
+	}
+	for begin := time.Now(); !so(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("%v arrived", s.counts)
+		}
+	}
+}
+
+// TestSignalled ends programs by signals in unusual ways.
+func TestSignalled(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		mode   string
+		signal syscall.Signal
+	}{{"chain", syscall.SIGTERM}, {"fork-signal", syscall.SIGTERM}, {"crash-all", syscall.SIGSEGV}} {
+		t.Run(test.mode, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+			cmd := play{"program", []string{test.mode, "4", "500"}, nil}.command(t, s.server.Environ(os.Environ()))
+			got := runExits(t, cmd, nil)
+			s.server.Wait(patience)
+			if !got.status.Signaled() || got.status.Signal() != test.signal || got.stdout != "launched 2000 dropped 0\n" {
+				t.Errorf("the program ended with %v", got)
+			}
+			s.whole(t, 2000)
+			want := fmt.Sprintf("signal %d (%s)", int(test.signal), unix.SignalName(test.signal))
+			if s.ends[0].Reason != want {
+				t.Errorf("the end is %+v", s.ends[0])
+			}
+		})
+	}
+}
+
+// TestSecondSignal has a signal wait for a slow flush, and a second one that does not.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour, ExitWait: patience})
+	pid, finish, end := s.running(t, "wait", "FAKE_FLUSH_MS=1000")
+	defer finish()
+	begin := time.Now()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} { // as timeout(1) does
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("twins are no second signal: %v", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	status := end()
+	if took := time.Since(begin); !status.Signaled() || status.Signal() != syscall.SIGINT || took > 900*time.Millisecond {
+		t.Errorf("the program ended with %v after %v", status, took)
+	}
+	if len(s.ends) != 1 || s.ends[0].Complete != 0 {
+		t.Errorf("the end is %+v", s.ends)
+	}
+}
+
+// TestSignalWhileFlushHangs has CUPTI hang: the program dies as it would, a little
+// later. The same when nobody reads at the other end.
+func TestSignalWhileFlushHangs(t *testing.T) {
+	t.Parallel()
+	for wait, most := range map[time.Duration]time.Duration{
+		300 * time.Millisecond: 3 * time.Second, patience: 6 * time.Second,
+	} {
+		t.Run(wait.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour, ExitWait: wait})
+			pid, finish, end := s.running(t, "wait", "FAKE_FLUSH_MS=100000")
+			defer finish()
+			begin := time.Now()
+			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			status := end()
+			if took := time.Since(begin); !status.Signaled() || status.Signal() != syscall.SIGTERM || took > most {
+				t.Errorf("the program ended with %v after %v", status, took)
+			}
+			if len(s.ends) != 1 || s.ends[0].Complete != 0 || s.ends[0].Reason != "" {
+				t.Errorf("the end is %+v", s.ends)
+			}
+		})
+	}
+}
+
+// TestForks forks children in the midst of everything, with the library's threads
+// holding whatever locks they do: none of them hangs, and each ends as it would.
+func TestForks(t *testing.T) {
+	t.Parallel()
+	builds(t, func(t *testing.T, o Options, env []string) {
+		s := newStage(t, o, GoConfig{FlushInterval: 10 * time.Millisecond})
+		// In a child, what a thread of the parent knows of looks leaked, and TSan sleeps at each exit.
+		env = append(slices.Clip(env), "LSAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=exitcode=55:atexit_sleep_ms=0")
+		stdout, stderr, code := s.run(t, play{"program", []string{"forks", "2", "50000"}, env})
+		expect(t, stdout, stderr, code, "launched 100000 dropped 0\n")
+		if s.ends[0].Kernels != 100000 || s.ends[0].Complete != 1 || len(s.ends) != 1 {
+			t.Errorf("the end is %+v", s.ends)
+		}
+	})
+}
