@@ -127,7 +127,12 @@ func (r *recorder) finishProber() {
 	if _, err := r.prober.Finish(r.log); err != nil {
 		r.miss(0, "calls may be missing: "+err.Error())
 	}
-	lost, err := r.prober.Lost()
+	r.loseCalls()
+}
+
+// loseCalls puts the calls that were lost since the last time into the log.
+func (r *recorder) loseCalls() {
+	lost, err := r.prober.LostSince()
 	if err != nil {
 		r.miss(0, "lost calls could not be counted: "+err.Error())
 	}
@@ -146,6 +151,9 @@ func (r *recorder) foreignClient(pid, _ uint32, _, request uint64) {
 	own := false
 	for _, s := range r.sessions {
 		own = own || s.pid == pid && s.request == request
+	}
+	for _, s := range r.sessions {
+		s.foreign = s.foreign || s.pid == pid && !own
 	}
 	r.mu.Unlock()
 	if !own {

@@ -178,6 +178,7 @@ func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
 // the calls. A disk that is full is told of once.
 func (r *recorder) flush() {
 	if r.probed {
+		r.loseCalls()
 		if until := r.prober.DrainedUntil(); until > r.drained {
 			r.drained = until
 			r.log.Flushed(&tracelog.Flushed{Until: until})

@@ -20,6 +20,7 @@ import (
 type session struct {
 	pid      uint32
 	recorded bool   // by CUPTI
+	foreign  bool   // another CUPTI client has its records, which was said
 	attached bool   // by PID: nothing in it talks to us
 	request  uint64 // by which our own registration with CUPTI is known
 	ended    bool
@@ -124,11 +125,23 @@ func (r *recorder) exitOf(pid uint32) (probe.Exit, bool) {
 
 // Note takes what the injected library has to say.
 func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
-	if severity >= tracelog.NoteWarning {
+	if severity >= tracelog.NoteWarning && !r.isForeign(p.PID) {
 		r.miss(p.PID, text)
 		return
 	}
 	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
+}
+
+// isForeign says whether a process's records go to another CUPTI client.
+func (r *recorder) isForeign(pid uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		if s.pid == pid && s.foreign {
+			return true
+		}
+	}
+	return false
 }
 
 // finishSessions closes every session, and says whose last records are missing.
@@ -141,7 +154,7 @@ func (r *recorder) finishSessions(res *Result, why early) {
 		if r.cmd != nil && int(e.PID) == r.cmd.Process.Pid && why == notEarly {
 			e.Status = int32(res.ExitCode)
 		}
-		if e.Complete == 0 && why == notEarly {
+		if e.Complete == 0 && why == notEarly && !r.sessions[id].foreign {
 			cut = append(cut, cutWords(&e))
 		}
 		r.log.ProcessEnd(&e)

@@ -73,3 +73,26 @@ func TestGPULogTrace(t *testing.T) {
 	expectRows(t, tr, 63, "copies from the device", "select count(*) from gpu_slice where name = 'Memcpy DtoH'")
 	expectRows(t, tr, 1, "H200", "select count(*) from gpu where name = 'NVIDIA H200'")
 }
+
+// TestGPUTrainLog reads a log of a PyTorch training loop on a real GPU: 100 steps, all
+// of it matched, in at most 12 bytes a launch with all that belongs to it.
+func TestGPUTrainLog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
+	s, err := convert.SummarizeFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := s.Kernels + s.Copies + s.Sets
+	if s.Kernels != 45300 || s.Copies != 103 || s.Sets != 5000 || s.Matched != work || s.Calls != 50554 || !s.Complete {
+		t.Errorf("kernels %d, copies %d, sets %d, matched %d, calls %d, complete %t %q",
+			s.Kernels, s.Copies, s.Sets, s.Matched, s.Calls, s.Complete, s.Reasons)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if perLaunch := float64(info.Size()) / float64(work); perLaunch > 12 {
+		t.Errorf("%.1f bytes a launch", perLaunch)
+	}
+}

@@ -256,3 +256,26 @@ func TestForks(t *testing.T) {
 		}
 	})
 }
+
+// TestSignalWithinCall interrupts a thread that holds a lock which the flush needs: it
+// is let go until that is free, and dies then, of that signal.
+func TestSignalWithinCall(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
+		t.Run(unix.SignalName(signal), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+			pid, finish, end := s.running(t, "hold")
+			defer finish()
+			begin := time.Now()
+			if err := syscall.Kill(pid, signal); err != nil {
+				t.Fatal(err)
+			}
+			status := end()
+			if took := time.Since(begin); !status.Signaled() || status.Signal() != signal || took > 10*time.Second {
+				t.Errorf("the program ended with %v after %v", status, took)
+			}
+			s.whole(t, 1000)
+		})
+	}
+}

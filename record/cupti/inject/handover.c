@@ -2,8 +2,9 @@
  * Handing over before an end that runs no exit handlers. A thread that is about to
  * end the program, often in a signal handler and with any lock held, can do next to
  * nothing itself: it leaves a number, wakes the control thread, and waits until that
- * has flushed CUPTI and the recorder has it all. The wait ends early when nothing
- * moves, as when the thread itself holds a lock of the driver.
+ * has flushed CUPTI and the recorder has it all. When the flush does not get on, the
+ * thread itself may hold a lock that CUPTI needs: it is let go if it may, else the
+ * wait ends early.
  */
 #include "inject.h"
 
@@ -13,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLICE (100 * CT_MS) /* between looks at whether anything moves */
+#define SLICE (10 * CT_MS) /* between looks at whether anything moves */
+#define LET_GO (30 * CT_MS) /* of a flush that does not get on */
 #define FROM_EXIT (1ull << 63) /* of a wish: its thread was running the exit handler */
 
 static _Atomic uint32_t asked;    /* handovers; a request's number is its value behind it */
@@ -26,32 +28,39 @@ static bool waiting(uint32_t number)
 	return !atomic_load(&over) && (int32_t)(atomic_load(&answered) - number) < 0;
 }
 
-static void wait_for_answer(uint32_t number)
+static bool wait_for_answer(uint32_t number, bool may_leave)
 {
 	static const struct timespec slice = {.tv_nsec = SLICE};
 	uint64_t deadline = ct_now() + ct_threads_patience();
-	while (waiting(number) && ct_now() < deadline && !ct_threads_stuck()) {
+	while (waiting(number) && ct_now() < deadline && !ct_threads_stuck(CT_STALL)) {
+		if (may_leave && ct_threads_stuck(LET_GO))
+			return false;
 		uint32_t seen = atomic_load(&answered);
 		if (waiting(number))
 			syscall(SYS_futex, &answered, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
 	}
+	return true;
 }
 
 /*
  * Returns when all that is recorded so far is with the recorder, when that takes
- * too long, or at once where there is nothing to hand over. On any thread.
+ * too long, or at once where there is nothing to hand over: true. False when it
+ * goes on and the thread should as well, since it seems to be in its way; then
+ * ct_signals_through is called at the end. On any thread.
  */
-void ct_handover(uint32_t reason, uint32_t detail)
+bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave)
 {
 	int kept = errno;
+	bool through = true;
 	if (ct_ours() && !atomic_load(&over)) {
 		uint64_t from = ct_threads_exiting() == (uint32_t)syscall(SYS_gettid) ? FROM_EXIT : 0;
 		atomic_store(&wish, from | (uint64_t)reason << 32 | detail);
 		uint32_t number = atomic_fetch_add(&asked, 1) + 1;
 		if (ct_threads_tell())
-			wait_for_answer(number);
+			through = wait_for_answer(number, may_leave);
 	}
 	errno = kept;
+	return through;
 }
 
 bool ct_handover_wanted(void)
@@ -63,6 +72,7 @@ static void release(uint32_t number)
 {
 	atomic_store(&answered, number);
 	syscall(SYS_futex, &answered, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ct_signals_through();
 }
 
 static void say(uint32_t reason, uint32_t detail, uint64_t until)

@@ -202,7 +202,7 @@ bool ct_gather_forces(void);
 uint64_t ct_gather(bool at_exit, bool final);
 
 /* handover.c */
-void ct_handover(uint32_t reason, uint32_t detail); /* safe in a signal handler */
+bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave); /* safe in a signal handler */
 bool ct_handover_wanted(void);
 void ct_handover_answer(void);
 void ct_handover_end(void);
@@ -212,6 +212,7 @@ void ct_signals_block(sigset_t *before);
 void ct_signals_restore(const sigset_t *before);
 void ct_signals_start(void);
 void ct_signals_end(void);
+void ct_signals_through(void);
 uint32_t ct_signals_exit(uint64_t *handler);
 
 /* threads.c */
@@ -234,7 +235,7 @@ struct ct_bye ct_threads_bye(uint32_t reason, uint32_t detail, uint64_t until);
 uint32_t ct_threads_exiting(void); /* the tid that runs the exit handler, 0 without */
 uint64_t ct_threads_patience(void);
 bool ct_threads_tell(void);  /* safe in a signal handler, as the next */
-bool ct_threads_stuck(void);
+bool ct_threads_stuck(uint64_t time);
 
 /* main.c */
 bool ct_ours(void); /* false in a forked child; safe in a signal handler */

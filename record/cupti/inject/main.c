@@ -46,7 +46,7 @@ static void at_exit(void *unused)
 static void in_quick_exit(void *unused)
 {
 	(void)unused;
-	ct_handover(CT_BYE_QUICK_EXIT, 0);
+	ct_handover(CT_BYE_QUICK_EXIT, 0, false);
 }
 
 static void in_child(void)

@@ -14,7 +14,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */
@@ -31,6 +34,8 @@ static _Atomic uint64_t begun;      /* when the first fatal signal came */
 static _Atomic uint32_t dying;      /* on which thread */
 static _Atomic uint64_t asked_last; /* when the exit signal came */
 static int exit_signal;
+
+static atomic_int owed;             /* a signal that is still to kill: its thread was let go, see leave */
 
 /* Made by what the thread itself did: the CPU, the kernel in its name, abort or raise. */
 static bool own_fault(int sig, const siginfo_t *info)
@@ -77,13 +82,61 @@ static enum { HAND_OVER, DIE, NOTHING } judge(int sig, const siginfo_t *info)
 	return now < first + TWIN ? NOTHING : DIE;
 }
 
+/*
+ * Whether a signal from outside came between two instructions of the program, and
+ * not during a system call, which would end with EINTR when the handler returns.
+ */
+static bool between_instructions(const ucontext_t *u)
+{
+#ifdef __x86_64__
+	uint64_t pc = (uint64_t)u->uc_mcontext.gregs[REG_RIP], result = (uint64_t)u->uc_mcontext.gregs[REG_RAX];
+	static const unsigned char call[] = {0x0f, 0x05};
+#else
+	uint64_t pc = u->uc_mcontext.pc, result = u->uc_mcontext.regs[0];
+	static const unsigned char call[] = {0x01, 0x00, 0x00, 0xd4};
+#endif
+	if (result != (uint64_t)-EINTR)
+		return true;
+	return (pc & 4095) >= sizeof call && memcmp((const void *)(uintptr_t)(pc - sizeof call), call, sizeof call) != 0;
+}
+
+/*
+ * The thread goes on as if the signal came later, since it may hold a lock that the
+ * handover needs. The control thread sends the signal again when it is through; a
+ * timer does if it never is, and without a timer the thread is not let go.
+ */
+static bool leave(int sig)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig};
+	struct itimerspec once = {.it_value = {.tv_sec = CT_STALL / CT_SECOND, .tv_nsec = CT_STALL % CT_SECOND}};
+	int timer;
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) != 0 ||
+	    syscall(SYS_timer_settime, timer, 0, &once, NULL) != 0)
+		return false;
+	atomic_store(&owed, sig);
+	if (!ct_handover_wanted())
+		ct_signals_through();
+	return true;
+}
+
+/* A handover is through: the signal that it was for may kill now. */
+void ct_signals_through(void)
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	int sig = atomic_exchange(&owed, 0);
+	if (sig == 0)
+		return;
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
+		sigaction(sig, &none, NULL);
+	kill(getpid(), sig);
+}
+
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
 	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
-	(void)context;
-	if (what == HAND_OVER)
-		ct_handover(CT_BYE_SIGNAL, (uint32_t)sig);
-	if (what != NOTHING)
+	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
+	bool through = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
+	if (what != NOTHING && (through || !leave(sig)))
 		die(sig, info);
 	errno = kept;
 }
@@ -96,7 +149,7 @@ static void on_exit_signal(int sig, siginfo_t *info, void *context)
 		return;
 	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
 	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)
-		ct_handover(CT_BYE_ASKED, 0);
+		ct_handover(CT_BYE_ASKED, 0, false);
 }
 
 /* Installs a handler where there is none; false where there is, or the program ignores the signal. */

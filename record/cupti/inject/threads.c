@@ -352,11 +352,11 @@ bool ct_threads_tell(void)
 	return tell();
 }
 
-/* Whether CUPTI has been flushed for long without handing anything over. */
-bool ct_threads_stuck(void)
+/* Whether CUPTI has been flushed for so long without handing anything over. */
+bool ct_threads_stuck(uint64_t time)
 {
 	uint64_t since = atomic_load(&cupti_since), last = ct_complete_last();
-	return since != 0 && ct_now() > (since > last ? since : last) + CT_STALL;
+	return since != 0 && ct_now() > (since > last ? since : last) + time;
 }
 
 uint64_t ct_threads_patience(void)

@@ -500,6 +500,17 @@ int fake_enabled(void)
 	return n;
 }
 
+/* A call of a thread that has launched, which holds for so long what a flush needs. */
+void fake_hold(unsigned ms)
+{
+	struct thread *t = this_thread();
+	pthread_mutex_lock(&t->lock);
+	for (uint64_t end = read_clock(CLOCK_MONOTONIC) + ms * 1000000ull; read_clock(CLOCK_MONOTONIC) < end;)
+		;
+	pthread_mutex_unlock(&t->lock);
+	usleep(100); /* or nobody else would get it */
+}
+
 uint64_t fake_dropped(void)
 {
 	return total_dropped;

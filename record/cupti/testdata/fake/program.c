@@ -17,6 +17,7 @@
  *                client frees buffers, and must not be called once main has returned
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
+ *   hold         launches, prints a line, and is in calls of CUPTI ever after
  *   urgent       as wait, with a handler of its own for SIGURG from before CUDA
  *   chain        by SIGTERM, whose handler, installed after CUDA, calls the one before
  *   fork-signal  by SIGTERM, after a forked child did so, which SIGURG leaves alone
@@ -162,6 +163,15 @@ static void signal_child(void)
 	raise(SIGTERM);
 }
 
+static void hold(void)
+{
+	launch(NULL);
+	printf("waiting\n");
+	fflush(stdout);
+	for (;;)
+		fake_hold(5);
+}
+
 #define FORKS 200
 
 static void *fork_many(void *arg)
@@ -272,6 +282,10 @@ int main(int argc, char **argv)
 	int threads = atoi(argv[2]);
 	for (int i = 0; i < OWN; i++)
 		snprintf(own[i], sizeof own[i], "kernel_number_%d", i);
+	if (strcmp(mode, "hold") == 0) {
+		inject();
+		hold();
+	}
 	if (strcmp(mode, "urgent") == 0)
 		signal(SIGURG, nothing);
 	inject();
