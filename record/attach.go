@@ -48,6 +48,7 @@ func (r *recorder) attachAll() error {
 	if !r.probed {
 		return errors.New("nothing can be recorded of a running process without probes")
 	}
+	r.beside.Go(r.calibrate)
 	for _, pid := range r.opts.PIDs {
 		if os.Geteuid() == 0 && describeProcess(uint32(pid)).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,20 @@ func (r *recorder) openProber() {
 		})
 	}
 	go r.drain(p)
+}
+
+// calibrate measures what a probed call costs, for the summary to say what recording
+// cost the program. It runs beside the program's start.
+func (r *recorder) calibrate() {
+	if !r.probed {
+		return
+	}
+	cost, err := r.prober.Calibrate()
+	if err != nil {
+		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+		return
+	}
+	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
 // openWatcher loads what sees the ends of processes and other CUPTI clients, without
@@ -121,6 +136,7 @@ func (r *recorder) attach(pid uint32) {
 // finishProber delivers what the ring buffers still hold and the calls that have
 // not returned.
 func (r *recorder) finishProber() {
+	r.beside.Wait()
 	if r.prober == nil {
 		return
 	}

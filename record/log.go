@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -51,6 +55,7 @@ func (r *recorder) openLog() error {
 // finishLog closes the log and gives it its name.
 func (r *recorder) finishLog(res *Result) {
 	r.log.Clock(ptr(readClocks()))
+	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
 	end := tracelog.End{Time: now(), Complete: 1}
 	if reasons := r.missing.list(); len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")
@@ -74,3 +79,12 @@ func (r *recorder) finishLog(res *Result) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// ownCPU is the processor time that we have taken so far, without the program's.
+func ownCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

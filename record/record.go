@@ -37,6 +37,7 @@ type recorder struct {
 	ctx     context.Context
 	invoker *invoker // who called sudo; nil without sudo
 	closing sync.Once
+	beside  sync.WaitGroup // what uses prober and log beside the rest
 
 	drained   uint64 // calls up to here are in the log, ns
 	unwritten bool   // the last flush failed
@@ -68,6 +69,7 @@ func Run(o Options) (Result, error) {
 	r.openServer()
 	go func() { // while the program starts; the first process that uses CUDA waits for it
 		r.openProber()
+		r.beside.Go(r.calibrate)
 		close(r.opened)
 	}()
 	err = r.start(path)
@@ -279,6 +281,7 @@ func (r *recorder) unused() bool {
 func (r *recorder) closeAll() { r.closing.Do(r.closeSources) }
 
 func (r *recorder) closeSources() {
+	r.beside.Wait()
 	if r.server != nil {
 		if err := r.server.Close(); err != nil {
 			r.opts.Say("could not remove everything that recording needed: " + err.Error())
@@ -293,6 +296,7 @@ func (r *recorder) closeSources() {
 
 // discard drops a log that holds nothing.
 func (r *recorder) discard() {
+	r.beside.Wait()
 	err := errors.Join(r.log.Close(tracelog.End{}), os.Remove(r.partial))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.opts.Say(fmt.Sprintf("could not remove %s: delete it by hand", r.partial))
