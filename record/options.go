@@ -20,6 +20,7 @@ type Options struct {
 	Calls     CallSource
 	GPU       GPUSource
 	Graphs    GraphMode
+	Waits     WaitSource
 
 	Delay        time.Duration // before recording begins
 	Duration     time.Duration // of the recording; 0: until the program ends
@@ -77,6 +78,19 @@ const (
 
 // ParseGPUSource reads the name of a source of GPU work.
 func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPUNone) }
+
+// WaitSource is where it is observed what a call waited for.
+type WaitSource string
+
+// The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as
+// all the rest: with them CUPTI looks at every call of the runtime.
+const (
+	WaitsCUPTI WaitSource = "cupti"
+	WaitsNone  WaitSource = "none"
+)
+
+// ParseWaitSource reads the name of a source of waits.
+func ParseWaitSource(s string) (WaitSource, error) { return parse(s, WaitsCUPTI, WaitsNone) }
 
 // GraphMode says how the launch of a CUDA graph is recorded.
 type GraphMode string

@@ -51,6 +51,9 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 	if r.opts.Graphs == GraphWhole {
 		c.Records |= cupti.RecordGraphs
 	}
+	if r.opts.Waits == WaitsNone {
+		c.Records &^= cupti.RecordSync
+	}
 	if r.opts.Calls == CallsCUPTI {
 		c.Calls = apiRecords(r.opts.Functions)
 	}

@@ -43,6 +43,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`SOURCE` of calls: uprobe, cupti (no root), none (only those that create GPU work, from CUPTI), or auto"},
 		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`SOURCE` of GPU work: cupti or none"},
 		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "record CUDA graphs by `WHAT`: nodes (each node's work) or whole (one slice a launch, cheaper)"},
+		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCUPTI), Usage: "`SOURCE` of arrows from work to the calls that waited for it: cupti, or none (cheaper for programs that make many calls)"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
 		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
@@ -94,8 +95,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: either a program or -p, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
-	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: of a running process calls are recorded, not GPU work: --gpu, --graphs, --memory-limit and --wait have no meaning with -p")
+	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
+		return o, usagef(recordName, "record: of a running process calls are recorded, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait have no meaning with -p")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
 		return o, usagef(recordName, "record: --api, --probe and --no-probe choose calls, which --calls none leaves out")
 	case o.Delay < 0 || o.Duration < 0:
@@ -141,7 +142,8 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads what is to be observed and how.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [4]error
+	var errs [5]error
+	o.Waits, errs[4] = record.ParseWaitSource(c.String("waits"))
 	o.Calls, errs[0] = record.ParseCallSource(c.String("calls"))
 	o.GPU, errs[1] = record.ParseGPUSource(c.String("gpu"))
 	o.Graphs, errs[2] = record.ParseGraphMode(c.String("graphs"))
