@@ -18,6 +18,12 @@
 // takes its records over: [Server.Foreign] then, or the library itself, leaves
 // CUPTI to it.
 //
+// Before an end that runs no exit handlers the library hands over what is recorded:
+// on signals for which the program has no handler, in quick_exit, and when a thread
+// gets the exit signal that [ExitWatcher] is told of, which a probe sends on the way
+// into _exit and exec. Of a process that was killed all is there up to Until in its
+// end.
+//
 // The library is in the folder inject, its built form is embedded here, and
 // inject/wire.h describes what goes over the socket. A peer is a stranger's
 // process: whatever it sends is checked, and at worst ends its connection.
