@@ -2,107 +2,131 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// benchLaunches is the number of launches in a benchmark's log.
-const benchLaunches = 100_000
+// A workload makes launches that look like those of a program with four threads, eight
+// streams and 64 kernels: each is a runtime API record, the uprobe pair of the driver call
+// inside it, and the kernel, with times that scatter. Each hundredth is in an NVTX range of
+// its own, with an allocation before and a wait after.
+type workload struct {
+	rnd     *rand.Rand
+	w       *tracelog.Writer
+	names   []string
+	now     [4]uint64 // of each thread
+	step    [4]int
+	streams [8]uint64 // when each is free
+	next    uint32    // correlation ID
+	records uint64
+}
 
-// launchLog is the log of a program that launches kernels from four threads on
-// eight streams: per launch a runtime API record, the uprobe pair of the driver
-// call inside it, and the kernel; each hundredth in an NVTX range of its own, with
-// an allocation before and a wait after.
-func launchLog(b *testing.B) []byte {
-	b.Helper()
-	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{})
-	if err != nil {
-		b.Fatal(err)
+func newWorkload(w *tracelog.Writer) *workload {
+	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w}
+	for i := range 64 {
+		l.names = append(l.names, fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", i))
 	}
+	const start = 1_000_000_000_000
+	for i := range l.now {
+		l.now[i] = start
+	}
+	w.Clock(&tracelog.Clock{Monotonic: start, Realtime: 1_700_000_000_000_000_000, Boottime: start})
 	w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver",
 		Args: "function:handle gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"})
 	w.Function(&tracelog.Function{ID: 2, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
-	w.Process(&tracelog.Process{PID: 10, Start: 1, Exe: "/bin/app", Args: "app"})
+	w.Process(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
 	w.Device(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
-	for i := range uint64(benchLaunches) {
-		launch(w, i)
-		if i%100 == 0 {
-			step(w, i)
-		}
-	}
-	if err := w.Close(tracelog.End{Time: 1 << 40, Complete: 1}); err != nil {
-		b.Fatal(err)
-	}
-	return log.Bytes()
+	w.CUPTI(&tracelog.CUPTI{PID: 10, Status: "on"})
+	return l
 }
 
-func launch(w *tracelog.Writer, i uint64) {
-	at := 1_000_000 + i*3000
-	tid, stream, corr := uint32(10+i%4), uint32(7+i%8), uint32(i+1)
-	w.API(&tracelog.API{PID: 10, TID: tid, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
-		Start: at, Dur: 2000 + i%7, Correlation: corr})
-	w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 1, Enter: at + 200, Dur: 1500 + i%5, NArgs: 9,
-		Args: [tracelog.MaxArgs]uint64{0x5500_0000 + i%64, uint64(i%16) + 1, 1, 1, 256, 1, 1, 0, 0x7700_0000 + i%8}})
-	w.Kernel(&tracelog.Kernel{
-		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: stream, Correlation: corr, Start: at + 2500, Dur: 1500},
-		Name: "_Z6kernel" + string(rune('a'+i%26)), Grid: [3]uint32{uint32(i%16) + 1, 1, 1}, Block: [3]uint32{256, 1, 1}, Registers: 32,
+// about is a duration near d, now and then a much longer one.
+func (l *workload) about(d float64) uint64 {
+	d *= 1 + 0.03*l.rnd.NormFloat64()
+	if l.rnd.IntN(200) == 0 {
+		d *= 5
+	}
+	return uint64(max(d, 1))
+}
+
+func (l *workload) launch() {
+	tid := 0
+	for i := range l.now {
+		if l.now[i] < l.now[tid] {
+			tid = i
+		}
+	}
+	l.step[tid]++
+	l.next++
+	stream, which := tid*2+l.step[tid]%2, l.step[tid]%len(l.names)
+	start := l.now[tid] + l.about(500)
+	enter := start + l.about(1200)
+	leave := enter + l.about(1900)
+	l.now[tid] = leave + l.about(1000)
+	id := uint32(10 + tid)
+	l.w.API(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
+		Start: start, Dur: l.now[tid] - start, Correlation: l.next})
+	l.w.Call(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
+		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
+	at := max(l.streams[stream], leave) + l.about(1000)
+	dur := l.about(2000)
+	l.streams[stream] = at + dur
+	l.w.Kernel(&tracelog.Kernel{
+		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: uint32(7 + stream), Correlation: l.next, Start: at, Dur: dur},
+		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1}, Registers: uint32(16 + which%40),
 	})
-}
-
-func step(w *tracelog.Writer, i uint64) {
-	at := 1_000_000 + i*3000
-	tid, stream, id := uint32(10+i%4), uint32(7+i%8), uint32(i+1)
-	w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: id, Time: at - 100, Name: "step"})
-	w.Memory(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + uint32(i/100%2), MemoryKind: 3, Time: at - 50, Address: i / 200, Bytes: 4096})
-	w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 2300, Dur: 500, NArgs: 1})
-	w.Sync(&tracelog.Sync{PID: 10, Type: syncStream, Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 2400, Dur: 350})
-	w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: id, Time: at + 2900})
-}
-
-func benchReader(b *testing.B, log []byte) *tracelog.Reader {
-	b.Helper()
-	r, err := tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "bench")
-	if err != nil {
-		b.Fatal(err)
+	l.records += 3
+	if l.next%100 == 0 {
+		l.more(id, uint32(7+stream), start)
 	}
-	return r
 }
 
-func perLaunch(b *testing.B) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchLaunches, "ns/launch")
+func (l *workload) more(tid, stream uint32, start uint64) {
+	at := l.now[tid-10]
+	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
+	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
+	l.w.Memory(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
+	l.w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
+	l.w.Sync(&tracelog.Sync{PID: 10, Type: syncStream, Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
+	l.now[tid-10] = at + 3000
+	l.records += 5
 }
 
-// BenchmarkBuild reads a log and joins it. The held bytes are what the timeline
-// keeps in memory for a launch.
-func BenchmarkBuild(b *testing.B) {
-	log := launchLog(b)
-	b.SetBytes(int64(len(log)))
-	b.ReportAllocs()
-	var t *Timeline
-	for b.Loop() {
-		var err error
-		if t, err = Build(benchReader(b, log)); err != nil {
-			b.Fatal(err)
+// writeLaunches writes the log of n launches, flushed as a recorder does.
+func writeLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
+	tb.Helper()
+	w, err := tracelog.NewWriter(out, tracelog.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := newWorkload(w)
+	flushed := l.now[0]
+	for range n {
+		l.launch()
+		if l.now[0]-flushed > 1e9 {
+			flushed = l.now[0]
+			if err := w.Flush(); err != nil {
+				tb.Fatal(err)
+			}
 		}
 	}
-	perLaunch(b)
-	b.ReportMetric(float64(heldBytes(&t))/benchLaunches, "held-B/launch")
-}
-
-// heldBytes is the size of the heap that goes when t does.
-func heldBytes(t **Timeline) uint64 {
-	var with, without runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&with)
-	runtime.KeepAlive(*t)
-	*t = nil
-	runtime.GC()
-	runtime.ReadMemStats(&without)
-	return with.HeapAlloc - min(with.HeapAlloc, without.HeapAlloc)
+	if err := w.Close(tracelog.End{Time: l.now[0] + 1e6, Complete: 1}); err != nil {
+		tb.Fatal(err)
+	}
+	return l.records
 }
 
 type countingWriter struct{ n int64 }
@@ -112,22 +136,108 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var _ io.Writer = (*countingWriter)(nil)
+// benchLaunches is the number of launches in a benchmark's log.
+const benchLaunches = 200_000
 
-// BenchmarkPerfetto writes a timeline as a trace.
-func BenchmarkPerfetto(b *testing.B) {
-	t, err := Build(benchReader(b, launchLog(b)))
+// perLaunch reports the numbers of runs conversions of a log with n launches.
+func perLaunch(b *testing.B, runs, n int, elapsed time.Duration, trace, log int64) {
+	launches := float64(runs) * float64(n)
+	b.ReportMetric(launches/elapsed.Seconds(), "launches/s")
+	b.ReportMetric(3*launches/elapsed.Seconds(), "slices/s")
+	b.ReportMetric(float64(trace)/float64(n), "trace-B/launch")
+	b.ReportMetric(float64(log)/float64(n), "log-B/launch")
+}
+
+// BenchmarkConvert makes a trace of a log in memory: three slices and an arrow a launch.
+func BenchmarkConvert(b *testing.B) {
+	var data bytes.Buffer
+	records := writeLaunches(b, &data, benchLaunches)
+	for name, convert := range map[string]func(io.Writer){
+		"none": func(w io.Writer) { traceTo(b, inMemory(data.Bytes()), Options{Compress: None}, w) },
+		"gzip": func(w io.Writer) { traceTo(b, inMemory(data.Bytes()), Options{Compress: Gzip}, w) },
+		"json": func(w io.Writer) { chromeTo(b, inMemory(data.Bytes()), w) },
+		"jsongzip": func(w io.Writer) {
+			z := newGzipWriter(w)
+			chromeTo(b, inMemory(data.Bytes()), z)
+			if err := z.Close(); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"info": func(io.Writer) { build(b, inMemory(data.Bytes()), noSink{}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var out countingWriter
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for b.Loop() {
+				out.n = 0
+				convert(&out)
+			}
+			runtime.ReadMemStats(&after)
+			b.SetBytes(max(out.n, 1))
+			perLaunch(b, b.N, benchLaunches, b.Elapsed(), out.n, int64(data.Len()))
+			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/float64(records), "allocs/record")
+		})
+	}
+}
+
+// BenchmarkLarge converts logs in a process of its own and says how much memory that took
+// at most. CUDATRACE_BENCH_LAUNCHES has the numbers of launches: 1000000,5000000,20000000.
+func BenchmarkLarge(b *testing.B) {
+	sizes := cmp.Or(os.Getenv("CUDATRACE_BENCH_LAUNCHES"), "200000")
+	for _, size := range strings.Split(sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			b.Fatal(err)
+		}
+		path := filepath.Join(b.TempDir(), "large.cudatrace")
+		f, err := os.Create(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		writeLaunches(b, f, n)
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range []Compression{None, Gzip} {
+			b.Run(size+"/"+string(c), func(b *testing.B) { large(b, path, n, c) })
+		}
+	}
+}
+
+func large(b *testing.B, path string, n int, c Compression) {
+	var peak int64
+	var elapsed time.Duration
+	for b.Loop() {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
+		cmd.Env = append(os.Environ(), "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
+		start := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		elapsed += time.Since(start)
+		peak = max(peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+	}
+	trace, err := os.Stat(path + ".pftrace")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.ReportAllocs()
-	var out countingWriter
-	for b.Loop() {
-		out.n = 0
-		if err := Perfetto(t, &out); err != nil {
-			b.Fatal(err)
-		}
+	log, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
 	}
-	perLaunch(b)
-	b.ReportMetric(float64(out.n)/benchLaunches, "B/launch")
+	perLaunch(b, b.N, n, elapsed, trace.Size(), log.Size())
+	b.ReportMetric(float64(peak)/1024, "peak-MiB")
+}
+
+// TestConvertForBenchmark is what BenchmarkLarge runs.
+func TestConvertForBenchmark(t *testing.T) {
+	path := os.Getenv("CUDATRACE_BENCH_LOG")
+	if path == "" {
+		t.Skip("BenchmarkLarge runs it")
+	}
+	o := Options{Compress: Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
+	if _, err := Files([]string{path}, path+".pftrace", o); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,25 +20,27 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // assemble makes a log from its text form.
-func assemble(t testing.TB, text string) *tracelog.Reader {
+func assemble(t testing.TB, text string) opener {
 	t.Helper()
+	data, err := assembled(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inMemory(data)
+}
+
+func assembled(text string) ([]byte, error) {
 	var log bytes.Buffer
 	w, err := tracelog.NewWriter(&log, tracelog.Options{})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	end, err := tracelog.Assemble(strings.NewReader(text), w)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := w.Close(end); err != nil {
-		t.Fatal(err)
-	}
-	r, err := tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	err = w.Close(end)
+	return log.Bytes(), err
 }
 
 // TestGolden shows for each log in testdata what becomes of it: the tracks with
@@ -54,12 +57,10 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tl, err := Build(assemble(t, string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got textSink
-			tl.Send(&got)
+			open := assemble(t, string(text))
+			tl := timelineOf(t, open)
+			var got textForm
+			got.timeline(tl)
 			got.summary(&tl.Summary)
 			golden := strings.TrimSuffix(path, ".log.txt") + ".golden"
 			if *update {
@@ -74,38 +75,77 @@ func TestGolden(t *testing.T) {
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
 				t.Errorf("%s differs (-want +got):\n%s", golden, diff)
 			}
-			if err := Perfetto(tl, &bytes.Buffer{}); err != nil {
-				t.Errorf("as a Perfetto trace: %v", err)
-			}
+			traceTo(t, open, Options{}, io.Discard)
 		})
 	}
 }
 
-// textSink writes a timeline as indented text.
-type textSink struct {
+// textForm is a timeline as indented text.
+type textForm struct {
 	strings.Builder
 	depth int
 }
 
-func (s *textSink) line(format string, args ...any) {
+func (s *textForm) line(format string, args ...any) {
 	fmt.Fprintf(s, strings.Repeat("  ", s.depth)+format+"\n", args...)
 }
 
-func (s *textSink) GPUs(gpus []GPU) {
-	for _, g := range gpus {
+func (s *textForm) timeline(tl *timeline) {
+	for _, g := range tl.GPUs {
 		s.line("GPU %d: %s (device %d of process %d)", g.Index, g.Name, g.ID, g.PID)
+	}
+	for _, p := range tl.Processes {
+		s.line("process %d %q %q", p.PID, p.Name, p.Args)
+	}
+	for _, p := range tl.Processes {
+		for _, th := range p.Threads {
+			s.thread(th)
+		}
+		for _, t := range p.Tracks {
+			s.track(t, "process")
+		}
+		for _, c := range p.Counters {
+			s.counter(c)
+		}
+		for _, q := range p.Queues {
+			s.queue(q)
+		}
+	}
+	s.depth = 0
+	for _, m := range tl.Marks {
+		s.line("mark at %d: %s", m.Time, m.Text)
 	}
 }
 
-func (s *textSink) Process(p *Process) { s.line("process %d %q %q", p.PID, p.Name, p.Args) }
+// closeTo ends slices until no more than depth are open.
+func (s *textForm) closeTo(ends []uint64, depth int) []uint64 {
+	for len(ends) > depth {
+		s.depth--
+		s.line("%d END", ends[len(ends)-1])
+		ends = ends[:len(ends)-1]
+	}
+	return ends
+}
 
-func (s *textSink) Thread(t *Thread) {
+func (s *textForm) thread(t *threadTracks) {
 	s.depth = 0
 	s.line("thread %d/%d %q", t.PID, t.TID, t.Name)
 	s.depth = 1
+	var ends []uint64
+	for i := range t.Slices {
+		sl := &t.Slices[i]
+		ends = s.closeTo(ends, int(sl.Depth))
+		s.line("%s", sliceText(sl))
+		s.depth++
+		ends = append(ends, sl.End)
+	}
+	s.closeTo(ends, 0)
+	for _, track := range t.Tracks {
+		s.track(track, "the thread")
+	}
 }
 
-func (s *textSink) Begin(sl *Slice) {
+func sliceText(sl *Slice) string {
 	var args []string
 	for i, v := range sl.Args {
 		args = append(args, fmt.Sprintf("%s=%d", sl.ArgNames[i].name, v))
@@ -129,31 +169,27 @@ func (s *textSink) Begin(sl *Slice) {
 	if sl.Kernel != nil {
 		line += " kernel=" + titleOf(sl.Kernel.Name).full
 	}
-	s.line("%s", line)
-	s.depth++
+	return line
 }
 
-func (s *textSink) End(ts uint64) {
-	s.depth--
-	s.line("%d END", ts)
-}
-
-func (s *textSink) Track(t *Track, thread bool) {
+func (s *textForm) track(t *spanTrack, of string) {
 	s.depth = 0
-	of := "process"
-	if thread {
-		of = "the thread"
-	}
 	s.line("track of %s: %s %q", of, t.Category, t.Name)
 	s.depth = 1
+	var ends []uint64
+	for i := range t.Spans {
+		sp := &t.Spans[i]
+		ends = s.closeTo(ends, sp.Depth)
+		if sp.Instant {
+			s.line("%d INSTANT %s%s", sp.Start, sp.Name, details(&sp.Span))
+			continue
+		}
+		s.line("%d BEGIN %s%s", sp.Start, sp.Name, details(&sp.Span))
+		s.depth++
+		ends = append(ends, sp.End)
+	}
+	s.closeTo(ends, 0)
 }
-
-func (s *textSink) BeginSpan(sp *Span) {
-	s.line("%d BEGIN %s%s", sp.Start, sp.Name, details(sp))
-	s.depth++
-}
-
-func (s *textSink) Instant(sp *Span) { s.line("%d INSTANT %s%s", sp.Start, sp.Name, details(sp)) }
 
 func details(sp *Span) string {
 	var b strings.Builder
@@ -163,7 +199,7 @@ func details(sp *Span) string {
 	return b.String()
 }
 
-func (s *textSink) Counter(c *Counter) {
+func (s *textForm) counter(c *counterTrack) {
 	s.depth = 0
 	s.line("counter of process %d %q", c.PID, c.Name)
 	for _, p := range c.Points {
@@ -171,37 +207,33 @@ func (s *textSink) Counter(c *Counter) {
 	}
 }
 
-func (s *textSink) Queue(q *Queue) {
+func (s *textForm) queue(q *queueTrack) {
 	s.depth = 0
 	s.line("queue of process %d: GPU %d context %d stream %d default=%t", q.PID, q.GPU, q.Context, q.Stream, q.Default)
 	if q.Name+q.ContextName != "" {
 		s.line("  called %q in context %q", q.Name, q.ContextName)
 	}
 	s.depth = 1
+	for i := range q.Work {
+		w := &q.Work[i]
+		s.line("%d +%d #%d %s untimed=%t", w.Start, w.Dur, w.ID, workText(w), w.Untimed)
+	}
 }
 
-func (s *textSink) Work(w *Work) {
-	what := ""
+func workText(w *Work) string {
 	switch w.Kind {
 	case WorkKernel:
-		k := w.Kernel()
-		what = fmt.Sprintf("kernel %s grid=%d block=%d", titleOf(k.Name).short, k.Grid, k.Block)
+		k := &w.Shape.Kernel
+		return fmt.Sprintf("kernel %s grid=%d block=%d", titleOf(k.Name).short, k.Grid, k.Block)
 	case WorkMemcpy:
-		what = fmt.Sprintf("memcpy kind=%d bytes=%d", w.Memcpy().CopyKind, w.Memcpy().Bytes)
+		return fmt.Sprintf("memcpy kind=%d bytes=%d", w.Shape.Memcpy.CopyKind, w.Shape.Memcpy.Bytes)
 	case WorkMemset:
-		what = fmt.Sprintf("memset bytes=%d", w.Memset().Bytes)
-	case WorkGraph:
-		what = fmt.Sprintf("graph %d", w.Graph)
+		return fmt.Sprintf("memset bytes=%d", w.Shape.Memset.Bytes)
 	}
-	s.line("%d +%d #%d %s untimed=%t", w.Start, w.Dur, w.ID, what, w.Untimed)
+	return fmt.Sprintf("graph %d", w.Graph)
 }
 
-func (s *textSink) Mark(m *Mark) {
-	s.depth = 0
-	s.line("mark at %d: %s", m.Time, m.Text)
-}
-
-func (s *textSink) summary(m *Summary) {
+func (s *textForm) summary(m *Summary) {
 	s.depth = 0
 	s.line("processes %d threads %d streams %d", m.ProcessCount, m.ThreadCount, m.StreamCount)
 	s.line("kernels %d copies %d sets %d graphs %d calls %d launches %d failed %d unfinished %d",

@@ -16,25 +16,87 @@ import (
 
 // SummarizeFile says what is in the log at path.
 func SummarizeFile(path string) (Summary, error) {
-	t, err := buildFile(path)
-	if err != nil {
-		return Summary{}, err
-	}
-	return t.Summary, nil
+	j := newJob(Options{}, []string{path}, openers([]string{path}))
+	return j.summarizeOnly()
 }
 
-// File converts the log at path into a Perfetto trace at out. The trace is
-// written beside its name and renamed when it is complete; what is no regular file
-// (a device, a pipe) is written to as it is.
-func File(path, out string) (Summary, error) {
-	if sameFile(path, out) {
-		return Summary{}, fmt.Errorf("%s is the log itself: give the trace another name", out)
+// summarizeOnly goes through the only log without a trace.
+func (j *job) summarizeOnly() (Summary, error) {
+	if err := j.read(); err != nil {
+		return Summary{}, err
 	}
-	t, err := buildFile(path)
+	all, err := j.send(noSink{}, func(uint64) {})
 	if err != nil {
 		return Summary{}, err
 	}
-	return t.Summary, writeFile(out, func(w io.Writer) error { return Perfetto(t, w) })
+	return all[0], nil
+}
+
+func openers(paths []string) (list []opener) {
+	for _, p := range paths {
+		list = append(list, func() (*tracelog.Reader, error) { return tracelog.Open(p) })
+	}
+	return list
+}
+
+// File converts the log at path into a compressed Perfetto trace at out; see Files.
+func File(path, out string) (Summary, error) {
+	all, err := Files([]string{path}, out, Options{})
+	if err != nil {
+		return Summary{}, err
+	}
+	return all[0], nil
+}
+
+// Files converts logs into one Perfetto trace at out, and says of each what is in it. The
+// trace is written beside its name and renamed when it is complete; what is no regular file
+// (a device, a pipe) is written to as it is.
+func Files(paths []string, out string, o Options) ([]Summary, error) {
+	for _, p := range paths {
+		if sameFile(p, out) {
+			return nil, fmt.Errorf("%s is the log itself: give the trace another name", out)
+		}
+	}
+	if o.Filter.MaxBytes > 0 {
+		return fit(paths, out, o)
+	}
+	j := newJob(o, paths, openers(paths))
+	if err := j.read(); err != nil {
+		return nil, err
+	}
+	return j.file(out)
+}
+
+// file writes the trace of a job of which the first reading is done.
+func (j *job) file(out string) (all []Summary, err error) {
+	var readErr error
+	err = writeFile(out, func(w io.Writer) error {
+		var err error
+		var failed *writeError
+		if all, err = j.run(w); err != nil && !errors.As(err, &failed) {
+			readErr = err
+		}
+		return err
+	})
+	if readErr != nil {
+		return nil, readErr
+	}
+	return all, err
+}
+
+// FilesTo converts logs into one Perfetto trace on w. Options.Filter.MaxBytes is not for
+// it: nobody can take back what was written.
+func FilesTo(paths []string, w io.Writer, o Options) ([]Summary, error) {
+	j := newJob(o, paths, openers(paths))
+	if err := j.read(); err != nil {
+		return nil, err
+	}
+	all, err := j.run(w)
+	var failed *writeError
+	if errors.As(err, &failed) {
+		return all, fmt.Errorf("the trace could not be written: %s", reason(err))
+	}
+	return all, err
 }
 
 func sameFile(a, b string) bool {
@@ -43,26 +105,30 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// FileTo converts the log at path into a Perfetto trace on w.
-func FileTo(path string, w io.Writer) (Summary, error) {
-	t, err := buildFile(path)
-	if err != nil {
-		return Summary{}, err
-	}
-	if err := Perfetto(t, w); err != nil {
-		return t.Summary, fmt.Errorf("the trace could not be written: %s", reason(err))
-	}
-	return t.Summary, nil
+// isDamage tells a log that is damaged, which the summary reports, from one that
+// can't be read.
+func isDamage(err error) bool {
+	var corrupt *tracelog.CorruptError
+	var cut *tracelog.TruncatedError
+	return errors.As(err, &corrupt) || errors.As(err, &cut)
 }
 
-func buildFile(path string) (*Timeline, error) {
-	r, err := tracelog.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return Build(r)
-}
+// noSink takes nothing.
+type noSink struct{}
+
+func (noSink) GPUs([]GPU)           {}
+func (noSink) Process(*Process)     {}
+func (noSink) Thread(*Thread)       {}
+func (noSink) Begin(*Slice)         {}
+func (noSink) End(uint64)           {}
+func (noSink) Track(*Track)         {}
+func (noSink) BeginSpan(*Span)      {}
+func (noSink) Instant(*Span)        {}
+func (noSink) Counter(*Counter)     {}
+func (noSink) Value(uint64, uint64) {}
+func (noSink) Queue(*Queue)         {}
+func (noSink) Work(*Work)           {}
+func (noSink) Mark(*Mark)           {}
 
 // writeFile writes through a temporary file in the same folder. A symbolic link
 // stays: what it leads to is replaced.
@@ -92,7 +158,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(f, 1<<20)
+	b := bufio.NewWriterSize(f, 1<<16)
 	return errors.Join(write(b), b.Flush(), f.Close())
 }
 
@@ -102,7 +168,7 @@ func replace(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(f, 1<<20)
+	b := bufio.NewWriterSize(f, 1<<16)
 	err = errors.Join(write(b), b.Flush(), f.Close())
 	if err == nil {
 		err = os.Rename(temp, path)

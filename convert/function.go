@@ -43,14 +43,30 @@ var launchers = map[string]bool{
 	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
 }
 
+// workCategories are those of functions that may create GPU work.
+var workCategories = map[string]bool{"launch": true, "copy": true, "set": true, "graph": true}
+
+// How much work of its process may begin after a call before the call is taken to have
+// none, by what is known of its function. A GPU takes in about a thousand launches a
+// stream ahead of running them.
+const (
+	windowWork    = 1 << 17
+	windowUnknown = 1 << 15
+	windowOther   = 1 << 12
+)
+
 // kernelArgs are the names under which launch functions take their kernel.
 var kernelArgs = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
 
 func newFunction(name, category, args string) *Function {
 	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1}
 	fn.launches, fn.wait = launchers[fn.base], waits[fn.base]
+	fn.window = windowUnknown
 	if f := cudaapi.ByName(name); f != nil {
-		fn.work = f.GPUWork
+		fn.work, fn.window = f.GPUWork, windowOther
+		if f.GPUWork || workCategories[f.Category] {
+			fn.window = windowWork
+		}
 	}
 	for _, word := range strings.Fields(args) {
 		name, kind, _ := strings.Cut(word, ":")
@@ -64,33 +80,38 @@ func newFunction(name, category, args string) *Function {
 
 // function finds a function by the id that a call names. A log that was cut or
 // damaged may lack it.
-func (l *loader) function(id uint32) *Function {
+func (l *catalog) function(id uint32) *Function {
 	fn := l.functions[id]
 	if fn == nil {
-		fn = newFunction(fmt.Sprintf("function %d", id), "", "")
+		fn = l.numbered(newFunction(fmt.Sprintf("function %d", id), "", ""))
 		l.functions[id] = fn
 	}
 	return fn
 }
 
-// callback is a function as CUPTI names it.
+// callback is a function as CUPTI names it, by the number of the name in the log.
 type callback struct {
-	domain uint32
-	name   string
+	runtime bool
+	name    uint64
 }
 
-// callback finds the function of an API record.
-func (l *loader) callback(domain uint32, name string) *Function {
-	key := callback{domain, name}
+// callback finds the function of an API record in a block.
+func (l *catalog) callback(b *tracelog.Block, key callback) *Function {
 	fn := l.callbacks[key]
 	if fn == nil {
 		category := categoryDriver
-		if domain == tracelog.DomainRuntime {
+		if key.runtime {
 			category = categoryRuntime
 		}
-		fn = newFunction(name, category, "")
+		fn = l.numbered(newFunction(b.Text(key.name), category, ""))
 		l.callbacks[key] = fn
 	}
+	return fn
+}
+
+func (l *catalog) numbered(fn *Function) *Function {
+	fn.id = l.fns
+	l.fns++
 	return fn
 }
 

@@ -9,89 +9,145 @@ import (
 // which no track is left are cut off at the end of the one around them.
 const maxLanes = 256
 
-// A lane is a track that is being filled with spans in the order of their starts.
+// A lane is a track that is given spans in the order of their starts.
 type lane struct {
-	spans []Span
-	open  []uint64 // ends of the open spans, outermost first
+	out  *Track
+	open []*Span // outermost first
+	last uint64  // start of the latest span
 }
 
-// fits says whether a span lies beside or within what is open, and closes what
+// fits says whether a span lies beside or within what is open, and ends what
 // has ended by its start.
-func (l *lane) fits(sp *Span) bool {
-	for len(l.open) > 0 && l.open[len(l.open)-1] <= sp.Start {
-		l.open = l.open[:len(l.open)-1]
+func (l *lane) fits(c *converter, sp *Span) bool {
+	if sp.Start < l.last {
+		return false
 	}
-	return len(l.open) == 0 || sp.End <= l.open[len(l.open)-1]
+	l.endUntil(c, sp.Start)
+	if len(l.open) == 0 {
+		return true
+	}
+	top := l.open[len(l.open)-1]
+	return top.open || !sp.open && sp.End <= top.End
 }
 
-func (l *lane) add(sp Span) {
-	sp.Depth = int32(len(l.open))
-	if !sp.Instant {
-		l.open = append(l.open, sp.End)
+// endUntil ends the spans that end by a time.
+func (l *lane) endUntil(c *converter, at uint64) {
+	for n := len(l.open); n > 0 && !l.open[n-1].open && l.open[n-1].End <= at; n-- {
+		sp := l.open[n-1]
+		if c.showsSpan(sp) {
+			c.sink.Track(l.out)
+			c.sink.End(sp.End)
+		}
+		c.spans.put(sp)
+		l.open = l.open[:n-1]
 	}
-	l.spans = append(l.spans, sp)
+}
+
+// endAll ends all spans.
+func (l *lane) endAll(c *converter) { l.endUntil(c, never) }
+
+func (l *lane) add(c *converter, sp *Span) {
+	l.last = sp.Start
+	shown := c.showsSpan(sp)
+	if shown {
+		c.sink.Track(l.out)
+	}
+	if sp.Instant {
+		if shown {
+			c.sink.Instant(sp)
+		}
+		c.spans.put(sp)
+		return
+	}
+	if shown {
+		c.sink.BeginSpan(sp)
+	}
+	l.open = append(l.open, sp)
 }
 
 // cut adds a span that does not fit, as far as it does.
-func (l *lane) cut(sp Span) {
-	sp.Args = append(slices.Clip(sp.Args), Detail{Name: "true_duration_ns", Value: sp.End - sp.Start})
-	sp.End = l.open[len(l.open)-1]
-	l.add(sp)
+func (l *lane) cut(c *converter, sp *Span) {
+	sp.Start = max(sp.Start, l.last)
+	l.endUntil(c, sp.Start)
+	sp.Args = append(slices.Clip(sp.Args), Detail{Name: "true_duration_ns", Value: sp.End - min(sp.Start, sp.End)})
+	sp.End = max(sp.End, sp.Start)
+	if n := len(l.open); n > 0 && !l.open[n-1].open {
+		sp.End = min(sp.End, l.open[n-1].End)
+	}
+	l.add(c, sp)
 }
 
-// sortSpans puts spans into the order in which they nest: by start, what lasts
-// longer first.
-func sortSpans(spans []Span) {
-	slices.SortStableFunc(spans, func(a, b Span) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
-	})
+// compareSpans is the order in which spans nest: by start, what lasts longer first.
+func compareSpans(a, b *Span) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
 }
 
-// nest lays the spans that lie beside or within one another onto one track, and
-// returns the rest. A viewer would exchange the durations of others.
-func nest(spans []Span) (nested, rest []Span) {
-	sortSpans(spans)
-	var l lane
-	for _, sp := range spans {
-		if l.fits(&sp) {
-			l.add(sp)
-		} else {
-			rest = append(rest, sp)
+// A spread lays spans onto as many tracks of one name as their overlaps need, each onto
+// the first on which it fits.
+type spread struct {
+	track   Track
+	lanes   []*lane
+	pending []*Span // not laid yet
+	sorted  int
+}
+
+func newSpread(p *Process, name, category string) *spread {
+	return &spread{track: Track{Process: p, Name: name, Category: category}}
+}
+
+func (s *spread) add(sp *Span) { s.pending = append(s.pending, sp) }
+
+// advance lays the spans that begin before low, a time that none to come begins before.
+func (s *spread) advance(c *converter, low uint64) {
+	insertSorted(s.pending, s.sorted, compareSpans)
+	n := 0
+	for n < len(s.pending) && (s.pending[n].Start < low || c.eof) {
+		s.lay(c, s.pending[n])
+		n++
+	}
+	kept := copy(s.pending, s.pending[n:])
+	clear(s.pending[kept:])
+	s.pending, s.sorted = s.pending[:kept], kept
+	if c.eof {
+		for _, l := range s.lanes {
+			l.endAll(c)
 		}
 	}
-	return l.spans, rest
 }
 
-// spread lays spans onto as many tracks as their overlaps need, each onto the
-// first on which it fits.
-func spread(spans []Span) [][]Span {
-	sortSpans(spans)
-	var lanes []*lane
-next:
-	for _, sp := range spans {
-		for _, l := range lanes {
-			if l.fits(&sp) {
-				l.add(sp)
-				continue next
-			}
+func (s *spread) lay(c *converter, sp *Span) {
+	for _, l := range s.lanes {
+		if l.fits(c, sp) {
+			l.add(c, sp)
+			return
 		}
-		if len(lanes) == maxLanes {
-			lanes[maxLanes-1].cut(sp)
-			continue
-		}
-		lanes = append(lanes, &lane{})
-		lanes[len(lanes)-1].add(sp)
 	}
-	out := make([][]Span, len(lanes))
-	for i, l := range lanes {
-		out[i] = l.spans
+	if len(s.lanes) == maxLanes {
+		s.lanes[maxLanes-1].cut(c, sp)
+		return
 	}
-	return out
+	track := s.track
+	l := &lane{out: &track}
+	s.lanes = append(s.lanes, l)
+	l.add(c, sp)
 }
 
-// addTracks spreads spans onto tracks of a process that have one name.
-func (p *Process) addTracks(name, category string, spans []Span) {
-	for _, lane := range spread(spans) {
-		p.Tracks = append(p.Tracks, &Track{PID: p.PID, Name: name, Category: category, Spans: lane})
+// A spanPool has spans without a use.
+type spanPool struct{ free []*Span }
+
+func (p *spanPool) get() *Span {
+	if n := len(p.free); n > 0 {
+		sp := p.free[n-1]
+		p.free = p.free[:n-1]
+		return sp
 	}
+	return new(Span)
+}
+
+func (p *spanPool) put(sp *Span) {
+	if sp.kept {
+		return
+	}
+	*sp = Span{}
+	p.free = append(p.free, sp)
 }

@@ -9,21 +9,26 @@ import (
 // are cut where the one around them ends, and say how long they were.
 func TestSpreadBound(t *testing.T) {
 	t.Parallel()
-	var spans []Span
+	c := &converter{sink: newCollector(t)}
+	s := newSpread(&Process{}, "spans", "test")
+	sink := c.sink.(*collector)
+	sink.Process(s.track.Process)
 	const n = maxLanes + 10
 	for i := range uint64(n) {
-		spans = append(spans, Span{Name: fmt.Sprint(i), Start: 100 + i, End: 10_000 + i})
+		s.add(&Span{Name: fmt.Sprint(i), Start: 100 + i, End: 10_000 + i})
 	}
-	lanes := spread(spans)
-	if len(lanes) != maxLanes {
-		t.Fatalf("%d tracks, want %d", len(lanes), maxLanes)
+	c.eof = true
+	s.advance(c, never)
+	tracks := sink.timeline().Processes[0].Tracks
+	if len(tracks) != maxLanes {
+		t.Fatalf("%d tracks, want %d", len(tracks), maxLanes)
 	}
-	last := lanes[maxLanes-1]
+	last := tracks[maxLanes-1].Spans
 	if len(last) != 1+n-maxLanes {
 		t.Fatalf("%d spans on the last track, want %d", len(last), 1+n-maxLanes)
 	}
 	for i, sp := range last[1:] {
-		if sp.End != last[0].End || sp.Depth != int32(i+1) || len(sp.Args) != 1 || sp.Args[0] != (Detail{Name: "true_duration_ns", Value: 9900}) {
+		if sp.End != last[0].End || sp.Depth != i+1 || len(sp.Args) != 1 || sp.Args[0] != (Detail{Name: "true_duration_ns", Value: 9900}) {
 			t.Errorf("cut span %+v", sp)
 		}
 	}

@@ -3,9 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -42,18 +40,23 @@ func useOf(kind uint32) use {
 	return useOther
 }
 
-// A block is an allocation that is live.
-type block struct {
+// maxLive bounds the allocations of which the size is kept until their release.
+const maxLive = 1 << 20
+
+// An allocation is a block of memory that is live.
+type allocation struct {
 	counter *memoryCounter
 	bytes   uint64
 }
 
 // A memoryCounter follows one use of memory by one process on one GPU.
 type memoryCounter struct {
+	out    *Counter
 	gpu    uint32
 	use    use
 	live   uint64
-	points []Point
+	at     uint64 // when it became that
+	valued bool   // live is to be shown
 }
 
 // counterKey names a counter of a process. Pinned memory belongs to no GPU.
@@ -65,147 +68,148 @@ type counterKey struct {
 // memoryUse follows the memory of all processes, so that what they have on one
 // GPU together is known.
 type memoryUse struct {
-	device map[uint32]uint64 // bytes of device memory that are live, by GPU
-	peak   uint64            // the largest of those
+	device  map[uint32]uint64 // bytes of device memory that are live, by GPU
+	peak    uint64            // the largest of those
+	live    int               // allocations
+	dropped uint64            // allocations beyond maxLive
+	pending []memoryEvent
+	sorted  int
 }
 
-// allocator follows the memory of one process.
+// allocator follows the memory of one session.
 type allocator struct {
 	total    *memoryUse
 	counters map[counterKey]*memoryCounter
-	live     map[uint64]block // by address
+	order    []*memoryCounter
+	live     map[uint64]allocation // by address
 }
 
-// memoryEvent is a record with its session, for the order of time over all processes.
+// memoryEvent is an allocation or a release, or with neither the end of the session, with
+// which its memory goes.
 type memoryEvent struct {
-	*tracelog.Memory
-	session int
-	end     bool // the session's end, with which its memory goes
+	s                *session
+	at               uint64
+	address, bytes   uint64
+	operation, kinds uint32
+	gpu              uint32
+	end              bool
 }
 
-// memory gives the processes their counters and returns the largest amount of
-// device memory that was in use on one GPU.
-func (l *loader) memory(t *Timeline) uint64 {
-	var events []memoryEvent
-	allocators := make([]*allocator, len(l.order))
-	total := &memoryUse{device: make(map[uint32]uint64)}
-	for n, s := range l.order {
-		if len(s.memory) == 0 {
+func compareMemory(a, b memoryEvent) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), compareBool(a.end, b.end))
+}
+
+// memory takes a block of allocations and releases.
+func (c *converter) memory(b *tracelog.Block) {
+	var m tracelog.Memory
+	for i := range b.N {
+		if !c.wanted(b, i) {
 			continue
 		}
-		allocators[n] = &allocator{total, make(map[counterKey]*memoryCounter), make(map[uint64]block)}
-		for i := range s.memory {
-			events = append(events, memoryEvent{&s.memory[i], n, false})
+		b.Memory(i, &m)
+		at := c.timed(m.Time)
+		s := c.processes[m.PID].parts.at(at)
+		if s.memory == nil {
+			s.memory = &allocator{&c.memoryUse, make(map[counterKey]*memoryCounter), nil, make(map[uint64]allocation)}
+			if _, ended := c.ends[s.pid]; ended || s.until != 0 {
+				c.memoryUse.pending = append(c.memoryUse.pending, memoryEvent{s: s, at: s.horizon, end: true})
+			}
 		}
-		if _, ended := l.ends[s.PID]; ended || s.until != 0 {
-			events = append(events, memoryEvent{&tracelog.Memory{Time: l.horizon(s)}, n, true})
-		}
+		c.memoryUse.pending = append(c.memoryUse.pending, memoryEvent{s, at, m.Address, m.Bytes, m.Operation, m.MemoryKind, c.gpu(m.PID, m.Device), false})
 	}
-	slices.SortStableFunc(events, func(a, b memoryEvent) int { return cmp.Compare(a.Time, b.Time) })
-	for _, e := range events {
+}
+
+// advance goes through what happened before low, over all processes in the order of time.
+func (u *memoryUse) advance(c *converter, low uint64) {
+	insertSorted(u.pending, u.sorted, compareMemory)
+	n := 0
+	for ; n < len(u.pending) && (u.pending[n].at < low || c.eof); n++ {
+		e := &u.pending[n]
 		if e.end {
-			allocators[e.session].finish(e.Time)
-			continue
-		}
-		allocators[e.session].event(e.Memory, l.gpu(t, l.order[e.session].PID, e.Device))
-	}
-	for n, a := range allocators {
-		if a != nil {
-			l.order[n].Counters = a.list(l.order[n].PID)
-			l.order[n].memory = nil
+			e.s.memory.finish(c, e.at)
+		} else {
+			e.s.memory.event(c, e)
 		}
 	}
-	return total.peak
+	kept := copy(u.pending, u.pending[n:])
+	clear(u.pending[kept:])
+	u.pending, u.sorted = u.pending[:kept], kept
 }
 
-func (a *allocator) event(m *tracelog.Memory, gpu uint32) {
+func (a *allocator) event(c *converter, m *memoryEvent) {
 	// A further allocation at a live address says that a release was lost.
-	if b, ok := a.live[m.Address]; ok && (m.Operation == memoryReleased || m.Operation == memoryAllocated) {
-		delete(a.live, m.Address)
-		a.change(b.counter, m.Time, b.counter.live-b.bytes)
+	if b, ok := a.live[m.address]; ok && (m.operation == memoryReleased || m.operation == memoryAllocated) {
+		delete(a.live, m.address)
+		a.total.live--
+		a.change(c, b.counter, m.at, b.counter.live-b.bytes)
 	}
-	if m.Operation != memoryAllocated {
+	if m.operation != memoryAllocated {
 		return
 	}
-	key := counterKey{gpu, useOf(m.MemoryKind)}
+	if a.total.live >= maxLive {
+		a.total.dropped++
+		return
+	}
+	counter := a.counter(m)
+	bytes := min(m.bytes, math.MaxInt64-min(counter.live, math.MaxInt64)) // no log makes it wrap
+	a.live[m.address] = allocation{counter, bytes}
+	a.total.live++
+	a.change(c, counter, m.at, counter.live+bytes)
+}
+
+func (a *allocator) counter(m *memoryEvent) *memoryCounter {
+	key := counterKey{m.gpu, useOf(m.kinds)}
 	if key.use == usePinned {
 		key.gpu = math.MaxUint32
 	}
-	c := a.counters[key]
-	if c == nil {
-		c = &memoryCounter{gpu: key.gpu, use: key.use}
-		a.counters[key] = c
+	counter := a.counters[key]
+	if counter == nil {
+		name := useNames[key.use] + " memory"
+		if key.use != usePinned {
+			name += fmt.Sprintf(" (GPU %d)", key.gpu)
+		}
+		counter = &memoryCounter{gpu: key.gpu, use: key.use, out: &Counter{Process: m.s.Process, Name: name}}
+		a.counters[key] = counter
+		a.order = append(a.order, counter)
 	}
-	bytes := min(m.Bytes, math.MaxInt64-min(c.live, math.MaxInt64)) // no log makes it wrap
-	a.live[m.Address] = block{c, bytes}
-	a.change(c, m.Time, c.live+bytes)
+	return counter
 }
 
 // change sets a counter. Of several values at one time the last counts.
-func (a *allocator) change(c *memoryCounter, at, live uint64) {
-	if c.use == useDevice {
-		a.total.device[c.gpu] += live - c.live
-		a.total.peak = max(a.total.peak, a.total.device[c.gpu])
+func (a *allocator) change(c *converter, m *memoryCounter, at, live uint64) {
+	if m.use == useDevice {
+		a.total.device[m.gpu] += live - m.live
+		a.total.peak = max(a.total.peak, a.total.device[m.gpu])
 	}
-	c.live = live
-	if n := len(c.points); n > 0 && c.points[n-1].Time == at {
-		c.points[n-1].Value = live
-		return
+	if m.at != at {
+		m.show(c)
 	}
-	c.points = append(c.points, Point{at, live})
+	m.at, m.live, m.valued = at, live, true
+}
+
+// show gives the sink the value that was set last.
+func (m *memoryCounter) show(c *converter) {
+	if m.valued {
+		c.sink.Counter(m.out)
+		c.sink.Value(m.at, m.live)
+		m.valued = false
+	}
 }
 
 // finish releases what a process had when it ended.
-func (a *allocator) finish(at uint64) {
-	for _, c := range a.counters {
-		if c.live != 0 {
-			a.change(c, at, 0)
+func (a *allocator) finish(c *converter, at uint64) {
+	for _, m := range a.order {
+		if m.live != 0 {
+			a.change(c, m, at, 0)
 		}
 	}
+	a.total.live -= len(a.live)
 	clear(a.live)
 }
 
-// list returns the counters by GPU, then by use.
-func (a *allocator) list(pid uint32) []*Counter {
-	keys := slices.SortedFunc(maps.Keys(a.counters), func(a, b counterKey) int {
-		return cmp.Or(cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.use, b.use))
-	})
-	var list []*Counter
-	for _, k := range keys {
-		name := useNames[k.use] + " memory"
-		if k.use != usePinned {
-			name += fmt.Sprintf(" (GPU %d)", k.gpu)
-		}
-		list = append(list, &Counter{PID: pid, Name: name, Points: a.counters[k].points})
+// showAll gives the sink the last values.
+func (a *allocator) showAll(c *converter) {
+	for _, m := range a.order {
+		m.show(c)
 	}
-	return list
-}
-
-var poolOperations = [...]string{1: "created", 2: "destroyed", 3: "trimmed"}
-
-// poolEvents gives a process the track of its memory pools.
-func (l *loader) poolEvents(t *Timeline, s *session) {
-	if len(s.pools) == 0 {
-		return
-	}
-	var spans []Span
-	for _, m := range s.pools {
-		what := "changed"
-		if int(m.Operation) < len(poolOperations) && m.Operation > 0 {
-			what = poolOperations[m.Operation]
-		}
-		spans = append(spans, Span{
-			Name: "pool " + what, Start: m.Time, End: m.Time, Instant: true,
-			Args: []Detail{
-				{Name: "pool", Value: m.Address, Hex: true},
-				{Name: "gpu", Value: uint64(l.gpu(t, s.PID, m.Device))},
-				{Name: "size", Value: m.Size},
-				{Name: "release_threshold", Value: m.ReleaseThreshold},
-				{Name: "min_bytes_to_keep", Value: m.MinBytesToKeep},
-				{Name: "correlation", Value: uint64(m.Correlation)},
-			},
-		})
-	}
-	s.addTracks("memory pools", categoryMemory, spans)
-	s.pools = nil
 }

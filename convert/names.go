@@ -3,12 +3,13 @@ package convert
 import (
 	"fmt"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // giveName takes what the program calls an object. A later name replaces it. A
 // context is known by its own number: its device does not matter.
-func (l *loader) giveName(n tracelog.Name) {
+func (l *catalog) giveName(n tracelog.Name) {
 	name := n.Name
 	if n.ObjectKind != tracelog.ObjectStream {
 		n.Context = 0
@@ -19,7 +20,7 @@ func (l *loader) giveName(n tracelog.Name) {
 
 // threadName is what the program calls a thread, or what the kernel does, which
 // has room for 15 letters. Of the thread's two numbers CUPTI knows the inner one.
-func (l *loader) threadName(pid, tid uint32) string {
+func (l *catalog) threadName(pid, tid uint32) string {
 	number, ok := l.inner[threadKey{pid, tid}]
 	if !ok {
 		number = tid
@@ -30,13 +31,13 @@ func (l *loader) threadName(pid, tid uint32) string {
 	return l.names[threadKey{pid, tid}]
 }
 
-func (l *loader) nameQueue(q *Queue) {
-	q.Name = l.given[tracelog.Name{PID: q.PID, ObjectKind: tracelog.ObjectStream, ID: q.Stream, Context: q.Context}]
-	q.ContextName = l.given[tracelog.Name{PID: q.PID, ObjectKind: tracelog.ObjectContext, ID: q.Context}]
+func (l *catalog) nameQueue(pid uint32, q *Queue) {
+	q.Name = l.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: q.Stream, Context: q.Context}]
+	q.ContextName = l.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectContext, ID: q.Context}]
 }
 
 // nameGPU adds what the program calls a device to its product name.
-func (l *loader) nameGPU(d *tracelog.Device) {
+func (l *catalog) nameGPU(d *tracelog.Device) {
 	name := l.given[tracelog.Name{PID: d.PID, ObjectKind: tracelog.ObjectDevice, ID: d.ID}]
 	switch {
 	case name != "" && d.Name != "":
@@ -66,4 +67,20 @@ func overheadName(kind uint32) string {
 		return name
 	}
 	return fmt.Sprintf("overhead of kind %#x", kind)
+}
+
+// workName is the name that work is shown under.
+func workName(w *Work) string {
+	switch w.Kind {
+	case WorkMemcpy:
+		return "Memcpy " + cudaapi.MemcpyKindName(w.Shape.Memcpy.CopyKind)
+	case WorkMemset:
+		return "Memset"
+	case WorkGraph:
+		return fmt.Sprintf("Graph %d", w.Graph)
+	}
+	if w.Shape.title == "" {
+		w.Shape.title = titleOf(w.Shape.Kernel.Name).short
+	}
+	return w.Shape.title
 }

@@ -1,9 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 
@@ -14,36 +14,50 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Perfetto writes a timeline as a Perfetto trace.
-func Perfetto(t *Timeline, w io.Writer) error {
-	s := &perfettoSink{
-		w: perfetto.NewWriter(w, perfetto.Options{
-			Monotonic: t.Clock.Monotonic, Realtime: t.Clock.Realtime, Boottime: t.Clock.Boottime,
-			Start: t.Start,
-		}),
-		kernels: make(map[KernelShape]perfetto.KernelID),
-		titles:  make(map[string]kernelTitle),
-		several: len(t.Processes) > 1,
-	}
-	t.Send(s)
-	return s.w.Close()
-}
-
 // perfettoSink maps the timeline onto Perfetto's tracks and its GPU model.
 type perfettoSink struct {
 	w        *perfetto.Writer
-	several  bool // more than one process: queue names say whose they are
-	names    map[uint32]string
-	thread   *perfetto.Track
-	track    *perfetto.Track // the thread's, or one beside it
+	shift    uint64 // added to all times, wrapping: where logs of several hosts meet
+	several  bool   // more than one process: queue names say whose they are
+	threads  map[*Thread]*perfetto.Track
+	tracks   map[*Track]*perfetto.Track
+	counters map[*Counter]*perfetto.Counter
+	queues   map[*Queue]*perfetto.GPUQueue
+	names    map[uint32]bool // PIDs that are described
+	track    *perfetto.Track // the chosen thread's, or one beside it
 	category string          // of the slices on that one
+	counter  *perfetto.Counter
 	queue    *perfetto.GPUQueue
 	stream   *Queue
 	own      *perfetto.Track // the "cudatrace" track
 	kernels  map[KernelShape]perfetto.KernelID
 	titles   map[string]kernelTitle
 	args     []perfetto.Arg
+	vary     []perfetto.Arg // those that differ from event to event
+
+	correlation *perfetto.ArgName
+	calls       []callTemplate
+	works       []workTemplate
 }
+
+// newPerfettoSink returns a sink that writes to w. Its Close is w's.
+func newPerfettoSink(w *perfetto.Writer, several bool) *perfettoSink {
+	return &perfettoSink{
+		w: w, several: several, correlation: w.ArgName("correlation"),
+		threads:  make(map[*Thread]*perfetto.Track),
+		tracks:   make(map[*Track]*perfetto.Track),
+		counters: make(map[*Counter]*perfetto.Counter),
+		queues:   make(map[*Queue]*perfetto.GPUQueue),
+		names:    make(map[uint32]bool),
+		kernels:  make(map[KernelShape]perfetto.KernelID),
+		titles:   make(map[string]kernelTitle),
+		calls:    make([]callTemplate, templates),
+		works:    make([]workTemplate, templates),
+	}
+}
+
+// at is a time of the log as one of the trace.
+func (s *perfettoSink) at(ts uint64) uint64 { return ts + s.shift }
 
 // kernelTitle is a kernel's name without and with its parameters.
 type kernelTitle struct{ short, full string }
@@ -68,24 +82,28 @@ func (s *perfettoSink) GPUs(gpus []GPU) {
 }
 
 func (s *perfettoSink) Process(p *Process) {
-	if s.names == nil {
-		s.names = make(map[uint32]string)
+	s.names[p.PID] = true
+	start := p.Start
+	if start != 0 {
+		start = s.at(start)
 	}
-	s.names[p.PID] = p.Name
-	s.w.Process(perfetto.Process{PID: p.PID, Name: p.Name, Args: p.Args, Start: p.Start, Rank: len(s.names)})
+	s.w.Process(perfetto.Process{PID: p.PID, Name: p.Name, Args: p.Args, Start: start, Rank: len(s.names)})
 }
 
-func (s *perfettoSink) Thread(t *Thread) {
-	name := t.Name
-	if name == "" && t.TID == t.PID {
-		name = s.names[t.PID]
+func (s *perfettoSink) Thread(t *Thread) { s.track = s.thread(t) }
+
+func (s *perfettoSink) thread(t *Thread) *perfetto.Track {
+	track := s.threads[t]
+	if track == nil {
+		info := perfetto.Thread{PID: t.PID, TID: t.TID, Name: t.Name, Rank: 1}
+		if t.Main {
+			info.Rank = 0
+			info.Name = cmp.Or(t.Name, t.Process.Name)
+		}
+		track = s.w.Thread(info)
+		s.threads[t] = track
 	}
-	rank := 1
-	if t.TID == t.PID {
-		rank = 0
-	}
-	s.thread = s.w.Thread(perfetto.Thread{PID: t.PID, TID: t.TID, Name: name, Rank: rank})
-	s.track = s.thread
+	return track
 }
 
 // ranks order what a process shows beside its threads.
@@ -93,27 +111,32 @@ var ranks = map[string]int{categoryNVTX: 1, categoryMemory: 3, categoryCUPTI: 4}
 
 const counterRank = 2
 
-func (s *perfettoSink) Track(t *Track, thread bool) {
-	info := perfetto.TrackInfo{Name: t.Name, PID: t.PID, Rank: ranks[t.Category]}
-	if thread {
-		info.Thread = s.thread
+func (s *perfettoSink) Track(t *Track) {
+	track := s.tracks[t]
+	if track == nil {
+		info := perfetto.TrackInfo{Name: t.Name, PID: t.PID, Rank: ranks[t.Category]}
+		if t.Thread != nil {
+			info.Thread = s.thread(t.Thread)
+		}
+		track = s.w.Track(info)
+		s.tracks[t] = track
 	}
-	s.track, s.category = s.w.Track(info), t.Category
+	s.track, s.category = track, t.Category
 }
 
 func (s *perfettoSink) BeginSpan(sp *Span) {
-	s.details(sp)
-	s.track.Begin(sp.Start, sp.Name, s.category, nil, nil, s.args)
+	s.details(sp.Args)
+	s.track.Begin(s.at(sp.Start), sp.Name, s.category, nil, nil, s.args)
 }
 
 func (s *perfettoSink) Instant(sp *Span) {
-	s.details(sp)
-	s.track.Instant(sp.Start, sp.Name, s.category, s.args)
+	s.details(sp.Args)
+	s.track.Instant(s.at(sp.Start), sp.Name, s.category, s.args)
 }
 
-func (s *perfettoSink) details(sp *Span) {
+func (s *perfettoSink) details(details []Detail) {
 	s.args = s.args[:0]
-	for _, d := range sp.Args {
+	for _, d := range details {
 		switch {
 		case d.Text != "":
 			s.args = append(s.args, perfetto.String(d.Name, d.Text))
@@ -126,17 +149,36 @@ func (s *perfettoSink) details(sp *Span) {
 }
 
 func (s *perfettoSink) Counter(c *Counter) {
-	counter := s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.PID, Rank: counterRank}})
-	for _, p := range c.Points {
-		counter.Value(p.Time, int64(min(p.Value, math.MaxInt64)))
+	s.counter = s.counters[c]
+	if s.counter == nil {
+		s.counter = s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.PID, Rank: counterRank}})
+		s.counters[c] = s.counter
 	}
 }
 
+func (s *perfettoSink) Value(ts, v uint64) {
+	s.counter.Value(s.at(ts), int64(min(v, math.MaxInt64)))
+}
+
 func (s *perfettoSink) Begin(sl *Slice) {
-	s.args = s.args[:0]
-	if sl.Correlation != 0 {
-		s.args = append(s.args, perfetto.Uint("correlation", uint64(sl.Correlation)))
+	m, start := s.call(sl), s.at(sl.Start)
+	switch {
+	case sl.Flags&tracelog.CallUnfinished != 0:
+		s.vary = append(s.vary[:0], perfetto.Uint("age_ns", sl.End-sl.Start))
+		if sl.Correlation != 0 {
+			s.vary = append(s.vary, perfetto.Uint("correlation", uint64(sl.Correlation)))
+		}
+		s.track.BeginAs(start, m, sl.Work, sl.Waits, s.vary...)
+	case sl.Correlation != 0:
+		s.track.BeginWith(start, m, sl.Work, sl.Waits, s.correlation, uint64(sl.Correlation))
+	default:
+		s.track.BeginAs(start, m, sl.Work, sl.Waits)
 	}
+}
+
+// callArgs are the arguments that calls of one function often have in common.
+func (s *perfettoSink) callArgs(sl *Slice) {
+	s.args = s.args[:0]
 	for i, v := range sl.Args {
 		s.args = append(s.args, callArg(sl, i, v))
 	}
@@ -154,7 +196,6 @@ func (s *perfettoSink) Begin(sl *Slice) {
 	if sl.Queue != nil { // the number that the queue bears: a stream's handle says little
 		s.args = append(s.args, perfetto.Uint("stream_id", uint64(sl.Queue.Stream)))
 	}
-	s.track.Begin(sl.Start, sl.Name, sl.Category, sl.Work, sl.Waits, s.args)
 }
 
 func (s *perfettoSink) result(sl *Slice) {
@@ -182,9 +223,20 @@ func callArg(sl *Slice, i int, v uint64) perfetto.Arg {
 	}
 }
 
-func (s *perfettoSink) End(ts uint64) { s.track.End(ts) }
+func (s *perfettoSink) End(ts uint64) { s.track.End(s.at(ts)) }
 
 func (s *perfettoSink) Queue(q *Queue) {
+	s.stream, s.queue = q, s.queues[q]
+	if s.queue == nil {
+		s.queue = s.w.Queue(perfetto.Queue{
+			PID: q.PID, GPU: q.GPU, Context: q.Context, Stream: q.Stream, Name: s.queueName(q),
+			Description: description(q),
+		})
+		s.queues[q] = s.queue
+	}
+}
+
+func (s *perfettoSink) queueName(q *Queue) string {
 	name := fmt.Sprintf("Stream %02d", q.Stream)
 	switch {
 	case q.Default && q.Name != "":
@@ -195,13 +247,9 @@ func (s *perfettoSink) Queue(q *Queue) {
 		name += " (" + q.Name + ")"
 	}
 	if s.several {
-		name += fmt.Sprintf(" · %s %d", s.names[q.PID], q.PID)
+		name += fmt.Sprintf(" · %s %d", q.Process.Name, q.PID)
 	}
-	s.stream = q
-	s.queue = s.w.Queue(perfetto.Queue{
-		PID: q.PID, GPU: q.GPU, Context: q.Context, Stream: q.Stream, Name: name,
-		Description: description(q),
-	})
+	return name
 }
 
 func description(q *Queue) string {
@@ -213,39 +261,50 @@ func description(q *Queue) string {
 }
 
 func (s *perfettoSink) Work(w *Work) {
+	g, start := s.work(w), s.at(w.Start)
+	if w.Kind == WorkKernel && w.Graph == 0 && !w.Untimed { // nearly all
+		s.queue.EventWith(g, w.ID, start, w.Dur, s.correlation, uint64(w.Correlation))
+		return
+	}
+	s.vary = s.vary[:0]
+	if w.Kind == WorkMemcpy || w.Kind == WorkMemset {
+		s.throughput(w)
+	}
+	if w.Graph != 0 && w.Kind != WorkGraph {
+		s.vary = append(s.vary, perfetto.Uint("graph_node", w.GraphNode))
+	}
+	if w.Untimed {
+		s.vary = append(s.vary, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
+	}
+	s.vary = append(s.vary, perfetto.Uint("correlation", uint64(w.Correlation)))
+	s.queue.EventAs(g, w.ID, start, w.Dur, s.vary...)
+}
+
+// event is what pieces of work of one shape on one queue have in common.
+func (s *perfettoSink) event(w *Work) *perfetto.GPUEvent {
 	s.args = s.args[:0]
-	e := perfetto.GPUEvent{ID: w.ID, Start: w.Start, Dur: w.Dur}
+	e := &perfetto.GPUEvent{}
 	switch w.Kind {
 	case WorkKernel:
-		s.kernel(&e, w.Kernel())
+		s.kernel(e, &w.Shape.Kernel)
 	case WorkMemcpy:
-		s.memcpy(&e, w.Memcpy())
+		s.memcpy(e, &w.Shape.Memcpy)
 	case WorkMemset:
-		s.memset(&e, w.Memset())
+		m := &w.Shape.Memset
+		e.Stage, e.Name = perfetto.StageMemset, "Memset"
+		s.args = append(s.args, perfetto.Uint("bytes", m.Bytes), perfetto.Uint("value", uint64(m.Value)))
 	case WorkGraph:
 		e.Stage, e.Name = perfetto.StageGraph, fmt.Sprintf("Graph %d", w.Graph)
 	}
-	s.place(w)
-	e.Args = s.args
-	s.queue.Event(&e)
-}
-
-// place adds where the work ran and what it belongs to, behind what it did.
-func (s *perfettoSink) place(w *Work) {
 	s.args = append(s.args,
 		perfetto.Uint("device", uint64(s.stream.Device)),
 		perfetto.Uint("context", uint64(s.stream.Context)),
-		perfetto.Uint("stream", uint64(s.stream.Stream)),
-		perfetto.Uint("correlation", uint64(w.Correlation)))
+		perfetto.Uint("stream", uint64(s.stream.Stream)))
 	if w.Graph != 0 {
 		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)))
-		if w.Kind != WorkGraph {
-			s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
-		}
 	}
-	if w.Untimed {
-		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
-	}
+	e.Args = s.args
+	return e
 }
 
 func (s *perfettoSink) kernel(e *perfetto.GPUEvent, k *KernelShape) {
@@ -308,20 +367,14 @@ func (s *perfettoSink) memcpy(e *perfetto.GPUEvent, m *MemcpyShape) {
 			perfetto.Uint("src_device", uint64(m.SrcDevice)),
 			perfetto.Uint("dst_device", uint64(m.DstDevice)))
 	}
-	s.throughput(e, m.Bytes)
-}
-
-func (s *perfettoSink) memset(e *perfetto.GPUEvent, m *MemsetShape) {
-	e.Stage, e.Name = perfetto.StageMemset, "Memset"
-	s.args = append(s.args, perfetto.Uint("bytes", m.Bytes), perfetto.Uint("value", uint64(m.Value)))
-	s.throughput(e, m.Bytes)
 }
 
 // throughput adds the rate that a person would otherwise work out by hand;
 // bytes a nanosecond are GB a second.
-func (s *perfettoSink) throughput(e *perfetto.GPUEvent, bytes uint64) {
-	if e.Dur > 0 {
-		s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*float64(bytes)/float64(e.Dur))/1000))
+func (s *perfettoSink) throughput(w *Work) {
+	bytes := w.Shape.Memcpy.Bytes + w.Shape.Memset.Bytes // one of them is 0
+	if w.Dur > 0 {
+		s.vary = append(s.vary, perfetto.Float("throughput_GBps", math.Round(1000*float64(bytes)/float64(w.Dur))/1000))
 	}
 }
 
@@ -329,9 +382,9 @@ func (s *perfettoSink) Mark(m *Mark) {
 	if s.own == nil {
 		s.own = s.w.Track(perfetto.TrackInfo{Name: "cudatrace"})
 	}
-	var args []perfetto.Arg
+	s.details(m.Args)
 	if m.PID != 0 {
-		args = []perfetto.Arg{perfetto.Uint("pid", uint64(m.PID))}
+		s.args = append(s.args, perfetto.Uint("pid", uint64(m.PID)))
 	}
-	s.own.Instant(m.Time, m.Text, "cudatrace", args)
+	s.own.Instant(s.at(m.Time), m.Text, "cudatrace", s.args)
 }

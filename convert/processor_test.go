@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,24 +27,17 @@ func TestProcessor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tl, err := Build(assemble(t, string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, tl, openTrace(t, tl))
+			open := assemble(t, string(text))
+			compare(t, timelineOf(t, open), openTrace(t, open))
 		})
 	}
 }
 
-// openTrace loads a timeline into the trace processor.
-func openTrace(t *testing.T, tl *Timeline) *tptest.Trace {
+// openTrace loads the trace of a log into the trace processor.
+func openTrace(t *testing.T, open opener) *tptest.Trace {
 	t.Helper()
-	var out bytes.Buffer
-	if err := Perfetto(tl, &out); err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, trace(t, open, Options{}), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tr := tptest.Open(t, path)
@@ -53,7 +45,7 @@ func openTrace(t *testing.T, tl *Timeline) *tptest.Trace {
 	return tr
 }
 
-func compare(t *testing.T, tl *Timeline, tr *tptest.Trace) {
+func compare(t *testing.T, tl *timeline, tr *tptest.Trace) {
 	t.Helper()
 	s := &tl.Summary
 	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Sets+s.Graphs); got != want {
@@ -66,8 +58,7 @@ func compare(t *testing.T, tl *Timeline, tr *tptest.Trace) {
 	if waits != int64(s.Waits) {
 		t.Errorf("%d arrows to waiting calls, want %d", waits, s.Waits)
 	}
-	var want counts
-	tl.Send(&want)
+	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
 		`select s.name, s.ts, s.dur, k.name from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and k.name is not 'cudatrace'`: want.slices,
 		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                            want.values,
@@ -82,47 +73,35 @@ func compare(t *testing.T, tl *Timeline, tr *tptest.Trace) {
 	}
 }
 
-// counts collects a timeline's slices and values as the trace processor should
-// give them, with how often each is there.
-type counts struct {
-	slices, values map[string]int
-	track          any
-	open           []func(end uint64)
-}
+// counts are a timeline's slices and values as the trace processor should give them,
+// with how often each is there.
+type counts struct{ slices, values map[string]int }
 
-func (c *counts) slice(name string, start, dur uint64) {
-	if c.slices == nil {
-		c.slices = make(map[string]int)
+func countsOf(tl *timeline) counts {
+	c := counts{make(map[string]int), make(map[string]int)}
+	spans := func(tracks []*spanTrack) {
+		for _, t := range tracks {
+			for _, sp := range t.Spans {
+				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), t.Name)]++
+			}
+		}
 	}
-	c.slices[fmt.Sprint(name, int64(start), int64(dur), c.track)]++
-}
-
-func (c *counts) begin(name string, start uint64) {
-	c.open = append(c.open, func(end uint64) { c.slice(name, start, end-start) })
-}
-
-func (c *counts) Begin(sl *Slice)        { c.begin(sl.Name, sl.Start) }
-func (c *counts) BeginSpan(sp *Span)     { c.begin(sp.Name, sp.Start) }
-func (c *counts) Instant(sp *Span)       { c.slice(sp.Name, sp.Start, 0) }
-func (c *counts) Thread(*Thread)         { c.track = nil }
-func (c *counts) Track(t *Track, _ bool) { c.track = t.Name }
-func (c *counts) GPUs([]GPU)             {}
-func (c *counts) Process(*Process)       {}
-func (c *counts) Queue(*Queue)           {}
-func (c *counts) Work(*Work)             {}
-func (c *counts) Mark(*Mark)             {}
-func (c *counts) End(ts uint64) {
-	c.open[len(c.open)-1](ts)
-	c.open = c.open[:len(c.open)-1]
-}
-
-func (c *counts) Counter(x *Counter) {
-	if c.values == nil {
-		c.values = make(map[string]int)
+	for _, p := range tl.Processes {
+		for _, th := range p.Threads {
+			for i := range th.Slices {
+				sl := &th.Slices[i]
+				c.slices[fmt.Sprint(sl.Name, int64(sl.Start), int64(sl.End-sl.Start), nil)]++
+			}
+			spans(th.Tracks)
+		}
+		spans(p.Tracks)
+		for _, x := range p.Counters {
+			for _, v := range x.Points {
+				c.values[fmt.Sprint(x.Name, int64(v.Time), int64(v.Value), 0)]++
+			}
+		}
 	}
-	for _, p := range x.Points {
-		c.values[fmt.Sprint(x.Name, int64(p.Time), int64(p.Value), 0)]++
-	}
+	return c
 }
 
 // What a person sees of NVTX names and of kernels that no record names.
@@ -133,11 +112,7 @@ func TestProcessorNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tl, err := Build(assemble(t, string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return openTrace(t, tl)
+		return openTrace(t, assemble(t, string(text)))
 	}
 	one := func(tr *tptest.Trace, sql string, want ...any) {
 		t.Helper()

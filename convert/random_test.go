@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"io"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -93,26 +94,16 @@ func TestChaos(t *testing.T) {
 		if err := w.Close(tracelog.End{Time: 5000}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "chaos")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl, err := Build(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl.Send(&nesting{t: t})
+		tl := timelineOf(t, inMemory(log.Bytes()))
 		if s := tl.Summary; s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Sets+s.Graphs || s.Waits != arrows(tl) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
-		if err := Perfetto(tl, &countingWriter{}); err != nil {
-			t.Fatal(err)
-		}
+		traceTo(t, inMemory(log.Bytes()), Options{Compress: None}, io.Discard)
 	}
 }
 
 // arrows counts the work that calls waited for.
-func arrows(tl *Timeline) (n uint64) {
+func arrows(tl *timeline) (n uint64) {
 	for _, p := range tl.Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {

@@ -1,95 +1,27 @@
 package convert
 
-// A Sink takes a timeline, one track after the other. Implementations write
-// traces; tests write text.
+// A Sink takes a timeline. It gets the events of each track in the order of time, but
+// those of different tracks in any order: Thread, Track, Counter and Queue choose the
+// track, for the first time or again, of what follows. Implementations write traces;
+// tests write text. What it is given a pointer to stays as it is only where the type is
+// the choice of a track.
 type Sink interface {
 	GPUs([]GPU)
 	Process(*Process)
-	// Thread opens a thread's track: the Begin and End that follow are its own,
-	// properly nested and in time order.
+	// Thread chooses a thread's calls: the Begin and End that follow are its own,
+	// properly nested.
 	Thread(*Thread)
 	Begin(*Slice)
 	End(ts uint64)
-	// Track opens a track under the latest Thread, or with thread false one of the
-	// process: the BeginSpan, Instant and End that follow are its own.
-	Track(t *Track, thread bool)
+	// Track chooses a track beside the calls: the BeginSpan, Instant and End that
+	// follow are its own, properly nested.
+	Track(*Track)
 	BeginSpan(*Span)
 	Instant(*Span)
 	Counter(*Counter)
-	// Queue opens a stream's track: the Work that follows is its own, by start.
+	Value(ts, v uint64)
+	// Queue chooses a stream: the Work that follows is its own, mostly by start.
 	Queue(*Queue)
 	Work(*Work)
 	Mark(*Mark)
-}
-
-// Send gives the timeline to a sink.
-func (t *Timeline) Send(s Sink) {
-	s.GPUs(t.GPUs)
-	for _, p := range t.Processes {
-		s.Process(p)
-	}
-	for _, p := range t.Processes {
-		for _, th := range p.Threads {
-			s.Thread(th)
-			th.send(s)
-			for _, t := range th.Tracks {
-				s.Track(t, true)
-				t.send(s)
-			}
-		}
-		for _, t := range p.Tracks {
-			s.Track(t, false)
-			t.send(s)
-		}
-		for _, c := range p.Counters {
-			s.Counter(c)
-		}
-		for _, q := range p.Queues {
-			s.Queue(q)
-			for i := range q.Work {
-				s.Work(&q.Work[i])
-			}
-		}
-	}
-	for i := range t.Marks {
-		s.Mark(&t.Marks[i])
-	}
-}
-
-// A stackOfEnds has the ends of the open slices, outermost first.
-type stackOfEnds []uint64
-
-// closeTo ends slices until no more than depth are open.
-func (o *stackOfEnds) closeTo(depth int, s Sink) {
-	for len(*o) > depth {
-		s.End((*o)[len(*o)-1])
-		*o = (*o)[:len(*o)-1]
-	}
-}
-
-// send turns the pre-order forest into nested begins and ends.
-func (th *Thread) send(s Sink) {
-	var open stackOfEnds
-	for i := range th.Slices {
-		sl := &th.Slices[i]
-		open.closeTo(int(sl.Depth), s)
-		s.Begin(sl)
-		open = append(open, sl.End)
-	}
-	open.closeTo(0, s)
-}
-
-func (t *Track) send(s Sink) {
-	var open stackOfEnds
-	for i := range t.Spans {
-		sp := &t.Spans[i]
-		open.closeTo(int(sp.Depth), s)
-		if sp.Instant {
-			s.Instant(sp)
-			continue
-		}
-		s.BeginSpan(sp)
-		open = append(open, sp.End)
-	}
-	open.closeTo(0, s)
 }

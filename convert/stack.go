@@ -2,13 +2,11 @@ package convert
 
 import (
 	"cmp"
-	"math"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// stackStats counts what joining one thread's observations found.
+// stackStats counts what joining the observations of threads found.
 type stackStats struct {
 	pairs   uint64 // uprobe pairs
 	apis    uint64 // CUPTI API records
@@ -18,6 +16,7 @@ type stackStats struct {
 	failed  uint64 // outermost calls that returned an error
 	open    uint64 // calls that had not returned
 	clipped uint64 // slices that crossed the end of the one around them
+	late    uint64 // slices that began before what was shown already, and were moved up
 	alone   uint64 // calls that create GPU work, succeeded, and have no API record
 
 	launches uint64 // calls that launched a kernel, the outermost of each
@@ -30,30 +29,16 @@ type failure struct {
 	ret            int32
 }
 
-func (s *stackStats) add(o stackStats) {
-	s.pairs += o.pairs
-	s.apis += o.apis
-	s.joined += o.joined
-	s.unseen += o.unseen
-	s.calls += o.calls
-	s.failed += o.failed
-	s.open += o.open
-	s.clipped += o.clipped
-	s.alone += o.alone
-	s.launches += o.launches
-	for f, n := range o.errors {
-		if s.errors == nil {
-			s.errors = make(map[failure]uint64)
-		}
-		s.errors[f] += n
-	}
-}
-
-// item is a uprobe pair or an API record, in the order in which intervals nest.
+// An item is a uprobe pair or an API record.
 type item struct {
-	start, end uint64
-	index      uint32
-	rank       rank
+	start, end  uint64
+	fn          *Function
+	args        []uint64
+	correlation uint32
+	ret         int32
+	flags       uint16
+	part        uint16 // which of the PID's sessions
+	rank        rank
 }
 
 // rank orders intervals that are equal: a runtime call makes the driver call
@@ -66,173 +51,283 @@ const (
 	rankDriverAPI
 )
 
-// stacker rebuilds one thread's call stacks.
-type stacker struct {
-	raw    *rawThread
-	out    []Slice
-	open   []int32 // indices into out, outermost first
-	source []uint8 // what each slice is made of: fromPair, fromAPI
-	stats  stackStats
+// compareItems is the order in which intervals nest.
+func compareItems(a, b item) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.rank, b.rank))
 }
 
+func (a *item) before(b *item) bool {
+	if a.start != b.start {
+		return a.start < b.start
+	}
+	if a.end != b.end {
+		return a.end > b.end
+	}
+	return a.rank <= b.rank
+}
+
+// A state says what a slice is made of and how far it has come.
+type state uint8
+
 const (
-	fromPair = 1 << iota
+	fromPair state = 1 << iota
 	fromAPI
 	hasPartner // a runtime record that holds its driver call's pair
 	isPartner  // that pair
+	closed     // nothing can lie within it or be merged with it any more
+	committed  // still open, but shown: nothing is merged with it any more
+	awaiting   // the GPU work that its correlation ID names may come
+	waiting    // a Sync record may come that names it
+
+	source = fromPair | fromAPI | hasPartner | isPartner
 )
 
-// stack joins a thread's uprobe pairs and API records into nested slices.
-// Calls that never returned end at horizon.
-func stack(raw *rawThread, horizon uint64) ([]Slice, stackStats) {
-	s := &stacker{raw: raw, out: make([]Slice, 0, len(raw.calls)+len(raw.apis))}
-	for _, it := range raw.items(horizon) {
-		s.place(it)
-	}
-	s.stats.pairs, s.stats.apis = uint64(len(raw.calls)), uint64(len(raw.apis))
-	launch := int32(math.MaxInt32) // depth of the launching call that is open
-	for i := range s.out {
-		sl := &s.out[i]
-		s.count(sl)
-		if sl.Depth <= launch {
-			launch = math.MaxInt32
-			if sl.launches {
-				launch = sl.Depth
-				s.launched(sl)
-			}
-		}
-		// A call that fails may do so before it reaches the probed function.
-		if s.source[i] == fromAPI && sl.Ret == 0 {
-			s.stats.unseen++
-		}
-		if s.source[i] == fromPair && sl.work && sl.Ret == 0 && sl.Flags == 0 {
-			s.stats.alone++
-		}
-	}
-	if len(s.out) < cap(s.out)/4*3 { // many were two views of one call
-		s.out = slices.Clone(s.out)
-	}
-	return s.out, s.stats
+// A callThread rebuilds the call stacks of one thread of a session, as its items come in
+// the order in which they nest.
+type callThread struct {
+	out     *Thread
+	s       *session
+	open    []*Slice // outermost first
+	pending sliceQueue
+	waits   waitList
+	last    uint64 // the latest start
+	begun   []begun
+	launch  int32 // depth of the launching call that has begun, deepest without
+	joined  int32 // the same of the outermost call that has work
 }
 
-func (t *rawThread) items(horizon uint64) []item {
-	items := make([]item, 0, len(t.calls)+len(t.apis))
-	for i := range t.calls {
-		c := &t.calls[i]
-		if c.flags&tracelog.CallUnfinished != 0 {
-			c.exit = max(horizon, c.enter)
-		}
-		items = append(items, item{c.enter, c.exit, uint32(i), rankPair})
-	}
-	for i := range t.apis {
-		a := &t.apis[i]
-		r := rankDriverAPI
-		if a.fn.Category == categoryRuntime {
-			r = rankRuntimeAPI
-		}
-		items = append(items, item{a.start, a.end, uint32(i), r})
-	}
-	slices.SortStableFunc(items, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.rank, b.rank))
-	})
-	return items
+// begun is a slice that the sink has.
+type begun struct {
+	end   uint64
+	shown bool
 }
+
+const deepest = 1<<31 - 1
+
+// maxOpenPending is how many slices a thread holds back because one around them is still
+// open, a call that takes hours say.
+const maxOpenPending = 1 << 15
 
 // place puts one interval on the stack: into the slice of the same call when the
 // other observer already made it, else as a slice of its own.
-func (s *stacker) place(it item) {
-	for len(s.open) > 0 && s.out[s.open[len(s.open)-1]].End <= it.start {
-		s.open = s.open[:len(s.open)-1]
+func (t *callThread) place(c *converter, it *item) {
+	if it.start < t.last {
+		it.start, it.end = t.last, max(it.end, t.last)
+		c.found.stack.late++
 	}
-	sl, from := s.slice(it)
-	if len(s.open) > 0 {
-		top := s.open[len(s.open)-1]
-		if s.merge(top, &sl, from) {
+	t.last = it.start
+	t.closeUntil(c, it.start)
+	from := fromAPI
+	if it.rank == rankPair {
+		from = fromPair
+	}
+	if len(t.open) > 0 {
+		top := t.open[len(t.open)-1]
+		if top.merge(it, from) {
+			c.found.stack.joined++
 			return
 		}
-		if outer := &s.out[top]; sl.End > outer.End {
-			sl.End = outer.End
-			s.stats.clipped++
+		if it.end > top.End {
+			it.end = top.End
+			c.found.stack.clipped++
 		}
-		from |= s.partner(&sl, from)
+		from |= t.partner(c, it, from)
 	}
-	sl.Depth = int32(len(s.open))
-	s.open = append(s.open, int32(len(s.out)))
-	s.out = append(s.out, sl)
-	s.source = append(s.source, from)
+	t.push(c, it, from)
 }
 
-func (s *stacker) launched(sl *Slice) {
-	if sl.Ret == 0 {
-		s.stats.launches++
+func (t *callThread) push(c *converter, it *item, from state) {
+	sl := t.pending.push(&c.chunks)
+	*sl = Slice{Function: it.fn, Start: it.start, End: it.end, Args: it.args, Depth: int32(len(t.open)),
+		Correlation: it.correlation, Ret: it.ret, Flags: uint32(it.flags), state: from}
+	if sl.wait != 0 && t.s.waits != nil {
+		t.s.waits.add(t, sl)
+	}
+	t.open = append(t.open, sl)
+	if t.pending.len() > maxOpenPending && t.pending.front().state&(closed|committed) == 0 {
+		t.commit(c)
 	}
 }
 
-func (s *stacker) slice(it item) (Slice, uint8) {
-	if it.rank == rankPair {
-		c := &s.raw.calls[it.index]
-		return Slice{
-			Function: c.fn, Start: it.start, End: it.end, Ret: c.ret, Flags: uint32(c.flags),
-			Args: s.raw.args[c.args : c.args+uint32(c.nargs)],
-		}, fromPair
+// closeUntil closes the slices that end by a time.
+func (t *callThread) closeUntil(c *converter, at uint64) {
+	for n := len(t.open); n > 0 && t.open[n-1].End <= at; n-- {
+		t.close(c, t.open[n-1])
+		t.open = t.open[:n-1]
 	}
-	a := &s.raw.apis[it.index]
-	return Slice{
-		Function: a.fn, Start: it.start, End: it.end,
-		Correlation: a.correlation, Ret: int32(a.ret),
-	}, fromAPI
+}
+
+func (t *callThread) closeAll(c *converter) { t.closeUntil(c, never) }
+
+// close takes in that a slice is what it will be.
+func (t *callThread) close(c *converter, sl *Slice) {
+	if sl.state&committed == 0 {
+		c.register(t.s, sl)
+	}
+	sl.state |= closed
+}
+
+// commit shows the open slices, as what lies within them is too much to hold back.
+func (t *callThread) commit(c *converter) {
+	for _, sl := range t.open {
+		if sl.state&committed == 0 {
+			c.register(t.s, sl)
+			sl.state |= committed
+		}
+	}
+}
+
+// unclosed is when the first of the open slices began that may create work, which is not
+// joined with it before it is closed.
+func (t *callThread) unclosed() uint64 {
+	for _, sl := range t.open {
+		if sl.wait == 0 && sl.state&committed == 0 {
+			return sl.Start
+		}
+	}
+	return never
 }
 
 // merge folds a second view of one call into the slice that already holds it.
-func (s *stacker) merge(top int32, sl *Slice, from uint8) bool {
-	outer := &s.out[top]
-	if s.source[top]&from != 0 || sl.End > outer.End || !outer.same(sl.Function) {
+func (sl *Slice) merge(it *item, from state) bool {
+	if sl.state&(from|committed) != 0 || it.end > sl.End || !sl.same(it.fn) {
 		return false
 	}
 	if from == fromAPI {
-		outer.Correlation = sl.Correlation
+		sl.Correlation = it.correlation
 	} else {
-		outer.Function, outer.Ret, outer.Flags, outer.Args = sl.Function, sl.Ret, sl.Flags, sl.Args
+		sl.Function, sl.Ret, sl.Flags, sl.Args = it.fn, it.ret, uint32(it.flags), it.args
 	}
-	s.source[top] |= from
-	s.stats.joined++
+	sl.state |= from
 	return true
 }
 
 // partner notes that a driver call's pair lies in the runtime record around it. It
 // returns isPartner when there is such a record.
-func (s *stacker) partner(sl *Slice, from uint8) (mark uint8) {
-	if from != fromPair || sl.Category != categoryDriver {
+func (t *callThread) partner(c *converter, it *item, from state) (mark state) {
+	if from != fromPair || it.fn.Category != categoryDriver {
 		return 0
 	}
-	for _, o := range s.open {
-		if s.source[o]&fromAPI == 0 || s.out[o].Category != categoryRuntime {
+	for _, o := range t.open {
+		if o.state&fromAPI == 0 || o.Category != categoryRuntime {
 			continue
 		}
 		mark = isPartner
 		// With its own pair the record was counted when the two were merged.
-		if s.source[o]&(fromPair|hasPartner) == 0 {
-			s.source[o] |= hasPartner
-			s.stats.joined++
+		if o.state&(fromPair|hasPartner) == 0 {
+			o.state |= hasPartner
+			c.found.stack.joined++
 		}
 	}
 	return mark
 }
 
-func (s *stacker) count(sl *Slice) {
+// emit gives the sink the slices that are what they will be, in pre-order.
+func (t *callThread) emit(c *converter) {
+	chosen := false
+	for t.pending.len() > 0 {
+		sl := t.pending.front()
+		if !c.settled(t.s, sl) {
+			return
+		}
+		if !chosen {
+			chosen = true
+			c.sink.Thread(t.out)
+		}
+		t.closeTo(c, int(sl.Depth))
+		t.finish(c, sl)
+		shown := c.shows(sl)
+		if shown {
+			c.sink.Begin(sl)
+		}
+		t.begun = append(t.begun, begun{sl.End, shown})
+		if sl.state&closed == 0 { // what it was is still asked for
+			open := *sl
+			t.open[sl.Depth] = &open
+		}
+		t.pending.pop(c.retire)
+	}
+	if c.eof && len(t.begun) > 0 {
+		c.sink.Thread(t.out)
+		t.closeTo(c, 0)
+	}
+}
+
+// closeTo ends slices until no more than depth have begun.
+func (t *callThread) closeTo(c *converter, depth int) {
+	for n := len(t.begun); n > depth; n-- {
+		if t.begun[n-1].shown {
+			c.sink.End(t.begun[n-1].end)
+		}
+		t.begun = t.begun[:n-1]
+	}
+}
+
+// settled says whether a slice may be shown: it is closed, and what could still be
+// joined to it has come, or has not for so long that it will not.
+func (c *converter) settled(s *session, sl *Slice) bool {
+	switch {
+	case sl.state&(closed|committed) == 0:
+		return false
+	case sl.state&(awaiting|waiting) == 0 || c.eof:
+		return true
+	case c.pressed:
+		c.found.forced++
+		return true
+	case sl.state&waiting != 0 && s.waits.done <= end(sl.End, s.waits.tolerance):
+		return false
+	}
+	return sl.state&awaiting == 0 || s.progress.past(sl)
+}
+
+// finish names the kernel of a launch and counts the call.
+func (t *callThread) finish(c *converter, sl *Slice) {
+	c.release(t.s, sl)
+	if sl.state&waiting != 0 {
+		t.waits.remove(sl)
+	}
+	if sl.Depth <= t.joined {
+		t.joined = deepest
+		switch {
+		case len(sl.Work) > 0:
+			t.joined = sl.Depth
+		case sl.handle >= 0 && sl.handle < len(sl.Args):
+			sl.Kernel = t.s.symbols.kernel(sl.Args[sl.handle], sl.Start)
+		}
+	}
+	if sl.Depth <= t.launch {
+		t.launch = deepest
+		if sl.launches {
+			t.launch = sl.Depth
+			if sl.Ret == 0 {
+				c.found.stack.launches++
+			}
+		}
+	}
+	c.found.stack.count(sl, t.s.correlated)
+}
+
+func (s *stackStats) count(sl *Slice, correlated bool) {
+	// A call that fails may do so before it reaches the probed function.
+	if sl.state&source == fromAPI && sl.Ret == 0 {
+		s.unseen++
+	}
+	if sl.state&source == fromPair && sl.work && sl.Ret == 0 && sl.Flags == 0 && correlated {
+		s.alone++
+	}
 	if sl.Flags&tracelog.CallUnfinished != 0 {
-		s.stats.open++
+		s.open++
 	}
 	if sl.Depth > 0 {
 		return
 	}
-	s.stats.calls++
+	s.calls++
 	if sl.Ret == 0 || sl.Ret == notReady || sl.Ret == deinitialized || sl.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 {
 		return
 	}
-	s.stats.failed++
-	if s.stats.errors == nil {
-		s.stats.errors = make(map[failure]uint64)
+	s.failed++
+	if s.errors == nil {
+		s.errors = make(map[failure]uint64)
 	}
-	s.stats.errors[failure{sl.Name, sl.Category, sl.Ret}]++
+	s.errors[failure{sl.Name, sl.Category, sl.Ret}]++
 }

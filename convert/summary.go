@@ -72,9 +72,26 @@ type Summary struct {
 	Reasons  []string          `json:"reasons"` // why it is not complete
 	Notes    []string          `json:"notes"`
 
+	// CompleteUntil is the time up to which nothing is missing, ns into the recording,
+	// where the recording or a process ended before its last word; 0 when that is not
+	// known.
+	CompleteUntil uint64 `json:"complete_until_ns"`
+
+	LeftOut *LeftOut `json:"left_out,omitempty"` // of the trace, by a filter
+	Aligned string   `json:"-"`                  // how the log's clock was brought together with that of others
+
 	// Damaged says that the log itself is cut off or damaged, or was never
 	// finished; what is intact was read.
 	Damaged bool `json:"damaged"`
+}
+
+// A LeftOut counts what a filter kept out of a trace.
+type LeftOut struct {
+	Records uint64 `json:"records"`    // events that were not taken from the log
+	Of      uint64 `json:"of_records"` // events in the log; 0 when it has no index that says so
+	Slices  uint64 `json:"slices"`     // slices and pieces of work that were taken, and not shown
+	What    string `json:"what"`       // what was kept to fit a size; "" without one
+	Unknown bool   `json:"-"`          // records were left out, and not counted
 }
 
 // ProcessInfo is one process of a Summary.
@@ -96,36 +113,53 @@ func (s *Summary) LostTotal() uint64 {
 	return n
 }
 
-func (l *loader) summarize(t *Timeline, r *tracelog.Reader, found *findings) Summary {
-	st, w := &found.stack, &found.work
+// summarize says what a converter found; damage is that of the log.
+func (c *converter) summarize(damage *tracelog.Damage) Summary {
+	st, w := &c.found.stack, &c.found.work
 	s := Summary{
-		Version: SummaryVersion, Program: l.meta[tracelog.MetaProgram],
-		Args: strings.Split(l.meta[tracelog.MetaArgs], "\x00"),
-		Host: l.meta[tracelog.MetaHost], Kernel: l.meta[tracelog.MetaKernel],
-		Recorder: l.meta[tracelog.MetaVersion], ExitStatus: -1,
+		Version: SummaryVersion, Program: c.meta[tracelog.MetaProgram],
+		Args: strings.Split(c.meta[tracelog.MetaArgs], "\x00"),
+		Host: c.meta[tracelog.MetaHost], Kernel: c.meta[tracelog.MetaKernel],
+		Recorder: c.meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
 		Kernels: w.kernels, Copies: w.copies, Sets: w.sets, Graphs: w.graphs, Launches: st.launches,
-		Matched: w.matched, Unmatched: w.unmatched, Early: w.early,
+		Matched: w.matched, Unmatched: w.total() - w.matched, Early: w.early,
 		Calls: st.calls, Failed: st.failed, Open: st.open,
-		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen, Alone: found.alone,
-		Waits: found.waits.arrows, WaitsAmbiguous: found.waits.ambiguous, WaitsUnmatched: found.waits.unmatched,
-		Ranges: found.nvtx.ranges, RangeMarks: found.nvtx.marks, RangesUnmatched: found.nvtx.unmatched,
-		OverheadNS: found.overhead, PeakDevice: found.peak,
+		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen, Alone: st.alone,
+		Waits: c.found.waits.arrows, WaitsAmbiguous: c.found.waits.ambiguous, WaitsUnmatched: c.found.waits.unmatched,
+		Ranges: c.found.nvtx.ranges, RangeMarks: c.found.nvtx.marks, RangesUnmatched: c.found.nvtx.unmatched,
+		OverheadNS: c.found.overhead, PeakDevice: c.memoryUse.peak,
 		Errors: errorCounts(st.errors), Lost: make(map[string]uint64),
 	}
-	l.describeRun(&s, t)
-	l.describeProcesses(&s, t)
+	c.describeRun(&s)
+	c.describeProcesses(&s)
 	for _, cause := range tracelog.LostCauses {
 		s.Lost[cause] = 0
 	}
-	maps.Copy(s.Lost, l.lost)
-	for _, n := range l.notes {
+	maps.Copy(s.Lost, c.lost)
+	for _, n := range c.notes {
 		if n.Severity >= tracelog.NoteWarning {
 			s.Notes = append(s.Notes, n.Text)
 		}
 	}
-	l.judge(&s, r)
+	s.Notes = append(s.Notes, c.found.notes(c.memoryUse.dropped)...)
+	c.judge(&s, damage)
 	return s
+}
+
+// notes says what could not be shown as it was, as it would have taken too much memory to
+// wait for what belongs to it.
+func (f *findings) notes(allocations uint64) (notes []string) {
+	if f.forced > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.forced))
+	}
+	if f.stack.late > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.stack.late))
+	}
+	if allocations > 0 {
+		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", allocations, maxLive))
+	}
+	return notes
 }
 
 // maxErrors bounds the kinds of failed call that a Summary tells apart; what comes
@@ -150,60 +184,58 @@ func errorCounts(failures map[failure]uint64) map[string]uint64 {
 	return counts
 }
 
-func (l *loader) describeRun(s *Summary, t *Timeline) {
-	s.DurationNS = t.End - t.Start
-	if c := l.clock; c.Monotonic != 0 {
-		wall := int64(c.Realtime) - int64(c.Monotonic-t.Start)
+func (c *converter) describeRun(s *Summary) {
+	s.DurationNS = c.last - c.first
+	if at := c.clock; at.Monotonic != 0 {
+		wall := int64(at.Realtime) - int64(at.Monotonic-c.first)
 		s.Start = time.Unix(0, wall).UTC().Format(time.RFC3339Nano)
 	}
-	for _, g := range t.GPUs {
-		if g.Name != "" {
+	for _, g := range c.known.list {
+		if g.Name != "" && c.uses(g.Index) {
 			s.GPUs = append(s.GPUs, g.Name)
 		}
 	}
-	for _, c := range l.cupti {
-		if c.Version != 0 {
-			s.CUPTI = fmt.Sprint(c.Version)
+	for _, x := range c.cupti {
+		if x.Version != 0 {
+			s.CUPTI = fmt.Sprint(x.Version)
 		}
-		if v := c.DriverVersion; v != 0 {
+		if v := x.DriverVersion; v != 0 {
 			s.Driver = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 		}
 	}
 }
 
-func (l *loader) describeProcesses(s *Summary, t *Timeline) {
-	status := make(map[uint32]string)
-	for _, c := range l.cupti {
-		status[c.PID] = c.Status
+// uses says whether something of this log happened on a GPU.
+func (c *converter) uses(gpu uint32) bool {
+	for _, n := range c.known.number[c.catalog] {
+		if n == gpu {
+			return true
+		}
 	}
-	s.ProcessCount = len(t.Processes)
-	for _, p := range t.Processes {
-		threads := callers(p)
-		s.ThreadCount += threads
-		s.StreamCount += len(p.Queues)
+	return false
+}
+
+func (c *converter) describeProcesses(s *Summary) {
+	status := make(map[uint32]string)
+	for _, x := range c.cupti {
+		status[x.PID] = x.Status
+	}
+	s.ProcessCount = len(c.sessions)
+	for _, p := range c.sessions {
+		s.ThreadCount += p.callers
+		s.StreamCount += p.streams
 		s.ProcessList = append(s.ProcessList, ProcessInfo{
-			PID: p.PID, Name: p.Name, Args: p.Args,
-			Threads: threads, Streams: len(p.Queues), CUPTI: status[p.PID],
+			PID: p.pid, Name: p.Name, Args: p.Args,
+			Threads: p.callers, Streams: p.streams, CUPTI: status[p.pid],
 		})
-		if e, ok := l.ends[p.PID]; ok && (s.ExitStatus < 0 || l.meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
+		if e, ok := c.ends[p.pid]; ok && (s.ExitStatus < 0 || c.meta[tracelog.MetaPID] == fmt.Sprint(p.pid)) {
 			s.ExitStatus = int(e.Status)
 		}
 	}
 }
 
-// callers counts the threads that made CUDA calls.
-func callers(p *Process) (n int) {
-	for _, th := range p.Threads {
-		if len(th.Slices) > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // judge says whether the log is complete, and if not, why.
-func (l *loader) judge(s *Summary, r *tracelog.Reader) {
-	damage := r.Damage()
+func (l *catalog) judge(s *Summary, damage *tracelog.Damage) {
 	for _, d := range damage.Errors {
 		s.Reasons = append(s.Reasons, d.Error())
 	}
@@ -211,6 +243,7 @@ func (l *loader) judge(s *Summary, r *tracelog.Reader) {
 		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
 	}
 	s.Damaged = damage.Count > 0
+	s.Reasons = append(s.Reasons, l.untilReasons(s)...)
 	if l.end != nil && l.end.Complete == 0 {
 		s.Reasons = append(s.Reasons, l.end.Reason)
 	}
@@ -221,11 +254,14 @@ func (l *loader) judge(s *Summary, r *tracelog.Reader) {
 	if n := s.LostTotal(); n > 0 {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}
+	if l.left > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d more losses and notes are not shown one by one", l.left))
+	}
 	s.Complete = len(s.Reasons) == 0
 }
 
 // shortfall holds the log against what the injected libraries say they handed over.
-func (l *loader) shortfall(s *Summary) (reasons []string) {
+func (l *catalog) shortfall(s *Summary) (reasons []string) {
 	var said tracelog.ProcessEnd
 	for _, e := range l.ends {
 		if e.Complete == 0 {
@@ -263,6 +299,29 @@ func LostWords(lost map[string]uint64) string {
 	return strings.Join(words, ", ")
 }
 
-func lostText(x *tracelog.Lost) string {
-	return fmt.Sprintf("%d records lost: %s", x.Count, x.Cause)
+// lostMark shows a loss where the time ends in which it happened.
+func lostMark(x *tracelog.Lost) Mark {
+	return Mark{Time: x.To, PID: x.PID, Text: fmt.Sprintf("%d records lost: %s", x.Count, x.Cause), Args: []Detail{
+		{Name: "cause", Text: x.Cause},
+		{Name: "count", Value: x.Count},
+		{Name: detailFrom, Value: x.From},
+		{Name: detailTo, Value: x.To},
+	}}
+}
+
+// The time in which a loss happened, ns from the beginning of the recording.
+const (
+	detailFrom = "from_ns"
+	detailTo   = "to_ns"
+)
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }

@@ -18,6 +18,9 @@ type symbols struct {
 }
 
 func newSymbols(list []tracelog.Symbol) *symbols {
+	if len(list) == 0 {
+		return nil
+	}
 	s := &symbols{make(map[uint64][]tracelog.Symbol), make(map[string]*Kernel)}
 	slices.SortStableFunc(list, func(a, b tracelog.Symbol) int { return cmp.Compare(a.Time, b.Time) })
 	for _, x := range list {
@@ -28,6 +31,9 @@ func newSymbols(list []tracelog.Symbol) *symbols {
 
 // kernel returns what a handle stood for at a time, nil when that is not known.
 func (s *symbols) kernel(handle, at uint64) *Kernel {
+	if s == nil {
+		return nil
+	}
 	for range maxChain {
 		list := s.byHandle[handle]
 		if len(list) == 0 {
@@ -56,30 +62,4 @@ func (s *symbols) named(name string) *Kernel {
 		s.kernels[name] = k
 	}
 	return k
-}
-
-// nameLaunches tells for each launch that no GPU work was joined to which kernel
-// it launched.
-func (s *session) nameLaunches() {
-	if len(s.symbols) == 0 {
-		return
-	}
-	known := newSymbols(s.symbols)
-	s.symbols = nil
-	for _, th := range s.Threads {
-		joined := int32(-1) // depth of the outermost open call that has work
-		for i := range th.Slices {
-			sl := &th.Slices[i]
-			if joined >= 0 && sl.Depth > joined {
-				continue
-			}
-			joined = -1
-			switch {
-			case len(sl.Work) > 0:
-				joined = sl.Depth
-			case sl.handle >= 0 && sl.handle < len(sl.Args):
-				sl.Kernel = known.kernel(sl.Args[sl.handle], sl.Start)
-			}
-		}
-	}
 }

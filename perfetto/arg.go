@@ -1,9 +1,6 @@
 package perfetto
 
-import (
-	"math"
-	"strconv"
-)
+import "math"
 
 type argKind uint8
 
@@ -43,57 +40,3 @@ func String(name, v string) Arg { return Arg{name: name, kind: argString, text: 
 
 // Name is the name that the value is shown under.
 func (a Arg) Name() string { return a.name }
-
-// annotate appends a as a DebugAnnotation of a TrackEvent.
-func (s *sequence) annotate(b *buffer, a *Arg) {
-	start := b.open(eventAnnotation)
-	if id := s.argNames.id(&s.w.interned, a.name); id != 0 {
-		b.uint(annotationNameID, id)
-	} else {
-		b.text(annotationName, a.name)
-	}
-	switch a.kind {
-	case argUint:
-		b.uint(annotationUint, a.bits)
-	case argInt:
-		b.uint(annotationInt, a.bits)
-	case argPointer:
-		b.uint(annotationPointer, a.bits)
-	case argFloat:
-		b.double(annotationDouble, math.Float64frombits(a.bits))
-	case argString:
-		if id := s.strings.id(&s.w.interned, a.text); id != 0 {
-			b.uint(annotationStringID, id)
-		} else {
-			b.text(annotationString, a.text)
-		}
-	}
-	b.close(start)
-}
-
-// computeArg appends a as an ExtraComputeArg, which has no type for pointers.
-func (s *sequence) computeArg(b *buffer, f field, a *Arg) {
-	start := b.open(f)
-	if id := s.argNames.id(&s.w.interned, a.name); id != 0 {
-		b.uint(computeNameID, id)
-	} else {
-		b.text(computeName, a.name)
-	}
-	switch a.kind {
-	case argUint:
-		b.uint(computeUint, a.bits)
-	case argInt:
-		b.uint(computeInt, a.bits)
-	case argPointer:
-		b.text(computeString, "0x"+strconv.FormatUint(a.bits, 16))
-	case argFloat:
-		b.double(computeDouble, math.Float64frombits(a.bits))
-	case argString:
-		if id := s.strings.id(&s.w.interned, a.text); id != 0 {
-			b.uint(computeStringID, id)
-		} else {
-			b.text(computeString, a.text)
-		}
-	}
-	b.close(start)
-}

@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -32,12 +31,34 @@ func (b *buffer) uint(f field, v uint64) {
 		return
 	}
 	b.tag(f, protowire.VarintType)
-	b.b = protowire.AppendVarint(b.b, v)
+	b.b = appendVarint(b.b, v)
 }
 
-func (b *buffer) double(f field, v float64) {
+// appendVarint appends a number; most are short.
+func appendVarint(b []byte, v uint64) []byte {
+	switch {
+	case v < 1<<7:
+		return append(b, byte(v))
+	case v < 1<<14:
+		return append(b, byte(v)|0x80, byte(v>>7))
+	case v < 1<<21:
+		return append(b, byte(v)|0x80, byte(v>>7)|0x80, byte(v>>14))
+	}
+	return protowire.AppendVarint(b, v)
+}
+
+// sizeVarint is the number of bytes that appendVarint appends.
+func sizeVarint(v uint64) int {
+	if v < 1<<7 {
+		return 1
+	}
+	return protowire.SizeVarint(v)
+}
+
+// fixed appends the bits of a 64-bit floating-point number.
+func (b *buffer) fixed(f field, bits uint64) {
 	b.tag(f, protowire.Fixed64Type)
-	b.b = protowire.AppendFixed64(b.b, math.Float64bits(v))
+	b.b = protowire.AppendFixed64(b.b, bits)
 }
 
 // text appends a string, even an empty one.

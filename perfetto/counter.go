@@ -23,15 +23,15 @@ func (w *Writer) Counter(c CounterInfo) *Counter {
 	}
 	b.close(counter)
 	end()
-	return &Counter{w.newSequence(uuid, internedAnnotationName)}
+	return &Counter{w.newSequence(uuid)}
 }
 
 // Value writes the counter's value from time ts on.
 func (c *Counter) Value(ts uint64, v int64) {
-	b := c.seq.at(ts)
+	b := c.seq.begin()
 	event := b.open(packetTrackEvent)
 	b.uint(eventType, typeCounter)
 	b.uint(eventCounterValue, uint64(v))
 	b.close(event)
-	c.seq.end()
+	c.seq.endAt(ts)
 }

@@ -1,14 +1,30 @@
 package perfetto
 
-// An internTable gives the strings of one field of InternedData their ids.
-// A string is written once in a sequence, and its id from then on.
-type internTable struct {
+import "math/bits"
+
+// A tableID names one of a trace's tables of strings.
+type tableID uint8
+
+const (
+	tableNames tableID = iota
+	tableCategories
+	tableArgNames // of slices
+	tableStrings  // values of arguments
+	tableComputeNames
+	tables
+)
+
+// A stringTable gives the strings of one field of InternedData their numbers, which
+// are the same in all sequences of a trace. A sequence has to write a string once
+// before it uses its number.
+type stringTable struct {
 	field   field
 	longest int // strings longer than this are not interned
-	ids     map[string]uint64
+	ids     map[string]uint32
+	texts   []string // by number - 1
 	recent  [recentStrings]struct {
 		s  string
-		id uint64
+		id uint32
 	}
 }
 
@@ -17,8 +33,8 @@ const (
 	// each found without hashing it.
 	recentStrings = 32
 
-	// maxInterned bounds a table of a sequence; what comes later is written out
-	// each time. A program has far fewer names than this.
+	// maxInterned bounds a table; what comes later is written out each time. A
+	// program has far fewer names than this.
 	maxInterned = 1 << 16
 
 	// longestValue bounds the interned values of arguments. Longer ones, paths
@@ -28,9 +44,18 @@ const (
 	longestName = 1 << 20
 )
 
-// id returns the id of s, or 0 when s is not interned, as when it is empty. What
-// is new is appended to data, which goes out as InternedData in the same packet.
-func (t *internTable) id(data *buffer, s string) uint64 {
+func newTables() [tables]stringTable {
+	return [tables]stringTable{
+		tableNames:        {field: internedEventName, longest: longestName},
+		tableCategories:   {field: internedCategory, longest: longestName},
+		tableArgNames:     {field: internedAnnotationName, longest: longestName},
+		tableStrings:      {field: internedString, longest: longestValue},
+		tableComputeNames: {field: internedComputeArgName, longest: longestName},
+	}
+}
+
+// id returns the number of s, or 0 when s is not interned, as when it is empty.
+func (t *stringTable) id(s string) uint32 {
 	n := len(s)
 	if n == 0 {
 		return 0
@@ -38,7 +63,7 @@ func (t *internTable) id(data *buffer, s string) uint64 {
 	// Names differ in length and towards their end.
 	slot := &t.recent[(n+int(s[n-1])+int(s[n/2])<<2)%recentStrings]
 	if slot.s != s {
-		id := t.lookup(data, s)
+		id := t.lookup(s)
 		if id == 0 {
 			return 0
 		}
@@ -47,21 +72,63 @@ func (t *internTable) id(data *buffer, s string) uint64 {
 	return slot.id
 }
 
-func (t *internTable) lookup(data *buffer, s string) uint64 {
+func (t *stringTable) lookup(s string) uint32 {
 	if id, ok := t.ids[s]; ok {
 		return id
 	}
-	if len(s) > t.longest || len(t.ids) >= maxInterned {
+	if len(s) > t.longest || len(t.texts) >= maxInterned {
 		return 0
 	}
 	if t.ids == nil {
-		t.ids = make(map[string]uint64)
+		t.ids = make(map[string]uint32)
 	}
-	id := uint64(len(t.ids) + 1)
+	t.texts = append(t.texts, s)
+	id := uint32(len(t.texts))
 	t.ids[s] = id
-	start := data.open(t.field)
-	data.uint(internID, id)
-	data.text(internText, s)
-	data.close(start)
 	return id
+}
+
+// A ref is a string of a table that an event refers to.
+type ref struct {
+	table tableID
+	id    uint32
+}
+
+// A bitset has the numbers that a sequence has written.
+type bitset []uint64
+
+func (b *bitset) add(i uint32) (isNew bool) {
+	word := int(i / bits.UintSize)
+	for word >= len(*b) {
+		*b = append(*b, 0)
+	}
+	bit := uint64(1) << (i % bits.UintSize)
+	isNew = (*b)[word]&bit == 0
+	(*b)[word] |= bit
+	return isNew
+}
+
+// has reports whether i is in the set.
+func (b bitset) has(i uint32) bool {
+	word := int(i / bits.UintSize)
+	return word < len(b) && b[word]>>(i%bits.UintSize)&1 != 0
+}
+
+// refer makes sure that the sequence has written the strings. What is new is put into
+// InternedData, which goes out in the packet that is being written.
+func (s *sequence) refer(refs []ref) {
+	for _, r := range refs {
+		if !s.sent[r.table].has(r.id) {
+			s.send(r)
+		}
+	}
+}
+
+func (s *sequence) send(r ref) {
+	s.sent[r.table].add(r.id)
+	t, data := &s.w.tables[r.table], &s.w.interned
+	start := data.open(t.field)
+	data.uint(internID, uint64(r.id))
+	data.text(internText, t.texts[r.id-1])
+	data.close(start)
 }

@@ -11,26 +11,32 @@ import (
 type load struct {
 	threads []*Track
 	queues  []*GPUQueue
-	kernels []KernelID
-	names   []string
+	driver  []Template // by queue
+	runtime Template
+	shapes  []Shape // by kernel
+	number  *ArgName
 	work    []uint64
-	args    []Arg
-	event   GPUEvent
 	n       uint64 // launches made
 }
 
 func newLoad(w *Writer, threads, queues, kernels int) *load {
-	l := &load{work: make([]uint64, 1), args: make([]Arg, 0, 8)}
+	l := &load{work: make([]uint64, 1), driver: make([]Template, queues), shapes: make([]Shape, kernels), number: w.ArgName("correlation")}
+	w.Template(&l.runtime, "cudaLaunchKernel", "cuda.runtime", nil)
 	for i := range threads {
 		l.threads = append(l.threads, w.Thread(Thread{PID: 1000, TID: uint32(1000 + i), Name: "launcher", Rank: i}))
 	}
 	for i := range queues {
 		l.queues = append(l.queues, w.Queue(Queue{PID: 1000, Context: 1, Stream: uint32(i), Name: fmt.Sprintf("Stream %02d", i)}))
 	}
+	for i := range queues {
+		w.Template(&l.driver[i], "cuLaunchKernel", "cuda.driver", []Arg{Pointer("f", 0x5555_1234_5678), Uint("sharedMemBytes", 0),
+			Pointer("stream", 0x5555_0000_0000+uint64(i)*64), String("ret", "CUDA_SUCCESS")})
+	}
 	for i := range kernels {
-		l.names = append(l.names, fmt.Sprintf("kernel%d", i))
-		l.kernels = append(l.kernels, w.Kernel(Kernel{Name: fmt.Sprintf("_Z7kernel%dv", i), Demangled: fmt.Sprintf("kernel%d()", i),
-			Args: []Arg{Uint("registers_per_thread", 32), Uint("shared_mem_static", 0)}}))
+		k := w.Kernel(Kernel{Name: fmt.Sprintf("_Z7kernel%dv", i), Demangled: fmt.Sprintf("kernel%d()", i),
+			Args: []Arg{Uint("registers_per_thread", 32), Uint("shared_mem_static", 0)}})
+		w.Shape(&l.shapes[i], &GPUEvent{Name: fmt.Sprintf("kernel%d", i), Kernel: k, Grid: [3]uint32{128, 1, 1}, Block: [3]uint32{256, 1, 1},
+			Args: []Arg{Uint("shared_mem_dynamic", 0)}})
 	}
 	return l
 }
@@ -41,19 +47,12 @@ func (l *load) launch() {
 	l.n++
 	ts := uptime + i*3000
 	l.work[0] = i + 1
-	t := l.threads[i%uint64(len(l.threads))]
-	l.args = append(l.args[:0], Uint("launch", i), Pointer("stream", 0x5555_0000_0000+i%uint64(len(l.queues))*64))
-	t.Begin(ts, "cudaLaunchKernel", "cuda.runtime", l.work, nil, l.args)
-	l.args = append(l.args[:0], Pointer("f", 0x5555_1234_5678), Uint("sharedMemBytes", 0), String("ret", "CUDA_SUCCESS"))
-	t.Begin(ts+100, "cuLaunchKernel", "cuda.driver", nil, nil, l.args)
+	t, q := l.threads[i%uint64(len(l.threads))], i%uint64(len(l.queues))
+	t.BeginWith(ts, &l.runtime, l.work, nil, l.number, i)
+	t.BeginAs(ts+100, &l.driver[q], nil, nil)
 	t.End(ts + 1900)
 	t.End(ts + 2000)
-	e := &l.event
-	e.ID, e.Start, e.Dur = i+1, ts+2500+i%7*10, 1500
-	e.Name, e.Kernel = l.names[i%uint64(len(l.names))], l.kernels[i%uint64(len(l.kernels))]
-	e.Grid, e.Block = [3]uint32{128, 1, 1}, [3]uint32{256, 1, 1}
-	e.Args = append(l.args[:0], Uint("shared_mem_dynamic", 0), Uint("correlation", i))
-	l.queues[i%uint64(len(l.queues))].Event(e)
+	l.queues[q].EventWith(&l.shapes[i%uint64(len(l.shapes))], i+1, ts+2500+i%7*10, 1500, l.number, i)
 }
 
 func (l *load) run(launches int) {

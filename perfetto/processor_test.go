@@ -257,6 +257,6 @@ func TestLargeCompressed(t *testing.T) {
 	// Thread i%4 launches kernel i%64 on queue i%8, each call on its kernel.
 	rows(t, tr, `select count(*) from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id
 		join thread_track k on o.track_id = k.id join thread using (utid)
-		where extract_arg(o.arg_set_id, 'debug.launch') = extract_arg(i.arg_set_id, 'correlation')
+		where extract_arg(o.arg_set_id, 'debug.correlation') = extract_arg(i.arg_set_id, 'correlation')
 		and extract_arg(i.arg_set_id, 'stream') % 4 = tid - 1000 and i.ts > o.ts`, row{int64(launches)})
 }

@@ -1,7 +1,5 @@
 package perfetto
 
-import "fmt"
-
 // A Queue is a stream of a CUDA context.
 type Queue struct {
 	PID               uint32
@@ -26,7 +24,8 @@ type GPUQueue struct {
 	device  []byte // the argument "device", encoded
 	stream  []byte
 	stages  [stages]bool // which are interned already
-	kernels map[KernelID]struct{}
+	refs    []ref        // of the two arguments
+	kernels bitset       // the same
 }
 
 // Queue returns the queue of a stream.
@@ -39,12 +38,13 @@ func (w *Writer) Queue(q Queue) *GPUQueue {
 	place.uint(stageGPU, uint64(q.GPU))
 	place.uint(stageQueue, id)
 
-	g := &GPUQueue{seq: w.newSequence(0, internedComputeArgName), kernels: make(map[KernelID]struct{})}
+	g := &GPUQueue{seq: w.newSequence(0)}
 	g.seq.begin()
 	w.specification(id, q.Name, q.Description, 0)
 	w.graphicsContext(context, q.PID)
-	g.seq.computeArg(&device, launchArg, new(Uint("device", uint64(q.GPU))))
-	g.seq.computeArg(&stream, launchArg, new(Uint("stream", uint64(q.Stream))))
+	w.computeArg(&device, &g.refs, launchArg, new(Uint("device", uint64(q.GPU))))
+	w.computeArg(&stream, &g.refs, launchArg, new(Uint("stream", uint64(q.Stream))))
+	g.seq.refer(g.refs)
 	g.seq.end()
 	g.place, g.device, g.stream = place.b, device.b, stream.b
 	return g
@@ -82,58 +82,6 @@ func (w *Writer) specification(id uint64, name, description string, category uin
 	data.close(start)
 }
 
-// Event writes a piece of work. Its launch gets the arguments "device" and
-// "stream" of the queue, unless e.Args has them, by which the UI groups it.
-func (q *GPUQueue) Event(e *GPUEvent) {
-	if e.ID == 0 || e.Stage < 0 || e.Stage >= stages || int(e.Kernel) > len(q.seq.w.kernels) {
-		q.seq.w.fail(fmt.Errorf("perfetto: GPU event %d of stage %d with kernel %d: one of them is out of range", e.ID, e.Stage, e.Kernel))
-		return
-	}
-	s := &q.seq
-	b := s.at(e.Start)
-	start := b.open(packetGPURenderStage)
-	b.uint(stageEventID, e.ID)
-	b.uint(stageDuration, e.Dur)
-	b.b = append(b.b, q.place...)
-	b.uint(stageStage, q.stage(e.Stage))
-	if id := s.names.id(&s.w.interned, e.Name); id != 0 {
-		b.uint(stageNameID, id)
-	} else {
-		b.optional(stageName, e.Name)
-	}
-	for _, id := range e.Waits {
-		b.uint(stageWait, id)
-	}
-	if e.Kernel != 0 {
-		q.intern(e.Kernel)
-		b.uint(stageKernel, uint64(e.Kernel))
-	}
-	q.launch(b, e)
-	b.close(start)
-	s.end()
-}
-
-// launch appends the ComputeKernelLaunch of e.
-func (q *GPUQueue) launch(b *buffer, e *GPUEvent) {
-	start := b.open(stageLaunch)
-	b.dimensions(launchGrid, e.Grid)
-	b.dimensions(launchWorkgroup, e.Block)
-	device, stream := q.device, q.stream
-	for i := range e.Args {
-		a := &e.Args[i]
-		switch a.name {
-		case "device":
-			device = nil
-		case "stream":
-			stream = nil
-		}
-		q.seq.computeArg(b, launchArg, a)
-	}
-	b.b = append(b.b, device...)
-	b.b = append(b.b, stream...)
-	b.close(start)
-}
-
 func (b *buffer) dimensions(f field, d [3]uint32) {
 	if d == [3]uint32{} {
 		return
@@ -145,38 +93,37 @@ func (b *buffer) dimensions(f field, d [3]uint32) {
 	b.close(start)
 }
 
-// stage returns the id of a stage, interned in the sequence.
-func (q *GPUQueue) stage(s Stage) uint64 {
-	id := firstStageID + uint64(s)
-	if !q.stages[s] {
-		q.stages[s] = true
-		category := uint64(0)
-		if s == StageKernel {
-			category = categoryCompute
-		}
-		q.seq.w.specification(id, stageNames[s], "", category)
+// stage makes sure that a stage is interned in the sequence.
+func (q *GPUQueue) stage(s Stage) {
+	if q.stages[s] {
+		return
 	}
-	return id
+	q.stages[s] = true
+	category := uint64(0)
+	if s == StageKernel {
+		category = categoryCompute
+	}
+	q.seq.w.specification(firstStageID+uint64(s), stageNames[s], "", category)
 }
 
 // intern makes sure that a kernel is interned in the sequence, under its own number.
 func (q *GPUQueue) intern(id KernelID) {
-	if _, ok := q.kernels[id]; ok {
+	if !q.kernels.add(uint32(id)) {
 		return
 	}
 	w := q.seq.w
-	q.kernels[id] = struct{}{}
 	k := &w.kernels[id-1]
 	// Names of arguments are interned while the kernel is written, so it is
 	// written aside.
 	b := &w.aside
-	b.b = b.b[:0]
+	b.b, w.asideRefs = b.b[:0], w.asideRefs[:0]
 	b.uint(internID, uint64(id))
 	b.text(internText, k.Name)
 	b.optional(kernelDemangled, k.Demangled)
 	b.optional(kernelArch, k.Arch)
 	for i := range k.Args {
-		q.seq.computeArg(b, kernelArg, &k.Args[i])
+		w.computeArg(b, &w.asideRefs, kernelArg, &k.Args[i])
 	}
+	q.seq.refer(w.asideRefs)
 	w.interned.bytes(internedKernel, b.b)
 }

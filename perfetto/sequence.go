@@ -1,29 +1,26 @@
 package perfetto
 
+import "google.golang.org/protobuf/encoding/protowire"
+
 // A sequence is a packet sequence: packets that share interned data, defaults
 // and a clock of their own, in which each packet's timestamp is the distance to
 // the packet before it.
 type sequence struct {
-	w          *Writer
-	id         uint64
-	last       uint64 // time of the latest packet with a timestamp
-	names      internTable
-	categories internTable
-	argNames   internTable
-	strings    internTable
+	w      *Writer
+	out    *buffer // where its packets are put
+	header []byte  // the field with the sequence's number
+	last   uint64  // time of the latest packet with a timestamp
+	sent   [tables]bitset
+	seen   [seenTemplates]uint32 // templates of which all strings have been sent
 }
+
+// seenTemplates is a number of templates that a sequence uses again and again.
+const seenTemplates = 128
 
 // newSequence starts a sequence. Its events belong to the track with this UUID
 // unless that is 0.
-func (w *Writer) newSequence(track uint64, argNames field) sequence {
-	w.sequences++
-	s := sequence{
-		w: w, id: w.sequences, last: w.start,
-		names:      internTable{field: internedEventName, longest: longestName},
-		categories: internTable{field: internedCategory, longest: longestName},
-		argNames:   internTable{field: argNames, longest: longestName},
-		strings:    internTable{field: internedString, longest: longestValue},
-	}
+func (w *Writer) newSequence(track uint64) sequence {
+	s := w.sequence()
 	b := s.begin()
 	b.uint(packetSequenceFlags, incrementalStateCleared)
 	snapshot := b.open(packetClockSnapshot)
@@ -42,6 +39,13 @@ func (w *Writer) newSequence(track uint64, argNames field) sequence {
 	return s
 }
 
+func (w *Writer) sequence() sequence {
+	w.sequences++
+	var b buffer
+	b.uint(packetSequenceID, w.sequences)
+	return sequence{w: w, out: &w.out, header: b.b, last: w.start}
+}
+
 // clock appends one clock of a ClockSnapshot.
 func (b *buffer) clock(id, ts uint64, incremental bool) {
 	start := b.open(snapshotClock)
@@ -55,29 +59,73 @@ func (b *buffer) clock(id, ts uint64, incremental bool) {
 
 // begin opens a packet, end closes it.
 func (s *sequence) begin() *buffer {
-	w := s.w
-	w.packet = w.out.open(tracePacket)
-	w.out.uint(packetSequenceID, s.id)
-	return &w.out
+	s.w.packet = s.out.open(tracePacket)
+	s.out.b = append(s.out.b, s.header...)
+	return s.out
 }
 
-// at opens a packet of time ts. A time before the packet's predecessor is right
-// too; its distance takes the ten bytes of a negative number.
-func (s *sequence) at(ts uint64) *buffer {
-	b := s.begin()
-	b.uint(packetTimestamp, ts-s.last)
+// endAt closes a packet of time ts. A time before that of the packet's predecessor is
+// right too; its distance takes the ten bytes of a negative number.
+func (s *sequence) endAt(ts uint64) {
+	if len(s.w.interned.b) > 0 {
+		s.internedData()
+	}
+	s.out.uint(packetTimestamp, ts-s.last)
 	s.last = ts
+	s.finish()
+}
+
+// packet opens a packet of time ts that has size bytes beside the sequence's number,
+// interned data and the time. stamp ends it.
+func (s *sequence) packet(ts uint64, size int) []byte {
+	w := s.w
+	size += len(s.header) + 1 + sizeVarint(ts-s.last)
+	if n := len(w.interned.b); n > 0 {
+		size += len(internedTag) + sizeVarint(uint64(n)) + n
+	}
+	b := append(s.out.b, byte(tracePacket)<<3|byte(protowire.BytesType))
+	b = appendVarint(b, uint64(size))
+	b = append(b, s.header...)
+	if n := len(w.interned.b); n > 0 {
+		b = append(b, internedTag...)
+		b = appendVarint(b, uint64(n))
+		b = append(b, w.interned.b...)
+		w.interned.b = w.interned.b[:0]
+	}
 	return b
 }
 
+func (s *sequence) stamp(b []byte, ts uint64) {
+	s.out.b = appendVarint(append(b, byte(packetTimestamp)<<3), ts-s.last)
+	s.last = ts
+	s.w.flushDue()
+}
+
+// internedTag is the tag of the field packetInternedData.
+var internedTag = protowire.AppendTag(nil, protowire.Number(packetInternedData), protowire.BytesType)
+
+// template makes sure that the sequence has written what a template refers to.
+func (s *sequence) template(id uint32, refs []ref) {
+	if slot := &s.seen[id%seenTemplates]; *slot != id {
+		s.refer(refs)
+		*slot = id
+	}
+}
+
 func (s *sequence) end() {
+	if len(s.w.interned.b) > 0 {
+		s.internedData()
+	}
+	s.finish()
+}
+
+func (s *sequence) internedData() {
 	w := s.w
-	if len(w.interned.b) > 0 {
-		w.out.bytes(packetInternedData, w.interned.b)
-		w.interned.b = w.interned.b[:0]
-	}
-	w.out.close(w.packet)
-	if len(w.out.b) >= flushBytes || w.closed {
-		w.flush()
-	}
+	s.out.bytes(packetInternedData, w.interned.b)
+	w.interned.b = w.interned.b[:0]
+}
+
+func (s *sequence) finish() {
+	s.out.close(s.w.packet)
+	s.w.flushDue()
 }

@@ -90,7 +90,7 @@ func (w *Writer) Thread(t Thread) *Track {
 	key := threadKey{t.PID, t.TID}
 	track, ok := w.threads[key]
 	if !ok {
-		track = &Track{uuid: w.uuid()}
+		track = w.newTrack()
 		w.threads[key] = track
 	}
 	b, end := w.descriptor(track.uuid)
@@ -101,9 +101,6 @@ func (w *Writer) Thread(t Thread) *Track {
 	b.optional(threadName, t.Name)
 	b.close(thread)
 	end()
-	if !ok {
-		track.seq = w.newSequence(track.uuid, internedAnnotationName)
-	}
 	return track
 }
 
@@ -119,10 +116,9 @@ type TrackInfo struct {
 
 // Track returns a new named track.
 func (w *Writer) Track(t TrackInfo) *Track {
-	track := &Track{uuid: w.uuid()}
+	track := w.newTrack()
 	_, end := w.named(track.uuid, &t)
 	end()
-	track.seq = w.newSequence(track.uuid, internedAnnotationName)
 	return track
 }
 
@@ -144,67 +140,31 @@ func (w *Writer) named(uuid uint64, t *TrackInfo) (b *buffer, end func()) {
 	return b, end
 }
 
-// A Track shows slices that contain one another, and instant events. Slices that
-// overlap otherwise would come out with exchanged durations: the caller takes
-// care that each ends before the one around it.
-type Track struct {
-	uuid uint64
-	seq  sequence
-}
-
 // Begin opens a slice. From it arrows go to the pieces of GPU work with the ids
 // in work, which it submitted; arrows come to it from those in waits, for which
 // it waited.
 func (t *Track) Begin(ts uint64, name, category string, work, waits []uint64, args []Arg) {
-	b, event := t.event(ts, typeSliceBegin, name, category, args)
-	if len(work)+len(waits) > 0 {
-		correlation := b.open(eventGPUCorrelation)
-		for _, id := range work {
-			b.uint(correlationWork, id)
-		}
-		for _, id := range waits {
-			b.uint(correlationWait, id)
-		}
-		b.close(correlation)
-	}
-	b.close(event)
-	t.seq.end()
+	m := &t.w.template
+	t.w.Template(m, name, category, args)
+	t.BeginAs(ts, m, work, waits)
 }
 
 // End closes the slice that was opened last.
 func (t *Track) End(ts uint64) {
-	b := t.seq.at(ts)
-	event := b.open(packetTrackEvent)
-	b.uint(eventType, typeSliceEnd)
-	b.close(event)
-	t.seq.end()
+	t.depth = max(t.depth-1, 0)
+	l := t.at(ts, laneEnds)
+	before := len(l.held.b)
+	b := append(l.packet(ts, len(sliceEnd)), sliceEnd...)
+	l.stamp(b, ts)
+	t.wrote(l, before)
 }
+
+// sliceEnd is the TrackEvent of an end.
+var sliceEnd = []byte{byte(packetTrackEvent)<<3 | 2, 2, byte(eventType) << 3, typeSliceEnd}
 
 // Instant writes an event without a duration.
 func (t *Track) Instant(ts uint64, name, category string, args []Arg) {
-	b, event := t.event(ts, typeInstant, name, category, args)
-	b.close(event)
-	t.seq.end()
-}
-
-// event opens the packet and the TrackEvent of a named event.
-func (t *Track) event(ts, typ uint64, name, category string, args []Arg) (b *buffer, start int) {
-	s := &t.seq
-	b = s.at(ts)
-	start = b.open(packetTrackEvent)
-	b.uint(eventType, typ)
-	if id := s.names.id(&s.w.interned, name); id != 0 {
-		b.uint(eventNameID, id)
-	} else {
-		b.text(eventName, name)
-	}
-	if id := s.categories.id(&s.w.interned, category); id != 0 {
-		b.uint(eventCategoryID, id)
-	} else {
-		b.optional(eventCategory, category)
-	}
-	for i := range args {
-		s.annotate(b, &args[i])
-	}
-	return b, start
+	m := &t.w.template
+	t.w.Template(m, name, category, args)
+	t.InstantAs(ts, m)
 }

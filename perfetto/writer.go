@@ -42,13 +42,22 @@ type Writer struct {
 	out       buffer // whole packets, and the one that is being written
 	packet    int    // where the body of that packet starts in out
 	interned  buffer // InternedData of that packet
-	aside     buffer // scratch space
+	aside     buffer // scratch space, as are the next five
+	varied    buffer // arguments of one event
+	asideRefs []ref
+	refs      []ref
+	template  Template
+	shape     Shape
+	tables    [tables]stringTable
+	templates uint32 // and shapes, that were made so far
 	start     uint64
 	sequences uint64
 	uuids     uint64
 	common    sequence // of what is neither a track's event nor GPU work
 	processes map[uint32]uint64
 	threads   map[threadKey]*Track
+	tracks    []*Track
+	held      int // bytes that the tracks hold
 	contexts  map[contextKey]uint64
 	kernels   []Kernel
 	queues    uint64
@@ -64,10 +73,10 @@ func NewWriter(w io.Writer, o Options) *Writer {
 		processes: make(map[uint32]uint64),
 		threads:   make(map[threadKey]*Track),
 		contexts:  make(map[contextKey]uint64),
+		tables:    newTables(),
 	}
 	t.out.b = make([]byte, 0, reservedBytes)
-	t.sequences = 1
-	t.common = sequence{w: t, id: 1}
+	t.common = t.sequence()
 	t.snapshot(o)
 	return t
 }
@@ -116,16 +125,27 @@ func (w *Writer) fail(err error) {
 	}
 }
 
+// flushDue writes packets that are not held when there are enough of them.
+func (w *Writer) flushDue() {
+	if len(w.out.b) >= flushBytes || w.closed {
+		w.flush()
+	}
+}
+
 func (w *Writer) flush() {
+	w.write(w.out.b)
+	w.out.b = w.out.b[:0]
+}
+
+func (w *Writer) write(b []byte) {
 	if w.closed {
 		w.fail(errors.New("perfetto: an event after the trace was closed"))
 	}
-	if w.err == nil {
-		if _, err := w.w.Write(w.out.b); err != nil {
+	if w.err == nil && len(b) > 0 {
+		if _, err := w.w.Write(b); err != nil {
 			w.fail(fmt.Errorf("writing the trace: %w", err))
 		}
 	}
-	w.out.b = w.out.b[:0]
 }
 
 // Err returns the first error.
@@ -135,6 +155,7 @@ func (w *Writer) Err() error { return w.err }
 // underlying writer.
 func (w *Writer) Close() error {
 	if !w.closed {
+		w.flushTracks()
 		w.flush()
 		w.closed = true
 	}

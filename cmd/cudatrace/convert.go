@@ -11,38 +11,81 @@ import (
 	"github.com/cudatrace/cudatrace/record"
 )
 
+const convertName = "convert"
+
 func convertCommand(stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
-		Name:      "convert",
-		Usage:     "make a Perfetto trace from a log",
-		ArgsUsage: "LOG",
-		UsageText: "cudatrace convert LOG [-o OUT]\n\nExample: cudatrace convert app.cudatrace -o app.pftrace",
+		Name:      convertName,
+		Usage:     "make a Perfetto trace from one or more logs",
+		ArgsUsage: "LOG...",
+		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
+			"cudatrace convert LOG LOG... -o OUT\n\n" +
+			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --from last\\ 5s --min-duration 10us -o end.pftrace\n" +
+			"Example: cudatrace convert rank*.cudatrace -o all.pftrace",
 		Description: "Works on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
-			"the cut.",
-		Flags: []cli.Flag{
+			"the cut. Of several logs, processes are kept apart by host and PID, and times are brought\n" +
+			"together through the clocks that each log has.",
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`OUT` is the trace's file, - for standard output (default: the log's name with .pftrace)"},
-		},
-		Action: func(c *cli.Context) error {
-			log, err := oneLog(c)
-			if err != nil {
-				return err
-			}
-			out := c.String("output")
-			if out == "" {
-				out = strings.TrimSuffix(log, record.LogSuffix) + record.TraceSuffix
-			}
-			var sum convert.Summary
-			if out == "-" {
-				sum, err = convert.FileTo(log, stdout)
-			} else {
-				sum, err = convert.File(log, out)
-			}
-			if err != nil {
-				return err
-			}
-			return verdict(stderr, log, sum)
-		},
+			&cli.StringFlag{Name: "compress", Value: string(convert.Gzip), Usage: "`HOW` is gzip or none; https://ui.perfetto.dev opens both"},
+		}, filterFlags()...),
+		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
 	}
+}
+
+func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
+	logs := c.Args().Slice()
+	out := c.String("output")
+	switch {
+	case len(logs) == 0:
+		return usagef(convertName, "convert: which log?")
+	case len(logs) > 1 && out == "":
+		return usagef(convertName, "convert: -o has to name the trace of several logs")
+	case out == "":
+		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
+	}
+	o := convert.Options{Compress: convert.Compression(c.String("compress"))}
+	if o.Compress != convert.Gzip && o.Compress != convert.None {
+		return usagef(convertName, "convert: --compress %q is neither gzip nor none", o.Compress)
+	}
+	var err error
+	if o.Filter, err = filterOptions(c); err != nil {
+		return err
+	}
+	bar := newProgress(stderr)
+	o.Progress = bar.show
+	var all []convert.Summary
+	if out == "-" {
+		if o.Filter.MaxBytes > 0 {
+			return usagef(convertName, "convert: --max-size needs a file: what went to standard output can't be taken back")
+		}
+		all, err = convert.FilesTo(logs, stdout, o)
+	} else {
+		all, err = convert.Files(logs, out, o)
+	}
+	bar.done()
+	if err != nil {
+		return err
+	}
+	return verdicts(stderr, logs, all)
+}
+
+// verdicts says for each log what was left out of it and what it lacks.
+func verdicts(stderr io.Writer, logs []string, all []convert.Summary) error {
+	var failed error
+	for i, sum := range all {
+		if sum.Aligned != "" {
+			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], printable(sum.Aligned))
+		}
+		if words := leftOut(sum.LeftOut); words != "" {
+			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], words)
+		}
+		if err := verdict(stderr, logs[i], sum); err != nil {
+			failed = err
+		}
+	}
+	return failed
 }
 
 // oneLog is the command's only argument.

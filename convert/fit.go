@@ -1,0 +1,270 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// errTooLarge ends a conversion whose trace does not fit.
+var errTooLarge = errors.New("the trace is too large")
+
+// maxAttempts bounds the conversions that are tried to fit a size.
+const maxAttempts = 8
+
+// fitMargin is the part of the size that an attempt aims at.
+const fitMargin = 0.92
+
+// fit converts logs into a trace of at most Options.Filter.MaxBytes: with everything if
+// that fits, else with the newest or the longest.
+func fit(paths []string, out string, o Options) ([]Summary, error) {
+	s, err := survey(paths, o)
+	if err != nil {
+		return nil, err
+	}
+	least, most := 0.0, 1.0 // shares of the records: the larger of those that fit, the smaller of those that don't
+	share := min(1, fitMargin*float64(o.Filter.MaxBytes)/(s.records*bytesPerRecord(o.Compress)))
+	for range maxAttempts {
+		limited, kept := s.limit(o, share)
+		size, err := measure(paths, limited)
+		switch {
+		case err != nil && !errors.Is(err, errTooLarge):
+			return nil, err
+		case err == nil && (share == 1 || float64(size) > 0.75*float64(o.Filter.MaxBytes) || most-least < 0.02):
+			return writeFitting(paths, out, limited, kept)
+		case err == nil:
+			least = share
+			share = min(share*fitMargin*float64(o.Filter.MaxBytes)/float64(size), least+0.9*(most-least))
+			if most == 1 && s.whole(share) {
+				share = 1
+			}
+		default:
+			most = share
+			share = least + (most-least)/2
+		}
+	}
+	if least == 0 {
+		return nil, fmt.Errorf("%s: no part of it fits into %d bytes", paths[0], o.Filter.MaxBytes)
+	}
+	limited, kept := s.limit(o, least)
+	return writeFitting(paths, out, limited, kept)
+}
+
+// bytesPerRecord is about what a record takes in a trace.
+func bytesPerRecord(c Compression) float64 {
+	if c == None {
+		return 75
+	}
+	return 8
+}
+
+// measure is the size of a trace that is not written.
+func measure(paths []string, o Options) (int64, error) {
+	o.Progress = nil
+	w := &limitedWriter{left: o.Filter.MaxBytes}
+	_, err := FilesTo(paths, w, o)
+	if w.left < 0 {
+		err = errTooLarge
+	}
+	return o.Filter.MaxBytes - w.left, err
+}
+
+// A limitedWriter fails once too much was written.
+type limitedWriter struct{ left int64 }
+
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	if w.left -= int64(len(p)); w.left < 0 {
+		return 0, errTooLarge
+	}
+	return len(p), nil
+}
+
+var _ io.Writer = (*limitedWriter)(nil)
+
+func writeFitting(paths []string, out string, o Options, kept string) ([]Summary, error) {
+	j := newJob(o, paths, openers(paths))
+	j.kept = kept
+	if err := j.read(); err != nil {
+		return nil, err
+	}
+	return j.file(out)
+}
+
+// A surveyed says how the records of logs lie in time, or how long they last.
+type surveyed struct {
+	records   float64
+	longest   bool
+	end       uint64
+	blocks    []tracelog.IndexEntry
+	durations [durationBuckets]uint64
+}
+
+// durationBuckets are four for each power of two.
+const durationBuckets = 64 * 4
+
+func bucket(d uint64) int {
+	if d < 4 {
+		return int(d)
+	}
+	n := bits.Len64(d)
+	return 4*(n-2) + int(d>>(n-3)&3)
+}
+
+// bucketStart is the shortest duration of a bucket.
+func bucketStart(i int) uint64 {
+	if i < 4 {
+		return uint64(i)
+	}
+	return uint64(4+i%4) << (i/4 - 1)
+}
+
+// survey reads the index of the first log, which says when its records are; or for the
+// longest, all calls and work of all logs.
+func survey(paths []string, o Options) (*surveyed, error) {
+	s := &surveyed{longest: o.Filter.Longest}
+	if !s.longest {
+		return s, s.times(paths)
+	}
+	for _, path := range paths {
+		r, err := tracelog.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		for r.Next() {
+			s.lasting(r.Block())
+		}
+		err = r.Err()
+		r.Close()
+		if err != nil && !isDamage(err) {
+			return nil, err
+		}
+	}
+	s.records = max(s.records, 1)
+	return s, nil
+}
+
+func (s *surveyed) lasting(b *tracelog.Block) {
+	e, ok := eventKinds[b.Kind]
+	if !ok || e.dur == "" {
+		return
+	}
+	durs := b.Column(e.dur)
+	for i := range b.N {
+		s.durations[bucket(durs.At(i))]++
+	}
+	s.records += float64(b.N)
+}
+
+// times takes what there is when from the logs; each log's times are its own.
+func (s *surveyed) times(paths []string) error {
+	for _, path := range paths {
+		l := &log{name: path, open: openers([]string{path})[0]}
+		begin, last, err := l.extent(true)
+		if err != nil {
+			return err
+		}
+		r, err := l.open()
+		if err != nil {
+			return err
+		}
+		blocks, err := blocksOf(r)
+		r.Close()
+		if err != nil {
+			return err
+		}
+		for _, b := range blocks {
+			b.From, b.To = b.From-min(b.From, begin), b.To-min(b.To, begin)
+			s.blocks = append(s.blocks, b)
+			s.records += float64(b.Rows)
+		}
+		s.end = max(s.end, last-min(last, begin))
+	}
+	s.records = max(s.records, 1)
+	return nil
+}
+
+// blocksOf are the blocks of events of a log, by its index or else by reading it.
+func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
+	if x, err := r.Index(); err == nil {
+		for _, b := range x.Blocks {
+			if _, ok := eventKinds[b.Kind]; ok && b.From > 0 {
+				list = append(list, b)
+			}
+		}
+		return list, nil
+	}
+	for r.Next() {
+		b := r.Block()
+		if _, ok := eventKinds[b.Kind]; ok {
+			if from, to := b.Time(); from > 0 {
+				list = append(list, tracelog.IndexEntry{Kind: b.Kind, Rows: uint64(b.N), From: from, To: to})
+			}
+		}
+	}
+	if err := r.Err(); err != nil && !isDamage(err) {
+		return nil, err
+	}
+	return list, nil
+}
+
+// whole says whether a share is as good as everything.
+func (s *surveyed) whole(share float64) bool { return share > 0.98 }
+
+// limit makes a filter that takes about a share of the records, and says which.
+func (s *surveyed) limit(o Options, share float64) (Options, string) {
+	switch {
+	case share >= 1:
+	case s.longest:
+		shortest := s.shortest(share)
+		o.Filter.MinDuration = max(o.Filter.MinDuration, time.Duration(shortest))
+		return o, fmt.Sprintf("kept what lasts %s and longer", o.Filter.MinDuration)
+	default:
+		from := s.since(share)
+		o.Filter.From = max(o.Filter.From, ns(from))
+		return o, fmt.Sprintf("kept the newest %s", ns(s.end-min(s.end, from)).Round(time.Microsecond))
+	}
+	return o, ""
+}
+
+// shortest is the duration that a share of the records reaches.
+func (s *surveyed) shortest(share float64) uint64 {
+	taken := 0.0
+	for i := durationBuckets - 1; i > 0; i-- {
+		taken += float64(s.durations[i])
+		if taken > share*s.records {
+			return bucketStart(i + 1)
+		}
+	}
+	return 0
+}
+
+// since is the time behind which a share of the records lies.
+func (s *surveyed) since(share float64) uint64 {
+	least, most := uint64(0), s.end
+	for least < most {
+		at := least + (most-least)/2
+		if s.after(at) > share*s.records {
+			least = at + 1
+		} else {
+			most = at
+		}
+	}
+	return least
+}
+
+// after is about how many records end after a time.
+func (s *surveyed) after(at uint64) (n float64) {
+	for i := range s.blocks {
+		switch b := &s.blocks[i]; {
+		case b.From >= at:
+			n += float64(b.Rows)
+		case b.To > at:
+			n += float64(b.Rows) * float64(b.To-at) / float64(b.To-b.From)
+		}
+	}
+	return n
+}

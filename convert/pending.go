@@ -1,0 +1,51 @@
+package convert
+
+const chunkSlices = 256
+
+type sliceChunk [chunkSlices]Slice
+
+// chunkPool has chunks without a use.
+type chunkPool struct{ free []*sliceChunk }
+
+func (p *chunkPool) get() *sliceChunk {
+	if n := len(p.free); n > 0 {
+		c := p.free[n-1]
+		p.free = p.free[:n-1]
+		return c
+	}
+	return new(sliceChunk)
+}
+
+func (p *chunkPool) put(c *sliceChunk) { p.free = append(p.free, c) }
+
+// A sliceQueue holds slices that are not shown yet, each at one place in memory.
+type sliceQueue struct {
+	chunks []*sliceChunk
+	head   int // of the first slice, in the first chunk
+	n      int
+}
+
+func (q *sliceQueue) len() int { return q.n }
+
+func (q *sliceQueue) front() *Slice { return &q.chunks[0][q.head] }
+
+// push returns a slice at the end, which may be anything.
+func (q *sliceQueue) push(pool *chunkPool) *Slice {
+	at := q.head + q.n
+	if at == len(q.chunks)*chunkSlices {
+		q.chunks = append(q.chunks, pool.get())
+	}
+	q.n++
+	return &q.chunks[at/chunkSlices][at%chunkSlices]
+}
+
+// pop removes the first slice. Its memory goes with that of those around it.
+func (q *sliceQueue) pop(retire func(*sliceChunk)) {
+	q.n--
+	if q.head++; q.head == chunkSlices {
+		retire(q.chunks[0])
+		n := copy(q.chunks, q.chunks[1:])
+		q.chunks[n] = nil
+		q.chunks, q.head = q.chunks[:n], 0
+	}
+}

@@ -1,0 +1,250 @@
+package convert
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// workStats counts GPU work and how much of it found its call.
+type workStats struct {
+	kernels, copies, sets, graphs uint64
+	matched                       uint64
+	early                         uint64 // started before the call that caused it
+	next                          uint64 // ids so far
+}
+
+// total is the number of all pieces of work.
+func (s *workStats) total() uint64 { return s.kernels + s.copies + s.sets + s.graphs }
+
+func (s *workStats) count(k WorkKind) {
+	switch k {
+	case WorkKernel:
+		s.kernels++
+	case WorkMemcpy:
+		s.copies++
+	case WorkMemset:
+		s.sets++
+	case WorkGraph:
+		s.graphs++
+	}
+}
+
+type queueKey struct{ pid, context, stream uint32 }
+
+// A rawQueue has the work of a stream that can't be shown yet, as blocks to come may
+// reach back to before it.
+type rawQueue struct {
+	queueKey
+	h      *history
+	groups []*group
+	blocks keptBlocks
+	work   []rawWork
+	head   int          // of the first that is still there
+	sorted int          // up to here they are in order
+	part   int          // of the PID's sessions, of the latest work with a time
+	parts  []*workQueue // by session of the PID, nil for one without its work
+}
+
+type rawWork struct {
+	Work
+	device uint32
+	part   uint16
+}
+
+func compareWork(a, b rawWork) int { return cmp.Compare(a.Start, b.Start) }
+
+// A workQueue is a stream of one session.
+type workQueue struct {
+	out    *Queue
+	s      *session
+	serial uint64       // of the next work
+	recent []recentWork // the latest work, by start; kept where calls wait for it
+}
+
+// recentWork is what a waiting call may have waited for.
+type recentWork struct {
+	start, dur  uint64
+	id          uint64
+	launch      uint64 // when its call was entered, 0 when not known
+	correlation uint32
+	awaited     bool // a call has waited for it
+}
+
+func (w *recentWork) end() uint64 { return end(w.start, w.dur) }
+
+// rawQueue returns the stream of a record.
+func (c *converter) rawQueue(pid, context, stream uint32) *rawQueue {
+	key := queueKey{pid, context, stream}
+	if q := c.latestQueue; q != nil && q.queueKey == key {
+		return q
+	}
+	q := c.queues[key]
+	if q == nil {
+		h := c.processes[pid]
+		q = &rawQueue{queueKey: key, h: h, parts: make([]*workQueue, len(h.parts))}
+		if g := c.groups[groupKey{kind: tracelog.KindKernel, pid: pid, context: context, id: stream}]; g != nil {
+			q.groups = append(q.groups, g)
+		}
+		q.groups = append(q.groups, c.mixed(tracelog.KindKernel)...)
+		c.queues[key] = q
+		c.queueOrder = append(c.queueOrder, q)
+	}
+	c.latestQueue = q
+	return q
+}
+
+// low is the earliest start of work that may still come.
+func (q *rawQueue) low() uint64 { return lowest(q.groups) }
+
+// workColumns are the fields that all blocks of GPU work have.
+type workColumns struct {
+	pid, device, context, stream, correlation, graph, node, start, dur tracelog.Column
+}
+
+func (x *workColumns) of(b *tracelog.Block) {
+	x.pid, x.device, x.context, x.stream = b.Column("pid"), b.Column("device"), b.Column("context"), b.Column("stream")
+	x.correlation, x.graph, x.node = b.Column("correlation"), b.Column("graph"), b.Column("graph_node")
+	x.start, x.dur = b.Column("start"), b.Column("dur")
+}
+
+// keepWork takes a block of GPU work. One of a single stream is kept as it is.
+func (c *converter) keepWork(r *reading) {
+	b := r.Block()
+	key := c.groupOf(b, eventKinds[b.Kind])
+	if key.mixed || len(c.processes[key.pid].parts) > 1 { // without a time it goes with its neighbour
+		c.anyWork(b)
+		return
+	}
+	c.rawQueue(key.pid, key.context, key.id).blocks.add(r.Keep())
+}
+
+// anyWork takes a block of GPU work apart.
+func (c *converter) anyWork(b *tracelog.Block) {
+	switch b.Kind {
+	case tracelog.KindKernel:
+		c.work(b, WorkKernel, c.shapes.ofKernels(b))
+	case tracelog.KindMemcpy:
+		c.work(b, WorkMemcpy, c.shapes.ofCopies(b))
+	case tracelog.KindMemset:
+		c.work(b, WorkMemset, c.shapes.ofSets(b))
+	case tracelog.KindGraph:
+		c.work(b, WorkGraph, c.shapes.ofGraphs)
+	}
+}
+
+// work takes a block of GPU work; shape gives that of a row.
+func (c *converter) work(b *tracelog.Block, kind WorkKind, shape func(i int) *Shape) {
+	x := &c.workColumns
+	x.of(b)
+	for i := range b.N {
+		if !c.wanted(b, i) {
+			continue
+		}
+		q := c.rawQueue(uint32(x.pid.At(i)), uint32(x.context.At(i)), uint32(x.stream.At(i)))
+		w := rawWork{device: uint32(x.device.At(i)), Work: Work{
+			Kind: kind, Start: x.start.At(i), Dur: x.dur.At(i), Correlation: uint32(x.correlation.At(i)),
+			Graph: uint32(x.graph.At(i)), GraphNode: x.node.At(i), Shape: shape(i),
+		}}
+		if w.Start != 0 && len(q.h.parts) > 1 { // without a time it goes with its neighbour
+			q.part = q.h.parts.place(w.Start)
+		}
+		w.part = uint16(q.part)
+		q.work = append(q.work, w)
+	}
+}
+
+// advance shows the work that begins before low.
+func (q *rawQueue) advance(c *converter, low uint64) {
+	q.blocks.take(low, c.eof, c.anyWork)
+	insertSorted(q.work[q.head:], q.sorted-q.head, compareWork)
+	for q.head < len(q.work) && (q.work[q.head].Start < low || c.eof) {
+		w := &q.work[q.head]
+		c.showWork(c.workQueue(q, w), &w.Work)
+		q.head++
+	}
+	if left := len(q.work) - q.head; left <= q.head {
+		copy(q.work, q.work[q.head:])
+		clear(q.work[left:])
+		q.work, q.head = q.work[:left], 0
+	}
+	q.sorted = len(q.work)
+}
+
+// workQueue returns the stream that work is shown on.
+func (c *converter) workQueue(q *rawQueue, w *rawWork) *workQueue {
+	out := q.parts[w.part]
+	if out != nil {
+		return out
+	}
+	s := q.h.parts[w.part]
+	out = &workQueue{s: s, out: &Queue{Process: s.Process, Device: w.device, Context: q.context, Stream: q.stream,
+		GPU: c.gpu(q.pid, w.device), Priority: c.streams[objectKey{q.pid, q.context, q.stream}].Priority}}
+	if known, ok := c.contexts[threadKey{q.pid, q.context}]; ok {
+		out.out.Default = known.NullStream == q.stream
+	}
+	c.nameQueue(s.pid, out.out)
+	q.parts[w.part] = out
+	s.streams++
+	if s.waits != nil {
+		s.waits.queue(out)
+	}
+	return out
+}
+
+// gpu returns the number of a process's device in the trace.
+func (c *converter) gpu(pid, device uint32) uint32 {
+	return c.known.number[c.catalog][threadKey{pid, device}]
+}
+
+// showWork numbers work, joins it with its call and gives it to the sink.
+func (c *converter) showWork(q *workQueue, w *Work) {
+	st := &c.found.work
+	st.next++
+	q.s.progress.worked++
+	w.ID = c.firstID + st.next
+	if c.ofCalls {
+		c.found.left++ // until its call is found
+	} else {
+		st.count(w.Kind)
+	}
+	join := claim{id: w.ID, start: w.Start, queue: q, serial: never}
+	if q.s.waits != nil && w.Start != 0 {
+		join.serial = q.serial
+		q.serial++
+		q.recent = append(q.recent, recentWork{w.Start, w.Dur, w.ID, 0, w.Correlation, false})
+	}
+	hold := w.Start == 0 || c.ofCalls
+	if hold {
+		held := *w
+		join.held = &held
+	}
+	c.claim(q.s, w.Correlation, &join)
+	if !hold && c.showsWork(w) {
+		if c.chosen != q {
+			c.chosen = q
+			c.sink.Queue(q.out)
+		}
+		c.sink.Work(w)
+	}
+}
+
+// launched notes when the call of a piece of work was entered.
+func (q *workQueue) launched(serial, at uint64) {
+	if back := q.serial - serial; serial != never && back <= uint64(len(q.recent)) {
+		q.recent[uint64(len(q.recent))-back].launch = at
+	}
+}
+
+// maxRecent is how much of a stream's work is kept for calls that wait.
+const maxRecent = 1 << 18
+
+// forget drops work that began long before a time up to which all waits are known.
+func (q *workQueue) forget(done uint64) {
+	i, _ := slices.BinarySearchFunc(q.recent, done, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
+	i = max(i-waitSteps, len(q.recent)-maxRecent)
+	if i > len(q.recent)/2 {
+		q.recent = q.recent[:copy(q.recent, q.recent[i:])]
+	}
+}
