@@ -70,8 +70,11 @@ func TestRecorderIsKilled(t *testing.T) {
 		t.Fatalf("partial logs %v, %v", partial, err)
 	}
 	b.read(t, partial[0])
-	if b.Kernels < 50 || b.Complete || !b.Damaged || len(b.Reasons) == 0 {
+	if b.Kernels < 50 || b.Complete || !b.Damaged || !strings.Contains(strings.Join(b.Reasons, " "), "complete up to") {
 		t.Errorf("%d kernels, complete %t %q, damaged %t", b.Kernels, b.Complete, b.Reasons, b.Damaged)
+	}
+	if b.CompleteUntil == 0 || b.CompleteUntil > b.DurationNS {
+		t.Errorf("complete until %d ns of %d", b.CompleteUntil, b.DurationNS)
 	}
 	if err := exec.Command("cudatrace", "convert", partial[0], "-o", b.base+".pftrace").Run(); err == nil {
 		t.Error("converting a log that was not finished succeeds without a word")
