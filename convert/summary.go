@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +62,10 @@ type Summary struct {
 
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
+
+	CallCostNS uint64 `json:"call_cost_ns"`    // what a probed call cost the program, as measured when recording began; 0 when not known
+	ProbesNS   uint64 `json:"probes_cost_ns"`  // that for all uprobe pairs
+	RecorderNS uint64 `json:"recorder_cpu_ns"` // processor time of the recorder; 0 when not known
 
 	Pairs      uint64 `json:"uprobe_pairs"`
 	APIRecords uint64 `json:"api_records"`
@@ -132,6 +138,7 @@ func (c *converter) summarize(damage *tracelog.Damage) Summary {
 		Errors: errorCounts(st.errors), Lost: make(map[string]uint64),
 	}
 	c.describeRun(&s)
+	c.describeCost(&s)
 	c.describeProcesses(&s)
 	for _, cause := range tracelog.LostCauses {
 		s.Lost[cause] = 0
@@ -182,6 +189,23 @@ func errorCounts(failures map[failure]uint64) map[string]uint64 {
 		counts[name] += failures[f]
 	}
 	return counts
+}
+
+func (c *converter) describeCost(s *Summary) {
+	s.CallCostNS = c.metaNumber(tracelog.MetaCallCost)
+	s.RecorderNS = c.metaNumber(tracelog.MetaRecorderCPU)
+	if s.Pairs > 0 && s.CallCostNS < math.MaxUint64/s.Pairs { // a hostile log may hold any value
+		s.ProbesNS = s.CallCostNS * s.Pairs
+	}
+}
+
+// metaNumber is a number among the facts of the recording, 0 when there is none.
+func (c *converter) metaNumber(key string) uint64 {
+	n, err := strconv.ParseUint(c.meta[key], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func (c *converter) describeRun(s *Summary) {

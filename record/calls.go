@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -57,7 +58,32 @@ func (r *recorder) calibrate() {
 		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
 		return
 	}
+	r.callCost.Store(cost.Nanoseconds())
 	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
+}
+
+// A countingLog counts the calls that probes saw on their way to the log.
+type countingLog struct {
+	*tracelog.Writer
+	calls *atomic.Uint64
+}
+
+func (r *recorder) countingLog() countingLog { return countingLog{r.log, &r.seen} }
+
+func (l countingLog) Call(c *tracelog.Call) {
+	l.calls.Add(1)
+	l.Writer.Call(c)
+}
+
+// noteCost says in the log, and so in the trace, what recording cost as far as we know.
+// What CUPTI says of itself is on a track of its own.
+func (r *recorder) noteCost() {
+	text := fmt.Sprintf("cost of recording: %.2f s of processor time in the recorder", ownCPU().Seconds())
+	if seen, cost := r.seen.Load(), r.callCost.Load(); cost > 0 && seen > 0 {
+		text += fmt.Sprintf("; about %v in the program for %d probed calls of %v each, as measured at the start",
+			(time.Duration(seen) * time.Duration(cost)).Round(time.Microsecond), seen, time.Duration(cost))
+	}
+	r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: text})
 }
 
 // openWatcher loads what sees the ends of processes and other CUPTI clients, without
@@ -112,7 +138,7 @@ func (r *recorder) notProbed(err error) {
 
 // drain hands calls to the log until the recording ends.
 func (r *recorder) drain(p *probe.Prober) {
-	if err := p.Run(r.ctx, r.log); err != nil {
+	if err := p.Run(r.ctx, r.countingLog()); err != nil {
 		r.miss(0, "calls are no longer recorded: "+err.Error())
 	}
 }
@@ -140,7 +166,7 @@ func (r *recorder) finishProber() {
 	if r.prober == nil {
 		return
 	}
-	if _, err := r.prober.Finish(r.log); err != nil {
+	if _, err := r.prober.Finish(r.countingLog()); err != nil {
 		r.miss(0, "calls may be missing: "+err.Error())
 	}
 	r.loseCalls()

@@ -54,6 +54,7 @@ func (r *recorder) openLog() error {
 
 // finishLog closes the log and gives it its name.
 func (r *recorder) finishLog(res *Result) {
+	r.noteCost()
 	r.log.Clock(ptr(readClocks()))
 	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
 	end := tracelog.End{Time: now(), Complete: 1}

@@ -39,8 +39,10 @@ type recorder struct {
 	closing sync.Once
 	beside  sync.WaitGroup // what uses prober and log beside the rest
 
-	drained   uint64 // calls up to here are in the log, ns
-	unwritten bool   // the last flush failed
+	seen      atomic.Uint64 // calls by probes
+	callCost  atomic.Int64  // of a probed call, ns; 0 when not measured
+	drained   uint64        // calls up to here are in the log, ns
+	unwritten bool          // the last flush failed
 
 	paused   atomic.Bool // before the delay is over, and at the end
 	resumed  bool        // the delay is over

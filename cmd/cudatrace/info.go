@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -89,6 +90,12 @@ func infoText(w io.Writer, s convert.Summary) error {
 	}
 	if s.OverheadNS > 0 {
 		row("CUPTI's own time", duration(s.OverheadNS))
+	}
+	if s.ProbesNS > 0 {
+		row("probes' time", fmt.Sprintf("about %s in the program: %s of %v, measured when recording began", duration(s.ProbesNS), count(s.Pairs, "call", "calls"), time.Duration(s.CallCostNS)))
+	}
+	if s.RecorderNS > 0 {
+		row("recorder's time", duration(s.RecorderNS)+" of processor time")
 	}
 	if s.PeakDevice > 0 {
 		row("peak memory", fmt.Sprintf("%.1f MiB on the device", float64(s.PeakDevice)/(1<<20)))

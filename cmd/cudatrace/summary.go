@@ -24,6 +24,9 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  avoid it: %s\n", remedy)
 	}
+	if words := cost(s); words != "" {
+		fmt.Fprintf(w, "  recording cost %s\n", words)
+	}
 	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, f := range files {
 		use := "the log: convert, compare, archive"
@@ -33,6 +36,21 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
 	}
 	tab.Flush()
+}
+
+// cost says what recording took from the program, as far as that is known.
+func cost(s convert.Summary) string {
+	var parts []string
+	if s.ProbesNS > 0 {
+		parts = append(parts, fmt.Sprintf("about %s for %s of %v", duration(s.ProbesNS), count(s.Pairs, "probed call", "probed calls"), time.Duration(s.CallCostNS)))
+	}
+	if s.OverheadNS > 0 {
+		parts = append(parts, duration(s.OverheadNS)+" of CUPTI's own")
+	}
+	if s.RecorderNS > 0 {
+		parts = append(parts, duration(s.RecorderNS)+" of processor time in the recorder")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // avoidance names, by cause of loss, what avoids it. The other causes are nobody's to
