@@ -301,6 +301,15 @@ func (l *catalog) correlated(pid uint32) bool {
 	return l.recorded(pid) && l.ends[pid].Complete != 0 && l.meta[tracelog.MetaSchedule] == "" && l.filter == nil
 }
 
+// handedOver is the time up to which a process's CUPTI records are in the log: what it
+// called while it handed over the last of them has none.
+func (l *catalog) handedOver(pid uint32) uint64 {
+	if until := l.ends[pid].Until; until != 0 {
+		return until
+	}
+	return math.MaxUint64
+}
+
 // gpus numbers the devices that were used, by process and by their own number. Devices
 // of one UUID are one GPU.
 func (l *catalog) gpus(known *gpuTable) {

@@ -43,7 +43,7 @@ type gzipPart struct {
 const (
 	gzipBlock  = 1 << 20
 	gzipWindow = 32 << 10
-	gzipLevel  = 5
+	gzipLevel  = 6
 )
 
 // gzipHeader says: deflate, no name, no time, unknown system (RFC 1952, 2.3).

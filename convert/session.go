@@ -30,6 +30,7 @@ type session struct {
 	cut        uint64 // until, or when the call was entered in which it met that program
 	horizon    uint64 // when what was left unfinished is cut off
 	correlated bool   // see catalog.correlated
+	handedOver uint64 // see catalog.handedOver
 	symbols    *symbols
 	threads    map[uint32]*Thread
 	callers    int // threads that made calls
@@ -145,7 +146,7 @@ func (c *converter) makeSessions() error {
 			}
 		}
 		for _, s := range h.parts {
-			s.horizon, s.correlated = c.horizon(s), c.correlated(pid)
+			s.horizon, s.correlated, s.handedOver = c.horizon(s), c.correlated(pid), c.handedOver(pid)
 			s.PID += c.pidOffset
 			if c.pidOffset != 0 {
 				s.Name = fmt.Sprintf("%s (%s, PID %d)", s.Name, c.meta[tracelog.MetaHost], pid)

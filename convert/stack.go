@@ -304,7 +304,7 @@ func (t *callThread) finish(c *converter, sl *Slice) {
 			}
 		}
 	}
-	c.found.stack.count(sl, t.s.correlated)
+	c.found.stack.count(sl, t.s.correlated && sl.End <= t.s.handedOver)
 }
 
 func (s *stackStats) count(sl *Slice, correlated bool) {

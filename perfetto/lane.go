@@ -2,36 +2,25 @@ package perfetto
 
 // The events of a track are written in three places: slices that lie in no other begin in
 // one, slices within others in the second, and all end in the third. Each place is a
-// packet sequence of its own with its own memory, and goes out in large pieces. Packets of
-// one sort that follow each other compress to little more than what differs between
-// them. The trace processor puts events in the order of time, and events of one time
-// in the order of the file: so nothing that follows at the same time may overtake, and
-// what is held goes out first.
+// packet sequence of its own with its own memory, and goes out in large pieces, as do the
+// events of a queue. Packets of one sort that follow each other compress to little more
+// than what differs between them. The trace processor puts events in the order of time,
+// and events of one time in the order of the file: so nothing that follows at the same time
+// may overtake, and what is held goes out first.
 const (
-	laneOuter = iota
-	laneInner
-	laneEnds
-	lanes
+	placeOuter = iota
+	placeInner
+	placeEnds
+	places
 )
 
 const (
-	// laneBytes is the size at which a place goes out.
-	laneBytes = 256 << 10
+	// laneBytes is the size at which a lane goes out.
+	laneBytes = 1 << 20
 
-	// heldBytes bounds what the places of all tracks hold together.
-	heldBytes = 24 << 20
+	// heldBytes bounds what all lanes hold together.
+	heldBytes = 32 << 20
 )
-
-// A Track shows slices that contain one another, and instant events. Slices that
-// overlap otherwise would come out with exchanged durations: the caller takes
-// care that each ends before the one around it.
-type Track struct {
-	w     *Writer
-	uuid  uint64
-	depth int    // of the slice that begins next
-	last  uint64 // time of the latest event
-	lanes [lanes]*lane
-}
 
 // A lane is a sequence that is held in memory.
 type lane struct {
@@ -39,53 +28,23 @@ type lane struct {
 	held buffer
 }
 
-func (w *Writer) newTrack() *Track {
-	t := &Track{w: w, uuid: w.uuid()}
-	w.tracks = append(w.tracks, t)
-	return t
-}
-
-// at returns the lane for an event at a time.
-func (t *Track) at(ts uint64, which int) *lane {
-	if ts <= t.last {
-		t.flush()
-	}
-	t.last = ts
-	l := t.lanes[which]
-	if l == nil {
-		l = &lane{}
-		l.sequence = t.w.newSequence(t.uuid)
-		l.out = &l.held
-		t.lanes[which] = l
-	}
+// newLane starts a sequence that is held.
+func (w *Writer) newLane(track uint64) *lane {
+	l := &lane{sequence: w.newSequence(track)}
+	l.out = &l.held
+	w.lanes = append(w.lanes, l)
 	return l
 }
 
-// within is the lane of what begins now.
-func (t *Track) within() int {
-	if t.depth == 0 {
-		return laneOuter
-	}
-	return laneInner
-}
-
-// wrote takes note of an event on a lane that held so many bytes before.
-func (t *Track) wrote(l *lane, before int) {
-	w := t.w
+// wrote takes note of an event, before which so many bytes were held.
+func (l *lane) wrote(before int) {
+	w := l.w
 	w.held += len(l.held.b) - before
 	switch {
 	case len(l.held.b) >= laneBytes || w.closed:
 		l.flush()
 	case w.held > heldBytes:
-		w.flushTracks()
-	}
-}
-
-func (t *Track) flush() {
-	for _, l := range t.lanes {
-		if l != nil && len(l.held.b) > 0 {
-			l.flush()
-		}
+		w.flushLanes()
 	}
 }
 
@@ -99,13 +58,54 @@ func (l *lane) flush() {
 	l.held.b = l.held.b[:0]
 }
 
-func (w *Writer) flushTracks() {
-	for _, t := range w.tracks {
+// flushLanes writes what all lanes hold and gives their memory back: some may not be used
+// again.
+func (w *Writer) flushLanes() {
+	for _, l := range w.lanes {
+		if len(l.held.b) > 0 {
+			l.flush()
+		}
+		l.held.b = nil
+	}
+}
+
+// A Track shows slices that contain one another, and instant events. Slices that
+// overlap otherwise would come out with exchanged durations: the caller takes
+// care that each ends before the one around it.
+type Track struct {
+	w     *Writer
+	uuid  uint64
+	depth int    // of the slice that begins next
+	last  uint64 // time of the latest event
+	lanes [places]*lane
+}
+
+func (w *Writer) newTrack() *Track { return &Track{w: w, uuid: w.uuid()} }
+
+// at returns the lane for an event at a time.
+func (t *Track) at(ts uint64, which int) *lane {
+	if ts <= t.last {
 		t.flush()
-		for _, l := range t.lanes {
-			if l != nil {
-				l.held.b = nil // a track may not be used again
-			}
+	}
+	t.last = ts
+	if t.lanes[which] == nil {
+		t.lanes[which] = t.w.newLane(t.uuid)
+	}
+	return t.lanes[which]
+}
+
+// within is the place of what begins now.
+func (t *Track) within() int {
+	if t.depth == 0 {
+		return placeOuter
+	}
+	return placeInner
+}
+
+func (t *Track) flush() {
+	for _, l := range t.lanes {
+		if l != nil && len(l.held.b) > 0 {
+			l.flush()
 		}
 	}
 }

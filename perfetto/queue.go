@@ -19,7 +19,7 @@ const (
 
 // A GPUQueue shows the work of a queue. Work that overlaps is shown side by side.
 type GPUQueue struct {
-	seq     sequence
+	seq     *lane
 	place   []byte // the fields that are the same in each event, encoded
 	device  []byte // the argument "device", encoded
 	stream  []byte
@@ -38,7 +38,7 @@ func (w *Writer) Queue(q Queue) *GPUQueue {
 	place.uint(stageGPU, uint64(q.GPU))
 	place.uint(stageQueue, id)
 
-	g := &GPUQueue{seq: w.newSequence(0)}
+	g := &GPUQueue{seq: w.newLane(0)}
 	g.seq.begin()
 	w.specification(id, q.Name, q.Description, 0)
 	w.graphicsContext(context, q.PID)
@@ -46,6 +46,7 @@ func (w *Writer) Queue(q Queue) *GPUQueue {
 	w.computeArg(&stream, &g.refs, launchArg, new(Uint("stream", uint64(q.Stream))))
 	g.seq.refer(g.refs)
 	g.seq.end()
+	g.seq.wrote(0)
 	g.place, g.device, g.stream = place.b, device.b, stream.b
 	return g
 }

@@ -112,7 +112,7 @@ func (q *GPUQueue) EventWith(g *Shape, id, start, dur uint64, name *ArgName, v u
 // event writes a GpuRenderStageEvent. What differs from event to event stands at the end,
 // which compresses best. All lengths are known before the first byte is written.
 func (q *GPUQueue) event(g *Shape, id, start, dur uint64, waits []uint64, own []byte) {
-	s := &q.seq
+	s := q.seq
 	w := s.w
 	if id == 0 {
 		w.fail(fmt.Errorf("perfetto: GPU work without an id"))
@@ -137,6 +137,7 @@ func (q *GPUQueue) event(g *Shape, id, start, dur uint64, waits []uint64, own []
 	for _, id := range waits {
 		size += len(waitTag) + sizeVarint(id)
 	}
+	before := len(s.held.b)
 	b := s.packet(start, len(stageTag)+sizeVarint(uint64(size))+size)
 	b = append(b, stageTag...)
 	b = appendVarint(b, uint64(size))
@@ -153,6 +154,7 @@ func (q *GPUQueue) event(g *Shape, id, start, dur uint64, waits []uint64, own []
 	b = append(b, own...)
 	b = appendVarint(append(b, byte(stageEventID)<<3), id)
 	s.stamp(appendVarint(append(b, byte(stageDuration)<<3), dur), start)
+	s.wrote(before)
 }
 
 // Tags of fields that take two bytes.

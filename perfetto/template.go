@@ -83,7 +83,7 @@ func (t *Track) BeginAs(ts uint64, m *Template, work, waits []uint64, own ...Arg
 	t.depth++
 	before := len(l.held.b)
 	l.event(ts, typeSliceBegin, m, t.w.own(&l.sequence, own), work, waits)
-	t.wrote(l, before)
+	l.wrote(before)
 }
 
 // InstantAs writes an event without a duration as Instant does.
@@ -91,7 +91,7 @@ func (t *Track) InstantAs(ts uint64, m *Template, own ...Arg) {
 	l := t.at(ts, t.within())
 	before := len(l.held.b)
 	l.event(ts, typeInstant, m, t.w.own(&l.sequence, own), nil, nil)
-	t.wrote(l, before)
+	l.wrote(before)
 }
 
 // own encodes arguments of one event.
@@ -119,7 +119,7 @@ func (t *Track) BeginWith(ts uint64, m *Template, work, waits []uint64, name *Ar
 	b[1] = byte(len(b) - 2)
 	t.w.varied.b = b
 	l.event(ts, typeSliceBegin, m, b, work, waits)
-	t.wrote(l, before)
+	l.wrote(before)
 }
 
 // An ArgName is the name of an argument that has a value of its own in each event, an

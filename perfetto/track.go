@@ -152,11 +152,11 @@ func (t *Track) Begin(ts uint64, name, category string, work, waits []uint64, ar
 // End closes the slice that was opened last.
 func (t *Track) End(ts uint64) {
 	t.depth = max(t.depth-1, 0)
-	l := t.at(ts, laneEnds)
+	l := t.at(ts, placeEnds)
 	before := len(l.held.b)
 	b := append(l.packet(ts, len(sliceEnd)), sliceEnd...)
 	l.stamp(b, ts)
-	t.wrote(l, before)
+	l.wrote(before)
 }
 
 // sliceEnd is the TrackEvent of an end.

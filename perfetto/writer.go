@@ -56,8 +56,8 @@ type Writer struct {
 	common    sequence // of what is neither a track's event nor GPU work
 	processes map[uint32]uint64
 	threads   map[threadKey]*Track
-	tracks    []*Track
-	held      int // bytes that the tracks hold
+	lanes     []*lane
+	held      int // bytes in the lanes
 	contexts  map[contextKey]uint64
 	kernels   []Kernel
 	queues    uint64
@@ -155,7 +155,7 @@ func (w *Writer) Err() error { return w.err }
 // underlying writer.
 func (w *Writer) Close() error {
 	if !w.closed {
-		w.flushTracks()
+		w.flushLanes()
 		w.flush()
 		w.closed = true
 	}
