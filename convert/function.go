@@ -27,7 +27,7 @@ const (
 )
 
 // waits has the functions that wait for GPU work, by name without suffixes, and
-// the type of Sync record that each of them makes.
+// the type of Sync record that CUPTI makes of each.
 var waits = map[string]uint32{
 	"cudaEventSynchronize": syncEvent, "cuEventSynchronize": syncEvent,
 	"cudaStreamSynchronize": syncStream, "cuStreamSynchronize": syncStream,
@@ -59,8 +59,9 @@ const (
 var kernelArgs = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
 
 func newFunction(name, category, args string) *Function {
-	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1}
+	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1, stream: -1}
 	fn.launches, fn.wait = launchers[fn.base], waits[fn.base]
+	fn.own = strings.HasSuffix(name, "_ptsz") || strings.HasSuffix(name, "_ptds")
 	fn.window = windowUnknown
 	if f := cudaapi.ByName(name); f != nil {
 		fn.work, fn.window = f.GPUWork, windowOther
@@ -72,6 +73,9 @@ func newFunction(name, category, args string) *Function {
 		name, kind, _ := strings.Cut(word, ":")
 		if fn.launches && fn.handle < 0 && kernelArgs[name] {
 			fn.handle = len(fn.ArgNames)
+		}
+		if fn.stream < 0 && name == "stream" && kind == "handle" {
+			fn.stream = len(fn.ArgNames)
 		}
 		fn.ArgNames = append(fn.ArgNames, argName{name, kind})
 	}

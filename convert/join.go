@@ -232,6 +232,9 @@ func (c *converter) attach(w *claim, sl *Slice) {
 		c.found.work.early++
 	}
 	w.queue.launched(w.serial, sl.Start)
+	if j := w.queue.s.waits; j != nil {
+		j.streams.learn(sl, w.queue)
+	}
 	if sl.launches {
 		sl.state &^= awaiting // a launch has one kernel
 	}

@@ -39,7 +39,7 @@ type session struct {
 	progress   workProgress
 	unclosed   uint64 // when the first of the open calls that may create work began
 	hasWork    bool
-	waits      *waitJoiner // nil where the log has no Sync records of it
+	waits      *waitJoiner // nil without GPU work
 	ranger     *ranger     // these are nil until there is something for them
 	overheads  *spread
 	pools      *spread
@@ -151,8 +151,9 @@ func (c *converter) makeSessions() error {
 			if c.pidOffset != 0 {
 				s.Name = fmt.Sprintf("%s (%s, PID %d)", s.Name, c.meta[tracelog.MetaHost], pid)
 			}
-			if h.has&kindBit(tracelog.KindSync) != 0 {
+			if s.hasWork {
 				s.waits = newWaitJoiner(s, c.clockError())
+				s.waits.records = h.has&kindBit(tracelog.KindSync) != 0
 			}
 			c.sessions = append(c.sessions, s)
 		}

@@ -77,7 +77,7 @@ const (
 	closed     // nothing can lie within it or be merged with it any more
 	committed  // still open, but shown: nothing is merged with it any more
 	awaiting   // the GPU work that its correlation ID names may come
-	waiting    // a Sync record may come that names it
+	waiting    // what it waited for is not known yet
 
 	source = fromPair | fromAPI | hasPartner | isPartner
 )
@@ -139,7 +139,8 @@ func (t *callThread) place(c *converter, it *item) {
 func (t *callThread) push(c *converter, it *item, from state) {
 	sl := t.pending.push(&c.chunks)
 	*sl = Slice{Function: it.fn, Start: it.start, End: it.end, Args: it.args, Depth: int32(len(t.open)),
-		Correlation: it.correlation, Ret: it.ret, Flags: uint32(it.flags), state: from}
+		Correlation: it.correlation, Ret: it.ret, Flags: uint32(it.flags), state: from,
+		tid: t.out.TID, stream: it.fn.streamOf(it.args)}
 	if sl.wait != 0 && t.s.waits != nil {
 		t.s.waits.add(t, sl)
 	}
@@ -163,6 +164,9 @@ func (t *callThread) closeAll(c *converter) { t.closeUntil(c, never) }
 func (t *callThread) close(c *converter, sl *Slice) {
 	if sl.state&committed == 0 {
 		c.register(t.s, sl)
+		if sl.state&waiting != 0 {
+			t.s.waits.closed(&t.waits, sl)
+		}
 	}
 	sl.state |= closed
 }
@@ -197,6 +201,7 @@ func (sl *Slice) merge(it *item, from state) bool {
 		sl.Correlation = it.correlation
 	} else {
 		sl.Function, sl.Ret, sl.Flags, sl.Args = it.fn, it.ret, uint32(it.flags), it.args
+		sl.stream = it.fn.streamOf(it.args)
 	}
 	sl.state |= from
 	return true
@@ -213,6 +218,9 @@ func (t *callThread) partner(c *converter, it *item, from state) (mark state) {
 			continue
 		}
 		mark = isPartner
+		if o.stream == 0 {
+			o.stream = it.fn.streamOf(it.args)
+		}
 		// With its own pair the record was counted when the two were merged.
 		if o.state&(fromPair|hasPartner) == 0 {
 			o.state |= hasPartner

@@ -7,8 +7,9 @@
 // together when they are on one thread and one interval holds the other; the correlation
 // ID then names the work.
 //
-// What a call waited for is found from CUPTI's synchronization records: the last work of
-// the stream that was launched before the wait and ended by its end. NVTX ranges, memory
+// What a call waited for is the last work of the stream that was launched before the wait
+// and ended by its end. The stream is known by the handle that launches on it were given,
+// or, in a log with CUPTI's synchronization records, by these. NVTX ranges, memory
 // in use and CUPTI's own overhead become tracks of their own, on which, as on those of
 // calls, each slice lies within the one around it.
 //
@@ -55,6 +56,8 @@ type Function struct {
 	launches bool   // it launches a kernel
 	work     bool   // a driver function that creates GPU work
 	handle   int    // place of the argument that names the kernel, -1 without
+	stream   int    // place of the argument that names the stream, -1 without
+	own      bool   // its default stream is that of the thread
 	wait     uint32 // the type of Sync record that it makes, 0 for none
 	window   uint32 // how much other work to wait for its own
 }
@@ -72,6 +75,8 @@ type Slice struct {
 	Correlation uint32 // 0 when no API record named it
 	Ret         int32
 	Flags       uint32 // tracelog.CallUnfinished, tracelog.CallNoReturn
+	tid         uint32
+	stream      streamHandle // that it names, or the driver call inside it; 0 where none does
 	state       state
 	one         [1]uint64 // what Work is a slice of, nearly always
 }

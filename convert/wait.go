@@ -29,17 +29,21 @@ const (
 // waitStats counts arrows from work to the calls that waited for it.
 type waitStats struct {
 	arrows    uint64
-	ambiguous uint64 // Sync records that several calls may have made
+	ambiguous uint64 // waits that several streams may have been the cause of, Sync records that several calls may have made
 	unmatched uint64 // Sync records that no call was found for
 }
 
-// A waitJoiner finds for a session's Sync records the calls that made them and the
-// work that these waited for. It takes them in the order in which the waits began.
+// A waitJoiner finds the work that calls of a session waited for. Where the log has Sync
+// records it finds the calls that made them, else it takes the calls themselves, in the
+// order in which the waits began.
 type waitJoiner struct {
 	s         *session
+	records   bool // the log has Sync records of the process
+	streams   streamTable
 	threads   []*waitList
 	queues    map[streamKey]*workQueue
 	contexts  map[uint32][]*workQueue
+	order     []uint32 // contexts by first sight
 	tolerance uint64
 	pending   []syncRecord
 	done      uint64 // every record that begins before it has been joined
@@ -51,6 +55,8 @@ type syncRecord struct {
 	context     uint32
 	stream      uint32
 	correlation uint32
+	call        *Slice // that makes up for a record, nil for one that CUPTI made
+	list        *waitList
 }
 
 // A waitList has the outermost waiting calls of a thread that are not shown yet, by time.
@@ -72,7 +78,10 @@ func newWaitJoiner(s *session, clockError uint64) *waitJoiner {
 // queue takes note of a stream. Streams are searched in the order of their numbers.
 func (j *waitJoiner) queue(q *workQueue) {
 	j.queues[streamKey{q.out.Context, q.out.Stream}] = q
-	list := j.contexts[q.out.Context]
+	list, known := j.contexts[q.out.Context]
+	if !known {
+		j.order = append(j.order, q.out.Context)
+	}
 	if len(list) >= waitStreams {
 		return
 	}
@@ -82,7 +91,7 @@ func (j *waitJoiner) queue(q *workQueue) {
 	j.contexts[q.out.Context] = slices.Insert(list, i, q)
 }
 
-// add takes note of a waiting call, unless one around it waits.
+// add takes note of a call that waits, unless one around it does.
 func (j *waitJoiner) add(t *callThread, sl *Slice) {
 	sl.state |= waiting
 	for _, o := range t.open {
@@ -118,7 +127,8 @@ func (c *converter) syncs(b *tracelog.Block) {
 		}
 		until := end(x.Start, x.Dur)
 		if j := c.processes[x.PID].parts.at(until).waits; j != nil {
-			j.pending = append(j.pending, syncRecord{x.Start, until, x.Type, x.Context, x.Stream, x.Correlation})
+			j.pending = append(j.pending, syncRecord{start: x.Start, end: until, typ: x.Type,
+				context: x.Context, stream: x.Stream, correlation: x.Correlation})
 		}
 	}
 }
@@ -149,6 +159,10 @@ func (j *waitJoiner) advance(c *converter, ready uint64) {
 
 // join joins one record. It reports false when its call is not closed.
 func (j *waitJoiner) join(c *converter, s *syncRecord) bool {
+	if s.call != nil {
+		j.joinCall(c, s)
+		return true
+	}
 	call, ambiguous := j.call(s)
 	if call == nil {
 		c.found.waits.unmatched++
@@ -164,10 +178,15 @@ func (j *waitJoiner) join(c *converter, s *syncRecord) bool {
 	if len(call.Work) > 0 { // a copy that waits for itself
 		return true
 	}
-	for _, w := range j.work(s, call.Slice) {
+	c.waited(call.Slice, j.work(s, call.Slice))
+	return true
+}
+
+// waited draws arrows from work to the call that waited for it.
+func (c *converter) waited(call *Slice, work []*recentWork) {
+	for _, w := range work {
 		w.awaited = true
 		call.Waits = append(call.Waits, w.id)
 		c.found.waits.arrows++
 	}
-	return true
 }

@@ -83,14 +83,15 @@ func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPU
 type WaitSource string
 
 // The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as
-// all the rest: with them CUPTI looks at every call of the runtime.
+// all the rest: with them CUPTI looks at every call of the runtime. The calls themselves
+// tell nearly as much: which stream they name, and when they returned.
 const (
+	WaitsCalls WaitSource = "calls"
 	WaitsCUPTI WaitSource = "cupti"
-	WaitsNone  WaitSource = "none"
 )
 
 // ParseWaitSource reads the name of a source of waits.
-func ParseWaitSource(s string) (WaitSource, error) { return parse(s, WaitsCUPTI, WaitsNone) }
+func ParseWaitSource(s string) (WaitSource, error) { return parse(s, WaitsCalls, WaitsCUPTI) }
 
 // GraphMode says how the launch of a CUDA graph is recorded.
 type GraphMode string

@@ -51,7 +51,7 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 	if r.opts.Graphs == GraphWhole {
 		c.Records |= cupti.RecordGraphs
 	}
-	if r.opts.Waits == WaitsNone {
+	if r.opts.Waits != WaitsCUPTI {
 		c.Records &^= cupti.RecordSync
 	}
 	if r.opts.Calls == CallsCUPTI {

@@ -282,13 +282,19 @@ func TestWithoutCUPTI(t *testing.T) {
 	}
 }
 
-// TestWithoutWaits leaves out what calls waited for, and nothing else.
-func TestWithoutWaits(t *testing.T) {
-	t.Parallel()
-	with := recordProgram(t, "--no-convert", sim("many"))
-	r := recordProgram(t, "--no-convert", "--waits", "none", sim("many"))
-	r.whole(t)
-	if r.Waits != 0 || with.Waits == 0 || r.Kernels != with.Kernels || r.Calls != with.Calls {
-		t.Errorf("waits %d of %d, kernels %d of %d, calls %d of %d", r.Waits, with.Waits, r.Kernels, with.Kernels, r.Calls, with.Calls)
+// TestWaits finds the same arrows to calls that waited from the calls as from CUPTI's
+// synchronization records.
+func TestWaits(t *testing.T) {
+	for _, program := range []string{"many", "threads", "forkexec", "graphs"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			with := recordProgram(t, "--no-convert", "--waits", "cupti", sim(program))
+			r := recordProgram(t, "--no-convert", sim(program))
+			r.whole(t)
+			with.whole(t)
+			if r.Waits == 0 || r.Waits != with.Waits || r.Kernels != with.Kernels || r.Calls != with.Calls {
+				t.Errorf("waits %d of %d, kernels %d of %d, calls %d of %d", r.Waits, with.Waits, r.Kernels, with.Kernels, r.Calls, with.Calls)
+			}
+		})
 	}
 }

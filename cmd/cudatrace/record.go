@@ -43,7 +43,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`SOURCE` of calls: uprobe, cupti (no root), none (only those that create GPU work, from CUPTI), or auto"},
 		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`SOURCE` of GPU work: cupti or none"},
 		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "record CUDA graphs by `WHAT`: nodes (each node's work) or whole (one slice a launch, cheaper)"},
-		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCUPTI), Usage: "`SOURCE` of arrows from work to the calls that waited for it: cupti, or none (cheaper for programs that make many calls)"},
+		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`SOURCE` of arrows from work to the calls that waited for it: calls, or cupti (surer in programs with several GPUs or handles reused, dearer)"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
 		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
