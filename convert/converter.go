@@ -116,7 +116,7 @@ func (c *converter) run() error {
 		if rows >= stepRows {
 			rows = 0
 			c.steps()
-			c.progress(rs.share())
+			c.progress(rs.share(c.catalog.first, c.catalog.last))
 		}
 	}
 	if err := rs.err(); err != nil {
@@ -367,13 +367,13 @@ func (rs *readings) err() error {
 	return nil
 }
 
-// share is how much of the log has been read.
-func (rs *readings) share() float64 {
-	share := 1.0
+// share is how far the reader that is furthest behind has come, of the time from first to
+// last. (How many bytes have been read says little: each reads its own kinds only.)
+func (rs *readings) share(first, last uint64) float64 {
+	behind := uint64(never)
 	for _, r := range rs.list {
-		if r.pos != never {
-			share = min(share, float64(r.BytesRead())/math.Max(1, float64(r.Size())))
-		}
+		behind = min(behind, r.pos)
 	}
-	return share
+	done, all := min(behind, last)-min(behind, last, first), last-min(last, first)
+	return float64(done) / math.Max(1, float64(all))
 }

@@ -163,7 +163,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 }
 
 func replace(path string, write func(io.Writer) error) error {
-	temp := fmt.Sprintf("%s.partial-%d-%x", path, os.Getpid(), time.Now().UnixNano())
+	temp := tracelog.PartialName(path, fmt.Sprintf("%d-%x", os.Getpid(), time.Now().UnixNano()))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package convert
 import (
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -160,6 +161,9 @@ func (c *converter) wanted(b *tracelog.Block, i int) bool {
 	return true
 }
 
+// noSlash makes a glob's * go over the slashes of a name, which is no path.
+var noSlash = strings.NewReplacer("/", "\x00")
+
 func (s *selection) takes(name string, dur uint64) bool {
 	if dur < s.min {
 		return false
@@ -167,7 +171,7 @@ func (s *selection) takes(name string, dur uint64) bool {
 	if s.name == "" {
 		return true
 	}
-	ok, err := path.Match(s.name, name)
+	ok, err := path.Match(noSlash.Replace(s.name), noSlash.Replace(name))
 	return ok && err == nil
 }
 

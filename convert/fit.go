@@ -127,7 +127,7 @@ func bucketStart(i int) uint64 {
 func survey(paths []string, o Options) (*surveyed, error) {
 	s := &surveyed{longest: o.Filter.Longest}
 	if !s.longest {
-		return s, s.times(paths)
+		return s, s.times(paths, &o.Filter)
 	}
 	for _, path := range paths {
 		r, err := tracelog.Open(path)
@@ -160,7 +160,7 @@ func (s *surveyed) lasting(b *tracelog.Block) {
 }
 
 // times takes what there is when from the logs; each log's times are its own.
-func (s *surveyed) times(paths []string) error {
+func (s *surveyed) times(paths []string, f *Filter) error {
 	for _, path := range paths {
 		l := &log{name: path, open: openers([]string{path})[0]}
 		begin, last, err := l.extent(true)
@@ -176,15 +176,38 @@ func (s *surveyed) times(paths []string) error {
 		if err != nil {
 			return err
 		}
-		for _, b := range blocks {
-			b.From, b.To = b.From-min(b.From, begin), b.To-min(b.To, begin)
-			s.blocks = append(s.blocks, b)
-			s.records += float64(b.Rows)
+		from, to := uint64(f.From), last-min(last, begin)
+		if f.Last > 0 {
+			from = max(from, to-min(to, uint64(f.Last)))
 		}
-		s.end = max(s.end, last-min(last, begin))
+		if f.To > 0 {
+			to = min(to, uint64(f.To))
+		}
+		for _, b := range blocks {
+			if b, ok := clip(b, begin, from, to); ok {
+				s.blocks = append(s.blocks, b)
+				s.records += float64(b.Rows)
+			}
+		}
+		s.end = max(s.end, to)
 	}
 	s.records = max(s.records, 1)
 	return nil
+}
+
+// clip makes the times of a block those into the recording, and of a block of which only
+// a part lies in a span of that time this part. It reports whether there is any.
+func clip(b tracelog.IndexEntry, begin, from, to uint64) (tracelog.IndexEntry, bool) {
+	b.From, b.To = b.From-min(b.From, begin), b.To-min(b.To, begin)
+	first, last := max(b.From, from), min(b.To, to)
+	if first > last {
+		return b, false
+	}
+	if all := b.To - b.From; all > 0 {
+		b.Rows = max(1, uint64(float64(b.Rows)*float64(last-first)/float64(all)))
+	}
+	b.From, b.To = first, last
+	return b, true
 }
 
 // blocksOf are the blocks of events of a log, by its index or else by reading it.

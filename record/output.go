@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Suffixes of the files that a recording makes.
@@ -33,7 +36,7 @@ func BaseName(output, program string) string {
 // final name, so that the rename can't fail for want of space, and carries our
 // PID, so that what an earlier recorder left behind when it was killed stays.
 func partialName(final string) string {
-	return fmt.Sprintf("%s.partial-%d", final, os.Getpid())
+	return tracelog.PartialName(final, strconv.Itoa(os.Getpid()))
 }
 
 // outputError says why a file can't be written.
@@ -62,6 +65,8 @@ func outputError(path string, err error) error {
 func checkReplaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return outputError(path, err)
 	case err != nil:
 		return nil // nothing is in the way
 	case info.IsDir():

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -42,6 +44,8 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 		return usagef(convertName, "convert: which log?")
 	case len(logs) > 1 && out == "":
 		return usagef(convertName, "convert: -o has to name the trace of several logs")
+	case sameLog(logs) != "":
+		return usagef(convertName, "convert: %s is there twice", sameLog(logs))
 	case out == "":
 		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
 	}
@@ -69,6 +73,22 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	return verdicts(stderr, logs, all)
+}
+
+// sameLog is a log that another one before it is, too; "" without one.
+func sameLog(logs []string) string {
+	var before []os.FileInfo
+	for _, log := range logs {
+		info, err := os.Stat(log)
+		if err != nil {
+			continue // reading it says why
+		}
+		if slices.ContainsFunc(before, func(b os.FileInfo) bool { return os.SameFile(b, info) }) {
+			return log
+		}
+		before = append(before, info)
+	}
+	return ""
 }
 
 // verdicts says for each log what was left out of it and what it lacks.

@@ -64,6 +64,11 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 
 // dumpFilter is what the options say is wanted.
 func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
+	for _, flag := range []string{"kind", "pid", "tid", "device", "stream", "from", "to"} {
+		if c.IsSet(flag) && len(words(strings.TrimSpace(c.String(flag)))) == 0 {
+			return f, usagef("dump", "dump: --%s has no value", flag)
+		}
+	}
 	for _, name := range words(c.String("kind")) {
 		kind, ok := tracelog.KindByName(name)
 		if !ok {
@@ -72,18 +77,16 @@ func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
 		f.Kinds = append(f.Kinds, kind)
 	}
 	for name, to := range map[string]*[]uint32{"pid": &f.PIDs, "tid": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
-		for _, word := range words(c.String(name)) {
-			n, err := strconv.ParseUint(word, 10, 32)
-			if err != nil {
-				return f, usagef("dump", "dump: --%s %q is no number", name, word)
-			}
-			*to = append(*to, uint32(n))
+		if *to, err = numbers("dump", name, c.String(name)); err != nil {
+			return f, err
 		}
 	}
 	if f.From, err = dumpTime(c, "from", log); err != nil {
 		return f, err
 	}
-	f.To, err = dumpTime(c, "to", log)
+	if f.To, err = dumpTime(c, "to", log); err == nil && f.To > 0 && f.From > f.To {
+		return f, usagef("dump", "dump: --from %s lies behind --to %s", c.String("from"), c.String("to"))
+	}
 	return f, err
 }
 

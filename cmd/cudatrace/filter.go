@@ -14,14 +14,14 @@ import (
 
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "only what ends after `TIME`: 1.5s into the recording, or 'last 5s'"},
-		&cli.StringFlag{Name: "to", Usage: "only what begins before `TIME` into the recording"},
+		&cli.StringFlag{Name: "from", Usage: "only what ends after `TIME`: 1.5s into the recording, or 'last 5s'; of several logs, into each"},
+		&cli.StringFlag{Name: "to", Usage: "only what begins before `TIME` into the recording; of several logs, into each"},
 		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only these `PIDS`, separated by commas"},
 		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of these threads (`TIDS`) and the work that they caused"},
 		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
 		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges with a name that matches `GLOB`: '*gemm*'"},
-		&cli.DurationFlag{Name: "min-duration", Usage: "only what lasts at least `TIME`: 10us"},
+		&cli.StringFlag{Name: "min-duration", Usage: "only what lasts at least `TIME`: 10us"},
 		&cli.StringFlag{Name: "max-size", Usage: "a trace of at most so many `BYTES` (50M): the newest that fits, or what --keep says"},
 		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`WHAT` --max-size keeps: newest or longest"},
 	}
@@ -29,20 +29,22 @@ func filterFlags() []cli.Flag {
 
 // filterOptions reads what is to be in the trace.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
-	f := convert.Filter{Name: c.String("name"), MinDuration: c.Duration("min-duration")}
-	if _, err := path.Match(f.Name, ""); err != nil {
-		return f, usagef(convertName, "convert: --name %q is no pattern: a [ lacks its ]", f.Name)
+	f := convert.Filter{Name: c.String("name")}
+	for _, flag := range filterFlags() {
+		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
+			return f, usagef(convertName, "convert: --%s has no value", name)
+		}
 	}
-	if f.MinDuration < 0 {
-		return f, usagef(convertName, "convert: --min-duration can't be negative")
+	if _, err := path.Match(f.Name, ""); err != nil {
+		return f, usagef(convertName, `convert: --name %q is no pattern: a [ lacks its ], or nothing follows a \`, f.Name)
+	}
+	var err error
+	if f.MinDuration, err = filterTime("min-duration", "10us, 1.5ms or 2s", c.String("min-duration")); err != nil {
+		return f, err
 	}
 	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
-		for _, word := range words(c.String(flag)) {
-			n, err := strconv.ParseUint(word, 10, 32)
-			if err != nil {
-				return f, usagef(convertName, "convert: --%s %q is no number", flag, word)
-			}
-			*list = append(*list, uint32(n))
+		if *list, err = numbers(convertName, flag, c.String(flag)); err != nil {
+			return f, err
 		}
 	}
 	if err := filterTimes(c, &f); err != nil {
@@ -51,30 +53,50 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 	return f, filterSize(c, &f)
 }
 
+// numbers reads the value of a flag that takes a list of them.
+func numbers(command, flag, list string) (all []uint32, err error) {
+	for _, word := range words(list) {
+		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 32)
+		if err != nil {
+			return nil, usagef(command, "%s: --%s %q is no number: write 7 or 7,8", command, flag, word)
+		}
+		all = append(all, uint32(n))
+	}
+	return all, nil
+}
+
 func filterTimes(c *cli.Context, f *convert.Filter) error {
-	from, last := strings.CutPrefix(c.String("from"), "last ")
-	at, err := filterTime("from", from)
+	from, last := strings.CutPrefix(strings.TrimSpace(c.String("from")), "last ")
+	at, err := filterTime("from", "1.5s, 200ms or 'last 5s'", from)
 	if err != nil {
 		return err
 	}
-	if last {
+	if f.To, err = filterTime("to", "1.5s or 200ms", c.String("to")); err != nil {
+		return err
+	}
+	switch {
+	case last && at == 0:
+		return usagef(convertName, "convert: --from 'last %s' is no time at all", strings.TrimSpace(from))
+	case c.IsSet("to") && f.To == 0:
+		return usagef(convertName, "convert: nothing lies before --to %s", c.String("to"))
+	case last:
 		f.Last = at
-	} else {
+	case f.To > 0 && at > f.To:
+		return usagef(convertName, "convert: --from %v lies behind --to %v", at, f.To)
+	default:
 		f.From = at
 	}
-	if f.To, err = filterTime("to", c.String("to")); err == nil && f.To > 0 && f.From > f.To {
-		return usagef(convertName, "convert: --from %v lies behind --to %v", f.From, f.To)
-	}
-	return err
+	return nil
 }
 
-func filterTime(flag, value string) (time.Duration, error) {
+// filterTime reads the value of a flag that takes a time; examples say how it is written.
+func filterTime(flag, examples, value string) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(strings.TrimSpace(value))
 	if err != nil || d < 0 {
-		return 0, usagef(convertName, "convert: --%s %q is no time: write 1.5s, 200ms or, with --from, 'last 5s'", flag, value)
+		return 0, usagef(convertName, "convert: --%s %q is no time: write %s", flag, value, examples)
 	}
 	return d, nil
 }
@@ -88,6 +110,9 @@ func filterSize(c *cli.Context, f *convert.Filter) error {
 		return usagef(convertName, "convert: --keep %q is neither newest nor longest", keep)
 	}
 	if c.String("max-size") == "" {
+		if c.IsSet("keep") {
+			return usagef(convertName, "convert: --keep says what --max-size keeps, which is missing")
+		}
 		return nil
 	}
 	n, err := parseSize("max-size", c.String("max-size"), 64<<10, 1<<40)
@@ -108,6 +133,8 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, l.What)
 	}
 	switch {
+	case l.Records > 0 && l.Records == l.Of:
+		parts = append(parts, fmt.Sprintf("left out all of %s records: nothing is where the filter looks", group(l.Of)))
 	case l.Records > 0:
 		parts = append(parts, fmt.Sprintf("left out %s of %s records", group(l.Records), group(l.Of)))
 	case l.Of == 0 && l.Unknown:

@@ -21,8 +21,9 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // run is the whole program, with its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	app := newApp(stdout, stderr)
-	err := app.Run(permute(app, args))
+	out := &output{w: stdout}
+	app := newApp(out, stderr)
+	err := out.failure(app.Run(permute(app, args)))
 	if err == nil {
 		return 0
 	}
@@ -73,14 +74,16 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Version:   version(),
 		Writer:    stdout,
 		ErrWriter: stderr,
+		Flags:     []cli.Flag{cli.HelpFlag}, // the library adds it with its own help command only
 		Commands: []*cli.Command{
 			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
 			dumpCommand(stdout, stderr), repairCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
+			helpCommand(),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
-				return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
+				return noCommand(name)
 			}
 			return cli.ShowAppHelp(c)
 		},

@@ -28,7 +28,10 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 				return err
 			}
 			out := c.String("output")
-			if out == "" {
+			switch out {
+			case "-":
+				return usagef("repair", "repair: OUT has to be a file")
+			case "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
 			done, err := tracelog.RepairFile(log, out)

@@ -74,6 +74,7 @@ func TestBits(t *testing.T) {
 
 // shapes are columns as programs make them and as nobody would.
 var shapes = map[string]func(rnd *rand.Rand, i int) uint64{
+	"zero":       func(*rand.Rand, int) uint64 { return 0 },
 	"constant":   func(*rand.Rand, int) uint64 { return 42 },
 	"maximal":    func(*rand.Rand, int) uint64 { return math.MaxUint64 },
 	"counting":   func(_ *rand.Rand, i int) uint64 { return uint64(i) },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -196,7 +197,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 	insert := func(at int, b []byte) []byte {
 		return append(append(bytes.Clone(log[:at]), b...), log[at:]...)
 	}
-	sixth := blocks[5]
+	sixth, seventh := blocks[5], blocks[6]
 	records := func(table ...byte) []byte { return withBlock(footless, blockRecords, seq, oneTable(table...)) }
 	// const column 0 of 1 row; a column is field, encoding, length, data
 	return []damagedLog{
@@ -212,8 +213,14 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"missing_block", cutOut(sixth.from, sixth.to), all - sixth.records, "the number of blocks missing before this one is 1", 1},
 		{"missing_half_block", cutOut(sixth.from+30, sixth.to), all - sixth.records, "the checksum of a block is wrong", 1},
 		{"repeated_block", insert(sixth.to, log[sixth.from:sixth.to]), all, "a second time", 1},
+		{"repeated_later", insert(last.from, log[sixth.from:sixth.to]), all, "a second time", 1},
+		{"reordered_blocks", slices.Concat(log[:sixth.from], log[sixth.to:seventh.to], log[sixth.from:sixth.to], log[seventh.to:]), all, "the number of blocks missing before this one is 1", 2},
+		{"reordered_twice", slices.Concat(log[:sixth.from], log[sixth.to:seventh.to], log[sixth.from:sixth.to], log[sixth.from:sixth.to], log[seventh.to:]), all, "the number of blocks missing before this one is 1", 3},
 		{"foreign_bytes", insert(sixth.to, []byte("some text of another program, inserted")), all, "there is no block here", 1},
-		{"appended_text", append(bytes.Clone(log), "text"...), all, "the trailer is wrong", 1},
+		{"foreign_block", insert(sixth.to, withBlock(nil, blockRecords, 2, oneTable(byte(KindNote), 3, 0))), all, "a second time", 1},
+		{"appended_text", append(bytes.Clone(log), "text"...), all, "the log has ended and something follows", 1},
+		{"appended_log", append(bytes.Clone(log), log...), all, "the log has ended and something follows", 1},
+		{"cut_and_appended_log", slices.Concat(log[:sixth.to-5], log), recordsBefore(blocks, sixth.from), "the checksum of a block is wrong", 2},
 		{"unknown_block_type", withBlock(footless, 99, seq, []byte("x")), all, "the log ends before its footer", 1},
 		{"unknown_kind", records(100, 2, 1, 0, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
 		{"unknown_field", records(byte(KindNote), 2, 1, 40, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
@@ -229,6 +236,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"unknown_encoding_bit", records(byte(KindNote), 1, 1, 0, 0x40, 1, 7), all, "unknown encoding", 2},
 		{"lookup_of_nothing", records(byte(KindNote), 1, 1, 0, reprLookup, 0, 2, 1, 2), all, "cannot serve it", 2},
 		{"gap_of_nothing", records(byte(KindNote), 1, 1, 0, reprVarint|relGap, 3, 1, 1), all, "cannot serve it", 2},
+		{"gap_of_texts", records(byte(KindString), 1, 2, 1, reprText, 2, 1, 'x', 0, reprVarint|relGap, 0, 1, 9), all, "cannot serve it", 2},
 		{"short_varints", records(byte(KindNote), 3, 1, 0, reprVarint, 3, 1, 0x80, 0x80), all, "a column is cut short", 2},
 		{"endless_varint", records(byte(KindNote), 1, 1, 0, reprVarint, 11, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80), all, "a column is cut short", 2},
 		{"dict_index_too_large", records(byte(KindNote), 2, 1, 0, reprDict, 4, 0, 1, 1, 2), all, "a column is cut short", 2},
@@ -303,6 +311,17 @@ func TestDamage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FORMAT.md has the table of damage.
+func TestDamageIsDocumented(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	fmt.Fprintf(&b, "| case | records | says first |\n|---|---|---|\n| (intact) | %d | |\n", survivors(openBytes(t, smallLog(t))))
+	for _, c := range damagedLogs(t) {
+		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", c.name, c.records, c.says)
+	}
+	checkSection(t, formatFile, "<!-- damage: go test -update -->\n", "<!-- end of damage -->", b.String())
 }
 
 // Damage keeps a bounded list and the whole count.

@@ -181,7 +181,7 @@ func (d *decoder) unpackColumn(data []byte) ([]byte, error) {
 func (d *decoder) values(data []byte, repr, rel byte, ref uint64) error {
 	var dur column
 	if rel == relGap {
-		if ref >= uint64(len(d.table.cols)) || repr == reprLookup {
+		if ref >= uint64(len(d.table.cols)) || repr == reprLookup || d.table.cols[ref].texts != nil {
 			return errRef
 		}
 		dur = d.table.cols[ref]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"sync/atomic"
 )
 
@@ -29,10 +30,15 @@ func (s *source) readAt(b []byte, off int64) error {
 	return fmt.Errorf("cannot be read at byte %d: %w", off+int64(n), bareRead(err))
 }
 
+// bareRead takes the operation and the paths off an error of package os.
 func bareRead(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		return pe.Err
+	}
+	var le *os.LinkError
+	if errors.As(err, &le) {
+		return le.Err
 	}
 	return err
 }
@@ -90,7 +96,7 @@ func (s *source) block(p *piece, h blockHeader, at int64) error {
 type walker struct {
 	*source
 	off    int64 // of the next block
-	seq    uint32
+	order  order
 	gap    bool  // something was left out since the last good block
 	wasted int64 // bytes read for blocks that turned out damaged
 	footed bool
@@ -113,8 +119,11 @@ func (w *walker) next(p *piece) {
 func (w *walker) step(p *piece) bool {
 	left := w.size - w.off
 	switch {
-	case w.footed && left == trailerSize && w.trailer(p):
+	case w.footed && left >= trailerSize && w.trailer(p):
 		w.done = true
+		if at := w.off + trailerSize; at < w.size {
+			w.corrupt(p, at, w.size-at, "the log has ended and something follows")
+		}
 		return false
 	case left < blockHeaderSize:
 		w.finish(p, left)
@@ -141,19 +150,4 @@ func (w *walker) step(p *piece) bool {
 	}
 	w.off += blockHeaderSize + int64(h.length)
 	return w.accept(p)
-}
-
-// accept checks the place of a block whose checksums are right.
-func (w *walker) accept(p *piece) bool {
-	seq := p.head.seq
-	switch {
-	case seq < w.seq:
-		w.corrupt(p, p.at, w.off-p.at, fmt.Sprintf("block %d is here a second time or in the wrong place", seq))
-		return false
-	case seq > w.seq && !w.gap:
-		w.corrupt(p, p.at, 0, fmt.Sprintf("the number of blocks missing before this one is %d", seq-w.seq))
-	}
-	w.seq, w.gap = seq+1, false
-	w.footed = w.footed || p.head.kind == blockFooter
-	return true
 }

@@ -96,7 +96,7 @@ func (k *picker) step(p *piece) bool {
 		}
 	}
 	if len(k.indexes) == 0 || !k.load(k.indexes[0]) {
-		k.rest = &walker{source: k.source, off: k.from, gap: true}
+		k.rest = &walker{source: k.source, off: k.from, gap: true, order: order{late: true}}
 		return false
 	}
 	k.indexes = k.indexes[1:]

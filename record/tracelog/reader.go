@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Reader gives the records of a log block by block, in the order of the file. It
@@ -50,7 +52,7 @@ const (
 // Open opens the log at path. The message of an error names the file and says what
 // to do; errors.Is tells ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist apart.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe's other end is not waited for
 	if err != nil {
 		return nil, &fileError{path, bare(err), ""}
 	}

@@ -1,10 +1,10 @@
 package tracelog
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -18,8 +18,9 @@ type Repair struct {
 	Reason  string // in the End record of what was written: why it is not complete
 }
 
-// RepairFile writes a log that has every intact block of the one at path to out, which
-// it replaces. It first makes a file beside out. A log without damage is left as it is:
+// RepairFile writes a log that has every intact block of the one at path to out. It first
+// makes a file beside out, which then takes the place of a regular file of that name, or of
+// the one that a symbolic link of that name leads to. A log without damage is left as it is:
 // then Repair.Damage.Count is 0 and nothing is written.
 func RepairFile(path, out string) (*Repair, error) {
 	r, err := Open(path)
@@ -27,7 +28,11 @@ func RepairFile(path, out string) (*Repair, error) {
 		return nil, err
 	}
 	defer r.Close()
-	temp := fmt.Sprintf("%s.partial-%d-%x", out, os.Getpid(), time.Now().UnixNano())
+	target, err := replaceable(path, out)
+	if err != nil {
+		return nil, err
+	}
+	temp := PartialName(target, fmt.Sprintf("%d-%x", os.Getpid(), time.Now().UnixNano()))
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, createError(out, err)
@@ -40,15 +45,33 @@ func RepairFile(path, out string) (*Repair, error) {
 		os.Remove(temp)
 		return done, err
 	}
-	if err := os.Rename(temp, out); err != nil {
+	if err := os.Rename(temp, target); err != nil {
 		os.Remove(temp)
-		var le *os.LinkError
-		if errors.As(err, &le) {
-			err = le.Err
-		}
-		return nil, fmt.Errorf("cannot write %s: %w", out, err)
+		return nil, createError(out, err)
 	}
 	return done, nil
+}
+
+// replaceable is the file that is to be replaced where out is named, which must be none
+// that a repair could do harm to: the damaged log has what a later repair may still save,
+// and may be growing.
+func replaceable(path, out string) (string, error) {
+	info, err := os.Stat(out)
+	switch {
+	case err != nil:
+		return out, nil // nothing is in the way, or making the file says what
+	case info.IsDir():
+		return "", fmt.Errorf("cannot write %s: it is a folder (add a file's name)", out)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("cannot write %s: it is not a regular file (choose another name)", out)
+	}
+	if log, err := os.Stat(path); err == nil && os.SameFile(log, info) {
+		return "", fmt.Errorf("cannot write %s: it is the damaged log itself (choose another name)", out)
+	}
+	if real, err := filepath.EvalSymlinks(out); err == nil {
+		return real, nil
+	}
+	return out, nil
 }
 
 // RepairTo writes a log that has every intact block of another one to out, which

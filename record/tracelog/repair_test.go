@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // repairOf repairs a log in memory.
@@ -101,7 +103,12 @@ func TestRepairFile(t *testing.T) {
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an intact log was written: %v", err)
 	}
-	for _, to := range []string{out, cut} { // the second in its own place
+	link, target := filepath.Join(dir, "link"), filepath.Join(dir, "target")
+	if err := errors.Join(os.Symlink(target, link), os.WriteFile(target, []byte("old"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(dir, strings.Repeat("é", 127)+"x")
+	for _, to := range []string{out, out, link, long} {
 		if done, err := RepairFile(cut, to); err != nil || done.Damage.Count == 0 {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -114,17 +121,64 @@ func TestRepairFile(t *testing.T) {
 		}
 		r.Close()
 	}
-	if _, err := RepairFile(cut, filepath.Join(dir, "none", "x")); err == nil || !strings.HasSuffix(err.Error(), "(make its folder first)") {
-		t.Errorf("no folder: %v", err)
+	if to, err := os.Readlink(link); err != nil || to != target {
+		t.Errorf("the link leads to %s, %v", to, err)
 	}
-	if err := os.WriteFile(cut, log[:len(log)-100], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := RepairFile(cut, dir); err == nil {
-		t.Error("a folder was replaced")
+	if b, err := os.ReadFile(cut); err != nil || !bytes.Equal(b, log[:len(log)-100]) {
+		t.Errorf("the damaged log has %d bytes, %v", len(b), err)
 	}
 	if rest, _ := filepath.Glob(filepath.Join(dir, "*partial*")); len(rest) > 0 {
 		t.Errorf("%v is left", rest)
+	}
+}
+
+// What a repair could do harm to it does not write to; the message says what to do.
+func TestRepairRefuses(t *testing.T) {
+	dir := t.TempDir()
+	log := launches(t, 100)
+	cut, link, pipe := filepath.Join(dir, "cut"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(cut, log[:len(log)-100], 0o600), os.Symlink(cut, link), unix.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for out, says := range map[string]string{
+		cut:                             "it is the damaged log itself (choose another name)",
+		link:                            "it is the damaged log itself (choose another name)",
+		dir:                             "it is a folder (add a file's name)",
+		pipe:                            "it is not a regular file (choose another name)",
+		filepath.Join(dir, "none", "x"): "no such file or directory (make its folder first)",
+		filepath.Join(cut, "x"):         "not a directory (choose another folder)",
+		filepath.Join(dir, strings.Repeat("x", 256)): "file name too long (choose a shorter name)",
+	} {
+		_, err := RepairFile(cut, out)
+		if err == nil || !strings.HasSuffix(err.Error(), out+": "+says) {
+			t.Errorf("%s: %v", out, err)
+		}
+	}
+	if b, err := os.ReadFile(cut); err != nil || !bytes.Equal(b, log[:len(log)-100]) {
+		t.Errorf("the damaged log has %d bytes, %v", len(b), err)
+	}
+	if _, err := RepairFile(pipe, filepath.Join(dir, "out")); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
+		t.Errorf("a pipe: %v", err)
+	}
+	if rest, _ := filepath.Glob(filepath.Join(dir, "*partial*")); len(rest) > 0 {
+		t.Errorf("%v is left", rest)
+	}
+}
+
+// A name that grows into any that the file system takes is one that it takes, too.
+func TestPartialName(t *testing.T) {
+	for name, want := range map[string]string{
+		"a":                               "a.partial-12",
+		"/x.y/z.cudatrace":                "/x.y/z.cudatrace.partial-12",
+		"d/" + strings.Repeat("a", 255):   "d/" + strings.Repeat("a", 244) + ".partial-12",
+		strings.Repeat("é", 127):          strings.Repeat("é", 122) + ".partial-12",
+		"a" + strings.Repeat("é", 127):    "a" + strings.Repeat("é", 121) + ".partial-12",
+		strings.Repeat("\x80", 255):       ".partial-12",
+		"../" + strings.Repeat("b/", 300): "../" + strings.Repeat("b/", 300) + ".partial-12",
+	} {
+		if got := PartialName(name, "12"); got != want {
+			t.Errorf("%.40s: %s", name, got)
+		}
 	}
 }
 

@@ -129,11 +129,25 @@ func TestSelectReadsLittle(t *testing.T) {
 			}
 		}
 	}
+	ranks, ranksOut := newTestWriter(t, Options{})
+	for i := range 100_000 {
+		work.step()
+		pid := uint32(10 + i%8)
+		work.call.PID, work.api.PID, work.kernel.PID, work.kernel.Device = pid, pid, pid, pid-10
+		ranks.Call(&work.call)
+		ranks.API(&work.api)
+		ranks.Kernel(&work.kernel)
+	}
+	if err := ranks.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		log   []byte
 		f     Filter
 		share float64 // of the log's bytes, at most
 	}{
+		"ranks, process":   {ranksOut.Bytes(), Filter{PIDs: []uint32{12}}, 0.17},
+		"ranks, device":    {ranksOut.Bytes(), Filter{Kinds: []Kind{KindKernel}, Devices: []uint32{3}}, 0.12},
 		"finished, time":   {log, Filter{From: 1_000_100_000_000, To: 1_000_100_100_000}, 0.35},
 		"finished, kind":   {log, Filter{Kinds: []Kind{KindFunction}}, 0.01},
 		"finished, thread": {log, Filter{Kinds: []Kind{KindCall}, TIDs: []uint32{4712}}, 0.15},

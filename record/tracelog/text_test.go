@@ -87,7 +87,9 @@ func TestTextRoundTrip(t *testing.T) {
 				fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
 				o.add(w, record)
 			}
-			if err := w.Close(End{Time: 1, Reason: "a b"}); err != nil {
+			var end End
+			fill(reflect.ValueOf(&end).Elem(), hostileNumber(rnd), hostileText(rnd))
+			if err := w.Close(end); err != nil {
 				t.Fatal(err)
 			}
 			first := dump(t, out.Bytes())

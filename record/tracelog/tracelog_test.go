@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -56,6 +57,24 @@ var allKinds = []kindOps{
 	ops(KindGraph, (*Writer).Graph, (*Block).Graph),
 	ops(KindSymbol, (*Writer).Symbol, (*Block).Symbol),
 	ops(KindFlushed, (*Writer).Flushed, (*Block).Flushed),
+}
+
+// A kind that is added has its place in the tests of all kinds. Strings are the writer's
+// own, and the End record is given to Close.
+func TestAllKinds(t *testing.T) {
+	var want, got []Kind
+	for _, table := range tables {
+		if table.Kind != KindString && table.Kind != KindEnd {
+			want = append(want, table.Kind)
+		}
+	}
+	for _, o := range allKinds {
+		got = append(got, o.kind)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("kinds in tests are %v, in the tables %v", got, want)
+	}
 }
 
 func opsOf(k Kind) kindOps {

@@ -122,6 +122,10 @@ func createError(path string, err error) error {
 		remedy = " (choose a folder that you can write to)"
 	case errors.Is(err, syscall.ENOENT):
 		remedy = " (make its folder first)"
+	case errors.Is(err, syscall.ENOTDIR):
+		remedy = " (choose another folder)"
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		remedy = " (choose a shorter name)"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		remedy = " (make room or choose another folder)"
 	}

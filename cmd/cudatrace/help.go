@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+)
+
+const helpName = "help"
+
+func helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:      helpName,
+		Aliases:   []string{"h"},
+		Usage:     "list the commands, or describe one",
+		ArgsUsage: "[COMMAND]",
+		UsageText: "cudatrace help [COMMAND]\n\nExample: cudatrace help record",
+		Action: func(c *cli.Context) error {
+			name := c.Args().First()
+			switch {
+			case c.NArg() > 1:
+				return usagef("", "help: one command at a time")
+			case name == "":
+				return cli.ShowAppHelp(c)
+			case c.App.Command(name) == nil:
+				return noCommand(name)
+			}
+			return cli.ShowCommandHelp(c.Lineage()[1], name)
+		},
+	}
+}
+
+func noCommand(name string) error {
+	return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
+}
+
+// An output is standard output. It keeps the first failure, since not everything that
+// writes to it looks at its own.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// failure is err, or that of writing where it is the same or nothing else went wrong.
+func (o *output) failure(err error) error {
+	if o.err == nil || err != nil && !errors.Is(err, o.err) {
+		return err
+	}
+	cause := o.err
+	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
+		cause = next // the operation and the file have no meaning here
+	}
+	return fmt.Errorf("standard output cannot be written: %w", cause)
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// TestInfoIsDocumented holds docs/info.md against the JSON of a log: both have the same
+// fields, and the same causes of loss.
+func TestInfoIsDocumented(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "info", gpuLog, "--format", "json"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var info map[string]any
+	if err := json.Unmarshal(stdout.Bytes(), &info); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "info.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, causes, _ := strings.Cut(string(text), "Causes in `lost`")
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(info)), firstCells(fields)); diff != "" {
+		t.Errorf("fields (-JSON +docs/info.md):\n%s", diff)
+	}
+	want := slices.Clone(tracelog.LostCauses)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, firstCells(causes)); diff != "" {
+		t.Errorf("causes (-code +docs/info.md):\n%s", diff)
+	}
+}
+
+// firstCells are the names in the first column of a table, sorted.
+func firstCells(text string) (names []string) {
+	name := regexp.MustCompile("`(\\w+)`")
+	for line := range strings.Lines(text) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range name.FindAllStringSubmatch(cells[1], -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

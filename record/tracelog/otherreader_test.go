@@ -1,0 +1,132 @@
+package tracelog
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// testdata/reader.py is a reader that was written from FORMAT.md and docs/ndjson.md. It
+// and the one of this package see the same in every log: all kinds of record, hostile
+// values, earlier and later versions, every named sort of damage, a recording of a GPU.
+func TestOtherReader(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"python3", "zstd"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not here", tool)
+		}
+	}
+	logs := map[string][]byte{"intact": smallLog(t), "newer": newerVersion(t), "hostile": hostileLog(t), "launches": launches(t, 700)}
+	for _, path := range []string{"testdata/version1.0.log", "testdata/version1.1.log", "../../testdata/gpu/logs/streams.cudatrace"} {
+		log, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs[filepath.Base(path)] = log
+	}
+	for _, c := range damagedLogs(t) {
+		logs[c.name] = c.log
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "all.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs["all"] = assemble(t, string(text))
+
+	dir := t.TempDir()
+	args := []string{filepath.Join("testdata", "reader.py")}
+	var want []string
+	for name, log := range logs {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, log, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+		for line := range strings.Lines(dumpJSON(t, log, Filter{})) {
+			if !strings.HasPrefix(line, `{"kind":"remark",`) {
+				want = append(want, name+": "+line)
+			}
+		}
+	}
+	compareOther(t, args, want)
+}
+
+// compareOther compares what the other reader prints with lines, each behind its log's name.
+func compareOther(t *testing.T, args, want []string) {
+	t.Helper()
+	cmd := exec.Command("python3", args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	differ := 0
+	got := strings.SplitAfter(string(out), "\n")
+	for i, line := range want {
+		name, line, _ := strings.Cut(line, ": ")
+		ours, theirs := tokens(t, line), tokens(t, got[min(i, len(got)-1)])
+		if !slices.Equal(ours, theirs) {
+			t.Errorf("%s (-this package +the other reader):\n%s", name, cmp.Diff(ours, theirs))
+			if differ++; differ > 3 {
+				return
+			}
+		}
+	}
+	if n := len(got) - 1; n != len(want) { // behind the last line there is nothing
+		t.Errorf("the other reader has %d records of %d", n, len(want))
+	}
+}
+
+// tokens are the names and values of a line of JSON, in its order; escapes may differ.
+func tokens(t *testing.T, line string) (all []json.Token) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, token)
+	}
+}
+
+// hostileLog has records of all kinds with values that no program has.
+func hostileLog(t *testing.T) []byte {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(21, 22))
+	w, out := newTestWriter(t, Options{RowsPerBlock: 150})
+	for i := range uint32(9) {
+		w.Function(&Function{ID: i, Name: []string{"f", "g", "f", "a#b", "", "x y", "a=b"}[i%7],
+			Args: "a:i32 b:i64 c:u32 d:ptr flags:handle ret:size x=y:u8 \"q:u8 é:u8 nothing b:c:u8"})
+	}
+	for _, o := range allKinds {
+		for range 200 {
+			record := o.zero()
+			fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
+			if c, ok := record.(*Call); ok {
+				c.Func %= 12
+			}
+			o.add(w, record)
+		}
+	}
+	if err := w.Close(End{Time: 1, Reason: fmt.Sprint("a\x00\xff", "é")}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
