@@ -1,7 +1,9 @@
 /*
  * The floor under any recording of GPU work: an injected library that has CUPTI
  * write kernel records and throws them away unread. What a tracer costs beyond
- * this is the tracer's own.
+ * this is the tracer's own. BENCH_RECORDS has CUPTI write others too: a list of kN
+ * (records of kind N), rN and dN (API records of runtime and driver call N) and t
+ * (times from CLOCK_MONOTONIC through a callback).
  *
  * The driver loads it where CUDA_INJECTION64_PATH names it. BENCH_CUPTI is the path
  * of libcupti; without, and where the program has one mapped, that one is taken. At the
@@ -13,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define CONCURRENT_KERNEL 10
 #define BUFFER_BYTES (4 << 20)
@@ -21,6 +24,8 @@ typedef void (*requested_fn)(uint8_t **, size_t *, size_t *);
 typedef void (*completed_fn)(void *, uint32_t, uint8_t *, size_t, size_t);
 typedef int (*register_fn)(requested_fn, completed_fn);
 typedef int (*number_fn)(uint32_t);
+typedef int (*call_fn)(uint32_t, uint8_t);
+typedef int (*clock_fn)(uint64_t (*)(void));
 
 static number_fn flush;
 static unsigned long long bytes; /* changed atomically */
@@ -62,13 +67,44 @@ static void *library(void)
 	return handle;
 }
 
+static uint64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Switches on what BENCH_RECORDS names. */
+static int more(void *cupti, number_fn enable)
+{
+	call_fn runtime = (call_fn)dlsym(cupti, "cuptiActivityEnableRuntimeApi");
+	call_fn driver = (call_fn)dlsym(cupti, "cuptiActivityEnableDriverApi");
+	clock_fn use_clock = (clock_fn)dlsym(cupti, "cuptiActivityRegisterTimestampCallback");
+	const char *p = getenv("BENCH_RECORDS");
+	int failed = 0;
+	while (p && *p && !failed) {
+		char *end = (char *)p + 1;
+		uint32_t n = *p == 't' ? 0 : (uint32_t)strtoul(p + 1, &end, 10);
+		if (*p == 'k')
+			failed = enable(n);
+		else if (*p == 'r')
+			failed = !runtime || runtime(n, 1);
+		else if (*p == 'd')
+			failed = !driver || driver(n, 1);
+		else
+			failed = *p != 't' || !use_clock || use_clock(now);
+		p = *end == ',' ? end + 1 : end;
+	}
+	return failed;
+}
+
 int InitializeInjection(void)
 {
 	void *cupti = library();
 	register_fn callbacks = cupti ? (register_fn)dlsym(cupti, "cuptiActivityRegisterCallbacks") : NULL;
 	number_fn enable = cupti ? (number_fn)dlsym(cupti, "cuptiActivityEnable") : NULL;
 	flush = cupti ? (number_fn)dlsym(cupti, "cuptiActivityFlushAll") : NULL;
-	if (!callbacks || !enable || !flush || callbacks(requested, completed) || enable(CONCURRENT_KERNEL)) {
+	if (!callbacks || !enable || !flush || callbacks(requested, completed) || more(cupti, enable) || enable(CONCURRENT_KERNEL)) {
 		fprintf(stderr, "kernels: CUPTI cannot be started\n");
 		return 1;
 	}

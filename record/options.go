@@ -17,6 +17,7 @@ type Options struct {
 	Version string   // of cudatrace, for the log
 
 	Functions []*cudaapi.Function // whose calls are recorded
+	Driver    bool                // calls that create GPU work are recorded as the driver's alone, not the runtime's around them
 	Calls     CallSource
 	GPU       GPUSource
 	Graphs    GraphMode

@@ -282,6 +282,26 @@ func TestWithoutCUPTI(t *testing.T) {
 	}
 }
 
+// TestMinimal records launches as the driver sees them: all work has its call, and no
+// call of the runtime that makes work is there.
+func TestMinimal(t *testing.T) {
+	for _, calls := range []string{"auto", "cupti"} {
+		t.Run(calls, func(t *testing.T) {
+			t.Parallel()
+			with := recordProgram(t, "--no-convert", sim("many"))
+			r := recordProgram(t, "--no-convert", "--api", "minimal", "--calls", calls, sim("many"))
+			if r.Kernels != with.Kernels || r.Launches != with.Launches || r.Copies != with.Copies || r.Matched != with.Matched || r.Unmatched != 0 {
+				t.Errorf("kernels %d of %d, launches %d of %d, copies %d of %d, matched %d of %d, unmatched %d", r.Kernels, with.Kernels,
+					r.Launches, with.Launches, r.Copies, with.Copies, r.Matched, with.Matched, r.Unmatched)
+			}
+			records, err := exec.Command("cudatrace", "dump", "--kind", "api", r.base+".cudatrace").Output()
+			if err != nil || !bytes.Contains(records, []byte("name=cuLaunchKernel ")) || bytes.Contains(records, []byte("name=cuda")) {
+				t.Errorf("%v\n%s", err, records)
+			}
+		})
+	}
+}
+
 // TestWaits finds the same arrows to calls that waited from the calls as from CUPTI's
 // synchronization records.
 func TestWaits(t *testing.T) {

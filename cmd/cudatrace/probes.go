@@ -32,10 +32,13 @@ func probesCommand(stdout io.Writer) *cli.Command {
 	}
 }
 
+// apiMinimal is the set of functions of the cheapest recording.
+const apiMinimal = "minimal"
+
 // functionFlags choose functions.
 func functionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api", Value: "default", Usage: "`SET` of functions: minimal (launches), default (work, memory, waits), all"},
+		&cli.StringFlag{Name: "api", Value: "default", Usage: "`SET` of functions: minimal (launches, as the driver sees them), default (work, memory, waits), all"},
 		&cli.StringSliceFlag{Name: "probe", Usage: "add the functions that match `GLOB`"},
 		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB`"},
 	}

@@ -148,6 +148,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.GPU, errs[1] = record.ParseGPUSource(c.String("gpu"))
 	o.Graphs, errs[2] = record.ParseGraphMode(c.String("graphs"))
 	o.Functions, errs[3] = chosenFunctions(c)
+	o.Driver = c.String("api") == apiMinimal
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}
