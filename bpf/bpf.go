@@ -1,8 +1,8 @@
 // Package bpf holds the eBPF program of cudatrace and what Go needs to load it.
 //
 // The program is entry and return probes for CUDA functions. It pairs the two in
-// the kernel and writes one event per call to a ring buffer: a header of HeaderSize
-// bytes, then the recorded arguments, 8 bytes each, all little-endian.
+// the kernel and writes one event per call to memory that Go maps (store.h): a header
+// of HeaderSize bytes, then the recorded arguments, 8 bytes each, all little-endian.
 //
 //	offset  size  field
 //	     0     8  enter   ns, CLOCK_MONOTONIC
@@ -11,22 +11,27 @@
 //	    20     4  tid
 //	    24     2  func    the attach cookie: a cudaapi.ID
 //	    26     1  nargs
-//	    27     1  flags   tracelog.CallUnfinished, tracelog.CallNoReturn, FlagThread
+//	    27     1  flags   tracelog.CallUnfinished, tracelog.CallNoReturn, Flag*
 //	    28     4  ret     the returned value, signed
 //	    32   8*n  args
 //
 // An event with FlagThread carries a thread's name instead of a call: 16 bytes in
 // the place of two arguments, and in the third its id in its innermost PID namespace.
 //
+// An event with FlagRaw has the words that hold a plain function's arguments in their
+// place, as its attach cookie says: LessRegisters or all argument registers, words of
+// the stack, words of the struct that one of the first registers points to.
+//
 // An event with FlagSymbol carries what a kernel's handle stands for: the handle and
 // the handle that it was made from in the place of two arguments, ret the length of
-// the name behind them with its NUL, at most MaxName, or 0.
+// the name behind them with its NUL, at most MaxName, or 0. It comes through a ring
+// buffer.
 //
 // The objects are built for amd64 and arm64 with clang alone and are committed;
 // go generate builds them again.
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the
 // type information in the objects.
@@ -40,7 +45,26 @@ const (
 	FlagThread   = 0x80
 	FlagSymbol   = 0x40
 	FlagQuiet    = 0x20 // of an open call in the map of threads: it is not wanted
+	FlagRaw      = 0x10
+	ChunkRoom    = 256  // bytes that a chunk has for an event
 	MaxName      = 4096 // bytes of a symbol's name with its NUL
+)
+
+// Fields of a plain function's attach cookie. The lowest 16 bits are the function, of
+// all cookies.
+const (
+	CookiePlain        = 1 << 16
+	CookieAlways       = 1 << 17 // wanted while recording is paused too
+	CookieAllRegisters = 1 << 18
+
+	CookieStackWords    = 20 // bits to the left
+	CookieBlockWords    = 24
+	CookieBlockRegister = 28
+	CookieBlockOffset   = 32
+
+	MaxStackWords = 7
+	MaxBlockWords = 7
+	LessRegisters = 4
 )
 
 // How a recipe's operation gets its value.

@@ -63,7 +63,7 @@ func TestThreadLayout(t *testing.T) {
 // The constants of the C source are those of this package.
 func TestConstants(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"cudatrace.bpf.c", "ends.h"} {
+	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,10 @@ func TestConstants(t *testing.T) {
 	for _, line := range []string{
 		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_STACK_ARGS 8",
 		"#define BLOCK_SIZE 128", "#define UNFINISHED 1", "#define NO_RETURN 2", "#define THREAD_EVENT 0x80",
-		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define MAX_NAME 4096", "CUT_NAME = 4,",
+		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define RAW 0x10", "#define CHUNK_ROOM 256", "#define LESS_REGISTERS 4",
+		"#define COOKIE_PLAIN (1ull << 16)", "#define COOKIE_ALWAYS (1ull << 17)", "#define COOKIE_ALL_REGISTERS (1ull << 18)",
+		"#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)", "#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)",
+		"#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)", "#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)", "#define MAX_NAME 4096", "CUT_NAME = 4,",
 		"END_EXIT = 1,", "END_EXEC = 2,", "END_SIGNAL = 3,", "#define MAX_FAULT_ASKS 10",
 		"RANGE_NONE = 0,", "RANGE_BEGIN = 1,", "RANGE_END = 2,", "SYMBOL_NONE = 0,", "SYMBOL_NAMED = 1,", "SYMBOL_DERIVED = 2,",
 		"OP_COPY = 0,", "OP_FIELD = 1,", "OP_OUT = 2,",
@@ -84,8 +87,12 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	if MaxArgs != 12 || MaxDepth != 8 || MaxFunctions != 1024 || MaxStackArgs != 8 || BlockSize != 128 || FlagThread != 0x80 ||
-		FlagSymbol != 0x40 || FlagQuiet != 0x20 || MaxName != 4096 {
+		FlagSymbol != 0x40 || FlagQuiet != 0x20 || FlagRaw != 0x10 || ChunkRoom != 256 || LessRegisters != 4 || MaxName != 4096 {
 		t.Error("a constant differs from the source's")
+	}
+	if CookiePlain != 1<<16 || CookieAlways != 1<<17 || CookieAllRegisters != 1<<18 || CookieStackWords != 20 || MaxStackWords != 7 ||
+		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
+		t.Error("a field of the attach cookie differs from the source's")
 	}
 	if EndExit != 1 || EndExec != 2 || EndSignal != 3 || MaxFaultAsks != 10 {
 		t.Error("a constant of the ends of processes differs from the source's")

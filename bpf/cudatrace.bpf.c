@@ -3,60 +3,44 @@
 /*
  * Entry and return probes of CUDA functions, paired in the kernel.
  *
- * The entry probe pushes a frame onto its thread's stack of open calls; the return
- * probe pops it and writes one event. The stacks lie in a hash map that user space
- * can read, so that a call that never returns is not lost: it is still there when
- * the recording ends, or is written out when its thread does.
+ * The entry probe notes the call on its thread's stack of open calls, the return probe
+ * completes it. Both write into memory that user space maps (store.h): the innermost
+ * open call, if it is a plain one, lies where its event will be, behind the thread's
+ * events, so that its return only has to add the end. Other open calls lie in frames.
+ * Either can be read by user space, so that a call that never returns is not lost: it
+ * is still there when the recording ends, or is written out when its thread does.
  *
- * A frame holds the stack pointer at entry, which tells frames left without a return
+ * An open call has the stack pointer at entry, which tells calls left without a return
  * (longjmp, an exception) from live ones: stacks grow down, so a live caller's
  * pointer is never below that of what it called.
  */
 #include "kernel.h"
 #include "ids.h"
 #include "ends.h"
+#include "store.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define MAX_ARGS 12
 #define MAX_DEPTH 8
 #define MAX_FUNCTIONS 1024
 #define MAX_STACK_ARGS 8
 #define BLOCK_SIZE 128
 
-/* Flags of an event. The first two are those of the log's Call. */
-#define UNFINISHED 1
-#define NO_RETURN 2
-#define QUIET 0x20 /* of a frame: the call itself is not wanted */
-#define SYMBOL_EVENT 0x40
-#define THREAD_EVENT 0x80
-
 /*
- * One event in a ring buffer: a call; with THREAD_EVENT a thread's name in args[0..1]
- * and its id in the innermost PID namespace in args[2]; with SYMBOL_EVENT a handle in
- * args[0], the handle that it was made from in args[1] (0: it has a name), and behind
- * them the name.
+ * An attach cookie: the function, and for a plain one how its arguments are read. That
+ * of others is in their recipe. A plain function's event holds words as they were found
+ * at entry: LESS_REGISTERS or all registers for arguments, words of the stack, words of
+ * a struct that a register points to.
  */
-struct event {
-	u64 enter; /* ns, CLOCK_MONOTONIC */
-	u64 exit;  /* 0 when the call did not return */
-	u32 pid;
-	u32 tid;
-	u16 func; /* the attach cookie */
-	u8 nargs;
-	u8 flags;
-	s32 ret;
-	u64 args[MAX_ARGS]; /* only nargs of them are sent */
-};
-_Static_assert(__builtin_offsetof(struct event, enter) == 0, "enter");
-_Static_assert(__builtin_offsetof(struct event, exit) == 8, "exit");
-_Static_assert(__builtin_offsetof(struct event, pid) == 16, "pid");
-_Static_assert(__builtin_offsetof(struct event, tid) == 20, "tid");
-_Static_assert(__builtin_offsetof(struct event, func) == 24, "func");
-_Static_assert(__builtin_offsetof(struct event, nargs) == 26, "nargs");
-_Static_assert(__builtin_offsetof(struct event, flags) == 27, "flags");
-_Static_assert(__builtin_offsetof(struct event, ret) == 28, "ret");
-_Static_assert(__builtin_offsetof(struct event, args) == 32, "args");
+#define COOKIE_FUNCTION(cookie) ((u32)(cookie) & 0xffff)
+#define COOKIE_PLAIN (1ull << 16)
+#define COOKIE_ALWAYS (1ull << 17) /* wanted while recording is paused too */
+#define COOKIE_ALL_REGISTERS (1ull << 18)
+#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)
+#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)
+#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)
+#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)
+#define LESS_REGISTERS 4
 
 struct frame {
 	u64 sp;
@@ -64,11 +48,11 @@ struct frame {
 	struct event event;
 };
 
-/* What a thread's probes need. words and block are one area that recipes index. */
+/*
+ * What else a thread's probes need, at the index of its slot. words and block are one
+ * area that recipes index.
+ */
 struct thread {
-	u32 depth;
-	u32 announced;
-	char comm[16];
 	u64 words[REGISTER_ARGS + MAX_STACK_ARGS <= 16 ? 16 : -1]; /* the call's arguments */
 	u64 block[BLOCK_SIZE / 8];                                 /* start of a struct that one points to */
 	u64 pad;                                                   /* a load of 8 bytes at the last 4 stays inside */
@@ -101,9 +85,8 @@ struct recipe {
 	u8 symbol; /* enum symbol */
 	u8 quiet;  /* calls are not wanted, but what they do is */
 	u8 always; /* calls are wanted while recording is paused too */
-	u8 copies; /* every op is OP_COPY */
 	u8 later;  /* there is something to do when a call returns */
-	u8 pad[2];
+	u8 pad[3];
 	struct op ops[MAX_ARGS];
 };
 _Static_assert(sizeof(struct op) == 16, "op");
@@ -143,41 +126,19 @@ _Static_assert(__builtin_offsetof(struct symbol_event, length) == 28, "length");
 _Static_assert(__builtin_offsetof(struct symbol_event, handle) == 32, "handle");
 _Static_assert(__builtin_offsetof(struct symbol_event, name) == 48, "name");
 
-enum lost_cause {
-	LOST_RING_BUFFER = 0,
-	LOST_THREAD_TABLE = 1,
-	LOST_NESTING = 2,
-	READ_FAULT = 3, /* an argument became 0, the call is there */
-	CUT_NAME = 4,   /* the name has its first MAX_NAME - 1 bytes */
-	LOST_CAUSES = 5,
-};
-
-struct lost {
-	u64 count;
-	u64 first, last; /* ns */
-};
-
 /* Set when a process is recorded between the calls that start and stop its profiler. */
 const volatile u8 capture_range = 0;
-/* Number of ring buffers minus 1; the number is a power of two. */
-const volatile u32 ring_mask = 0;
 
-struct ring {
+/* Kernels' names. */
+struct {
 	MAP_TYPE(MAP_RINGBUF);
 	MAP_ENTRIES(4096);
-};
+} names SEC(".maps");
 
 struct {
-	MAP_TYPE(MAP_ARRAY_OF_MAPS);
-	MAP_ENTRIES(1);
+	MAP_TYPE(MAP_ARRAY);
+	MAP_ENTRIES(4096); /* as many as there are slots */
 	MAP_KEY(u32);
-	struct ring *values[];
-} rings SEC(".maps");
-
-struct {
-	MAP_TYPE(MAP_HASH);
-	MAP_ENTRIES(4096);
-	MAP_KEY(u64); /* pid << 32 | tid */
 	MAP_VALUE(struct thread);
 } threads SEC(".maps");
 
@@ -203,87 +164,98 @@ struct {
 	MAP_VALUE(struct recipe);
 } recipes SEC(".maps");
 
-struct {
-	MAP_TYPE(MAP_PERCPU_ARRAY);
-	MAP_ENTRIES(LOST_CAUSES);
-	MAP_KEY(u32);
-	MAP_VALUE(struct lost);
-} losses SEC(".maps");
-
-static const struct thread fresh_thread;
-
-NOINLINE void count(u32 cause)
+/* The index of a new thread's slot; NO_SLOT when its process is no target. */
+GLOBAL u32 add_slot(u64 id)
 {
-	struct lost *l = map_lookup(&losses, &cause);
-	u64 now = ktime_ns();
-
-	if (!l)
-		return;
-	if (!l->count)
-		l->first = now;
-	l->count++;
-	l->last = now;
-}
-
-INLINE long send(struct event *e, u64 size, u32 index)
-{
-	void *ring;
-
-	index &= ring_mask;
-	ring = map_lookup(&rings, &index);
-	if (!ring)
-		return -1;
-	return ringbuf_output(ring, e, size, RINGBUF_NO_WAKEUP);
-}
-
-INLINE void emit(struct event *e)
-{
-	u64 nargs = e->nargs;
-
-	if (e->flags & QUIET)
-		return;
-	if (nargs > MAX_ARGS)
-		nargs = MAX_ARGS;
-	if (send(e, __builtin_offsetof(struct event, args) + nargs * 8, smp_processor_id()))
-		count(LOST_RING_BUFFER);
-}
-
-/* Values of a thread's announced. */
-enum { UNKNOWN = 0, ANNOUNCED = 1, MISSED = 2 };
-
-/*
- * Tells user space the thread's name, which is 16 bytes: two arguments. All names of a
- * thread go through one ring buffer, as only that keeps their order.
- */
-NOINLINE void announce(struct thread *t, u64 id)
-{
-	struct event e = {
-		.enter = ktime_ns(),
-		.pid = id >> 32,
-		.tid = (u32)id,
-		.nargs = 3,
-		.flags = THREAD_EVENT,
-	};
-	u64 *comm = (u64 *)t->comm;
-
-	current_comm(e.args, 16);
-	if (t->announced == ANNOUNCED && comm[0] == e.args[0] && comm[1] == e.args[1])
-		return;
-	comm[0] = e.args[0];
-	comm[1] = e.args[1];
-	e.args[2] = local_tid();
-	t->announced = send(&e, __builtin_offsetof(struct event, args) + 24, id) ? MISSED : ANNOUNCED;
-}
-
-NOINLINE struct thread *add_thread(u64 id)
-{
-	u32 pid = id >> 32;
+	u32 pid = id >> 32, index = (u32)id, i;
+	struct slot *s;
 
 	if (!map_lookup(&targets, &pid))
+		return NO_SLOT;
+	BOUNDED
+	for (i = 1; i <= PROBES; i++) {
+		s = slot_at(index);
+		if (s && claim(s, 0)) {
+			s->index = index & slot_mask;
+			clear_slot(s);
+			PUBLISH(&s->id, id);
+			return s->index;
+		}
+		index += i;
+	}
+	count(LOST_THREAD_TABLE);
+	return NO_SLOT;
+}
+
+INLINE struct slot *slot_of(u64 id)
+{
+	struct slot *s = find_slot(id);
+	u32 index;
+
+	if (s)
+		return s;
+	index = add_slot(id);
+	return index == NO_SLOT ? 0 : slot_at(index);
+}
+
+/* Tells user space the thread's name, which is 16 bytes: two arguments. */
+GLOBAL int announce(u32 slot, u64 id)
+{
+	struct slot *s = slot_at(slot);
+	struct event e = {};
+
+	if (!s)
 		return 0;
-	if (map_update(&threads, &id, &fresh_thread, UPDATE_NOEXIST))
-		count(LOST_THREAD_TABLE);
-	return map_lookup(&threads, &id);
+	set_head(&e, id, 0, 3, THREAD_EVENT);
+	current_comm(e.args, 16);
+	if (s->announced == ANNOUNCED && s->comm[0] == e.args[0] && s->comm[1] == e.args[1])
+		return 0;
+	s->comm[0] = e.args[0];
+	s->comm[1] = e.args[1];
+	e.args[2] = local_tid();
+	e.enter = ktime_ns();
+	s->announced = put(s, &e) ? ANNOUNCED : MISSED;
+	return 0;
+}
+
+INLINE struct thread *thread_at(u32 slot)
+{
+	return map_lookup(&threads, &slot);
+}
+
+/* Sends an open call that lies in a frame. */
+GLOBAL int emit(u32 slot, u32 frame)
+{
+	struct slot *s = slot_at(slot);
+	struct thread *t = thread_at(slot);
+
+	if (!s || !t || frame >= MAX_DEPTH)
+		return 0;
+	struct event *e = &t->frames[frame].event;
+	if (!(e->flags & QUIET) && !put(s, e))
+		count(LOST_RING_BUFFER);
+	return 0;
+}
+
+/* Moves the call that lies behind the thread's events into a frame, for others to come there. */
+GLOBAL int spill(u32 slot)
+{
+	struct slot *s = slot_at(slot);
+	struct thread *t = thread_at(slot);
+	struct event *e;
+	u32 top;
+
+	if (!s || !t || !s->tail)
+		return 0;
+	s->tail = 0;
+	e = tail_of(s);
+	top = s->depth - 1;
+	if (e && top < MAX_DEPTH) {
+		t->frames[top].sp = s->sp;
+		t->frames[top].later = 0;
+		copy_event(&t->frames[top].event, e);
+	}
+	return 0;
 }
 
 /*
@@ -304,34 +276,43 @@ NOINLINE int entered_by_jump(struct pt_regs *ctx)
 }
 
 /* Sends and removes the innermost frames that lie below sp. */
-NOINLINE void abandon(struct thread *t, u64 sp)
+GLOBAL int abandon(u32 slot, u64 sp)
 {
+	struct slot *s = slot_at(slot);
+	struct thread *t = thread_at(slot);
 	u32 i, top;
 
+	if (!s || !t)
+		return 0;
 	BOUNDED
 	for (i = 0; i < MAX_DEPTH; i++) {
-		top = t->depth - 1;
+		top = s->depth - 1;
 		if (top >= MAX_DEPTH)
-			return;
+			return 0;
 		struct frame *f = &t->frames[top];
 		if (f->sp >= sp)
-			return;
+			return 0;
 		f->event.flags |= NO_RETURN;
-		emit(&f->event);
-		t->depth = top;
+		emit(slot, top);
+		s->depth = top;
 	}
+	return 0;
 }
 
 /* Removes what lies between the new call and its caller. */
-INLINE void unwind(struct pt_regs *ctx, struct thread *t, u64 sp)
+INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 {
-	u32 top = t->depth - 1;
+	struct thread *t = thread_at(s->index);
+	u64 sp = STACK_POINTER(ctx);
+	u32 top;
 
-	if (top >= MAX_DEPTH || t->frames[top].sp > sp)
+	spill(s->index);
+	top = s->depth - 1;
+	if (!t || top >= MAX_DEPTH || t->frames[top].sp > sp)
 		return;
 	if (t->frames[top].sp == sp && entered_by_jump(ctx))
 		return;
-	abandon(t, sp + 1);
+	abandon(s->index, sp + 1);
 }
 
 /* Brings all that a recipe copies from into words and block. */
@@ -340,7 +321,8 @@ INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r
 	u32 size = r->stack_args * 8;
 	u64 base;
 
-	LOAD_REGISTER_ARGS(t->words, ctx);
+	LOAD_LESS_REGISTERS(t->words, ctx);
+	LOAD_MORE_REGISTERS(t->words, ctx);
 	if (size) {
 		if (size > MAX_STACK_ARGS * 8)
 			size = MAX_STACK_ARGS * 8;
@@ -366,27 +348,10 @@ INLINE u64 read_field(u64 from, u64 mask)
 	return value;
 }
 
-/* The common case of record_args. */
-INLINE void copy_args(struct thread *t, struct event *e, const struct recipe *r)
-{
-	u32 i, n = r->nargs;
-
-	BOUNDED
-	for (i = 0; i < MAX_ARGS; i++) {
-		if (i >= n)
-			return;
-		e->args[i] = *(u64 *)((u8 *)t->words + (r->ops[i].source & SOURCE_MASK)) & r->ops[i].mask;
-	}
-}
-
 INLINE void record_args(struct thread *t, struct event *e, const struct recipe *r)
 {
 	u32 i;
 
-	if (r->copies) {
-		copy_args(t, e, r);
-		return;
-	}
 	BOUNDED
 	for (i = 0; i < MAX_ARGS; i++) {
 		const struct op *op = &r->ops[i];
@@ -429,35 +394,33 @@ INLINE int recording(u32 pid)
 /* Frames that a call left without a return are removed also when it is not recorded. */
 NOINLINE void pass_over(struct pt_regs *ctx, u64 id)
 {
-	struct thread *t = map_lookup(&threads, &id);
+	struct slot *s = find_slot(id);
 
-	if (t && t->depth)
-		unwind(ctx, t, STACK_POINTER(ctx));
+	if (s && s->depth)
+		unwind(ctx, s);
 }
 
-/* The thread's entry; 0 when its process is no target. */
-INLINE struct thread *thread_of(u64 id, u32 quiet)
+/* Makes room for a further call. Returns 0 when there is none. */
+NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
 {
-	struct thread *t = map_lookup(&threads, &id);
-
-	if (!t) {
-		t = add_thread(id);
-		if (!t)
-			return 0;
-	}
-	if (t->announced != ANNOUNCED && !quiet)
-		announce(t, id);
-	return t;
+	unwind(ctx, s);
+	if (s->announced != ANNOUNCED && !quiet)
+		announce(s->index, id);
+	if (s->depth < MAX_DEPTH)
+		return 1;
+	if (!quiet)
+		count(LOST_NESTING);
+	return 0;
 }
 
-/* Returns 0 when the call's return is wanted. */
-INLINE int enter(struct pt_regs *ctx)
+/* The entry of a function that is more than a plain one. */
+NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
 {
-	u64 id = current_id(), sp = STACK_POINTER(ctx);
-	u32 func = attach_cookie(ctx), depth, quiet;
 	struct recipe *r = map_lookup(&recipes, &func);
+	struct slot *s;
 	struct thread *t;
 	struct frame *f;
+	u32 depth, quiet;
 
 	if (!r)
 		return 1;
@@ -468,30 +431,71 @@ INLINE int enter(struct pt_regs *ctx)
 		pass_over(ctx, id);
 		return 1;
 	}
-	t = thread_of(id, quiet);
-	if (!t)
+	s = slot_of(id);
+	if (!s || !prepare(ctx, s, id, quiet))
 		return 1;
-	unwind(ctx, t, sp);
-	depth = t->depth;
-	if (depth >= MAX_DEPTH) {
-		if (!quiet)
-			count(LOST_NESTING);
+	t = thread_at(s->index);
+	depth = s->depth;
+	if (!t || depth >= MAX_DEPTH)
 		return 1;
-	}
 	f = &t->frames[depth];
-	f->sp = sp;
+	f->sp = STACK_POINTER(ctx);
 	f->later = r->later;
-	f->event.exit = 0;
-	f->event.pid = id >> 32;
-	f->event.tid = (u32)id;
-	f->event.func = func;
-	f->event.nargs = r->nargs;
-	f->event.flags = quiet ? QUIET : 0;
-	f->event.ret = 0;
+	set_head(&f->event, id, func, r->nargs, quiet ? QUIET : 0);
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
-	t->depth = depth + 1;
+	s->depth = depth + 1;
 	f->event.enter = ktime_ns();
+	return 0;
+}
+
+/* Reads the words of a plain function's event, and returns their number. */
+INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie)
+{
+	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS;
+
+	LOAD_LESS_REGISTERS(words, ctx);
+	if (cookie & COOKIE_ALL_REGISTERS) {
+		LOAD_MORE_REGISTERS(words, ctx);
+		n = REGISTER_ARGS;
+	}
+	if (stack && read_user(words + n, stack * 8, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)))
+		count(READ_FAULT);
+	n += stack;
+	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
+		count(READ_FAULT);
+	return n + block;
+}
+
+/* Returns 0 when the call's return is wanted. */
+INLINE int enter(struct pt_regs *ctx)
+{
+	u64 cookie = attach_cookie(ctx), id = current_id();
+	struct slot *s;
+	struct event *e;
+
+	if (!(cookie & COOKIE_PLAIN))
+		return enter_special(ctx, id, COOKIE_FUNCTION(cookie));
+	if (!(cookie & COOKIE_ALWAYS) && !recording(id >> 32)) {
+		pass_over(ctx, id);
+		return 1;
+	}
+	s = slot_of(id);
+	if (!s)
+		return 1;
+	if ((s->depth || s->announced != ANNOUNCED) && !prepare(ctx, s, id, 0))
+		return 1;
+	e = room(s);
+	if (!e) {
+		count(LOST_RING_BUFFER);
+		return 1;
+	}
+	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
+	e->nargs = read_words(ctx, e->args, cookie);
+	s->sp = STACK_POINTER(ctx);
+	s->tail = 1;
+	s->depth++;
+	e->enter = ktime_ns();
 	return 0;
 }
 
@@ -520,9 +524,9 @@ INLINE void record_out_values(struct event *e, const struct recipe *r)
  * name's length with its NUL, size when the name is longer. Then nothing is written,
  * unless it is to be cut.
  */
-INLINE long write_symbol(void *ring, struct event *e, u32 kind, const u32 size, int cut)
+INLINE long write_symbol(struct event *e, u32 kind, const u32 size, int cut)
 {
-	struct symbol_event *s = ringbuf_reserve(ring, sizeof(*s) + size, 0);
+	struct symbol_event *s = ringbuf_reserve(&names, sizeof(*s) + size, 0);
 	long length = 0;
 
 	if (!s) {
@@ -554,34 +558,30 @@ INLINE long write_symbol(void *ring, struct event *e, u32 kind, const u32 size, 
 /* Tells user space what a handle stands for. */
 NOINLINE void tell_symbol(struct event *e, u32 kind)
 {
-	u32 index = smp_processor_id() & ring_mask;
-	void *ring = map_lookup(&rings, &index);
 	char next = 0;
 
-	if (!ring || write_symbol(ring, e, kind, SHORT_NAME, 0) != SHORT_NAME)
+	if (write_symbol(e, kind, SHORT_NAME, 0) != SHORT_NAME)
 		return;
-	if (write_symbol(ring, e, kind, MAX_NAME, 1) != MAX_NAME)
+	if (write_symbol(e, kind, MAX_NAME, 1) != MAX_NAME)
 		return;
 	read_user(&next, 1, (void *)(e->args[2] + MAX_NAME - 1));
 	if (next)
 		count(CUT_NAME);
 }
 
-INLINE void leave(struct pt_regs *ctx)
+/* The return of a call that lies in a frame, or of one that is not recorded. */
+NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 {
-	u64 now = ktime_ns();
-	u64 id = current_id(), sp = STACK_POINTER(ctx) - RETURN_POPS;
-	struct thread *t = map_lookup(&threads, &id);
-	u32 func, top;
+	u64 sp = STACK_POINTER(ctx) - RETURN_POPS;
+	u32 func = COOKIE_FUNCTION(attach_cookie(ctx)), top;
+	struct thread *t = thread_at(s->index);
 	struct recipe *r;
 	struct frame *f;
 
-	if (!t)
-		return;
-	func = attach_cookie(ctx);
-	abandon(t, sp);
-	top = t->depth - 1;
-	if (top >= MAX_DEPTH)
+	spill(s->index);
+	abandon(s->index, sp);
+	top = s->depth - 1;
+	if (!t || top >= MAX_DEPTH)
 		return;
 	f = &t->frames[top];
 	if (f->sp != sp || f->event.func != func)
@@ -592,12 +592,32 @@ INLINE void leave(struct pt_regs *ctx)
 	if (r) {
 		record_out_values(&f->event, r);
 		if (capture_range && r->range == RANGE_BEGIN)
-			set_range(id >> 32, 1);
+			set_range(f->event.pid, 1);
 		if (r->symbol && !f->event.ret)
 			tell_symbol(&f->event, r->symbol);
 	}
-	emit(&f->event);
-	t->depth = top;
+	emit(s->index, top);
+	s->depth = top;
+}
+
+INLINE void leave(struct pt_regs *ctx)
+{
+	u64 now = ktime_ns();
+	struct slot *s = find_slot(current_id());
+	struct event *e;
+
+	if (!s)
+		return;
+	e = s->tail && s->sp == STACK_POINTER(ctx) - RETURN_POPS ? tail_of(s) : 0;
+	if (!e || e->func != COOKIE_FUNCTION(attach_cookie(ctx))) {
+		leave_special(ctx, s, now);
+		return;
+	}
+	e->exit = now;
+	e->ret = (s32)RETURN_VALUE(ctx);
+	s->tail = 0;
+	s->depth--;
+	publish(s, e->nargs);
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */
@@ -647,25 +667,28 @@ SEC("raw_tp/sched_process_exit")
 int thread_exit(void *ctx)
 {
 	u64 id = current_id();
-	struct thread *t = map_lookup(&threads, &id);
+	struct slot *s = find_slot(id);
+	struct thread *t;
 	u32 i, top;
 
 	(void)ctx;
 	process_exit(id >> 32);
-	if (!t)
+	if (!s || !claim(s, id))
 		return 0;
-	if (t->announced != UNKNOWN)
-		announce(t, id);
+	spill(s->index);
+	if (s->announced != UNKNOWN)
+		announce(s->index, id);
+	t = thread_at(s->index);
 	BOUNDED
-	for (i = 0; i < MAX_DEPTH; i++) {
-		top = t->depth - 1;
+	for (i = 0; t && i < MAX_DEPTH; i++) {
+		top = s->depth - 1;
 		if (top >= MAX_DEPTH)
 			break;
 		t->frames[top].event.flags |= UNFINISHED;
-		emit(&t->frames[top].event);
-		t->depth = top;
+		emit(s->index, top);
+		s->depth = top;
 	}
-	map_delete(&threads, &id);
+	release(s);
 	return 0;
 }
 

@@ -17,6 +17,8 @@ typedef unsigned long long u64;
 #define KERNEL_FUNCTION __attribute__((section(".ksyms")))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
+/* A function that the kernel verifies once, not at each call: it takes numbers, and returns one. */
+#define GLOBAL __attribute__((noinline))
 #define BOUNDED _Pragma("clang loop unroll(disable)")
 
 /* A map is described by the types of these members; the loader reads them from BTF. */
@@ -29,11 +31,11 @@ enum map_type {
 	MAP_HASH = 1,
 	MAP_ARRAY = 2,
 	MAP_PERCPU_ARRAY = 6,
-	MAP_ARRAY_OF_MAPS = 12,
 	MAP_RINGBUF = 27,
 };
 
-#define UPDATE_NOEXIST 1   /* BPF_NOEXIST */
+#define MAP_FLAGS(number) int(*map_flags)[number]
+#define MMAPABLE 1024	    /* BPF_F_MMAPABLE */
 #define RINGBUF_NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP */
 
 /* What the program reads of the kernel's own structs; the loader fits the offsets. */
@@ -92,10 +94,7 @@ struct pidns_info { /* struct bpf_pidns_info */
 };
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
-static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*const ktime_ns)(void) = (void *)5;
-static u32 (*const smp_processor_id)(void) = (void *)8;
 static u64 (*const current_pid_tgid)(void) = (void *)14;
 static long (*const current_comm)(void *to, u32 size) = (void *)16;
 static u64 (*const current_task)(void) = (void *)35;
@@ -103,7 +102,6 @@ static long (*const read_user)(void *to, u32 size, const void *from) = (void *)1
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*const read_user_str)(void *to, u32 size, const void *from) = (void *)114;
 static long (*const ns_current_pid_tgid)(u64 dev, u64 ino, struct pidns_info *to, u32 size) = (void *)120;
-static long (*const ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static void *(*const ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const ringbuf_submit)(void *record, u64 flags) = (void *)132;
 static void (*const ringbuf_discard)(void *record, u64 flags) = (void *)133;
@@ -120,8 +118,9 @@ struct raw_tracepoint {
 /*
  * Registers as the kernel hands them to a uprobe's program, and the calling
  * convention: which hold arguments, where the others lie on the stack, and how far
- * a return moves the stack pointer.
+ * a return moves the stack pointer. And what the processor needs for order in memory.
  */
+#define BARRIER __asm__ volatile("" ::: "memory")
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
@@ -133,10 +132,14 @@ struct pt_regs {
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
 #define RETURN_POPS 8   /* ret pops the return address */
-#define LOAD_REGISTER_ARGS(to, ctx)                                                                \
+#define LOAD_LESS_REGISTERS(to, ctx)                                                               \
+	((to)[0] = (ctx)->di, (to)[1] = (ctx)->si, (to)[2] = (ctx)->dx, (to)[3] = (ctx)->cx)
+#define LOAD_MORE_REGISTERS(to, ctx) ((to)[4] = (ctx)->r8, (to)[5] = (ctx)->r9)
+/* Makes a store visible to other processors after all earlier ones: they are, in order. */
+#define PUBLISH(to, value)                                                                         \
 	do {                                                                                       \
-		(to)[0] = (ctx)->di, (to)[1] = (ctx)->si, (to)[2] = (ctx)->dx;                     \
-		(to)[3] = (ctx)->cx, (to)[4] = (ctx)->r8, (to)[5] = (ctx)->r9;                     \
+		BARRIER;                                                                           \
+		*(volatile typeof(*(to)) *)(to) = (value);                                         \
 	} while (0)
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs { /* struct user_pt_regs */
@@ -148,12 +151,12 @@ struct pt_regs { /* struct user_pt_regs */
 #define REGISTER_ARGS 8
 #define STACK_ARGS_AT 0
 #define RETURN_POPS 0
-#define LOAD_REGISTER_ARGS(to, ctx)                                                                \
-	do {                                                                                       \
-		(to)[0] = (ctx)->x[0], (to)[1] = (ctx)->x[1], (to)[2] = (ctx)->x[2];               \
-		(to)[3] = (ctx)->x[3], (to)[4] = (ctx)->x[4], (to)[5] = (ctx)->x[5];               \
-		(to)[6] = (ctx)->x[6], (to)[7] = (ctx)->x[7];                                      \
-	} while (0)
+#define LOAD_LESS_REGISTERS(to, ctx)                                                               \
+	((to)[0] = (ctx)->x[0], (to)[1] = (ctx)->x[1], (to)[2] = (ctx)->x[2], (to)[3] = (ctx)->x[3])
+#define LOAD_MORE_REGISTERS(to, ctx)                                                               \
+	((to)[4] = (ctx)->x[4], (to)[5] = (ctx)->x[5], (to)[6] = (ctx)->x[6], (to)[7] = (ctx)->x[7])
+/* Makes a store visible to other processors after all earlier ones: an exchange is a barrier. */
+#define PUBLISH(to, value) ((void)__sync_lock_test_and_set(to, value))
 #else
 #error "build with -D__TARGET_ARCH_x86 or -D__TARGET_ARCH_arm64"
 #endif

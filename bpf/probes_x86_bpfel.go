@@ -13,6 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ProbesChunk struct {
+	_      structs.HostLayout
+	Id     uint64
+	Slot   uint32
+	Final  uint32
+	Events [4080]uint8
+}
+
 type ProbesEvent struct {
 	_     structs.HostLayout
 	Enter uint64
@@ -63,21 +71,37 @@ type ProbesRecipe struct {
 	Symbol      uint8
 	Quiet       uint8
 	Always      uint8
-	Copies      uint8
 	Later       uint8
-	Pad         [2]uint8
+	Pad         [3]uint8
 	Ops         [12]ProbesOp
 }
 
-type ProbesThread struct {
+type ProbesSlot struct {
 	_         structs.HostLayout
+	Id        uint64
+	Position  uint64
+	Sp        uint64
 	Depth     uint32
+	Tail      uint32
+	Index     uint32
 	Announced uint32
-	Comm      [16]int8
-	Words     [16]uint64
-	Block     [16]uint64
+	Comm      [2]uint64
 	Pad       uint64
-	Frames    [8]struct {
+}
+
+type ProbesSupply struct {
+	_     structs.HostLayout
+	Taken uint64
+	Pad   [7]uint64
+	Given uint64
+}
+
+type ProbesThread struct {
+	_      structs.HostLayout
+	Words  [16]uint64
+	Block  [16]uint64
+	Pad    uint64
+	Frames [8]struct {
 		_     structs.HostLayout
 		Sp    uint64
 		Later uint64
@@ -101,11 +125,15 @@ type ProbesWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ProbesMapChunks         = "chunks"
 	ProbesMapEnds           = "ends"
 	ProbesMapLosses         = "losses"
+	ProbesMapNames          = "names"
 	ProbesMapPaused         = "paused"
+	ProbesMapQueue          = "queue"
 	ProbesMapRecipes        = "recipes"
-	ProbesMapRings          = "rings"
+	ProbesMapSlots          = "slots"
+	ProbesMapStock          = "stock"
 	ProbesMapTargets        = "targets"
 	ProbesMapThreads        = "threads"
 	ProbesMapWatches        = "watches"
@@ -124,8 +152,9 @@ const (
 	ProbesVarCaptureRange   = "capture_range"
 	ProbesVarPidnsDev       = "pidns_dev"
 	ProbesVarPidnsIno       = "pidns_ino"
-	ProbesVarRingMask       = "ring_mask"
+	ProbesVarQueueMask      = "queue_mask"
 	ProbesVarSignalFrame    = "signal_frame"
+	ProbesVarSlotMask       = "slot_mask"
 )
 
 // LoadProbes returns the embedded CollectionSpec for Probes.
@@ -188,11 +217,15 @@ type ProbesProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
+	Chunks  *ebpf.MapSpec `ebpf:"chunks"`
 	Ends    *ebpf.MapSpec `ebpf:"ends"`
 	Losses  *ebpf.MapSpec `ebpf:"losses"`
+	Names   *ebpf.MapSpec `ebpf:"names"`
 	Paused  *ebpf.MapSpec `ebpf:"paused"`
+	Queue   *ebpf.MapSpec `ebpf:"queue"`
 	Recipes *ebpf.MapSpec `ebpf:"recipes"`
-	Rings   *ebpf.MapSpec `ebpf:"rings"`
+	Slots   *ebpf.MapSpec `ebpf:"slots"`
+	Stock   *ebpf.MapSpec `ebpf:"stock"`
 	Targets *ebpf.MapSpec `ebpf:"targets"`
 	Threads *ebpf.MapSpec `ebpf:"threads"`
 	Watches *ebpf.MapSpec `ebpf:"watches"`
@@ -205,8 +238,9 @@ type ProbesVariableSpecs struct {
 	CaptureRange *ebpf.VariableSpec `ebpf:"capture_range"`
 	PidnsDev     *ebpf.VariableSpec `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.VariableSpec `ebpf:"pidns_ino"`
-	RingMask     *ebpf.VariableSpec `ebpf:"ring_mask"`
+	QueueMask    *ebpf.VariableSpec `ebpf:"queue_mask"`
 	SignalFrame  *ebpf.VariableSpec `ebpf:"signal_frame"`
+	SlotMask     *ebpf.VariableSpec `ebpf:"slot_mask"`
 }
 
 // ProbesObjects contains all objects after they have been loaded into the kernel.
@@ -229,11 +263,15 @@ func (o *ProbesObjects) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
+	Chunks  *ebpf.Map `ebpf:"chunks"`
 	Ends    *ebpf.Map `ebpf:"ends"`
 	Losses  *ebpf.Map `ebpf:"losses"`
+	Names   *ebpf.Map `ebpf:"names"`
 	Paused  *ebpf.Map `ebpf:"paused"`
+	Queue   *ebpf.Map `ebpf:"queue"`
 	Recipes *ebpf.Map `ebpf:"recipes"`
-	Rings   *ebpf.Map `ebpf:"rings"`
+	Slots   *ebpf.Map `ebpf:"slots"`
+	Stock   *ebpf.Map `ebpf:"stock"`
 	Targets *ebpf.Map `ebpf:"targets"`
 	Threads *ebpf.Map `ebpf:"threads"`
 	Watches *ebpf.Map `ebpf:"watches"`
@@ -241,11 +279,15 @@ type ProbesMaps struct {
 
 func (m *ProbesMaps) Close() error {
 	return _ProbesClose(
+		m.Chunks,
 		m.Ends,
 		m.Losses,
+		m.Names,
 		m.Paused,
+		m.Queue,
 		m.Recipes,
-		m.Rings,
+		m.Slots,
+		m.Stock,
 		m.Targets,
 		m.Threads,
 		m.Watches,
@@ -259,8 +301,9 @@ type ProbesVariables struct {
 	CaptureRange *ebpf.Variable `ebpf:"capture_range"`
 	PidnsDev     *ebpf.Variable `ebpf:"pidns_dev"`
 	PidnsIno     *ebpf.Variable `ebpf:"pidns_ino"`
-	RingMask     *ebpf.Variable `ebpf:"ring_mask"`
+	QueueMask    *ebpf.Variable `ebpf:"queue_mask"`
 	SignalFrame  *ebpf.Variable `ebpf:"signal_frame"`
+	SlotMask     *ebpf.Variable `ebpf:"slot_mask"`
 }
 
 // ProbesPrograms contains all programs after they have been loaded into the kernel.

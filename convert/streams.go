@@ -29,7 +29,8 @@ func (fn *Function) streamOf(args []uint64) streamHandle {
 type streamTable struct {
 	recent  [recentHandles]streamUse // so that nearly all launches need no map
 	handles map[streamUser][]*workQueue
-	named   map[*workQueue]bool
+	graphs  map[streamUser][]*workQueue // the same of launches of graphs, which may have streams of their own
+	named   map[*workQueue]bool         // in handles
 	callers map[uint32]callerContext
 }
 
@@ -68,8 +69,7 @@ func userOf(sl *Slice) streamUser {
 	return u
 }
 
-// learn takes in that work of a call ran on a queue. A graph may run on streams of its
-// own.
+// learn takes in that work of a call ran on a queue.
 func (t *streamTable) learn(sl *Slice, q *workQueue) {
 	use := streamUse{streamUser{sl.stream, sl.tid}, q}
 	slot := &t.recent[mix(uint64(sl.stream), uint64(sl.tid))%recentHandles]
@@ -78,8 +78,8 @@ func (t *streamTable) learn(sl *Slice, q *workQueue) {
 	}
 	*slot = use
 	if t.handles == nil {
-		t.handles, t.named = make(map[streamUser][]*workQueue), make(map[*workQueue]bool)
-		t.callers = make(map[uint32]callerContext)
+		t.handles, t.graphs = make(map[streamUser][]*workQueue), make(map[streamUser][]*workQueue)
+		t.named, t.callers = make(map[*workQueue]bool), make(map[uint32]callerContext)
 	}
 	context, known := t.callers[sl.tid]
 	if known {
@@ -88,14 +88,23 @@ func (t *streamTable) learn(sl *Slice, q *workQueue) {
 		context.context = q.out.Context
 	}
 	t.callers[sl.tid] = context
-	user := userOf(sl)
-	list := t.handles[user]
-	if sl.stream == 0 || graphLaunchers[sl.base] || slices.Contains(list, q) ||
-		len(list) >= maxHandleStreams || list == nil && len(t.handles) >= maxHandles {
+	if sl.stream == 0 {
 		return
 	}
-	t.handles[user] = append(list, q)
+	if graphLaunchers[sl.base] {
+		note(t.graphs, userOf(sl), q)
+		return
+	}
+	note(t.handles, userOf(sl), q)
 	t.named[q] = true
+}
+
+func note(known map[streamUser][]*workQueue, user streamUser, q *workQueue) {
+	list := known[user]
+	if slices.Contains(list, q) || len(list) >= maxHandleStreams || list == nil && len(known) >= maxHandles {
+		return
+	}
+	known[user] = append(list, q)
 }
 
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
@@ -107,6 +116,9 @@ func (t *streamTable) of(sl *Slice) []*workQueue {
 		return nil
 	}
 	list := t.handles[userOf(sl)]
+	if graphs := t.graphs[userOf(sl)]; len(list) == 0 && len(graphs) == 1 {
+		list = graphs
+	}
 	if sl.stream > threadStream {
 		return list
 	}

@@ -159,7 +159,7 @@ func (r *recorder) attach(pid uint32) {
 	}
 }
 
-// finishProber delivers what the ring buffers still hold and the calls that have
+// finishProber delivers what the buffers still hold and the calls that have
 // not returned.
 func (r *recorder) finishProber() {
 	r.beside.Wait()

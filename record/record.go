@@ -1,8 +1,8 @@
 // Package record runs a program, or attaches to running ones, and writes down
 // what they do with CUDA.
 //
-// The recorder does as little as it can: calls come from uprobes through a BPF
-// ring buffer, GPU work from the injected library through a socket, and both go
+// The recorder does as little as it can: calls come from uprobes through mapped
+// memory, GPU work from the injected library through a socket, and both go
 // to the log as they come. Whatever breaks on the way, the program runs on; a
 // note in the log and a line for the person say what is missing.
 package record
@@ -225,7 +225,7 @@ func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
 }
 
 // finish closes the sources in the order in which they depend on each other:
-// the injected libraries' last flush, the ring buffers, the log.
+// the injected libraries' last flush, the buffers of calls, the log.
 func (r *recorder) finish(res *Result, why early) {
 	res.Early = why != notEarly
 	stop := res.Early || r.opts.Wait == WaitProgram

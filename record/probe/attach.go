@@ -144,7 +144,7 @@ func (p *Prober) attachFunctions(l *openLibrary, functions []*cudaapi.Function, 
 	}
 	sites := make([]site, len(functions))
 	for i, f := range functions {
-		sites[i] = site{cookie: uint64(f.ID), offset: l.symbols[f.Name]}
+		sites[i] = site{cookie: p.cookie(uint32(f.ID)), offset: l.symbols[f.Name]}
 	}
 	links, err := p.attachSites(l.attachPath(), sites, pid)
 	if err == nil {

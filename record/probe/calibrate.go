@@ -29,7 +29,7 @@ const (
 func (p *Prober) Calibrate() (perCall time.Duration, err error) {
 	calls := p.calibrationCalls()
 	if calls < 2 {
-		return 0, errors.New("the cost of a call is not measured: the ring buffers are too small")
+		return 0, errors.New("the cost of a call is not measured: the buffers are too small")
 	}
 	l, err := startLoop()
 	if err != nil {
@@ -42,15 +42,15 @@ func (p *Prober) Calibrate() (perCall time.Duration, err error) {
 	return perCall, nil
 }
 
-// calibrationCalls keeps all rounds within a quarter of a ring buffer.
+// calibrationCalls keeps all rounds within a quarter of the buffers.
 func (p *Prober) calibrationCalls() uint32 {
 	p.draining.Lock()
 	defer p.draining.Unlock()
-	const bytes = 8 + bpf.HeaderSize + 8*bpf.MaxArgs
-	if len(p.rings) == 0 {
+	const bytes = bpf.HeaderSize + 8*bpf.MaxArgs
+	if p.store == nil {
 		return 0
 	}
-	size := int(p.rings[0].mask + 1)
+	size := len(p.store.chunks) * int(chunkBytes)
 	return uint32(min(calibrationCalls, size/4/bytes/calibrationRounds))
 }
 
@@ -60,12 +60,16 @@ func (p *Prober) calibrate(l *loop, calls uint32) (time.Duration, error) {
 		return 0, err
 	}
 	recipe.Always = 1
+	how, ok := compilePlain(calibrationCookie, recipe)
+	if !ok {
+		return 0, errors.New("a launch is no plain function")
+	}
 	pid := l.cmd.Process.Pid
 	p.calibrating.Store(uint32(pid))
-	if err := errors.Join(p.maps.Recipes.Put(uint32(calibrationCookie), recipe), p.maps.Targets.Put(uint32(pid), uint32(0))); err != nil {
+	if err := p.maps.Targets.Put(uint32(pid), uint32(0)); err != nil {
 		return 0, err
 	}
-	links, err := p.attachSites(pathOf(l.file), []site{{cookie: calibrationCookie, offset: loopFunction}}, pid)
+	links, err := p.attachSites(pathOf(l.file), []site{{cookie: how.cookie, offset: loopFunction}}, pid)
 	if err == nil {
 		defer func() { p.closing.Go(func() { p.closeFailed(inOrder(links).Close()) }) }()
 	}

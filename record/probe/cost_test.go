@@ -33,13 +33,19 @@ type variant struct {
 // BenchmarkCall measures what a traced call of cuLaunchKernel costs the program, next
 // to the floor: the same traps with programs that return at once. The variants take
 // turns on one process, in changing order, and the medians are reported.
-func BenchmarkCall(b *testing.B) { benchmarkCall(b, "timing") }
+func BenchmarkCall(b *testing.B) { benchmarkCall(b, "timing", 50_000) }
+
+// BenchmarkCallBetweenWork does the same for a program that does other work between
+// calls, on little and on much memory, so that the probes find the caches cold.
+func BenchmarkCallBetweenWork(b *testing.B) {
+	b.Run("cool", func(b *testing.B) { benchmarkCall(b, "cool", 500) })
+	b.Run("cold", func(b *testing.B) { benchmarkCall(b, "cold", 60) })
+}
 
 // BenchmarkCallInThreads does the same in eight threads at a time.
-func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd") }
+func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd", 50_000) }
 
-func benchmarkCall(b *testing.B, scenario string) {
-	const calls = 50_000
+func benchmarkCall(b *testing.B, scenario string, calls int) {
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
 	for _, m := range []Mode{ModeSession, ModeMulti, ModeSingle} {
@@ -56,7 +62,7 @@ func benchmarkCall(b *testing.B, scenario string) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			times[i] = append(times[i], float64(ns)/calls)
+			times[i] = append(times[i], float64(ns)/float64(calls))
 		}
 	}
 	for i, v := range variants {

@@ -12,18 +12,21 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Drain delivers what the ring buffers hold at the moment and returns the number of calls.
+// Drain delivers what the buffers hold at the moment and returns the number of calls.
 func (p *Prober) Drain(sink Sink) (calls int, err error) {
 	calls, _, err = p.drain(sink)
 	return calls, err
 }
 
-// drain also returns how full the fullest ring buffer was, 0 to 1.
+// drain also returns how full the fullest buffer was, 0 to 1.
 func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 	p.draining.Lock()
 	defer p.draining.Unlock()
-	take := func(record []byte) error {
-		n, err := p.deliver(record, sink)
+	if p.store == nil {
+		return 0, 0, nil
+	}
+	take := func(event []byte) error {
+		n, err := p.deliver(event, sink)
 		calls += n
 		return err
 	}
@@ -31,15 +34,15 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	complete := true
-	for _, r := range p.rings {
-		read, all, err := r.drain(take)
-		if err != nil {
-			return calls, fill, err
-		}
-		complete = complete && all
-		fill = max(fill, float64(read)/float64(r.mask+1))
+	fill, complete, err := p.store.drain(take)
+	if err != nil {
+		return calls, fill, err
 	}
+	read, _, err := p.symbolRing.drain(take)
+	if err != nil {
+		return calls, fill, err
+	}
+	fill = max(fill, float64(read)/float64(p.symbolRing.mask+1))
 	if complete {
 		p.drained.Store(began)
 	}
@@ -62,7 +65,7 @@ func monotonicTime() (uint64, error) {
 // deliver hands an event to the sink, and returns 1 for a call.
 func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {
 	if len(b) < bpf.HeaderSize || len(b) < bpf.HeaderSize+8*int(b[26]) || b[26] > bpf.MaxArgs {
-		return 0, fmt.Errorf("the ring buffer holds a malformed event of %d bytes", len(b))
+		return 0, fmt.Errorf("the buffers hold a malformed event of %d bytes", len(b))
 	}
 	if own := p.calibrating.Load(); own != 0 && own == binary.LittleEndian.Uint32(b[16:]) {
 		return 0, nil
@@ -74,13 +77,18 @@ func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {
 	case b[27]&bpf.FlagSymbol != 0:
 		p.decodeSymbol(b)
 		sink.Symbol(&p.symbol)
+	case function == calibrationCookie:
 	case function == watchCookie:
-		p.decodeCall(b)
+		if err := p.decodeCall(b); err != nil {
+			return 0, err
+		}
 		if p.watch != nil {
 			p.watch(p.call.PID, p.call.TID, p.call.Enter, p.call.Args[0])
 		}
 	default:
-		p.decodeCall(b)
+		if err := p.decodeCall(b); err != nil {
+			return 0, err
+		}
 		sink.Call(&p.call)
 		return 1, nil
 	}
@@ -110,19 +118,34 @@ func (p *Prober) decodeSymbol(b []byte) {
 	}
 }
 
-func (p *Prober) decodeCall(b []byte) {
+func (p *Prober) decodeCall(b []byte) error {
 	le := binary.LittleEndian
 	c := &p.call
 	*c = tracelog.Call{
-		PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Func: uint32(le.Uint16(b[24:])), Flags: uint32(b[27]),
+		PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Func: uint32(le.Uint16(b[24:])), Flags: uint32(b[27] &^ bpf.FlagRaw),
 		Enter: le.Uint64(b), Ret: int32(le.Uint32(b[28:])), NArgs: uint32(b[26]),
 	}
 	if exit := le.Uint64(b[8:]); exit > c.Enter {
 		c.Dur = exit - c.Enter
 	}
+	if b[27]&bpf.FlagRaw != 0 {
+		return p.takeApart(c, b[bpf.HeaderSize:])
+	}
 	for i := range c.NArgs {
 		c.Args[i] = le.Uint64(b[bpf.HeaderSize+8*i:])
 	}
+	return nil
+}
+
+// takeApart fills in the arguments of a plain function's call.
+func (p *Prober) takeApart(c *tracelog.Call, words []byte) error {
+	if c.Func < bpf.MaxFunctions {
+		if how := p.plain[c.Func]; how != nil && len(words) >= 8*how.words {
+			how.arguments(c, words)
+			return nil
+		}
+	}
+	return fmt.Errorf("the buffers hold a malformed call of function %d with %d bytes", c.Func, len(words))
 }
 
 // commString is the text of a thread's name, at most 16 bytes ended by NUL.
@@ -134,15 +157,14 @@ func commString(comm []byte) string {
 	return string(comm[:n])
 }
 
-// Bounds of the time between two looks at the ring buffers.
+// Bounds of the time between two looks at the buffers.
 const (
 	minPause = 500 * time.Microsecond
 	maxPause = 50 * time.Millisecond
 )
 
-// Run delivers calls until ctx is done. It looks at the ring buffers rarely while
-// they stay nearly empty and often while they fill, instead of having the probed
-// threads wake it. What was recorded up to ctx's end may be still there: Finish
+// Run delivers calls until ctx is done. It looks at the buffers rarely while they stay
+// nearly empty and often while they fill, instead of having the probed threads wake it. What was recorded up to ctx's end may be still there: Finish
 // delivers it.
 func (p *Prober) Run(ctx context.Context, sink Sink) error {
 	pause := minPause
@@ -163,7 +185,7 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// nextPause keeps the ring buffers below an eighth.
+// nextPause keeps the buffers below an eighth.
 func nextPause(pause time.Duration, fill float64) time.Duration {
 	switch {
 	case fill > 1./2:

@@ -35,14 +35,31 @@ func (p *Prober) fillRecipes(o Options) error {
 		if !chosen[f.Name] {
 			recipe.Quiet = 1
 		}
-		if err := p.maps.Recipes.Put(uint32(f.ID), recipe); err != nil {
-			return fmt.Errorf("storing the arguments of %s: %w", f.Name, err)
+		if err := p.setRecipe(uint32(f.ID), recipe, f.Name); err != nil {
+			return err
 		}
 	}
-	if err := p.maps.Recipes.Put(uint32(watchCookie), watchRecipe()); err != nil {
-		return fmt.Errorf("storing the arguments of %s: %w", watchedFunction, err)
+	return p.setRecipe(watchCookie, watchRecipe(), watchedFunction)
+}
+
+// setRecipe says what is done at a function: plain ones need no recipe in the kernel.
+func (p *Prober) setRecipe(function uint32, r *bpf.ProbesRecipe, name string) error {
+	if how, ok := compilePlain(function, r); ok {
+		p.plain[function] = how
+		return nil
+	}
+	if err := p.maps.Recipes.Put(function, r); err != nil {
+		return fmt.Errorf("storing the arguments of %s: %w", name, err)
 	}
 	return nil
+}
+
+// cookie is what a probe of the function is attached with.
+func (p *Prober) cookie(function uint32) uint64 {
+	if how := p.plain[function]; how != nil {
+		return how.cookie
+	}
+	return uint64(function)
 }
 
 // needs says whether a function is probed for what it does, chosen or not.

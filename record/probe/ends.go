@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -130,8 +131,7 @@ func (p *Prober) loadEndPrograms() (*ebpf.Collection, error) {
 	}
 	keepPrograms(spec, bpf.ProbesProgSignalDeliver, p.endProgram())
 	for name := range spec.Maps {
-		switch name {
-		case bpf.ProbesMapRings, bpf.ProbesMapThreads, bpf.ProbesMapTargets, bpf.ProbesMapRecipes, bpf.ProbesMapLosses, bpf.ProbesMapPaused:
+		if own := name == bpf.ProbesMapEnds || name == bpf.ProbesMapWatches || strings.HasPrefix(name, "."); !own {
 			delete(spec.Maps, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -38,12 +39,15 @@ type UnsupportedError struct {
 	cause   error
 }
 
+// oldestKernel can translate the eBPF program: on arm64, that needs atomic operations.
+var oldestKernel = map[string]string{"amd64": "Linux 5.15", "arm64": "Linux 5.18"}[runtime.GOARCH]
+
 func (e *UnsupportedError) Error() string {
 	needs := map[Mode]string{
 		ModeSession: "Linux 6.13", ModeMulti: "Linux 6.10",
 	}[e.Mode]
 	if needs == "" {
-		needs = "Linux 5.15"
+		needs = oldestKernel
 	}
 	return fmt.Sprintf("this kernel (%s) can't run the eBPF probes: %s or newer is needed, with CONFIG_BPF_SYSCALL, CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF", e.Release, needs)
 }
@@ -60,7 +64,7 @@ func loadError(m Mode, cause error) error {
 		return &PermissionError{Missing: missingCapabilities(), cause: cause}
 	}
 	if errors.Is(cause, unix.ENOMEM) {
-		return fmt.Errorf("no memory for the eBPF maps (choose a smaller ring buffer or fewer threads): %w", cause)
+		return fmt.Errorf("no memory for the eBPF maps (choose smaller buffers or fewer threads): %w", cause)
 	}
 	return &UnsupportedError{Mode: m, Release: kernelRelease(), cause: cause}
 }

@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 
@@ -19,7 +18,7 @@ type programs struct {
 }
 
 type bpfMaps struct {
-	Rings, Threads, Targets, Recipes, Losses, Paused, Ends, Watches *ebpf.Map
+	Names, Threads, Targets, Recipes, Losses, Paused, Ends, Watches *ebpf.Map
 }
 
 // load tries the modes that o allows, and keeps the first that the kernel takes.
@@ -59,6 +58,7 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 	if err != nil {
 		return err
 	}
+	options.MapReplacements = p.store.replacements()
 	c, err := ebpf.NewCollectionWithOptions(spec, options)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (p *Prober) loadMode(m Mode, o Options) error {
 		p.programs.leave = c.DetachProgram(leave)
 	}
 	p.maps = bpfMaps{
-		Rings: c.DetachMap(bpf.ProbesMapRings), Threads: c.DetachMap(bpf.ProbesMapThreads),
+		Names: c.DetachMap(bpf.ProbesMapNames), Threads: c.DetachMap(bpf.ProbesMapThreads),
 		Targets: c.DetachMap(bpf.ProbesMapTargets), Recipes: c.DetachMap(bpf.ProbesMapRecipes),
 		Losses: c.DetachMap(bpf.ProbesMapLosses), Paused: c.DetachMap(bpf.ProbesMapPaused),
 		Ends: c.DetachMap(bpf.ProbesMapEnds), Watches: c.DetachMap(bpf.ProbesMapWatches),
@@ -102,13 +102,15 @@ func keepPrograms(spec *ebpf.CollectionSpec, names ...string) {
 }
 
 func configure(spec *ebpf.CollectionSpec, o Options) error {
-	count, size := ringLayout(o.RingBytes, ebpf.MustPossibleCPU(), os.Getpagesize())
-	rings := spec.Maps[bpf.ProbesMapRings]
-	rings.MaxEntries = uint32(count)
-	rings.InnerMap.MaxEntries = uint32(size)
-	spec.Maps[bpf.ProbesMapThreads].MaxEntries = uint32(o.MaxThreads)
+	chunks, queue, slots := storeLayout(o.RingBytes, o.MaxThreads)
+	spec.Maps[bpf.ProbesMapChunks].MaxEntries = chunks
+	spec.Maps[bpf.ProbesMapQueue].MaxEntries = queue
+	spec.Maps[bpf.ProbesMapSlots].MaxEntries = slots
+	spec.Maps[bpf.ProbesMapThreads].MaxEntries = slots
+	spec.Maps[bpf.ProbesMapNames].MaxEntries = uint32(symbolRingSize(o.RingBytes))
 	err := errors.Join(
-		spec.Variables[bpf.ProbesVarRingMask].Set(uint32(count-1)),
+		spec.Variables[bpf.ProbesVarQueueMask].Set(queue-1),
+		spec.Variables[bpf.ProbesVarSlotMask].Set(slots-1),
 		spec.Variables[bpf.ProbesVarCaptureRange].Set(flag(o.CaptureRange)))
 	if err := errors.Join(err, setNamespace(spec)); err != nil {
 		return fmt.Errorf("setting up the embedded eBPF object: %w", err)
@@ -149,5 +151,5 @@ func (p *programs) close() error {
 }
 
 func (m *bpfMaps) close() error {
-	return errors.Join(m.Rings.Close(), m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close(), m.Ends.Close(), m.Watches.Close())
+	return errors.Join(m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close(), m.Ends.Close(), m.Watches.Close())
 }

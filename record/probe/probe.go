@@ -7,19 +7,17 @@
 // Prober is closed, or its process is killed, the kernel removes every probe.
 //
 // Calls are delivered when they return, so an inner call comes before the one
-// around it, and calls of one thread may arrive in any order, as they pass through
-// several ring buffers. Times are nanoseconds of CLOCK_MONOTONIC.
+// around it; those of one thread come in that order. Times are nanoseconds of
+// CLOCK_MONOTONIC.
 package probe
 
 import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"sync"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/cudatrace/cudatrace/bpf"
@@ -29,25 +27,18 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultRingBytes holds 599,000 kernel launches of 112 bytes, 3 s of 200,000 a
-	// second spread over all CPUs, should the recorder be stopped that long.
+	// DefaultRingBytes holds 600,000 kernel launches of 104 bytes, 3 s of 200,000 a
+	// second, should the recorder be stopped that long.
 	DefaultRingBytes = 64 << 20
 	// DefaultMaxThreads is live threads that have called CUDA, over all processes.
 	// Each takes 1.4 KiB of kernel memory.
 	DefaultMaxThreads = 4096
 )
 
-// maxRings is enough for ring buffers to be shared by few CPUs at a time, while
-// each stays large.
-const maxRings = 16
-
-// maxRingSize keeps a ring buffer within what the kernel makes.
-const maxRingSize = 1 << 30
-
 // Options configures a Prober.
 type Options struct {
 	Functions  []*cudaapi.Function // what to probe where it is found
-	RingBytes  int                 // of all ring buffers together; 0 means DefaultRingBytes
+	RingBytes  int                 // of the buffers for calls; 0 means DefaultRingBytes
 	Mode       Mode
 	MaxThreads int // 0 means DefaultMaxThreads
 
@@ -101,7 +92,9 @@ type Prober struct {
 
 	calibrating atomic.Uint32 // the PID of Calibrate's child
 	counted     lostCounts
-	rings       []*ring
+	store       *store
+	symbolRing  *ring
+	plain       [bpf.MaxFunctions]*plain
 	call        tracelog.Call
 	thread      tracelog.Thread
 	symbol      tracelog.Symbol
@@ -126,18 +119,17 @@ func Open(o Options) (*Prober, error) {
 	return p, nil
 }
 
-// allocate loads the program and makes the ring buffers, side by side.
-func (p *Prober) allocate(o Options) error {
-	var rings error
-	var making sync.WaitGroup
-	making.Go(func() { p.rings, rings = makeRings(o.RingBytes) })
-	err := p.load(o)
-	making.Wait()
-	if err != nil {
-		return errors.Join(err, p.closeRings())
+// allocate makes the buffers and loads the program.
+func (p *Prober) allocate(o Options) (err error) {
+	if p.store, err = openStore(o.RingBytes, o.MaxThreads); err != nil {
+		return err
 	}
-	if rings != nil {
-		return errors.Join(rings, p.closeRings(), p.programs.close(), p.maps.close())
+	if err := p.load(o); err != nil {
+		return errors.Join(err, p.store.close())
+	}
+	p.symbolRing, err = openRing(p.maps.Names, symbolRingSize(o.RingBytes))
+	if err != nil {
+		return errors.Join(err, p.maps.Names.Close(), p.store.close(), p.programs.close(), p.maps.close())
 	}
 	return nil
 }
@@ -170,9 +162,6 @@ func (p *Prober) prepare(o Options) error {
 			return err
 		}
 	}
-	if err := p.installRings(); err != nil {
-		return err
-	}
 	p.exit, p.noExit = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.programs.exit})
 	return nil
 }
@@ -183,7 +172,7 @@ func (p *Prober) Degraded() error {
 		return nil
 	}
 	return fmt.Errorf("the end of threads is not seen, as the tracepoint sched_process_exit can't be used: calls that a thread leaves open are delivered at the end, and after %d threads no further ones are recorded: %w",
-		p.maps.Threads.MaxEntries(), p.noExit)
+		len(p.store.slots), p.noExit)
 }
 
 // Pause stops recording in every process. A call that is open by then is still
@@ -200,55 +189,18 @@ func (p *Prober) setPaused(value uint32) error {
 	return nil
 }
 
-// ringLayout divides the bytes between ring buffers: both numbers are powers of two.
-func ringLayout(total, cpus, page int) (count, size int) {
-	count = 1 << (bits.Len(uint(min(max(cpus, 1), maxRings))) - 1)
-	size = min(max(total/count, page), maxRingSize)
-	return count, 1 << (bits.Len(uint(size)) - 1)
+// symbolRingSize is that of the ring buffer for kernels' names: a power of two.
+func symbolRingSize(total int) int {
+	const least, most = 64 << 10, 64 << 20
+	return 1 << (bits.Len(uint(min(max(total/16, least), most))) - 1)
 }
 
-// makeRings makes the ring buffers. The kernel clears their memory, which takes tens of
-// milliseconds for the default size.
-func makeRings(total int) (rings []*ring, err error) {
-	count, size := ringLayout(total, ebpf.MustPossibleCPU(), os.Getpagesize())
-	for range count {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(size)})
-		if err != nil {
-			return rings, fmt.Errorf("no memory for a ring buffer of %d bytes (choose a smaller one): %w", size, err)
-		}
-		r, err := openRing(m, size)
-		if err != nil {
-			return rings, errors.Join(err, m.Close())
-		}
-		rings = append(rings, r)
-	}
-	return rings, nil
-}
-
-// installRings has the eBPF program use the ring buffers. All at once where the kernel
-// can, Linux 5.17: it waits for its programs after each change, for milliseconds.
-func (p *Prober) installRings() error {
-	indexes, descriptors := make([]uint32, len(p.rings)), make([]uint32, len(p.rings))
-	for i, r := range p.rings {
-		indexes[i], descriptors[i] = uint32(i), uint32(r.m.FD())
-	}
-	if _, err := p.maps.Rings.BatchUpdate(indexes, descriptors, nil); err == nil {
+func (p *Prober) closeBuffers() error {
+	if p.store == nil {
 		return nil
 	}
-	for i, r := range p.rings {
-		if err := p.maps.Rings.Put(indexes[i], r.m); err != nil {
-			return fmt.Errorf("installing a ring buffer: %w", err)
-		}
-	}
-	return nil
-}
-
-func (p *Prober) closeRings() error {
-	var err error
-	for _, r := range p.rings {
-		err = errors.Join(err, r.close())
-	}
-	p.rings = nil
+	err := errors.Join(p.store.close(), p.symbolRing.close())
+	p.store, p.symbolRing = nil, nil
 	return err
 }
 
@@ -256,7 +208,7 @@ func (p *Prober) closeRings() error {
 func (p *Prober) Mode() Mode { return p.mode }
 
 // Finish ends the recording: it detaches from every process, delivers what is still
-// in the ring buffers, and then the calls that have not returned. It returns the
+// in the buffers, and then the calls that have not returned. It returns the
 // number of calls delivered.
 func (p *Prober) Finish(sink Sink) (int, error) {
 	err := p.detachAll()
@@ -283,5 +235,5 @@ func (p *Prober) Close() error {
 	p.attached.Unlock()
 	p.draining.Lock()
 	defer p.draining.Unlock()
-	return errors.Join(err, p.closeRings(), p.programs.close(), p.maps.close())
+	return errors.Join(err, p.closeBuffers(), p.programs.close(), p.maps.close())
 }

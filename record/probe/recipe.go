@@ -10,7 +10,7 @@ import (
 
 // compileRecipe says to the eBPF program where a function's arguments are.
 func compileRecipe(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
-	r := &bpf.ProbesRecipe{Nargs: uint8(len(f.Args)), Copies: 1}
+	r := &bpf.ProbesRecipe{Nargs: uint8(len(f.Args))}
 	places := ownConvention.place(f)
 	block := chooseBlock(f.Args)
 	if block.to > block.from {
@@ -29,9 +29,6 @@ func compileRecipe(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 		}
 		r.StackArgs = max(r.StackArgs, uint8(max(stack, 0)))
 		r.Ops[i] = compileArg(a, place, block)
-		if r.Ops[i].Kind != bpf.OpCopy {
-			r.Copies = 0
-		}
 		if r.Ops[i].Kind == bpf.OpOut {
 			r.Later = 1
 		}

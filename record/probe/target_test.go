@@ -162,7 +162,7 @@ func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t
 func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
 
 // byEntry returns the calls in the order in which they were made: they may arrive in
-// any, as a thread that changes its CPU changes the ring buffer.
+// any, as a thread's inner calls end first and threads come one after the other.
 func (r *recorder) byEntry() []tracelog.Call {
 	calls := slices.Clone(r.calls)
 	slices.SortFunc(calls, func(a, b tracelog.Call) int { return cmp.Compare(a.Enter, b.Enter) })

@@ -52,7 +52,7 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures loading the program, with ring buffers of the default size.
+// BenchmarkOpen measures loading the program, with buffers of the default size.
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		p := open(b, Options{RingBytes: DefaultRingBytes})

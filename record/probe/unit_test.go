@@ -83,18 +83,23 @@ func TestOpenByPath(t *testing.T) {
 	}
 }
 
-func TestRingLayout(t *testing.T) {
-	for _, c := range []struct{ total, cpus, count, size int }{
-		{64 << 20, 1, 1, 64 << 20},
-		{64 << 20, 2, 2, 32 << 20},
-		{64 << 20, 3, 2, 32 << 20},
-		{64 << 20, 128, 16, 4 << 20},
-		{100 << 20, 8, 8, 8 << 20},
-		{1, 8, 8, 4096},
-		{1, 0, 1, 4096},
+func TestStoreLayout(t *testing.T) {
+	for _, c := range []struct {
+		bytes, threads       int
+		chunks, queue, slots uint32
+	}{
+		{64 << 20, 4096, 16384, 16384, 4096},
+		{100 << 20, 4097, 25600, 32768, 8192},
+		{12 << 10, 3, 3, 4, 4},
+		{1, 1, 1, 1, 1},
 	} {
-		if count, size := ringLayout(c.total, c.cpus, 4096); count != c.count || size != c.size {
-			t.Errorf("%d bytes on %d CPUs: %d rings of %d", c.total, c.cpus, count, size)
+		if chunks, queue, slots := storeLayout(c.bytes, c.threads); chunks != c.chunks || queue != c.queue || slots != c.slots {
+			t.Errorf("%d bytes, %d threads: %d chunks, %d in the queue, %d slots", c.bytes, c.threads, chunks, queue, slots)
+		}
+	}
+	for _, c := range [][2]int{{1, 64 << 10}, {64 << 20, 4 << 20}, {1 << 40, 64 << 20}} {
+		if size := symbolRingSize(c[0]); size != c[1] {
+			t.Errorf("of %d bytes, names take %d", c[0], size)
 		}
 	}
 }
@@ -258,7 +263,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{loadError(ModeAuto, unix.ENOMEM), "no memory for the eBPF maps"},
 		{loadError(ModeSession, unix.EINVAL), "Linux 6.13 or newer"},
-		{loadError(ModeAuto, unix.EINVAL), "Linux 5.15 or newer"},
+		{loadError(ModeAuto, unix.EINVAL), oldestKernel + " or newer"},
 		{&PermissionError{}, "start the container with --privileged"},
 		{processError(9, unix.ESRCH), "process 9 has ended"},
 		{processError(9, unix.EACCES), "process 9 "},

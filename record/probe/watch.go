@@ -25,7 +25,7 @@ func (p *Prober) attachWatch(pid int, proc *process, l *openLibrary) error {
 	if l.watched == 0 || p.watch == nil || proc.watches[l.id] != nil {
 		return nil
 	}
-	links, err := p.attachSites(l.attachPath(), []site{{cookie: watchCookie, offset: l.watched}}, pid)
+	links, err := p.attachSites(l.attachPath(), []site{{cookie: p.cookie(watchCookie), offset: l.watched}}, pid)
 	if err != nil {
 		return p.attachError(l.path, err)
 	}

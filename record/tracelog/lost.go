@@ -2,7 +2,7 @@ package tracelog
 
 // Causes of loss: the Cause of a Lost record.
 const (
-	LostRingBuffer      = "ring_buffer"      // calls: the BPF ring buffer was full
+	LostRingBuffer      = "ring_buffer"      // calls: the buffers of the probes were full
 	LostThreadTable     = "thread_table"     // calls: more threads than the BPF map holds
 	LostNesting         = "nesting"          // calls: nested deeper than the BPF program keeps
 	LostCUPTIQueue      = "cupti_queue"      // activity records: the recorder read too slowly, the library reached its memory limit
