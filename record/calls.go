@@ -62,17 +62,48 @@ func (r *recorder) calibrate() {
 	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
-// A countingLog counts the calls that probes saw on their way to the log.
+// A countingLog counts the calls that probes saw on their way to the log, which it has to
+// itself for a run of them. It is for one goroutine.
 type countingLog struct {
-	*tracelog.Writer
+	log   *tracelog.Writer
 	calls *atomic.Uint64
+	run   uint64 // calls of the run so far
+	held  tracelog.Calls
 }
 
-func (r *recorder) countingLog() countingLog { return countingLog{r.log, &r.seen} }
+func (r *recorder) countingLog() *countingLog { return &countingLog{log: r.log, calls: &r.seen} }
 
-func (l countingLog) Call(c *tracelog.Call) {
-	l.calls.Add(1)
-	l.Writer.Call(c)
+func (l *countingLog) Begin() { l.held = l.log.Calls() }
+
+func (l *countingLog) End() {
+	l.held.Release()
+	l.held = tracelog.Calls{}
+	l.calls.Add(l.run)
+	l.run = 0
+}
+
+func (l *countingLog) Call(c *tracelog.Call) {
+	if l.held == (tracelog.Calls{}) {
+		l.calls.Add(1)
+		l.log.Call(c)
+		return
+	}
+	l.run++
+	l.held.Add(c)
+}
+
+func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { l.log.Thread(t) }) }
+func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { l.log.Symbol(s) }) }
+
+// aside does something else with the log, in the midst of a run too.
+func (l *countingLog) aside(f func()) {
+	if l.held == (tracelog.Calls{}) {
+		f()
+		return
+	}
+	l.End()
+	f()
+	l.Begin()
 }
 
 // noteCost says in the log, and so in the trace, what recording cost as far as we know.

@@ -166,23 +166,17 @@ func duration(start, end uint64) uint64 {
 	return end - start
 }
 
-func (d *decoder) gpu(b []byte) tracelog.GPU {
-	start := le.Uint64(b[8:])
-	return tracelog.GPU{
-		PID:         d.pid,
-		Correlation: le.Uint32(b[4:]),
-		Start:       start,
-		Dur:         duration(start, le.Uint64(b[16:])),
-		Device:      le.Uint32(b[24:]),
-		Context:     le.Uint32(b[28:]),
-		Stream:      le.Uint32(b[32:]),
-		Graph:       le.Uint32(b[36:]),
-		GraphNode:   le.Uint64(b[40:]),
-	}
+// gpu reads what all GPU work has.
+func (d *decoder) gpu(g *tracelog.GPU, b []byte) {
+	g.PID, g.Correlation = d.pid, le.Uint32(b[4:])
+	g.Start = le.Uint64(b[8:])
+	g.Dur = duration(g.Start, le.Uint64(b[16:]))
+	g.Device, g.Context, g.Stream = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:])
+	g.Graph, g.GraphNode = le.Uint32(b[36:]), le.Uint64(b[40:])
 }
 
-func dim(b []byte) [3]uint32 {
-	return [3]uint32{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])}
+func dims(d *[3]uint32, b []byte) {
+	d[0], d[1], d[2] = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
 }
 
 func (d *decoder) decodeKernel(b []byte) error {
@@ -190,39 +184,32 @@ func (d *decoder) decodeKernel(b []byte) error {
 	if err != nil {
 		return err
 	}
-	d.kernel = tracelog.Kernel{
-		GPU:            d.gpu(b),
-		Name:           name,
-		Registers:      le.Uint32(b[52:]),
-		Grid:           dim(b[56:]),
-		Block:          dim(b[68:]),
-		Cluster:        dim(b[80:]),
-		StaticShared:   le.Uint32(b[92:]),
-		DynamicShared:  le.Uint32(b[96:]),
-		LocalPerThread: le.Uint32(b[100:]),
-	}
+	k := &d.kernel // each field of it: a new value would be copied
+	d.gpu(&k.GPU, b)
+	k.Name, k.Registers = name, le.Uint32(b[52:])
+	dims(&k.Grid, b[56:])
+	dims(&k.Block, b[68:])
+	dims(&k.Cluster, b[80:])
+	k.StaticShared, k.DynamicShared, k.LocalPerThread = le.Uint32(b[92:]), le.Uint32(b[96:]), le.Uint32(b[100:])
 	d.counts.kernels++
 	d.sink.Kernel(&d.kernel)
 	return nil
 }
 
 func (d *decoder) decodeMemcpy(b []byte) error {
-	d.memcpy = tracelog.Memcpy{
-		GPU:       d.gpu(b),
-		Bytes:     le.Uint64(b[48:]),
-		CopyKind:  le.Uint32(b[56:]),
-		SrcKind:   le.Uint32(b[60:]),
-		DstKind:   le.Uint32(b[64:]),
-		SrcDevice: le.Uint32(b[68:]),
-		DstDevice: le.Uint32(b[72:]),
-	}
+	m := &d.memcpy
+	d.gpu(&m.GPU, b)
+	m.Bytes, m.CopyKind = le.Uint64(b[48:]), le.Uint32(b[56:])
+	m.SrcKind, m.DstKind = le.Uint32(b[60:]), le.Uint32(b[64:])
+	m.SrcDevice, m.DstDevice = le.Uint32(b[68:]), le.Uint32(b[72:])
 	d.counts.copies++
 	d.sink.Memcpy(&d.memcpy)
 	return nil
 }
 
 func (d *decoder) decodeMemset(b []byte) error {
-	d.memset = tracelog.Memset{GPU: d.gpu(b), Bytes: le.Uint64(b[48:]), Value: le.Uint32(b[56:])}
+	d.gpu(&d.memset.GPU, b)
+	d.memset.Bytes, d.memset.Value = le.Uint64(b[48:]), le.Uint32(b[56:])
 	d.counts.sets++
 	d.sink.Memset(&d.memset)
 	return nil
@@ -233,18 +220,11 @@ func (d *decoder) decodeAPI(b []byte) error {
 	if err != nil {
 		return err
 	}
-	start := le.Uint64(b[8:])
-	d.api = tracelog.API{
-		PID:         d.pid,
-		Correlation: le.Uint32(b[4:]),
-		Start:       start,
-		Dur:         duration(start, le.Uint64(b[16:])),
-		TID:         le.Uint32(b[24:]),
-		Domain:      le.Uint32(b[28:]),
-		CBID:        le.Uint32(b[32:]),
-		Ret:         le.Uint32(b[36:]),
-		Name:        name,
-	}
+	a := &d.api
+	a.PID, a.Correlation, a.Name = d.pid, le.Uint32(b[4:]), name
+	a.Start = le.Uint64(b[8:])
+	a.Dur = duration(a.Start, le.Uint64(b[16:]))
+	a.TID, a.Domain, a.CBID, a.Ret = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:]), le.Uint32(b[36:])
 	d.counts.apis++
 	d.sink.API(&d.api)
 	return nil

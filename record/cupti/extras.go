@@ -130,7 +130,7 @@ func (d *decoder) decodePool(b []byte) error {
 }
 
 func (d *decoder) decodeGraph(b []byte) error {
-	d.graph = tracelog.Graph{GPU: d.gpu(b)}
+	d.gpu(&d.graph.GPU, b)
 	d.counts.extras++
 	d.sink.Graph(&d.graph)
 	return nil

@@ -146,8 +146,8 @@ func launchOffset(tb testing.TB, path string) uint64 {
 	return symbols["cuLaunchKernel"]
 }
 
-// BenchmarkDrain measures what the recorder pays for a call: reading it from the ring
-// buffer, and writing it to the log.
+// BenchmarkDrain measures what the recorder pays for a call: reading it from the
+// buffers, and writing it to the log.
 func BenchmarkDrain(b *testing.B) {
 	const calls = 200_000
 	sinks := map[string]func() Sink{

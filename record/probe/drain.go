@@ -34,7 +34,12 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	fill, complete, err := p.store.drain(take)
+	begin, end := func() {}, func() {}
+	if b, ok := sink.(Batcher); ok {
+		begin, end = b.Begin, b.End
+	}
+	fill, complete, err := p.store.drainRuns(take, begin, end)
+	p.tellWatched()
 	if err != nil {
 		return calls, fill, err
 	}
@@ -47,6 +52,17 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 		p.drained.Store(began)
 	}
 	return calls, fill, nil
+}
+
+// tellWatched tells of the calls that are watched, between the runs of events: whoever
+// hears of them may want the sink.
+func (p *Prober) tellWatched() {
+	for i := range p.watched {
+		if c := &p.watched[i]; p.watch != nil {
+			p.watch(c.PID, c.TID, c.Enter, c.Args[0])
+		}
+	}
+	p.watched = p.watched[:0]
 }
 
 // DrainedUntil is a time, in ns of CLOCK_MONOTONIC, up to which every call that
@@ -82,9 +98,7 @@ func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {
 		if err := p.decodeCall(b); err != nil {
 			return 0, err
 		}
-		if p.watch != nil {
-			p.watch(p.call.PID, p.call.TID, p.call.Enter, p.call.Args[0])
-		}
+		p.watched = append(p.watched, p.call)
 	default:
 		if err := p.decodeCall(b); err != nil {
 			return 0, err
@@ -120,11 +134,10 @@ func (p *Prober) decodeSymbol(b []byte) {
 
 func (p *Prober) decodeCall(b []byte) error {
 	le := binary.LittleEndian
-	c := &p.call
-	*c = tracelog.Call{
-		PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Func: uint32(le.Uint16(b[24:])), Flags: uint32(b[27] &^ bpf.FlagRaw),
-		Enter: le.Uint64(b), Ret: int32(le.Uint32(b[28:])), NArgs: uint32(b[26]),
-	}
+	c := &p.call // its arguments from NArgs on are those of an earlier call
+	c.PID, c.TID, c.Func = le.Uint32(b[16:]), le.Uint32(b[20:]), uint32(le.Uint16(b[24:]))
+	c.Flags, c.Ret, c.NArgs = uint32(b[27]&^bpf.FlagRaw), int32(le.Uint32(b[28:])), uint32(b[26])
+	c.Enter, c.Dur = le.Uint64(b), 0
 	if exit := le.Uint64(b[8:]); exit > c.Enter {
 		c.Dur = exit - c.Enter
 	}

@@ -67,6 +67,13 @@ type Sink interface {
 	Symbol(*tracelog.Symbol)
 }
 
+// A Batcher is a Sink that is told where a run of events begins and ends, so that it need
+// not take a lock for each of them.
+type Batcher interface {
+	Begin()
+	End()
+}
+
 // A Prober probes processes. Its methods may be called from different goroutines.
 type Prober struct {
 	mode     Mode
@@ -96,6 +103,7 @@ type Prober struct {
 	symbolRing  *ring
 	plain       [bpf.MaxFunctions]*plain
 	call        tracelog.Call
+	watched     []tracelog.Call // of the function of Options.OnCUPTIClient, not told yet
 	thread      tracelog.Thread
 	symbol      tracelog.Symbol
 }

@@ -129,6 +129,11 @@ func (s *store) close() error {
 // the call only. fill says how much was taken of what was free at the last look, 0 to 1;
 // all says that no chunk was passed over as a thread was just taking it.
 func (s *store) drain(take func(event []byte) error) (fill float64, all bool, err error) {
+	return s.drainRuns(take, func() {}, func() {})
+}
+
+// drainRuns is drain with functions for the beginning and the end of a run of events.
+func (s *store) drainRuns(take func(event []byte) error, begin, end func()) (fill float64, all bool, err error) {
 	taken := atomic.LoadUint64(&s.supply.Taken)
 	if fresh, free := taken-s.seen, s.supply.Given-taken; fresh > 0 {
 		fill = float64(fresh) / float64(fresh+free)
@@ -139,7 +144,9 @@ func (s *store) drain(take func(event []byte) error) (fill float64, all bool, er
 	all = true
 	kept := s.open[:0]
 	for i, p := range s.open {
+		begin()
 		left, ready, err := s.read(&p, take)
+		end()
 		if err != nil {
 			s.open = append(kept, s.open[i:]...)
 			return fill, false, err

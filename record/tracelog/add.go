@@ -48,6 +48,27 @@ func (w *Writer) Call(c *Call) {
 	w.mu.Unlock()
 }
 
+// Calls gives the writer to who adds many calls in a row, for the time until Release: each
+// then takes no lock of its own. Nothing else can be done with the writer meanwhile.
+func (w *Writer) Calls() Calls {
+	w.mu.Lock()
+	return Calls{w}
+}
+
+// Calls is a writer in one hand; see [Writer.Calls].
+type Calls struct{ w *Writer }
+
+// Add adds a call.
+func (h Calls) Add(c *Call) {
+	if h.w.takes(KindCall) {
+		c.row(&h.w.row)
+		h.w.add(KindCall, &h.w.row)
+	}
+}
+
+// Release gives the writer back.
+func (h Calls) Release() { h.w.mu.Unlock() }
+
 // API adds an API record.
 func (w *Writer) API(a *API) {
 	if w.begin(KindAPI) {

@@ -163,6 +163,11 @@ func emptyWriter(out io.Writer, name string, o Options) (*Writer, error) {
 // begin takes the lock and reports whether a record can be taken; else it is counted.
 func (w *Writer) begin(k Kind) bool {
 	w.mu.Lock()
+	return w.takes(k)
+}
+
+// takes is begin where the lock is held.
+func (w *Writer) takes(k Kind) bool {
 	if !w.closed {
 		return true
 	}
