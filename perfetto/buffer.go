@@ -47,14 +47,6 @@ func appendVarint(b []byte, v uint64) []byte {
 	return protowire.AppendVarint(b, v)
 }
 
-// sizeVarint is the number of bytes that appendVarint appends.
-func sizeVarint(v uint64) int {
-	if v < 1<<7 {
-		return 1
-	}
-	return protowire.SizeVarint(v)
-}
-
 // fixed appends the bits of a 64-bit floating-point number.
 func (b *buffer) fixed(f field, bits uint64) {
 	b.tag(f, protowire.Fixed64Type)

@@ -18,6 +18,9 @@ const (
 	// laneBytes is the size at which a lane goes out.
 	laneBytes = 1 << 20
 
+	// laneSlack is room behind these, so that nearly no event makes a lane grow.
+	laneSlack = 4 << 10
+
 	// heldBytes bounds what all lanes hold together.
 	heldBytes = 32 << 20
 )
@@ -40,11 +43,17 @@ func (w *Writer) newLane(track uint64) *lane {
 func (l *lane) wrote(before int) {
 	w := l.w
 	w.held += len(l.held.b) - before
-	switch {
-	case len(l.held.b) >= laneBytes || w.closed:
+	if len(l.held.b) >= laneBytes || w.closed || w.held > heldBytes {
+		l.full()
+	}
+}
+
+// full writes what is too much.
+func (l *lane) full() {
+	if l.w.held > heldBytes {
+		l.w.flushLanes()
+	} else {
 		l.flush()
-	case w.held > heldBytes:
-		w.flushLanes()
 	}
 }
 

@@ -109,9 +109,7 @@ func (q *GPUQueue) stage(s Stage) {
 
 // intern makes sure that a kernel is interned in the sequence, under its own number.
 func (q *GPUQueue) intern(id KernelID) {
-	if !q.kernels.add(uint32(id)) {
-		return
-	}
+	q.kernels.add(uint32(id))
 	w := q.seq.w
 	k := &w.kernels[id-1]
 	// Names of arguments are interned while the kernel is written, so it is

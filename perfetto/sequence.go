@@ -9,6 +9,7 @@ type sequence struct {
 	w      *Writer
 	out    *buffer // where its packets are put
 	header []byte  // the field with the sequence's number
+	number short   // the same
 	last   uint64  // time of the latest packet with a timestamp
 	sent   [tables]bitset
 	seen   [seenTemplates]uint32 // templates of which all strings have been sent
@@ -43,7 +44,7 @@ func (w *Writer) sequence() sequence {
 	w.sequences++
 	var b buffer
 	b.uint(packetSequenceID, w.sequences)
-	return sequence{w: w, out: &w.out, header: b.b, last: w.start}
+	return sequence{w: w, out: &w.out, header: b.b, number: newShort(b.b), last: w.start}
 }
 
 // clock appends one clock of a ClockSnapshot.
@@ -76,29 +77,30 @@ func (s *sequence) endAt(ts uint64) {
 }
 
 // packet opens a packet of time ts that has size bytes beside the sequence's number,
-// interned data and the time. stamp ends it.
-func (s *sequence) packet(ts uint64, size int) []byte {
-	w := s.w
-	size += len(s.header) + 1 + sizeVarint(ts-s.last)
-	if n := len(w.interned.b); n > 0 {
+// interned data and the time. It returns the memory to put them into, and where. stamp ends
+// it.
+func (l *lane) packet(ts uint64, size int) ([]byte, int) {
+	size += l.number.n + 1 + sizeVarint(ts-l.last)
+	names := l.w.interned.b
+	if n := len(names); n > 0 {
 		size += len(internedTag) + sizeVarint(uint64(n)) + n
 	}
-	b := append(s.out.b, byte(tracePacket)<<3|byte(protowire.BytesType))
-	b = appendVarint(b, uint64(size))
-	b = append(b, s.header...)
-	if n := len(w.interned.b); n > 0 {
-		b = append(b, internedTag...)
-		b = appendVarint(b, uint64(n))
-		b = append(b, w.interned.b...)
-		w.interned.b = w.interned.b[:0]
+	b := l.room(1 + sizeVarint(uint64(size)) + size)
+	b[0] = byte(tracePacket)<<3 | byte(protowire.BytesType)
+	i := l.number.put(b, putVarint(b, 1, uint64(size)))
+	if n := len(names); n > 0 {
+		i += copy(b[i:], internedTag)
+		i = putVarint(b, i, uint64(n))
+		i += copy(b[i:], names)
+		l.w.interned.b = names[:0]
 	}
-	return b
+	return b, i
 }
 
-func (s *sequence) stamp(b []byte, ts uint64) {
-	s.out.b = appendVarint(append(b, byte(packetTimestamp)<<3), ts-s.last)
-	s.last = ts
-	s.w.flushDue()
+// stamp ends a packet with its time.
+func (l *lane) stamp(b []byte, i int, ts uint64) {
+	b[i] = byte(packetTimestamp) << 3
+	l.put(putVarint(b, i+1, ts-l.last), ts)
 }
 
 // internedTag is the tag of the field packetInternedData.

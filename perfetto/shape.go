@@ -83,7 +83,7 @@ func (w *Writer) computeArg(b *buffer, refs *[]ref, f field, a *Arg) {
 func (q *GPUQueue) Event(e *GPUEvent) {
 	w := q.seq.w
 	w.Shape(&w.shape, e)
-	q.event(&w.shape, e.ID, e.Start, e.Dur, e.Waits, nil)
+	q.event(&w.shape, e.ID, e.Start, e.Dur, &parts{waits: e.Waits})
 }
 
 // EventAs writes a piece of work as Event does; own are its arguments beside those of g.
@@ -94,67 +94,81 @@ func (q *GPUQueue) EventAs(g *Shape, id, start, dur uint64, own ...Arg) {
 		w.computeArg(&w.varied, &w.refs, launchArg, &own[i])
 	}
 	q.seq.refer(w.refs)
-	q.event(g, id, start, dur, nil, w.varied.b)
+	q.event(g, id, start, dur, &parts{own: w.varied.b})
 }
 
 // EventWith writes a piece of work as Event does, with one argument beside those of g: v
 // is its value.
 func (q *GPUQueue) EventWith(g *Shape, id, start, dur uint64, name *ArgName, v uint64) {
-	w := q.seq.w
 	q.seq.refer(name.forms[:])
-	b := append(w.varied.b[:0], name.work...)
-	b = appendVarint(b, v)
-	b[1] = byte(len(b) - 2)
-	w.varied.b = b
-	q.event(g, id, start, dur, nil, b)
+	q.event(g, id, start, dur, &parts{name: &name.work, value: v})
 }
 
 // event writes a GpuRenderStageEvent. What differs from event to event stands at the end,
 // which compresses best. All lengths are known before the first byte is written.
-func (q *GPUQueue) event(g *Shape, id, start, dur uint64, waits []uint64, own []byte) {
-	s := q.seq
-	w := s.w
+func (q *GPUQueue) event(g *Shape, id, start, dur uint64, p *parts) {
 	if id == 0 {
-		w.fail(fmt.Errorf("perfetto: GPU work without an id"))
+		q.seq.w.fail(fmt.Errorf("perfetto: GPU work without an id"))
 		return
 	}
-	s.template(g.id, g.refs)
+	q.know(g)
+	launch := len(g.launch) + len(p.own)
+	if !g.device {
+		launch += len(q.device)
+	}
+	if !g.stream {
+		launch += len(q.stream)
+	}
+	if p.name != nil {
+		launch += p.name.size(p.value)
+	}
+	size := len(q.place) + len(g.body) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) + sizeVarint(dur)
+	for _, id := range p.waits {
+		size += len(waitTag) + sizeVarint(id)
+	}
+	b, i := q.seq.packet(start, len(stageTag)+sizeVarint(uint64(size))+size)
+	i += copy(b[i:], stageTag)
+	i = putVarint(b, i, uint64(size))
+	i += copy(b[i:], q.place)
+	i += copy(b[i:], g.body)
+	for _, id := range p.waits {
+		i += copy(b[i:], waitTag)
+		i = putVarint(b, i, id)
+	}
+	i = q.putLaunch(b, i, launch, g, p)
+	b[i] = byte(stageEventID) << 3
+	i = putVarint(b, i+1, id)
+	b[i] = byte(stageDuration) << 3
+	q.seq.stamp(b, putVarint(b, i+1, dur), start)
+}
+
+// know makes sure that the sequence has written what a shape refers to.
+func (q *GPUQueue) know(g *Shape) {
+	q.seq.template(g.id, g.refs)
 	if !q.stages[g.stage] {
 		q.stage(g.stage)
 	}
-	if g.kernel != 0 {
+	if g.kernel != 0 && !q.kernels.has(uint32(g.kernel)) {
 		q.intern(g.kernel)
 	}
-	var device, stream []byte
+}
+
+// putLaunch stores the ComputeKernelLaunch, which has size bytes.
+func (q *GPUQueue) putLaunch(b []byte, i, size int, g *Shape, p *parts) int {
+	i += copy(b[i:], launchTag)
+	i = putVarint(b, i, uint64(size))
+	i += copy(b[i:], g.launch)
 	if !g.device {
-		device = q.device
+		i += copy(b[i:], q.device)
 	}
 	if !g.stream {
-		stream = q.stream
+		i += copy(b[i:], q.stream)
 	}
-	launch := len(g.launch) + len(device) + len(stream) + len(own)
-	size := len(q.place) + len(g.body) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) + sizeVarint(dur)
-	for _, id := range waits {
-		size += len(waitTag) + sizeVarint(id)
+	i += copy(b[i:], p.own)
+	if p.name != nil {
+		i = p.name.put(b, i, p.value)
 	}
-	before := len(s.held.b)
-	b := s.packet(start, len(stageTag)+sizeVarint(uint64(size))+size)
-	b = append(b, stageTag...)
-	b = appendVarint(b, uint64(size))
-	b = append(b, q.place...)
-	b = append(b, g.body...)
-	for _, id := range waits {
-		b = appendVarint(append(b, waitTag...), id)
-	}
-	b = append(b, launchTag...)
-	b = appendVarint(b, uint64(launch))
-	b = append(b, g.launch...)
-	b = append(b, device...)
-	b = append(b, stream...)
-	b = append(b, own...)
-	b = appendVarint(append(b, byte(stageEventID)<<3), id)
-	s.stamp(appendVarint(append(b, byte(stageDuration)<<3), dur), start)
-	s.wrote(before)
+	return i
 }
 
 // Tags of fields that take two bytes.

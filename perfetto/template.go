@@ -81,17 +81,13 @@ func (w *Writer) annotate(b *buffer, refs *[]ref, a *Arg) {
 func (t *Track) BeginAs(ts uint64, m *Template, work, waits []uint64, own ...Arg) {
 	l := t.at(ts, t.within())
 	t.depth++
-	before := len(l.held.b)
-	l.event(ts, typeSliceBegin, m, t.w.own(&l.sequence, own), work, waits)
-	l.wrote(before)
+	l.event(ts, typeSliceBegin, m, &parts{own: t.w.own(&l.sequence, own), work: work, waits: waits})
 }
 
 // InstantAs writes an event without a duration as Instant does.
 func (t *Track) InstantAs(ts uint64, m *Template, own ...Arg) {
 	l := t.at(ts, t.within())
-	before := len(l.held.b)
-	l.event(ts, typeInstant, m, t.w.own(&l.sequence, own), nil, nil)
-	l.wrote(before)
+	l.event(ts, typeInstant, m, &parts{own: t.w.own(&l.sequence, own)})
 }
 
 // own encodes arguments of one event.
@@ -112,23 +108,17 @@ func (w *Writer) own(s *sequence, args []Arg) []byte {
 func (t *Track) BeginWith(ts uint64, m *Template, work, waits []uint64, name *ArgName, v uint64) {
 	l := t.at(ts, t.within())
 	t.depth++
-	before := len(l.held.b)
 	l.refer(name.refs[:])
-	b := append(t.w.varied.b[:0], name.track...)
-	b = appendVarint(b, v)
-	b[1] = byte(len(b) - 2)
-	t.w.varied.b = b
-	l.event(ts, typeSliceBegin, m, b, work, waits)
-	l.wrote(before)
+	l.event(ts, typeSliceBegin, m, &parts{name: &name.track, value: v, work: work, waits: waits})
 }
 
 // An ArgName is the name of an argument that has a value of its own in each event, an
 // unsigned number.
 type ArgName struct {
-	track []byte // a DebugAnnotation up to the value
-	work  []byte // an ExtraComputeArg up to the value
-	refs  [1]ref // of the former
-	forms [1]ref // of the latter
+	track argument // a DebugAnnotation
+	work  argument // an ExtraComputeArg
+	refs  [1]ref   // of the former
+	forms [1]ref   // of the latter
 }
 
 // ArgName makes the name of an argument. Names are made before anything else is written.
@@ -136,53 +126,94 @@ func (w *Writer) ArgName(name string) *ArgName {
 	id, form := w.tables[tableArgNames].id(name), w.tables[tableComputeNames].id(name)
 	if id == 0 || form == 0 {
 		w.fail(fmt.Errorf("perfetto: no room for the name %q", name))
-		return &ArgName{track: []byte{0, 0}, work: []byte{0, 0}}
+		return &ArgName{}
 	}
 	n := &ArgName{refs: [1]ref{{tableArgNames, id}}, forms: [1]ref{{tableComputeNames, form}}}
+	n.track = newArgument(eventAnnotation, annotationNameID, annotationUint, id)
+	n.work = newArgument(launchArg, computeNameID, computeUint, form)
+	return n
+}
+
+// An argument is what stands before the value of an argument.
+type argument struct {
+	outer  byte  // tag of the argument
+	before short // its fields up to the value
+}
+
+func newArgument(outer, name, value field, id uint32) argument {
 	var b buffer
-	b.open(eventAnnotation)
-	b.uint(annotationNameID, uint64(id))
-	b.tag(annotationUint, protowire.VarintType)
-	n.track = b.b
-	b.b = nil
-	b.open(launchArg)
-	b.uint(computeNameID, uint64(form))
-	b.tag(computeUint, protowire.VarintType)
-	n.work = b.b
+	b.uint(name, uint64(id))
+	b.tag(value, protowire.VarintType)
+	return argument{byte(outer)<<3 | byte(protowire.BytesType), newShort(b.b)}
+}
+
+// size is that of the argument with a value.
+func (a *argument) size(v uint64) int { return 2 + a.before.n + sizeVarint(v) }
+
+func (a *argument) put(b []byte, i int, v uint64) int {
+	b[i], b[i+1] = a.outer, byte(a.before.n+sizeVarint(v))
+	return putVarint(b, a.before.put(b, i+2), v)
+}
+
+// parts are what an event has beside what is in its template.
+type parts struct {
+	work, waits []uint64  // ids of GPU work
+	own         []byte    // arguments, encoded
+	name        *argument // one more, nil for none
+	value       uint64    // of that one
+}
+
+// flow is the size of the content of the field eventGPUCorrelation.
+func (p *parts) flow() (n int) {
+	for _, id := range p.work {
+		n += 1 + sizeVarint(id)
+	}
+	for _, id := range p.waits {
+		n += 1 + sizeVarint(id)
+	}
 	return n
 }
 
 // event writes a TrackEvent. What differs from event to event stands at the end, which
 // compresses best. All lengths are known before the first byte is written.
-func (s *sequence) event(ts, typ uint64, m *Template, own []byte, work, waits []uint64) {
-	s.template(m.id, m.refs)
-	flow := 0
-	for _, id := range work {
-		flow += 1 + sizeVarint(id)
-	}
-	for _, id := range waits {
-		flow += 1 + sizeVarint(id)
-	}
-	size := 2 + len(m.body) + len(own)
+func (l *lane) event(ts, typ uint64, m *Template, p *parts) {
+	l.template(m.id, m.refs)
+	size := 2 + len(m.body) + len(p.own)
+	flow := p.flow()
 	if flow > 0 {
 		size += len(flowTag) + sizeVarint(uint64(flow)) + flow
 	}
-	b := s.packet(ts, 1+sizeVarint(uint64(size))+size)
-	b = append(b, byte(packetTrackEvent)<<3|byte(protowire.BytesType))
-	b = appendVarint(b, uint64(size))
-	b = append(b, byte(eventType)<<3, byte(typ))
-	b = append(b, m.body...)
-	if flow > 0 {
-		b = append(b, flowTag...)
-		b = appendVarint(b, uint64(flow))
-		for _, id := range work {
-			b = appendVarint(append(b, byte(correlationWork)<<3), id)
-		}
-		for _, id := range waits {
-			b = appendVarint(append(b, byte(correlationWait)<<3), id)
-		}
+	if p.name != nil {
+		size += p.name.size(p.value)
 	}
-	s.stamp(append(b, own...), ts)
+	b, i := l.packet(ts, 1+sizeVarint(uint64(size))+size)
+	b[i] = byte(packetTrackEvent)<<3 | byte(protowire.BytesType)
+	i = putVarint(b, i+1, uint64(size))
+	b[i], b[i+1] = byte(eventType)<<3, byte(typ)
+	i += 2
+	i += copy(b[i:], m.body)
+	if flow > 0 {
+		i = p.putFlow(b, i, flow)
+	}
+	i += copy(b[i:], p.own)
+	if p.name != nil {
+		i = p.name.put(b, i, p.value)
+	}
+	l.stamp(b, i, ts)
+}
+
+func (p *parts) putFlow(b []byte, i, size int) int {
+	i += copy(b[i:], flowTag)
+	i = putVarint(b, i, uint64(size))
+	for _, id := range p.work {
+		b[i] = byte(correlationWork) << 3
+		i = putVarint(b, i+1, id)
+	}
+	for _, id := range p.waits {
+		b[i] = byte(correlationWait) << 3
+		i = putVarint(b, i+1, id)
+	}
+	return i
 }
 
 // flowTag is the tag of the field eventGPUCorrelation.

@@ -153,14 +153,12 @@ func (t *Track) Begin(ts uint64, name, category string, work, waits []uint64, ar
 func (t *Track) End(ts uint64) {
 	t.depth = max(t.depth-1, 0)
 	l := t.at(ts, placeEnds)
-	before := len(l.held.b)
-	b := append(l.packet(ts, len(sliceEnd)), sliceEnd...)
-	l.stamp(b, ts)
-	l.wrote(before)
+	b, i := l.packet(ts, sliceEnd.n)
+	l.stamp(b, sliceEnd.put(b, i), ts)
 }
 
 // sliceEnd is the TrackEvent of an end.
-var sliceEnd = []byte{byte(packetTrackEvent)<<3 | 2, 2, byte(eventType) << 3, typeSliceEnd}
+var sliceEnd = newShort([]byte{byte(packetTrackEvent)<<3 | 2, 2, byte(eventType) << 3, typeSliceEnd})
 
 // Instant writes an event without a duration.
 func (t *Track) Instant(ts uint64, name, category string, args []Arg) {
