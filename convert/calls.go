@@ -182,36 +182,14 @@ func (t *rawThread) part(c *converter, i int) *callThread {
 	return part
 }
 
-// argChunk is how many arguments are allocated together.
-const argChunk = 8192
-
-// room returns room for n arguments.
-func (c *converter) room(n int) []uint64 {
-	if n == 0 {
-		return nil
-	}
-	if len(c.args) < n {
-		c.args = make([]uint64, argChunk)
-	}
-	room := c.args[:n:n]
-	c.args = c.args[n:]
-	return room
-}
-
 // callColumns are the fields of a block of calls.
 type callColumns struct {
-	pid, tid, fn, flags, enter, dur, ret, nargs tracelog.Column
-	args                                        [tracelog.MaxArgs]tracelog.Column
+	pid, tid, fn, flags, enter, dur, ret tracelog.Column
 }
-
-var argFields = [tracelog.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
 func (x *callColumns) of(b *tracelog.Block) {
 	x.pid, x.tid, x.fn, x.flags = b.Column("pid"), b.Column("tid"), b.Column("func"), b.Column("flags")
-	x.enter, x.dur, x.ret, x.nargs = b.Column("enter"), b.Column("dur"), b.Column("ret"), b.Column("nargs")
-	for i := range x.args {
-		x.args[i] = b.Column(argFields[i])
-	}
+	x.enter, x.dur, x.ret = b.Column("enter"), b.Column("dur"), b.Column("ret")
 }
 
 // keep takes a block of calls or API records. One of a single thread is kept as it is.
@@ -244,6 +222,7 @@ func (c *converter) items(b *tracelog.Block) {
 func (c *converter) calls(b *tracelog.Block) {
 	x := &c.callColumns
 	x.of(b)
+	c.arguments.of(b)
 	var fn *Function
 	last := uint64(never)
 	for i := range b.N {
@@ -255,11 +234,7 @@ func (c *converter) calls(b *tracelog.Block) {
 		}
 		t := c.rawThread(uint32(x.pid.At(i)), uint32(x.tid.At(i)))
 		enter := x.enter.At(i)
-		it := item{start: enter, end: end(enter, x.dur.At(i)), fn: fn, ret: int32(x.ret.Int(i)), flags: uint16(x.flags.At(i)), rank: rankPair}
-		it.args = c.room(int(min(x.nargs.At(i), tracelog.MaxArgs)))
-		for k := range it.args {
-			it.args[k] = x.args[k].At(i)
-		}
+		it := item{start: enter, end: end(enter, x.dur.At(i)), fn: fn, args: c.arguments.row(i), ret: int32(x.ret.Int(i)), flags: uint16(x.flags.At(i)), rank: rankPair}
 		if len(t.parts) > 1 {
 			it.part = uint16(t.h.parts.place(it.end))
 		}
@@ -290,7 +265,7 @@ func (c *converter) apis(b *tracelog.Block) {
 		}
 		pid, start := uint32(pids.At(i)), starts.At(i)
 		t := c.rawThread(pid, c.globalTID(pid, uint32(tids.At(i))))
-		it := item{start: start, end: end(start, durs.At(i)), fn: fn, correlation: uint32(ids.At(i)), ret: int32(rets.At(i)), rank: r}
+		it := item{start: start, end: end(start, durs.At(i)), fn: fn, args: noArguments, correlation: uint32(ids.At(i)), ret: int32(rets.At(i)), rank: r}
 		if len(t.parts) > 1 {
 			it.part = uint16(t.h.parts.place(it.end))
 		}

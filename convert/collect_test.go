@@ -127,7 +127,7 @@ func (c *collector) threadOf(t *Thread) *threadTracks {
 func (c *collector) Begin(sl *Slice) {
 	c.begin(sl.Start, sl.End, true)
 	kept := *sl
-	kept.Args, kept.Work, kept.Waits = slices.Clone(sl.Args), slices.Clone(sl.Work), slices.Clone(sl.Waits)
+	kept.Work, kept.Waits = slices.Clone(sl.Work), slices.Clone(sl.Waits)
 	c.thread.Slices = append(c.thread.Slices, kept)
 }
 

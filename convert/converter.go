@@ -53,7 +53,7 @@ type converter struct {
 	chunks      chunkPool
 	retire      func(*sliceChunk) // takes the memory of slices that the sink has
 	spans       spanPool
-	args        []uint64
+	arguments   argumentTable
 	markerList  markerList
 	memoryUse   memoryUse
 

@@ -33,7 +33,7 @@ type failure struct {
 type item struct {
 	start, end  uint64
 	fn          *Function
-	args        []uint64
+	args        *Arguments
 	correlation uint32
 	ret         int32
 	flags       uint16
@@ -138,9 +138,9 @@ func (t *callThread) place(c *converter, it *item) {
 
 func (t *callThread) push(c *converter, it *item, from state) {
 	sl := t.pending.push(&c.chunks)
-	*sl = Slice{Function: it.fn, Start: it.start, End: it.end, Args: it.args, Depth: int32(len(t.open)),
+	*sl = Slice{Function: it.fn, Start: it.start, End: it.end, Arguments: it.args, Depth: int32(len(t.open)),
 		Correlation: it.correlation, Ret: it.ret, Flags: uint32(it.flags), state: from,
-		tid: t.out.TID, stream: it.fn.streamOf(it.args)}
+		tid: t.out.TID, stream: it.fn.streamOf(it.args.Args)}
 	if sl.wait != 0 && t.s.waits != nil {
 		t.s.waits.add(t, sl)
 	}
@@ -200,8 +200,8 @@ func (sl *Slice) merge(it *item, from state) bool {
 	if from == fromAPI {
 		sl.Correlation = it.correlation
 	} else {
-		sl.Function, sl.Ret, sl.Flags, sl.Args = it.fn, it.ret, uint32(it.flags), it.args
-		sl.stream = it.fn.streamOf(it.args)
+		sl.Function, sl.Ret, sl.Flags, sl.Arguments = it.fn, it.ret, uint32(it.flags), it.args
+		sl.stream = it.fn.streamOf(it.args.Args)
 	}
 	sl.state |= from
 	return true
@@ -219,7 +219,7 @@ func (t *callThread) partner(c *converter, it *item, from state) (mark state) {
 		}
 		mark = isPartner
 		if o.stream == 0 {
-			o.stream = it.fn.streamOf(it.args)
+			o.stream = it.fn.streamOf(it.args.Args)
 		}
 		// With its own pair the record was counted when the two were merged.
 		if o.state&(fromPair|hasPartner) == 0 {

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/cudatrace/cudatrace/perfetto"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // templates is how many calls, and how many pieces of work, are remembered in their
@@ -16,10 +15,9 @@ type callKey struct {
 	fn     *Function
 	kernel *Kernel
 	queue  *Queue
+	args   uint64 // their id
 	ret    int32
 	flags  uint32
-	nargs  int
-	args   [tracelog.MaxArgs]uint64
 }
 
 type callTemplate struct {
@@ -29,28 +27,17 @@ type callTemplate struct {
 
 // call returns the template of a call.
 func (s *perfettoSink) call(sl *Slice) *perfetto.Template {
-	h := uint64(sl.Function.id)<<8 ^ uint64(uint32(sl.Ret)) ^ uint64(len(sl.Args))
+	key := callKey{sl.Function, sl.Kernel, sl.Queue, sl.Arguments.id, sl.Ret, sl.Flags}
+	h := uint64(sl.Function.id)<<32 ^ uint64(uint32(sl.Ret))
 	if sl.Queue != nil {
-		h ^= uint64(sl.Queue.Stream+1) << 32
+		h ^= uint64(sl.Queue.Stream+1) << 8
 	}
-	for _, v := range sl.Args {
-		h = mix(h, v)
+	t := &s.calls[mix(h, sl.Arguments.id)%templates]
+	if t.key != key {
+		t.key = key
+		s.callArgs(sl)
+		s.w.Template(&t.Template, sl.Name, sl.Category, s.args)
 	}
-	t := &s.calls[mix(h, 0)%templates]
-	k := &t.key
-	if k.fn == sl.Function && k.queue == sl.Queue && k.kernel == sl.Kernel && k.ret == sl.Ret && k.flags == sl.Flags && k.nargs == len(sl.Args) {
-		same := true
-		for i, v := range sl.Args {
-			same = same && k.args[i%tracelog.MaxArgs] == v
-		}
-		if same {
-			return &t.Template
-		}
-	}
-	*k = callKey{fn: sl.Function, kernel: sl.Kernel, queue: sl.Queue, ret: sl.Ret, flags: sl.Flags, nargs: len(sl.Args)}
-	copy(k.args[:], sl.Args)
-	s.callArgs(sl)
-	s.w.Template(&t.Template, sl.Name, sl.Category, s.args)
 	return &t.Template
 }
 

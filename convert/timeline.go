@@ -65,8 +65,8 @@ type Function struct {
 // A Slice is one call on a thread's track.
 type Slice struct {
 	*Function
+	*Arguments
 	Start, End  uint64
-	Args        []uint64
 	Work        []uint64 // ids of the GPU work that the call caused
 	Waits       []uint64 // ids of the GPU work that the call waited for
 	Queue       *Queue   // where its work is, the last piece
