@@ -208,23 +208,3 @@ func end(start, dur uint64) uint64 {
 	}
 	return start + dur
 }
-
-// insertSorted keeps a list in order, of which what begins at from was appended and mostly
-// is where it belongs, or close to it.
-func insertSorted[T any](list []T, from int, compare func(a, b T) int) {
-	steps := 4 * (len(list) - from)
-	for i := max(from, 1); i < len(list); i++ {
-		if compare(list[i-1], list[i]) <= 0 {
-			continue
-		}
-		x, at := list[i], i
-		for ; at > 0 && compare(list[at-1], x) > 0; at-- {
-			list[at] = list[at-1]
-		}
-		list[at] = x
-		if steps -= i - at; steps < 0 {
-			slices.SortStableFunc(list, compare)
-			return
-		}
-	}
-}
