@@ -80,7 +80,7 @@ func (k *keptBlocks) extent(below uint64) (from, to uint64, rows int) {
 }
 
 func (l *itemList) sort() {
-	insertSorted(l.live(), l.sorted-l.head, compareItems)
+	insertSorted(l.live(), l.sorted-l.head, (*item).before)
 	l.sorted = len(l.items)
 }
 
@@ -142,7 +142,7 @@ func (t *rawThread) advance(c *converter, low uint64) {
 	for {
 		var it *item
 		switch {
-		case i < len(a) && (j >= len(b) || a[i].before(&b[j])):
+		case i < len(a) && (j >= len(b) || !b[j].before(&a[i])):
 			it = &a[i]
 			i++
 		case j < len(b):

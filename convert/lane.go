@@ -99,7 +99,7 @@ func (s *spread) add(sp *Span) { s.pending = append(s.pending, sp) }
 
 // advance lays the spans that begin before low, a time that none to come begins before.
 func (s *spread) advance(c *converter, low uint64) {
-	insertSorted(s.pending, s.sorted, compareSpans)
+	insertSorted(s.pending, s.sorted, func(a, b **Span) bool { return compareSpans(*a, *b) < 0 })
 	n := 0
 	for n < len(s.pending) && (s.pending[n].Start < low || c.eof) {
 		s.lay(c, s.pending[n])

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -95,8 +94,8 @@ type memoryEvent struct {
 	end              bool
 }
 
-func compareMemory(a, b memoryEvent) int {
-	return cmp.Or(cmp.Compare(a.at, b.at), compareBool(a.end, b.end))
+func (m *memoryEvent) before(o *memoryEvent) bool {
+	return m.at < o.at || m.at == o.at && !m.end && o.end
 }
 
 // memory takes a block of allocations and releases.
@@ -121,7 +120,7 @@ func (c *converter) memory(b *tracelog.Block) {
 
 // advance goes through what happened before low, over all processes in the order of time.
 func (u *memoryUse) advance(c *converter, low uint64) {
-	insertSorted(u.pending, u.sorted, compareMemory)
+	insertSorted(u.pending, u.sorted, (*memoryEvent).before)
 	n := 0
 	for ; n < len(u.pending) && (u.pending[n].at < low || c.eof); n++ {
 		e := &u.pending[n]

@@ -66,9 +66,9 @@ type marker struct {
 	tracelog.Marker
 }
 
-// compareMarkers puts what ends behind what begins at the same time.
-func compareMarkers(a, b marker) int {
-	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd))
+// before puts what ends behind what begins at the same time.
+func (m *marker) before(o *marker) bool {
+	return cmp.Or(cmp.Compare(m.Time, o.Time), cmp.Compare(m.Flags&tracelog.MarkerEnd, o.Flags&tracelog.MarkerEnd)) < 0
 }
 
 // markerList holds the markers that are not joined yet.
@@ -93,7 +93,7 @@ func (c *converter) markers(b *tracelog.Block) {
 
 // advance joins the markers that lie before low.
 func (l *markerList) advance(c *converter, low uint64) {
-	insertSorted(l.list, l.sorted, compareMarkers)
+	insertSorted(l.list, l.sorted, (*marker).before)
 	n := 0
 	for ; n < len(l.list) && (l.list[n].Time < low || c.eof); n++ {
 		s := l.list[n].s

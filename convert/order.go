@@ -5,38 +5,38 @@ import "slices"
 // insertSorted keeps a list in order, of which what begins at from was appended. That
 // consists of a few runs that are in order: all of it mostly, or what a thread did on one
 // processor before and after what it did on another.
-func insertSorted[T any](list []T, from int, compare func(a, b T) int) {
+func insertSorted[T any](list []T, from int, before func(a, b *T) bool) {
 	var scratch []T
 	moves := 16 * (len(list) - from)
 	for i := max(from, 1); i < len(list); i++ {
-		if compare(list[i-1], list[i]) <= 0 {
+		if !before(&list[i], &list[i-1]) {
 			continue
 		}
 		end := i + 1
-		for end < len(list) && compare(list[end-1], list[end]) <= 0 {
+		for end < len(list) && !before(&list[end], &list[end-1]) {
 			end++
 		}
 		at, _ := slices.BinarySearchFunc(list[:i], list[i], func(a, x T) int {
-			if compare(a, x) <= 0 {
-				return -1
+			if before(&x, &a) {
+				return 1
 			}
-			return 1
+			return -1
 		})
 		if moves -= end - at; moves < 0 {
-			slices.SortStableFunc(list, compare)
+			sortAll(list, before)
 			return
 		}
 		scratch = append(scratch[:0], list[i:end]...)
-		mergeRun(list[at:end], scratch, compare)
+		mergeRun(list[at:end], scratch, before)
 		i = end - 1
 	}
 }
 
 // mergeRun merges a list, at the end of which there is room for a run, with that run.
-func mergeRun[T any](list, run []T, compare func(a, b T) int) {
+func mergeRun[T any](list, run []T, before func(a, b *T) bool) {
 	i, k := len(list)-len(run)-1, len(run)-1
 	for at := len(list) - 1; k >= 0; at-- {
-		if i >= 0 && compare(list[i], run[k]) > 0 {
+		if i >= 0 && before(&run[k], &list[i]) {
 			list[at] = list[i]
 			i--
 		} else {
@@ -44,4 +44,16 @@ func mergeRun[T any](list, run []T, compare func(a, b T) int) {
 			k--
 		}
 	}
+}
+
+func sortAll[T any](list []T, before func(a, b *T) bool) {
+	slices.SortStableFunc(list, func(a, b T) int {
+		switch {
+		case before(&a, &b):
+			return -1
+		case before(&b, &a):
+			return 1
+		}
+		return 0
+	})
 }

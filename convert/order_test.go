@@ -12,6 +12,7 @@ func TestInsertSorted(t *testing.T) {
 	t.Parallel()
 	type pair struct{ key, at int }
 	compare := func(a, b pair) int { return cmp.Compare(a.key, b.key) }
+	before := func(a, b *pair) bool { return a.key < b.key }
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for name, next := range map[string]func(i int) int{
 		"sorted":     func(i int) int { return i },
@@ -31,7 +32,7 @@ func TestInsertSorted(t *testing.T) {
 				slices.SortStableFunc(list[:from], compare)
 				want := slices.Clone(list)
 				slices.SortStableFunc(want, compare)
-				if insertSorted(list, from, compare); !slices.Equal(list, want) {
+				if insertSorted(list, from, before); !slices.Equal(list, want) {
 					t.Errorf("from %d: got %v, want %v", from, list, want)
 				}
 			}

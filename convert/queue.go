@@ -53,7 +53,7 @@ type rawWork struct {
 	part   uint16
 }
 
-func compareWork(a, b rawWork) int { return cmp.Compare(a.Start, b.Start) }
+func (w *rawWork) before(o *rawWork) bool { return w.Start < o.Start }
 
 // A workQueue is a stream of one session.
 type workQueue struct {
@@ -158,7 +158,7 @@ func (c *converter) work(b *tracelog.Block, kind WorkKind, shape func(i int) *Sh
 // advance shows the work that begins before low.
 func (q *rawQueue) advance(c *converter, low uint64) {
 	q.blocks.take(low, c.eof, c.anyWork)
-	insertSorted(q.work[q.head:], q.sorted-q.head, compareWork)
+	insertSorted(q.work[q.head:], q.sorted-q.head, (*rawWork).before)
 	for q.head < len(q.work) && (q.work[q.head].Start < low || c.eof) {
 		w := &q.work[q.head]
 		c.showWork(c.workQueue(q, w), &w.Work)

@@ -14,10 +14,10 @@ type relay struct {
 // A batch is a run of calls of a sink's methods, with what they were given by kind. Slices
 // stay where they are until the batch has been taken, and their memory with them.
 type batch struct {
-	ops      []op
+	runs     []run
+	n        int // calls of methods
 	threads  []*Thread
-	slices   []*Slice
-	ends     []uint64
+	calls    []callEvent
 	tracks   []*Track
 	spans    []Span
 	counters []*Counter
@@ -28,13 +28,24 @@ type batch struct {
 	retired  []*sliceChunk
 }
 
-// An op is a method of a sink.
+// A run is one method of a sink, called a number of times.
+type run struct {
+	op
+	n int32
+}
+
+// A callEvent is a Begin, or the End of a slice or span where there is no slice.
+type callEvent struct {
+	slice *Slice
+	end   uint64
+}
+
+// An op is a method of a sink, or two.
 type op uint8
 
 const (
 	opThread op = iota
-	opBegin
-	opEnd
+	opCall
 	opTrack
 	opBeginSpan
 	opInstant
@@ -71,46 +82,72 @@ func (r *relay) run() {
 // play calls the methods of a sink.
 func (b *batch) play(s Sink) {
 	var at [opMark + 1]int
-	for _, o := range b.ops {
-		i := at[o]
-		at[o]++
-		switch o {
-		case opThread:
-			s.Thread(b.threads[i])
-		case opBegin:
-			s.Begin(b.slices[i])
-		case opEnd:
-			s.End(b.ends[i])
-		case opTrack:
-			s.Track(b.tracks[i])
-		case opBeginSpan:
-			s.BeginSpan(&b.spans[i+at[opInstant]])
-		case opInstant:
-			s.Instant(&b.spans[i+at[opBeginSpan]])
-		case opCounter:
-			s.Counter(b.counters[i])
-		case opValue:
-			s.Value(b.values[i][0], b.values[i][1])
-		case opQueue:
-			s.Queue(b.queues[i])
+	for _, r := range b.runs {
+		from := at[r.op]
+		to := from + int(r.n)
+		at[r.op] = to
+		switch r.op {
+		case opCall:
+			playCalls(s, b.calls[from:to])
 		case opWork:
-			s.Work(&b.work[i])
-		case opMark:
-			s.Mark(b.marks[i])
+			for i := range b.work[from:to] {
+				s.Work(&b.work[from+i])
+			}
+		default:
+			for i := from; i < to; i++ {
+				b.one(s, r.op, i, &at)
+			}
 		}
+	}
+}
+
+func playCalls(s Sink, calls []callEvent) {
+	for i := range calls {
+		if c := &calls[i]; c.slice != nil {
+			s.Begin(c.slice)
+		} else {
+			s.End(c.end)
+		}
+	}
+}
+
+// one calls a method of which there are few calls.
+func (b *batch) one(s Sink, o op, i int, at *[opMark + 1]int) {
+	switch o {
+	case opThread:
+		s.Thread(b.threads[i])
+	case opTrack:
+		s.Track(b.tracks[i])
+	case opBeginSpan:
+		s.BeginSpan(&b.spans[i+at[opInstant]])
+	case opInstant:
+		s.Instant(&b.spans[i+at[opBeginSpan]])
+	case opCounter:
+		s.Counter(b.counters[i])
+	case opValue:
+		s.Value(b.values[i][0], b.values[i][1])
+	case opQueue:
+		s.Queue(b.queues[i])
+	case opMark:
+		s.Mark(b.marks[i])
 	}
 }
 
 // reset empties a batch. Work and spans point to what should be let go.
 func (b *batch) reset() {
 	clear(b.spans)
-	b.ops, b.threads, b.slices, b.ends, b.tracks, b.spans = b.ops[:0], b.threads[:0], b.slices[:0], b.ends[:0], b.tracks[:0], b.spans[:0]
+	b.runs, b.n, b.threads, b.calls, b.tracks, b.spans = b.runs[:0], 0, b.threads[:0], b.calls[:0], b.tracks[:0], b.spans[:0]
 	b.counters, b.values, b.queues, b.work, b.marks, b.retired = b.counters[:0], b.values[:0], b.queues[:0], b.work[:0], b.marks[:0], b.retired[:0]
 }
 
 func (r *relay) add(o op) {
-	r.batch.ops = append(r.batch.ops, o)
-	if len(r.batch.ops) >= batchOps {
+	b := r.batch
+	if n := len(b.runs); n > 0 && b.runs[n-1].op == o {
+		b.runs[n-1].n++
+	} else {
+		b.runs = append(b.runs, run{o, 1})
+	}
+	if b.n++; b.n >= batchOps {
 		r.pass()
 	}
 }
@@ -143,13 +180,13 @@ func (r *relay) Thread(t *Thread) {
 }
 
 func (r *relay) Begin(sl *Slice) {
-	r.batch.slices = append(r.batch.slices, sl)
-	r.add(opBegin)
+	r.batch.calls = append(r.batch.calls, callEvent{slice: sl})
+	r.add(opCall)
 }
 
 func (r *relay) End(ts uint64) {
-	r.batch.ends = append(r.batch.ends, ts)
-	r.add(opEnd)
+	r.batch.calls = append(r.batch.calls, callEvent{end: ts})
+	r.add(opCall)
 }
 
 func (r *relay) Track(t *Track) {

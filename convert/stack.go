@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"cmp"
-
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -51,11 +49,7 @@ const (
 	rankDriverAPI
 )
 
-// compareItems is the order in which intervals nest.
-func compareItems(a, b item) int {
-	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.rank, b.rank))
-}
-
+// before says whether an interval comes first in the order in which they nest.
 func (a *item) before(b *item) bool {
 	if a.start != b.start {
 		return a.start < b.start
@@ -63,7 +57,7 @@ func (a *item) before(b *item) bool {
 	if a.end != b.end {
 		return a.end > b.end
 	}
-	return a.rank <= b.rank
+	return a.rank < b.rank
 }
 
 // A state says what a slice is made of and how far it has come.

@@ -1,5 +1,7 @@
 package perfetto
 
+import "google.golang.org/protobuf/encoding/protowire"
+
 // The events of a track are written in three places: slices that lie in no other begin in
 // one, slices within others in the second, and all end in the third. Each place is a
 // packet sequence of its own with its own memory, and goes out in large pieces, as do the
@@ -28,13 +30,17 @@ const (
 // A lane is a sequence that is held in memory.
 type lane struct {
 	sequence
-	held buffer
+	held    buffer
+	opening short // of the packet of a TrackEvent: what stands between its length and that of the event
+	ending  short // the packet of an end, up to its time
 }
 
 // newLane starts a sequence that is held.
 func (w *Writer) newLane(track uint64) *lane {
 	l := &lane{sequence: w.newSequence(track)}
 	l.out = &l.held
+	l.opening = newShort(l.header, eventTag)
+	l.ending = newShort([]byte{byte(tracePacket)<<3 | byte(protowire.BytesType), 0}, l.header, sliceEnd, []byte{byte(packetTimestamp) << 3})
 	w.lanes = append(w.lanes, l)
 	return l
 }

@@ -10,7 +10,7 @@ import (
 // go with the room behind it.
 
 // putSlack is by how much more than an event takes its memory must have room.
-const putSlack = 16
+const putSlack = 24
 
 var le = binary.LittleEndian
 
@@ -65,20 +65,24 @@ func putLong(b []byte, i int, v uint64) int {
 // sizeVarint is the number of bytes that a number takes, at 7 bits each.
 func sizeVarint(v uint64) int { return (bits.Len64(v|1)*9 + 64) / 64 }
 
-// A short is a piece of an encoded message that one store puts down.
+// A short is a piece of an encoded message, of at most 16 bytes, that two stores put down.
 type short struct {
-	bits uint64
-	n    int
+	low, high uint64
+	n         int
 }
 
-func newShort(b []byte) (s short) {
-	var all [8]byte
-	s.n = copy(all[:], b)
-	s.bits = le.Uint64(all[:])
+func newShort(pieces ...[]byte) (s short) {
+	var all [16]byte
+	for _, b := range pieces {
+		s.n += copy(all[s.n:], b)
+	}
+	s.low, s.high = le.Uint64(all[:]), le.Uint64(all[8:])
 	return s
 }
 
 func (s *short) put(b []byte, i int) int {
-	le.PutUint64(b[i:], s.bits)
+	to := b[i : i+16]
+	le.PutUint64(to, s.low)
+	le.PutUint64(to[8:], s.high)
 	return i + s.n
 }

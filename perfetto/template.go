@@ -186,12 +186,9 @@ func (l *lane) event(ts, typ uint64, m *Template, p *parts) {
 	if p.name != nil {
 		size += p.name.size(p.value)
 	}
-	b, i := l.packet(ts, 1+sizeVarint(uint64(size))+size)
-	b[i] = byte(packetTrackEvent)<<3 | byte(protowire.BytesType)
-	i = putVarint(b, i+1, uint64(size))
+	b, i := l.eventPacket(ts, size)
 	b[i], b[i+1] = byte(eventType)<<3, byte(typ)
-	i += 2
-	i += copy(b[i:], m.body)
+	i += 2 + copy(b[i+2:], m.body)
 	if flow > 0 {
 		i = p.putFlow(b, i, flow)
 	}
@@ -200,6 +197,20 @@ func (l *lane) event(ts, typ uint64, m *Template, p *parts) {
 		i = p.name.put(b, i, p.value)
 	}
 	l.stamp(b, i, ts)
+}
+
+// eventPacket opens the packet of a TrackEvent that has size bytes, as packet does.
+func (l *lane) eventPacket(ts uint64, size int) ([]byte, int) {
+	all := l.opening.n + sizeVarint(uint64(size)) + size + 1 + sizeVarint(ts-l.last)
+	if len(l.w.interned.b) > 0 || all >= 1<<14 {
+		b, i := l.packet(ts, 1+sizeVarint(uint64(size))+size)
+		b[i] = eventTag[0]
+		return b, putVarint(b, i+1, uint64(size))
+	}
+	b := l.room(all + 3)
+	b[0] = byte(tracePacket)<<3 | byte(protowire.BytesType)
+	i := l.opening.put(b, putVarint(b, 1, uint64(all)))
+	return b, putVarint(b, i, uint64(size))
 }
 
 func (p *parts) putFlow(b []byte, i, size int) int {
@@ -216,5 +227,8 @@ func (p *parts) putFlow(b []byte, i, size int) int {
 	return i
 }
 
-// flowTag is the tag of the field eventGPUCorrelation.
-var flowTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
+// Tags of the fields packetTrackEvent and eventGPUCorrelation.
+var (
+	eventTag = protowire.AppendTag(nil, protowire.Number(packetTrackEvent), protowire.BytesType)
+	flowTag  = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
+)

@@ -153,12 +153,14 @@ func (t *Track) Begin(ts uint64, name, category string, work, waits []uint64, ar
 func (t *Track) End(ts uint64) {
 	t.depth = max(t.depth-1, 0)
 	l := t.at(ts, placeEnds)
-	b, i := l.packet(ts, sliceEnd.n)
-	l.stamp(b, sliceEnd.put(b, i), ts)
+	b := l.room(l.ending.n + 10)
+	i := putVarint(b, l.ending.put(b, 0), ts-l.last)
+	b[1] = byte(i - 2)
+	l.put(i, ts)
 }
 
 // sliceEnd is the TrackEvent of an end.
-var sliceEnd = newShort([]byte{byte(packetTrackEvent)<<3 | 2, 2, byte(eventType) << 3, typeSliceEnd})
+var sliceEnd = []byte{byte(packetTrackEvent)<<3 | 2, 2, byte(eventType) << 3, typeSliceEnd}
 
 // Instant writes an event without a duration.
 func (t *Track) Instant(ts uint64, name, category string, args []Arg) {
