@@ -97,10 +97,12 @@ func (l *lane) packet(ts uint64, size int) ([]byte, int) {
 	return b, i
 }
 
-// stamp ends a packet with its time.
-func (l *lane) stamp(b []byte, i int, ts uint64) {
+// stamp ends a packet with its time. It returns the packet's size.
+func (l *lane) stamp(b []byte, i int, ts uint64) int {
 	b[i] = byte(packetTimestamp) << 3
-	l.put(putVarint(b, i+1, ts-l.last), ts)
+	i = putVarint(b, i+1, ts-l.last)
+	l.put(i, ts)
+	return i
 }
 
 // internedTag is the tag of the field packetInternedData.

@@ -19,6 +19,7 @@ type Shape struct {
 	stage  Stage
 	device bool // the arguments have one of that name
 	stream bool
+	last   image
 }
 
 // Shape makes g anew, in the memory that it has, from e.
@@ -27,6 +28,7 @@ func (w *Writer) Shape(g *Shape, e *GPUEvent) {
 		w.fail(fmt.Errorf("perfetto: GPU work of stage %d with kernel %d: one of them is out of range", e.Stage, e.Kernel))
 		e = &GPUEvent{}
 	}
+	g.last.lane = nil
 	g.refs, g.id, g.kernel, g.stage, g.device, g.stream = g.refs[:0], w.made(), e.Kernel, e.Stage, false, false
 	b := buffer{g.body[:0]}
 	b.uint(stageStage, firstStageID+uint64(e.Stage))
@@ -100,18 +102,36 @@ func (q *GPUQueue) EventAs(g *Shape, id, start, dur uint64, own ...Arg) {
 // EventWith writes a piece of work as Event does, with one argument beside those of g: v
 // is its value.
 func (q *GPUQueue) EventWith(g *Shape, id, start, dur uint64, name *ArgName, v uint64) {
-	q.seq.refer(name.forms[:])
-	q.event(g, id, start, dur, &parts{name: &name.work, value: v})
+	l := q.seq
+	var n numbers
+	n.set(0, v)
+	n.set(1, id)
+	n.set(2, dur)
+	if id != 0 && g.last.again(l, name, &n, start) {
+		return
+	}
+	timed := sizeVarint(start - l.last)
+	size, again := q.event(g, id, start, dur, &parts{name: name, value: v})
+	if !again {
+		return
+	}
+	last := timed + 1 + n[2].size
+	g.last.keep(l, name, &n, size, timed, [maxNumbers]int{last + 2 + n[1].size + n[0].size, last + 1 + n[1].size, last})
 }
 
 // event writes a GpuRenderStageEvent. What differs from event to event stands at the end,
-// which compresses best. All lengths are known before the first byte is written.
-func (q *GPUQueue) event(g *Shape, id, start, dur uint64, p *parts) {
+// which compresses best. All lengths are known before the first byte is written. It returns what
+// that of a lane does.
+func (q *GPUQueue) event(g *Shape, id, start, dur uint64, p *parts) (packet int, again bool) {
 	if id == 0 {
 		q.seq.w.fail(fmt.Errorf("perfetto: GPU work without an id"))
-		return
+		return 0, false
+	}
+	if p.name != nil {
+		q.seq.refer(p.name.forms[:])
 	}
 	q.know(g)
+	again = len(q.seq.w.interned.b) == 0
 	launch := len(g.launch) + len(p.own)
 	if !g.device {
 		launch += len(q.device)
@@ -120,7 +140,7 @@ func (q *GPUQueue) event(g *Shape, id, start, dur uint64, p *parts) {
 		launch += len(q.stream)
 	}
 	if p.name != nil {
-		launch += p.name.size(p.value)
+		launch += p.name.work.size(p.value)
 	}
 	size := len(q.place) + len(g.body) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) + sizeVarint(dur)
 	for _, id := range p.waits {
@@ -139,7 +159,7 @@ func (q *GPUQueue) event(g *Shape, id, start, dur uint64, p *parts) {
 	b[i] = byte(stageEventID) << 3
 	i = putVarint(b, i+1, id)
 	b[i] = byte(stageDuration) << 3
-	q.seq.stamp(b, putVarint(b, i+1, dur), start)
+	return q.seq.stamp(b, putVarint(b, i+1, dur), start), again
 }
 
 // know makes sure that the sequence has written what a shape refers to.
@@ -166,7 +186,7 @@ func (q *GPUQueue) putLaunch(b []byte, i, size int, g *Shape, p *parts) int {
 	}
 	i += copy(b[i:], p.own)
 	if p.name != nil {
-		i = p.name.put(b, i, p.value)
+		i = p.name.work.put(b, i, p.value)
 	}
 	return i
 }

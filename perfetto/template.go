@@ -13,12 +13,13 @@ type Template struct {
 	body []byte // fields of TrackEvent
 	refs []ref  // what they refer to
 	id   uint32 // of what it was made from last
+	last image
 }
 
 // Template makes m anew, in the memory that it has.
 func (w *Writer) Template(m *Template, name, category string, args []Arg) {
 	b := buffer{m.body[:0]}
-	m.refs, m.id = m.refs[:0], w.made()
+	m.refs, m.id, m.last.lane = m.refs[:0], w.made(), nil
 	if id := w.intern(&m.refs, tableNames, name); id != 0 {
 		b.uint(eventNameID, id)
 	} else {
@@ -81,6 +82,10 @@ func (w *Writer) annotate(b *buffer, refs *[]ref, a *Arg) {
 func (t *Track) BeginAs(ts uint64, m *Template, work, waits []uint64, own ...Arg) {
 	l := t.at(ts, t.within())
 	t.depth++
+	if len(own) == 0 {
+		l.call(ts, m, &parts{work: work, waits: waits})
+		return
+	}
 	l.event(ts, typeSliceBegin, m, &parts{own: t.w.own(&l.sequence, own), work: work, waits: waits})
 }
 
@@ -108,8 +113,36 @@ func (w *Writer) own(s *sequence, args []Arg) []byte {
 func (t *Track) BeginWith(ts uint64, m *Template, work, waits []uint64, name *ArgName, v uint64) {
 	l := t.at(ts, t.within())
 	t.depth++
-	l.refer(name.refs[:])
-	l.event(ts, typeSliceBegin, m, &parts{name: &name.track, value: v, work: work, waits: waits})
+	l.call(ts, m, &parts{name: name, value: v, work: work, waits: waits})
+}
+
+// call writes the beginning of a slice that has no arguments of its own but one.
+func (l *lane) call(ts uint64, m *Template, p *parts) {
+	if len(p.work) > 1 || len(p.waits) > 0 {
+		l.event(ts, typeSliceBegin, m, p)
+		return
+	}
+	var n numbers
+	if len(p.work) == 1 {
+		n.set(0, p.work[0])
+	}
+	if p.name != nil {
+		n.set(1, p.value)
+	}
+	if m.last.again(l, p.name, &n, ts) {
+		return
+	}
+	timed := sizeVarint(ts - l.last)
+	size, again := l.event(ts, typeSliceBegin, m, p)
+	if !again {
+		return
+	}
+	value := timed + 1 + n[1].size // before the end of the packet
+	work := timed + 1 + n[0].size
+	if p.name != nil {
+		work += p.name.track.size(p.value)
+	}
+	m.last.keep(l, p.name, &n, size, timed, [maxNumbers]int{work, value})
 }
 
 // An ArgName is the name of an argument that has a value of its own in each event, an
@@ -157,10 +190,10 @@ func (a *argument) put(b []byte, i int, v uint64) int {
 
 // parts are what an event has beside what is in its template.
 type parts struct {
-	work, waits []uint64  // ids of GPU work
-	own         []byte    // arguments, encoded
-	name        *argument // one more, nil for none
-	value       uint64    // of that one
+	work, waits []uint64 // ids of GPU work
+	own         []byte   // arguments, encoded
+	name        *ArgName // of one more argument, nil for none
+	value       uint64   // of that one
 }
 
 // flow is the size of the content of the field eventGPUCorrelation.
@@ -175,16 +208,21 @@ func (p *parts) flow() (n int) {
 }
 
 // event writes a TrackEvent. What differs from event to event stands at the end, which
-// compresses best. All lengths are known before the first byte is written.
-func (l *lane) event(ts, typ uint64, m *Template, p *parts) {
+// compresses best. All lengths are known before the first byte is written. It returns the
+// size of the packet, and whether a packet like it needs no more than this one has.
+func (l *lane) event(ts, typ uint64, m *Template, p *parts) (packet int, again bool) {
+	if p.name != nil {
+		l.refer(p.name.refs[:])
+	}
 	l.template(m.id, m.refs)
+	again = len(l.w.interned.b) == 0
 	size := 2 + len(m.body) + len(p.own)
 	flow := p.flow()
 	if flow > 0 {
 		size += len(flowTag) + sizeVarint(uint64(flow)) + flow
 	}
 	if p.name != nil {
-		size += p.name.size(p.value)
+		size += p.name.track.size(p.value)
 	}
 	b, i := l.eventPacket(ts, size)
 	b[i], b[i+1] = byte(eventType)<<3, byte(typ)
@@ -194,9 +232,9 @@ func (l *lane) event(ts, typ uint64, m *Template, p *parts) {
 	}
 	i += copy(b[i:], p.own)
 	if p.name != nil {
-		i = p.name.put(b, i, p.value)
+		i = p.name.track.put(b, i, p.value)
 	}
-	l.stamp(b, i, ts)
+	return l.stamp(b, i, ts), again
 }
 
 // eventPacket opens the packet of a TrackEvent that has size bytes, as packet does.

@@ -1,0 +1,56 @@
+package perfetto
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// A packet that is made from the one before is, byte for byte, what it would be without.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	if again, anew := numbered(t, false), numbered(t, true); !bytes.Equal(again, anew) {
+		t.Errorf("%d bytes with images differ from %d bytes without", len(again), len(anew))
+	}
+}
+
+// numbered writes events with numbers of all sizes, in packets of all sizes. Where
+// templates are made anew for each event there is no image.
+func numbered(t *testing.T, anew bool) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := NewWriter(&out, Options{})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	name, other := w.ArgName("correlation"), w.ArgName("other")
+	tracks := []*Track{w.Thread(Thread{PID: 1, TID: 1}), w.Thread(Thread{PID: 1, TID: 2})}
+	queue := w.Queue(Queue{PID: 1, Context: 1, Stream: 7, Name: "Stream 07"})
+	calls, works := make([]Template, 80), make([]Shape, 80)
+	for i := range 20_000 {
+		size := rnd.IntN(len(calls))
+		m, g := &calls[size], &works[size]
+		if m.id == 0 || anew {
+			text := strings.Repeat("x", longestValue+size)[:2*size]
+			w.Template(m, "call", "driver", []Arg{Float(text, 1), String("text", strings.Repeat(text, 2))})
+			w.Shape(g, &GPUEvent{Name: "work", Args: []Arg{String("text", strings.Repeat(text, 2))}})
+		}
+		number := func() uint64 { return rnd.Uint64() >> rnd.IntN(64) }
+		track, at := tracks[rnd.IntN(2)], uint64(i)<<20+number()>>44
+		switch rnd.IntN(5) {
+		case 0:
+			track.BeginWith(at, m, nil, nil, name, number())
+		case 1:
+			track.BeginWith(at, m, []uint64{number() | 1}, nil, []*ArgName{name, other}[rnd.IntN(2)], number())
+		case 2:
+			track.BeginAs(at, m, []uint64{number() | 1}, nil)
+		case 3:
+			track.End(at)
+		case 4:
+			queue.EventWith(g, number()|1, at, number(), name, number())
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
