@@ -66,8 +66,8 @@ class Setting:
         self.places = {"cudatrace": os.path.abspath(args.cudatrace), "nsys": "" if args.sim else machine.find_nsys(),
                        "python": sys.executable, "bench": BENCH, "floor": os.path.join(args.build, "kernels.so")}
 
-    def count(self, work):
-        return workloads.count(work, self.args.sim, self.args.scale)
+    def count(self, work, whole=False):
+        return workloads.count(work, self.args.sim, self.args.scale, whole)
 
     def arg(self, work):
         return {"e": workloads.thread_count(work, self.args.sim), "f": self.passes, "t": self.passes}.get(work.name, 0)

@@ -148,7 +148,7 @@ class Sessions(unittest.TestCase):
         setting = types.SimpleNamespace(
             scratch=self.scratch.name, env={}, cupti="", programs={"loops": [sys.executable, FAKE, *mode]},
             places={"python": sys.executable, "cudatrace": "/nonexistent/cudatrace", "bench": BENCH, "nsys": "", "floor": ""},
-            count=lambda work: 100, arg=lambda work: 0)
+            count=lambda work, whole: 100, arg=lambda work: 0)
         works = [w for w in workloads.WORKLOADS if w.name in "ab"]
         s = session.Session(setting, variant, "loops", works, 1, False)
         try:

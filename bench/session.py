@@ -89,7 +89,7 @@ class Session:
 
     def every_loop(self, phase):
         for work in self.works:
-            line = f"run {work.name} {self.setting.count(work)} {self.setting.arg(work)}"
+            line = f"run {work.name} {self.setting.count(work, self.whole)} {self.setting.arg(work)}"
             before = self.recorder_cpu()
             part = self.program.ask(line, "part", LOOP_S)
             part["phase"] = phase

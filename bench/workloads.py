@@ -16,6 +16,7 @@ class Workload:
     sim_count: int   # the same on the simulated stack; 0: not run there
     arg: int = 0     # the loop's own parameter
     scale: str = "us"  # how a unit's time is written
+    whole: int = 1   # times count in a whole recording, so that beginning and end weigh little
 
     @property
     def per(self):
@@ -23,10 +24,10 @@ class Workload:
 
 
 WORKLOADS = [
-    Workload("a", "empty kernels, synchronise every 500", LOOPS, "launch", 60_000, 150_000, scale="ns"),
+    Workload("a", "empty kernels, synchronise every 500", LOOPS, "launch", 60_000, 150_000, scale="ns", whole=10),
     Workload("b", "copies of 1 KiB, synchronise every 500", LOOPS, "copy", 30_000, 50_000, scale="ns"),
     Workload("g", "CUDA graph of 20 empty kernels", LOOPS, "graph launch", 3_000, 2_000),
-    Workload("e", "{arg} threads launch on {arg} streams", LOOPS, "launch", 96_000, 100_000, arg=8, scale="ns"),
+    Workload("e", "{arg} threads launch on {arg} streams", LOOPS, "launch", 96_000, 100_000, arg=8, scale="ns", whole=10),
     Workload("f", "kernels of 20 ms, memory-bound", LOOPS, "step", 12, 5, scale="ms"),
     Workload("c", "PyTorch training step, eager", TRAIN, "step", 60, 0, scale="ms"),
     Workload("d", "PyTorch training step as a CUDA graph", TRAIN, "step", 150, 0, scale="ms"),
@@ -42,9 +43,10 @@ def chosen(names, sim):
     return [w for w in WORKLOADS if (not names or w.name in names) and (w.sim_count or not sim)]
 
 
-def count(workload, sim, scale):
+def count(workload, sim, scale, whole=False):
     """How many units a loop has, scaled by a person's wish."""
-    return max(1, round((workload.sim_count if sim else workload.count) * scale))
+    units = workload.sim_count if sim else workload.count * (workload.whole if whole else 1)
+    return max(1, round(units * scale))
 
 
 def thread_count(workload, sim):
