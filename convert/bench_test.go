@@ -105,6 +105,10 @@ func (l *workload) more(tid, stream uint32, start uint64) {
 	l.records += 5
 }
 
+// flushed is the time between two flushes, ns of the launches' own. It has as many of them as
+// a recorder's half second has of a program that launches 170,000 a second.
+const flushed = 100e6
+
 // writeLaunches writes the log of n launches, flushed as a recorder does.
 func writeLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
 	tb.Helper()
@@ -113,11 +117,11 @@ func writeLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
 		tb.Fatal(err)
 	}
 	l := newWorkload(w)
-	flushed := l.now[0]
+	last := l.now[0]
 	for range n {
 		l.launch()
-		if l.now[0]-flushed > 1e9 {
-			flushed = l.now[0]
+		if l.now[0]-last > flushed {
+			last = l.now[0]
 			if err := w.Flush(); err != nil {
 				tb.Fatal(err)
 			}
@@ -182,9 +186,11 @@ func BenchmarkConvert(b *testing.B) {
 }
 
 // BenchmarkLarge converts logs in a process of its own and says how much memory that took
-// at most. CUDATRACE_BENCH_LAUNCHES has the numbers of launches: 1000000,5000000,20000000.
+// at most, and how time grows with size: the time of a launch over that in the first log.
+// CUDATRACE_BENCH_LAUNCHES has the numbers of launches: 1000000,5000000,20000000.
 func BenchmarkLarge(b *testing.B) {
 	sizes := cmp.Or(os.Getenv("CUDATRACE_BENCH_LAUNCHES"), "200000")
+	first := make(map[Compression]float64)
 	for _, size := range strings.Split(sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
@@ -200,12 +206,17 @@ func BenchmarkLarge(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, c := range []Compression{None, Gzip} {
-			b.Run(size+"/"+string(c), func(b *testing.B) { large(b, path, n, c) })
+			b.Run(size+"/"+string(c), func(b *testing.B) {
+				each := large(b, path, n, c)
+				first[c] = cmp.Or(first[c], each)
+				b.ReportMetric(each/first[c], "slope")
+			})
 		}
 	}
 }
 
-func large(b *testing.B, path string, n int, c Compression) {
+// large returns the time of a launch, in ns.
+func large(b *testing.B, path string, n int, c Compression) float64 {
 	var peak int64
 	var elapsed time.Duration
 	for b.Loop() {
@@ -228,6 +239,10 @@ func large(b *testing.B, path string, n int, c Compression) {
 	}
 	perLaunch(b, b.N, n, elapsed, trace.Size(), log.Size())
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
+	if err := os.Remove(path + ".pftrace"); err != nil {
+		b.Fatal(err)
+	}
+	return float64(elapsed.Nanoseconds()) / float64(b.N) / float64(n)
 }
 
 // TestConvertForBenchmark is what BenchmarkLarge runs.

@@ -12,6 +12,7 @@ type joinTable struct {
 	more   map[uint32]*joinSlot // what collides in slots
 	claims []claim              // of work without a call
 	free   int32                // 1 + the first of these without a use, which lead to one another
+	looked uint64               // calls when more was full and was searched for what can go
 	calls  uint64               // all calls that begin before are known
 }
 
@@ -91,6 +92,10 @@ func (j *joinTable) further(correlation uint32) *joinSlot {
 		j.more = make(map[uint32]*joinSlot)
 	}
 	if len(j.more) >= mostMore {
+		if j.looked == j.calls {
+			return nil
+		}
+		j.looked = j.calls
 		for _, slot := range j.more {
 			if j.stale(slot) {
 				j.drop(slot)
