@@ -1,0 +1,60 @@
+package convert
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// BenchmarkLog writes and reads the log that BenchmarkConvert converts, so that all numbers
+// of one launch stand together.
+func BenchmarkLog(b *testing.B) {
+	var data bytes.Buffer
+	records := writeLaunches(b, &data, benchLaunches)
+	report := func(b *testing.B) {
+		b.SetBytes(int64(data.Len()))
+		b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
+		b.ReportMetric(float64(b.N)*float64(records)/b.Elapsed().Seconds(), "records/s")
+		b.ReportMetric(float64(data.Len())/benchLaunches, "log-B/launch")
+	}
+	b.Run("write", func(b *testing.B) { // with the making of the launches
+		for b.Loop() {
+			writeLaunches(b, new(countingWriter), benchLaunches)
+		}
+		report(b)
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			readStarts(b, data.Bytes())
+		}
+		report(b)
+	})
+}
+
+// readStarts decodes a log and looks at the time of each event, as the first reading of a
+// conversion does.
+func readStarts(b *testing.B, log []byte) {
+	r, err := inMemory(log)()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	last := uint64(0)
+	for r.Next() {
+		if e, ok := eventKinds[r.Block().Kind]; ok {
+			last = max(last, lastStart(r.Block(), e.start))
+		}
+	}
+	if err := r.Err(); err != nil || last == 0 {
+		b.Fatalf("last start %d, %v", last, err)
+	}
+}
+
+func lastStart(b *tracelog.Block, field string) (last uint64) {
+	starts := b.Column(field)
+	for i := range b.N {
+		last = max(last, starts.At(i))
+	}
+	return last
+}
