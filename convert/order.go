@@ -7,7 +7,7 @@ import "slices"
 // processor before and after what it did on another.
 func insertSorted[T any](list []T, from int, before func(a, b *T) bool) {
 	var scratch []T
-	moves := 16 * (len(list) - from)
+	moves := 4*len(list) + 16*(len(list)-from)
 	for i := max(from, 1); i < len(list); i++ {
 		if !before(&list[i], &list[i-1]) {
 			continue
