@@ -221,7 +221,8 @@ func large(b *testing.B, path string, n int, c Compression) float64 {
 	var elapsed time.Duration
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
-		cmd.Env = append(os.Environ(), "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
+		// GOMEMLIMIT: as cudatrace sets it.
+		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
 		start := time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
