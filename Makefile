@@ -42,8 +42,9 @@ test-gpu: build ## on a machine with a GPU, nvcc and PyTorch: every way to end, 
 	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
 	testdata/gpu/check.sh build/gpu
 
-test-long: build sim ## what takes minutes: 1,000 recordings in a row
+test-long: build sim ## what takes minutes: 1,000 recordings in a row, a trace of 1,000,000 launches
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
+	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 
 bench: build sim ## print the numbers
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
