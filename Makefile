@@ -46,8 +46,11 @@ test-long: build sim ## what takes minutes: 1,000 recordings in a row, a trace o
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 
+# The logs that BenchmarkLarge converts; the largest trace takes 5 GB in the temporary folder meanwhile.
+BENCH_LAUNCHES ?= 1000000,5000000,20000000
+
 bench: build sim ## print the numbers
-	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+	CUDATRACE_BENCH_LAUNCHES=$(BENCH_LAUNCHES) $(GO) test -run '^$$' -bench . -benchmem -timeout 30m $(PKGS)
 	bench/run.sh --sim --rounds 3 --budget 60
 
 lint: ## formatting, vet, staticcheck, the rules of the layers
