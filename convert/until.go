@@ -55,7 +55,7 @@ func (l *catalog) recorded(pid uint32) bool {
 func (l *catalog) untilReasons(s *Summary) (reasons []string) {
 	at, cut := l.completeUntil()
 	if cut && at > l.first {
-		s.CompleteUntil = at - l.first
+		s.CompleteUntil = min(at, l.last) - l.first // flushed may be later than the last record
 	}
 	if l.end != nil {
 		return nil
