@@ -1,9 +1,12 @@
 package cupti
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -137,11 +140,16 @@ func TestStaleFoldersInUse(t *testing.T) {
 func TestKilledRecorder(t *testing.T) {
 	t.Parallel()
 	if base := os.Getenv("CUPTI_TEST_RECORD_IN"); base != "" {
-		if _, err := Listen(Options{Sink: nowhere{}, bases: []string{base}}); err != nil {
+		s, err := Listen(Options{Sink: nowhere{}, bases: []string{base}})
+		if err != nil {
 			t.Fatal(err)
 		}
+		runtime.GC() // a server that nobody holds is closed with its lock
+		runtime.GC()
 		os.Stdout.WriteString("ready\n")
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		runtime.KeepAlive(s)
+		return
 	}
 	base := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledRecorder$")
@@ -150,11 +158,17 @@ func TestKilledRecorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := output.Read(make([]byte, 6)); err != nil {
-		t.Fatal(err)
+	said, err := bufio.NewReader(output).ReadString('\n')
+	if said != "ready\n" {
+		t.Fatalf("the recorder said %q, %v", said, err)
 	}
 	removeStale(base, os.Geteuid())
 	if left, err := os.ReadDir(base); err != nil || len(left) != 1 || !exists(filepath.Join(base, left[0].Name(), libraryName)) {
