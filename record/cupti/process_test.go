@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -325,8 +324,8 @@ func TestEndWithStalledRecorder(t *testing.T) {
 			return
 		}
 		_, _ = conn.Write(appendGo(nil, GoConfig{ExitWait: 200 * time.Millisecond}.withDefaults()))
-		runtime.KeepAlive(conn)
-		select {}
+		<-t.Context().Done() // conn is held until here, so it stays open
+		conn.Close()
 	}()
 	cmd := play{"program", []string{"return", "4", "20000"}, nil}.command(t, s.server.Environ(os.Environ()))
 	stdout, stderr, code := runCommand(t, cmd)
