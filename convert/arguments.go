@@ -21,17 +21,22 @@ const (
 	listRoom     = 1 << 7
 )
 
-// An argumentTable finds the arguments of the rows of a block by the few of them that
+// An argumentTable finds the arguments of the rows of blocks by the few of them that
 // differ.
 type argumentTable struct {
+	blocks uint64 // so far
+	lists  uint64 // so far
+	recent [recentArguments]recentList
+	values []uint64
+	room   []Arguments
+}
+
+// argumentRows are the arguments of a block of calls.
+type argumentRows struct {
 	columns [tracelog.MaxArgs]tracelog.Column
 	nargs   tracelog.Column
 	varying []uint8
-	block   uint64 // blocks so far
-	lists   uint64 // so far
-	recent  [recentArguments]recentList
-	values  []uint64
-	room    []Arguments
+	block   uint64
 }
 
 // recentList is a list, and the last block of which it has what all rows share.
@@ -42,45 +47,46 @@ type recentList struct {
 
 var argFields = [tracelog.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
-// of makes the table ready for a block of calls.
-func (t *argumentTable) of(b *tracelog.Block) {
-	t.block++
-	t.nargs, t.varying = b.Column("nargs"), t.varying[:0]
-	for i := range t.columns {
-		t.columns[i] = b.Column(argFields[i])
-		if _, same := t.columns[i].Const(); !same {
-			t.varying = append(t.varying, uint8(i))
+// of makes the rows those of a block of calls.
+func (t *argumentTable) of(r *argumentRows, b *tracelog.Block) {
+	t.blocks++
+	r.block = t.blocks
+	r.nargs, r.varying = b.Column("nargs"), r.varying[:0]
+	for i := range r.columns {
+		r.columns[i] = b.Column(argFields[i])
+		if _, same := r.columns[i].Const(); !same {
+			r.varying = append(r.varying, uint8(i))
 		}
 	}
 }
 
 // row returns the arguments of a row.
-func (t *argumentTable) row(row int) *Arguments {
-	n := int(min(t.nargs.At(row), tracelog.MaxArgs))
+func (t *argumentTable) row(r *argumentRows, row int) *Arguments {
+	n := int(min(r.nargs.At(row), tracelog.MaxArgs))
 	if n == 0 {
 		return noArguments
 	}
 	h := uint64(n)
-	for _, i := range t.varying {
-		h = (h ^ t.columns[i].At(row)) * 0x9E3779B97F4A7C15
+	for _, i := range r.varying {
+		h = (h ^ r.columns[i].At(row)) * 0x9E3779B97F4A7C15
 	}
 	recent := &t.recent[h>>32%recentArguments]
-	if recent.block != t.block || !t.equal(recent.Args, row, n) {
-		if recent.Arguments == nil || !t.same(recent.Args, row, n) {
-			recent.Arguments = t.make(row, n)
+	if recent.block != r.block || !r.equal(recent.Args, row, n) {
+		if recent.Arguments == nil || !r.same(recent.Args, row, n) {
+			recent.Arguments = t.make(r, row, n)
 		}
-		recent.block = t.block
+		recent.block = r.block
 	}
 	return recent.Arguments
 }
 
 // equal says whether a list is that of a row, where all that rows share is equal.
-func (t *argumentTable) equal(list []uint64, row, n int) bool {
+func (r *argumentRows) equal(list []uint64, row, n int) bool {
 	if len(list) != n {
 		return false
 	}
-	for _, i := range t.varying {
-		if int(i) < n && list[i] != t.columns[i].At(row) {
+	for _, i := range r.varying {
+		if int(i) < n && list[i] != r.columns[i].At(row) {
 			return false
 		}
 	}
@@ -88,19 +94,19 @@ func (t *argumentTable) equal(list []uint64, row, n int) bool {
 }
 
 // same says whether a list is that of a row.
-func (t *argumentTable) same(list []uint64, row, n int) bool {
+func (r *argumentRows) same(list []uint64, row, n int) bool {
 	if len(list) != n {
 		return false
 	}
 	for i, v := range list {
-		if v != t.columns[i].At(row) {
+		if v != r.columns[i].At(row) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *argumentTable) make(row, n int) *Arguments {
+func (t *argumentTable) make(r *argumentRows, row, n int) *Arguments {
 	if len(t.values) < n {
 		t.values = make([]uint64, argumentRoom)
 	}
@@ -112,7 +118,7 @@ func (t *argumentTable) make(row, n int) *Arguments {
 	list.Args, list.id = t.values[:n:n], t.lists
 	t.values, t.room = t.values[n:], t.room[1:]
 	for i := range list.Args {
-		list.Args[i] = t.columns[i].At(row)
+		list.Args[i] = r.columns[i].At(row)
 	}
 	return list
 }

@@ -6,15 +6,17 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A rawThread has the blocks and items of a thread that can't be stacked yet, as blocks
-// to come may reach back to before them.
+// A rawThread has the calls and API records of a thread that can't be stacked yet, as
+// blocks to come may reach back to before them.
 type rawThread struct {
 	threadKey
 	h      *history
 	groups []*group
-	calls  itemList
-	apis   itemList
 	blocks keptBlocks
+	calls  itemList // of blocks of several threads
+	apis   itemList
+	active []*callSource // what is gone through, the earliest last
+	rows   int           // of the blocks among these, that are to come
 	parts  []*callThread // by session of the PID, nil for one without its calls
 }
 
@@ -27,57 +29,6 @@ type itemList struct {
 
 // live are the items that are still there.
 func (l *itemList) live() []item { return l.items[l.head:] }
-
-// keptBlocks are blocks that are not taken apart yet: a block takes a third of the memory
-// of its items.
-type keptBlocks struct {
-	list []keptBlock
-	rows int
-}
-
-type keptBlock struct {
-	*tracelog.Block
-	from, to uint64 // the earliest and the latest start
-}
-
-func (k *keptBlocks) add(b *tracelog.Block) {
-	starts := b.Column(eventKinds[b.Kind].start)
-	kept := keptBlock{b, never, 0}
-	for i := range b.N {
-		at := starts.At(i)
-		kept.from, kept.to = min(kept.from, at), max(kept.to, at)
-	}
-	k.list = append(k.list, kept)
-	k.rows += b.N
-}
-
-// take gives the blocks that begin before a time, or all, to f, and then back to the reader.
-func (k *keptBlocks) take(before uint64, all bool, f func(*tracelog.Block)) {
-	left := k.list[:0]
-	for _, b := range k.list {
-		if b.from >= before && !all {
-			left = append(left, b)
-			continue
-		}
-		k.rows -= b.N
-		f(b.Block)
-		b.Release()
-	}
-	clear(k.list[len(left):])
-	k.list = left
-}
-
-// extent is the time between the earliest and the latest start below a time.
-func (k *keptBlocks) extent(below uint64) (from, to uint64, rows int) {
-	from = never
-	for i := range k.list {
-		if b := &k.list[i]; b.from < below {
-			from, to = min(from, b.from), max(to, min(b.to, below))
-			rows += b.N
-		}
-	}
-	return from, to, rows
-}
 
 func (l *itemList) sort() {
 	insertSorted(l.live(), l.sorted-l.head, (*item).before)
@@ -132,43 +83,87 @@ func lowest(groups []*group) uint64 {
 	return low
 }
 
-// advance stacks the items that begin before low.
+// advance stacks what begins before low.
 func (t *rawThread) advance(c *converter, low uint64) {
-	t.blocks.take(low, c.eof, c.items)
-	t.calls.sort()
-	t.apis.sort()
-	a, b := t.calls.live(), t.apis.live()
-	i, j := 0, 0
-	for {
-		var it *item
-		switch {
-		case i < len(a) && (j >= len(b) || !b[j].before(&a[i])):
-			it = &a[i]
-			i++
-		case j < len(b):
-			it = &b[j]
-			j++
+	for _, l := range []*itemList{&t.calls, &t.apis} {
+		if len(l.live()) > 0 {
+			l.sort()
+			t.insert(c.sources.ofItems(l))
 		}
-		if it == nil {
-			break
-		}
-		if it.start >= low && !c.eof {
-			if it.rank == rankPair {
-				i--
-			} else {
-				j--
-			}
-			break
-		}
-		t.part(c, int(it.part)).place(c, it)
 	}
-	t.calls.drop(i)
-	t.apis.drop(j)
+	for n := len(t.active); n > 0 || t.blocks.any(); n = len(t.active) {
+		if t.blocks.any() && (n == 0 || t.blocks.first() <= t.active[n-1].head.start) {
+			if t.blocks.first() >= low && !c.eof {
+				break
+			}
+			t.open(c)
+			continue
+		}
+		s := t.active[n-1]
+		if s.head.start >= low && !c.eof {
+			break
+		}
+		t.part(c, int(s.head.part)).place(c, s.head)
+		t.next(c, s)
+	}
+	t.closeItems(c)
 	for _, part := range t.parts {
 		if part != nil && !c.eof {
 			part.closeUntil(c, low)
 		}
 	}
+}
+
+// open begins with the first of the blocks.
+func (t *rawThread) open(c *converter) {
+	s := c.sources.get()
+	b := t.blocks.take()
+	t.rows += b.N
+	s.of(c, b)
+	if s.next(c, t) {
+		t.insert(s)
+	} else {
+		c.sources.put(s)
+	}
+}
+
+// next goes on with the source that comes first.
+func (t *rawThread) next(c *converter, s *callSource) {
+	last := len(t.active) - 1
+	if s.next(c, t) {
+		if last > 0 && s.head.start >= t.active[last-1].head.start {
+			t.active = t.active[:last]
+			t.insert(s)
+		}
+		return
+	}
+	t.active = t.active[:last]
+	if s.list != nil {
+		s.list.drop(len(s.list.live()))
+	}
+	c.sources.put(s)
+}
+
+// insert puts a source among those that are gone through.
+func (t *rawThread) insert(s *callSource) {
+	t.active = append(t.active, s)
+	for i := len(t.active) - 1; i > 0 && t.active[i-1].comes(s); i-- {
+		t.active[i], t.active[i-1] = t.active[i-1], s
+	}
+}
+
+// closeItems takes the lists out of what is gone through: they may grow.
+func (t *rawThread) closeItems(c *converter) {
+	kept := t.active[:0]
+	for _, s := range t.active {
+		if s.list == nil {
+			kept = append(kept, s)
+			continue
+		}
+		s.list.drop(len(s.list.live()) - 1 - len(s.ahead)) // the head is still there
+		c.sources.put(s)
+	}
+	t.active = kept
 }
 
 func (t *rawThread) part(c *converter, i int) *callThread {
@@ -180,16 +175,6 @@ func (t *rawThread) part(c *converter, i int) *callThread {
 		t.parts[i] = part
 	}
 	return part
-}
-
-// callColumns are the fields of a block of calls.
-type callColumns struct {
-	pid, tid, fn, flags, enter, dur, ret tracelog.Column
-}
-
-func (x *callColumns) of(b *tracelog.Block) {
-	x.pid, x.tid, x.fn, x.flags = b.Column("pid"), b.Column("tid"), b.Column("func"), b.Column("flags")
-	x.enter, x.dur, x.ret = b.Column("enter"), b.Column("dur"), b.Column("ret")
 }
 
 // keep takes a block of calls or API records. One of a single thread is kept as it is.
@@ -206,71 +191,30 @@ func (c *converter) keep(r *reading) {
 	if b.Kind == tracelog.KindAPI {
 		number = c.globalTID(uint32(pid), number)
 	}
-	c.rawThread(uint32(pid), number).blocks.add(r.Keep())
+	c.rawThread(uint32(pid), number).blocks.add(r.Keep(), true)
 }
 
-// items takes a block of calls or API records apart.
+// items takes a block of several threads apart.
 func (c *converter) items(b *tracelog.Block) {
-	if b.Kind == tracelog.KindCall {
-		c.calls(b)
-	} else {
-		c.apis(b)
-	}
-}
-
-// calls takes a block of uprobe pairs.
-func (c *converter) calls(b *tracelog.Block) {
-	x := &c.callColumns
-	x.of(b)
-	c.arguments.of(b)
-	var fn *Function
-	last := uint64(never)
+	s := c.sources.get()
+	defer c.sources.put(s)
+	s.of(c, keptBlock{Block: b, sorted: true})
+	pids, tids := b.Column("pid"), b.Column("tid")
 	for i := range b.N {
 		if !c.wanted(b, i) {
 			continue
 		}
-		if id := x.fn.At(i); id != last {
-			fn, last = c.function(uint32(id)), id
+		pid, tid := uint32(pids.At(i)), uint32(tids.At(i))
+		if b.Kind == tracelog.KindAPI {
+			tid = c.globalTID(pid, tid)
 		}
-		t := c.rawThread(uint32(x.pid.At(i)), uint32(x.tid.At(i)))
-		enter := x.enter.At(i)
-		it := item{start: enter, end: end(enter, x.dur.At(i)), fn: fn, args: c.arguments.row(i), ret: int32(x.ret.Int(i)), flags: uint16(x.flags.At(i)), rank: rankPair}
-		if len(t.parts) > 1 {
-			it.part = uint16(t.h.parts.place(it.end))
+		t := c.rawThread(pid, tid)
+		l := &t.calls
+		if b.Kind == tracelog.KindAPI {
+			l = &t.apis
 		}
-		if it.flags&tracelog.CallUnfinished != 0 {
-			it.end = max(t.h.parts[it.part].horizon, enter)
-		}
-		t.calls.items = append(t.calls.items, it)
-		c.found.stack.pairs++
-	}
-}
-
-// apis takes a block of API records.
-func (c *converter) apis(b *tracelog.Block) {
-	pids, tids, domains, names := b.Column("pid"), b.Column("tid"), b.Column("domain"), b.Column("name")
-	starts, durs, ids, rets := b.Column("start"), b.Column("dur"), b.Column("correlation"), b.Column("ret")
-	var fn *Function
-	var known callback
-	r := rankDriverAPI
-	for i := range b.N {
-		if !c.wanted(b, i) {
-			continue
-		}
-		if key := (callback{domains.At(i) == tracelog.DomainRuntime, names.At(i)}); fn == nil || key != known {
-			fn, known, r = c.callback(b, key), key, rankDriverAPI
-			if key.runtime {
-				r = rankRuntimeAPI
-			}
-		}
-		pid, start := uint32(pids.At(i)), starts.At(i)
-		t := c.rawThread(pid, c.globalTID(pid, uint32(tids.At(i))))
-		it := item{start: start, end: end(start, durs.At(i)), fn: fn, args: noArguments, correlation: uint32(ids.At(i)), ret: int32(rets.At(i)), rank: r}
-		if len(t.parts) > 1 {
-			it.part = uint16(t.h.parts.place(it.end))
-		}
-		t.apis.items = append(t.apis.items, it)
-		c.found.stack.apis++
+		l.items = append(l.items, item{})
+		s.item(c, t, i, &l.items[len(l.items)-1])
 	}
 }
 
@@ -283,7 +227,7 @@ const maxRows = 1 << 21
 func (c *converter) relieve() {
 	held := 0
 	for _, t := range c.threadOrder {
-		held += t.blocks.rows + len(t.calls.live()) + len(t.apis.live())
+		held += t.blocks.rows + t.rows + len(t.calls.live()) + len(t.apis.live())
 	}
 	if held <= maxRows {
 		return
@@ -299,6 +243,11 @@ func (c *converter) relieve() {
 // begins below a time.
 func (t *rawThread) extent(below uint64) (from, to uint64, rows int) {
 	from, to, rows = t.blocks.extent(below)
+	for _, s := range t.active {
+		if s.head.start < below {
+			from, to, rows = min(from, s.head.start), max(to, min(s.block.to, below)), rows+1+s.left()
+		}
+	}
 	for _, l := range []*itemList{&t.calls, &t.apis} {
 		items := l.live()
 		if n := len(items); n > 0 && items[0].start < below {

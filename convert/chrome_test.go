@@ -29,7 +29,7 @@ func (s *chromeSink) Begin(sl *Slice) {
 		}
 	}
 	s.w.WriteString("}},\n")
-	for _, id := range sl.Work {
+	for _, id := range sl.Work() {
 		fmt.Fprintf(s.w, `{"ph":"s","id":%d,"pid":%d,"tid":%d,"ts":%s,"cat":"ac2g","name":"ac2g"},`+"\n", id, s.thread.PID, s.thread.TID, us(sl.Start))
 	}
 }

@@ -127,7 +127,9 @@ func (c *collector) threadOf(t *Thread) *threadTracks {
 func (c *collector) Begin(sl *Slice) {
 	c.begin(sl.Start, sl.End, true)
 	kept := *sl
-	kept.Work, kept.Waits = slices.Clone(sl.Work), slices.Clone(sl.Waits)
+	if sl.links != nil {
+		kept.links = &links{slices.Clone(sl.links.work), slices.Clone(sl.links.waits)}
+	}
 	c.thread.Slices = append(c.thread.Slices, kept)
 }
 
@@ -216,8 +218,8 @@ func (c *collector) timeline() *timeline {
 	for _, p := range c.tl.Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {
-				renumber(th.Slices[i].Work, ids)
-				renumber(th.Slices[i].Waits, ids)
+				renumber(th.Slices[i].Work(), ids)
+				renumber(th.Slices[i].Waits(), ids)
 			}
 		}
 	}

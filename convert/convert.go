@@ -159,6 +159,9 @@ func (j *job) prepare(l *log, sink Sink) error {
 func (j *job) run(w io.Writer) ([]Summary, error) {
 	o := j.align()
 	out := j.compressor(w)
+	if j.Compress == None {
+		o.PieceBytes = plainPiece
+	}
 	pw := perfetto.NewWriter(out, o)
 	s := newPerfettoSink(pw, j.sessions() > 1)
 	all, err := j.send(s, func(shift uint64) { s.shift = shift })
@@ -171,6 +174,9 @@ func (j *job) run(w io.Writer) ([]Summary, error) {
 	out.Close() // the goroutines end; the trace is given up
 	return nil, err
 }
+
+// plainPiece is the size of the pieces of a trace that is not compressed.
+const plainPiece = 64 << 10
 
 // sessions is how many processes a trace will show.
 func (j *job) sessions() (n int) {

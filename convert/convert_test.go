@@ -160,11 +160,11 @@ func sliceText(sl *Slice) string {
 	if sl.Flags != 0 {
 		line += fmt.Sprintf(" flags=%d", sl.Flags)
 	}
-	if len(sl.Work) > 0 {
-		line += fmt.Sprintf(" -> %d", sl.Work)
+	if len(sl.Work()) > 0 {
+		line += fmt.Sprintf(" -> %d", sl.Work())
 	}
-	if len(sl.Waits) > 0 {
-		line += fmt.Sprintf(" <- %d", sl.Waits)
+	if len(sl.Waits()) > 0 {
+		line += fmt.Sprintf(" <- %d", sl.Waits())
 	}
 	if sl.Kernel != nil {
 		line += " kernel=" + titleOf(sl.Kernel.Name).full

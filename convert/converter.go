@@ -57,8 +57,8 @@ type converter struct {
 	markerList  markerList
 	memoryUse   memoryUse
 
-	callColumns callColumns
-	workColumns workColumns
+	sources     sourcePool
+	workSources workSourcePool
 }
 
 func newConverter(l *catalog, open opener, sink Sink) *converter {
@@ -163,8 +163,8 @@ func (c *converter) steps() {
 	}
 	c.heldWork = 0
 	for _, q := range c.queueOrder {
-		c.heldWork += q.blocks.rows
-		widen(q.blocks.extent(c.workLow(q)))
+		c.heldWork += q.blocks.rows + q.rows
+		widen(q.extent(c.workLow(q)))
 	}
 	if rows == 0 {
 		c.step(never)

@@ -224,10 +224,7 @@ func (c *converter) claim(s *session, correlation uint32, w *claim) {
 // attach ties work to its call. Work that CUPTI gave no times is placed at its
 // call's return, with no length.
 func (c *converter) attach(w *claim, sl *Slice) {
-	if sl.Work == nil {
-		sl.Work = sl.one[:0]
-	}
-	sl.Work = append(sl.Work, w.id)
+	sl.addWork(w.id)
 	sl.Queue = w.queue.out
 	c.found.work.matched++
 	if w.held != nil {

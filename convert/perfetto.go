@@ -168,11 +168,11 @@ func (s *perfettoSink) Begin(sl *Slice) {
 		if sl.Correlation != 0 {
 			s.vary = append(s.vary, perfetto.Uint("correlation", uint64(sl.Correlation)))
 		}
-		s.track.BeginAs(start, m, sl.Work, sl.Waits, s.vary...)
+		s.track.BeginAs(start, m, sl.Work(), sl.Waits(), s.vary...)
 	case sl.Correlation != 0:
-		s.track.BeginWith(start, m, sl.Work, sl.Waits, s.correlation, uint64(sl.Correlation))
+		s.track.BeginWith(start, m, sl.Work(), sl.Waits(), s.correlation, uint64(sl.Correlation))
 	default:
-		s.track.BeginAs(start, m, sl.Work, sl.Waits)
+		s.track.BeginAs(start, m, sl.Work(), sl.Waits())
 	}
 }
 

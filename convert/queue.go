@@ -40,9 +40,11 @@ type rawQueue struct {
 	h      *history
 	groups []*group
 	blocks keptBlocks
-	work   []rawWork
-	head   int          // of the first that is still there
-	sorted int          // up to here they are in order
+	mixed  []rawWork // of blocks of several streams
+	head   int       // of the first of these that is still there
+	sorted int       // up to here they are in order
+	active []*workSource
+	rows   int          // of the blocks among these, that are to come
 	part   int          // of the PID's sessions, of the latest work with a time
 	parts  []*workQueue // by session of the PID, nil for one without its work
 }
@@ -98,17 +100,6 @@ func (c *converter) rawQueue(pid, context, stream uint32) *rawQueue {
 // low is the earliest start of work that may still come.
 func (q *rawQueue) low() uint64 { return lowest(q.groups) }
 
-// workColumns are the fields that all blocks of GPU work have.
-type workColumns struct {
-	pid, device, context, stream, correlation, graph, node, start, dur tracelog.Column
-}
-
-func (x *workColumns) of(b *tracelog.Block) {
-	x.pid, x.device, x.context, x.stream = b.Column("pid"), b.Column("device"), b.Column("context"), b.Column("stream")
-	x.correlation, x.graph, x.node = b.Column("correlation"), b.Column("graph"), b.Column("graph_node")
-	x.start, x.dur = b.Column("start"), b.Column("dur")
-}
-
 // keepWork takes a block of GPU work. One of a single stream is kept as it is.
 func (c *converter) keepWork(r *reading) {
 	b := r.Block()
@@ -117,59 +108,120 @@ func (c *converter) keepWork(r *reading) {
 		c.anyWork(b)
 		return
 	}
-	c.rawQueue(key.pid, key.context, key.id).blocks.add(r.Keep())
+	c.rawQueue(key.pid, key.context, key.id).blocks.add(r.Keep(), false)
 }
 
-// anyWork takes a block of GPU work apart.
+// anyWork takes a block of GPU work of several streams apart.
 func (c *converter) anyWork(b *tracelog.Block) {
-	switch b.Kind {
-	case tracelog.KindKernel:
-		c.work(b, WorkKernel, c.shapes.ofKernels(b))
-	case tracelog.KindMemcpy:
-		c.work(b, WorkMemcpy, c.shapes.ofCopies(b))
-	case tracelog.KindMemset:
-		c.work(b, WorkMemset, c.shapes.ofSets(b))
-	case tracelog.KindGraph:
-		c.work(b, WorkGraph, c.shapes.ofGraphs)
-	}
-}
-
-// work takes a block of GPU work; shape gives that of a row.
-func (c *converter) work(b *tracelog.Block, kind WorkKind, shape func(i int) *Shape) {
-	x := &c.workColumns
-	x.of(b)
+	s := c.workSources.get()
+	defer c.workSources.put(s)
+	s.of(c, keptBlock{Block: b, sorted: true})
+	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
 	for i := range b.N {
 		if !c.wanted(b, i) {
 			continue
 		}
-		q := c.rawQueue(uint32(x.pid.At(i)), uint32(x.context.At(i)), uint32(x.stream.At(i)))
-		w := rawWork{device: uint32(x.device.At(i)), Work: Work{
-			Kind: kind, Start: x.start.At(i), Dur: x.dur.At(i), Correlation: uint32(x.correlation.At(i)),
-			Graph: uint32(x.graph.At(i)), GraphNode: x.node.At(i), Shape: shape(i),
-		}}
+		q := c.rawQueue(uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i)))
+		q.mixed = append(q.mixed, rawWork{})
+		w := &q.mixed[len(q.mixed)-1]
+		s.work(i, w)
 		if w.Start != 0 && len(q.h.parts) > 1 { // without a time it goes with its neighbour
 			q.part = q.h.parts.place(w.Start)
 		}
 		w.part = uint16(q.part)
-		q.work = append(q.work, w)
 	}
 }
 
 // advance shows the work that begins before low.
 func (q *rawQueue) advance(c *converter, low uint64) {
-	q.blocks.take(low, c.eof, c.anyWork)
-	insertSorted(q.work[q.head:], q.sorted-q.head, (*rawWork).before)
-	for q.head < len(q.work) && (q.work[q.head].Start < low || c.eof) {
-		w := &q.work[q.head]
-		c.showWork(c.workQueue(q, w), &w.Work)
-		q.head++
+	if len(q.mixed) > 0 {
+		insertSorted(q.mixed[q.head:], q.sorted-q.head, (*rawWork).before)
+		q.sorted = len(q.mixed)
 	}
-	if left := len(q.work) - q.head; left <= q.head {
-		copy(q.work, q.work[q.head:])
-		clear(q.work[left:])
-		q.work, q.head = q.work[:left], 0
+	for {
+		first := q.blocks.any()
+		at := q.blocks.first()
+		var s *workSource
+		if n := len(q.active); n > 0 {
+			if s = q.active[n-1]; s.head.Start < at {
+				first, at = false, s.head.Start
+			}
+		}
+		var w *rawWork
+		if q.head < len(q.mixed) && (!first && s == nil || q.mixed[q.head].Start <= at) {
+			w = &q.mixed[q.head]
+			at = w.Start
+		}
+		switch {
+		case w == nil && !first && s == nil, at >= low && !c.eof:
+			q.tidy()
+			return
+		case w != nil:
+			q.head++
+			c.showWork(c.workQueue(q, w), &w.Work)
+		case first:
+			q.open(c)
+		default:
+			c.showWork(c.workQueue(q, s.head), &s.head.Work)
+			q.next(c, s)
+		}
 	}
-	q.sorted = len(q.work)
+}
+
+// open begins with the first of the blocks.
+func (q *rawQueue) open(c *converter) {
+	s := c.workSources.get()
+	b := q.blocks.take()
+	q.rows += b.N
+	s.of(c, b)
+	if s.next(c, q) {
+		q.insert(s)
+	} else {
+		c.workSources.put(s)
+	}
+}
+
+// next goes on with the source that comes first.
+func (q *rawQueue) next(c *converter, s *workSource) {
+	last := len(q.active) - 1
+	if !s.next(c, q) {
+		q.active = q.active[:last]
+		c.workSources.put(s)
+		return
+	}
+	if last > 0 {
+		q.active = q.active[:last]
+		q.insert(s)
+	}
+}
+
+// insert puts a source among those that are gone through.
+func (q *rawQueue) insert(s *workSource) {
+	q.active = append(q.active, s)
+	for i := len(q.active) - 1; i > 0 && q.active[i-1].comes(s); i-- {
+		q.active[i], q.active[i-1] = q.active[i-1], s
+	}
+}
+
+// tidy moves what is left of the mixed work up once that is little.
+func (q *rawQueue) tidy() {
+	if left := len(q.mixed) - q.head; left <= q.head {
+		copy(q.mixed, q.mixed[q.head:])
+		clear(q.mixed[left:])
+		q.mixed, q.head, q.sorted = q.mixed[:left], 0, left
+	}
+}
+
+// extent is the time between the earliest and the latest start of what is held back in
+// blocks and begins below a time.
+func (q *rawQueue) extent(below uint64) (from, to uint64, rows int) {
+	from, to, rows = q.blocks.extent(below)
+	for _, s := range q.active {
+		if s.head.Start < below {
+			from, to, rows = min(from, s.head.Start), max(to, min(s.block.to, below)), rows+1+s.left()
+		}
+	}
+	return from, to, rows
 }
 
 // workQueue returns the stream that work is shown on.

@@ -107,7 +107,7 @@ func arrows(tl *timeline) (n uint64) {
 	for _, p := range tl.Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {
-				n += uint64(len(th.Slices[i].Waits))
+				n += uint64(len(th.Slices[i].Waits()))
 			}
 		}
 	}

@@ -13,7 +13,10 @@ type shapes struct {
 	sets    map[MemsetShape]*Shape
 	next    uint32
 	none    *Shape
-	block   kernelColumns
+	recent  [recentShapes]struct {
+		shape *Shape
+		key   kernelKey
+	}
 }
 
 // A kernelKey is a KernelShape with its name as the number that the log gives it.
@@ -39,45 +42,62 @@ func (s *shapes) make() *Shape {
 var kernelFields = [14]string{"name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
 	"cluster_x", "cluster_y", "cluster_z", "static_shared", "dynamic_shared", "local_per_thread", "registers"}
 
-// blockShapes is how many shapes of a block are found without a look into the map of all.
-const blockShapes = 256
+// recentShapes is how many kernels' shapes are found without a look into the map of all.
+const recentShapes = 1 << 10
 
-// kernelColumns find the shapes of the rows of a block by the few fields that differ.
-type kernelColumns struct {
-	key     kernelKey // of the fields that all rows share, and the latest of the others
-	columns [14]tracelog.Column
+// shapeRows are the fields that make the shapes of a block's work, by their places in
+// kernelFields, copyFields or setFields.
+type shapeRows struct {
+	columns [len(kernelFields)]tracelog.Column
 	varying []uint8
-	recent  [blockShapes]struct {
-		shape *Shape
-		key   kernelKey
+	key     kernelKey // of the fields that all rows share, and the latest of the others
+	same    uint64    // hash of the former
+}
+
+var (
+	copyFields = [...]string{"bytes", "copy_kind", "src_kind", "dst_kind", "src_device", "dst_device"}
+	setFields  = [...]string{"bytes", "value"}
+)
+
+// of makes the rows those of a block of work.
+func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
+	var fields []string
+	switch b.Kind {
+	case tracelog.KindKernel:
+		fields = kernelFields[:]
+	case tracelog.KindMemcpy:
+		fields = copyFields[:]
+	case tracelog.KindMemset:
+		fields = setFields[:]
+	}
+	r.varying, r.same = r.varying[:0], 0
+	for f, name := range fields {
+		r.columns[f] = b.Column(name)
+		v, same := r.columns[f].Const()
+		if b.Kind == tracelog.KindKernel {
+			r.key.set(f, v)
+		}
+		if !same {
+			r.varying = append(r.varying, uint8(f))
+			continue
+		}
+		r.same = mix(r.same, v+uint64(f))
 	}
 }
 
-// ofKernels gives the shapes of the rows of a block.
-func (s *shapes) ofKernels(b *tracelog.Block) func(i int) *Shape {
-	k := &s.block
-	k.varying = k.varying[:0]
-	for f, name := range kernelFields {
-		k.columns[f] = b.Column(name)
-		v, same := k.columns[f].Const()
-		k.key.set(f, v)
-		if !same {
-			k.varying = append(k.varying, uint8(f))
-		}
+// ofKernel gives the shape of a kernel.
+func (s *shapes) ofKernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
+	h := r.same
+	for _, f := range r.varying {
+		v := r.columns[f].At(i)
+		r.key.set(int(f), v)
+		h = (h ^ v) * 0x9E3779B97F4A7C15
 	}
-	return func(i int) *Shape {
-		h := uint64(len(k.varying))
-		for _, f := range k.varying {
-			v := k.columns[f].At(i)
-			k.key.set(int(f), v)
-			h = (h ^ v) * 0x9E3779B97F4A7C15
-		}
-		recent := &k.recent[h>>56%blockShapes]
-		if recent.shape == nil || recent.key != k.key {
-			recent.shape, recent.key = s.kernel(b, &k.key), k.key
-		}
-		return recent.shape
+	recent := &s.recent[h>>32%recentShapes]
+	if recent.shape == nil || recent.key != r.key {
+		recent.shape, recent.key = s.kernel(b, &r.key), r.key
 	}
+	return recent.shape
 }
 
 // set sets a field by its place in kernelFields.
@@ -107,40 +127,31 @@ func (s *shapes) kernel(b *tracelog.Block, key *kernelKey) *Shape {
 	return shape
 }
 
-func (s *shapes) ofCopies(b *tracelog.Block) func(i int) *Shape {
-	bytes, kinds, src, dst := b.Column("bytes"), b.Column("copy_kind"), b.Column("src_kind"), b.Column("dst_kind")
-	from, to := b.Column("src_device"), b.Column("dst_device")
-	return func(i int) *Shape {
-		m := MemcpyShape{Bytes: bytes.At(i), CopyKind: uint32(kinds.At(i)), SrcKind: uint32(src.At(i)), DstKind: uint32(dst.At(i)),
-			SrcDevice: uint32(from.At(i)), DstDevice: uint32(to.At(i))}
-		shape := s.copies[m]
-		if shape == nil {
-			if len(s.copies) >= maxShapes {
-				clear(s.copies)
-			}
-			shape = s.make()
-			shape.Memcpy = m
-			s.copies[m] = shape
+func (s *shapes) ofCopy(r *shapeRows, i int) *Shape {
+	v := func(f int) uint32 { return uint32(r.columns[f].At(i)) }
+	m := MemcpyShape{Bytes: r.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5)}
+	shape := s.copies[m]
+	if shape == nil {
+		if len(s.copies) >= maxShapes {
+			clear(s.copies)
 		}
-		return shape
+		shape = s.make()
+		shape.Memcpy = m
+		s.copies[m] = shape
 	}
+	return shape
 }
 
-func (s *shapes) ofSets(b *tracelog.Block) func(i int) *Shape {
-	bytes, values := b.Column("bytes"), b.Column("value")
-	return func(i int) *Shape {
-		m := MemsetShape{Bytes: bytes.At(i), Value: uint32(values.At(i))}
-		shape := s.sets[m]
-		if shape == nil {
-			if len(s.sets) >= maxShapes {
-				clear(s.sets)
-			}
-			shape = s.make()
-			shape.Memset = m
-			s.sets[m] = shape
+func (s *shapes) ofSet(r *shapeRows, i int) *Shape {
+	m := MemsetShape{Bytes: r.columns[0].At(i), Value: uint32(r.columns[1].At(i))}
+	shape := s.sets[m]
+	if shape == nil {
+		if len(s.sets) >= maxShapes {
+			clear(s.sets)
 		}
-		return shape
+		shape = s.make()
+		shape.Memset = m
+		s.sets[m] = shape
 	}
+	return shape
 }
-
-func (s *shapes) ofGraphs(int) *Shape { return s.none }

@@ -132,9 +132,11 @@ func (t *callThread) place(c *converter, it *item) {
 
 func (t *callThread) push(c *converter, it *item, from state) {
 	sl := t.pending.push(&c.chunks)
-	*sl = Slice{Function: it.fn, Start: it.start, End: it.end, Arguments: it.args, Depth: int32(len(t.open)),
-		Correlation: it.correlation, Ret: it.ret, Flags: uint32(it.flags), state: from,
-		tid: t.out.TID, stream: it.fn.streamOf(it.args.Args)}
+	// Field by field: what a literal costs is a copy more.
+	sl.Function, sl.Arguments, sl.Start, sl.End = it.fn, it.args, it.start, it.end
+	sl.Queue, sl.Kernel, sl.first[0], sl.links = nil, nil, 0, nil
+	sl.stream, sl.Depth, sl.Correlation = it.fn.streamOf(it.args.Args), int32(len(t.open)), it.correlation
+	sl.Ret, sl.tid, sl.Flags, sl.state = it.ret, t.out.TID, it.flags, from
 	if sl.wait != 0 && t.s.waits != nil {
 		t.s.waits.add(t, sl)
 	}
@@ -194,7 +196,7 @@ func (sl *Slice) merge(it *item, from state) bool {
 	if from == fromAPI {
 		sl.Correlation = it.correlation
 	} else {
-		sl.Function, sl.Ret, sl.Flags, sl.Arguments = it.fn, it.ret, uint32(it.flags), it.args
+		sl.Function, sl.Ret, sl.Flags, sl.Arguments = it.fn, it.ret, it.flags, it.args
 		sl.stream = it.fn.streamOf(it.args.Args)
 	}
 	sl.state |= from
@@ -291,7 +293,7 @@ func (t *callThread) finish(c *converter, sl *Slice) {
 	if sl.Depth <= t.joined {
 		t.joined = deepest
 		switch {
-		case len(sl.Work) > 0:
+		case sl.first[0] != 0:
 			t.joined = sl.Depth
 		case sl.handle >= 0 && sl.handle < len(sl.Args):
 			sl.Kernel = t.s.symbols.kernel(sl.Args[sl.handle], sl.Start)

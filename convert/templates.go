@@ -17,7 +17,7 @@ type callKey struct {
 	queue  *Queue
 	args   uint64 // their id
 	ret    int32
-	flags  uint32
+	flags  uint16
 }
 
 type callTemplate struct {

@@ -67,18 +67,59 @@ type Slice struct {
 	*Function
 	*Arguments
 	Start, End  uint64
-	Work        []uint64 // ids of the GPU work that the call caused
-	Waits       []uint64 // ids of the GPU work that the call waited for
-	Queue       *Queue   // where its work is, the last piece
-	Kernel      *Kernel  // what it launched, where no GPU work says so
+	Queue       *Queue       // where its work is, the last piece
+	Kernel      *Kernel      // what it launched, where no GPU work says so
+	first       [1]uint64    // id of the GPU work that the call caused, 0 without
+	links       *links       // where there is more than one piece of work; nil nearly always
+	stream      streamHandle // that it names, or the driver call inside it; 0 where none does
 	Depth       int32
 	Correlation uint32 // 0 when no API record named it
 	Ret         int32
-	Flags       uint32 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	tid         uint32
-	stream      streamHandle // that it names, or the driver call inside it; 0 where none does
+	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	state       state
-	one         [1]uint64 // what Work is a slice of, nearly always
+}
+
+// links are the ids of the GPU work that a call caused and waited for.
+type links struct{ work, waits []uint64 }
+
+// Work returns the ids of the GPU work that the call caused.
+func (sl *Slice) Work() []uint64 {
+	switch {
+	case sl.links != nil && sl.links.work != nil:
+		return sl.links.work
+	case sl.first[0] != 0:
+		return sl.first[:]
+	}
+	return nil
+}
+
+// Waits returns the ids of the GPU work that the call waited for.
+func (sl *Slice) Waits() []uint64 {
+	if sl.links == nil {
+		return nil
+	}
+	return sl.links.waits
+}
+
+func (sl *Slice) more() *links {
+	if sl.links == nil {
+		sl.links = new(links)
+	}
+	return sl.links
+}
+
+// addWork adds a piece of work that the call caused.
+func (sl *Slice) addWork(id uint64) {
+	if sl.first[0] == 0 {
+		sl.first[0] = id
+		return
+	}
+	l := sl.more()
+	if l.work == nil {
+		l.work = append(l.work, sl.first[0])
+	}
+	l.work = append(l.work, id)
 }
 
 // A Kernel is a kernel that a handle stands for.

@@ -175,7 +175,7 @@ func (j *waitJoiner) join(c *converter, s *syncRecord) bool {
 	if ambiguous {
 		c.found.waits.ambiguous++
 	}
-	if len(call.Work) > 0 { // a copy that waits for itself
+	if call.first[0] != 0 { // a copy that waits for itself
 		return true
 	}
 	c.waited(call.Slice, j.work(s, call.Slice))
@@ -186,7 +186,8 @@ func (j *waitJoiner) join(c *converter, s *syncRecord) bool {
 func (c *converter) waited(call *Slice, work []*recentWork) {
 	for _, w := range work {
 		w.awaited = true
-		call.Waits = append(call.Waits, w.id)
+		l := call.more()
+		l.waits = append(l.waits, w.id)
 		c.found.waits.arrows++
 	}
 }

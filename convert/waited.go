@@ -26,7 +26,7 @@ func (l *waitList) has(sl *Slice, start uint64) bool {
 
 // joinCall finds what a call waited for from the call alone.
 func (j *waitJoiner) joinCall(c *converter, s *syncRecord) {
-	if !s.list.has(s.call, s.start) || len(s.call.Work) > 0 {
+	if !s.list.has(s.call, s.start) || s.call.first[0] != 0 {
 		return
 	}
 	var work []*recentWork

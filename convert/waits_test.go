@@ -51,8 +51,8 @@ func arrowsToWaits(t *testing.T, open opener) map[string]string {
 	for _, p := range timelineOf(t, open).Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {
-				if sl := &th.Slices[i]; len(sl.Waits) > 0 {
-					found[fmt.Sprintf("%s of thread %d at %d", sl.Name, th.TID, sl.Start)] = fmt.Sprint(sl.Waits)
+				if sl := &th.Slices[i]; len(sl.Waits()) > 0 {
+					found[fmt.Sprintf("%s of thread %d at %d", sl.Name, th.TID, sl.Start)] = fmt.Sprint(sl.Waits())
 				}
 			}
 		}

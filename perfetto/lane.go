@@ -17,7 +17,7 @@ const (
 )
 
 const (
-	// laneBytes is the size at which a lane goes out.
+	// laneBytes is the size at which a lane goes out, unless Options say otherwise.
 	laneBytes = 1 << 20
 
 	// laneSlack is room behind these, so that nearly no event makes a lane grow.
@@ -49,7 +49,7 @@ func (w *Writer) newLane(track uint64) *lane {
 func (l *lane) wrote(before int) {
 	w := l.w
 	w.held += len(l.held.b) - before
-	if len(l.held.b) >= laneBytes || w.closed || w.held > heldBytes {
+	if len(l.held.b) >= w.piece || w.closed || w.held > heldBytes {
 		l.full()
 	}
 }

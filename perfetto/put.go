@@ -18,7 +18,7 @@ var le = binary.LittleEndian
 func (l *lane) room(n int) []byte {
 	have := len(l.held.b)
 	if cap(l.held.b)-have < n+putSlack {
-		grown := make([]byte, have, max(2*have, laneBytes+laneSlack, have+n+putSlack))
+		grown := make([]byte, have, max(2*have, l.w.piece+laneSlack, have+n+putSlack))
 		copy(grown, l.held.b)
 		l.held.b = grown
 	}
@@ -31,7 +31,7 @@ func (l *lane) put(n int, ts uint64) {
 	l.last = ts
 	w := l.w
 	w.held += n
-	if len(l.held.b) >= laneBytes || w.closed || w.held > heldBytes {
+	if len(l.held.b) >= w.piece || w.closed || w.held > heldBytes {
 		l.full()
 	}
 }

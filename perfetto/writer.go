@@ -13,6 +13,7 @@
 package perfetto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,11 @@ type Options struct {
 	// Start is a time of CLOCK_MONOTONIC that no event precedes. Times are
 	// written relative to it. An earlier event is right too.
 	Start uint64
+
+	// PieceBytes is how much of the events of one sort stands together: the outer slices
+	// of a track, say. 0 is 1 MiB, from which gzip gains a tenth against 64 KiB; smaller
+	// pieces are still in the processor's cache when they are written.
+	PieceBytes int
 }
 
 const (
@@ -57,6 +63,7 @@ type Writer struct {
 	processes map[uint32]uint64
 	threads   map[threadKey]*Track
 	lanes     []*lane
+	piece     int // Options.PieceBytes
 	held      int // bytes in the lanes
 	contexts  map[contextKey]uint64
 	kernels   []Kernel
@@ -70,6 +77,7 @@ func NewWriter(w io.Writer, o Options) *Writer {
 	t := &Writer{
 		w:         w,
 		start:     o.Start,
+		piece:     cmp.Or(o.PieceBytes, laneBytes),
 		processes: make(map[uint32]uint64),
 		threads:   make(map[threadKey]*Track),
 		contexts:  make(map[contextKey]uint64),
