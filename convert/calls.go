@@ -132,8 +132,7 @@ func (t *rawThread) next(c *converter, s *callSource) {
 	last := len(t.active) - 1
 	if s.next(c, t) {
 		if last > 0 && s.head.start >= t.active[last-1].head.start {
-			t.active = t.active[:last]
-			t.insert(s)
+			t.sink(last)
 		}
 		return
 	}
@@ -147,9 +146,16 @@ func (t *rawThread) next(c *converter, s *callSource) {
 // insert puts a source among those that are gone through.
 func (t *rawThread) insert(s *callSource) {
 	t.active = append(t.active, s)
-	for i := len(t.active) - 1; i > 0 && t.active[i-1].comes(s); i-- {
-		t.active[i], t.active[i-1] = t.active[i-1], s
+	t.sink(len(t.active) - 1)
+}
+
+// sink moves the last source behind those that come before it.
+func (t *rawThread) sink(i int) {
+	s := t.active[i]
+	for ; i > 0 && t.active[i-1].comes(s); i-- {
+		t.active[i] = t.active[i-1]
 	}
+	t.active[i] = s
 }
 
 // closeItems takes the lists out of what is gone through: they may grow.
@@ -172,6 +178,7 @@ func (t *rawThread) part(c *converter, i int) *callThread {
 		s := t.h.parts[i]
 		s.callers++
 		part = &callThread{out: c.thread(s, t.tid), s: s, launch: deepest, joined: deepest}
+		part.stack.out = part.out
 		t.parts[i] = part
 	}
 	return part

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"time"
@@ -122,7 +121,7 @@ func (j *job) send(sink Sink, shift func(uint64)) ([]Summary, error) {
 			j.Progress(scanShare+(1-scanShare)*share, slices+c.found.stack.pairs+c.found.stack.apis+c.found.work.next)
 		}
 		shift(l.shift)
-		if err := c.runAside(); err != nil {
+		if err := c.run(); err != nil {
 			return nil, err
 		}
 		ids += c.found.work.next
@@ -191,15 +190,51 @@ func (j *job) sessions() (n int) {
 // compressor returns what compresses a trace on its way to w.
 func (j *job) compressor(w io.Writer) io.WriteCloser {
 	if j.Compress == None {
-		return flusher{bufio.NewWriterSize(w, 1<<16)}
+		return &plainWriter{w: w, buffer: make([]byte, 0, plainPiece)}
 	}
 	return newGzipWriter(w)
 }
 
-// A flusher is a buffer that has nothing to close.
-type flusher struct{ *bufio.Writer }
+// A plainWriter collects what is small, and passes large pieces on without a copy.
+type plainWriter struct {
+	w      io.Writer
+	buffer []byte
+	err    error
+}
 
-func (f flusher) Close() error { return f.Flush() }
+func (p *plainWriter) Write(b []byte) (int, error) {
+	if len(b) > cap(p.buffer)-len(p.buffer) {
+		p.flush()
+	}
+	if len(b) < cap(p.buffer)/2 {
+		p.buffer = append(p.buffer, b...)
+	} else {
+		p.flush()
+		p.write(b)
+	}
+	if p.err != nil {
+		return 0, p.err
+	}
+	return len(b), nil
+}
+
+func (p *plainWriter) flush() {
+	if len(p.buffer) > 0 {
+		p.write(p.buffer)
+		p.buffer = p.buffer[:0]
+	}
+}
+
+func (p *plainWriter) write(b []byte) {
+	if p.err == nil {
+		_, p.err = p.w.Write(b)
+	}
+}
+
+func (p *plainWriter) Close() error {
+	p.flush()
+	return p.err
+}
 
 // A writeError is a failure of the trace's file, not of the log's.
 type writeError struct{ err error }

@@ -25,7 +25,9 @@ type findings struct {
 type converter struct {
 	*catalog
 	open      opener
-	sink      Sink
+	sink      eventSink // takes the events, on their way to out
+	relay     *relay    // the same
+	out       Sink
 	selection *selection // nil shows all
 	known     *gpuTable
 	pidOffset uint32
@@ -51,7 +53,7 @@ type converter struct {
 	chosen      *workQueue // that the sink has
 	shapes      *shapes
 	chunks      chunkPool
-	retire      func(*sliceChunk) // takes the memory of slices that the sink has
+	workChunks  workPool
 	spans       spanPool
 	arguments   argumentTable
 	markerList  markerList
@@ -63,20 +65,19 @@ type converter struct {
 
 func newConverter(l *catalog, open opener, sink Sink) *converter {
 	c := &converter{
-		catalog: l, open: open, sink: sink, byThread: l.threadGroups(),
+		catalog: l, open: open, sink: sink, out: sink, byThread: l.threadGroups(),
 		calling: l.processGroups(tracelog.KindCall, tracelog.KindAPI), working: l.processGroups(tracelog.KindKernel),
 		threads: make(map[threadKey]*rawThread), queues: make(map[queueKey]*rawQueue), shapes: newShapes(),
 		memoryUse: memoryUse{device: make(map[uint32]uint64)},
 		progress:  func(float64) {},
 	}
-	c.retire = c.chunks.put
 	return c
 }
 
 // describe gives the sink the processes.
 func (c *converter) describe() {
 	for _, s := range c.sessions {
-		c.sink.Process(s.Process)
+		c.out.Process(s.Process)
 	}
 }
 
@@ -87,20 +88,16 @@ const maxPending = 1 << 19
 // shown.
 const stepRows = 1 << 14
 
-// runAside runs with the sink on a goroutine of its own.
-func (c *converter) runAside() error {
-	sink := c.sink
-	r := newRelay(sink, &c.chunks)
-	c.sink, c.retire = r, r.retire
-	defer func() {
-		r.close()
-		c.sink = sink
-	}()
-	return c.run()
+// run goes through the log with the sink on a goroutine of its own.
+func (c *converter) run() error {
+	c.relay = newRelay(c.out, &c.chunks, &c.workChunks)
+	c.sink = c.relay
+	defer c.relay.close()
+	return c.join()
 }
 
-// run reads the events and gives them to the sink.
-func (c *converter) run() error {
+// join reads the events and hands them on.
+func (c *converter) join() error {
 	rs, err := c.openReadings()
 	if err != nil {
 		return err

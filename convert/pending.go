@@ -27,7 +27,10 @@ type sliceQueue struct {
 
 func (q *sliceQueue) len() int { return q.n }
 
-func (q *sliceQueue) front() *Slice { return &q.chunks[0][q.head] }
+// front are the first slices, as many as are in one place.
+func (q *sliceQueue) front() []Slice {
+	return q.chunks[0][q.head:min(q.head+q.n, chunkSlices)]
+}
 
 // push returns a slice at the end, which may be anything.
 func (q *sliceQueue) push(pool *chunkPool) *Slice {
@@ -39,13 +42,31 @@ func (q *sliceQueue) push(pool *chunkPool) *Slice {
 	return &q.chunks[at/chunkSlices][at%chunkSlices]
 }
 
-// pop removes the first slice. Its memory goes with that of those around it.
-func (q *sliceQueue) pop(retire func(*sliceChunk)) {
-	q.n--
-	if q.head++; q.head == chunkSlices {
+// pop removes some of the slices at the front. Their memory goes with that of those
+// around them.
+func (q *sliceQueue) pop(n int, retire func(*sliceChunk)) {
+	q.n -= n
+	if q.head += n; q.head == chunkSlices {
 		retire(q.chunks[0])
 		n := copy(q.chunks, q.chunks[1:])
 		q.chunks[n] = nil
 		q.chunks, q.head = q.chunks[:n], 0
 	}
+}
+
+// chunkWork is how much work of a block is taken at once; see sourceRows.
+const chunkWork = sourceRows
+
+type workChunk [chunkWork]Work
+
+// workPool has chunks without a use.
+type workPool struct{ free []*workChunk }
+
+func (p *workPool) get() *workChunk {
+	if n := len(p.free); n > 0 {
+		c := p.free[n-1]
+		p.free = p.free[:n-1]
+		return c
+	}
+	return new(workChunk)
 }

@@ -36,7 +36,8 @@ type perfettoSink struct {
 	vary     []perfetto.Arg // those that differ from event to event
 
 	correlation *perfetto.ArgName
-	calls       []callTemplate
+	calls       []callTemplate // with arguments, by their id
+	plain       []callTemplate // without
 	works       []workTemplate
 }
 
@@ -52,6 +53,7 @@ func newPerfettoSink(w *perfetto.Writer, several bool) *perfettoSink {
 		kernels:  make(map[KernelShape]perfetto.KernelID),
 		titles:   make(map[string]kernelTitle),
 		calls:    make([]callTemplate, templates),
+		plain:    make([]callTemplate, templates),
 		works:    make([]workTemplate, templates),
 	}
 }
@@ -163,6 +165,12 @@ func (s *perfettoSink) Value(ts, v uint64) {
 func (s *perfettoSink) Begin(sl *Slice) {
 	m, start := s.call(sl), s.at(sl.Start)
 	switch {
+	case sl.links == nil && sl.Flags&tracelog.CallUnfinished == 0: // nearly all
+		if sl.Correlation != 0 {
+			s.track.Call(start, m, sl.first[0], s.correlation, uint64(sl.Correlation))
+		} else {
+			s.track.Call(start, m, sl.first[0], nil, 0)
+		}
 	case sl.Flags&tracelog.CallUnfinished != 0:
 		s.vary = append(s.vary[:0], perfetto.Uint("age_ns", sl.End-sl.Start))
 		if sl.Correlation != 0 {

@@ -114,7 +114,7 @@ func (c *converter) keepWork(r *reading) {
 // anyWork takes a block of GPU work of several streams apart.
 func (c *converter) anyWork(b *tracelog.Block) {
 	s := c.workSources.get()
-	defer c.workSources.put(s)
+	defer c.workSources.put(c, s)
 	s.of(c, keptBlock{Block: b, sorted: true})
 	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
 	for i := range b.N {
@@ -124,7 +124,8 @@ func (c *converter) anyWork(b *tracelog.Block) {
 		q := c.rawQueue(uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i)))
 		q.mixed = append(q.mixed, rawWork{})
 		w := &q.mixed[len(q.mixed)-1]
-		s.work(i, w)
+		s.work(i, &w.Work)
+		w.device = uint32(s.device.At(i))
 		if w.Start != 0 && len(q.h.parts) > 1 { // without a time it goes with its neighbour
 			q.part = q.h.parts.place(w.Start)
 		}
@@ -143,8 +144,8 @@ func (q *rawQueue) advance(c *converter, low uint64) {
 		at := q.blocks.first()
 		var s *workSource
 		if n := len(q.active); n > 0 {
-			if s = q.active[n-1]; s.head.Start < at {
-				first, at = false, s.head.Start
+			if s = q.active[n-1]; s.begin < at {
+				first, at = false, s.begin
 			}
 		}
 		var w *rawWork
@@ -158,11 +159,11 @@ func (q *rawQueue) advance(c *converter, low uint64) {
 			return
 		case w != nil:
 			q.head++
-			c.showWork(c.workQueue(q, w), &w.Work)
+			c.showWork(c.workQueue(q, w.device, w.part), &w.Work, nil, 0)
 		case first:
 			q.open(c)
 		default:
-			c.showWork(c.workQueue(q, s.head), &s.head.Work)
+			c.showWork(c.workQueue(q, s.onDevice, 0), s.head(), s.chunk, s.at)
 			q.next(c, s)
 		}
 	}
@@ -177,7 +178,7 @@ func (q *rawQueue) open(c *converter) {
 	if s.next(c, q) {
 		q.insert(s)
 	} else {
-		c.workSources.put(s)
+		c.workSources.put(c, s)
 	}
 }
 
@@ -186,7 +187,7 @@ func (q *rawQueue) next(c *converter, s *workSource) {
 	last := len(q.active) - 1
 	if !s.next(c, q) {
 		q.active = q.active[:last]
-		c.workSources.put(s)
+		c.workSources.put(c, s)
 		return
 	}
 	if last > 0 {
@@ -217,27 +218,27 @@ func (q *rawQueue) tidy() {
 func (q *rawQueue) extent(below uint64) (from, to uint64, rows int) {
 	from, to, rows = q.blocks.extent(below)
 	for _, s := range q.active {
-		if s.head.Start < below {
-			from, to, rows = min(from, s.head.Start), max(to, min(s.block.to, below)), rows+1+s.left()
+		if s.begin < below {
+			from, to, rows = min(from, s.begin), max(to, min(s.block.to, below)), rows+1+s.left()
 		}
 	}
 	return from, to, rows
 }
 
 // workQueue returns the stream that work is shown on.
-func (c *converter) workQueue(q *rawQueue, w *rawWork) *workQueue {
-	out := q.parts[w.part]
+func (c *converter) workQueue(q *rawQueue, device uint32, part uint16) *workQueue {
+	out := q.parts[part]
 	if out != nil {
 		return out
 	}
-	s := q.h.parts[w.part]
-	out = &workQueue{s: s, out: &Queue{Process: s.Process, Device: w.device, Context: q.context, Stream: q.stream,
-		GPU: c.gpu(q.pid, w.device), Priority: c.streams[objectKey{q.pid, q.context, q.stream}].Priority}}
+	s := q.h.parts[part]
+	out = &workQueue{s: s, out: &Queue{Process: s.Process, Device: device, Context: q.context, Stream: q.stream,
+		GPU: c.gpu(q.pid, device), Priority: c.streams[objectKey{q.pid, q.context, q.stream}].Priority}}
 	if known, ok := c.contexts[threadKey{q.pid, q.context}]; ok {
 		out.out.Default = known.NullStream == q.stream
 	}
 	c.nameQueue(s.pid, out.out)
-	q.parts[w.part] = out
+	q.parts[part] = out
 	s.streams++
 	if s.waits != nil {
 		s.waits.queue(out)
@@ -250,8 +251,9 @@ func (c *converter) gpu(pid, device uint32) uint32 {
 	return c.known.number[c.catalog][threadKey{pid, device}]
 }
 
-// showWork numbers work, joins it with its call and gives it to the sink.
-func (c *converter) showWork(q *workQueue, w *Work) {
+// showWork numbers work, joins it with its call and gives it to the sink. It stays as it is
+// where it is in a chunk.
+func (c *converter) showWork(q *workQueue, w *Work, chunk *workChunk, at int) {
 	st := &c.found.work
 	st.next++
 	q.s.progress.worked++
@@ -278,7 +280,11 @@ func (c *converter) showWork(q *workQueue, w *Work) {
 			c.chosen = q
 			c.sink.Queue(q.out)
 		}
-		c.sink.Work(w)
+		if chunk != nil {
+			c.relay.Works(chunk, at)
+		} else {
+			c.sink.Work(w)
+		}
 	}
 }
 

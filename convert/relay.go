@@ -1,10 +1,11 @@
 package convert
 
-// A relay is a sink that hands what it gets on to another, on a goroutine of its own: so
+// A relay hands what it gets on to a sink, on a goroutine of its own: so
 // records are joined on one processor while the trace is encoded on another.
 type relay struct {
 	sink  Sink
 	pool  *chunkPool
+	work  *workPool
 	batch *batch
 	full  chan *batch
 	empty chan *batch
@@ -16,16 +17,31 @@ type relay struct {
 type batch struct {
 	runs     []run
 	n        int // calls of methods
-	threads  []*Thread
-	calls    []callEvent
+	slices   []sliceRun
+	ends     []uint64
 	tracks   []*Track
 	spans    []Span
 	counters []*Counter
 	values   [][2]uint64
 	queues   []*Queue
 	work     []Work
+	works    []workRun
 	marks    []*Mark
 	retired  []*sliceChunk
+	done     []*workChunk
+}
+
+// A sliceRun is slices of a thread that follow one another, or the end of all that have
+// begun where there are none.
+type sliceRun struct {
+	stack *sliceStack
+	list  []Slice
+}
+
+// A workRun is work of a stream.
+type workRun struct {
+	chunk    *workChunk
+	from, to int
 }
 
 // A run is one method of a sink, called a number of times.
@@ -34,18 +50,12 @@ type run struct {
 	n int32
 }
 
-// A callEvent is a Begin, or the End of a slice or span where there is no slice.
-type callEvent struct {
-	slice *Slice
-	end   uint64
-}
-
 // An op is a method of a sink, or two.
 type op uint8
 
 const (
-	opThread op = iota
-	opCall
+	opSlices op = iota
+	opEnd
 	opTrack
 	opBeginSpan
 	opInstant
@@ -53,6 +63,7 @@ const (
 	opValue
 	opQueue
 	opWork
+	opWorks
 	opMark
 )
 
@@ -61,8 +72,21 @@ const (
 	batches  = 3
 )
 
-func newRelay(sink Sink, pool *chunkPool) *relay {
-	r := &relay{sink: sink, pool: pool, batch: &batch{}, done: make(chan struct{}),
+// An eventSink is what a Sink is for all but calls.
+type eventSink interface {
+	Track(*Track)
+	BeginSpan(*Span)
+	Instant(*Span)
+	End(ts uint64)
+	Counter(*Counter)
+	Value(ts, v uint64)
+	Queue(*Queue)
+	Work(*Work)
+	Mark(*Mark)
+}
+
+func newRelay(sink Sink, pool *chunkPool, work *workPool) *relay {
+	r := &relay{sink: sink, pool: pool, work: work, batch: &batch{}, done: make(chan struct{}),
 		full: make(chan *batch, batches), empty: make(chan *batch, batches)}
 	for range batches - 1 {
 		r.empty <- &batch{}
@@ -87,8 +111,16 @@ func (b *batch) play(s Sink) {
 		to := from + int(r.n)
 		at[r.op] = to
 		switch r.op {
-		case opCall:
-			playCalls(s, b.calls[from:to])
+		case opSlices:
+			for i := range b.slices[from:to] {
+				b.slices[from+i].play(s)
+			}
+		case opWorks:
+			for _, w := range b.works[from:to] {
+				for i := w.from; i < w.to; i++ {
+					s.Work(&w.chunk[i])
+				}
+			}
 		case opWork:
 			for i := range b.work[from:to] {
 				s.Work(&b.work[from+i])
@@ -101,21 +133,48 @@ func (b *batch) play(s Sink) {
 	}
 }
 
-func playCalls(s Sink, calls []callEvent) {
-	for i := range calls {
-		if c := &calls[i]; c.slice != nil {
-			s.Begin(c.slice)
-		} else {
-			s.End(c.end)
+// A sliceStack has the slices of a thread that have begun, where the sink takes them.
+type sliceStack struct {
+	out   *Thread
+	begun []begun
+}
+
+// begun is a slice that the sink has.
+type begun struct {
+	end    uint64
+	hidden bool
+}
+
+func (r *sliceRun) play(s Sink) {
+	s.Thread(r.stack.out)
+	for i := range r.list {
+		sl := &r.list[i]
+		r.stack.closeTo(s, int(sl.Depth))
+		if !sl.hidden {
+			s.Begin(sl)
 		}
+		r.stack.begun = append(r.stack.begun, begun{sl.End, sl.hidden})
+	}
+	if len(r.list) == 0 {
+		r.stack.closeTo(s, 0)
+	}
+}
+
+// closeTo ends slices until no more than depth have begun.
+func (t *sliceStack) closeTo(s Sink, depth int) {
+	for n := len(t.begun); n > depth; n-- {
+		if last := &t.begun[n-1]; !last.hidden {
+			s.End(last.end)
+		}
+		t.begun = t.begun[:n-1]
 	}
 }
 
 // one calls a method of which there are few calls.
 func (b *batch) one(s Sink, o op, i int, at *[opMark + 1]int) {
 	switch o {
-	case opThread:
-		s.Thread(b.threads[i])
+	case opEnd:
+		s.End(b.ends[i])
 	case opTrack:
 		s.Track(b.tracks[i])
 	case opBeginSpan:
@@ -136,8 +195,9 @@ func (b *batch) one(s Sink, o op, i int, at *[opMark + 1]int) {
 // reset empties a batch. Work and spans point to what should be let go.
 func (b *batch) reset() {
 	clear(b.spans)
-	b.runs, b.n, b.threads, b.calls, b.tracks, b.spans = b.runs[:0], 0, b.threads[:0], b.calls[:0], b.tracks[:0], b.spans[:0]
-	b.counters, b.values, b.queues, b.work, b.marks, b.retired = b.counters[:0], b.values[:0], b.queues[:0], b.work[:0], b.marks[:0], b.retired[:0]
+	b.runs, b.n, b.slices, b.ends, b.tracks, b.spans = b.runs[:0], 0, b.slices[:0], b.ends[:0], b.tracks[:0], b.spans[:0]
+	b.counters, b.values, b.queues, b.marks = b.counters[:0], b.values[:0], b.queues[:0], b.marks[:0]
+	b.work, b.works, b.retired, b.done = b.work[:0], b.works[:0], b.retired[:0], b.done[:0]
 }
 
 func (r *relay) add(o op) {
@@ -147,7 +207,12 @@ func (r *relay) add(o op) {
 	} else {
 		b.runs = append(b.runs, run{o, 1})
 	}
-	if b.n++; b.n >= batchOps {
+	r.count(1)
+}
+
+// count takes note of events, and hands the batch on when there are enough.
+func (r *relay) count(n int) {
+	if r.batch.n += n; r.batch.n >= batchOps {
 		r.pass()
 	}
 }
@@ -157,6 +222,7 @@ func (r *relay) pass() {
 	r.full <- r.batch
 	b := <-r.empty
 	r.pool.free = append(r.pool.free, b.retired...)
+	r.work.free = append(r.work.free, b.done...)
 	b.reset()
 	r.batch = b
 }
@@ -171,22 +237,41 @@ func (r *relay) close() {
 // retire takes the memory of slices that have been passed on.
 func (r *relay) retire(c *sliceChunk) { r.batch.retired = append(r.batch.retired, c) }
 
-func (r *relay) GPUs(list []GPU)    { r.sink.GPUs(list) }
-func (r *relay) Process(p *Process) { r.sink.Process(p) }
-
-func (r *relay) Thread(t *Thread) {
-	r.batch.threads = append(r.batch.threads, t)
-	r.add(opThread)
+// retireWork takes the memory of work that has been passed on.
+// A chunk may have held little: a batch takes in fewer of them than of work.
+func (r *relay) retireWork(c *workChunk) {
+	r.batch.done = append(r.batch.done, c)
+	r.count(chunkWork / 8)
 }
 
-func (r *relay) Begin(sl *Slice) {
-	r.batch.calls = append(r.batch.calls, callEvent{slice: sl})
-	r.add(opCall)
+// Slices hands on slices of a thread, in pre-order, which stay as they are: the thread's
+// choice, their beginnings and the ends of those before them.
+func (r *relay) Slices(stack *sliceStack, list []Slice) {
+	r.batch.slices = append(r.batch.slices, sliceRun{stack, list})
+	r.batch.n += 2 * len(list)
+	r.add(opSlices)
+}
+
+// EndSlices hands on the ends of all slices of a thread that have begun.
+func (r *relay) EndSlices(stack *sliceStack) { r.Slices(stack, nil) }
+
+// Works hands on the work in a place of a chunk, which stays as it is.
+func (r *relay) Works(chunk *workChunk, i int) {
+	b := r.batch
+	if n := len(b.runs); n > 0 && b.runs[n-1].op == opWorks {
+		if last := &b.works[len(b.works)-1]; last.chunk == chunk && last.to == i {
+			last.to++
+			r.count(1)
+			return
+		}
+	}
+	b.works = append(b.works, workRun{chunk, i, i + 1})
+	r.add(opWorks)
 }
 
 func (r *relay) End(ts uint64) {
-	r.batch.calls = append(r.batch.calls, callEvent{end: ts})
-	r.add(opCall)
+	r.batch.ends = append(r.batch.ends, ts)
+	r.add(opEnd)
 }
 
 func (r *relay) Track(t *Track) {

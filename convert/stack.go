@@ -85,15 +85,10 @@ type callThread struct {
 	pending sliceQueue
 	waits   waitList
 	last    uint64 // the latest start
-	begun   []begun
+	stack   sliceStack
+	shown   bool  // some slices
 	launch  int32 // depth of the launching call that has begun, deepest without
 	joined  int32 // the same of the outermost call that has work
-}
-
-// begun is a slice that the sink has.
-type begun struct {
-	end   uint64
-	shown bool
 }
 
 const deepest = 1<<31 - 1
@@ -141,7 +136,7 @@ func (t *callThread) push(c *converter, it *item, from state) {
 		t.s.waits.add(t, sl)
 	}
 	t.open = append(t.open, sl)
-	if t.pending.len() > maxOpenPending && t.pending.front().state&(closed|committed) == 0 {
+	if t.pending.len() > maxOpenPending && t.pending.front()[0].state&(closed|committed) == 0 {
 		t.commit(c)
 	}
 }
@@ -228,42 +223,32 @@ func (t *callThread) partner(c *converter, it *item, from state) (mark state) {
 
 // emit gives the sink the slices that are what they will be, in pre-order.
 func (t *callThread) emit(c *converter) {
-	chosen := false
 	for t.pending.len() > 0 {
-		sl := t.pending.front()
-		if !c.settled(t.s, sl) {
-			return
+		list := t.pending.front()
+		n := 0
+		for n < len(list) && c.settled(t.s, &list[n]) {
+			t.show(c, &list[n])
+			n++
 		}
-		if !chosen {
-			chosen = true
-			c.sink.Thread(t.out)
+		if n == 0 {
+			break
 		}
-		t.closeTo(c, int(sl.Depth))
-		t.finish(c, sl)
-		shown := c.shows(sl)
-		if shown {
-			c.sink.Begin(sl)
-		}
-		t.begun = append(t.begun, begun{sl.End, shown})
-		if sl.state&closed == 0 { // what it was is still asked for
-			open := *sl
-			t.open[sl.Depth] = &open
-		}
-		t.pending.pop(c.retire)
+		t.shown = true
+		c.relay.Slices(&t.stack, list[:n])
+		t.pending.pop(n, c.relay.retire)
 	}
-	if c.eof && len(t.begun) > 0 {
-		c.sink.Thread(t.out)
-		t.closeTo(c, 0)
+	if c.eof && t.shown {
+		c.relay.EndSlices(&t.stack)
 	}
 }
 
-// closeTo ends slices until no more than depth have begun.
-func (t *callThread) closeTo(c *converter, depth int) {
-	for n := len(t.begun); n > depth; n-- {
-		if t.begun[n-1].shown {
-			c.sink.End(t.begun[n-1].end)
-		}
-		t.begun = t.begun[:n-1]
+// show makes a slice ready to be shown.
+func (t *callThread) show(c *converter, sl *Slice) {
+	t.finish(c, sl)
+	sl.hidden = !c.shows(sl)
+	if sl.state&closed == 0 { // what it was is still asked for
+		open := *sl
+		t.open[sl.Depth] = &open
 	}
 }
 

@@ -27,18 +27,28 @@ type callTemplate struct {
 
 // call returns the template of a call.
 func (s *perfettoSink) call(sl *Slice) *perfetto.Template {
-	key := callKey{sl.Function, sl.Kernel, sl.Queue, sl.Arguments.id, sl.Ret, sl.Flags}
-	h := uint64(sl.Function.id)<<32 ^ uint64(uint32(sl.Ret))
-	if sl.Queue != nil {
-		h ^= uint64(sl.Queue.Stream+1) << 8
+	var t *callTemplate
+	if id := sl.Arguments.id; id != 0 { // arguments nearly always belong to one function and stream
+		t = &s.calls[id%templates]
+	} else {
+		h := uint64(sl.Function.id)<<32 ^ uint64(uint32(sl.Ret))
+		if sl.Queue != nil {
+			h ^= uint64(sl.Queue.Stream+1) << 8
+		}
+		t = &s.plain[mix(h, 0)%templates]
 	}
-	t := &s.calls[mix(h, sl.Arguments.id)%templates]
-	if t.key != key {
-		t.key = key
+	if !t.key.is(sl) {
+		t.key = callKey{sl.Function, sl.Kernel, sl.Queue, sl.Arguments.id, sl.Ret, sl.Flags}
 		s.callArgs(sl)
 		s.w.Template(&t.Template, sl.Name, sl.Category, s.args)
 	}
 	return &t.Template
+}
+
+// is says whether a call has the key.
+func (k *callKey) is(sl *Slice) bool {
+	return k.fn == sl.Function && k.args == sl.Arguments.id && k.queue == sl.Queue && k.kernel == sl.Kernel &&
+		k.ret == sl.Ret && k.flags == sl.Flags
 }
 
 // mix stirs a number into a hash.
@@ -62,10 +72,9 @@ type workTemplate struct {
 
 // work returns the template of a piece of work on the chosen queue.
 func (s *perfettoSink) work(w *Work) *perfetto.Shape {
-	key := workKey{w.Shape, s.stream, w.Graph, w.Kind}
 	t := &s.works[mix(uint64(w.Shape.id)<<32^uint64(w.Graph), uint64(s.stream.Stream)<<32^uint64(s.stream.PID))%templates]
-	if t.key != key {
-		t.key = key
+	if k := &t.key; k.shape != w.Shape || k.queue != s.stream || k.graph != w.Graph || k.kind != w.Kind {
+		t.key = workKey{w.Shape, s.stream, w.Graph, w.Kind}
 		s.w.Shape(&t.Shape, s.event(w))
 	}
 	return &t.Shape

@@ -78,6 +78,7 @@ type Slice struct {
 	tid         uint32
 	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	state       state
+	hidden      bool // a filter leaves it out
 }
 
 // links are the ids of the GPU work that a call caused and waited for.

@@ -4,11 +4,12 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 
 // A workSource gives the GPU work of a block in the order of its starts.
 type workSource struct {
-	head   *rawWork // that comes next
-	ahead  []rawWork
-	buffer [sourceRows]rawWork
-	rows   rowOrder
-	block  keptBlock
+	chunk    *workChunk // work that comes next, and that the sink may still have
+	at, to   int        // the head in there, and the end
+	begin    uint64     // start of the head
+	rows     rowOrder
+	block    keptBlock
+	onDevice uint32
 
 	kind                       WorkKind
 	device, correlation, graph tracelog.Column
@@ -19,8 +20,8 @@ type workSource struct {
 
 // comes says whether the head of a source comes before that of another.
 func (s *workSource) comes(o *workSource) bool {
-	if s.head.Start != o.head.Start {
-		return s.head.Start < o.head.Start
+	if s.begin != o.begin {
+		return s.begin < o.begin
 	}
 	return s.block.nth < o.block.nth
 }
@@ -31,7 +32,7 @@ func (s *workSource) of(c *converter, b keptBlock) {
 	s.device, s.correlation, s.graph = b.Column("device"), b.Column("correlation"), b.Column("graph")
 	s.node, s.start, s.dur = b.Column("graph_node"), b.Column("start"), b.Column("dur")
 	c.shapes.of(&s.shape, b.Block)
-	s.ahead = nil
+	s.at, s.to, s.onDevice = 0, 0, uint32(s.device.At(0))
 	s.rows.of(b.N, b.sorted, func(a, b *uint32) bool { return s.start.At(int(*a)) < s.start.At(int(*b)) })
 }
 
@@ -42,39 +43,49 @@ var workKinds = map[tracelog.Kind]WorkKind{
 	tracelog.KindGraph:  WorkGraph,
 }
 
+// head is the work that comes next.
+func (s *workSource) head() *Work { return &s.chunk[s.at] }
+
 // next makes the next piece of work the head; it reports false at the end.
 func (s *workSource) next(c *converter, q *rawQueue) bool {
-	if len(s.ahead) == 0 && !s.fill(c, q) {
+	if s.at++; s.at >= s.to && !s.fill(c, q) {
 		return false
 	}
-	s.head, s.ahead = &s.ahead[0], s.ahead[1:]
+	s.begin = s.chunk[s.at].Start
 	return true
 }
 
 // fill takes some rows.
 func (s *workSource) fill(c *converter, q *rawQueue) bool {
-	n := 0
-	for n < sourceRows {
+	s.leave(c)
+	s.chunk, s.at, s.to = c.workChunks.get(), 0, 0
+	for s.to < chunkWork {
 		i, ok := s.rows.next()
 		if !ok {
 			break
 		}
 		q.rows--
 		if c.wanted(s.block.Block, i) {
-			s.work(i, &s.buffer[n])
-			n++
+			s.work(i, &s.chunk[s.to])
+			s.to++
 		}
 	}
-	s.ahead = s.buffer[:n]
-	return n > 0
+	return s.to > 0
+}
+
+// leave gives the chunk away.
+func (s *workSource) leave(c *converter) {
+	if s.chunk != nil {
+		c.relay.retireWork(s.chunk)
+		s.chunk = nil
+	}
 }
 
 // left is how many pieces of work come after the head, or rows that may be.
-func (s *workSource) left() int { return len(s.ahead) + s.rows.left() }
+func (s *workSource) left() int { return s.to - s.at - 1 + s.rows.left() }
 
 // work takes a row.
-func (s *workSource) work(i int, w *rawWork) {
-	w.device, w.part = uint32(s.device.At(i)), 0
+func (s *workSource) work(i int, w *Work) {
 	w.Kind, w.Start, w.Dur, w.Correlation = s.kind, s.start.At(i), s.dur.At(i), uint32(s.correlation.At(i))
 	w.Graph, w.GraphNode, w.Untimed, w.ID = uint32(s.graph.At(i)), s.node.At(i), false, 0
 	switch s.kind {
@@ -102,8 +113,9 @@ func (p *workSourcePool) get() *workSource {
 }
 
 // put takes a source back and its block with it.
-func (p *workSourcePool) put(s *workSource) {
+func (p *workSourcePool) put(c *converter, s *workSource) {
+	s.leave(c)
 	s.block.Release()
-	s.block, s.head, s.ahead = keptBlock{}, nil, nil
+	s.block = keptBlock{}
 	p.free = append(p.free, s)
 }

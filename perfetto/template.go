@@ -82,10 +82,6 @@ func (w *Writer) annotate(b *buffer, refs *[]ref, a *Arg) {
 func (t *Track) BeginAs(ts uint64, m *Template, work, waits []uint64, own ...Arg) {
 	l := t.at(ts, t.within())
 	t.depth++
-	if len(own) == 0 {
-		l.call(ts, m, &parts{work: work, waits: waits})
-		return
-	}
 	l.event(ts, typeSliceBegin, m, &parts{own: t.w.own(&l.sequence, own), work: work, waits: waits})
 }
 
@@ -113,36 +109,43 @@ func (w *Writer) own(s *sequence, args []Arg) []byte {
 func (t *Track) BeginWith(ts uint64, m *Template, work, waits []uint64, name *ArgName, v uint64) {
 	l := t.at(ts, t.within())
 	t.depth++
-	l.call(ts, m, &parts{name: name, value: v, work: work, waits: waits})
+	l.event(ts, typeSliceBegin, m, &parts{name: name, value: v, work: work, waits: waits})
 }
 
-// call writes the beginning of a slice that has no arguments of its own but one.
-func (l *lane) call(ts uint64, m *Template, p *parts) {
-	if len(p.work) > 1 || len(p.waits) > 0 {
-		l.event(ts, typeSliceBegin, m, p)
-		return
-	}
+// Call opens a slice as Begin does that has one piece of work, 0 for none, and one argument
+// beside those of m, unless name is nil: v is its value.
+func (t *Track) Call(ts uint64, m *Template, work uint64, name *ArgName, v uint64) {
+	l := t.at(ts, t.within())
+	t.depth++
 	var n numbers
-	if len(p.work) == 1 {
-		n.set(0, p.work[0])
+	if work != 0 {
+		n.set(0, work)
 	}
-	if p.name != nil {
-		n.set(1, p.value)
+	if name != nil {
+		n.set(1, v)
 	}
-	if m.last.again(l, p.name, &n, ts) {
-		return
+	if !m.last.again(l, name, &n, ts) {
+		l.call(ts, m, work, name, v, &n)
+	}
+}
+
+// call writes a slice that there is no image of.
+func (l *lane) call(ts uint64, m *Template, work uint64, name *ArgName, v uint64, n *numbers) {
+	p := parts{name: name, value: v}
+	if work != 0 {
+		p.work = []uint64{work}
 	}
 	timed := sizeVarint(ts - l.last)
-	size, again := l.event(ts, typeSliceBegin, m, p)
+	size, again := l.event(ts, typeSliceBegin, m, &p)
 	if !again {
 		return
 	}
 	value := timed + 1 + n[1].size // before the end of the packet
-	work := timed + 1 + n[0].size
-	if p.name != nil {
-		work += p.name.track.size(p.value)
+	at := timed + 1 + n[0].size
+	if name != nil {
+		at += name.track.size(v)
 	}
-	m.last.keep(l, p.name, &n, size, timed, [maxNumbers]int{work, value})
+	m.last.keep(l, name, n, size, timed, [maxNumbers]int{at, value})
 }
 
 // An ArgName is the name of an argument that has a value of its own in each event, an
