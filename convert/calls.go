@@ -99,6 +99,12 @@ func (t *rawThread) advance(c *converter, low uint64) {
 			t.open(c)
 			continue
 		}
+		if n == 2 {
+			if !t.both(c, low) {
+				break
+			}
+			continue
+		}
 		s := t.active[n-1]
 		if s.head.start >= low && !c.eof {
 			break
@@ -111,6 +117,36 @@ func (t *rawThread) advance(c *converter, low uint64) {
 		if part != nil && !c.eof {
 			part.closeUntil(c, low)
 		}
+	}
+}
+
+// both goes through two sources, the thread's calls and its API records nearly always, up
+// to where one of them ends or the next block begins. It reports false when it came to low.
+func (t *rawThread) both(c *converter, low uint64) bool {
+	a, b := t.active[0], t.active[1]
+	until := t.blocks.first()
+	for {
+		s := b
+		if a.head.start <= b.head.start && a.comes(b) {
+			s = a
+		}
+		at := s.head.start
+		if at >= until && t.blocks.any() {
+			t.sink(1)
+			return true
+		}
+		if at >= low && !c.eof {
+			t.sink(1)
+			return false
+		}
+		if len(s.ahead) == 0 {
+			t.sink(1)
+			t.part(c, int(s.head.part)).place(c, s.head)
+			t.next(c, s)
+			return true
+		}
+		t.part(c, int(s.head.part)).place(c, s.head)
+		s.head, s.ahead = &s.ahead[0], s.ahead[1:]
 	}
 }
 

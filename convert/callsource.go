@@ -95,7 +95,7 @@ func (s *callSource) fill(c *converter, t *rawThread) bool {
 			break
 		}
 		t.rows--
-		if c.wanted(s.block.Block, i) {
+		if c.filter == nil || c.wanted(s.block.Block, i) {
 			s.item(c, t, i, &s.buffer[n])
 			n++
 		}

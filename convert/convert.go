@@ -95,6 +95,9 @@ func (l *log) read(progress func(share float64)) error {
 			return err
 		}
 	}
+	if l.filter == nil { // which looks at other fields
+		r.Only(placing)
+	}
 	r.Parallel(1)
 	err = l.catalog.read(r, progress)
 	l.damage = r.Damage()
@@ -148,7 +151,7 @@ func (j *job) summary(l *log) Summary {
 // prepare makes a log's converter.
 func (j *job) prepare(l *log, sink Sink) error {
 	l.converter = newConverter(l.catalog, l.open, sink)
-	l.converter.known = j.known
+	l.converter.known, l.converter.damage = j.known, l.damage
 	l.converter.pidOffset = j.pidOffset(l)
 	l.converter.selection, l.converter.ofCalls = j.Filter.selection()
 	return l.converter.makeSessions()

@@ -43,6 +43,7 @@ type converter struct {
 	ofCalls   bool   // work is shown with its call only
 	taken     uint64 // records that the filter took
 	progress  func(share float64)
+	damage    *tracelog.Damage // what the first reading found, and then the second
 
 	threads     map[threadKey]*rawThread
 	threadOrder []*rawThread
@@ -118,6 +119,9 @@ func (c *converter) join() error {
 	}
 	if err := rs.err(); err != nil {
 		return err
+	}
+	for _, r := range rs.list {
+		c.damage.Join(r.Damage())
 	}
 	c.steps()
 	c.eof = true

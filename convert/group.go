@@ -67,6 +67,20 @@ var (
 	}
 )
 
+// placing are the fields that the first reading looks at.
+var placing = func() map[tracelog.Kind][]string {
+	fields := make(map[tracelog.Kind][]string)
+	for k, e := range eventKinds {
+		fields[k] = []string{"pid"}
+		for _, f := range []string{e.start, e.dur, e.context, e.id, e.device} {
+			if f != "" {
+				fields[k] = append(fields[k], f)
+			}
+		}
+	}
+	return fields
+}()
+
 // events takes note of a block of events, which the second reading will go through.
 func (l *catalog) events(b *tracelog.Block, e eventKind) {
 	key := groupKey{kind: e.as}

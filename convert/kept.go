@@ -31,14 +31,20 @@ func (k *keptBlocks) add(b *tracelog.Block, distinct bool) {
 	if distinct {
 		least = 1
 	}
-	last := starts.At(0)
-	kept := keptBlock{b, last, last, k.next, true}
+	kept := keptBlock{b, starts.At(0), starts.At(b.N - 1), k.next, true}
 	k.next++
+	last := kept.from
 	for i := 1; i < b.N; i++ {
 		at := starts.At(i)
-		kept.sorted = kept.sorted && at >= last && at-last >= least
-		kept.from, kept.to = min(kept.from, at), max(kept.to, at)
+		if at < last || at-last < least {
+			kept.sorted = false
+			break
+		}
 		last = at
+	}
+	for i := 0; i < b.N && !kept.sorted; i++ {
+		at := starts.At(i)
+		kept.from, kept.to = min(kept.from, at), max(kept.to, at)
 	}
 	i := len(k.list)
 	for i > k.head && k.list[i-1].from > kept.from {

@@ -13,10 +13,15 @@ type shapes struct {
 	sets    map[MemsetShape]*Shape
 	next    uint32
 	none    *Shape
-	recent  [recentShapes]struct {
-		shape *Shape
-		key   kernelKey
-	}
+	blocks  uint64 // so far
+	recent  [recentShapes]recentShape
+}
+
+// recentShape is a shape, and the last block of which it has what all rows share.
+type recentShape struct {
+	shape *Shape
+	block uint64
+	key   kernelKey
 }
 
 // A kernelKey is a KernelShape with its name as the number that the log gives it.
@@ -52,6 +57,7 @@ type shapeRows struct {
 	varying []uint8
 	key     kernelKey // of the fields that all rows share, and the latest of the others
 	same    uint64    // hash of the former
+	block   uint64
 }
 
 var (
@@ -70,7 +76,8 @@ func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
 	case tracelog.KindMemset:
 		fields = setFields[:]
 	}
-	r.varying, r.same = r.varying[:0], 0
+	s.blocks++
+	r.varying, r.same, r.block = r.varying[:0], 0, s.blocks
 	for f, name := range fields {
 		r.columns[f] = b.Column(name)
 		v, same := r.columns[f].Const()
@@ -89,15 +96,37 @@ func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
 func (s *shapes) ofKernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
 	h := r.same
 	for _, f := range r.varying {
-		v := r.columns[f].At(i)
-		r.key.set(int(f), v)
-		h = (h ^ v) * 0x9E3779B97F4A7C15
+		h = (h ^ r.columns[f].At(i)) * 0x9E3779B97F4A7C15
 	}
 	recent := &s.recent[h>>32%recentShapes]
+	if recent.block == r.block && r.equal(&recent.key, i) {
+		return recent.shape
+	}
+	for _, f := range r.varying {
+		r.key.set(int(f), r.columns[f].At(i))
+	}
 	if recent.shape == nil || recent.key != r.key {
 		recent.shape, recent.key = s.kernel(b, &r.key), r.key
 	}
+	recent.block = r.block
 	return recent.shape
+}
+
+// equal says whether a key of the block is that of a row.
+func (r *shapeRows) equal(k *kernelKey, i int) bool {
+	for _, f := range r.varying {
+		if v := r.columns[f].At(i); k.get(int(f)) != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *kernelKey) get(f int) uint64 {
+	if f == 0 {
+		return k.name
+	}
+	return uint64(k.v[f-1])
 }
 
 // set sets a field by its place in kernelFields.

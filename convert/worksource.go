@@ -65,7 +65,7 @@ func (s *workSource) fill(c *converter, q *rawQueue) bool {
 			break
 		}
 		q.rows--
-		if c.wanted(s.block.Block, i) {
+		if c.filter == nil || c.wanted(s.block.Block, i) {
 			s.work(i, &s.chunk[s.to])
 			s.to++
 		}

@@ -78,7 +78,7 @@ func (a *ahead) fetch() {
 
 func (a *ahead) decode() {
 	for t := range a.work {
-		t.decode()
+		t.decode(a.reader.only)
 		t.ready <- struct{}{}
 	}
 }

@@ -36,6 +36,8 @@ type table struct {
 // allocates anything by it, and holds at most the limits of the format.
 type decoder struct {
 	zstd    *zstd.Decoder
+	only    *onlyFields // what is asked for
+	stubs   []stub      // columns of the table
 	table   table
 	pool    [][]uint64 // one a column
 	unpack  []byte
@@ -110,52 +112,78 @@ func (d *decoder) decode(b []byte) (*table, error) {
 		return nil, errColumns
 	}
 	t.rows, t.fields, t.cols = int(rows), t.fields[:0], t.cols[:0]
-	d.sizes, d.budget = d.sizes[:0], MaxPayload
+	d.sizes, d.stubs, d.budget = d.sizes[:0], d.stubs[:0], MaxPayload
 	var seen uint64
 	for range columns {
-		field, err := d.column(&c)
+		s, err := parseStub(&c)
 		if err != nil {
 			return nil, err
 		}
-		if field >= MaxColumns || seen>>field&1 != 0 {
+		if s.field >= MaxColumns || seen>>s.field&1 != 0 {
 			return nil, errColumns
 		}
-		seen |= 1 << field
-		t.fields = append(t.fields, field)
+		seen |= 1 << s.field
+		t.fields = append(t.fields, s.field)
+		d.stubs = append(d.stubs, s)
 	}
 	if len(c.b) > 0 {
 		return nil, errTable
 	}
+	needed := d.needed(t.number)
+	for i := range d.stubs {
+		if needed>>i&1 == 0 {
+			d.push(column{vals: zeros}, 0)
+			continue
+		}
+		if err := d.column(&d.stubs[i]); err != nil {
+			return nil, err
+		}
+	}
 	return t, nil
 }
 
-// column decodes the next column of the table and appends it.
-func (d *decoder) column(c *cursor) (field uint64, err error) {
-	field = c.uvarint()
+// A stub is a column that is not decoded.
+type stub struct {
+	field, ref uint64 // the column that it refers to, by its place in the table
+	repr, rel  byte
+	refers     bool
+	packed     bool
+	data       []byte
+}
+
+// parseStub reads what is in front of a column's data.
+func parseStub(c *cursor) (s stub, err error) {
+	s.field = c.uvarint()
 	how := c.take(1)
 	if !c.ok {
-		return 0, errTable
+		return s, errTable
 	}
-	repr, rel, ref := how[0]&reprMask, how[0]&relMask, uint64(0)
+	s.repr, s.rel, s.packed = how[0]&reprMask, how[0]&relMask, how[0]&packed != 0
 	if how[0]&^(reprMask|relMask|packed) != 0 {
-		return 0, errEncoding
+		return s, errEncoding
 	}
-	if repr == reprLookup || rel == relGap {
-		ref = c.uvarint()
+	if s.refers = s.repr == reprLookup || s.rel == relGap; s.refers {
+		s.ref = c.uvarint()
 	}
-	data := c.take(c.uvarint())
+	s.data = c.take(c.uvarint())
 	if !c.ok {
-		return 0, errTable
+		return s, errTable
 	}
-	if how[0]&packed != 0 {
+	return s, nil
+}
+
+// column decodes a column and appends it.
+func (d *decoder) column(s *stub) (err error) {
+	data := s.data
+	if s.packed {
 		if data, err = d.unpackColumn(data); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if d.budget -= len(data); d.budget < 0 {
-		return 0, errBudget
+		return errBudget
 	}
-	return field, d.values(data, repr, rel, ref)
+	return d.values(data, s.repr, s.rel, s.ref)
 }
 
 // unpackColumn decompresses the front of a column's data. The result is valid until
@@ -231,7 +259,7 @@ func (d *decoder) values(data []byte, repr, rel byte, ref uint64) error {
 // alloc returns room for the numbers of the next column.
 func (d *decoder) alloc(n int) []uint64 {
 	at := len(d.table.cols)
-	if len(d.pool) <= at {
+	for len(d.pool) <= at {
 		d.pool = append(d.pool, nil)
 	}
 	if cap(d.pool[at]) < n {

@@ -29,6 +29,8 @@ type CorruptError struct {
 	Offset  int64 // of the first byte that could not be used
 	Skipped int64 // bytes up to the next intact block; 0 when only records inside a block are affected
 	Reason  string
+
+	content bool // the checksum is right
 }
 
 func (e *CorruptError) Error() string {
@@ -60,6 +62,26 @@ func (d *Damage) add(err error) {
 		d.Errors = append(d.Errors, err)
 	}
 	d.Count++
+}
+
+// Join adds what another reader of the log found wrong with blocks whose checksums are
+// right, unless it is known. See Reader.Only.
+func (d *Damage) Join(o *Damage) {
+	for _, err := range o.Errors {
+		if e, ok := err.(*CorruptError); ok && e.content && !d.at(e.Offset) {
+			d.add(e)
+		}
+	}
+}
+
+// at says whether there is damage at a place.
+func (d *Damage) at(offset int64) bool {
+	for _, err := range d.Errors {
+		if e, ok := err.(*CorruptError); ok && e.Offset == offset {
+			return true
+		}
+	}
+	return false
 }
 
 // String is the damage in words, on one line.

@@ -158,7 +158,7 @@ func (k *picker) read(p *piece, at int64, kind uint8) bool {
 	}
 	p.head = blockHeader{}
 	p.note(func(bool) error {
-		return &CorruptError{at, blockHeaderSize + int64(h.length), "a block that the index tells of is damaged"}
+		return &CorruptError{at, blockHeaderSize + int64(h.length), "a block that the index tells of is damaged", false}
 	})
 	return true
 }

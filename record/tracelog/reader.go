@@ -27,6 +27,7 @@ type Reader struct {
 	spare  spares
 	task   *task   // of the current block
 	filter *Filter // nil gives all
+	only   *onlyFields
 	begun  bool
 	done   bool
 	err    error // of reading the file
@@ -124,7 +125,7 @@ func (r *Reader) open() error {
 			le.Uint16(head[8:]), VersionMajor))
 	case le.Uint32(head[12:]) != checksum(head[:12]):
 		r.minor = VersionMinor
-		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
+		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong", false})
 	default:
 		r.minor = le.Uint16(head[10:])
 	}
@@ -155,7 +156,7 @@ func (r *Reader) take() {
 		r.task = r.spare.get()
 	}
 	r.feed.next(&r.task.piece)
-	r.task.decode()
+	r.task.decode(r.only)
 }
 
 // Block returns the block that Next moved to.
@@ -213,7 +214,7 @@ func (r *Reader) use(t *task) (given bool) {
 	}
 	given, err := r.accept(t)
 	if t.fault = err; err != nil {
-		r.damage.add(&CorruptError{t.at, blockHeaderSize + int64(len(t.payload)), err.Error()})
+		r.damage.add(&CorruptError{t.at, blockHeaderSize + int64(len(t.payload)), err.Error(), true})
 	}
 	return given
 }
@@ -224,9 +225,13 @@ func (r *Reader) accept(t *task) (given bool, err error) {
 		s, err := t.dec.parseSchema(t.payload)
 		if err == nil {
 			r.schema, r.maps = s, [256][]int{}
+			r.only.compare(s)
 		}
 		return false, err
 	case blockRecords:
+		if r.only.misled(t) {
+			t.decode(nil)
+		}
 		if t.fault != nil || t.table == nil {
 			return false, t.fault
 		}

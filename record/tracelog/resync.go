@@ -7,7 +7,7 @@ import (
 
 // corrupt notes a fault. skipped is the number of bytes left out because of it.
 func (w *walker) corrupt(p *piece, at, skipped int64, reason string) {
-	p.note(func(bool) error { return &CorruptError{at, skipped, reason} })
+	p.note(func(bool) error { return &CorruptError{at, skipped, reason, false} })
 	if skipped > 0 {
 		w.gap = true
 	}

@@ -70,8 +70,8 @@ func (b *Block) Release() {
 
 // decode decodes a block of records. It is all of reading that needs nothing but
 // the block itself.
-func (t *task) decode() {
-	t.table, t.fault = nil, nil
+func (t *task) decode(only *onlyFields) {
+	t.table, t.fault, t.dec.only = nil, nil, only
 	if t.end || t.err != nil || t.head.kind != blockRecords {
 		return
 	}
