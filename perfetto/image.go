@@ -4,12 +4,17 @@ package perfetto
 // from it in a few numbers mostly, which are as long as they were: it is copied and the
 // numbers are replaced, which takes a third of the time of making it.
 type image struct {
-	lane   *lane
-	name   *ArgName
-	sizes  uint32 // of the numbers, see numberSizes
-	packet []byte // up to the time
-	at     [maxNumbers]uint16
+	lane  *lane
+	name  *ArgName
+	sizes uint32 // of the numbers, see numbers.sizes
+	n     uint16 // size of the packet up to the time
+	at    [maxNumbers]uint16
+	short [shortImage]byte // the packet, if there is room for it
+	long  []byte           // else
 }
+
+// shortImage is the size of a packet that is copied in one go, which nearly all are.
+const shortImage = 112
 
 // maxNumbers is how many numbers differ from packet to packet, beside the time.
 const maxNumbers = 3
@@ -31,8 +36,15 @@ func (m *image) again(l *lane, name *ArgName, n *numbers, ts uint64) bool {
 	if m.lane != l || m.name != name || m.sizes != n.sizes() {
 		return false
 	}
-	b := l.room(len(m.packet) + 10)
-	i := copy(b, m.packet)
+	var b []byte
+	i := int(m.n)
+	if i <= shortImage {
+		b = l.room(shortImage + 10)
+		*(*[shortImage]byte)(b) = m.short
+	} else {
+		b = l.room(i + 10)
+		copy(b, m.long[:i])
+	}
 	for k := range n {
 		if n[k].size > 0 {
 			putSized(b, int(m.at[k]), n[k].v, n[k].size)
@@ -66,7 +78,12 @@ func (m *image) keep(l *lane, name *ArgName, n *numbers, size, timed int, at [ma
 	}
 	m.lane, m.name, m.sizes = l, name, n.sizes()
 	packet := l.held.b[len(l.held.b)-size-timed:]
-	m.packet = append(m.packet[:0], packet[:size]...)
+	m.n = uint16(size)
+	if size <= shortImage {
+		copy(m.short[:], packet[:size])
+	} else {
+		m.long = append(m.long[:0], packet[:size]...)
+	}
 	for i := range at {
 		m.at[i] = uint16(size + timed - at[i])
 	}

@@ -38,11 +38,11 @@ func numbered(t *testing.T, anew bool) []byte {
 		track, at := tracks[rnd.IntN(2)], uint64(i)<<20+number()>>44
 		switch rnd.IntN(5) {
 		case 0:
-			track.BeginWith(at, m, nil, nil, name, number())
+			track.Call(at, m, 0, name, number())
 		case 1:
-			track.BeginWith(at, m, []uint64{number() | 1}, nil, []*ArgName{name, other}[rnd.IntN(2)], number())
+			track.Call(at, m, number()|1, []*ArgName{name, other}[rnd.IntN(2)], number())
 		case 2:
-			track.BeginAs(at, m, []uint64{number() | 1}, nil)
+			track.Call(at, m, number()|1, nil, 0)
 		case 3:
 			track.End(at)
 		case 4:

@@ -11,6 +11,7 @@ import (
 // GPUEvent but its ID, its times and what it waited for. One Shape serves for all queues
 // of its Writer.
 type Shape struct {
+	last   image  // see Template
 	body   []byte // fields of GpuRenderStageEvent
 	launch []byte // fields of its ComputeKernelLaunch
 	refs   []ref  // what they refer to
@@ -19,7 +20,6 @@ type Shape struct {
 	stage  Stage
 	device bool // the arguments have one of that name
 	stream bool
-	last   image
 }
 
 // Shape makes g anew, in the memory that it has, from e.

@@ -10,10 +10,10 @@ import (
 // and arguments, encoded once. One Template serves for all tracks of its Writer. The
 // zero Template has none of these.
 type Template struct {
+	last image  // in front, as it is all that is looked at mostly
 	body []byte // fields of TrackEvent
 	refs []ref  // what they refer to
 	id   uint32 // of what it was made from last
-	last image
 }
 
 // Template makes m anew, in the memory that it has.
