@@ -337,14 +337,15 @@ func joinAll(vals []uint64, data []byte) bool {
 		return false
 	}
 	pos, i := uint(0), 0 // in bits, and the row
-	for ; i < len(symbols) && i < len(vals); i++ {
-		low := uint(symbolBits[symbols[i]])
-		at, shift := pos>>3, pos&7
-		if at+9 > uint(len(rest)) || low > 57 {
+	vals = vals[:len(symbols)]
+	for ; i < len(symbols); i++ {
+		s := &symbolForms[symbols[i]]
+		at := pos >> 3
+		if at+8 > uint(len(rest)) || s.low > 57 {
 			break
 		}
-		vals[i] = symbolBase[symbols[i]] | le.Uint64(rest[at:])>>shift&(1<<(low&63)-1)
-		pos += low
+		vals[i] = s.base | le.Uint64(rest[at:at+8])>>(pos&7)&s.mask
+		pos += uint(s.low)
 	}
 	for ; i < len(symbols); i++ { // near the end, or where numbers are huge
 		low := uint(symbolBits[symbols[i]])

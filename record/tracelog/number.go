@@ -89,6 +89,19 @@ var symbolBase, symbolBits = func() (base [256]uint64, low [256]uint8) {
 	return base, low
 }()
 
+// symbolForms is the same, in one place for each symbol.
+var symbolForms = func() (forms [256]symbolForm) {
+	for s := range forms {
+		forms[s] = symbolForm{symbolBase[s], 1<<symbolBits[s] - 1, symbolBits[s]}
+	}
+	return forms
+}()
+
+type symbolForm struct {
+	base, mask uint64
+	low        uint8
+}
+
 // bitsAt reads n bits, at most 61, that a bitWriter packed, from bit pos on. Beyond
 // the end it reads zeros: whoever uses it has compared the number of bits with the
 // bytes there are.
