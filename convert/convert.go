@@ -98,7 +98,7 @@ func (l *log) read(progress func(share float64)) error {
 	if l.filter == nil { // which looks at other fields
 		r.Only(placing)
 	}
-	r.Parallel(1)
+	r.Parallel(2)
 	err = l.catalog.read(r, progress)
 	l.damage = r.Damage()
 	return err

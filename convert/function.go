@@ -61,6 +61,7 @@ var kernelArgs = map[string]bool{"function": true, "func": true, "f": true, "hfu
 func newFunction(name, category, args string) *Function {
 	fn := &Function{Name: name, Category: category, base: baseName(name), handle: -1, stream: -1}
 	fn.launches, fn.wait = launchers[fn.base], waits[fn.base]
+	fn.driver, fn.runtime = category == categoryDriver, category == categoryRuntime
 	fn.own = strings.HasSuffix(name, "_ptsz") || strings.HasSuffix(name, "_ptds")
 	fn.window = windowUnknown
 	if f := cudaapi.ByName(name); f != nil {

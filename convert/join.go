@@ -77,6 +77,20 @@ func (j *joinTable) slot(correlation uint32) *joinSlot {
 	return j.further(correlation)
 }
 
+// fresh makes the slot of a correlation ID of which nothing is known, if that is simple.
+func (j *joinTable) fresh(correlation uint32) *joinSlot {
+	if len(j.slots) == 0 || len(j.more) > 0 {
+		return nil
+	}
+	slot := &j.slots[int(correlation)&(len(j.slots)-1)]
+	if slot.used {
+		return nil
+	}
+	j.used++
+	slot.correlation, slot.used, slot.first = correlation, true, 0
+	return slot
+}
+
 // longBefore is by how much a call may seem to begin after its work, ns, where a clock is
 // wrong.
 const longBefore = 1e9
@@ -177,8 +191,13 @@ func (c *converter) register(s *session, sl *Slice) {
 	if sl.Correlation == 0 || !s.hasWork {
 		return
 	}
-	slot := s.join.slot(sl.Correlation)
-	if slot == nil {
+	slot := s.join.fresh(sl.Correlation)
+	if slot != nil {
+		slot.call = sl
+		sl.state |= awaiting
+		return
+	}
+	if slot = s.join.slot(sl.Correlation); slot == nil {
 		return
 	}
 	if other := slot.call; other != nil && other.Depth > sl.Depth && other.Start >= sl.Start && other.End <= sl.End {

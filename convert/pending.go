@@ -21,7 +21,8 @@ func (p *chunkPool) put(c *sliceChunk) { p.free = append(p.free, c) }
 // A sliceQueue holds slices that are not shown yet, each at one place in memory.
 type sliceQueue struct {
 	chunks []*sliceChunk
-	head   int // of the first slice, in the first chunk
+	last   *sliceChunk // of these
+	head   int         // of the first slice, in the first chunk
 	n      int
 }
 
@@ -34,12 +35,13 @@ func (q *sliceQueue) front() []Slice {
 
 // push returns a slice at the end, which may be anything.
 func (q *sliceQueue) push(pool *chunkPool) *Slice {
-	at := q.head + q.n
-	if at == len(q.chunks)*chunkSlices {
-		q.chunks = append(q.chunks, pool.get())
+	at := (q.head + q.n) % chunkSlices
+	if at == 0 { // a chunk that has been shown is gone
+		q.last = pool.get()
+		q.chunks = append(q.chunks, q.last)
 	}
 	q.n++
-	return &q.chunks[at/chunkSlices][at%chunkSlices]
+	return &q.last[at]
 }
 
 // pop removes some of the slices at the front. Their memory goes with that of those

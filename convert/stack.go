@@ -201,11 +201,11 @@ func (sl *Slice) merge(it *item, from state) bool {
 // partner notes that a driver call's pair lies in the runtime record around it. It
 // returns isPartner when there is such a record.
 func (t *callThread) partner(c *converter, it *item, from state) (mark state) {
-	if from != fromPair || it.fn.Category != categoryDriver {
+	if from != fromPair || !it.fn.driver {
 		return 0
 	}
 	for _, o := range t.open {
-		if o.state&fromAPI == 0 || o.Category != categoryRuntime {
+		if o.state&fromAPI == 0 || !o.runtime {
 			continue
 		}
 		mark = isPartner

@@ -58,6 +58,8 @@ type Function struct {
 	handle   int    // place of the argument that names the kernel, -1 without
 	stream   int    // place of the argument that names the stream, -1 without
 	own      bool   // its default stream is that of the thread
+	driver   bool   // by its Category
+	runtime  bool
 	wait     uint32 // the type of Sync record that it makes, 0 for none
 	window   uint32 // how much other work to wait for its own
 }

@@ -45,10 +45,14 @@ func (m *image) again(l *lane, name *ArgName, n *numbers, ts uint64) bool {
 		b = l.room(i + 10)
 		copy(b, m.long[:i])
 	}
-	for k := range n {
-		if n[k].size > 0 {
-			putSized(b, int(m.at[k]), n[k].v, n[k].size)
-		}
+	if n[0].size > 0 {
+		putSized(b, int(m.at[0]), n[0].v, n[0].size)
+	}
+	if n[1].size > 0 {
+		putSized(b, int(m.at[1]), n[1].v, n[1].size)
+	}
+	if n[2].size > 0 {
+		putSized(b, int(m.at[2]), n[2].v, n[2].size)
 	}
 	i = putVarint(b, i, ts-l.last)
 	if i < shortPacket {
