@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench lint clean
+.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench profile lint clean
 
 all: build sim
 
@@ -33,7 +33,7 @@ demo: build sim ## record a sample program and print the summary
 
 test: build sim tools ## every test (root, for real uprobes)
 	$(GO) vet $(PKGS)
-	$(GO) test $(PKGS)
+	$(GO) test -pgo=off $(PKGS)
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
 
@@ -50,8 +50,14 @@ test-long: build sim ## what takes minutes: 1,000 recordings in a row, a trace o
 BENCH_LAUNCHES ?= 1000000,5000000,20000000
 
 bench: build sim ## print the numbers
-	CUDATRACE_BENCH_LAUNCHES=$(BENCH_LAUNCHES) $(GO) test -run '^$$' -bench . -benchmem -timeout 30m $(PKGS)
+	CUDATRACE_BENCH_LAUNCHES=$(BENCH_LAUNCHES) $(GO) test -pgo=$(CURDIR)/cmd/cudatrace/default.pgo -run '^$$' -bench . -benchmem -timeout 30m $(PKGS)
 	bench/run.sh --sim --rounds 3 --budget 60
+
+# The compiler puts the code that conversions spend their time in together by this profile, which `go build` finds by its
+# name. It need not be new: what has changed since is compiled as without one.
+profile: ## measure anew what the compiler optimizes the binary for
+	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
+		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
 lint: ## formatting, vet, staticcheck, the rules of the layers
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
