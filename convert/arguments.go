@@ -13,7 +13,7 @@ var noArguments = &Arguments{}
 
 const (
 	// recentArguments is how many lists are remembered.
-	recentArguments = 1 << 12
+	recentArguments = 1 << 13
 
 	// argumentRoom and listRoom are how many arguments and lists are allocated together.
 	// A list that is remembered keeps all of them.
@@ -70,13 +70,31 @@ func (t *argumentTable) row(r *argumentRows, row int) *Arguments {
 	for _, i := range r.varying {
 		h = (h ^ r.columns[i].At(row)) * 0x9E3779B97F4A7C15
 	}
-	recent := &t.recent[h>>32%recentArguments]
-	if recent.block != r.block || !r.equal(recent.Args, row, n) {
-		if recent.Arguments == nil || !r.same(recent.Args, row, n) {
-			recent.Arguments = t.make(r, row, n)
-		}
-		recent.block = r.block
+	at := h >> 32 % recentArguments
+	recent := &t.recent[at]
+	if recent.block == r.block && r.equal(recent.Args, row, n) {
+		return recent.Arguments
 	}
+	return t.find(r, row, n, at)
+}
+
+// find looks for the arguments of a row in a place and the one beside it.
+func (t *argumentTable) find(r *argumentRows, row, n int, at uint64) *Arguments {
+	for _, i := range [2]uint64{at, at ^ 1} {
+		recent := &t.recent[i]
+		if recent.Arguments == nil {
+			continue
+		}
+		if recent.block == r.block && r.equal(recent.Args, row, n) || r.same(recent.Args, row, n) {
+			recent.block = r.block
+			return recent.Arguments
+		}
+	}
+	recent := &t.recent[at]
+	if recent.Arguments != nil { // what comes again and again stays in one of the two
+		t.recent[at^1] = *recent
+	}
+	recent.Arguments, recent.block = t.make(r, row, n), r.block
 	return recent.Arguments
 }
 

@@ -62,7 +62,7 @@ func (j *joinTable) slot(correlation uint32) *joinSlot {
 		j.slots = make([]joinSlot, firstSlots)
 	}
 	slot := &j.slots[int(correlation)&(len(j.slots)-1)]
-	for slot.used && j.used > len(j.slots)/2 && len(j.slots) < mostSlots {
+	for slot.used && j.used > len(j.slots)/8 && len(j.slots) < mostSlots {
 		j.grow()
 		slot = &j.slots[int(correlation)&(len(j.slots)-1)]
 	}

@@ -22,12 +22,12 @@ type perfettoSink struct {
 	threads  map[*Thread]*perfetto.Track
 	tracks   map[*Track]*perfetto.Track
 	counters map[*Counter]*perfetto.Counter
-	queues   map[*Queue]*perfetto.GPUQueue
+	queues   map[*Queue]*sinkQueue
 	names    map[uint32]bool // PIDs that are described
 	track    *perfetto.Track // the chosen thread's, or one beside it
 	category string          // of the slices on that one
 	counter  *perfetto.Counter
-	queue    *perfetto.GPUQueue
+	queue    *sinkQueue
 	stream   *Queue
 	own      *perfetto.Track // the "cudatrace" track
 	kernels  map[KernelShape]perfetto.KernelID
@@ -48,14 +48,20 @@ func newPerfettoSink(w *perfetto.Writer, several bool) *perfettoSink {
 		threads:  make(map[*Thread]*perfetto.Track),
 		tracks:   make(map[*Track]*perfetto.Track),
 		counters: make(map[*Counter]*perfetto.Counter),
-		queues:   make(map[*Queue]*perfetto.GPUQueue),
+		queues:   make(map[*Queue]*sinkQueue),
 		names:    make(map[uint32]bool),
 		kernels:  make(map[KernelShape]perfetto.KernelID),
 		titles:   make(map[string]kernelTitle),
-		calls:    make([]callTemplate, templates),
+		calls:    make([]callTemplate, recentArguments),
 		plain:    make([]callTemplate, templates),
 		works:    make([]workTemplate, templates),
 	}
+}
+
+// A sinkQueue is a queue with its place in the order of their first use.
+type sinkQueue struct {
+	*perfetto.GPUQueue
+	nth uint64
 }
 
 // at is a time of the log as one of the trace.
@@ -236,10 +242,10 @@ func (s *perfettoSink) End(ts uint64) { s.track.End(s.at(ts)) }
 func (s *perfettoSink) Queue(q *Queue) {
 	s.stream, s.queue = q, s.queues[q]
 	if s.queue == nil {
-		s.queue = s.w.Queue(perfetto.Queue{
+		s.queue = &sinkQueue{nth: uint64(len(s.queues)), GPUQueue: s.w.Queue(perfetto.Queue{
 			PID: q.PID, GPU: q.GPU, Context: q.Context, Stream: q.Stream, Name: s.queueName(q),
 			Description: description(q),
-		})
+		})}
 		s.queues[q] = s.queue
 	}
 }

@@ -48,7 +48,7 @@ var kernelFields = [14]string{"name", "grid_x", "grid_y", "grid_z", "block_x", "
 	"cluster_x", "cluster_y", "cluster_z", "static_shared", "dynamic_shared", "local_per_thread", "registers"}
 
 // recentShapes is how many kernels' shapes are found without a look into the map of all.
-const recentShapes = 1 << 10
+const recentShapes = 1 << 12
 
 // shapeRows are the fields that make the shapes of a block's work, by their places in
 // kernelFields, copyFields or setFields.

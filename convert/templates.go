@@ -29,7 +29,7 @@ type callTemplate struct {
 func (s *perfettoSink) call(sl *Slice) *perfetto.Template {
 	var t *callTemplate
 	if id := sl.Arguments.id; id != 0 { // arguments nearly always belong to one function and stream
-		t = &s.calls[id%templates]
+		t = &s.calls[id%recentArguments]
 	} else {
 		h := uint64(sl.Function.id)<<32 ^ uint64(uint32(sl.Ret))
 		if sl.Queue != nil {
@@ -72,7 +72,11 @@ type workTemplate struct {
 
 // work returns the template of a piece of work on the chosen queue.
 func (s *perfettoSink) work(w *Work) *perfetto.Shape {
-	t := &s.works[mix(uint64(w.Shape.id)<<32^uint64(w.Graph), uint64(s.stream.Stream)<<32^uint64(s.stream.PID))%templates]
+	h := uint64(w.Shape.id)<<4 + s.queue.nth // a few hundred shapes on a few streams do not collide
+	if w.Graph != 0 {
+		h = mix(h, uint64(w.Graph))
+	}
+	t := &s.works[h%templates]
 	if k := &t.key; k.shape != w.Shape || k.queue != s.stream || k.graph != w.Graph || k.kind != w.Kind {
 		t.key = workKey{w.Shape, s.stream, w.Graph, w.Kind}
 		s.w.Shape(&t.Shape, s.event(w))
