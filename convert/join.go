@@ -256,7 +256,7 @@ func (c *converter) attach(w *claim, sl *Slice) {
 	if j := w.queue.s.waits; j != nil {
 		j.streams.learn(sl, w.queue)
 	}
-	if sl.launches {
+	if sl.state&launching != 0 {
 		sl.state &^= awaiting // a launch has one kernel
 	}
 }

@@ -61,7 +61,7 @@ func (a *item) before(b *item) bool {
 }
 
 // A state says what a slice is made of and how far it has come.
-type state uint8
+type state uint16
 
 const (
 	fromPair state = 1 << iota
@@ -71,6 +71,7 @@ const (
 	closed     // nothing can lie within it or be merged with it any more
 	committed  // still open, but shown: nothing is merged with it any more
 	awaiting   // the GPU work that its correlation ID names may come
+	launching  // its function launches a kernel, which is all that it does on the GPU
 	waiting    // what it waited for is not known yet
 
 	source = fromPair | fromAPI | hasPartner | isPartner
@@ -127,6 +128,9 @@ func (t *callThread) place(c *converter, it *item) {
 
 func (t *callThread) push(c *converter, it *item, from state) {
 	sl := t.pending.push(&c.chunks)
+	if it.fn.launches {
+		from |= launching
+	}
 	// Field by field: what a literal costs is a copy more.
 	sl.Function, sl.Arguments, sl.Start, sl.End = it.fn, it.args, it.start, it.end
 	sl.Queue, sl.Kernel, sl.first[0], sl.links = nil, nil, 0, nil

@@ -68,11 +68,14 @@ type Function struct {
 type Slice struct {
 	*Function
 	*Arguments
-	Start, End  uint64
+	End    uint64
+	Kernel *Kernel // what it launched, where no GPU work says so
+	links  *links  // where there is more than one piece of work; nil nearly always
+	// The rest is looked at again when the work is found, in an order that is not that of the
+	// slices in memory: it is close together.
+	Start       uint64
 	Queue       *Queue       // where its work is, the last piece
-	Kernel      *Kernel      // what it launched, where no GPU work says so
 	first       [1]uint64    // id of the GPU work that the call caused, 0 without
-	links       *links       // where there is more than one piece of work; nil nearly always
 	stream      streamHandle // that it names, or the driver call inside it; 0 where none does
 	Depth       int32
 	Correlation uint32 // 0 when no API record named it
