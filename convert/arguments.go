@@ -37,6 +37,7 @@ type argumentRows struct {
 	nargs   tracelog.Column
 	varying []uint8
 	block   uint64
+	known   pickTable[Arguments]
 }
 
 // recentList is a list, and the last block of which it has what all rows share.
@@ -52,16 +53,31 @@ func (t *argumentTable) of(r *argumentRows, b *tracelog.Block) {
 	t.blocks++
 	r.block = t.blocks
 	r.nargs, r.varying = b.Column("nargs"), r.varying[:0]
+	r.known.begin()
+	r.known.add(&r.nargs)
 	for i := range r.columns {
 		r.columns[i] = b.Column(argFields[i])
 		if _, same := r.columns[i].Const(); !same {
 			r.varying = append(r.varying, uint8(i))
+			r.known.add(&r.columns[i])
 		}
 	}
 }
 
 // row returns the arguments of a row.
 func (t *argumentTable) row(r *argumentRows, row int) *Arguments {
+	if !r.known.usable {
+		return t.search(r, row)
+	}
+	e := r.known.entry(row)
+	if e.of == nil {
+		e.of = t.search(r, row)
+	}
+	return e.of
+}
+
+// search finds the arguments of a row by what they are.
+func (t *argumentTable) search(r *argumentRows, row int) *Arguments {
 	n := int(min(r.nargs.At(row), tracelog.MaxArgs))
 	if n == 0 {
 		return noArguments

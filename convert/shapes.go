@@ -58,6 +58,7 @@ type shapeRows struct {
 	key     kernelKey // of the fields that all rows share, and the latest of the others
 	same    uint64    // hash of the former
 	block   uint64
+	known   pickTable[Shape] // of kernels
 }
 
 var (
@@ -77,6 +78,7 @@ func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
 		fields = setFields[:]
 	}
 	s.blocks++
+	r.known.begin()
 	r.varying, r.same, r.block = r.varying[:0], 0, s.blocks
 	for f, name := range fields {
 		r.columns[f] = b.Column(name)
@@ -86,6 +88,7 @@ func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
 		}
 		if !same {
 			r.varying = append(r.varying, uint8(f))
+			r.known.add(&r.columns[f])
 			continue
 		}
 		r.same = mix(r.same, v+uint64(f))
@@ -94,6 +97,18 @@ func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
 
 // ofKernel gives the shape of a kernel.
 func (s *shapes) ofKernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
+	if !r.known.usable {
+		return s.search(r, b, i)
+	}
+	e := r.known.entry(i)
+	if e.of == nil {
+		e.of = s.search(r, b, i)
+	}
+	return e.of
+}
+
+// search finds the shape of a kernel by what it is.
+func (s *shapes) search(r *shapeRows, b *tracelog.Block, i int) *Shape {
 	h := r.same
 	for _, f := range r.varying {
 		h = (h ^ r.columns[f].At(i)) * 0x9E3779B97F4A7C15

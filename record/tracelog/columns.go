@@ -35,6 +35,11 @@ func (c *Column) Int(i int) int64 { return unzigzag(c.vals[i&c.mask]) }
 // have one.
 func (c *Column) Const() (uint64, bool) { return c.vals[0], c.mask == 0 }
 
+// Picks returns a byte for each record: records with the same byte have the same number.
+// It is nil where the log does not have such bytes. Several columns may have the same
+// ones, in one place.
+func (c *Column) Picks() []byte { return c.picks }
+
 // Values returns the numbers of all records: a view of the block where they differ, and
 // else room filled with the one they have, which is made longer as needed.
 func (c *Column) Values(room []uint64) []uint64 {

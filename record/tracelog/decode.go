@@ -13,6 +13,7 @@ type column struct {
 	vals  []uint64
 	mask  int
 	texts []string
+	picks []byte // see Column.Picks
 }
 
 var zeros = []uint64{0}
@@ -252,7 +253,11 @@ func (d *decoder) values(data []byte, repr, rel byte, ref uint64) error {
 	if rel != relNone {
 		size = 0 // its bytes do not pick values, so nothing can be looked up by them
 	}
-	d.push(column{vals: vals, mask: -1}, size)
+	c := column{vals: vals, mask: -1}
+	if size > 0 {
+		c.picks = d.indexes[len(d.table.cols)]
+	}
+	d.push(c, size)
 	return nil
 }
 
@@ -321,7 +326,7 @@ func (d *decoder) lookup(data []byte, ref uint64) error {
 	for i, x := range d.indexes[ref] {
 		vals[i] = list[x]
 	}
-	d.push(column{vals: vals, mask: -1}, 0)
+	d.push(column{vals: vals, mask: -1, picks: d.indexes[ref]}, 0)
 	return nil
 }
 
