@@ -99,10 +99,7 @@ func (t *rawThread) advance(c *converter, low uint64) {
 			t.open(c)
 			continue
 		}
-		if n == 2 {
-			if !t.both(c, low) {
-				break
-			}
+		if n >= 2 && t.both(c, low) {
 			continue
 		}
 		s := t.active[n-1]
@@ -120,34 +117,36 @@ func (t *rawThread) advance(c *converter, low uint64) {
 	}
 }
 
-// both goes through two sources, the thread's calls and its API records nearly always, up
-// to where one of them ends or the next block begins. It reports false when it came to low.
-func (t *rawThread) both(c *converter, low uint64) bool {
-	a, b := t.active[0], t.active[1]
+// both goes through the two sources that come first, the thread's calls and its API
+// records nearly always, as far as that is simple. It says whether it did anything.
+func (t *rawThread) both(c *converter, low uint64) (some bool) {
+	n := len(t.active)
+	a, b := t.active[n-2], t.active[n-1]
 	until := t.blocks.first()
+	if n > 2 {
+		until = min(until, t.active[n-3].head.start)
+	}
+	if !c.eof {
+		until = min(until, low)
+	}
 	for {
 		s := b
 		if a.head.start <= b.head.start && a.comes(b) {
 			s = a
 		}
-		at := s.head.start
-		if at >= until && t.blocks.any() {
-			t.sink(1)
-			return true
+		if s.head.start >= until || len(s.ahead) == 0 {
+			break
 		}
-		if at >= low && !c.eof {
-			t.sink(1)
-			return false
-		}
-		if len(s.ahead) == 0 {
-			t.sink(1)
-			t.part(c, int(s.head.part)).place(c, s.head)
-			t.next(c, s)
-			return true
-		}
+		some = true
 		t.part(c, int(s.head.part)).place(c, s.head)
 		s.head, s.ahead = &s.ahead[0], s.ahead[1:]
 	}
+	if some {
+		t.active = t.active[:n-2]
+		t.insert(a)
+		t.insert(b)
+	}
+	return some
 }
 
 // open begins with the first of the blocks.
