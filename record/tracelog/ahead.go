@@ -4,14 +4,12 @@ import "sync"
 
 // Parallel makes Next decode blocks ahead on as many goroutines, while the caller
 // works on those that it has got; they come in the order of the file, and everything
-// else is as without. It begins at once: what limits the reader (Select, Only) comes
-// before it, as it does before the first Next; later it does nothing. At
+// else is as without. It must come before the first Next, later it does nothing. At
 // most 2*workers+2 blocks are in memory. The goroutines end with the log or with
 // Close, which must be called in any case.
 func (r *Reader) Parallel(workers int) {
 	if !r.begun && !r.done && workers > 0 {
 		r.ahead = &ahead{reader: r, workers: workers, quit: make(chan struct{})}
-		r.ahead.start()
 	}
 }
 
@@ -19,6 +17,7 @@ func (r *Reader) Parallel(workers int) {
 type ahead struct {
 	reader  *Reader
 	workers int
+	started bool
 	quit    chan struct{}
 	once    sync.Once
 	idle    sync.WaitGroup
@@ -30,6 +29,9 @@ type ahead struct {
 // take returns the next task in the order of the file, decoded, for one whose
 // block is not used any more.
 func (a *ahead) take(used *task) *task {
+	if !a.started {
+		a.start()
+	}
 	if used == nil {
 		used = a.reader.spare.get()
 	}
@@ -40,6 +42,7 @@ func (a *ahead) take(used *task) *task {
 }
 
 func (a *ahead) start() {
+	a.started = true
 	tasks := 2*a.workers + 2
 	a.free = make(chan *task, tasks)
 	a.work = make(chan *task, tasks)
