@@ -1,0 +1,117 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// mended makes the checksums of all blocks right (FORMAT.md: marker, length at 12, that
+// of the payload at 16, that of the header at 20).
+func mended(log []byte) []byte {
+	log = bytes.Clone(log)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	le := binary.LittleEndian
+	for at := 16; at+24 <= len(log) && bytes.HasPrefix(log[at:], []byte{0xCD, 0x7A, 0xB1, 0x0C}); {
+		length := int(le.Uint32(log[at+12:]))
+		if at+24+length > len(log) {
+			break
+		}
+		le.PutUint32(log[at+16:], crc32.Checksum(log[at+24:at+24+length], table))
+		le.PutUint32(log[at+20:], crc32.Checksum(log[at:at+20], table))
+		at += 24 + length
+	}
+	return log
+}
+
+// Whatever is wrong with a block that has the right checksum is in the summary, also
+// where the first reading does not look at it.
+func TestFaultsBehindChecksums(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	writeLaunches(t, &out, 3000)
+	rnd := rand.New(rand.NewPCG(7, 7))
+	faults, late := 0, 0
+	for range 150 {
+		log := bytes.Clone(out.Bytes())
+		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
+		log = mended(log)
+		open := inMemory(log)
+		r, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r.Next() {
+		}
+		tl := timelineOf(t, open)
+		if r.Damage().Count == 0 {
+			continue
+		}
+		faults++
+		if !tl.Summary.Damaged {
+			t.Errorf("nothing is said of: %v", r.Damage())
+		}
+		first, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Only(placing)
+		for first.Next() {
+		}
+		if first.Damage().Count == 0 {
+			late++
+		}
+	}
+	if faults < 20 || late < 3 {
+		t.Errorf("%d logs with faults, %d of which the first reading does not find", faults, late)
+	}
+}
+
+// Arguments and shapes are those of their records, however the log stores them: a few
+// numbers, which bytes pick, or so many that none do.
+func TestManyArguments(t *testing.T) {
+	t.Parallel()
+	for _, different := range []int{1, 3, 100, 300, 5000} {
+		var out bytes.Buffer
+		w, err := tracelog.NewWriter(&out, tracelog.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Process(&tracelog.Process{PID: 1})
+		w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle x:u32 stream:handle"})
+		rnd := rand.New(rand.NewPCG(1, uint64(different)))
+		var args [][]uint64
+		var grids []uint32
+		for i := range 20_000 {
+			k := uint64(rnd.IntN(different))
+			list := []uint64{0x7000 + k*64, k % 7, 0x9000 + uint64(rnd.IntN(3))}[:2+i%2]
+			args, grids = append(args, list), append(grids, uint32(k+1))
+			call := tracelog.Call{PID: 1, TID: 1, Func: 1, Enter: uint64(1000 + 100*i), Dur: 50, NArgs: uint32(len(list))}
+			copy(call.Args[:], list)
+			w.Call(&call)
+			w.Kernel(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: uint64(1010 + 100*i), Dur: 10},
+				Name: "k", Grid: [3]uint32{grids[i], 1, 1}, Block: [3]uint32{32, 1, 1}})
+		}
+		if err := w.Close(tracelog.End{Time: 5e6, Complete: 1}); err != nil {
+			t.Fatal(err)
+		}
+		p := timelineOf(t, inMemory(out.Bytes())).Processes[0]
+		calls, work := p.Threads[0].Slices, p.Queues[0].Work
+		if len(calls) != len(args) || len(work) != len(args) {
+			t.Fatalf("%d slices and %d kernels of %d", len(calls), len(work), len(args))
+		}
+		for i := range args {
+			if got := calls[i].Args; !slices.Equal(got, args[i]) {
+				t.Fatalf("%d different: call %d has arguments %v, want %v", different, i, got, args[i])
+			}
+			if got := work[i].Shape.Kernel.Grid[0]; got != grids[i] {
+				t.Fatalf("%d different: kernel %d has a grid of %d, want %d", different, i, got, grids[i])
+			}
+		}
+	}
+}
