@@ -16,8 +16,6 @@ func (p *chunkPool) get() *sliceChunk {
 	return new(sliceChunk)
 }
 
-func (p *chunkPool) put(c *sliceChunk) { p.free = append(p.free, c) }
-
 // A sliceQueue holds slices that are not shown yet, each at one place in memory.
 type sliceQueue struct {
 	chunks []*sliceChunk
