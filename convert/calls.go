@@ -85,18 +85,17 @@ func lowest(groups []*group) uint64 {
 
 // advance stacks what begins before low.
 func (t *rawThread) advance(c *converter, low uint64) {
-	for _, l := range []*itemList{&t.calls, &t.apis} {
-		if len(l.live()) > 0 {
-			l.sort()
-			t.insert(c.sources.ofItems(l))
-		}
-	}
+	t.openItems(c)
 	for n := len(t.active); n > 0 || t.blocks.any(); n = len(t.active) {
 		if t.blocks.any() && (n == 0 || t.blocks.first() <= t.active[n-1].head.start) {
 			if t.blocks.first() >= low && !c.eof {
 				break
 			}
-			t.open(c)
+			if n < maxActive {
+				t.open(c)
+			} else {
+				t.flatten(c, low)
+			}
 			continue
 		}
 		if n >= 2 && t.both(c, low) {
@@ -191,6 +190,55 @@ func (t *rawThread) sink(i int) {
 		t.active[i] = t.active[i-1]
 	}
 	t.active[i] = s
+}
+
+// maxActive is how many blocks of a thread or stream are gone through side by side. Where
+// more of them overlap they are taken apart.
+const maxActive = 64
+
+// flatten takes apart what is gone through and all blocks that begin before low.
+func (t *rawThread) flatten(c *converter, low uint64) {
+	t.closeItems(c)
+	active := t.active
+	t.active = t.active[:0]
+	for _, s := range active {
+		t.takeApart(c, s)
+	}
+	clear(active)
+	for t.blocks.any() && (t.blocks.first() < low || c.eof) {
+		s := c.sources.get()
+		b := t.blocks.take()
+		t.rows += b.N
+		s.of(c, b)
+		if s.next(c, t) {
+			t.takeApart(c, s)
+		} else {
+			c.sources.put(s)
+		}
+	}
+	t.openItems(c)
+}
+
+// takeApart puts what is left of a source into a list.
+func (t *rawThread) takeApart(c *converter, s *callSource) {
+	l := &t.apis
+	if s.pair {
+		l = &t.calls
+	}
+	for ok := true; ok; ok = s.next(c, t) {
+		l.items = append(l.items, *s.head)
+	}
+	c.sources.put(s)
+}
+
+// openItems makes the lists sources.
+func (t *rawThread) openItems(c *converter) {
+	for _, l := range []*itemList{&t.calls, &t.apis} {
+		if len(l.live()) > 0 {
+			l.sort()
+			t.insert(c.sources.ofItems(l))
+		}
+	}
 }
 
 // closeItems takes the lists out of what is gone through: they may grow.

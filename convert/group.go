@@ -21,6 +21,7 @@ type groupKey struct {
 // time: low is the time that none of these begins before.
 type group struct {
 	from []uint64 // earliest time in this block or a later one, in the order of the file
+	at   []int64  // where the blocks are
 	next int
 }
 
@@ -97,7 +98,7 @@ func (l *catalog) events(b *tracelog.Block, e eventKind) {
 		g = &group{}
 		l.groups[key] = g
 	}
-	g.from = append(g.from, l.span(b, e))
+	g.from, g.at = append(g.from, l.span(b, e)), append(g.at, b.Offset)
 }
 
 // groupOf is the key of a block of calls, API records or GPU work.
@@ -211,7 +212,9 @@ func (l *catalog) advance(b *tracelog.Block) {
 		key = l.groupOf(b, e)
 	}
 	if g := l.groups[key]; g != nil {
-		g.next++
+		for g.next < len(g.at) && g.at[g.next] <= b.Offset { // others may have turned out to be damaged
+			g.next++
+		}
 	}
 }
 

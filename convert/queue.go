@@ -135,10 +135,7 @@ func (c *converter) anyWork(b *tracelog.Block) {
 
 // advance shows the work that begins before low.
 func (q *rawQueue) advance(c *converter, low uint64) {
-	if len(q.mixed) > 0 {
-		insertSorted(q.mixed[q.head:], q.sorted-q.head, (*rawWork).before)
-		q.sorted = len(q.mixed)
-	}
+	q.sortMixed()
 	for {
 		first := q.blocks.any()
 		at := q.blocks.first()
@@ -160,6 +157,8 @@ func (q *rawQueue) advance(c *converter, low uint64) {
 		case w != nil:
 			q.head++
 			c.showWork(c.workQueue(q, w.device, w.part), &w.Work, nil, 0)
+		case first && len(q.active) >= maxActive:
+			q.flatten(c, low)
 		case first:
 			q.open(c)
 		default:
@@ -179,6 +178,43 @@ func (q *rawQueue) open(c *converter) {
 		q.insert(s)
 	} else {
 		c.workSources.put(c, s)
+	}
+}
+
+// flatten takes apart what is gone through and all blocks that begin before low.
+func (q *rawQueue) flatten(c *converter, low uint64) {
+	active := q.active
+	q.active = q.active[:0]
+	for _, s := range active {
+		q.takeApart(c, s)
+	}
+	clear(active)
+	for q.blocks.any() && (q.blocks.first() < low || c.eof) {
+		s := c.workSources.get()
+		b := q.blocks.take()
+		q.rows += b.N
+		s.of(c, b)
+		if s.next(c, q) {
+			q.takeApart(c, s)
+		} else {
+			c.workSources.put(c, s)
+		}
+	}
+	q.sortMixed()
+}
+
+// takeApart puts what is left of a source with the work of blocks of several streams.
+func (q *rawQueue) takeApart(c *converter, s *workSource) {
+	for ok := true; ok; ok = s.next(c, q) {
+		q.mixed = append(q.mixed, rawWork{Work: *s.head(), device: s.onDevice})
+	}
+	c.workSources.put(c, s)
+}
+
+func (q *rawQueue) sortMixed() {
+	if len(q.mixed) > 0 {
+		insertSorted(q.mixed[q.head:], q.sorted-q.head, (*rawWork).before)
+		q.sorted = len(q.mixed)
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *workSource) of(c *converter, b keptBlock) {
 	s.device, s.correlation, s.graph = b.Column("device"), b.Column("correlation"), b.Column("graph")
 	s.node, s.start, s.dur = b.Column("graph_node"), b.Column("start"), b.Column("dur")
 	c.shapes.of(&s.shape, b.Block)
-	s.at, s.to, s.onDevice = 0, 0, uint32(s.device.At(0))
+	s.at, s.to = 0, 0
 	s.rows.of(b.N, b.sorted, func(a, b *uint32) bool { return s.start.At(int(*a)) < s.start.At(int(*b)) })
 }
 
@@ -66,6 +66,9 @@ func (s *workSource) fill(c *converter, q *rawQueue) bool {
 		}
 		q.rows--
 		if c.filter == nil || c.wanted(s.block.Block, i) {
+			if s.to == 0 {
+				s.onDevice = uint32(s.device.At(i))
+			}
 			s.work(i, &s.chunk[s.to])
 			s.to++
 		}

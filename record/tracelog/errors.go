@@ -65,8 +65,11 @@ func (d *Damage) add(err error) {
 }
 
 // Join adds what another reader of the log found wrong with blocks whose checksums are
-// right, unless it is known. See Reader.Only.
+// right, unless it is known or there is more than is described. See Reader.Only.
 func (d *Damage) Join(o *Damage) {
+	if d.Count > len(d.Errors) {
+		return
+	}
 	for _, err := range o.Errors {
 		if e, ok := err.(*CorruptError); ok && e.content && !d.at(e.Offset) {
 			d.add(e)
