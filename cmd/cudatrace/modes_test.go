@@ -70,6 +70,16 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// TestDurationInsideCall ends while a launch has submitted its kernel and not returned:
+// CUPTI makes the launch's record at its return, and without it the kernel has no call.
+func TestDurationInsideCall(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "-d", "500ms", "env", "CUDASIM_RETURN_NS=5000000", sim("launchloop"), "-n", "300", "-t", "1")
+	if r.Kernels == 0 || r.Kernels >= 300 || r.Launches < r.Kernels || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	}
+}
+
 // TestDelay leaves out the beginning.
 func TestDelay(t *testing.T) {
 	t.Parallel()

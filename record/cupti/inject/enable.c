@@ -50,6 +50,7 @@ static _Atomic uint32_t names[3][CT_CBID_MAX]; /* number of the call's name, 0 f
 static bool creates_work[3][CT_CBID_MAX]; /* of wanted calls */
 static _Atomic uint32_t calls_found;
 static bool calls_on[3];
+static _Atomic uint64_t work_until = UINT64_MAX; /* when work's records went off; UINT64_MAX while they are on */
 static bool again; /* what is switched on was on before: the words are new */
 static char text[1024];
 
@@ -67,6 +68,12 @@ const char *ct_enable_text(void)
 uint32_t ct_enable_name(uint32_t domain, uint32_t cbid)
 {
 	return domain < 3 && cbid < CT_CBID_MAX ? names[domain][cbid] : 0;
+}
+
+/* Whether a call is part of the recording: it began before the records of its work went off. */
+bool ct_enable_began_in_time(uint64_t start)
+{
+	return start <= atomic_load_explicit(&work_until, memory_order_relaxed);
 }
 
 bool ct_enable_creates_work(uint32_t domain, uint32_t cbid)
@@ -181,6 +188,7 @@ bool ct_enable_work(const struct ct_cupti *api)
 	if (again)
 		text[0] = 0;
 	again = true;
+	atomic_store(&work_until, UINT64_MAX);
 	if (!enable_calls(api, DOMAIN_RUNTIME) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
 		return false;
 	if (calls_found == 0)
@@ -230,7 +238,7 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 	want_calls(api, &wish->calls);
 	anchor(api, 1);
 	if (!enable_kinds(api, true) || !ct_switch_start(api, wish)) {
-		ct_disable(api);
+		ct_disable(api, false);
 		return false;
 	}
 	return true;
@@ -261,20 +269,24 @@ static void disable_kinds(const struct ct_cupti *api, bool objects)
 /*
  * Switches the records of work off. What cannot be switched off is harmless: its
  * records go nowhere. The table of names stays, since records that were made
- * before may still arrive on another thread.
+ * before may still arrive on another thread. linger says that there is time for the
+ * records of calls that have yet to return from what they have launched.
  */
-void ct_disable_work(const struct ct_cupti *api)
+void ct_disable_work(const struct ct_cupti *api, bool linger)
 {
 	disable_kinds(api, false);
+	atomic_store(&work_until, ct_now());
+	if (linger)
+		ct_gather_calls();
 	disable_calls(api, DOMAIN_RUNTIME);
 	disable_calls(api, DOMAIN_DRIVER);
 }
 
 /* Switches everything off, for good. */
-void ct_disable(const struct ct_cupti *api)
+void ct_disable(const struct ct_cupti *api, bool linger)
 {
-	ct_switch_stop(api);
-	ct_disable_work(api);
+	ct_switch_stop(api, linger);
+	ct_disable_work(api, false);
 	anchor(api, 0);
 	disable_kinds(api, true);
 }

@@ -10,6 +10,9 @@
 
 #define LONGEST (300 * CT_MS)
 #define PAUSE_MAX 16 /* ms */
+#define CALLS_LEAST (20 * CT_MS) /* for calls to return that nothing is known of yet */
+#define CALLS_MOST (100 * CT_MS) /* for those that are known to be on their way */
+#define CALLS_PAUSE 5 /* ms */
 
 static _Atomic uint32_t newest_call, newest_work; /* correlations, which only grow */
 static _Atomic uint32_t target;  /* of the newest call that is waited for, 0 before an end */
@@ -72,4 +75,18 @@ uint64_t ct_gather(bool at_exit, bool final)
 		due = atomic_load(&awaited) != before || atomic_load(&newest_work) < atomic_load(&target);
 	}
 	return final && !force(at_exit) ? 0 : until;
+}
+
+/*
+ * Between the end of work's records and that of their calls': a call makes its record
+ * only when it returns, and work without it would have no call.
+ */
+void ct_gather_calls(void)
+{
+	uint64_t begin = ct_now(), passed;
+	do {
+		poll(NULL, 0, CALLS_PAUSE);
+		ct_threads_flush_now(0);
+		passed = ct_now() - begin;
+	} while (passed < CALLS_LEAST || (passed < CALLS_MOST && atomic_load(&newest_work) > atomic_load(&newest_call)));
 }

@@ -99,20 +99,21 @@ struct ct_wish {
 };
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish);
 bool ct_enable_work(const struct ct_cupti *api);
-void ct_disable_work(const struct ct_cupti *api);
-void ct_disable(const struct ct_cupti *api);
+void ct_disable_work(const struct ct_cupti *api, bool linger);
+void ct_disable(const struct ct_cupti *api, bool linger);
 void ct_enable_say(const char *what, const char *more);
 void ct_enable_complain(const struct ct_cupti *api, const char *what, const char *which, ct_result r);
 uint32_t ct_enable_count(void);
 const char *ct_enable_text(void);
 uint32_t ct_enable_name(uint32_t domain, uint32_t cbid);
 bool ct_enable_creates_work(uint32_t domain, uint32_t cbid);
+bool ct_enable_began_in_time(uint64_t start);
 
 /* switch.c */
 bool ct_switch_start(const struct ct_cupti *api, const struct ct_wish *wish);
 bool ct_switch_is_on(void);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
-void ct_switch_stop(const struct ct_cupti *api);
+void ct_switch_stop(const struct ct_cupti *api, bool linger);
 void ct_switch_leave(void);
 
 /* client.c */
@@ -200,6 +201,7 @@ void ct_gather_note(const struct ct_batch *b);
 uint32_t ct_gather_target(void);
 bool ct_gather_forces(void);
 uint64_t ct_gather(bool at_exit, bool final);
+void ct_gather_calls(void);
 
 /* handover.c */
 bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave); /* safe in a signal handler */
@@ -230,6 +232,7 @@ void ct_threads_wake(void);
 void ct_threads_exit(void);
 void ct_threads_forked(void);
 uint32_t ct_threads_control(void); /* the control thread's tid */
+void ct_threads_flush_now(uint32_t forced);
 bool ct_threads_flush(uint32_t forced, bool at_exit);
 struct ct_bye ct_threads_bye(uint32_t reason, uint32_t detail, uint64_t until);
 uint32_t ct_threads_exiting(void); /* the tid that runs the exit handler, 0 without */

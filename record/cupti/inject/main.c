@@ -233,7 +233,7 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	ct_signals_end();
 	ct_complete_start(NULL);
 	if (on)
-		ct_disable(&cupti);
+		ct_disable(&cupti, false);
 	return false;
 }
 

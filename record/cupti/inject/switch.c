@@ -58,7 +58,7 @@ static void complain(void)
 }
 
 /* Under the lock, which it lets go of while CUPTI is called. */
-static void apply(const struct ct_cupti *api)
+static void apply(const struct ct_cupti *api, bool linger)
 {
 	if (!wait_for_other())
 		return; /* the other looks again when it is through */
@@ -67,7 +67,7 @@ static void apply(const struct ct_cupti *api)
 		applying = true;
 		pthread_mutex_unlock(&lock);
 		if (!to)
-			ct_disable_work(api);
+			ct_disable_work(api, linger);
 		else if (!ct_enable_work(api))
 			complain();
 		pthread_mutex_lock(&lock);
@@ -77,11 +77,12 @@ static void apply(const struct ct_cupti *api)
 	}
 }
 
-static void change(const struct ct_cupti *api, bool *flag, bool value)
+/* linger: see ct_disable_work; never in a call of the program's own. */
+static void change(const struct ct_cupti *api, bool *flag, bool value, bool linger)
 {
 	pthread_mutex_lock(&lock);
 	*flag = value;
-	apply(api);
+	apply(api, linger);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -97,10 +98,10 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 		if (domain != (i < 2 ? DOMAIN_RUNTIME : DOMAIN_DRIVER) || cbid != range_cbids[i])
 			continue;
 		if (IS_STOP(i) && site == SITE_ENTER) {
-			change(subscribed, &in_range, false);
+			change(subscribed, &in_range, false, false);
 			ct_threads_wake();
 		} else if (!IS_STOP(i) && site == SITE_EXIT) {
-			change(subscribed, &in_range, true);
+			change(subscribed, &in_range, true, false);
 		}
 	}
 }
@@ -185,13 +186,13 @@ bool ct_switch_is_on(void)
 
 void ct_switch_pause(const struct ct_cupti *api, bool value)
 {
-	change(api, &paused, value);
+	change(api, &paused, value, true);
 }
 
 /* Off for good. */
-void ct_switch_stop(const struct ct_cupti *api)
+void ct_switch_stop(const struct ct_cupti *api, bool linger)
 {
-	change(api, &stopped, true);
+	change(api, &stopped, true, linger);
 	if (subscribed)
 		api->unsubscribe(subscriber);
 }

@@ -194,7 +194,8 @@ static void let_go(void)
 	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }
 
-static void flush_cupti(uint32_t forced)
+/* For who may call CUPTI already. */
+void ct_threads_flush_now(uint32_t forced)
 {
 	atomic_store(&cupti_since, ct_now());
 	ct_clock_recalibrate(session.api);
@@ -211,7 +212,7 @@ bool ct_threads_flush(uint32_t forced, bool at_exit)
 {
 	if (at_exit ? !session.api || get_flag(&ended) : !enter_cupti())
 		return false;
-	flush_cupti(forced);
+	ct_threads_flush_now(forced);
 	if (!at_exit)
 		leave_cupti(false);
 	return true;
@@ -251,7 +252,7 @@ static void pause_work(bool paused)
 		return;
 	ct_switch_pause(session.api, paused);
 	if (paused)
-		flush_cupti(0);
+		ct_threads_flush_now(0);
 	leave_cupti(false);
 }
 
@@ -262,10 +263,10 @@ static void stop(bool flushed)
 		return;
 	if (!flushed)
 		ct_complete_start(NULL);
-	ct_disable(session.api);
+	ct_disable(session.api, flushed);
 	atomic_store(&bye_until, ct_now());
 	if (flushed)
-		flush_cupti(0);
+		ct_threads_flush_now(0);
 	ct_complete_start(NULL);
 	leave_cupti(true);
 }

@@ -258,6 +258,10 @@ static void api(struct ct_batch *b, const unsigned char *r, size_t left)
 	}
 	if (a.correlation > b->newest_call && ct_enable_creates_work(domain, a.cbid))
 		b->newest_call = a.correlation;
+	if (!ct_enable_began_in_time(a.start)) {
+		b->counts.others++;
+		return;
+	}
 	b->counts.apis++;
 	put(b, &a, sizeof a, a.start);
 }

@@ -20,6 +20,7 @@ static const struct {
 	{"CUDASIM_MEMORY_MB", &config.memory_mb, 143771},
 	{"CUDASIM_KERNEL_NS", &config.kernel_ns, 2000},
 	{"CUDASIM_LATENCY_NS", &config.latency_ns, 1000},
+	{"CUDASIM_RETURN_NS", &config.return_ns, 0},
 	{"CUDASIM_COPY_NS", &config.copy_ns, 1000},
 	{"CUDASIM_HOST_MB_S", &config.host_mb_s, 25000},
 	{"CUDASIM_DEVICE_MB_S", &config.device_mb_s, 2000000},

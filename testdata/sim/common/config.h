@@ -9,6 +9,7 @@ struct sim_config {
 	uint64_t memory_mb;     /* CUDASIM_MEMORY_MB: memory of a GPU */
 	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that names none */
 	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: from a call to the earliest start of its work */
+	uint64_t return_ns;     /* CUDASIM_RETURN_NS: from the submission of work to the return of its call */
 	uint64_t copy_ns;       /* CUDASIM_COPY_NS: fixed part of a copy's or set's duration */
 	uint64_t host_mb_s;     /* CUDASIM_HOST_MB_S: copies between host and device */
 	uint64_t device_mb_s;   /* CUDASIM_DEVICE_MB_S: copies on and between devices, and sets */

@@ -18,6 +18,13 @@ static void fill(struct sim_work *w, struct CUstream_st *s, enum sim_work_type t
 	w->submit = sim_now();
 }
 
+static void linger(void)
+{
+	struct timespec t = {.tv_sec = (time_t)(sim_config()->return_ns / 1000000000), .tv_nsec = (long)(sim_config()->return_ns % 1000000000)};
+	if (sim_config()->return_ns)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
 CUresult sim_submit_begin(struct CUstream_st *s, enum sim_work_type type, struct sim_work **out)
 {
 	pthread_mutex_lock(&s->mu);
@@ -44,6 +51,7 @@ void sim_submit_commit(struct CUstream_st *s)
 	pthread_mutex_unlock(&s->mu);
 	if (!captured)
 		sim_engine_kick();
+	linger();
 }
 
 void sim_submit_abandon(struct CUstream_st *s)
