@@ -115,20 +115,20 @@ func (j *job) send(sink Sink, shift func(uint64)) ([]Summary, error) {
 		l.converter.describe()
 	}
 	var all []Summary
-	var ids, slices uint64
+	var slices uint64
+	ids := new(workIDs)
 	for i, l := range j.logs {
 		c := l.converter
-		c.firstID = ids
+		c.ids = ids
 		c.progress = func(share float64) {
 			share = (float64(i) + share) / float64(len(j.logs))
-			j.Progress(scanShare+(1-scanShare)*share, slices+c.found.stack.pairs+c.found.stack.apis+c.found.work.next)
+			j.Progress(scanShare+(1-scanShare)*share, slices+c.found.slices())
 		}
 		shift(l.shift)
 		if err := c.run(); err != nil {
 			return nil, err
 		}
-		ids += c.found.work.next
-		slices += c.found.stack.pairs + c.found.stack.apis + c.found.work.next
+		slices += c.found.slices()
 		all = append(all, j.summary(l))
 	}
 	return all, nil

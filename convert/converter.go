@@ -20,6 +20,9 @@ type findings struct {
 	left     uint64 // slices, spans and pieces of work that a filter left out
 }
 
+// slices is how many calls and pieces of work there were so far.
+func (f *findings) slices() uint64 { return f.stack.pairs + f.stack.apis + f.work.total() }
+
 // A converter gives the records of a log to a sink. Its catalog is complete before the
 // second reading begins.
 type converter struct {
@@ -31,7 +34,7 @@ type converter struct {
 	selection *selection // nil shows all
 	known     *gpuTable
 	pidOffset uint32
-	firstID   uint64 // ids of work are larger
+	ids       *workIDs // of all logs
 	sessions  []*session
 	byThread  map[threadKey][]*group
 	calling   map[uint32][]*group // calls and API records, by process

@@ -12,7 +12,6 @@ type workStats struct {
 	kernels, copies, sets, graphs uint64
 	matched                       uint64
 	early                         uint64 // started before the call that caused it
-	next                          uint64 // ids so far
 }
 
 // total is the number of all pieces of work.
@@ -291,9 +290,8 @@ func (c *converter) gpu(pid, device uint32) uint32 {
 // where it is in a chunk.
 func (c *converter) showWork(q *workQueue, w *Work, chunk *workChunk, at int) {
 	st := &c.found.work
-	st.next++
 	q.s.progress.worked++
-	w.ID = c.firstID + st.next
+	w.ID = c.ids.next(q.s, w.Correlation)
 	if c.ofCalls {
 		c.found.left++ // until its call is found
 	} else {

@@ -186,7 +186,7 @@ const (
 
 // Work is one kernel, copy, set or graph on a queue.
 type Work struct {
-	ID          uint64 // dense, from 1
+	ID          uint64 // its own in the trace, not 0
 	Start, Dur  uint64
 	GraphNode   uint64
 	Shape       *Shape
