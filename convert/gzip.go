@@ -1,15 +1,13 @@
 package convert
 
 import (
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"io"
 	"runtime"
 	"sync"
 
-	"github.com/klauspost/compress/flate"
+	"github.com/cudatrace/cudatrace/convert/deflate"
 )
 
 // A gzipWriter writes one gzip stream whose parts are compressed side by side. It is a
@@ -36,14 +34,13 @@ type gzipPart struct {
 	block []byte
 	from  int
 	last  bool
-	out   bytes.Buffer
+	out   []byte
 	ready chan struct{}
 }
 
 const (
 	gzipBlock  = 1 << 20
-	gzipWindow = 32 << 10
-	gzipLevel  = 6
+	gzipWindow = deflate.Window
 )
 
 // gzipHeader says: deflate, no name, no time, unknown system (RFC 1952, 2.3).
@@ -101,22 +98,9 @@ func (g *gzipWriter) submit(last bool) {
 
 // compress compresses parts until there are no more.
 func (g *gzipWriter) compress() {
-	z, err := flate.NewWriter(io.Discard, gzipLevel)
-	if err != nil {
-		panic(err) // the level is a constant
-	}
+	var z deflate.Compressor
 	for p := range g.work {
-		p.out.Reset()
-		z.ResetDict(&p.out, p.block[:p.from])
-		_, err := z.Write(p.block[p.from:])
-		if p.last {
-			err = errors.Join(err, z.Close())
-		} else {
-			err = errors.Join(err, z.Flush())
-		}
-		if err != nil {
-			panic(err) // it goes to memory
-		}
+		p.out = z.Append(p.out[:0], p.block, p.from, p.last)
 		p.ready <- struct{}{}
 	}
 }
@@ -130,7 +114,7 @@ func (g *gzipWriter) write() {
 		own := p.block[p.from:]
 		g.sum = crc32.Update(g.sum, crc32.IEEETable, own)
 		g.size += uint32(len(own))
-		g.put(p.out.Bytes())
+		g.put(p.out)
 		last := p.last
 		g.pool.Put(p)
 		if last {

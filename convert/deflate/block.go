@@ -1,0 +1,289 @@
+package deflate
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// A token is a literal byte, or a match: its length and its distance.
+type token uint32
+
+const (
+	matchToken  token = 1 << 31
+	lengthShift       = 16
+)
+
+func newMatch(length, distance int) token {
+	return matchToken | token(length-minMatch)<<lengthShift | token(distance-1)
+}
+
+func (t token) distance() int { return int(t&0x7fff) + 1 }
+
+// Symbols of RFC 1951, 3.2.5.
+const (
+	endOfBlock  = 256
+	firstLength = 257
+	literals    = 286
+	distances   = 30
+	maxWord     = 15
+)
+
+// A rangeOf is what a symbol for lengths or distances stands for: values from a base on,
+// told apart by extra bits.
+type rangeOf struct {
+	base  uint16
+	extra uint8
+}
+
+var (
+	lengthRanges   [literals - firstLength]rangeOf
+	distanceRanges [distances]rangeOf
+	lengthSymbols  [maxMatch - minMatch + 1]uint8 // by length - minMatch
+	nearSymbols    [256]uint8                     // by distance - 1
+	farSymbols     [256]uint8                     // by (distance - 1) / 128
+)
+
+func init() {
+	base := minMatch
+	for s := range lengthRanges {
+		extra := max(0, s/4-1)
+		lengthRanges[s] = rangeOf{uint16(base), uint8(extra)}
+		for i := range 1 << extra {
+			if l := base + i - minMatch; l < len(lengthSymbols) {
+				lengthSymbols[l] = uint8(s)
+			}
+		}
+		base += 1 << extra
+	}
+	last := len(lengthRanges) - 1 // the greatest length has a symbol of its own
+	lengthRanges[last] = rangeOf{maxMatch, 0}
+	lengthSymbols[maxMatch-minMatch] = uint8(last)
+
+	base = 1
+	for s := range distanceRanges {
+		extra := max(0, s/2-1)
+		distanceRanges[s] = rangeOf{uint16(base), uint8(extra)}
+		for i := range 1 << extra {
+			if d := base + i - 1; d < len(nearSymbols) {
+				nearSymbols[d] = uint8(s)
+			} else {
+				farSymbols[d>>7] = uint8(s)
+			}
+		}
+		base += 1 << extra
+	}
+}
+
+func distanceSymbol(d int) uint8 {
+	if d <= len(nearSymbols) {
+		return nearSymbols[d-1]
+	}
+	return farSymbols[(d-1)>>7]
+}
+
+// A bitWriter appends bits, the first lowest in a byte.
+type bitWriter struct {
+	b    []byte
+	bits uint64 // not yet in b
+	n    uint   // of these
+}
+
+// put appends up to 48 bits.
+func (w *bitWriter) put(v uint64, n uint) {
+	w.bits |= v << w.n
+	w.n += n
+	w.flush()
+}
+
+// flush leaves fewer than 8 bits behind. There is room for 8 bytes.
+func (w *bitWriter) flush() {
+	i := len(w.b)
+	binary.LittleEndian.PutUint64(w.b[i:i+8], w.bits)
+	full := w.n >> 3
+	w.b = w.b[:i+int(full)]
+	w.bits >>= full * 8
+	w.n &= 7
+}
+
+// align goes on at the next byte.
+func (w *bitWriter) align() {
+	w.n = (w.n + 7) &^ 7
+	w.flush()
+}
+
+// stored appends bytes as they are, in blocks of their own.
+func (w *bitWriter) stored(b []byte, last bool) {
+	for first := true; first || len(b) > 0; first = false {
+		n := min(len(b), 1<<16-1)
+		w.b = slices.Grow(w.b, n+32)
+		w.put(flag(last && n == len(b)), 3)
+		w.align()
+		w.put(uint64(n)|uint64(n^0xffff)<<16, 32)
+		w.b = append(w.b, b[:n]...)
+		b = b[n:]
+	}
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+const (
+	kindCodes = 2 // of a block with codes of its own
+	tokenRoom = 6 // bytes that a token takes at most
+	codesRoom = 1 << 10
+)
+
+// block appends the tokens, which stand for data.
+func (c *Compressor) block(w *bitWriter, data []byte, last bool) {
+	c.ofLiterals[endOfBlock]++
+	c.literalCode.make(c.ofLiterals[:], maxWord)
+	c.distanceCode.make(c.ofDistances[:], maxWord)
+	size := c.codeLengths()
+	size += c.literalCode.cost(c.ofLiterals[:]) + c.distanceCode.cost(c.ofDistances[:])
+	for s, r := range lengthRanges {
+		size += int(c.ofLiterals[firstLength+s]) * int(r.extra)
+	}
+	for s, r := range distanceRanges {
+		size += int(c.ofDistances[s]) * int(r.extra)
+	}
+	if size/8 >= len(data)+4 {
+		w.stored(data, last)
+	} else {
+		w.b = slices.Grow(w.b, codesRoom+tokenRoom*len(c.tokens))
+		w.put(flag(last)|kindCodes<<1, 3)
+		c.putCodes(w)
+		c.putTokens(w)
+	}
+	c.tokens = c.tokens[:0]
+	clear(c.ofLiterals[:])
+	clear(c.ofDistances[:])
+}
+
+func (c *Compressor) putTokens(w *bitWriter) {
+	words, lengths := c.literalCode.words, c.literalCode.lengths
+	for l, s := range lengthSymbols { // with their extra bits
+		n := uint(lengths[firstLength+int(s)])
+		r := lengthRanges[s]
+		c.lengthWords[l] = uint32(words[firstLength+int(s)]) | uint32(l+minMatch-int(r.base))<<n
+		c.lengthBits[l] = uint8(n) + r.extra
+	}
+	all, held, n := w.b[:cap(w.b)], w.bits, w.n
+	i := len(w.b)
+	for _, t := range c.tokens {
+		if t&matchToken == 0 {
+			held |= uint64(words[t]) << n
+			n += uint(lengths[t])
+		} else {
+			l := t >> lengthShift & 0xff
+			held |= uint64(c.lengthWords[l]) << n
+			n += uint(c.lengthBits[l])
+			d := t.distance()
+			s := distanceSymbol(d)
+			held |= uint64(c.distanceCode.words[s]) << n
+			n += uint(c.distanceCode.lengths[s])
+			r := distanceRanges[s]
+			held |= uint64(d-int(r.base)) << n
+			n += uint(r.extra)
+		}
+		binary.LittleEndian.PutUint64(all[i:], held)
+		i += int(n >> 3)
+		held >>= n &^ 7
+		n &= 7
+	}
+	w.b, w.bits, w.n = all[:i], held, n
+	w.put(uint64(words[endOfBlock]), uint(lengths[endOfBlock]))
+}
+
+// The lengths of both codes are themselves coded (RFC 1951, 3.2.7).
+const (
+	lengthLimit = 7
+	repeatLast  = 16 // 3 to 6 times, 2 bits
+	zeros       = 17 // 3 to 10, 3 bits
+	manyZeros   = 18 // 11 to 138, 7 bits
+	codeSymbols = 19
+)
+
+var (
+	codeOrder = [codeSymbols]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
+	codeExtra = [codeSymbols]uint8{repeatLast: 2, zeros: 3, manyZeros: 7}
+)
+
+// A run is a symbol of the code for lengths, and its extra bits.
+type run struct{ symbol, extra uint8 }
+
+// codeLengths makes the code for the lengths of both codes. It returns the size of all three, bits.
+func (c *Compressor) codeLengths() int {
+	c.usedLiterals, c.usedDistances = used(c.literalCode.lengths, 257), used(c.distanceCode.lengths, 1)
+	c.lengths = append(append(c.lengths[:0], c.literalCode.lengths[:c.usedLiterals]...), c.distanceCode.lengths[:c.usedDistances]...)
+	c.runs = c.runs[:0]
+	var counts [codeSymbols]uint32
+	for i := 0; i < len(c.lengths); {
+		v, n := c.lengths[i], 1
+		for i+n < len(c.lengths) && c.lengths[i+n] == v {
+			n++
+		}
+		i += n
+		c.runOf(v, n)
+	}
+	size := 3 + 5 + 5 + 4
+	for _, r := range c.runs {
+		counts[r.symbol]++
+		size += int(codeExtra[r.symbol])
+	}
+	c.lengthCode.make(counts[:], lengthLimit)
+	c.usedLengths = codeSymbols
+	for c.usedLengths > 4 && c.lengthCode.lengths[codeOrder[c.usedLengths-1]] == 0 {
+		c.usedLengths--
+	}
+	return size + 3*c.usedLengths + c.lengthCode.cost(counts[:])
+}
+
+// runOf takes n times the same length.
+func (c *Compressor) runOf(v uint8, n int) {
+	if v != 0 {
+		c.runs = append(c.runs, run{v, 0})
+		n--
+	}
+	for n > 0 {
+		switch {
+		case v == 0 && n >= 11:
+			k := min(n, 138)
+			c.runs = append(c.runs, run{manyZeros, uint8(k - 11)})
+			n -= k
+		case v == 0 && n >= 3:
+			c.runs = append(c.runs, run{zeros, uint8(n - 3)})
+			n = 0
+		case v != 0 && n >= 3:
+			k := min(n, 6)
+			c.runs = append(c.runs, run{repeatLast, uint8(k - 3)})
+			n -= k
+		default:
+			c.runs = append(c.runs, run{v, 0})
+			n--
+		}
+	}
+}
+
+// used is how many lengths there are to the last that is not 0, at least so many.
+func used(lengths []uint8, least int) int {
+	n := len(lengths)
+	for n > least && lengths[n-1] == 0 {
+		n--
+	}
+	return n
+}
+
+func (c *Compressor) putCodes(w *bitWriter) {
+	w.put(uint64(c.usedLiterals-257)|uint64(c.usedDistances-1)<<5|uint64(c.usedLengths-4)<<10, 14)
+	for _, s := range codeOrder[:c.usedLengths] {
+		w.put(uint64(c.lengthCode.lengths[s]), 3)
+	}
+	for _, r := range c.runs {
+		n := uint(c.lengthCode.lengths[r.symbol])
+		w.put(uint64(c.lengthCode.words[r.symbol])|uint64(r.extra)<<n, n+uint(codeExtra[r.symbol]))
+	}
+}
