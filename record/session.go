@@ -46,7 +46,7 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 		Candidates: candidates, Records: cupti.DefaultRecords,
 		CaptureRange: r.opts.CaptureRange, Paused: r.paused.Load(),
 		WatchClients:  r.prober == nil,
-		FlushInterval: r.opts.FlushInterval / 2, MemoryLimit: r.opts.MemoryLimit,
+		FlushInterval: min(r.opts.FlushInterval/2, maxHandover), MemoryLimit: r.opts.MemoryLimit,
 	}
 	if r.opts.Graphs == GraphWhole {
 		c.Records |= cupti.RecordGraphs
@@ -63,6 +63,10 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c.NoCUPTI = r.opts.GPU == GPUNone && r.opts.Calls != CallsCUPTI
 	return c
 }
+
+// maxHandover is how long the injected library keeps records back at most, however seldom the
+// log is to be written: the others of the same time wait for them in memory.
+const maxHandover = time.Second
 
 // apiRecords are the functions whose API records give the chosen calls. Those that
 // create GPU work are always there, as their correlation IDs name the work: the driver's,

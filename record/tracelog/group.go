@@ -34,6 +34,7 @@ type group struct {
 	layout *layout
 	key    groupKey
 	rows   rowset
+	since  uint64 // Writer.rows at the first of these
 }
 
 // firstRows is the number of rows for which an open block has room at first.
@@ -51,7 +52,13 @@ func (w *Writer) add(k Kind, r *row) {
 	if !g.rows.fits(r) {
 		w.widen(g, r)
 	}
+	if g.rows.n == 0 {
+		g.since = w.rows
+	}
 	g.rows.add(r)
+	if w.rows++; w.rows%(maxSpan/8) == 0 {
+		w.sealOld()
+	}
 	if l.defines {
 		w.defines++
 	}
@@ -147,6 +154,19 @@ func (w *Writer) sealAll() {
 		}
 	}
 	w.sealStrings()
+}
+
+// maxSpan is how many records may come between the first of an open block and its end. A
+// reader that wants all events in the order of time has to hold that many.
+const maxSpan = 1 << 17
+
+// sealOld makes blocks of records that would otherwise wait long for others of their group.
+func (w *Writer) sealOld() {
+	for _, g := range w.order {
+		if w.rows-g.since >= maxSpan && g.layout.Kind != KindFlushed {
+			w.seal(g)
+		}
+	}
 }
 
 // seal makes a block of the records of a group, behind the strings and the

@@ -202,6 +202,7 @@ func TestFormat(t *testing.T) {
 		"string":       fmt.Sprintf("| bytes of one string | %d |", MaxString),
 		"marker":       fmt.Sprintf("% X", marker),
 		"index":        fmt.Sprintf("at most %d record blocks", indexRows),
+		"span":         fmt.Sprintf("soon after %d other records", maxSpan),
 		"last symbol":  fmt.Sprintf("largest symbol is %d", lastSymbol),
 	} {
 		if !bytes.Contains(text, []byte(want)) {

@@ -337,6 +337,47 @@ func TestFlushedComesLast(t *testing.T) {
 	}
 }
 
+// However seldom the log is written, a block does not wait long for a group that has few records.
+func TestSlowGroups(t *testing.T) {
+	w, out := newTestWriter(t, Options{})
+	const n, every = 1_000_000, 1000
+	for i := range uint64(n) {
+		w.Call(&Call{PID: 1, TID: uint32(i % 4), Enter: i})
+		if i%every == 0 {
+			w.Call(&Call{PID: 1, TID: 10, Enter: i})
+		}
+	}
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	r := openBytes(t, out.Bytes())
+	blocks, slow, rows := 0, 0, 0
+	var latest uint64
+	for r.Next() {
+		b := r.Block()
+		if b.Kind != KindCall {
+			continue
+		}
+		var c Call
+		b.Call(0, &c)
+		if c.Enter+maxSpan+maxSpan/4 < latest {
+			t.Fatalf("a call of time %d stands behind one of %d", c.Enter, latest)
+		}
+		if blocks++; c.TID == 10 {
+			slow++
+		}
+		b.Call(b.N-1, &c)
+		latest = max(latest, c.Enter)
+		rows += b.N
+	}
+	if err := r.Err(); err != nil || rows != n+n/every {
+		t.Errorf("%d calls, %v", rows, err)
+	}
+	if slow < n/maxSpan || blocks > slow+n/8192+4 {
+		t.Errorf("%d blocks, of which %d are of the slow thread", blocks, slow)
+	}
+}
+
 func TestStringsAreBounded(t *testing.T) {
 	for name, o := range map[string]Options{"count": {MaxStrings: 20}, "bytes": {MaxStringBytes: reserveBytes + 40}} {
 		t.Run(name, func(t *testing.T) {

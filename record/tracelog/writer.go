@@ -61,6 +61,7 @@ type Writer struct {
 	recent  [recentGroups]*group
 	order   []*group // open blocks in the order in which they were opened
 	held    int      // bytes of memory of their columns
+	rows    uint64   // records so far
 	defines int      // rows of open blocks that other records refer to
 
 	off    int64  // bytes of the log, those in buf included
