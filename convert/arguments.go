@@ -24,9 +24,8 @@ const (
 // An argumentTable finds the arguments of the rows of blocks by the few of them that
 // differ.
 type argumentTable struct {
-	blocks uint64 // so far
 	lists  uint64 // so far
-	recent [recentArguments]recentList
+	recent [recentArguments]*Arguments
 	values []uint64
 	room   []Arguments
 }
@@ -36,22 +35,13 @@ type argumentRows struct {
 	columns [tracelog.MaxArgs]tracelog.Column
 	nargs   tracelog.Column
 	varying []uint8
-	block   uint64
 	known   pickTable[Arguments]
-}
-
-// recentList is a list, and the last block of which it has what all rows share.
-type recentList struct {
-	*Arguments
-	block uint64
 }
 
 var argFields = [tracelog.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
 // of makes the rows those of a block of calls.
 func (t *argumentTable) of(r *argumentRows, b *tracelog.Block) {
-	t.blocks++
-	r.block = t.blocks
 	r.nargs, r.varying = b.Column("nargs"), r.varying[:0]
 	r.known.begin()
 	r.known.add(&r.nargs)
@@ -86,45 +76,18 @@ func (t *argumentTable) search(r *argumentRows, row int) *Arguments {
 	for _, i := range r.varying {
 		h = (h ^ r.columns[i].At(row)) * 0x9E3779B97F4A7C15
 	}
+	// A list has a place and the one beside it.
 	at := h >> 32 % recentArguments
-	recent := &t.recent[at]
-	if recent.block == r.block && r.equal(recent.Args, row, n) {
-		return recent.Arguments
-	}
-	return t.find(r, row, n, at)
-}
-
-// find looks for the arguments of a row in a place and the one beside it.
-func (t *argumentTable) find(r *argumentRows, row, n int, at uint64) *Arguments {
 	for _, i := range [2]uint64{at, at ^ 1} {
-		recent := &t.recent[i]
-		if recent.Arguments == nil {
-			continue
-		}
-		if recent.block == r.block && r.equal(recent.Args, row, n) || r.same(recent.Args, row, n) {
-			recent.block = r.block
-			return recent.Arguments
+		if list := t.recent[i]; list != nil && r.same(list.Args, row, n) {
+			return list
 		}
 	}
-	recent := &t.recent[at]
-	if recent.Arguments != nil { // what comes again and again stays in one of the two
-		t.recent[at^1] = *recent
+	if t.recent[at] != nil { // what comes again and again stays in one of the two
+		t.recent[at^1] = t.recent[at]
 	}
-	recent.Arguments, recent.block = t.make(r, row, n), r.block
-	return recent.Arguments
-}
-
-// equal says whether a list is that of a row, where all that rows share is equal.
-func (r *argumentRows) equal(list []uint64, row, n int) bool {
-	if len(list) != n {
-		return false
-	}
-	for _, i := range r.varying {
-		if int(i) < n && list[i] != r.columns[i].At(row) {
-			return false
-		}
-	}
-	return true
+	t.recent[at] = t.make(r, row, n)
+	return t.recent[at]
 }
 
 // same says whether a list is that of a row.

@@ -150,14 +150,8 @@ func (t *rawThread) both(c *converter, low uint64) (some bool) {
 
 // open begins with the first of the blocks.
 func (t *rawThread) open(c *converter) {
-	s := c.sources.get()
-	b := t.blocks.take()
-	t.rows += b.N
-	s.of(c, b)
-	if s.next(c, t) {
+	if s := c.begin(t, t.blocks.take()); s != nil {
 		t.insert(s)
-	} else {
-		c.sources.put(s)
 	}
 }
 
@@ -174,7 +168,7 @@ func (t *rawThread) next(c *converter, s *callSource) {
 	if s.list != nil {
 		s.list.drop(len(s.list.live()))
 	}
-	c.sources.put(s)
+	c.end(s)
 }
 
 // insert puts a source among those that are gone through.
@@ -206,14 +200,8 @@ func (t *rawThread) flatten(c *converter, low uint64) {
 	}
 	clear(active)
 	for t.blocks.any() && (t.blocks.first() < low || c.eof) {
-		s := c.sources.get()
-		b := t.blocks.take()
-		t.rows += b.N
-		s.of(c, b)
-		if s.next(c, t) {
+		if s := c.begin(t, t.blocks.take()); s != nil {
 			t.takeApart(c, s)
-		} else {
-			c.sources.put(s)
 		}
 	}
 	t.openItems(c)
@@ -228,7 +216,7 @@ func (t *rawThread) takeApart(c *converter, s *callSource) {
 	for ok := true; ok; ok = s.next(c, t) {
 		l.items = append(l.items, *s.head)
 	}
-	c.sources.put(s)
+	c.end(s)
 }
 
 // openItems makes the lists sources.
@@ -236,7 +224,7 @@ func (t *rawThread) openItems(c *converter) {
 	for _, l := range []*itemList{&t.calls, &t.apis} {
 		if len(l.live()) > 0 {
 			l.sort()
-			t.insert(c.sources.ofItems(l))
+			t.insert(c.beginItems(l))
 		}
 	}
 }
@@ -250,7 +238,7 @@ func (t *rawThread) closeItems(c *converter) {
 			continue
 		}
 		s.list.drop(len(s.list.live()) - 1 - len(s.ahead)) // the head is still there
-		c.sources.put(s)
+		c.end(s)
 	}
 	t.active = kept
 }
@@ -287,7 +275,7 @@ func (c *converter) keep(r *reading) {
 // items takes a block of several threads apart.
 func (c *converter) items(b *tracelog.Block) {
 	s := c.sources.get()
-	defer c.sources.put(s)
+	defer c.end(s)
 	s.of(c, keptBlock{Block: b, sorted: true})
 	pids, tids := b.Column("pid"), b.Column("tid")
 	for i := range b.N {

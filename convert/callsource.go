@@ -95,7 +95,7 @@ func (s *callSource) fill(c *converter, t *rawThread) bool {
 			break
 		}
 		t.rows--
-		if c.filter == nil || c.wanted(s.block.Block, i) {
+		if c.wanted(s.block.Block, i) {
 			s.item(c, t, i, &s.buffer[n])
 			n++
 		}
@@ -151,31 +151,32 @@ func (s *callSource) api(c *converter, t *rawThread, i int, it *item) {
 	c.found.stack.apis++
 }
 
-// sourcePool has sources without a use.
-type sourcePool struct{ free []*callSource }
-
-func (p *sourcePool) get() *callSource {
-	if n := len(p.free); n > 0 {
-		s := p.free[n-1]
-		p.free = p.free[:n-1]
+// begin makes a block, of which the thread's rows are to come, a source; it is nil where
+// none of them is wanted.
+func (c *converter) begin(t *rawThread, b keptBlock) *callSource {
+	s := c.sources.get()
+	t.rows += b.N
+	s.of(c, b)
+	if s.next(c, t) {
 		return s
 	}
-	return new(callSource)
+	c.end(s)
+	return nil
 }
 
-// put takes a source back and its block with it.
-func (p *sourcePool) put(s *callSource) {
+// beginItems makes a list, of which there are some, a source.
+func (c *converter) beginItems(l *itemList) *callSource {
+	s := c.sources.get()
+	s.list, s.nth, s.ahead = l, 0, l.live()[1:]
+	s.head = &l.live()[0]
+	return s
+}
+
+// end takes a source back and its block with it.
+func (c *converter) end(s *callSource) {
 	if s.list == nil {
 		s.block.Release()
 	}
 	s.block, s.list, s.head, s.ahead = keptBlock{}, nil, nil, nil
-	p.free = append(p.free, s)
-}
-
-// ofItems gives a list, of which there are some, as a source.
-func (p *sourcePool) ofItems(l *itemList) *callSource {
-	s := p.get()
-	s.list, s.nth, s.ahead = l, 0, l.live()[1:]
-	s.head = &l.live()[0]
-	return s
+	c.sources.put(s)
 }

@@ -56,15 +56,15 @@ type converter struct {
 	latestQueue *rawQueue
 	chosen      *workQueue // that the sink has
 	shapes      *shapes
-	chunks      chunkPool
-	workChunks  workPool
-	spans       spanPool
+	chunks      pool[sliceChunk]
+	workChunks  pool[workChunk]
+	spans       pool[Span]
 	arguments   argumentTable
 	markerList  markerList
 	memoryUse   memoryUse
 
-	sources     sourcePool
-	workSources workSourcePool
+	sources     pool[callSource]
+	workSources pool[workSource]
 }
 
 func newConverter(l *catalog, open opener, sink Sink) *converter {

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -158,8 +157,7 @@ func writeThrough(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(f, 1<<16)
-	return errors.Join(write(b), b.Flush(), f.Close())
+	return errors.Join(write(f), f.Close())
 }
 
 func replace(path string, write func(io.Writer) error) error {
@@ -168,8 +166,7 @@ func replace(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(f, 1<<16)
-	err = errors.Join(write(b), b.Flush(), f.Close())
+	err = errors.Join(write(f), f.Close())
 	if err == nil {
 		err = os.Rename(temp, path)
 	}

@@ -38,7 +38,7 @@ func (l *lane) endUntil(c *converter, at uint64) {
 			c.sink.Track(l.out)
 			c.sink.End(sp.End)
 		}
-		c.spans.put(sp)
+		c.endSpan(sp)
 		l.open = l.open[:n-1]
 	}
 }
@@ -56,7 +56,7 @@ func (l *lane) add(c *converter, sp *Span) {
 		if shown {
 			c.sink.Instant(sp)
 		}
-		c.spans.put(sp)
+		c.endSpan(sp)
 		return
 	}
 	if shown {
@@ -132,22 +132,11 @@ func (s *spread) lay(c *converter, sp *Span) {
 	l.add(c, sp)
 }
 
-// A spanPool has spans without a use.
-type spanPool struct{ free []*Span }
-
-func (p *spanPool) get() *Span {
-	if n := len(p.free); n > 0 {
-		sp := p.free[n-1]
-		p.free = p.free[:n-1]
-		return sp
-	}
-	return new(Span)
-}
-
-func (p *spanPool) put(sp *Span) {
+// endSpan takes a span back, unless the sink has it still.
+func (c *converter) endSpan(sp *Span) {
 	if sp.kept {
 		return
 	}
 	*sp = Span{}
-	p.free = append(p.free, sp)
+	c.spans.put(sp)
 }

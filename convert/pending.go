@@ -4,18 +4,6 @@ const chunkSlices = 256
 
 type sliceChunk [chunkSlices]Slice
 
-// chunkPool has chunks without a use.
-type chunkPool struct{ free []*sliceChunk }
-
-func (p *chunkPool) get() *sliceChunk {
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		return c
-	}
-	return new(sliceChunk)
-}
-
 // A sliceQueue holds slices that are not shown yet, each at one place in memory.
 type sliceQueue struct {
 	chunks []*sliceChunk
@@ -32,10 +20,10 @@ func (q *sliceQueue) front() []Slice {
 }
 
 // push returns a slice at the end, which may be anything.
-func (q *sliceQueue) push(pool *chunkPool) *Slice {
+func (q *sliceQueue) push(chunks *pool[sliceChunk]) *Slice {
 	at := (q.head + q.n) % chunkSlices
 	if at == 0 { // a chunk that has been shown is gone
-		q.last = pool.get()
+		q.last = chunks.get()
 		q.chunks = append(q.chunks, q.last)
 	}
 	q.n++
@@ -58,15 +46,3 @@ func (q *sliceQueue) pop(n int, retire func(*sliceChunk)) {
 const chunkWork = sourceRows
 
 type workChunk [chunkWork]Work
-
-// workPool has chunks without a use.
-type workPool struct{ free []*workChunk }
-
-func (p *workPool) get() *workChunk {
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		return c
-	}
-	return new(workChunk)
-}

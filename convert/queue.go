@@ -113,7 +113,7 @@ func (c *converter) keepWork(r *reading) {
 // anyWork takes a block of GPU work of several streams apart.
 func (c *converter) anyWork(b *tracelog.Block) {
 	s := c.workSources.get()
-	defer c.workSources.put(c, s)
+	defer c.endWork(s)
 	s.of(c, keptBlock{Block: b, sorted: true})
 	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
 	for i := range b.N {
@@ -169,14 +169,8 @@ func (q *rawQueue) advance(c *converter, low uint64) {
 
 // open begins with the first of the blocks.
 func (q *rawQueue) open(c *converter) {
-	s := c.workSources.get()
-	b := q.blocks.take()
-	q.rows += b.N
-	s.of(c, b)
-	if s.next(c, q) {
+	if s := c.beginWork(q, q.blocks.take()); s != nil {
 		q.insert(s)
-	} else {
-		c.workSources.put(c, s)
 	}
 }
 
@@ -189,14 +183,8 @@ func (q *rawQueue) flatten(c *converter, low uint64) {
 	}
 	clear(active)
 	for q.blocks.any() && (q.blocks.first() < low || c.eof) {
-		s := c.workSources.get()
-		b := q.blocks.take()
-		q.rows += b.N
-		s.of(c, b)
-		if s.next(c, q) {
+		if s := c.beginWork(q, q.blocks.take()); s != nil {
 			q.takeApart(c, s)
-		} else {
-			c.workSources.put(c, s)
 		}
 	}
 	q.sortMixed()
@@ -207,7 +195,7 @@ func (q *rawQueue) takeApart(c *converter, s *workSource) {
 	for ok := true; ok; ok = s.next(c, q) {
 		q.mixed = append(q.mixed, rawWork{Work: *s.head(), device: s.onDevice})
 	}
-	c.workSources.put(c, s)
+	c.endWork(s)
 }
 
 func (q *rawQueue) sortMixed() {
@@ -222,7 +210,7 @@ func (q *rawQueue) next(c *converter, s *workSource) {
 	last := len(q.active) - 1
 	if !s.next(c, q) {
 		q.active = q.active[:last]
-		c.workSources.put(c, s)
+		c.endWork(s)
 		return
 	}
 	if last > 0 {

@@ -4,8 +4,8 @@ package convert
 // records are joined on one processor while the trace is encoded on another.
 type relay struct {
 	sink  Sink
-	pool  *chunkPool
-	work  *workPool
+	pool  *pool[sliceChunk]
+	work  *pool[workChunk]
 	batch *batch
 	full  chan *batch
 	empty chan *batch
@@ -85,7 +85,7 @@ type eventSink interface {
 	Mark(*Mark)
 }
 
-func newRelay(sink Sink, pool *chunkPool, work *workPool) *relay {
+func newRelay(sink Sink, pool *pool[sliceChunk], work *pool[workChunk]) *relay {
 	r := &relay{sink: sink, pool: pool, work: work, batch: &batch{}, done: make(chan struct{}),
 		full: make(chan *batch, batches), empty: make(chan *batch, batches)}
 	for range batches - 1 {
@@ -221,8 +221,8 @@ func (r *relay) count(n int) {
 func (r *relay) pass() {
 	r.full <- r.batch
 	b := <-r.empty
-	r.pool.free = append(r.pool.free, b.retired...)
-	r.work.free = append(r.work.free, b.done...)
+	r.pool.put(b.retired...)
+	r.work.put(b.done...)
 	b.reset()
 	r.batch = b
 }

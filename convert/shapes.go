@@ -13,15 +13,6 @@ type shapes struct {
 	sets    map[MemsetShape]*Shape
 	next    uint32
 	none    *Shape
-	blocks  uint64 // so far
-	recent  [recentShapes]recentShape
-}
-
-// recentShape is a shape, and the last block of which it has what all rows share.
-type recentShape struct {
-	shape *Shape
-	block uint64
-	key   kernelKey
 }
 
 // A kernelKey is a KernelShape with its name as the number that the log gives it.
@@ -39,26 +30,33 @@ func newShapes() *shapes {
 	}
 }
 
-func (s *shapes) make() *Shape {
+// shapeOf finds the shape of a key, or makes it and has fill say what it is.
+func shapeOf[K comparable](s *shapes, known map[K]*Shape, key *K, fill func(*Shape)) *Shape {
+	shape := known[*key]
+	if shape != nil {
+		return shape
+	}
+	if len(known) >= maxShapes {
+		clear(known)
+	}
 	s.next++
-	return &Shape{id: s.next}
+	shape = &Shape{id: s.next}
+	fill(shape)
+	known[*key] = shape
+	return shape
 }
 
 var kernelFields = [14]string{"name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
 	"cluster_x", "cluster_y", "cluster_z", "static_shared", "dynamic_shared", "local_per_thread", "registers"}
 
-// recentShapes is how many kernels' shapes are found without a look into the map of all.
-const recentShapes = 1 << 12
-
 // shapeRows are the fields that make the shapes of a block's work, by their places in
 // kernelFields, copyFields or setFields.
 type shapeRows struct {
 	columns [len(kernelFields)]tracelog.Column
-	varying []uint8
+	kind    WorkKind
+	varying []uint8   // of kernels
 	key     kernelKey // of the fields that all rows share, and the latest of the others
-	same    uint64    // hash of the former
-	block   uint64
-	known   pickTable[Shape] // of kernels
+	known   pickTable[Shape]
 }
 
 var (
@@ -68,35 +66,34 @@ var (
 
 // of makes the rows those of a block of work.
 func (s *shapes) of(r *shapeRows, b *tracelog.Block) {
+	r.kind, r.varying = workKinds[b.Kind], r.varying[:0]
+	r.known.begin()
 	var fields []string
-	switch b.Kind {
-	case tracelog.KindKernel:
+	switch r.kind {
+	case WorkKernel:
 		fields = kernelFields[:]
-	case tracelog.KindMemcpy:
+	case WorkMemcpy:
 		fields = copyFields[:]
-	case tracelog.KindMemset:
+	case WorkMemset:
 		fields = setFields[:]
 	}
-	s.blocks++
-	r.known.begin()
-	r.varying, r.same, r.block = r.varying[:0], 0, s.blocks
 	for f, name := range fields {
-		r.columns[f] = b.Column(name)
-		v, same := r.columns[f].Const()
-		if b.Kind == tracelog.KindKernel {
-			r.key.set(f, v)
-		}
-		if !same {
-			r.varying = append(r.varying, uint8(f))
-			r.known.add(&r.columns[f])
+		column := &r.columns[f]
+		*column = b.Column(name)
+		r.known.add(column)
+		if r.kind != WorkKernel {
 			continue
 		}
-		r.same = mix(r.same, v+uint64(f))
+		if v, same := column.Const(); same {
+			r.key.set(f, v)
+		} else {
+			r.varying = append(r.varying, uint8(f))
+		}
 	}
 }
 
-// ofKernel gives the shape of a kernel.
-func (s *shapes) ofKernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
+// row gives the shape of a row.
+func (s *shapes) row(r *shapeRows, b *tracelog.Block, i int) *Shape {
 	if !r.known.usable {
 		return s.search(r, b, i)
 	}
@@ -107,41 +104,35 @@ func (s *shapes) ofKernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
 	return e.of
 }
 
-// search finds the shape of a kernel by what it is.
+// search finds the shape of a row by what it is.
 func (s *shapes) search(r *shapeRows, b *tracelog.Block, i int) *Shape {
-	h := r.same
-	for _, f := range r.varying {
-		h = (h ^ r.columns[f].At(i)) * 0x9E3779B97F4A7C15
+	v := func(f int) uint32 { return uint32(r.columns[f].At(i)) }
+	switch r.kind {
+	case WorkKernel:
+		return s.kernel(r, b, i)
+	case WorkMemcpy:
+		m := MemcpyShape{Bytes: r.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5)}
+		return shapeOf(s, s.copies, &m, func(shape *Shape) { shape.Memcpy = m })
+	case WorkMemset:
+		m := MemsetShape{Bytes: r.columns[0].At(i), Value: v(1)}
+		return shapeOf(s, s.sets, &m, func(shape *Shape) { shape.Memset = m })
+	default:
+		return s.none
 	}
-	recent := &s.recent[h>>32%recentShapes]
-	if recent.block == r.block && r.equal(&recent.key, i) {
-		return recent.shape
-	}
+}
+
+func (s *shapes) kernel(r *shapeRows, b *tracelog.Block, i int) *Shape {
 	for _, f := range r.varying {
 		r.key.set(int(f), r.columns[f].At(i))
 	}
-	if recent.shape == nil || recent.key != r.key {
-		recent.shape, recent.key = s.kernel(b, &r.key), r.key
-	}
-	recent.block = r.block
-	return recent.shape
-}
-
-// equal says whether a key of the block is that of a row.
-func (r *shapeRows) equal(k *kernelKey, i int) bool {
-	for _, f := range r.varying {
-		if v := r.columns[f].At(i); k.get(int(f)) != v {
-			return false
+	key := &r.key
+	return shapeOf(s, s.kernels, key, func(shape *Shape) {
+		v := &key.v
+		shape.Kernel = KernelShape{
+			Name: b.Text(key.name), Grid: [3]uint32(v[0:3]), Block: [3]uint32(v[3:6]), Cluster: [3]uint32(v[6:9]),
+			StaticShared: v[9], DynamicShared: v[10], LocalPerThread: v[11], Registers: v[12],
 		}
-	}
-	return true
-}
-
-func (k *kernelKey) get(f int) uint64 {
-	if f == 0 {
-		return k.name
-	}
-	return uint64(k.v[f-1])
+	})
 }
 
 // set sets a field by its place in kernelFields.
@@ -151,51 +142,4 @@ func (k *kernelKey) set(f int, v uint64) {
 	} else {
 		k.v[f-1] = uint32(v)
 	}
-}
-
-func (s *shapes) kernel(b *tracelog.Block, key *kernelKey) *Shape {
-	shape := s.kernels[*key]
-	if shape != nil {
-		return shape
-	}
-	if len(s.kernels) >= maxShapes {
-		clear(s.kernels)
-	}
-	v := &key.v
-	shape = s.make()
-	shape.Kernel = KernelShape{
-		Name: b.Text(key.name), Grid: [3]uint32(v[0:3]), Block: [3]uint32(v[3:6]), Cluster: [3]uint32(v[6:9]),
-		StaticShared: v[9], DynamicShared: v[10], LocalPerThread: v[11], Registers: v[12],
-	}
-	s.kernels[*key] = shape
-	return shape
-}
-
-func (s *shapes) ofCopy(r *shapeRows, i int) *Shape {
-	v := func(f int) uint32 { return uint32(r.columns[f].At(i)) }
-	m := MemcpyShape{Bytes: r.columns[0].At(i), CopyKind: v(1), SrcKind: v(2), DstKind: v(3), SrcDevice: v(4), DstDevice: v(5)}
-	shape := s.copies[m]
-	if shape == nil {
-		if len(s.copies) >= maxShapes {
-			clear(s.copies)
-		}
-		shape = s.make()
-		shape.Memcpy = m
-		s.copies[m] = shape
-	}
-	return shape
-}
-
-func (s *shapes) ofSet(r *shapeRows, i int) *Shape {
-	m := MemsetShape{Bytes: r.columns[0].At(i), Value: uint32(r.columns[1].At(i))}
-	shape := s.sets[m]
-	if shape == nil {
-		if len(s.sets) >= maxShapes {
-			clear(s.sets)
-		}
-		shape = s.make()
-		shape.Memset = m
-		s.sets[m] = shape
-	}
-	return shape
 }

@@ -11,7 +11,6 @@ type workSource struct {
 	block    keptBlock
 	onDevice uint32
 
-	kind                       WorkKind
 	device, correlation, graph tracelog.Column
 	node, start, dur           tracelog.Column
 	shape                      shapeRows
@@ -28,7 +27,7 @@ func (s *workSource) comes(o *workSource) bool {
 
 // of makes the source one of a block.
 func (s *workSource) of(c *converter, b keptBlock) {
-	s.block, s.shapes, s.kind = b, c.shapes, workKinds[b.Kind]
+	s.block, s.shapes = b, c.shapes
 	s.device, s.correlation, s.graph = b.Column("device"), b.Column("correlation"), b.Column("graph")
 	s.node, s.start, s.dur = b.Column("graph_node"), b.Column("start"), b.Column("dur")
 	c.shapes.of(&s.shape, b.Block)
@@ -65,7 +64,7 @@ func (s *workSource) fill(c *converter, q *rawQueue) bool {
 			break
 		}
 		q.rows--
-		if c.filter == nil || c.wanted(s.block.Block, i) {
+		if c.wanted(s.block.Block, i) {
 			if s.to == 0 {
 				s.onDevice = uint32(s.device.At(i))
 			}
@@ -89,36 +88,28 @@ func (s *workSource) left() int { return s.to - s.at - 1 + s.rows.left() }
 
 // work takes a row.
 func (s *workSource) work(i int, w *Work) {
-	w.Kind, w.Start, w.Dur, w.Correlation = s.kind, s.start.At(i), s.dur.At(i), uint32(s.correlation.At(i))
+	w.Kind, w.Start, w.Dur, w.Correlation = s.shape.kind, s.start.At(i), s.dur.At(i), uint32(s.correlation.At(i))
 	w.Graph, w.GraphNode, w.Untimed, w.ID = uint32(s.graph.At(i)), s.node.At(i), false, 0
-	switch s.kind {
-	case WorkKernel:
-		w.Shape = s.shapes.ofKernel(&s.shape, s.block.Block, i)
-	case WorkMemcpy:
-		w.Shape = s.shapes.ofCopy(&s.shape, i)
-	case WorkMemset:
-		w.Shape = s.shapes.ofSet(&s.shape, i)
-	default:
-		w.Shape = s.shapes.none
-	}
+	w.Shape = s.shapes.row(&s.shape, s.block.Block, i)
 }
 
-// workSourcePool has sources without a use.
-type workSourcePool struct{ free []*workSource }
-
-func (p *workSourcePool) get() *workSource {
-	if n := len(p.free); n > 0 {
-		s := p.free[n-1]
-		p.free = p.free[:n-1]
+// beginWork makes a block, of which the stream's rows are to come, a source; it is nil where
+// none of them is wanted.
+func (c *converter) beginWork(q *rawQueue, b keptBlock) *workSource {
+	s := c.workSources.get()
+	q.rows += b.N
+	s.of(c, b)
+	if s.next(c, q) {
 		return s
 	}
-	return new(workSource)
+	c.endWork(s)
+	return nil
 }
 
-// put takes a source back and its block with it.
-func (p *workSourcePool) put(c *converter, s *workSource) {
+// endWork takes a source back and its block with it.
+func (c *converter) endWork(s *workSource) {
 	s.leave(c)
 	s.block.Release()
 	s.block = keptBlock{}
-	p.free = append(p.free, s)
+	c.workSources.put(s)
 }

@@ -335,7 +335,7 @@ func joinAll(vals []uint64, data []byte) bool {
 	symbols, rest := data[:len(vals)], data[len(vals):]
 	total, largest := uint(0), byte(0)
 	for _, s := range symbols {
-		total += uint(symbolBits[s])
+		total += uint(symbolForms[s].low)
 		largest = max(largest, s)
 	}
 	if largest > lastSymbol || uint(len(rest)) != (total+7)/8 {
@@ -353,9 +353,9 @@ func joinAll(vals []uint64, data []byte) bool {
 		pos += uint(s.low)
 	}
 	for ; i < len(symbols); i++ { // near the end, or where numbers are huge
-		low := uint(symbolBits[symbols[i]])
-		vals[i] = symbolBase[symbols[i]] | bitsAt(rest, pos, low)
-		pos += low
+		s := &symbolForms[symbols[i]]
+		vals[i] = s.base | bitsAt(rest, pos, uint(s.low))
+		pos += uint(s.low)
 	}
 	return true
 }

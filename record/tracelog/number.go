@@ -80,19 +80,11 @@ func (w *bitWriter) flush() {
 	w.acc = 0
 }
 
-// symbolBase and symbolBits are joinOne as tables.
-var symbolBase, symbolBits = func() (base [256]uint64, low [256]uint8) {
-	for s := range lastSymbol + 1 {
-		b, n := joinOne(byte(s))
-		base[s], low[s] = b, uint8(n)
-	}
-	return base, low
-}()
-
-// symbolForms is the same, in one place for each symbol.
+// symbolForms is joinOne as a table.
 var symbolForms = func() (forms [256]symbolForm) {
-	for s := range forms {
-		forms[s] = symbolForm{symbolBase[s], 1<<symbolBits[s] - 1, symbolBits[s]}
+	for s := range lastSymbol + 1 {
+		base, low := joinOne(byte(s))
+		forms[s] = symbolForm{base, 1<<low - 1, uint8(low)}
 	}
 	return forms
 }()
