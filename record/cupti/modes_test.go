@@ -122,6 +122,24 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestReady has a program that goes on only when its end is watched: it may be near.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	builds(t, func(t *testing.T, o Options, env []string) {
+		s := newStage(t, o, GoConfig{})
+		s.audience.delay = 50 * time.Millisecond
+		c := s.converse(t, "phases", env...)
+		c.say("w")
+		s.audience.mu.Lock()
+		watched := len(s.exits)
+		s.audience.mu.Unlock()
+		if watched != 1 {
+			t.Errorf("the program goes on, and %d ends are watched", watched)
+		}
+		c.finish(s)
+	})
+}
+
 // TestPausedStart has programs say hello while everything is paused.
 func TestPausedStart(t *testing.T) {
 	t.Parallel()

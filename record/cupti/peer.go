@@ -239,6 +239,7 @@ func (p *peer) status(payload []byte) error {
 	if w, ok := p.handler.(ExitWatcher); ok && s.on {
 		w.WatchExit(p.Peer, s.exitSignal, s.exitHandler)
 	}
+	p.tell(msgReady)
 	if s.on && s.text != "" {
 		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not give everything: "+s.text)
 	}

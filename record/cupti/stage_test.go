@@ -155,6 +155,7 @@ type audience struct {
 	ends   []tracelog.ProcessEnd
 	notes  []string
 	exits  []exitSignal
+	delay  time.Duration // of WatchExit
 }
 
 // exitSignal is what a process says of its exit signal.
@@ -164,6 +165,7 @@ type exitSignal struct {
 }
 
 func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
+	time.Sleep(a.delay)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})

@@ -43,6 +43,7 @@ const (
 	msgPause    messageType = 35
 	msgResume   messageType = 36
 	msgForeign  messageType = 37
+	msgReady    messageType = 38
 )
 
 // Sizes of the fixed parts of messages.

@@ -26,7 +26,7 @@ var layout = map[string]int{
 	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
 	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1,
 	"CT_MSG_LOCATE":     int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
-	"CT_MSG_FOREIGN": int(msgForeign), "CT_REC_SYNC": int(recSync), "CT_REC_OVERHEAD": int(recOverhead),
+	"CT_MSG_READY": int(msgReady), "CT_MSG_FOREIGN": int(msgForeign), "CT_REC_SYNC": int(recSync), "CT_REC_OVERHEAD": int(recOverhead),
 	"CT_REC_MARKER": int(recMarker), "CT_REC_NAME": int(recName), "CT_REC_MEMORY": int(recMemory),
 	"CT_REC_POOL": int(recPool), "CT_REC_GRAPH": int(recGraph),
 	"CT_MSG_HELLO": int(msgHello), "CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch),

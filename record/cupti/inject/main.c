@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
+#define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
 #define STATUS_WAIT CT_SECOND
 #define GO_MAX (256u << 10)
 #define LEAST_MEMORY (1u << 20) /* for records */
@@ -207,6 +208,15 @@ static bool send_status(int fd, bool on, const char *words)
 	       send_text(fd, words, deadline);
 }
 
+/*
+ * A program may end as soon as it goes on, so it waits until its end is watched. What the
+ * recorder says is left for the control thread.
+ */
+static void wait_for_ready(int fd)
+{
+	ct_readable(fd, ct_now() + READY_WAIT);
+}
+
 /* From GO on. False: nothing is on, and the socket is to be closed. */
 static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 {
@@ -227,7 +237,10 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (on)
 		ct_signals_start();
-	if (send_status(fd, on, words) && ct_threads_start(&s))
+	bool told = send_status(fd, on, words);
+	if (told && on)
+		wait_for_ready(fd);
+	if (told && ct_threads_start(&s))
 		return true;
 	*nvtx = false;
 	ct_signals_end();

@@ -45,6 +45,12 @@ static bool wait_for(int fd, short events, uint64_t deadline)
 	}
 }
 
+/* Whether there is something to read before the deadline. */
+bool ct_readable(int fd, uint64_t deadline)
+{
+	return wait_for(fd, POLLIN, deadline);
+}
+
 /* Connects to the recorder; -1 when there is none. */
 int ct_connect(uint64_t deadline)
 {

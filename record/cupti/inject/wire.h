@@ -14,7 +14,8 @@
  *   library                           recorder
  *      | HELLO ------------------------> |   probes are attached here
  *      | <-------------------------- GO  |
- *      | STATUS -----------------------> |
+ *      | STATUS -----------------------> |   the process's end is watched from here on
+ *      | <----------------------- READY  |
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
@@ -65,6 +66,7 @@ enum ct_message_type {
 	CT_MSG_FLUSH = 34, /* no payload */
 	CT_MSG_PAUSE = 35, /* no payload, as the next two */
 	CT_MSG_RESUME = 36,
+	CT_MSG_READY = 38, /* no payload; the program goes on when it comes */
 	CT_MSG_FOREIGN = 37, /* another CUPTI client has taken the records over */
 };
 
