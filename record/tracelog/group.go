@@ -56,11 +56,11 @@ func (w *Writer) add(k Kind, r *row) {
 		g.since = w.rows
 	}
 	g.rows.add(r)
-	if w.rows++; w.rows%(maxSpan/8) == 0 {
-		w.sealOld()
-	}
 	if l.defines {
 		w.defines++
+	}
+	if w.rows++; w.rows%(maxSpan/8) == 0 {
+		w.sealOld()
 	}
 	if g.rows.n >= w.opt.RowsPerBlock {
 		if k == KindFlushed {
@@ -158,12 +158,17 @@ func (w *Writer) sealAll() {
 
 // maxSpan is how many records may come between the first of an open block and its end. A
 // reader that wants all events in the order of time has to hold that many.
-const maxSpan = 1 << 17
+// Where there are many groups it is spanRows for each, as small blocks take room.
+const (
+	maxSpan  = 1 << 17
+	spanRows = 128
+)
 
 // sealOld makes blocks of records that would otherwise wait long for others of their group.
 func (w *Writer) sealOld() {
+	span := uint64(max(maxSpan, spanRows*len(w.order)))
 	for _, g := range w.order {
-		if w.rows-g.since >= maxSpan && g.layout.Kind != KindFlushed {
+		if w.rows-g.since >= span && g.layout.Kind != KindFlushed {
 			w.seal(g)
 		}
 	}

@@ -378,6 +378,36 @@ func TestSlowGroups(t *testing.T) {
 	}
 }
 
+// A definition that comes just when old blocks are finished stands before these.
+func TestDefinitionsBeforeSlowGroups(t *testing.T) {
+	w, out := newTestWriter(t, Options{})
+	w.Device(&Device{PID: 1, ID: 1})
+	w.Thread(&Thread{PID: 1, TID: 1})
+	for w.rows < maxSpan+maxSpan/8-2 {
+		w.Call(&Call{PID: 1, TID: uint32(w.rows % 64), Enter: w.rows})
+	}
+	w.Device(&Device{PID: 1, ID: 7})
+	w.Thread(&Thread{PID: 1, TID: 2}) // old blocks are finished at this row
+	if err := w.Close(End{}); err != nil {
+		t.Fatal(err)
+	}
+	r := openBytes(t, out.Bytes())
+	calls := 0
+	for r.Next() {
+		switch b := r.Block(); b.Kind {
+		case KindDevice, KindThread:
+			if calls > 0 {
+				t.Errorf("a block of definitions stands behind %d of calls", calls)
+			}
+		case KindCall:
+			calls++
+		}
+	}
+	if err := r.Err(); err != nil || calls < 64 {
+		t.Errorf("%d blocks of calls, %v", calls, err)
+	}
+}
+
 func TestStringsAreBounded(t *testing.T) {
 	for name, o := range map[string]Options{"count": {MaxStrings: 20}, "bytes": {MaxStringBytes: reserveBytes + 40}} {
 		t.Run(name, func(t *testing.T) {

@@ -275,7 +275,8 @@ static void disable_kinds(const struct ct_cupti *api, bool objects)
 void ct_disable_work(const struct ct_cupti *api, bool linger)
 {
 	disable_kinds(api, false);
-	atomic_store(&work_until, ct_now());
+	uint64_t none = UINT64_MAX;
+	atomic_compare_exchange_strong(&work_until, &none, ct_now());
 	if (linger)
 		ct_gather_calls();
 	disable_calls(api, DOMAIN_RUNTIME);

@@ -88,5 +88,7 @@ void ct_gather_calls(void)
 		poll(NULL, 0, CALLS_PAUSE);
 		ct_threads_flush_now(0);
 		passed = ct_now() - begin;
-	} while (passed < CALLS_LEAST || (passed < CALLS_MOST && atomic_load(&newest_work) > atomic_load(&newest_call)));
+		if (passed >= CALLS_LEAST && atomic_load(&newest_work) <= atomic_load(&newest_call))
+			return;
+	} while (passed < CALLS_MOST && !ct_threads_exiting() && !ct_handover_wanted()); /* the program's end does not wait */
 }

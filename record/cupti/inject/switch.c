@@ -22,7 +22,7 @@ static const char *const range_calls[] = {"cudaProfilerStart", "cudaProfilerStop
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static bool paused, by_range, in_range, stopped, left; /* left: CUPTI belongs to somebody else */
-static bool on, applying;
+static bool on, applying, lingering; /* the last: see ct_disable_work */
 
 static const struct ct_cupti *subscribed; /* NULL without a subscription */
 static void *subscriber;
@@ -60,18 +60,19 @@ static void complain(void)
 /* Under the lock, which it lets go of while CUPTI is called. */
 static void apply(const struct ct_cupti *api, bool linger)
 {
-	if (!wait_for_other())
+	if (lingering || !wait_for_other())
 		return; /* the other looks again when it is through */
 	while (!left && on != wanted()) {
 		bool to = wanted();
 		applying = true;
+		lingering = linger && !to;
 		pthread_mutex_unlock(&lock);
 		if (!to)
 			ct_disable_work(api, linger);
 		else if (!ct_enable_work(api))
 			complain();
 		pthread_mutex_lock(&lock);
-		applying = false;
+		applying = lingering = false;
 		on = to;
 		pthread_cond_broadcast(&changed);
 	}
