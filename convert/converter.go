@@ -182,7 +182,7 @@ func (c *converter) steps() {
 }
 
 // workAhead is how far work is gone through ahead of its process's calls, ns.
-const workAhead = 100e6
+const workAhead = 10e6
 
 // workLow is the earliest start of work on a stream that is not shown yet: as nothing
 // before it will come, nor calls that it would have to wait for.
