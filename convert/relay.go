@@ -68,8 +68,8 @@ const (
 )
 
 const (
-	batchOps = 1 << 15
-	batches  = 3
+	batchOps = 1 << 14
+	batches  = 8
 )
 
 // An eventSink is what a Sink is for all but calls.
