@@ -208,15 +208,6 @@ static bool send_status(int fd, bool on, const char *words)
 	       send_text(fd, words, deadline);
 }
 
-/*
- * A program may end as soon as it goes on, so it waits until its end is watched. What the
- * recorder says is left for the control thread.
- */
-static void wait_for_ready(int fd)
-{
-	ct_readable(fd, ct_now() + READY_WAIT);
-}
-
 /* From GO on. False: nothing is on, and the socket is to be closed. */
 static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 {
@@ -238,8 +229,8 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	if (on)
 		ct_signals_start();
 	bool told = send_status(fd, on, words);
-	if (told && on)
-		wait_for_ready(fd);
+	if (told && on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
+		ct_readable(fd, ct_now() + READY_WAIT);
 	if (told && ct_threads_start(&s))
 		return true;
 	*nvtx = false;

@@ -66,8 +66,8 @@ enum ct_message_type {
 	CT_MSG_FLUSH = 34, /* no payload */
 	CT_MSG_PAUSE = 35, /* no payload, as the next two */
 	CT_MSG_RESUME = 36,
-	CT_MSG_READY = 38, /* no payload; the program goes on when it comes */
 	CT_MSG_FOREIGN = 37, /* another CUPTI client has taken the records over */
+	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 };
 
 struct ct_frame {
