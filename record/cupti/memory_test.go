@@ -83,7 +83,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			}()
 			pid, finish = launchedAndWaits(t, s.server.Environ(os.Environ()))
 			grown := resident(t, pid) - plain
-			if grown > limit || grown < limit/4 {
+			// Of 4 MiB about one holds records, the rest is room for names and reserves, which is not
+			// touched here. That there is any growth says that records were made.
+			if grown > limit || grown < limit/8 {
 				t.Errorf("the program grew by %d bytes, the limit is %d", grown, limit)
 			}
 			t.Logf("the program grew by %d bytes", grown)
