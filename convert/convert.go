@@ -2,282 +2,206 @@ package convert
 
 import (
 	"errors"
-	"io"
-	"time"
 
-	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Compression is how a trace is compressed.
-type Compression string
-
-// The compressions.
-const (
-	Gzip Compression = "gzip"
-	None Compression = "none"
-)
-
-// Options of a conversion. The zero Options take everything and compress with gzip.
+// Options of a conversion. The zero Options take everything.
 type Options struct {
-	Compress Compression
-	Filter   Filter
+	Filter Filter
 	// Progress is told now and then how far the conversion is, 0 to 1, and how many
-	// slices it has written.
+	// slices it has handed on.
 	Progress func(share float64, slices uint64)
 }
 
-// A job is one conversion of one or more logs.
-type job struct {
+// A Log is a log to convert.
+type Log struct {
+	Name string                           // what messages call it
+	Open func() (*tracelog.Reader, error) // a conversion opens it several times
+}
+
+// Path returns the log at a path.
+func Path(path string) Log {
+	return Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
+}
+
+// Paths returns the logs at some paths.
+func Paths(paths []string) (logs []Log) {
+	for _, p := range paths {
+		logs = append(logs, Path(p))
+	}
+	return logs
+}
+
+// Timeline gives the timeline of one or more logs to a sink and returns a summary of each
+// log. The processes of all logs are one timeline: their PIDs are moved apart and their
+// clocks brought together.
+//
+// A nil sink takes nothing; the summaries are the same. An error is that of reading a
+// log, or a *SinkError. What is damaged in a log is no error: it is in its summary.
+func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
+	c := newConversion(logs, o)
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return c.run(sink)
+}
+
+// A SinkError is a failure of the sink, not of a log.
+type SinkError struct{ Err error }
+
+func (e *SinkError) Error() string { return e.Err.Error() }
+func (e *SinkError) Unwrap() error { return e.Err }
+
+// A conversion is one conversion of one or more logs.
+type conversion struct {
 	Options
-	logs  []*log
-	known *gpuTable
-	kept  string          // what was kept to fit a size
-	taken map[uint32]bool // numbers of processes and threads that the trace has
+	logs []*log
+	gpus catalog.Inventory
+	ids  join.WorkIDs
+	pids pidSpace
+	kept string // what was kept to fit a size
 }
 
-// A log is a log on its way into a trace.
+// A log is a log on its way into a timeline.
 type log struct {
-	name   string
-	open   opener
-	damage *tracelog.Damage
-	filter *tracelog.Filter
-	all    uint64 // events in the whole log, where a filter is set; 0 when that is not known
-	shift  uint64
-	text   string // how its clock was brought together with that of others
-	*catalog
-	*converter
+	Log
+	catalog *catalog.Catalog
+	joiner  *join.Joiner
+	damage  *tracelog.Damage
+	filter  *tracelog.Filter
+	all     uint64 // events in the whole log, where a filter is set; 0 when that is not known
+	shift   uint64 // added to its times, wrapping
+	aligned string // how its clock was brought together with that of others
+	chosen  *selection.Selection
 }
 
-func newJob(o Options, names []string, openers []opener) *job {
-	j := &job{Options: o, known: newGPUTable(), taken: make(map[uint32]bool)}
-	if j.Progress == nil {
-		j.Progress = func(float64, uint64) {}
+func newConversion(logs []Log, o Options) *conversion {
+	c := &conversion{Options: o}
+	if c.Progress == nil {
+		c.Progress = func(float64, uint64) {}
 	}
-	for i, name := range names {
-		j.logs = append(j.logs, &log{name: name, open: openers[i]})
+	for _, l := range logs {
+		c.logs = append(c.logs, &log{Log: l})
 	}
-	return j
+	return c
 }
 
-// scanShare is what part of the time the first reading takes, about.
-const scanShare = 0.12
+// catalogShare is what part of the time the first reading takes, about.
+const catalogShare = 0.12
 
 // read does the first reading of all logs.
-func (j *job) read() error {
-	for i, l := range j.logs {
-		filter, err := j.Filter.resolve(l)
+func (c *conversion) read() (err error) {
+	for i, l := range c.logs {
+		if l.filter, err = c.Filter.resolve(l); err != nil {
+			return err
+		}
+		err := l.read(func(share float64) {
+			c.Progress(catalogShare*(float64(i)+share)/float64(len(c.logs)), 0)
+		})
 		if err != nil {
 			return err
 		}
-		l.filter = filter
-		if err := l.read(func(share float64) {
-			j.Progress(scanShare*(float64(i)+share)/float64(len(j.logs)), 0)
-		}); err != nil {
-			return err
-		}
-		l.catalog.gpus(j.known)
+		c.gpus.Number(l.catalog)
 	}
 	return nil
 }
 
 // read does the first reading.
 func (l *log) read(progress func(share float64)) error {
-	r, err := l.open()
+	r, err := l.Open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	l.catalog = newCatalog()
-	if l.filter != nil {
-		l.catalog.filter = l.filter
-		if err := r.Select(*l.filter); err != nil {
-			return err
-		}
-	}
-	if l.filter == nil { // which looks at other fields
-		r.Only(placing)
+	l.catalog = catalog.New(l.filter)
+	if l.filter == nil {
+		r.Only(catalog.Project()) // a filter looks at other fields
+	} else if err := r.Select(*l.filter); err != nil {
+		return err
 	}
 	r.Parallel(2)
-	err = l.catalog.read(r, progress)
+	err = l.catalog.Read(r, progress)
 	l.damage = r.Damage()
 	return err
 }
 
-// send does the second reading and gives everything to the sink.
-func (j *job) send(sink Sink, shift func(uint64)) ([]Summary, error) {
-	sink.GPUs(j.known.list)
-	for _, l := range j.logs {
-		shift(l.shift)
-		if err := j.prepare(l, sink); err != nil {
-			return nil, err
+// run does the second reading.
+func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
+	start := c.align()
+	p := pipeline.New(sink)
+	err := c.give(p, start)
+	if failed := p.Close(); failed != nil {
+		err = &SinkError{failed}
+	}
+	if sink != nil {
+		if failed := sink.End(err); failed != nil && err == nil {
+			err = &SinkError{failed}
 		}
-		l.converter.describe()
+	}
+	if err != nil {
+		return nil, err
 	}
 	var all []Summary
-	var slices uint64
-	ids := new(workIDs)
-	for i, l := range j.logs {
-		c := l.converter
-		c.ids = ids
-		c.progress = func(share float64) {
-			share = (float64(i) + share) / float64(len(j.logs))
-			j.Progress(scanShare+(1-scanShare)*share, slices+c.found.slices())
-		}
-		shift(l.shift)
-		if err := c.run(); err != nil {
-			return nil, err
-		}
-		slices += c.found.slices()
-		all = append(all, j.summary(l))
+	for _, l := range c.logs {
+		all = append(all, c.summary(l))
 	}
 	return all, nil
 }
 
-// summary says what became of a log.
-func (j *job) summary(l *log) Summary {
-	s := l.summarize(l.damage)
-	s.Aligned = l.text
-	if j.Filter.limits() || j.kept != "" {
-		c := l.converter
-		s.LeftOut = &LeftOut{Of: l.all, Slices: c.found.left, Unknown: l.filter != nil && l.all == 0, What: j.kept}
-		if l.filter != nil && l.all > 0 {
-			s.LeftOut.Records = l.all - min(l.all, c.taken)
+// give gives everything to a pipeline.
+func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
+	p.Emit(start)
+	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	for _, l := range c.logs {
+		p.Shift(l.shift)
+		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
+		if err := l.catalog.Processes.Resolve(l.Open); err != nil {
+			return err
 		}
+		l.joiner = join.New(l.catalog, p, c.joining(l))
+		l.joiner.Describe()
 	}
-	return s
+	slices := uint64(0)
+	for i, l := range c.logs {
+		progress := func(share float64) {
+			share = (float64(i) + share) / float64(len(c.logs))
+			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
+		}
+		p.Shift(l.shift)
+		err := l.joiner.Run(l.Open, l.damage, progress)
+		if err != nil {
+			return err
+		}
+		slices += l.joiner.Found.Slices()
+	}
+	return nil
 }
 
-// prepare makes a log's converter.
-func (j *job) prepare(l *log, sink Sink) error {
-	l.converter = newConverter(l.catalog, l.open, sink)
-	l.converter.known, l.converter.damage = j.known, l.damage
-	l.converter.pidOffset = j.pidOffset(l)
-	l.converter.selection, l.converter.ofCalls = j.Filter.selection()
-	return l.converter.makeSessions()
+// joining is how a log is joined.
+func (c *conversion) joining(l *log) join.Options {
+	l.chosen = selection.New(c.Filter.Name, uint64(c.Filter.MinDuration))
+	return join.Options{
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter,
+		Offset: c.pids.offset(l.catalog), IDs: &c.ids,
+	}
 }
 
-// run converts the logs, of which the first reading is done, into a trace on w.
-func (j *job) run(w io.Writer) ([]Summary, error) {
-	o := j.align()
-	out := j.compressor(w)
-	if j.Compress == None {
-		o.PieceBytes = plainPiece
-	}
-	pw := perfetto.NewWriter(out, o)
-	s := newPerfettoSink(pw, j.sessions() > 1)
-	all, err := j.send(s, func(shift uint64) { s.shift = shift })
-	if err == nil {
-		if err = errors.Join(pw.Close(), out.Close()); err != nil {
-			return all, &writeError{err}
-		}
-		return all, nil
-	}
-	out.Close() // the goroutines end; the trace is given up
-	return nil, err
-}
-
-// plainPiece is the size of the pieces of a trace that is not compressed.
-const plainPiece = 64 << 10
-
-// sessions is how many processes a trace will show.
-func (j *job) sessions() (n int) {
-	for _, l := range j.logs {
-		for _, pid := range l.catalog.pids {
-			n += max(len(l.catalog.processes[pid].programs), 1)
-		}
+// processes is how many processes the timeline has.
+func (c *conversion) processes() (n int) {
+	for _, l := range c.logs {
+		n += l.catalog.Processes.Count()
 	}
 	return n
 }
 
-// compressor returns what compresses a trace on its way to w.
-func (j *job) compressor(w io.Writer) io.WriteCloser {
-	if j.Compress == None {
-		return &plainWriter{w: w, buffer: make([]byte, 0, plainPiece)}
-	}
-	return newGzipWriter(w)
-}
-
-// A plainWriter collects what is small, and passes large pieces on without a copy.
-type plainWriter struct {
-	w      io.Writer
-	buffer []byte
-	err    error
-}
-
-func (p *plainWriter) Write(b []byte) (int, error) {
-	if len(b) > cap(p.buffer)-len(p.buffer) {
-		p.flush()
-	}
-	if len(b) < cap(p.buffer)/2 {
-		p.buffer = append(p.buffer, b...)
-	} else {
-		p.flush()
-		p.write(b)
-	}
-	if p.err != nil {
-		return 0, p.err
-	}
-	return len(b), nil
-}
-
-func (p *plainWriter) flush() {
-	if len(p.buffer) > 0 {
-		p.write(p.buffer)
-		p.buffer = p.buffer[:0]
-	}
-}
-
-func (p *plainWriter) write(b []byte) {
-	if p.err == nil {
-		_, p.err = p.w.Write(b)
-	}
-}
-
-func (p *plainWriter) Close() error {
-	p.flush()
-	return p.err
-}
-
-// A writeError is a failure of the trace's file, not of the log's.
-type writeError struct{ err error }
-
-func (e *writeError) Error() string { return e.err.Error() }
-func (e *writeError) Unwrap() error { return e.err }
-
-// duration as tests and messages say it.
-func ns(d uint64) time.Duration { return time.Duration(min(d, 1<<62)) }
-
-// offsetBits are those of the largest number that Linux gives a process (PID_MAX_LIMIT).
-const offsetBits = 22
-
-// pidOffset is what is added to the numbers of a log's processes and threads, so that
-// none is one of another log's. The trace processor knows a thread by its number alone.
-func (j *job) pidOffset(l *log) uint32 {
-	own := make(map[uint32]bool)
-	for _, pid := range l.catalog.pids {
-		own[pid] = true
-	}
-	for key := range l.catalog.groups {
-		if (key.kind == tracelog.KindCall || key.kind == tracelog.KindAPI) && !key.mixed {
-			own[l.catalog.globalTID(key.pid, key.id)] = true
-		}
-	}
-	offset := uint32(0)
-	for j.collides(own, offset) {
-		offset += 1 << offsetBits
-	}
-	for number := range own {
-		j.taken[number+offset] = true
-	}
-	return offset
-}
-
-func (j *job) collides(own map[uint32]bool, offset uint32) bool {
-	for number := range own {
-		if j.taken[number+offset] {
-			return true
-		}
-	}
-	return false
+// isSinkError says whether an error is a failure of the sink.
+func isSinkError(err error) bool {
+	var failed *SinkError
+	return errors.As(err, &failed)
 }

@@ -1,15 +1,15 @@
 package convert
 
 import (
-	"path"
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Filter says what of a log is to be in the trace. The zero Filter takes everything.
+// A Filter says what of a log is to be in the timeline. The zero Filter takes everything.
 // Limits of time, process, thread, device and stream go by the log's index: what it rules
 // out is not read.
 type Filter struct {
@@ -22,11 +22,6 @@ type Filter struct {
 	Streams        []uint32 // limits GPU work
 	Name           string   // a glob for the names of calls, kernels and ranges
 	MinDuration    time.Duration
-
-	// MaxBytes bounds the size of the trace: the newest that fits is kept, or with
-	// Longest the longest slices.
-	MaxBytes int64
-	Longest  bool
 }
 
 // limits says whether the filter may leave something out.
@@ -35,14 +30,6 @@ func (f *Filter) limits() bool { return f.limitsRecords() || f.Name != "" || f.M
 // limitsRecords says whether it limits what is read.
 func (f *Filter) limitsRecords() bool {
 	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0
-}
-
-// selection is what of the filter is looked at slice by slice.
-func (f *Filter) selection() (s *selection, ofCalls bool) {
-	if f.Name != "" || f.MinDuration > 0 {
-		s = &selection{name: f.Name, min: uint64(f.MinDuration)}
-	}
-	return s, len(f.TIDs) > 0
 }
 
 // resolve makes the filter one of a log's own times and numbers, nil where it takes
@@ -65,23 +52,21 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))
 	}
-	t.TIDs, err = l.innerTIDs(f.TIDs)
+	t.TIDs, err = l.namespaceTIDs(f.TIDs)
 	return t, err
 }
 
 // extent is the beginning and, where it is asked for, the end of a recording; and it
 // counts the events of the log, if its index does.
 func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
-	r, err := l.open()
+	r, err := l.Open()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer r.Close()
 	x, indexErr := r.Index()
 	if indexErr == nil {
-		for k := range eventKinds {
-			l.all += x.Totals[k]
-		}
+		l.all += events(x.Totals)
 		for i := range x.Blocks {
 			if e := &x.Blocks[i]; e.From > 0 {
 				last = max(last, e.To)
@@ -94,29 +79,26 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 			return begin, last, nil
 		}
 	}
-	small := newCatalog()
-	small.filter = &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindClock}}
-	if wantLast || indexErr == nil {
-		small.filter = nil
-	} else if err := r.Select(*small.filter); err != nil {
+	var clocks *tracelog.Filter
+	if !wantLast && indexErr != nil {
+		clocks = &tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindClock}}
+		if err := r.Select(*clocks); err != nil {
+			return 0, 0, err
+		}
+	}
+	small := catalog.New(clocks)
+	if err := small.Read(r, func(float64) {}); err != nil {
 		return 0, 0, err
 	}
-	if err := small.read(r, func(float64) {}); err != nil {
-		return 0, 0, err
-	}
-	begin = small.clock.Monotonic
-	if begin == 0 {
-		begin = small.first
-	}
-	return begin, small.last, nil
+	return cmp.Or(small.Clocks.First.Monotonic, small.First()), small.Last(), nil
 }
 
-// innerTIDs adds to thread numbers those by which CUPTI knows the threads.
-func (l *log) innerTIDs(tids []uint32) ([]uint32, error) {
+// namespaceTIDs adds to TIDs those by which CUPTI knows the threads.
+func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
 	if len(tids) == 0 {
 		return nil, nil
 	}
-	r, err := l.open()
+	r, err := l.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -137,63 +119,18 @@ func (l *log) innerTIDs(tids []uint32) ([]uint32, error) {
 			}
 		}
 	}
-	if err := r.Err(); err != nil && !isDamage(err) {
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return nil, err
 	}
 	return all, nil
 }
 
-// A selection is what of a timeline is shown.
-type selection struct {
-	name string // a glob that the name has to match; "" for every name
-	min  uint64 // the shortest slice, ns
-}
-
-// wanted says whether a filter takes a record.
-func (c *converter) wanted(b *tracelog.Block, i int) bool {
-	if c.filter == nil {
-		return true
+// events is the number of events among the records of a log.
+func events(totals map[tracelog.Kind]uint64) (n uint64) {
+	for k, records := range totals {
+		if catalog.PlacementOf(k) != nil {
+			n += records
+		}
 	}
-	if !c.filter.Match(b, i) {
-		return false
-	}
-	c.taken++
-	return true
-}
-
-// noSlash makes a glob's * go over the slashes of a name, which is no path.
-var noSlash = strings.NewReplacer("/", "\x00")
-
-func (s *selection) takes(name string, dur uint64) bool {
-	if dur < s.min {
-		return false
-	}
-	if s.name == "" {
-		return true
-	}
-	ok, err := path.Match(noSlash.Replace(s.name), noSlash.Replace(name))
-	return ok && err == nil
-}
-
-// shows says whether a call is shown.
-func (c *converter) shows(sl *Slice) bool {
-	if c.selection == nil || c.selection.takes(sl.Name, sl.End-sl.Start) {
-		return true
-	}
-	c.found.left++
-	return false
-}
-
-// showsSpan says whether a span is shown. It is asked at the beginning and at the end.
-func (c *converter) showsSpan(sp *Span) bool {
-	return c.selection == nil || sp.open || c.selection.takes(sp.Name, sp.End-sp.Start)
-}
-
-// showsWork says whether GPU work is shown.
-func (c *converter) showsWork(w *Work) bool {
-	if c.selection == nil || c.selection.takes(workName(w), w.Dur) {
-		return true
-	}
-	c.found.left++
-	return false
+	return n
 }

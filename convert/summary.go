@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -38,17 +41,17 @@ type Summary struct {
 	StreamCount  int           `json:"streams"`
 	ProcessList  []ProcessInfo `json:"process_list"`
 
-	Kernels   uint64 `json:"kernels"`
-	Copies    uint64 `json:"copies"`
-	Sets      uint64 `json:"sets"`
-	Graphs    uint64 `json:"graphs"`   // whole graphs, where their nodes were not recorded one by one
-	Launches  uint64 `json:"launches"` // calls that launched kernels
-	Calls     uint64 `json:"calls"`
-	Failed    uint64 `json:"failed_calls"`
-	Open      uint64 `json:"unfinished_calls"`
-	Matched   uint64 `json:"matched"`
-	Unmatched uint64 `json:"unmatched"`
-	Early     uint64 `json:"early"` // GPU work that starts before its call
+	Kernels    uint64 `json:"kernels"`
+	Copies     uint64 `json:"copies"`
+	Memsets    uint64 `json:"sets"`
+	Graphs     uint64 `json:"graphs"`   // whole graphs, where their nodes were not recorded one by one
+	Launches   uint64 `json:"launches"` // calls that launched kernels
+	Calls      uint64 `json:"calls"`
+	Failed     uint64 `json:"failed_calls"`
+	Unfinished uint64 `json:"unfinished_calls"`
+	Matched    uint64 `json:"matched"`
+	Unmatched  uint64 `json:"unmatched"`
+	Early      uint64 `json:"early"` // GPU work that starts before its call
 
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
@@ -67,11 +70,11 @@ type Summary struct {
 	ProbesNS   uint64 `json:"probes_cost_ns"`  // that for all uprobe pairs
 	RecorderNS uint64 `json:"recorder_cpu_ns"` // processor time of the recorder; 0 when not known
 
-	Pairs      uint64 `json:"uprobe_pairs"`
-	APIRecords uint64 `json:"api_records"`
-	APIJoined  uint64 `json:"api_records_joined"`
-	Unprobed   uint64 `json:"unprobed"`     // API records of calls that succeeded and no uprobe saw
-	Alone      uint64 `json:"uncorrelated"` // calls that create GPU work, succeeded, and have no API record
+	Pairs        uint64 `json:"uprobe_pairs"`
+	APIRecords   uint64 `json:"api_records"`
+	APIJoined    uint64 `json:"api_records_joined"`
+	Unprobed     uint64 `json:"unprobed"`     // API records of calls that succeeded and no uprobe saw
+	Uncorrelated uint64 `json:"uncorrelated"` // calls that create GPU work, succeeded, and have no API record
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
@@ -119,52 +122,62 @@ func (s *Summary) LostTotal() uint64 {
 	return n
 }
 
-// summarize says what a converter found; damage is that of the log.
-func (c *converter) summarize(damage *tracelog.Damage) Summary {
-	st, w := &c.found.stack, &c.found.work
+// summary says what became of a log.
+func (c *conversion) summary(l *log) Summary {
+	found := &l.joiner.Found
+	st, w := &found.Calls, &found.Work
+	meta := l.catalog.Meta
 	s := Summary{
-		Version: SummaryVersion, Program: c.meta[tracelog.MetaProgram],
-		Args: strings.Split(c.meta[tracelog.MetaArgs], "\x00"),
-		Host: c.meta[tracelog.MetaHost], Kernel: c.meta[tracelog.MetaKernel],
-		Recorder: c.meta[tracelog.MetaVersion], ExitStatus: -1,
+		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
+		Args: strings.Split(meta[tracelog.MetaArgs], "\x00"),
+		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
+		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
-		Kernels: w.kernels, Copies: w.copies, Sets: w.sets, Graphs: w.graphs, Launches: st.launches,
-		Matched: w.matched, Unmatched: w.total() - w.matched, Early: w.early,
-		Calls: st.calls, Failed: st.failed, Open: st.open,
-		Pairs: st.pairs, APIRecords: st.apis, APIJoined: st.joined, Unprobed: st.unseen, Alone: st.alone,
-		Waits: c.found.waits.arrows, WaitsAmbiguous: c.found.waits.ambiguous, WaitsUnmatched: c.found.waits.unmatched,
-		Ranges: c.found.nvtx.ranges, RangeMarks: c.found.nvtx.marks, RangesUnmatched: c.found.nvtx.unmatched,
-		OverheadNS: c.found.overhead, PeakDevice: c.memoryUse.peak,
-		Errors: errorCounts(st.errors), Lost: make(map[string]uint64),
+		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches,
+		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
+		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
+		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
+		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
+		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
+		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
+		Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
 	}
-	c.describeRun(&s)
-	c.describeCost(&s)
-	c.describeProcesses(&s)
-	for _, cause := range tracelog.LostCauses {
-		s.Lost[cause] = 0
-	}
-	maps.Copy(s.Lost, c.lost)
-	for _, n := range c.notes {
+	c.describeRun(l, &s)
+	l.describeCost(&s)
+	l.describeProcesses(&s)
+	for _, n := range l.catalog.Outcome.Notes {
 		if n.Severity >= tracelog.NoteWarning {
 			s.Notes = append(s.Notes, n.Text)
 		}
 	}
-	s.Notes = append(s.Notes, c.found.notes(c.memoryUse.dropped)...)
-	c.judge(&s, damage)
+	s.Notes = append(s.Notes, limitNotes(found)...)
+	l.judge(&s)
+	c.leftOut(l, &s)
 	return s
 }
 
-// notes says what could not be shown as it was, as it would have taken too much memory to
-// wait for what belongs to it.
-func (f *findings) notes(allocations uint64) (notes []string) {
-	if f.forced > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.forced))
+// leftOut says what a filter kept out.
+func (c *conversion) leftOut(l *log, s *Summary) {
+	if !c.Filter.limits() && c.kept == "" {
+		return
 	}
-	if f.stack.late > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.stack.late))
+	s.LeftOut = &LeftOut{Of: l.all, Slices: l.joiner.Found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
+	if l.filter != nil && l.all > 0 {
+		s.LeftOut.Records = l.all - min(l.all, l.joiner.Found.Taken)
 	}
-	if allocations > 0 {
-		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", allocations, maxLive))
+}
+
+// limitNotes says what could not be shown as it was, as it would have taken too much
+// memory to wait for what belongs to it.
+func limitNotes(f *join.Found) (notes []string) {
+	if f.Forced > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.Forced))
+	}
+	if f.Calls.Late > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.Calls.Late))
+	}
+	if f.Untracked > 0 {
+		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", f.Untracked, memory.MaxLive))
 	}
 	return notes
 }
@@ -176,13 +189,13 @@ const maxErrors = 100
 const otherErrors = "other"
 
 // errorCounts names failures as "function: error", the frequent ones first.
-func errorCounts(failures map[failure]uint64) map[string]uint64 {
+func errorCounts(failures map[join.Failure]uint64) map[string]uint64 {
 	counts := make(map[string]uint64)
-	order := slices.SortedFunc(maps.Keys(failures), func(a, b failure) int {
-		return cmp.Or(cmp.Compare(failures[b], failures[a]), cmp.Compare(a.name, b.name), cmp.Compare(a.ret, b.ret))
+	order := slices.SortedFunc(maps.Keys(failures), func(a, b join.Failure) int {
+		return cmp.Or(cmp.Compare(failures[b], failures[a]), cmp.Compare(a.Function, b.Function), cmp.Compare(a.Ret, b.Ret))
 	})
 	for _, f := range order {
-		name := f.name + ": " + resultName(f.category, f.ret)
+		name := f.Function + ": " + cudaapi.ResultName(f.Library, f.Ret)
 		if _, ok := counts[name]; !ok && len(counts) >= maxErrors {
 			name = otherErrors
 		}
@@ -191,35 +204,36 @@ func errorCounts(failures map[failure]uint64) map[string]uint64 {
 	return counts
 }
 
-func (c *converter) describeCost(s *Summary) {
-	s.CallCostNS = c.metaNumber(tracelog.MetaCallCost)
-	s.RecorderNS = c.metaNumber(tracelog.MetaRecorderCPU)
+func (l *log) describeCost(s *Summary) {
+	s.CallCostNS = l.metaNumber(tracelog.MetaCallCost)
+	s.RecorderNS = l.metaNumber(tracelog.MetaRecorderCPU)
 	if s.Pairs > 0 && s.CallCostNS < math.MaxUint64/s.Pairs { // a hostile log may hold any value
 		s.ProbesNS = s.CallCostNS * s.Pairs
 	}
 }
 
 // metaNumber is a number among the facts of the recording, 0 when there is none.
-func (c *converter) metaNumber(key string) uint64 {
-	n, err := strconv.ParseUint(c.meta[key], 10, 64)
+func (l *log) metaNumber(key string) uint64 {
+	n, err := strconv.ParseUint(l.catalog.Meta[key], 10, 64)
 	if err != nil {
 		return 0
 	}
 	return n
 }
 
-func (c *converter) describeRun(s *Summary) {
-	s.DurationNS = c.last - c.first
-	if at := c.clock; at.Monotonic != 0 {
-		wall := int64(at.Realtime) - int64(at.Monotonic-c.first)
+func (c *conversion) describeRun(l *log, s *Summary) {
+	first := l.catalog.First()
+	s.DurationNS = l.catalog.Last() - first
+	if at := l.catalog.Clocks.First; at.Monotonic != 0 {
+		wall := int64(at.Realtime) - int64(at.Monotonic-first)
 		s.Start = time.Unix(0, wall).UTC().Format(time.RFC3339Nano)
 	}
-	for _, g := range c.known.list {
-		if g.Name != "" && c.uses(g.Index) {
+	for _, g := range c.gpus.List {
+		if g.Name != "" && l.catalog.GPUs.Uses(g.Index) {
 			s.GPUs = append(s.GPUs, g.Name)
 		}
 	}
-	for _, x := range c.cupti {
+	for _, x := range l.catalog.Outcome.CUPTI {
 		if x.Version != 0 {
 			s.CUPTI = fmt.Sprint(x.Version)
 		}
@@ -229,93 +243,29 @@ func (c *converter) describeRun(s *Summary) {
 	}
 }
 
-// uses says whether something of this log happened on a GPU.
-func (c *converter) uses(gpu uint32) bool {
-	for _, n := range c.known.number[c.catalog] {
-		if n == gpu {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *converter) describeProcesses(s *Summary) {
+func (l *log) describeProcesses(s *Summary) {
 	status := make(map[uint32]string)
-	for _, x := range c.cupti {
+	for _, x := range l.catalog.Outcome.CUPTI {
 		status[x.PID] = x.Status
 	}
-	s.ProcessCount = len(c.sessions)
-	for _, p := range c.sessions {
-		s.ThreadCount += p.callers
-		s.StreamCount += p.streams
+	for _, p := range l.joiner.Processes() {
+		s.ProcessCount++
+		s.ThreadCount += p.Threads
+		s.StreamCount += p.Streams
 		s.ProcessList = append(s.ProcessList, ProcessInfo{
-			PID: p.pid, Name: p.Name, Args: p.Args,
-			Threads: p.callers, Streams: p.streams, CUPTI: status[p.pid],
+			PID: p.PID, Name: p.Name, Args: p.Args,
+			Threads: p.Threads, Streams: p.Streams, CUPTI: status[p.PID],
 		})
-		if e, ok := c.ends[p.pid]; ok && (s.ExitStatus < 0 || c.meta[tracelog.MetaPID] == fmt.Sprint(p.pid)) {
+		if e, ok := l.catalog.Outcome.Ends[p.PID]; ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
 	}
 }
 
-// judge says whether the log is complete, and if not, why.
-func (l *catalog) judge(s *Summary, damage *tracelog.Damage) {
-	for _, d := range damage.Errors {
-		s.Reasons = append(s.Reasons, d.Error())
-	}
-	if more := damage.Count - len(damage.Errors); more > 0 {
-		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
-	}
-	s.Damaged = damage.Count > 0
-	s.Reasons = append(s.Reasons, l.untilReasons(s)...)
-	if l.end != nil && l.end.Complete == 0 {
-		s.Reasons = append(s.Reasons, l.end.Reason)
-	}
-	if s.Alone > 0 {
-		s.Reasons = append(s.Reasons, fmt.Sprintf("%d calls that create GPU work have no record from CUPTI: another CUPTI client may have taken its records", s.Alone))
-	}
-	s.Reasons = append(s.Reasons, l.shortfall(s)...)
-	if n := s.LostTotal(); n > 0 {
-		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
-	}
-	if l.left > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d more losses and notes are not shown one by one", l.left))
-	}
-	s.Complete = len(s.Reasons) == 0
-}
-
-// shortfall holds the log against what the injected libraries say they handed over.
-func (l *catalog) shortfall(s *Summary) (reasons []string) {
-	if l.filter != nil {
-		return nil // what the filter left out is not missing
-	}
-	var said tracelog.ProcessEnd
-	for _, e := range l.ends {
-		if e.Complete == 0 {
-			return nil // without their last word there is nothing to compare
-		}
-		said.Kernels += e.Kernels
-		said.Copies += e.Copies
-		said.Sets += e.Sets
-	}
-	for _, c := range []struct {
-		what      string
-		said, got uint64
-	}{{"kernels", said.Kernels, s.Kernels}, {"copies", said.Copies, s.Copies}, {"sets", said.Sets, s.Sets}} {
-		if c.said > c.got {
-			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %d %s, the log holds %d", c.said, c.what, c.got))
-		}
-	}
-	return reasons
-}
-
 // LostWords lists causes of loss with their counts, largest first.
 func LostWords(lost map[string]uint64) string {
 	causes := slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		if lost[a] != lost[b] {
-			return compareBool(lost[a] > lost[b], lost[b] > lost[a])
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(lost[b], lost[a]), strings.Compare(a, b))
 	})
 	var words []string
 	for _, c := range causes {
@@ -324,31 +274,4 @@ func LostWords(lost map[string]uint64) string {
 		}
 	}
 	return strings.Join(words, ", ")
-}
-
-// lostMark shows a loss where the time ends in which it happened.
-func lostMark(x *tracelog.Lost) Mark {
-	return Mark{Time: x.To, PID: x.PID, Text: fmt.Sprintf("%d records lost: %s", x.Count, x.Cause), Args: []Detail{
-		{Name: "cause", Text: x.Cause},
-		{Name: "count", Value: x.Count},
-		{Name: detailFrom, Value: x.From},
-		{Name: detailTo, Value: x.To},
-	}}
-}
-
-// The time in which a loss happened, ns from the beginning of the recording.
-const (
-	detailFrom = "from_ns"
-	detailTo   = "to_ns"
-)
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
 )
 
@@ -30,7 +31,7 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 			"together through the clocks that each log has.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`OUT` is the trace's file, - for standard output (default: the log's name with .pftrace)"},
-			&cli.StringFlag{Name: "compress", Value: string(convert.Gzip), Usage: "`HOW` is gzip or none; https://ui.perfetto.dev opens both"},
+			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`HOW` is gzip or none; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
 	}
@@ -49,19 +50,22 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	case out == "":
 		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
 	}
-	o := convert.Options{Compress: convert.Compression(c.String("compress"))}
-	if o.Compress != convert.Gzip && o.Compress != convert.None {
+	o := convert.TraceOptions{Compress: output.Compression(c.String("compress"))}
+	if o.Compress != output.Gzip && o.Compress != output.None {
 		return usagef(convertName, "convert: --compress %q is neither gzip nor none", o.Compress)
 	}
 	var err error
 	if o.Filter, err = filterOptions(c); err != nil {
 		return err
 	}
+	if err := filterSize(c, &o); err != nil {
+		return err
+	}
 	bar := newProgress(stderr)
 	o.Progress = bar.show
 	var all []convert.Summary
 	if out == "-" {
-		if o.Filter.MaxBytes > 0 {
+		if o.MaxBytes > 0 {
 			return usagef(convertName, "convert: --max-size needs a file: what went to standard output can't be taken back")
 		}
 		all, err = convert.FilesTo(logs, stdout, o)

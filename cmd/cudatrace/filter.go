@@ -47,10 +47,7 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 			return f, err
 		}
 	}
-	if err := filterTimes(c, &f); err != nil {
-		return f, err
-	}
-	return f, filterSize(c, &f)
+	return f, filterTimes(c, &f)
 }
 
 // numbers reads the value of a flag that takes a list of them.
@@ -101,11 +98,11 @@ func filterTime(flag, examples, value string) (time.Duration, error) {
 	return d, nil
 }
 
-func filterSize(c *cli.Context, f *convert.Filter) error {
+func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	switch keep := c.String("keep"); keep {
 	case "newest":
 	case "longest":
-		f.Longest = true
+		o.Longest = true
 	default:
 		return usagef(convertName, "convert: --keep %q is neither newest nor longest", keep)
 	}
@@ -119,7 +116,7 @@ func filterSize(c *cli.Context, f *convert.Filter) error {
 	if err != nil {
 		return usagef(convertName, "convert: %v", err)
 	}
-	f.MaxBytes = int64(n)
+	o.MaxBytes = int64(n)
 	return nil
 }
 

@@ -83,10 +83,10 @@ func TestGPUTrainLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := s.Kernels + s.Copies + s.Sets
-	if s.Kernels != 45300 || s.Copies != 103 || s.Sets != 5000 || s.Matched != work || s.Calls != 50554 || !s.Complete {
+	work := s.Kernels + s.Copies + s.Memsets
+	if s.Kernels != 45300 || s.Copies != 103 || s.Memsets != 5000 || s.Matched != work || s.Calls != 50554 || !s.Complete {
 		t.Errorf("kernels %d, copies %d, sets %d, matched %d, calls %d, complete %t %q",
-			s.Kernels, s.Copies, s.Sets, s.Matched, s.Calls, s.Complete, s.Reasons)
+			s.Kernels, s.Copies, s.Memsets, s.Matched, s.Calls, s.Complete, s.Reasons)
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -36,14 +36,14 @@ func noCommand(name string) error {
 	return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
 }
 
-// An output is standard output. It keeps the first failure, since not everything that
+// A stdoutWriter is standard output. It keeps the first failure, since not everything that
 // writes to it looks at its own.
-type output struct {
+type stdoutWriter struct {
 	w   io.Writer
 	err error
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *stdoutWriter) Write(b []byte) (int, error) {
 	n, err := o.w.Write(b)
 	if err != nil && o.err == nil {
 		o.err = err
@@ -52,7 +52,7 @@ func (o *output) Write(b []byte) (int, error) {
 }
 
 // failure is err, or that of writing where it is the same or nothing else went wrong.
-func (o *output) failure(err error) error {
+func (o *stdoutWriter) failure(err error) error {
 	if o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err
 	}

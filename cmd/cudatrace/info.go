@@ -78,8 +78,8 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("streams", group(uint64(s.StreamCount)))
 	row("kernels", group(s.Kernels))
 	row("copies", group(s.Copies))
-	row("sets", group(s.Sets))
-	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", group(s.Calls), group(s.Failed), group(s.Open)))
+	row("memsets", group(s.Memsets))
+	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", group(s.Calls), group(s.Failed), group(s.Unfinished)))
 	row("waits", fmt.Sprintf("%s arrows from work to the call that waited for it", group(s.Waits)))
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", group(s.Matched), group(s.Matched+s.Unmatched)))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {

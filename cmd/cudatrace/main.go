@@ -31,7 +31,7 @@ func main() {
 
 // run is the whole program, with its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	out := &output{w: stdout}
+	out := &stdoutWriter{w: stdout}
 	app := newApp(out, stderr)
 	err := out.failure(app.Run(permute(app, args)))
 	if err == nil {

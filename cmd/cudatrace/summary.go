@@ -100,8 +100,8 @@ func headline(s convert.Summary) string {
 	if s.Copies > 0 {
 		parts = append(parts, count(s.Copies, "copy", "copies"))
 	}
-	if s.Sets > 0 {
-		parts = append(parts, count(s.Sets, "set", "sets"))
+	if s.Memsets > 0 {
+		parts = append(parts, count(s.Memsets, "memset", "memsets"))
 	}
 	parts = append(parts, count(s.Calls, "call", "calls"))
 	line := strings.Join(parts, ", ") + " on " + count(uint64(s.ThreadCount), "thread", "threads")
@@ -130,8 +130,8 @@ func outcome(s convert.Summary) string {
 	if s.Failed > 0 {
 		parts = append(parts, count(s.Failed, "call", "calls")+" failed")
 	}
-	if s.Open > 0 {
-		parts = append(parts, count(s.Open, "call", "calls")+" unfinished")
+	if s.Unfinished > 0 {
+		parts = append(parts, count(s.Unfinished, "call", "calls")+" unfinished")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -15,3 +15,21 @@ func ErrorName(lib Library, code int32) string {
 	}
 	return kind + strconv.Itoa(int(code))
 }
+
+// ResultName names what a function of a library ("runtime" or "driver") returned; ""
+// for success.
+func ResultName(library string, code int32) string {
+	switch {
+	case code == 0:
+		return ""
+	case library == Runtime.String():
+		return ErrorName(Runtime, code)
+	}
+	return ErrorName(Driver, code)
+}
+
+// Codes that both libraries have and that nobody can mend, or that are no failure.
+const (
+	NotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: the answer of a query on work under way
+	Deinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: what destructors get after CUDA has gone
+)

@@ -1,5 +1,7 @@
 package cudaapi
 
+import "fmt"
+
 // copyKinds is CUpti_ActivityMemcpyKind.
 var copyKinds = [...]string{1: "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"}
 
@@ -14,9 +16,80 @@ var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Manag
 // for 0 and for kinds that have no name here.
 func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
 
+// A MemoryUse is what memory is counted as.
+type MemoryUse uint8
+
+// The uses of memory.
+const (
+	DeviceMemory MemoryUse = iota // arrays and a module's own variables lie there too
+	ManagedMemory
+	PinnedMemory
+	OtherMemory
+)
+
+var memoryUses = [...]string{DeviceMemory: "device", ManagedMemory: "managed", PinnedMemory: "pinned", OtherMemory: "other"}
+
+func (u MemoryUse) String() string { return memoryUses[u] }
+
+// MemoryUseOf maps CUpti_ActivityMemoryKind.
+func MemoryUseOf(kind uint32) MemoryUse {
+	switch kind {
+	case 3, 4, 6:
+		return DeviceMemory
+	case 5, 7:
+		return ManagedMemory
+	case 2:
+		return PinnedMemory
+	}
+	return OtherMemory
+}
+
+// Operations on memory, CUpti_ActivityMemoryOperationType.
+const (
+	MemoryAllocated = 1
+	MemoryReleased  = 2
+)
+
+// poolOperations is CUpti_ActivityMemoryPoolOperationType.
+var poolOperations = [...]string{1: "created", 2: "destroyed", 3: "trimmed"}
+
+// PoolOperationName says what happened to a memory pool, "created"; "changed" for what
+// has no name here.
+func PoolOperationName(operation uint32) string {
+	if name := nameAt(poolOperations[:], operation); name != unknown {
+		return name
+	}
+	return "changed"
+}
+
+// overheadKinds is CUpti_ActivityOverheadKind: one kind of the driver's, and CUPTI's own
+// in the upper half of the number.
+var overheadKinds = map[uint32]string{
+	0:       "unknown overhead",
+	1:       "driver compiler",
+	1 << 16: "CUPTI buffer flush",
+	2 << 16: "CUPTI instrumentation",
+	3 << 16: "CUPTI resource",
+	4 << 16: "runtime triggered module loading",
+	5 << 16: "lazy function loading",
+	6 << 16: "command buffer full",
+	7 << 16: "CUPTI activity buffer request",
+	8 << 16: "unified memory activity start",
+}
+
+// OverheadName names a kind of overhead as CUPTI records it.
+func OverheadName(kind uint32) string {
+	if name, ok := overheadKinds[kind]; ok {
+		return name
+	}
+	return fmt.Sprintf("overhead of kind %#x", kind)
+}
+
+const unknown = "unknown"
+
 func nameAt(names []string, kind uint32) string {
 	if uint64(kind) < uint64(len(names)) && names[kind] != "" {
 		return names[kind]
 	}
-	return "unknown"
+	return unknown
 }

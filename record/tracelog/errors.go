@@ -48,6 +48,14 @@ type TruncatedError struct {
 
 func (e *TruncatedError) Error() string { return e.Reason }
 
+// IsDamage tells an error that says what is wrong with a log, of which the rest can be
+// read, from one of reading the file.
+func IsDamage(err error) bool {
+	var corrupt *CorruptError
+	var cut *TruncatedError
+	return errors.As(err, &corrupt) || errors.As(err, &cut)
+}
+
 // maxDamage is the number of faults of which a reader keeps the description.
 const maxDamage = 16
 

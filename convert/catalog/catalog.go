@@ -1,0 +1,179 @@
+package catalog
+
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Catalog is what the first reading of a log finds.
+type Catalog struct {
+	Meta       map[string]string // the facts of the recording, by the keys of Meta records
+	Clocks     Clocks
+	Functions  Functions
+	Processes  Processes
+	Names      Names
+	GPUs       GPUs
+	Outcome    Outcome
+	Watermarks Watermarks
+	Totals     [256]uint64 // records by kind
+
+	first, last uint64 // times in the log
+	filter      *tracelog.Filter
+}
+
+// New returns the catalog of the records that a filter wants, or of all with a nil one.
+func New(filter *tracelog.Filter) *Catalog {
+	return &Catalog{
+		Meta:       make(map[string]string),
+		Functions:  newFunctions(),
+		Processes:  newProcesses(),
+		Names:      newNames(),
+		GPUs:       newGPUs(),
+		Outcome:    newOutcome(),
+		Watermarks: newWatermarks(),
+		first:      timeline.Never,
+		filter:     filter,
+	}
+}
+
+// First is the earliest time in the log, 0 where it has none.
+func (c *Catalog) First() uint64 {
+	if c.last == 0 {
+		return 0
+	}
+	return c.first
+}
+
+// Last is the latest time in the log, 0 where it has none.
+func (c *Catalog) Last() uint64 { return c.last }
+
+// Filtered says whether a filter left records out.
+func (c *Catalog) Filtered() bool { return c.filter != nil }
+
+// Read takes the blocks that a reader still has, those that are intact. The reader
+// knows what is damaged: only an error of reading the file is returned. Now and then
+// progress is called with the share of the file that has been read.
+func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
+	for n := 0; r.Next(); n++ {
+		c.Take(r.Block())
+		if n%64 == 0 {
+			progress(float64(r.BytesRead()) / float64(max(r.Size(), 1)))
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
+}
+
+// Project is what of events Take looks at, for tracelog's Reader to decode no more.
+func Project() map[tracelog.Kind][]string {
+	fields := make(map[tracelog.Kind][]string)
+	for k, p := range placements {
+		fields[k] = []string{"pid"}
+		for _, f := range []string{p.Start, p.Dur, p.context, p.id, p.device} {
+			if f != "" {
+				fields[k] = append(fields[k], f)
+			}
+		}
+	}
+	return fields
+}
+
+// Take takes a block.
+func (c *Catalog) Take(b *tracelog.Block) {
+	c.Totals[b.Kind] += uint64(b.N)
+	if p := PlacementOf(b.Kind); p != nil {
+		c.events(b, p)
+		return
+	}
+	for i := range b.N {
+		if c.filter == nil || c.filter.Match(b, i) || b.Kind == tracelog.KindEnd {
+			c.record(b, i)
+		}
+	}
+}
+
+// record takes a record of a kind that is no event.
+func (c *Catalog) record(b *tracelog.Block, i int) {
+	switch b.Kind {
+	case tracelog.KindMeta:
+		var m tracelog.Meta
+		b.Meta(i, &m)
+		c.Meta[m.Key] = m.Value
+	case tracelog.KindFunction:
+		c.Functions.take(b, i)
+	case tracelog.KindProcess, tracelog.KindSymbol:
+		c.see(c.Processes.take(b, i))
+	case tracelog.KindThread, tracelog.KindName:
+		c.Names.take(b, i)
+	case tracelog.KindClock:
+		c.see(c.Clocks.take(b, i))
+	case tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream:
+		c.GPUs.take(b, i)
+	default:
+		c.see(c.Outcome.take(b, i))
+	}
+}
+
+// see widens the time of the log by one that is known.
+func (c *Catalog) see(at uint64) {
+	if at != 0 {
+		c.first, c.last = min(c.first, at), max(c.last, at)
+	}
+}
+
+// events takes a block of events, which the second reading goes through.
+func (c *Catalog) events(b *tracelog.Block, p *Placement) {
+	pids := b.Column("pid")
+	c.Processes.seen(b.Kind, &pids)
+	if p.device != "" {
+		devices := b.Column(p.device)
+		c.GPUs.used(&pids, &devices)
+	}
+	c.Watermarks.add(b, p, c.span(b, p))
+}
+
+// span widens the time of the log by a block's. It returns the earliest of its starts.
+func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
+	starts := b.Column(p.Start)
+	var durs tracelog.Column
+	if p.Dur != "" {
+		durs = b.Column(p.Dur)
+	}
+	low := timeline.Never
+	for i := range b.N {
+		start := starts.At(i)
+		if p.zero || start != 0 {
+			low = min(low, start)
+		}
+		if start == 0 {
+			continue
+		}
+		until := start
+		if p.Dur != "" {
+			until = timeline.End(start, durs.At(i))
+		}
+		c.first = min(c.first, start)
+		c.last = max(c.last, until)
+	}
+	return low
+}
+
+// KnownTime returns a time, or the beginning of the log for 0, a time that is not known.
+func (c *Catalog) KnownTime(at uint64) uint64 {
+	if at == 0 {
+		return c.First()
+	}
+	return at
+}
+
+// Grows says that the log still grows: events of blocks to come lie behind the times
+// that Flushed records state, which watermarks then stay below. Without it, the log
+// ends with the blocks that were read.
+func (c *Catalog) Grows(grows bool) {
+	c.Watermarks.flushed = nil
+	if grows {
+		c.Watermarks.flushed = c.Outcome.flushedUntil
+	}
+}

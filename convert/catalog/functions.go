@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Function is a function with what joining asks of it.
+type Function struct {
+	timeline.Function
+	cudaapi.Traits
+	GPUWork bool // a driver function that puts work on a GPU
+	Known   bool // it is in cudaapi's table
+	Driver  bool // by its Library
+	Runtime bool
+
+	base       string // Name without suffixes of version and stream
+	kernel     int    // index of the argument that is the kernel's handle, -1 without
+	stream     int    // index of the argument that is the stream's handle, -1 without
+	ownDefault bool   // its default stream is the thread's own
+}
+
+// Functions are the functions of a log: those that calls name by ID, and those that
+// API records name.
+type Functions struct {
+	byID       map[uint32]*Function
+	byCallback map[callback]*Function
+	count      uint32
+}
+
+// A callback is a function as CUPTI names it: by the number of the name in the log.
+type callback struct {
+	runtime bool
+	name    uint64
+}
+
+func newFunctions() Functions {
+	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function)}
+}
+
+func (l *Functions) take(b *tracelog.Block, i int) {
+	var f tracelog.Function
+	b.Function(i, &f)
+	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)
+}
+
+// ByID returns the function that a call names. A log that was cut or damaged may not
+// have it.
+func (l *Functions) ByID(id uint32) *Function {
+	fn := l.byID[id]
+	if fn == nil {
+		fn = l.make(fmt.Sprintf("function %d", id), "", "")
+		l.byID[id] = fn
+	}
+	return fn
+}
+
+// ByCallback returns the function of an API record in a block, by the domain of the
+// record and the number of its name.
+func (l *Functions) ByCallback(b *tracelog.Block, runtime bool, name uint64) *Function {
+	key := callback{runtime, name}
+	fn := l.byCallback[key]
+	if fn == nil {
+		library := cudaapi.Driver
+		if runtime {
+			library = cudaapi.Runtime
+		}
+		fn = l.make(b.Text(name), library.String(), "")
+		l.byCallback[key] = fn
+	}
+	return fn
+}
+
+func (l *Functions) make(name, library, args string) *Function {
+	fn := &Function{
+		Function: timeline.Function{Name: name, Library: library, ID: l.count},
+		Traits:   cudaapi.TraitsOf(name),
+		Driver:   library == cudaapi.Driver.String(),
+		Runtime:  library == cudaapi.Runtime.String(),
+		base:     cudaapi.Unversioned(name),
+		kernel:   -1,
+		stream:   -1,
+	}
+	l.count++
+	fn.ownDefault = cudaapi.PerThreadStream(name)
+	if f := cudaapi.ByName(name); f != nil {
+		fn.Known, fn.GPUWork = true, f.GPUWork
+	}
+	fn.params(args)
+	return fn
+}
+
+// kernelParams are the names under which launching functions take their kernel.
+var kernelParams = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
+
+// params takes the recorded arguments, tracelog.Function.Args.
+func (f *Function) params(args string) {
+	for _, word := range strings.Fields(args) {
+		name, typ, _ := strings.Cut(word, ":")
+		if f.Launches && f.kernel < 0 && kernelParams[name] {
+			f.kernel = len(f.Params)
+		}
+		if f.stream < 0 && name == "stream" && typ == "handle" {
+			f.stream = len(f.Params)
+		}
+		f.Params = append(f.Params, timeline.Param{Name: name, Type: typ})
+	}
+}
+
+// Same says whether a CUPTI callback and a probed symbol are one function. CUPTI leaves
+// out the "_v2" of some symbols and keeps that of others, and writes per-thread stream
+// spellings with either suffix.
+func (f *Function) Same(o *Function) bool {
+	return f == o || f.Library == o.Library && f.base == o.base
+}
+
+// KernelHandle returns the handle of the kernel that a call with these arguments
+// launches, and whether it names one.
+func (f *Function) KernelHandle(args []uint64) (handle uint64, ok bool) {
+	if f.kernel < 0 || f.kernel >= len(args) {
+		return 0, false
+	}
+	return args[f.kernel], true
+}
+
+// A StreamHandle is a stream as calls name it, 0 for none. The two default streams have
+// the numbers of CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, also where a call says 0.
+type StreamHandle uint64
+
+// The default streams.
+const (
+	LegacyStream StreamHandle = 1
+	ThreadStream StreamHandle = 2
+)
+
+// StreamHandle returns the stream that a call with these arguments names.
+func (f *Function) StreamHandle(args []uint64) StreamHandle {
+	switch {
+	case f.stream < 0 || f.stream >= len(args):
+		return 0
+	case args[f.stream] != 0:
+		return StreamHandle(args[f.stream])
+	case f.ownDefault:
+		return ThreadStream
+	}
+	return LegacyStream
+}

@@ -1,0 +1,131 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A DeviceKey is a device as a process numbers it.
+type DeviceKey struct{ PID, Device uint32 }
+
+// A ContextKey is a context of a process.
+type ContextKey struct{ PID, Context uint32 }
+
+// A StreamKey is a stream of a process.
+type StreamKey struct{ PID, Context, Stream uint32 }
+
+// GPUs are the devices, contexts and streams of a log.
+type GPUs struct {
+	Contexts map[ContextKey]tracelog.Context
+	Streams  map[StreamKey]tracelog.Stream
+	devices  map[DeviceKey]tracelog.Device
+	number   map[DeviceKey]uint32 // timeline.GPU.Index of those that something happened on
+	order    []DeviceKey
+}
+
+func newGPUs() GPUs {
+	return GPUs{
+		Contexts: make(map[ContextKey]tracelog.Context),
+		Streams:  make(map[StreamKey]tracelog.Stream),
+		devices:  make(map[DeviceKey]tracelog.Device),
+		number:   make(map[DeviceKey]uint32),
+	}
+}
+
+func (g *GPUs) take(b *tracelog.Block, i int) {
+	switch b.Kind {
+	case tracelog.KindDevice:
+		var d tracelog.Device
+		b.Device(i, &d)
+		g.devices[DeviceKey{d.PID, d.ID}] = d
+	case tracelog.KindContext:
+		var c tracelog.Context
+		b.Context(i, &c)
+		g.Contexts[ContextKey{c.PID, c.ID}] = c
+	case tracelog.KindStream:
+		var s tracelog.Stream
+		b.Stream(i, &s)
+		g.Streams[StreamKey{s.PID, s.Context, s.ID}] = s
+	}
+}
+
+// used notes the devices that a block of events happened on.
+func (g *GPUs) used(pids, devices *tracelog.Column) {
+	device, same := devices.Const()
+	pid, ok := pids.Const()
+	if same && ok {
+		g.use(DeviceKey{uint32(pid), uint32(device)})
+		return
+	}
+	for i := range devices.Len() {
+		g.use(DeviceKey{uint32(pids.At(i)), uint32(devices.At(i))})
+	}
+}
+
+func (g *GPUs) use(key DeviceKey) {
+	if _, known := g.number[key]; !known {
+		g.number[key] = 0
+		g.order = append(g.order, key)
+	}
+}
+
+// Index returns the timeline's number of a process's device. Number has given it one.
+func (g *GPUs) Index(pid, device uint32) uint32 { return g.number[DeviceKey{pid, device}] }
+
+// Uses says whether something happened on the GPU with a number of the timeline.
+func (g *GPUs) Uses(index uint32) bool {
+	for _, n := range g.number {
+		if n == index {
+			return true
+		}
+	}
+	return false
+}
+
+// An Inventory has the GPUs of a timeline, which several logs may share.
+type Inventory struct {
+	List   []timeline.GPU
+	byUUID map[string]uint32
+}
+
+// Number gives the devices that were used in a log their numbers in the timeline, by
+// process and by their own number. Devices of one UUID are one GPU.
+func (v *Inventory) Number(c *Catalog) {
+	g := &c.GPUs
+	order := make(map[uint32]int, len(c.Processes.PIDs))
+	for i, pid := range c.Processes.PIDs {
+		order[pid] = i
+	}
+	slices.SortStableFunc(g.order, func(a, b DeviceKey) int {
+		return cmp.Or(cmp.Compare(order[a.PID], order[b.PID]), cmp.Compare(a.Device, b.Device))
+	})
+	for _, key := range g.order {
+		d := g.devices[key]
+		d.PID, d.ID = key.PID, key.Device
+		g.number[key] = v.add(&d, c.Names.device(&d))
+	}
+}
+
+func (v *Inventory) add(d *tracelog.Device, name string) uint32 {
+	if strings.Trim(d.UUID, "0") == "" { // not known: a GPU of its own
+		d.UUID = ""
+	} else if index, ok := v.byUUID[d.UUID]; ok {
+		return index
+	}
+	index := uint32(len(v.List))
+	v.List = append(v.List, timeline.GPU{
+		Index: index, PID: d.PID, Device: d.ID, Name: name, UUID: d.UUID, Major: d.Major, Minor: d.Minor,
+		Multiprocessors: d.Multiprocessors, Memory: d.Memory, Bandwidth: d.Bandwidth,
+	})
+	if d.UUID != "" {
+		if v.byUUID == nil {
+			v.byUUID = make(map[string]uint32)
+		}
+		v.byUUID[d.UUID] = index
+	}
+	return index
+}

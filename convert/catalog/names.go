@@ -1,0 +1,100 @@
+package catalog
+
+import "github.com/cudatrace/cudatrace/record/tracelog"
+
+// Names are what threads, streams, contexts and devices are called, and the two numbers
+// of threads in PID namespaces.
+type Names struct {
+	given   map[tracelog.Name]string // by the program, through NVTX; the key has no name
+	threads map[ThreadKey]string     // the kernel's names
+	host    map[ThreadKey]uint32     // host TID, by namespace TID
+	local   map[ThreadKey]uint32     // namespace TID, by host TID
+}
+
+func newNames() Names {
+	return Names{
+		given:   make(map[tracelog.Name]string),
+		threads: make(map[ThreadKey]string),
+		host:    make(map[ThreadKey]uint32),
+		local:   make(map[ThreadKey]uint32),
+	}
+}
+
+func (n *Names) take(b *tracelog.Block, i int) {
+	if b.Kind == tracelog.KindThread {
+		var t tracelog.Thread
+		b.Thread(i, &t)
+		n.thread(&t)
+		return
+	}
+	var x tracelog.Name
+	b.Name(i, &x)
+	n.give(x)
+}
+
+func (n *Names) thread(t *tracelog.Thread) {
+	if t.Name != "" {
+		n.threads[ThreadKey{t.PID, t.TID}] = t.Name
+	}
+	if t.LocalTID != 0 {
+		n.host[ThreadKey{t.PID, t.LocalTID}] = t.TID
+		n.local[ThreadKey{t.PID, t.TID}] = t.LocalTID
+	}
+}
+
+// give takes what the program calls an object; a later name replaces it. A context's
+// number is unique in its process: its device does not matter.
+func (n *Names) give(x tracelog.Name) {
+	name := x.Name
+	if x.ObjectKind != tracelog.ObjectStream {
+		x.Context = 0
+	}
+	x.Device, x.Name = 0, ""
+	n.given[x] = name
+}
+
+// HostTID returns the number in the recorder's PID namespace of a thread that CUPTI,
+// which knows only its own namespace, calls tid.
+func (n *Names) HostTID(pid, tid uint32) uint32 {
+	if len(n.host) > 0 {
+		if host, ok := n.host[ThreadKey{pid, tid}]; ok {
+			return host
+		}
+	}
+	return tid
+}
+
+// Thread returns what the program calls a thread, else what the kernel does, which has
+// room for 15 letters.
+func (n *Names) Thread(pid, hostTID uint32) string {
+	tid, ok := n.local[ThreadKey{pid, hostTID}]
+	if !ok {
+		tid = hostTID
+	}
+	if name := n.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectThread, ID: tid}]; name != "" {
+		return name
+	}
+	return n.threads[ThreadKey{pid, hostTID}]
+}
+
+// Stream returns what the program calls a stream.
+func (n *Names) Stream(pid, context, stream uint32) string {
+	return n.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: stream, Context: context}]
+}
+
+// Context returns what the program calls a context.
+func (n *Names) Context(pid, context uint32) string {
+	return n.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectContext, ID: context}]
+}
+
+// device returns a device's product name with what the program calls it.
+func (n *Names) device(d *tracelog.Device) string {
+	name := n.given[tracelog.Name{PID: d.PID, ObjectKind: tracelog.ObjectDevice, ID: d.ID}]
+	switch {
+	case name != "" && d.Name != "":
+		return d.Name + " (" + name + ")"
+	case name != "":
+		return name
+	}
+	return d.Name
+}

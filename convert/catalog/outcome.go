@@ -1,0 +1,195 @@
+package catalog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// MaxRemarks bounds the losses and notes that are kept one by one.
+const MaxRemarks = 1 << 16
+
+// Outcome is how the recording went.
+type Outcome struct {
+	CUPTI   []tracelog.CUPTI
+	Ends    map[uint32]tracelog.ProcessEnd // by PID
+	End     *tracelog.End                  // nil for a log that was not finished
+	Notes   []tracelog.Note
+	LeftOut uint64 // losses and notes beyond MaxRemarks
+
+	lost    map[string]uint64
+	losses  []tracelog.Lost
+	order   []bool            // of losses and notes in the file: true for a note
+	flushed map[uint32]uint64 // Flushed.Until, by PID
+}
+
+func newOutcome() Outcome {
+	return Outcome{
+		Ends:    make(map[uint32]tracelog.ProcessEnd),
+		lost:    make(map[string]uint64),
+		flushed: make(map[uint32]uint64),
+	}
+}
+
+// take takes a record. It returns a time that the record says something happened at.
+func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
+	switch b.Kind {
+	case tracelog.KindCUPTI:
+		var c tracelog.CUPTI
+		b.CUPTI(i, &c)
+		o.CUPTI = append(o.CUPTI, c)
+	case tracelog.KindLost:
+		var x tracelog.Lost
+		b.Lost(i, &x)
+		o.lost[x.Cause] += x.Count
+		if o.room(false) {
+			o.losses = append(o.losses, x)
+		}
+	case tracelog.KindNote:
+		var n tracelog.Note
+		b.Note(i, &n)
+		if o.room(true) {
+			o.Notes = append(o.Notes, n)
+		}
+		return n.Time
+	case tracelog.KindProcessEnd:
+		var e tracelog.ProcessEnd
+		b.ProcessEnd(i, &e)
+		o.Ends[e.PID] = e
+		return e.Time
+	case tracelog.KindFlushed:
+		var f tracelog.Flushed
+		b.Flushed(i, &f)
+		o.flushed[f.PID] = max(o.flushed[f.PID], f.Until)
+	case tracelog.KindEnd:
+		var e tracelog.End
+		b.End(i, &e)
+		o.End = &e
+		return e.Time
+	}
+	return 0
+}
+
+// room says whether one more loss or note is kept.
+func (o *Outcome) room(note bool) bool {
+	if len(o.order) >= MaxRemarks {
+		o.LeftOut++
+		return false
+	}
+	o.order = append(o.order, note)
+	return true
+}
+
+// Lost returns the number of lost records by cause, with every cause that this version
+// knows.
+func (o *Outcome) Lost() map[string]uint64 {
+	lost := make(map[string]uint64, len(tracelog.LostCauses))
+	for _, cause := range tracelog.LostCauses {
+		lost[cause] = 0
+	}
+	maps.Copy(lost, o.lost)
+	return lost
+}
+
+// Remarks returns the losses and notes of a log as events, in the order of time. One of
+// unknown time comes at the end of the recording.
+func (c *Catalog) Remarks() []timeline.Event {
+	o := &c.Outcome
+	type remark struct {
+		at uint64
+		timeline.Event
+	}
+	list := make([]remark, 0, len(o.order))
+	losses, notes := o.losses, o.Notes
+	for _, note := range o.order {
+		if note {
+			at := cmp.Or(notes[0].Time, c.last)
+			list = append(list, remark{at, &timeline.Note{Time: at, PID: notes[0].PID, Text: notes[0].Text}})
+			notes = notes[1:]
+			continue
+		}
+		x := &losses[0]
+		at := cmp.Or(x.To, c.last)
+		list = append(list, remark{at, &timeline.Loss{Time: at, PID: x.PID, Cause: x.Cause, Count: x.Count, From: c.into(x.From), To: c.into(x.To)}})
+		losses = losses[1:]
+	}
+	slices.SortStableFunc(list, func(a, b remark) int { return cmp.Compare(a.at, b.at) })
+	events := make([]timeline.Event, len(list))
+	for i := range list {
+		events[i] = list[i].Event
+	}
+	return events
+}
+
+// into is a known time in ns from the beginning of the recording.
+func (c *Catalog) into(at uint64) uint64 { return at - min(at, c.First()) }
+
+// Recorded says whether CUPTI recorded a process.
+func (o *Outcome) Recorded(pid uint32) bool {
+	on := false
+	for _, x := range o.CUPTI {
+		if x.PID == pid {
+			on = x.Status == "on"
+		}
+	}
+	return on
+}
+
+// ClockError is the largest error of a CUPTI time that the log states, ns.
+func (o *Outcome) ClockError() (largest uint64) {
+	for _, x := range o.CUPTI {
+		largest = max(largest, x.ClockError)
+	}
+	return largest
+}
+
+// CallsUntil returns the time up to which the log states that it has every call, 0 when
+// it states none.
+func (o *Outcome) CallsUntil() uint64 { return o.flushed[0] }
+
+// RecordsUntil returns the time up to which the log states that it has all that CUPTI
+// recorded of a process, 0 when it states none.
+func (o *Outcome) RecordsUntil(pid uint32) uint64 { return max(o.Ends[pid].Until, o.flushed[pid]) }
+
+// flushedUntil returns a time that no event in blocks to come begins before, in a log
+// that still grows: of a process, or with PID 0 of all.
+func (o *Outcome) flushedUntil(kind tracelog.Kind, pid uint32) uint64 {
+	if kind == tracelog.KindCall {
+		return o.flushed[0]
+	}
+	low := timeline.Never
+	for _, x := range o.CUPTI {
+		if _, ended := o.Ends[x.PID]; ended || pid != 0 && pid != x.PID {
+			continue
+		}
+		low = min(low, o.flushed[x.PID])
+	}
+	return low
+}
+
+// Correlated says whether every call of a process that puts work on a GPU should have an
+// API record: CUPTI was on all the time and said its last word.
+func (c *Catalog) Correlated(pid uint32) bool {
+	o := &c.Outcome
+	return o.Recorded(pid) && o.Ends[pid].Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
+}
+
+// CorrelatedUntil is the time up to which that holds: what a process called while it
+// handed over its last records has none.
+func (c *Catalog) CorrelatedUntil(pid uint32) uint64 {
+	return cmp.Or(c.Outcome.Ends[pid].Until, timeline.Never)
+}
+
+// Horizon is the time at which what a program left unfinished is cut off.
+func (c *Catalog) Horizon(p *Program) uint64 {
+	if p.Cut != 0 {
+		return p.Cut
+	}
+	if e, ok := c.Outcome.Ends[p.PID]; ok && e.Time != 0 {
+		return e.Time
+	}
+	return c.last
+}

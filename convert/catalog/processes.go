@@ -1,0 +1,220 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Processes are the processes of a log.
+type Processes struct {
+	PIDs  []uint32 // by first sight
+	byPID map[uint32]*Process
+}
+
+func newProcesses() Processes { return Processes{byPID: make(map[uint32]*Process)} }
+
+// A Process is what a log has of one PID.
+type Process struct {
+	PID      uint32
+	Programs Programs // once Resolve has run
+	kinds    uint64   // kinds of event that there are, see kindBit
+	records  []tracelog.Process
+	symbols  []tracelog.Symbol
+}
+
+// A Program is one program that ran under a PID. CUPTI counts the IDs of each from the
+// start.
+type Program struct {
+	PID, PPID uint32
+	Start     uint64
+	Name      string
+	Args      []string
+
+	// Until is when the recorder met the program that took this one's place by exec,
+	// Cut the entry of the call in which it met it; both are 0 where none did.
+	Until, Cut uint64
+	Handles    *KernelHandles
+}
+
+// Programs are the programs of one PID, by time. There is at least one.
+type Programs []*Program
+
+// At returns the index of the program that ran at a time.
+func (p Programs) At(t uint64) int {
+	if len(p) == 1 {
+		return 0
+	}
+	i, _ := slices.BinarySearchFunc(p[:len(p)-1], t, func(g *Program, t uint64) int {
+		if g.Until <= t {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// Get returns the process with a PID, nil for one that the log says nothing of.
+func (l *Processes) Get(pid uint32) *Process { return l.byPID[pid] }
+
+func (l *Processes) get(pid uint32) *Process {
+	p := l.byPID[pid]
+	if p == nil {
+		p = &Process{PID: pid}
+		l.byPID[pid] = p
+		l.PIDs = append(l.PIDs, pid)
+	}
+	return p
+}
+
+// take takes a record. It returns the time that it states of the process.
+func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
+	if b.Kind == tracelog.KindSymbol {
+		var x tracelog.Symbol
+		b.Symbol(i, &x)
+		p := l.get(x.PID)
+		p.symbols = append(p.symbols, x)
+		return 0
+	}
+	var r tracelog.Process
+	b.Process(i, &r)
+	p := l.get(r.PID)
+	p.records = append(p.records, r)
+	return r.Start
+}
+
+// seen notes that processes have events of a kind.
+func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
+	if pid, ok := pids.Const(); ok {
+		l.get(uint32(pid)).kinds |= kindBit(k)
+		return
+	}
+	for i := range pids.Len() {
+		l.get(uint32(pids.At(i))).kinds |= kindBit(k)
+	}
+}
+
+func kindBit(k tracelog.Kind) uint64 { return 1 << (k % 64) }
+
+// Has says whether the process has events of any of some kinds.
+func (p *Process) Has(kinds ...tracelog.Kind) bool {
+	for _, k := range kinds {
+		if p.kinds&kindBit(k) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Have says whether any process has events of a kind.
+func (l *Processes) Have(k tracelog.Kind) bool {
+	for _, p := range l.byPID {
+		if p.Has(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasWork says whether the process has GPU work.
+func (p *Process) HasWork() bool {
+	return p.Has(tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph)
+}
+
+// Count is the number of programs of all processes.
+func (l *Processes) Count() (n int) {
+	for _, p := range l.byPID {
+		n += max(len(p.records), 1)
+	}
+	return n
+}
+
+// Resolve makes the programs of all processes. It opens the log once more where a
+// process ran several.
+func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
+	var several []uint32
+	for _, pid := range l.PIDs {
+		p := l.byPID[pid]
+		if p.split(); len(p.Programs) > 1 {
+			several = append(several, pid)
+		}
+	}
+	if len(several) == 0 {
+		return nil
+	}
+	return l.cut(several, open)
+}
+
+// split makes the programs of a process.
+func (p *Process) split() {
+	slices.SortStableFunc(p.records, func(a, b tracelog.Process) int { return cmp.Compare(a.Start, b.Start) })
+	p.records = slices.CompactFunc(p.records, func(a, b tracelog.Process) bool { return a.Start == b.Start })
+	p.Programs = Programs{{PID: p.PID}}
+	for i := range p.records {
+		r := &p.records[i]
+		if i > 0 {
+			last := p.Programs[i-1]
+			last.Until, last.Cut = r.Start, r.Start
+			p.Programs = append(p.Programs, &Program{PID: p.PID})
+		}
+		g := p.Programs[i]
+		g.PPID, g.Start, g.Args = r.PPID, r.Start, strings.Split(r.Args, "\x00")
+		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
+	}
+	symbols := make([][]tracelog.Symbol, len(p.Programs))
+	for _, x := range p.symbols {
+		i := p.Programs.At(x.Time)
+		symbols[i] = append(symbols[i], x)
+	}
+	for i, g := range p.Programs {
+		g.Handles = newKernelHandles(symbols[i])
+	}
+}
+
+// cut finds for each program that was replaced by exec the call in which the recorder
+// met its successor: that call was entered before, so it is its return that counts.
+func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, PIDs: pids, From: timeline.Never}
+	for _, pid := range pids {
+		programs := l.byPID[pid].Programs
+		f.From = min(f.From, programs[0].Until)
+		f.To = max(f.To, programs[len(programs)-2].Until)
+	}
+	if err := r.Select(f); err != nil {
+		return err
+	}
+	for r.Next() {
+		if b := r.Block(); b.Kind == tracelog.KindCall {
+			l.cutAt(b)
+		}
+	}
+	return nil // what else is wrong with the log the second reading says
+}
+
+// cutAt moves the cuts of programs to the calls of a block.
+func (l *Processes) cutAt(b *tracelog.Block) {
+	pids, enters, durs := b.Column("pid"), b.Column("enter"), b.Column("dur")
+	for i := range b.N {
+		p := l.byPID[uint32(pids.At(i))]
+		if p == nil {
+			continue
+		}
+		enter := enters.At(i)
+		end := timeline.End(enter, durs.At(i))
+		if enter == 0 || end == timeline.Never {
+			continue // not known
+		}
+		if at := p.Programs.At(end); at > 0 {
+			before := p.Programs[at-1]
+			before.Cut = min(before.Cut, enter)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Watermarks say how far back the events may reach that the second reading has still
+// to come to: of each thread and stream, and of each kind that has no such owner.
+type Watermarks struct {
+	all     map[owner]*Watermark
+	flushed func(kind tracelog.Kind, pid uint32) uint64 // nil for a log that does not grow
+}
+
+// An owner is a thread or a stream with the events of one kind that are its own; or a
+// kind as a whole.
+type owner struct {
+	kind    tracelog.Kind // KindKernel for all GPU work
+	pid     uint32
+	context uint32
+	id      uint32 // thread, as the log has it, or stream
+	mixed   bool   // blocks with events of several owners
+}
+
+// A Watermark is the earliest time that may still come of an owner's events.
+type Watermark struct {
+	owner   owner
+	of      *Watermarks
+	from    []uint64 // earliest start in this block or a later one, in the order of the file
+	at      []int64  // offsets of the blocks
+	settled int      // blocks of which from includes those behind them
+	next    int      // of the blocks, the first that has not been read again
+}
+
+func newWatermarks() Watermarks { return Watermarks{all: make(map[owner]*Watermark)} }
+
+// ownerOf returns the owner of a block's events.
+func ownerOf(b *tracelog.Block, p *Placement) owner {
+	if !p.own {
+		return owner{kind: p.as}
+	}
+	pids, ids := b.Column("pid"), b.Column(p.id)
+	pid, ok := pids.Const()
+	id, same := ids.Const()
+	ok = ok && same
+	var context uint64
+	if p.context != "" {
+		contexts := b.Column(p.context)
+		context, same = contexts.Const()
+		ok = ok && same
+	}
+	if !ok {
+		return owner{kind: p.as, mixed: true}
+	}
+	return owner{kind: p.as, pid: uint32(pid), context: uint32(context), id: uint32(id)}
+}
+
+// add notes a block whose events begin at from or later.
+func (w *Watermarks) add(b *tracelog.Block, p *Placement, from uint64) {
+	o := ownerOf(b, p)
+	m := w.all[o]
+	if m == nil {
+		m = &Watermark{owner: o, of: w}
+		w.all[o] = m
+	}
+	m.from, m.at = append(m.from, from), append(m.at, b.Offset)
+}
+
+// Passed notes that a block has been read for the second time.
+func (w *Watermarks) Passed(b *tracelog.Block) {
+	p := PlacementOf(b.Kind)
+	if p == nil {
+		return
+	}
+	if m := w.all[ownerOf(b, p)]; m != nil {
+		for m.next < len(m.at) && m.at[m.next] <= b.Offset { // blocks before it may have turned out damaged
+			m.next++
+		}
+	}
+}
+
+// Low is a time that no event to come begins before; Never when none is to come.
+func (m *Watermark) Low() uint64 {
+	if m.settled < len(m.from) {
+		m.settle()
+	}
+	low := timeline.Never
+	if m.next < len(m.from) {
+		low = m.from[m.next]
+	}
+	if m.of.flushed != nil {
+		low = min(low, m.of.flushed(m.owner.kind, m.owner.pid))
+	}
+	return low
+}
+
+// settle makes the starts of blocks the earliest of theirs and of those behind them.
+func (m *Watermark) settle() {
+	for i := len(m.from) - 2; i >= 0; i-- {
+		if i < m.settled && m.from[i] <= m.from[i+1] {
+			break
+		}
+		m.from[i] = min(m.from[i], m.from[i+1])
+	}
+	m.settled = len(m.from)
+}
+
+// A Lows is a set of watermarks.
+type Lows []*Watermark
+
+// Low is a time that no event to come begins before, of any of the set.
+func (l Lows) Low() uint64 {
+	low := timeline.Never
+	for _, m := range l {
+		low = min(low, m.Low())
+	}
+	return low
+}
+
+// Kind returns the watermarks of a kind of event that has no owners.
+func (w *Watermarks) Kind(k tracelog.Kind) Lows { return w.of(owner{kind: k}) }
+
+// Stream returns the watermarks of a stream's work.
+func (w *Watermarks) Stream(pid, context, stream uint32) Lows {
+	return append(w.of(owner{kind: tracelog.KindKernel, pid: pid, context: context, id: stream}),
+		w.of(owner{kind: tracelog.KindKernel, mixed: true})...)
+}
+
+func (w *Watermarks) of(o owner) Lows {
+	if m := w.all[o]; m != nil {
+		return Lows{m}
+	}
+	return nil
+}
+
+// A ThreadKey is a thread by its numbers in the recorder's PID namespace.
+type ThreadKey struct{ PID, TID uint32 }
+
+// Threads are the watermarks of the calls and API records of each thread.
+type Threads struct {
+	own   map[ThreadKey]Lows
+	mixed Lows
+}
+
+// Threads returns the watermarks of threads.
+func (w *Watermarks) Threads(names *Names) Threads {
+	t := Threads{own: make(map[ThreadKey]Lows)}
+	t.mixed = append(w.of(owner{kind: tracelog.KindCall, mixed: true}), w.of(owner{kind: tracelog.KindAPI, mixed: true})...)
+	for o, m := range w.all {
+		if o.mixed || o.kind != tracelog.KindCall && o.kind != tracelog.KindAPI {
+			continue
+		}
+		key := ThreadKey{o.pid, o.id}
+		if o.kind == tracelog.KindAPI {
+			key.TID = names.HostTID(o.pid, o.id)
+		}
+		t.own[key] = append(t.own[key], m)
+	}
+	return t
+}
+
+// Of returns the watermarks of a thread.
+func (t *Threads) Of(key ThreadKey) Lows { return append(slices.Clip(t.own[key]), t.mixed...) }
+
+// TIDs calls f with each thread that has blocks of its own.
+func (t *Threads) TIDs(f func(ThreadKey)) {
+	for key := range t.own {
+		f(key)
+	}
+}
+
+// Processes returns the watermarks of some kinds of event of each process.
+func (w *Watermarks) Processes(pids []uint32, kinds ...tracelog.Kind) map[uint32]Lows {
+	processes := make(map[uint32]Lows)
+	for o, m := range w.all {
+		switch {
+		case !slices.Contains(kinds, o.kind):
+		case o.mixed:
+			for _, pid := range pids {
+				processes[pid] = append(processes[pid], m)
+			}
+		default:
+			processes[o.pid] = append(processes[o.pid], m)
+		}
+	}
+	return processes
+}

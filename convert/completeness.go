@@ -1,0 +1,110 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// judge says whether the log is complete, and if not, why.
+func (l *log) judge(s *Summary) {
+	damage, o := l.damage, &l.catalog.Outcome
+	for _, d := range damage.Errors {
+		s.Reasons = append(s.Reasons, d.Error())
+	}
+	if more := damage.Count - len(damage.Errors); more > 0 {
+		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
+	}
+	s.Damaged = damage.Count > 0
+	s.Reasons = append(s.Reasons, unfinishedReasons(l.catalog, s)...)
+	if o.End != nil && o.End.Complete == 0 {
+		s.Reasons = append(s.Reasons, o.End.Reason)
+	}
+	if s.Uncorrelated > 0 {
+		s.Reasons = append(s.Reasons, fmt.Sprintf("%d calls that create GPU work have no record from CUPTI: another CUPTI client may have taken its records", s.Uncorrelated))
+	}
+	s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
+	if n := s.LostTotal(); n > 0 {
+		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
+	}
+	if o.LeftOut > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d more losses and notes are not shown one by one", o.LeftOut))
+	}
+	s.Complete = len(s.Reasons) == 0
+}
+
+// shortfall holds the log against what the injected libraries say they handed over.
+func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
+	if c.Filtered() {
+		return nil // what the filter left out is not missing
+	}
+	var said tracelog.ProcessEnd
+	for _, e := range c.Outcome.Ends {
+		if e.Complete == 0 {
+			return nil // without their last word there is nothing to compare
+		}
+		said.Kernels += e.Kernels
+		said.Copies += e.Copies
+		said.Sets += e.Sets
+	}
+	for _, x := range []struct {
+		what      string
+		said, got uint64
+	}{{"kernels", said.Kernels, s.Kernels}, {"copies", said.Copies, s.Copies}, {"memsets", said.Sets, s.Memsets}} {
+		if x.said > x.got {
+			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %d %s, the log holds %d", x.said, x.what, x.got))
+		}
+	}
+	return reasons
+}
+
+// completeUntil is the time up to which nothing is missing although the recording, or a
+// process, ended before its last word. It is 0 when that is not known, and ok says whether
+// there is such an end at all.
+func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
+	o := &c.Outcome
+	at = timeline.Never
+	if o.End == nil && c.Processes.Have(tracelog.KindCall) {
+		at, ok = o.CallsUntil(), true
+	}
+	for _, pid := range c.Processes.PIDs {
+		e, ended := o.Ends[pid]
+		if !o.Recorded(pid) || ended && e.Complete != 0 || !ended && o.End != nil {
+			continue
+		}
+		ok = true
+		at = min(at, o.RecordsUntil(pid))
+	}
+	if !ok || at == timeline.Never {
+		return 0, ok || o.End == nil
+	}
+	return at, true
+}
+
+// unfinishedReasons says of an unfinished log up to when it is complete, and whose end was
+// abrupt. Of a finished one the End record says it.
+func unfinishedReasons(c *catalog.Catalog, s *Summary) (reasons []string) {
+	at, cut := completeUntil(c)
+	if cut && at > c.First() {
+		s.CompleteUntil = min(at, c.Last()) - c.First() // a Flushed record's time may be later than the last event's
+	}
+	o := &c.Outcome
+	if o.End != nil {
+		return nil
+	}
+	if s.CompleteUntil > 0 {
+		reasons = append(reasons, fmt.Sprintf("its recording did not finish: it is complete up to %s", duration(s.CompleteUntil).Round(time.Millisecond)))
+	} else {
+		reasons = append(reasons, "its recording did not finish: what came last may be missing")
+	}
+	for _, pid := range slices.Sorted(slices.Values(c.Processes.PIDs)) {
+		if e, ok := o.Ends[pid]; ok && e.Complete == 0 && e.Reason != "" && o.Recorded(pid) {
+			reasons = append(reasons, fmt.Sprintf("process %d ended by %s before its last records were handed over", pid, e.Reason))
+		}
+	}
+	return reasons
+}

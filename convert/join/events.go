@@ -1,0 +1,171 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/spans"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// events take what is neither a call nor GPU work to those who make something of it.
+type events struct {
+	catalog  *catalog.Catalog
+	wanted   *merge.Wanted
+	programs []*program
+	byPID    map[uint32][]*program
+	found    *Found
+	spans    spans.Output
+	memory   *memory.Usage
+	markers  ordered.List[marker]
+	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // of a record of each kind
+}
+
+// A marker is an NVTX marker of a program.
+type marker struct {
+	program *program
+	tracelog.Marker
+}
+
+func newEvents(j *Joiner) *events {
+	e := &events{
+		catalog: j.catalog, wanted: &j.wanted, programs: j.programs, byPID: j.byPID, found: &j.Found,
+		spans:   spans.Output{Emitter: j.out, Selection: j.options.Selection},
+		memory:  memory.NewUsage(j.out),
+		markers: ordered.NewList(func(a, b *marker) bool { return spans.MarkerBefore(&a.Marker, &b.Marker) }),
+	}
+	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
+		tracelog.KindSync:       e.sync,
+		tracelog.KindOverhead:   e.overhead,
+		tracelog.KindMarker:     e.marker,
+		tracelog.KindMemory:     e.allocation,
+		tracelog.KindMemoryPool: e.pool,
+	}
+	return e
+}
+
+// program returns the program that ran under a PID at a time.
+func (e *events) program(pid uint32, at uint64) *program {
+	return e.byPID[pid][e.catalog.Processes.Get(pid).Programs.At(at)]
+}
+
+// take takes a block.
+func (e *events) take(b *tracelog.Block) {
+	take := e.takers[b.Kind]
+	if take == nil {
+		return
+	}
+	for i := range b.N {
+		if e.wanted.Match(b, i) {
+			take(b, i)
+		}
+	}
+}
+
+func (e *events) sync(b *tracelog.Block, i int) {
+	var x tracelog.Sync
+	b.Sync(i, &x)
+	if p := e.program(x.PID, timeline.End(x.Start, x.Dur)); p.waits != nil {
+		p.waits.Record(&x)
+	}
+}
+
+func (e *events) overhead(b *tracelog.Block, i int) {
+	var x tracelog.Overhead
+	b.Overhead(i, &x)
+	start := e.catalog.KnownTime(x.Start)
+	p := e.program(x.PID, start)
+	if p.overheads == nil {
+		p.overheads = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "CUPTI overhead", Category: timeline.CUPTI})
+	}
+	sp := timeline.Span{Name: cudaapi.OverheadName(x.Kind), Start: start, End: timeline.End(start, x.Dur)}
+	if x.TID != 0 {
+		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
+	}
+	p.overheads.Add(sp)
+	e.found.OverheadNS += x.Dur
+}
+
+func (e *events) marker(b *tracelog.Block, i int) {
+	var m marker
+	b.Marker(i, &m.Marker)
+	m.Time, m.TID = e.catalog.KnownTime(m.Time), e.catalog.Names.HostTID(m.PID, m.TID)
+	m.program = e.program(m.PID, m.Time)
+	e.markers.Add(m)
+}
+
+func (e *events) allocation(b *tracelog.Block, i int) {
+	var m tracelog.Memory
+	b.Memory(i, &m)
+	at := e.catalog.KnownTime(m.Time)
+	p := e.program(m.PID, at)
+	if p.memory == nil {
+		p.memory = e.memory.Process(p.out)
+		if _, ended := e.catalog.Outcome.Ends[p.PID]; ended || p.Until != 0 {
+			p.memory.Ends(p.horizon)
+		}
+	}
+	p.memory.Add(&m, at, e.catalog.GPUs.Index(m.PID, m.Device))
+}
+
+func (e *events) pool(b *tracelog.Block, i int) {
+	var m tracelog.MemoryPool
+	b.MemoryPool(i, &m)
+	at := e.catalog.KnownTime(m.Time)
+	p := e.program(m.PID, at)
+	if p.pools == nil {
+		p.pools = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
+	}
+	p.pools.AddInstant(timeline.Span{
+		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
+		Args: []timeline.Detail{
+			{Name: "pool", Value: m.Address, Hex: true},
+			{Name: "gpu", Value: uint64(e.catalog.GPUs.Index(m.PID, m.Device))},
+			{Name: "size", Value: m.Size},
+			{Name: "release_threshold", Value: m.ReleaseThreshold},
+			{Name: "min_bytes_to_keep", Value: m.MinBytesToKeep},
+			{Name: "correlation", Value: uint64(m.Correlation)},
+		},
+	})
+}
+
+// low is the earliest time of an event of a kind that may still come.
+func (e *events) low(k tracelog.Kind) uint64 { return e.catalog.Watermarks.Kind(k).Low() }
+
+// advance shows what is known to be in order; with all, everything.
+func (e *events) advance(all bool) {
+	low := e.low(tracelog.KindMarker)
+	e.markers.Drain(func(m *marker) bool { return m.Time < low || all }, func(m *marker) {
+		p := m.program
+		if p.ranges == nil {
+			p.ranges = spans.NewNVTXRanges(&e.spans, &e.found.NVTX, p.out, p.horizon, p.thread)
+		}
+		p.ranges.Marker(&m.Marker)
+	})
+	e.memory.Advance(e.low(tracelog.KindMemory), all)
+	for _, p := range e.programs {
+		e.advanceProgram(p, all)
+	}
+}
+
+func (e *events) advanceProgram(p *program, all bool) {
+	switch {
+	case p.ranges == nil:
+	case all:
+		p.ranges.Finish()
+	default:
+		p.ranges.Advance()
+	}
+	if p.overheads != nil {
+		p.overheads.Advance(e.low(tracelog.KindOverhead), all)
+	}
+	if p.pools != nil {
+		p.pools.Advance(e.low(tracelog.KindMemoryPool), all)
+	}
+	if p.memory != nil && all {
+		p.memory.Finish()
+	}
+}

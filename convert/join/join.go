@@ -1,0 +1,261 @@
+package join
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Options say how a log is joined.
+type Options struct {
+	Selection *selection.Selection // what is shown; nil for everything
+	OfCalls   bool                 // GPU work is shown with its call only
+	Filter    *tracelog.Filter     // what of the log is read; nil for everything
+	Offset    uint32               // added to PIDs and TIDs, which other logs may have too
+	IDs       *WorkIDs             // of all logs of the timeline
+}
+
+// A Joiner joins the records of a log.
+type Joiner struct {
+	Found    Found
+	programs []*program
+	byPID    map[uint32][]*program
+
+	catalog   *catalog.Catalog
+	options   Options
+	out       *pipeline.Pipeline
+	wanted    merge.Wanted
+	threads   *threads
+	streams   *streams
+	work      *workJoiner
+	events    *events
+	calling   map[uint32]catalog.Lows // calls and API records, by process
+	working   map[uint32]catalog.Lows // GPU work
+	callMerge *merge.Calls
+	workMerge *merge.Works
+}
+
+// New returns what joins the records of a log with this catalog, whose programs are
+// resolved, and hands events to a pipeline.
+func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
+	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter}}
+	j.byPID = newPrograms(c, o.Offset, &j.Found)
+	for _, pid := range c.Processes.PIDs {
+		j.programs = append(j.programs, j.byPID[pid]...)
+	}
+	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
+	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
+	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found, work: j.work})
+	j.streams = newStreams(c, j.byPID, j.workMerge, out)
+	j.events = newEvents(j)
+	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
+	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
+	return j
+}
+
+// Describe hands on the processes.
+func (j *Joiner) Describe() {
+	for _, p := range j.programs {
+		j.out.Emit(p.out)
+	}
+}
+
+const (
+	// stepRows is how many records are taken in before what is known to be in order is
+	// shown.
+	stepRows = 1 << 14
+
+	// maxPending is how many calls are held back for what may belong to them.
+	maxPending = 1 << 19
+
+	// workAhead is how far work is gone through ahead of its process's calls, ns.
+	workAhead = 10e6
+)
+
+// Run reads the log and hands on its events. What is damaged in it that the first
+// reading did not find is added to damage; progress is told how far it is, 0 to 1.
+func (j *Joiner) Run(open merge.Opener, damage *tracelog.Damage, progress func(share float64)) error {
+	rs, err := merge.OpenReaders(open, &j.catalog.Totals, j.options.Filter)
+	if err != nil {
+		return err
+	}
+	defer rs.Close()
+	rows := 0
+	for r := rs.Next(); r != nil; r = rs.Next() {
+		rows += r.Block().N
+		j.take(r)
+		if rows >= stepRows {
+			rows = 0
+			j.steps()
+			progress(rs.Share(j.catalog.First(), j.catalog.Last()))
+			if err := j.out.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := rs.Err(); err != nil {
+		return err
+	}
+	rs.AddDamage(damage)
+	j.steps()
+	j.finish()
+	return nil
+}
+
+// take takes the block that a reader has read.
+func (j *Joiner) take(r *tracelog.Reader) {
+	b := r.Block()
+	j.catalog.Watermarks.Passed(b)
+	switch b.Kind {
+	case tracelog.KindCall, tracelog.KindAPI:
+		j.callMerge.Add(r, j.threads.merger)
+	case tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
+		j.workMerge.Add(r, j.streams.merger)
+	default:
+		j.events.take(b)
+	}
+}
+
+// steps shows what is known to be in order, in steps of time that are small enough to
+// hold what is on its way from a block to the sink in little memory.
+func (j *Joiner) steps() {
+	whole := merge.NoExtent
+	for _, t := range j.threads.order {
+		whole.Join(t.merger.Extent(t.lows.Low()))
+	}
+	heldWork := 0
+	for _, s := range j.streams.order {
+		heldWork += s.merger.Held()
+		whole.Join(s.merger.Extent(j.workLow(s, heldWork)))
+	}
+	if whole.Rows > 0 {
+		n := uint64(whole.Rows/stepRows + 1)
+		for i := range n - 1 {
+			j.step(whole.From+(whole.To-whole.From)/n*(i+1), heldWork)
+		}
+	}
+	j.step(timeline.Never, heldWork)
+}
+
+// workLow is the earliest start of work on a stream that is not gone through yet: as
+// nothing before it will come, nor calls that it would have to wait for.
+func (j *Joiner) workLow(s *streamWork, held int) uint64 {
+	low := s.lows.Low()
+	if held > maxHeld/2 {
+		return low
+	}
+	return min(low, timeline.End(j.calling[s.key.PID].Low(), workAhead))
+}
+
+// step shows what begins before a time and is known to be in order: nothing in the blocks
+// to come begins before it.
+func (j *Joiner) step(before uint64, heldWork int) {
+	for _, t := range j.threads.order {
+		j.threads.advance(t, min(before, t.lows.Low()), false)
+	}
+	j.threads.relieve(maxHeld)
+	for _, s := range j.streams.order {
+		j.advance(s, min(before, j.workLow(s, heldWork)), false)
+	}
+	force := j.mark(before)
+	for _, p := range j.programs {
+		if p.waits != nil {
+			p.waits.Advance(j.waitsLow(p, before), false)
+		}
+	}
+	j.events.advance(false)
+	j.emit(force, false)
+}
+
+// advance goes through the work of a stream that begins before low; with all, through
+// all of it.
+func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
+	s.merger.Until(low, all)
+	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
+		j.work.take(j.streams.stream(s, w.Device, w.Program), &w.Work)
+	}
+}
+
+// mark notes how far the work of each program is. It reports whether too many calls wait
+// for what may belong to them.
+func (j *Joiner) mark(before uint64) (force bool) {
+	pending := 0
+	for _, p := range j.programs {
+		p.unclosed = timeline.Never
+	}
+	j.threads.each(func(s *stack) {
+		pending += s.pending.len()
+		s.program.unclosed = min(s.program.unclosed, s.unclosed())
+	})
+	for _, p := range j.programs {
+		calls := j.calling[p.PID].Low()
+		p.correlation.calls = min(before, calls)
+		p.work.mark(min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead)))
+	}
+	return pending > maxPending
+}
+
+// waitsLow is a time up to which a program's calls, work and Sync records are known.
+func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
+	calls := j.calling[p.PID].Low()
+	work := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
+	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
+}
+
+// emit hands on the calls that are what they will be.
+func (j *Joiner) emit(force, all bool) {
+	for _, t := range j.threads.order {
+		t.merger.Trim()
+	}
+	j.threads.each(func(s *stack) { s.emit(force, all) })
+}
+
+// finish shows all that is left, at the end of the log.
+func (j *Joiner) finish() {
+	for _, t := range j.threads.order {
+		j.threads.advance(t, timeline.Never, true)
+	}
+	for _, s := range j.streams.order {
+		j.advance(s, timeline.Never, true)
+	}
+	j.threads.each((*stack).closeAll)
+	j.mark(timeline.Never)
+	for _, p := range j.programs {
+		if p.waits != nil {
+			p.waits.Advance(timeline.Never, true)
+		}
+	}
+	j.events.advance(true)
+	j.emit(false, true)
+	for _, e := range j.catalog.Remarks() {
+		j.out.Emit(e)
+	}
+	f := &j.Found
+	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Dropped
+	if s := j.options.Selection; s != nil {
+		f.LeftOut += s.LeftOut
+	}
+}
+
+// A Process is what was found of a process.
+type Process struct {
+	PID     uint32 // the log's
+	Name    string
+	Args    []string
+	Threads int // that made calls
+	Streams int // that work ran on
+}
+
+// Processes returns what was found of each process, by first sight.
+func (j *Joiner) Processes() []Process {
+	list := make([]Process, 0, len(j.programs))
+	for _, p := range j.programs {
+		list = append(list, Process{p.PID, p.out.Name, slices.Clone(p.Args), p.callers, p.streams})
+	}
+	return list
+}

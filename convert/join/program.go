@@ -1,0 +1,133 @@
+package join
+
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/convert/spans"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/waits"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A program is one program in one process.
+type program struct {
+	*catalog.Program
+	out     *timeline.Process
+	names   *catalog.Names
+	offset  uint32 // between the log's PIDs and TIDs and the timeline's
+	threads map[uint32]*timeline.Thread
+	callers int // number of threads that made calls
+	streams int // number of streams that work ran on
+
+	horizon         uint64 // when what was left unfinished is cut off
+	correlated      bool   // see catalog.Correlated
+	correlatedUntil uint64
+	hasWork         bool
+
+	correlation correlationTable
+	work        workProgress
+	waits       *waits.Joiner // nil without GPU work
+	unclosed    uint64        // when the first of the open calls that may create work began
+
+	ranges    *spans.NVTXRanges // these are nil until there is something for them
+	overheads *spans.OverlapLanes
+	pools     *spans.OverlapLanes
+	memory    *memory.Process
+}
+
+// newPrograms makes the programs of a log.
+func newPrograms(c *catalog.Catalog, offset uint32, found *Found) map[uint32][]*program {
+	all := make(map[uint32][]*program)
+	for _, pid := range c.Processes.PIDs {
+		p := c.Processes.Get(pid)
+		for _, g := range p.Programs {
+			all[pid] = append(all[pid], newProgram(c, p, g, offset, found))
+		}
+	}
+	return all
+}
+
+func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, offset uint32, found *Found) *program {
+	p := &program{
+		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
+		horizon: c.Horizon(g), correlated: c.Correlated(g.PID), correlatedUntil: c.CorrelatedUntil(g.PID),
+		hasWork: of.HasWork(),
+	}
+	host := c.Meta[tracelog.MetaHost]
+	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start}
+	if offset != 0 {
+		p.out.Name = fmt.Sprintf("%s (%s, PID %d)", g.Name, host, g.PID)
+	}
+	if p.hasWork {
+		p.waits = waits.NewJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)
+	}
+	return p
+}
+
+// thread returns a thread by its host TID.
+func (p *program) thread(tid uint32) *timeline.Thread {
+	t := p.threads[tid]
+	if t == nil {
+		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.names.Thread(p.PID, tid), Main: tid == p.PID}
+		p.threads[tid] = t
+	}
+	return t
+}
+
+// waitingCall is the call with a correlation ID that a Sync record names.
+func (p *program) waitingCall(correlation uint32) *waits.Call {
+	c := p.correlation.callOf(correlation)
+	if c == nil {
+		return nil
+	}
+	return waits.Closed(&c.Slice, c.stream, c.tid)
+}
+
+// register joins a call that is closed with its work, and makes it wait for what has not
+// come.
+func (p *program) register(c *call, found *workJoiner) {
+	if c.Correlation == 0 || !p.hasWork {
+		return
+	}
+	t := &p.correlation
+	slot := t.fresh(c.Correlation)
+	if slot != nil {
+		slot.call = c
+		c.state |= awaiting
+		return
+	}
+	if slot = t.slot(c.Correlation); slot == nil {
+		return
+	}
+	if other := slot.call; other != nil && other.Depth > c.Depth && other.Start >= c.Start && other.End <= c.End {
+		return // the call inside this one has the same record
+	}
+	c.state |= awaiting
+	slot.call = c
+	t.reverse(slot)
+	for slot.first != 0 {
+		w := t.take(slot)
+		found.attach(&w, c)
+	}
+}
+
+// adopt joins work with its call, now or when the call comes.
+func (p *program) adopt(correlation uint32, w *orphan, found *workJoiner) {
+	if correlation == 0 {
+		return
+	}
+	t := &p.correlation
+	slot := t.find(correlation)
+	if slot != nil && slot.call != nil {
+		found.attach(w, slot.call)
+		return
+	}
+	if slot == nil {
+		slot = t.slot(correlation)
+	}
+	if slot != nil {
+		t.keep(slot, *w)
+	}
+}

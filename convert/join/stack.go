@@ -1,0 +1,263 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/waits"
+)
+
+// A stack rebuilds the call stacks of one thread of a program, as the records of its
+// calls come in the order in which they nest.
+type stack struct {
+	*stackOutput
+	thread  *timeline.Thread
+	tid     uint32 // host TID
+	program *program
+	open    []*call // outermost first
+	pending callQueue
+	waits   waits.Thread
+	last    uint64 // the latest start
+	begun   bool   // the thread is known to the sink
+	launch  int32  // depth of the launching call that has begun, deepest without
+	joined  int32  // depth of the outermost call that has work, deepest without
+}
+
+// stackOutput is what all stacks share.
+type stackOutput struct {
+	out       *pipeline.Pipeline
+	selection *selection.Selection
+	found     *Found
+	work      *workJoiner
+	chunks    chunkPool
+}
+
+const deepest = 1<<31 - 1
+
+// maxOpenPending is how many calls a thread holds back because one around them is still
+// open, a call that takes hours say.
+const maxOpenPending = 1 << 15
+
+func newStack(o *stackOutput, p *program, tid uint32) *stack {
+	p.callers++
+	return &stack{stackOutput: o, program: p, thread: p.thread(tid), tid: tid, launch: deepest, joined: deepest}
+}
+
+// place puts a record on the stack: into the slice of the same call where the other
+// observer already made it, else as a slice of its own.
+func (s *stack) place(r *merge.Call) {
+	if r.Start < s.last {
+		r.Start, r.End = s.last, max(r.End, s.last)
+		s.found.Calls.Late++
+	}
+	s.last = r.Start
+	s.closeUntil(r.Start)
+	from := fromAPI
+	if r.Rank == merge.Pair {
+		from = fromPair
+	}
+	if len(s.open) > 0 {
+		top := s.open[len(s.open)-1]
+		if top.merge(r, from) {
+			s.found.Calls.Joined++
+			return
+		}
+		if r.End > top.End {
+			r.End = top.End
+			s.found.Calls.Clipped++
+		}
+		from |= s.partner(r, from)
+	}
+	s.push(r, from)
+}
+
+func (s *stack) push(r *merge.Call, from state) {
+	c := s.pending.push(&s.chunks)
+	fn := r.Function
+	if fn.Launches {
+		from |= launching
+	}
+	// Field by field: a literal would be built aside and copied.
+	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
+	c.Stream, c.Kernel = nil, nil
+	c.Forget()
+	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
+	c.fn, c.stream, c.tid, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s.tid, from, nil
+	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
+		c.wait = s.program.waits.Begin(&s.waits, &c.Slice, fn.Waits, s.tid)
+	}
+	s.open = append(s.open, c)
+	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
+		s.commit()
+	}
+}
+
+// withinWait says whether an open call is of a function that waits.
+func (s *stack) withinWait() bool {
+	for _, o := range s.open {
+		if o.fn.Waits != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// closeUntil closes the calls that end by a time.
+func (s *stack) closeUntil(at uint64) {
+	for n := len(s.open); n > 0 && s.open[n-1].End <= at; n-- {
+		s.close(s.open[n-1])
+		s.open = s.open[:n-1]
+	}
+}
+
+func (s *stack) closeAll() { s.closeUntil(timeline.Never) }
+
+// close takes in that a call is what it will be.
+func (s *stack) close(c *call) {
+	if c.state&committed == 0 {
+		s.program.register(c, s.work)
+		if c.wait != nil {
+			s.program.waits.Close(c.wait, c.stream)
+		}
+	}
+	c.state |= closed
+}
+
+// commit shows the open calls, as what lies within them is too much to hold back.
+func (s *stack) commit() {
+	for _, c := range s.open {
+		if c.state&committed == 0 {
+			s.program.register(c, s.work)
+			c.state |= committed
+		}
+	}
+}
+
+// unclosed is when the first of the open calls began that may create work: they are not
+// joined with it before they are closed.
+func (s *stack) unclosed() uint64 {
+	for _, c := range s.open {
+		if c.fn.Waits == 0 && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
+}
+
+// merge folds a second view of one call into the slice that already holds it.
+func (c *call) merge(r *merge.Call, from state) bool {
+	if c.state&(from|committed) != 0 || r.End > c.End || !c.fn.Same(r.Function) {
+		return false
+	}
+	if from == fromAPI {
+		c.Correlation = r.Correlation
+	} else {
+		c.fn, c.Function, c.Arguments = r.Function, &r.Function.Function, r.Arguments
+		c.Ret, c.Flags, c.stream = r.Ret, r.Flags, r.Function.StreamHandle(r.Arguments.Args)
+	}
+	c.state |= from
+	return true
+}
+
+// partner notes that a driver call's pair lies in the runtime record around it. It
+// returns isPartner where there is such a record.
+func (s *stack) partner(r *merge.Call, from state) (mark state) {
+	if from != fromPair || !r.Function.Driver {
+		return 0
+	}
+	for _, o := range s.open {
+		if o.state&fromAPI == 0 || !o.fn.Runtime {
+			continue
+		}
+		mark = isPartner
+		if o.stream == 0 {
+			o.stream = r.Function.StreamHandle(r.Arguments.Args)
+		}
+		// With its own pair the record was counted when the two were merged.
+		if o.state&(fromPair|hasPartner) == 0 {
+			o.state |= hasPartner
+			s.found.Calls.Joined++
+		}
+	}
+	return mark
+}
+
+// emit hands on the calls that are what they will be, in pre-order: with force those that
+// are closed, with all every one.
+func (s *stack) emit(force, all bool) {
+	for s.pending.len() > 0 {
+		list := s.pending.front()
+		n := 0
+		for n < len(list) && s.settled(&list[n], force, all) {
+			s.show(&list[n])
+			n++
+		}
+		if n == 0 {
+			break
+		}
+		s.pending.pop(n, &s.chunks)
+	}
+	if all && s.begun {
+		s.out.Emit(&timeline.ThreadEnd{Thread: s.thread})
+	}
+}
+
+// settled says whether a call may be shown: it is closed, and what could still be joined
+// to it has come, or has not for so long that it will not.
+func (s *stack) settled(c *call, force, all bool) bool {
+	switch {
+	case c.state&(closed|committed) == 0:
+		return false
+	case c.state&awaiting == 0 && c.wait == nil || all:
+		return true
+	case force:
+		s.found.Forced++
+		return true
+	case c.wait != nil && !s.program.waits.Settled(c.wait):
+		return false
+	}
+	return c.state&awaiting == 0 || s.program.work.past(c)
+}
+
+// show hands a call on.
+func (s *stack) show(c *call) {
+	if !s.begun {
+		s.begun = true
+		s.out.Emit(s.thread)
+	}
+	s.finish(c)
+	if s.selection.Slice(&c.Slice) {
+		s.out.Slice(s.thread, &c.Slice)
+	}
+	if c.state&closed == 0 { // what it was is still asked for
+		open := *c
+		s.open[c.Depth] = &open
+	}
+}
+
+// finish names the kernel of a launch and counts the call.
+func (s *stack) finish(c *call) {
+	s.program.correlation.release(c)
+	if c.wait != nil {
+		s.waits.Shown(c.wait)
+	}
+	if c.Depth <= s.joined {
+		s.joined = deepest
+		if c.HasWork() {
+			s.joined = c.Depth
+		} else if handle, ok := c.fn.KernelHandle(c.Args); ok {
+			c.Kernel = s.program.Handles.Kernel(handle, c.Start)
+		}
+	}
+	if c.Depth <= s.launch {
+		s.launch = deepest
+		if c.fn.Launches {
+			s.launch = c.Depth
+			if c.Ret == 0 {
+				s.found.Calls.Launches++
+			}
+		}
+	}
+	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
+}

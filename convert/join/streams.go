@@ -1,0 +1,181 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/waits"
+)
+
+// A stream is a stream of one program.
+type stream struct {
+	out     *timeline.Stream
+	program *program
+	waits   *waits.Stream // nil where nothing waits
+}
+
+// streamWork is the work of a stream, of all programs of a process, that is not shown
+// yet.
+type streamWork struct {
+	key     catalog.StreamKey
+	process *catalog.Process
+	merger  *merge.Merger[merge.Work]
+	lows    catalog.Lows
+	streams []*stream // by program, nil for one without work here
+}
+
+// streams are the streams of a log.
+type streams struct {
+	catalog  *catalog.Catalog
+	programs map[uint32][]*program
+	works    *merge.Works
+	out      *pipeline.Pipeline
+	contexts map[contextKey]*timeline.Context
+	byKey    map[catalog.StreamKey]*streamWork
+	order    []*streamWork
+	latest   *streamWork
+}
+
+// A contextKey names a context. In a log that makes sense a context has one device.
+type contextKey struct {
+	program         *program
+	context, device uint32
+}
+
+func newStreams(c *catalog.Catalog, programs map[uint32][]*program, works *merge.Works, out *pipeline.Pipeline) *streams {
+	return &streams{catalog: c, programs: programs, works: works, out: out,
+		contexts: make(map[contextKey]*timeline.Context), byKey: make(map[catalog.StreamKey]*streamWork)}
+}
+
+// get returns the work of a stream.
+func (l *streams) get(key catalog.StreamKey) *streamWork {
+	if w := l.latest; w != nil && w.key == key {
+		return w
+	}
+	w := l.byKey[key]
+	if w == nil {
+		p := l.catalog.Processes.Get(key.PID)
+		w = &streamWork{key: key, process: p, merger: l.works.Stream(p), streams: make([]*stream, len(p.Programs)),
+			lows: l.catalog.Watermarks.Stream(key.PID, key.Context, key.Stream)}
+		l.byKey[key] = w
+		l.order = append(l.order, w)
+	}
+	l.latest = w
+	return w
+}
+
+// merger returns the merger of a stream.
+func (l *streams) merger(pid, context, id uint32) *merge.Merger[merge.Work] {
+	return l.get(catalog.StreamKey{PID: pid, Context: context, Stream: id}).merger
+}
+
+// stream returns the stream that a piece of work ran on.
+func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
+	s := w.streams[of]
+	if s == nil {
+		s = l.newStream(l.programs[w.key.PID][of], w.key, device)
+		w.streams[of] = s
+	}
+	return s
+}
+
+func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *stream {
+	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
+		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Priority: l.catalog.GPUs.Streams[key].Priority}
+	if known, ok := l.catalog.GPUs.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]; ok {
+		out.Default = known.NullStream == key.Stream
+	}
+	l.out.Emit(out)
+	p.streams++
+	s := &stream{out: out, program: p}
+	if p.waits != nil {
+		s.waits = p.waits.Stream(out)
+	}
+	return s
+}
+
+func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *timeline.Context {
+	k := contextKey{p, key.Context, device}
+	c := l.contexts[k]
+	if c == nil {
+		c = &timeline.Context{Process: p.out, ID: key.Context, Device: device, GPU: l.catalog.GPUs.Index(key.PID, device),
+			Name: l.catalog.Names.Context(key.PID, key.Context)}
+		l.contexts[k] = c
+		l.out.Emit(c)
+	}
+	return c
+}
+
+// A workJoiner numbers work, joins it with its call and hands it on.
+type workJoiner struct {
+	out       *pipeline.Pipeline
+	selection *selection.Selection
+	found     *Found
+	ids       *WorkIDs
+	ofCalls   bool // work is shown with its call only
+}
+
+// take takes the next piece of work of a stream.
+func (j *workJoiner) take(s *stream, w *timeline.Work) {
+	s.program.work.done++
+	w.ID = j.ids.next(s.program, w.Correlation)
+	if j.ofCalls {
+		j.found.LeftOut++ // until its call is found
+	} else {
+		j.found.Work.count(w.Kind)
+	}
+	o := orphan{id: w.ID, start: w.Start, stream: s, nth: timeline.Never}
+	if s.waits != nil && w.Start != 0 {
+		o.nth = s.waits.Add(w)
+	}
+	hold := w.Start == 0 || j.ofCalls
+	if hold {
+		held := *w
+		o.held = &held
+	}
+	s.program.adopt(w.Correlation, &o, j)
+	if !hold && j.selection.Work(w) {
+		j.out.Work(s.out, w)
+	}
+}
+
+// attach ties work to its call.
+func (j *workJoiner) attach(w *orphan, c *call) {
+	s := w.stream
+	c.AddWork(w.id)
+	c.Stream = s.out
+	j.found.Work.Matched++
+	if w.held != nil {
+		j.showHeld(w, c)
+	}
+	if w.start != 0 && w.start < c.Start {
+		j.found.Work.Early++
+	}
+	if s.waits != nil {
+		if w.nth != timeline.Never {
+			s.waits.Launched(w.nth, c.Start)
+		}
+		s.program.waits.Learn(c.stream, c.tid, c.fn.LaunchesGraph, s.waits)
+	}
+	if c.state&launching != 0 {
+		c.state &^= awaiting // a launch has one kernel
+	}
+}
+
+// showHeld hands on work that waited for its call. Work that CUPTI gave no times is
+// placed at its call's return, with no length.
+func (j *workJoiner) showHeld(o *orphan, c *call) {
+	w := o.held
+	if w.Start == 0 {
+		w.Start, w.Dur, w.Untimed = c.End, 0, true
+	}
+	if j.ofCalls {
+		j.found.Work.count(w.Kind)
+		j.found.LeftOut--
+	}
+	if j.selection.Work(w) {
+		j.out.Work(o.stream.out, w)
+	}
+}

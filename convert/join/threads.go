@@ -1,0 +1,104 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// threadCalls are the calls of a thread, of all programs of a process, that can't be
+// stacked yet, as blocks to come may reach back to before them.
+type threadCalls struct {
+	key     catalog.ThreadKey
+	process *catalog.Process
+	merger  *merge.Merger[merge.Call]
+	lows    catalog.Lows
+	stacks  []*stack // by program, nil for one without calls here
+}
+
+// threads are the threads of a log.
+type threads struct {
+	catalog  *catalog.Catalog
+	programs map[uint32][]*program
+	calls    *merge.Calls
+	output   *stackOutput
+	lows     catalog.Threads
+	byKey    map[catalog.ThreadKey]*threadCalls
+	order    []*threadCalls
+	latest   *threadCalls
+}
+
+func newThreads(c *catalog.Catalog, programs map[uint32][]*program, calls *merge.Calls, o *stackOutput) *threads {
+	return &threads{catalog: c, programs: programs, calls: calls, output: o,
+		lows: c.Watermarks.Threads(&c.Names), byKey: make(map[catalog.ThreadKey]*threadCalls)}
+}
+
+// merger returns the merger of a thread by its host TID.
+func (l *threads) merger(pid, tid uint32) *merge.Merger[merge.Call] {
+	key := catalog.ThreadKey{PID: pid, TID: tid}
+	if t := l.latest; t != nil && t.key == key {
+		return t.merger
+	}
+	t := l.byKey[key]
+	if t == nil {
+		p := l.catalog.Processes.Get(pid)
+		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key), stacks: make([]*stack, len(p.Programs))}
+		l.byKey[key] = t
+		l.order = append(l.order, t)
+	}
+	l.latest = t
+	return t.merger
+}
+
+// each calls f with every stack.
+func (l *threads) each(f func(*stack)) {
+	for _, t := range l.order {
+		for _, s := range t.stacks {
+			if s != nil {
+				f(s)
+			}
+		}
+	}
+}
+
+// advance stacks what a thread's calls are that begin before low; with all, every one.
+func (l *threads) advance(t *threadCalls, low uint64, all bool) {
+	t.merger.Until(low, all)
+	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
+		s := t.stacks[r.Program]
+		if s == nil {
+			s = newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
+			t.stacks[r.Program] = s
+		}
+		s.place(r)
+	}
+	if all {
+		return
+	}
+	for _, s := range t.stacks {
+		if s != nil {
+			s.closeUntil(low)
+		}
+	}
+}
+
+// maxHeld is how many records of calls all threads together hold back for blocks to
+// come.
+const maxHeld = 1 << 21
+
+// relieve stacks the older half of what is held back where that is too much: a call that
+// lasted for hours, or a lost return, keeps all that its thread did meanwhile waiting.
+func (l *threads) relieve(most int) {
+	held := 0
+	for _, t := range l.order {
+		held += t.merger.Held()
+	}
+	if held <= most {
+		return
+	}
+	for _, t := range l.order {
+		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {
+			l.advance(t, x.From+(x.To-x.From)/2+1, false)
+		}
+	}
+}

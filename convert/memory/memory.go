@@ -1,0 +1,201 @@
+// Package memory follows the memory that processes allocate.
+//
+// In go the allocations and releases that CUPTI recorded, of all processes of a log.
+// Out come these as events, and for each process, GPU and use of memory a counter of
+// the bytes that are live.
+package memory
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An Emitter takes events.
+type Emitter interface{ Emit(timeline.Event) }
+
+// MaxLive bounds the allocations of which the size is kept until their release.
+const MaxLive = 1 << 20
+
+// Usage follows the memory of all processes of a log, so that what they have on one GPU
+// together is known.
+type Usage struct {
+	Peak    uint64 // the largest number of bytes of device memory that were live on one GPU
+	Dropped uint64 // allocations beyond MaxLive
+
+	out     Emitter
+	device  map[uint32]uint64 // bytes of device memory that are live, by GPU
+	live    int               // allocations
+	pending ordered.List[event]
+}
+
+// NewUsage returns the usage of a log.
+func NewUsage(out Emitter) *Usage {
+	return &Usage{out: out, device: make(map[uint32]uint64), pending: ordered.NewList((*event).before)}
+}
+
+// A Process follows the memory of one process.
+type Process struct {
+	out      *timeline.Process
+	usage    *Usage
+	counters map[counterKey]*counter
+	order    []*counter
+	live     map[uint64]allocation // by address
+}
+
+// An allocation is a block of memory that is live.
+type allocation struct {
+	counter *counter
+	bytes   uint64
+}
+
+// A counter follows one use of memory by a process on one GPU.
+type counter struct {
+	counterKey
+	out    *timeline.Counter
+	live   uint64
+	at     uint64 // when it became that
+	unsaid bool   // live has not been emitted
+}
+
+// A counterKey names a counter of a process. Pinned memory belongs to no GPU.
+type counterKey struct {
+	gpu uint32
+	use cudaapi.MemoryUse
+}
+
+// An event is an allocation or a release, or the end of a process, with which its memory
+// goes.
+type event struct {
+	process   *Process
+	at        uint64
+	ends      bool
+	operation uint32
+	kind      uint32
+	gpu       uint32
+	corr      uint32
+	address   uint64
+	bytes     uint64
+}
+
+func (e *event) before(o *event) bool {
+	return e.at < o.at || e.at == o.at && !e.ends && o.ends
+}
+
+// Process returns what follows the memory of a process.
+func (u *Usage) Process(p *timeline.Process) *Process {
+	return &Process{out: p, usage: u, counters: make(map[counterKey]*counter), live: make(map[uint64]allocation)}
+}
+
+// Ends says when the process ends.
+func (p *Process) Ends(at uint64) {
+	p.usage.pending.Add(event{process: p, at: at, ends: true})
+}
+
+// Add takes an allocation or a release at a time, on a GPU of the timeline.
+func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
+	p.usage.pending.Add(event{p, at, false, m.Operation, m.MemoryKind, gpu, m.Correlation, m.Address, m.Bytes})
+}
+
+// Advance goes through what happened before low, or with all, through everything, over
+// all processes in the order of time.
+func (u *Usage) Advance(low uint64, all bool) {
+	u.pending.Drain(func(e *event) bool { return e.at < low || all }, func(e *event) {
+		if e.ends {
+			e.process.end(e.at)
+		} else {
+			e.process.event(e)
+		}
+	})
+}
+
+func (p *Process) event(e *event) {
+	allocated, released := e.operation == cudaapi.MemoryAllocated, e.operation == cudaapi.MemoryReleased
+	if !allocated && !released {
+		return
+	}
+	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: e.at, Address: e.address, Bytes: e.bytes,
+		GPU: e.gpu, Kind: e.kind, Correlation: e.corr, Release: released})
+	// A further allocation at a live address says that a release was lost.
+	if b, ok := p.live[e.address]; ok {
+		delete(p.live, e.address)
+		p.usage.live--
+		p.set(b.counter, e.at, b.counter.live-b.bytes)
+	}
+	if allocated {
+		p.allocate(e)
+	}
+}
+
+func (p *Process) allocate(e *event) {
+	if p.usage.live >= MaxLive {
+		p.usage.Dropped++
+		return
+	}
+	c := p.counter(e)
+	bytes := min(e.bytes, math.MaxInt64-min(c.live, math.MaxInt64)) // no log makes it wrap
+	p.live[e.address] = allocation{c, bytes}
+	p.usage.live++
+	p.set(c, e.at, c.live+bytes)
+}
+
+func (p *Process) counter(e *event) *counter {
+	key := counterKey{e.gpu, cudaapi.MemoryUseOf(e.kind)}
+	if key.use == cudaapi.PinnedMemory {
+		key.gpu = math.MaxUint32
+	}
+	c := p.counters[key]
+	if c == nil {
+		name := key.use.String() + " memory"
+		if key.use != cudaapi.PinnedMemory {
+			name += fmt.Sprintf(" (GPU %d)", key.gpu)
+		}
+		c = &counter{counterKey: key, out: &timeline.Counter{Process: p.out, Name: name}}
+		p.counters[key] = c
+		p.order = append(p.order, c)
+	}
+	return c
+}
+
+// set sets a counter. Of several values at one time the last counts.
+func (p *Process) set(c *counter, at, live uint64) {
+	if c.use == cudaapi.DeviceMemory {
+		u := p.usage
+		u.device[c.gpu] += live - c.live
+		u.Peak = max(u.Peak, u.device[c.gpu])
+	}
+	if c.at != at {
+		p.say(c)
+	}
+	c.at, c.live, c.unsaid = at, live, true
+}
+
+// say emits the value that was set last.
+func (p *Process) say(c *counter) {
+	if c.unsaid {
+		p.usage.out.Emit(&timeline.CounterValue{Counter: c.out, Time: c.at, Value: c.live})
+		c.unsaid = false
+	}
+}
+
+// end releases what the process had.
+func (p *Process) end(at uint64) {
+	for _, c := range p.order {
+		if c.live != 0 {
+			p.set(c, at, 0)
+		}
+	}
+	p.usage.live -= len(p.live)
+	clear(p.live)
+}
+
+// Finish emits the last values.
+func (p *Process) Finish() {
+	for _, c := range p.order {
+		p.say(c)
+	}
+}

@@ -1,0 +1,140 @@
+package merge
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A queuedBlock is a kept block of one thread or stream.
+type queuedBlock struct {
+	*tracelog.Block
+	from, to uint64 // the earliest and the latest start
+	nth      uint64 // its place among all that were queued
+	sorted   bool   // its rows are in order
+}
+
+// A blockQueue has blocks that are not gone through yet, by their earliest start.
+type blockQueue struct {
+	list []queuedBlock
+	head int // index of the first that is still there
+	rows int // in all of them
+	next uint64
+}
+
+// add takes a block. Rows with equal starts count as out of order where distinct says
+// that their order depends on more than the start.
+func (q *blockQueue) add(b *tracelog.Block, distinct bool) {
+	starts := b.Column(catalog.PlacementOf(b.Kind).Start)
+	least := uint64(0)
+	if distinct {
+		least = 1
+	}
+	queued := queuedBlock{b, starts.At(0), starts.At(b.N - 1), q.next, true}
+	q.next++
+	last := queued.from
+	for i := 1; i < b.N; i++ {
+		at := starts.At(i)
+		if at < last || at-last < least {
+			queued.sorted = false
+			break
+		}
+		last = at
+	}
+	for i := 0; i < b.N && !queued.sorted; i++ {
+		at := starts.At(i)
+		queued.from, queued.to = min(queued.from, at), max(queued.to, at)
+	}
+	i := len(q.list)
+	for i > q.head && q.list[i-1].from > queued.from {
+		i--
+	}
+	q.list = slices.Insert(q.list, i, queued)
+	q.rows += b.N
+}
+
+// first is the earliest start, Never without a block.
+func (q *blockQueue) first() uint64 {
+	if q.head == len(q.list) {
+		return timeline.Never
+	}
+	return q.list[q.head].from
+}
+
+func (q *blockQueue) empty() bool { return q.head == len(q.list) }
+
+// take removes the first block.
+func (q *blockQueue) take() queuedBlock {
+	b := q.list[q.head]
+	q.list[q.head] = queuedBlock{}
+	q.rows -= b.N
+	if q.head++; q.head > len(q.list)/2 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	return b
+}
+
+// extent adds the blocks that begin before a time.
+func (q *blockQueue) extent(x *Extent, before uint64) {
+	for i := q.head; i < len(q.list) && q.list[i].from < before; i++ {
+		b := &q.list[i]
+		x.add(b.from, min(b.to, before), b.N)
+	}
+}
+
+// An Extent is the number of some records and the time from the first to the last of
+// their starts.
+type Extent struct {
+	From, To uint64
+	Rows     int
+}
+
+// NoExtent is the extent of no records.
+var NoExtent = Extent{From: timeline.Never}
+
+// Join adds another extent.
+func (x *Extent) Join(o Extent) { x.add(o.From, o.To, o.Rows) }
+
+func (x *Extent) add(from, to uint64, rows int) {
+	x.From, x.To, x.Rows = min(x.From, from), max(x.To, to), x.Rows+rows
+}
+
+// Rows go through the rows of a block by their starts.
+type Rows struct {
+	order []uint32 // empty where the rows are in order
+	at, n int
+}
+
+// reset begins with the first of n rows; before gives the order of those that are not
+// in order.
+func (r *Rows) reset(n int, sorted bool, before func(a, b *uint32) bool) {
+	r.order, r.at, r.n = r.order[:0], 0, n
+	if sorted {
+		return
+	}
+	for i := range n {
+		r.order = append(r.order, uint32(i))
+	}
+	ordered.Insert(r.order, 0, before)
+}
+
+// Next returns the next row, false at the end.
+func (r *Rows) Next() (row int, ok bool) {
+	i := r.at
+	if i == r.n {
+		return 0, false
+	}
+	r.at++
+	if len(r.order) > 0 {
+		return int(r.order[i]), true
+	}
+	return i, true
+}
+
+// left is how many rows are to come.
+func (r *Rows) left() int { return r.n - r.at }

@@ -1,0 +1,216 @@
+package merge
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Call is a uprobe pair or a CUPTI API record.
+type Call struct {
+	Start, End  uint64
+	Function    *catalog.Function
+	Arguments   *timeline.Arguments
+	Correlation uint32 // 0 for a pair
+	Ret         int32
+	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
+	Program     uint16 // index of the program in the process
+	Rank        Rank
+}
+
+// A Rank orders intervals that are equal: a runtime call makes the driver call that the
+// pair saw, and a pair holds the driver's record of the same call.
+type Rank uint8
+
+// The ranks.
+const (
+	RuntimeAPI Rank = iota
+	Pair
+	DriverAPI
+)
+
+// before says whether an interval comes first in the order in which they nest.
+func (c *Call) before(o *Call) bool {
+	if c.Start != o.Start {
+		return c.Start < o.Start
+	}
+	if c.End != o.End {
+		return c.End > o.End
+	}
+	return c.Rank < o.Rank
+}
+
+// Calls merge the calls and API records of threads.
+type Calls struct {
+	counts    *Counts
+	kind      kind[Call]
+	catalog   *catalog.Catalog
+	wanted    *Wanted
+	arguments argumentTable
+}
+
+// Counts are the numbers of records so far.
+type Counts struct {
+	Pairs uint64 // uprobe pairs
+	APIs  uint64 // CUPTI API records
+}
+
+// NewCalls returns what merges the calls of a log, and counts them.
+func NewCalls(c *catalog.Catalog, w *Wanted, counts *Counts) *Calls {
+	l := &Calls{catalog: c, wanted: w, counts: counts}
+	l.kind = kind[Call]{
+		start:  func(c *Call) uint64 { return c.Start },
+		before: (*Call).before,
+		decode: func() decoder[Call] { return &callDecoder{calls: l} },
+	}
+	return l
+}
+
+// Thread returns the merger of a thread of a process.
+func (l *Calls) Thread(p *catalog.Process) *Merger[Call] { return l.kind.merger(p) }
+
+// Add gives the block that a reader has read to the mergers of its threads, which have
+// host TIDs.
+func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Call]) {
+	b := r.Block()
+	pids, tids := b.Column("pid"), b.Column("tid")
+	pid, ok := pids.Const()
+	tid, same := tids.Const()
+	if ok && same {
+		thread(uint32(pid), l.hostTID(b, pid, tid)).add(r.Keep(), true)
+		return
+	}
+	s := l.kind.source()
+	defer l.kind.put(s)
+	decoder := s.decoder.(*callDecoder)
+	decoder.open(b, nil)
+	for i := range b.N {
+		if !l.wanted.Match(b, i) {
+			continue
+		}
+		m := thread(uint32(pids.At(i)), l.hostTID(b, pids.At(i), tids.At(i)))
+		decoder.process = m.process
+		var c Call
+		decoder.row(i, &c)
+		m.loose.Add(c)
+	}
+}
+
+func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
+	if b.Kind == tracelog.KindAPI {
+		return l.catalog.Names.HostTID(uint32(pid), uint32(tid))
+	}
+	return uint32(tid)
+}
+
+// A callDecoder makes rows Calls.
+type callDecoder struct {
+	calls     *Calls
+	block     *tracelog.Block
+	process   *catalog.Process
+	pair      bool // the block has uprobe pairs, not API records
+	function  tracelog.Column
+	start     tracelog.Column
+	dur, ret  tracelog.Column
+	flags     tracelog.Column
+	domain    tracelog.Column
+	corr      tracelog.Column
+	arguments argumentColumns
+
+	fn      *catalog.Function // of the latest row
+	id      uint64            // its ID, or the number of its name
+	runtime bool
+}
+
+func (d *callDecoder) open(b *tracelog.Block, p *catalog.Process) {
+	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
+	d.dur, d.ret = b.Column("dur"), b.Column("ret")
+	if d.pair {
+		d.function, d.start, d.flags = b.Column("func"), b.Column("enter"), b.Column("flags")
+		d.arguments.open(b)
+	} else {
+		d.function, d.start, d.domain, d.corr = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation")
+	}
+}
+
+func (d *callDecoder) before(a, b *uint32) bool {
+	i, j := int(*a), int(*b)
+	if x, y := d.start.At(i), d.start.At(j); x != y {
+		return x < y
+	}
+	if x, y := timeline.End(d.start.At(i), d.dur.At(i)), timeline.End(d.start.At(j), d.dur.At(j)); x != y {
+		return x > y
+	}
+	return !d.pair && d.rank(i) < d.rank(j)
+}
+
+func (d *callDecoder) rank(row int) Rank {
+	switch {
+	case d.pair:
+		return Pair
+	case d.domain.At(row) == tracelog.DomainRuntime:
+		return RuntimeAPI
+	}
+	return DriverAPI
+}
+
+func (d *callDecoder) rows(rows *Rows, into []Call, starts []uint64) (n int) {
+	for n < len(into) {
+		i, ok := rows.Next()
+		if !ok {
+			break
+		}
+		if d.calls.wanted.Match(d.block, i) {
+			d.row(i, &into[n])
+			starts[n] = into[n].Start
+			n++
+		}
+	}
+	return n
+}
+
+func (d *callDecoder) row(i int, c *Call) {
+	if d.pair {
+		d.pairRow(i, c)
+	} else {
+		d.apiRow(i, c)
+	}
+}
+
+func (d *callDecoder) pairRow(i int, c *Call) {
+	l := d.calls
+	if id := d.function.At(i); d.fn == nil || id != d.id {
+		d.fn, d.id = l.catalog.Functions.ByID(uint32(id)), id
+	}
+	c.Start = d.start.At(i)
+	c.End = timeline.End(c.Start, d.dur.At(i))
+	c.Function, c.Arguments, c.Correlation = d.fn, l.arguments.row(&d.arguments, i), 0
+	c.Ret, c.Flags, c.Rank = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair
+	c.Program = d.program(c.End)
+	if c.Flags&tracelog.CallUnfinished != 0 {
+		c.End = max(l.catalog.Horizon(d.process.Programs[c.Program]), c.Start)
+	}
+	l.counts.Pairs++
+}
+
+func (d *callDecoder) apiRow(i int, c *Call) {
+	l, r := d.calls, d.rank(i)
+	if id := d.function.At(i); d.fn == nil || id != d.id || d.runtime != (r == RuntimeAPI) {
+		d.id, d.runtime = id, r == RuntimeAPI
+		d.fn = l.catalog.Functions.ByCallback(d.block, d.runtime, id)
+	}
+	c.Start = d.start.At(i)
+	c.End = timeline.End(c.Start, d.dur.At(i))
+	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
+	c.Ret, c.Flags, c.Rank = int32(d.ret.At(i)), 0, r
+	c.Program = d.program(c.End)
+	l.counts.APIs++
+}
+
+// program is the index of the program that ran at a time.
+func (d *callDecoder) program(at uint64) uint16 {
+	if len(d.process.Programs) == 1 {
+		return 0
+	}
+	return uint16(d.process.Programs.At(at))
+}

@@ -1,0 +1,279 @@
+package merge
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Merger gives the records of one thread or one stream in the order of time. Their
+// blocks may overlap in any way.
+type Merger[T any] struct {
+	kind    *kind[T]
+	process *catalog.Process
+	queue   blockQueue
+	loose   ordered.List[T] // records that are in no source
+	active  []*source[T]    // blocks that are gone through, the one that comes first last
+	rows    int             // rows of these that are not decoded
+	first   *source[T]      // gave the latest record
+	limit   uint64          // records of first that begin before it come first
+	below   uint64          // see Until
+	all     bool
+	taken   T // the latest record that was loose
+}
+
+// maxActive is how many blocks are gone through side by side. Where more overlap, their
+// records become loose.
+const maxActive = 64
+
+// sourceRows is how many rows of a block are decoded at once: what they are decoded by
+// and the records themselves stay in the processor's nearest cache.
+const sourceRows = 64
+
+// A kind is what all mergers of one kind of record share.
+type kind[T any] struct {
+	start  func(*T) uint64
+	before func(a, b *T) bool // the order of records, by start first
+	decode func() decoder[T]  // makes a decoder
+	free   []*source[T]
+	none   source[T] // without a record
+}
+
+// A decoder makes the rows of a block records.
+type decoder[T any] interface {
+	// open turns to a block of a process.
+	open(b *tracelog.Block, p *catalog.Process)
+	// before is the order of the block's rows.
+	before(a, b *uint32) bool
+	// rows decodes rows that are wanted, with their starts, as many as there is room
+	// for. It returns their number, 0 at the end.
+	rows(rows *Rows, into []T, starts []uint64) int
+}
+
+// A source is a block that is gone through.
+type source[T any] struct {
+	values  [sourceRows]T
+	starts  [sourceRows]uint64
+	at, n   int // the next of these, and how many there are
+	rows    Rows
+	block   queuedBlock
+	decoder decoder[T]
+}
+
+func (k *kind[T]) merger(p *catalog.Process) *Merger[T] {
+	return &Merger[T]{kind: k, process: p, first: &k.none, loose: ordered.NewList(k.before)}
+}
+
+func (k *kind[T]) source() *source[T] {
+	if n := len(k.free); n > 0 {
+		s := k.free[n-1]
+		k.free = k.free[:n-1]
+		return s
+	}
+	return &source[T]{decoder: k.decode()}
+}
+
+// put takes a source back.
+func (k *kind[T]) put(s *source[T]) {
+	s.block, s.at, s.n = queuedBlock{}, 0, 0
+	k.free = append(k.free, s)
+}
+
+// add takes a block that is kept, all of whose records are the merger's.
+func (m *Merger[T]) add(b *tracelog.Block, distinct bool) { m.queue.add(b, distinct) }
+
+// Until makes Next give the records that begin before a time, or all that there are.
+func (m *Merger[T]) Until(below uint64, all bool) { m.below, m.all, m.limit = below, all, 0 }
+
+// Next returns the next record, nil where there is none. It is valid until the next call.
+func (m *Merger[T]) Next() *T {
+	if s := m.first; s.at < s.n && s.starts[s.at] < m.limit {
+		s.at++
+		return &s.values[s.at-1]
+	}
+	return m.turn()
+}
+
+// turn finds the source that comes first and takes its next record.
+func (m *Merger[T]) turn() *T {
+	m.settle()
+	for m.due() {
+		if len(m.active) < maxActive {
+			m.begin(m.queue.take())
+		} else {
+			m.flatten()
+		}
+	}
+	n := len(m.active)
+	if m.loose.Len() > 0 {
+		head := &m.loose.Values()[0]
+		if n == 0 || !m.kind.before(m.active[n-1].head(), head) {
+			return m.takeLoose(head)
+		}
+	}
+	if n == 0 || m.beyond(m.active[n-1].start()) {
+		return nil
+	}
+	s := m.active[n-1]
+	m.first, m.limit = s, m.queue.first()
+	if n > 1 {
+		m.limit = min(m.limit, m.active[n-2].start())
+	}
+	if m.loose.Len() > 0 {
+		m.limit = min(m.limit, m.kind.start(&m.loose.Values()[0]))
+	}
+	if !m.all {
+		m.limit = min(m.limit, m.below)
+	}
+	s.at++
+	return &s.values[s.at-1]
+}
+
+// beyond says whether records that begin at a time are not asked for.
+func (m *Merger[T]) beyond(at uint64) bool { return at >= m.below && !m.all }
+
+func (m *Merger[T]) takeLoose(head *T) *T {
+	if m.beyond(m.kind.start(head)) {
+		return nil
+	}
+	m.taken = *head
+	m.loose.Drop(1)
+	return &m.taken
+}
+
+// due says whether the first queued block may have the next record.
+func (m *Merger[T]) due() bool {
+	if m.queue.empty() || m.beyond(m.queue.first()) {
+		return false
+	}
+	at, some := timeline.Never, false
+	if n := len(m.active); n > 0 {
+		at, some = m.active[n-1].start(), true
+	}
+	if m.loose.Len() > 0 {
+		at, some = min(at, m.kind.start(&m.loose.Values()[0])), true
+	}
+	return !some || m.queue.first() <= at
+}
+
+// settle puts the source that records were taken from in its place, or away.
+func (m *Merger[T]) settle() {
+	s, last := m.first, len(m.active)-1
+	if last < 0 || m.active[last] != s {
+		return
+	}
+	if s.at == s.n && !m.fill(s) {
+		m.active[last] = nil
+		m.active = m.active[:last]
+		m.end(s)
+		return
+	}
+	m.sink(last)
+}
+
+// sink moves the source at an index behind those that come before it.
+func (m *Merger[T]) sink(i int) {
+	s := m.active[i]
+	for ; i > 0 && m.comes(m.active[i-1], s); i-- {
+		m.active[i] = m.active[i-1]
+	}
+	m.active[i] = s
+}
+
+// comes says whether the next record of a comes before that of b.
+func (m *Merger[T]) comes(a, b *source[T]) bool {
+	if x, y := a.start(), b.start(); x != y {
+		return x < y
+	}
+	switch x, y := a.head(), b.head(); {
+	case m.kind.before(x, y):
+		return true
+	case m.kind.before(y, x):
+		return false
+	}
+	return a.block.nth < b.block.nth
+}
+
+func (s *source[T]) head() *T      { return &s.values[s.at] }
+func (s *source[T]) start() uint64 { return s.starts[s.at] }
+
+// left is how many records the source has, or rows that may become some.
+func (s *source[T]) left() int { return s.n - s.at + s.rows.left() }
+
+// begin makes a block a source.
+func (m *Merger[T]) begin(b queuedBlock) {
+	s := m.kind.source()
+	s.block = b
+	s.decoder.open(b.Block, m.process)
+	s.rows.reset(b.N, b.sorted, s.decoder.before)
+	m.rows += b.N
+	if !m.fill(s) { // nothing in it is wanted
+		m.end(s)
+		return
+	}
+	m.active = append(m.active, s)
+	m.sink(len(m.active) - 1)
+}
+
+// fill decodes the next rows of a source. It reports whether there are any.
+func (m *Merger[T]) fill(s *source[T]) bool {
+	left := s.rows.left()
+	s.at, s.n = 0, s.decoder.rows(&s.rows, s.values[:], s.starts[:])
+	m.rows -= left - s.rows.left()
+	return s.n > 0
+}
+
+// end puts a source away, and its block.
+func (m *Merger[T]) end(s *source[T]) {
+	s.block.Release()
+	if m.first == s {
+		m.first, m.limit = &m.kind.none, 0
+	}
+	m.kind.put(s)
+}
+
+// flatten makes the records of all sources, and of the queued blocks that overlap them,
+// loose.
+func (m *Merger[T]) flatten() {
+	for !m.queue.empty() && !m.beyond(m.queue.first()) {
+		m.begin(m.queue.take())
+	}
+	for _, s := range m.active {
+		for {
+			for _, v := range s.values[s.at:s.n] {
+				m.loose.Add(v)
+			}
+			if !m.fill(s) {
+				break
+			}
+		}
+		m.end(s)
+	}
+	clear(m.active)
+	m.active = m.active[:0]
+}
+
+// Held is how many records and rows the merger holds.
+func (m *Merger[T]) Held() int { return m.queue.rows + m.rows + m.loose.Len() }
+
+// Trim gives memory back that a burst of loose records took.
+func (m *Merger[T]) Trim() { m.loose.Trim() }
+
+// Extent returns the extent of the records that begin before a time.
+func (m *Merger[T]) Extent(before uint64) Extent {
+	x := NoExtent
+	m.queue.extent(&x, before)
+	for _, s := range m.active {
+		if s.start() < before {
+			x.add(s.start(), min(s.block.to, before), s.left())
+		}
+	}
+	if m.loose.Len() > 0 {
+		loose := m.loose.Values()
+		if first, last := m.kind.start(&loose[0]), m.kind.start(&loose[len(loose)-1]); first < before {
+			x.add(first, min(last, before), len(loose))
+		}
+	}
+	return x
+}

@@ -1,0 +1,129 @@
+package merge
+
+import (
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An Opener opens a log. A conversion reads one several times.
+type Opener func() (*tracelog.Reader, error)
+
+// Readers read the kinds of event side by side, so that what belongs together is read
+// at about the same time however far apart it is in the file.
+type Readers struct{ list []*reader }
+
+// A reader reads the events of some kinds.
+type reader struct {
+	*tracelog.Reader
+	at uint64 // the latest beginning of a block so far
+}
+
+// readTogether are the kinds that one reader reads.
+var readTogether = [][]tracelog.Kind{
+	{tracelog.KindCall},
+	{tracelog.KindAPI},
+	{tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph},
+	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool},
+}
+
+// OpenReaders opens readers for the events that a log has, by the number of records of
+// each kind, and a filter wants; a nil filter wants all.
+func OpenReaders(open Opener, totals *[256]uint64, filter *tracelog.Filter) (*Readers, error) {
+	rs := &Readers{}
+	for _, kinds := range readTogether {
+		some := false
+		for _, k := range kinds {
+			some = some || totals[k] > 0
+		}
+		if !some {
+			continue
+		}
+		if err := rs.add(open, kinds, filter); err != nil {
+			rs.Close()
+			return nil, err
+		}
+	}
+	return rs, nil
+}
+
+func (rs *Readers) add(open Opener, kinds []tracelog.Kind, filter *tracelog.Filter) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	rs.list = append(rs.list, &reader{Reader: r})
+	var f tracelog.Filter
+	if filter != nil {
+		f = *filter
+	}
+	f.Kinds = kinds
+	if err := r.Select(f); err != nil {
+		return err
+	}
+	r.Parallel(1)
+	return nil
+}
+
+// Close closes the readers.
+func (rs *Readers) Close() {
+	for _, r := range rs.list {
+		r.Close()
+	}
+}
+
+// Next has the reader that is furthest behind read a block of events. The reader's Block
+// is that one; it is nil at the end of the log.
+func (rs *Readers) Next() *tracelog.Reader {
+	for {
+		var behind *reader
+		for _, r := range rs.list {
+			if r.at != timeline.Never && (behind == nil || r.at < behind.at) {
+				behind = r
+			}
+		}
+		if behind == nil {
+			return nil
+		}
+		if !behind.Next() {
+			behind.at = timeline.Never
+			continue
+		}
+		b := behind.Block()
+		if p := catalog.PlacementOf(b.Kind); p != nil {
+			starts := b.Column(p.Start)
+			behind.at = min(max(behind.at, starts.At(0)), timeline.Never-1)
+			return behind.Reader
+		}
+	}
+}
+
+// Err returns the first error of reading the file.
+func (rs *Readers) Err() error {
+	for _, r := range rs.list {
+		if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddDamage adds to damage what the readers found that it does not have.
+func (rs *Readers) AddDamage(damage *tracelog.Damage) {
+	for _, r := range rs.list {
+		damage.Join(r.Damage())
+	}
+}
+
+// Share is the part of the time from first to last that all readers are through with.
+// (The bytes that were read say little: each reader reads its own kinds only.)
+func (rs *Readers) Share(first, last uint64) float64 {
+	behind := timeline.Never
+	for _, r := range rs.list {
+		behind = min(behind, r.at)
+	}
+	done, all := min(behind, last)-min(behind, last, first), last-min(last, first)
+	return float64(done) / math.Max(1, float64(all))
+}

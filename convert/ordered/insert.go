@@ -1,0 +1,60 @@
+// Package ordered puts values in order that arrive nearly in order: records of a log
+// are, but for what two processors did at the same time.
+package ordered
+
+import "slices"
+
+// Insert sorts a list, stably, that is in order up to from. What follows should consist
+// of a few runs in order; where it does not, the whole list is sorted.
+func Insert[T any](list []T, from int, before func(a, b *T) bool) {
+	var scratch []T
+	moves := 4*len(list) + 16*(len(list)-from)
+	for i := max(from, 1); i < len(list); i++ {
+		if !before(&list[i], &list[i-1]) {
+			continue
+		}
+		end := i + 1
+		for end < len(list) && !before(&list[end], &list[end-1]) {
+			end++
+		}
+		at, _ := slices.BinarySearchFunc(list[:i], list[i], func(a, x T) int {
+			if before(&x, &a) {
+				return 1
+			}
+			return -1
+		})
+		if moves -= end - at; moves < 0 {
+			sortAll(list, before)
+			return
+		}
+		scratch = append(scratch[:0], list[i:end]...)
+		mergeRun(list[at:end], scratch, before)
+		i = end - 1
+	}
+}
+
+// mergeRun merges a run into a list that ends with room for it.
+func mergeRun[T any](list, run []T, before func(a, b *T) bool) {
+	i, k := len(list)-len(run)-1, len(run)-1
+	for at := len(list) - 1; k >= 0; at-- {
+		if i >= 0 && before(&run[k], &list[i]) {
+			list[at] = list[i]
+			i--
+		} else {
+			list[at] = run[k]
+			k--
+		}
+	}
+}
+
+func sortAll[T any](list []T, before func(a, b *T) bool) {
+	slices.SortStableFunc(list, func(a, b T) int {
+		switch {
+		case before(&a, &b):
+			return -1
+		case before(&b, &a):
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,59 @@
+package ordered
+
+import "slices"
+
+// A List holds values until everything that belongs in front of them has come.
+type List[T any] struct {
+	before func(a, b *T) bool
+	values []T
+	head   int // index of the first value that has not been taken
+	sorted int // values up to here are in order
+}
+
+// NewList returns an empty list in the order of before.
+func NewList[T any](before func(a, b *T) bool) List[T] { return List[T]{before: before} }
+
+// Add adds a value.
+func (l *List[T]) Add(v T) { l.values = append(l.values, v) }
+
+// Len is the number of values.
+func (l *List[T]) Len() int { return len(l.values) - l.head }
+
+// Values returns the values in order. They are valid until the next Add or Drop.
+func (l *List[T]) Values() []T {
+	live := l.values[l.head:]
+	if l.sorted < len(l.values) {
+		Insert(live, l.sorted-l.head, l.before)
+		l.sorted = len(l.values)
+	}
+	return live
+}
+
+// Drop removes the first n values.
+func (l *List[T]) Drop(n int) {
+	clear(l.values[l.head : l.head+n])
+	l.head += n
+	if left := l.Len(); left <= l.head { // the rest moves to the front once that is cheap
+		copy(l.values, l.values[l.head:])
+		clear(l.values[left:])
+		l.values, l.head, l.sorted = l.values[:left], 0, max(l.sorted-l.head, 0)
+	}
+}
+
+// Drain takes values off the front, in order, as long as ready says so.
+func (l *List[T]) Drain(ready func(*T) bool, take func(*T)) {
+	live := l.Values()
+	n := 0
+	for n < len(live) && ready(&live[n]) {
+		take(&live[n])
+		n++
+	}
+	l.Drop(n)
+}
+
+// Trim gives memory back that a burst of values took.
+func (l *List[T]) Trim() {
+	if cap(l.values) > 1<<15 && len(l.values) < cap(l.values)/8 {
+		l.values, l.head, l.sorted = slices.Clone(l.values[l.head:]), 0, l.sorted-l.head
+	}
+}

@@ -1,0 +1,151 @@
+package output
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/cudatrace/cudatrace/convert/output/deflate"
+)
+
+// A gzipWriter writes one gzip stream whose parts are compressed side by side. It is a
+// single member, which every reader takes: each part ends at a byte (RFC 1951, 3.2.4) and
+// may refer to the 32 KiB before it. Its bytes depend on the data only.
+type gzipWriter struct {
+	w     io.Writer
+	block []byte // being filled; begins with the end of the block before
+	from  int    // where its own bytes begin
+	parts chan *gzipPart
+	work  chan *gzipPart
+	idle  sync.WaitGroup // compressing
+	done  chan struct{}  // the last part has been written
+	pool  sync.Pool
+
+	mu   sync.Mutex
+	err  error // of w
+	size uint32
+	sum  uint32
+}
+
+// A gzipPart is a block on its way.
+type gzipPart struct {
+	block []byte
+	from  int
+	last  bool
+	out   []byte
+	ready chan struct{}
+}
+
+const (
+	gzipBlock  = 1 << 20
+	gzipWindow = deflate.Window
+)
+
+// gzipHeader says: deflate, no name, no time, unknown system (RFC 1952, 2.3).
+var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
+
+func newGzipWriter(w io.Writer) *gzipWriter {
+	workers := runtime.GOMAXPROCS(0)
+	g := &gzipWriter{
+		w:     w,
+		parts: make(chan *gzipPart, workers+1),
+		work:  make(chan *gzipPart, workers+1),
+		done:  make(chan struct{}),
+	}
+	g.block = make([]byte, 0, gzipWindow+gzipBlock)
+	for range workers {
+		g.idle.Go(g.compress)
+	}
+	go g.write()
+	return g
+}
+
+// Write takes p. An error is that of an earlier part.
+func (g *gzipWriter) Write(p []byte) (int, error) {
+	written := len(p)
+	for len(p) > 0 {
+		n := min(len(p), g.from+gzipBlock-len(g.block))
+		g.block = append(g.block, p[:n]...)
+		if p = p[n:]; len(g.block) == g.from+gzipBlock {
+			g.submit(false)
+		}
+	}
+	return written, g.failure()
+}
+
+func (g *gzipWriter) failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// submit hands the block over and begins the next one.
+func (g *gzipWriter) submit(last bool) {
+	p, _ := g.pool.Get().(*gzipPart)
+	if p == nil {
+		p = &gzipPart{block: make([]byte, 0, gzipWindow+gzipBlock), ready: make(chan struct{}, 1)}
+	}
+	next := p.block[:0]
+	p.block, p.from, p.last = g.block, g.from, last
+	window := g.block[max(0, len(g.block)-gzipWindow):]
+	g.block = append(next, window...)
+	g.from = len(g.block)
+	g.parts <- p
+	g.work <- p
+}
+
+// compress compresses parts until there are no more.
+func (g *gzipWriter) compress() {
+	var z deflate.Compressor
+	for p := range g.work {
+		p.out = z.Append(p.out[:0], p.block, p.from, p.last)
+		p.ready <- struct{}{}
+	}
+}
+
+// write writes the parts in their order.
+func (g *gzipWriter) write() {
+	defer close(g.done)
+	g.put(gzipHeader)
+	for p := range g.parts {
+		<-p.ready
+		own := p.block[p.from:]
+		g.sum = crc32.Update(g.sum, crc32.IEEETable, own)
+		g.size += uint32(len(own))
+		g.put(p.out)
+		last := p.last
+		g.pool.Put(p)
+		if last {
+			var tail [8]byte
+			binary.LittleEndian.PutUint32(tail[:], g.sum)
+			binary.LittleEndian.PutUint32(tail[4:], g.size)
+			g.put(tail[:])
+			return
+		}
+	}
+}
+
+// put writes unless something has failed.
+func (g *gzipWriter) put(b []byte) {
+	if g.failure() != nil {
+		return
+	}
+	if _, err := g.w.Write(b); err != nil {
+		g.mu.Lock()
+		g.err = err
+		g.mu.Unlock()
+	}
+}
+
+// Close writes what is left and the end of the stream. It does not close the underlying
+// writer.
+func (g *gzipWriter) Close() error {
+	g.submit(true)
+	close(g.work)
+	g.idle.Wait()
+	<-g.done
+	close(g.parts)
+	return g.failure()
+}

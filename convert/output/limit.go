@@ -1,0 +1,19 @@
+package output
+
+import "errors"
+
+// ErrTooLarge is the error of a Limit that was exceeded.
+var ErrTooLarge = errors.New("the trace is too large")
+
+// A Limit measures what is written to it, keeps nothing, and fails once it is too much.
+type Limit struct {
+	Most    int64 // bytes
+	Written int64
+}
+
+func (l *Limit) Write(p []byte) (int, error) {
+	if l.Written += int64(len(p)); l.Written > l.Most {
+		return 0, ErrTooLarge
+	}
+	return len(p), nil
+}

@@ -1,0 +1,150 @@
+package pfsink
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/perfetto"
+)
+
+// templates is how many calls, and how many pieces of work, are remembered in their
+// encoded form. Programs do the same over and over.
+const templates = 1 << 12
+
+// calls write calls.
+type calls struct {
+	w           *perfetto.Writer
+	correlation *perfetto.ArgName
+	names       timeline.KernelNames
+	byArguments []callTemplate // calls with arguments, by their ID
+	byFunction  []callTemplate // calls without
+	args        []perfetto.Arg
+	works       []uint64
+}
+
+// A callTemplate is what calls that are encoded alike have in common.
+type callTemplate struct {
+	key callKey
+	perfetto.Template
+}
+
+type callKey struct {
+	fn        *timeline.Function
+	kernel    *timeline.Kernel
+	stream    *timeline.Stream
+	arguments uint64 // their ID
+	ret       int32
+	flags     uint16
+}
+
+func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames) calls {
+	return calls{w: w, correlation: correlation, names: names,
+		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
+}
+
+// begin begins a call on its thread's track.
+func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
+	m, work, waits := c.template(sl), sl.Work(), sl.Waits()
+	switch {
+	case len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0: // nearly all
+		id := uint64(0)
+		if len(work) > 0 {
+			id = work[0]
+		}
+		if sl.Correlation != 0 {
+			track.Call(sl.Start, m, id, c.correlation, uint64(sl.Correlation))
+		} else {
+			track.Call(sl.Start, m, id, nil, 0)
+		}
+	case sl.Flags&timeline.Unfinished != 0:
+		c.args = append(c.args[:0], perfetto.Uint("age_ns", sl.End-sl.Start))
+		if sl.Correlation != 0 {
+			c.args = append(c.args, perfetto.Uint("correlation", uint64(sl.Correlation)))
+		}
+		track.BeginAs(sl.Start, m, work, c.awaited(waits), c.args...)
+	case sl.Correlation != 0:
+		track.BeginWith(sl.Start, m, work, c.awaited(waits), c.correlation, uint64(sl.Correlation))
+	default:
+		track.BeginAs(sl.Start, m, work, c.awaited(waits))
+	}
+}
+
+// awaited is the IDs of work that a call waited for.
+func (c *calls) awaited(waits []timeline.Awaited) []uint64 {
+	c.works = c.works[:0]
+	for i := range waits {
+		c.works = append(c.works, waits[i].Work)
+	}
+	return c.works
+}
+
+// template returns the template of a call.
+func (c *calls) template(sl *timeline.Slice) *perfetto.Template {
+	var t *callTemplate
+	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
+		t = &c.byArguments[id%uint64(len(c.byArguments))]
+	} else {
+		h := uint64(sl.Function.ID)<<32 ^ uint64(uint32(sl.Ret))
+		if sl.Stream != nil {
+			h ^= uint64(sl.Stream.ID+1) << 8
+		}
+		t = &c.byFunction[h*0x9E3779B97F4A7C15>>32%templates]
+	}
+	if !t.key.is(sl) {
+		t.key = callKey{sl.Function, sl.Kernel, sl.Stream, sl.Arguments.ID, sl.Ret, sl.Flags}
+		c.arguments(sl)
+		c.w.Template(&t.Template, sl.Name, sl.Library, c.args)
+	}
+	return &t.Template
+}
+
+// is says whether a call has the key.
+func (k *callKey) is(sl *timeline.Slice) bool {
+	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.kernel == sl.Kernel &&
+		k.ret == sl.Ret && k.flags == sl.Flags
+}
+
+// arguments makes the arguments that calls of one template have in common.
+func (c *calls) arguments(sl *timeline.Slice) {
+	c.args = c.args[:0]
+	for i, v := range sl.Args {
+		c.args = append(c.args, argument(sl.Params, i, v))
+	}
+	switch {
+	case sl.Flags&timeline.Unfinished != 0:
+		c.args = append(c.args, perfetto.String("unfinished", "had not returned when recording ended"))
+	case sl.Flags&timeline.NoReturn != 0:
+		c.args = append(c.args, perfetto.String("no_return", "left without returning"))
+	default:
+		if name := sl.ErrorName(); name != "" {
+			c.args = append(c.args, perfetto.String("error", name), perfetto.Int("result", int64(sl.Ret)))
+		}
+	}
+	if sl.Kernel != nil {
+		c.args = append(c.args, perfetto.String("kernel", c.names.Of(sl.Kernel.Name).Full))
+	}
+	if sl.Stream != nil { // the number that the queue bears: a stream's handle says little
+		c.args = append(c.args, perfetto.Uint("stream_id", uint64(sl.Stream.ID)))
+	}
+}
+
+// argument shows a recorded argument as its parameter says.
+func argument(params []timeline.Param, i int, v uint64) perfetto.Arg {
+	if i >= len(params) {
+		return perfetto.Uint(fmt.Sprintf("arg%d", i), v)
+	}
+	p := params[i]
+	switch p.Type {
+	case "ptr", "handle":
+		return perfetto.Pointer(p.Name, v)
+	case "i32", "enum":
+		return perfetto.Int(p.Name, int64(int32(v)))
+	case "i64":
+		return perfetto.Int(p.Name, int64(v))
+	case "f32":
+		return perfetto.Float(p.Name, float64(math.Float32frombits(uint32(v))))
+	default:
+		return perfetto.Uint(p.Name, v)
+	}
+}

@@ -1,0 +1,244 @@
+package pfsink
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/perfetto"
+)
+
+// A Sink maps a timeline onto Perfetto's tracks and its GPU model.
+type Sink struct {
+	out        io.Writer
+	pieceBytes int
+
+	w        *perfetto.Writer
+	several  bool // more than one process: queue names say whose they are
+	threads  map[*timeline.Thread]*thread
+	tracks   map[*timeline.Track]*perfetto.Track
+	counters map[*timeline.Counter]*perfetto.Counter
+	queues   map[*timeline.Stream]*queue
+	names    map[uint32]bool // PIDs that are described
+	own      *perfetto.Track // the "cudatrace" track
+
+	calls calls
+	works works
+	args  []perfetto.Arg
+}
+
+// New returns a sink that writes a trace to w. pieceBytes is how much of the events of
+// one sort stands together in the trace, 0 for perfetto's choice.
+func New(w io.Writer, pieceBytes int) *Sink {
+	return &Sink{
+		out: w, pieceBytes: pieceBytes,
+		threads:  make(map[*timeline.Thread]*thread),
+		tracks:   make(map[*timeline.Track]*perfetto.Track),
+		counters: make(map[*timeline.Counter]*perfetto.Counter),
+		queues:   make(map[*timeline.Stream]*queue),
+		names:    make(map[uint32]bool),
+	}
+}
+
+// Take writes events. It returns the trace's first error.
+func (s *Sink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		s.event(e)
+	}
+	return s.w.Err()
+}
+
+// End writes what is left of a whole timeline.
+func (s *Sink) End(err error) error {
+	if err != nil || s.w == nil {
+		return nil
+	}
+	return s.w.Close()
+}
+
+func (s *Sink) event(e timeline.Event) {
+	switch e := e.(type) {
+	case *timeline.Slices:
+		s.slices(e)
+	case *timeline.WorkList:
+		s.workList(e)
+	case *timeline.SpanBegin:
+		s.spanArgs(e.Args)
+		s.track(e.Track).Begin(e.Start, e.Name, string(e.Track.Category), nil, nil, s.args)
+	case *timeline.SpanEnd:
+		s.track(e.Track).End(e.Time)
+	case *timeline.Instant:
+		s.spanArgs(e.Args)
+		s.track(e.Track).Instant(e.Start, e.Name, string(e.Track.Category), s.args)
+	case *timeline.CounterValue:
+		s.counter(e.Counter).Value(e.Time, int64(min(e.Value, math.MaxInt64)))
+	case *timeline.Thread:
+		s.thread(e)
+	case *timeline.ThreadEnd:
+		s.thread(e.Thread).closeTo(timeline.Never, 0)
+	default:
+		s.description(e)
+	}
+}
+
+// description takes the events of which there are few.
+func (s *Sink) description(e timeline.Event) {
+	switch e := e.(type) {
+	case *timeline.Recording:
+		s.begin(e)
+	case *timeline.GPUs:
+		s.gpus(e.List)
+	case *timeline.Process:
+		s.names[e.PID] = true
+		s.w.Process(perfetto.Process{PID: e.PID, Name: e.Name, Args: e.Args, Start: e.Start, Rank: len(s.names)})
+	case *timeline.Loss:
+		s.loss(e)
+	case *timeline.Note:
+		s.args = s.args[:0]
+		s.remark(e.Time, e.PID, e.Text)
+	}
+}
+
+func (s *Sink) begin(r *timeline.Recording) {
+	s.w = perfetto.NewWriter(s.out, perfetto.Options{
+		Monotonic: r.Monotonic, Realtime: r.Realtime, Boottime: r.Boottime, Start: r.Start, PieceBytes: s.pieceBytes,
+	})
+	s.several = r.Processes > 1
+	names := make(timeline.KernelNames)
+	correlation := s.w.ArgName("correlation")
+	s.calls = newCalls(s.w, correlation, names)
+	s.works = newWorks(s.w, correlation, names)
+}
+
+func (s *Sink) gpus(gpus []timeline.GPU) {
+	list := make([]perfetto.GPU, 0, len(gpus))
+	for _, g := range gpus {
+		uuid, err := hex.DecodeString(g.UUID)
+		if err != nil {
+			uuid = nil // not known: the field stays out
+		}
+		list = append(list, perfetto.GPU{
+			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
+			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
+			Extra: []string{
+				"multiprocessors", fmt.Sprint(g.Multiprocessors),
+				"memory_bytes", fmt.Sprint(g.Memory),
+			},
+		})
+	}
+	s.w.GPUs(list)
+}
+
+// A thread is the track of a thread's calls, with those that have begun on it.
+type thread struct {
+	*perfetto.Track
+	begun []begun // outermost first
+}
+
+type begun struct {
+	end   uint64
+	depth int32
+}
+
+// closeTo ends the calls that do not lie around one that begins at a time at some depth.
+// A selection may have left out calls between them.
+func (t *thread) closeTo(start uint64, depth int32) {
+	for n := len(t.begun); n > 0; n-- {
+		if last := t.begun[n-1]; last.depth >= depth || last.end <= start {
+			t.End(last.end)
+			t.begun = t.begun[:n-1]
+			continue
+		}
+		return
+	}
+}
+
+func (s *Sink) thread(t *timeline.Thread) *thread {
+	track := s.threads[t]
+	if track == nil {
+		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Name, Rank: 1}
+		if t.Main {
+			info.Rank = 0
+			info.Name = cmp.Or(t.Name, t.Process.Name)
+		}
+		track = &thread{Track: s.w.Thread(info)}
+		s.threads[t] = track
+	}
+	return track
+}
+
+func (s *Sink) slices(l *timeline.Slices) {
+	t := s.thread(l.Thread)
+	for i := range l.List {
+		sl := &l.List[i]
+		t.closeTo(sl.Start, sl.Depth)
+		s.calls.begin(t.Track, sl)
+		t.begun = append(t.begun, begun{sl.End, sl.Depth})
+	}
+}
+
+// ranks order what a process shows beside its threads.
+var ranks = map[timeline.Category]int{timeline.NVTX: 1, timeline.Memory: 3, timeline.CUPTI: 4}
+
+const counterRank = 2
+
+func (s *Sink) track(t *timeline.Track) *perfetto.Track {
+	track := s.tracks[t]
+	if track == nil {
+		info := perfetto.TrackInfo{Name: t.Name, PID: t.Process.PID, Rank: ranks[t.Category]}
+		if t.Thread != nil {
+			info.Thread = s.thread(t.Thread).Track
+		}
+		track = s.w.Track(info)
+		s.tracks[t] = track
+	}
+	return track
+}
+
+func (s *Sink) counter(c *timeline.Counter) *perfetto.Counter {
+	counter := s.counters[c]
+	if counter == nil {
+		counter = s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.Process.PID, Rank: counterRank}})
+		s.counters[c] = counter
+	}
+	return counter
+}
+
+// spanArgs makes the arguments of a span.
+func (s *Sink) spanArgs(details []timeline.Detail) {
+	s.args = s.args[:0]
+	for _, d := range details {
+		switch {
+		case d.Text != "":
+			s.args = append(s.args, perfetto.String(d.Name, d.Text))
+		case d.Hex:
+			s.args = append(s.args, perfetto.Pointer(d.Name, d.Value))
+		default:
+			s.args = append(s.args, perfetto.Uint(d.Name, d.Value))
+		}
+	}
+}
+
+// loss shows a loss where the time ends in which it happened.
+func (s *Sink) loss(l *timeline.Loss) {
+	s.args = append(s.args[:0],
+		perfetto.String("cause", l.Cause),
+		perfetto.Uint("count", l.Count),
+		perfetto.Uint("from_ns", l.From),
+		perfetto.Uint("to_ns", l.To))
+	s.remark(l.Time, l.PID, fmt.Sprintf("%d records lost: %s", l.Count, l.Cause))
+}
+
+// remark writes what a person should know on the "cudatrace" track.
+func (s *Sink) remark(at uint64, pid uint32, text string) {
+	if s.own == nil {
+		s.own = s.w.Track(perfetto.TrackInfo{Name: "cudatrace"})
+	}
+	if pid != 0 {
+		s.args = append(s.args, perfetto.Uint("pid", uint64(pid)))
+	}
+	s.own.Instant(at, text, "cudatrace", s.args)
+}

@@ -1,0 +1,41 @@
+package convert
+
+import "github.com/cudatrace/cudatrace/convert/catalog"
+
+// A pidSpace moves the PIDs and TIDs of logs apart: the trace processor knows a thread by
+// its number alone.
+type pidSpace struct{ taken map[uint32]bool }
+
+// pidBits are those of the largest number that Linux gives a process (PID_MAX_LIMIT).
+const pidBits = 22
+
+// offset returns what is added to the PIDs and TIDs of a log, so that none is one of
+// another log's.
+func (s *pidSpace) offset(c *catalog.Catalog) uint32 {
+	own := make(map[uint32]bool)
+	for _, pid := range c.Processes.PIDs {
+		own[pid] = true
+	}
+	threads := c.Watermarks.Threads(&c.Names)
+	threads.TIDs(func(key catalog.ThreadKey) { own[key.TID] = true })
+	offset := uint32(0)
+	for s.collides(own, offset) {
+		offset += 1 << pidBits
+	}
+	if s.taken == nil {
+		s.taken = make(map[uint32]bool)
+	}
+	for number := range own {
+		s.taken[number+offset] = true
+	}
+	return offset
+}
+
+func (s *pidSpace) collides(own map[uint32]bool, offset uint32) bool {
+	for number := range own {
+		if s.taken[number+offset] {
+			return true
+		}
+	}
+	return false
+}

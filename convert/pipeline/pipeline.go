@@ -1,0 +1,182 @@
+// Package pipeline hands events on to a sink, on a goroutine of its own: records are
+// joined on one processor while a trace is encoded on another.
+//
+// In go single slices, pieces of work and other events. They come out as they came in,
+// in lists of events: slices of one thread that follow each other are one event, and
+// so is work of one stream.
+package pipeline
+
+import (
+	"sync/atomic"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A Pipeline hands events on to a sink. Its methods must not be called concurrently.
+type Pipeline struct {
+	sink  timeline.Sink
+	shift uint64
+	batch *batch
+	full  chan *batch
+	empty chan *batch
+	done  chan struct{}
+	err   atomic.Pointer[error] // the sink's first
+}
+
+const (
+	batchSize = 1 << 11 // slices, or pieces of work, or other events, of a batch
+	batches   = 8
+)
+
+// A batch is a list of events with the memory of those of which there are many.
+type batch struct {
+	events []timeline.Event
+	shift  uint64 // added to their times
+
+	slices []timeline.Slice
+	work   []timeline.Work
+	calls  []timeline.Slices
+	lists  []timeline.WorkList
+	latest timeline.Event // what the next slice or piece of work may belong to
+}
+
+// New returns a pipeline to a sink; without one, nil, it drops what it is given. Close
+// ends its goroutine.
+func New(sink timeline.Sink) *Pipeline {
+	p := &Pipeline{sink: sink}
+	if sink == nil {
+		return p
+	}
+	p.batch, p.done = newBatch(), make(chan struct{})
+	p.full, p.empty = make(chan *batch, batches), make(chan *batch, batches)
+	for range batches - 1 {
+		p.empty <- newBatch()
+	}
+	go p.run()
+	return p
+}
+
+func newBatch() *batch {
+	return &batch{
+		slices: make([]timeline.Slice, 0, batchSize), work: make([]timeline.Work, 0, batchSize),
+		calls: make([]timeline.Slices, 0, batchSize), lists: make([]timeline.WorkList, 0, batchSize),
+	}
+}
+
+// run gives batches to the sink. Once that has failed they are dropped.
+func (p *Pipeline) run() {
+	defer close(p.done)
+	for b := range p.full {
+		if p.err.Load() == nil {
+			if err := b.give(p.sink); err != nil {
+				p.err.Store(&err)
+			}
+		}
+		p.empty <- b
+	}
+}
+
+func (b *batch) give(sink timeline.Sink) error {
+	if b.shift != 0 {
+		for _, e := range b.events {
+			timeline.Shift(e, b.shift)
+		}
+	}
+	return sink.Take(b.events)
+}
+
+// Shift makes the pipeline move the times of all events to come by a number of ns.
+func (p *Pipeline) Shift(by uint64) {
+	p.shift = by
+	if p.sink != nil {
+		p.pass()
+	}
+}
+
+// Emit hands an event on.
+func (p *Pipeline) Emit(e timeline.Event) {
+	if p.sink == nil {
+		return
+	}
+	b := p.batch
+	b.events, b.latest = append(b.events, e), nil
+	if len(b.events) >= batchSize {
+		p.pass()
+	}
+}
+
+// Slice hands a call of a thread on. The slice may be changed afterwards.
+func (p *Pipeline) Slice(t *timeline.Thread, sl *timeline.Slice) {
+	if p.sink == nil {
+		return
+	}
+	b := p.batch
+	n := len(b.slices)
+	b.slices = append(b.slices, *sl)
+	if s, ok := b.latest.(*timeline.Slices); ok && s.Thread == t {
+		s.List = s.List[:len(s.List)+1]
+	} else {
+		b.calls = append(b.calls, timeline.Slices{Thread: t, List: b.slices[n : n+1 : batchSize]})
+		b.latest = &b.calls[len(b.calls)-1]
+		b.events = append(b.events, b.latest)
+	}
+	if n+1 == batchSize {
+		p.pass()
+	}
+}
+
+// Work hands a piece of work of a stream on. The work may be changed afterwards.
+func (p *Pipeline) Work(s *timeline.Stream, w *timeline.Work) {
+	if p.sink == nil {
+		return
+	}
+	b := p.batch
+	n := len(b.work)
+	b.work = append(b.work, *w)
+	if l, ok := b.latest.(*timeline.WorkList); ok && l.Stream == s {
+		l.List = l.List[:len(l.List)+1]
+	} else {
+		b.lists = append(b.lists, timeline.WorkList{Stream: s, List: b.work[n : n+1 : batchSize]})
+		b.latest = &b.lists[len(b.lists)-1]
+		b.events = append(b.events, b.latest)
+	}
+	if n+1 == batchSize {
+		p.pass()
+	}
+}
+
+// pass hands the batch on and takes an empty one.
+func (p *Pipeline) pass() {
+	if len(p.batch.events) > 0 {
+		p.full <- p.batch
+		p.batch = <-p.empty
+		p.batch.reset()
+	}
+	p.batch.shift = p.shift
+}
+
+// reset empties a batch and lets go what its events point to.
+func (b *batch) reset() {
+	clear(b.events)
+	b.events, b.latest = b.events[:0], nil
+	b.slices, b.work, b.calls, b.lists = b.slices[:0], b.work[:0], b.calls[:0], b.lists[:0]
+}
+
+// Err returns the sink's error, once it has failed: the rest is dropped.
+func (p *Pipeline) Err() error {
+	if err := p.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close hands on what is left, waits until the sink has taken it, and returns the
+// sink's error.
+func (p *Pipeline) Close() error {
+	if p.sink != nil {
+		p.pass()
+		close(p.full)
+		<-p.done
+	}
+	return p.Err()
+}

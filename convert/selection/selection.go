@@ -1,0 +1,61 @@
+// Package selection chooses what of a timeline is shown, by name and duration.
+package selection
+
+import (
+	"path"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A Selection chooses slices, spans and work. Nil chooses all.
+type Selection struct {
+	Name     string // a glob that names have to match; "" for every name
+	Shortest uint64 // ns
+	LeftOut  uint64 // slices and pieces of work that were not chosen
+	names    timeline.KernelNames
+}
+
+// New returns a selection, nil for one that chooses all.
+func New(name string, shortest uint64) *Selection {
+	if name == "" && shortest == 0 {
+		return nil
+	}
+	return &Selection{Name: name, Shortest: shortest, names: make(timeline.KernelNames)}
+}
+
+// Slice says whether a call is shown, and counts it if not.
+func (s *Selection) Slice(sl *timeline.Slice) bool {
+	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start))
+}
+
+// Work says whether GPU work is shown, and counts it if not.
+func (s *Selection) Work(w *timeline.Work) bool {
+	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur))
+}
+
+// Span says whether a span is shown. It is asked at the beginning and at the end.
+func (s *Selection) Span(sp *timeline.Span) bool {
+	return s == nil || sp.Open || s.takes(sp.Name, sp.End-sp.Start)
+}
+
+func (s *Selection) count(taken bool) bool {
+	if !taken {
+		s.LeftOut++
+	}
+	return taken
+}
+
+// noSlash makes a glob's * go over the slashes of a name, which is no path.
+var noSlash = strings.NewReplacer("/", "\x00")
+
+func (s *Selection) takes(name string, dur uint64) bool {
+	if dur < s.Shortest {
+		return false
+	}
+	if s.Name == "" {
+		return true
+	}
+	ok, err := path.Match(noSlash.Replace(s.Name), noSlash.Replace(name))
+	return ok && err == nil
+}

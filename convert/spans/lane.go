@@ -1,0 +1,70 @@
+package spans
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A lane is a track that is given spans in the order of their starts.
+type lane struct {
+	out   *Output
+	track *timeline.Track
+	open  []*span // outermost first
+	last  uint64  // start of the latest span
+}
+
+// fits says whether a span lies beside or within what is open. It ends what has ended by
+// the span's start.
+func (l *lane) fits(sp *span) bool {
+	if sp.Start < l.last {
+		return false
+	}
+	l.endUntil(sp.Start)
+	if len(l.open) == 0 {
+		return true
+	}
+	top := l.open[len(l.open)-1]
+	return top.Open || !sp.Open && sp.End <= top.End
+}
+
+// endUntil ends the spans that end by a time.
+func (l *lane) endUntil(at uint64) {
+	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
+		sp := l.open[n-1]
+		if l.out.Selection.Span(&sp.Span) {
+			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End})
+		}
+		l.open[n-1] = nil
+		l.open = l.open[:n-1]
+	}
+}
+
+// endAll ends all spans.
+func (l *lane) endAll() { l.endUntil(timeline.Never) }
+
+func (l *lane) add(sp *span) {
+	l.last = sp.Start
+	shown := l.out.Selection.Span(&sp.Span)
+	switch {
+	case sp.instant && shown:
+		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
+	case shown:
+		l.out.Emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
+	}
+	if !sp.instant {
+		l.open = append(l.open, sp)
+	}
+}
+
+// cut adds a span that does not fit, as far as it does.
+func (l *lane) cut(sp *span) {
+	sp.Start = max(sp.Start, l.last)
+	l.endUntil(sp.Start)
+	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: sp.End - min(sp.Start, sp.End)})
+	sp.End = max(sp.End, sp.Start)
+	if n := len(l.open); n > 0 && !l.open[n-1].Open {
+		sp.End = min(sp.End, l.open[n-1].End)
+	}
+	l.add(sp)
+}

@@ -1,0 +1,121 @@
+package timeline
+
+import "github.com/cudatrace/cudatrace/record/cudaapi"
+
+// A Function is a function of CUDA's API that was called.
+type Function struct {
+	Name    string // the symbol, "cudaLaunchKernel"
+	Library string // "runtime" or "driver"
+	Params  []Param
+	ID      uint32 // its number among the functions of its log, from 0 without gaps
+}
+
+// A Param is a recorded argument of a function.
+type Param struct {
+	Name string
+	Type string // the type word of tracelog.Function.Args: "ptr", "handle", "u32"
+}
+
+// Arguments are the arguments of a call. Programs make the same calls over and over:
+// equal lists are nearly always one value.
+type Arguments struct {
+	Args []uint64
+	ID   uint64 // number of the list in its log, 0 for the empty one; equal lists may have several
+}
+
+// A Kernel is the kernel that a function handle stands for.
+type Kernel struct {
+	Name string // mangled
+}
+
+// Flags of a Slice.
+const (
+	Unfinished = 1 << 0 // had not returned when recording ended: End is a guess
+	NoReturn   = 1 << 1 // was left without returning (longjmp, exception)
+)
+
+// A Slice is a call on its thread's track.
+type Slice struct {
+	*Function
+	*Arguments
+	End    uint64
+	Kernel *Kernel // that it launched, where no GPU work says so
+	links  *links  // nil for nearly all slices
+	// What follows is looked at again when the call's work turns up: it lies together,
+	// as work comes in another order than slices have in memory.
+	Start       uint64
+	Stream      *Stream // that its work ran on, the last piece of several
+	first       [1]uint64
+	Correlation uint32 // CUPTI's correlation ID, 0 when no API record gave one
+	Depth       int32  // number of slices around it
+	Ret         int32  // CUresult or cudaError_t
+	Flags       uint16
+}
+
+// links hold what few slices have: several pieces of work, or a wait.
+type links struct {
+	work  []uint64
+	waits []Awaited
+}
+
+// An Awaited is a piece of GPU work that a call waited for.
+type Awaited struct {
+	Work       uint64 // Work.ID
+	Stream     *Stream
+	Start, End uint64
+}
+
+// Work returns the IDs of the GPU work that the call caused. The list is valid as
+// long as the slice.
+func (s *Slice) Work() []uint64 {
+	switch {
+	case s.links != nil && s.links.work != nil:
+		return s.links.work
+	case s.first[0] != 0:
+		return s.first[:]
+	}
+	return nil
+}
+
+// HasWork says whether the call caused GPU work.
+func (s *Slice) HasWork() bool { return s.first[0] != 0 }
+
+// AddWork adds a piece of GPU work that the call caused.
+func (s *Slice) AddWork(id uint64) {
+	if s.first[0] == 0 {
+		s.first[0] = id
+		return
+	}
+	l := s.more()
+	if l.work == nil {
+		l.work = append(l.work, s.first[0])
+	}
+	l.work = append(l.work, id)
+}
+
+// Waits returns the GPU work that the call waited for.
+func (s *Slice) Waits() []Awaited {
+	if s.links == nil {
+		return nil
+	}
+	return s.links.waits
+}
+
+// AddWait adds a piece of GPU work that the call waited for.
+func (s *Slice) AddWait(a Awaited) {
+	l := s.more()
+	l.waits = append(l.waits, a)
+}
+
+// Forget makes the slice one without work and waits.
+func (s *Slice) Forget() { s.first[0], s.links = 0, nil }
+
+func (s *Slice) more() *links {
+	if s.links == nil {
+		s.links = new(links)
+	}
+	return s.links
+}
+
+// ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
+func (s *Slice) ErrorName() string { return cudaapi.ResultName(s.Library, s.Ret) }

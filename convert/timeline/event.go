@@ -1,0 +1,142 @@
+package timeline
+
+// An Event is a pointer to one of the types of this package that have a shift method.
+// A new kind of event is a new type with that method, and the place that makes it.
+type Event interface {
+	shift(by uint64) // moves its times
+}
+
+// Shift moves the times of an event by a number of ns, which wraps for a move back.
+func Shift(e Event, by uint64) { e.shift(by) }
+
+// A Recording is the first event. It says what all others have in common.
+type Recording struct {
+	// One reading of the clocks of the host whose CLOCK_MONOTONIC the timeline has,
+	// taken together; all are 0 when there is none.
+	Monotonic, Realtime, Boottime uint64
+	Start                         uint64 // a time that no event precedes
+	Processes                     int    // number of Process events that follow
+}
+
+// GPUs are the GPUs of all logs, by Index.
+type GPUs struct{ List []GPU }
+
+// Metadata are the facts of a log, by the keys of tracelog's Meta records.
+type Metadata struct {
+	Log    string
+	Values map[string]string
+}
+
+// Slices are calls of a thread in pre-order: a call precedes those that it made.
+// Calls of later events may lie within them.
+type Slices struct {
+	Thread *Thread
+	List   []Slice
+}
+
+// A ThreadEnd says that no more calls of a thread follow.
+type ThreadEnd struct{ Thread *Thread }
+
+// A WorkList is GPU work of a stream, mostly by start.
+type WorkList struct {
+	Stream *Stream
+	List   []Work
+}
+
+// A SpanBegin begins a span. Spans of a track are nested; a SpanEnd ends the span of
+// the track that began last.
+type SpanBegin struct {
+	Track *Track
+	Span
+}
+
+// A SpanEnd ends a span.
+type SpanEnd struct {
+	Track *Track
+	Time  uint64
+}
+
+// An Instant is a span without length.
+type Instant struct {
+	Track *Track
+	Span
+}
+
+// A CounterValue is the value of a counter from a time on.
+type CounterValue struct {
+	Counter     *Counter
+	Time, Value uint64
+}
+
+// An Allocation is an allocation or a release of memory.
+type Allocation struct {
+	Process     *Process
+	Time        uint64
+	Address     uint64
+	Bytes       uint64
+	GPU         uint32 // GPU.Index
+	Kind        uint32 // CUpti_ActivityMemoryKind
+	Correlation uint32
+	Release     bool
+}
+
+// A Loss counts records that are missing from the log.
+type Loss struct {
+	Time     uint64 // when to show it
+	PID      uint32 // the host's number of the process, 0 when not known
+	Cause    string // tracelog.LostCauses
+	Count    uint64
+	From, To uint64 // when it happened, ns into the recording; 0 when not known
+}
+
+// A Note is a line about the recording that a person should see.
+type Note struct {
+	Time uint64
+	PID  uint32 // the host's number of the process, 0 for the recording
+	Text string
+}
+
+func (*Recording) shift(uint64) {}
+func (*GPUs) shift(uint64)      {}
+func (*Metadata) shift(uint64)  {}
+func (*Context) shift(uint64)   {}
+func (*Stream) shift(uint64)    {}
+func (*Thread) shift(uint64)    {}
+func (*ThreadEnd) shift(uint64) {}
+
+func (p *Process) shift(by uint64) {
+	if p.Start != 0 {
+		p.Start += by
+	}
+}
+
+func (s *Slices) shift(by uint64) {
+	for i := range s.List {
+		sl := &s.List[i]
+		sl.Start += by
+		sl.End += by
+		for k := range sl.Waits() {
+			sl.links.waits[k].Start += by
+			sl.links.waits[k].End += by
+		}
+	}
+}
+
+func (l *WorkList) shift(by uint64) {
+	for i := range l.List {
+		w := &l.List[i]
+		w.Start += by
+		if w.Call.Function != nil {
+			w.Call.Start += by
+			w.Call.End += by
+		}
+	}
+}
+
+func (s *SpanBegin) shift(by uint64)    { s.Start, s.End = s.Start+by, s.End+by }
+func (s *SpanEnd) shift(by uint64)      { s.Time += by }
+func (i *Instant) shift(by uint64)      { i.Start, i.End = i.Start+by, i.End+by }
+func (v *CounterValue) shift(by uint64) { v.Time += by }
+func (a *Allocation) shift(by uint64)   { a.Time += by }
+func (l *Loss) shift(by uint64)         { l.Time += by }
+func (n *Note) shift(by uint64)         { n.Time += by }

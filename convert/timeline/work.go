@@ -1,0 +1,143 @@
+package timeline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// A GPU is a physical device. Processes may number it differently.
+type GPU struct {
+	Index           uint32 // the timeline's own number, from 0 without gaps
+	PID, Device     uint32 // the first process that used it, and its number there
+	Name            string // the product, with what the program calls it
+	UUID            string // 16 bytes in hexadecimal, "" when not known
+	Major, Minor    uint32 // compute capability
+	Multiprocessors uint32
+	Memory          uint64 // bytes
+	Bandwidth       uint64 // of the memory, kB/s
+}
+
+// A Context is a CUDA context of a process. As an event it precedes its streams.
+type Context struct {
+	Process *Process
+	GPU     uint32 // GPU.Index
+	Device  uint32 // as the process numbers it
+	ID      uint32
+	Name    string // as the program calls it
+}
+
+// A Stream is a stream of a context. As an event it precedes its work.
+type Stream struct {
+	Context  *Context
+	ID       uint32
+	Default  bool   // the context's default stream
+	Name     string // as the program calls it
+	Priority int32
+}
+
+// A WorkKind tells kinds of GPU work apart.
+type WorkKind uint8
+
+// The kinds of GPU work.
+const (
+	KernelWork WorkKind = iota
+	MemcpyWork
+	MemsetWork
+	GraphWork // a whole graph, its nodes not told apart
+)
+
+// Work is one kernel, copy, memset or graph on a stream.
+type Work struct {
+	ID          uint64 // the timeline's own, not 0
+	Start, Dur  uint64
+	GraphNode   uint64
+	Shape       *Shape
+	Correlation uint32
+	Graph       uint32 // that launched it, 0 for none
+	Kind        WorkKind
+	Untimed     bool // CUPTI gave no times: it is placed where its call returned
+	Call        Call
+}
+
+// A Call is what GPU work knows of the call that caused it. The zero Call is none.
+type Call struct {
+	*Function
+	Thread     *Thread
+	Start, End uint64
+}
+
+// A Shape is what pieces of work have in common: the member for their kind is set.
+type Shape struct {
+	Kernel KernelShape
+	Memcpy MemcpyShape
+	Memset MemsetShape
+	ID     uint32 // number of the shape in its log
+}
+
+// A KernelShape is what launches of a kernel have in common.
+type KernelShape struct {
+	Name                                                   string // mangled
+	Grid, Block, Cluster                                   [3]uint32
+	StaticShared, DynamicShared, LocalPerThread, Registers uint32
+}
+
+// A MemcpyShape is a copy's size and direction.
+type MemcpyShape struct {
+	Bytes                      uint64
+	CopyKind, SrcKind, DstKind uint32
+	SrcDevice, DstDevice       uint32
+}
+
+// A MemsetShape is a memset's size and value.
+type MemsetShape struct {
+	Bytes uint64
+	Value uint32
+}
+
+// A KernelName is a kernel's name, demangled.
+type KernelName struct {
+	Short string // without return type and parameters, which for templates run to thousands of characters
+	Full  string
+}
+
+// KernelNames demangles the names of kernels, each once. Its values must not be used
+// by several goroutines at once.
+type KernelNames map[string]KernelName
+
+// Of demangles a name.
+func (n KernelNames) Of(mangled string) KernelName {
+	name, ok := n[mangled]
+	if !ok {
+		name = demangled(mangled)
+		n[mangled] = name
+	}
+	return name
+}
+
+func demangled(mangled string) KernelName {
+	if mangled == "" {
+		return KernelName{Short: "(unnamed kernel)"}
+	}
+	short := demangle.Filter(mangled, demangle.NoParams, demangle.LLVMStyle)
+	return KernelName{
+		Short: strings.TrimPrefix(short, "void "),
+		Full:  demangle.Filter(mangled, demangle.LLVMStyle),
+	}
+}
+
+// Title is the name that work is shown under.
+func (n KernelNames) Title(w *Work) string {
+	switch w.Kind {
+	case MemcpyWork:
+		return "Memcpy " + cudaapi.MemcpyKindName(w.Shape.Memcpy.CopyKind)
+	case MemsetWork:
+		return "Memset"
+	case GraphWork:
+		return fmt.Sprintf("Graph %d", w.Graph)
+	}
+	return n.Of(w.Shape.Kernel.Name).Short
+}

@@ -1,0 +1,113 @@
+package waits
+
+import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// joinCall finds what a call waited for from the call alone.
+func (j *Joiner) joinCall(w *wait) {
+	if w.call.shown || w.call.HasWork() {
+		return
+	}
+	var found []*recentWork
+	var ambiguous bool
+	switch w.typ {
+	case cudaapi.ContextWait:
+		found, ambiguous = j.ofContext(w)
+	case cudaapi.StreamWait:
+		found, ambiguous = j.ofStream(w)
+	default:
+		found, ambiguous = j.onlyOne(w, j.all())
+	}
+	if ambiguous {
+		j.stats.Ambiguous++
+	}
+	j.waited(w.call, found)
+}
+
+// all returns the program's streams, by context.
+func (j *Joiner) all() (streams []*Stream) {
+	for _, context := range j.order {
+		streams = append(streams, j.contexts[context]...)
+	}
+	return streams
+}
+
+// ofStream returns what a call waited for that names a stream: the stream's last work. A
+// handle may have stood for several streams, one after the other.
+func (j *Joiner) ofStream(w *wait) (found []*recentWork, ambiguous bool) {
+	streams := j.handles.of(w.call)
+	if len(streams) == 0 {
+		return j.onlyOne(w, j.handles.unnamed(j.all()))
+	}
+	if w.call.Stream <= catalog.ThreadStream && !oneContext(streams) {
+		return j.onlyOne(w, streams)
+	}
+	var last *recentWork
+	for _, s := range streams {
+		if r := j.last(s, w, w.call); r != nil && (last == nil || r.end() > last.end()) {
+			last = r
+		}
+	}
+	if last == nil || last.end() <= w.start && last.awaited {
+		return nil, false
+	}
+	return []*recentWork{last}, false
+}
+
+// onlyOne returns the last work of that stream of several whose work ended within the
+// wait. Where there are more of them nothing tells which it was.
+func (j *Joiner) onlyOne(w *wait, streams []*Stream) (found []*recentWork, ambiguous bool) {
+	for _, s := range streams {
+		if r := j.last(s, w, w.call); r != nil && r.end() > w.start {
+			found = append(found, r)
+		}
+	}
+	if len(found) > 1 {
+		return nil, true
+	}
+	return found, false
+}
+
+// ofContext returns what a call waited for that waits for a whole context and does not
+// name it: the thread's, as far as is known from its launches, or the only one that had
+// work and has none left at the end.
+func (j *Joiner) ofContext(w *wait) (found []*recentWork, ambiguous bool) {
+	if len(j.order) == 1 {
+		return j.ends(w, j.order[0]), false
+	}
+	if own, known := j.handles.callers[w.call.TID]; known && !own.several {
+		return j.ends(w, own.context), false
+	}
+	fitting := 0
+	for _, context := range j.order {
+		if r := j.ends(w, context); len(r) > 0 && !j.contextBusy(w, context) {
+			found = r
+			fitting++
+		}
+	}
+	if fitting > 1 {
+		return nil, true
+	}
+	return found, false
+}
+
+// ends returns the last work before a wait of each stream of a context.
+func (j *Joiner) ends(w *wait, context uint32) (found []*recentWork) {
+	for _, s := range j.contexts[context] {
+		if r := j.last(s, w, w.call); r != nil && (r.end() > w.start || !r.awaited) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func (j *Joiner) contextBusy(w *wait, context uint32) bool {
+	for _, s := range j.contexts[context] {
+		if j.busy(s, w) {
+			return true
+		}
+	}
+	return false
+}

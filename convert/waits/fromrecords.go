@@ -1,0 +1,114 @@
+package waits
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// joinRecord finds the call that made a Sync record and the work that it waited for. It
+// reports false where the call is not closed.
+func (j *Joiner) joinRecord(w *wait, all bool) bool {
+	call, ambiguous := j.callOf(w)
+	if call == nil {
+		j.stats.Unmatched++
+		return true
+	}
+	if !call.closed && !all && j.pending.Len() <= maxPending {
+		return false
+	}
+	call.used = true
+	if ambiguous {
+		j.stats.Ambiguous++
+	}
+	if !call.HasWork() { // one that does is a copy that waits for itself
+		j.waited(call, j.workOf(w, call))
+	}
+	return true
+}
+
+// callOf finds the call that made a record: by the correlation ID where an API record
+// has it, else by time. It says whether several fit.
+func (j *Joiner) callOf(w *wait) (best *Call, ambiguous bool) {
+	if w.correlation != 0 {
+		if call := j.byCorrelation(w.correlation); call != nil {
+			return call, false
+		}
+	}
+	fitting := 0
+	for _, t := range j.threads {
+		call := t.candidate(w, j.tolerance)
+		if call == nil {
+			continue
+		}
+		if call.Type == w.typ {
+			fitting++
+		}
+		if best == nil || better(call, best, w) {
+			best = call
+		}
+	}
+	return best, fitting > 1
+}
+
+// candidate returns the call of a thread that fits a record best, nil for none.
+func (t *Thread) candidate(w *wait, tolerance uint64) (best *Call) {
+	first, _ := slices.BinarySearchFunc(t.calls, w.start, func(c *Call, at uint64) int {
+		return cmp.Compare(timeline.End(c.End, tolerance), at)
+	})
+	for i := first; i < len(t.calls) && t.calls[i].Start <= timeline.End(w.end, tolerance) && i < first+lookBack; i++ {
+		call := t.calls[i]
+		holds := call.Start <= timeline.End(w.start, tolerance) && timeline.End(call.End, tolerance) >= w.end
+		held := w.start <= timeline.End(call.Start, tolerance) && timeline.End(w.end, tolerance) >= call.End
+		if (holds || held) && !call.used && (best == nil || better(call, best, w)) {
+			best = call
+		}
+	}
+	return best
+}
+
+// better says whether a call fits a record better than another: its function makes such
+// records, it has more of its time in common, it lasts less beyond.
+func better(a, b *Call, w *wait) bool {
+	if (a.Type == w.typ) != (b.Type == w.typ) {
+		return a.Type == w.typ
+	}
+	if x, y := common(a, w), common(b, w); x != y {
+		return x > y
+	}
+	return a.End-a.Start < b.End-b.Start
+}
+
+// common is the time that a call and a record share.
+func common(c *Call, w *wait) uint64 {
+	from, to := max(c.Start, w.start), min(c.End, w.end)
+	return to - min(from, to)
+}
+
+// workOf returns what a call waited for by its record: the last work of the stream. Of
+// several streams those count whose work ended within the wait.
+func (j *Joiner) workOf(w *wait, call *Call) []*recentWork {
+	if w.stream != noStream && w.typ != cudaapi.ContextWait {
+		s := j.streams[streamKey{w.context, w.stream}]
+		if s == nil {
+			return nil
+		}
+		if r := j.last(s, w, call); r != nil && (r.end() > w.start || !r.awaited) {
+			return []*recentWork{r}
+		}
+		return nil
+	}
+	var found []*recentWork
+	for _, s := range j.contexts[w.context] {
+		if r := j.last(s, w, call); r != nil && (r.end() > w.start || w.typ == cudaapi.ContextWait && !r.awaited) {
+			found = append(found, r)
+		}
+	}
+	// An event is of one stream, which the record does not tell.
+	if w.typ == cudaapi.EventWait && len(found) > 1 {
+		return nil
+	}
+	return found
+}

@@ -1,0 +1,138 @@
+package waits
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+)
+
+// handles know on which streams the work of launches ran that named a handle, and in
+// which contexts that of threads.
+type handles struct {
+	recent   [recentUses]use // so that nearly all launches need no map
+	launches map[user][]*Stream
+	graphs   map[user][]*Stream // of launches of graphs, whose work may run on other streams too
+	named    map[*Stream]bool   // streams in launches
+	callers  map[uint32]caller
+}
+
+const (
+	recentUses = 64
+
+	// maxStreamsOfHandle bounds the streams that a handle stands for, one after the other.
+	maxStreamsOfHandle = 64
+
+	// maxHandles bounds the handles of a program that makes streams all the time.
+	maxHandles = 1 << 16
+)
+
+// A user is a handle on a thread.
+type user struct {
+	handle catalog.StreamHandle
+	tid    uint32
+}
+
+type use struct {
+	user
+	stream *Stream
+}
+
+// A caller is the context of a thread's work.
+type caller struct {
+	context uint32
+	several bool
+}
+
+// key is the user whose streams are those of u: only the thread's default stream is
+// another one on each thread.
+func (u user) key() user {
+	if u.handle != catalog.ThreadStream {
+		u.tid = 0
+	}
+	return u
+}
+
+// learn takes in that work of a call ran on a stream.
+func (h *handles) learn(u user, graph bool, s *Stream) {
+	latest := use{u, s}
+	slot := &h.recent[(uint64(u.handle)^uint64(u.tid)<<32)*0x9E3779B97F4A7C15>>58]
+	if *slot == latest {
+		return
+	}
+	*slot = latest
+	if h.launches == nil {
+		h.launches, h.graphs = make(map[user][]*Stream), make(map[user][]*Stream)
+		h.named, h.callers = make(map[*Stream]bool), make(map[uint32]caller)
+	}
+	c, known := h.callers[u.tid]
+	if known {
+		c.several = c.several || c.context != s.out.Context.ID
+	} else {
+		c.context = s.out.Context.ID
+	}
+	h.callers[u.tid] = c
+	if u.handle == 0 {
+		return
+	}
+	if graph {
+		note(h.graphs, u.key(), s)
+		return
+	}
+	note(h.launches, u.key(), s)
+	h.named[s] = true
+}
+
+func note(known map[user][]*Stream, u user, s *Stream) {
+	list := known[u]
+	if slices.Contains(list, s) || len(list) >= maxStreamsOfHandle || list == nil && len(known) >= maxHandles {
+		return
+	}
+	known[u] = append(list, s)
+}
+
+// of returns the streams that a call names, none where no launch has named them. There
+// is a default stream in each context: of several contexts it is that of the thread.
+func (h *handles) of(c *Call) []*Stream {
+	if c.Stream == 0 {
+		return nil
+	}
+	u := user{c.Stream, c.TID}.key()
+	list := h.launches[u]
+	if graphs := h.graphs[u]; len(list) == 0 && len(graphs) == 1 {
+		list = graphs
+	}
+	if c.Stream > catalog.ThreadStream {
+		return list
+	}
+	own, known := h.callers[c.TID]
+	if !known || own.several {
+		return list
+	}
+	var streams []*Stream
+	for _, s := range list {
+		if s.out.Context.ID == own.context {
+			streams = append(streams, s)
+		}
+	}
+	return streams
+}
+
+// unnamed returns those of some streams that no handle is known of.
+func (h *handles) unnamed(streams []*Stream) (list []*Stream) {
+	for _, s := range streams {
+		if !h.named[s] {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// oneContext says whether all streams are of one context.
+func oneContext(streams []*Stream) bool {
+	for _, s := range streams {
+		if s.out.Context.ID != streams[0].out.Context.ID {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package waits
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A Stream has the latest work of a stream, by start.
+type Stream struct {
+	out    *timeline.Stream
+	added  uint64 // number of pieces of work so far
+	recent []recentWork
+}
+
+// recentWork is what a call may have waited for.
+type recentWork struct {
+	stream      *Stream
+	start, dur  uint64
+	id          uint64
+	launch      uint64 // when its call was entered, 0 when not known
+	correlation uint32
+	awaited     bool // a call has waited for it
+}
+
+func (w *recentWork) end() uint64 { return timeline.End(w.start, w.dur) }
+
+// Add adds a piece of work. It returns the work's number, for Launched.
+func (s *Stream) Add(w *timeline.Work) (nth uint64) {
+	s.recent = append(s.recent, recentWork{s, w.Start, w.Dur, w.ID, 0, w.Correlation, false})
+	s.added++
+	return s.added - 1
+}
+
+// Launched notes when the call was entered that caused a piece of work.
+func (s *Stream) Launched(nth, at uint64) {
+	if back := s.added - nth; back <= uint64(len(s.recent)) {
+		s.recent[uint64(len(s.recent))-back].launch = at
+	}
+}
+
+// maxRecent is how much work of a stream is kept.
+const maxRecent = 1 << 18
+
+// forget drops work that began long before a time up to which all waits are known.
+func (s *Stream) forget(done uint64) {
+	i, _ := slices.BinarySearchFunc(s.recent, done, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
+	i = max(i-lookBack, len(s.recent)-maxRecent)
+	if i > len(s.recent)/2 {
+		s.recent = s.recent[:copy(s.recent, s.recent[i:])]
+	}
+}
+
+// last returns a stream's last work that was launched before a wait and ended before it
+// did, nil if there is none.
+func (j *Joiner) last(s *Stream, w *wait, call *Call) *recentWork {
+	limit := timeline.End(w.end, j.tolerance)
+	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, limit uint64) int {
+		if w.start <= limit {
+			return -1
+		}
+		return 1
+	})
+	var found *recentWork
+	for steps := 0; i > 0 && steps < lookBack; steps++ {
+		i--
+		r := &s.recent[i]
+		switch {
+		case found != nil && r.correlation != found.correlation:
+			return found
+		case r.end() > limit || r.launch > call.Start:
+		case found == nil || r.end() > found.end(): // nodes of a graph overlap
+			found = r
+		}
+	}
+	return found
+}
+
+// overlapping is how many pieces of work of a stream may run at once, those of a graph.
+const overlapping = 16
+
+// busy says whether a stream had work from before a wait that went on after it.
+func (j *Joiner) busy(s *Stream, w *wait) bool {
+	limit := timeline.End(w.end, j.tolerance)
+	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
+	for i = max(i-overlapping, 0); i < len(s.recent); i++ {
+		r := &s.recent[i]
+		if r.launch != 0 && r.launch < w.start && r.end() > limit {
+			return true
+		}
+		if r.start > limit {
+			break
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package cudaapi
+
+import "strings"
+
+// Traits are what a function does that matters to whoever joins calls with GPU work. A
+// function has those of its name without suffixes.
+type Traits struct {
+	Launches      bool // it launches a kernel, which is all that it does on the GPU
+	LaunchesGraph bool
+	MayWork       bool // it may put work on a GPU: it launches, copies, sets or handles graphs
+	Waits         Wait // it waits for GPU work
+}
+
+// A Wait is what a waiting function waits for, CUpti_ActivitySynchronizationType.
+type Wait uint32
+
+// The waits that make a call wait. (2 is a stream that waits for an event.)
+const (
+	NoWait      Wait = 0
+	EventWait   Wait = 1
+	StreamWait  Wait = 3
+	ContextWait Wait = 4
+)
+
+var waits = map[string]Wait{
+	"cudaEventSynchronize": EventWait, "cuEventSynchronize": EventWait,
+	"cudaStreamSynchronize": StreamWait, "cuStreamSynchronize": StreamWait,
+	"cudaDeviceSynchronize": ContextWait, "cudaThreadSynchronize": ContextWait, "cuCtxSynchronize": ContextWait,
+}
+
+var kernelLaunchers = map[string]bool{
+	"cudaLaunch": true, "cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
+	"cudaLaunchCooperativeKernel": true, "cudaLaunchCooperativeKernelMultiDevice": true,
+	"cuLaunch": true, "cuLaunchGrid": true, "cuLaunchGridAsync": true,
+	"cuLaunchKernel": true, "cuLaunchKernelEx": true,
+	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
+}
+
+var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
+
+// workCategories are the categories of functions that may put work on a GPU.
+var workCategories = map[string]bool{"launch": true, "copy": true, "set": true, "graph": true}
+
+// TraitsOf returns the traits of the function with a symbol's or a CUPTI callback's name.
+func TraitsOf(name string) Traits {
+	base := Unversioned(name)
+	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base]}
+	if f := ByName(name); f != nil {
+		t.MayWork = f.GPUWork || workCategories[f.Category]
+	}
+	return t
+}
+
+// The suffixes of functions whose default stream is the calling thread's own.
+const (
+	suffixStream  = "_ptsz" // of a function with a stream argument
+	suffixDefault = "_ptds" // of one without
+)
+
+// PerThreadStream says whether the default stream of a function is the calling thread's.
+func PerThreadStream(name string) bool {
+	return strings.HasSuffix(name, suffixStream) || strings.HasSuffix(name, suffixDefault)
+}
+
+// Unversioned returns a function's name without the suffixes of stream and version:
+// "cuMemcpyHtoD_v2_ptds" is "cuMemcpyHtoD".
+func Unversioned(name string) string {
+	name = strings.TrimSuffix(name, suffixStream)
+	name = strings.TrimSuffix(name, suffixDefault)
+	if i := strings.LastIndex(name, "_v"); i > 0 && digits(name[i+2:]) {
+		name = name[:i]
+	}
+	return name
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
