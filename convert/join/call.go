@@ -9,7 +9,7 @@ import (
 // A call is a slice on its way.
 type call struct {
 	timeline.Slice
-	tid    uint32 // host TID
+	stack  *stack // whose it is
 	state  state
 	stream catalog.StreamHandle // that the call names, or the driver call inside it; 0 where none does
 	fn     *catalog.Function
@@ -53,7 +53,7 @@ func (q *callQueue) front() []call {
 }
 
 // push returns a call at the end, which may have any content.
-func (q *callQueue) push(pool *chunkPool) *call {
+func (q *callQueue) push(pool *pool[callChunk]) *call {
 	at := (q.head + q.n) % chunkCalls
 	if at == 0 { // a chunk that has been shown is gone
 		q.last = pool.get()
@@ -64,7 +64,7 @@ func (q *callQueue) push(pool *chunkPool) *call {
 }
 
 // pop removes some of the calls at the front.
-func (q *callQueue) pop(n int, pool *chunkPool) {
+func (q *callQueue) pop(n int, pool *pool[callChunk]) {
 	q.n -= n
 	if q.head += n; q.head == chunkCalls {
 		pool.put(q.chunks[0])
@@ -73,18 +73,3 @@ func (q *callQueue) pop(n int, pool *chunkPool) {
 		q.chunks, q.head = q.chunks[:n], 0
 	}
 }
-
-// A chunkPool has chunks without a use.
-type chunkPool struct{ free []*callChunk }
-
-func (p *chunkPool) get() *callChunk {
-	n := len(p.free)
-	if n == 0 {
-		return new(callChunk)
-	}
-	c := p.free[n-1]
-	p.free = p.free[:n-1]
-	return c
-}
-
-func (p *chunkPool) put(c *callChunk) { p.free = append(p.free, c) }

@@ -27,12 +27,13 @@ type correlationSlot struct {
 
 // An orphan is a piece of work whose call has not come.
 type orphan struct {
-	stream *stream
-	held   *timeline.Work // shown only when its call is known; nil for work that is shown
-	id     uint64
-	start  uint64
-	nth    uint64 // see stream.launched
-	next   int32
+	stream  *stream
+	held    *timeline.Work // can't be placed without its call; nil for other work
+	id      uint64
+	start   uint64
+	nth     uint64 // in stream.pending, Never for work that is not there
+	awaited uint64 // in stream.waits, Never for work that is not there
+	next    int32
 }
 
 const (

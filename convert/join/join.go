@@ -181,10 +181,11 @@ func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	}
 }
 
-// mark notes how far the work of each program is. It reports whether too many calls wait
-// for what may belong to them.
+// mark notes how far the work of each program is. It reports whether too many calls, or
+// too much work, wait for each other.
 func (j *Joiner) mark(before uint64) (force bool) {
 	pending := 0
+	j.streams.each(func(s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
 		p.unclosed = timeline.Never
 	}
@@ -207,8 +208,9 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
 }
 
-// emit hands on the calls that are what they will be.
+// emit hands on the work and the calls that are what they will be.
 func (j *Joiner) emit(force, all bool) {
+	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
 	for _, t := range j.threads.order {
 		t.merger.Trim()
 	}

@@ -82,7 +82,7 @@ func (p *program) waitingCall(correlation uint32) *waits.Call {
 	if c == nil {
 		return nil
 	}
-	return waits.Closed(&c.Slice, c.stream, c.tid)
+	return waits.Closed(&c.Slice, c.stream, c.stack.tid)
 }
 
 // register joins a call that is closed with its work, and makes it wait for what has not
@@ -114,20 +114,23 @@ func (p *program) register(c *call, found *workJoiner) {
 }
 
 // adopt joins work with its call, now or when the call comes.
-func (p *program) adopt(correlation uint32, w *orphan, found *workJoiner) {
+func (p *program) adopt(correlation uint32, c *call, w *orphan, found *workJoiner) {
+	switch {
+	case correlation == 0:
+	case c != nil:
+		found.attach(w, c)
+	default:
+		if slot := p.correlation.slot(correlation); slot != nil {
+			p.correlation.keep(slot, *w)
+		}
+	}
+}
+
+// callOf returns the call with a correlation ID that is closed and not shown, nil
+// without one.
+func (p *program) callOf(correlation uint32) *call {
 	if correlation == 0 {
-		return
+		return nil
 	}
-	t := &p.correlation
-	slot := t.find(correlation)
-	if slot != nil && slot.call != nil {
-		found.attach(w, slot.call)
-		return
-	}
-	if slot == nil {
-		slot = t.slot(correlation)
-	}
-	if slot != nil {
-		t.keep(slot, *w)
-	}
+	return p.correlation.callOf(correlation)
 }

@@ -30,7 +30,7 @@ type stackOutput struct {
 	selection *selection.Selection
 	found     *Found
 	work      *workJoiner
-	chunks    chunkPool
+	chunks    pool[callChunk]
 }
 
 const deepest = 1<<31 - 1
@@ -83,7 +83,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	c.Stream, c.Kernel = nil, nil
 	c.Forget()
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
-	c.fn, c.stream, c.tid, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s.tid, from, nil
+	c.fn, c.stream, c.stack, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
 		c.wait = s.program.waits.Begin(&s.waits, &c.Slice, fn.Waits, s.tid)
 	}

@@ -4,7 +4,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
-	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/waits"
 )
@@ -14,6 +13,7 @@ type stream struct {
 	out     *timeline.Stream
 	program *program
 	waits   *waits.Stream // nil where nothing waits
+	pending workQueue     // work whose call is not known, and what comes behind it
 }
 
 // streamWork is the work of a stream, of all programs of a process, that is not shown
@@ -36,6 +36,7 @@ type streams struct {
 	byKey    map[catalog.StreamKey]*streamWork
 	order    []*streamWork
 	latest   *streamWork
+	chunks   pool[workChunk]
 }
 
 // A contextKey names a context. In a log that makes sense a context has one device.
@@ -89,7 +90,7 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 	}
 	l.out.Emit(out)
 	p.streams++
-	s := &stream{out: out, program: p}
+	s := &stream{out: out, program: p, pending: workQueue{pool: &l.chunks}}
 	if p.waits != nil {
 		s.waits = p.waits.Stream(out)
 	}
@@ -108,74 +109,13 @@ func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *tim
 	return c
 }
 
-// A workJoiner numbers work, joins it with its call and hands it on.
-type workJoiner struct {
-	out       *pipeline.Pipeline
-	selection *selection.Selection
-	found     *Found
-	ids       *WorkIDs
-	ofCalls   bool // work is shown with its call only
-}
-
-// take takes the next piece of work of a stream.
-func (j *workJoiner) take(s *stream, w *timeline.Work) {
-	s.program.work.done++
-	w.ID = j.ids.next(s.program, w.Correlation)
-	if j.ofCalls {
-		j.found.LeftOut++ // until its call is found
-	} else {
-		j.found.Work.count(w.Kind)
-	}
-	o := orphan{id: w.ID, start: w.Start, stream: s, nth: timeline.Never}
-	if s.waits != nil && w.Start != 0 {
-		o.nth = s.waits.Add(w)
-	}
-	hold := w.Start == 0 || j.ofCalls
-	if hold {
-		held := *w
-		o.held = &held
-	}
-	s.program.adopt(w.Correlation, &o, j)
-	if !hold && j.selection.Work(w) {
-		j.out.Work(s.out, w)
-	}
-}
-
-// attach ties work to its call.
-func (j *workJoiner) attach(w *orphan, c *call) {
-	s := w.stream
-	c.AddWork(w.id)
-	c.Stream = s.out
-	j.found.Work.Matched++
-	if w.held != nil {
-		j.showHeld(w, c)
-	}
-	if w.start != 0 && w.start < c.Start {
-		j.found.Work.Early++
-	}
-	if s.waits != nil {
-		if w.nth != timeline.Never {
-			s.waits.Launched(w.nth, c.Start)
+// each calls f with every stream.
+func (l *streams) each(f func(*stream)) {
+	for _, w := range l.order {
+		for _, s := range w.streams {
+			if s != nil {
+				f(s)
+			}
 		}
-		s.program.waits.Learn(c.stream, c.tid, c.fn.LaunchesGraph, s.waits)
-	}
-	if c.state&launching != 0 {
-		c.state &^= awaiting // a launch has one kernel
-	}
-}
-
-// showHeld hands on work that waited for its call. Work that CUPTI gave no times is
-// placed at its call's return, with no length.
-func (j *workJoiner) showHeld(o *orphan, c *call) {
-	w := o.held
-	if w.Start == 0 {
-		w.Start, w.Dur, w.Untimed = c.End, 0, true
-	}
-	if j.ofCalls {
-		j.found.Work.count(w.Kind)
-		j.found.LeftOut--
-	}
-	if j.selection.Work(w) {
-		j.out.Work(o.stream.out, w)
 	}
 }

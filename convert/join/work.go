@@ -1,0 +1,158 @@
+package join
+
+import (
+	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A workJoiner numbers work, joins it with its call and hands it on.
+type workJoiner struct {
+	out       *pipeline.Pipeline
+	selection *selection.Selection
+	found     *Found
+	ids       *WorkIDs
+	ofCalls   bool // work is shown with its call only
+}
+
+// take takes the next piece of work of a stream.
+func (j *workJoiner) take(s *stream, w *timeline.Work) {
+	s.program.work.done++
+	w.ID = j.ids.next(s.program, w.Correlation)
+	w.Call = timeline.Call{}
+	if j.ofCalls {
+		j.found.LeftOut++ // until its call is found
+	} else {
+		j.found.Work.count(w.Kind)
+	}
+	o := orphan{id: w.ID, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
+	if s.waits != nil && w.Start != 0 {
+		o.awaited = s.waits.Add(w)
+	}
+	switch c := s.program.callOf(w.Correlation); {
+	case w.Start == 0 || j.ofCalls:
+		held := *w
+		o.held = &held
+		s.program.adopt(w.Correlation, c, &o, j)
+	case c != nil && s.pending.empty():
+		w.Call = c.asCause()
+		s.program.adopt(w.Correlation, c, &o, j)
+		j.show(s, w)
+	default:
+		o.nth = s.pending.push(w)
+		s.program.adopt(w.Correlation, c, &o, j)
+	}
+}
+
+// asCause is what work knows of the call that caused it.
+func (c *call) asCause() timeline.Call {
+	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Start: c.Start, End: c.End}
+}
+
+// attach ties work to its call.
+func (j *workJoiner) attach(o *orphan, c *call) {
+	s := o.stream
+	c.AddWork(o.id)
+	c.Stream = s.out
+	j.found.Work.Matched++
+	switch {
+	case o.held != nil:
+		j.showHeld(o, c)
+	case s.pending.has(o.nth):
+		s.pending.at(o.nth).Call = c.asCause()
+	}
+	if o.start != 0 && o.start < c.Start {
+		j.found.Work.Early++
+	}
+	if s.waits != nil {
+		if o.awaited != timeline.Never {
+			s.waits.Launched(o.awaited, c.Start)
+		}
+		s.program.waits.Learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
+	}
+	if c.state&launching != 0 {
+		c.state &^= awaiting // a launch has one kernel
+	}
+}
+
+// showHeld hands on work that could not be placed without its call. Work that CUPTI gave
+// no times is placed at its call's return, with no length.
+func (j *workJoiner) showHeld(o *orphan, c *call) {
+	w := o.held
+	w.Call = c.asCause()
+	if w.Start == 0 {
+		w.Start, w.Dur, w.Untimed = c.End, 0, true
+	}
+	if j.ofCalls {
+		j.found.Work.count(w.Kind)
+		j.found.LeftOut--
+	}
+	j.show(o.stream, w)
+}
+
+func (j *workJoiner) show(s *stream, w *timeline.Work) {
+	if j.selection.Work(w) {
+		j.out.Work(s.out, w)
+	}
+}
+
+// callSlack is by how much a call may seem to begin after its work, ns, and still be
+// waited for.
+const callSlack = 1e6
+
+// emit hands on the work of a stream up to the first piece whose call may still come:
+// all calls that begin before known are known. With all it hands on everything.
+func (j *workJoiner) emit(s *stream, known uint64, all bool) {
+	for !s.pending.empty() {
+		w := s.pending.front()
+		if w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known && !all {
+			return
+		}
+		j.show(s, w)
+		s.pending.pop()
+	}
+}
+
+// chunkWork is how much work is allocated together.
+const chunkWork = 256
+
+type workChunk [chunkWork]timeline.Work
+
+// A workQueue holds work, each piece at one place in memory.
+type workQueue struct {
+	pool   *pool[workChunk]
+	chunks []*workChunk
+	popped uint64 // pieces so far
+	pushed uint64
+}
+
+func (q *workQueue) empty() bool { return q.popped == q.pushed }
+
+func (q *workQueue) len() int { return int(q.pushed - q.popped) }
+
+// push adds a piece of work. It returns the number that at knows it by.
+func (q *workQueue) push(w *timeline.Work) (nth uint64) {
+	if q.pushed%chunkWork == 0 {
+		q.chunks = append(q.chunks, q.pool.get())
+	}
+	nth = q.pushed
+	q.pushed++
+	*q.at(nth) = *w
+	return nth
+}
+
+// has says whether a piece of work has not been popped.
+func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
+
+func (q *workQueue) at(nth uint64) *timeline.Work {
+	return &q.chunks[nth/chunkWork-q.popped/chunkWork][nth%chunkWork]
+}
+
+func (q *workQueue) front() *timeline.Work { return &q.chunks[0][q.popped%chunkWork] }
+
+func (q *workQueue) pop() {
+	if q.popped++; q.popped%chunkWork == 0 {
+		q.pool.put(q.chunks[0])
+		q.chunks = q.chunks[:copy(q.chunks, q.chunks[1:])]
+	}
+}
