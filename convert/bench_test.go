@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,129 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
 )
-
-// A workload makes launches that look like those of a program with four threads, eight
-// streams and 64 kernels: each is a runtime API record, the uprobe pair of the driver call
-// inside it, and the kernel, with times that scatter. Each hundredth is in an NVTX range of
-// its own, with an allocation before and a wait after.
-type workload struct {
-	rnd     *rand.Rand
-	w       *tracelog.Writer
-	names   []string
-	now     [4]uint64 // of each thread
-	step    [4]int
-	streams [8]uint64 // when each is free
-	next    uint32    // correlation ID
-	records uint64
-}
-
-func newWorkload(w *tracelog.Writer) *workload {
-	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w}
-	for i := range 64 {
-		l.names = append(l.names, fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", i))
-	}
-	const start = 1_000_000_000_000
-	for i := range l.now {
-		l.now[i] = start
-	}
-	w.Clock(&tracelog.Clock{Monotonic: start, Realtime: 1_700_000_000_000_000_000, Boottime: start})
-	w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver",
-		Args: "function:handle gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"})
-	w.Function(&tracelog.Function{ID: 2, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
-	w.Process(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
-	w.Device(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
-	w.CUPTI(&tracelog.CUPTI{PID: 10, Status: "on"})
-	return l
-}
-
-// about is a duration near d, now and then a much longer one.
-func (l *workload) about(d float64) uint64 {
-	d *= 1 + 0.03*l.rnd.NormFloat64()
-	if l.rnd.IntN(200) == 0 {
-		d *= 5
-	}
-	return uint64(max(d, 1))
-}
-
-func (l *workload) launch() {
-	tid := 0
-	for i := range l.now {
-		if l.now[i] < l.now[tid] {
-			tid = i
-		}
-	}
-	l.step[tid]++
-	l.next++
-	stream, which := tid*2+l.step[tid]%2, l.step[tid]%len(l.names)
-	start := l.now[tid] + l.about(500)
-	enter := start + l.about(1200)
-	leave := enter + l.about(1900)
-	l.now[tid] = leave + l.about(1000)
-	id := uint32(10 + tid)
-	l.w.API(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
-		Start: start, Dur: l.now[tid] - start, Correlation: l.next})
-	l.w.Call(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
-		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
-	at := max(l.streams[stream], leave) + l.about(1000)
-	dur := l.about(2000)
-	l.streams[stream] = at + dur
-	l.w.Kernel(&tracelog.Kernel{
-		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: uint32(7 + stream), Correlation: l.next, Start: at, Dur: dur},
-		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1}, Registers: uint32(16 + which%40),
-	})
-	l.records += 3
-	if l.next%100 == 0 {
-		l.more(id, uint32(7+stream), start)
-	}
-}
-
-func (l *workload) more(tid, stream uint32, start uint64) {
-	at := l.now[tid-10]
-	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
-	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
-	l.w.Memory(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
-	l.w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
-	l.w.Sync(&tracelog.Sync{PID: 10, Type: syncStream, Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
-	l.now[tid-10] = at + 3000
-	l.records += 5
-}
-
-// flushed is the time between two flushes, ns of the launches' own. It has as many of them as
-// a recorder's half second has of a program that launches 170,000 a second.
-const flushed = 100e6
-
-// writeLaunches writes the log of n launches, flushed as a recorder does.
-func writeLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
-	tb.Helper()
-	w, err := tracelog.NewWriter(out, tracelog.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	l := newWorkload(w)
-	last := l.now[0]
-	for range n {
-		l.launch()
-		if l.now[0]-last > flushed {
-			last = l.now[0]
-			if err := w.Flush(); err != nil {
-				tb.Fatal(err)
-			}
-		}
-	}
-	if err := w.Close(tracelog.End{Time: l.now[0] + 1e6, Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
-	return l.records
-}
-
-type countingWriter struct{ n int64 }
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
-}
 
 // benchLaunches is the number of launches in a benchmark's log.
 const benchLaunches = 200_000
@@ -156,31 +35,31 @@ func perLaunch(b *testing.B, runs, n int, elapsed time.Duration, trace, log int6
 // BenchmarkConvert makes a trace of a log in memory: three slices and an arrow a launch.
 func BenchmarkConvert(b *testing.B) {
 	var data bytes.Buffer
-	records := writeLaunches(b, &data, benchLaunches)
+	records := logtest.WriteLaunches(b, &data, benchLaunches)
 	for name, convert := range map[string]func(io.Writer){
-		"none": func(w io.Writer) { traceTo(b, inMemory(data.Bytes()), Options{Compress: None}, w) },
-		"gzip": func(w io.Writer) { traceTo(b, inMemory(data.Bytes()), Options{Compress: Gzip}, w) },
-		"json": func(w io.Writer) { chromeTo(b, inMemory(data.Bytes()), w) },
+		"none": func(w io.Writer) { traceTo(b, logtest.InMemory(data.Bytes()), TraceOptions{Compress: output.None}, w) },
+		"gzip": func(w io.Writer) { traceTo(b, logtest.InMemory(data.Bytes()), TraceOptions{Compress: output.Gzip}, w) },
+		"json": func(w io.Writer) { chromeTo(b, logtest.InMemory(data.Bytes()), w) },
 		"jsongzip": func(w io.Writer) {
-			z := newGzipWriter(w)
-			chromeTo(b, inMemory(data.Bytes()), z)
+			z := output.Gzip.NewWriter(w)
+			chromeTo(b, logtest.InMemory(data.Bytes()), z)
 			if err := z.Close(); err != nil {
 				b.Fatal(err)
 			}
 		},
-		"info": func(io.Writer) { build(b, inMemory(data.Bytes()), noSink{}) },
+		"info": func(io.Writer) { build(b, logtest.InMemory(data.Bytes()), nil) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			var out countingWriter
+			var out logtest.Counter
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for b.Loop() {
-				out.n = 0
+				out.Bytes = 0
 				convert(&out)
 			}
 			runtime.ReadMemStats(&after)
-			b.SetBytes(max(out.n, 1))
-			perLaunch(b, b.N, benchLaunches, b.Elapsed(), out.n, int64(data.Len()))
+			b.SetBytes(max(out.Bytes, 1))
+			perLaunch(b, b.N, benchLaunches, b.Elapsed(), out.Bytes, int64(data.Len()))
 			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/float64(records), "allocs/record")
 		})
 	}
@@ -191,7 +70,7 @@ func BenchmarkConvert(b *testing.B) {
 // CUDATRACE_BENCH_LAUNCHES has the numbers of launches: 1000000,5000000,20000000.
 func BenchmarkLarge(b *testing.B) {
 	sizes := cmp.Or(os.Getenv("CUDATRACE_BENCH_LAUNCHES"), "200000")
-	first := make(map[Compression]float64)
+	first := make(map[output.Compression]float64)
 	for _, size := range strings.Split(sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
@@ -202,11 +81,11 @@ func BenchmarkLarge(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		writeLaunches(b, f, n)
+		logtest.WriteLaunches(b, f, n)
 		if err := f.Close(); err != nil {
 			b.Fatal(err)
 		}
-		for _, c := range []Compression{None, Gzip} {
+		for _, c := range []output.Compression{output.None, output.Gzip} {
 			b.Run(size+"/"+string(c), func(b *testing.B) {
 				each := large(b, path, n, c)
 				first[c] = cmp.Or(first[c], each)
@@ -217,7 +96,7 @@ func BenchmarkLarge(b *testing.B) {
 }
 
 // large returns the time of a launch, in ns.
-func large(b *testing.B, path string, n int, c Compression) float64 {
+func large(b *testing.B, path string, n int, c output.Compression) float64 {
 	peak := 0
 	var elapsed time.Duration
 	for b.Loop() {
@@ -272,7 +151,7 @@ func TestConvertForBenchmark(t *testing.T) {
 	if path == "" {
 		t.Skip("BenchmarkLarge runs it")
 	}
-	o := Options{Compress: Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
+	o := TraceOptions{Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
 	if _, err := Files([]string{path}, path+".pftrace", o); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -34,33 +36,33 @@ func mended(log []byte) []byte {
 func TestFaultsBehindChecksums(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	writeLaunches(t, &out, 3000)
+	logtest.WriteLaunches(t, &out, 3000)
 	rnd := rand.New(rand.NewPCG(7, 7))
 	faults, late := 0, 0
 	for range 150 {
 		log := bytes.Clone(out.Bytes())
 		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
 		log = mended(log)
-		open := inMemory(log)
+		open := logtest.InMemory(log)
 		r, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for r.Next() {
 		}
-		tl := timelineOf(t, open)
+		_, sum := timelineOf(t, open)
 		if r.Damage().Count == 0 {
 			continue
 		}
 		faults++
-		if !tl.Summary.Damaged {
+		if !sum.Damaged {
 			t.Errorf("nothing is said of: %v", r.Damage())
 		}
 		first, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.Only(placing)
+		first.Only(catalog.Project())
 		for first.Next() {
 		}
 		if first.Damage().Count == 0 {
@@ -100,8 +102,8 @@ func TestManyArguments(t *testing.T) {
 		if err := w.Close(tracelog.End{Time: 5e6, Complete: 1}); err != nil {
 			t.Fatal(err)
 		}
-		p := timelineOf(t, inMemory(out.Bytes())).Processes[0]
-		calls, work := p.Threads[0].Slices, p.Queues[0].Work
+		tl, _ := timelineOf(t, logtest.InMemory(out.Bytes()))
+		calls, work := tl.Processes[0].Threads[0].Slices, tl.Processes[0].Streams[0].Work
 		if len(calls) != len(args) || len(work) != len(args) {
 			t.Fatalf("%d slices and %d kernels of %d", len(calls), len(work), len(args))
 		}

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
 )
 
 // No log makes a conversion panic or slices cross, and the numbers add up.
@@ -21,14 +24,13 @@ func FuzzConvert(f *testing.F) {
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		data, err := assembled(text)
+		data, err := logtest.Assembled(text)
 		if err != nil {
 			return
 		}
-		tl := timelineOf(t, inMemory(data))
-		if s := tl.Summary; s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Sets+s.Graphs {
+		if _, s := timelineOf(t, logtest.InMemory(data)); s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Memsets+s.Graphs {
 			t.Fatalf("%+v", s)
 		}
-		traceTo(t, inMemory(data), Options{Compress: None}, io.Discard)
+		traceTo(t, logtest.InMemory(data), TraceOptions{Compress: output.None}, io.Discard)
 	})
 }

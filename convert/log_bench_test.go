@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -11,7 +13,7 @@ import (
 // of one launch stand together.
 func BenchmarkLog(b *testing.B) {
 	var data bytes.Buffer
-	records := writeLaunches(b, &data, benchLaunches)
+	records := logtest.WriteLaunches(b, &data, benchLaunches)
 	report := func(b *testing.B) {
 		b.SetBytes(int64(data.Len()))
 		b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
@@ -20,7 +22,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 	b.Run("write", func(b *testing.B) { // with the making of the launches
 		for b.Loop() {
-			writeLaunches(b, new(countingWriter), benchLaunches)
+			logtest.WriteLaunches(b, new(logtest.Counter), benchLaunches)
 		}
 		report(b)
 	})
@@ -35,15 +37,15 @@ func BenchmarkLog(b *testing.B) {
 // readStarts decodes a log and looks at the time of each event, as the first reading of a
 // conversion does.
 func readStarts(b *testing.B, log []byte) {
-	r, err := inMemory(log)()
+	r, err := logtest.InMemory(log)()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
 	last := uint64(0)
 	for r.Next() {
-		if e, ok := eventKinds[r.Block().Kind]; ok {
-			last = max(last, lastStart(r.Block(), e.start))
+		if p := catalog.PlacementOf(r.Block().Kind); p != nil {
+			last = max(last, lastStart(r.Block(), p.Start))
 		}
 	}
 	if err := r.Err(); err != nil || last == 0 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -20,7 +21,7 @@ func TestLargeTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	writeLaunches(t, &log, n)
+	logtest.WriteLaunches(t, &log, n)
 	path := filepath.Join(t.TempDir(), "large")
 	if err := os.WriteFile(path+".cudatrace", log.Bytes(), 0o644); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -28,8 +29,8 @@ func TestOverlappingBlocks(t *testing.T) {
 	if err := w.Close(tracelog.End{Time: 2e12, Complete: 1}); err != nil {
 		t.Fatal(err)
 	}
-	p := timelineOf(t, inMemory(out.Bytes())).Processes[0]
-	calls, work := p.Threads[0].Slices, p.Queues[0].Work
+	tl, _ := timelineOf(t, logtest.InMemory(out.Bytes()))
+	calls, work := tl.Processes[0].Threads[0].Slices, tl.Processes[0].Streams[0].Work
 	if len(calls) != 2*n || len(work) != 2*n {
 		t.Fatalf("%d calls and %d kernels of %d", len(calls), len(work), 2*n)
 	}
@@ -37,16 +38,5 @@ func TestOverlappingBlocks(t *testing.T) {
 		if calls[i].Start <= calls[i-1].Start || work[i].Start <= work[i-1].Start {
 			t.Fatalf("number %d comes before the one before it", i)
 		}
-	}
-	j := newJob(Options{}, []string{"log"}, []opener{inMemory(out.Bytes())})
-	if err := j.read(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.send(noSink{}, func(uint64) {}); err != nil {
-		t.Fatal(err)
-	}
-	c := j.logs[0].converter
-	if a, b := len(c.sources.free), len(c.workSources.free); a == 0 || b == 0 || a > maxActive+3 || b > maxActive+3 {
-		t.Errorf("%d blocks of calls and %d of kernels were gone through side by side", a, b)
 	}
 }

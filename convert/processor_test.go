@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -27,17 +29,18 @@ func TestProcessor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open := assemble(t, string(text))
-			compare(t, timelineOf(t, open), openTrace(t, open))
+			open := logtest.Assemble(t, string(text))
+			tl, sum := timelineOf(t, open)
+			compare(t, tl, &sum, openTrace(t, open))
 		})
 	}
 }
 
 // openTrace loads the trace of a log into the trace processor.
-func openTrace(t *testing.T, open opener) *tptest.Trace {
+func openTrace(t *testing.T, open logtest.Opener) *tptest.Trace {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, trace(t, open, Options{}), 0o644); err != nil {
+	if err := os.WriteFile(path, trace(t, open, TraceOptions{}), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tr := tptest.Open(t, path)
@@ -45,10 +48,9 @@ func openTrace(t *testing.T, open opener) *tptest.Trace {
 	return tr
 }
 
-func compare(t *testing.T, tl *timeline, tr *tptest.Trace) {
+func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Trace) {
 	t.Helper()
-	s := &tl.Summary
-	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Sets+s.Graphs); got != want {
+	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs); got != want {
 		t.Errorf("%d GPU slices, want %d", got, want)
 	}
 	if got, want := tr.Int(`select count(*) from flow`), int64(s.Matched+s.Waits); got != want {
@@ -77,9 +79,9 @@ func compare(t *testing.T, tl *timeline, tr *tptest.Trace) {
 // with how often each is there.
 type counts struct{ slices, values map[string]int }
 
-func countsOf(tl *timeline) counts {
+func countsOf(tl *timelinetest.Timeline) counts {
 	c := counts{make(map[string]int), make(map[string]int)}
-	spans := func(tracks []*spanTrack) {
+	spans := func(tracks []*timelinetest.Track) {
 		for _, t := range tracks {
 			for _, sp := range t.Spans {
 				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), t.Name)]++
@@ -112,7 +114,7 @@ func TestProcessorNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return openTrace(t, assemble(t, string(text)))
+		return openTrace(t, logtest.Assemble(t, string(text)))
 	}
 	one := func(tr *tptest.Trace, sql string, want ...any) {
 		t.Helper()

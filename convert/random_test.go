@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -63,7 +66,7 @@ func (c *chaos) record() {
 	case 7:
 		w.Graph(&tracelog.Graph{GPU: c.gpu()})
 	case 8:
-		w.Sync(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), noStream), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
+		w.Sync(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), 1<<32-1), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
 	case 9:
 		w.Overhead(&tracelog.Overhead{PID: c.id(), Kind: c.id(), TID: c.id(), Start: c.time(), Dur: c.dur()})
 	case 10, 11:
@@ -94,16 +97,16 @@ func TestChaos(t *testing.T) {
 		if err := w.Close(tracelog.End{Time: 5000}); err != nil {
 			t.Fatal(err)
 		}
-		tl := timelineOf(t, inMemory(log.Bytes()))
-		if s := tl.Summary; s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Sets+s.Graphs || s.Waits != arrows(tl) {
+		tl, s := timelineOf(t, logtest.InMemory(log.Bytes()))
+		if s.Matched+s.Unmatched != s.Kernels+s.Copies+s.Memsets+s.Graphs || s.Waits != arrows(tl) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
-		traceTo(t, inMemory(log.Bytes()), Options{Compress: None}, io.Discard)
+		traceTo(t, logtest.InMemory(log.Bytes()), TraceOptions{Compress: output.None}, io.Discard)
 	}
 }
 
 // arrows counts the work that calls waited for.
-func arrows(tl *timeline) (n uint64) {
+func arrows(tl *timelinetest.Timeline) (n uint64) {
 	for _, p := range tl.Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -31,7 +33,7 @@ func TestWaitsFromCalls(t *testing.T) {
 		}
 		without.WriteString(line)
 	}
-	want, got := arrowsToWaits(t, assemble(t, text.String())), arrowsToWaits(t, assemble(t, without.String()))
+	want, got := arrowsToWaits(t, logtest.Assemble(t, text.String())), arrowsToWaits(t, logtest.Assemble(t, without.String()))
 	if records == 0 || len(want) < 100 {
 		t.Fatalf("%d Sync records and %d arrows are no test", records, len(want))
 	}
@@ -46,16 +48,26 @@ func TestWaitsFromCalls(t *testing.T) {
 }
 
 // arrowsToWaits gives for each call that waited, by thread and time, what it waited for.
-func arrowsToWaits(t *testing.T, open opener) map[string]string {
+func arrowsToWaits(t *testing.T, open logtest.Opener) map[string]string {
 	found := make(map[string]string)
-	for _, p := range timelineOf(t, open).Processes {
+	tl, _ := timelineOf(t, open)
+	for _, p := range tl.Processes {
 		for _, th := range p.Threads {
 			for i := range th.Slices {
 				if sl := &th.Slices[i]; len(sl.Waits()) > 0 {
-					found[fmt.Sprintf("%s of thread %d at %d", sl.Name, th.TID, sl.Start)] = fmt.Sprint(sl.Waits())
+					found[fmt.Sprintf("%s of thread %d at %d", sl.Name, th.TID, sl.Start)] = workOf(sl)
 				}
 			}
 		}
 	}
 	return found
+}
+
+// workOf is the numbers of the work that a call waited for.
+func workOf(sl *timeline.Slice) string {
+	var ids []uint64
+	for _, w := range sl.Waits() {
+		ids = append(ids, w.Work)
+	}
+	return fmt.Sprint(ids)
 }

@@ -17,7 +17,8 @@ type Merger[T any] struct {
 	active  []*source[T]    // blocks that are gone through, the one that comes first last
 	rows    int             // rows of these that are not decoded
 	first   *source[T]      // gave the latest record
-	limit   uint64          // records of first that begin before it come first
+	second  *source[T]      // comes after it
+	limit   uint64          // records of these two that begin before it come before all others
 	below   uint64          // see Until
 	all     bool
 	taken   T // the latest record that was loose
@@ -37,7 +38,7 @@ type kind[T any] struct {
 	before func(a, b *T) bool // the order of records, by start first
 	decode func() decoder[T]  // makes a decoder
 	free   []*source[T]
-	none   source[T] // without a record
+	none   source[T] // stands in for a source where there is none: its record never comes
 }
 
 // A decoder makes the rows of a block records.
@@ -62,7 +63,8 @@ type source[T any] struct {
 }
 
 func (k *kind[T]) merger(p *catalog.Process) *Merger[T] {
-	return &Merger[T]{kind: k, process: p, first: &k.none, loose: ordered.NewList(k.before)}
+	k.none.n, k.none.starts[0] = 1, timeline.Never
+	return &Merger[T]{kind: k, process: p, first: &k.none, second: &k.none, loose: ordered.NewList(k.before)}
 }
 
 func (k *kind[T]) source() *source[T] {
@@ -88,16 +90,29 @@ func (m *Merger[T]) Until(below uint64, all bool) { m.below, m.all, m.limit = be
 
 // Next returns the next record, nil where there is none. It is valid until the next call.
 func (m *Merger[T]) Next() *T {
-	if s := m.first; s.at < s.n && s.starts[s.at] < m.limit {
-		s.at++
-		return &s.values[s.at-1]
+	// A thread has two sources nearly always, its calls and its API records.
+	s, o := m.first, m.second
+	if s.at == s.n {
+		return m.turn()
 	}
-	return m.turn()
+	a, b := s.starts[s.at], o.starts[o.at]
+	if b < a {
+		n := len(m.active)
+		m.first, m.second = o, s
+		m.active[n-1], m.active[n-2] = o, s
+		s, a, b = o, b, a
+	}
+	if a == b || a >= m.limit {
+		return m.turn()
+	}
+	s.at++
+	return &s.values[s.at-1]
 }
 
 // turn finds the source that comes first and takes its next record.
 func (m *Merger[T]) turn() *T {
 	m.settle()
+	m.first, m.second = &m.kind.none, &m.kind.none
 	for m.due() {
 		if len(m.active) < maxActive {
 			m.begin(m.queue.take())
@@ -118,7 +133,10 @@ func (m *Merger[T]) turn() *T {
 	s := m.active[n-1]
 	m.first, m.limit = s, m.queue.first()
 	if n > 1 {
-		m.limit = min(m.limit, m.active[n-2].start())
+		m.second = m.active[n-2]
+	}
+	if n > 2 {
+		m.limit = min(m.limit, m.active[n-3].start())
 	}
 	if m.loose.Len() > 0 {
 		m.limit = min(m.limit, m.kind.start(&m.loose.Values()[0]))
@@ -157,19 +175,21 @@ func (m *Merger[T]) due() bool {
 	return !some || m.queue.first() <= at
 }
 
-// settle puts the source that records were taken from in its place, or away.
+// settle puts the sources that records were taken from in their places, or away.
 func (m *Merger[T]) settle() {
-	s, last := m.first, len(m.active)-1
-	if last < 0 || m.active[last] != s {
+	last := len(m.active) - 1
+	if last < 0 || m.active[last] != m.first {
 		return
 	}
-	if s.at == s.n && !m.fill(s) {
+	if s := m.first; s.at == s.n && !m.fill(s) {
 		m.active[last] = nil
 		m.active = m.active[:last]
 		m.end(s)
-		return
+		last--
 	}
-	m.sink(last)
+	for i := max(last-1, 0); i <= last; i++ {
+		m.sink(i)
+	}
 }
 
 // sink moves the source at an index behind those that come before it.
@@ -227,9 +247,6 @@ func (m *Merger[T]) fill(s *source[T]) bool {
 // end puts a source away, and its block.
 func (m *Merger[T]) end(s *source[T]) {
 	s.block.Release()
-	if m.first == s {
-		m.first, m.limit = &m.kind.none, 0
-	}
 	m.kind.put(s)
 }
 
@@ -252,6 +269,7 @@ func (m *Merger[T]) flatten() {
 	}
 	clear(m.active)
 	m.active = m.active[:0]
+	m.first, m.second = &m.kind.none, &m.kind.none
 }
 
 // Held is how many records and rows the merger holds.

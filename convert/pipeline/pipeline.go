@@ -37,7 +37,9 @@ type batch struct {
 	work   []timeline.Work
 	calls  []timeline.Slices
 	lists  []timeline.WorkList
-	latest timeline.Event // what the next slice or piece of work may belong to
+
+	lastCalls *timeline.Slices   // the latest event, where it is slices
+	lastWork  *timeline.WorkList // the latest event, where it is work
 }
 
 // New returns a pipeline to a sink; without one, nil, it drops what it is given. Close
@@ -57,10 +59,7 @@ func New(sink timeline.Sink) *Pipeline {
 }
 
 func newBatch() *batch {
-	return &batch{
-		slices: make([]timeline.Slice, 0, batchSize), work: make([]timeline.Work, 0, batchSize),
-		calls: make([]timeline.Slices, 0, batchSize), lists: make([]timeline.WorkList, 0, batchSize),
-	}
+	return &batch{slices: make([]timeline.Slice, 0, batchSize), work: make([]timeline.Work, 0, batchSize)}
 }
 
 // run gives batches to the sink. Once that has failed they are dropped.
@@ -99,7 +98,7 @@ func (p *Pipeline) Emit(e timeline.Event) {
 		return
 	}
 	b := p.batch
-	b.events, b.latest = append(b.events, e), nil
+	b.events, b.lastCalls, b.lastWork = append(b.events, e), nil, nil
 	if len(b.events) >= batchSize {
 		p.pass()
 	}
@@ -113,12 +112,12 @@ func (p *Pipeline) Slice(t *timeline.Thread, sl *timeline.Slice) {
 	b := p.batch
 	n := len(b.slices)
 	b.slices = append(b.slices, *sl)
-	if s, ok := b.latest.(*timeline.Slices); ok && s.Thread == t {
-		s.List = s.List[:len(s.List)+1]
+	if l := b.lastCalls; l != nil && l.Thread == t {
+		l.List = l.List[:len(l.List)+1]
 	} else {
 		b.calls = append(b.calls, timeline.Slices{Thread: t, List: b.slices[n : n+1 : batchSize]})
-		b.latest = &b.calls[len(b.calls)-1]
-		b.events = append(b.events, b.latest)
+		b.lastCalls, b.lastWork = &b.calls[len(b.calls)-1], nil
+		b.events = append(b.events, b.lastCalls)
 	}
 	if n+1 == batchSize {
 		p.pass()
@@ -133,12 +132,12 @@ func (p *Pipeline) Work(s *timeline.Stream, w *timeline.Work) {
 	b := p.batch
 	n := len(b.work)
 	b.work = append(b.work, *w)
-	if l, ok := b.latest.(*timeline.WorkList); ok && l.Stream == s {
+	if l := b.lastWork; l != nil && l.Stream == s {
 		l.List = l.List[:len(l.List)+1]
 	} else {
 		b.lists = append(b.lists, timeline.WorkList{Stream: s, List: b.work[n : n+1 : batchSize]})
-		b.latest = &b.lists[len(b.lists)-1]
-		b.events = append(b.events, b.latest)
+		b.lastCalls, b.lastWork = nil, &b.lists[len(b.lists)-1]
+		b.events = append(b.events, b.lastWork)
 	}
 	if n+1 == batchSize {
 		p.pass()
@@ -158,7 +157,7 @@ func (p *Pipeline) pass() {
 // reset empties a batch and lets go what its events point to.
 func (b *batch) reset() {
 	clear(b.events)
-	b.events, b.latest = b.events[:0], nil
+	b.events, b.lastCalls, b.lastWork = b.events[:0], nil, nil
 	b.slices, b.work, b.calls, b.lists = b.slices[:0], b.work[:0], b.calls[:0], b.lists[:0]
 }
 

@@ -10,20 +10,20 @@ func (j *Joiner) joinCall(w *wait) {
 	if w.call.shown || w.call.HasWork() {
 		return
 	}
-	var found []*recentWork
+	var list []found
 	var ambiguous bool
 	switch w.typ {
 	case cudaapi.ContextWait:
-		found, ambiguous = j.ofContext(w)
+		list, ambiguous = j.ofContext(w)
 	case cudaapi.StreamWait:
-		found, ambiguous = j.ofStream(w)
+		list, ambiguous = j.ofStream(w)
 	default:
-		found, ambiguous = j.onlyOne(w, j.all())
+		list, ambiguous = j.onlyOne(w, j.all())
 	}
 	if ambiguous {
 		j.stats.Ambiguous++
 	}
-	j.waited(w.call, found)
+	j.waited(w.call, list)
 }
 
 // all returns the program's streams, by context.
@@ -36,7 +36,7 @@ func (j *Joiner) all() (streams []*Stream) {
 
 // ofStream returns what a call waited for that names a stream: the stream's last work. A
 // handle may have stood for several streams, one after the other.
-func (j *Joiner) ofStream(w *wait) (found []*recentWork, ambiguous bool) {
+func (j *Joiner) ofStream(w *wait) (list []found, ambiguous bool) {
 	streams := j.handles.of(w.call)
 	if len(streams) == 0 {
 		return j.onlyOne(w, j.handles.unnamed(j.all()))
@@ -44,36 +44,36 @@ func (j *Joiner) ofStream(w *wait) (found []*recentWork, ambiguous bool) {
 	if w.call.Stream <= catalog.ThreadStream && !oneContext(streams) {
 		return j.onlyOne(w, streams)
 	}
-	var last *recentWork
+	var last found
 	for _, s := range streams {
-		if r := j.last(s, w, w.call); r != nil && (last == nil || r.end() > last.end()) {
-			last = r
+		if r := j.last(s, w, w.call); r != nil && (last.recentWork == nil || r.end() > last.end()) {
+			last = found{r, s}
 		}
 	}
-	if last == nil || last.end() <= w.start && last.awaited {
+	if last.recentWork == nil || last.end() <= w.start && last.awaited {
 		return nil, false
 	}
-	return []*recentWork{last}, false
+	return []found{last}, false
 }
 
 // onlyOne returns the last work of that stream of several whose work ended within the
 // wait. Where there are more of them nothing tells which it was.
-func (j *Joiner) onlyOne(w *wait, streams []*Stream) (found []*recentWork, ambiguous bool) {
+func (j *Joiner) onlyOne(w *wait, streams []*Stream) (list []found, ambiguous bool) {
 	for _, s := range streams {
 		if r := j.last(s, w, w.call); r != nil && r.end() > w.start {
-			found = append(found, r)
+			list = append(list, found{r, s})
 		}
 	}
-	if len(found) > 1 {
+	if len(list) > 1 {
 		return nil, true
 	}
-	return found, false
+	return list, false
 }
 
 // ofContext returns what a call waited for that waits for a whole context and does not
 // name it: the thread's, as far as is known from its launches, or the only one that had
 // work and has none left at the end.
-func (j *Joiner) ofContext(w *wait) (found []*recentWork, ambiguous bool) {
+func (j *Joiner) ofContext(w *wait) (list []found, ambiguous bool) {
 	if len(j.order) == 1 {
 		return j.ends(w, j.order[0]), false
 	}
@@ -83,24 +83,24 @@ func (j *Joiner) ofContext(w *wait) (found []*recentWork, ambiguous bool) {
 	fitting := 0
 	for _, context := range j.order {
 		if r := j.ends(w, context); len(r) > 0 && !j.contextBusy(w, context) {
-			found = r
+			list = r
 			fitting++
 		}
 	}
 	if fitting > 1 {
 		return nil, true
 	}
-	return found, false
+	return list, false
 }
 
 // ends returns the last work before a wait of each stream of a context.
-func (j *Joiner) ends(w *wait, context uint32) (found []*recentWork) {
+func (j *Joiner) ends(w *wait, context uint32) (list []found) {
 	for _, s := range j.contexts[context] {
 		if r := j.last(s, w, w.call); r != nil && (r.end() > w.start || !r.awaited) {
-			found = append(found, r)
+			list = append(list, found{r, s})
 		}
 	}
-	return found
+	return list
 }
 
 func (j *Joiner) contextBusy(w *wait, context uint32) bool {

@@ -89,26 +89,25 @@ func common(c *Call, w *wait) uint64 {
 
 // workOf returns what a call waited for by its record: the last work of the stream. Of
 // several streams those count whose work ended within the wait.
-func (j *Joiner) workOf(w *wait, call *Call) []*recentWork {
+func (j *Joiner) workOf(w *wait, call *Call) (list []found) {
 	if w.stream != noStream && w.typ != cudaapi.ContextWait {
 		s := j.streams[streamKey{w.context, w.stream}]
 		if s == nil {
 			return nil
 		}
 		if r := j.last(s, w, call); r != nil && (r.end() > w.start || !r.awaited) {
-			return []*recentWork{r}
+			return []found{{r, s}}
 		}
 		return nil
 	}
-	var found []*recentWork
 	for _, s := range j.contexts[w.context] {
 		if r := j.last(s, w, call); r != nil && (r.end() > w.start || w.typ == cudaapi.ContextWait && !r.awaited) {
-			found = append(found, r)
+			list = append(list, found{r, s})
 		}
 	}
 	// An event is of one stream, which the record does not tell.
-	if w.typ == cudaapi.EventWait && len(found) > 1 {
+	if w.typ == cudaapi.EventWait && len(list) > 1 {
 		return nil
 	}
-	return found
+	return list
 }

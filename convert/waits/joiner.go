@@ -195,8 +195,8 @@ func (j *Joiner) join(w *wait, all bool) bool {
 }
 
 // waited adds work to the call that waited for it.
-func (j *Joiner) waited(call *Call, found []*recentWork) {
-	for _, w := range found {
+func (j *Joiner) waited(call *Call, list []found) {
+	for _, w := range list {
 		w.awaited = true
 		call.AddWait(timeline.Awaited{Work: w.id, Stream: w.stream.out, Start: w.start, End: w.end()})
 		j.stats.Arrows++

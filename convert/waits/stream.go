@@ -14,9 +14,9 @@ type Stream struct {
 	recent []recentWork
 }
 
-// recentWork is what a call may have waited for.
+// recentWork is what a call may have waited for. There may be a lot of it: it has no
+// pointers, so that nothing goes through it in search of them.
 type recentWork struct {
-	stream      *Stream
 	start, dur  uint64
 	id          uint64
 	launch      uint64 // when its call was entered, 0 when not known
@@ -24,11 +24,17 @@ type recentWork struct {
 	awaited     bool // a call has waited for it
 }
 
+// A found is work that a call waited for, of a stream.
+type found struct {
+	*recentWork
+	stream *Stream
+}
+
 func (w *recentWork) end() uint64 { return timeline.End(w.start, w.dur) }
 
 // Add adds a piece of work. It returns the work's number, for Launched.
 func (s *Stream) Add(w *timeline.Work) (nth uint64) {
-	s.recent = append(s.recent, recentWork{s, w.Start, w.Dur, w.ID, 0, w.Correlation, false})
+	s.recent = append(s.recent, recentWork{w.Start, w.Dur, w.ID, 0, w.Correlation, false})
 	s.added++
 	return s.added - 1
 }
@@ -54,7 +60,7 @@ func (s *Stream) forget(done uint64) {
 
 // last returns a stream's last work that was launched before a wait and ended before it
 // did, nil if there is none.
-func (j *Joiner) last(s *Stream, w *wait, call *Call) *recentWork {
+func (j *Joiner) last(s *Stream, w *wait, call *Call) (last *recentWork) {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, limit uint64) int {
 		if w.start <= limit {
@@ -62,19 +68,18 @@ func (j *Joiner) last(s *Stream, w *wait, call *Call) *recentWork {
 		}
 		return 1
 	})
-	var found *recentWork
 	for steps := 0; i > 0 && steps < lookBack; steps++ {
 		i--
 		r := &s.recent[i]
 		switch {
-		case found != nil && r.correlation != found.correlation:
-			return found
+		case last != nil && r.correlation != last.correlation:
+			return last
 		case r.end() > limit || r.launch > call.Start:
-		case found == nil || r.end() > found.end(): // nodes of a graph overlap
-			found = r
+		case last == nil || r.end() > last.end(): // nodes of a graph overlap
+			last = r
 		}
 	}
-	return found
+	return last
 }
 
 // overlapping is how many pieces of work of a stream may run at once, those of a graph.

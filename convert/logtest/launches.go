@@ -1,0 +1,125 @@
+package logtest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A workload makes launches that look like those of a program with four threads, eight
+// streams and 64 kernels: each is a runtime API record, the uprobe pair of the driver call
+// inside it, and the kernel, with times that scatter. Each hundredth is in an NVTX range of
+// its own, with an allocation before and a wait after.
+type workload struct {
+	rnd     *rand.Rand
+	w       *tracelog.Writer
+	names   []string
+	now     [4]uint64 // of each thread
+	step    [4]int
+	streams [8]uint64 // when each is free
+	next    uint32    // correlation ID
+	records uint64
+}
+
+func newWorkload(w *tracelog.Writer) *workload {
+	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w}
+	for i := range 64 {
+		l.names = append(l.names, fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", i))
+	}
+	const start = 1_000_000_000_000
+	for i := range l.now {
+		l.now[i] = start
+	}
+	w.Clock(&tracelog.Clock{Monotonic: start, Realtime: 1_700_000_000_000_000_000, Boottime: start})
+	w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver",
+		Args: "function:handle gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"})
+	w.Function(&tracelog.Function{ID: 2, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
+	w.Process(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
+	w.Device(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
+	w.CUPTI(&tracelog.CUPTI{PID: 10, Status: "on"})
+	return l
+}
+
+// about is a duration near d, now and then a much longer one.
+func (l *workload) about(d float64) uint64 {
+	d *= 1 + 0.03*l.rnd.NormFloat64()
+	if l.rnd.IntN(200) == 0 {
+		d *= 5
+	}
+	return uint64(max(d, 1))
+}
+
+func (l *workload) launch() {
+	tid := 0
+	for i := range l.now {
+		if l.now[i] < l.now[tid] {
+			tid = i
+		}
+	}
+	l.step[tid]++
+	l.next++
+	stream, which := tid*2+l.step[tid]%2, l.step[tid]%len(l.names)
+	start := l.now[tid] + l.about(500)
+	enter := start + l.about(1200)
+	leave := enter + l.about(1900)
+	l.now[tid] = leave + l.about(1000)
+	id := uint32(10 + tid)
+	l.w.API(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
+		Start: start, Dur: l.now[tid] - start, Correlation: l.next})
+	l.w.Call(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
+		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
+	at := max(l.streams[stream], leave) + l.about(1000)
+	dur := l.about(2000)
+	l.streams[stream] = at + dur
+	l.w.Kernel(&tracelog.Kernel{
+		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: uint32(7 + stream), Correlation: l.next, Start: at, Dur: dur},
+		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1}, Registers: uint32(16 + which%40),
+	})
+	l.records += 3
+	if l.next%100 == 0 {
+		l.more(id, uint32(7+stream), start)
+	}
+}
+
+func (l *workload) more(tid, stream uint32, start uint64) {
+	at := l.now[tid-10]
+	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
+	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
+	l.w.Memory(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
+	l.w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
+	l.w.Sync(&tracelog.Sync{PID: 10, Type: uint32(cudaapi.StreamWait), Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
+	l.now[tid-10] = at + 3000
+	l.records += 5
+}
+
+// flushed is the time between two flushes, ns of the launches' own. It has as many of them as
+// a recorder's half second has of a program that launches 170,000 a second.
+const flushed = 100e6
+
+// WriteLaunches writes the log of n launches, flushed as a recorder does.
+func WriteLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
+	tb.Helper()
+	w, err := tracelog.NewWriter(out, tracelog.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l := newWorkload(w)
+	last := l.now[0]
+	for range n {
+		l.launch()
+		if l.now[0]-last > flushed {
+			last = l.now[0]
+			if err := w.Flush(); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(tracelog.End{Time: l.now[0] + 1e6, Complete: 1}); err != nil {
+		tb.Fatal(err)
+	}
+	return l.records
+}

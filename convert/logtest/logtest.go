@@ -1,0 +1,56 @@
+// Package logtest makes logs for tests and benchmarks of conversions.
+package logtest
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// An Opener opens a log, again and again.
+type Opener = func() (*tracelog.Reader, error)
+
+// InMemory returns what opens a log in memory.
+func InMemory(data []byte) Opener {
+	return func() (*tracelog.Reader, error) {
+		return tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "test")
+	}
+}
+
+// Assemble makes a log from its text form.
+func Assemble(t testing.TB, text string) Opener {
+	t.Helper()
+	data, err := Assembled(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return InMemory(data)
+}
+
+// Assembled returns the bytes of a log from its text form.
+func Assembled(text string) ([]byte, error) {
+	var log bytes.Buffer
+	w, err := tracelog.NewWriter(&log, tracelog.Options{})
+	if err != nil {
+		return nil, err
+	}
+	end, err := tracelog.Assemble(strings.NewReader(text), w)
+	if err != nil {
+		return nil, err
+	}
+	err = w.Close(end)
+	return log.Bytes(), err
+}
+
+// A Counter counts the bytes that are written to it.
+type Counter struct{ Bytes int64 }
+
+func (c *Counter) Write(p []byte) (int, error) {
+	c.Bytes += int64(len(p))
+	return len(p), nil
+}
+
+var _ io.Writer = (*Counter)(nil)

@@ -1,0 +1,183 @@
+package timelinetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// Text shows a timeline as indented text.
+func Text(tl *Timeline) string {
+	var s text
+	for _, g := range tl.GPUs {
+		s.line("GPU %d: %s (device %d of process %d)", g.Index, g.Name, g.Device, g.PID)
+	}
+	for _, p := range tl.Processes {
+		s.line("process %d %q %q", p.PID, p.Name, p.Args)
+	}
+	for _, p := range tl.Processes {
+		s.process(p)
+	}
+	for _, r := range tl.Remarks {
+		s.line("mark at %d: %s", r.Time, r.Text)
+	}
+	return s.String()
+}
+
+type text struct {
+	strings.Builder
+	depth int
+	names timeline.KernelNames
+}
+
+func (s *text) line(format string, args ...any) {
+	fmt.Fprintf(s, strings.Repeat("  ", s.depth)+format+"\n", args...)
+}
+
+func (s *text) process(p *Process) {
+	s.names = make(timeline.KernelNames)
+	for _, th := range p.Threads {
+		s.thread(th)
+	}
+	for _, t := range p.Tracks {
+		s.track(t, "process")
+	}
+	for _, c := range p.Counters {
+		s.counter(c)
+	}
+	for _, q := range p.Streams {
+		s.stream(q)
+	}
+}
+
+// closeTo ends slices until no more than depth are open.
+func (s *text) closeTo(ends []uint64, depth int) []uint64 {
+	for len(ends) > depth {
+		s.depth--
+		s.line("%d END", ends[len(ends)-1])
+		ends = ends[:len(ends)-1]
+	}
+	return ends
+}
+
+func (s *text) thread(t *Thread) {
+	s.line("thread %d/%d %q", t.Process.PID, t.TID, t.Name)
+	s.depth = 1
+	var ends []uint64
+	for i := range t.Slices {
+		sl := &t.Slices[i]
+		ends = s.closeTo(ends, int(sl.Depth))
+		s.line("%s", s.slice(sl))
+		s.depth++
+		ends = append(ends, sl.End)
+	}
+	s.closeTo(ends, 0)
+	s.depth = 0
+	for _, track := range t.Tracks {
+		s.track(track, "the thread")
+	}
+}
+
+func (s *text) slice(sl *timeline.Slice) string {
+	var args []string
+	for i, v := range sl.Args {
+		args = append(args, fmt.Sprintf("%s=%d", sl.Params[i].Name, v))
+	}
+	line := fmt.Sprintf("%d BEGIN %s %s(%s)", sl.Start, sl.Library, sl.Name, strings.Join(args, " "))
+	if sl.Correlation != 0 {
+		line += fmt.Sprintf(" correlation=%d", sl.Correlation)
+	}
+	if name := sl.ErrorName(); name != "" {
+		line += " error=" + name
+	}
+	if sl.Flags != 0 {
+		line += fmt.Sprintf(" flags=%d", sl.Flags)
+	}
+	if len(sl.Work()) > 0 {
+		line += fmt.Sprintf(" -> %d", sl.Work())
+	}
+	var waits []uint64
+	for _, w := range sl.Waits() {
+		waits = append(waits, w.Work)
+	}
+	if len(waits) > 0 {
+		line += fmt.Sprintf(" <- %d", waits)
+	}
+	if sl.Kernel != nil {
+		line += " kernel=" + s.names.Of(sl.Kernel.Name).Full
+	}
+	return line
+}
+
+func (s *text) track(t *Track, of string) {
+	s.line("track of %s: %s %q", of, t.Category, t.Name)
+	s.depth = 1
+	var ends []uint64
+	for i := range t.Spans {
+		sp := &t.Spans[i]
+		ends = s.closeTo(ends, sp.Depth)
+		if sp.Instant {
+			s.line("%d INSTANT %s%s", sp.Start, sp.Name, details(&sp.Span))
+			continue
+		}
+		s.line("%d BEGIN %s%s", sp.Start, sp.Name, details(&sp.Span))
+		s.depth++
+		ends = append(ends, sp.End)
+	}
+	s.closeTo(ends, 0)
+	s.depth = 0
+}
+
+func details(sp *timeline.Span) string {
+	var b strings.Builder
+	for _, d := range sp.Args {
+		fmt.Fprintf(&b, " %s=%d%s", d.Name, d.Value, d.Text)
+	}
+	return b.String()
+}
+
+func (s *text) counter(c *Counter) {
+	s.line("counter of process %d %q", c.Process.PID, c.Name)
+	for _, p := range c.Points {
+		s.line("  %d: %d", p.Time, p.Value)
+	}
+}
+
+func (s *text) stream(q *Stream) {
+	c := q.Context
+	s.line("stream of process %d: GPU %d context %d stream %d default=%t", c.Process.PID, c.GPU, c.ID, q.ID, q.Default)
+	if q.Name+c.Name != "" {
+		s.line("  called %q in context %q", q.Name, c.Name)
+	}
+	s.depth = 1
+	for i := range q.Work {
+		w := &q.Work[i]
+		s.line("%d +%d #%d %s untimed=%t%s", w.Start, w.Dur, w.ID, s.work(w), w.Untimed, cause(w))
+	}
+	s.depth = 0
+}
+
+func (s *text) work(w *timeline.Work) string {
+	switch w.Kind {
+	case timeline.KernelWork:
+		k := &w.Shape.Kernel
+		return fmt.Sprintf("kernel %s grid=%d block=%d", s.names.Of(k.Name).Short, k.Grid, k.Block)
+	case timeline.MemcpyWork:
+		return fmt.Sprintf("memcpy kind=%d bytes=%d", w.Shape.Memcpy.CopyKind, w.Shape.Memcpy.Bytes)
+	case timeline.MemsetWork:
+		return fmt.Sprintf("memset bytes=%d", w.Shape.Memset.Bytes)
+	}
+	return fmt.Sprintf("graph %d", w.Graph)
+}
+
+// cause says which call caused a piece of work.
+func cause(w *timeline.Work) string {
+	if w.Call.Function == nil {
+		return ""
+	}
+	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID)
+}
+
+// LossText shows a loss as text.
+func LossText(l *timeline.Loss) string { return fmt.Sprintf("%d records lost: %s", l.Count, l.Cause) }
