@@ -33,7 +33,8 @@ type perfettoSink struct {
 	kernels  map[KernelShape]perfetto.KernelID
 	titles   map[string]kernelTitle
 	args     []perfetto.Arg
-	vary     []perfetto.Arg // those that differ from event to event
+	vary     []perfetto.Arg              // those that differ from event to event
+	once     perfetto.TrackEventTemplate // of the event that is written
 
 	correlation *perfetto.ArgName
 	calls       []callTemplate // with arguments, by their id
@@ -60,7 +61,7 @@ func newPerfettoSink(w *perfetto.Writer, several bool) *perfettoSink {
 
 // A sinkQueue is a queue with its place in the order of their first use.
 type sinkQueue struct {
-	*perfetto.GPUQueue
+	*perfetto.Queue
 	nth uint64
 }
 
@@ -134,12 +135,14 @@ func (s *perfettoSink) Track(t *Track) {
 
 func (s *perfettoSink) BeginSpan(sp *Span) {
 	s.details(sp.Args)
-	s.track.Begin(s.at(sp.Start), sp.Name, s.category, nil, nil, s.args)
+	s.once.Encode(s.w, sp.Name, s.category, s.args)
+	s.track.Begin(s.at(sp.Start), &s.once, 0, perfetto.UintArg{})
 }
 
 func (s *perfettoSink) Instant(sp *Span) {
 	s.details(sp.Args)
-	s.track.Instant(s.at(sp.Start), sp.Name, s.category, s.args)
+	s.once.Encode(s.w, sp.Name, s.category, s.args)
+	s.track.Instant(s.at(sp.Start), &s.once)
 }
 
 func (s *perfettoSink) details(details []Detail) {
@@ -170,24 +173,19 @@ func (s *perfettoSink) Value(ts, v uint64) {
 
 func (s *perfettoSink) Begin(sl *Slice) {
 	m, start := s.call(sl), s.at(sl.Start)
-	switch {
-	case sl.links == nil && sl.Flags&tracelog.CallUnfinished == 0: // nearly all
-		if sl.Correlation != 0 {
-			s.track.Call(start, m, sl.first[0], s.correlation, uint64(sl.Correlation))
-		} else {
-			s.track.Call(start, m, sl.first[0], nil, 0)
-		}
-	case sl.Flags&tracelog.CallUnfinished != 0:
-		s.vary = append(s.vary[:0], perfetto.Uint("age_ns", sl.End-sl.Start))
-		if sl.Correlation != 0 {
-			s.vary = append(s.vary, perfetto.Uint("correlation", uint64(sl.Correlation)))
-		}
-		s.track.BeginAs(start, m, sl.Work(), sl.Waits(), s.vary...)
-	case sl.Correlation != 0:
-		s.track.BeginWith(start, m, sl.Work(), sl.Waits(), s.correlation, uint64(sl.Correlation))
-	default:
-		s.track.BeginAs(start, m, sl.Work(), sl.Waits())
+	var correlation perfetto.UintArg
+	if sl.Correlation != 0 {
+		correlation = s.correlation.Value(uint64(sl.Correlation))
 	}
+	if sl.links == nil && sl.Flags&tracelog.CallUnfinished == 0 { // nearly all
+		s.track.Begin(start, m, sl.first[0], correlation)
+		return
+	}
+	s.vary = s.vary[:0]
+	if sl.Flags&tracelog.CallUnfinished != 0 {
+		s.vary = append(s.vary, perfetto.Uint("age_ns", sl.End-sl.Start))
+	}
+	s.track.BeginWith(start, m, &perfetto.GPUCorrelation{Submitted: sl.Work(), WaitedFor: sl.Waits()}, correlation, s.vary...)
 }
 
 // callArgs are the arguments that calls of one function often have in common.
@@ -242,7 +240,7 @@ func (s *perfettoSink) End(ts uint64) { s.track.End(s.at(ts)) }
 func (s *perfettoSink) Queue(q *Queue) {
 	s.stream, s.queue = q, s.queues[q]
 	if s.queue == nil {
-		s.queue = &sinkQueue{nth: uint64(len(s.queues)), GPUQueue: s.w.Queue(perfetto.Queue{
+		s.queue = &sinkQueue{nth: uint64(len(s.queues)), Queue: s.w.Queue(perfetto.QueueInfo{
 			PID: q.PID, GPU: q.GPU, Context: q.Context, Stream: q.Stream, Name: s.queueName(q),
 			Description: description(q),
 		})}
@@ -275,9 +273,9 @@ func description(q *Queue) string {
 }
 
 func (s *perfettoSink) Work(w *Work) {
-	g, start := s.work(w), s.at(w.Start)
+	g, start, correlation := s.work(w), s.at(w.Start), s.correlation.Value(uint64(w.Correlation))
 	if w.Kind == WorkKernel && w.Graph == 0 && !w.Untimed { // nearly all
-		s.queue.EventWith(g, w.ID, start, w.Dur, s.correlation, uint64(w.Correlation))
+		s.queue.Event(g, w.ID, start, w.Dur, correlation)
 		return
 	}
 	s.vary = s.vary[:0]
@@ -290,14 +288,13 @@ func (s *perfettoSink) Work(w *Work) {
 	if w.Untimed {
 		s.vary = append(s.vary, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
 	}
-	s.vary = append(s.vary, perfetto.Uint("correlation", uint64(w.Correlation)))
-	s.queue.EventAs(g, w.ID, start, w.Dur, s.vary...)
+	s.queue.Event(g, w.ID, start, w.Dur, correlation, s.vary...)
 }
 
 // event is what pieces of work of one shape on one queue have in common.
-func (s *perfettoSink) event(w *Work) *perfetto.GPUEvent {
+func (s *perfettoSink) event(w *Work) *perfetto.RenderStageEvent {
 	s.args = s.args[:0]
-	e := &perfetto.GPUEvent{}
+	e := &perfetto.RenderStageEvent{}
 	switch w.Kind {
 	case WorkKernel:
 		s.kernel(e, &w.Shape.Kernel)
@@ -321,7 +318,7 @@ func (s *perfettoSink) event(w *Work) *perfetto.GPUEvent {
 	return e
 }
 
-func (s *perfettoSink) kernel(e *perfetto.GPUEvent, k *KernelShape) {
+func (s *perfettoSink) kernel(e *perfetto.RenderStageEvent, k *KernelShape) {
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
 	title := s.title(k.Name)
 	e.Name = title.short
@@ -367,7 +364,7 @@ func titleOf(mangled string) kernelTitle {
 	return kernelTitle{strings.TrimPrefix(short, "void "), full}
 }
 
-func (s *perfettoSink) memcpy(e *perfetto.GPUEvent, m *MemcpyShape) {
+func (s *perfettoSink) memcpy(e *perfetto.RenderStageEvent, m *MemcpyShape) {
 	e.Stage = perfetto.StageMemcpy
 	dir := cudaapi.MemcpyKindName(m.CopyKind)
 	e.Name = "Memcpy " + dir
@@ -400,5 +397,6 @@ func (s *perfettoSink) Mark(m *Mark) {
 	if m.PID != 0 {
 		s.args = append(s.args, perfetto.Uint("pid", uint64(m.PID)))
 	}
-	s.own.Instant(s.at(m.Time), m.Text, "cudatrace", s.args)
+	s.once.Encode(s.w, m.Text, "cudatrace", s.args)
+	s.own.Instant(s.at(m.Time), &s.once)
 }

@@ -22,11 +22,11 @@ type callKey struct {
 
 type callTemplate struct {
 	key callKey
-	perfetto.Template
+	perfetto.TrackEventTemplate
 }
 
 // call returns the template of a call.
-func (s *perfettoSink) call(sl *Slice) *perfetto.Template {
+func (s *perfettoSink) call(sl *Slice) *perfetto.TrackEventTemplate {
 	var t *callTemplate
 	if id := sl.Arguments.id; id != 0 { // arguments nearly always belong to one function and stream
 		t = &s.calls[id%recentArguments]
@@ -40,9 +40,9 @@ func (s *perfettoSink) call(sl *Slice) *perfetto.Template {
 	if !t.key.is(sl) {
 		t.key = callKey{sl.Function, sl.Kernel, sl.Queue, sl.Arguments.id, sl.Ret, sl.Flags}
 		s.callArgs(sl)
-		s.w.Template(&t.Template, sl.Name, sl.Category, s.args)
+		t.Encode(s.w, sl.Name, sl.Category, s.args)
 	}
-	return &t.Template
+	return &t.TrackEventTemplate
 }
 
 // is says whether a call has the key.
@@ -67,11 +67,11 @@ type workKey struct {
 
 type workTemplate struct {
 	key workKey
-	perfetto.Shape
+	perfetto.RenderStageTemplate
 }
 
 // work returns the template of a piece of work on the chosen queue.
-func (s *perfettoSink) work(w *Work) *perfetto.Shape {
+func (s *perfettoSink) work(w *Work) *perfetto.RenderStageTemplate {
 	h := uint64(w.Shape.id)<<4 + s.queue.nth // a few hundred shapes on a few streams do not collide
 	if w.Graph != 0 {
 		h = mix(h, uint64(w.Graph))
@@ -79,7 +79,7 @@ func (s *perfettoSink) work(w *Work) *perfetto.Shape {
 	t := &s.works[h%templates]
 	if k := &t.key; k.shape != w.Shape || k.queue != s.stream || k.graph != w.Graph || k.kind != w.Kind {
 		t.key = workKey{w.Shape, s.stream, w.Graph, w.Kind}
-		s.w.Shape(&t.Shape, s.event(w))
+		t.Encode(s.w, s.event(w))
 	}
-	return &t.Shape
+	return &t.RenderStageTemplate
 }

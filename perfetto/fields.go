@@ -53,9 +53,9 @@ const (
 	processStart     field = 7
 
 	// ProcessTree and ProcessTree.Process
-	treeProcess  field = 1
-	treePID      field = 1
-	treeArgument field = 3
+	treeProcess     field = 1
+	treePID         field = 1
+	treeCommandLine field = 3
 
 	// ThreadDescriptor
 	threadPID       field = 1
@@ -64,16 +64,16 @@ const (
 	threadName      field = 5
 
 	// TrackEvent, and GpuTrackEvent.gpu_correlation, which extends it
-	eventCategoryID     field = 3
-	eventAnnotation     field = 4
-	eventType           field = 9
-	eventNameID         field = 10
-	eventCategory       field = 22
-	eventName           field = 23
-	eventCounterValue   field = 30
-	eventGPUCorrelation field = 3000
-	correlationWork     field = 1
-	correlationWait     field = 2
+	eventCategoryID      field = 3
+	eventAnnotation      field = 4
+	eventType            field = 9
+	eventNameID          field = 10
+	eventCategory        field = 22
+	eventName            field = 23
+	eventCounterValue    field = 30
+	eventGPUCorrelation  field = 3000
+	correlationSubmitted field = 1
+	correlationWaitedFor field = 2
 
 	// DebugAnnotation
 	annotationNameID   field = 1
@@ -96,8 +96,8 @@ const (
 	internedComputeArgName field = 1001
 
 	// What is interned has its id in field 1, and a name or a string in field 2.
-	internID   field = 1
-	internText field = 2
+	internedID   field = 1
+	internedText field = 2
 
 	// InternedGraphicsContext, InternedGpuRenderStageSpecification, InternedComputeKernel
 	contextPID      field = 2
@@ -116,7 +116,6 @@ const (
 	stageQueue    field = 13
 	stageStage    field = 14
 	stageName     field = 17
-	stageWait     field = 18
 	stageKernel   field = 19
 	stageNameID   field = 20
 	stageLaunch   field = 21
@@ -130,13 +129,13 @@ const (
 	dimZ            field = 3
 
 	// GpuRenderStageEvent.ExtraComputeArg
-	computeNameID   field = 1
-	computeName     field = 2
-	computeInt      field = 3
-	computeUint     field = 4
-	computeDouble   field = 5
-	computeString   field = 6
-	computeStringID field = 7
+	computeArgNameID   field = 1
+	computeArgName     field = 2
+	computeArgInt      field = 3
+	computeArgUint     field = 4
+	computeArgDouble   field = 5
+	computeArgString   field = 6
+	computeArgStringID field = 7
 
 	// GpuInfo and GpuInfo.Gpu
 	infoGPU       field = 1

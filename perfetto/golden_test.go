@@ -50,13 +50,13 @@ func odd(w *Writer) {
 	w.Process(Process{PID: 3, Args: []string{"/bin/unnamed"}})
 	t := w.Thread(Thread{PID: 1, TID: 1, Name: "first name"})
 	w.Thread(Thread{PID: 1, TID: 1, Name: "ß\xc3"})
-	t.Begin(900, "", "", nil, nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
-	t.Instant(800, strings.Repeat("n", 128), "c\x00", []Arg{String("v", strings.Repeat("v", longestValue+1))})
+	begin(t, 900, "", "", nil, nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
+	instant(t, 800, strings.Repeat("n", 128), "c\x00", []Arg{String("v", strings.Repeat("v", longestValue+1))})
 	t.End(2000)
-	q := w.Queue(Queue{PID: 9, GPU: 3, Context: 1<<32 - 1, Stream: 1<<32 - 1, Name: "\xfe"})
+	q := w.Queue(QueueInfo{PID: 9, GPU: 3, Context: 1<<32 - 1, Stream: 1<<32 - 1, Name: "\xfe"})
 	k := w.Kernel(Kernel{Name: strings.Repeat("k", 200), Args: []Arg{Pointer("p", 255), Float("f", 0.5)}})
-	q.Event(&GPUEvent{ID: 1, Start: 3000, Kernel: k, Grid: [3]uint32{1<<32 - 1, 1, 1}, Args: []Arg{Uint("device", 8), String("stream", "own")}})
-	q.Event(&GPUEvent{ID: 2, Start: 2500, Dur: 1, Stage: StageMemset, Name: "x"})
+	work(q, 1, 3000, 0, RenderStageEvent{Kernel: k, Grid: [3]uint32{1<<32 - 1, 1, 1}, Args: []Arg{Uint("device", 8), String("stream", "own")}})
+	work(q, 2, 2500, 1, RenderStageEvent{Stage: StageMemset, Name: "x"})
 }
 
 // A Thread that is described twice stays one track.
@@ -108,13 +108,13 @@ func TestWriteError(t *testing.T) {
 	w := NewWriter(&failingWriter{left: 100_000, err: full}, Options{})
 	th := w.Thread(Thread{PID: 1, TID: 1})
 	for i := range 100_000 {
-		th.Instant(uint64(i), "x", "c", nil)
+		instant(th, uint64(i), "x", "c", nil)
 	}
-	if !errors.Is(w.Err(), full) {
-		t.Errorf("Err is %v, want %v", w.Err(), full)
+	if !errors.Is(w.output.err, full) {
+		t.Errorf("the error is %v, want %v", w.output.err, full)
 	}
-	if cap(w.out.b) > 2*reservedBytes {
-		t.Errorf("the buffer grew to %d bytes", cap(w.out.b))
+	if cap(w.output.packets.b) > 2*reservedBytes {
+		t.Errorf("the buffer grew to %d bytes", cap(w.output.packets.b))
 	}
 	if err := w.Close(); !errors.Is(err, full) {
 		t.Errorf("Close is %v, want %v", err, full)
@@ -126,9 +126,9 @@ func TestMisuse(t *testing.T) {
 	for name, misuse := range map[string]func(w *Writer){
 		"GPUs twice":        func(w *Writer) { w.GPUs(nil); w.GPUs(nil) },
 		"GPU ids with gaps": func(w *Writer) { w.GPUs([]GPU{{ID: 1}}) },
-		"unknown stage":     func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{ID: 1, Stage: stages}) },
-		"unknown kernel":    func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{ID: 1, Kernel: 1}) },
-		"event without id":  func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{}) },
+		"unknown stage":     func(w *Writer) { work(w.Queue(QueueInfo{}), 1, 0, 0, RenderStageEvent{Stage: stages}) },
+		"unknown kernel":    func(w *Writer) { work(w.Queue(QueueInfo{}), 1, 0, 0, RenderStageEvent{Kernel: 1}) },
+		"event without id":  func(w *Writer) { work(w.Queue(QueueInfo{}), 0, 0, 0, RenderStageEvent{}) },
 		"event after Close": func(w *Writer) {
 			w.Close()
 			w.Process(Process{PID: 1})

@@ -14,7 +14,7 @@ type GPU struct {
 // GPUs describes all GPUs, in the order of their ids. It is called at most once.
 func (w *Writer) GPUs(gpus []GPU) {
 	if w.gpus {
-		w.fail(fmt.Errorf("perfetto: the GPUs are described twice"))
+		w.output.fail(fmt.Errorf("perfetto: the GPUs are described twice"))
 		return
 	}
 	w.gpus = true
@@ -22,7 +22,7 @@ func (w *Writer) GPUs(gpus []GPU) {
 	info := b.open(packetGPUInfo)
 	for i := range gpus {
 		if gpus[i].ID != uint32(i) {
-			w.fail(fmt.Errorf("perfetto: GPU %d is described in the place of GPU %d", gpus[i].ID, i))
+			w.output.fail(fmt.Errorf("perfetto: GPU %d is described in the place of GPU %d", gpus[i].ID, i))
 		}
 		b.gpu(&gpus[i])
 	}
@@ -65,30 +65,4 @@ type KernelID uint32
 func (w *Writer) Kernel(k Kernel) KernelID {
 	w.kernels = append(w.kernels, k)
 	return KernelID(len(w.kernels))
-}
-
-// A Stage says what kind of work a GPUEvent is.
-type Stage int
-
-// The kinds of work.
-const (
-	StageKernel Stage = iota
-	StageMemcpy
-	StageMemset
-	StageGraph // a whole CUDA graph
-	stages
-)
-
-var stageNames = [stages]string{"Kernel", "Memcpy", "Memset", "Graph"}
-
-// A GPUEvent is a piece of work on a queue.
-type GPUEvent struct {
-	ID          uint64 // unique in the trace, not 0; arrows refer to it
-	Stage       Stage
-	Name        string // empty: the name of the stage
-	Kernel      KernelID
-	Start, Dur  uint64
-	Grid, Block [3]uint32 // blocks, and threads a block; all 0 for none
-	Args        []Arg
-	Waits       []uint64 // ids of the GPU events that this one waited for
 }

@@ -59,7 +59,6 @@ func TestSampleArrows(t *testing.T) {
 		row{"cudaLaunchKernel", u + 1500, "axpy", u + 4500},
 		row{"cudaMemsetAsync", u + 2000, "Memset", u + 2600},
 		row{"Memcpy HtoD", u + 3500, "cudaDeviceSynchronize", u + 4200},
-		row{"Memcpy HtoD", u + 3500, "axpy", u + 4500},
 		row{"cudaGraphLaunch", u + 4000, "axpy", u + 5000},
 		row{"cudaGraphLaunch", u + 4000, "axpy", u + 6000},
 		row{"axpy", u + 4500, "cudaDeviceSynchronize", u + 4200},
@@ -157,9 +156,9 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	tr := tptest.Open(t, save(t, Options{Start: uptime, Monotonic: uptime}, func(w *Writer) {
-		q := w.Queue(Queue{PID: 1, Name: "Stream 00"})
+		q := w.Queue(QueueInfo{PID: 1, Name: "Stream 00"})
 		for i := range uint64(n) {
-			q.Event(&GPUEvent{ID: i + 1, Name: "k", Start: uptime + i/5*100, Dur: i % 7 * 90})
+			work(q, i+1, uptime+i/5*100, i%7*90, RenderStageEvent{Name: "k"})
 		}
 	}))
 	tptest.NoErrors(t, tr)
@@ -190,8 +189,8 @@ func TestLateProcess(t *testing.T) {
 	tr := tptest.Open(t, save(t, Options{}, func(w *Writer) {
 		for pid := range uint32(2) {
 			pid += 10
-			w.Thread(Thread{PID: pid, TID: pid}).Instant(1, "on a thread", "", nil)
-			w.Track(TrackInfo{PID: pid, Name: "notes"}).Instant(2, "on a track", "", nil)
+			instant(w.Thread(Thread{PID: pid, TID: pid}), 1, "on a thread", "", nil)
+			instant(w.Track(TrackInfo{PID: pid, Name: "notes"}), 2, "on a track", "", nil)
 		}
 		w.Process(Process{PID: 10, Name: "late"})
 	}))
@@ -218,9 +217,9 @@ func TestClocks(t *testing.T) {
 			t.Parallel()
 			tr := tptest.Open(t, save(t, o, func(w *Writer) {
 				th := w.Thread(Thread{PID: 1, TID: 1})
-				th.Begin(uptime+5, "call", "c", []uint64{1}, nil, nil)
+				begin(th, uptime+5, "call", "c", []uint64{1}, nil, nil)
 				th.End(uptime + 10)
-				w.Queue(Queue{PID: 1, Name: "Stream 00"}).Event(&GPUEvent{ID: 1, Start: uptime + 20, Dur: 30})
+				work(w.Queue(QueueInfo{PID: 1, Name: "Stream 00"}), 1, uptime+20, 30, RenderStageEvent{})
 			}))
 			tptest.NoErrors(t, tr)
 			rows(t, tr, `select ts, dur from slice order by ts`,

@@ -14,8 +14,6 @@ package perfetto
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
 )
 
@@ -35,56 +33,40 @@ type Options struct {
 	PieceBytes int
 }
 
-const (
-	flushBytes    = 64 << 10
-	reservedBytes = flushBytes + 16<<10
-)
-
 // A Writer writes a trace. Its methods must not be called concurrently.
 type Writer struct {
-	w         io.Writer
-	err       error
-	closed    bool
-	out       buffer // whole packets, and the one that is being written
-	packet    int    // where the body of that packet starts in out
-	interned  buffer // InternedData of that packet
-	aside     buffer // scratch space, as are the next five
-	varied    buffer // arguments of one event
-	asideRefs []ref
-	refs      []ref
-	template  Template
-	shape     Shape
-	tables    [tables]stringTable
-	templates uint32 // and shapes, that were made so far
-	start     uint64
-	sequences uint64
-	uuids     uint64
-	common    sequence // of what is neither a track's event nor GPU work
-	processes map[uint32]uint64
-	threads   map[threadKey]*Track
-	lanes     []*lane
-	piece     int // Options.PieceBytes
-	held      int // bytes in the lanes
-	contexts  map[contextKey]uint64
-	kernels   []Kernel
-	queues    uint64
-	gpus      bool
+	output     output
+	interner   interner
+	args       buffer // of one event; argRefs are its interned strings
+	argRefs    []stringRef
+	kernel     buffer // the InternedComputeKernel that is encoded; kernelRefs are its interned strings
+	kernelRefs []stringRef
+	start      uint64            // Options.Start
+	common     sequence          // of the packets without a timestamp
+	processes  map[uint32]uint64 // UUIDs of their tracks, by PID
+	threads    map[threadKey]*Track
+	contexts   map[contextKey]uint64
+	kernels    []Kernel // by KernelID - 1
+	gpus       bool     // they are described
+	templates  uint32   // contents of templates so far
+	sequences  uint64   // so far
+	uuids      uint64
+	queues     uint64
 }
 
 // NewWriter returns a Writer to w. It keeps the first error of w, drops what
 // comes after it, and returns it from [Writer.Err] and [Writer.Close].
 func NewWriter(w io.Writer, o Options) *Writer {
 	t := &Writer{
-		w:         w,
+		output:    output{w: w, pieceBytes: cmp.Or(o.PieceBytes, defaultPieceBytes)},
+		interner:  newInterner(),
 		start:     o.Start,
-		piece:     cmp.Or(o.PieceBytes, laneBytes),
 		processes: make(map[uint32]uint64),
 		threads:   make(map[threadKey]*Track),
 		contexts:  make(map[contextKey]uint64),
-		tables:    newTables(),
 	}
-	t.out.b = make([]byte, 0, reservedBytes)
-	t.common = t.sequence()
+	t.output.packets.b = make([]byte, 0, reservedBytes)
+	t.common = t.newBareSequence()
 	t.snapshot(o)
 	return t
 }
@@ -121,51 +103,12 @@ func shift(t, to, from uint64) uint64 {
 	return t + to - from
 }
 
-// uuid returns a number for a new track.
-func (w *Writer) uuid() uint64 {
+// newUUID returns the UUID of a new track.
+func (w *Writer) newUUID() uint64 {
 	w.uuids++
 	return w.uuids
 }
 
-func (w *Writer) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
-
-// flushDue writes packets that are not held when there are enough of them.
-func (w *Writer) flushDue() {
-	if len(w.out.b) >= flushBytes || w.closed {
-		w.flush()
-	}
-}
-
-func (w *Writer) flush() {
-	w.write(w.out.b)
-	w.out.b = w.out.b[:0]
-}
-
-func (w *Writer) write(b []byte) {
-	if w.closed {
-		w.fail(errors.New("perfetto: an event after the trace was closed"))
-	}
-	if w.err == nil && len(b) > 0 {
-		if _, err := w.w.Write(b); err != nil {
-			w.fail(fmt.Errorf("writing the trace: %w", err))
-		}
-	}
-}
-
-// Err returns the first error.
-func (w *Writer) Err() error { return w.err }
-
 // Close writes what is left and returns the first error. It does not close the
 // underlying writer.
-func (w *Writer) Close() error {
-	if !w.closed {
-		w.flushLanes()
-		w.flush()
-		w.closed = true
-	}
-	return w.err
-}
+func (w *Writer) Close() error { return w.output.close() }

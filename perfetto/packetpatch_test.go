@@ -24,29 +24,29 @@ func numbered(t *testing.T, anew bool) []byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	name, other := w.ArgName("correlation"), w.ArgName("other")
 	tracks := []*Track{w.Thread(Thread{PID: 1, TID: 1}), w.Thread(Thread{PID: 1, TID: 2})}
-	queue := w.Queue(Queue{PID: 1, Context: 1, Stream: 7, Name: "Stream 07"})
-	calls, works := make([]Template, 80), make([]Shape, 80)
+	queue := w.Queue(QueueInfo{PID: 1, Context: 1, Stream: 7, Name: "Stream 07"})
+	calls, works := make([]TrackEventTemplate, 80), make([]RenderStageTemplate, 80)
 	for i := range 20_000 {
 		size := rnd.IntN(len(calls))
 		m, g := &calls[size], &works[size]
 		if m.id == 0 || anew {
 			text := strings.Repeat("x", longestValue+size)[:2*size]
-			w.Template(m, "call", "driver", []Arg{Float(text, 1), String("text", strings.Repeat(text, 2))})
-			w.Shape(g, &GPUEvent{Name: "work", Args: []Arg{String("text", strings.Repeat(text, 2))}})
+			m.Encode(w, "call", "driver", []Arg{Float(text, 1), String("text", strings.Repeat(text, 2))})
+			g.Encode(w, &RenderStageEvent{Name: "work", Args: []Arg{String("text", strings.Repeat(text, 2))}})
 		}
 		number := func() uint64 { return rnd.Uint64() >> rnd.IntN(64) }
 		track, at := tracks[rnd.IntN(2)], uint64(i)<<20+number()>>44
 		switch rnd.IntN(5) {
 		case 0:
-			track.Call(at, m, 0, name, number())
+			track.Begin(at, m, 0, name.Value(number()))
 		case 1:
-			track.Call(at, m, number()|1, []*ArgName{name, other}[rnd.IntN(2)], number())
+			track.Begin(at, m, number()|1, []*ArgName{name, other}[rnd.IntN(2)].Value(number()))
 		case 2:
-			track.Call(at, m, number()|1, nil, 0)
+			track.Begin(at, m, number()|1, UintArg{})
 		case 3:
 			track.End(at)
 		case 4:
-			queue.EventWith(g, number()|1, at, number(), name, number())
+			queue.Event(g, number()|1, at, number(), name.Value(number()))
 		}
 	}
 	if err := w.Close(); err != nil {
