@@ -162,7 +162,7 @@ func (s *perfettoSink) details(details []Detail) {
 func (s *perfettoSink) Counter(c *Counter) {
 	s.counter = s.counters[c]
 	if s.counter == nil {
-		s.counter = s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.PID, Rank: counterRank}})
+		s.counter = s.w.Counter(perfetto.TrackInfo{Name: c.Name, PID: c.PID, Rank: counterRank})
 		s.counters[c] = s.counter
 	}
 }

@@ -1,6 +1,6 @@
 package perfetto
 
-// A Counter shows a number as it changes.
+// A Counter shows an amount in bytes as it changes.
 type Counter struct {
 	sequence sequence
 }

@@ -110,22 +110,12 @@ func (w *Writer) Track(t TrackInfo) *Track {
 	return track
 }
 
-// A CounterInfo describes a counter.
-type CounterInfo struct {
-	TrackInfo
-	Unit string // "" for bytes, which the UI shows as KiB, MiB ...
-}
-
-// Counter returns a new counter.
-func (w *Writer) Counter(c CounterInfo) *Counter {
+// Counter returns a new counter on a track of its own.
+func (w *Writer) Counter(t TrackInfo) *Counter {
 	uuid := w.newUUID()
-	w.namedTrack(uuid, &c.TrackInfo, func(b *buffer) {
+	w.namedTrack(uuid, &t, func(b *buffer) {
 		counter := b.open(descriptorCounter)
-		if c.Unit == "" {
-			b.uint(counterUnit, unitBytes)
-		} else {
-			b.text(counterUnitName, c.Unit)
-		}
+		b.uint(counterUnit, unitBytes)
 		b.close(counter)
 	})
 	return &Counter{w.newSequence(uuid)}

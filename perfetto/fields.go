@@ -43,8 +43,7 @@ const (
 	descriptorRank          field = 12
 
 	// CounterDescriptor
-	counterUnit     field = 3
-	counterUnitName field = 6
+	counterUnit field = 3
 
 	// ProcessDescriptor
 	processPID       field = 1
@@ -105,7 +104,6 @@ const (
 	specDescription field = 3
 	specCategory    field = 4
 	kernelDemangled field = 3
-	kernelArch      field = 4
 	kernelArg       field = 5
 
 	// GpuRenderStageEvent
@@ -145,7 +143,6 @@ const (
 	gpuArch       field = 4
 	gpuUUID       field = 5
 	gpuExtra      field = 6
-	gpuPCI        field = 7
 	gpuExtraKey   field = 1
 	gpuExtraValue field = 2
 )

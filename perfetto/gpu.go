@@ -8,7 +8,6 @@ type GPU struct {
 	Name, Vendor, Model, Architecture string
 	UUID                              []byte   // 16 bytes
 	Extra                             []string // further facts: key, value, key, value ...
-	PCI                               string   // "0000:1b:00.0"
 }
 
 // GPUs describes all GPUs, in the order of their ids. It is called at most once.
@@ -45,7 +44,6 @@ func (b *buffer) gpu(g *GPU) {
 		b.text(gpuExtraValue, g.Extra[i+1])
 		b.close(extra)
 	}
-	b.optional(gpuPCI, g.PCI)
 	b.close(start)
 }
 
@@ -53,7 +51,6 @@ func (b *buffer) gpu(g *GPU) {
 type Kernel struct {
 	Name      string // mangled
 	Demangled string
-	Arch      string
 	Args      []Arg
 }
 

@@ -76,9 +76,9 @@ func TestSampleNames(t *testing.T) {
 		row{int64(4000), "python3", int64(4000), int64(1)},
 		row{int64(4001), "loader", int64(4000), int64(0)},
 		row{int64(4100), "worker", int64(4100), int64(1)})
-	rows(t, tr, `select gpu, name, vendor, model, architecture, uuid, pci_bdf, extract_arg(arg_set_id, 'multiprocessors') from gpu order by gpu`,
-		row{int64(0), "NVIDIA H200", "NVIDIA", "H200", "sm_90", "30313233343536373839616263646566", "0000:1b:00.0", "132"},
-		row{int64(1), "NVIDIA L4", "NVIDIA", nil, "sm_89", nil, nil, nil})
+	rows(t, tr, `select gpu, name, vendor, model, architecture, uuid, extract_arg(arg_set_id, 'multiprocessors') from gpu order by gpu`,
+		row{int64(0), "NVIDIA H200", "NVIDIA", "H200", "sm_90", "30313233343536373839616263646566", "132"},
+		row{int64(1), "NVIDIA L4", "NVIDIA", nil, "sm_89", nil, nil})
 	rows(t, tr, `select context_id, pid, api from __intrinsic_gpu_context order by context_id`,
 		row{int64(1), int64(4000), "CUDA"}, row{int64(2), int64(4100), "CUDA"})
 	rows(t, tr, `select distinct name, description, extract_arg(dimension_arg_set_id, 'gpu') from gpu_track order by name`,
@@ -114,7 +114,6 @@ func TestSampleArgs(t *testing.T) {
 		row{"render_stage_category", "int", "2"},
 		row{"kernel_name", "string", "_Z4axpyfPfS_"},
 		row{"kernel_demangled_name", "string", "axpy(float, float*, float*)"},
-		row{"arch", "string", "sm_90"},
 		row{"registers_per_thread", "uint", "24"},
 		row{"shared_mem_static", "uint", "1024"},
 		row{"function", "string", "axpy"},

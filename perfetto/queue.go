@@ -112,7 +112,6 @@ func (q *Queue) internKernel(id KernelID) {
 	b.uint(internedID, uint64(id))
 	b.text(internedText, k.Name)
 	b.optional(kernelDemangled, k.Demangled)
-	b.optional(kernelArch, k.Arch)
 	for i := range k.Args {
 		w.interner.appendArg(b, &w.kernelRefs, kernelArg, extraComputeArg, &k.Args[i])
 	}

@@ -26,7 +26,7 @@ func sample(w *Writer) {
 	w.Process(Process{PID: 4100, Name: "worker", Args: []string{"worker"}, Start: uptime + 10, Rank: 2})
 	w.GPUs([]GPU{
 		{ID: 0, Name: "NVIDIA H200", Vendor: "NVIDIA", Model: "H200", Architecture: "sm_90",
-			UUID: []byte("0123456789abcdef"), Extra: []string{"memory_bytes", "150754820096", "multiprocessors", "132"}, PCI: "0000:1b:00.0"},
+			UUID: []byte("0123456789abcdef"), Extra: []string{"memory_bytes", "150754820096", "multiprocessors", "132"}},
 		{ID: 1, Name: "NVIDIA L4", Vendor: "NVIDIA", Architecture: "sm_89"},
 	})
 	main := w.Thread(Thread{PID: 4000, TID: 4000, Name: "python3", Rank: 2})
@@ -37,7 +37,7 @@ func sample(w *Writer) {
 	q7 := w.Queue(QueueInfo{PID: 4000, GPU: 0, Context: 1, Stream: 7, Name: "Stream 07", Description: "context 1, default stream"})
 	q13 := w.Queue(QueueInfo{PID: 4000, GPU: 0, Context: 1, Stream: 13, Name: "Stream 13"})
 	r7 := w.Queue(QueueInfo{PID: 4100, GPU: 1, Context: 1, Stream: 7, Name: "worker Stream 07"})
-	axpy := w.Kernel(Kernel{Name: "_Z4axpyfPfS_", Demangled: "axpy(float, float*, float*)", Arch: "sm_90",
+	axpy := w.Kernel(Kernel{Name: "_Z4axpyfPfS_", Demangled: "axpy(float, float*, float*)",
 		Args: []Arg{Uint("registers_per_thread", 24), Uint("shared_mem_static", 1024), String("function", "axpy")}})
 
 	instant(own, uptime+1, "recording starts", "cudatrace", nil)
