@@ -134,9 +134,9 @@ func (w *Writer) namedTrack(uuid uint64, t *TrackInfo, more func(b *buffer)) {
 	w.trackDescriptor(uuid, func(b *buffer) {
 		b.text(descriptorName, t.Name)
 		if parent != 0 {
-			b.uint(descriptorParent, parent)
+			b.uint(descriptorParentUUID, parent)
 		}
-		b.uint(descriptorRank, uint64(t.Rank))
+		b.uint(descriptorOrderRank, uint64(t.Rank))
 		more(b)
 	})
 }

@@ -17,7 +17,10 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func golden(t *testing.T, name string, trace []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
-	got := text(t, trace)
+	got, err := traceText(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -74,7 +77,7 @@ func TestThreadTwice(t *testing.T) {
 // Strings past the bounds of a table are written in place.
 func TestInternBound(t *testing.T) {
 	t.Parallel()
-	table := stringTable{field: internedEventName, longest: 4}
+	table := stringTable{field: internedEventNames, longest: 4}
 	if id := table.id("12345"); id != 0 {
 		t.Errorf("a string that is too long got id %d", id)
 	}

@@ -86,11 +86,11 @@ type interner struct {
 
 func newInterner() interner {
 	return interner{tables: [tables]stringTable{
-		tableEventNames:      {field: internedEventName, longest: longestName},
-		tableCategories:      {field: internedCategory, longest: longestName},
-		tableAnnotationNames: {field: internedAnnotationName, longest: longestName},
-		tableStrings:         {field: internedString, longest: longestValue},
-		tableComputeArgNames: {field: internedComputeArgName, longest: longestName},
+		tableEventNames:      {field: internedEventNames, longest: longestName},
+		tableCategories:      {field: internedCategories, longest: longestName},
+		tableAnnotationNames: {field: internedAnnotationNames, longest: longestName},
+		tableStrings:         {field: internedStrings, longest: longestValue},
+		tableComputeArgNames: {field: internedComputeArgNames, longest: longestName},
 	}}
 }
 

@@ -34,9 +34,9 @@ func (w *Writer) Queue(info QueueInfo) *Queue {
 	var fields, device, stream buffer
 	fields.uint(stageContext, context)
 	fields.uint(stageGPU, uint64(info.GPU))
-	fields.uint(stageQueue, id)
+	fields.uint(stageQueueID, id)
 
-	s := w.newBufferedSequence(0, packetGPURenderStage)
+	s := w.newBufferedSequence(0, packetRenderStage)
 	s.begin()
 	n := &w.interner
 	n.specification(id, info.Name, info.Description, 0)
@@ -65,7 +65,7 @@ func (w *Writer) contextID(pid, context uint32) uint64 {
 
 // graphicsContext interns a CUDA context of a process.
 func (n *interner) graphicsContext(id uint64, pid uint32) {
-	start := n.data.open(internedContext)
+	start := n.data.open(internedContexts)
 	n.data.uint(internedID, id)
 	n.data.uint(contextPID, uint64(pid))
 	n.data.uint(contextAPI, apiCUDA)
@@ -74,7 +74,7 @@ func (n *interner) graphicsContext(id uint64, pid uint32) {
 
 // specification interns a stage or a queue.
 func (n *interner) specification(id uint64, name, description string, category uint64) {
-	start := n.data.open(internedSpecification)
+	start := n.data.open(internedSpecifications)
 	n.data.uint(internedID, id)
 	n.data.text(internedText, name)
 	n.data.optional(specDescription, description)
@@ -116,5 +116,5 @@ func (q *Queue) internKernel(id KernelID) {
 		w.interner.appendArg(b, &w.kernelRefs, kernelArg, extraComputeArg, &k.Args[i])
 	}
 	q.sequence.internStrings(w.kernelRefs)
-	w.interner.data.bytes(internedKernel, b.b)
+	w.interner.data.bytes(internedKernels, b.b)
 }

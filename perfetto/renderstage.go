@@ -49,14 +49,14 @@ func (t *RenderStageTemplate) Encode(w *Writer, e *RenderStageEvent) {
 	}
 	b := t.reset(w)
 	t.kernel, t.stage, t.hasDevice, t.hasStream = e.Kernel, e.Stage, false, false
-	b.uint(stageStage, firstStageID+uint64(e.Stage))
+	b.uint(stageStageID, firstStageID+uint64(e.Stage))
 	if id := w.interner.intern(&t.refs, tableEventNames, e.Name); id != 0 {
 		b.uint(stageNameID, id)
 	} else {
 		b.optional(stageName, e.Name)
 	}
 	if e.Kernel != 0 {
-		b.uint(stageKernel, uint64(e.Kernel))
+		b.uint(stageKernelID, uint64(e.Kernel))
 	}
 	t.fields = b.b
 	t.encodeLaunch(w, e)

@@ -27,7 +27,7 @@ func (w *Writer) newSequence(track uint64) sequence {
 	b.uint(defaultsClockID, clockSequence)
 	if track != 0 {
 		event := b.open(defaultsTrackEvent)
-		b.uint(trackDefaultsUUID, track)
+		b.uint(eventDefaultsTrackUUID, track)
 		b.close(event)
 	}
 	b.close(defaults)
@@ -49,7 +49,7 @@ func (b *buffer) clock(id, ts uint64, incremental bool) {
 	b.uint(clockID, id)
 	b.uint(clockTimestamp, ts)
 	if incremental {
-		b.uint(clockIncremental, 1)
+		b.uint(clockIsIncremental, 1)
 	}
 	b.close(start)
 }
