@@ -185,7 +185,7 @@ func (s *perfettoSink) Begin(sl *Slice) {
 	if sl.Flags&tracelog.CallUnfinished != 0 {
 		s.vary = append(s.vary, perfetto.Uint("age_ns", sl.End-sl.Start))
 	}
-	s.track.BeginWith(start, m, &perfetto.GPUCorrelation{Submitted: sl.Work(), WaitedFor: sl.Waits()}, correlation, s.vary...)
+	s.track.BeginWith(start, m, perfetto.GPUCorrelation{Submitted: sl.Work(), WaitedFor: sl.Waits()}, correlation, s.vary...)
 }
 
 // callArgs are the arguments that calls of one function often have in common.

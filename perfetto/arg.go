@@ -112,30 +112,27 @@ func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message int,
 	} else {
 		b.text(m.name, a.name)
 	}
-	switch {
-	case a.kind == argUint:
+	switch a.kind {
+	case argUint:
 		b.uint(m.uint, a.bits)
-	case a.kind == argInt:
+	case argInt:
 		b.uint(m.int, a.bits)
-	case a.kind == argFloat:
+	case argPointer:
+		if m.pointer != 0 {
+			b.uint(m.pointer, a.bits)
+		} else {
+			b.text(m.string, "0x"+strconv.FormatUint(a.bits, 16))
+		}
+	case argFloat:
 		b.fixed(m.double, a.bits)
-	case a.kind == argPointer && m.pointer != 0:
-		b.uint(m.pointer, a.bits)
-	case a.kind == argPointer:
-		b.text(m.string, "0x"+strconv.FormatUint(a.bits, 16))
-	default:
-		n.appendString(b, refs, m, a.text)
+	case argString:
+		if id := n.intern(refs, tableStrings, a.text); id != 0 {
+			b.uint(m.stringID, id)
+		} else {
+			b.text(m.string, a.text)
+		}
 	}
 	b.close(start)
-}
-
-// appendString appends the value of an argument that is text.
-func (n *interner) appendString(b *buffer, refs *[]stringRef, m *argMessage, text string) {
-	if id := n.intern(refs, tableStrings, text); id != 0 {
-		b.uint(m.stringID, id)
-	} else {
-		b.text(m.string, text)
-	}
 }
 
 // A uintPrefix is an unsigned argument of an event, encoded up to its value.
@@ -164,7 +161,8 @@ func (u *uintPrefix) put(b []byte, i int, v uint64) int {
 // eventArgs are the arguments of one event beside those of its template.
 type eventArgs struct {
 	encoded []byte
-	last    UintArg
+	last    UintArg     // comes after the encoded ones
+	prefix  *uintPrefix // of the last one, set by internLast; nil without
 }
 
 // encodeArgs encodes arguments of one event and interns their strings. The result is valid
@@ -182,19 +180,27 @@ func (s *sequence) encodeArgs(message int, args []Arg) []byte {
 	return w.args.b
 }
 
-func (a *eventArgs) size(message int) int {
-	n := len(a.encoded)
+// internLast interns the name of the last argument. message is what holds the argument.
+func (a *eventArgs) internLast(s *sequence, message int) {
 	if a.last.name != nil {
-		n += a.last.name.args[message].size(a.last.value)
+		a.prefix = &a.last.name.args[message]
+		s.internStrings(a.prefix.refs)
 	}
-	return n
+}
+
+// size is the size of the arguments.
+func (a *eventArgs) size() int {
+	if a.prefix == nil {
+		return len(a.encoded)
+	}
+	return len(a.encoded) + a.prefix.size(a.last.value)
 }
 
 // put stores the arguments at b[i:] and returns the offset behind them.
-func (a *eventArgs) put(b []byte, i, message int) int {
+func (a *eventArgs) put(b []byte, i int) int {
 	i += copy(b[i:], a.encoded)
-	if a.last.name != nil {
-		i = a.last.name.args[message].put(b, i, a.last.value)
+	if a.prefix == nil {
+		return i
 	}
-	return i
+	return a.prefix.put(b, i, a.last.value)
 }

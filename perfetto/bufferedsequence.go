@@ -54,25 +54,33 @@ var internedDataTag = protowire.AppendTag(nil, protowire.Number(packetInternedDa
 // that stands before the event's fields. It returns the room for the packet and the offset
 // of the event's fields in it. closePacket ends the packet.
 func (s *bufferedSequence) openPacket(ts uint64, size int) (b []byte, i int) {
-	data := &s.w.interner.data
 	all := s.opening.size + sizeVarint(uint64(size)) + size + 1 + sizeVarint(ts-s.last)
-	if n := len(data.b); n > 0 {
-		all += len(internedDataTag) + sizeVarint(uint64(n)) + n
-	}
-	b = s.room(1 + maxVarint + all)
-	b[0] = packetTag
-	i = putVarint(b, 1, uint64(all))
-	if n := len(data.b); n > 0 {
-		i += copy(b[i:], s.id)
-		i += copy(b[i:], internedDataTag)
-		i = putVarint(b, i, uint64(n))
-		i += copy(b[i:], data.b)
-		i += copy(b[i:], s.eventTag)
-		data.b = data.b[:0]
+	if s.internsData() {
+		b, i = s.openInterningPacket(all)
 	} else {
-		i = s.opening.put(b, i)
+		b = s.room(1 + maxVarint + all)
+		b[0] = packetTag
+		i = s.opening.put(b, putVarint(b, 1, uint64(all)))
 	}
 	return b, putVarint(b, i, uint64(size))
+}
+
+// openInterningPacket stores the beginning of a packet with InternedData, beside which it
+// has a size, up to the tag of its event.
+func (s *bufferedSequence) openInterningPacket(size int) (b []byte, i int) {
+	data := &s.w.interner.data
+	n := len(data.b)
+	size += len(internedDataTag) + sizeVarint(uint64(n)) + n
+	b = s.room(1 + maxVarint + size)
+	b[0] = packetTag
+	i = putVarint(b, 1, uint64(size))
+	i += copy(b[i:], s.id)
+	i += copy(b[i:], internedDataTag)
+	i = putVarint(b, i, uint64(n))
+	i += copy(b[i:], data.b)
+	i += copy(b[i:], s.eventTag)
+	data.b = data.b[:0]
+	return b, i
 }
 
 // closePacket stores the timestamp at b[i:]. It returns the packet up to there.

@@ -4,7 +4,7 @@ package perfetto
 func begin(t *Track, ts uint64, name, category string, submitted, waitedFor []uint64, args []Arg) {
 	var e TrackEventTemplate
 	e.Encode(t.w, name, category, args)
-	t.BeginWith(ts, &e, &GPUCorrelation{submitted, waitedFor}, UintArg{})
+	t.BeginWith(ts, &e, GPUCorrelation{submitted, waitedFor}, UintArg{})
 }
 
 // instant writes an instant event with a template of its own.

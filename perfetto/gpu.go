@@ -7,7 +7,7 @@ type GPU struct {
 	ID                                uint32 // 0, 1, 2 ... without gaps
 	Name, Vendor, Model, Architecture string
 	UUID                              []byte   // 16 bytes
-	Extra                             []string // further facts: key, value, key, value ...
+	Extra                             []string // more about it: key, value, key, value ...
 }
 
 // GPUs describes all GPUs, in the order of their ids. It is called at most once.
@@ -47,18 +47,18 @@ func (b *buffer) gpu(g *GPU) {
 	b.close(start)
 }
 
-// A Kernel describes a kernel: what is the same in each of its launches.
+// A Kernel describes a kernel: all that its launches share.
 type Kernel struct {
 	Name      string // mangled
 	Demangled string
 	Args      []Arg
 }
 
-// A KernelID names a kernel of a [Writer]. 0 is no kernel.
+// A KernelID is the number of a kernel of a [Writer]. 0 is no kernel.
 type KernelID uint32
 
-// Kernel registers a kernel. It is written where it is used; until then the
-// Writer refers to k.Args.
+// Kernel registers a kernel. Each queue interns the kernel with its first launch there, so
+// k.Args must not change.
 func (w *Writer) Kernel(k Kernel) KernelID {
 	w.kernels = append(w.kernels, k)
 	return KernelID(len(w.kernels))

@@ -45,7 +45,7 @@ func (v *patchValues) sizes() uint32 {
 // A lastPacket is a copy of the latest packet that was encoded with a template.
 type lastPacket struct {
 	sequence *bufferedSequence // of the packet; nil without one
-	arg      *ArgName          // of the packet's UintArg; nil without one
+	arg      *ArgName          // of the packet; nil without one
 	sizes    uint32            // patchValues.sizes
 	size     uint16            // bytes before the timestamp
 	offsets  [maxPatched]uint16

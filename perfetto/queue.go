@@ -1,22 +1,23 @@
 package perfetto
 
-// A QueueInfo describes a stream of a CUDA context.
+import "errors"
+
+// A QueueInfo describes a stream of a CUDA context: in the trace, a hardware queue of a GPU.
 type QueueInfo struct {
 	PID               uint32
 	GPU               uint32 // GPU.ID
 	Context, Stream   uint32
-	Name, Description string // queues of a GPU are shown in the order of Name
+	Name, Description string // the UI sorts the queues of a GPU by Name
 }
 
-// A Queue shows the work of a stream, as a hardware queue of a GPU. Work that overlaps is
-// shown side by side.
+// A Queue shows the work of a stream. The UI shows work that overlaps side by side.
 type Queue struct {
 	sequence *bufferedSequence
-	fields   []byte       // encoded fields of GpuRenderStageEvent that all its events have
-	device   []byte       // the encoded argument "device"
-	stream   []byte       // the encoded argument "stream"
-	stages   [stages]bool // interned stages
-	kernels  bitset       // interned kernels
+	fields   []byte       // the fields that its events share, encoded
+	device   []byte       // the argument "device", encoded
+	stream   []byte       // the argument "stream", encoded
+	stages   [stages]bool // interned in the sequence
+	kernels  bitset       // interned in the sequence, by KernelID
 }
 
 // InternedData.gpu_specifications describes stages and queues alike. The ids of queues
@@ -48,6 +49,32 @@ func (w *Writer) Queue(info QueueInfo) *Queue {
 	s.end()
 	s.appended(len(s.packets.b))
 	return &Queue{sequence: s, fields: fields.b, device: device.b, stream: stream.b}
+}
+
+// Event writes a piece of GPU work. args and then arg are arguments beside those of the
+// template. The UI groups work by the arguments "device" and "stream": where the template
+// has none, they are the queue's. id is unique in the trace, and not 0.
+//
+// An event without args takes the least time.
+func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, arg UintArg, args ...Arg) {
+	s := q.sequence
+	if id == 0 {
+		s.w.output.fail(errors.New("perfetto: GPU work without an id"))
+		return
+	}
+	if len(args) > 0 {
+		q.renderStageEvent(t, id, start, dur, &eventArgs{encoded: s.encodeArgs(extraComputeArg, args), last: arg}, nil)
+		return
+	}
+	var v patchValues
+	if arg.name != nil {
+		v.set(0, arg.value)
+	}
+	v.set(1, id)
+	v.set(2, dur)
+	if !t.last.patch(s, arg.name, &v, start) {
+		q.renderStageEvent(t, id, start, dur, &eventArgs{last: arg}, &v)
+	}
 }
 
 type contextKey struct{ pid, context uint32 }
@@ -105,8 +132,8 @@ func (q *Queue) internKernel(id KernelID) {
 	q.kernels.add(uint32(id))
 	w := q.sequence.w
 	k := &w.kernels[id-1]
-	// The arguments intern their names while the kernel is encoded: both go to
-	// InternedData, so the kernel is encoded aside.
+	// Encoding the arguments interns their names, which adds to InternedData: the kernel is
+	// encoded elsewhere and added last.
 	b := &w.kernel
 	b.b, w.kernelRefs = b.b[:0], w.kernelRefs[:0]
 	b.uint(internedID, uint64(id))

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Stage is a kind of GPU work: a render stage of the trace.
+// A Stage is a kind of GPU work: in the trace, a render stage.
 type Stage int
 
 // The kinds of GPU work.
@@ -21,24 +21,24 @@ const (
 var stageNames = [stages]string{"Kernel", "Memcpy", "Memset", "Graph"}
 
 // A RenderStageEvent describes GPU work: the fields of a GpuRenderStageEvent that many
-// pieces of work have in common.
+// events share.
 type RenderStageEvent struct {
 	Stage       Stage
-	Name        string // empty: the name of the stage
+	Name        string // "" for the name of the stage
 	Kernel      KernelID
-	Grid, Block [3]uint32 // blocks, and threads a block; all 0 for none
+	Grid, Block [3]uint32 // number of blocks, and of threads in a block; all 0 for none
 	Args        []Arg
 }
 
-// A RenderStageTemplate holds what many pieces of GPU work have in common, encoded once.
-// It serves for all queues of one Writer.
+// A RenderStageTemplate holds the fields of a [RenderStageEvent]. It serves for all queues
+// of one Writer.
 type RenderStageTemplate struct {
 	template
 	launch    []byte // encoded fields of the ComputeKernelLaunch
 	kernel    KernelID
 	stage     Stage
-	hasDevice bool // an argument has the name "device"
-	hasStream bool // an argument has the name "stream"
+	hasDevice bool // there is an argument "device"
+	hasStream bool // there is an argument "stream"
 }
 
 // Encode replaces the content of the template.
@@ -87,40 +87,17 @@ func (b *buffer) dimensions(f field, d [3]uint32) {
 	b.close(start)
 }
 
-// Event writes a piece of GPU work. args and then arg are arguments beside those of the
-// template. The arguments "device" and "stream", by which the UI groups the work, are those
-// of the queue unless the template has them. id is not 0 and unique in the trace.
-//
-// Work without args is written fastest.
-func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, arg UintArg, args ...Arg) {
-	s := q.sequence
-	if len(args) > 0 || id == 0 {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{s.encodeArgs(extraComputeArg, args), arg}, nil)
-		return
-	}
-	var v patchValues
-	if arg.name != nil {
-		v.set(0, arg.value)
-	}
-	v.set(1, id)
-	v.set(2, dur)
-	if !t.last.patch(s, arg.name, &v, start) {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{last: arg}, &v)
-	}
-}
-
-// renderStageEvent encodes a GpuRenderStageEvent. What differs from event to event stands
-// at its end, which compresses best. Where v is not nil, the packet is saved for patching.
+// renderStageEvent encodes a GpuRenderStageEvent. The fields that differ from event to
+// event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, a *eventArgs, v *patchValues) {
 	s := q.sequence
-	if id == 0 {
-		s.w.output.fail(fmt.Errorf("perfetto: GPU work without an id"))
-		return
-	}
-	s.internTemplate(&t.template, extraComputeArg, a.last.name)
+	a.internLast(&s.sequence, extraComputeArg)
+	s.internTemplate(t.id, t.refs)
 	q.internStage(t.stage)
 	q.internKernel(t.kernel)
-	savable := v != nil && !s.internsData()
+	if s.internsData() {
+		v = nil
+	}
 	launch := q.launchSize(t, a)
 	size := len(q.fields) + len(t.fields) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) + sizeVarint(dur)
 	b, i := s.openPacket(start, size)
@@ -134,14 +111,14 @@ func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, 
 	b[i] = byte(stageDuration) << 3
 	i = putVarint(b, i+1, dur)
 	packet := s.closePacket(b, i, start)
-	if savable {
+	if v != nil {
 		t.save(s, a.last.name, v, packet, &[maxPatched]int{launchEnd, idEnd, i})
 	}
 }
 
 // launchSize is the size of the ComputeKernelLaunch of an event.
 func (q *Queue) launchSize(t *RenderStageTemplate, a *eventArgs) int {
-	n := len(t.launch) + a.size(extraComputeArg)
+	n := len(t.launch) + a.size()
 	if !t.hasDevice {
 		n += len(q.device)
 	}
@@ -151,8 +128,8 @@ func (q *Queue) launchSize(t *RenderStageTemplate, a *eventArgs) int {
 	return n
 }
 
-// putLaunch stores the field with the ComputeKernelLaunch of an event, which has the size
-// given.
+// putLaunch stores the field with the ComputeKernelLaunch of an event, of a known size, at
+// b[i:] and returns the offset behind it.
 func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) int {
 	i += copy(b[i:], launchTag)
 	i = putVarint(b, i, uint64(size))
@@ -163,7 +140,7 @@ func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *even
 	if !t.hasStream {
 		i += copy(b[i:], q.stream)
 	}
-	return a.put(b, i, extraComputeArg)
+	return a.put(b, i)
 }
 
 var launchTag = protowire.AppendTag(nil, protowire.Number(stageLaunch), protowire.BytesType)

@@ -1,6 +1,6 @@
 package perfetto
 
-// A template is the part that both kinds of templates share.
+// A template is what a [TrackEventTemplate] and a [RenderStageTemplate] have in common.
 type template struct {
 	last   lastPacket  // in front: a patch reads nothing else
 	fields []byte      // encoded fields of the event
@@ -30,14 +30,10 @@ func (t *template) save(s *bufferedSequence, arg *ArgName, v *patchValues, packe
 // these templates are interned.
 const recentTemplates = 128
 
-// internTemplate interns the strings of a template, and the name of an argument in one of
-// argMessages unless it is nil.
-func (s *sequence) internTemplate(t *template, message int, arg *ArgName) {
-	if arg != nil {
-		s.internStrings(arg.args[message].refs)
-	}
-	if recent := &s.templates[t.id%recentTemplates]; *recent != t.id {
-		s.internStrings(t.refs)
-		*recent = t.id
+// internTemplate interns the strings of the template with an id.
+func (s *sequence) internTemplate(id uint32, refs []stringRef) {
+	if recent := &s.templates[id%recentTemplates]; *recent != id {
+		s.internStrings(refs)
+		*recent = id
 	}
 }

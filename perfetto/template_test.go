@@ -29,7 +29,7 @@ func templated(w *Writer) {
 		t.Instant(at+20, &step)
 		t.End(at + 30)
 		t.End(at + 40)
-		t.BeginWith(at+40, &copy, &GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArg{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
+		t.BeginWith(at+40, &copy, GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArg{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
 		t.End(at + 40)
 		queue := []*Queue{q, r}[i]
 		queue.Event(&kernel, id, at+50, 5, number.Value(100+id))

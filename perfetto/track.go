@@ -1,12 +1,12 @@
 package perfetto
 
-// A track writes to three packet sequences. Slices that lie in no other slice begin in one,
-// slices inside others begin in the second, and all slices end in the third: packets of one
-// kind compress best.
+// A track has three packet sequences: for the beginnings of slices that lie in no other
+// slice, for the beginnings of slices inside others, and for the ends of all slices.
+// Packets of one kind compress best.
 //
-// The trace processor sorts the events of all sequences by time, and events of one time by
-// their place in the file. So where two events of a track have one time, the first one must
-// go out before the second one is buffered.
+// The trace processor sorts events by time, and events of one time by their place in the
+// file. So where an event has the time of the event before it, the buffered packets of the
+// track are written first.
 const (
 	outerSlices = iota
 	innerSlices
@@ -27,6 +27,55 @@ type Track struct {
 
 func (w *Writer) newTrack() *Track { return &Track{w: w, uuid: w.newUUID()} }
 
+// Begin opens a slice. submitted is the id of the GPU work that the slice submitted, 0 for
+// none. arg is an argument beside those of the template.
+func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg) {
+	s := t.sequenceAt(ts, t.beginSequence())
+	t.depth++
+	var v patchValues
+	if submitted != 0 {
+		v.set(0, submitted)
+	}
+	if arg.name != nil {
+		v.set(1, arg.value)
+	}
+	if !e.last.patch(s, arg.name, &v, ts) {
+		s.encodeBegin(ts, e, submitted, arg, &v)
+	}
+}
+
+// BeginWith opens a slice with any GPU work and any arguments beside those of the template,
+// arg being the last one. [Track.Begin] takes less time.
+func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c GPUCorrelation, arg UintArg, args ...Arg) {
+	s := t.sequenceAt(ts, t.beginSequence())
+	t.depth++
+	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: arg}, nil)
+}
+
+// Instant writes an event without a duration.
+func (t *Track) Instant(ts uint64, e *TrackEventTemplate) {
+	s := t.sequenceAt(ts, t.beginSequence())
+	s.trackEvent(ts, typeInstant, e, &GPUCorrelation{}, &eventArgs{}, nil)
+}
+
+// End closes the slice that was opened last.
+func (t *Track) End(ts uint64) {
+	t.depth = max(t.depth-1, 0)
+	s := t.sequenceAt(ts, sliceEnds)
+	b := s.room(s.sliceEnd.size + maxVarint)
+	i := putVarint(b, s.sliceEnd.put(b, 0), ts-s.last)
+	b[1] = byte(i - 2) // the packet's length
+	s.append(i, ts)
+}
+
+// beginSequence is the sequence of an event that begins now.
+func (t *Track) beginSequence() int {
+	if t.depth == 0 {
+		return outerSlices
+	}
+	return innerSlices
+}
+
 // sequenceAt returns a sequence for an event at a time.
 func (t *Track) sequenceAt(ts uint64, which int) *bufferedSequence {
 	if ts <= t.last {
@@ -45,22 +94,4 @@ func (t *Track) flush() {
 			s.flush()
 		}
 	}
-}
-
-// beginSequence is the sequence of an event that begins now.
-func (t *Track) beginSequence() int {
-	if t.depth == 0 {
-		return outerSlices
-	}
-	return innerSlices
-}
-
-// End closes the slice that was opened last.
-func (t *Track) End(ts uint64) {
-	t.depth = max(t.depth-1, 0)
-	s := t.sequenceAt(ts, sliceEnds)
-	b := s.room(s.sliceEnd.size + maxVarint)
-	i := putVarint(b, s.sliceEnd.put(b, 0), ts-s.last)
-	b[1] = byte(i - 2) // the packet's length
-	s.append(i, ts)
 }

@@ -2,9 +2,9 @@ package perfetto
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A TrackEventTemplate holds what many slices or instant events have in common, encoded
-// once: the TrackEvent's name, its category and some of its arguments. It serves for all
-// tracks of one Writer. The zero template has nothing of these.
+// A TrackEventTemplate holds the fields of a TrackEvent that many slices or instant events
+// share: the name, the category and arguments. It serves for all tracks of one Writer. The
+// zero template has none of these fields.
 type TrackEventTemplate struct{ template }
 
 // Encode replaces the content of the template.
@@ -27,9 +27,9 @@ func (t *TrackEventTemplate) Encode(w *Writer, name, category string, args []Arg
 	t.fields = b.b
 }
 
-// A GPUCorrelation connects a slice with GPU work, by the ids of the work's render stage
-// events. An arrow leads from the slice to each piece of work that it submitted, and to
-// the slice from each piece of work that it waited for.
+// A GPUCorrelation connects a slice with GPU work, by the ids that [Queue.Event] gave the
+// work. Arrows lead from the slice to the work that it submitted, and to the slice from the
+// work that it waited for.
 type GPUCorrelation struct {
 	Submitted, WaitedFor []uint64
 }
@@ -45,7 +45,8 @@ func (c *GPUCorrelation) size() (n int) {
 	return n
 }
 
-// put stores the field with the message, of a size that is not 0.
+// put stores the field with the message, of a size other than 0, at b[i:] and returns the
+// offset behind it.
 func (c *GPUCorrelation) put(b []byte, i, size int) int {
 	i += copy(b[i:], correlationTag)
 	i = putVarint(b, i, uint64(size))
@@ -62,52 +63,24 @@ func (c *GPUCorrelation) put(b []byte, i, size int) int {
 
 var correlationTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
 
-// Begin opens a slice. submitted is the id of the GPU work that it submitted, 0 for none.
-// arg is an argument beside those of the template.
-func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg) {
-	s := t.sequenceAt(ts, t.beginSequence())
-	t.depth++
-	var v patchValues
-	if submitted != 0 {
-		v.set(0, submitted)
-	}
-	if arg.name != nil {
-		v.set(1, arg.value)
-	}
-	if !e.last.patch(s, arg.name, &v, ts) {
-		s.beginPatchable(ts, e, submitted, arg, &v)
-	}
-}
-
-// beginPatchable encodes the beginning of a slice that the next one may patch.
-func (s *bufferedSequence) beginPatchable(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg, v *patchValues) {
-	c := GPUCorrelation{}
+// encodeBegin encodes the beginning of a slice. v has what a patch of it overwrites.
+func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg, v *patchValues) {
+	var c GPUCorrelation
 	if submitted != 0 {
 		c.Submitted = []uint64{submitted}
 	}
 	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{last: arg}, v)
 }
 
-// BeginWith opens a slice. c is its GPU work, nil for none. args and then arg are arguments
-// beside those of the template. [Track.Begin] takes less time.
-func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c *GPUCorrelation, arg UintArg, args ...Arg) {
-	s := t.sequenceAt(ts, t.beginSequence())
-	t.depth++
-	s.trackEvent(ts, typeSliceBegin, e, c, &eventArgs{s.encodeArgs(debugAnnotation, args), arg}, nil)
-}
-
-// Instant writes an event without a duration.
-func (t *Track) Instant(ts uint64, e *TrackEventTemplate) {
-	s := t.sequenceAt(ts, t.beginSequence())
-	s.trackEvent(ts, typeInstant, e, &GPUCorrelation{}, &eventArgs{}, nil)
-}
-
-// trackEvent encodes a TrackEvent. What differs from event to event stands at its end,
-// which compresses best. Where v is not nil, the packet is saved for patching.
+// trackEvent encodes a TrackEvent of the type given. The fields that differ from event to
+// event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *GPUCorrelation, a *eventArgs, v *patchValues) {
-	s.internTemplate(&e.template, debugAnnotation, a.last.name)
-	savable := v != nil && !s.internsData()
-	size := 2 + len(e.fields) + a.size(debugAnnotation)
+	a.internLast(&s.sequence, debugAnnotation)
+	s.internTemplate(e.id, e.refs)
+	if s.internsData() {
+		v = nil
+	}
+	size := 2 + len(e.fields) + a.size()
 	correlation := c.size()
 	if correlation > 0 {
 		size += len(correlationTag) + sizeVarint(uint64(correlation)) + correlation
@@ -119,9 +92,9 @@ func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *
 		i = c.put(b, i, correlation)
 	}
 	correlationEnd := i
-	i = a.put(b, i, debugAnnotation)
+	i = a.put(b, i)
 	packet := s.closePacket(b, i, ts)
-	if savable {
+	if v != nil {
 		e.save(s, a.last.name, v, packet, &[maxPatched]int{correlationEnd, i})
 	}
 }
