@@ -1,9 +1,6 @@
 package perfetto
 
-import (
-	"io"
-	"testing"
-)
+import "testing"
 
 // launchTemplates are those of a call with nine arguments and of a kernel.
 func launchTemplates(w *Writer) (call TrackEventTemplate, work RenderStageTemplate) {
@@ -18,7 +15,7 @@ func launchTemplates(w *Writer) (call TrackEventTemplate, work RenderStageTempla
 
 // BenchmarkWriter writes launches: a call, its end, and a piece of work.
 func BenchmarkWriter(b *testing.B) {
-	out := &counted{}
+	out := &countingWriter{}
 	w := NewWriter(out, Options{})
 	name := w.ArgName("correlation")
 	call, work := launchTemplates(w)
@@ -46,17 +43,7 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-// counted counts what is written to it.
-type counted struct{ n int64 }
-
-func (c *counted) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
-}
-
-var _ io.Writer = (*counted)(nil)
-
-func measured(b *testing.B, out *counted, event func()) {
+func measured(b *testing.B, out *countingWriter, event func()) {
 	b.ReportAllocs()
 	before := out.n
 	for b.Loop() {

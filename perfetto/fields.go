@@ -71,7 +71,8 @@ const (
 	threadName      field = 5 // ThreadDescriptor.thread_name
 
 	counterUnit field = 3 // CounterDescriptor.unit
-	unitBytes         = 3 // CounterDescriptor.Unit.UNIT_SIZE_BYTES
+
+	unitBytes = 3 // CounterDescriptor.Unit.UNIT_SIZE_BYTES
 
 	treeProcess     field = 1 // ProcessTree.processes
 	treePID         field = 1 // ProcessTree.Process.pid
@@ -128,11 +129,13 @@ const (
 const (
 	contextPID field = 2 // InternedGraphicsContext.pid
 	contextAPI field = 3 // InternedGraphicsContext.api
-	apiCUDA          = 4 // InternedGraphicsContext.Api.CUDA
+
+	apiCUDA = 4 // InternedGraphicsContext.Api.CUDA
 
 	specDescription field = 3 // InternedGpuRenderStageSpecification.description
 	specCategory    field = 4 // InternedGpuRenderStageSpecification.category
-	categoryCompute       = 2 // InternedGpuRenderStageSpecification.RenderStageCategory.COMPUTE
+
+	categoryCompute = 2 // InternedGpuRenderStageSpecification.RenderStageCategory.COMPUTE
 
 	kernelDemangled field = 3 // InternedComputeKernel.demangled_name
 	kernelArg       field = 5 // InternedComputeKernel.args

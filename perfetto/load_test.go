@@ -59,6 +59,7 @@ func (l *load) run(launches int) {
 	}
 }
 
+// A countingWriter counts the bytes that are written to it.
 type countingWriter struct{ n int64 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {
