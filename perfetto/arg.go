@@ -85,8 +85,11 @@ type argMessage struct {
 	pointer          field // 0: a pointer is written as a string
 }
 
+// An argMessageID is an index in argMessages.
+type argMessageID uint8
+
 const (
-	debugAnnotation = iota
+	debugAnnotation argMessageID = iota
 	extraComputeArg
 )
 
@@ -104,7 +107,7 @@ var argMessages = [...]argMessage{
 }
 
 // appendArg appends a as a message in field f and adds its interned strings to refs.
-func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message int, a *Arg) {
+func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message argMessageID, a *Arg) {
 	m := &argMessages[message]
 	start := b.open(f)
 	if id := n.intern(refs, m.names, a.name); id != 0 {
@@ -167,7 +170,7 @@ type eventArgs struct {
 
 // encodeArgs encodes arguments of one event and interns their strings. The result is valid
 // until the next call.
-func (s *sequence) encodeArgs(message int, args []Arg) []byte {
+func (s *sequence) encodeArgs(message argMessageID, args []Arg) []byte {
 	if len(args) == 0 {
 		return nil
 	}
@@ -181,7 +184,7 @@ func (s *sequence) encodeArgs(message int, args []Arg) []byte {
 }
 
 // internLast interns the name of the last argument. message is what holds the argument.
-func (a *eventArgs) internLast(s *sequence, message int) {
+func (a *eventArgs) internLast(s *sequence, message argMessageID) {
 	if a.last.name != nil {
 		a.prefix = &a.last.name.args[message]
 		s.internStrings(a.prefix.refs)

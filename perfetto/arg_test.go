@@ -23,7 +23,7 @@ func TestAppendArg(t *testing.T) {
 		{String("n", ""), `string_value: ""`, `string_value: ""`},
 		{String("n", long), `string_value: "` + long + `"`, `string_value: "` + long + `"`},
 	} {
-		for message, want := range map[int]string{debugAnnotation: c.annotation, extraComputeArg: c.compute} {
+		for message, want := range map[argMessageID]string{debugAnnotation: c.annotation, extraComputeArg: c.compute} {
 			if got := argText(t, message, &c.arg); got != "name_iid: 1 "+want {
 				t.Errorf("%+v in message %d is %q, want %q", c.arg, message, got, want)
 			}
@@ -35,7 +35,7 @@ func TestAppendArg(t *testing.T) {
 }
 
 // argText encodes an argument and returns it as text.
-func argText(t *testing.T, message int, a *Arg) string {
+func argText(t *testing.T, message argMessageID, a *Arg) string {
 	t.Helper()
 	n, b, refs := newInterner(), buffer{}, []stringRef(nil)
 	n.appendArg(&b, &refs, 1, message, a)

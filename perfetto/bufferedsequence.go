@@ -28,8 +28,8 @@ type bufferedSequence struct {
 	sliceEnd fragment // a packet with the end of a slice, up to its timestamp
 }
 
-// newBufferedSequence starts a sequence. Its packets have their event in field event. track
-// is as in newSequence.
+// newBufferedSequence starts a sequence whose packets hold their event in a field. track is
+// as in newSequence.
 func (w *Writer) newBufferedSequence(track uint64, event field) *bufferedSequence {
 	s := &bufferedSequence{sequence: w.newSequence(track)}
 	s.packets = &s.buffer
@@ -50,9 +50,9 @@ var sliceEndEvent = []byte{byte(packetTrackEvent)<<3 | byte(protowire.BytesType)
 
 var internedDataTag = protowire.AppendTag(nil, protowire.Number(packetInternedData), protowire.BytesType)
 
-// openPacket stores the beginning of a packet with an event of time ts and a size: all
-// that stands before the event's fields. It returns the room for the packet and the offset
-// of the event's fields in it. closePacket ends the packet.
+// openPacket stores the beginning of a packet, up to the fields of its event, which has a
+// time and a size. It returns the memory of the packet and the offset of these fields.
+// closePacket ends the packet.
 func (s *bufferedSequence) openPacket(ts uint64, size int) (b []byte, i int) {
 	all := s.opening.size + sizeVarint(uint64(size)) + size + 1 + sizeVarint(ts-s.last)
 	if s.internsData() {
@@ -65,8 +65,8 @@ func (s *bufferedSequence) openPacket(ts uint64, size int) (b []byte, i int) {
 	return b, putVarint(b, i, uint64(size))
 }
 
-// openInterningPacket stores the beginning of a packet with InternedData, beside which it
-// has a size, up to the tag of its event.
+// openInterningPacket stores the beginning of a packet with InternedData, up to the tag of
+// its event. size is the size of the packet without InternedData.
 func (s *bufferedSequence) openInterningPacket(size int) (b []byte, i int) {
 	data := &s.w.interner.data
 	n := len(data.b)
@@ -83,7 +83,8 @@ func (s *bufferedSequence) openInterningPacket(size int) (b []byte, i int) {
 	return b, i
 }
 
-// closePacket stores the timestamp at b[i:]. It returns the packet up to there.
+// closePacket stores the timestamp at b[i:] and appends the packet. It returns the packet up
+// to the value of the timestamp.
 func (s *bufferedSequence) closePacket(b []byte, i int, ts uint64) (packet []byte) {
 	b[i] = timestampTag
 	i++
@@ -91,7 +92,8 @@ func (s *bufferedSequence) closePacket(b []byte, i int, ts uint64) (packet []byt
 	return b[:i]
 }
 
-// room returns the memory behind the buffered packets: at least n bytes and spareBytes.
+// room returns the memory behind the buffered packets: at least n bytes, and spareBytes
+// more.
 func (s *bufferedSequence) room(n int) []byte {
 	have := len(s.buffer.b)
 	if cap(s.buffer.b)-have < n+spareBytes {
@@ -102,14 +104,15 @@ func (s *bufferedSequence) room(n int) []byte {
 	return s.buffer.b[have:cap(s.buffer.b)]
 }
 
-// append appends a packet of time ts: the first n bytes of the room.
+// append appends a packet of time ts, which stands in the first n bytes of the room.
 func (s *bufferedSequence) append(n int, ts uint64) {
 	s.buffer.b = s.buffer.b[:len(s.buffer.b)+n]
 	s.last = ts
 	s.appended(n)
 }
 
-// appended counts n bytes that were appended to the buffer, and writes what is due.
+// appended counts n bytes that were appended to the buffer, and writes the buffer when that
+// is due.
 func (s *bufferedSequence) appended(n int) {
 	o := &s.w.output
 	o.buffered += n

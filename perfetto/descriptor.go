@@ -31,8 +31,8 @@ func (w *Writer) Process(p Process) {
 }
 
 // processTree writes a ProcessTree with the command line of a process. The trace processor
-// looks nowhere else for a command line, and takes its first argument for the name of the
-// process, in preference to that of the descriptor.
+// looks nowhere else for a command line. It takes the first argument for the name of the
+// process, in preference to the name in the descriptor.
 func (w *Writer) processTree(p Process) {
 	if len(p.Args) == 0 {
 		return
@@ -54,7 +54,7 @@ func (w *Writer) processTree(p Process) {
 	w.common.end()
 }
 
-// processUUID returns the UUID of a process' track. The trace processor drops the events
+// processUUID returns the UUID of a process's track. The trace processor drops the events
 // of a track whose parent has no description, and does not count them. So a process that
 // is not described yet gets a description with its PID alone.
 func (w *Writer) processUUID(pid uint32) uint64 {
@@ -94,8 +94,8 @@ func (w *Writer) Thread(t Thread) *Track {
 }
 
 // A TrackInfo describes a track that shows something other than a thread's calls. Tracks
-// with the same name and the same parent are shown as one, with slices that overlap side
-// by side.
+// with one name and one parent are shown as one track, with slices that overlap side by
+// side.
 type TrackInfo struct {
 	Name   string
 	PID    uint32 // its parent is this process; 0 for none

@@ -7,7 +7,7 @@ type GPU struct {
 	ID                                uint32 // 0, 1, 2 ... without gaps
 	Name, Vendor, Model, Architecture string
 	UUID                              []byte   // 16 bytes
-	Extra                             []string // more about it: key, value, key, value ...
+	Extra                             []string // further properties: key, value, key, value ...
 }
 
 // GPUs describes all GPUs, in the order of their ids. It is called at most once.

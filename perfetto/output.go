@@ -11,12 +11,12 @@ const (
 	reservedBytes = flushBytes + 16<<10
 )
 
-// An output takes the packets of all sequences and writes them to the trace.
+// An output writes the packets of all sequences.
 type output struct {
 	w          io.Writer
 	err        error // the first one
 	closed     bool
-	packets    buffer // of the sequences without a buffer of their own
+	packets    buffer // of all sequences without a buffer of their own
 	sequences  []*bufferedSequence
 	buffered   int // bytes in the buffers of sequences
 	pieceBytes int // Options.PieceBytes
@@ -28,7 +28,7 @@ func (o *output) fail(err error) {
 	}
 }
 
-// flushDue writes the packets of the sequences without a buffer when there are enough.
+// flushDue writes the packets of the sequences without a buffer when that is due.
 func (o *output) flushDue() {
 	if len(o.packets.b) >= flushBytes || o.closed {
 		o.flush()
@@ -41,8 +41,8 @@ func (o *output) flush() {
 	o.packets.b = o.packets.b[:0]
 }
 
-// flushSequence writes a sequence that has completed a piece, or all of them where they
-// have too much together.
+// flushSequence writes the packets of a sequence whose buffer is full. Where all buffers
+// together hold too much, it writes the packets of all sequences.
 func (o *output) flushSequence(s *bufferedSequence) {
 	if o.buffered > maxBuffered {
 		o.flushSequences()
@@ -51,8 +51,8 @@ func (o *output) flushSequence(s *bufferedSequence) {
 	}
 }
 
-// flushSequences writes the packets of all sequences and frees their buffers: some
-// sequences may have no further events.
+// flushSequences writes the packets of all sequences and frees their buffers: some of the
+// sequences may be finished.
 func (o *output) flushSequences() {
 	for _, s := range o.sequences {
 		s.flush()
@@ -60,7 +60,8 @@ func (o *output) flushSequences() {
 	}
 }
 
-// flush writes the packets of a sequence, after those that introduce it.
+// flush writes the packets of a sequence. Its first packet and the descriptor of its track,
+// which are not buffered there, go before them.
 func (s *bufferedSequence) flush() {
 	o := &s.w.output
 	if len(s.buffer.b) == 0 {

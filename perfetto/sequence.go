@@ -5,16 +5,16 @@ package perfetto
 // timestamp.
 type sequence struct {
 	w         *Writer
-	packets   *buffer                 // takes the packets
-	id        []byte                  // the encoded field trusted_packet_sequence_id
-	body      int                     // offset of the open packet's fields in packets
+	packets   *buffer                 // its packets go here
+	id        []byte                  // the field trusted_packet_sequence_id, encoded
+	body      int                     // offset in packets of the open packet's fields
 	last      uint64                  // time of the latest packet with a timestamp
-	interned  [tables]bitset          // interned strings
+	interned  [tables]bitset          // numbers of the interned strings
 	templates [recentTemplates]uint32 // ids of templates whose strings are interned
 }
 
-// newSequence starts a sequence with a clock. Its events belong to the track with this
-// UUID unless that is 0.
+// newSequence starts a sequence: it clears the incremental state and sets the clock and the
+// defaults. The events of the sequence belong to the track with a UUID, or to none for 0.
 func (w *Writer) newSequence(track uint64) sequence {
 	s := w.newBareSequence()
 	b := s.begin()
@@ -54,23 +54,22 @@ func (b *buffer) clock(id, ts uint64, incremental bool) {
 	b.close(start)
 }
 
-// begin opens a packet. end closes it.
+// begin opens a packet. end or endAt closes it.
 func (s *sequence) begin() *buffer {
 	s.body = s.packets.open(tracePacket)
 	s.packets.b = append(s.packets.b, s.id...)
 	return s.packets
 }
 
-// end closes a packet, to which it adds the strings and the like that were interned since
-// begin.
+// end closes a packet without a timestamp.
 func (s *sequence) end() {
 	s.endInternedData()
 	s.packets.close(s.body)
 	s.w.output.flushDue()
 }
 
-// endAt closes a packet of time ts. A time before that of the previous packet is right,
-// too; its distance takes the ten bytes of a negative number.
+// endAt closes a packet of time ts. The distance to a time before that of the previous
+// packet is negative, and takes ten bytes.
 func (s *sequence) endAt(ts uint64) {
 	s.endInternedData()
 	s.packets.uint(packetTimestamp, ts-s.last)
@@ -79,6 +78,7 @@ func (s *sequence) endAt(ts uint64) {
 	s.w.output.flushDue()
 }
 
+// endInternedData adds what has been interned since the previous packet.
 func (s *sequence) endInternedData() {
 	if data := &s.w.interner.data; len(data.b) > 0 {
 		s.packets.bytes(packetInternedData, data.b)

@@ -11,14 +11,13 @@ type Options struct {
 	// them are 0 without a reading; the trace then has no date.
 	Monotonic, Realtime, Boottime uint64
 
-	// Start is a time of CLOCK_MONOTONIC. Times are written relative to it, so that they are
-	// short. Events before it are right, too.
+	// Start is a time of CLOCK_MONOTONIC close to the first event. Times are written relative
+	// to it, so that they are short. An event may come before it.
 	Start uint64
 
-	// PieceBytes is the size of the buffer of each packet sequence: so many bytes of events
-	// of one kind are written in one piece. 0 means 1 MiB. gzip makes traces a tenth smaller
-	// with that than with 64 KiB. Smaller pieces are still in the processor's cache when
-	// they are written.
+	// PieceBytes is the number of bytes that a packet sequence with events collects before
+	// they are written in one piece; 0 means 1 MiB. Pieces of 1 MiB compress to a tenth less
+	// than pieces of 64 KiB, which are faster to write: the processor's cache still holds them.
 	PieceBytes int
 }
 
@@ -30,7 +29,7 @@ type Writer struct {
 	start    uint64   // Options.Start
 	common   sequence // of the packets without a timestamp
 
-	processes map[uint32]uint64 // UUID of the process' track, by PID
+	processes map[uint32]uint64 // UUIDs of their tracks, by PID
 	threads   map[threadKey]*Track
 	contexts  map[contextKey]uint64
 	kernels   []Kernel // by KernelID - 1
