@@ -50,7 +50,8 @@ type ArgName struct {
 	args [len(argMessages)]uintPrefix
 }
 
-// ArgName returns the name of an argument.
+// ArgName returns the name of an argument. It is an error when there is no room for the
+// name, because the trace has 65,536 names or the name is empty.
 func (w *Writer) ArgName(name string) *ArgName {
 	n := new(ArgName)
 	for i := range argMessages {
@@ -58,7 +59,7 @@ func (w *Writer) ArgName(name string) *ArgName {
 		id := w.interner.tables[m.names].id(name)
 		if id == 0 {
 			w.output.fail(fmt.Errorf("perfetto: no room for the name %q", name))
-			return new(ArgName)
+			return nil
 		}
 		n.args[i] = newUintPrefix(m, id)
 	}
@@ -110,7 +111,7 @@ var argMessages = [...]argMessage{
 func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message argMessageID, a *Arg) {
 	m := &argMessages[message]
 	start := b.open(f)
-	if id := n.intern(refs, m.names, a.name); id != 0 {
+	if id := n.number(refs, m.names, a.name); id != 0 {
 		b.uint(m.nameID, id)
 	} else {
 		b.text(m.name, a.name)
@@ -129,7 +130,7 @@ func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message argM
 	case argFloat:
 		b.fixed(m.double, a.bits)
 	case argString:
-		if id := n.intern(refs, tableStrings, a.text); id != 0 {
+		if id := n.number(refs, tableStrings, a.text); id != 0 {
 			b.uint(m.stringID, id)
 		} else {
 			b.text(m.string, a.text)
@@ -140,16 +141,16 @@ func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message argM
 
 // A uintPrefix is an unsigned argument of an event, encoded up to its value.
 type uintPrefix struct {
-	tag    byte        // of the field that holds the argument
-	fields fragment    // of the argument, up to its value
-	refs   []stringRef // the name
+	tag    byte      // of the field that holds the argument
+	fields fragment  // of the argument, up to its value
+	ref    stringRef // the name
 }
 
 func newUintPrefix(m *argMessage, name uint32) uintPrefix {
 	var b buffer
 	b.uint(m.nameID, uint64(name))
 	b.tag(m.uint, protowire.VarintType)
-	return uintPrefix{byte(m.event)<<3 | byte(protowire.BytesType), newFragment(b.b), []stringRef{{m.names, name}}}
+	return uintPrefix{byte(m.event)<<3 | byte(protowire.BytesType), newFragment(b.b), stringRef{m.names, name}}
 }
 
 // size is the size of the argument with value v.
@@ -185,9 +186,9 @@ func (s *sequence) encodeArgs(message argMessageID, args []Arg) []byte {
 
 // internLast interns the name of the last argument. message is what holds the argument.
 func (a *eventArgs) internLast(s *sequence, message argMessageID) {
-	if a.last.name != nil {
-		a.prefix = &a.last.name.args[message]
-		s.internStrings(a.prefix.refs)
+	a.prefix = &a.last.name.args[message]
+	if r := a.prefix.ref; !s.interned[r.table].has(r.id) {
+		s.intern(r)
 	}
 }
 

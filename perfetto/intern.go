@@ -100,9 +100,9 @@ type stringRef struct {
 	id    uint32
 }
 
-// intern returns the number of a string, and adds the string to refs. It returns 0 for a
+// number returns the number of a string and adds the string to refs. It returns 0 for a
 // string that is not interned.
-func (n *interner) intern(refs *[]stringRef, t tableID, s string) uint64 {
+func (n *interner) number(refs *[]stringRef, t tableID, s string) uint64 {
 	id := n.tables[t].id(s)
 	if id != 0 {
 		*refs = append(*refs, stringRef{t, id})
@@ -110,24 +110,24 @@ func (n *interner) intern(refs *[]stringRef, t tableID, s string) uint64 {
 	return uint64(id)
 }
 
-// append appends a string to InternedData.
-func (n *interner) append(r stringRef) {
-	t := &n.tables[r.table]
-	start := n.data.open(t.field)
-	n.data.uint(internedID, uint64(r.id))
-	n.data.text(internedText, t.texts[r.id-1])
-	n.data.close(start)
-}
-
 // internStrings makes sure that the sequence has interned the strings. New ones go out
 // with the packet that is written next.
 func (s *sequence) internStrings(refs []stringRef) {
 	for _, r := range refs {
 		if !s.interned[r.table].has(r.id) {
-			s.interned[r.table].add(r.id)
-			s.w.interner.append(r)
+			s.intern(r)
 		}
 	}
+}
+
+// intern appends a string to the InternedData of the next packet.
+func (s *sequence) intern(r stringRef) {
+	s.interned[r.table].add(r.id)
+	t, data := &s.w.interner.tables[r.table], &s.w.interner.data
+	start := data.open(t.field)
+	data.uint(internedID, uint64(r.id))
+	data.text(internedText, t.texts[r.id-1])
+	data.close(start)
 }
 
 // A bitset is a set of small numbers.

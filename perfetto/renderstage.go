@@ -50,7 +50,7 @@ func (t *RenderStageTemplate) Encode(w *Writer, e *RenderStageEvent) {
 	b := t.reset(w)
 	t.kernel, t.stage, t.hasDevice, t.hasStream = e.Kernel, e.Stage, false, false
 	b.uint(stageStageID, firstStageID+uint64(e.Stage))
-	if id := w.interner.intern(&t.refs, tableEventNames, e.Name); id != 0 {
+	if id := w.interner.number(&t.refs, tableEventNames, e.Name); id != 0 {
 		b.uint(stageNameID, id)
 	} else {
 		b.optional(stageName, e.Name)
@@ -91,7 +91,9 @@ func (b *buffer) dimensions(f field, d [3]uint32) {
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, a *eventArgs, v *patchValues) {
 	s := q.sequence
-	a.internLast(&s.sequence, extraComputeArg)
+	if a.last.name != nil {
+		a.internLast(&s.sequence, extraComputeArg)
+	}
 	s.internTemplate(t.id, t.refs)
 	q.internStage(t.stage)
 	q.internKernel(t.kernel)

@@ -11,12 +11,12 @@ type TrackEventTemplate struct{ template }
 func (t *TrackEventTemplate) Encode(w *Writer, name, category string, args []Arg) {
 	b := t.reset(w)
 	n := &w.interner
-	if id := n.intern(&t.refs, tableEventNames, name); id != 0 {
+	if id := n.number(&t.refs, tableEventNames, name); id != 0 {
 		b.uint(eventNameID, id)
 	} else {
 		b.text(eventName, name)
 	}
-	if id := n.intern(&t.refs, tableCategories, category); id != 0 {
+	if id := n.number(&t.refs, tableCategories, category); id != 0 {
 		b.uint(eventCategoryID, id)
 	} else {
 		b.optional(eventCategory, category)
@@ -75,7 +75,9 @@ func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitt
 // trackEvent encodes a TrackEvent of the type given. The fields that differ from event to
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *GPUCorrelation, a *eventArgs, v *patchValues) {
-	a.internLast(&s.sequence, debugAnnotation)
+	if a.last.name != nil {
+		a.internLast(&s.sequence, debugAnnotation)
+	}
 	s.internTemplate(e.id, e.refs)
 	if s.internsData() {
 		v = nil
