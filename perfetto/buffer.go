@@ -8,12 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A buffer appends protobuf fields.
+// A buffer is a protobuf message that grows field by field.
 type buffer struct {
 	b []byte
 }
 
-// tag appends a field's number and type. Numbers below 2048 take one byte or two.
+// tag appends the number and the wire type of a field. Below 2048, they take at most two
+// bytes.
 func (b *buffer) tag(f field, t protowire.Type) {
 	switch v := uint32(f)<<3 | uint32(t); {
 	case v < 1<<7:
@@ -25,8 +26,9 @@ func (b *buffer) tag(f field, t protowire.Type) {
 	}
 }
 
+// uint appends a varint.
 func (b *buffer) uint(f field, v uint64) {
-	if f < 16 && v < 0x80 { // most are
+	if f < 16 && v < 0x80 { // nearly always
 		b.b = append(b.b, byte(f)<<3|byte(protowire.VarintType), byte(v))
 		return
 	}
@@ -34,7 +36,7 @@ func (b *buffer) uint(f field, v uint64) {
 	b.b = appendVarint(b.b, v)
 }
 
-// appendVarint appends a number; most are short.
+// appendVarint appends a varint. Most are short.
 func appendVarint(b []byte, v uint64) []byte {
 	switch {
 	case v < 1<<7:
@@ -66,14 +68,14 @@ func (b *buffer) optional(f field, s string) {
 	}
 }
 
+// bytes appends a string of bytes.
 func (b *buffer) bytes(f field, p []byte) {
 	b.tag(f, protowire.BytesType)
 	b.b = protowire.AppendBytes(b.b, p)
 }
 
-// open starts a nested message, close ends it. Nearly all messages are shorter
-// than 128 bytes, so one byte is kept for the length, and a longer message is
-// moved up when it is closed.
+// open begins a nested message, which close ends. open leaves one byte for the length,
+// because nearly all messages are shorter than 128 bytes. close moves a longer message.
 func (b *buffer) open(f field) (start int) {
 	b.tag(f, protowire.BytesType)
 	b.b = append(b.b, 0)
@@ -92,8 +94,8 @@ func (b *buffer) close(start int) {
 	b.b[start-1] = length[0]
 }
 
-// clean returns s as text that every reader of the trace takes: valid UTF-8
-// without NUL, which the trace processor uses to end a string.
+// clean replaces what is not valid UTF-8, and NUL, at which the trace processor ends a
+// string.
 func clean(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s

@@ -1,174 +1,181 @@
 package perfetto
 
-// A field is the number of a protobuf field. All of them are from the message
-// definitions under protos/perfetto/trace of the Perfetto project.
+// A field is the number of a protobuf field.
+//
+// The constants are Perfetto's, from the definitions under protos/perfetto/trace of that
+// project. The comment of each one is its name there. A test compares them with the
+// definitions that the trace processor carries.
 type field uint32
 
+// trace.proto, trace_packet.proto and trace_packet_defaults.proto.
 const (
 	tracePacket field = 1 // Trace.packet
 
-	// TracePacket
-	packetProcessTree     field = 2
-	packetClockSnapshot   field = 6
-	packetTimestamp       field = 8
-	packetSequenceID      field = 10
-	packetTrackEvent      field = 11
-	packetInternedData    field = 12
-	packetSequenceFlags   field = 13
-	packetGPURenderStage  field = 53
-	packetDefaults        field = 59
-	packetTrackDescriptor field = 60
-	packetGPUInfo         field = 128
+	packetProcessTree     field = 2   // TracePacket.process_tree
+	packetClockSnapshot   field = 6   // TracePacket.clock_snapshot
+	packetTimestamp       field = 8   // TracePacket.timestamp
+	packetSequenceID      field = 10  // TracePacket.trusted_packet_sequence_id
+	packetTrackEvent      field = 11  // TracePacket.track_event
+	packetInternedData    field = 12  // TracePacket.interned_data
+	packetSequenceFlags   field = 13  // TracePacket.sequence_flags
+	packetRenderStage     field = 53  // TracePacket.gpu_render_stage_event
+	packetDefaults        field = 59  // TracePacket.trace_packet_defaults
+	packetTrackDescriptor field = 60  // TracePacket.track_descriptor
+	packetGPUInfo         field = 128 // TracePacket.gpu_info
 
-	// TracePacketDefaults
-	defaultsTrackEvent field = 11
-	defaultsClockID    field = 58
-	trackDefaultsUUID  field = 11 // TrackEventDefaults.track_uuid
+	incrementalStateCleared = 1 // TracePacket.SequenceFlags.SEQ_INCREMENTAL_STATE_CLEARED
 
-	// ClockSnapshot and ClockSnapshot.Clock
-	snapshotClock        field = 1
-	snapshotPrimaryClock field = 2
-	clockID              field = 1
-	clockTimestamp       field = 2
-	clockIncremental     field = 3
-
-	// TrackDescriptor
-	descriptorUUID          field = 1
-	descriptorName          field = 2
-	descriptorProcess       field = 3
-	descriptorThread        field = 4
-	descriptorParent        field = 5
-	descriptorCounter       field = 8
-	descriptorChildOrdering field = 11
-	descriptorRank          field = 12
-
-	// CounterDescriptor
-	counterUnit     field = 3
-	counterUnitName field = 6
-
-	// ProcessDescriptor
-	processPID       field = 1
-	processSortIndex field = 3
-	processName      field = 6
-	processStart     field = 7
-
-	// ProcessTree and ProcessTree.Process
-	treeProcess  field = 1
-	treePID      field = 1
-	treeArgument field = 3
-
-	// ThreadDescriptor
-	threadPID       field = 1
-	threadTID       field = 2
-	threadSortIndex field = 3
-	threadName      field = 5
-
-	// TrackEvent, and GpuTrackEvent.gpu_correlation, which extends it
-	eventCategoryID     field = 3
-	eventAnnotation     field = 4
-	eventType           field = 9
-	eventNameID         field = 10
-	eventCategory       field = 22
-	eventName           field = 23
-	eventCounterValue   field = 30
-	eventGPUCorrelation field = 3000
-	correlationWork     field = 1
-	correlationWait     field = 2
-
-	// DebugAnnotation
-	annotationNameID   field = 1
-	annotationUint     field = 3
-	annotationInt      field = 4
-	annotationDouble   field = 5
-	annotationString   field = 6
-	annotationPointer  field = 7
-	annotationName     field = 10
-	annotationStringID field = 17
-
-	// InternedData
-	internedCategory       field = 1
-	internedEventName      field = 2
-	internedAnnotationName field = 3
-	internedContext        field = 23
-	internedSpecification  field = 24
-	internedString         field = 29
-	internedKernel         field = 1000
-	internedComputeArgName field = 1001
-
-	// What is interned has its id in field 1, and a name or a string in field 2.
-	internID   field = 1
-	internText field = 2
-
-	// InternedGraphicsContext, InternedGpuRenderStageSpecification, InternedComputeKernel
-	contextPID      field = 2
-	contextAPI      field = 3
-	specDescription field = 3
-	specCategory    field = 4
-	kernelDemangled field = 3
-	kernelArch      field = 4
-	kernelArg       field = 5
-
-	// GpuRenderStageEvent
-	stageEventID  field = 1
-	stageDuration field = 2
-	stageContext  field = 5
-	stageGPU      field = 11
-	stageQueue    field = 13
-	stageStage    field = 14
-	stageName     field = 17
-	stageWait     field = 18
-	stageKernel   field = 19
-	stageNameID   field = 20
-	stageLaunch   field = 21
-
-	// GpuRenderStageEvent.ComputeKernelLaunch and Dim3
-	launchGrid      field = 1
-	launchWorkgroup field = 2
-	launchArg       field = 3
-	dimX            field = 1
-	dimY            field = 2
-	dimZ            field = 3
-
-	// GpuRenderStageEvent.ExtraComputeArg
-	computeNameID   field = 1
-	computeName     field = 2
-	computeInt      field = 3
-	computeUint     field = 4
-	computeDouble   field = 5
-	computeString   field = 6
-	computeStringID field = 7
-
-	// GpuInfo and GpuInfo.Gpu
-	infoGPU       field = 1
-	gpuName       field = 1
-	gpuVendor     field = 2
-	gpuModel      field = 3
-	gpuArch       field = 4
-	gpuUUID       field = 5
-	gpuExtra      field = 6
-	gpuPCI        field = 7
-	gpuExtraKey   field = 1
-	gpuExtraValue field = 2
+	defaultsTrackEvent     field = 11 // TracePacketDefaults.track_event_defaults
+	defaultsClockID        field = 58 // TracePacketDefaults.timestamp_clock_id
+	eventDefaultsTrackUUID field = 11 // TrackEventDefaults.track_uuid
 )
 
-// Values of enumerations.
+// clock_snapshot.proto and ../common/builtin_clock.proto.
 const (
-	clockRealtime  = 1 // BuiltinClock
-	clockMonotonic = 3
-	clockBoottime  = 6
-	clockSequence  = 64 // the first id of the clocks that a sequence defines for itself
+	snapshotClock        field = 1 // ClockSnapshot.clocks
+	snapshotPrimaryClock field = 2 // ClockSnapshot.primary_trace_clock
+	clockID              field = 1 // ClockSnapshot.Clock.clock_id
+	clockTimestamp       field = 2 // ClockSnapshot.Clock.timestamp
+	clockIsIncremental   field = 3 // ClockSnapshot.Clock.is_incremental
 
-	incrementalStateCleared = 1 // TracePacket.SequenceFlags
+	clockRealtime   = 1  // BuiltinClock.BUILTIN_CLOCK_REALTIME
+	clockMonotonic  = 3  // BuiltinClock.BUILTIN_CLOCK_MONOTONIC
+	clockBoottime   = 6  // BuiltinClock.BUILTIN_CLOCK_BOOTTIME
+	clockBuiltinMax = 63 // BuiltinClock.BUILTIN_CLOCK_MAX_ID
 
-	orderingExplicit = 3 // TrackDescriptor.ChildTracksOrdering
+	clockSequence = clockBuiltinMax + 1 // the first clock that a sequence may define
+)
 
-	typeSliceBegin = 1 // TrackEvent.Type
-	typeSliceEnd   = 2
-	typeInstant    = 3
-	typeCounter    = 4
+// track_event/track_descriptor.proto, process_descriptor.proto, thread_descriptor.proto and
+// counter_descriptor.proto; ps/process_tree.proto.
+const (
+	descriptorUUID          field = 1  // TrackDescriptor.uuid
+	descriptorName          field = 2  // TrackDescriptor.name
+	descriptorProcess       field = 3  // TrackDescriptor.process
+	descriptorThread        field = 4  // TrackDescriptor.thread
+	descriptorParentUUID    field = 5  // TrackDescriptor.parent_uuid
+	descriptorCounter       field = 8  // TrackDescriptor.counter
+	descriptorChildOrdering field = 11 // TrackDescriptor.child_ordering
+	descriptorOrderRank     field = 12 // TrackDescriptor.sibling_order_rank
 
-	unitBytes = 3 // CounterDescriptor.Unit: UNIT_SIZE_BYTES
+	orderingExplicit = 3 // TrackDescriptor.ChildTracksOrdering.EXPLICIT
 
-	apiCUDA         = 4 // InternedGraphicsContext.Api
-	categoryCompute = 2 // InternedGpuRenderStageSpecification.RenderStageCategory
+	processPID       field = 1 // ProcessDescriptor.pid
+	processSortIndex field = 3 // ProcessDescriptor.legacy_sort_index
+	processName      field = 6 // ProcessDescriptor.process_name
+	processStart     field = 7 // ProcessDescriptor.start_timestamp_ns
+
+	threadPID       field = 1 // ThreadDescriptor.pid
+	threadTID       field = 2 // ThreadDescriptor.tid
+	threadSortIndex field = 3 // ThreadDescriptor.legacy_sort_index
+	threadName      field = 5 // ThreadDescriptor.thread_name
+
+	counterUnit field = 3 // CounterDescriptor.unit
+
+	unitBytes = 3 // CounterDescriptor.Unit.UNIT_SIZE_BYTES
+
+	treeProcess     field = 1 // ProcessTree.processes
+	treePID         field = 1 // ProcessTree.Process.pid
+	treeCommandLine field = 3 // ProcessTree.Process.cmdline
+)
+
+// track_event/track_event.proto and debug_annotation.proto; gpu/gpu_track_event.proto for
+// the extension.
+const (
+	eventCategoryID     field = 3    // TrackEvent.category_iids
+	eventAnnotation     field = 4    // TrackEvent.debug_annotations
+	eventType           field = 9    // TrackEvent.type
+	eventNameID         field = 10   // TrackEvent.name_iid
+	eventCategory       field = 22   // TrackEvent.categories
+	eventName           field = 23   // TrackEvent.name
+	eventCounterValue   field = 30   // TrackEvent.counter_value
+	eventGPUCorrelation field = 3000 // TrackEvent.gpu_correlation, an extension
+
+	typeSliceBegin = 1 // TrackEvent.Type.TYPE_SLICE_BEGIN
+	typeSliceEnd   = 2 // TrackEvent.Type.TYPE_SLICE_END
+	typeInstant    = 3 // TrackEvent.Type.TYPE_INSTANT
+	typeCounter    = 4 // TrackEvent.Type.TYPE_COUNTER
+
+	correlationSubmitted field = 1 // GpuCorrelation.render_stage_submission_event_ids
+	correlationWaitedFor field = 2 // GpuCorrelation.render_stage_wait_event_ids
+
+	annotationNameID   field = 1  // DebugAnnotation.name_iid
+	annotationUint     field = 3  // DebugAnnotation.uint_value
+	annotationInt      field = 4  // DebugAnnotation.int_value
+	annotationDouble   field = 5  // DebugAnnotation.double_value
+	annotationString   field = 6  // DebugAnnotation.string_value
+	annotationPointer  field = 7  // DebugAnnotation.pointer_value
+	annotationName     field = 10 // DebugAnnotation.name
+	annotationStringID field = 17 // DebugAnnotation.string_value_iid
+)
+
+// interned_data/interned_data.proto; gpu/gpu_interned_data.proto for the extensions, of
+// which the trace processor carries no definitions.
+const (
+	internedCategories      field = 1    // InternedData.event_categories
+	internedEventNames      field = 2    // InternedData.event_names
+	internedAnnotationNames field = 3    // InternedData.debug_annotation_names
+	internedContexts        field = 23   // InternedData.graphics_contexts
+	internedSpecifications  field = 24   // InternedData.gpu_specifications
+	internedStrings         field = 29   // InternedData.debug_annotation_string_values
+	internedKernels         field = 1000 // InternedData.compute_kernels, an extension
+	internedComputeArgNames field = 1001 // InternedData.compute_arg_names, an extension
+
+	internedID   field = 1 // EventName.iid, as in all messages of InternedData
+	internedText field = 2 // EventName.name, as in all messages of InternedData with a text
+)
+
+// gpu/gpu_render_stage_event.proto.
+const (
+	contextPID field = 2 // InternedGraphicsContext.pid
+	contextAPI field = 3 // InternedGraphicsContext.api
+
+	apiCUDA = 4 // InternedGraphicsContext.Api.CUDA
+
+	specDescription field = 3 // InternedGpuRenderStageSpecification.description
+	specCategory    field = 4 // InternedGpuRenderStageSpecification.category
+
+	categoryCompute = 2 // InternedGpuRenderStageSpecification.RenderStageCategory.COMPUTE
+
+	kernelDemangled field = 3 // InternedComputeKernel.demangled_name
+	kernelArg       field = 5 // InternedComputeKernel.args
+
+	stageEventID  field = 1  // GpuRenderStageEvent.event_id
+	stageDuration field = 2  // GpuRenderStageEvent.duration
+	stageContext  field = 5  // GpuRenderStageEvent.context
+	stageGPU      field = 11 // GpuRenderStageEvent.gpu_id
+	stageQueueID  field = 13 // GpuRenderStageEvent.hw_queue_iid
+	stageStageID  field = 14 // GpuRenderStageEvent.stage_iid
+	stageName     field = 17 // GpuRenderStageEvent.name
+	stageKernelID field = 19 // GpuRenderStageEvent.kernel_iid
+	stageNameID   field = 20 // GpuRenderStageEvent.name_iid
+	stageLaunch   field = 21 // GpuRenderStageEvent.launch
+
+	launchGrid      field = 1 // GpuRenderStageEvent.ComputeKernelLaunch.grid_size
+	launchWorkgroup field = 2 // GpuRenderStageEvent.ComputeKernelLaunch.workgroup_size
+	launchArg       field = 3 // GpuRenderStageEvent.ComputeKernelLaunch.args
+	dimX            field = 1 // GpuRenderStageEvent.Dim3.x
+	dimY            field = 2 // GpuRenderStageEvent.Dim3.y
+	dimZ            field = 3 // GpuRenderStageEvent.Dim3.z
+
+	computeArgNameID   field = 1 // GpuRenderStageEvent.ExtraComputeArg.name_iid
+	computeArgName     field = 2 // GpuRenderStageEvent.ExtraComputeArg.name
+	computeArgInt      field = 3 // GpuRenderStageEvent.ExtraComputeArg.int_value
+	computeArgUint     field = 4 // GpuRenderStageEvent.ExtraComputeArg.uint_value
+	computeArgDouble   field = 5 // GpuRenderStageEvent.ExtraComputeArg.double_value
+	computeArgString   field = 6 // GpuRenderStageEvent.ExtraComputeArg.string_value
+	computeArgStringID field = 7 // GpuRenderStageEvent.ExtraComputeArg.string_value_iid
+)
+
+// system_info/gpu_info.proto.
+const (
+	infoGPU       field = 1 // GpuInfo.gpus
+	gpuName       field = 1 // GpuInfo.Gpu.name
+	gpuVendor     field = 2 // GpuInfo.Gpu.vendor
+	gpuModel      field = 3 // GpuInfo.Gpu.model
+	gpuArch       field = 4 // GpuInfo.Gpu.architecture
+	gpuUUID       field = 5 // GpuInfo.Gpu.uuid
+	gpuExtra      field = 6 // GpuInfo.Gpu.extra_info
+	gpuExtraKey   field = 1 // GpuInfo.Gpu.KeyValue.key
+	gpuExtraValue field = 2 // GpuInfo.Gpu.KeyValue.value
 )

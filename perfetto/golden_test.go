@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -17,7 +16,10 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func golden(t *testing.T, name string, trace []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
-	got := text(t, trace)
+	got, err := traceText(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -50,13 +52,13 @@ func odd(w *Writer) {
 	w.Process(Process{PID: 3, Args: []string{"/bin/unnamed"}})
 	t := w.Thread(Thread{PID: 1, TID: 1, Name: "first name"})
 	w.Thread(Thread{PID: 1, TID: 1, Name: "ß\xc3"})
-	t.Begin(900, "", "", nil, nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
-	t.Instant(800, strings.Repeat("n", 128), "c\x00", []Arg{String("v", strings.Repeat("v", longestValue+1))})
+	begin(t, 900, "", "", nil, nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
+	instant(t, 800, strings.Repeat("n", 128), "c\x00", []Arg{String("v", strings.Repeat("v", longestValue+1))})
 	t.End(2000)
-	q := w.Queue(Queue{PID: 9, GPU: 3, Context: 1<<32 - 1, Stream: 1<<32 - 1, Name: "\xfe"})
+	q := w.Queue(QueueInfo{PID: 9, GPU: 3, Context: 1<<32 - 1, Stream: 1<<32 - 1, Name: "\xfe"})
 	k := w.Kernel(Kernel{Name: strings.Repeat("k", 200), Args: []Arg{Pointer("p", 255), Float("f", 0.5)}})
-	q.Event(&GPUEvent{ID: 1, Start: 3000, Kernel: k, Grid: [3]uint32{1<<32 - 1, 1, 1}, Args: []Arg{Uint("device", 8), String("stream", "own")}})
-	q.Event(&GPUEvent{ID: 2, Start: 2500, Dur: 1, Stage: StageMemset, Name: "x"})
+	work(q, 1, 3000, 0, RenderStageEvent{Kernel: k, Grid: [3]uint32{1<<32 - 1, 1, 1}, Args: []Arg{Uint("device", 8), String("stream", "own")}})
+	work(q, 2, 2500, 1, RenderStageEvent{Stage: StageMemset, Name: "x"})
 }
 
 // A Thread that is described twice stays one track.
@@ -69,78 +71,4 @@ func TestThreadTwice(t *testing.T) {
 			t.Error("the second description made a second track")
 		}
 	})
-}
-
-// Strings past the bounds of a table are written in place.
-func TestInternBound(t *testing.T) {
-	t.Parallel()
-	table := stringTable{field: internedEventName, longest: 4}
-	if id := table.id("12345"); id != 0 {
-		t.Errorf("a string that is too long got id %d", id)
-	}
-	for i := range maxInterned {
-		table.id(string([]byte{byte(i), byte(i >> 8), byte(i >> 16)}))
-	}
-	if id := table.id("one"); id != 0 {
-		t.Errorf("a string more than the table holds got id %d", id)
-	}
-	if id := table.id("\x00\x00\x00"); id != 1 {
-		t.Errorf("the first string has id %d, want 1", id)
-	}
-}
-
-type failingWriter struct {
-	left int
-	err  error
-}
-
-func (f *failingWriter) Write(p []byte) (int, error) {
-	if f.left -= len(p); f.left < 0 {
-		return 0, f.err
-	}
-	return len(p), nil
-}
-
-// The first error stays, memory stays bounded, and later calls do no harm.
-func TestWriteError(t *testing.T) {
-	t.Parallel()
-	full := errors.New("no space left on device")
-	w := NewWriter(&failingWriter{left: 100_000, err: full}, Options{})
-	th := w.Thread(Thread{PID: 1, TID: 1})
-	for i := range 100_000 {
-		th.Instant(uint64(i), "x", "c", nil)
-	}
-	if !errors.Is(w.Err(), full) {
-		t.Errorf("Err is %v, want %v", w.Err(), full)
-	}
-	if cap(w.out.b) > 2*reservedBytes {
-		t.Errorf("the buffer grew to %d bytes", cap(w.out.b))
-	}
-	if err := w.Close(); !errors.Is(err, full) {
-		t.Errorf("Close is %v, want %v", err, full)
-	}
-}
-
-func TestMisuse(t *testing.T) {
-	t.Parallel()
-	for name, misuse := range map[string]func(w *Writer){
-		"GPUs twice":        func(w *Writer) { w.GPUs(nil); w.GPUs(nil) },
-		"GPU ids with gaps": func(w *Writer) { w.GPUs([]GPU{{ID: 1}}) },
-		"unknown stage":     func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{ID: 1, Stage: stages}) },
-		"unknown kernel":    func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{ID: 1, Kernel: 1}) },
-		"event without id":  func(w *Writer) { w.Queue(Queue{}).Event(&GPUEvent{}) },
-		"event after Close": func(w *Writer) {
-			w.Close()
-			w.Process(Process{PID: 1})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := NewWriter(&failingWriter{left: 1 << 30}, Options{})
-			misuse(w)
-			if w.Close() == nil {
-				t.Error("no error")
-			}
-		})
-	}
 }

@@ -7,14 +7,13 @@ type GPU struct {
 	ID                                uint32 // 0, 1, 2 ... without gaps
 	Name, Vendor, Model, Architecture string
 	UUID                              []byte   // 16 bytes
-	Extra                             []string // further facts: key, value, key, value ...
-	PCI                               string   // "0000:1b:00.0"
+	Extra                             []string // further properties: key, value, key, value ...
 }
 
 // GPUs describes all GPUs, in the order of their ids. It is called at most once.
 func (w *Writer) GPUs(gpus []GPU) {
 	if w.gpus {
-		w.fail(fmt.Errorf("perfetto: the GPUs are described twice"))
+		w.output.fail(fmt.Errorf("perfetto: the GPUs are described twice"))
 		return
 	}
 	w.gpus = true
@@ -22,7 +21,7 @@ func (w *Writer) GPUs(gpus []GPU) {
 	info := b.open(packetGPUInfo)
 	for i := range gpus {
 		if gpus[i].ID != uint32(i) {
-			w.fail(fmt.Errorf("perfetto: GPU %d is described in the place of GPU %d", gpus[i].ID, i))
+			w.output.fail(fmt.Errorf("perfetto: GPU %d is described in the place of GPU %d", gpus[i].ID, i))
 		}
 		b.gpu(&gpus[i])
 	}
@@ -45,50 +44,22 @@ func (b *buffer) gpu(g *GPU) {
 		b.text(gpuExtraValue, g.Extra[i+1])
 		b.close(extra)
 	}
-	b.optional(gpuPCI, g.PCI)
 	b.close(start)
 }
 
-// A Kernel describes a kernel: what is the same in each of its launches.
+// A Kernel describes a kernel: all that its launches share.
 type Kernel struct {
 	Name      string // mangled
 	Demangled string
-	Arch      string
 	Args      []Arg
 }
 
-// A KernelID names a kernel of a [Writer]. 0 is no kernel.
+// A KernelID is the number of a kernel of a [Writer]. 0 is no kernel.
 type KernelID uint32
 
-// Kernel registers a kernel. It is written where it is used; until then the
-// Writer refers to k.Args.
+// Kernel registers a kernel. Each queue interns the kernel with its first launch there, so
+// k.Args must not change.
 func (w *Writer) Kernel(k Kernel) KernelID {
 	w.kernels = append(w.kernels, k)
 	return KernelID(len(w.kernels))
-}
-
-// A Stage says what kind of work a GPUEvent is.
-type Stage int
-
-// The kinds of work.
-const (
-	StageKernel Stage = iota
-	StageMemcpy
-	StageMemset
-	StageGraph // a whole CUDA graph
-	stages
-)
-
-var stageNames = [stages]string{"Kernel", "Memcpy", "Memset", "Graph"}
-
-// A GPUEvent is a piece of work on a queue.
-type GPUEvent struct {
-	ID          uint64 // unique in the trace, not 0; arrows refer to it
-	Stage       Stage
-	Name        string // empty: the name of the stage
-	Kernel      KernelID
-	Start, Dur  uint64
-	Grid, Block [3]uint32 // blocks, and threads a block; all 0 for none
-	Args        []Arg
-	Waits       []uint64 // ids of the GPU events that this one waited for
 }

@@ -2,24 +2,23 @@ package perfetto
 
 import "math/bits"
 
-// A tableID names one of a trace's tables of strings.
+// A tableID names a table of interned strings.
 type tableID uint8
 
 const (
-	tableNames tableID = iota
+	tableEventNames tableID = iota
 	tableCategories
-	tableArgNames // of slices
-	tableStrings  // values of arguments
-	tableComputeNames
+	tableAnnotationNames
+	tableStrings // values of arguments
+	tableComputeArgNames
 	tables
 )
 
-// A stringTable gives the strings of one field of InternedData their numbers, which
-// are the same in all sequences of a trace. A sequence has to write a string once
-// before it uses its number.
+// A stringTable numbers the strings of one field of InternedData. The numbers hold for all
+// sequences of a trace; each sequence interns a string before it uses the number.
 type stringTable struct {
 	field   field
-	longest int // strings longer than this are not interned
+	longest int // longer strings are not interned
 	ids     map[string]uint32
 	texts   []string // by number - 1
 	recent  [recentStrings]struct {
@@ -29,32 +28,22 @@ type stringTable struct {
 }
 
 const (
-	// recentStrings is the number of slots for strings that were asked for lately,
-	// each found without hashing it.
+	// recentStrings is the number of slots for strings that were asked for recently. Such
+	// a string is found without hashing it.
 	recentStrings = 32
 
-	// maxInterned bounds a table; what comes later is written out each time. A
-	// program has far fewer names than this.
+	// maxInterned bounds a table. Further strings are written in full each time. A program
+	// has far fewer names.
 	maxInterned = 1 << 16
 
-	// longestValue bounds the interned values of arguments. Longer ones, paths
-	// say, hardly ever come twice.
+	// longestValue bounds the interned values of arguments. Longer values, such as paths,
+	// hardly ever come twice.
 	longestValue = 128
 
 	longestName = 1 << 20
 )
 
-func newTables() [tables]stringTable {
-	return [tables]stringTable{
-		tableNames:        {field: internedEventName, longest: longestName},
-		tableCategories:   {field: internedCategory, longest: longestName},
-		tableArgNames:     {field: internedAnnotationName, longest: longestName},
-		tableStrings:      {field: internedString, longest: longestValue},
-		tableComputeNames: {field: internedComputeArgName, longest: longestName},
-	}
-}
-
-// id returns the number of s, or 0 when s is not interned, as when it is empty.
+// id returns the number of s, or 0 when s is not interned. The empty string is not.
 func (t *stringTable) id(s string) uint32 {
 	n := len(s)
 	if n == 0 {
@@ -88,47 +77,71 @@ func (t *stringTable) lookup(s string) uint32 {
 	return id
 }
 
-// A ref is a string of a table that an event refers to.
-type ref struct {
+// An interner has the tables of a trace, and the InternedData of the packet that is
+// written next.
+type interner struct {
+	tables [tables]stringTable
+	data   buffer
+}
+
+func newInterner() interner {
+	return interner{tables: [tables]stringTable{
+		tableEventNames:      {field: internedEventNames, longest: longestName},
+		tableCategories:      {field: internedCategories, longest: longestName},
+		tableAnnotationNames: {field: internedAnnotationNames, longest: longestName},
+		tableStrings:         {field: internedStrings, longest: longestValue},
+		tableComputeArgNames: {field: internedComputeArgNames, longest: longestName},
+	}}
+}
+
+// A stringRef refers to an interned string.
+type stringRef struct {
 	table tableID
 	id    uint32
 }
 
-// A bitset has the numbers that a sequence has written.
-type bitset []uint64
-
-func (b *bitset) add(i uint32) (isNew bool) {
-	word := int(i / bits.UintSize)
-	for word >= len(*b) {
-		*b = append(*b, 0)
+// number returns the number of a string and adds the string to refs. It returns 0 for a
+// string that is not interned.
+func (n *interner) number(refs *[]stringRef, t tableID, s string) uint64 {
+	id := n.tables[t].id(s)
+	if id != 0 {
+		*refs = append(*refs, stringRef{t, id})
 	}
-	bit := uint64(1) << (i % bits.UintSize)
-	isNew = (*b)[word]&bit == 0
-	(*b)[word] |= bit
-	return isNew
+	return uint64(id)
 }
 
-// has reports whether i is in the set.
-func (b bitset) has(i uint32) bool {
-	word := int(i / bits.UintSize)
-	return word < len(b) && b[word]>>(i%bits.UintSize)&1 != 0
-}
-
-// refer makes sure that the sequence has written the strings. What is new is put into
-// InternedData, which goes out in the packet that is being written.
-func (s *sequence) refer(refs []ref) {
+// internStrings makes sure that the sequence has interned the strings. New ones go out
+// with the packet that is written next.
+func (s *sequence) internStrings(refs []stringRef) {
 	for _, r := range refs {
-		if !s.sent[r.table].has(r.id) {
-			s.send(r)
+		if !s.interned[r.table].has(r.id) {
+			s.intern(r)
 		}
 	}
 }
 
-func (s *sequence) send(r ref) {
-	s.sent[r.table].add(r.id)
-	t, data := &s.w.tables[r.table], &s.w.interned
+// intern appends a string to the InternedData of the next packet.
+func (s *sequence) intern(r stringRef) {
+	s.interned[r.table].add(r.id)
+	t, data := &s.w.interner.tables[r.table], &s.w.interner.data
 	start := data.open(t.field)
-	data.uint(internID, uint64(r.id))
-	data.text(internText, t.texts[r.id-1])
+	data.uint(internedID, uint64(r.id))
+	data.text(internedText, t.texts[r.id-1])
 	data.close(start)
+}
+
+// A bitset is a set of small numbers.
+type bitset []uint64
+
+func (b *bitset) add(i uint32) {
+	word := int(i / bits.UintSize)
+	for word >= len(*b) {
+		*b = append(*b, 0)
+	}
+	(*b)[word] |= 1 << (i % bits.UintSize)
+}
+
+func (b bitset) has(i uint32) bool {
+	word := int(i / bits.UintSize)
+	return word < len(b) && b[word]>>(i%bits.UintSize)&1 != 0
 }

@@ -9,33 +9,32 @@ import (
 // A load makes events as a program does that launches kernels from several
 // threads: a runtime call, a driver call inside it, the kernel.
 type load struct {
-	threads []*Track
-	queues  []*GPUQueue
-	driver  []Template // by queue
-	runtime Template
-	shapes  []Shape // by kernel
-	number  *ArgName
-	work    []uint64
-	n       uint64 // launches made
+	threads     []*Track
+	queues      []*Queue
+	driver      []TrackEventTemplate // by queue
+	runtime     TrackEventTemplate
+	kernels     []RenderStageTemplate
+	correlation *ArgName
+	n           uint64 // launches made
 }
 
 func newLoad(w *Writer, threads, queues, kernels int) *load {
-	l := &load{work: make([]uint64, 1), driver: make([]Template, queues), shapes: make([]Shape, kernels), number: w.ArgName("correlation")}
-	w.Template(&l.runtime, "cudaLaunchKernel", "cuda.runtime", nil)
+	l := &load{driver: make([]TrackEventTemplate, queues), kernels: make([]RenderStageTemplate, kernels), correlation: w.ArgName("correlation")}
+	l.runtime.Encode(w, "cudaLaunchKernel", "cuda.runtime", nil)
 	for i := range threads {
 		l.threads = append(l.threads, w.Thread(Thread{PID: 1000, TID: uint32(1000 + i), Name: "launcher", Rank: i}))
 	}
 	for i := range queues {
-		l.queues = append(l.queues, w.Queue(Queue{PID: 1000, Context: 1, Stream: uint32(i), Name: fmt.Sprintf("Stream %02d", i)}))
+		l.queues = append(l.queues, w.Queue(QueueInfo{PID: 1000, Context: 1, Stream: uint32(i), Name: fmt.Sprintf("Stream %02d", i)}))
 	}
 	for i := range queues {
-		w.Template(&l.driver[i], "cuLaunchKernel", "cuda.driver", []Arg{Pointer("f", 0x5555_1234_5678), Uint("sharedMemBytes", 0),
+		l.driver[i].Encode(w, "cuLaunchKernel", "cuda.driver", []Arg{Pointer("f", 0x5555_1234_5678), Uint("sharedMemBytes", 0),
 			Pointer("stream", 0x5555_0000_0000+uint64(i)*64), String("ret", "CUDA_SUCCESS")})
 	}
 	for i := range kernels {
 		k := w.Kernel(Kernel{Name: fmt.Sprintf("_Z7kernel%dv", i), Demangled: fmt.Sprintf("kernel%d()", i),
 			Args: []Arg{Uint("registers_per_thread", 32), Uint("shared_mem_static", 0)}})
-		w.Shape(&l.shapes[i], &GPUEvent{Name: fmt.Sprintf("kernel%d", i), Kernel: k, Grid: [3]uint32{128, 1, 1}, Block: [3]uint32{256, 1, 1},
+		l.kernels[i].Encode(w, &RenderStageEvent{Name: fmt.Sprintf("kernel%d", i), Kernel: k, Grid: [3]uint32{128, 1, 1}, Block: [3]uint32{256, 1, 1},
 			Args: []Arg{Uint("shared_mem_dynamic", 0)}})
 	}
 	return l
@@ -46,13 +45,12 @@ func (l *load) launch() {
 	i := l.n
 	l.n++
 	ts := uptime + i*3000
-	l.work[0] = i + 1
 	t, q := l.threads[i%uint64(len(l.threads))], i%uint64(len(l.queues))
-	t.BeginWith(ts, &l.runtime, l.work, nil, l.number, i)
-	t.BeginAs(ts+100, &l.driver[q], nil, nil)
+	t.Begin(ts, &l.runtime, i+1, l.correlation.Value(i))
+	t.Begin(ts+100, &l.driver[q], 0, UintArg{})
 	t.End(ts + 1900)
 	t.End(ts + 2000)
-	l.queues[q].EventWith(&l.shapes[i%uint64(len(l.shapes))], i+1, ts+2500+i%7*10, 1500, l.number, i)
+	l.queues[q].Event(&l.kernels[i%uint64(len(l.kernels))], i+1, ts+2500+i%7*10, 1500, l.correlation.Value(i))
 }
 
 func (l *load) run(launches int) {
@@ -61,6 +59,7 @@ func (l *load) run(launches int) {
 	}
 }
 
+// A countingWriter counts the bytes that are written to it.
 type countingWriter struct{ n int64 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {

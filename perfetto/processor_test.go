@@ -59,7 +59,6 @@ func TestSampleArrows(t *testing.T) {
 		row{"cudaLaunchKernel", u + 1500, "axpy", u + 4500},
 		row{"cudaMemsetAsync", u + 2000, "Memset", u + 2600},
 		row{"Memcpy HtoD", u + 3500, "cudaDeviceSynchronize", u + 4200},
-		row{"Memcpy HtoD", u + 3500, "axpy", u + 4500},
 		row{"cudaGraphLaunch", u + 4000, "axpy", u + 5000},
 		row{"cudaGraphLaunch", u + 4000, "axpy", u + 6000},
 		row{"axpy", u + 4500, "cudaDeviceSynchronize", u + 4200},
@@ -77,9 +76,9 @@ func TestSampleNames(t *testing.T) {
 		row{int64(4000), "python3", int64(4000), int64(1)},
 		row{int64(4001), "loader", int64(4000), int64(0)},
 		row{int64(4100), "worker", int64(4100), int64(1)})
-	rows(t, tr, `select gpu, name, vendor, model, architecture, uuid, pci_bdf, extract_arg(arg_set_id, 'multiprocessors') from gpu order by gpu`,
-		row{int64(0), "NVIDIA H200", "NVIDIA", "H200", "sm_90", "30313233343536373839616263646566", "0000:1b:00.0", "132"},
-		row{int64(1), "NVIDIA L4", "NVIDIA", nil, "sm_89", nil, nil, nil})
+	rows(t, tr, `select gpu, name, vendor, model, architecture, uuid, extract_arg(arg_set_id, 'multiprocessors') from gpu order by gpu`,
+		row{int64(0), "NVIDIA H200", "NVIDIA", "H200", "sm_90", "30313233343536373839616263646566", "132"},
+		row{int64(1), "NVIDIA L4", "NVIDIA", nil, "sm_89", nil, nil})
 	rows(t, tr, `select context_id, pid, api from __intrinsic_gpu_context order by context_id`,
 		row{int64(1), int64(4000), "CUDA"}, row{int64(2), int64(4100), "CUDA"})
 	rows(t, tr, `select distinct name, description, extract_arg(dimension_arg_set_id, 'gpu') from gpu_track order by name`,
@@ -115,7 +114,6 @@ func TestSampleArgs(t *testing.T) {
 		row{"render_stage_category", "int", "2"},
 		row{"kernel_name", "string", "_Z4axpyfPfS_"},
 		row{"kernel_demangled_name", "string", "axpy(float, float*, float*)"},
-		row{"arch", "string", "sm_90"},
 		row{"registers_per_thread", "uint", "24"},
 		row{"shared_mem_static", "uint", "1024"},
 		row{"function", "string", "axpy"},
@@ -157,9 +155,9 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	tr := tptest.Open(t, save(t, Options{Start: uptime, Monotonic: uptime}, func(w *Writer) {
-		q := w.Queue(Queue{PID: 1, Name: "Stream 00"})
+		q := w.Queue(QueueInfo{PID: 1, Name: "Stream 00"})
 		for i := range uint64(n) {
-			q.Event(&GPUEvent{ID: i + 1, Name: "k", Start: uptime + i/5*100, Dur: i % 7 * 90})
+			work(q, i+1, uptime+i/5*100, i%7*90, RenderStageEvent{Name: "k"})
 		}
 	}))
 	tptest.NoErrors(t, tr)
@@ -190,8 +188,8 @@ func TestLateProcess(t *testing.T) {
 	tr := tptest.Open(t, save(t, Options{}, func(w *Writer) {
 		for pid := range uint32(2) {
 			pid += 10
-			w.Thread(Thread{PID: pid, TID: pid}).Instant(1, "on a thread", "", nil)
-			w.Track(TrackInfo{PID: pid, Name: "notes"}).Instant(2, "on a track", "", nil)
+			instant(w.Thread(Thread{PID: pid, TID: pid}), 1, "on a thread", "", nil)
+			instant(w.Track(TrackInfo{PID: pid, Name: "notes"}), 2, "on a track", "", nil)
 		}
 		w.Process(Process{PID: 10, Name: "late"})
 	}))
@@ -218,9 +216,9 @@ func TestClocks(t *testing.T) {
 			t.Parallel()
 			tr := tptest.Open(t, save(t, o, func(w *Writer) {
 				th := w.Thread(Thread{PID: 1, TID: 1})
-				th.Begin(uptime+5, "call", "c", []uint64{1}, nil, nil)
+				begin(th, uptime+5, "call", "c", []uint64{1}, nil, nil)
 				th.End(uptime + 10)
-				w.Queue(Queue{PID: 1, Name: "Stream 00"}).Event(&GPUEvent{ID: 1, Start: uptime + 20, Dur: 30})
+				work(w.Queue(QueueInfo{PID: 1, Name: "Stream 00"}), 1, uptime+20, 30, RenderStageEvent{})
 			}))
 			tptest.NoErrors(t, tr)
 			rows(t, tr, `select ts, dur from slice order by ts`,

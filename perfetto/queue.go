@@ -1,55 +1,83 @@
 package perfetto
 
-// A Queue is a stream of a CUDA context.
-type Queue struct {
+import "errors"
+
+// A QueueInfo describes a stream of a CUDA context: in the trace, a hardware queue of a GPU.
+type QueueInfo struct {
 	PID               uint32
 	GPU               uint32 // GPU.ID
 	Context, Stream   uint32
-	Name, Description string // queues of a GPU are shown in the order of Name
+	Name, Description string // the UI sorts the queues of a GPU by Name
 }
 
-type contextKey struct{ pid, context uint32 }
+// A Queue shows the work of a stream. The UI shows work that overlaps side by side.
+type Queue struct {
+	sequence *bufferedSequence
+	fields   []byte       // the fields that its events share, encoded
+	device   []byte       // the argument "device", encoded
+	stream   []byte       // the argument "stream", encoded
+	stages   [stages]bool // interned in the sequence
+	kernels  bitset       // interned in the sequence, by KernelID
+}
 
-// Specifications of stages and queues share one table of ids, in which those of
-// queues must be unique in the whole trace.
+// InternedData.gpu_specifications describes stages and queues alike. The ids of queues
+// must be unique in the trace, not just in their sequence.
 const (
 	firstStageID = 1
 	firstQueueID = 16
 )
 
-// A GPUQueue shows the work of a queue. Work that overlaps is shown side by side.
-type GPUQueue struct {
-	seq     *lane
-	place   []byte // the fields that are the same in each event, encoded
-	device  []byte // the argument "device", encoded
-	stream  []byte
-	stages  [stages]bool // which are interned already
-	refs    []ref        // of the two arguments
-	kernels bitset       // the same
-}
-
 // Queue returns the queue of a stream.
-func (w *Writer) Queue(q Queue) *GPUQueue {
+func (w *Writer) Queue(info QueueInfo) *Queue {
 	id := firstQueueID + w.queues
 	w.queues++
-	context := w.contextID(q.PID, q.Context)
-	var place, device, stream buffer
-	place.uint(stageContext, context)
-	place.uint(stageGPU, uint64(q.GPU))
-	place.uint(stageQueue, id)
+	context := w.contextID(info.PID, info.Context)
+	var fields, device, stream buffer
+	fields.uint(stageContext, context)
+	fields.uint(stageGPU, uint64(info.GPU))
+	fields.uint(stageQueueID, id)
 
-	g := &GPUQueue{seq: w.newLane(0)}
-	g.seq.begin()
-	w.specification(id, q.Name, q.Description, 0)
-	w.graphicsContext(context, q.PID)
-	w.computeArg(&device, &g.refs, launchArg, new(Uint("device", uint64(q.GPU))))
-	w.computeArg(&stream, &g.refs, launchArg, new(Uint("stream", uint64(q.Stream))))
-	g.seq.refer(g.refs)
-	g.seq.end()
-	g.seq.wrote(0)
-	g.place, g.device, g.stream = place.b, device.b, stream.b
-	return g
+	s := w.newBufferedSequence(0, packetRenderStage)
+	s.begin()
+	n := &w.interner
+	n.specification(id, info.Name, info.Description, 0)
+	n.graphicsContext(context, info.PID)
+	var refs []stringRef
+	n.appendArg(&device, &refs, launchArg, extraComputeArg, new(Uint("device", uint64(info.GPU))))
+	n.appendArg(&stream, &refs, launchArg, extraComputeArg, new(Uint("stream", uint64(info.Stream))))
+	s.internStrings(refs)
+	s.end()
+	s.appended(len(s.packets.b))
+	return &Queue{sequence: s, fields: fields.b, device: device.b, stream: stream.b}
 }
+
+// Event writes a piece of GPU work. args and then arg are arguments beside those of the
+// template. The UI groups work by the arguments "device" and "stream": where the template
+// has none, they are the queue's. id is unique in the trace, and not 0.
+//
+// An event without args takes the least time.
+func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, arg UintArg, args ...Arg) {
+	s := q.sequence
+	if id == 0 {
+		s.w.output.fail(errors.New("perfetto: GPU work without an id"))
+		return
+	}
+	if len(args) > 0 {
+		q.renderStageEvent(t, id, start, dur, &eventArgs{encoded: s.encodeArgs(extraComputeArg, args), last: arg}, nil)
+		return
+	}
+	var v patchValues
+	if arg.name != nil {
+		v.set(0, arg.value)
+	}
+	v.set(1, id)
+	v.set(2, dur)
+	if !t.last.patch(s, arg.name, &v, start) {
+		q.renderStageEvent(t, id, start, dur, &eventArgs{last: arg}, &v)
+	}
+}
+
+type contextKey struct{ pid, context uint32 }
 
 // contextID returns the number of a context, unique in the trace.
 func (w *Writer) contextID(pid, context uint32) uint64 {
@@ -62,40 +90,29 @@ func (w *Writer) contextID(pid, context uint32) uint64 {
 	return id
 }
 
-func (w *Writer) graphicsContext(id uint64, pid uint32) {
-	data := &w.interned
-	start := data.open(internedContext)
-	data.uint(internID, id)
-	data.uint(contextPID, uint64(pid))
-	data.uint(contextAPI, apiCUDA)
-	data.close(start)
+// graphicsContext interns a CUDA context of a process.
+func (n *interner) graphicsContext(id uint64, pid uint32) {
+	start := n.data.open(internedContexts)
+	n.data.uint(internedID, id)
+	n.data.uint(contextPID, uint64(pid))
+	n.data.uint(contextAPI, apiCUDA)
+	n.data.close(start)
 }
 
-func (w *Writer) specification(id uint64, name, description string, category uint64) {
-	data := &w.interned
-	start := data.open(internedSpecification)
-	data.uint(internID, id)
-	data.text(internText, name)
-	data.optional(specDescription, description)
+// specification interns a stage or a queue.
+func (n *interner) specification(id uint64, name, description string, category uint64) {
+	start := n.data.open(internedSpecifications)
+	n.data.uint(internedID, id)
+	n.data.text(internedText, name)
+	n.data.optional(specDescription, description)
 	if category != 0 {
-		data.uint(specCategory, category)
+		n.data.uint(specCategory, category)
 	}
-	data.close(start)
+	n.data.close(start)
 }
 
-func (b *buffer) dimensions(f field, d [3]uint32) {
-	if d == [3]uint32{} {
-		return
-	}
-	start := b.open(f)
-	b.uint(dimX, uint64(d[0]))
-	b.uint(dimY, uint64(d[1]))
-	b.uint(dimZ, uint64(d[2]))
-	b.close(start)
-}
-
-// stage makes sure that a stage is interned in the sequence.
-func (q *GPUQueue) stage(s Stage) {
+// internStage interns a stage in the queue's sequence.
+func (q *Queue) internStage(s Stage) {
 	if q.stages[s] {
 		return
 	}
@@ -104,25 +121,27 @@ func (q *GPUQueue) stage(s Stage) {
 	if s == StageKernel {
 		category = categoryCompute
 	}
-	q.seq.w.specification(firstStageID+uint64(s), stageNames[s], "", category)
+	q.sequence.w.interner.specification(firstStageID+uint64(s), stageNames[s], "", category)
 }
 
-// intern makes sure that a kernel is interned in the sequence, under its own number.
-func (q *GPUQueue) intern(id KernelID) {
-	q.kernels.add(uint32(id))
-	w := q.seq.w
-	k := &w.kernels[id-1]
-	// Names of arguments are interned while the kernel is written, so it is
-	// written aside.
-	b := &w.aside
-	b.b, w.asideRefs = b.b[:0], w.asideRefs[:0]
-	b.uint(internID, uint64(id))
-	b.text(internText, k.Name)
-	b.optional(kernelDemangled, k.Demangled)
-	b.optional(kernelArch, k.Arch)
-	for i := range k.Args {
-		w.computeArg(b, &w.asideRefs, kernelArg, &k.Args[i])
+// internKernel interns a kernel, unless id is 0, in the queue's sequence.
+func (q *Queue) internKernel(id KernelID) {
+	if id == 0 || q.kernels.has(uint32(id)) {
+		return
 	}
-	q.seq.refer(w.asideRefs)
-	w.interned.bytes(internedKernel, b.b)
+	q.kernels.add(uint32(id))
+	w := q.sequence.w
+	k := &w.kernels[id-1]
+	// Encoding the arguments interns their names, which adds to InternedData: the kernel is
+	// encoded elsewhere and added last.
+	b := &w.kernel
+	b.b, w.kernelRefs = b.b[:0], w.kernelRefs[:0]
+	b.uint(internedID, uint64(id))
+	b.text(internedText, k.Name)
+	b.optional(kernelDemangled, k.Demangled)
+	for i := range k.Args {
+		w.interner.appendArg(b, &w.kernelRefs, kernelArg, extraComputeArg, &k.Args[i])
+	}
+	q.sequence.internStrings(w.kernelRefs)
+	w.interner.data.bytes(internedKernels, b.b)
 }

@@ -26,7 +26,7 @@ func sample(w *Writer) {
 	w.Process(Process{PID: 4100, Name: "worker", Args: []string{"worker"}, Start: uptime + 10, Rank: 2})
 	w.GPUs([]GPU{
 		{ID: 0, Name: "NVIDIA H200", Vendor: "NVIDIA", Model: "H200", Architecture: "sm_90",
-			UUID: []byte("0123456789abcdef"), Extra: []string{"memory_bytes", "150754820096", "multiprocessors", "132"}, PCI: "0000:1b:00.0"},
+			UUID: []byte("0123456789abcdef"), Extra: []string{"memory_bytes", "150754820096", "multiprocessors", "132"}},
 		{ID: 1, Name: "NVIDIA L4", Vendor: "NVIDIA", Architecture: "sm_89"},
 	})
 	main := w.Thread(Thread{PID: 4000, TID: 4000, Name: "python3", Rank: 2})
@@ -34,35 +34,33 @@ func sample(w *Writer) {
 	other := w.Thread(Thread{PID: 4100, TID: 4100, Name: "worker", Rank: 1})
 	own := w.Track(TrackInfo{Name: "cudatrace"})
 	notes := w.Track(TrackInfo{Name: "notes", PID: 4000, Rank: 3})
-	q7 := w.Queue(Queue{PID: 4000, GPU: 0, Context: 1, Stream: 7, Name: "Stream 07", Description: "context 1, default stream"})
-	q13 := w.Queue(Queue{PID: 4000, GPU: 0, Context: 1, Stream: 13, Name: "Stream 13"})
-	r7 := w.Queue(Queue{PID: 4100, GPU: 1, Context: 1, Stream: 7, Name: "worker Stream 07"})
-	axpy := w.Kernel(Kernel{Name: "_Z4axpyfPfS_", Demangled: "axpy(float, float*, float*)", Arch: "sm_90",
+	q7 := w.Queue(QueueInfo{PID: 4000, GPU: 0, Context: 1, Stream: 7, Name: "Stream 07", Description: "context 1, default stream"})
+	q13 := w.Queue(QueueInfo{PID: 4000, GPU: 0, Context: 1, Stream: 13, Name: "Stream 13"})
+	r7 := w.Queue(QueueInfo{PID: 4100, GPU: 1, Context: 1, Stream: 7, Name: "worker Stream 07"})
+	axpy := w.Kernel(Kernel{Name: "_Z4axpyfPfS_", Demangled: "axpy(float, float*, float*)",
 		Args: []Arg{Uint("registers_per_thread", 24), Uint("shared_mem_static", 1024), String("function", "axpy")}})
 
-	own.Instant(uptime+1, "recording starts", "cudatrace", nil)
-	main.Begin(uptime+1000, "cudaMemcpyAsync", "cuda.runtime", []uint64{1}, nil, []Arg{Pointer("dst", 0x7f00_0000_0200), Uint("count", 4096), String("kind", "HostToDevice")})
+	instant(own, uptime+1, "recording starts", "cudatrace", nil)
+	begin(main, uptime+1000, "cudaMemcpyAsync", "cuda.runtime", []uint64{1}, nil, []Arg{Pointer("dst", 0x7f00_0000_0200), Uint("count", 4096), String("kind", "HostToDevice")})
 	main.End(uptime + 3001)
-	loader.Begin(uptime+1500, "cudaLaunchKernel", "cuda.runtime", []uint64{2}, nil, nil)
-	loader.Begin(uptime+1501, "cuLaunchKernel", "cuda.driver", nil, nil, []Arg{Int("ret", -1), Float("share", 0.25)})
+	begin(loader, uptime+1500, "cudaLaunchKernel", "cuda.runtime", []uint64{2}, nil, nil)
+	begin(loader, uptime+1501, "cuLaunchKernel", "cuda.driver", nil, nil, []Arg{Int("ret", -1), Float("share", 0.25)})
 	loader.End(uptime + 1600)
 	loader.End(uptime + 1700)
-	main.Begin(uptime+4000, "cudaGraphLaunch", "cuda.runtime", []uint64{3, 4}, nil, nil)
+	begin(main, uptime+4000, "cudaGraphLaunch", "cuda.runtime", []uint64{3, 4}, nil, nil)
 	main.End(uptime + 4100)
-	main.Begin(uptime+4200, "cudaDeviceSynchronize", "cuda.runtime", nil, []uint64{1, 2, 3, 4}, nil)
+	begin(main, uptime+4200, "cudaDeviceSynchronize", "cuda.runtime", nil, []uint64{1, 2, 3, 4}, nil)
 	main.End(uptime + 9000)
-	other.Begin(uptime+2000, "cudaMemsetAsync", "cuda.runtime", []uint64{5}, nil, nil)
+	begin(other, uptime+2000, "cudaMemsetAsync", "cuda.runtime", []uint64{5}, nil, nil)
 	other.End(uptime + 2500)
-	notes.Begin(uptime+100, "step 1", "", nil, nil, nil)
+	begin(notes, uptime+100, "step 1", "", nil, nil, nil)
 	notes.End(uptime + 9500)
 
-	q7.Event(&GPUEvent{ID: 1, Stage: StageMemcpy, Name: "Memcpy HtoD", Start: uptime + 3500, Dur: 500,
-		Args: []Arg{Uint("bytes", 4096), String("direction", "HtoD")}})
-	q13.Event(&GPUEvent{ID: 2, Stage: StageKernel, Name: "axpy", Kernel: axpy, Start: uptime + 4500, Dur: 1001,
-		Grid: [3]uint32{132, 2, 1}, Block: [3]uint32{256, 1, 1}, Args: []Arg{Uint("shared_mem_dynamic", 512), Uint("correlation", 77)}, Waits: []uint64{1}})
-	q7.Event(&GPUEvent{ID: 3, Stage: StageKernel, Name: "axpy", Kernel: axpy, Start: uptime + 5000, Dur: 3000, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}})
-	q7.Event(&GPUEvent{ID: 4, Stage: StageKernel, Name: "axpy", Kernel: axpy, Start: uptime + 6000, Dur: 1000, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}})
-	r7.Event(&GPUEvent{ID: 5, Stage: StageMemset, Name: "Memset", Start: uptime + 2600, Dur: 64, Args: []Arg{Uint("bytes", 1<<40), Uint("value", 255)}})
+	work(q7, 1, uptime+3500, 500, RenderStageEvent{Stage: StageMemcpy, Name: "Memcpy HtoD", Args: []Arg{Uint("bytes", 4096), String("direction", "HtoD")}})
+	work(q13, 2, uptime+4500, 1001, RenderStageEvent{Stage: StageKernel, Name: "axpy", Kernel: axpy, Grid: [3]uint32{132, 2, 1}, Block: [3]uint32{256, 1, 1}, Args: []Arg{Uint("shared_mem_dynamic", 512), Uint("correlation", 77)}})
+	work(q7, 3, uptime+5000, 3000, RenderStageEvent{Stage: StageKernel, Name: "axpy", Kernel: axpy, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}})
+	work(q7, 4, uptime+6000, 1000, RenderStageEvent{Stage: StageKernel, Name: "axpy", Kernel: axpy, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}})
+	work(r7, 5, uptime+2600, 64, RenderStageEvent{Stage: StageMemset, Name: "Memset", Args: []Arg{Uint("bytes", 1<<40), Uint("value", 255)}})
 }
 
 // encode returns the trace that write makes.

@@ -13,26 +13,27 @@ func templated(w *Writer) {
 	number := w.ArgName("correlation")
 	w.Process(Process{PID: 5, Name: "app"})
 	a, b := w.Thread(Thread{PID: 5, TID: 5}), w.Thread(Thread{PID: 5, TID: 6})
-	q, r := w.Queue(Queue{PID: 5, Context: 1, Stream: 7, Name: "Stream 07"}), w.Queue(Queue{PID: 5, Context: 1, Stream: 8, Name: "Stream 08"})
-	var launch, copy Template
-	var kernel, plain Shape
-	w.Template(&launch, "cudaLaunchKernel", "runtime", []Arg{Pointer("func", 0xabc), String("mode", "fast")})
-	w.Template(&copy, "cudaMemcpy", "runtime", nil)
+	q, r := w.Queue(QueueInfo{PID: 5, Context: 1, Stream: 7, Name: "Stream 07"}), w.Queue(QueueInfo{PID: 5, Context: 1, Stream: 8, Name: "Stream 08"})
+	var launch, copy, step TrackEventTemplate
+	var kernel, plain RenderStageTemplate
+	launch.Encode(w, "cudaLaunchKernel", "runtime", []Arg{Pointer("func", 0xabc), String("mode", "fast")})
+	copy.Encode(w, "cudaMemcpy", "runtime", nil)
+	step.Encode(w, "cudaMemcpy", "runtime", []Arg{Uint("step", 3), String("note", "first")})
 	k := w.Kernel(Kernel{Name: "_Z1kv", Demangled: "k()", Args: []Arg{Uint("registers_per_thread", 32)}})
-	w.Shape(&kernel, &GPUEvent{Name: "k", Kernel: k, Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: []Arg{Uint("thread_count", 64)}})
-	w.Shape(&plain, &GPUEvent{Stage: StageMemcpy, Name: "Memcpy HtoD"})
+	kernel.Encode(w, &RenderStageEvent{Name: "k", Kernel: k, Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{32, 1, 1}, Args: []Arg{Uint("thread_count", 64)}})
+	plain.Encode(w, &RenderStageEvent{Stage: StageMemcpy, Name: "Memcpy HtoD"})
 	for i, t := range []*Track{a, b} {
 		at, id := uint64(1000+i), uint64(2*i+1)
-		t.BeginWith(at, &launch, []uint64{id}, nil, number, 100+id)
-		t.BeginAs(at+10, &copy, nil, nil)
-		t.InstantAs(at+20, &copy, Uint("step", 3), String("note", "first"))
+		t.Begin(at, &launch, id, number.Value(100+id))
+		t.Begin(at+10, &copy, 0, UintArg{})
+		t.Instant(at+20, &step)
 		t.End(at + 30)
 		t.End(at + 40)
-		t.BeginAs(at+40, &copy, []uint64{id + 1}, []uint64{id}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
+		t.BeginWith(at+40, &copy, GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArg{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
 		t.End(at + 40)
-		queue := []*GPUQueue{q, r}[i]
-		queue.EventWith(&kernel, id, at+50, 5, number, 100+id)
-		queue.EventAs(&plain, id+1, at+60, 5, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
+		queue := []*Queue{q, r}[i]
+		queue.Event(&kernel, id, at+50, 5, number.Value(100+id))
+		queue.Event(&plain, id+1, at+60, 5, UintArg{}, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
 	}
 }
 

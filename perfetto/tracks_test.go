@@ -15,32 +15,32 @@ func tracks(w *Writer) {
 	// Ranges that overlap are on tracks of their own with one name.
 	first := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
 	second := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
-	memory := w.Counter(CounterInfo{TrackInfo: TrackInfo{Name: "device memory (GPU 0)", PID: 50, Rank: 1}})
-	depth := w.Counter(CounterInfo{TrackInfo: TrackInfo{Name: "queue depth"}, Unit: "items"})
-	q := w.Queue(Queue{PID: 50, Context: 1, Stream: 7, Name: "Stream 07 (copy-in)"})
+	memory := w.Counter(TrackInfo{Name: "device memory (GPU 0)", PID: 50, Rank: 1})
+	change := w.Counter(TrackInfo{Name: "change"})
+	q := w.Queue(QueueInfo{PID: 50, Context: 1, Stream: 7, Name: "Stream 07 (copy-in)"})
 
-	nvtx.Begin(1000, "step", "nvtx", nil, nil, nil)
-	nvtx.Begin(1100, "forward", "nvtx", nil, nil, []Arg{String("domain", "torch")})
-	nvtx.Instant(1150, "mark", "nvtx", nil)
+	begin(nvtx, 1000, "step", "nvtx", nil, nil, nil)
+	begin(nvtx, 1100, "forward", "nvtx", nil, nil, []Arg{String("domain", "torch")})
+	instant(nvtx, 1150, "mark", "nvtx", nil)
 	nvtx.End(1200)
 	nvtx.End(2000)
-	first.Begin(1000, "load", "nvtx", nil, nil, nil)
+	begin(first, 1000, "load", "nvtx", nil, nil, nil)
 	first.End(1500)
-	second.Begin(1200, "decode", "nvtx", nil, nil, nil)
+	begin(second, 1200, "decode", "nvtx", nil, nil, nil)
 	second.End(1800)
-	first.Begin(1600, "store", "nvtx", nil, nil, nil)
+	begin(first, 1600, "store", "nvtx", nil, nil, nil)
 	first.End(2100)
-	th.Begin(1050, "cuGraphLaunch", "driver", []uint64{1}, nil, nil)
+	begin(th, 1050, "cuGraphLaunch", "driver", []uint64{1}, nil, nil)
 	th.End(1080)
-	th.Begin(1900, "cuStreamSynchronize", "driver", nil, []uint64{1}, nil)
+	begin(th, 1900, "cuStreamSynchronize", "driver", nil, []uint64{1}, nil)
 	th.End(2500)
-	th.Begin(2600, "cuCtxSynchronize", "driver", nil, []uint64{1}, nil)
+	begin(th, 2600, "cuCtxSynchronize", "driver", nil, []uint64{1}, nil)
 	th.End(2700)
 	memory.Value(1000, 4096)
 	memory.Value(1500, 1<<40)
 	memory.Value(1600, 0)
-	depth.Value(1000, -3)
-	q.Event(&GPUEvent{ID: 1, Stage: StageGraph, Name: "Graph 3", Start: 1300, Dur: 1100, Args: []Arg{Uint("graph", 3)}})
+	change.Value(1000, -3)
+	work(q, 1, 1300, 1100, RenderStageEvent{Stage: StageGraph, Name: "Graph 3", Args: []Arg{Uint("graph", 3)}})
 }
 
 func TestGoldenTracks(t *testing.T) {
@@ -63,10 +63,10 @@ func TestTracksInProcessor(t *testing.T) {
 		row{int64(50), "NVTX: io", "decode", int64(1200), int64(600), int64(0)},
 		row{int64(50), "NVTX: io", "store", int64(1600), int64(500), int64(0)})
 	rows(t, tr, `select k.name, unit, ts, value from counter c join counter_track k on c.track_id = k.id order by k.name, ts`,
+		row{"change", "bytes", int64(1000), -3.0},
 		row{"device memory (GPU 0)", "bytes", int64(1000), 4096.0},
 		row{"device memory (GPU 0)", "bytes", int64(1500), float64(1 << 40)},
-		row{"device memory (GPU 0)", "bytes", int64(1600), 0.0},
-		row{"queue depth", "items", int64(1000), -3.0})
+		row{"device memory (GPU 0)", "bytes", int64(1600), 0.0})
 	rows(t, tr, `select pid, count(*) from process_counter_track k join process using (upid) group by pid`, row{int64(50), int64(1)})
 	rows(t, tr, `select g.name, ts, dur, extract_arg(g.arg_set_id, 'graph'), k.name from gpu_slice g join gpu_track k on g.track_id = k.id`,
 		row{"Graph 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})

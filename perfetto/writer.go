@@ -1,97 +1,71 @@
-// Package perfetto writes traces in Perfetto's protobuf format: slices and
-// instant events on the tracks of threads and beside them, counters, work on the
-// queues of GPUs, and arrows from the calls to the work that they submitted and
-// from the work to the calls that waited for it.
-//
-// A [Writer] streams: a packet goes out soon after the call that made it, and
-// what stays in memory are names. Threads, tracks and queues may be interleaved
-// freely. Each of them is a packet sequence of its own with its own interned
-// data and a clock in which times are distances, so times should not decrease
-// within one; where they do, the trace grows but stays right.
-//
-// Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds.
 package perfetto
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"io"
 )
 
-// Options say how the times of a trace relate to the world.
+// Options say how the times of a trace relate to the world, and how it is written.
 type Options struct {
-	// One reading of the host's clocks, taken together, in ns.
-	// All are 0 when there is none; the trace then has no date.
+	// Monotonic, Realtime and Boottime are one reading of the host's clocks, in ns. All of
+	// them are 0 without a reading; the trace then has no date.
 	Monotonic, Realtime, Boottime uint64
 
-	// Start is a time of CLOCK_MONOTONIC that no event precedes. Times are
-	// written relative to it. An earlier event is right too.
+	// Start is a time of CLOCK_MONOTONIC close to the first event. Times are written relative
+	// to it, so that they are short. An event may come before it.
 	Start uint64
 
-	// PieceBytes is how much of the events of one sort stands together: the outer slices
-	// of a track, say. 0 is 1 MiB, from which gzip gains a tenth against 64 KiB; smaller
-	// pieces are still in the processor's cache when they are written.
+	// PieceBytes is the number of bytes that a packet sequence with events collects before
+	// they are written in one piece; 0 means 1 MiB. Pieces of 1 MiB compress to a tenth less
+	// than pieces of 64 KiB, which are faster to write: the processor's cache still holds them.
 	PieceBytes int
 }
 
-const (
-	flushBytes    = 64 << 10
-	reservedBytes = flushBytes + 16<<10
-)
-
-// A Writer writes a trace. Its methods must not be called concurrently.
+// A Writer writes a trace. Its methods, and those of its tracks, queues and counters, must
+// not be called concurrently.
 type Writer struct {
-	w         io.Writer
-	err       error
-	closed    bool
-	out       buffer // whole packets, and the one that is being written
-	packet    int    // where the body of that packet starts in out
-	interned  buffer // InternedData of that packet
-	aside     buffer // scratch space, as are the next five
-	varied    buffer // arguments of one event
-	asideRefs []ref
-	refs      []ref
-	template  Template
-	shape     Shape
-	tables    [tables]stringTable
-	templates uint32 // and shapes, that were made so far
-	start     uint64
-	sequences uint64
-	uuids     uint64
-	common    sequence // of what is neither a track's event nor GPU work
-	processes map[uint32]uint64
+	output   output
+	interner interner
+	start    uint64   // Options.Start
+	common   sequence // of the packets without a timestamp
+
+	processes map[uint32]uint64 // UUIDs of their tracks, by PID
 	threads   map[threadKey]*Track
-	lanes     []*lane
-	piece     int // Options.PieceBytes
-	held      int // bytes in the lanes
 	contexts  map[contextKey]uint64
-	kernels   []Kernel
+	kernels   []Kernel // by KernelID - 1
+	gpus      bool     // they are described
+
+	sequences uint64 // number of them, as are the next three
+	uuids     uint64
 	queues    uint64
-	gpus      bool
+	templates uint32 // contents of templates
+
+	args       buffer // encoded arguments of one event
+	argRefs    []stringRef
+	kernel     buffer // one encoded kernel
+	kernelRefs []stringRef
 }
 
-// NewWriter returns a Writer to w. It keeps the first error of w, drops what
-// comes after it, and returns it from [Writer.Err] and [Writer.Close].
+// NewWriter returns a Writer to w. It keeps the first error of w, drops all that follows,
+// and returns the error from [Writer.Err] and [Writer.Close].
 func NewWriter(w io.Writer, o Options) *Writer {
 	t := &Writer{
-		w:         w,
+		output:    output{w: w, pieceBytes: cmp.Or(o.PieceBytes, defaultPieceBytes)},
+		interner:  newInterner(),
 		start:     o.Start,
-		piece:     cmp.Or(o.PieceBytes, laneBytes),
 		processes: make(map[uint32]uint64),
 		threads:   make(map[threadKey]*Track),
 		contexts:  make(map[contextKey]uint64),
-		tables:    newTables(),
 	}
-	t.out.b = make([]byte, 0, reservedBytes)
-	t.common = t.sequence()
+	t.output.packets.b = make([]byte, 0, reservedBytes)
+	t.common = t.newBareSequence()
 	t.snapshot(o)
 	return t
 }
 
-// snapshot writes the relation of the clocks, moved to Start so that the
-// snapshots of all sequences are of one time. Without MONOTONIC, BOOTTIME and
-// REALTIME in the first snapshot the trace processor drops every event.
+// snapshot writes the reading of the clocks, moved to Start so that the snapshots of all
+// sequences are of one time. The trace processor drops every event unless the first snapshot
+// has MONOTONIC, BOOTTIME and REALTIME.
 func (w *Writer) snapshot(o Options) {
 	if o.Monotonic == 0 {
 		o.Monotonic = o.Start
@@ -121,51 +95,15 @@ func shift(t, to, from uint64) uint64 {
 	return t + to - from
 }
 
-// uuid returns a number for a new track.
-func (w *Writer) uuid() uint64 {
+// newUUID returns the UUID of a new track.
+func (w *Writer) newUUID() uint64 {
 	w.uuids++
 	return w.uuids
 }
 
-func (w *Writer) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
+// Err returns the first error so far. Nothing is written after it.
+func (w *Writer) Err() error { return w.output.err }
 
-// flushDue writes packets that are not held when there are enough of them.
-func (w *Writer) flushDue() {
-	if len(w.out.b) >= flushBytes || w.closed {
-		w.flush()
-	}
-}
-
-func (w *Writer) flush() {
-	w.write(w.out.b)
-	w.out.b = w.out.b[:0]
-}
-
-func (w *Writer) write(b []byte) {
-	if w.closed {
-		w.fail(errors.New("perfetto: an event after the trace was closed"))
-	}
-	if w.err == nil && len(b) > 0 {
-		if _, err := w.w.Write(b); err != nil {
-			w.fail(fmt.Errorf("writing the trace: %w", err))
-		}
-	}
-}
-
-// Err returns the first error.
-func (w *Writer) Err() error { return w.err }
-
-// Close writes what is left and returns the first error. It does not close the
-// underlying writer.
-func (w *Writer) Close() error {
-	if !w.closed {
-		w.flushLanes()
-		w.flush()
-		w.closed = true
-	}
-	return w.err
-}
+// Close writes what is left and returns the first error. It does not close the underlying
+// writer.
+func (w *Writer) Close() error { return w.output.close() }

@@ -26,7 +26,7 @@ type calls struct {
 // A callTemplate is what calls that are encoded alike have in common.
 type callTemplate struct {
 	key callKey
-	perfetto.Template
+	perfetto.TrackEventTemplate
 }
 
 type callKey struct {
@@ -45,29 +45,24 @@ func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.
 
 // begin begins a call on its thread's track.
 func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
-	m, work, waits := c.template(sl), sl.Work(), sl.Waits()
-	switch {
-	case len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0: // nearly all
+	t, work, waits := c.template(sl), sl.Work(), sl.Waits()
+	var correlation perfetto.UintArg
+	if sl.Correlation != 0 {
+		correlation = c.correlation.Value(uint64(sl.Correlation))
+	}
+	if len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all
 		id := uint64(0)
 		if len(work) > 0 {
 			id = work[0]
 		}
-		if sl.Correlation != 0 {
-			track.Call(sl.Start, m, id, c.correlation, uint64(sl.Correlation))
-		} else {
-			track.Call(sl.Start, m, id, nil, 0)
-		}
-	case sl.Flags&timeline.Unfinished != 0:
-		c.args = append(c.args[:0], perfetto.Uint("age_ns", sl.End-sl.Start))
-		if sl.Correlation != 0 {
-			c.args = append(c.args, perfetto.Uint("correlation", uint64(sl.Correlation)))
-		}
-		track.BeginAs(sl.Start, m, work, c.awaited(waits), c.args...)
-	case sl.Correlation != 0:
-		track.BeginWith(sl.Start, m, work, c.awaited(waits), c.correlation, uint64(sl.Correlation))
-	default:
-		track.BeginAs(sl.Start, m, work, c.awaited(waits))
+		track.Begin(sl.Start, t, id, correlation)
+		return
 	}
+	c.args = c.args[:0]
+	if sl.Flags&timeline.Unfinished != 0 {
+		c.args = append(c.args, perfetto.Uint("age_ns", sl.End-sl.Start))
+	}
+	track.BeginWith(sl.Start, t, perfetto.GPUCorrelation{Submitted: work, WaitedFor: c.awaited(waits)}, correlation, c.args...)
 }
 
 // awaited is the IDs of work that a call waited for.
@@ -80,7 +75,7 @@ func (c *calls) awaited(waits []timeline.Awaited) []uint64 {
 }
 
 // template returns the template of a call.
-func (c *calls) template(sl *timeline.Slice) *perfetto.Template {
+func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	var t *callTemplate
 	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
 		t = &c.byArguments[id%uint64(len(c.byArguments))]
@@ -94,9 +89,9 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.Template {
 	if !t.key.is(sl) {
 		t.key = callKey{sl.Function, sl.Kernel, sl.Stream, sl.Arguments.ID, sl.Ret, sl.Flags}
 		c.arguments(sl)
-		c.w.Template(&t.Template, sl.Name, sl.Library, c.args)
+		t.Encode(c.w, sl.Name, sl.Library, c.args)
 	}
-	return &t.Template
+	return &t.TrackEventTemplate
 }
 
 // is says whether a call has the key.

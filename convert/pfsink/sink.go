@@ -28,6 +28,7 @@ type Sink struct {
 	calls calls
 	works works
 	args  []perfetto.Arg
+	once  perfetto.TrackEventTemplate // of the event that is written
 }
 
 // New returns a sink that writes a trace to w. pieceBytes is how much of the events of
@@ -67,12 +68,14 @@ func (s *Sink) event(e timeline.Event) {
 		s.workList(e)
 	case *timeline.SpanBegin:
 		s.spanArgs(e.Args)
-		s.track(e.Track).Begin(e.Start, e.Name, string(e.Track.Category), nil, nil, s.args)
+		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
+		s.track(e.Track).Begin(e.Start, &s.once, 0, perfetto.UintArg{})
 	case *timeline.SpanEnd:
 		s.track(e.Track).End(e.Time)
 	case *timeline.Instant:
 		s.spanArgs(e.Args)
-		s.track(e.Track).Instant(e.Start, e.Name, string(e.Track.Category), s.args)
+		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
+		s.track(e.Track).Instant(e.Start, &s.once)
 	case *timeline.CounterValue:
 		s.counter(e.Counter).Value(e.Time, int64(min(e.Value, math.MaxInt64)))
 	case *timeline.Thread:
@@ -201,7 +204,7 @@ func (s *Sink) track(t *timeline.Track) *perfetto.Track {
 func (s *Sink) counter(c *timeline.Counter) *perfetto.Counter {
 	counter := s.counters[c]
 	if counter == nil {
-		counter = s.w.Counter(perfetto.CounterInfo{TrackInfo: perfetto.TrackInfo{Name: c.Name, PID: c.Process.PID, Rank: counterRank}})
+		counter = s.w.Counter(perfetto.TrackInfo{Name: c.Name, PID: c.Process.PID, Rank: counterRank})
 		s.counters[c] = counter
 	}
 	return counter
@@ -240,5 +243,6 @@ func (s *Sink) remark(at uint64, pid uint32, text string) {
 	if pid != 0 {
 		s.args = append(s.args, perfetto.Uint("pid", uint64(pid)))
 	}
-	s.own.Instant(at, text, "cudatrace", s.args)
+	s.once.Encode(s.w, text, "cudatrace", s.args)
+	s.own.Instant(at, &s.once)
 }

@@ -22,7 +22,7 @@ type works struct {
 // A workTemplate is what pieces of work that are encoded alike have in common.
 type workTemplate struct {
 	key workKey
-	perfetto.Shape
+	perfetto.RenderStageTemplate
 }
 
 type workKey struct {
@@ -34,7 +34,7 @@ type workKey struct {
 
 // A queue is the hardware queue of a stream.
 type queue struct {
-	*perfetto.GPUQueue
+	*perfetto.Queue
 	stream *timeline.Stream
 	nth    uint64 // in the order of their first use
 }
@@ -55,7 +55,7 @@ func (s *Sink) queue(t *timeline.Stream) *queue {
 	q := s.queues[t]
 	if q == nil {
 		c := t.Context
-		q = &queue{stream: t, nth: uint64(len(s.queues)), GPUQueue: s.w.Queue(perfetto.Queue{
+		q = &queue{stream: t, nth: uint64(len(s.queues)), Queue: s.w.Queue(perfetto.QueueInfo{
 			PID: c.Process.PID, GPU: c.GPU, Context: c.ID, Stream: t.ID, Name: queueName(t, s.several),
 			Description: queueDescription(t),
 		})}
@@ -92,9 +92,9 @@ func queueDescription(t *timeline.Stream) string {
 
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
-	g := s.template(q, w)
+	t, correlation := s.template(q, w), s.correlation.Value(uint64(w.Correlation))
 	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed { // nearly all
-		q.EventWith(g, w.ID, w.Start, w.Dur, s.correlation, uint64(w.Correlation))
+		q.Event(t, w.ID, w.Start, w.Dur, correlation)
 		return
 	}
 	s.args = s.args[:0]
@@ -107,8 +107,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
 	}
-	s.args = append(s.args, perfetto.Uint("correlation", uint64(w.Correlation)))
-	q.EventAs(g, w.ID, w.Start, w.Dur, s.args...)
+	q.Event(t, w.ID, w.Start, w.Dur, correlation, s.args...)
 }
 
 // throughput adds the rate that a person would otherwise work out by hand; bytes a
@@ -121,7 +120,7 @@ func (s *works) throughput(w *timeline.Work) {
 }
 
 // template returns the template of a piece of work on a queue.
-func (s *works) template(q *queue, w *timeline.Work) *perfetto.Shape {
+func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTemplate {
 	h := uint64(w.Shape.ID)<<4 + q.nth // a few hundred shapes on a few streams do not collide
 	if w.Graph != 0 {
 		h = (h ^ uint64(w.Graph)) * 0x9E3779B97F4A7C15 >> 32
@@ -129,15 +128,15 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.Shape {
 	t := &s.templates[h%templates]
 	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.graph != w.Graph || k.kind != w.Kind {
 		t.key = workKey{w.Shape, q.stream, w.Graph, w.Kind}
-		s.w.Shape(&t.Shape, s.event(q.stream, w))
+		t.Encode(s.w, s.event(q.stream, w))
 	}
-	return &t.Shape
+	return &t.RenderStageTemplate
 }
 
 // event is what pieces of work of one template have in common.
-func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.GPUEvent {
+func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStageEvent {
 	s.args = s.args[:0]
-	e := &perfetto.GPUEvent{Name: s.names.Title(w)}
+	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
 		s.kernel(e, &w.Shape.Kernel)
@@ -161,7 +160,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.GPUEvent {
 	return e
 }
 
-func (s *works) kernel(e *perfetto.GPUEvent, k *timeline.KernelShape) {
+func (s *works) kernel(e *perfetto.RenderStageEvent, k *timeline.KernelShape) {
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
 	// What a launch may change is left out of the interned kernel.
 	id := timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers, LocalPerThread: k.LocalPerThread}
@@ -185,7 +184,7 @@ func (s *works) kernel(e *perfetto.GPUEvent, k *timeline.KernelShape) {
 
 func volume(d [3]uint32) uint64 { return uint64(d[0]) * uint64(d[1]) * uint64(d[2]) }
 
-func (s *works) memcpy(e *perfetto.GPUEvent, m *timeline.MemcpyShape) {
+func (s *works) memcpy(e *perfetto.RenderStageEvent, m *timeline.MemcpyShape) {
 	e.Stage = perfetto.StageMemcpy
 	s.args = append(s.args,
 		perfetto.Uint("bytes", m.Bytes),

@@ -1,0 +1,89 @@
+package perfetto
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Arguments of each kind, in the two messages that hold them.
+func TestAppendArg(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("v", longestValue+1)
+	for _, c := range []struct {
+		arg                 Arg
+		annotation, compute string
+	}{
+		{Uint("n", math.MaxUint64), "uint_value: 18446744073709551615", "uint_value: 18446744073709551615"},
+		{Int("n", -5), "int_value: -5", "int_value: -5"},
+		{Pointer("n", 0xfe0), "pointer_value: 4064", `string_value: "0xfe0"`},
+		{Float("n", 0.25), "double_value: 0.25", "double_value: 0.25"},
+		{String("n", "text"), "string_value_iid: 1", "string_value_iid: 1"},
+		{String("n", ""), `string_value: ""`, `string_value: ""`},
+		{String("n", long), `string_value: "` + long + `"`, `string_value: "` + long + `"`},
+	} {
+		for message, want := range map[argMessageID]string{debugAnnotation: c.annotation, extraComputeArg: c.compute} {
+			if got := argText(t, message, &c.arg); got != "name_iid: 1 "+want {
+				t.Errorf("%+v in message %d is %q, want %q", c.arg, message, got, want)
+			}
+		}
+	}
+	if got := argText(t, debugAnnotation, new(Uint("", 1))); got != `name: "" uint_value: 1` {
+		t.Errorf("an argument without a name is %q", got)
+	}
+}
+
+// argText encodes an argument and returns it as text.
+func argText(t *testing.T, message argMessageID, a *Arg) string {
+	t.Helper()
+	n, b, refs := newInterner(), buffer{}, []stringRef(nil)
+	n.appendArg(&b, &refs, 1, message, a)
+	var out strings.Builder
+	name := []string{"DebugAnnotation", "GpuRenderStageEvent.ExtraComputeArg"}[message]
+	if err := messageText(&out, name, b.b[2:], " ", ""); err != nil { // behind tag and length
+		if err := messageText(&out, name, b.b[3:], " ", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.TrimPrefix(out.String(), " ")
+}
+
+// An argument with an ArgName is, byte for byte, one with its name.
+func TestArgName(t *testing.T) {
+	t.Parallel()
+	write := func(with func(n *ArgName, v uint64) (UintArg, []Arg)) []byte {
+		return encode(t, Options{}, func(w *Writer) {
+			n := w.ArgName("correlation")
+			track, queue := w.Thread(Thread{PID: 1, TID: 1}), w.Queue(QueueInfo{PID: 1, Name: "Stream"})
+			var slice TrackEventTemplate
+			var work RenderStageTemplate
+			slice.Encode(w, "call", "driver", []Arg{Uint("size", 5)})
+			work.Encode(w, &RenderStageEvent{Name: "work"})
+			for i, v := range edges() {
+				ts := 10 + uint64(i)*10
+				last, args := with(n, v)
+				track.BeginWith(ts, &slice, GPUCorrelation{}, last, args...)
+				queue.Event(&work, uint64(i)+1, ts, 5, last, args...)
+			}
+		})
+	}
+	a := write(func(n *ArgName, v uint64) (UintArg, []Arg) { return n.Value(v), nil })
+	b := write(func(_ *ArgName, v uint64) (UintArg, []Arg) { return UintArg{}, []Arg{Uint("correlation", v)} })
+	if !bytes.Equal(a, b) {
+		t.Errorf("%d bytes with an ArgName differ from %d bytes without", len(a), len(b))
+	}
+}
+
+// A name without room in its table is an error, and its arguments do no harm.
+func TestArgNameWithoutRoom(t *testing.T) {
+	t.Parallel()
+	w := NewWriter(new(bytes.Buffer), Options{})
+	n := w.ArgName("")
+	var e TrackEventTemplate
+	w.Thread(Thread{PID: 1, TID: 1}).Begin(1, &e, 0, n.Value(1))
+	w.Queue(QueueInfo{}).Event(new(RenderStageTemplate), 1, 1, 1, n.Value(1))
+	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "no room for the name") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,4 @@
+package perfetto
+
+// TraceText returns a trace in a form like protobuf's text format.
+var TraceText = traceText
