@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Attach records the calls of running processes until they end, the time is over
@@ -50,7 +53,7 @@ func (r *recorder) attachAll() error {
 	}
 	r.beside.Go(r.calibrate)
 	for _, pid := range r.opts.PIDs {
-		if os.Geteuid() == 0 && describeProcess(uint32(pid)).Args == "" {
+		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
 		a, err := r.prober.Attach(pid)
@@ -70,8 +73,7 @@ func (r *recorder) attachAll() error {
 func processList(pids []int) string {
 	var words []string
 	for _, pid := range pids {
-		name := strings.TrimSuffix(describeProcess(uint32(pid)).Exe, " (deleted)")
-		words = append(words, fmt.Sprintf("%s (%d)", name[strings.LastIndexByte(name, '/')+1:], pid))
+		words = append(words, fmt.Sprintf("%s (%d)", procfs.Name(pid), pid))
 	}
 	return strings.Join(words, ", ")
 }
@@ -121,10 +123,5 @@ func (t targets) ended() <-chan struct{} {
 
 // AttachName is the default name of the files of an attached recording.
 func AttachName(pid int) string {
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return fmt.Sprintf("pid-%d", pid)
-	}
-	exe = strings.TrimSuffix(exe, " (deleted)")
-	return fmt.Sprintf("%s-%d", exe[strings.LastIndexByte(exe, '/')+1:], pid)
+	return fmt.Sprintf("%s-%d", cmp.Or(procfs.Name(pid), "pid"), pid)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -37,7 +38,7 @@ func (r *recorder) openProber() {
 	}
 	r.prober, r.probed = p, true
 	if err := p.Degraded(); err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+		r.log.Note(&tracelog.Note{Time: host.Monotonic(), Severity: tracelog.NoteInfo, Text: err.Error()})
 	}
 	for _, f := range r.opts.Functions {
 		r.log.Function(&tracelog.Function{
@@ -55,7 +56,7 @@ func (r *recorder) calibrate() {
 	}
 	cost, err := r.prober.Calibrate()
 	if err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+		r.log.Note(&tracelog.Note{Time: host.Monotonic(), Severity: tracelog.NoteInfo, Text: err.Error()})
 		return
 	}
 	r.callCost.Store(cost.Nanoseconds())
@@ -114,7 +115,7 @@ func (r *recorder) noteCost() {
 		text += fmt.Sprintf("; about %v in the program for %d probed calls of %v each, as measured at the start",
 			(time.Duration(seen) * time.Duration(cost)).Round(time.Microsecond), seen, time.Duration(cost))
 	}
-	r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: text})
+	r.log.Note(&tracelog.Note{Time: host.Monotonic(), Severity: tracelog.NoteInfo, Text: text})
 }
 
 // openWatcher loads what sees the ends of processes and other CUPTI clients, without
@@ -123,7 +124,7 @@ func (r *recorder) noteCost() {
 func (r *recorder) openWatcher() {
 	p, err := probe.Open(probe.Options{RingBytes: watcherRing, OnCUPTIClient: r.foreignClient, WatchExits: true})
 	if err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
+		r.log.Note(&tracelog.Note{Time: host.Monotonic(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
 		return
 	}
 	r.prober = p
@@ -148,7 +149,7 @@ func (r *recorder) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
 		text = err.Error()
 	}
 	// Only an end by _exit, exec or a handler of its own loses anything; then it is said.
-	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: tracelog.NoteInfo, Text: fmt.Sprintf("the end of process %d is not watched: %s", p.PID, text)})
+	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: p.PID, Severity: tracelog.NoteInfo, Text: fmt.Sprintf("the end of process %d is not watched: %s", p.PID, text)})
 }
 
 // notProbed says why calls are not probed and where they come from instead.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 const (
@@ -65,6 +65,6 @@ func (r *recorder) left() []int {
 
 // usesCUDA says whether a process has the driver library mapped.
 func usesCUDA(pid int) bool {
-	files, err := cupti.MappedFiles(pid)
+	files, err := procfs.Files(pid)
 	return err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") })
 }

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -25,21 +27,21 @@ func (r *recorder) openLog() error {
 	r.partial = partialName(final)
 	log, err := tracelog.Create(r.partial, tracelog.Options{})
 	if err != nil {
-		return outputError(final, err)
+		return errno.Writing(final, err)
 	}
 	r.log = log
 	Own(r.partial)
-	r.log.Clock(ptr(readClocks()))
-	host, _ := os.Hostname() // an unnamed host is shown without a name
-	cwd, _ := os.Getwd()     // likewise a folder that is gone
+	r.log.Clock(readClocks())
+	hostname, _ := os.Hostname() // an unnamed host is shown without a name
+	cwd, _ := os.Getwd()         // likewise a folder that is gone
 	args := append([]string{r.opts.Program}, r.opts.Args...)
 	for _, m := range []tracelog.Meta{
 		{Key: tracelog.MetaVersion, Value: r.opts.Version},
 		{Key: tracelog.MetaProgram, Value: r.opts.Program},
 		{Key: tracelog.MetaArgs, Value: strings.Join(args, "\x00")},
 		{Key: tracelog.MetaCwd, Value: cwd},
-		{Key: tracelog.MetaHost, Value: host},
-		{Key: tracelog.MetaKernel, Value: kernelRelease()},
+		{Key: tracelog.MetaHost, Value: hostname},
+		{Key: tracelog.MetaKernel, Value: host.KernelRelease()},
 	} {
 		r.log.Meta(&m)
 	}
@@ -47,7 +49,7 @@ func (r *recorder) openLog() error {
 		r.log.Meta(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
 	}
 	if err := r.log.Flush(); err != nil {
-		return errors.Join(outputError(final, err), os.Remove(r.partial))
+		return errors.Join(errno.Writing(final, err), os.Remove(r.partial))
 	}
 	return nil
 }
@@ -55,9 +57,9 @@ func (r *recorder) openLog() error {
 // finishLog closes the log and gives it its name.
 func (r *recorder) finishLog(res *Result) {
 	r.noteCost()
-	r.log.Clock(ptr(readClocks()))
+	r.log.Clock(readClocks())
 	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
-	end := tracelog.End{Time: now(), Complete: 1}
+	end := tracelog.End{Time: host.Monotonic(), Complete: 1}
 	if reasons := r.missing.list(); len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")
 	}
@@ -72,14 +74,17 @@ func (r *recorder) finishLog(res *Result) {
 		return
 	}
 	if err != nil {
-		r.opts.Say(fmt.Sprintf("%v; the log as far as it got is %s", outputError(final, err), r.partial))
+		r.opts.Say(fmt.Sprintf("%v; the log as far as it got is %s", errno.Writing(final, err), r.partial))
 		res.Partial = r.partial
 		return
 	}
 	res.Log = final
 }
 
-func ptr[T any](v T) *T { return &v }
+func readClocks() *tracelog.Clock {
+	c := host.ReadClocks()
+	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
+}
 
 // ownCPU is the processor time that we have taken so far, without the program's.
 func ownCPU() time.Duration {

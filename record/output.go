@@ -3,13 +3,13 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -39,34 +39,12 @@ func partialName(final string) string {
 	return tracelog.PartialName(final, strconv.Itoa(os.Getpid()))
 }
 
-// outputError says why a file can't be written.
-func outputError(path string, err error) error {
-	dir := filepath.Dir(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("cannot write %s: the folder %s does not exist", path, dir)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot write %s: no permission in folder %s; choose another place with -o", path, dir)
-	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("cannot write %s: the file system of %s is read-only; choose another place with -o", path, dir)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("cannot write %s: no space left in %s", path, dir)
-	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("cannot write %s: %s is not a folder", path, dir)
-	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return fmt.Errorf("cannot write %s: %s", path, errno.Error())
-	}
-	return fmt.Errorf("cannot write %s: %w", path, err)
-}
-
 // checkReplaceable refuses a final name that a rename could not take.
 func checkReplaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return outputError(path, err)
+		return errno.Writing(path, err)
 	case err != nil:
 		return nil // nothing is in the way
 	case info.IsDir():

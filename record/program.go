@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 // Exit codes of a shell for a program that can't be started.
@@ -54,7 +56,7 @@ func checkExecutable(path string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &StartError{ExitNotExecutable, path + ": permission denied"}
 	case err != nil:
-		return &StartError{ExitNotExecutable, path + ": cannot be read"}
+		return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be read: %s", path, errno.Words(err))}
 	case info.IsDir():
 		return &StartError{ExitNotExecutable, path + ": is a directory, not a program"}
 	case info.Mode()&0o111 == 0:
@@ -72,13 +74,8 @@ func startError(path string, err error) error {
 		return &StartError{ExitNotExecutable, path + ": not a program for this machine (a script needs a #! line)"}
 	case errors.Is(err, fs.ErrPermission):
 		return &StartError{ExitNotExecutable, path + ": permission denied"}
-	default:
-		var errno syscall.Errno
-		if errors.As(err, &errno) {
-			return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Error())}
-		}
-		return &StartError{ExitNotExecutable, path + ": cannot be started"}
 	}
+	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
 }
 
 // exitStatus is what a shell's $? would be: 128+N after signal N.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -190,7 +191,7 @@ func (r *recorder) flush() {
 	}
 	err := r.log.Flush()
 	if err != nil && !r.unwritten {
-		r.opts.Say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", outputError(r.opts.Output+LogSuffix, err)))
+		r.opts.Say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", errno.Writing(r.opts.Output+LogSuffix, err)))
 	}
 	r.unwritten = err != nil
 }

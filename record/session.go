@@ -3,15 +3,15 @@ package record
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -33,7 +33,7 @@ func (r *recorder) Hello(p cupti.Peer) cupti.GoConfig {
 	<-r.opened
 	r.open(p.ID, session{pid: p.PID, request: p.BufferRequest})
 	r.attach(p.PID)
-	mapped, err := cupti.MappedFiles(int(p.PID))
+	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // of a process that we may not look into: the usual places are left
 	}
@@ -94,8 +94,8 @@ func (r *recorder) open(id uint64, s session) {
 	r.mu.Lock()
 	r.sessions[id] = &s
 	r.mu.Unlock()
-	desc := describeProcess(s.pid)
-	r.log.Process(&desc)
+	p := procfs.Describe(int(s.pid))
+	r.log.Process(&tracelog.Process{PID: s.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
 }
 
 // live lists the sessions that have not ended.
@@ -142,7 +142,7 @@ func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
 		r.miss(p.PID, text)
 		return
 	}
-	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
+	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: p.PID, Severity: severity, Text: text})
 }
 
 // isForeign says whether a process's records go to another CUPTI client.
@@ -187,7 +187,7 @@ const maxCut = 5
 func (r *recorder) lastWord(s *session) tracelog.ProcessEnd {
 	e := s.end
 	if !s.ended {
-		e = tracelog.ProcessEnd{PID: s.pid, Time: now(), Status: -1}
+		e = tracelog.ProcessEnd{PID: s.pid, Time: host.Monotonic(), Status: -1}
 	}
 	if s.attached {
 		e.Complete = 1
@@ -218,18 +218,7 @@ func cutWords(e *tracelog.ProcessEnd) string {
 // threadNames reads the names that threads have at the end: many programs name
 // a thread after its first CUDA call.
 func (r *recorder) threadNames(pid uint32) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	tasks, err := os.ReadDir(dir)
-	if err != nil {
-		return // the process is gone: the names seen at first call stand
-	}
-	for _, t := range tasks {
-		tid, err := strconv.ParseUint(t.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		if comm, err := os.ReadFile(dir + "/" + t.Name() + "/comm"); err == nil {
-			r.log.Thread(&tracelog.Thread{PID: pid, TID: uint32(tid), Name: strings.TrimSuffix(string(comm), "\n")})
-		}
+	for tid, name := range procfs.ThreadNames(pid) {
+		r.log.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 const helpName = "help"
@@ -56,9 +58,5 @@ func (o *output) failure(err error) error {
 	if o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err
 	}
-	cause := o.err
-	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
-		cause = next // the operation and the file have no meaning here
-	}
-	return fmt.Errorf("standard output cannot be written: %w", cause)
+	return fmt.Errorf("standard output cannot be written: %s", errno.Words(o.err))
 }

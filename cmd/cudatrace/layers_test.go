@@ -22,6 +22,9 @@ var layers = []struct {
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/tracelog", []string{module}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
+	{"record/procfs", []string{module}},
+	{"record/host", []string{module}},
+	{"record/errno", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
 }

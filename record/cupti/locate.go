@@ -21,33 +21,6 @@ type Candidate struct {
 	Major uint32 // CUDA release that it belongs to (13), 0 when not known
 }
 
-// MappedFiles returns the paths of the files that a process has mapped, each
-// once, in the order of their addresses.
-func MappedFiles(pid int) ([]string, error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
-	}
-	return mappedFiles(string(maps)), nil
-}
-
-func mappedFiles(maps string) []string {
-	var files []string
-	seen := map[string]bool{}
-	for line := range strings.Lines(maps) {
-		slash := strings.IndexByte(line, '/')
-		if slash < 0 {
-			continue
-		}
-		file := strings.TrimSuffix(line[slash:], "\n")
-		if !seen[file] {
-			seen[file] = true
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
 // Locate returns where a process could load libcupti from, best first: beside
 // the CUDA libraries that it has mapped, in the toolkit that its environment
 // names, in the usual places; the newest first in each. Paths are looked up in

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -119,7 +121,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 
 // locate answers a process that uses NVTX before CUDA and needs libcupti for it.
 func (p *peer) locate() {
-	mapped, err := MappedFiles(int(p.PID))
+	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // it has just ended, or belongs to another user: the usual places are left
 	}
@@ -346,7 +348,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time, e.Reason = c.now, c.words()
 		e.Complete = truth(c.until != 0)
 	default:
-		e.Time = monotonic()
+		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
 	if p.taken || p.broken {
@@ -361,13 +363,4 @@ func truth(b bool) uint32 {
 		return 1
 	}
 	return 0
-}
-
-// monotonic is CLOCK_MONOTONIC in ns.
-func monotonic() uint64 {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
-		return 0
-	}
-	return uint64(t.Nano())
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // An Attachment says what is probed in a process.
@@ -24,12 +25,12 @@ func (a Attachment) Has(side cudaapi.Library) bool {
 
 // A process is one that is being probed.
 type process struct {
-	files   map[fileID]*probedFile
-	order   []fileID
-	watches map[fileID][]io.Closer // on CUPTI itself
+	files   map[procfs.FileID]*probedFile
+	order   []procfs.FileID
+	watches map[procfs.FileID][]io.Closer // on CUPTI itself
 	// seen is the files mapped at the last look, false for those that could not be
 	// examined.
-	seen map[fileID]bool
+	seen map[procfs.FileID]bool
 	code codeSize
 }
 
@@ -50,7 +51,7 @@ type probedFile struct {
 func (p *Prober) Attach(pid int) (Attachment, error) {
 	p.attached.Lock()
 	defer p.attached.Unlock()
-	mappings, err := readMappings(pid)
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return Attachment{PID: pid}, err
 	}
@@ -66,7 +67,7 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 		if err := p.noteEnd(pid); err != nil {
 			return Attachment{PID: pid}, errors.Join(err, p.maps.Targets.Delete(uint32(pid)))
 		}
-		proc = &process{files: map[fileID]*probedFile{}, watches: map[fileID][]io.Closer{}}
+		proc = &process{files: map[procfs.FileID]*probedFile{}, watches: map[procfs.FileID][]io.Closer{}}
 		p.processes[pid] = proc
 	}
 	p.prepareLibc(pid, mappings)
@@ -79,14 +80,14 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 }
 
 // attachAll probes what there is to probe in files that are new.
-func (p *Prober) attachAll(pid int, proc *process, fresh []mapping) error {
+func (p *Prober) attachAll(pid int, proc *process, fresh []procfs.Mapping) error {
 	var errs []error
 	var libraries []*openLibrary
 	hasRuntime := proc.hasRuntime()
 	for _, m := range fresh {
 		l, err := p.libraryOf(pid, m)
 		errs = append(errs, err)
-		proc.seen[m.file] = err == nil
+		proc.seen[m.File] = err == nil
 		if l != nil {
 			defer l.file.Close()
 			libraries = append(libraries, l)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -30,10 +29,7 @@ func (p *Prober) drain(sink Sink) (calls int, fill float64, err error) {
 		calls += n
 		return err
 	}
-	began, err := monotonicTime()
-	if err != nil {
-		return 0, 0, err
-	}
+	began := host.Monotonic()
 	begin, end := func() {}, func() {}
 	if b, ok := sink.(Batcher); ok {
 		begin, end = b.Begin, b.End
@@ -69,14 +65,6 @@ func (p *Prober) tellWatched() {
 // returned is delivered or counted as lost, but for one whose return probe was still
 // running then. It is 0 before the first Drain.
 func (p *Prober) DrainedUntil() uint64 { return p.drained.Load() }
-
-func monotonicTime() (uint64, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0, fmt.Errorf("reading the clock: %w", err)
-	}
-	return uint64(ts.Nano()), nil
-}
 
 // deliver hands an event to the sink, and returns 1 for a call.
 func (p *Prober) deliver(b []byte, sink Sink) (calls int, err error) {

@@ -13,6 +13,8 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A watchEnds is what tells that processes are about to end: programs that are loaded
@@ -28,7 +30,7 @@ type watchEnds struct {
 
 // A libcProbes is the probes on the functions of a libc that end a process.
 type libcProbes struct {
-	file fileID
+	file procfs.FileID
 	link io.Closer
 }
 
@@ -53,16 +55,19 @@ func (p *Prober) WatchExit(pid int, signal int, handler uint64) error {
 	}
 	p.attached.Lock()
 	defer p.attached.Unlock()
-	mappings, err := readMappings(pid)
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(p.releaseEnded(), p.loadEnds()); err != nil {
 		return err
 	}
-	from, to, err := codeAround(pid, handler)
+	from, to, ok, err := procfs.CodeAt(pid, handler)
 	if err != nil {
 		return err
+	}
+	if !ok {
+		return fmt.Errorf("the end of process %d is not watched: there is no library's code at %#x", pid, handler)
 	}
 	if err := p.noteEnd(pid); err != nil {
 		return err
@@ -86,7 +91,7 @@ func (p *Prober) prepareEnds() {
 
 // prepareLibc probes the libc of a process that WatchExit will be called for. What goes
 // wrong WatchExit says, which tries again.
-func (p *Prober) prepareLibc(pid int, mappings []mapping) {
+func (p *Prober) prepareLibc(pid int, mappings []procfs.Mapping) {
 	if p.ends.early && p.loadEnds() == nil {
 		_ = p.watchLibc(pid, mappings)
 	}
@@ -105,7 +110,7 @@ func (p *Prober) openEnds() error {
 	const needs = "GPU records that a process holds when it ends can't be asked for: "
 	c, err := p.loadEndPrograms()
 	if err != nil {
-		return fmt.Errorf("%sthe kernel (%s) refuses the eBPF programs for it: %w", needs, kernelRelease(), err)
+		return fmt.Errorf("%sthe kernel (%s) refuses the eBPF programs for it: %w", needs, host.KernelRelease(), err)
 	}
 	signals, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "signal_deliver", Program: c.Programs[bpf.ProbesProgSignalDeliver]})
 	if err != nil {
@@ -146,20 +151,20 @@ func (p *Prober) loadEndPrograms() (*ebpf.Collection, error) {
 
 // watchLibc probes the functions of the process's libc that end it, if that is not
 // done yet.
-func (p *Prober) watchLibc(pid int, mappings []mapping) error {
+func (p *Prober) watchLibc(pid int, mappings []procfs.Mapping) error {
 	m, found := findLibc(mappings)
 	if !found {
 		return fmt.Errorf("process %d has no libc.so.6: that it ends by itself is not seen beforehand", pid)
 	}
 	old := p.ends.libc[pid]
-	if old != nil && old.file == m.file {
+	if old != nil && old.file == m.File {
 		return nil
 	}
 	link, err := p.attachEnds(pid, m)
 	if err != nil {
 		return err
 	}
-	p.ends.libc[pid] = &libcProbes{file: m.file, link: link}
+	p.ends.libc[pid] = &libcProbes{file: m.File, link: link}
 	if old != nil {
 		return old.link.Close()
 	}
@@ -167,25 +172,25 @@ func (p *Prober) watchLibc(pid int, mappings []mapping) error {
 }
 
 // findLibc finds glibc by its file name: libc.so.6, or libc-2.31.so up to release 2.33.
-func findLibc(mappings []mapping) (mapping, bool) {
+func findLibc(mappings []procfs.Mapping) (procfs.Mapping, bool) {
 	for _, m := range mappings {
-		base := filepath.Base(m.path)
+		base := filepath.Base(m.Path)
 		if older, _ := filepath.Match("libc-[0-9]*.so", base); older || base == "libc.so.6" {
 			return m, true
 		}
 	}
-	return mapping{}, false
+	return procfs.Mapping{}, false
 }
 
-func (p *Prober) attachEnds(pid int, m mapping) (io.Closer, error) {
-	f, err := m.open(pid)
+func (p *Prober) attachEnds(pid int, m procfs.Mapping) (io.Closer, error) {
+	f, err := m.Open(pid)
 	if err != nil {
-		return nil, fmt.Errorf("no probes on %s: %w", m.path, err)
+		return nil, fmt.Errorf("no probes on %s: %w", m.Path, err)
 	}
 	defer f.Close()
 	sites, err := endSites(f)
 	if err != nil {
-		return nil, fmt.Errorf("no probes on %s: %w", m.path, err)
+		return nil, fmt.Errorf("no probes on %s: %w", m.Path, err)
 	}
 	program := p.ends.programs.Programs[p.endProgram()]
 	var links io.Closer
@@ -195,7 +200,7 @@ func (p *Prober) attachEnds(pid int, m mapping) (io.Closer, error) {
 		links, err = attachMulti(program, traceUprobeMulti, 0, pathOf(f), sites, pid)
 	}
 	if err != nil {
-		return nil, p.attachError(m.path, err)
+		return nil, p.attachError(m.Path, err)
 	}
 	return links, nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // An ending is a program of testdata/ends.c that waits to end.
@@ -109,13 +110,13 @@ func TestEndings(t *testing.T) {
 			if _, ok := p.ExitReason(e.pid()); ok {
 				t.Errorf("%s: an end is seen before it comes", c.mode)
 			}
-			before := monotonic(t)
+			before := host.Monotonic()
 			printed := withoutAddress(e.end())
 			if diff := cmp.Diff(c.printed, printed); diff != "" {
 				t.Errorf("%s: printed (-want +got):\n%s", c.mode, diff)
 			}
 			exit, ok := p.ExitReason(e.pid())
-			if !ok || !exit.Final || exit.Reason != c.reason || exit.Time < before || exit.Time > monotonic(t) {
+			if !ok || !exit.Final || exit.Reason != c.reason || exit.Time < before || exit.Time > host.Monotonic() {
 				t.Errorf("%s: ended by %+v, want %s", c.mode, exit, c.reason)
 			}
 		}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // A PermissionError says that the recorder may not use eBPF probes, and what would
@@ -66,15 +69,7 @@ func loadError(m Mode, cause error) error {
 	if errors.Is(cause, unix.ENOMEM) {
 		return fmt.Errorf("no memory for the eBPF maps (choose smaller buffers or fewer threads): %w", cause)
 	}
-	return &UnsupportedError{Mode: m, Release: kernelRelease(), cause: cause}
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "unknown"
-	}
-	return unix.ByteSliceToString(u.Release[:])
+	return &UnsupportedError{Mode: m, Release: cmp.Or(host.KernelRelease(), "unknown"), cause: cause}
 }
 
 // missingCapabilities names those of CAP_BPF and CAP_PERFMON that this process

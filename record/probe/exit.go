@@ -1,13 +1,10 @@
 package probe
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -85,31 +82,6 @@ func (p *Prober) noteEnd(pid int) error {
 		return fmt.Errorf("how process %d ends is not noted: %w", pid, err)
 	}
 	return p.putEnd(pid, &bpf.ProbesProcessEnd{})
-}
-
-// codeAround finds the addresses between which a process has mapped the file whose
-// code is at the given one.
-func codeAround(pid int, address uint64) (from, to uint64, err error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return 0, 0, processError(pid, err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 64<<10)
-	for lines.Scan() {
-		m, ok := parseMapping(lines.Text())
-		first, last, _ := strings.Cut(m.span, "-")
-		low, lowErr := strconv.ParseUint(first, 16, 64)
-		high, highErr := strconv.ParseUint(last, 16, 64)
-		if ok && lowErr == nil && highErr == nil && address >= low && address < high {
-			return low, high, nil
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return 0, 0, processError(pid, err)
-	}
-	return 0, 0, fmt.Errorf("the end of process %d is not watched: there is no library's code at %#x", pid, address)
 }
 
 // signalFrame is the bytes that the kernel puts on a stack for a signal, at most.

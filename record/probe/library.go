@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A Library is a file that holds a side of CUDA's API: libcuda.so, a libcudart.so,
@@ -103,17 +104,17 @@ func identify(path string, set symbolSet) (side cudaapi.Library, symbols map[str
 
 // libraryOf opens a mapped file and says what it is. A file that is no CUDA library
 // gives nil; so does one that can't be read, unless its name says that it matters.
-func (p *Prober) libraryOf(pid int, m mapping) (*openLibrary, error) {
-	f, err := m.open(pid)
+func (p *Prober) libraryOf(pid int, m procfs.Mapping) (*openLibrary, error) {
+	f, err := m.Open(pid)
 	if err != nil {
-		return nil, relevant(m.path, err)
+		return nil, relevant(m.Path, err)
 	}
 	set, err := p.symbols.lookup(f)
 	if err != nil {
-		return nil, errors.Join(relevant(m.path, err), f.Close())
+		return nil, errors.Join(relevant(m.Path, err), f.Close())
 	}
-	l := &openLibrary{file: f, id: m.file, path: m.path, watched: set.watched}
-	if side, symbols, ok := identify(m.path, set); ok {
+	l := &openLibrary{file: f, id: m.File, path: m.Path, watched: set.watched}
+	if side, symbols, ok := identify(m.Path, set); ok {
 		l.side, l.symbols = side, symbols
 	}
 	if l.symbols == nil && l.watched == 0 {
@@ -134,7 +135,7 @@ func relevant(path string, err error) error {
 // An openLibrary is a CUDA library of a process while it is being probed.
 type openLibrary struct {
 	file    *os.File
-	id      fileID
+	id      procfs.FileID
 	path    string
 	side    cudaapi.Library
 	symbols map[string]uint64 // nil for a library that is none of CUDA's API

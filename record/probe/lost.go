@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -41,10 +42,7 @@ type lostCounts struct {
 func (p *Prober) LostSince() ([]tracelog.Lost, error) {
 	p.draining.Lock()
 	defer p.draining.Unlock()
-	now, err := monotonicTime()
-	if err != nil {
-		return nil, err
-	}
+	now := host.Monotonic()
 	var lost []tracelog.Lost
 	for i, cause := range lostCauses {
 		l, err := p.losses(uint32(i))

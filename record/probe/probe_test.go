@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -129,9 +131,9 @@ func TestJumpedTo(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
-		before := monotonic(t)
+		before := host.Monotonic()
 		r := record(t, m, "driver", "launches", 1000)
-		after := monotonic(t)
+		after := host.Monotonic()
 		if len(r.calls) != 1000 {
 			t.Fatalf("%d calls", len(r.calls))
 		}
@@ -246,7 +248,7 @@ func TestUnfinished(t *testing.T) {
 			p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 			attach(t, p, target)
 			target.run("waiting", 3)
-			before := monotonic(t)
+			before := host.Monotonic()
 			target.begin("hang", 0)
 			if line := target.line(); line != "hanging" {
 				t.Fatal(line)
@@ -260,7 +262,7 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("killed: %v: %d of 3 waiting threads: %+v", killed, n, r.calls)
 			}
 			launch := r.named("cuLaunchKernel")
-			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > monotonic(t)) {
+			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > host.Monotonic()) {
 				t.Errorf("killed: %v: the hanging launch began at %d, after %d", killed, launch[0].Enter, before)
 			}
 			if len(launch) != 1 || launch[0].Flags != tracelog.CallUnfinished || launch[0].Dur != 0 || launch[0].Args[1] != 9 {
@@ -517,7 +519,7 @@ func TestCloseRestoresCode(t *testing.T) {
 // isProbed says whether a process's code at a driver's function differs from the file's.
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
-	b, err := os.ReadFile(driverOf(tb, pid).path)
+	b, err := os.ReadFile(driverOf(tb, pid).Path)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -534,13 +536,13 @@ func isProbed(tb testing.TB, pid int, function string) bool {
 }
 
 // driverOf is where a process has mapped libcuda's code.
-func driverOf(tb testing.TB, pid int) mapping {
+func driverOf(tb testing.TB, pid int) procfs.Mapping {
 	tb.Helper()
-	mappings, err := readMappings(pid)
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i := slices.IndexFunc(mappings, func(m mapping) bool { return strings.HasSuffix(m.path, "/libcuda.so.1") })
+	i := slices.IndexFunc(mappings, func(m procfs.Mapping) bool { return strings.HasSuffix(m.Path, "/libcuda.so.1") })
 	return mappings[i]
 }
 
@@ -548,7 +550,7 @@ func driverOf(tb testing.TB, pid int) mapping {
 func codeOf(tb testing.TB, pid int) []byte {
 	tb.Helper()
 	var from, to int64
-	if _, err := fmt.Sscanf(driverOf(tb, pid).span, "%x-%x", &from, &to); err != nil {
+	if _, err := fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to); err != nil {
 		tb.Fatal(err)
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))

@@ -1,11 +1,6 @@
 package probe
 
-import (
-	"bytes"
-	"fmt"
-	"os"
-	"strconv"
-)
+import "github.com/cudatrace/cudatrace/record/procfs"
 
 // rescanEvery is the number of looks after which the mappings are read whatever their
 // size says, as a library can take the place of another of the same size.
@@ -14,7 +9,7 @@ const rescanEvery = 32
 // A codeSize tells that a process has mapped other code, for a fraction of what it
 // costs to read its mappings.
 type codeSize struct {
-	kilobytes uint64 // of executable mappings
+	kibibytes uint64 // of executable mappings
 	looks     int    // since the mappings were read
 }
 
@@ -33,7 +28,7 @@ func (p *Prober) Rescan(pid int) (changed bool, err error) {
 	if err != nil || !grown {
 		return false, err
 	}
-	mappings, err := readMappings(pid)
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return false, err
 	}
@@ -48,46 +43,29 @@ func (p *Prober) Rescan(pid int) (changed bool, err error) {
 
 // changed looks at the size of the process's code.
 func (c *codeSize) changed(pid int) (bool, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	size, err := procfs.CodeSize(pid)
 	if err != nil {
-		return false, processError(pid, err)
+		return false, err
 	}
-	kilobytes := statusNumber(status, "VmExe:") + statusNumber(status, "VmLib:")
 	c.looks++
-	if kilobytes == c.kilobytes && c.looks < rescanEvery {
+	if size == c.kibibytes && c.looks < rescanEvery {
 		return false, nil
 	}
-	*c = codeSize{kilobytes: kilobytes}
+	*c = codeSize{kibibytes: size}
 	return true, nil
-}
-
-// statusNumber finds a line of /proc/PID/status, "VmLib:      1234 kB"; 0 for a process
-// that has given up its memory.
-func statusNumber(status []byte, key string) uint64 {
-	_, rest, _ := bytes.Cut(status, []byte("\n"+key))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	fields := bytes.Fields(line)
-	if len(fields) == 0 {
-		return 0
-	}
-	n, err := strconv.ParseUint(string(fields[0]), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // unseen returns the files that were not mapped at the last look, and takes note of
 // all that are.
-func (proc *process) unseen(mappings []mapping) []mapping {
-	var fresh []mapping
-	seen := make(map[fileID]bool, len(mappings))
+func (proc *process) unseen(mappings []procfs.Mapping) []procfs.Mapping {
+	var fresh []procfs.Mapping
+	seen := make(map[procfs.FileID]bool, len(mappings))
 	for _, m := range mappings {
-		examined, known := proc.seen[m.file]
+		examined, known := proc.seen[m.File]
 		if !known {
 			fresh = append(fresh, m)
 		}
-		seen[m.file] = examined
+		seen[m.File] = examined
 	}
 	proc.seen = seen
 	return fresh

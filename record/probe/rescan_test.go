@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 func rescan(t *testing.T, p *Prober, target *target, want bool) {
@@ -77,42 +78,33 @@ func TestRescanEnded(t *testing.T) {
 }
 
 func TestUnseen(t *testing.T) {
-	file := func(n uint64) mapping { return mapping{file: fileID{"fd:01", n}} }
+	file := func(n uint64) procfs.Mapping { return procfs.Mapping{File: procfs.FileID{Device: "fd:01", Inode: n}} }
 	proc := &process{}
 	for _, step := range []struct {
 		mapped, fresh []uint64
 	}{
 		{[]uint64{1, 2}, []uint64{1, 2}}, {[]uint64{1, 2}, nil}, {[]uint64{1, 3}, []uint64{3}}, {[]uint64{1, 2, 3}, []uint64{2}},
 	} {
-		var mapped []mapping
+		var mapped []procfs.Mapping
 		for _, n := range step.mapped {
 			mapped = append(mapped, file(n))
 		}
 		var fresh []uint64
 		for _, m := range proc.unseen(mapped) {
-			fresh = append(fresh, m.file.inode)
-			proc.seen[m.file] = true
+			fresh = append(fresh, m.File.Inode)
+			proc.seen[m.File] = true
 		}
 		if diff := cmp.Diff(step.fresh, fresh); diff != "" {
 			t.Errorf("mapped %v: %s", step.mapped, diff)
 		}
 	}
-	proc.seen[fileID{"fd:01", 2}] = false
-	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 0 {
+	proc.seen[procfs.FileID{Device: "fd:01", Inode: 2}] = false
+	if fresh := proc.unseen([]procfs.Mapping{file(2)}); len(fresh) != 0 {
 		t.Error("a failed file is tried again by itself")
 	}
 	proc.forgetFailures()
-	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 1 {
+	if fresh := proc.unseen([]procfs.Mapping{file(2)}); len(fresh) != 1 {
 		t.Error("a failed file is not tried again")
-	}
-}
-
-func TestStatusNumber(t *testing.T) {
-	const status = "Name:\tx VmLib: 9\nVmExe:\t     12 kB\nVmLib:\t   34567 kB\nVmPTE:\n"
-	for key, want := range map[string]uint64{"VmExe:": 12, "VmLib:": 34567, "VmPTE:": 0, "VmSwap:": 0} {
-		if got := statusNumber([]byte(status), key); got != want {
-			t.Errorf("%s %d, want %d", key, got, want)
-		}
 	}
 }
 

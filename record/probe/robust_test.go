@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -80,11 +81,11 @@ func TestDrainedUntil(t *testing.T) {
 	var r recorder
 	for range 20 {
 		target.run("launches", 100)
-		ran := monotonic(t)
+		ran := host.Monotonic()
 		if _, err := p.Drain(&r); err != nil {
 			t.Fatal(err)
 		}
-		if until := p.DrainedUntil(); until < ran || until > monotonic(t) {
+		if until := p.DrainedUntil(); until < ran || until > host.Monotonic() {
 			t.Errorf("drained until %d, the calls ended before %d", until, ran)
 		}
 	}
@@ -105,13 +106,13 @@ func TestLossesInTime(t *testing.T) {
 	attach(t, p, target)
 	var sum uint64
 	for range 3 {
-		from := monotonic(t)
+		from := host.Monotonic()
 		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
 			t.Errorf("lost %+v without a call (%v)", lost, err)
 		}
 		target.run("launches", 10_000)
 		lost, err := p.LostSince()
-		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > monotonic(t) || lost[0].To < lost[0].From {
+		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > host.Monotonic() || lost[0].To < lost[0].From {
 			t.Fatalf("lost %+v after %d (%v)", lost, from, err)
 		}
 		sum += lost[0].Count

@@ -15,9 +15,8 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -209,7 +208,7 @@ func open(tb testing.TB, o Options) *Prober {
 	p, err := Open(o)
 	if err != nil {
 		var major, minor int
-		fmt.Sscanf(kernelRelease(), "%d.%d", &major, &minor)
+		fmt.Sscanf(host.KernelRelease(), "%d.%d", &major, &minor)
 		need := minimum[o.Mode]
 		if major < need[0] || major == need[0] && minor < need[1] {
 			tb.Skipf("Linux %d.%d is needed: %v", need[0], need[1], err)
@@ -293,13 +292,4 @@ func lostCalls(tb testing.TB, p *Prober, cause string) uint64 {
 		}
 	}
 	return n
-}
-
-// monotonic is the clock of the events.
-func monotonic(tb testing.TB) uint64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		tb.Fatal(err)
-	}
-	return uint64(ts.Nano())
 }

@@ -2,13 +2,11 @@ package probe
 
 import (
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -104,35 +102,11 @@ func renamed(id uint64, t *bpf.ProbesSlot, sink Sink) {
 		return // it made no call that is recorded
 	}
 	pid, tid := uint32(id>>32), uint32(id)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
-	if err != nil {
+	name, ok := procfs.ThreadName(pid, tid)
+	if !ok {
 		return // the thread is gone, and had its last name delivered
 	}
-	name := strings.TrimSuffix(string(text), "\n")
 	if name != commString(unsafe.Slice((*byte)(unsafe.Pointer(&t.Comm)), unsafe.Sizeof(t.Comm))) {
-		sink.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name, LocalTID: localTID(pid, tid)})
+		sink.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name, LocalTID: procfs.NamespaceTID(pid, tid)})
 	}
-}
-
-// localTID is a thread's id in its innermost PID namespace, 0 when that is tid or the
-// thread is gone.
-func localTID(pid, tid uint32) uint32 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
-			fields := strings.Fields(ids)
-			if len(fields) == 0 {
-				return 0
-			}
-			local, err := strconv.ParseUint(fields[len(fields)-1], 10, 32)
-			if err != nil || uint32(local) == tid {
-				return 0
-			}
-			return uint32(local)
-		}
-	}
-	return 0
 }
