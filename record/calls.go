@@ -30,7 +30,7 @@ func (r *recorder) openProber() {
 	p, err := probe.Open(probe.Options{
 		Functions: r.opts.Functions, Symbols: true,
 		Paused: r.opts.Delay > 0, CaptureRange: r.opts.CaptureRange,
-		OnCUPTIClient: r.foreignClient, RingBytes: r.opts.RingBytes, WatchExits: len(r.opts.PIDs) == 0,
+		OnCUPTIClient: r.foreignClient, BufferBytes: r.opts.RingBytes, WatchExits: len(r.opts.PIDs) == 0,
 	})
 	if err != nil {
 		r.notProbed(err)
@@ -122,7 +122,7 @@ func (r *recorder) noteCost() {
 // probes on calls. Where rights or a kernel for it are missing, the injected library
 // sees most of both by itself.
 func (r *recorder) openWatcher() {
-	p, err := probe.Open(probe.Options{RingBytes: watcherRing, OnCUPTIClient: r.foreignClient, WatchExits: true})
+	p, err := probe.Open(probe.Options{BufferBytes: watcherRing, OnCUPTIClient: r.foreignClient, WatchExits: true})
 	if err != nil {
 		r.log.Note(&tracelog.Note{Time: host.Monotonic(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
 		return
@@ -198,7 +198,7 @@ func (r *recorder) finishProber() {
 	if r.prober == nil {
 		return
 	}
-	if _, err := r.prober.Finish(r.countingLog()); err != nil {
+	if err := r.prober.Finish(r.countingLog()); err != nil {
 		r.miss(0, "calls may be missing: "+err.Error())
 	}
 	r.loseCalls()
@@ -217,7 +217,7 @@ func (r *recorder) loseCalls() {
 
 // foreignClient is told of every registration with CUPTI. CUPTI serves the client
 // that came last: from then on its records are lost to us.
-func (r *recorder) foreignClient(pid, _ uint32, _, request uint64) {
+func (r *recorder) foreignClient(pid uint32, request uint64) {
 	if r.server == nil {
 		return // attached by PID: CUPTI's records were never ours
 	}

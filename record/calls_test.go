@@ -8,7 +8,7 @@ func TestForeignClientOfAttachedProcess(t *testing.T) {
 	said := 0
 	r, cancel := newRecorder(Options{PIDs: []int{1}, Say: func(string) { said++ }})
 	defer cancel()
-	r.foreignClient(1, 1, 0, 0x1000)
+	r.foreignClient(1, 0x1000)
 	if said != 0 || len(r.missing.list()) != 0 {
 		t.Errorf("%d lines were said, missing %q", said, r.missing.list())
 	}

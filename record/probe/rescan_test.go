@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -24,7 +25,7 @@ func rescan(t *testing.T, p *Prober, target *target, want bool) {
 
 // A runtime that comes late is probed at the next look.
 func TestRescan(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		rescan(t, p, target, false) // not attached
 		attach(t, p, target)
@@ -53,7 +54,7 @@ func TestRescan(t *testing.T) {
 func TestRescanFindsCUPTI(t *testing.T) {
 	t.Parallel()
 	var requests []uint64
-	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_, _ uint32, _, request uint64) {
+	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_ uint32, request uint64) {
 		requests = append(requests, request)
 	}})
 	target := startTarget(t, "driver")
@@ -77,7 +78,7 @@ func TestRescanEnded(t *testing.T) {
 	}
 }
 
-func TestUnseen(t *testing.T) {
+func TestNewFiles(t *testing.T) {
 	file := func(n uint64) procfs.Mapping { return procfs.Mapping{File: procfs.FileID{Device: "fd:01", Inode: n}} }
 	proc := &process{}
 	for _, step := range []struct {
@@ -90,20 +91,20 @@ func TestUnseen(t *testing.T) {
 			mapped = append(mapped, file(n))
 		}
 		var fresh []uint64
-		for _, m := range proc.unseen(mapped) {
+		for _, m := range proc.newFiles(mapped) {
 			fresh = append(fresh, m.File.Inode)
-			proc.seen[m.File] = true
+			proc.looked[m.File] = true
 		}
 		if diff := cmp.Diff(step.fresh, fresh); diff != "" {
 			t.Errorf("mapped %v: %s", step.mapped, diff)
 		}
 	}
-	proc.seen[procfs.FileID{Device: "fd:01", Inode: 2}] = false
-	if fresh := proc.unseen([]procfs.Mapping{file(2)}); len(fresh) != 0 {
+	proc.looked[procfs.FileID{Device: "fd:01", Inode: 2}] = false
+	if fresh := proc.newFiles([]procfs.Mapping{file(2)}); len(fresh) != 0 {
 		t.Error("a failed file is tried again by itself")
 	}
 	proc.forgetFailures()
-	if fresh := proc.unseen([]procfs.Mapping{file(2)}); len(fresh) != 1 {
+	if fresh := proc.newFiles([]procfs.Mapping{file(2)}); len(fresh) != 1 {
 		t.Error("a failed file is not tried again")
 	}
 }
@@ -112,7 +113,7 @@ func TestUnseen(t *testing.T) {
 func TestLimit(t *testing.T) {
 	all := cudaapi.Functions(cudaapi.All)
 	driver := slices.DeleteFunc(slices.Clone(all), func(f *cudaapi.Function) bool { return f.Library != cudaapi.Driver })
-	kept, leftOut := limit(driver, singleLimits[cudaapi.Driver])
+	kept, leftOut := mostImportant(driver, singleLimits[cudaapi.Driver])
 	if len(kept) != singleLimits[cudaapi.Driver] || len(kept)+leftOut != len(driver) {
 		t.Errorf("%d kept and %d left out of %d", len(kept), leftOut, len(driver))
 	}
@@ -125,7 +126,7 @@ func TestLimit(t *testing.T) {
 	if !slices.IsSortedFunc(kept, func(a, b *cudaapi.Function) int { return int(a.ID) - int(b.ID) }) {
 		t.Error("out of order")
 	}
-	if few, none := limit(driver[:3], 3); len(few) != 3 || none != 0 {
+	if few, none := mostImportant(driver[:3], 3); len(few) != 3 || none != 0 {
 		t.Errorf("%d of 3 are kept", len(few))
 	}
 }
@@ -146,7 +147,7 @@ func BenchmarkRescan(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				p.processes[target.pid].code.looks = rescanEvery
+				p.processes.byPID[target.pid].code.looks = rescanEvery
 				if _, err := p.Rescan(target.pid); err != nil {
 					b.Fatal(err)
 				}

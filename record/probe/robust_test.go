@@ -24,7 +24,7 @@ func recordUntilKilled(pid string) {
 	if err != nil {
 		os.Exit(1)
 	}
-	p, err := Open(Options{Functions: cudaapi.Functions(cudaapi.All), RingBytes: 1 << 20})
+	p, err := Open(Options{Functions: cudaapi.Functions(cudaapi.All), BufferBytes: 1 << 20})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -82,7 +82,7 @@ func TestDrainedUntil(t *testing.T) {
 	for range 20 {
 		target.run("launches", 100)
 		ran := host.Monotonic()
-		if _, err := p.Drain(&r); err != nil {
+		if err := p.Drain(&r); err != nil {
 			t.Fatal(err)
 		}
 		if until := p.DrainedUntil(); until < ran || until > host.Monotonic() {
@@ -99,8 +99,8 @@ func TestDrainedUntil(t *testing.T) {
 func TestLossesInTime(t *testing.T) {
 	t.Parallel()
 	const ring = 256 << 10
-	p, target := open(t, Options{RingBytes: ring}), startTarget(t, "driver")
-	if size := len(p.store.chunks) * int(chunkBytes); size != ring {
+	p, target := open(t, Options{BufferBytes: ring}), startTarget(t, "driver")
+	if size := p.layout.Bytes(); size != ring {
 		t.Errorf("buffers of %d bytes together", size)
 	}
 	attach(t, p, target)
@@ -137,19 +137,19 @@ func TestManyProcesses(t *testing.T) {
 			first = target
 		}
 	}
-	p.attached.Lock()
-	if n := len(p.processes); n != 1 {
+	p.processes.mu.Lock()
+	if n := len(p.processes.byPID); n != 1 {
 		t.Errorf("%d processes are attached", n)
 	}
-	p.attached.Unlock()
+	p.processes.mu.Unlock()
 	if r := finish(t, p); len(r.calls) != 15 {
 		t.Errorf("%d calls of 15", len(r.calls))
 	}
 	if exit, ok := p.ExitReason(first.pid); !ok || !exit.Final {
 		t.Errorf("the first ended by %+v", exit)
 	}
-	p.closing.Wait()
-	if err := p.takeFailures(); err != nil {
+	p.processes.background.closing.Wait()
+	if err := p.processes.background.takeErrors(); err != nil {
 		t.Error(err)
 	}
 }

@@ -75,3 +75,7 @@ func statusNumber(status []byte, key string) uint64 {
 	}
 	return n
 }
+
+// OpenFile is a path of the very file that is open as f, whatever the file's own path leads
+// to now.
+func OpenFile(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
