@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -27,55 +26,46 @@ func Attach(o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer targets.close()
-	r, cancel := newRecorder(o)
-	defer cancel()
-	if err := r.openLog(); err != nil {
+	r, err := newRecording(o)
+	if err != nil {
 		return Result{}, err
 	}
-	defer r.closeAll()
+	defer r.cancel()
+	defer r.close()
 	if err := r.attachAll(); err != nil {
 		r.discard()
 		return Result{}, err
 	}
 	var res Result
 	over := targets.ended()
-	r.wait(over, watchStop(signals, nil, nil, over, o.Say))
+	r.wait(over, watchStop(signals, nil, over, o.Say))
 	r.finish(&res, notEarly)
 	return res, nil
 }
 
-// attachAll probes every process; one that can't be probed fails the whole, since
-// a person named it.
-func (r *recorder) attachAll() error {
-	r.openProber()
-	if !r.probed {
+// attachAll probes every process; one that can't be probed fails the whole, since a person
+// named it.
+func (r *recording) attachAll() error {
+	r.calls.open(r.ctx, r.injection.registered)
+	if !r.calls.probed {
 		return errors.New("nothing can be recorded of a running process without probes")
 	}
-	r.beside.Go(r.calibrate)
 	for _, pid := range r.opts.PIDs {
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
-		a, err := r.prober.Attach(pid)
+		a, err := r.calls.prober.Attach(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
 		if len(a.Libraries) == 0 {
-			r.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
+			r.report.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
 		}
-		r.open(uint64(pid), session{pid: uint32(pid), attached: true})
-		r.threadNames(uint32(pid))
+		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true})
+		r.tracees.nameThreads(uint32(pid))
 	}
 	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C ends it (GPU work needs 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
 	return nil
-}
-
-func processList(pids []int) string {
-	var words []string
-	for _, pid := range pids {
-		words = append(words, fmt.Sprintf("%s (%d)", procfs.Name(pid), pid))
-	}
-	return strings.Join(words, ", ")
 }
 
 // targets holds a descriptor of each process, so that its end is seen and its PID

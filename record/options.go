@@ -27,10 +27,10 @@ type Options struct {
 	Duration     time.Duration // of the recording; 0: until the program ends
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 
-	FlushInterval time.Duration // how old a record gets before it is on disk; 0 means DefaultFlushInterval
-	MemoryLimit   uint64        // of what recording takes inside a program, bytes; 0 means the default of package cupti
-	RingBytes     int           // of the buffers for calls; 0 means the default of package probe
-	Wait          WaitFor       // who is waited for after the program's end; "" means WaitCUDA
+	FlushInterval   time.Duration // how old a record gets before it is on disk; 0 means DefaultFlushInterval
+	MemoryLimit     uint64        // of what recording takes inside a program, bytes; 0 means the default of package cupti
+	CallBufferBytes int           // of kernel memory for probed calls; 0 means the default of package probe
+	Wait            WaitFor       // who is waited for after the program's end; "" means WaitCUDA
 
 	// Say shows a person one line while recording goes on. It is called from
 	// several goroutines.

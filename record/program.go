@@ -78,11 +78,41 @@ func startError(path string, err error) error {
 	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
 }
 
-// exitStatus is what a shell's $? would be: 128+N after signal N.
-func exitStatus(state *os.ProcessState) int {
-	ws, ok := state.Sys().(syscall.WaitStatus)
+// A program is the one that was started to be recorded.
+type program struct {
+	name  string // as a person names it
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+}
+
+// startProgram starts the program at a path, with its input and output ours, as the user who
+// called sudo.
+func startProgram(path string, o Options, env []string, as *invoker) (*program, error) {
+	cmd := exec.Command(path, o.Args...)
+	cmd.Args[0] = o.Program
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = env
+	as.apply(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, startError(o.Program, err)
+	}
+	return &program{name: o.Program, cmd: cmd, ended: make(chan struct{})}, nil
+}
+
+// wait waits for the program's end, and closes ended.
+func (p *program) wait() {
+	// A program that ends with an error is not ours to report: its exit code says it.
+	_ = p.cmd.Wait()
+	close(p.ended)
+}
+
+func (p *program) pid() int { return p.cmd.Process.Pid }
+
+// exitStatus is what a shell's $? would be after the program's end: 128+N after signal N.
+func (p *program) exitStatus() int {
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
-		return state.ExitCode()
+		return p.cmd.ProcessState.ExitCode()
 	}
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

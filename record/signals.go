@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -12,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSignals takes the signals that would end us. A signal that was ignored
+// watchSignals catches the signals that would end us. A signal that was ignored
 // when we started (nohup) is left alone, since what we handle the program would
 // get back as its default. Without a program to protect (a shell starts jobs in the
 // background with Ctrl-C ignored) every signal is ours.
@@ -28,7 +27,7 @@ func watchSignals(withProgram bool) chan os.Signal {
 	return c
 }
 
-// A stopper turns signals into the wish to stop recording.
+// A stopper turns signals into the wish of a person to stop recording.
 type stopper struct {
 	wish   chan struct{} // closed when a person wants the recording to end
 	signal atomic.Int32  // the signal that said so
@@ -42,14 +41,15 @@ const (
 	stopHint = time.Second
 )
 
-// watchStop listens to signals until over is closed, which says that all is recorded.
+// watchStop listens to signals until over is closed, which says that all is recorded. p is nil
+// in a recording of running processes.
 //
 // Ctrl-C at a terminal goes to the program as well, and what it does on its way out
 // is worth recording: the first is the program's as long as it runs, the second
 // stops recording. A signal that comes otherwise, from kill or a job scheduler, may
 // have gone to the whole group or to us alone, so it stops recording if all is not
 // over soon by itself.
-func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan struct{}, say func(string)) *stopper {
+func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say func(string)) *stopper {
 	s := &stopper{wish: make(chan struct{})}
 	go func() {
 		interrupted := false
@@ -61,12 +61,12 @@ func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan s
 			case sig = <-signals:
 			}
 			n, _ := sig.(syscall.Signal)
-			if program != nil && !interrupted && !isClosed(ended) && fromTerminal(n) {
+			if p != nil && !interrupted && !isClosed(p.ended) && fromTerminal(n) {
 				interrupted = true
-				go hint(program, ended, over, say)
+				go hint(p, over, say)
 				continue
 			}
-			if program != nil && !interrupted && isOver(over, stopGrace) {
+			if p != nil && !interrupted && isOver(over, stopGrace) {
 				return
 			}
 			s.signal.Store(int32(n))
@@ -93,12 +93,12 @@ func fromTerminal(n syscall.Signal) bool {
 }
 
 // hint tells a person whose Ctrl-C the program does not end by how to stop recording.
-func hint(program *exec.Cmd, ended, over <-chan struct{}, say func(string)) {
+func hint(p *program, over <-chan struct{}, say func(string)) {
 	select {
 	case <-over:
-	case <-ended:
+	case <-p.ended:
 	case <-time.After(stopHint):
-		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", program.Process.Pid))
+		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", p.pid()))
 	}
 }
 

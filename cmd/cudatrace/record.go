@@ -130,7 +130,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 	o.Wait, errs[0] = record.ParseWaitFor(c.String("wait"))
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
 	ring, errs[2] = parseSize("ring-buffer", c.String("ring-buffer"), 64<<10, 1<<30)
-	o.FlushInterval, o.MemoryLimit, o.RingBytes = c.Duration("flush-interval"), memory, int(ring)
+	o.FlushInterval, o.MemoryLimit, o.CallBufferBytes = c.Duration("flush-interval"), memory, int(ring)
 	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
 		return usagef(recordName, "record: --flush-interval must be between 10ms and 1m")
 	}

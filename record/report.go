@@ -8,6 +8,33 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// A report tells a person what they should know of a recording: in lines at once, in notes in
+// the log, and in the reasons why the log is not complete.
+type report struct {
+	log     *tracelog.Writer
+	say     func(line string)
+	missing missing
+}
+
+// miss notes that something is not recorded, and says so once.
+func (r *report) miss(pid uint32, text string) {
+	r.note(pid, tracelog.NoteWarning, text)
+	if r.missing.add(text) {
+		r.say(text)
+	}
+}
+
+// remark notes and says something that leaves nothing out.
+func (r *report) remark(pid uint32, text string) {
+	r.note(pid, tracelog.NoteInfo, text)
+	r.say(text)
+}
+
+// note puts a note into the log, of the whole recording if pid is 0.
+func (r *report) note(pid, severity uint32, text string) {
+	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: severity, Text: text})
+}
+
 // maxMissing bounds the list of what is missing; what comes after is counted.
 const maxMissing = 20
 
@@ -45,18 +72,4 @@ func (m *missing) list() []string {
 		return append(m.texts[:len(m.texts):len(m.texts)], fmt.Sprintf("and %d more reasons", m.more))
 	}
 	return m.texts
-}
-
-// miss notes that something is not recorded, and says so once.
-func (r *recorder) miss(pid uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: tracelog.NoteWarning, Text: text})
-	if r.missing.add(text) {
-		r.opts.Say(text)
-	}
-}
-
-// remark notes something that a person should know and that leaves nothing out.
-func (r *recorder) remark(pid uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: tracelog.NoteInfo, Text: text})
-	r.opts.Say(text)
 }
