@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,6 +33,22 @@ func helpCommand() *cli.Command {
 			return cli.ShowCommandHelp(c.Lineage()[1], name)
 		},
 	}
+}
+
+// standardFlagLine makes "--gpu cupti|none\tcupti|none: where GPU work is seen (default: ...)".
+var standardFlagLine = cli.FlagStringer
+
+// flagLine is a flag's line of a help text. It does not repeat the values that stand behind the
+// flag's name, and leaves out defaults that tell nothing.
+func flagLine(f cli.Flag) string {
+	name, text, _ := strings.Cut(standardFlagLine(f), "\t")
+	if values := name[strings.LastIndexByte(name, ' ')+1:]; strings.Contains(values, "|") {
+		text = strings.TrimPrefix(text, values+": ")
+	}
+	for _, nothing := range []string{" (default: false)", " (default: 0s)"} {
+		text = strings.TrimSuffix(text, nothing)
+	}
+	return name + "\t" + text
 }
 
 func noCommand(name string) error {

@@ -106,7 +106,7 @@ func libraryFolder(t *testing.T, printed string) string {
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
 	program := []string{sim("exits"), "return", "-n", "300000"}
-	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--ring-buffer", "64K", "--memory-limit", "1M"}, program...)...)
+	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
 	b.until(t, func() bool { return sizeOf(b.base+".cudatrace.partial-*") > 20000 }) // it launches
 	b.cmd.Process.Signal(syscall.SIGSTOP)
 	b.until(t, func() bool { return b.out(t) != "" }) // it has launched nearly all
@@ -123,7 +123,7 @@ func TestRecorderIsSuspended(t *testing.T) {
 	if missing := whole.Kernels + whole.APIRecords - b.Kernels - b.APIRecords; lost < missing || missing > 0 && lost == 0 {
 		t.Errorf("of %d missing GPU and API records %d are said to be lost: %v", missing, lost, b.Lost)
 	}
-	if b.Complete || !strings.Contains(b.recording.stderr, "--ring-buffer") {
+	if b.Complete || !strings.Contains(b.recording.stderr, "--call-buffer") {
 		t.Errorf("complete %t; the option that avoids it is not named:\n%s", b.Complete, b.recording.stderr)
 	}
 }

@@ -354,7 +354,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 	if p.taken || p.broken {
 		e.Complete = 0
 	}
-	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.copies, c.sets, c.apis
+	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis
 	return e
 }
 

@@ -13,7 +13,7 @@ import (
 
 // lostCauses are the causes of loss as the log names them, by index in the BPF map.
 var lostCauses = [...]string{
-	bpf.LostRingBuffer:  tracelog.LostRingBuffer,
+	bpf.LostBufferFull:  tracelog.LostRingBuffer,
 	bpf.LostThreadTable: tracelog.LostThreadTable,
 	bpf.LostNesting:     tracelog.LostNesting,
 }

@@ -99,7 +99,7 @@ var decoders = [...]struct {
 // recorded counts the records of what the program did.
 func (d *decoder) recorded() uint64 {
 	c := &d.counts
-	return c.kernels + c.copies + c.sets + c.apis + c.objects + c.extras - d.overheads
+	return c.kernels + c.memcpys + c.memsets + c.apis + c.objects + c.extras - d.overheads
 }
 
 // batch reads the records of a BATCH. Records before a malformed one have
@@ -202,7 +202,7 @@ func (d *decoder) decodeMemcpy(b []byte) error {
 	m.Bytes, m.CopyKind = le.Uint64(b[48:]), le.Uint32(b[56:])
 	m.SrcKind, m.DstKind = le.Uint32(b[60:]), le.Uint32(b[64:])
 	m.SrcDevice, m.DstDevice = le.Uint32(b[68:]), le.Uint32(b[72:])
-	d.counts.copies++
+	d.counts.memcpys++
 	d.sink.Memcpy(&d.memcpy)
 	return nil
 }
@@ -210,7 +210,7 @@ func (d *decoder) decodeMemcpy(b []byte) error {
 func (d *decoder) decodeMemset(b []byte) error {
 	d.gpu(&d.memset.GPU, b)
 	d.memset.Bytes, d.memset.Value = le.Uint64(b[48:]), le.Uint32(b[56:])
-	d.counts.sets++
+	d.counts.memsets++
 	d.sink.Memset(&d.memset)
 	return nil
 }
