@@ -289,13 +289,6 @@ func (s *Server) remove(p *peer) {
 	s.active.Done()
 }
 
-// Peers returns the number of processes that are connected.
-func (s *Server) Peers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.peers)
-}
-
 // Wait waits until no process is connected, or until the time is over, and
 // returns how many are left.
 func (s *Server) Wait(timeout time.Duration) int {
@@ -340,11 +333,6 @@ func (s *Server) StopAll(timeout time.Duration) int {
 	s.mu.Unlock()
 	s.each(func(p *peer) { p.tell(msgStop) })
 	return s.Wait(time.Until(over))
-}
-
-// FlushAll asks every process to send what CUPTI has finished; it does not wait.
-func (s *Server) FlushAll() {
-	s.each(func(p *peer) { p.tell(msgFlush) })
 }
 
 // Pause stops recording in every process until Resume, and has it send what was
