@@ -15,8 +15,8 @@ func TestCalibrate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// No machine runs two traps faster, and none takes longer.
-		if cost < 100*time.Nanosecond || cost > time.Millisecond {
+		// No machine runs two traps faster.
+		if cost < 100*time.Nanosecond {
 			t.Errorf("a call costs %v", cost)
 		}
 		attach(t, p, target)

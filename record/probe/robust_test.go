@@ -8,7 +8,8 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -34,7 +35,7 @@ func recordUntilKilled(pid string) {
 		os.Exit(1)
 	}
 	fmt.Println("recording")
-	time.Sleep(time.Hour)
+	unix.Pause()
 }
 
 // When the recorder is killed, the kernel removes all probes, and the program runs on.
