@@ -7,6 +7,7 @@ package procfs
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -29,7 +30,6 @@ type Mapping struct {
 	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
 	Path    string // of the file, in the process's own mount namespace
 	Deleted bool   // the file has been deleted or replaced
-	Code    bool   // the memory is executable
 }
 
 // CodeFiles lists the files that a process has mapped as code, each by its first
@@ -37,11 +37,11 @@ type Mapping struct {
 func CodeFiles(pid int) ([]Mapping, error) {
 	var found []Mapping
 	seen := map[FileID]bool{}
-	for m, err := range mappings(pid) {
+	for m, err := range mappings(pid, isCode) {
 		if err != nil {
 			return nil, err
 		}
-		if m.Code && m.File.Inode != 0 && !seen[m.File] {
+		if m.File.Inode != 0 && !seen[m.File] {
 			seen[m.File] = true
 			found = append(found, m)
 		}
@@ -54,7 +54,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 func Files(pid int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
-	for m, err := range mappings(pid) {
+	for m, err := range mappings(pid, showsFile) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,11 +69,11 @@ func Files(pid int) ([]string, error) {
 // CodeAt finds the addresses of the file's code that a process has mapped around an
 // address; ok is false if none is there.
 func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
-	for m, err := range mappings(pid) {
+	for m, err := range mappings(pid, isCode) {
 		if err != nil {
 			return 0, 0, false, err
 		}
-		if from, to, ok := m.addresses(); ok && m.Code && address >= from && address < to {
+		if from, to, ok := m.addresses(); ok && address >= from && address < to {
 			return from, to, true, nil
 		}
 	}
@@ -87,8 +87,8 @@ func (m Mapping) addresses() (from, to uint64, ok bool) {
 	return from, to, fromErr == nil && toErr == nil
 }
 
-// mappings reads /proc/PID/maps. An error comes last.
-func mappings(pid int) iter.Seq2[Mapping, error] {
+// mappings reads the lines of /proc/PID/maps that are wanted. An error comes last.
+func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 		if err != nil {
@@ -96,7 +96,7 @@ func mappings(pid int) iter.Seq2[Mapping, error] {
 			return
 		}
 		defer f.Close()
-		for m, err := range parseMappings(f) {
+		for m, err := range parseMappings(f, wanted) {
 			if err != nil {
 				err = explain(pid, err)
 			}
@@ -108,11 +108,14 @@ func mappings(pid int) iter.Seq2[Mapping, error] {
 }
 
 // parseMappings reads lines in the form of /proc/PID/maps.
-func parseMappings(r io.Reader) iter.Seq2[Mapping, error] {
+func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, 64<<10)
 		for lines.Scan() {
+			if !wanted(lines.Bytes()) {
+				continue
+			}
 			if m, ok := parseMapping(lines.Text()); ok && !yield(m, nil) {
 				return
 			}
@@ -121,6 +124,14 @@ func parseMappings(r io.Reader) iter.Seq2[Mapping, error] {
 			yield(Mapping{}, err)
 		}
 	}
+}
+
+// showsFile and isCode look at a line without parsing it: a process can have thousands.
+func showsFile(line []byte) bool { return bytes.IndexByte(line, '/') >= 0 }
+
+func isCode(line []byte) bool {
+	at := bytes.IndexByte(line, ' ')
+	return at >= 0 && len(line) > at+3 && line[at+3] == 'x' && showsFile(line)
 }
 
 // parseMapping reads one line; ok is false if its memory shows no file:
@@ -133,11 +144,11 @@ func parseMapping(line string) (m Mapping, ok bool) {
 	}
 	inode, err := strconv.ParseUint(fields[4], 10, 64)
 	path := strings.TrimLeft(line, " ")
-	if err != nil || len(fields[1]) < 3 || !strings.HasPrefix(path, "/") {
+	if err != nil || !strings.HasPrefix(path, "/") {
 		return m, false
 	}
 	path, deleted := strings.CutSuffix(path, deletedSuffix)
-	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Path: path, Deleted: deleted, Code: fields[1][2] == 'x'}, true
+	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Path: path, Deleted: deleted}, true
 }
 
 // deletedSuffix is what the kernel adds to the path of a file that has been deleted.

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -26,22 +27,28 @@ cut short
 `
 
 func TestParseMappings(t *testing.T) {
-	want := []Mapping{
-		{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", "/usr/bin/app", false, false},
-		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false, true},
-		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false, true},
-		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true, true},
-		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true, true},
+	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", "/usr/bin/app", false}
+	code := []Mapping{
+		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false},
+		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false},
+		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true},
+		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true},
 	}
-	var got []Mapping
-	for m, err := range parseMappings(strings.NewReader(exampleMaps)) {
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []struct {
+		name   string
+		wanted func([]byte) bool
+		want   []Mapping
+	}{{"files", showsFile, append([]Mapping{data}, code...)}, {"code", isCode, code}} {
+		var got []Mapping
+		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, m)
 		}
-		got = append(got, m)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("mappings (-want +got):\n%s", diff)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 
@@ -51,6 +58,7 @@ func FuzzParseMapping(f *testing.F) {
 	f.Add("- x 0 0 1 /")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, line string) {
+		isCode([]byte(line))
 		if m, ok := parseMapping(line); ok && !strings.HasPrefix(m.Path, "/") {
 			t.Errorf("%q is %+v", line, m)
 		}
@@ -74,7 +82,7 @@ func TestFilesOfThisProcess(t *testing.T) {
 	}
 	seen := map[FileID]bool{}
 	for _, m := range code {
-		if seen[m.File] || !m.Code || !slices.Contains(files, m.Path) {
+		if seen[m.File] || !slices.Contains(files, m.Path) {
 			t.Errorf("file %+v of %q", m, files)
 		}
 		seen[m.File] = true
@@ -135,11 +143,14 @@ func TestStatusNumber(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	child := exec.Command("cat", "-")
-	in, err := child.StdinPipe()
-	if err != nil {
+	in, err1 := child.StdinPipe()
+	out, err2 := child.StdoutPipe()
+	if err := errors.Join(err1, err2, child.Start()); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
+	fmt.Fprintln(in, "runs")
+	var word string
+	if _, err := fmt.Fscanln(out, &word); err != nil { // until then it may be about to become cat
 		t.Fatal(err)
 	}
 	pid := child.Process.Pid
