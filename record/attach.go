@@ -13,9 +13,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// Attach records the calls of running processes until they end, the time is over
-// or a signal comes, and detaches. GPU work can't be recorded so: CUPTI has to be
-// there when a process initialises CUDA.
+// Attach records the calls of running processes until they end, the time is over or a
+// signal comes, and detaches. It can't record GPU work: CUPTI has to be in the process when
+// that initialises CUDA.
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
@@ -43,8 +43,8 @@ func Attach(o Options) (Result, error) {
 	return res, nil
 }
 
-// attachAll probes every process; one that can't be probed fails the whole, since a person
-// named it.
+// attachAll probes every process. A person named them, so one that can't be probed is an
+// error.
 func (r *recording) attachAll() error {
 	r.calls.open(r.ctx, r.injection.registered)
 	if !r.calls.probed {
@@ -68,8 +68,8 @@ func (r *recording) attachAll() error {
 	return nil
 }
 
-// targets holds a descriptor of each process, so that its end is seen and its PID
-// can't become another's unnoticed.
+// targets are descriptors of processes. They tell when a process ends, and that its PID has
+// not become another's.
 type targets []int
 
 func openTargets(pids []int) (targets, error) {
@@ -111,7 +111,7 @@ func (t targets) ended() <-chan struct{} {
 	return over
 }
 
-// AttachName is the default name of the files of an attached recording.
+// AttachName is the default name of the files of a recording of a running process.
 func AttachName(pid int) string {
 	return fmt.Sprintf("%s-%d", cmp.Or(procfs.Name(pid), "pid"), pid)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// calls records calls by uprobes, as far as they are wanted and allowed. The same prober sees
-// how processes end, and other CUPTI clients.
+// calls records calls by uprobes, as far as a person wants and the kernel allows. Its prober
+// also sees how processes end, and who registers with CUPTI.
 type calls struct {
 	opts   Options
 	log    *tracelog.Writer
@@ -27,11 +27,11 @@ type calls struct {
 
 	prober *probe.Prober  // nil without the rights for eBPF
 	probed bool           // calls are probed
-	beside sync.WaitGroup // what uses prober and log beside the rest
+	beside sync.WaitGroup // goroutines that use prober and log
 
 	seen    atomic.Uint64 // calls by probes
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
-	drained uint64        // calls up to here are in the log, ns
+	drained uint64        // ns: the log has all calls that returned before
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
@@ -67,12 +67,12 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	c.beside.Go(c.calibrate)
 }
 
-// watcherBytes is room for the few events of a prober without functions.
+// watcherBytes is enough for the few events of a prober without functions.
 const watcherBytes = 64 << 10
 
-// openWatcher loads what sees the ends of processes and other CUPTI clients, without probes
-// on calls. Where rights or a kernel for it are missing, the injected library sees most of
-// both by itself.
+// openWatcher loads a prober without functions: it sees the ends of processes and who
+// registers with CUPTI. Without the rights or the kernel for it, the injected library sees
+// most of both by itself.
 func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request uint64)) {
 	p, err := probe.Open(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *calls) notProbed(err error) {
 	c.report.miss(0, text)
 }
 
-// calibrate measures what a probed call costs, for the summary to say what recording cost
-// the program. It runs beside the program's start.
+// calibrate measures the cost of a probed call, so that the summary can say what recording
+// cost the program. It runs while the program starts.
 func (c *calls) calibrate() {
 	cost, err := c.prober.Calibrate()
 	if err != nil {
@@ -145,15 +145,15 @@ func (c *calls) rescan(pids []uint32) {
 	}
 }
 
-// notAttached says that probes are missing. In a process that has ended none are.
+// notAttached says that probes are missing, unless the process has ended.
 func (c *calls) notAttached(pid uint32, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.report.miss(pid, fmt.Sprintf("calls of process %d are not all probed: %v", pid, err))
 	}
 }
 
-// watchExit has a process hand over its last GPU records, by a signal, when it is about to
-// end in a way that it can't see itself.
+// watchExit has a process sent a signal when it is about to end in a way that it can't see
+// itself, so that it hands over its last GPU records.
 func (c *calls) watchExit(pid, signal uint32, handler uint64) {
 	if c.prober == nil {
 		return
@@ -166,7 +166,7 @@ func (c *calls) watchExit(pid, signal uint32, handler uint64) {
 		}
 		text = err.Error()
 	}
-	// Only an end by _exit, exec or a handler of its own loses anything; then it is said.
+	// Only an end by _exit, exec or a handler of its own loses anything; that is said then.
 	c.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("the end of process %d is not watched: %s", pid, text))
 }
 
@@ -178,7 +178,7 @@ func (c *calls) exit(pid uint32) (probe.Exit, bool) {
 	return c.prober.ExitReason(int(pid))
 }
 
-// pause stops recording calls, or goes on.
+// pause stops recording calls, or resumes it.
 func (c *calls) pause(paused bool) {
 	if c.prober == nil {
 		return
@@ -192,8 +192,8 @@ func (c *calls) pause(paused bool) {
 	}
 }
 
-// noteProgress puts the calls that were lost since the last time into the log, and up to when
-// it has all others.
+// noteProgress logs the calls that were lost since the last time, and the time up to which
+// the log has all others.
 func (c *calls) noteProgress() {
 	if !c.probed {
 		return
@@ -227,7 +227,7 @@ func (c *calls) finish() {
 	c.noteLosses()
 }
 
-// cost says what recording cost as far as is known.
+// cost says what recording cost so far.
 func (c *calls) cost() string {
 	return costText(c.seen.Load(), time.Duration(c.perCall.Load()))
 }

@@ -19,8 +19,8 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// costText says what recording cost as far as is known. What CUPTI says of itself is on a
-// track of its own.
+// costText says what recording cost as far as is known: the recorder's own time, and the
+// program's for probed calls. CUPTI's overhead has a track of its own in the trace.
 func costText(calls uint64, perCall time.Duration) string {
 	text := fmt.Sprintf("cost of recording: %.2f s of processor time in the recorder", ownCPU().Seconds())
 	if calls > 0 && perCall > 0 {
@@ -30,8 +30,8 @@ func costText(calls uint64, perCall time.Duration) string {
 	return text
 }
 
-// A countingLog counts the calls that probes saw on their way to the log, which it has to
-// itself for a run of them. It is for one goroutine.
+// A countingLog is a probe.Sink that writes to the log and counts calls. During a run of
+// calls it keeps the log locked. It is for one goroutine.
 type countingLog struct {
 	log   *tracelog.Writer
 	calls *atomic.Uint64
@@ -61,7 +61,7 @@ func (l *countingLog) Call(c *tracelog.Call) {
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { l.log.Thread(t) }) }
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { l.log.Symbol(s) }) }
 
-// aside does something else with the log, also in the midst of a run.
+// aside writes something other than a call to the log, also during a run.
 func (l *countingLog) aside(f func()) {
 	if l.held == (tracelog.Calls{}) {
 		f()

@@ -14,19 +14,19 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// An injection talks to the library that the driver loads into each process that uses CUDA:
-// it hears of processes so, and gets their GPU work.
+// An injection talks to the library that the driver loads into each process that uses CUDA.
+// So it learns of processes, and receives their GPU work.
 type injection struct {
 	opts    Options
 	report  *report
 	tracees *tracees
 	calls   *calls
-	opened  <-chan struct{} // closed when calls are open
+	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if no process can be injected
 	paused  atomic.Bool     // before the delay is over, and at the end
 }
 
-// open opens the socket for the injected library. Without it no process is found.
+// open opens the socket of the injected library. Without it nothing is recorded.
 func (i *injection) open(owner *invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
 		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) has this place, nothing is recorded; leave one of them out or unset the variable")
@@ -45,8 +45,8 @@ func (i *injection) open(owner *invoker) {
 	go s.Serve(i)
 }
 
-// Hello prepares a process that has initialised CUDA: its probes are attached when this
-// returns, and only then does it go on.
+// Hello prepares a process that has initialised CUDA, and waits: when Hello returns the
+// process is probed and goes on.
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
@@ -58,7 +58,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	return i.config(cupti.Locate(int(p.PID), mapped))
 }
 
-// End takes a process's last word, or notes that there was none.
+// End takes the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
 
 // Note takes what the injected library has to say.
@@ -76,11 +76,11 @@ func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
 	i.calls.watchExit(p.PID, signal, handler)
 }
 
-// registered is told of every registration with CUPTI. CUPTI serves the client that came
-// last: from then on its records are lost to us.
+// registered takes every registration with CUPTI. CUPTI serves the client that came last: once
+// a rival has registered, the records are lost to us.
 func (i *injection) registered(pid uint32, request uint64) {
 	if i.server == nil {
-		return // attached by PID: CUPTI's records were never ours
+		return // the process is attached to by PID: CUPTI's records were never ours
 	}
 	if i.tracees.registered(pid, request) {
 		return
@@ -89,20 +89,20 @@ func (i *injection) registered(pid uint32, request uint64) {
 	i.report.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls go on being recorded", pid))
 }
 
-// records takes the injected libraries' records to the log.
+// records is a cupti.Sink that writes to the log.
 type records struct {
 	*tracelog.Writer
 	i *injection
 }
 
-// CUPTI comes when a process has loaded libcupti and registered with it: who registers from
-// then on is another client, which a probe is to see.
+// CUPTI comes when a process has loaded libcupti and registered with it. Now libcupti is probed:
+// who registers from then on is a rival.
 func (r records) CUPTI(c *tracelog.CUPTI) {
 	r.Writer.CUPTI(c)
 	r.i.calls.attach(c.PID)
 	if c.Status == "on" {
 		r.i.tracees.setRecorded(c.PID)
-	} else if !r.i.tracees.wasRecorded(c.PID) { // else another client has taken over, which is said elsewhere
+	} else if !r.i.tracees.wasRecorded(c.PID) { // else a rival has taken over, which registered says
 		r.i.withoutCUPTI(c)
 	}
 }
@@ -191,16 +191,16 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	return c
 }
 
-// maxHandover is how long the injected library keeps records back at most, however seldom the
-// log is to be written: the others of the same time wait for them in memory.
+// maxHandover is the longest time that the injected library keeps records back, however seldom
+// the log is written: records of the same time from elsewhere wait for them in memory.
 const maxHandover = time.Second
 
-// apiRecords are the functions whose API records give the chosen calls. Those that create GPU
-// work are always there, as their correlation IDs name the work: the driver's, and, unless
-// these are enough, the runtime's, in the place of those inside them. (CUPTI records a driver
-// call inside a runtime call only when it does not record that one. An H200 with CUPTI 13.0.1
-// joined all work of a PyTorch loop, of graphs too, by the driver's calls, and the loop took
-// 3 % less time.)
+// apiRecords lists the functions whose API records are needed: the chosen ones, and all that
+// create GPU work, whose correlation IDs name the work. Of these the driver's are always
+// there; driver says that they are enough. Else the runtime's are there too: CUPTI records a
+// driver call inside a runtime call only if it does not record the runtime call. (On an H200
+// with CUPTI 13.0.1 all work of a PyTorch loop, of graphs too, could be joined by the driver's
+// calls alone, and the loop took 3 % less time.)
 func apiRecords(chosen []*cudaapi.Function, driver bool) []string {
 	var names []string
 	for _, f := range chosen {

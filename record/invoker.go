@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// invoker is the user who typed "sudo cudatrace": the program runs as them and
-// the files are theirs. It is nil when nobody did.
+// An invoker is the user who typed "sudo cudatrace": the program runs as that user, who
+// owns the files. It is nil if nobody did.
 type invoker struct {
 	uid, gid uint32
 	groups   []uint32
 	env      []string // what sudo changed, as it was
 }
 
-// findInvoker reads what sudo says of its caller. Anything odd in these variables,
-// which a person may also set by hand, means that there is no invoker.
+// findInvoker reads the variables in which sudo names its caller. A person may set them by
+// hand, too: anything odd in them means that there is no invoker.
 func findInvoker() *invoker {
 	if os.Geteuid() != 0 {
 		return nil
@@ -46,8 +46,7 @@ func findInvoker() *invoker {
 	return in
 }
 
-// apply makes the program run as the invoker, with the environment that such a
-// program expects.
+// apply makes the program run as the invoker, in the invoker's environment.
 func (in *invoker) apply(cmd *exec.Cmd) {
 	if in == nil {
 		return
@@ -73,8 +72,8 @@ func sets(changed []string, setting string) bool {
 	return false
 }
 
-// Own gives a file that was made with sudo to the user who called sudo. A failure
-// leaves it root's, which that user can see and mend.
+// Own gives a file that was made with sudo to the user who called sudo. If that fails the
+// file stays root's, which the user can see and mend.
 func Own(path string) {
 	if in := findInvoker(); in != nil {
 		os.Lchown(path, int(in.uid), int(in.gid))

@@ -22,7 +22,7 @@ type logFile struct {
 	unwritten      bool // the last flush failed
 }
 
-// createLog starts the log with what is known before anything runs.
+// createLog creates the log, and writes what is known before anything runs.
 func createLog(o Options) (*logFile, error) {
 	l := &logFile{final: o.Output + LogSuffix, say: o.Say}
 	for _, path := range []string{l.final, o.Output + TraceSuffix} {
@@ -44,7 +44,7 @@ func createLog(o Options) (*logFile, error) {
 	return l, nil
 }
 
-// describe says what is recorded, and where.
+// describe logs what is recorded, where and how.
 func (l *logFile) describe(o Options) {
 	hostname, _ := os.Hostname() // an unnamed host is shown without a name
 	cwd, _ := os.Getwd()         // likewise a folder that is gone
@@ -69,7 +69,7 @@ func readClocks() *tracelog.Clock {
 	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
 }
 
-// save brings to the disk what was recorded. That a disk is full is said once.
+// save writes what was recorded to disk. It says once that it can't.
 func (l *logFile) save() {
 	err := l.Flush()
 	if err != nil && !l.unwritten {
@@ -78,7 +78,8 @@ func (l *logFile) save() {
 	l.unwritten = err != nil
 }
 
-// finish closes the log, which lacks something for the given reasons, and gives it its name.
+// finish closes the log and gives it its name. The log is complete if there are no reasons why
+// not.
 func (l *logFile) finish(reasons []string, res *Result) {
 	l.Clock(readClocks())
 	l.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})

@@ -19,8 +19,8 @@ const (
 	TraceSuffix = ".pftrace"
 )
 
-// BaseName is the path without suffix of a recording's files: what -o names, or
-// the program's base name in the current folder, or in the folder that -o names.
+// BaseName is the path of a recording's files without suffix. If output is empty or a
+// folder, the files are called like the program, in the current folder or in that one.
 func BaseName(output, program string) string {
 	if output == "" {
 		return filepath.Base(program)
@@ -32,14 +32,14 @@ func BaseName(output, program string) string {
 	return strings.TrimSuffix(output, TraceSuffix)
 }
 
-// partialName is where a log grows until it is complete. It lies beside its
-// final name, so that the rename can't fail for want of space, and carries our
-// PID, so that what an earlier recorder left behind when it was killed stays.
+// partialName is the path of a log until it is complete: beside the final one, so that
+// the rename can't fail for want of space, and with our PID, so that the log that a killed
+// recorder left behind stays.
 func partialName(final string) string {
 	return tracelog.PartialName(final, strconv.Itoa(os.Getpid()))
 }
 
-// checkReplaceable refuses a final name that a rename could not take.
+// checkReplaceable refuses a path that no file can be renamed to.
 func checkReplaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {

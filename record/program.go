@@ -19,8 +19,8 @@ const (
 	ExitNotFound      = 127
 )
 
-// A StartError says why the program could not be started. Code is the exit code
-// that a shell gives in that case.
+// A StartError says why the program could not be started. Code is the exit code of a
+// shell in that case.
 type StartError struct {
 	Code int
 	msg  string
@@ -28,8 +28,8 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.msg }
 
-// lookProgram finds the program as a shell would: by path when its name holds a
-// slash, else in PATH.
+// lookProgram finds the program as a shell would: by its path if the name has a slash,
+// else in PATH.
 func lookProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, checkExecutable(name)
@@ -65,7 +65,7 @@ func checkExecutable(path string) error {
 	return nil
 }
 
-// startError turns a failed exec into a line.
+// startError says why exec failed.
 func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -78,15 +78,15 @@ func startError(path string, err error) error {
 	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
 }
 
-// A program is the one that was started to be recorded.
+// A program is a child process: the program that is recorded.
 type program struct {
 	name  string // as a person names it
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
 
-// startProgram starts the program at a path, with its input and output ours, as the user who
-// called sudo.
+// startProgram starts the program at a path. It has our input and output, and runs as the
+// user who called sudo.
 func startProgram(path string, o Options, env []string, as *invoker) (*program, error) {
 	cmd := exec.Command(path, o.Args...)
 	cmd.Args[0] = o.Program

@@ -22,7 +22,7 @@ import (
 // rescanInterval is how soon a CUDA library that a process opens late is probed.
 const rescanInterval = 200 * time.Millisecond
 
-// A recording is one under way.
+// A recording is a recording under way.
 type recording struct {
 	opts      Options
 	log       *logFile
@@ -31,7 +31,7 @@ type recording struct {
 	calls     *calls
 	injection *injection
 	program   *program      // nil when attached to running processes
-	opened    chan struct{} // closed when calls are open
+	opened    chan struct{} // closed when calls can be probed
 	resumed   bool          // the delay is over
 	closing   sync.Once
 	ctx       context.Context
@@ -40,8 +40,8 @@ type recording struct {
 
 // Run starts the program, records it until it and every process of its tree that uses CUDA
 // has ended, and finishes the log. The error says why the program could not be started (a
-// *StartError) or the log not be opened; once the program runs, failures are lines, not
-// errors.
+// *StartError), or why the log could not be opened. Once the program runs, failures are lines,
+// not errors.
 func Run(o Options) (Result, error) {
 	path, err := lookProgram(o.Program)
 	if err != nil {
@@ -70,7 +70,7 @@ func Run(o Options) (Result, error) {
 	return r.follow(signals), nil
 }
 
-// newRecording opens the log, and nothing else.
+// newRecording creates the log; nothing else is opened yet.
 func newRecording(o Options) (*recording, error) {
 	o.complete()
 	log, err := createLog(o)
@@ -86,7 +86,7 @@ func newRecording(o Options) (*recording, error) {
 	return r, nil
 }
 
-// start starts the program so that the library is loaded into it.
+// start starts the program with the variables that have the library loaded into it.
 func (r *recording) start(path string, as *invoker) (*program, error) {
 	env := os.Environ()
 	if r.injection.server != nil {
@@ -100,9 +100,8 @@ func (r *recording) start(path string, as *invoker) (*program, error) {
 	return p, nil
 }
 
-// follow records until the program and every process of its tree that talks to us has ended,
-// or until recording is to stop; the program's exit code is waited for unless a signal said
-// to stop.
+// follow records until the program and every process of its tree that uses CUDA has ended, or
+// until recording is to stop. Unless a signal stopped it, it waits for the program's exit code.
 func (r *recording) follow(signals <-chan os.Signal) Result {
 	var res Result
 	go r.program.wait()
@@ -129,7 +128,7 @@ func (r *recording) follow(signals <-chan os.Signal) Result {
 	return res
 }
 
-// idle is closed when the program has ended and nothing of its tree is left to record.
+// idle returns a channel that is closed when nothing of the program's tree is left to record.
 func (r *recording) idle() <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
@@ -155,9 +154,10 @@ const (
 	stopByTime
 )
 
-// wait lets time pass until all is over, and does what is due meanwhile.
+// wait waits for the end of the recording. Meanwhile it saves the log, looks for new libraries,
+// and begins to record when the delay is over.
 func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
-	// Half of it for us, half for the injected library: a record waits for both.
+	// A record waits in the injected library and here, half of the interval in each.
 	flush := time.NewTicker(r.opts.FlushInterval / 2)
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
@@ -182,8 +182,7 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	}
 }
 
-// schedule gives the times at which recording begins and is over; a channel that is nil never
-// fires.
+// schedule gives the times at which recording begins and is over. A nil channel never fires.
 func (r *recording) schedule() (begin, over <-chan time.Time) {
 	if r.opts.Delay > 0 {
 		begin = time.After(r.opts.Delay)
@@ -194,7 +193,7 @@ func (r *recording) schedule() (begin, over <-chan time.Time) {
 	return begin, over
 }
 
-// resume begins to record after a delay, GPU work first: what is called is to have its GPU
+// resume begins to record after a delay: GPU work first, so that no recorded call lacks its
 // work.
 func (r *recording) resume() {
 	r.resumed = true
@@ -207,7 +206,7 @@ func (r *recording) resume() {
 func (r *recording) finish(res *Result, why early) {
 	res.Early = why != notEarly
 	if res.Early || r.opts.Wait == WaitProgram {
-		r.calls.pause(true) // first, for the same reason
+		r.calls.pause(true) // first, so that no recorded call lacks its work
 		r.injection.pause()
 		r.injection.stop()
 	}
@@ -225,13 +224,13 @@ func (r *recording) finish(res *Result, why early) {
 	r.log.finish(r.report.missing.list(), res)
 }
 
-// finishTracees logs every process's end, and says whose last records are missing.
+// finishTracees logs every process's end, and adds to what is missing whose last records are.
 func (r *recording) finishTracees(res *Result) {
-	var status map[uint32]int
+	known := map[uint32]int{}
 	if r.program != nil && !res.Early {
-		status = map[uint32]int{uint32(r.program.pid()): res.ExitCode}
+		known[uint32(r.program.pid())] = res.ExitCode
 	}
-	for _, reason := range r.tracees.finish(status, res.Early) {
+	for _, reason := range r.tracees.finish(known, res.Early) {
 		r.report.missing.add(reason)
 	}
 }
@@ -252,7 +251,7 @@ func (r *recording) discard() {
 	r.log.discard()
 }
 
-// close removes what recording needed; a second call does nothing.
+// close removes what recording needed. A second call does nothing.
 func (r *recording) close() {
 	r.closing.Do(func() {
 		r.injection.close()

@@ -16,7 +16,7 @@ type report struct {
 	missing missing
 }
 
-// miss notes that something is not recorded, and says so once.
+// miss notes and says that something is not recorded. It says each text once.
 func (r *report) miss(pid uint32, text string) {
 	r.note(pid, tracelog.NoteWarning, text)
 	if r.missing.add(text) {
@@ -24,21 +24,21 @@ func (r *report) miss(pid uint32, text string) {
 	}
 }
 
-// remark notes and says something that leaves nothing out.
+// remark notes and says something that takes nothing from the log.
 func (r *report) remark(pid uint32, text string) {
 	r.note(pid, tracelog.NoteInfo, text)
 	r.say(text)
 }
 
-// note puts a note into the log, of the whole recording if pid is 0.
+// note puts a note on a process into the log; pid is 0 for the whole recording.
 func (r *report) note(pid, severity uint32, text string) {
 	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: severity, Text: text})
 }
 
-// maxMissing bounds the list of what is missing; what comes after is counted.
+// maxMissing bounds the list. Further reasons are counted.
 const maxMissing = 20
 
-// missing collects, once each, the reasons why a log is not complete.
+// missing is the list of reasons why a log is not complete, each once.
 type missing struct {
 	mu    sync.Mutex
 	told  map[string]bool
@@ -46,7 +46,7 @@ type missing struct {
 	more  int
 }
 
-// add says whether the text is new.
+// add adds a reason, and says whether the list has room for it and had it not yet.
 func (m *missing) add(text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// stragglerInterval is how often processes that outlive the program are looked for.
+	// stragglerInterval is the time between two looks for processes that outlive the program.
 	stragglerInterval = 50 * time.Millisecond
-	// stragglerGrace is time for a process that outlives the program, a daemon for
-	// instance, to open the driver: whoever has not by then is not waited for.
+	// stragglerGrace is time for a process that outlives the program, such as a daemon, to
+	// open the driver. Recording does not wait longer for one that has not.
 	stragglerGrace = 2 * time.Second
-	// stragglerHint is when a person is told what is still waited for.
+	// stragglerHint is the time after which a person is told whom recording waits for.
 	stragglerHint = time.Second
 )
 
@@ -42,8 +42,8 @@ func waitForStragglers(server *cupti.Server, program string, say func(string)) {
 	}
 }
 
-// stragglers lists the processes of the program's tree, ended ones left out. They are known
-// by the injected library's path in their environment, which is this recording's own.
+// stragglers lists the processes of the program's tree that have not ended. The path of the
+// injected library in their environment, which is this recording's own, tells them.
 func stragglers(server *cupti.Server) []int {
 	mark := []byte(server.Environ(nil)[0] + "\x00")
 	entries, err := os.ReadDir("/proc")
@@ -56,7 +56,7 @@ func stragglers(server *cupti.Server) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// Of a process that has ended the environment is empty.
+		// A process that has ended has an empty environment.
 		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, mark) {
 			left = append(left, pid)
 		}
@@ -70,7 +70,7 @@ func usesCUDA(pid int) bool {
 	return err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") })
 }
 
-// processList names processes for people.
+// processList names processes for people: "python3 (4711), sh (4712)".
 func processList(pids []int) string {
 	var words []string
 	for _, pid := range pids {

@@ -14,19 +14,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A tracee is one program that a process runs, from its hello, or from when it is attached to
-// by PID, to its end. A process that runs another program (exec) is one after the other.
+// A tracee is one program in one process, from its hello to its end. A process that runs
+// another program (exec) is two tracees, one after the other. A process that is attached to by
+// PID says no hello.
 type tracee struct {
 	pid      uint32
 	attached bool   // by PID: nothing in it talks to us
-	request  uint64 // the key of our own registration with CUPTI
+	request  uint64 // the argument of our own registration with CUPTI
 	recorded bool   // by CUPTI
-	rival    bool   // another CUPTI client has its records, which was said
+	rival    bool   // another CUPTI client has taken its records over
 	ended    bool
 	end      tracelog.ProcessEnd
 }
 
-// tracees are all tracees of a recording.
+// tracees are those of a recording.
 type tracees struct {
 	log  *tracelog.Writer
 	exit func(pid uint32) (probe.Exit, bool) // how a process ended, if that is watched
@@ -48,7 +49,7 @@ func (ts *tracees) add(id uint64, t tracee) {
 	ts.log.Process(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
 }
 
-// end takes a tracee's last word, or notes that there was none.
+// end takes a tracee's own account of its end. Without a reason in it, the probes may know one.
 func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 	if x, ok := ts.exit(e.PID); ok && e.Reason == "" {
 		e.Reason = x.Reason // of an exec, the next program would hide it
@@ -61,8 +62,8 @@ func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 	ts.nameThreads(e.PID)
 }
 
-// nameThreads reads the names that threads have at the end: many programs name a thread after
-// its first CUDA call. Of a process that is gone the names seen at the first call stand.
+// nameThreads logs what a process's threads are called now: many programs name a thread after
+// its first CUDA call. For a process that is gone, the log keeps the names at the first call.
 func (ts *tracees) nameThreads(pid uint32) {
 	for tid, name := range procfs.ThreadNames(pid) {
 		ts.log.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name})
@@ -136,18 +137,17 @@ func (ts *tracees) live() []uint32 {
 	return pids
 }
 
-// finish logs every tracee's end. status, if not nil, is the exit status of the process with
-// that PID. It returns reasons why last records are missing, which are none if recording was
-// ended early.
-func (ts *tracees) finish(status map[uint32]int, early bool) []string {
+// finish logs the end of every tracee, with exit statuses that are known by PID. It returns the
+// processes whose last records are missing, in words; none if recording was ended early.
+func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var cut []string
 	for _, id := range slices.Sorted(maps.Keys(ts.byID)) {
 		t := ts.byID[id]
 		e := ts.lastWord(t)
-		if code, known := status[e.PID]; known {
-			e.Status = int32(code)
+		if status, ok := known[e.PID]; ok {
+			e.Status = int32(status)
 		}
 		if e.Complete == 0 && !early && !t.rival {
 			cut = append(cut, cutText(&e))
@@ -160,10 +160,10 @@ func (ts *tracees) finish(status map[uint32]int, early bool) []string {
 	return cut
 }
 
-// maxCut is how many processes are named one by one whose last records are missing.
+// maxCut is how many processes are named one by one.
 const maxCut = 5
 
-// lastWord is a tracee's end, as far as it is known.
+// lastWord is a tracee's end as the process itself and the probes tell it.
 func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	e := t.end
 	if !t.ended {
@@ -175,14 +175,14 @@ func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	x, ok := ts.exit(t.pid)
 	if ok && x.Final && e.Reason != "exec" {
 		e.Status = x.Status
-		if strings.HasPrefix(x.Reason, "signal") { // what it was about to do, a signal may have stopped
+		if strings.HasPrefix(x.Reason, "signal") { // before what the process was about to do
 			e.Reason = x.Reason
 		}
 	}
 	return e
 }
 
-// cutText says that a process's last records are missing.
+// cutText says that the last records of a process are missing.
 func cutText(e *tracelog.ProcessEnd) string {
 	how := "ended before its last records were handed over"
 	if e.Reason != "" {
