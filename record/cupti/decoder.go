@@ -28,7 +28,7 @@ const (
 	recGraph    recordKind = 15
 )
 
-// Sizes of records; those of a string and a marker are without their text.
+// Sizes of records, of a string and a marker without the text.
 const (
 	recordHeader = 8
 	stringSize   = 16
@@ -48,7 +48,7 @@ const (
 	poolSize     = 64
 )
 
-// namesMax bounds what one peer can make us keep, in bytes of names.
+// namesMax bounds the names that one peer can make us keep, in bytes.
 const namesMax = 64 << 20
 
 // A decoder turns the batches of one peer into records for the sink.
@@ -73,7 +73,7 @@ type decoder struct {
 	texts  map[string]string // of markers, to make each but once
 }
 
-// decoders has the least size of each kind and how it is read.
+// decoders is the least size of each kind of record, and the method that decodes it.
 var decoders = [...]struct {
 	size   int
 	decode func(*decoder, []byte) error
@@ -96,14 +96,14 @@ var decoders = [...]struct {
 	recGraph:    {gpuSize, (*decoder).decodeGraph},
 }
 
-// recorded counts the records of what the program did.
+// recorded counts the records of the program's own doings.
 func (d *decoder) recorded() uint64 {
 	c := &d.counts
 	return c.kernels + c.memcpys + c.memsets + c.apis + c.objects + c.extras - d.overheads
 }
 
-// batch reads the records of a BATCH. Records before a malformed one have
-// reached the sink when it returns an error.
+// batch reads the records of a BATCH. If it returns an error, the records before the malformed
+// one have reached the sink.
 func (d *decoder) batch(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < recordHeader {
@@ -166,7 +166,7 @@ func duration(start, end uint64) uint64 {
 	return end - start
 }
 
-// gpu reads what all GPU work has.
+// gpu reads the fields that all GPU work has.
 func (d *decoder) gpu(g *tracelog.GPU, b []byte) {
 	g.PID, g.Correlation = d.pid, le.Uint32(b[4:])
 	g.Start = le.Uint64(b[8:])

@@ -2,12 +2,12 @@ package cupti
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// The records beside those of GPU work, calls, devices, contexts and streams.
+// The kinds of record that Records switches on: waits, overhead, NVTX, memory, graphs.
 
 // textsMax bounds the texts of markers that a decoder remembers.
 const textsMax = 4096
 
-// text returns a marker's text, without allocating when it was seen lately.
+// text returns a marker's text. One that was seen lately is not allocated again.
 func (d *decoder) text(b []byte) string {
 	if s, ok := d.texts[string(b)]; ok {
 		return s

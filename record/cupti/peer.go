@@ -33,7 +33,7 @@ type peer struct {
 	bye     *bye
 	handed  *bye   // HANDOVER, if the program has done nothing since
 	until   uint64 // as last said, ns
-	taken   bool   // another CUPTI client has the records
+	taken   bool   // another CUPTI client has taken the records over
 	broken  bool   // what it sent made no sense
 
 	mu      sync.Mutex
@@ -128,7 +128,7 @@ func (p *peer) locate() {
 	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
 }
 
-// answer sends GO. That the process has given up waiting shows when reading.
+// answer sends GO. A process that has given up waiting shows when the connection is read.
 func (p *peer) answer(c GoConfig) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,8 +287,8 @@ func (p *peer) flushed(payload []byte) error {
 	return err
 }
 
-// flushedUntil notes a time up to which all is here. A peer may send anything, but
-// what it has said once stands.
+// flushedUntil notes a time up to which all records are here. A peer may send anything, but
+// can't take back an earlier time.
 func (p *peer) flushedUntil(until uint64) {
 	if until <= p.until || p.taken {
 		return
@@ -297,7 +297,7 @@ func (p *peer) flushedUntil(until uint64) {
 	p.server.sink.Flushed(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
-// handover takes what may be the last word of a process.
+// handover takes the counts of a process that may end now.
 func (p *peer) handover(payload []byte) error {
 	y, err := parseBye(payload)
 	if err == nil {
@@ -321,8 +321,8 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells of a peer that sent nonsense. A connection that ended is no
-// reason to: processes get killed, and End says that it was not complete.
+// complain notes that a peer sent nonsense. It says nothing of a connection that ended:
+// processes get killed, and End says that records are missing.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
 	if !errors.As(err, &nonsense) {

@@ -251,7 +251,7 @@ func parseBye(b []byte) (y bye, err error) {
 	}, nil
 }
 
-// words are the reason as the log has it; "" where the library does not know it.
+// words is the reason of the end as the log has it, "" if the library does not know it.
 func (y *bye) words() string {
 	switch y.reason {
 	case byeExit:
@@ -268,7 +268,7 @@ func (y *bye) words() string {
 	return ""
 }
 
-// parseFlushed returns the time up to which all is here, ns.
+// parseFlushed returns the time up to which all records are here, ns.
 func parseFlushed(b []byte) (until uint64, err error) {
 	if len(b) < flushedSize {
 		return 0, malformed("a FLUSHED of %d bytes", len(b))
