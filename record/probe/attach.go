@@ -18,10 +18,10 @@ type attacher struct {
 	mode     uprobe.Mode
 	programs uprobe.Programs
 	table    *recipe.Table
-	clients  bool // CUPTI's function by which clients register too
+	clients  bool // probe CUPTI's function by which clients register
 }
 
-// attachLibrary probes a library, if it is one and new.
+// attachLibrary probes a file that has a side of the API, unless it is probed.
 func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime bool) error {
 	if l.Functions == nil || proc.files[l.ID] != nil {
 		return nil
@@ -40,8 +40,8 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 	return nil
 }
 
-// choose picks the functions to probe in a library, one for each place: some functions have
-// several names. fallback picks those that are probed only for want of a runtime.
+// choose picks the functions to probe in a library, one for each address: some functions have
+// several names. With fallback it picks those that are probed only for want of a runtime.
 func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
 	taken := map[uint64]bool{}
 	var chosen []*cudaapi.Function
@@ -70,8 +70,8 @@ func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
 	return found
 }
 
-// attachFunctions probes functions of a library, all at once if the kernel takes them so,
-// else one by one to find those that it can't probe.
+// attachFunctions probes functions of a library: all at once, or if the kernel refuses that, one
+// by one, to find those that it can't probe. What it returns is nil if there are none.
 func (a *attacher) attachFunctions(l *cudalib.File, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
 	if len(functions) == 0 {
 		return nil, nil
@@ -110,13 +110,13 @@ func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, 
 	return probes, nil
 }
 
-// attach probes sites in the file that was examined, whatever its path leads to now.
+// attach probes sites in the file that was examined, also if its path leads to another now.
 func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
 	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
 }
 
-// attachClients probes CUPTI's function by which clients register, if the library has it and
-// is new.
+// attachClients probes CUPTI's function by which clients register, if the file has it and it is
+// not probed.
 func (a *attacher) attachClients(pid int, proc *process, l *cudalib.File) error {
 	if l.Registration == 0 || !a.clients || proc.clients[l.ID] != nil {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// A background closes probes for which nobody waits.
-type background struct {
+// A backgroundCloser closes probes for which nobody waits.
+type backgroundCloser struct {
 	closing sync.WaitGroup
 	mu      sync.Mutex
-	err     error // what went wrong
+	err     error
 }
 
-func (b *background) close(probes ...io.Closer) {
+func (b *backgroundCloser) close(probes ...io.Closer) {
 	b.closing.Go(func() {
 		err := uprobe.CloseTogether(probes)
 		b.mu.Lock()
@@ -24,8 +24,8 @@ func (b *background) close(probes ...io.Closer) {
 	})
 }
 
-// takeErrors returns what has gone wrong so far, once.
-func (b *background) takeErrors() error {
+// takeErrors returns the errors so far. It returns each once.
+func (b *backgroundCloser) takeErrors() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.err

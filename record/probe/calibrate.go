@@ -11,10 +11,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// Calibrate measures what a probed call costs a program on this machine, as it is now: a
-// child process calls a function that does nothing but is probed like cuLaunchKernel. A
-// program with much else to do pays more, as the probes disturb its caches. It takes about
-// ten milliseconds, and can run beside the rest. Its calls are not delivered.
+// Calibrate measures the cost of a probed call on this machine: a child process calls a
+// function that does nothing but is probed like cuLaunchKernel. A program with much else to do
+// pays more, as the probes disturb its caches. Calibrate takes about ten milliseconds and may
+// run at the same time as other methods. Its calls are not delivered.
 func (p *Prober) Calibrate() (perCall time.Duration, err error) {
 	calls := p.calibrationCalls()
 	if calls < 2 {
@@ -33,7 +33,7 @@ func (p *Prober) calibrationCalls() uint32 {
 	return uint32(min(most, p.layout.Bytes()/4/bytes/callcost.Rounds))
 }
 
-// attachCalibration probes a function of the child process.
+// attachCalibration probes the function of the child process.
 func (p *Prober) attachCalibration(path string, offset uint64, pid int) (detach func() error, err error) {
 	cookie, err := recipe.CalibrationCookie()
 	if err != nil {

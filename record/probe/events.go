@@ -15,8 +15,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/ringbuf"
 )
 
-// A Batcher is a Sink that is told where a run of events begins and ends, so that it need
-// not take a lock for each of them.
+// A Batcher is a Sink that is told where a run of events begins and ends. It can take a lock for
+// a whole run.
 type Batcher interface {
 	Begin()
 	End()
@@ -33,7 +33,7 @@ type events struct {
 	names *ringbuf.Reader   // kernels' names
 }
 
-// newEvents reads the store, and a ring buffer of so many bytes, and owns both from then on.
+// newEvents reads the store, and the ring buffer names, which has so many bytes. It closes both.
 func newEvents(store *eventstore.Store, names *ebpf.Map, bytes int, d *decode.Decoder) (*events, error) {
 	reader, err := ringbuf.Open(names, bytes)
 	if err != nil {
@@ -87,8 +87,8 @@ func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	return max(fill, namesFill), nil
 }
 
-// tellClients tells of registrations with CUPTI between the runs of events: whoever hears of
-// them may want the sink.
+// tellClients hands on registrations with CUPTI. No run of events is open meanwhile, as whoever
+// hears of a registration may write to the sink.
 func (e *events) tellClients() {
 	for _, c := range e.decoder.TakeClients() {
 		e.onClient(c.PID, c.Request)
@@ -128,7 +128,7 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// nextPause keeps the buffers below an eighth.
+// nextPause aims at buffers that are never more than an eighth full.
 func nextPause(pause time.Duration, fill float64) time.Duration {
 	switch {
 	case fill > 1./2:

@@ -1,7 +1,7 @@
 package probe
 
-// WatchExit has a process told before it ends, by a signal with a handler at the given
-// address; see exits.Watcher.Watch.
+// WatchExit has a process sent a signal before it ends, whose handler is at the given address;
+// see [exits.Watcher.Watch].
 func (p *Prober) WatchExit(pid, signal int, handler uint64) error {
 	if err := p.processes.forgetEnded(); err != nil {
 		return err

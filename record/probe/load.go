@@ -12,8 +12,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// A loaded is the eBPF program of a mode in the kernel, without the maps that events go to.
-type loaded struct {
+// A loadedProgram is the eBPF program of a mode in the kernel, with its maps but for those of the
+// event store.
+type loadedProgram struct {
 	mode       uprobe.Mode
 	calls      uprobe.Programs
 	threadExit *ebpf.Program
@@ -26,7 +27,7 @@ type bpfMaps struct {
 
 // load tries the modes that o allows, and keeps the first that the kernel takes. The program
 // writes its events to the store.
-func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loaded, error) {
+func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	var firstErr error
 	for _, m := range o.Mode.Candidates() {
 		program, err := loadMode(m, o, l, store)
@@ -51,7 +52,7 @@ func programNames(m uprobe.Mode) (enter, leave string) {
 	return bpf.ProbesProgEnterSingle, bpf.ProbesProgLeaveSingle
 }
 
-func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loaded, error) {
+func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	enter, leave := programNames(m)
 	c, err := loader.Load(loader.Part{
 		Programs:  []string{enter, leave, bpf.ProbesProgThreadExit},
@@ -67,7 +68,7 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 			return nil, err
 		}
 	}
-	program := &loaded{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit)}
+	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit)}
 	if leave != enter {
 		program.calls.Leave = c.DetachProgram(leave)
 	}
@@ -98,15 +99,15 @@ func configure(spec *ebpf.CollectionSpec, o Options, l eventstore.Layout) error 
 		spec.Variables[bpf.ProbesVarCaptureRange].Set(captureRange))
 }
 
-// symbolBytes is the size of the ring buffer for kernels' names, a power of two, beside
-// buffers for calls of so many bytes.
+// symbolBytes is the size of the ring buffer for kernels' names, a power of two, if the buffers
+// for calls have so many bytes.
 func symbolBytes(calls int) int {
 	const least, most = 64 << 10, 64 << 20
 	return 1 << (bits.Len(uint(min(max(calls/16, least), most))) - 1)
 }
 
-// close unloads the program. The map of names is its reader's.
-func (l *loaded) close() error {
+// close unloads the program. The reader of names closes their map.
+func (l *loadedProgram) close() error {
 	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())

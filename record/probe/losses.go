@@ -23,12 +23,12 @@ type losses struct {
 	counters *ebpf.Map // of the eBPF program, a value for each CPU
 
 	mu    sync.Mutex
-	until uint64 // ns: when since was last called
-	told  [len(lostCauses)]uint64
+	until uint64                  // ns: the last call of since
+	told  [len(lostCauses)]uint64 // what since has returned in all
 }
 
-// LostSince counts the calls that were lost since the last time that it was called, by
-// cause, and says between which times: between the two calls at the latest.
+// LostSince counts the calls that were lost since it was last called, by cause, with the time
+// of the first and of the last.
 func (p *Prober) LostSince() ([]tracelog.Lost, error) { return p.losses.since() }
 
 func (l *losses) since() ([]tracelog.Lost, error) {

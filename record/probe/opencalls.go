@@ -15,8 +15,7 @@ import (
 )
 
 // deliverOpenCalls delivers the calls that were open when their process was detached, and
-// forgets them. Threads that live on and have been renamed since they were first seen are
-// named again.
+// forgets them. It also delivers the names of threads that were renamed after their first call.
 func (p *Prober) deliverOpenCalls(sink Sink) error {
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
@@ -32,8 +31,8 @@ func (p *Prober) deliverOpenCalls(sink Sink) error {
 	return nil
 }
 
-// deliverOpen delivers a thread's open calls, outermost first, and then its name if it has
-// another one. frames is the eBPF program's map of the open calls of threads.
+// deliverOpen delivers a thread's open calls, outermost first, and then its new name if it has
+// one. frames is the eBPF program's map of open calls, by slot.
 func (e *events) deliverOpen(t eventstore.Thread, frames *ebpf.Map, sink Sink) error {
 	if !e.store.Claim(t) {
 		return nil // it ended meanwhile, and its calls are among the events
@@ -68,7 +67,7 @@ func (e *events) deliverFrames(t eventstore.Thread, frames *ebpf.Map, sink Sink)
 	return nil
 }
 
-// renamed delivers the name of a thread that has another one than when it was first seen.
+// renamed delivers the name of a thread that is not called as at its first call.
 func renamed(t eventstore.Thread, slot *bpf.ProbesSlot, sink Sink) {
 	if slot.Announced == 0 {
 		return // it made no call that is recorded

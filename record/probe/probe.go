@@ -2,13 +2,21 @@
 // go in, calls come out.
 //
 // A Prober loads the eBPF program once. Attach finds the CUDA libraries that a process has
-// mapped and probes their functions in that process alone; Rescan adds those that it maps
-// later; Run hands on what the probes saw; Finish ends the recording and recovers the calls
-// that are still open. Nothing is pinned: when the Prober is closed, or its process is
-// killed, the kernel removes every probe.
+// mapped and probes their functions in that process alone. Rescan adds libraries that it maps
+// later. Run delivers calls to a Sink. Finish ends the recording and delivers the calls that
+// are still open. Nothing is pinned: when the Prober is closed, or its process is killed, the
+// kernel removes every probe.
 //
-// Calls are delivered when they return, so an inner call comes before the one around it;
-// those of one thread come in that order. Times are nanoseconds of CLOCK_MONOTONIC.
+// A call is delivered when it returns, so an inner call comes before the one around it. The
+// calls of one thread come in that order. Times are nanoseconds of CLOCK_MONOTONIC.
+//
+//	procfs ──► cudalib, elfsym ──► recipe ──► uprobe, loader, kerneltypes ──► kernel
+//	what a     which functions     how to read  attaching programs              │
+//	process    a library has       arguments                                    ▼
+//	has mapped                                    Sink ◄── decode ◄── eventstore, ringbuf
+//
+// Beside these, package exits tells how processes end, and package callcost what a probed call
+// costs.
 package probe
 
 import (
@@ -24,7 +32,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// A Sink takes what the probes saw.
+// A Sink takes calls, names of threads and names of kernels.
 type Sink = decode.Sink
 
 // A PermissionError is an error of Open and Attach: the recorder may not use eBPF probes.
@@ -35,7 +43,7 @@ type Exit = exits.Exit
 
 // A Prober probes processes. Its methods may be called from different goroutines.
 type Prober struct {
-	program   *loaded
+	program   *loadedProgram
 	layout    eventstore.Layout
 	processes *processes
 	exits     *exits.Watcher
@@ -109,7 +117,7 @@ func (p *Prober) prepare(o Options, table *recipe.Table) error {
 	return nil
 }
 
-// Degraded says for people what works less well than it should; nil normally.
+// Degraded is what works less well than it should, in words for people; nil normally.
 func (p *Prober) Degraded() error {
 	if p.noThreadEnds == nil {
 		return nil

@@ -19,8 +19,8 @@ type process struct {
 	code   codeSize
 }
 
-// A probedFile is the probes of a library. Those on functions that are probed only for want
-// of a runtime are apart, as they go when a runtime appears.
+// A probedFile is a library and its probes. Probes on functions that are probed only for want of
+// a runtime are apart: they go when a runtime appears.
 type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none

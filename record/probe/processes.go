@@ -18,19 +18,19 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// processes knows which processes are probed.
+// processes is the table of the processes that are probed.
 type processes struct {
 	targets    *ebpf.Map // of the eBPF program
 	exits      *exits.Watcher
 	finder     cudalib.Finder
 	attacher   attacher
-	background background
+	background backgroundCloser
 
 	mu    sync.Mutex
 	byPID map[int]*process
 }
 
-func newProcesses(program *loaded, table *recipe.Table, x *exits.Watcher) *processes {
+func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher) *processes {
 	return &processes{
 		targets: program.maps.targets, exits: x, byPID: map[int]*process{},
 		attacher: attacher{mode: program.mode, programs: program.calls, table: table},
@@ -38,11 +38,11 @@ func newProcesses(program *loaded, table *recipe.Table, x *exits.Watcher) *proce
 }
 
 // Attach probes the CUDA libraries that a process has mapped by now, in that process alone.
-// Called again, it adds what the process has mapped since. A function that a library lacks
-// is passed over.
+// Called again, it adds what the process has mapped since. It passes over functions that a
+// library lacks.
 //
-// The returned Attachment is right also if there is an error: the error then says what could
-// not be probed.
+// If some functions or libraries can't be probed, the error says so, and the Attachment says
+// what is probed all the same.
 func (p *Prober) Attach(pid int) (Attachment, error) {
 	p.events.decoder.Heed(uint32(pid))
 	return p.processes.attach(pid)
@@ -86,7 +86,7 @@ func (ps *processes) target(pid int) (*process, error) {
 	return ps.byPID[pid], nil
 }
 
-// probe probes what there is to probe in files that are new.
+// probe probes the CUDA libraries among files that the process has newly mapped.
 func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error {
 	var errs []error
 	var libraries []*cudalib.File
@@ -149,8 +149,8 @@ func (ps *processes) known() []int {
 	return slices.AppendSeq(ps.exits.Watched(), maps.Keys(ps.byPID))
 }
 
-// detach closes the probes of all libraries together. For processes that have ended nobody
-// waits: none of their code can run.
+// detach removes the probes from processes, all at the same time. It does not wait for those of
+// ended processes: none of their code can run.
 func (ps *processes) detach(pids ...int) error {
 	var errs []error
 	var live, dead []io.Closer

@@ -2,12 +2,12 @@ package probe
 
 import "github.com/cudatrace/cudatrace/record/procfs"
 
-// rescanEvery is the number of looks after which the mappings are read whatever their size
-// says, as a library can take the place of another of the same size.
+// rescanEvery is the number of looks after which the mappings are read even if the code has the
+// same size: a library can take the place of another that is as large.
 const rescanEvery = 32
 
-// A codeSize tells that a process has mapped other code, for a fraction of what it costs to
-// read its mappings.
+// A codeSize tells that a process has mapped other code. To ask for the size costs a fraction of
+// reading the mappings.
 type codeSize struct {
 	kibibytes uint64 // of executable mappings
 	looks     int    // since the mappings were read
@@ -43,7 +43,7 @@ func (ps *processes) rescan(pid int) (changed bool, err error) {
 	return len(proc.files) > libraries || len(proc.clients) > clients, err
 }
 
-// changed looks at the size of the process's code.
+// changed says whether the process's mappings are to be read.
 func (c *codeSize) changed(pid int) (bool, error) {
 	size, err := procfs.CodeSize(pid)
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// singleLimits is how many functions of a library are probed with perf events: a kernel
-// removes them one after the other, two for each function, at 30 ms or more. All of the
-// driver's functions for GPU work fit in.
+// singleLimits is the most functions of a library that are probed with perf events: the kernel
+// removes the events one after the other, two for each function, in 30 ms or more each. All of
+// the driver's functions for GPU work are within the limit.
 var singleLimits = map[cudaapi.Library]int{cudaapi.Driver: 64, cudaapi.Runtime: 24}
 
-// withinLimit cuts a choice of functions down to what the library's limit leaves, and notes
-// how many are left out.
+// withinLimit leaves out functions beyond the library's limit, and notes how many.
 func withinLimit(chosen []*cudaapi.Function, l *Library) []*cudaapi.Function {
 	kept, leftOut := mostImportant(chosen, max(singleLimits[l.Side]-len(l.Functions), 0))
 	if leftOut > 0 {

@@ -1,5 +1,6 @@
-// Package callcost measures what a probed call costs a program on this machine: a child
-// process, an ELF file of two hundred bytes, calls a function that does nothing.
+// Package callcost measures the cost of a probed call on this machine: a child process, an ELF
+// file of two hundred bytes, calls a function that does nothing. A way to probe that function
+// goes in, a duration comes out.
 package callcost
 
 import (
@@ -68,7 +69,7 @@ func (c *child) stop() error {
 	return errors.Join(c.to.Close(), c.cmd.Wait(), c.file.Close())
 }
 
-// measure compares the fastest of several rounds with many calls and with one.
+// measure compares the fastest round with many calls and the fastest with one.
 func (c *child) measure(calls uint32) (time.Duration, error) {
 	many, one := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for range Rounds {

@@ -1,6 +1,7 @@
-// Package cudalib tells which of the files that processes have mapped are CUDA's, and where
-// in them the functions are: libcuda.so, a libcudart.so, a program or library with a runtime
-// linked into it, a libcupti.so.
+// Package cudalib recognises CUDA's libraries among the files that processes have mapped:
+// libcuda.so, a libcudart.so, a program or library with a runtime linked into it, a
+// libcupti.so. A mapping goes in; out comes which library it is, with the places of its
+// functions.
 package cudalib
 
 import (
@@ -18,10 +19,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// registration is the function by which a CUPTI client gets the buffers of records.
+// registration is the function with which a CUPTI client asks for buffers of records.
 const registration = "cuptiActivityRegisterCallbacks"
 
-// A File is one of CUDA's, open as long as it is being probed.
+// A File is one of CUDA's libraries. It is open while it is being probed.
 type File struct {
 	*os.File
 	ID        procfs.FileID
@@ -46,7 +47,7 @@ type fileKey struct {
 	modified      time.Time
 }
 
-// symbols are the file offsets of CUDA's functions in a file.
+// symbols are the file offsets of a file's CUDA functions.
 type symbols struct {
 	driver, runtime map[string]uint64
 	registration    uint64

@@ -20,9 +20,8 @@ type Sink interface {
 	Symbol(*tracelog.Symbol)
 }
 
-// A Decoder decodes the events of the functions in a table. It is for one goroutine at a
-// time, but for Ignore and Heed. Its records are used again, so decoding allocates nothing
-// for a call.
+// A Decoder decodes the events of the functions in a table. Its methods are for one goroutine
+// at a time, except Ignore and Heed. It uses its records again, so a call allocates nothing.
 type Decoder struct {
 	table   *recipe.Table
 	ignored atomic.Uint32 // PID, or 0
@@ -39,7 +38,7 @@ func New(t *recipe.Table) *Decoder { return &Decoder{table: t} }
 // Ignore drops the events of a process from now on.
 func (d *Decoder) Ignore(pid uint32) { d.ignored.Store(pid) }
 
-// Heed ends Ignore for a process: its number is another's now.
+// Heed ends Ignore for a PID, which is another process's now.
 func (d *Decoder) Heed(pid uint32) { d.ignored.CompareAndSwap(pid, 0) }
 
 // A Client is a process that has registered with CUPTI.
@@ -125,7 +124,7 @@ func (d *Decoder) decodeCall(b []byte) error {
 	return nil
 }
 
-// OpenCall decodes a call that has not returned; nil for one that is not wanted.
+// OpenCall decodes a call that has not returned. It returns nil for a call that is not wanted.
 func (d *Decoder) OpenCall(e *bpf.ProbesEvent) (*tracelog.Call, error) {
 	if e.Flags&bpf.FlagQuiet != 0 || e.Func == recipe.CUPTIClient {
 		return nil, nil

@@ -8,10 +8,10 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// An openChunk is a chunk whose events were delivered up to a byte.
+// An openChunk is a chunk that a thread may still write to, and how far it was delivered.
 type openChunk struct {
 	number uint32
-	at     uint32
+	at     uint32 // bytes that were delivered
 }
 
 // Drain hands every event that is published by now to take, between calls of begin and end

@@ -1,6 +1,7 @@
-// Package eventstore is the memory that the eBPF program writes its events to, and what it
-// keeps of each thread, mapped into the recorder. Bytes of events come out, in the order in
-// which each thread made them. The file store.h of package bpf describes the memory.
+// Package eventstore reads the memory that the eBPF program writes its events to. The memory is
+// mapped into the recorder: chunks of events, each of one thread, and a slot for each thread.
+// Out come the bytes of events, those of one thread in order, and the threads. The file
+// store.h of package bpf describes the memory.
 package eventstore
 
 import (

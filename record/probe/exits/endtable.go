@@ -10,7 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// Begin has the end of a process noted, unless it is already.
+// Begin has the eBPF program note the end of a process.
 func (w *Watcher) Begin(pid int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

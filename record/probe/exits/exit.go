@@ -10,8 +10,8 @@ import (
 
 // An Exit says how a process ended, or that it is about to.
 type Exit struct {
-	// Reason is for people: "status 3", "signal 9 (SIGKILL)" or "signal 11 (SIGSEGV),
-	// core dumped" once the process is gone; before, the last sign of its end: "_exit",
+	// Reason is for people. Of a process that is gone: "status 3", "signal 9 (SIGKILL)",
+	// "signal 11 (SIGSEGV), core dumped". Of another, the last sign of its end: "_exit",
 	// "exec", "signal 15 (SIGTERM)".
 	Reason string
 	Time   uint64 // ns, CLOCK_MONOTONIC

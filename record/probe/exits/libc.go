@@ -20,7 +20,8 @@ type libcProbes struct {
 	probes io.Closer
 }
 
-// watchLibc probes the functions of the process's libc that end it, unless they are probed.
+// watchLibc probes the functions of the process's libc that end a process, unless they are
+// probed.
 func (w *Watcher) watchLibc(pid int, mappings []procfs.Mapping) error {
 	m, found := findLibc(mappings)
 	if !found {
@@ -77,13 +78,13 @@ func (w *Watcher) libcProgram() string {
 	return bpf.ProbesProgEndingMulti
 }
 
-// libcFunctions are those of libc that end a process, each with the sign that it is.
+// libcFunctions are the functions of libc that end a process, each with its bpf.End constant.
 var libcFunctions = map[string]uint64{
 	"_exit": bpf.EndExit, "_Exit": bpf.EndExit,
 	"execve": bpf.EndExec, "execveat": bpf.EndExec, "fexecve": bpf.EndExec,
 }
 
-// libcSites finds the functions in libc, each place once.
+// libcSites finds the functions in libc, each address once.
 func libcSites(f *os.File) ([]uprobe.Site, error) {
 	found, err := elfsym.Exported(f, maps.Keys(libcFunctions))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package exits says how processes end, whether children or not, and has a process told
-// before it ends.
+// Package exits says how processes end, whether they are children or not, and has the kernel
+// send a process a signal just before it ends.
 package exits
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// A Watcher watches processes. What it needs to tell them of their end is loaded when the
-// first is watched, or by Prepare: eBPF programs, a hook on the delivery of signals, and
-// probes on each process's libc.
+// A Watcher watches processes. Its eBPF programs are a hook on the delivery of signals, and
+// probes on each process's libc. They are loaded when the first process is watched, or by
+// Prepare.
 type Watcher struct {
 	mode          uprobe.Mode
 	ends, watches *ebpf.Map
@@ -33,7 +33,7 @@ type Watcher struct {
 	broken    error            // why programs can't be loaded
 	signals   link.Link
 	libc      map[int]*libcProbes // by PID
-	early     bool                // PrepareLibc is to do something
+	early     bool                // PrepareLibc is enabled
 }
 
 // New makes a watcher that attaches in a mode. The eBPF program that sees the ends of
@@ -49,7 +49,8 @@ func New(m uprobe.Mode, ends, watches *ebpf.Map) *Watcher {
 //   - at libc's _exit, execve, execveat and fexecve,
 //   - before the program's own handler of SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGTERM or
 //     SIGXCPU runs, at most once in 20 ms,
-//   - before that of SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV, ten times in all.
+//   - before that of SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV, as rarely, and ten times in
+//     all.
 //
 // Handlers in the same file as the given one are the library's own and need no telling.
 //
@@ -89,8 +90,8 @@ func (w *Watcher) Watch(pid, signal int, handler uint64) error {
 	return w.watchLibc(pid, mappings)
 }
 
-// Prepare loads in the background what Watch needs, and has PrepareLibc do its part, so that
-// Watch takes less than a millisecond. What goes wrong Watch says.
+// Prepare loads the eBPF programs in the background, and enables PrepareLibc: both together
+// make Watch take less than a millisecond. Watch returns the errors.
 func (w *Watcher) Prepare() {
 	w.early = true
 	w.mu.Lock()
@@ -100,8 +101,8 @@ func (w *Watcher) Prepare() {
 	})
 }
 
-// PrepareLibc probes the libc of a process, with these files mapped, that Watch will be
-// called for. What goes wrong Watch says, which tries again.
+// PrepareLibc probes the libc of a process that will be watched, which has these files mapped.
+// After an error Watch tries again.
 func (w *Watcher) PrepareLibc(pid int, mappings []procfs.Mapping) {
 	if !w.early {
 		return

@@ -1,4 +1,5 @@
-// Package loader loads parts of the embedded eBPF object into the running kernel.
+// Package loader loads parts of the embedded eBPF object into the running kernel. Names of
+// programs and maps go in, loaded programs and maps come out.
 package loader
 
 import (

@@ -1,4 +1,4 @@
-// Package ringbuf reads a BPF ring buffer in place, without waiting and without copies.
+// Package ringbuf reads a BPF ring buffer where it is mapped: it neither waits nor copies.
 package ringbuf
 
 import (
