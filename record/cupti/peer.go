@@ -114,7 +114,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	p.NamespacePID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
 	p.answer(p.handler.Hello(p.Peer).withDefaults())
 	return true, nil
 }

@@ -65,12 +65,12 @@ type ExitWatcher interface {
 
 // A Peer is a process that reports to the server.
 type Peer struct {
-	ID       uint64 // unique in the server; a process that runs another program comes again
-	PID      uint32 // in the recorder's PID namespace, from the kernel
-	UID, GID uint32
-	LocalPID uint32 // in the process's own PID namespace, as it says itself
-	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
-	CUPTI    string // path of a libcupti that it has loaded itself, if any
+	ID           uint64 // unique in the server; a process that runs another program comes again
+	PID          uint32 // in the recorder's PID namespace, from the kernel
+	UID, GID     uint32
+	NamespacePID uint32 // in the process's own PID namespace, as it says itself
+	Time         uint64 // of its hello, ns, CLOCK_MONOTONIC
+	CUPTI        string // path of a libcupti that it has loaded itself, if any
 	// BufferRequest is the first argument of the library's own call of
 	// cuptiActivityRegisterCallbacks. A call with another argument is another client's.
 	BufferRequest uint64

@@ -12,10 +12,10 @@ import (
 // to 28, a flag in bit 31), and its size or another type's number u32. Behind them come
 // bytes that depend on its kind.
 type rawTypes struct {
-	types, texts []byte
-	at           []uint32          // the place of each type by its number; number 0 is unused
-	structs      map[string]uint32 // numbers of the structs that the program reads
-	session      uint32            // the number of sessionFunction; 0: the kernel has none
+	types, texts  []byte
+	at            []uint32          // the place of each type by its number; number 0 is unused
+	structs       map[string]uint32 // numbers of the structs that the program reads
+	sessionNumber uint32            // of sessionFunction; 0: the kernel has none
 }
 
 // Kinds of types that matter here.
@@ -66,8 +66,8 @@ func (k *rawTypes) index() error {
 		case kindStruct:
 			k.noteStruct(name, number)
 		case kindFunction:
-			if k.session == 0 && k.isText(name, sessionFunction) {
-				k.session = number
+			if k.sessionNumber == 0 && k.isText(name, sessionFunction) {
+				k.sessionNumber = number
 			}
 		}
 		at += 12 + btfExtra[kind].fixed + count*btfExtra[kind].each

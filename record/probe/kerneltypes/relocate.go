@@ -39,8 +39,8 @@ func Relocate(spec *ebpf.CollectionSpec) (ebpf.CollectionOptions, error) {
 		return o, fmt.Errorf("the kernel's description of its types: %w", err)
 	}
 	o.Programs.KernelTypes, err = k.reduce(spec.Types)
-	if k.session != 0 {
-		numberCalls(spec, k.session)
+	if k.sessionNumber != 0 {
+		numberCalls(spec, k.sessionNumber)
 	}
 	return o, err
 }
