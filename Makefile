@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench profile lint clean
+.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -59,11 +59,20 @@ profile: ## measure anew what the compiler optimizes the binary for
 	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
 		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
-lint: ## formatting, vet, staticcheck, the rules of the layers
+lint: deadcode ## formatting, vet, staticcheck, the rules of the layers, dead code
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
 	$(GO) test -run TestLayers ./cmd/cudatrace
+
+# Functions that only tests of other packages call: those of folders whose name ends in test, and the reading of a
+# log's text form.
+FOR_TESTS = ^[^:]*test/|^record/tracelog/
+
+deadcode: ## functions that the program reaches on neither processor, or only tests do
+	@tool=$$($(GO) tool -n deadcode) && for arch in amd64 arm64; do \
+		found=$$(GOARCH=$$arch $$tool $(PKGS)) || exit 1; \
+		if echo "$$found" | grep -Ev '^$$|$(FOR_TESTS)'; then echo "dead code on $$arch"; exit 1; fi; done
 
 clean: ## remove what was built
 	rm -rf bin build demo.pftrace demo.cudatrace

@@ -10,6 +10,8 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
+require golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
+
 require (
 	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
@@ -27,5 +29,6 @@ require (
 
 tool (
 	github.com/cilium/ebpf/cmd/bpf2go
+	golang.org/x/tools/cmd/deadcode
 	honnef.co/go/tools/cmd/staticcheck
 )

@@ -94,7 +94,7 @@ const BlockAt = 128
 
 // Indexes of the map of losses.
 const (
-	LostRingBuffer  = 0
+	LostBufferFull  = 0
 	LostThreadTable = 1
 	LostNesting     = 2
 	ReadFault       = 3 // an argument could not be read and is 0; the call is there

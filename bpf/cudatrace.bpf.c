@@ -212,7 +212,7 @@ GLOBAL int announce(u32 slot, u64 id)
 		return 0;
 	s->comm[0] = e.args[0];
 	s->comm[1] = e.args[1];
-	e.args[2] = local_tid();
+	e.args[2] = namespace_tid();
 	e.enter = ktime_ns();
 	s->announced = put(s, &e) ? ANNOUNCED : MISSED;
 	return 0;
@@ -233,7 +233,7 @@ GLOBAL int emit(u32 slot, u32 frame)
 		return 0;
 	struct event *e = &t->frames[frame].event;
 	if (!(e->flags & QUIET) && !put(s, e))
-		count(LOST_RING_BUFFER);
+		count(LOST_BUFFER_FULL);
 	return 0;
 }
 
@@ -487,7 +487,7 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	e = room(s);
 	if (!e) {
-		count(LOST_RING_BUFFER);
+		count(LOST_BUFFER_FULL);
 		return 1;
 	}
 	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
@@ -530,7 +530,7 @@ INLINE long write_symbol(struct event *e, u32 kind, const u32 size, int cut)
 	long length = 0;
 
 	if (!s) {
-		count(LOST_RING_BUFFER);
+		count(LOST_BUFFER_FULL);
 		return 0;
 	}
 	if (kind == SYMBOL_NAMED)

@@ -73,7 +73,7 @@ INLINE u64 current_id(void)
 }
 
 /* The thread's id in its innermost PID namespace, as it knows it itself. */
-NOINLINE u32 local_tid(void)
+NOINLINE u32 namespace_tid(void)
 {
 	struct pid *pid = thread_pid((void *)current_task());
 	u32 level = 0, inum;

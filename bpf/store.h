@@ -72,7 +72,7 @@ INLINE void copy_event(struct event *to, const struct event *from)
 }
 
 enum lost_cause {
-	LOST_RING_BUFFER = 0,
+	LOST_BUFFER_FULL = 0,
 	LOST_THREAD_TABLE = 1,
 	LOST_NESTING = 2,
 	READ_FAULT = 3, /* an argument became 0, the call is there */

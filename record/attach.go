@@ -1,19 +1,21 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// Attach records the calls of running processes until they end, the time is over
-// or a signal comes, and detaches. GPU work can't be recorded so: CUPTI has to be
-// there when a process initialises CUDA.
+// Attach records the calls of running processes until they end, the time is over or a
+// signal comes, and detaches. It can't record GPU work: CUPTI has to be in the process when
+// that initialises CUDA.
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
@@ -24,60 +26,50 @@ func Attach(o Options) (Result, error) {
 		return Result{}, err
 	}
 	defer targets.close()
-	r, cancel := newRecorder(o)
-	defer cancel()
-	if err := r.openLog(); err != nil {
+	r, err := newRecording(o)
+	if err != nil {
 		return Result{}, err
 	}
-	defer r.closeAll()
+	defer r.cancel()
+	defer r.close()
 	if err := r.attachAll(); err != nil {
 		r.discard()
 		return Result{}, err
 	}
 	var res Result
 	over := targets.ended()
-	r.wait(over, watchStop(signals, nil, nil, over, o.Say))
+	r.wait(over, watchStop(signals, nil, over, o.Say))
 	r.finish(&res, notEarly)
 	return res, nil
 }
 
-// attachAll probes every process; one that can't be probed fails the whole, since
-// a person named it.
-func (r *recorder) attachAll() error {
-	r.openProber()
-	if !r.probed {
+// attachAll probes every process. A person named them, so one that can't be probed is an
+// error.
+func (r *recording) attachAll() error {
+	r.calls.open(r.ctx, r.injection.registered)
+	if !r.calls.probed {
 		return errors.New("nothing can be recorded of a running process without probes")
 	}
-	r.beside.Go(r.calibrate)
 	for _, pid := range r.opts.PIDs {
-		if os.Geteuid() == 0 && describeProcess(uint32(pid)).Args == "" {
+		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}
-		a, err := r.prober.Attach(pid)
+		a, err := r.calls.prober.Attach(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
 		if len(a.Libraries) == 0 {
-			r.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
+			r.report.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
 		}
-		r.open(uint64(pid), session{pid: uint32(pid), attached: true})
-		r.threadNames(uint32(pid))
+		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true})
+		r.tracees.nameThreads(uint32(pid))
 	}
 	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C ends it (GPU work needs 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
 	return nil
 }
 
-func processList(pids []int) string {
-	var words []string
-	for _, pid := range pids {
-		name := strings.TrimSuffix(describeProcess(uint32(pid)).Exe, " (deleted)")
-		words = append(words, fmt.Sprintf("%s (%d)", name[strings.LastIndexByte(name, '/')+1:], pid))
-	}
-	return strings.Join(words, ", ")
-}
-
-// targets holds a descriptor of each process, so that its end is seen and its PID
-// can't become another's unnoticed.
+// targets are descriptors of processes. They tell when a process ends, and that its PID has
+// not become another's.
 type targets []int
 
 func openTargets(pids []int) (targets, error) {
@@ -119,12 +111,7 @@ func (t targets) ended() <-chan struct{} {
 	return over
 }
 
-// AttachName is the default name of the files of an attached recording.
+// AttachName is the default name of the files of a recording of a running process.
 func AttachName(pid int) string {
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return fmt.Sprintf("pid-%d", pid)
-	}
-	exe = strings.TrimSuffix(exe, " (deleted)")
-	return fmt.Sprintf("%s-%d", exe[strings.LastIndexByte(exe, '/')+1:], pid)
+	return fmt.Sprintf("%s-%d", cmp.Or(procfs.Name(pid), "pid"), pid)
 }

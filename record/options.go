@@ -17,7 +17,7 @@ type Options struct {
 	Version string   // of cudatrace, for the log
 
 	Functions []*cudaapi.Function // whose calls are recorded
-	Driver    bool                // calls that create GPU work are recorded as the driver's alone, not the runtime's around them
+	Driver    bool                // of a call that creates GPU work, record only the driver's, not the runtime's around it
 	Calls     CallSource
 	GPU       GPUSource
 	Graphs    GraphMode
@@ -27,17 +27,16 @@ type Options struct {
 	Duration     time.Duration // of the recording; 0: until the program ends
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 
-	FlushInterval time.Duration // how old a record gets before it is on disk; 0 means DefaultFlushInterval
-	MemoryLimit   uint64        // of what recording takes inside a program, bytes; 0 means the default of package cupti
-	RingBytes     int           // of the buffers for calls; 0 means the default of package probe
-	Wait          WaitFor       // who is waited for after the program's end; "" means WaitCUDA
+	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
+	MemoryLimit     uint64        // most bytes that recording takes inside a program; 0 means the default of package cupti
+	CallBufferBytes int           // of kernel memory for probed calls; 0 means the default of package probe
+	Wait            WaitFor       // whose end recording waits for; "" means WaitCUDA
 
-	// Say shows a person one line while recording goes on. It is called from
-	// several goroutines.
+	// Say shows a person one line while recording goes on. Several goroutines call it.
 	Say func(line string)
 }
 
-// CallSource is where calls are observed.
+// A CallSource observes calls.
 type CallSource string
 
 // The call sources.
@@ -53,22 +52,22 @@ func ParseCallSource(s string) (CallSource, error) {
 	return parse(s, CallsAuto, CallsUprobe, CallsCUPTI, CallsNone)
 }
 
-// DefaultFlushInterval is how old a record gets before it is on disk, at most.
+// DefaultFlushInterval is the default of Options.FlushInterval.
 const DefaultFlushInterval = time.Second
 
-// WaitFor says how long recording goes on.
+// WaitFor says whose end recording waits for.
 type WaitFor string
 
-// The ends of a recording.
+// Whom recording waits for.
 const (
 	WaitCUDA    WaitFor = "cuda"    // until every process of the program's tree that uses CUDA has ended
 	WaitProgram WaitFor = "program" // until the program has ended
 )
 
-// ParseWaitFor reads the name of an end of recording.
+// ParseWaitFor reads the name of a WaitFor.
 func ParseWaitFor(s string) (WaitFor, error) { return parse(s, WaitCUDA, WaitProgram) }
 
-// GPUSource is where GPU work is observed.
+// A GPUSource observes GPU work.
 type GPUSource string
 
 // The sources of GPU work.
@@ -80,12 +79,12 @@ const (
 // ParseGPUSource reads the name of a source of GPU work.
 func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPUNone) }
 
-// WaitSource is where it is observed what a call waited for.
+// A WaitSource observes the work that a call waited for.
 type WaitSource string
 
-// The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as
-// all the rest: with them CUPTI looks at every call of the runtime. The calls themselves
-// tell nearly as much: which stream they name, and when they returned.
+// The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as all
+// other recording: with them CUPTI looks at every call of the runtime. The calls themselves
+// tell nearly as much: the stream that they name, and the time at which they returned.
 const (
 	WaitsCalls WaitSource = "calls"
 	WaitsCUPTI WaitSource = "cupti"
@@ -133,7 +132,7 @@ type Result struct {
 	ExitCode int    // the program's own, 128+N after signal N; 0 for attached processes
 }
 
-// schedule names the options that leave parts of the program out.
+// schedule puts into words the options that leave parts of the program out.
 func (o *Options) schedule() string {
 	var words []string
 	if o.Delay > 0 {

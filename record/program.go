@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 // Exit codes of a shell for a program that can't be started.
@@ -17,8 +19,8 @@ const (
 	ExitNotFound      = 127
 )
 
-// A StartError says why the program could not be started. Code is the exit code
-// that a shell gives in that case.
+// A StartError says why the program could not be started. Code is the exit code of a
+// shell in that case.
 type StartError struct {
 	Code int
 	msg  string
@@ -26,8 +28,8 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.msg }
 
-// lookProgram finds the program as a shell would: by path when its name holds a
-// slash, else in PATH.
+// lookProgram finds the program as a shell would: by its path if the name has a slash,
+// else in PATH.
 func lookProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, checkExecutable(name)
@@ -54,7 +56,7 @@ func checkExecutable(path string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &StartError{ExitNotExecutable, path + ": permission denied"}
 	case err != nil:
-		return &StartError{ExitNotExecutable, path + ": cannot be read"}
+		return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be read: %s", path, errno.Words(err))}
 	case info.IsDir():
 		return &StartError{ExitNotExecutable, path + ": is a directory, not a program"}
 	case info.Mode()&0o111 == 0:
@@ -63,7 +65,7 @@ func checkExecutable(path string) error {
 	return nil
 }
 
-// startError turns a failed exec into a line.
+// startError says why exec failed.
 func startError(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -72,20 +74,45 @@ func startError(path string, err error) error {
 		return &StartError{ExitNotExecutable, path + ": not a program for this machine (a script needs a #! line)"}
 	case errors.Is(err, fs.ErrPermission):
 		return &StartError{ExitNotExecutable, path + ": permission denied"}
-	default:
-		var errno syscall.Errno
-		if errors.As(err, &errno) {
-			return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Error())}
-		}
-		return &StartError{ExitNotExecutable, path + ": cannot be started"}
 	}
+	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
 }
 
-// exitStatus is what a shell's $? would be: 128+N after signal N.
-func exitStatus(state *os.ProcessState) int {
-	ws, ok := state.Sys().(syscall.WaitStatus)
+// A program is a child process: the program that is recorded.
+type program struct {
+	name  string // as a person names it
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+}
+
+// startProgram starts the program at a path. It has our input and output, and runs as the
+// user who called sudo.
+func startProgram(path string, o Options, env []string, as *invoker) (*program, error) {
+	cmd := exec.Command(path, o.Args...)
+	cmd.Args[0] = o.Program
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = env
+	as.apply(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, startError(o.Program, err)
+	}
+	return &program{name: o.Program, cmd: cmd, ended: make(chan struct{})}, nil
+}
+
+// wait waits for the program's end, and closes ended.
+func (p *program) wait() {
+	// A program that ends with an error is not ours to report: its exit code says it.
+	_ = p.cmd.Wait()
+	close(p.ended)
+}
+
+func (p *program) pid() int { return p.cmd.Process.Pid }
+
+// exitStatus is what a shell's $? would be after the program's end: 128+N after signal N.
+func (p *program) exitStatus() int {
+	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
-		return state.ExitCode()
+		return p.cmd.ProcessState.ExitCode()
 	}
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())

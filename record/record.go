@@ -1,80 +1,67 @@
-// Package record runs a program, or attaches to running ones, and writes down
-// what they do with CUDA.
+// Package record runs a program, or attaches to running ones, and writes down what they do
+// with CUDA. Options go in; a log comes out, and the program's exit code.
 //
-// The recorder does as little as it can: calls come from uprobes through mapped
-// memory, GPU work from the injected library through a socket, and both go
-// to the log as they come. Whatever breaks on the way, the program runs on; a
-// note in the log and a line for the person say what is missing.
+// The recorder does as little as it can: calls come from uprobes through mapped memory
+// (package probe), GPU work from the injected library through a socket (package cupti), and
+// both go to the log as they come (package tracelog). Whatever breaks on the way, the
+// program runs on; a note in the log and a line for the person say what is missing.
 package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
-	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// recorder is one recording under way.
-type recorder struct {
-	opts    Options
-	log     *tracelog.Writer
-	partial string
-	opened  chan struct{} // closed when prober is what it will be
-	prober  *probe.Prober // nil without the rights for eBPF
-	probed  bool          // calls are probed, not only the ends of processes watched
-	server  *cupti.Server // nil when no process can be injected
-	cmd     *exec.Cmd     // nil when attached to running processes
-	ctx     context.Context
-	invoker *invoker // who called sudo; nil without sudo
-	closing sync.Once
-	beside  sync.WaitGroup // what uses prober and log beside the rest
+// rescanInterval is how soon a CUDA library that a process opens late is probed.
+const rescanInterval = 200 * time.Millisecond
 
-	seen      atomic.Uint64 // calls by probes
-	callCost  atomic.Int64  // of a probed call, ns; 0 when not measured
-	drained   uint64        // calls up to here are in the log, ns
-	unwritten bool          // the last flush failed
-
-	paused   atomic.Bool // before the delay is over, and at the end
-	resumed  bool        // the delay is over
-	mu       sync.Mutex
-	sessions map[uint64]*session // by Peer.ID; attached processes by PID
-	missing  missing
+// A recording is a recording under way.
+type recording struct {
+	opts      Options
+	log       *logFile
+	report    *report
+	tracees   *tracees
+	calls     *calls
+	injection *injection
+	program   *program      // nil when attached to running processes
+	opened    chan struct{} // closed when calls can be probed
+	resumed   bool          // the delay is over
+	closing   sync.Once
+	ctx       context.Context
+	cancel    context.CancelFunc
 }
 
-// Run starts the program, records it until it and every process of its tree
-// that uses CUDA has ended, and finishes the log. The error says why the program
-// could not be started (a *StartError) or the log not be opened; once the
-// program runs, failures are lines, not errors.
+// Run starts the program, records it until it and every process of its tree that uses CUDA
+// has ended, and finishes the log. The error says why the program could not be started (a
+// *StartError), or why the log could not be opened. Once the program runs, failures are lines,
+// not errors.
 func Run(o Options) (Result, error) {
 	path, err := lookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
 	}
-	r, cancel := newRecorder(o)
-	defer cancel()
 	signals := watchSignals(true)
 	defer signal.Stop(signals)
-	if err := r.openLog(); err != nil {
+	r, err := newRecording(o)
+	if err != nil {
 		return Result{}, err
 	}
-	defer r.closeAll()
-	r.openServer()
+	defer r.cancel()
+	defer r.close()
+	invoker := findInvoker()
+	r.injection.open(invoker)
 	go func() { // while the program starts; the first process that uses CUDA waits for it
-		r.openProber()
-		r.beside.Go(r.calibrate)
+		r.calls.open(r.ctx, r.injection.registered)
 		close(r.opened)
 	}()
-	err = r.start(path)
+	r.program, err = r.start(path, invoker)
 	<-r.opened
 	if err != nil {
 		r.discard()
@@ -83,64 +70,79 @@ func Run(o Options) (Result, error) {
 	return r.follow(signals), nil
 }
 
-func newRecorder(o Options) (*recorder, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
+// newRecording creates the log; nothing else is opened yet.
+func newRecording(o Options) (*recording, error) {
 	o.complete()
-	r := &recorder{opts: o, ctx: ctx, invoker: findInvoker(), sessions: map[uint64]*session{}, opened: make(chan struct{})}
-	r.paused.Store(o.Delay > 0)
-	return r, cancel
+	log, err := createLog(o)
+	if err != nil {
+		return nil, err
+	}
+	r := &recording{opts: o, log: log, opened: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
+	r.calls = newCalls(o, log.Writer, r.report)
+	r.tracees = newTracees(log.Writer, r.calls.exit)
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
+	r.injection.paused.Store(o.Delay > 0)
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r, nil
 }
 
-func (r *recorder) start(path string) error {
-	cmd := exec.Command(path, r.opts.Args...)
-	cmd.Args[0] = r.opts.Program
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = os.Environ()
-	if r.server != nil {
-		cmd.Env = r.server.Environ(cmd.Env)
+// start starts the program with the variables that have the library loaded into it.
+func (r *recording) start(path string, as *invoker) (*program, error) {
+	env := os.Environ()
+	if r.injection.server != nil {
+		env = r.injection.server.Environ(env)
 	}
-	r.invoker.apply(cmd)
-	if err := cmd.Start(); err != nil {
-		return startError(r.opts.Program, err)
+	p, err := startProgram(path, r.opts, env, as)
+	if err != nil {
+		return nil, err
 	}
-	r.cmd = cmd
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(cmd.Process.Pid)})
-	return nil
+	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
+	return p, nil
 }
 
-// follow records until the program and every process of its tree that talks to
-// us has ended, or until recording is to stop; the program's exit code is waited
-// for unless a signal said to stop.
-func (r *recorder) follow(signals <-chan os.Signal) Result {
+// follow records until the program and every process of its tree that uses CUDA has ended, or
+// until recording is to stop. Unless a signal stopped it, it waits for the program's exit code.
+func (r *recording) follow(signals <-chan os.Signal) Result {
 	var res Result
-	ended := make(chan struct{})
-	go func() {
-		// A program that ends with an error is not ours to report: its exit
-		// code says it.
-		_ = r.cmd.Wait()
-		close(ended)
-	}()
-	over := r.idle(ended)
-	stop := watchStop(signals, r.cmd, ended, over, r.opts.Say)
+	go r.program.wait()
+	over := r.idle()
+	stop := watchStop(signals, r.program, over, r.opts.Say)
 	early := r.wait(over, stop)
 	if early == notEarly {
-		res.ExitCode = exitStatus(r.cmd.ProcessState)
+		res.ExitCode = r.program.exitStatus()
 		r.finish(&res, early)
 		return res
 	}
 	r.finish(&res, early)
 	if early == stopByTime {
-		r.closeAll()
+		r.close()
 		select {
-		case <-ended:
+		case <-r.program.ended:
 		case <-stop.wish:
 		}
 	}
 	res.ExitCode = 128 + int(stop.signal.Load())
-	if isClosed(ended) {
-		res.ExitCode = exitStatus(r.cmd.ProcessState)
+	if isClosed(r.program.ended) {
+		res.ExitCode = r.program.exitStatus()
 	}
 	return res
+}
+
+// idle returns a channel that is closed when nothing of the program's tree is left to record.
+func (r *recording) idle() <-chan struct{} {
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		<-r.program.ended
+		switch server := r.injection.server; {
+		case server == nil:
+		case r.opts.Wait == WaitProgram:
+			server.Wait(stopGrace) // its last records may be on their way
+		default:
+			waitForStragglers(server, r.opts.Program, r.opts.Say)
+		}
+	}()
+	return idle
 }
 
 // early says why recording ends while processes still run.
@@ -152,9 +154,10 @@ const (
 	stopByTime
 )
 
-// wait lets time pass until all is over, and does what is due meanwhile.
-func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
-	// Half of it for us, half for the injected library: a record waits for both.
+// wait waits for the end of the recording. Meanwhile it saves the log, looks for new libraries,
+// and begins to record when the delay is over.
+func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
+	// A record waits in the injected library and here, half of the interval in each.
 	flush := time.NewTicker(r.opts.FlushInterval / 2)
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
@@ -171,33 +174,16 @@ func (r *recorder) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-begin:
 			r.resume()
 		case <-flush.C:
-			r.flush()
+			r.calls.noteProgress()
+			r.log.save()
 		case <-rescan.C:
-			r.rescan()
+			r.calls.rescan(r.tracees.live())
 		}
 	}
 }
 
-// flush brings to the disk what was recorded, and says up to when that is all of
-// the calls. A disk that is full is told of once.
-func (r *recorder) flush() {
-	if r.probed {
-		r.loseCalls()
-		if until := r.prober.DrainedUntil(); until > r.drained {
-			r.drained = until
-			r.log.Flushed(&tracelog.Flushed{Until: until})
-		}
-	}
-	err := r.log.Flush()
-	if err != nil && !r.unwritten {
-		r.opts.Say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", outputError(r.opts.Output+LogSuffix, err)))
-	}
-	r.unwritten = err != nil
-}
-
-// schedule gives the times at which recording begins and is over; a channel that
-// is nil never fires.
-func (r *recorder) schedule() (begin, over <-chan time.Time) {
+// schedule gives the times at which recording begins and is over. A nil channel never fires.
+func (r *recording) schedule() (begin, over <-chan time.Time) {
 	if r.opts.Delay > 0 {
 		begin = time.After(r.opts.Delay)
 	}
@@ -207,100 +193,68 @@ func (r *recorder) schedule() (begin, over <-chan time.Time) {
 	return begin, over
 }
 
-// idle is closed when the program has ended and nothing of its tree is left to record.
-func (r *recorder) idle(ended <-chan struct{}) <-chan struct{} {
-	idle := make(chan struct{})
-	go func() {
-		defer close(idle)
-		<-ended
-		switch {
-		case r.server == nil:
-		case r.opts.Wait == WaitProgram:
-			r.server.Wait(stopGrace) // its last records may be on their way
-		default:
-			r.waitForRest()
-		}
-	}()
-	return idle
+// resume begins to record after a delay: GPU work first, so that no recorded call lacks its
+// work.
+func (r *recording) resume() {
+	r.resumed = true
+	r.injection.resume()
+	r.calls.pause(false)
 }
 
-// finish closes the sources in the order in which they depend on each other:
-// the injected libraries' last flush, the buffers of calls, the log.
-func (r *recorder) finish(res *Result, why early) {
+// finish closes the sources in the order in which they depend on each other: the injected
+// libraries' last flush, the buffers of calls, the log.
+func (r *recording) finish(res *Result, why early) {
 	res.Early = why != notEarly
-	stop := res.Early || r.opts.Wait == WaitProgram
-	if stop {
-		r.pause()
+	if res.Early || r.opts.Wait == WaitProgram {
+		r.calls.pause(true) // first, so that no recorded call lacks its work
+		r.injection.pause()
+		r.injection.stop()
 	}
-	if r.server != nil && stop {
-		if left := r.server.StopAll(2 * time.Second); left > 0 {
-			r.miss(0, fmt.Sprintf("%d processes did not hand over their last records in time", left))
-		}
+	if why == stopBySignal && r.program != nil {
+		r.report.miss(0, "recording was stopped before the program ended")
 	}
-	if why == stopBySignal && r.cmd != nil {
-		r.miss(0, "recording was stopped before the program ended")
-	}
-	r.finishProber()
-	if r.unused() {
+	r.calls.finish()
+	if r.tracees.none() {
 		r.discard()
 		return
 	}
-	r.finishSessions(res, why)
+	r.finishTracees(res)
 	r.remarkEmpty()
-	r.finishLog(res)
+	r.report.note(0, tracelog.NoteInfo, r.calls.cost())
+	r.log.finish(r.report.missing.list(), res)
+}
+
+// finishTracees logs every process's end, and adds to what is missing whose last records are.
+func (r *recording) finishTracees(res *Result) {
+	known := map[uint32]int{}
+	if r.program != nil && !res.Early {
+		known[uint32(r.program.pid())] = res.ExitCode
+	}
+	for _, reason := range r.tracees.finish(known, res.Early) {
+		r.report.missing.add(reason)
+	}
 }
 
 // remarkEmpty says why nothing was recorded of a program that did use CUDA.
-func (r *recorder) remarkEmpty() {
+func (r *recording) remarkEmpty() {
 	switch {
-	case r.opts.Delay > 0 && r.paused.Load() && !r.resumed:
-		r.remark(0, fmt.Sprintf("recording had not begun when it ended: --delay %s was not over", r.opts.Delay))
-	case r.opts.CaptureRange && !r.worked():
-		r.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
-	}
-}
-
-// worked says whether any process handed over GPU work.
-func (r *recorder) worked() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range r.sessions {
-		if s.end.Kernels+s.end.Copies+s.end.Sets > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// unused says whether no process used CUDA.
-func (r *recorder) unused() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.sessions) == 0
-}
-
-// closeAll removes what recording needed; a second call does nothing.
-func (r *recorder) closeAll() { r.closing.Do(r.closeSources) }
-
-func (r *recorder) closeSources() {
-	r.beside.Wait()
-	if r.server != nil {
-		if err := r.server.Close(); err != nil {
-			r.opts.Say("could not remove everything that recording needed: " + err.Error())
-		}
-	}
-	if r.prober != nil {
-		if err := r.prober.Close(); err != nil {
-			r.opts.Say("could not remove every probe: " + err.Error())
-		}
+	case r.opts.Delay > 0 && !r.resumed:
+		r.report.remark(0, fmt.Sprintf("recording had not begun when it ended: --delay %s was not over", r.opts.Delay))
+	case r.opts.CaptureRange && !r.tracees.worked():
+		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
 	}
 }
 
 // discard drops a log that holds nothing.
-func (r *recorder) discard() {
-	r.beside.Wait()
-	err := errors.Join(r.log.Close(tracelog.End{}), os.Remove(r.partial))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		r.opts.Say(fmt.Sprintf("could not remove %s: delete it by hand", r.partial))
-	}
+func (r *recording) discard() {
+	r.calls.beside.Wait()
+	r.log.discard()
+}
+
+// close removes what recording needed. A second call does nothing.
+func (r *recording) close() {
+	r.closing.Do(func() {
+		r.injection.close()
+		r.calls.close()
+	})
 }

@@ -3,7 +3,6 @@ package record
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
@@ -12,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSignals takes the signals that would end us. A signal that was ignored
-// when we started (nohup) is left alone, since what we handle the program would
-// get back as its default. Without a program to protect (a shell starts jobs in the
-// background with Ctrl-C ignored) every signal is ours.
+// watchSignals catches the signals that would end us. With a program it leaves out signals
+// that were ignored when we started (nohup): a program that we start ignores what we
+// ignore, but not what we handle. Without a program it takes all of them: a shell starts
+// jobs in the background with Ctrl-C ignored.
 func watchSignals(withProgram bool) chan os.Signal {
 	c := make(chan os.Signal, 8)
-	// A reader of our lines that is gone must not end the recording.
+	// The recording must not end because nobody reads our lines any more.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !withProgram || !signal.Ignored(s) {
@@ -28,28 +27,28 @@ func watchSignals(withProgram bool) chan os.Signal {
 	return c
 }
 
-// A stopper turns signals into the wish to stop recording.
+// A stopper turns signals into the wish of a person to stop recording.
 type stopper struct {
 	wish   chan struct{} // closed when a person wants the recording to end
-	signal atomic.Int32  // the signal that said so
+	signal atomic.Int32  // the number of the signal behind the wish
 }
 
 const (
-	// stopGrace is time for a program that got the same signal to end by itself,
-	// before recording is stopped under it.
+	// stopGrace is time for a program that got the same signal to end by itself, before
+	// recording is stopped.
 	stopGrace = 500 * time.Millisecond
-	// stopHint is when a person whose Ctrl-C ended nothing is told what does.
+	// stopHint is the time after which a person whose Ctrl-C ended nothing is told what does.
 	stopHint = time.Second
 )
 
-// watchStop listens to signals until over is closed, which says that all is recorded.
+// watchStop listens to signals until over is closed, which says that all is recorded. p is nil
+// in a recording of running processes.
 //
-// Ctrl-C at a terminal goes to the program as well, and what it does on its way out
-// is worth recording: the first is the program's as long as it runs, the second
-// stops recording. A signal that comes otherwise, from kill or a job scheduler, may
-// have gone to the whole group or to us alone, so it stops recording if all is not
-// over soon by itself.
-func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan struct{}, say func(string)) *stopper {
+// Ctrl-C at a terminal goes to the program too, whose way out is worth recording. So the
+// first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
+// from kill or a job scheduler may have gone to the whole group or to us alone, so it stops
+// recording if all is not over soon by itself.
+func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say func(string)) *stopper {
 	s := &stopper{wish: make(chan struct{})}
 	go func() {
 		interrupted := false
@@ -61,12 +60,12 @@ func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan s
 			case sig = <-signals:
 			}
 			n, _ := sig.(syscall.Signal)
-			if program != nil && !interrupted && !isClosed(ended) && fromTerminal(n) {
+			if p != nil && !interrupted && !isClosed(p.ended) && fromTerminal(n) {
 				interrupted = true
-				go hint(program, ended, over, say)
+				go hint(p, over, say)
 				continue
 			}
-			if program != nil && !interrupted && isOver(over, stopGrace) {
+			if p != nil && !interrupted && isOver(over, stopGrace) {
 				return
 			}
 			s.signal.Store(int32(n))
@@ -77,8 +76,7 @@ func watchStop(signals <-chan os.Signal, program *exec.Cmd, ended, over <-chan s
 	return s
 }
 
-// fromTerminal says whether a signal is one that a terminal sends, and we are among
-// those to whom it does.
+// fromTerminal says whether a terminal may have sent a signal: we are in its foreground.
 func fromTerminal(n syscall.Signal) bool {
 	if n != syscall.SIGINT && n != syscall.SIGQUIT {
 		return false
@@ -92,13 +90,13 @@ func fromTerminal(n syscall.Signal) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// hint tells a person whose Ctrl-C the program does not end by how to stop recording.
-func hint(program *exec.Cmd, ended, over <-chan struct{}, say func(string)) {
+// hint tells a person how to stop recording if the program does not end by Ctrl-C.
+func hint(p *program, over <-chan struct{}, say func(string)) {
 	select {
 	case <-over:
-	case <-ended:
+	case <-p.ended:
 	case <-time.After(stopHint):
-		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", program.Process.Pid))
+		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", p.pid()))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/convert"
 )
 
 // An ending is one way in which a program ends, and what recording it gives.
@@ -231,6 +233,30 @@ func (b *background) until(t *testing.T, happened func() bool) {
 	t.Fatalf("it did not happen within 30 s\n%s%s", b.out(t), contents(t, b.stderr))
 }
 
+// onDisk waits until what of the log is on disk holds something.
+func (b *background) onDisk(t *testing.T, holds func(convert.Summary) bool) {
+	t.Helper()
+	b.until(t, func() bool {
+		logs, err := filepath.Glob(b.base + ".cudatrace.partial-*")
+		if err != nil || len(logs) != 1 {
+			return false
+		}
+		out, _ := exec.Command("cudatrace", "info", "--format", "json", logs[0]).Output() // a log that grows is not complete
+		var s convert.Summary
+		return json.Unmarshal(out, &s) == nil && holds(s)
+	})
+}
+
+// program is the PID of the program that the recorder has started.
+func (b *background) program(t *testing.T) int {
+	t.Helper()
+	pids := children(t, b.cmd.Process.Pid)
+	if len(pids) != 1 {
+		t.Fatalf("the recorder has the children %v", pids)
+	}
+	return pids[0]
+}
+
 // end waits for the recorder and gives its exit code.
 func (b *background) end(t *testing.T) int {
 	t.Helper()
@@ -247,11 +273,15 @@ func TestHang(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			b := recordInBackground(t, "--flush-interval", "100ms", sim("exits"), "hang", "-n", "20000")
-			time.Sleep(time.Second) // the call hangs, and what came before it is handed over
+			// All but the hanging kernel are handed over, and behind the last launch there is only
+			// the call that hangs.
+			b.onDisk(t, func(s convert.Summary) bool { return s.Kernels == 19999 && s.Launches == 20000 })
+			program := b.program(t)
+			b.until(t, func() bool { return sleeps(t, program) })
 			if code == syscall.SIGINT {
 				syscall.Kill(-b.cmd.Process.Pid, code)
 			} else {
-				killChildren(t, b.cmd.Process.Pid, code)
+				syscall.Kill(program, code)
 			}
 			if got := b.end(t); got != 128+int(code) {
 				t.Errorf("exit code %d\n%s", got, b.recording.stderr)
@@ -281,8 +311,15 @@ func (r *recording) dump(t *testing.T) string {
 	return string(out)
 }
 
-// killChildren sends a signal to the program that a recorder has started.
-func killChildren(t *testing.T, pid int, signal syscall.Signal) {
+// sleeps says whether the first thread of a process waits for something.
+func sleeps(t *testing.T, pid int) bool {
+	t.Helper()
+	stat := contents(t, fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.HasPrefix(stat[strings.LastIndexByte(stat, ')'):], ") S")
+}
+
+// children lists the processes that a recorder has started.
+func children(t *testing.T, pid int) (pids []int) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil || len(lists) == 0 {
@@ -294,9 +331,10 @@ func killChildren(t *testing.T, pid int, signal syscall.Signal) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			syscall.Kill(child, signal)
+			pids = append(pids, child)
 		}
 	}
+	return pids
 }
 
 // TestSecondInterrupt ends a program at once that hangs while its last records are
@@ -306,7 +344,9 @@ func TestSecondInterrupt(t *testing.T) {
 	b := recordInBackground(t, sim("exits"), "hang", "-n", "1000")
 	began := time.Now()
 	for range 3 {
-		killChildren(t, b.cmd.Process.Pid, syscall.SIGINT)
+		for _, pid := range children(t, b.cmd.Process.Pid) {
+			syscall.Kill(pid, syscall.SIGINT)
+		}
 	}
 	if got := b.end(t); got != 130 {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)

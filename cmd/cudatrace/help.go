@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 const helpName = "help"
@@ -32,6 +35,22 @@ func helpCommand() *cli.Command {
 	}
 }
 
+// standardFlagLine makes "--gpu cupti|none\tcupti|none: where GPU work is seen (default: ...)".
+var standardFlagLine = cli.FlagStringer
+
+// flagLine is a flag's line of a help text. It does not repeat the values that stand behind the
+// flag's name, and leaves out defaults that tell nothing.
+func flagLine(f cli.Flag) string {
+	name, text, _ := strings.Cut(standardFlagLine(f), "\t")
+	if values := name[strings.LastIndexByte(name, ' ')+1:]; strings.Contains(values, "|") {
+		text = strings.TrimPrefix(text, values+": ")
+	}
+	for _, nothing := range []string{" (default: false)", " (default: 0s)"} {
+		text = strings.TrimSuffix(text, nothing)
+	}
+	return name + "\t" + text
+}
+
 func noCommand(name string) error {
 	return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
 }
@@ -56,9 +75,5 @@ func (o *stdoutWriter) failure(err error) error {
 	if o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err
 	}
-	cause := o.err
-	for next := errors.Unwrap(cause); next != nil; next = errors.Unwrap(cause) {
-		cause = next // the operation and the file have no meaning here
-	}
-	return fmt.Errorf("standard output cannot be written: %w", cause)
+	return fmt.Errorf("standard output cannot be written: %s", errno.Words(o.err))
 }

@@ -20,8 +20,13 @@ var layers = []struct {
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
+	{"record/probe", []string{module + "record/cupti"}},
+	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/tracelog", []string{module}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
+	{"record/procfs", []string{module}},
+	{"record/host", []string{module}},
+	{"record/errno", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
 }

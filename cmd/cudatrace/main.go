@@ -75,6 +75,7 @@ func plain(msg string) string {
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
+	cli.FlagStringer = flagLine
 	app := &cli.App{
 		Name:      "cudatrace",
 		Usage:     "record CUDA programs and open them in Perfetto",

@@ -6,10 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -31,16 +31,22 @@ func start(t *testing.T, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, 
 // TestAttach records a running program by its PID and leaves it running.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	program, _ := start(t, nil, sim("longrun"), "60")
-	r := recordProgram(t, "-d", "500ms", "-p", fmt.Sprint(program.Process.Pid))
-	if r.Launches == 0 || r.Kernels != 0 || !r.Complete || r.Pairs != r.Calls {
-		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", r.Launches, r.Kernels, r.Complete, r.Reasons, r.Pairs, r.Calls)
+	program, _ := start(t, nil, sim("longrun"), long)
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))
+	b.onDisk(t, func(s convert.Summary) bool { return s.Launches >= 20 })
+	b.cmd.Process.Signal(syscall.SIGINT)
+	if got := b.end(t); got != 0 {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+	b.read(t, b.base+".cudatrace")
+	if b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
+		t.Errorf("kernels %d, complete %t %q, pairs %d, calls %d", b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
 	}
 	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the program did not live on: %v", err)
 	}
-	if !strings.Contains(r.stderr, "longrun") {
-		t.Errorf("the process is not named:\n%s", r.stderr)
+	if !strings.Contains(b.recording.stderr, "longrun") {
+		t.Errorf("the process is not named:\n%s", b.recording.stderr)
 	}
 }
 
@@ -59,34 +65,50 @@ func TestAttachNobody(t *testing.T) {
 // TestDuration ends the recording, not the program, whose exit code is waited for.
 func TestDuration(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
-	r := recordProgram(t, "--no-convert", "-d", "2s", sim("longrun"), "5")
-	if took := time.Since(began); took < 5*time.Second {
-		t.Errorf("the program was not waited for: %v", took)
+	b := recordInBackground(t, "-d", "3s", sim("longrun"), long)
+	log := b.base + ".cudatrace"
+	b.until(t, func() bool { return sizeOf(log) > 0 }) // it has its name: it is finished
+	b.goesOn(t, b.program(t))
+	syscall.Kill(b.program(t), syscall.SIGTERM)
+	if got := b.end(t); got != 0 {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
-	kernels, _, _ := counts(t, r.stdout)
-	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d of %d kernels, unmatched %d, complete %t %q", r.Kernels, kernels, r.Unmatched, r.Complete, r.Reasons)
+	b.read(t, log)
+	kernels, _, _ := counts(t, b.out(t))
+	if b.Kernels == 0 || b.Kernels >= kernels || b.Unmatched != 0 || !b.Complete {
+		t.Errorf("%d of %d kernels, unmatched %d, complete %t %q", b.Kernels, kernels, b.Unmatched, b.Complete, b.Reasons)
 	}
 }
 
-// TestDurationInsideCall ends while a launch has submitted its kernel and not returned:
-// CUPTI makes the launch's record at its return, and without it the kernel has no call.
-func TestDurationInsideCall(t *testing.T) {
+// TestStopInsideCall ends the recording while a launch has submitted its kernel and not
+// returned: CUPTI makes the launch's record at its return, and without it the kernel has no
+// call.
+func TestStopInsideCall(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", "-d", "500ms", "env", "CUDASIM_RETURN_NS=5000000", sim("launchloop"), "-n", "300", "-t", "1")
-	if r.Kernels == 0 || r.Kernels >= 300 || r.Launches < r.Kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	b := startInBackground(t, "--flush-interval", "50ms", "env", "CUDASIM_RETURN_NS=5000000", sim("launchloop"), "-n", "100000", "-t", "1")
+	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels >= 20 })
+	b.cmd.Process.Signal(syscall.SIGTERM)
+	b.end(t)
+	b.read(t, b.base+".cudatrace")
+	why := []string{"recording was stopped before the program ended"} // and nothing else is missing
+	if b.Kernels >= 100000 || b.Launches < b.Kernels || b.Unmatched != 0 || !slices.Equal(b.Reasons, why) {
+		t.Errorf("%d kernels, %d launches, unmatched %d, %q", b.Kernels, b.Launches, b.Unmatched, b.Reasons)
 	}
 }
 
 // TestDelay leaves out the beginning.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", "--delay", "2s", sim("longrun"), "5")
-	kernels, _, _ := counts(t, r.stdout)
-	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	b := recordInBackground(t, "--flush-interval", "50ms", "--delay", "2s", sim("longrun"), long)
+	b.onDisk(t, some)
+	syscall.Kill(b.program(t), syscall.SIGTERM)
+	if got := b.end(t); got != 0 {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+	b.read(t, b.base+".cudatrace")
+	kernels, _, _ := counts(t, b.out(t))
+	if b.Kernels == 0 || b.Kernels >= kernels || b.Unmatched != 0 || !b.Complete {
+		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", b.Kernels, kernels, b.Launches, b.Unmatched, b.Complete, b.Reasons)
 	}
 }
 

@@ -14,7 +14,7 @@ func probesCommand(stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "probes",
 		Usage:     "list the functions that can be recorded, and which would be",
-		UsageText: "cudatrace probes [--api SET] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
+		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
 		Description: "A + stands before the functions that 'record' with the same options would record.\n" +
 			"Functions that create GPU work are probed at the driver, the others at the runtime where there\n" +
 			"is one; those with (no runtime) only in a program without.",
@@ -38,7 +38,7 @@ const apiMinimal = "minimal"
 // functionFlags choose functions.
 func functionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api", Value: "default", Usage: "`SET` of functions: minimal (launches, as the driver sees them), default (work, memory, waits), all"},
+		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: launches as the driver sees them; GPU work, memory and waits; every function"},
 		&cli.StringSliceFlag{Name: "probe", Usage: "add the functions that match `GLOB`"},
 		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB`"},
 	}

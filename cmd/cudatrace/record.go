@@ -35,23 +35,29 @@ func recordCommand(stderr io.Writer) *cli.Command {
 	}
 }
 
+const (
+	callBufferFlag    = "call-buffer"
+	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
+)
+
 func recordFlags() []cli.Flag {
 	return append(functionFlags(),
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`NAME` of the files, without suffix (default: the program's name, in the current folder)"},
 		&cli.BoolFlag{Name: "no-convert", Usage: "write the log only"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no summary; say only what went wrong"},
-		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`SOURCE` of calls: uprobe, cupti (no root), none (only those that create GPU work, from CUPTI), or auto"},
-		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`SOURCE` of GPU work: cupti or none"},
-		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "record CUDA graphs by `WHAT`: nodes (each node's work) or whole (one slice a launch, cheaper)"},
-		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`SOURCE` of arrows from work to the calls that waited for it: calls, or cupti (surer in programs with several GPUs or handles reused, dearer)"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print no summary, only what went wrong"},
+		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: where calls are seen; cupti needs no root, none leaves only the calls that create GPU work"},
+		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: where GPU work is seen"},
+		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice a launch, which costs less"},
+		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: how wait arrows are derived; cupti costs more and is surer with several GPUs or reused handles"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
 		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
-		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "record until `WHO` has ended: cuda (the program and all that it started and that uses CUDA) or program"},
-		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "a record is on disk after `TIME` at the latest"},
-		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "what recording may take inside each process, `BYTES` (1M or more; K, M, G)"},
-		&cli.StringFlag{Name: "ring-buffer", Value: "64M", Usage: "what the buffers for probed calls take, `BYTES` of kernel memory (64K to 1G)"},
-		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`RANGE` is cudaProfilerApi (record between cudaProfilerStart and cudaProfilerStop) or none"},
+		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that PROGRAM started and that uses CUDA has ended, or until PROGRAM has"},
+		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "write each record to disk within `TIME`"},
+		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "`BYTES` that recording may take inside each process (1M or more; K, M, G)"},
+		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "`BYTES` of kernel memory that hold probed calls until they are written (64K to 1G)"},
+		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
+		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or all"},
 	)
 }
 
@@ -90,7 +96,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	}
 	switch {
 	case len(o.PIDs) == 0 && o.Program == "":
-		return o, usagef(recordName, "record: which program?")
+		return o, usagef(recordName, "record: no program given")
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: either a program or -p, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
@@ -126,11 +132,15 @@ func isSet(c *cli.Context, flags ...string) bool {
 // recordLimits reads what recording may take and how long.
 func recordLimits(c *cli.Context, o *record.Options) error {
 	var errs [3]error
-	var memory, ring uint64
+	var memory, buffer uint64
 	o.Wait, errs[0] = record.ParseWaitFor(c.String("wait"))
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
-	ring, errs[2] = parseSize("ring-buffer", c.String("ring-buffer"), 64<<10, 1<<30)
-	o.FlushInterval, o.MemoryLimit, o.RingBytes = c.Duration("flush-interval"), memory, int(ring)
+	flag := callBufferFlag
+	if c.IsSet(oldCallBufferFlag) && !c.IsSet(callBufferFlag) {
+		flag = oldCallBufferFlag
+	}
+	buffer, errs[2] = parseSize(flag, c.String(flag), 64<<10, 1<<30)
+	o.FlushInterval, o.MemoryLimit, o.CallBufferBytes = c.Duration("flush-interval"), memory, int(buffer)
 	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
 		return usagef(recordName, "record: --flush-interval must be between 10ms and 1m")
 	}

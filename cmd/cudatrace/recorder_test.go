@@ -8,23 +8,54 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/cudatrace/cudatrace/convert"
 )
 
-// seconds is how long the program of these tests runs by itself.
-const seconds = "4"
+// long is more seconds than any of these tests takes: the program runs until it is told to end.
+const long = "600"
 
-// programEnds waits for a program that may have outlived its recorder, and checks that
-// it ran to its own end.
-func (b *background) programEnds(t *testing.T) (kernels uint64) {
+// endProgram has a program that has outlived its recorder go on for a while and end by itself,
+// and returns how many kernels it has launched in all.
+func (b *background) endProgram(t *testing.T) (kernels uint64) {
 	t.Helper()
+	pid := longrunPID(t, b.out(t))
+	b.goesOn(t, pid)
+	syscall.Kill(pid, syscall.SIGTERM)
 	b.until(t, func() bool { return strings.Contains(b.out(t), "counts ") })
 	kernels, _, _ = counts(t, b.out(t))
-	if kernels < 100 { // one every 2 ms or a little more
-		t.Errorf("the program launched %d kernels only", kernels)
-	}
 	return kernels
 }
+
+// goesOn waits until longrun has launched a few kernels more: it sleeps after each.
+func (b *background) goesOn(t *testing.T, pid int) {
+	t.Helper()
+	before := sleepsSoFar(t, pid)
+	b.until(t, func() bool { return sleepsSoFar(t, pid) >= before+5 })
+}
+
+// sleepsSoFar is how often the first thread of a process has waited for something.
+func sleepsSoFar(t *testing.T, pid int) int {
+	t.Helper()
+	var n int
+	_, line, _ := strings.Cut(contents(t, fmt.Sprintf("/proc/%d/status", pid)), "\nvoluntary_ctxt_switches:")
+	if _, err := fmt.Sscan(line, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// longrunPID is the PID that longrun printed.
+func longrunPID(t *testing.T, printed string) (pid int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(printed, "longrun: pid %d", &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// some says whether a log holds the work of some time.
+func some(s convert.Summary) bool { return s.Kernels >= 100 }
 
 // TestRecorderIsStopped ends the recorder by a signal: log and trace are completed, and
 // the program lives on.
@@ -33,8 +64,8 @@ func TestRecorderIsStopped(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			b := recordInBackground(t, sim("longrun"), seconds)
-			time.Sleep(500 * time.Millisecond)
+			b := recordInBackground(t, "--flush-interval", "50ms", sim("longrun"), long)
+			b.onDisk(t, some)
 			b.cmd.Process.Signal(signal)
 			if got := b.end(t); got != 128+int(signal) {
 				t.Errorf("exit code %d", got)
@@ -43,7 +74,7 @@ func TestRecorderIsStopped(t *testing.T) {
 			if b.Kernels == 0 || b.Unmatched != 0 || b.Damaged || b.LostTotal() != 0 {
 				t.Errorf("%d kernels, unmatched %d, damaged %t, lost %v\n%s", b.Kernels, b.Unmatched, b.Damaged, b.Lost, b.recording.stderr)
 			}
-			if kernels := b.programEnds(t); kernels <= b.Kernels {
+			if kernels := b.endProgram(t); kernels <= b.Kernels {
 				t.Errorf("%d kernels of %d: the program did not go on", b.Kernels, kernels)
 			}
 		})
@@ -55,8 +86,8 @@ func TestRecorderIsStopped(t *testing.T) {
 // first left behind.
 func TestRecorderIsKilled(t *testing.T) {
 	t.Parallel()
-	b := recordInBackground(t, "--flush-interval", "50ms", sim("longrun"), seconds)
-	time.Sleep(time.Second)
+	b := recordInBackground(t, "--flush-interval", "50ms", sim("longrun"), long)
+	b.onDisk(t, some)
 	b.cmd.Process.Kill()
 	b.end(t)
 	left := libraryFolder(t, b.out(t))
@@ -70,7 +101,7 @@ func TestRecorderIsKilled(t *testing.T) {
 		t.Fatalf("partial logs %v, %v", partial, err)
 	}
 	b.read(t, partial[0])
-	if b.Kernels < 50 || b.Complete || !b.Damaged || !strings.Contains(strings.Join(b.Reasons, " "), "complete up to") {
+	if b.Kernels < 100 || b.Complete || !b.Damaged || !strings.Contains(strings.Join(b.Reasons, " "), "complete up to") {
 		t.Errorf("%d kernels, complete %t %q, damaged %t", b.Kernels, b.Complete, b.Reasons, b.Damaged)
 	}
 	if b.CompleteUntil == 0 || b.CompleteUntil > b.DurationNS {
@@ -82,17 +113,14 @@ func TestRecorderIsKilled(t *testing.T) {
 	if _, err := os.Stat(b.base + ".pftrace"); err != nil {
 		t.Errorf("what reached the disk does not convert: %v", err)
 	}
-	b.programEnds(t)
+	b.endProgram(t)
 }
 
 // libraryFolder is where the injected library of a running program is.
 func libraryFolder(t *testing.T, printed string) string {
 	t.Helper()
-	var pid int
-	if _, err := fmt.Sscanf(printed, "longrun: pid %d", &pid); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range strings.Split(contents(t, fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
+	environ := contents(t, fmt.Sprintf("/proc/%d/environ", longrunPID(t, printed)))
+	for _, e := range strings.Split(environ, "\x00") {
 		if path, ok := strings.CutPrefix(e, "CUDA_INJECTION64_PATH="); ok {
 			return filepath.Dir(path)
 		}
@@ -106,7 +134,7 @@ func libraryFolder(t *testing.T, printed string) string {
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
 	program := []string{sim("exits"), "return", "-n", "300000"}
-	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--ring-buffer", "64K", "--memory-limit", "1M"}, program...)...)
+	b := startInBackground(t, append([]string{"--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
 	b.until(t, func() bool { return sizeOf(b.base+".cudatrace.partial-*") > 20000 }) // it launches
 	b.cmd.Process.Signal(syscall.SIGSTOP)
 	b.until(t, func() bool { return b.out(t) != "" }) // it has launched nearly all
@@ -123,7 +151,7 @@ func TestRecorderIsSuspended(t *testing.T) {
 	if missing := whole.Kernels + whole.APIRecords - b.Kernels - b.APIRecords; lost < missing || missing > 0 && lost == 0 {
 		t.Errorf("of %d missing GPU and API records %d are said to be lost: %v", missing, lost, b.Lost)
 	}
-	if b.Complete || !strings.Contains(b.recording.stderr, "--ring-buffer") {
+	if b.Complete || !strings.Contains(b.recording.stderr, "--call-buffer") {
 		t.Errorf("complete %t; the option that avoids it is not named:\n%s", b.Complete, b.recording.stderr)
 	}
 }
@@ -153,14 +181,16 @@ func TestVanishedFolder(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b = recordInBackground(t, "-o", filepath.Join(dir, "run"), sim("longrun"), "1")
+	b = recordInBackground(t, "-o", filepath.Join(dir, "run"), sim("longrun"), long)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
+	b.goesOn(t, b.program(t))
+	syscall.Kill(b.program(t), syscall.SIGTERM)
 	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "was removed while recording") {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
-	b.programEnds(t)
+	counts(t, b.out(t)) // it ended by itself
 }
 
 // TestFullDisk records onto a disk that is too small: the program runs to its end, what

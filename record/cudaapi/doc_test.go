@@ -70,8 +70,8 @@ func documentation() string {
 }
 
 func perThread(f *Function) string {
-	if next := Lookup(f.ID + 1); next != nil && next.Base() == f.Name {
-		return " " + strings.TrimPrefix(next.Name, f.Name)
+	if next := int(f.ID) + 1; next < len(functions) && functions[next].Base() == f.Name {
+		return " " + strings.TrimPrefix(functions[next].Name, f.Name)
 	}
 	return ""
 }

@@ -74,9 +74,6 @@ const (
 	FromValue                  // a field of a struct that is passed by value
 )
 
-// Out says whether the value is known only after the call.
-func (a Arg) Out() bool { return a.From == FromOut }
-
 // A Struct is an argument that is a struct passed by value.
 type Struct struct {
 	Index int // position in the C prototype
@@ -136,14 +133,6 @@ func (t ArgType) Bytes() int {
 		return 4
 	}
 	return 8
-}
-
-// Lookup returns the function with the given ID, nil if there is none.
-func Lookup(id ID) *Function {
-	if int(id) >= len(functions) {
-		return nil
-	}
-	return &functions[id]
 }
 
 // ByName returns the function with the given symbol name, nil if there is none.

@@ -3,12 +3,13 @@ package cupti
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 const (
@@ -39,7 +40,7 @@ func makeFolder(bases []string, o Owner) (string, error) {
 		if err == nil {
 			return dir, nil
 		}
-		why = append(why, base+" "+plain(err))
+		why = append(why, base+" is not usable: "+errno.Words(err))
 	}
 	return "", fmt.Errorf("no folder to hold the recording library: %s (set TMPDIR to a folder that %s)",
 		strings.Join(why, ", "), "is writable, may hold programs and has a short path")
@@ -52,22 +53,12 @@ func makeIn(base string, o Owner) (string, error) {
 	}
 	err = os.Chown(dir, o.UID, o.GID)
 	if err == nil && len(dir)+1+len(socketName) > sunPathMax {
-		err = errors.New("has too long a path for a socket")
+		err = errors.New("too long a path for a socket")
 	}
 	if err != nil {
 		return "", errors.Join(err, os.Remove(dir))
 	}
 	return dir, nil
-}
-
-// plain is an error of the os package without the operation and path that the
-// message around it names already.
-func plain(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return "is not usable: " + p.Err.Error()
-	}
-	return err.Error()
 }
 
 // usable says why a program of this owner cannot load a library from base.
@@ -77,7 +68,7 @@ func usable(base string, o Owner) error {
 	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(base, &s); err != nil {
-		return errors.New("cannot be looked at: " + err.Error())
+		return errors.New("cannot be looked at: " + errno.Words(err))
 	}
 	if s.Flags&unix.ST_NOEXEC != 0 {
 		return errors.New("is mounted noexec")

@@ -80,7 +80,7 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 	}
 	s.server.Wait(patience)
 	me := uint32(os.Getpid())
-	if len(s.peers) != 1 || s.peers[0].PID != me || s.peers[0].LocalPID != 42 || s.ends[0].PID != me || s.ends[0].Complete != 0 {
+	if len(s.peers) != 1 || s.peers[0].PID != me || s.peers[0].NamespacePID != 42 || s.ends[0].PID != me || s.ends[0].Complete != 0 {
 		t.Errorf("peers %+v, ends %+v", s.peers, s.ends)
 	}
 	if got := fmt.Sprintf("%+v", s.last["context"]); !strings.Contains(got, fmt.Sprintf("PID:%d ", me)) {

@@ -7,12 +7,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // A Candidate is a libcupti that a process could load.
@@ -21,37 +22,9 @@ type Candidate struct {
 	Major uint32 // CUDA release that it belongs to (13), 0 when not known
 }
 
-// MappedFiles returns the paths of the files that a process has mapped, each
-// once, in the order of their addresses.
-func MappedFiles(pid int) ([]string, error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
-	}
-	return mappedFiles(string(maps)), nil
-}
-
-func mappedFiles(maps string) []string {
-	var files []string
-	seen := map[string]bool{}
-	for line := range strings.Lines(maps) {
-		slash := strings.IndexByte(line, '/')
-		if slash < 0 {
-			continue
-		}
-		file := strings.TrimSuffix(line[slash:], "\n")
-		if !seen[file] {
-			seen[file] = true
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
-// Locate returns where a process could load libcupti from, best first: beside
-// the CUDA libraries that it has mapped, in the toolkit that its environment
-// names, in the usual places; the newest first in each. Paths are looked up in
-// the process's own root, so that a container's are found.
+// Locate returns where a process could load libcupti from, best first: beside the CUDA
+// libraries that it has mapped, in the toolkit that its environment names, in the usual places;
+// in each the newest first. It looks in the process's own root, so that it finds a container's.
 func Locate(pid int, mapped []string) []Candidate {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -79,7 +52,7 @@ func searchPatterns(mapped []string, env string) []string {
 	var dirs []string
 	for _, file := range mapped {
 		if cudaLibrary(path.Base(file)) {
-			dirs = append(dirs, besides(path.Dir(file))...)
+			dirs = append(dirs, neighbours(path.Dir(file))...)
 		}
 	}
 	for _, file := range mapped {
@@ -94,7 +67,7 @@ func searchPatterns(mapped []string, env string) []string {
 	return dirs
 }
 
-// cudaLibrary tells the libraries of the toolkit and the driver by their names.
+// cudaLibrary says whether a file name is that of a library of the toolkit or the driver.
 func cudaLibrary(base string) bool {
 	for _, name := range []string{
 		"libcupti", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand",
@@ -107,10 +80,10 @@ func cudaLibrary(base string) bool {
 	return false
 }
 
-// besides lists where libcupti lies relative to a folder with CUDA libraries:
-// in it (packages of CUDA 13, conda), as a sister package (nvidia/cublas/lib and
-// nvidia/cuda_cupti/lib), or in the toolkit whose lib64 it is.
-func besides(dir string) []string {
+// neighbours lists the folders where libcupti may lie if a folder has CUDA libraries: that one
+// (packages of CUDA 13, conda), the sister package's (nvidia/cuda_cupti/lib beside
+// nvidia/cublas/lib), or the toolkit's, whose lib64 the folder is.
+func neighbours(dir string) []string {
 	d := quotePattern(dir)
 	return []string{
 		d,
@@ -120,8 +93,8 @@ func besides(dir string) []string {
 	}
 }
 
-// sitePackages lists the folders of Python packages that may hold libcupti, when
-// file lies in a folder of Python packages.
+// sitePackages lists the folders of Python packages that may hold libcupti beside a file of a
+// Python package.
 func sitePackages(file string) []string {
 	for _, name := range []string{"/site-packages/", "/dist-packages/"} {
 		if i := strings.Index(file, name); i >= 0 {
@@ -202,7 +175,7 @@ func readSoname(root, p string) (string, bool) {
 	}
 	defer f.Close()
 	lib, err := elf.NewFile(f)
-	if err != nil || lib.Machine != machine() {
+	if err != nil || lib.Machine != host.Machine() {
 		return "", false
 	}
 	names, err := lib.DynString(elf.DT_SONAME)
@@ -210,13 +183,6 @@ func readSoname(root, p string) (string, bool) {
 		return path.Base(p), err == nil
 	}
 	return names[0], true
-}
-
-func machine() elf.Machine {
-	if runtime.GOARCH == "arm64" {
-		return elf.EM_AARCH64
-	}
-	return elf.EM_X86_64
 }
 
 // openInRoot opens a regular file as a process with that root would: its links

@@ -132,19 +132,3 @@ func TestSonameMajor(t *testing.T) {
 		}
 	}
 }
-
-func TestMappedFiles(t *testing.T) {
-	t.Parallel()
-	const maps = "55d0-55d1 r--p 00000000 fe:00 123 /usr/bin/app\n" +
-		"55d1-55d2 r-xp 00001000 fe:00 123 /usr/bin/app\n" +
-		"7f00-7f01 rw-p 00000000 00:00 0 \n" +
-		"7f01-7f02 r-xp 00000000 fe:00 124 /opt/my libs/libcudart.so.13\n" +
-		"7f02-7f03 r-xp 00000000 00:00 0 [vdso]\n"
-	want := []string{"/usr/bin/app", "/opt/my libs/libcudart.so.13"}
-	if diff := cmp.Diff(want, mappedFiles(maps)); diff != "" {
-		t.Error(diff)
-	}
-	if got, err := MappedFiles(os.Getpid()); err != nil || len(got) == 0 {
-		t.Errorf("of this process: %q, %v", got, err)
-	}
-}

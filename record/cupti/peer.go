@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -31,7 +33,7 @@ type peer struct {
 	bye     *bye
 	handed  *bye   // HANDOVER, if the program has done nothing since
 	until   uint64 // as last said, ns
-	taken   bool   // another CUPTI client has the records
+	taken   bool   // another CUPTI client has taken the records over
 	broken  bool   // what it sent made no sense
 
 	mu      sync.Mutex
@@ -112,21 +114,21 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	p.NamespacePID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
 	p.answer(p.handler.Hello(p.Peer).withDefaults())
 	return true, nil
 }
 
 // locate answers a process that uses NVTX before CUDA and needs libcupti for it.
 func (p *peer) locate() {
-	mapped, err := MappedFiles(int(p.PID))
+	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // it has just ended, or belongs to another user: the usual places are left
 	}
 	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
 }
 
-// answer sends GO. That the process has given up waiting shows when reading.
+// answer sends GO. A process that has given up waiting shows when the connection is read.
 func (p *peer) answer(c GoConfig) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -285,8 +287,8 @@ func (p *peer) flushed(payload []byte) error {
 	return err
 }
 
-// flushedUntil notes a time up to which all is here. A peer may send anything, but
-// what it has said once stands.
+// flushedUntil notes a time up to which all records are here. A peer may send anything, but
+// can't take back an earlier time.
 func (p *peer) flushedUntil(until uint64) {
 	if until <= p.until || p.taken {
 		return
@@ -295,7 +297,7 @@ func (p *peer) flushedUntil(until uint64) {
 	p.server.sink.Flushed(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
-// handover takes what may be the last word of a process.
+// handover takes the counts of a process that may end now.
 func (p *peer) handover(payload []byte) error {
 	y, err := parseBye(payload)
 	if err == nil {
@@ -319,8 +321,8 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells of a peer that sent nonsense. A connection that ended is no
-// reason to: processes get killed, and End says that it was not complete.
+// complain notes that a peer sent nonsense. It says nothing of a connection that ended:
+// processes get killed, and End says that records are missing.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
 	if !errors.As(err, &nonsense) {
@@ -346,13 +348,13 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time, e.Reason = c.now, c.words()
 		e.Complete = truth(c.until != 0)
 	default:
-		e.Time = monotonic()
+		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
 	if p.taken || p.broken {
 		e.Complete = 0
 	}
-	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.copies, c.sets, c.apis
+	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis
 	return e
 }
 
@@ -361,13 +363,4 @@ func truth(b bool) uint32 {
 		return 1
 	}
 	return 0
-}
-
-// monotonic is CLOCK_MONOTONIC in ns.
-func monotonic() uint64 {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
-		return 0
-	}
-	return uint64(t.Nano())
 }

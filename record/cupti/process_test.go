@@ -75,7 +75,7 @@ func TestKernelFields(t *testing.T) {
 		api.Domain != tracelog.DomainRuntime || api.Correlation != 1 || api.Ret != 9 {
 		t.Errorf("got %+v", api)
 	}
-	if p := s.peers[0]; p.PID != pid || p.LocalPID != pid || p.Time == 0 || !strings.Contains(p.CUPTI, "libcupti.so.13") {
+	if p := s.peers[0]; p.PID != pid || p.NamespacePID != pid || p.Time == 0 || !strings.Contains(p.CUPTI, "libcupti.so.13") {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -39,12 +39,13 @@ type Handler interface {
 	// good second: 2 s after its hello the process runs on unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink.
-	// Complete is 1 when the process said goodbye itself, or had handed all over and
-	// sent nothing more, and no other CUPTI client had taken its records over; also
-	// when CUPTI recorded nothing in it. The counts are those of CUPTI then,
-	// otherwise of what arrived. Until is when CUPTI was last asked for what is done.
-	// Reason is "exit", "quick_exit" or "signal N (NAME)"; "" where the process cannot
-	// know it, as for _exit and exec, or was not asked. Status is -1.
+	//
+	// Complete is 1 if nothing is missing: the process said goodbye, or had handed all over
+	// and sent nothing more, or CUPTI recorded nothing in it; and no other CUPTI client had
+	// taken its records over. The counts are then CUPTI's, else those of the records that
+	// arrived. Until is the last time at which CUPTI was asked for finished work. Reason is
+	// "exit", "quick_exit" or "signal N (NAME)"; "" if the process cannot know it, as for _exit
+	// and exec, or was not asked. Status is -1.
 	End(p Peer, e tracelog.ProcessEnd)
 	// Note is called with a line that a person should see; severity is one of
 	// tracelog's.
@@ -54,24 +55,24 @@ type Handler interface {
 // An ExitWatcher is a Handler that can see what a process cannot: a thread on its
 // way into _exit or exec, or into the program's own handler of a signal.
 type ExitWatcher interface {
-	// WatchExit is called when recording has begun in a process and, with a signal
-	// other than 0, has all handed over when that thread gets the signal: it waits in
-	// the handler until that is done. The signal may be sent only while its handler
-	// in the process is the function at that address, only to threads that do not
-	// block it, and not to a process that shares the memory but has another PID.
+	// WatchExit is called when recording has begun in a process. A thread that then gets the
+	// signal, if that is not 0, has all records handed over, and waits in the handler until
+	// that is done. The signal may be sent only while its handler in the process is the
+	// function at that address, only to threads that do not block it, and not to a process
+	// that shares the memory but has another PID.
 	WatchExit(p Peer, signal uint32, handler uint64)
 }
 
 // A Peer is a process that reports to the server.
 type Peer struct {
-	ID       uint64 // unique in the server; a process that runs another program comes again
-	PID      uint32 // in the recorder's PID namespace, from the kernel
-	UID, GID uint32
-	LocalPID uint32 // in the process's own PID namespace, as it says itself
-	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
-	CUPTI    string // path of a libcupti that it has loaded itself, if any
-	// BufferRequest is the first argument with which the library itself calls
-	// cuptiActivityRegisterCallbacks: with another, it is another CUPTI client.
+	ID           uint64 // unique in the server; a process that runs another program comes again
+	PID          uint32 // in the recorder's PID namespace, from the kernel
+	UID, GID     uint32
+	NamespacePID uint32 // in the process's own PID namespace, as it says itself
+	Time         uint64 // of its hello, ns, CLOCK_MONOTONIC
+	CUPTI        string // path of a libcupti that it has loaded itself, if any
+	// BufferRequest is the first argument of the library's own call of
+	// cuptiActivityRegisterCallbacks. A call with another argument is another client's.
 	BufferRequest uint64
 }
 
@@ -107,13 +108,12 @@ type GoConfig struct {
 	Calls        []string
 	Paused       bool // record nothing before Resume
 	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only
-	// OwnClock leaves CUPTI its own clock and measures that against CLOCK_MONOTONIC,
-	// for releases that give kernels no times on another.
+	// OwnClock leaves CUPTI its own clock, which is then measured against CLOCK_MONOTONIC. It is
+	// for releases that give kernels no times on another clock.
 	OwnClock bool
-	// WatchClients has the process itself notice another CUPTI client, for a
-	// recorder without the rights for a probe that calls Foreign. It takes a few
-	// FlushIntervals and needs CUPTI 13; now and then a thread of the library calls
-	// cuDeviceGetCount.
+	// WatchClients has the process itself notice another CUPTI client. It is for a recorder
+	// without the rights for a probe that notices. It takes a few FlushIntervals and needs
+	// CUPTI 13; now and then a thread of the library calls cuDeviceGetCount.
 	WatchClients bool
 }
 
@@ -158,8 +158,8 @@ type Server struct {
 	lastID uint64
 	refuse bool // new connections
 	closed bool
-	paused bool           // processes that come
-	clock  bool           // processes that come keep CUPTI's own clock
+	paused bool           // new processes record nothing
+	clock  bool           // new processes keep CUPTI's own clock
 	active sync.WaitGroup // a goroutine a peer
 }
 
@@ -234,9 +234,9 @@ func (s *Server) Environ(env []string) []string {
 	return append(out, InjectionVar+"="+path, NVTXVar+"="+path)
 }
 
-// Conflict returns the setting ("NAME=VALUE") by which another tool has its own
-// library injected, or "". With it recording through CUPTI would displace it.
-// NVTX that goes to CUPTI is none: so it does when it is recorded.
+// Conflict returns the setting ("NAME=VALUE") by which another tool has its own library
+// injected, or "". Recording would displace that library. A setting that has NVTX load libcupti
+// is no conflict: libcupti gets NVTX's functions when that is recorded, too.
 func Conflict(env []string) string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
@@ -289,13 +289,6 @@ func (s *Server) remove(p *peer) {
 	s.active.Done()
 }
 
-// Peers returns the number of processes that are connected.
-func (s *Server) Peers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.peers)
-}
-
 // Wait waits until no process is connected, or until the time is over, and
 // returns how many are left.
 func (s *Server) Wait(timeout time.Duration) int {
@@ -342,11 +335,6 @@ func (s *Server) StopAll(timeout time.Duration) int {
 	return s.Wait(time.Until(over))
 }
 
-// FlushAll asks every process to send what CUPTI has finished; it does not wait.
-func (s *Server) FlushAll() {
-	s.each(func(p *peer) { p.tell(msgFlush) })
-}
-
 // Pause stops recording in every process until Resume, and has it send what was
 // recorded so far. A process that comes meanwhile waits for Resume as well.
 func (s *Server) Pause() { s.setPaused(true, msgPause) }
@@ -361,7 +349,7 @@ func (s *Server) setPaused(paused bool, t messageType) {
 	s.each(func(p *peer) { p.tell(t) })
 }
 
-// state says what processes that come are told.
+// state is what new processes are told.
 func (s *Server) state() (paused, ownClock bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

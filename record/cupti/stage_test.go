@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -176,7 +177,7 @@ func (a *audience) Hello(p Peer) GoConfig {
 	defer a.mu.Unlock()
 	a.peers = append(a.peers, p)
 	c := a.config
-	if mapped, err := MappedFiles(int(p.PID)); err == nil {
+	if mapped, err := procfs.Files(int(p.PID)); err == nil {
 		c.Candidates = append(Locate(int(p.PID), mapped), c.Candidates...)
 	}
 	return c

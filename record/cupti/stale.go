@@ -10,21 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recorder that was killed leaves its folder behind. Each folder therefore holds a
-// file that its recorder has locked, which the kernel unlocks when the recorder ends
-// in whatever way, and a later recorder removes the folders whose file it can lock.
+// A recorder that was killed leaves its folder behind. So each folder holds a file that its
+// recorder has locked. The kernel unlocks the file when the recorder ends, in whatever way, and
+// a later recorder removes the folders whose file it can lock.
 //
-// The file gets its name once it is locked, so whoever finds it unlocked knows that
-// its recorder is gone. All steps go through descriptors of the folders and follow no
-// link; only the three names that a recorder makes are removed, and the folder only
-// when nothing else is in it.
+// The file gets its name once it is locked, so a file of that name that is unlocked means that
+// its recorder is gone. All steps go through descriptors of the folders and follow no link.
+// Only the three files that a recorder makes are removed, and then the folder, if it is empty.
 
 const (
 	folderPrefix = "cudatrace-"
 	lockName     = "lock"
 	lockNewName  = "lock.new"
-	// staleAge is how old a folder without the locked file must be: a recorder that
-	// has just made its folder has not come to that yet.
+	// staleAge is the least age of a folder that is stale although it has no such file: a
+	// recorder makes the file a little after its folder.
 	staleAge = time.Minute
 )
 

@@ -226,10 +226,10 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 
 // bye is a BYE or a HANDOVER.
 type bye struct {
-	reason, detail              uint32
-	now, until                  uint64
-	kernels, copies, sets, apis uint64
-	objects, extras, others     uint64
+	reason, detail                  uint32
+	now, until                      uint64
+	kernels, memcpys, memsets, apis uint64
+	objects, extras, others         uint64
 }
 
 func parseBye(b []byte) (y bye, err error) {
@@ -241,8 +241,8 @@ func parseBye(b []byte) (y bye, err error) {
 		detail:  le.Uint32(b[4:]),
 		now:     le.Uint64(b[8:]),
 		kernels: le.Uint64(b[16:]),
-		copies:  le.Uint64(b[24:]),
-		sets:    le.Uint64(b[32:]),
+		memcpys: le.Uint64(b[24:]),
+		memsets: le.Uint64(b[32:]),
 		apis:    le.Uint64(b[40:]),
 		objects: le.Uint64(b[48:]),
 		extras:  le.Uint64(b[56:]),
@@ -251,7 +251,7 @@ func parseBye(b []byte) (y bye, err error) {
 	}, nil
 }
 
-// words are the reason as the log has it; "" where the library does not know it.
+// words is the reason of the end as the log has it, "" if the library does not know it.
 func (y *bye) words() string {
 	switch y.reason {
 	case byeExit:
@@ -268,7 +268,7 @@ func (y *bye) words() string {
 	return ""
 }
 
-// parseFlushed returns the time up to which all is here, ns.
+// parseFlushed returns the time up to which all records are here, ns.
 func parseFlushed(b []byte) (until uint64, err error) {
 	if len(b) < flushedSize {
 		return 0, malformed("a FLUSHED of %d bytes", len(b))

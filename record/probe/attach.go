@@ -4,210 +4,127 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"syscall"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/cudalib"
+	"github.com/cudatrace/cudatrace/record/probe/recipe"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An Attachment says what is probed in a process.
-type Attachment struct {
-	PID       int
-	Libraries []Library // in the order of the process's mappings; empty when it has no CUDA library yet
+// An attacher probes the functions of a table in files.
+type attacher struct {
+	mode     uprobe.Mode
+	programs uprobe.Programs
+	table    *recipe.Table
+	clients  bool // probe CUPTI's function by which clients register
 }
 
-// Has says whether a side of the API is there.
-func (a Attachment) Has(side cudaapi.Library) bool {
-	return slices.ContainsFunc(a.Libraries, func(l Library) bool { return l.Side == side })
-}
-
-// A process is one that is being probed.
-type process struct {
-	files   map[fileID]*probedFile
-	order   []fileID
-	watches map[fileID][]io.Closer // on CUPTI itself
-	// seen is the files mapped at the last look, false for those that could not be
-	// examined.
-	seen map[fileID]bool
-	code codeSize
-}
-
-// A probedFile holds the links of a library. Those on functions that are probed only
-// for want of a runtime are apart, as they go when one appears.
-type probedFile struct {
-	library  Library
-	links    []io.Closer
-	fallback []io.Closer
-}
-
-// Attach probes the CUDA libraries that a process has mapped by now, in that process
-// alone. Called again, it adds what the process has mapped since. A function that a
-// library lacks is passed over.
-//
-// The returned Attachment is right also when there is an error: the error then says
-// what could not be probed.
-func (p *Prober) Attach(pid int) (Attachment, error) {
-	p.attached.Lock()
-	defer p.attached.Unlock()
-	mappings, err := readMappings(pid)
-	if err != nil {
-		return Attachment{PID: pid}, err
-	}
-	if err := p.releaseEnded(); err != nil {
-		return Attachment{PID: pid}, err
-	}
-	p.calibrating.CompareAndSwap(uint32(pid), 0) // the number is another process's now
-	proc := p.processes[pid]
-	if proc == nil {
-		if err := p.maps.Targets.Put(uint32(pid), uint32(0)); err != nil {
-			return Attachment{PID: pid}, fmt.Errorf("too many processes are being recorded: %w", err)
-		}
-		if err := p.noteEnd(pid); err != nil {
-			return Attachment{PID: pid}, errors.Join(err, p.maps.Targets.Delete(uint32(pid)))
-		}
-		proc = &process{files: map[fileID]*probedFile{}, watches: map[fileID][]io.Closer{}}
-		p.processes[pid] = proc
-	}
-	p.prepareLibc(pid, mappings)
-	proc.forgetFailures()
-	for _, file := range proc.files {
-		file.library.New = false
-	}
-	err = p.attachAll(pid, proc, proc.unseen(mappings))
-	return proc.attachment(pid), err
-}
-
-// attachAll probes what there is to probe in files that are new.
-func (p *Prober) attachAll(pid int, proc *process, fresh []mapping) error {
-	var errs []error
-	var libraries []*openLibrary
-	hasRuntime := proc.hasRuntime()
-	for _, m := range fresh {
-		l, err := p.libraryOf(pid, m)
-		errs = append(errs, err)
-		proc.seen[m.file] = err == nil
-		if l != nil {
-			defer l.file.Close()
-			libraries = append(libraries, l)
-			hasRuntime = hasRuntime || l.symbols != nil && l.side == cudaapi.Runtime
-		}
-	}
-	for _, l := range libraries {
-		err := errors.Join(p.attachWatch(pid, proc, l), p.attachLibrary(pid, proc, l, hasRuntime))
-		errs = append(errs, err)
-		proc.seen[l.id] = err == nil
-	}
-	if hasRuntime {
-		for _, file := range proc.files {
-			errs = append(errs, file.dropFallback())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (proc *process) hasRuntime() bool {
-	for _, file := range proc.files {
-		if file.library.Side == cudaapi.Runtime {
-			return true
-		}
-	}
-	return false
-}
-
-// attachLibrary probes a library, if it is one and new.
-func (p *Prober) attachLibrary(pid int, proc *process, l *openLibrary, hasRuntime bool) error {
-	if l.symbols == nil || proc.files[l.id] != nil {
+// attachLibrary probes a file that has a side of the API, unless it is probed.
+func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime bool) error {
+	if l.Functions == nil || proc.files[l.ID] != nil {
 		return nil
 	}
-	file := &probedFile{library: Library{Path: l.path, Side: l.side, New: true}}
-	own := p.withinLimit(p.choose(l, func(f *cudaapi.Function) bool { return !f.Fallback }), file)
-	links, err := p.attachFunctions(l, own, pid, file)
-	file.links = links
+	file := &probedFile{library: Library{Path: l.Path, Side: l.Side, New: true}}
+	var err error
+	file.probes, err = a.attachFunctions(l, a.choose(l, file, false), pid, file)
 	if !hasRuntime && err == nil {
-		instead := p.withinLimit(p.choose(l, func(f *cudaapi.Function) bool { return f.Fallback }), file)
-		file.fallback, err = p.attachFunctions(l, instead, pid, file)
+		file.fallback, err = a.attachFunctions(l, a.choose(l, file, true), pid, file)
 	}
 	if err != nil {
-		return errors.Join(p.attachError(l.path, err), inOrder(file.links).Close(), inOrder(file.fallback).Close())
+		return errors.Join(uprobe.AttachError(l.Path, err), uprobe.InOrder(file.all()).Close())
 	}
-	proc.files[l.id] = file
-	proc.order = append(proc.order, l.id)
+	proc.files[l.ID] = file
+	proc.order = append(proc.order, l.ID)
 	return nil
 }
 
-// attachFunctions probes functions of a library, all at once if the kernel takes
-// them so, else one by one to find those that it can't probe.
-func (p *Prober) attachFunctions(l *openLibrary, functions []*cudaapi.Function, pid int, file *probedFile) ([]io.Closer, error) {
+// choose picks the functions to probe in a library, one for each address: some functions have
+// several names. With fallback it picks those that are probed only for want of a runtime.
+func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
+	taken := map[uint64]bool{}
+	var chosen []*cudaapi.Function
+	for _, f := range a.inTableOrder(l.Functions) {
+		offset := l.Functions[f.Name]
+		if f.Fallback == fallback && !taken[offset] {
+			taken[offset] = true
+			chosen = append(chosen, f)
+		}
+	}
+	if a.mode == uprobe.Single {
+		return withinLimit(chosen, &file.library)
+	}
+	return chosen
+}
+
+// inTableOrder lists the functions that are defined and to be probed.
+func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
+	var found []*cudaapi.Function
+	for name := range defined {
+		if f := a.table.Function(name); f != nil {
+			found = append(found, f)
+		}
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].ID < found[j].ID })
+	return found
+}
+
+// attachFunctions probes functions of a library: all at once, or if the kernel refuses that, one
+// by one, to find those that it can't probe. What it returns is nil if there are none.
+func (a *attacher) attachFunctions(l *cudalib.File, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
 	if len(functions) == 0 {
 		return nil, nil
 	}
-	sites := make([]site, len(functions))
+	sites := make([]uprobe.Site, len(functions))
 	for i, f := range functions {
-		sites[i] = site{cookie: p.cookie(uint32(f.ID)), offset: l.symbols[f.Name]}
+		sites[i] = uprobe.Site{Cookie: a.table.Cookie(uint32(f.ID)), Offset: l.Functions[f.Name]}
 	}
-	links, err := p.attachSites(l.attachPath(), sites, pid)
+	probes, err := a.attach(l, sites, pid)
 	if err == nil {
 		file.library.Functions = append(file.library.Functions, functions...)
-		return links, nil
+		return probes, nil
 	}
-	if fatal(err) {
+	if uprobe.Fatal(err) {
 		return nil, err
 	}
-	return p.attachSingly(l, functions, sites, pid, file)
+	return a.attachSingly(l, functions, sites, pid, file)
 }
 
-func (p *Prober) attachSingly(l *openLibrary, functions []*cudaapi.Function, sites []site, pid int, file *probedFile) ([]io.Closer, error) {
-	var links []io.Closer
+func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, sites []uprobe.Site, pid int, file *probedFile) (io.Closer, error) {
+	var probes uprobe.InOrder
 	var lastErr error
 	for i, f := range functions {
-		one, err := p.attachSites(l.attachPath(), sites[i:i+1], pid)
+		one, err := a.attach(l, sites[i:i+1], pid)
 		if err != nil {
 			lastErr = err
 			file.library.Refused = append(file.library.Refused, fmt.Sprintf("%s (%v)", f.Name, err))
 			continue
 		}
-		links = append(links, one...)
+		probes = append(probes, one)
 		file.library.Functions = append(file.library.Functions, f)
 	}
-	if len(links) == 0 {
+	if len(probes) == 0 {
 		return nil, lastErr
 	}
-	return links, nil
+	return probes, nil
 }
 
-// fatal errors concern the process or our rights, not a single function.
-func fatal(err error) bool {
-	return isPermission(err) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOMEM)
+// attach probes sites in the file that was examined, also if its path leads to another now.
+func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
+	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
 }
 
-func (p *Prober) attachError(path string, err error) error {
-	switch {
-	case isPermission(err):
-		return &PermissionError{Missing: missingCapabilities(), cause: err}
-	case errors.Is(err, syscall.ESRCH), errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("the process has ended before probes were on %s: %w", path, os.ErrNotExist)
-	}
-	return fmt.Errorf("no probes on %s: %w", path, err)
-}
-
-func (file *probedFile) dropFallback() error {
-	if file.fallback == nil {
+// attachClients probes CUPTI's function by which clients register, if the file has it and it is
+// not probed.
+func (a *attacher) attachClients(pid int, proc *process, l *cudalib.File) error {
+	if l.Registration == 0 || !a.clients || proc.clients[l.ID] != nil {
 		return nil
 	}
-	err := inOrder(file.fallback).Close()
-	file.fallback = nil
-	file.library.New = true
-	file.library.Functions = slices.DeleteFunc(file.library.Functions, func(f *cudaapi.Function) bool { return f.Fallback })
-	return err
-}
-
-func (proc *process) attachment(pid int) Attachment {
-	a := Attachment{PID: pid}
-	for _, id := range proc.order {
-		l := proc.files[id].library
-		l.Functions = slices.Clone(l.Functions)
-		a.Libraries = append(a.Libraries, l)
+	probes, err := a.attach(l, []uprobe.Site{{Cookie: a.table.Cookie(recipe.CUPTIClient), Offset: l.Registration}}, pid)
+	if err != nil {
+		return uprobe.AttachError(l.Path, err)
 	}
-	return a
+	proc.clients[l.ID] = probes
+	return nil
 }

@@ -2,154 +2,113 @@ package probe
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"syscall"
+	"math/bits"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/probe/eventstore"
+	"github.com/cudatrace/cudatrace/record/probe/loader"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// programs are those of the chosen mode. A session's program serves both ends.
-type programs struct {
-	enter, leave *ebpf.Program
-	exit         *ebpf.Program
+// A loadedProgram is the eBPF program of a mode in the kernel, with its maps but for those of the
+// event store.
+type loadedProgram struct {
+	mode       uprobe.Mode
+	calls      uprobe.Programs
+	threadExit *ebpf.Program
+	maps       bpfMaps
 }
 
 type bpfMaps struct {
-	Names, Threads, Targets, Recipes, Losses, Paused, Ends, Watches *ebpf.Map
+	names, threads, targets, recipes, losses, paused, ends, watches *ebpf.Map
 }
 
-// load tries the modes that o allows, and keeps the first that the kernel takes.
-func (p *Prober) load(o Options) error {
+// load tries the modes that o allows, and keeps the first that the kernel takes. The program
+// writes its events to the store.
+func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	var firstErr error
-	for _, m := range o.Mode.candidates() {
-		err := p.loadMode(m, o)
+	for _, m := range o.Mode.Candidates() {
+		program, err := loadMode(m, o, l, store)
 		if err == nil {
-			p.mode = m
-			return nil
+			return program, nil
 		}
-		if firstErr == nil || isPermission(err) {
+		if firstErr == nil || uprobe.IsPermission(err) {
 			firstErr = err
 		}
 	}
-	return loadError(o.Mode, firstErr)
+	return nil, uprobe.LoadError(o.Mode, firstErr)
 }
 
 // programNames gives the names of a mode's entry and return program.
-func programNames(m Mode) (enter, leave string) {
+func programNames(m uprobe.Mode) (enter, leave string) {
 	switch m {
-	case ModeSession:
+	case uprobe.Session:
 		return bpf.ProbesProgCallSession, bpf.ProbesProgCallSession
-	case ModeMulti:
+	case uprobe.Multi:
 		return bpf.ProbesProgEnterMulti, bpf.ProbesProgLeaveMulti
 	}
 	return bpf.ProbesProgEnterSingle, bpf.ProbesProgLeaveSingle
 }
 
-func (p *Prober) loadMode(m Mode, o Options) error {
+func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	enter, leave := programNames(m)
-	spec, err := collection(o, enter, leave)
+	c, err := loader.Load(loader.Part{
+		Programs:  []string{enter, leave, bpf.ProbesProgThreadExit},
+		Shared:    store.Maps(),
+		Configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
+	})
 	if err != nil {
-		return err
-	}
-	options, err := relocate(spec)
-	if err != nil {
-		return err
-	}
-	options.MapReplacements = p.store.replacements()
-	c, err := ebpf.NewCollectionWithOptions(spec, options)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	defer c.Close()
-	if m == ModeMulti {
-		if err := checkPIDFilter(c.Programs[enter]); err != nil {
-			return err
+	if m == uprobe.Multi {
+		if err := uprobe.CheckMulti(c.Programs[enter]); err != nil {
+			return nil, err
 		}
 	}
-	p.programs = programs{enter: c.DetachProgram(enter), exit: c.DetachProgram(bpf.ProbesProgThreadExit)}
+	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit)}
 	if leave != enter {
-		p.programs.leave = c.DetachProgram(leave)
+		program.calls.Leave = c.DetachProgram(leave)
 	}
-	p.maps = bpfMaps{
-		Names: c.DetachMap(bpf.ProbesMapNames), Threads: c.DetachMap(bpf.ProbesMapThreads),
-		Targets: c.DetachMap(bpf.ProbesMapTargets), Recipes: c.DetachMap(bpf.ProbesMapRecipes),
-		Losses: c.DetachMap(bpf.ProbesMapLosses), Paused: c.DetachMap(bpf.ProbesMapPaused),
-		Ends: c.DetachMap(bpf.ProbesMapEnds), Watches: c.DetachMap(bpf.ProbesMapWatches),
+	program.maps = bpfMaps{
+		names: c.DetachMap(bpf.ProbesMapNames), threads: c.DetachMap(bpf.ProbesMapThreads),
+		targets: c.DetachMap(bpf.ProbesMapTargets), recipes: c.DetachMap(bpf.ProbesMapRecipes),
+		losses: c.DetachMap(bpf.ProbesMapLosses), paused: c.DetachMap(bpf.ProbesMapPaused),
+		ends: c.DetachMap(bpf.ProbesMapEnds), watches: c.DetachMap(bpf.ProbesMapWatches),
 	}
-	return nil
+	return program, nil
 }
 
-// collection is what the object file holds, cut down to the given programs: older
-// kernels reject programs of kinds that they don't know.
-func collection(o Options, names ...string) (*ebpf.CollectionSpec, error) {
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
+// configure sets the sizes of maps and the program's constants.
+func configure(spec *ebpf.CollectionSpec, o Options, l eventstore.Layout) error {
+	for name, entries := range map[string]uint32{
+		bpf.ProbesMapChunks: l.Chunks, bpf.ProbesMapQueue: l.Queue, bpf.ProbesMapSlots: l.Slots, bpf.ProbesMapThreads: l.Slots,
+		bpf.ProbesMapNames: uint32(symbolBytes(o.BufferBytes)),
+	} {
+		spec.Maps[name].MaxEntries = entries
 	}
-	keepPrograms(spec, append(names, bpf.ProbesProgThreadExit)...)
-	return spec, configure(spec, o)
-}
-
-func keepPrograms(spec *ebpf.CollectionSpec, names ...string) {
-	for name := range spec.Programs {
-		if !slices.Contains(names, name) {
-			delete(spec.Programs, name)
-		}
+	captureRange := uint8(0)
+	if o.CaptureRange {
+		captureRange = 1
 	}
+	return errors.Join(
+		spec.Variables[bpf.ProbesVarQueueMask].Set(l.Queue-1),
+		spec.Variables[bpf.ProbesVarSlotMask].Set(l.Slots-1),
+		spec.Variables[bpf.ProbesVarCaptureRange].Set(captureRange))
 }
 
-func configure(spec *ebpf.CollectionSpec, o Options) error {
-	chunks, queue, slots := storeLayout(o.RingBytes, o.MaxThreads)
-	spec.Maps[bpf.ProbesMapChunks].MaxEntries = chunks
-	spec.Maps[bpf.ProbesMapQueue].MaxEntries = queue
-	spec.Maps[bpf.ProbesMapSlots].MaxEntries = slots
-	spec.Maps[bpf.ProbesMapThreads].MaxEntries = slots
-	spec.Maps[bpf.ProbesMapNames].MaxEntries = uint32(symbolRingSize(o.RingBytes))
-	err := errors.Join(
-		spec.Variables[bpf.ProbesVarQueueMask].Set(queue-1),
-		spec.Variables[bpf.ProbesVarSlotMask].Set(slots-1),
-		spec.Variables[bpf.ProbesVarCaptureRange].Set(flag(o.CaptureRange)))
-	if err := errors.Join(err, setNamespace(spec)); err != nil {
-		return fmt.Errorf("setting up the embedded eBPF object: %w", err)
-	}
-	return nil
+// symbolBytes is the size of the ring buffer for kernels' names, a power of two, if the buffers
+// for calls have so many bytes.
+func symbolBytes(calls int) int {
+	const least, most = 64 << 10, 64 << 20
+	return 1 << (bits.Len(uint(min(max(calls/16, least), most))) - 1)
 }
 
-func setNamespace(spec *ebpf.CollectionSpec) error {
-	dev, ino, nested := ownPIDNamespace()
-	if !nested {
-		return nil
-	}
-	return errors.Join(spec.Variables[bpf.ProbesVarPidnsDev].Set(dev), spec.Variables[bpf.ProbesVarPidnsIno].Set(ino))
-}
-
-func flag(on bool) uint8 {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// initialPIDNamespace is the inode number that the kernel gives the first one.
-const initialPIDNamespace = 0xEFFFFFFC
-
-// ownPIDNamespace identifies this process's PID namespace; nested says that it is
-// not the initial one, so that ids seen by the kernel have to be translated.
-func ownPIDNamespace() (dev, ino uint64, nested bool) {
-	var st syscall.Stat_t
-	if err := syscall.Stat("/proc/self/ns/pid", &st); err != nil {
-		return 0, 0, false
-	}
-	return st.Dev, st.Ino, st.Ino != initialPIDNamespace
-}
-
-func (p *programs) close() error {
-	return errors.Join(p.enter.Close(), p.leave.Close(), p.exit.Close())
-}
-
-func (m *bpfMaps) close() error {
-	return errors.Join(m.Threads.Close(), m.Targets.Close(), m.Recipes.Close(), m.Losses.Close(), m.Paused.Close(), m.Ends.Close(), m.Watches.Close())
+// close unloads the program. The reader of names closes their map.
+func (l *loadedProgram) close() error {
+	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(),
+		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
+		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

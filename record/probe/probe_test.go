@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"math"
@@ -15,20 +16,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
+
+// functionOf is the function of a call.
+func functionOf(c tracelog.Call) *cudaapi.Function {
+	all := cudaapi.Functions(cudaapi.All)
+	return all[slices.IndexFunc(all, func(f *cudaapi.Function) bool { return uint32(f.ID) == c.Func })]
+}
 
 // args gives a call's arguments by name.
 func args(c tracelog.Call) map[string]uint64 {
 	values := map[string]uint64{}
-	for i, a := range cudaapi.Lookup(cudaapi.ID(c.Func)).Args {
+	for i, a := range functionOf(c).Args {
 		values[a.Name] = c.Args[i]
 	}
 	return values
 }
 
 func TestArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		r := record(t, m, "driver", "values", 0)
 		type expected struct {
 			name string
@@ -50,7 +61,7 @@ func TestArguments(t *testing.T) {
 		}
 		var got []expected
 		for _, c := range r.byEntry() {
-			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, c.Ret, args(c)})
+			got = append(got, expected{functionOf(c).Name, c.Ret, args(c)})
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -60,7 +71,7 @@ func TestArguments(t *testing.T) {
 
 // Structs that are passed by value, and values that are written into structs.
 func TestStructArguments(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		r := record(t, m, "shared", "structs", 0)
 		type expected struct {
 			name string
@@ -81,7 +92,7 @@ func TestStructArguments(t *testing.T) {
 		}
 		var got []expected
 		for _, c := range r.byEntry() {
-			got = append(got, expected{cudaapi.Lookup(cudaapi.ID(c.Func)).Name, args(c)})
+			got = append(got, expected{functionOf(c).Name, args(c)})
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -93,7 +104,7 @@ func TestRuntime(t *testing.T) {
 	for _, program := range []string{"shared", "static"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			r := record(t, ModeAuto, program, "values", 0)
+			r := record(t, uprobe.Auto, program, "values", 0)
 			if n := len(r.named("cuMemAlloc_v2")); n != 0 {
 				t.Errorf("%d calls of the driver's allocation beside the runtime's", n)
 			}
@@ -114,7 +125,7 @@ func TestRuntime(t *testing.T) {
 
 // A function that ends in a jump to another one shares its frame with it.
 func TestJumpedTo(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		r := record(t, m, "shared", "values", 0)
 		outer, inner := r.named("cudaDeviceSynchronize"), r.named("cudaStreamSynchronize")
 		if len(outer) != 1 || len(inner) != 1 {
@@ -128,10 +139,10 @@ func TestJumpedTo(t *testing.T) {
 }
 
 func TestTimes(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
-		before := monotonic(t)
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+		before := host.Monotonic()
 		r := record(t, m, "driver", "launches", 1000)
-		after := monotonic(t)
+		after := host.Monotonic()
 		if len(r.calls) != 1000 {
 			t.Fatalf("%d calls", len(r.calls))
 		}
@@ -150,7 +161,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestNesting(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		const depth = 5
 		r := record(t, m, "driver", "nested", depth)
 		if n := r.count("cuStreamSynchronize", 0); n != depth {
@@ -167,7 +178,7 @@ func TestNesting(t *testing.T) {
 }
 
 func TestNestedTooDeep(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("nested", 20)
@@ -183,7 +194,7 @@ func TestNestedTooDeep(t *testing.T) {
 }
 
 func TestLongjmp(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		r := record(t, m, "driver", "jumps", 7)
 		if n := r.count("cuLaunchKernel", tracelog.CallNoReturn); n != 7 {
 			t.Errorf("%d of 7 calls left by longjmp", n)
@@ -195,7 +206,7 @@ func TestLongjmp(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		r := record(t, m, "driver", "threads", 500)
 		perThread := map[uint32]int{}
 		for _, c := range r.calls {
@@ -241,12 +252,12 @@ func TestRenamedThread(t *testing.T) {
 
 // Calls that never return are delivered whether the process lives on or is killed.
 func TestUnfinished(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		for _, killed := range []bool{false, true} {
 			p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 			attach(t, p, target)
 			target.run("waiting", 3)
-			before := monotonic(t)
+			before := host.Monotonic()
 			target.begin("hang", 0)
 			if line := target.line(); line != "hanging" {
 				t.Fatal(line)
@@ -260,7 +271,7 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("killed: %v: %d of 3 waiting threads: %+v", killed, n, r.calls)
 			}
 			launch := r.named("cuLaunchKernel")
-			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > monotonic(t)) {
+			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > host.Monotonic()) {
 				t.Errorf("killed: %v: the hanging launch began at %d, after %d", killed, launch[0].Enter, before)
 			}
 			if len(launch) != 1 || launch[0].Flags != tracelog.CallUnfinished || launch[0].Dur != 0 || launch[0].Args[1] != 9 {
@@ -290,9 +301,9 @@ func eventually(tb testing.TB, otherwise string, holds func() bool) {
 }
 
 func TestOverflow(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		const calls = 20_000
-		p, target := open(t, Options{Mode: m, RingBytes: 1}), startTarget(t, "driver")
+		p, target := open(t, Options{Mode: m, BufferBytes: 1}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", calls)
 		r := finish(t, p)
@@ -328,7 +339,7 @@ func TestUnreadableMemory(t *testing.T) {
 }
 
 func TestOtherProcesses(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, probed, other := open(t, Options{Mode: m}), startTarget(t, "driver"), startTarget(t, "driver")
 		attach(t, p, probed)
 		other.run("launches", 100)
@@ -371,7 +382,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // A runtime that is loaded late takes over from the driver's functions.
 func TestAttachAgain(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		first := attach(t, p, target)
 		if len(first.Libraries) != 1 || !first.Has(cudaapi.Driver) || first.Has(cudaapi.Runtime) || !first.Libraries[0].New {
@@ -474,7 +485,7 @@ func TestEndedProcess(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	const calls = 100_000
-	p, target := open(t, Options{RingBytes: 1 << 20}), startTarget(t, "driver")
+	p, target := open(t, Options{BufferBytes: 1 << 20}), startTarget(t, "driver")
 	attach(t, p, target)
 	ctx, stop := context.WithCancel(t.Context())
 	var r recorder
@@ -485,7 +496,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Finish(&r); err != nil {
+	if err := p.Finish(&r); err != nil {
 		t.Fatal(err)
 	}
 	if n := uint64(len(r.calls)) + lostCalls(t, p, tracelog.LostRingBuffer); n != calls {
@@ -496,7 +507,7 @@ func TestRun(t *testing.T) {
 // Closing twice, or without Finish, leaves no probe behind: the library's code in the
 // process is what it was before.
 func TestCloseRestoresCode(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		before := codeOf(t, target.pid)
 		attach(t, p, target)
@@ -517,30 +528,31 @@ func TestCloseRestoresCode(t *testing.T) {
 // isProbed says whether a process's code at a driver's function differs from the file's.
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
-	b, err := os.ReadFile(driverOf(tb, pid).path)
+	b, err := os.ReadFile(driverOf(tb, pid).Path)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	found, err := findExported(bytes.NewReader(b), map[string]bool{function: true})
+	found, err := elfsym.Exported(bytes.NewReader(b), slices.Values([]string{function}))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f, err := readELF(bytes.NewReader(b))
+	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	code := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 })
 	at := found[function]
-	return codeOf(tb, pid)[at-f.segments[0].Off] != b[at]
+	return codeOf(tb, pid)[at-f.Progs[code].Off] != b[at]
 }
 
 // driverOf is where a process has mapped libcuda's code.
-func driverOf(tb testing.TB, pid int) mapping {
+func driverOf(tb testing.TB, pid int) procfs.Mapping {
 	tb.Helper()
-	mappings, err := readMappings(pid)
+	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	i := slices.IndexFunc(mappings, func(m mapping) bool { return strings.HasSuffix(m.path, "/libcuda.so.1") })
+	i := slices.IndexFunc(mappings, func(m procfs.Mapping) bool { return strings.HasSuffix(m.Path, "/libcuda.so.1") })
 	return mappings[i]
 }
 
@@ -548,7 +560,7 @@ func driverOf(tb testing.TB, pid int) mapping {
 func codeOf(tb testing.TB, pid int) []byte {
 	tb.Helper()
 	var from, to int64
-	if _, err := fmt.Sscanf(driverOf(tb, pid).span, "%x-%x", &from, &to); err != nil {
+	if _, err := fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to); err != nil {
 		tb.Fatal(err)
 	}
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))

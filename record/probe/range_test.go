@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -26,7 +27,7 @@ func launchesOnly(t *testing.T) []*cudaapi.Function {
 }
 
 func TestCaptureRange(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m, Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("range", 10)
@@ -50,7 +51,7 @@ func TestCaptureRangeOfProcesses(t *testing.T) {
 	r := finish(t, p)
 	names := map[string]int{}
 	for _, c := range r.calls {
-		names[cudaapi.Lookup(cudaapi.ID(c.Func)).Name]++
+		names[functionOf(c).Name]++
 		if c.PID != uint32(a.pid) || c.Flags != 0 {
 			t.Errorf("call %+v", c)
 		}
@@ -61,7 +62,7 @@ func TestCaptureRangeOfProcesses(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m, Paused: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		target.run("launches", 1)
@@ -82,7 +83,7 @@ func TestPause(t *testing.T) {
 
 // A call is recorded when it begins while recording is on, whatever is on when it ends.
 func TestPauseInsideOfCalls(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		attach(t, p, target)
 		for i, change := range []func() error{p.Pause, p.Resume, p.Pause} {
@@ -138,13 +139,13 @@ func TestPausedUnfinished(t *testing.T) {
 // Names come with the handles, also while recording is paused, and calls only when
 // they were asked for.
 func TestSymbols(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m, Functions: launchesOnly(t), Symbols: true, Paused: true}), startTarget(t, "driver")
 		attach(t, p, target)
 		for _, length := range []int{1, 511, 512, 4095, 4096, 8192} {
 			target.run("symbols", length)
 			r := &recorder{}
-			if n, err := p.Drain(r); n != 0 || err != nil {
+			if err := p.Drain(r); len(r.calls) != 0 || err != nil {
 				t.Fatalf("calls that were not asked for: %+v (%v)", r.calls, err)
 			}
 			want := []tracelog.Symbol{
@@ -191,7 +192,7 @@ func TestCUPTIClient(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var requests []uint64
-	p := open(t, Options{Functions: launchesOnly(t), OnCUPTIClient: func(pid, tid uint32, time, request uint64) {
+	p := open(t, Options{Functions: launchesOnly(t), OnCUPTIClient: func(_ uint32, request uint64) {
 		mu.Lock()
 		defer mu.Unlock()
 		requests = append(requests, request)

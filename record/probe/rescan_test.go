@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 func rescan(t *testing.T, p *Prober, target *target, want bool) {
@@ -23,7 +25,7 @@ func rescan(t *testing.T, p *Prober, target *target, want bool) {
 
 // A runtime that comes late is probed at the next look.
 func TestRescan(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
 		p, target := open(t, Options{Mode: m}), startTarget(t, "driver")
 		rescan(t, p, target, false) // not attached
 		attach(t, p, target)
@@ -52,7 +54,7 @@ func TestRescan(t *testing.T) {
 func TestRescanFindsCUPTI(t *testing.T) {
 	t.Parallel()
 	var requests []uint64
-	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_, _ uint32, _, request uint64) {
+	p := open(t, Options{Functions: launchesOnly(t), Paused: true, OnCUPTIClient: func(_ uint32, request uint64) {
 		requests = append(requests, request)
 	}})
 	target := startTarget(t, "driver")
@@ -76,43 +78,34 @@ func TestRescanEnded(t *testing.T) {
 	}
 }
 
-func TestUnseen(t *testing.T) {
-	file := func(n uint64) mapping { return mapping{file: fileID{"fd:01", n}} }
+func TestNewFiles(t *testing.T) {
+	file := func(n uint64) procfs.Mapping { return procfs.Mapping{File: procfs.FileID{Device: "fd:01", Inode: n}} }
 	proc := &process{}
 	for _, step := range []struct {
 		mapped, fresh []uint64
 	}{
 		{[]uint64{1, 2}, []uint64{1, 2}}, {[]uint64{1, 2}, nil}, {[]uint64{1, 3}, []uint64{3}}, {[]uint64{1, 2, 3}, []uint64{2}},
 	} {
-		var mapped []mapping
+		var mapped []procfs.Mapping
 		for _, n := range step.mapped {
 			mapped = append(mapped, file(n))
 		}
 		var fresh []uint64
-		for _, m := range proc.unseen(mapped) {
-			fresh = append(fresh, m.file.inode)
-			proc.seen[m.file] = true
+		for _, m := range proc.newFiles(mapped) {
+			fresh = append(fresh, m.File.Inode)
+			proc.looked[m.File] = true
 		}
 		if diff := cmp.Diff(step.fresh, fresh); diff != "" {
 			t.Errorf("mapped %v: %s", step.mapped, diff)
 		}
 	}
-	proc.seen[fileID{"fd:01", 2}] = false
-	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 0 {
+	proc.looked[procfs.FileID{Device: "fd:01", Inode: 2}] = false
+	if fresh := proc.newFiles([]procfs.Mapping{file(2)}); len(fresh) != 0 {
 		t.Error("a failed file is tried again by itself")
 	}
 	proc.forgetFailures()
-	if fresh := proc.unseen([]mapping{file(2)}); len(fresh) != 1 {
+	if fresh := proc.newFiles([]procfs.Mapping{file(2)}); len(fresh) != 1 {
 		t.Error("a failed file is not tried again")
-	}
-}
-
-func TestStatusNumber(t *testing.T) {
-	const status = "Name:\tx VmLib: 9\nVmExe:\t     12 kB\nVmLib:\t   34567 kB\nVmPTE:\n"
-	for key, want := range map[string]uint64{"VmExe:": 12, "VmLib:": 34567, "VmPTE:": 0, "VmSwap:": 0} {
-		if got := statusNumber([]byte(status), key); got != want {
-			t.Errorf("%s %d, want %d", key, got, want)
-		}
 	}
 }
 
@@ -120,7 +113,7 @@ func TestStatusNumber(t *testing.T) {
 func TestLimit(t *testing.T) {
 	all := cudaapi.Functions(cudaapi.All)
 	driver := slices.DeleteFunc(slices.Clone(all), func(f *cudaapi.Function) bool { return f.Library != cudaapi.Driver })
-	kept, leftOut := limit(driver, singleLimits[cudaapi.Driver])
+	kept, leftOut := mostImportant(driver, singleLimits[cudaapi.Driver])
 	if len(kept) != singleLimits[cudaapi.Driver] || len(kept)+leftOut != len(driver) {
 		t.Errorf("%d kept and %d left out of %d", len(kept), leftOut, len(driver))
 	}
@@ -133,7 +126,7 @@ func TestLimit(t *testing.T) {
 	if !slices.IsSortedFunc(kept, func(a, b *cudaapi.Function) int { return int(a.ID) - int(b.ID) }) {
 		t.Error("out of order")
 	}
-	if few, none := limit(driver[:3], 3); len(few) != 3 || none != 0 {
+	if few, none := mostImportant(driver[:3], 3); len(few) != 3 || none != 0 {
 		t.Errorf("%d of 3 are kept", len(few))
 	}
 }
@@ -154,7 +147,7 @@ func BenchmarkRescan(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				p.processes[target.pid].code.looks = rescanEvery
+				p.processes.byPID[target.pid].code.looks = rescanEvery
 				if _, err := p.Rescan(target.pid); err != nil {
 					b.Fatal(err)
 				}

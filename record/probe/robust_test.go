@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -23,7 +25,7 @@ func recordUntilKilled(pid string) {
 	if err != nil {
 		os.Exit(1)
 	}
-	p, err := Open(Options{Functions: cudaapi.Functions(cudaapi.All), RingBytes: 1 << 20})
+	p, err := Open(Options{Functions: cudaapi.Functions(cudaapi.All), BufferBytes: 1 << 20})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -33,7 +35,7 @@ func recordUntilKilled(pid string) {
 		os.Exit(1)
 	}
 	fmt.Println("recording")
-	time.Sleep(time.Hour)
+	unix.Pause()
 }
 
 // When the recorder is killed, the kernel removes all probes, and the program runs on.
@@ -80,11 +82,11 @@ func TestDrainedUntil(t *testing.T) {
 	var r recorder
 	for range 20 {
 		target.run("launches", 100)
-		ran := monotonic(t)
-		if _, err := p.Drain(&r); err != nil {
+		ran := host.Monotonic()
+		if err := p.Drain(&r); err != nil {
 			t.Fatal(err)
 		}
-		if until := p.DrainedUntil(); until < ran || until > monotonic(t) {
+		if until := p.DrainedUntil(); until < ran || until > host.Monotonic() {
 			t.Errorf("drained until %d, the calls ended before %d", until, ran)
 		}
 	}
@@ -98,20 +100,20 @@ func TestDrainedUntil(t *testing.T) {
 func TestLossesInTime(t *testing.T) {
 	t.Parallel()
 	const ring = 256 << 10
-	p, target := open(t, Options{RingBytes: ring}), startTarget(t, "driver")
-	if size := len(p.store.chunks) * int(chunkBytes); size != ring {
+	p, target := open(t, Options{BufferBytes: ring}), startTarget(t, "driver")
+	if size := p.layout.Bytes(); size != ring {
 		t.Errorf("buffers of %d bytes together", size)
 	}
 	attach(t, p, target)
 	var sum uint64
 	for range 3 {
-		from := monotonic(t)
+		from := host.Monotonic()
 		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
 			t.Errorf("lost %+v without a call (%v)", lost, err)
 		}
 		target.run("launches", 10_000)
 		lost, err := p.LostSince()
-		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > monotonic(t) || lost[0].To < lost[0].From {
+		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > host.Monotonic() || lost[0].To < lost[0].From {
 			t.Fatalf("lost %+v after %d (%v)", lost, from, err)
 		}
 		sum += lost[0].Count
@@ -136,19 +138,19 @@ func TestManyProcesses(t *testing.T) {
 			first = target
 		}
 	}
-	p.attached.Lock()
-	if n := len(p.processes); n != 1 {
+	p.processes.mu.Lock()
+	if n := len(p.processes.byPID); n != 1 {
 		t.Errorf("%d processes are attached", n)
 	}
-	p.attached.Unlock()
+	p.processes.mu.Unlock()
 	if r := finish(t, p); len(r.calls) != 15 {
 		t.Errorf("%d calls of 15", len(r.calls))
 	}
 	if exit, ok := p.ExitReason(first.pid); !ok || !exit.Final {
 		t.Errorf("the first ended by %+v", exit)
 	}
-	p.closing.Wait()
-	if err := p.takeFailures(); err != nil {
+	p.processes.background.closing.Wait()
+	if err := p.processes.background.takeErrors(); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -173,7 +173,7 @@ func (r *recorder) byEntry() []tracelog.Call {
 func (r *recorder) named(name string) []tracelog.Call {
 	var found []tracelog.Call
 	for _, c := range r.calls {
-		if cudaapi.Lookup(cudaapi.ID(c.Func)).Name == name {
+		if functionOf(c).Name == name {
 			found = append(found, c)
 		}
 	}
@@ -191,7 +191,7 @@ func (r *recorder) count(name string, flags uint32) int {
 }
 
 // minimum is the first kernel version with a mode.
-var minimum = map[Mode][2]int{ModeSession: {6, 13}, ModeMulti: {6, 10}, ModeSingle: {5, 15}}
+var minimum = map[uprobe.Mode][2]int{uprobe.Session: {6, 13}, uprobe.Multi: {6, 10}, uprobe.Single: {5, 15}}
 
 // open opens a Prober in the given mode. The test is skipped where the kernel is
 // older than the mode, and fails where it is not and the mode does not work.
@@ -203,13 +203,13 @@ func open(tb testing.TB, o Options) *Prober {
 	if o.Functions == nil {
 		o.Functions = cudaapi.Functions(cudaapi.All)
 	}
-	if o.RingBytes == 0 {
-		o.RingBytes = 4 << 20
+	if o.BufferBytes == 0 {
+		o.BufferBytes = 4 << 20
 	}
 	p, err := Open(o)
 	if err != nil {
 		var major, minor int
-		fmt.Sscanf(kernelRelease(), "%d.%d", &major, &minor)
+		fmt.Sscanf(host.KernelRelease(), "%d.%d", &major, &minor)
 		need := minimum[o.Mode]
 		if major < need[0] || major == need[0] && minor < need[1] {
 			tb.Skipf("Linux %d.%d is needed: %v", need[0], need[1], err)
@@ -248,16 +248,16 @@ func attach(tb testing.TB, p *Prober, t *target) Attachment {
 func finish(tb testing.TB, p *Prober) *recorder {
 	tb.Helper()
 	r := &recorder{}
-	if _, err := p.Finish(r); err != nil {
+	if err := p.Finish(r); err != nil {
 		tb.Fatal(err)
 	}
 	return r
 }
 
 // record records a scenario from attaching to the end.
-func record(tb testing.TB, mode Mode, program, scenario string, n int) *recorder {
+func record(tb testing.TB, mode uprobe.Mode, program, scenario string, n int) *recorder {
 	tb.Helper()
-	p, t := open(tb, Options{Mode: mode, RingBytes: 16 << 20}), startTarget(tb, program)
+	p, t := open(tb, Options{Mode: mode, BufferBytes: 16 << 20}), startTarget(tb, program)
 	attach(tb, p, t)
 	t.run(scenario, n)
 	r := finish(tb, p)
@@ -268,8 +268,8 @@ func record(tb testing.TB, mode Mode, program, scenario string, n int) *recorder
 }
 
 // eachMode runs a test in every mode.
-func eachMode(t *testing.T, test func(t *testing.T, m Mode)) {
-	for _, m := range []Mode{ModeSession, ModeMulti, ModeSingle} {
+func eachMode(t *testing.T, test func(t *testing.T, m uprobe.Mode)) {
+	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, m)
@@ -293,13 +293,4 @@ func lostCalls(tb testing.TB, p *Prober, cause string) uint64 {
 		}
 	}
 	return n
-}
-
-// monotonic is the clock of the events.
-func monotonic(tb testing.TB) uint64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		tb.Fatal(err)
-	}
-	return uint64(ts.Nano())
 }

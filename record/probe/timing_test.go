@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
 // BenchmarkAttach measures probing and releasing a process that has every driver
@@ -30,9 +30,9 @@ func BenchmarkAttach(b *testing.B) {
 	if out, err := gcc.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	for _, m := range []Mode{ModeSession, ModeMulti, ModeSingle} {
+	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
 		functions := cudaapi.Functions(cudaapi.All)
-		if m == ModeSingle { // tens of milliseconds a probe
+		if m == uprobe.Single { // tens of milliseconds a probe
 			functions = cudaapi.Functions(cudaapi.Minimal)
 		}
 		p := open(b, Options{Mode: m, Functions: functions})
@@ -55,26 +55,9 @@ func BenchmarkAttach(b *testing.B) {
 // BenchmarkOpen measures loading the program, with buffers of the default size.
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
-		p := open(b, Options{RingBytes: DefaultRingBytes})
+		p := open(b, Options{BufferBytes: DefaultBufferBytes})
 		if err := p.Close(); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkFindNames measures the search of a large string table, of the kind that C++
-// libraries have: most of finding the functions in a file.
-func BenchmarkFindNames(b *testing.B) {
-	var table bytes.Buffer
-	for i := 0; table.Len() < 32<<20; i++ {
-		fmt.Fprintf(&table, "_ZN2at6native%dcudnn_execute_cuda_kernel_implIfNS_4cuda%dEEvPT_\x00", i, i)
-	}
-	table.WriteString("cudaMalloc\x00")
-	b.SetBytes(int64(table.Len()))
-	for b.Loop() {
-		found, err := findNames(bytes.NewReader(table.Bytes()), known)
-		if err != nil || len(found) != 1 {
-			b.Fatal(found, err)
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package errno
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOSPC}, "no space left on device"},
+		{fmt.Errorf("around it: %w", os.NewSyscallError("bpf", syscall.EPERM)), "operation not permitted"},
+		{errors.New("its own words"), "its own words"},
+	} {
+		if got := Words(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+func TestWriting(t *testing.T) {
+	for number, want := range map[syscall.Errno]string{
+		syscall.ENOENT: "the folder /dir does not exist",
+		syscall.EACCES: "no permission in folder /dir; choose another place with -o",
+		syscall.EROFS:  "the file system of /dir is read-only",
+		syscall.EDQUOT: "no space left in /dir",
+		syscall.EIO:    "input/output error",
+	} {
+		text := Writing("/dir/file", &fs.PathError{Op: "open", Path: "/dir/temporary", Err: number}).Error()
+		if !strings.HasPrefix(text, "cannot write /dir/file: ") || !strings.Contains(text, want) || strings.Contains(text, "temporary") {
+			t.Errorf("%v: %q", number, text)
+		}
+	}
+}

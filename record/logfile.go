@@ -1,0 +1,113 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A logFile is the log of a recording on disk. It grows under a partial name, and gets its
+// final name when it is finished.
+type logFile struct {
+	*tracelog.Writer
+	final, partial string // paths
+	say            func(line string)
+	unwritten      bool // the last flush failed
+}
+
+// createLog creates the log, and writes what is known before anything runs.
+func createLog(o Options) (*logFile, error) {
+	l := &logFile{final: o.Output + LogSuffix, say: o.Say}
+	for _, path := range []string{l.final, o.Output + TraceSuffix} {
+		if err := checkReplaceable(path); err != nil {
+			return nil, err
+		}
+	}
+	l.partial = partialName(l.final)
+	var err error
+	if l.Writer, err = tracelog.Create(l.partial, tracelog.Options{}); err != nil {
+		return nil, errno.Writing(l.final, err)
+	}
+	Own(l.partial)
+	l.Clock(readClocks())
+	l.describe(o)
+	if err := l.Flush(); err != nil {
+		return nil, errors.Join(errno.Writing(l.final, err), os.Remove(l.partial))
+	}
+	return l, nil
+}
+
+// describe logs what is recorded, where and how.
+func (l *logFile) describe(o Options) {
+	hostname, _ := os.Hostname() // an unnamed host is shown without a name
+	cwd, _ := os.Getwd()         // likewise a folder that is gone
+	args := append([]string{o.Program}, o.Args...)
+	for _, m := range []tracelog.Meta{
+		{Key: tracelog.MetaVersion, Value: o.Version},
+		{Key: tracelog.MetaProgram, Value: o.Program},
+		{Key: tracelog.MetaArgs, Value: strings.Join(args, "\x00")},
+		{Key: tracelog.MetaCwd, Value: cwd},
+		{Key: tracelog.MetaHost, Value: hostname},
+		{Key: tracelog.MetaKernel, Value: host.KernelRelease()},
+	} {
+		l.Meta(&m)
+	}
+	if words := o.schedule(); words != "" {
+		l.Meta(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+	}
+}
+
+func readClocks() *tracelog.Clock {
+	c := host.ReadClocks()
+	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
+}
+
+// save writes what was recorded to disk. It says once that it can't.
+func (l *logFile) save() {
+	err := l.Flush()
+	if err != nil && !l.unwritten {
+		l.say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", errno.Writing(l.final, err)))
+	}
+	l.unwritten = err != nil
+}
+
+// finish closes the log and gives it its name. The log is complete if there are no reasons why
+// not.
+func (l *logFile) finish(reasons []string, res *Result) {
+	l.Clock(readClocks())
+	l.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
+	end := tracelog.End{Time: host.Monotonic(), Complete: 1}
+	if len(reasons) > 0 {
+		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")
+	}
+	err := l.Close(end)
+	if err == nil {
+		err = os.Rename(l.partial, l.final)
+	}
+	if _, gone := os.Stat(l.partial); err != nil && gone != nil {
+		l.say(fmt.Sprintf("the log is lost: its folder %s was removed while recording", filepath.Dir(l.final)))
+		res.Lost = true
+		return
+	}
+	if err != nil {
+		l.say(fmt.Sprintf("%v; the log as far as it got is %s", errno.Writing(l.final, err), l.partial))
+		res.Partial = l.partial
+		return
+	}
+	res.Log = l.final
+}
+
+// discard drops a log that holds nothing.
+func (l *logFile) discard() {
+	err := errors.Join(l.Close(tracelog.End{}), os.Remove(l.partial))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		l.say(fmt.Sprintf("could not remove %s: delete it by hand", l.partial))
+	}
+}

@@ -1,0 +1,34 @@
+package probe
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+)
+
+// A backgroundCloser closes probes for which nobody waits.
+type backgroundCloser struct {
+	closing sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+func (b *backgroundCloser) close(probes ...io.Closer) {
+	b.closing.Go(func() {
+		err := uprobe.CloseTogether(probes)
+		b.mu.Lock()
+		b.err = errors.Join(b.err, err)
+		b.mu.Unlock()
+	})
+}
+
+// takeErrors returns the errors so far. It returns each once.
+func (b *backgroundCloser) takeErrors() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.err
+	b.err = nil
+	return err
+}

@@ -1,0 +1,150 @@
+// Package decode turns the events of the eBPF program into records of the log. The comment
+// of package bpf describes the events.
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/probe/recipe"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A Sink takes records. The pointers are valid during the call only.
+type Sink interface {
+	Call(*tracelog.Call)
+	Thread(*tracelog.Thread)
+	Symbol(*tracelog.Symbol)
+}
+
+// A Decoder decodes the events of the functions in a table. Its methods are for one goroutine
+// at a time, except Ignore and Heed. It uses its records again, so a call allocates nothing.
+type Decoder struct {
+	table   *recipe.Table
+	ignored atomic.Uint32 // PID, or 0
+	clients []Client
+
+	call   tracelog.Call
+	thread tracelog.Thread
+	symbol tracelog.Symbol
+}
+
+// New makes a decoder.
+func New(t *recipe.Table) *Decoder { return &Decoder{table: t} }
+
+// Ignore drops the events of a process from now on.
+func (d *Decoder) Ignore(pid uint32) { d.ignored.Store(pid) }
+
+// Heed ends Ignore for a PID, which is another process's now.
+func (d *Decoder) Heed(pid uint32) { d.ignored.CompareAndSwap(pid, 0) }
+
+// A Client is a process that has registered with CUPTI.
+type Client struct {
+	PID     uint32
+	Request uint64 // the first argument of cuptiActivityRegisterCallbacks
+}
+
+// TakeClients returns the registrations since the last time.
+func (d *Decoder) TakeClients() []Client {
+	clients := d.clients
+	d.clients = nil
+	return clients
+}
+
+// Event hands the record of an event to the sink.
+func (d *Decoder) Event(b []byte, sink Sink) error {
+	if len(b) < bpf.HeaderSize || len(b) < bpf.HeaderSize+8*int(b[26]) || b[26] > bpf.MaxArgs {
+		return fmt.Errorf("the buffers hold a malformed event of %d bytes", len(b))
+	}
+	if own := d.ignored.Load(); own != 0 && own == binary.LittleEndian.Uint32(b[16:]) {
+		return nil
+	}
+	switch function := binary.LittleEndian.Uint16(b[24:]); {
+	case b[27]&bpf.FlagThread != 0:
+		d.decodeThread(b)
+		sink.Thread(&d.thread)
+	case b[27]&bpf.FlagSymbol != 0:
+		d.decodeSymbol(b)
+		sink.Symbol(&d.symbol)
+	case function == recipe.Calibration:
+	case function == recipe.CUPTIClient:
+		if err := d.decodeCall(b); err != nil {
+			return err
+		}
+		d.clients = append(d.clients, Client{d.call.PID, d.call.Args[0]})
+	default:
+		if err := d.decodeCall(b); err != nil {
+			return err
+		}
+		sink.Call(&d.call)
+	}
+	return nil
+}
+
+func (d *Decoder) decodeThread(b []byte) {
+	le := binary.LittleEndian
+	d.thread = tracelog.Thread{PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Name: ThreadName(b[bpf.HeaderSize:])}
+	if b[26] > 2 {
+		if namespaceTID := uint32(le.Uint64(b[bpf.HeaderSize+16:])); namespaceTID != d.thread.TID {
+			d.thread.LocalTID = namespaceTID
+		}
+	}
+}
+
+func (d *Decoder) decodeSymbol(b []byte) {
+	le := binary.LittleEndian
+	d.symbol = tracelog.Symbol{
+		PID: le.Uint32(b[16:]), Time: le.Uint64(b[8:]),
+		Handle: le.Uint64(b[bpf.HeaderSize:]), Of: le.Uint64(b[bpf.HeaderSize+8:]),
+	}
+	name := b[bpf.HeaderSize+16:]
+	if n := int(le.Uint32(b[28:])); n > 0 {
+		d.symbol.Name = string(name[:min(n-1, len(name))])
+	}
+}
+
+func (d *Decoder) decodeCall(b []byte) error {
+	le := binary.LittleEndian
+	c := &d.call // its arguments from NArgs on are those of an earlier call
+	c.PID, c.TID, c.Func = le.Uint32(b[16:]), le.Uint32(b[20:]), uint32(le.Uint16(b[24:]))
+	c.Flags, c.Ret, c.NArgs = uint32(b[27]&^bpf.FlagRaw), int32(le.Uint32(b[28:])), uint32(b[26])
+	c.Enter, c.Dur = le.Uint64(b), 0
+	if exit := le.Uint64(b[8:]); exit > c.Enter {
+		c.Dur = exit - c.Enter
+	}
+	if b[27]&bpf.FlagRaw != 0 {
+		return d.table.Arguments(c, b[bpf.HeaderSize:])
+	}
+	for i := range c.NArgs {
+		c.Args[i] = le.Uint64(b[bpf.HeaderSize+8*i:])
+	}
+	return nil
+}
+
+// OpenCall decodes a call that has not returned. It returns nil for a call that is not wanted.
+func (d *Decoder) OpenCall(e *bpf.ProbesEvent) (*tracelog.Call, error) {
+	if e.Flags&bpf.FlagQuiet != 0 || e.Func == recipe.CUPTIClient {
+		return nil, nil
+	}
+	c := &tracelog.Call{
+		PID: e.Pid, TID: e.Tid, Func: uint32(e.Func), Flags: uint32(e.Flags&^bpf.FlagRaw) | tracelog.CallUnfinished,
+		Enter: e.Enter, NArgs: uint32(e.Nargs), Args: e.Args,
+	}
+	if e.Flags&bpf.FlagRaw == 0 {
+		return c, nil
+	}
+	c.Args = [len(c.Args)]uint64{}
+	return c, d.table.Arguments(c, unsafe.Slice((*byte)(unsafe.Pointer(&e.Args)), unsafe.Sizeof(e.Args)))
+}
+
+// ThreadName is the text of a thread's name: at most 16 bytes, ended by NUL.
+func ThreadName(comm []byte) string {
+	n := 0
+	for n < min(len(comm), 16) && comm[n] != 0 {
+		n++
+	}
+	return string(comm[:n])
+}

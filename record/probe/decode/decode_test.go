@@ -1,0 +1,114 @@
+package decode
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/probe/recipe"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+func newDecoder(t *testing.T) *Decoder {
+	t.Helper()
+	table, err := recipe.New(recipe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(table)
+}
+
+// discard is a Sink that counts calls.
+type discard struct{ calls int }
+
+func (d *discard) Call(*tracelog.Call)   { d.calls++ }
+func (*discard) Thread(*tracelog.Thread) {}
+func (*discard) Symbol(*tracelog.Symbol) {}
+
+func TestEvent(t *testing.T) {
+	event := make([]byte, bpf.HeaderSize+16)
+	le := binary.LittleEndian
+	le.PutUint64(event, 1000)
+	le.PutUint64(event[8:], 1500)
+	le.PutUint32(event[16:], 7)
+	le.PutUint32(event[20:], 8)
+	le.PutUint16(event[24:], 300)
+	event[26] = 2
+	le.PutUint32(event[28:], 0xffffffff)
+	le.PutUint64(event[32:], 11)
+	le.PutUint64(event[40:], 12)
+	d := newDecoder(t)
+	sink := &discard{}
+	err := d.Event(event, sink)
+	want := tracelog.Call{PID: 7, TID: 8, Func: 300, Enter: 1000, Dur: 500, Ret: -1, NArgs: 2, Args: [12]uint64{11, 12}}
+	if diff := cmp.Diff(want, d.call); sink.calls != 1 || err != nil || diff != "" {
+		t.Errorf("%d calls, %v, %s", sink.calls, err, diff)
+	}
+	if n := testing.AllocsPerRun(100, func() { d.Event(event, sink) }); n != 0 {
+		t.Errorf("%v allocations for an event", n)
+	}
+	event[27] = bpf.FlagThread
+	copy(event[32:], "sixteen letters!")
+	sink.calls = 0
+	err = d.Event(event, sink)
+	if diff := cmp.Diff(tracelog.Thread{PID: 7, TID: 8, Name: "sixteen letters!"}, d.thread); sink.calls != 0 || err != nil || diff != "" {
+		t.Errorf("%d calls, %v, %s", sink.calls, err, diff)
+	}
+	for cut := range event {
+		if err := d.Event(event[:cut], sink); err == nil {
+			t.Errorf("an event cut to %d bytes is taken", cut)
+		}
+	}
+}
+
+// The events of a process that is ignored, and calls of the function that is called to
+// measure their cost, are dropped. A registration with CUPTI is kept aside.
+func TestOtherEvents(t *testing.T) {
+	d, sink := newDecoder(t), &discard{}
+	event := func(pid uint32, function uint16) []byte {
+		b := make([]byte, bpf.HeaderSize+8*bpf.LessRegisters)
+		binary.LittleEndian.PutUint32(b[16:], pid)
+		binary.LittleEndian.PutUint16(b[24:], function)
+		b[26], b[27] = bpf.LessRegisters, bpf.FlagRaw
+		binary.LittleEndian.PutUint64(b[bpf.HeaderSize:], 0x1000)
+		return b
+	}
+	d.Ignore(7)
+	for _, b := range [][]byte{event(7, recipe.CUPTIClient), event(8, recipe.CUPTIClient), event(8, recipe.Calibration)} {
+		if err := d.Event(b, sink); err != nil {
+			t.Error(err)
+		}
+	}
+	d.Heed(8)
+	if err := d.Event(event(7, recipe.CUPTIClient), sink); err != nil || len(d.clients) != 1 {
+		t.Errorf("%v, %d clients", err, len(d.clients))
+	}
+	d.Heed(7)
+	if err := d.Event(event(7, recipe.CUPTIClient), sink); err != nil || sink.calls != 0 {
+		t.Errorf("%v, %d calls", err, sink.calls)
+	}
+	if diff := cmp.Diff([]Client{{8, 0x1000}, {7, 0x1000}}, d.TakeClients()); diff != "" || d.TakeClients() != nil {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+}
+
+// Of the calls that are open, those that are not wanted are left out.
+func TestOpenCall(t *testing.T) {
+	d := newDecoder(t)
+	e := bpf.ProbesEvent{Enter: 5, Pid: 7, Tid: 8, Func: 3, Nargs: 1, Args: [12]uint64{11}}
+	c, err := d.OpenCall(&e)
+	want := &tracelog.Call{PID: 7, TID: 8, Func: 3, Flags: tracelog.CallUnfinished, Enter: 5, NArgs: 1, Args: [12]uint64{11}}
+	if diff := cmp.Diff(want, c); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, unwanted := range []bpf.ProbesEvent{{Flags: bpf.FlagQuiet}, {Func: recipe.CUPTIClient}} {
+		if c, err := d.OpenCall(&unwanted); c != nil || err != nil {
+			t.Errorf("an unwanted call is %+v, %v", c, err)
+		}
+	}
+	if c, err := d.OpenCall(&bpf.ProbesEvent{Func: 3, Flags: bpf.FlagRaw}); err == nil {
+		t.Errorf("a function without words has the call %+v", c)
+	}
+}

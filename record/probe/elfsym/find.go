@@ -1,0 +1,81 @@
+// Package elfsym finds functions in ELF files: names go in, file offsets come out. It
+// reads files of any size, valid or not, with little memory.
+package elfsym
+
+import (
+	"debug/elf"
+	"errors"
+	"io"
+	"iter"
+)
+
+// Find returns the file offsets of the functions that an ELF file defines under wanted
+// names: of those that it exports, or if it exports none of them, of those in its full
+// symbol table, where the functions of a statically linked runtime are. Wanted names
+// begin with cu, cuda or cupti and a capital, or with __ before that, and are shorter
+// than 64 bytes.
+//
+// A symbol table can have millions of entries. So Find first reads the string table, for
+// the places of wanted names, then the symbols that refer to such a place: two passes in
+// the order of the file, with a bounded buffer.
+func Find(r io.ReaderAt, wanted func(name string) bool) (map[string]uint64, error) {
+	f, err := readHeaders(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
+		for _, s := range f.sections {
+			if elf.SectionType(s.Type) != kind {
+				continue
+			}
+			found, err := f.search(s, wanted)
+			if err != nil || len(found) > 0 {
+				return found, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// search returns what a symbol table defines of the wanted names.
+func (f *file) search(s elf.Section64, wanted func(string) bool) (map[string]uint64, error) {
+	table, texts, err := f.tables(s)
+	if err != nil {
+		return nil, err
+	}
+	names, err := findNames(texts, wanted)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return f.defined(table, names)
+}
+
+// maxExports bounds the string table that Exported reads whole.
+const maxExports = 16 << 20
+
+// Exported returns the file offsets of the functions with the given names, of any form,
+// that a library exports. It is for libraries with few exports, such as libc.
+func Exported(r io.ReaderAt, names iter.Seq[string]) (map[string]uint64, error) {
+	f, err := readHeaders(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range f.sections {
+		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
+			continue
+		}
+		table, texts, err := f.tables(s)
+		if err != nil {
+			return nil, err
+		}
+		if texts.Size() > maxExports {
+			return nil, errors.New("the symbol table is too large")
+		}
+		all, err := io.ReadAll(texts)
+		if err != nil {
+			return nil, err
+		}
+		return f.defined(table, placesOf(all, names))
+	}
+	return nil, nil
+}

@@ -1,0 +1,77 @@
+// Package kerneltypes fits the eBPF program to the running kernel. The program goes in,
+// and what the loader needs to relocate it comes out: the few types of the kernel that the
+// program names. The loader could read all of the kernel's type information itself; that
+// took most of the time of loading.
+package kerneltypes
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/bpf"
+)
+
+// structs are those of the kernel that the eBPF program reads. The members that it reads
+// are those that its own type information has.
+var structs = []string{
+	"ns_common", "pid_namespace", "upid", "pid", "sigaction", "k_sigaction", "sighand_struct", "signal_struct", "task_struct",
+}
+
+// sessionFunction is the kernel's function that the program calls.
+const sessionFunction = "bpf_session_is_return"
+
+// Relocate returns options for loading spec that have the types of the running kernel,
+// and gives the calls of the kernel's function in spec the function's number.
+func Relocate(spec *ebpf.CollectionSpec) (ebpf.CollectionOptions, error) {
+	var o ebpf.CollectionOptions
+	raw, release, err := mapFile("/sys/kernel/btf/vmlinux")
+	if err != nil {
+		return o, fmt.Errorf("the kernel does not describe its types: %w", err)
+	}
+	defer release()
+	k, err := parse(raw)
+	if err != nil {
+		return o, fmt.Errorf("the kernel's description of its types: %w", err)
+	}
+	o.Programs.KernelTypes, err = k.reduce(spec.Types)
+	if k.sessionNumber != 0 {
+		numberCalls(spec, k.sessionNumber)
+	}
+	return o, err
+}
+
+// mapFile maps the file, or reads it where the kernel is too old to map it.
+func mapFile(path string) (raw []byte, release func() error, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err == nil {
+		return raw, func() error { return unix.Munmap(raw) }, nil
+	}
+	raw, err = io.ReadAll(f)
+	return raw, func() error { return nil }, err
+}
+
+// numberCalls gives the calls of sessionFunction its number in the kernel. Where there
+// is none the loader says so.
+func numberCalls(spec *ebpf.CollectionSpec, number uint32) {
+	if p := spec.Programs[bpf.ProbesProgCallSession]; p != nil {
+		for i, ins := range p.Instructions {
+			if ins.IsKfuncCall() {
+				p.Instructions[i] = asm.Instruction{OpCode: ins.OpCode, Src: asm.PseudoKfuncCall, Constant: int64(number)}.WithSource(ins.Source())
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Package loader loads parts of the embedded eBPF object into the running kernel. Names of
+// programs and maps go in, loaded programs and maps come out.
+package loader
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/probe/kerneltypes"
+)
+
+// A Part says what of the object to load.
+type Part struct {
+	// Programs are the names of those to load: older kernels reject programs of kinds
+	// that they don't know.
+	Programs []string
+	// Maps are the names of those to make; nil: all.
+	Maps []string
+	// Shared are maps that exist already, by name.
+	Shared map[string]*ebpf.Map
+	// Configure, if not nil, sets the sizes of maps and the program's constants.
+	Configure func(*ebpf.CollectionSpec) error
+}
+
+// Load loads a part, fitted to the running kernel and to this process's PID namespace.
+func Load(p Part) (*ebpf.Collection, error) {
+	spec, err := bpf.LoadProbes()
+	if err != nil {
+		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
+	}
+	p.cut(spec)
+	if p.Configure != nil {
+		if err := p.Configure(spec); err != nil {
+			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+		}
+	}
+	if err := setNamespace(spec); err != nil {
+		return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
+	}
+	options, err := kerneltypes.Relocate(spec)
+	if err != nil {
+		return nil, err
+	}
+	options.MapReplacements = p.Shared
+	return ebpf.NewCollectionWithOptions(spec, options)
+}
+
+// cut removes what is not wanted. Constants, in maps whose names begin with a dot, stay.
+func (p Part) cut(spec *ebpf.CollectionSpec) {
+	for name := range spec.Programs {
+		if !slices.Contains(p.Programs, name) {
+			delete(spec.Programs, name)
+		}
+	}
+	for name := range spec.Maps {
+		if p.Maps != nil && !slices.Contains(p.Maps, name) && !strings.HasPrefix(name, ".") {
+			delete(spec.Maps, name)
+		}
+	}
+}
+
+// initialPIDNamespace is the inode number that the kernel gives the first one.
+const initialPIDNamespace = 0xEFFFFFFC
+
+// setNamespace has the program translate the ids that the kernel sees if this process is
+// not in the initial PID namespace.
+func setNamespace(spec *ebpf.CollectionSpec) error {
+	var st syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/pid", &st); err != nil || st.Ino == initialPIDNamespace {
+		return nil // without /proc nothing can be attached to in any case
+	}
+	if err := spec.Variables[bpf.ProbesVarPidnsDev].Set(st.Dev); err != nil {
+		return err
+	}
+	return spec.Variables[bpf.ProbesVarPidnsIno].Set(st.Ino)
+}

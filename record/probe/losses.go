@@ -1,0 +1,71 @@
+package probe
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// lostCauses are the causes of loss as the log names them, by index in the BPF map.
+var lostCauses = [...]string{
+	bpf.LostBufferFull:  tracelog.LostRingBuffer,
+	bpf.LostThreadTable: tracelog.LostThreadTable,
+	bpf.LostNesting:     tracelog.LostNesting,
+}
+
+// losses counts lost calls by cause.
+type losses struct {
+	counters *ebpf.Map // of the eBPF program, a value for each CPU
+
+	mu    sync.Mutex
+	until uint64                  // ns: the last call of since
+	told  [len(lostCauses)]uint64 // what since has returned in all
+}
+
+// LostSince counts the calls that were lost since it was last called, by cause, with the time
+// of the first and of the last.
+func (p *Prober) LostSince() ([]tracelog.Lost, error) { return p.losses.since() }
+
+func (l *losses) since() ([]tracelog.Lost, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := host.Monotonic()
+	var lost []tracelog.Lost
+	for i, cause := range lostCauses {
+		sum, err := l.sum(uint32(i))
+		if err != nil {
+			return nil, err
+		}
+		if told := l.told[i]; sum.Count > told {
+			l.told[i] = sum.Count
+			lost = append(lost, tracelog.Lost{Cause: cause, Count: sum.Count - told, From: max(sum.From, l.until), To: sum.To})
+		}
+	}
+	l.until = now
+	return lost, nil
+}
+
+// sum adds up the CPUs' counts of one cause.
+func (l *losses) sum(index uint32) (tracelog.Lost, error) {
+	var sum tracelog.Lost
+	var perCPU []bpf.ProbesLost
+	if err := l.counters.Lookup(index, &perCPU); err != nil {
+		return sum, fmt.Errorf("reading the counts of lost calls: %w", err)
+	}
+	for _, c := range perCPU {
+		if c.Count == 0 {
+			continue
+		}
+		if sum.Count == 0 || c.First < sum.From {
+			sum.From = c.First
+		}
+		sum.Count += c.Count
+		sum.To = max(sum.To, c.Last)
+	}
+	return sum, nil
+}

@@ -1,0 +1,95 @@
+package probe
+
+import (
+	"io"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// A process is one that is being probed.
+type process struct {
+	files   map[procfs.FileID]*probedFile
+	order   []procfs.FileID
+	clients map[procfs.FileID]io.Closer // probes on CUPTI's function by which clients register
+	// looked is the files mapped at the last look, false for those that could not be
+	// examined.
+	looked map[procfs.FileID]bool
+	code   codeSize
+}
+
+// A probedFile is a library and its probes. Probes on functions that are probed only for want of
+// a runtime are apart: they go when a runtime appears.
+type probedFile struct {
+	library  Library
+	probes   io.Closer // nil: none
+	fallback io.Closer // nil: none
+}
+
+func newProcess() *process {
+	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}}
+}
+
+func (proc *process) hasRuntime() bool {
+	for _, file := range proc.files {
+		if file.library.Side == cudaapi.Runtime {
+			return true
+		}
+	}
+	return false
+}
+
+// probes lists everything that is to be closed when the process is detached.
+func (proc *process) probes() []io.Closer {
+	var probes []io.Closer
+	for _, file := range proc.files {
+		probes = append(probes, file.all()...)
+	}
+	for _, p := range proc.clients {
+		probes = append(probes, p)
+	}
+	return probes
+}
+
+// all lists the file's probes.
+func (file *probedFile) all() []io.Closer {
+	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback}, func(p io.Closer) bool { return p == nil })
+}
+
+// dropFallback removes the probes on functions that are probed only for want of a runtime.
+func (file *probedFile) dropFallback() error {
+	if file.fallback == nil {
+		return nil
+	}
+	err := file.fallback.Close()
+	file.fallback = nil
+	file.library.New = true
+	file.library.Functions = slices.DeleteFunc(file.library.Functions, func(f *cudaapi.Function) bool { return f.Fallback })
+	return err
+}
+
+// newFiles returns the files that were not mapped at the last look, and takes note of all
+// that are.
+func (proc *process) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
+	var found []procfs.Mapping
+	looked := make(map[procfs.FileID]bool, len(mappings))
+	for _, m := range mappings {
+		examined, known := proc.looked[m.File]
+		if !known {
+			found = append(found, m)
+		}
+		looked[m.File] = examined
+	}
+	proc.looked = looked
+	return found
+}
+
+// forgetFailures has the files that could not be examined tried again.
+func (proc *process) forgetFailures() {
+	for id, examined := range proc.looked {
+		if !examined {
+			delete(proc.looked, id)
+		}
+	}
+}

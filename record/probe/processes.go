@@ -1,0 +1,185 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/cudalib"
+	"github.com/cudatrace/cudatrace/record/probe/exits"
+	"github.com/cudatrace/cudatrace/record/probe/recipe"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// processes is the table of the processes that are probed.
+type processes struct {
+	targets    *ebpf.Map // of the eBPF program
+	exits      *exits.Watcher
+	finder     cudalib.Finder
+	attacher   attacher
+	background backgroundCloser
+
+	mu    sync.Mutex
+	byPID map[int]*process
+}
+
+func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher) *processes {
+	return &processes{
+		targets: program.maps.targets, exits: x, byPID: map[int]*process{},
+		attacher: attacher{mode: program.mode, programs: program.calls, table: table},
+	}
+}
+
+// Attach probes the CUDA libraries that a process has mapped by now, in that process alone.
+// Called again, it adds what the process has mapped since. It passes over functions that a
+// library lacks.
+//
+// If some functions or libraries can't be probed, the error says so, and the Attachment says
+// what is probed all the same.
+func (p *Prober) Attach(pid int) (Attachment, error) {
+	p.events.decoder.Heed(uint32(pid))
+	return p.processes.attach(pid)
+}
+
+func (ps *processes) attach(pid int) (Attachment, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	mappings, err := procfs.CodeFiles(pid)
+	if err != nil {
+		return Attachment{PID: pid}, err
+	}
+	if err := ps.releaseEnded(); err != nil {
+		return Attachment{PID: pid}, err
+	}
+	proc, err := ps.target(pid)
+	if err != nil {
+		return Attachment{PID: pid}, err
+	}
+	ps.exits.PrepareLibc(pid, mappings)
+	proc.forgetFailures()
+	for _, file := range proc.files {
+		file.library.New = false
+	}
+	err = ps.probe(pid, proc, proc.newFiles(mappings))
+	return proc.attachment(pid), err
+}
+
+// target has the eBPF program record a process.
+func (ps *processes) target(pid int) (*process, error) {
+	if proc := ps.byPID[pid]; proc != nil {
+		return proc, nil
+	}
+	if err := ps.targets.Put(uint32(pid), uint32(0)); err != nil {
+		return nil, fmt.Errorf("too many processes are being recorded: %w", err)
+	}
+	if err := ps.exits.Begin(pid); err != nil {
+		return nil, errors.Join(err, ps.targets.Delete(uint32(pid)))
+	}
+	ps.byPID[pid] = newProcess()
+	return ps.byPID[pid], nil
+}
+
+// probe probes the CUDA libraries among files that the process has newly mapped.
+func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error {
+	var errs []error
+	var libraries []*cudalib.File
+	hasRuntime := proc.hasRuntime()
+	for _, m := range files {
+		l, err := ps.finder.Open(pid, m)
+		errs = append(errs, err)
+		proc.looked[m.File] = err == nil
+		if l != nil {
+			defer l.Close()
+			libraries = append(libraries, l)
+			hasRuntime = hasRuntime || l.Functions != nil && l.Side == cudaapi.Runtime
+		}
+	}
+	for _, l := range libraries {
+		err := errors.Join(ps.attacher.attachClients(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
+		errs = append(errs, err)
+		proc.looked[l.ID] = err == nil
+	}
+	if hasRuntime {
+		for _, file := range proc.files {
+			errs = append(errs, file.dropFallback())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has says whether a process is being probed.
+func (ps *processes) has(pid int) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byPID[pid] != nil
+}
+
+// detachAll removes the probes from every process.
+func (ps *processes) detachAll() error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.detach(ps.known()...)
+}
+
+// forgetEnded removes the probes from processes that have ended, so that there is room for
+// others.
+func (ps *processes) forgetEnded() error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.releaseEnded()
+}
+
+func (ps *processes) releaseEnded() error {
+	ended := slices.DeleteFunc(ps.known(), func(pid int) bool { return !ps.exits.Ended(pid) })
+	if len(ended) == 0 {
+		return nil
+	}
+	return ps.detach(ended...)
+}
+
+// known lists the processes that are probed or watched.
+func (ps *processes) known() []int {
+	return slices.AppendSeq(ps.exits.Watched(), maps.Keys(ps.byPID))
+}
+
+// detach removes the probes from processes, all at the same time. It does not wait for those of
+// ended processes: none of their code can run.
+func (ps *processes) detach(pids ...int) error {
+	var errs []error
+	var live, dead []io.Closer
+	for _, pid := range pids {
+		probes, err := ps.release(pid)
+		errs = append(errs, err)
+		if ps.exits.Ended(pid) {
+			dead = append(dead, probes...)
+		} else {
+			live = append(live, probes...)
+		}
+	}
+	if len(dead) > 0 {
+		ps.background.close(dead...)
+	}
+	return errors.Join(append(errs, uprobe.CloseTogether(live))...)
+}
+
+// release takes a process out of all tables, and returns its probes.
+func (ps *processes) release(pid int) ([]io.Closer, error) {
+	var probes []io.Closer
+	libc, err := ps.exits.Unwatch(pid)
+	if libc != nil {
+		probes = append(probes, libc)
+	}
+	proc := ps.byPID[pid]
+	if proc == nil {
+		return probes, err
+	}
+	delete(ps.byPID, pid)
+	return append(probes, proc.probes()...), errors.Join(err, ps.targets.Delete(uint32(pid)))
+}

@@ -1,0 +1,153 @@
+// Package recipe says how the arguments of CUDA functions are recorded. The functions of
+// cudaapi go in; out come a cookie for each probe, a recipe for the eBPF program where
+// a cookie can't say it all, and the decoding of the words that come back.
+//
+// A plain function needs no recipe: its probe copies whole words, as its cookie says, and
+// Arguments takes them apart.
+package recipe
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Numbers of functions that are not in cudaapi's table.
+const (
+	// CUPTIClient is cuptiActivityRegisterCallbacks. Its first argument is recorded, also
+	// while recording is paused.
+	CUPTIClient = bpf.MaxFunctions - 1
+	// Calibration is the function that is called to measure what a probed call costs.
+	Calibration = CUPTIClient - 1
+)
+
+// Options says what to record.
+type Options struct {
+	Functions    []*cudaapi.Function // whose calls are recorded
+	Symbols      bool                // names behind kernels' handles, from the functions that make handles
+	CaptureRange bool                // only between the functions that start and stop a profiler
+}
+
+// needs says whether a function is probed for what it does, chosen or not.
+func (o *Options) needs(f *cudaapi.Function) bool {
+	return o.Symbols && f.Naming != cudaapi.NamesNothing || o.CaptureRange && f.Range != cudaapi.NoRange
+}
+
+// A Table knows every function to probe.
+type Table struct {
+	names   map[string]*cudaapi.Function
+	plain   [bpf.MaxFunctions]*plain
+	recipes map[uint32]*bpf.ProbesRecipe // of functions that are not plain
+}
+
+// New compiles the recipes of the functions that o chooses and needs.
+func New(o Options) (*Table, error) {
+	t := &Table{names: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
+	chosen := map[string]bool{}
+	for _, f := range o.Functions {
+		if int(f.ID) >= bpf.MaxFunctions || len(f.Args) > bpf.MaxArgs {
+			return nil, fmt.Errorf("function %s does not fit into the eBPF program's tables", f.Name)
+		}
+		t.names[f.Name] = f
+		chosen[f.Name] = true
+	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if o.needs(f) { // beside a runtime too
+			own := *f
+			own.Fallback = false
+			t.names[f.Name] = &own
+		}
+	}
+	for _, f := range t.names {
+		r, err := o.compile(f)
+		if err != nil {
+			return nil, err
+		}
+		if !chosen[f.Name] {
+			r.Quiet = 1
+		}
+		t.add(uint32(f.ID), r)
+	}
+	t.add(CUPTIClient, clientRecipe())
+	return t, nil
+}
+
+var (
+	rangeOf  = map[cudaapi.Range]uint8{cudaapi.RangeStart: bpf.RangeBegin, cudaapi.RangeStop: bpf.RangeEnd}
+	symbolOf = map[cudaapi.Naming]uint8{cudaapi.NamesByText: bpf.SymbolNamed, cudaapi.NamesByHandle: bpf.SymbolDerived}
+)
+
+// compile adds what a function does to how its arguments are read.
+func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
+	r, err := compile(f)
+	if err != nil {
+		return nil, err
+	}
+	if o.CaptureRange {
+		r.Range = rangeOf[f.Range]
+	}
+	if o.Symbols {
+		r.Symbol = symbolOf[f.Naming]
+	}
+	if r.Symbol != bpf.SymbolNone || r.Range == bpf.RangeBegin {
+		r.Later = 1
+	}
+	return r, nil
+}
+
+func clientRecipe() *bpf.ProbesRecipe {
+	r := &bpf.ProbesRecipe{Nargs: 1, Always: 1}
+	r.Ops[0] = bpf.ProbesOp{Mask: math.MaxUint64, Kind: bpf.OpCopy}
+	return r
+}
+
+func (t *Table) add(function uint32, r *bpf.ProbesRecipe) {
+	if p, ok := compilePlain(function, r); ok {
+		t.plain[function] = p
+	} else {
+		t.recipes[function] = r
+	}
+}
+
+// Recipes are those for the eBPF program, by the function's number.
+func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
+
+// Function returns the function to probe at a symbol, nil if there is none.
+func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbol] }
+
+// Cookie is the attach cookie of a function's probe.
+func (t *Table) Cookie(function uint32) uint64 {
+	if p := t.plain[function]; p != nil {
+		return p.cookie
+	}
+	return uint64(function)
+}
+
+// CalibrationCookie has calls of the function Calibration recorded like those of
+// cuLaunchKernel, also while recording is paused.
+func CalibrationCookie() (uint64, error) {
+	r, err := compile(cudaapi.ByName("cuLaunchKernel"))
+	if err != nil {
+		return 0, err
+	}
+	r.Always = 1
+	p, ok := compilePlain(Calibration, r)
+	if !ok {
+		return 0, fmt.Errorf("a launch is no plain function")
+	}
+	return p.cookie, nil
+}
+
+// Arguments fills in the arguments of a plain function's call from the words of its event.
+func (t *Table) Arguments(c *tracelog.Call, words []byte) error {
+	if c.Func < bpf.MaxFunctions {
+		if p := t.plain[c.Func]; p != nil && len(words) >= 8*p.words {
+			p.arguments(c, words)
+			return nil
+		}
+	}
+	return fmt.Errorf("the buffers hold a malformed call of function %d with %d bytes", c.Func, len(words))
+}

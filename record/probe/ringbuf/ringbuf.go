@@ -1,0 +1,80 @@
+// Package ringbuf reads a BPF ring buffer where it is mapped: it neither waits nor copies.
+package ringbuf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// A Reader reads one ring buffer. The kernel maps a page with the consumer's position, a
+// page with the producer's, and the data twice in a row, so that no record is ever cut in
+// two.
+type Reader struct {
+	m        *ebpf.Map
+	consumer []byte
+	producer []byte // the producer's page, then the data twice
+	data     []byte
+	mask     uint64
+}
+
+// A record starts with a 32-bit length whose top two bits are flags, and 32 bits for the
+// kernel (linux/bpf.h: BPF_RINGBUF_*).
+const (
+	busy    = 1 << 31
+	discard = 1 << 30
+	header  = 8
+)
+
+// Open maps the ring buffer m of size bytes. Close closes m too.
+func Open(m *ebpf.Map, size int) (*Reader, error) {
+	page := os.Getpagesize()
+	consumer, err := unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping a ring buffer: %w", err)
+	}
+	producer, err := unix.Mmap(m.FD(), int64(page), page+2*size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mapping a ring buffer: %w", err), unix.Munmap(consumer))
+	}
+	return &Reader{m: m, consumer: consumer, producer: producer, data: producer[page:], mask: uint64(size - 1)}, nil
+}
+
+// Close unmaps the ring buffer.
+func (r *Reader) Close() error {
+	return errors.Join(unix.Munmap(r.consumer), unix.Munmap(r.producer), r.m.Close())
+}
+
+// Drain hands every record that is complete by now to take, and returns how much of the
+// buffer they took, 0 to 1. A record is valid during the call only. The position goes back
+// to the kernel every giveBack bytes, as the probed threads read it too.
+func (r *Reader) Drain(take func(record []byte) error) (fill float64, err error) {
+	const giveBack = 64 << 10
+	position := (*uint64)(unsafe.Pointer(unsafe.SliceData(r.consumer)))
+	end := atomic.LoadUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(r.producer))))
+	start := *position
+	given, at := start, start
+	for at < end && err == nil {
+		here := at & r.mask
+		length := atomic.LoadUint32((*uint32)(unsafe.Pointer(&r.data[here])))
+		if length&busy != 0 {
+			break
+		}
+		size := uint64(length &^ (busy | discard))
+		if length&discard == 0 {
+			err = take(r.data[here+header : here+header+size])
+		}
+		at += header + (size+7)&^7
+		if at-given >= giveBack {
+			atomic.StoreUint64(position, at)
+			given = at
+		}
+	}
+	atomic.StoreUint64(position, at)
+	return float64(at-start) / float64(r.mask+1), err
+}

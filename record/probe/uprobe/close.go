@@ -1,0 +1,37 @@
+package uprobe
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// InOrder closes one after the other.
+type InOrder []io.Closer
+
+// Close closes all, also if some can't be closed.
+func (links InOrder) Close() error {
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// together closes all at the same time.
+type together []io.Closer
+
+func (t together) Close() error { return CloseTogether(t) }
+
+// CloseTogether closes all at the same time: for each the kernel waits, tens of
+// milliseconds perhaps, until no processor runs the probe any more, and the waits can
+// overlap.
+func CloseTogether(links []io.Closer) error {
+	errs := make([]error, len(links))
+	var closing sync.WaitGroup
+	for i, l := range links {
+		closing.Go(func() { errs[i] = l.Close() })
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}

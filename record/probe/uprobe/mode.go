@@ -1,0 +1,34 @@
+// Package uprobe attaches eBPF programs to functions of one process, in the best way that
+// the kernel has. File offsets and cookies go in; out comes what removes the probes. Its
+// errors say which rights are missing, or which kernel is needed.
+package uprobe
+
+import "fmt"
+
+// A Mode is a way of attaching uprobes.
+type Mode uint8
+
+// The modes.
+const (
+	Auto    Mode = iota // the best that the kernel has
+	Session             // one uprobe session link a library, Linux 6.13
+	Multi               // one uprobe_multi link for entries and one for returns, Linux 6.6 with the PID filter's fix of 6.10
+	Single              // two perf events a function, Linux 5.15
+)
+
+var modeNames = [...]string{"auto", "session", "multi", "single"}
+
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+// Candidates lists the modes to try, best first.
+func (m Mode) Candidates() []Mode {
+	if m == Auto {
+		return []Mode{Session, Multi, Single}
+	}
+	return []Mode{m}
+}

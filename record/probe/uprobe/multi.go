@@ -1,0 +1,77 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Numbers of the kernel's user-space ABI (linux/bpf.h).
+const (
+	linkCreate         = 28 // BPF_LINK_CREATE
+	traceUprobeMulti   = 48 // BPF_TRACE_UPROBE_MULTI
+	traceUprobeSession = 57 // BPF_TRACE_UPROBE_SESSION
+	uprobeMultiReturn  = 1  // BPF_F_UPROBE_MULTI_RETURN
+)
+
+// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link. The library
+// that loads the program makes no session links.
+type linkCreateAttr struct {
+	program    uint32
+	target     uint32
+	attachType uint32
+	flags      uint32
+	path       unsafe.Pointer
+	offsets    unsafe.Pointer
+	refCounts  unsafe.Pointer
+	cookies    unsafe.Pointer
+	count      uint32
+	multiFlags uint32
+	pid        uint32
+	_          uint32
+}
+
+// A multiLink is the file descriptor of a uprobe_multi link.
+type multiLink int
+
+func (l multiLink) Close() error { return unix.Close(int(l)) }
+
+func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []Site, pid int) (io.Closer, error) {
+	offsets, cookies := make([]uint64, len(sites)), make([]uint64, len(sites))
+	for i, s := range sites {
+		offsets[i], cookies[i] = s.Offset, s.Cookie
+	}
+	name, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	attr := linkCreateAttr{
+		program: uint32(program.FD()), attachType: attachType, multiFlags: flags, pid: uint32(pid), count: uint32(len(sites)),
+		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)), cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, linkCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return nil, errno
+	}
+	return multiLink(fd), nil
+}
+
+// CheckMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's,
+// and so misses all other threads of the process. A kernel that filters by process looks at
+// the PID before the path, and refuses -1. program is one for the mode Multi.
+func CheckMulti(program *ebpf.Program) error {
+	l, err := attachMulti(program, traceUprobeMulti, 0, "/", []Site{{Offset: 1}}, -1)
+	if err == nil {
+		return errors.Join(errors.New("the kernel probed a folder"), l.Close())
+	}
+	if !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("uprobe_multi filters by thread: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package procfs
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A Process says which program a process runs. What can't be read is empty, as after
+// the process's end.
+type Process struct {
+	Executable string // path
+	Args       string // a NUL between two
+	Parent     uint32 // PID
+}
+
+// Describe reads which program a process runs.
+func Describe(pid int) Process {
+	dir := folder(pid)
+	cmdline, _ := os.ReadFile(dir + "/cmdline")
+	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Parent: parent(dir)}
+}
+
+// Name is the base name of the program that a process runs, "" if it can't be read.
+func Name(pid int) string {
+	path := executable(pid)
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
+}
+
+func folder(pid int) string { return "/proc/" + strconv.Itoa(pid) }
+
+func executable(pid int) string {
+	path, _ := os.Readlink(folder(pid) + "/exe")
+	return strings.TrimSuffix(path, deletedSuffix)
+}
+
+// parent reads the parent's PID: the second field after the command, which is in
+// brackets and may hold anything.
+func parent(dir string) uint32 {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	pid, _ := strconv.ParseUint(fields[1], 10, 32)
+	return uint32(pid)
+}
+
+// CodeSize is how much memory of a process is code, in KiB; 0 for a process that has
+// given up its memory. Reading it costs a fraction of reading the mappings.
+func CodeSize(pid int) (kibibytes uint64, err error) {
+	status, err := os.ReadFile(folder(pid) + "/status")
+	if err != nil {
+		return 0, explain(pid, err)
+	}
+	return statusNumber(status, "VmExe:") + statusNumber(status, "VmLib:"), nil
+}
+
+// statusNumber reads a line of /proc/PID/status, "VmLib:      1234 kB"; 0 if it is not there.
+func statusNumber(status []byte, key string) uint64 {
+	fields := statusFields(status, key)
+	if len(fields) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// OpenFile is a path of the very file that is open as f, whatever the file's own path leads
+// to now.
+func OpenFile(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

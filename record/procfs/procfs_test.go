@@ -1,0 +1,196 @@
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+const exampleMaps = `55d0c0a00000-55d0c0a01000 r--p 00000000 fd:01 100                        /usr/bin/app
+55d0c0a01000-55d0c0a02000 r-xp 00001000 fd:01 100                        /usr/bin/app
+7f0000000000-7f0000001000 r-xp 00000000 fd:01 200                        /opt/with space/libcuda.so.1
+7f0000002000-7f0000003000 r-xp 00000000 fd:02 200                        /tmp/libcudart.so.13 (deleted)
+7f0000003000-7f0000004000 rw-p 00000000 00:00 0 
+7f0000004000-7f0000005000 r-xp 00000000 00:00 0                          [vdso]
+7f0000005000-7f0000006000 r-xp 00000000 00:01 1024                       /memfd:jit (deleted)
+7f0000006000-7f0000007000 r-xs 00000000 00:05 7                          anon_inode:thing
+cut short
+`
+
+func TestParseMappings(t *testing.T) {
+	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", "/usr/bin/app", false}
+	code := []Mapping{
+		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false},
+		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false},
+		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true},
+		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true},
+	}
+	for _, c := range []struct {
+		name   string
+		wanted func([]byte) bool
+		want   []Mapping
+	}{{"files", showsFile, append([]Mapping{data}, code...)}, {"code", isCode, code}} {
+		var got []Mapping
+		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, m)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func FuzzParseMapping(f *testing.F) {
+	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/libcuda.so.1")
+	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/x (deleted)")
+	f.Add("- x 0 0 1 /")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, line string) {
+		isCode([]byte(line))
+		if m, ok := parseMapping(line); ok && !strings.HasPrefix(m.Path, "/") {
+			t.Errorf("%q is %+v", line, m)
+		}
+	})
+}
+
+// The files that are mapped as code are mapped files, each is listed once, and this
+// program is among them.
+func TestFilesOfThisProcess(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := Files(os.Getpid())
+	if err != nil || !slices.Contains(files, self) {
+		t.Errorf("mapped files %q, %v", files, err)
+	}
+	code, err := CodeFiles(os.Getpid())
+	if err != nil || !slices.ContainsFunc(code, func(m Mapping) bool { return m.Path == self }) {
+		t.Errorf("files mapped as code %+v, %v", code, err)
+	}
+	seen := map[FileID]bool{}
+	for _, m := range code {
+		if seen[m.File] || !slices.Contains(files, m.Path) {
+			t.Errorf("file %+v of %q", m, files)
+		}
+		seen[m.File] = true
+	}
+}
+
+func TestCodeAt(t *testing.T) {
+	code, err := CodeFiles(os.Getpid())
+	if err != nil || len(code) == 0 {
+		t.Fatal(code, err)
+	}
+	from, to, _ := code[0].addresses()
+	for address, inside := range map[uint64]bool{from: true, to - 1: true, to: false, from - 1: false} {
+		gotFrom, gotTo, ok, err := CodeAt(os.Getpid(), address)
+		if err != nil || inside && !ok || (ok && gotFrom == from && gotTo == to) != inside {
+			t.Errorf("at %#x: %#x to %#x, %v, %v", address, gotFrom, gotTo, ok, err)
+		}
+	}
+}
+
+// Where map_files can't be used, the file of that name is taken if it is the same.
+func TestOpenByPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(path, []byte("here"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	m := Mapping{File: FileID{"00:00", st.Ino}, Span: "1-2", Path: path}
+	f, err := m.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	m.File.Inode++
+	var where unix.Statfs_t
+	if unix.Statfs(path, &where); where.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		t.Skip("an overlay file system shows other inodes")
+	}
+	if _, err := m.Open(os.Getpid()); err == nil || !strings.Contains(err.Error(), "has been replaced") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestStatusNumber(t *testing.T) {
+	const status = "Name:\tx VmLib: 9\nVmExe:\t     12 kB\nVmLib:\t   34567 kB\nVmPTE:\n"
+	for key, want := range map[string]uint64{"VmExe:": 12, "VmLib:": 34567, "VmPTE:": 0, "VmSwap:": 0} {
+		if got := statusNumber([]byte(status), key); got != want {
+			t.Errorf("%s %d, want %d", key, got, want)
+		}
+	}
+	if size, err := CodeSize(os.Getpid()); err != nil || size == 0 {
+		t.Errorf("this program has %d KiB of code, %v", size, err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	child := exec.Command("cat", "-")
+	in, err1 := child.StdinPipe()
+	out, err2 := child.StdoutPipe()
+	if err := errors.Join(err1, err2, child.Start()); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, "runs")
+	var word string
+	if _, err := fmt.Fscanln(out, &word); err != nil { // until then it may be about to become cat
+		t.Fatal(err)
+	}
+	pid := child.Process.Pid
+	p := Describe(pid)
+	if !filepath.IsAbs(p.Executable) || p.Args != "cat\x00-" || p.Parent != uint32(os.Getpid()) {
+		t.Errorf("it is %+v", p)
+	}
+	if name := Name(pid); name != filepath.Base(p.Executable) {
+		t.Errorf("its name is %q", name)
+	}
+	for tid, name := range ThreadNames(uint32(pid)) {
+		if tid != uint32(pid) || name != "cat" {
+			t.Errorf("thread %d is called %q", tid, name)
+		}
+	}
+	if id := NamespaceTID(uint32(pid), uint32(pid)); id != 0 {
+		t.Errorf("it is %d in its namespace, which is ours", id)
+	}
+	in.Close()
+	child.Wait()
+	if p := Describe(pid); p != (Process{}) || Name(pid) != "" {
+		t.Errorf("when it has ended, it is %+v", p)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+		is   error
+	}{
+		{explain(9, unix.ESRCH), "process 9 has ended", fs.ErrNotExist},
+		{explain(9, unix.EACCES), "process 9 ", fs.ErrPermission},
+		{explain(9, unix.EIO), "reading what process 9 has mapped", unix.EIO},
+	} {
+		if !strings.Contains(c.err.Error(), c.want) || !errors.Is(c.err, c.is) {
+			t.Errorf("%q lacks %q, or is no %v", c.err, c.want, c.is)
+		}
+	}
+	if _, err := CodeFiles(1 << 30); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no process: %v", err)
+	}
+}

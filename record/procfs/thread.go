@@ -1,0 +1,61 @@
+package procfs
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ThreadNames reads what the threads of a process are called, by TID. A process that has
+// ended has none.
+func ThreadNames(pid uint32) iter.Seq2[uint32, string] {
+	return func(yield func(uint32, string) bool) {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			return
+		}
+		for _, t := range threads {
+			tid, err := strconv.ParseUint(t.Name(), 10, 32)
+			if err != nil {
+				continue
+			}
+			if name, ok := ThreadName(pid, uint32(tid)); ok && !yield(uint32(tid), name) {
+				return
+			}
+		}
+	}
+}
+
+// ThreadName reads what a thread is called; ok is false if it has ended.
+func ThreadName(pid, tid uint32) (name string, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+	return strings.TrimSuffix(string(text), "\n"), err == nil
+}
+
+// NamespaceTID is a thread's id in its innermost PID namespace; 0 if that is tid itself,
+// or if the thread has ended.
+func NamespaceTID(pid, tid uint32) uint32 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return 0
+	}
+	ids := statusFields(status, "NSpid:")
+	if len(ids) == 0 {
+		return 0
+	}
+	last, err := strconv.ParseUint(string(ids[len(ids)-1]), 10, 32)
+	if err != nil || uint32(last) == tid {
+		return 0
+	}
+	return uint32(last)
+}
+
+// statusFields splits a line of a status file: "NSpid:	1234	7".
+func statusFields(status []byte, key string) [][]byte {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+key))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.Fields(line)
+}

@@ -1,0 +1,196 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/probe"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A tracee is one program in one process, from its hello to its end. A process that runs
+// another program (exec) is two tracees, one after the other. A process that is attached to by
+// PID says no hello.
+type tracee struct {
+	pid      uint32
+	attached bool   // by PID: nothing in it talks to us
+	request  uint64 // the argument of our own registration with CUPTI
+	recorded bool   // by CUPTI
+	rival    bool   // another CUPTI client has taken its records over
+	ended    bool
+	end      tracelog.ProcessEnd
+}
+
+// tracees are those of a recording.
+type tracees struct {
+	log  *tracelog.Writer
+	exit func(pid uint32) (probe.Exit, bool) // how a process ended, if that is watched
+
+	mu   sync.Mutex
+	byID map[uint64]*tracee // by Peer.ID; attached processes by PID
+}
+
+func newTracees(log *tracelog.Writer, exit func(uint32) (probe.Exit, bool)) *tracees {
+	return &tracees{log: log, exit: exit, byID: map[uint64]*tracee{}}
+}
+
+// add begins a tracee.
+func (ts *tracees) add(id uint64, t tracee) {
+	ts.mu.Lock()
+	ts.byID[id] = &t
+	ts.mu.Unlock()
+	p := procfs.Describe(int(t.pid))
+	ts.log.Process(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
+}
+
+// end takes a tracee's own account of its end. Without a reason in it, the probes may know one.
+func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
+	if x, ok := ts.exit(e.PID); ok && e.Reason == "" {
+		e.Reason = x.Reason // of an exec, the next program would hide it
+	}
+	ts.mu.Lock()
+	if t := ts.byID[id]; t != nil {
+		t.ended, t.end = true, e
+	}
+	ts.mu.Unlock()
+	ts.nameThreads(e.PID)
+}
+
+// nameThreads logs what a process's threads are called now: many programs name a thread after
+// its first CUDA call. For a process that is gone, the log keeps the names at the first call.
+func (ts *tracees) nameThreads(pid uint32) {
+	for tid, name := range procfs.ThreadNames(pid) {
+		ts.log.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name})
+	}
+}
+
+// any says whether something holds for any tracee.
+func (ts *tracees) any(holds func(*tracee) bool) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.byID {
+		if holds(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// none says whether no process used CUDA.
+func (ts *tracees) none() bool { return !ts.any(func(*tracee) bool { return true }) }
+
+// worked says whether any process handed over GPU work.
+func (ts *tracees) worked() bool {
+	return ts.any(func(t *tracee) bool { return t.end.Kernels+t.end.Copies+t.end.Sets > 0 })
+}
+
+// wasRecorded says whether CUPTI has recorded a process.
+func (ts *tracees) wasRecorded(pid uint32) bool {
+	return ts.any(func(t *tracee) bool { return t.pid == pid && t.recorded })
+}
+
+// hasRival says whether a process's records go to another CUPTI client.
+func (ts *tracees) hasRival(pid uint32) bool {
+	return ts.any(func(t *tracee) bool { return t.pid == pid && t.rival })
+}
+
+// change changes the tracees with a PID.
+func (ts *tracees) change(pid uint32, to func(*tracee)) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.byID {
+		if t.pid == pid {
+			to(t)
+		}
+	}
+}
+
+// setRecorded notes that CUPTI records a process.
+func (ts *tracees) setRecorded(pid uint32) { ts.change(pid, func(t *tracee) { t.recorded = true }) }
+
+// registered takes a registration with CUPTI, and says whether it is our own. Another client
+// is noted.
+func (ts *tracees) registered(pid uint32, request uint64) (own bool) {
+	own = ts.any(func(t *tracee) bool { return t.pid == pid && t.request == request })
+	if !own {
+		ts.change(pid, func(t *tracee) { t.rival = true })
+	}
+	return own
+}
+
+// live lists the PIDs of the tracees that have not ended.
+func (ts *tracees) live() []uint32 {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var pids []uint32
+	for _, t := range ts.byID {
+		if !t.ended {
+			pids = append(pids, t.pid)
+		}
+	}
+	return pids
+}
+
+// finish logs the end of every tracee, with exit statuses that are known by PID. It returns the
+// processes whose last records are missing, in words; none if recording was ended early.
+func (ts *tracees) finish(known map[uint32]int, early bool) []string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var cut []string
+	for _, id := range slices.Sorted(maps.Keys(ts.byID)) {
+		t := ts.byID[id]
+		e := ts.lastWord(t)
+		if status, ok := known[e.PID]; ok {
+			e.Status = int32(status)
+		}
+		if e.Complete == 0 && !early && !t.rival {
+			cut = append(cut, cutText(&e))
+		}
+		ts.log.ProcessEnd(&e)
+	}
+	if more := len(cut) - maxCut; more > 0 {
+		cut = append(cut[:maxCut], fmt.Sprintf("so did %d more processes", more))
+	}
+	return cut
+}
+
+// maxCut is how many processes are named one by one.
+const maxCut = 5
+
+// lastWord is a tracee's end as the process itself and the probes tell it.
+func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
+	e := t.end
+	if !t.ended {
+		e = tracelog.ProcessEnd{PID: t.pid, Time: host.Monotonic(), Status: -1}
+	}
+	if t.attached {
+		e.Complete = 1
+	}
+	x, ok := ts.exit(t.pid)
+	if ok && x.Final && e.Reason != "exec" {
+		e.Status = x.Status
+		if strings.HasPrefix(x.Reason, "signal") { // before what the process was about to do
+			e.Reason = x.Reason
+		}
+	}
+	return e
+}
+
+// cutText says that the last records of a process are missing.
+func cutText(e *tracelog.ProcessEnd) string {
+	how := "ended before its last records were handed over"
+	if e.Reason != "" {
+		how += ", by " + e.Reason
+	}
+	if e.Until == 0 || e.Until > e.Time {
+		return fmt.Sprintf("process %d %s", e.PID, how)
+	}
+	return fmt.Sprintf("process %d %s: GPU work of its last %s may be missing", e.PID, how,
+		time.Duration(e.Time-e.Until).Round(time.Millisecond))
+}
