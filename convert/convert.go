@@ -64,6 +64,7 @@ type conversion struct {
 	logs []*log
 	gpus catalog.Inventory
 	ids  join.WorkIDs
+	held *join.Budget
 	pids pidSpace
 	kept string // what was kept to fit a size
 }
@@ -82,7 +83,7 @@ type log struct {
 }
 
 func newConversion(logs []Log, o Options) *conversion {
-	c := &conversion{Options: o}
+	c := &conversion{Options: o, held: join.DefaultBudget()}
 	if c.Progress == nil {
 		c.Progress = func(float64, uint64) {}
 	}
@@ -188,7 +189,7 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(c.Filter.Name, uint64(c.Filter.MinDuration))
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter,
-		Offset: c.pids.offset(l.catalog), IDs: &c.ids,
+		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held,
 	}
 }
 

@@ -49,15 +49,15 @@ func recordProgram(t *testing.T, args ...string) recording {
 // whole checks that nothing is missing and everything found its partner.
 func (r *recording) whole(t *testing.T) {
 	t.Helper()
-	work := r.Kernels + r.Copies + r.Sets
+	work := r.Kernels + r.Copies + r.Memsets
 	if r.Matched != work || r.Unmatched != 0 || r.Early != 0 {
 		t.Errorf("matched %d, unmatched %d, early %d of %d GPU records", r.Matched, r.Unmatched, r.Early, work)
 	}
 	if r.Unprobed != 0 || r.APIJoined == 0 {
 		t.Errorf("%d of %d API records have their uprobe pair, %d should have one", r.APIJoined, r.APIRecords, r.Unprobed)
 	}
-	if !r.Complete || r.LostTotal() != 0 || r.Open != 0 {
-		t.Errorf("complete %t, lost %v, unfinished %d, because %q", r.Complete, r.Lost, r.Open, r.Reasons)
+	if !r.Complete || r.LostTotal() != 0 || r.Unfinished != 0 {
+		t.Errorf("complete %t, lost %v, unfinished %d, because %q", r.Complete, r.Lost, r.Unfinished, r.Reasons)
 	}
 	if t.Failed() {
 		t.Log(r.stderr)
@@ -122,9 +122,9 @@ func TestTrace(t *testing.T) {
 	r := recordProgram(t, sim("many"))
 	r.whole(t)
 	kernels, copies, sets := counts(t, r.stdout)
-	if r.Kernels != kernels || r.Copies != copies || r.Sets != sets {
+	if r.Kernels != kernels || r.Copies != copies || r.Memsets != sets {
 		t.Errorf("recorded %d kernels, %d copies, %d sets; the program issued %d, %d, %d",
-			r.Kernels, r.Copies, r.Sets, kernels, copies, sets)
+			r.Kernels, r.Copies, r.Memsets, kernels, copies, sets)
 	}
 	tr := tptest.Open(t, r.base+".pftrace")
 	tptest.NoErrors(t, tr)

@@ -94,8 +94,8 @@ func (e *ending) check(t *testing.T, r *recording, n uint64, probed bool) {
 	if r.Unmatched != 0 && !e.notWhole || r.Early != 0 || r.Damaged {
 		t.Errorf("unmatched %d, early %d, damaged %t", r.Unmatched, r.Early, r.Damaged)
 	}
-	if r.Open != e.open && probed {
-		t.Errorf("%d calls had not returned, want %d", r.Open, e.open)
+	if r.Unfinished != e.open && probed {
+		t.Errorf("%d calls had not returned, want %d", r.Unfinished, e.open)
 	}
 	if want := !e.notWhole && e.running == 0; r.Complete != want {
 		t.Errorf("complete %t, want %t: %q", r.Complete, want, r.Reasons)

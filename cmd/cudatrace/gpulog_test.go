@@ -49,8 +49,8 @@ func TestGPULogTrace(t *testing.T) {
 	}
 	r := recording{Summary: sum}
 	r.whole(t)
-	if r.Kernels != 180 || r.Copies != 123 || r.Sets != 120 {
-		t.Errorf("%d kernels, %d copies, %d sets", r.Kernels, r.Copies, r.Sets)
+	if r.Kernels != 180 || r.Copies != 123 || r.Memsets != 120 {
+		t.Errorf("%d kernels, %d copies, %d sets", r.Kernels, r.Copies, r.Memsets)
 	}
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)

@@ -117,7 +117,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 	if r.ProcessCount != k.processes || r.ThreadCount != k.threads {
 		t.Errorf("%d processes, %d threads; want %d and %d", r.ProcessCount, r.ThreadCount, k.processes, k.threads)
 	}
-	if got := [3]uint64{r.Kernels, r.Copies, r.Sets}; m.gpu && got != work {
+	if got := [3]uint64{r.Kernels, r.Copies, r.Memsets}; m.gpu && got != work {
 		t.Errorf("recorded %d kernels, copies, sets; the program issued %d", got, work)
 	}
 	if m.probes == (r.Pairs == 0) || m.gpu == (r.Kernels == 0) || r.Unprobed != 0 && m.probes {
@@ -141,7 +141,7 @@ func checkTrace(t *testing.T, r *recording) {
 	}
 	tr := tptest.Open(t, trace)
 	tptest.NoErrors(t, tr)
-	work := r.Kernels + r.Copies + r.Sets
+	work := r.Kernels + r.Copies + r.Memsets
 	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
 	expectRows(t, tr, work+r.Waits, "arrows", "select count(*) from flow")
 	checkArrows(t, tr)

@@ -151,8 +151,8 @@ func TestContainer(t *testing.T) {
 	r := recordProgram(t, "--no-convert", unshare, "--pid", "--mount", "--fork", "--mount-proc", sim("threads"), "-t", "3", "-n", "200")
 	r.whole(t)
 	kernels, copies, sets := counts(t, r.stdout)
-	if r.Kernels != kernels || r.Copies != copies || r.Sets != sets || r.ThreadCount != 3 {
-		t.Errorf("%d kernels, %d copies, %d sets on %d threads; want %d, %d, %d on 3", r.Kernels, r.Copies, r.Sets, r.ThreadCount, kernels, copies, sets)
+	if r.Kernels != kernels || r.Copies != copies || r.Memsets != sets || r.ThreadCount != 3 {
+		t.Errorf("%d kernels, %d copies, %d sets on %d threads; want %d, %d, %d on 3", r.Kernels, r.Copies, r.Memsets, r.ThreadCount, kernels, copies, sets)
 	}
 	if pid := r.ProcessList[0].PID; pid < 10 {
 		t.Errorf("PID %d is the container's, not the host's", pid)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -73,8 +74,19 @@ func (g *GPUs) use(key DeviceKey) {
 	}
 }
 
-// Index returns the timeline's number of a process's device. Number has given it one.
-func (g *GPUs) Index(pid, device uint32) uint32 { return g.number[DeviceKey{pid, device}] }
+// Index returns the timeline's number of a process's device, which Number gave it. A device
+// on which nothing happened has none.
+func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {
+	index, used = g.number[DeviceKey{pid, device}]
+	return index, used
+}
+
+// StreamKeys returns the streams that the log names, by process, context and number.
+func (g *GPUs) StreamKeys() []StreamKey {
+	return slices.SortedFunc(maps.Keys(g.Streams), func(a, b StreamKey) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Context, b.Context), cmp.Compare(a.Stream, b.Stream))
+	})
+}
 
 // Uses says whether something happened on the GPU with a number of the timeline.
 func (g *GPUs) Uses(index uint32) bool {

@@ -108,7 +108,8 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 			p.memory.Ends(p.horizon)
 		}
 	}
-	p.memory.Add(&m, at, e.catalog.GPUs.Index(m.PID, m.Device))
+	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
+	p.memory.Add(&m, at, gpu)
 }
 
 func (e *events) pool(b *tracelog.Block, i int) {
@@ -119,11 +120,12 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	if p.pools == nil {
 		p.pools = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
 	}
+	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
 	p.pools.AddInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{
 			{Name: "pool", Value: m.Address, Hex: true},
-			{Name: "gpu", Value: uint64(e.catalog.GPUs.Index(m.PID, m.Device))},
+			{Name: "gpu", Value: uint64(gpu)},
 			{Name: "size", Value: m.Size},
 			{Name: "release_threshold", Value: m.ReleaseThreshold},
 			{Name: "min_bytes_to_keep", Value: m.MinBytesToKeep},

@@ -18,6 +18,7 @@ type Options struct {
 	Filter    *tracelog.Filter     // what of the log is read; nil for everything
 	Offset    uint32               // added to PIDs and TIDs, which other logs may have too
 	IDs       *WorkIDs             // of all logs of the timeline
+	Budget    *Budget              // of all logs of the timeline
 }
 
 // A Joiner joins the records of a log.
@@ -29,6 +30,7 @@ type Joiner struct {
 	catalog   *catalog.Catalog
 	options   Options
 	out       *pipeline.Pipeline
+	share     share // of the budget
 	wanted    merge.Wanted
 	threads   *threads
 	streams   *streams
@@ -69,9 +71,6 @@ const (
 	// stepRows is how many records are taken in before what is known to be in order is
 	// shown.
 	stepRows = 1 << 14
-
-	// maxPending is how many calls are held back for what may belong to them.
-	maxPending = 1 << 19
 
 	// workAhead is how far work is gone through ahead of its process's calls, ns.
 	workAhead = 10e6
@@ -146,7 +145,7 @@ func (j *Joiner) steps() {
 // nothing before it will come, nor calls that it would have to wait for.
 func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	low := s.lows.Low()
-	if held > maxHeld/2 {
+	if held > j.options.Budget.Records/2 {
 		return low
 	}
 	return min(low, timeline.End(j.calling[s.key.PID].Low(), workAhead))
@@ -158,7 +157,9 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	for _, t := range j.threads.order {
 		j.threads.advance(t, min(before, t.lows.Low()), false)
 	}
-	j.threads.relieve(maxHeld)
+	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
+		j.threads.relieve()
+	}
 	for _, s := range j.streams.order {
 		j.advance(s, min(before, j.workLow(s, heldWork)), false)
 	}
@@ -198,7 +199,7 @@ func (j *Joiner) mark(before uint64) (force bool) {
 		p.correlation.calls = min(before, calls)
 		p.work.mark(min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead)))
 	}
-	return pending > maxPending
+	return j.options.Budget.holdCalls(&j.share, pending)
 }
 
 // waitsLow is a time up to which a program's calls, work and Sync records are known.
@@ -234,6 +235,9 @@ func (j *Joiner) finish() {
 	}
 	j.events.advance(true)
 	j.emit(false, true)
+	j.options.Budget.holdRecords(&j.share, 0)
+	j.options.Budget.holdCalls(&j.share, 0)
+	j.streams.announceIdle()
 	for _, e := range j.catalog.Remarks() {
 		j.out.Emit(e)
 	}

@@ -83,11 +83,7 @@ func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
 }
 
 func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *stream {
-	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
-		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Priority: l.catalog.GPUs.Streams[key].Priority}
-	if known, ok := l.catalog.GPUs.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]; ok {
-		out.Default = known.NullStream == key.Stream
-	}
+	out := l.describe(p, key, device)
 	l.out.Emit(out)
 	p.streams++
 	s := &stream{out: out, program: p, pending: workQueue{pool: &l.chunks}}
@@ -97,16 +93,41 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 	return s
 }
 
+// describe returns the timeline's stream.
+func (l *streams) describe(p *program, key catalog.StreamKey, device uint32) *timeline.Stream {
+	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
+		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Priority: l.catalog.GPUs.Streams[key].Priority}
+	if known, ok := l.catalog.GPUs.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]; ok {
+		out.Default = known.NullStream == key.Stream
+	}
+	return out
+}
+
 func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *timeline.Context {
 	k := contextKey{p, key.Context, device}
 	c := l.contexts[k]
 	if c == nil {
-		c = &timeline.Context{Process: p.out, ID: key.Context, Device: device, GPU: l.catalog.GPUs.Index(key.PID, device),
+		gpu, _ := l.catalog.GPUs.Index(key.PID, device)
+		c = &timeline.Context{Process: p.out, ID: key.Context, Device: device, GPU: gpu,
 			Name: l.catalog.Names.Context(key.PID, key.Context)}
 		l.contexts[k] = c
 		l.out.Emit(c)
 	}
 	return c
+}
+
+// announceIdle makes known the streams that no work ran on, of GPUs that something
+// happened on. The log has no times of them: they are the last program's.
+func (l *streams) announceIdle() {
+	gpus := &l.catalog.GPUs
+	for _, key := range gpus.StreamKeys() {
+		context, known := gpus.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]
+		if _, used := gpus.Index(key.PID, context.Device); !known || !used || l.byKey[key] != nil {
+			continue
+		}
+		programs := l.programs[key.PID]
+		l.out.Emit(l.describe(programs[len(programs)-1], key, context.Device))
+	}
 }
 
 // each calls f with every stream.

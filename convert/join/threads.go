@@ -82,20 +82,17 @@ func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	}
 }
 
-// maxHeld is how many records of calls all threads together hold back for blocks to
-// come.
-const maxHeld = 1 << 21
-
-// relieve stacks the older half of what is held back where that is too much: a call that
-// lasted for hours, or a lost return, keeps all that its thread did meanwhile waiting.
-func (l *threads) relieve(most int) {
-	held := 0
+// held is how many records all threads together hold back for blocks to come.
+func (l *threads) held() (n int) {
 	for _, t := range l.order {
-		held += t.merger.Held()
+		n += t.merger.Held()
 	}
-	if held <= most {
-		return
-	}
+	return n
+}
+
+// relieve stacks the older half of what is held back: a call that lasted for hours, or a
+// lost return, keeps all that its thread did meanwhile waiting.
+func (l *threads) relieve() {
 	for _, t := range l.order {
 		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {
 			l.advance(t, x.From+(x.To-x.From)/2+1, false)
