@@ -9,20 +9,28 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// Counts the kernels of a log by stream.
-func ExampleTimeline() {
-	kernels := make(map[uint32]int)
-	sink := timeline.Func(func(e timeline.Event) {
-		if list, ok := e.(*timeline.WorkList); ok {
-			for _, w := range list.List {
+// kernelCount is a sink that counts kernels by stream.
+type kernelCount map[uint32]int
+
+func (c kernelCount) Take(events []timeline.Event) error {
+	for _, e := range events {
+		if work, ok := e.(*timeline.WorkList); ok {
+			for _, w := range work.List {
 				if w.Kind == timeline.KernelWork {
-					kernels[list.Stream.ID]++
+					c[work.Stream.ID]++
 				}
 			}
 		}
-	})
+	}
+	return nil
+}
+
+func (c kernelCount) End(err error) error { return err }
+
+func ExampleTimeline() {
+	kernels := make(kernelCount)
 	logs := []convert.Log{convert.Path("../testdata/gpu/logs/streams.cudatrace")}
-	if _, err := convert.Timeline(logs, convert.Options{}, sink); err != nil {
+	if _, err := convert.Timeline(logs, convert.Options{}, kernels); err != nil {
 		fmt.Println(err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(kernels)) {

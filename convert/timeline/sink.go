@@ -18,17 +18,3 @@ type Sink interface {
 	// off. End returns the sink's own failure to finish, if any.
 	End(err error) error
 }
-
-// Func is a Sink that is one function, called with each event.
-type Func func(Event)
-
-// Take calls f with each event.
-func (f Func) Take(events []Event) error {
-	for _, e := range events {
-		f(e)
-	}
-	return nil
-}
-
-// End does nothing.
-func (f Func) End(error) error { return nil }
