@@ -130,25 +130,25 @@ func (l *catalog) small(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindMeta:
 		var m tracelog.Meta
-		b.Meta(i, &m)
+		m.Read(b, i)
 		l.meta[m.Key] = m.Value
 	case tracelog.KindFunction:
 		var f tracelog.Function
-		b.Function(i, &f)
+		f.Read(b, i)
 		l.functions[f.ID] = l.numbered(newFunction(f.Name, f.Library, f.Args))
 	case tracelog.KindProcess:
 		var p tracelog.Process
-		b.Process(i, &p)
+		p.Read(b, i)
 		h := l.process(p.PID)
 		h.programs = append(h.programs, p)
 		l.see(p.Start, p.Start)
 	case tracelog.KindThread:
 		var t tracelog.Thread
-		b.Thread(i, &t)
+		t.Read(b, i)
 		l.nameThread(&t)
 	case tracelog.KindClock:
 		var c tracelog.Clock
-		b.Clock(i, &c)
+		c.Read(b, i)
 		l.see(c.Monotonic, c.Monotonic)
 		l.clocks.add(&c)
 		if l.clock == (tracelog.Clock{}) {
@@ -186,27 +186,27 @@ func (l *catalog) gpuInfo(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindDevice:
 		var d tracelog.Device
-		b.Device(i, &d)
+		d.Read(b, i)
 		l.devices[threadKey{d.PID, d.ID}] = d
 	case tracelog.KindContext:
 		var c tracelog.Context
-		b.Context(i, &c)
+		c.Read(b, i)
 		l.contexts[threadKey{c.PID, c.ID}] = c
 	case tracelog.KindStream:
 		var s tracelog.Stream
-		b.Stream(i, &s)
+		s.Read(b, i)
 		l.streams[objectKey{s.PID, s.Context, s.ID}] = s
 	case tracelog.KindName:
 		var n tracelog.Name
-		b.Name(i, &n)
+		n.Read(b, i)
 		l.giveName(n)
 	case tracelog.KindCUPTI:
 		var c tracelog.CUPTI
-		b.CUPTI(i, &c)
+		c.Read(b, i)
 		l.cupti = append(l.cupti, c)
 	case tracelog.KindSymbol:
 		var x tracelog.Symbol
-		b.Symbol(i, &x)
+		x.Read(b, i)
 		h := l.process(x.PID)
 		h.symbols = append(h.symbols, x)
 	default:
@@ -219,12 +219,12 @@ func (l *catalog) outcome(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindLost:
 		var x tracelog.Lost
-		b.Lost(i, &x)
+		x.Read(b, i)
 		l.lost[x.Cause] += x.Count
 		l.mark(lostMark(&x))
 	case tracelog.KindNote:
 		var n tracelog.Note
-		b.Note(i, &n)
+		n.Read(b, i)
 		l.see(n.Time, n.Time)
 		if len(l.notes) < maxMarks {
 			l.notes = append(l.notes, n)
@@ -232,16 +232,16 @@ func (l *catalog) outcome(b *tracelog.Block, i int) {
 		l.mark(Mark{Time: n.Time, PID: n.PID, Text: n.Text})
 	case tracelog.KindProcessEnd:
 		var e tracelog.ProcessEnd
-		b.ProcessEnd(i, &e)
+		e.Read(b, i)
 		l.see(e.Time, e.Time)
 		l.ends[e.PID] = e
 	case tracelog.KindFlushed:
 		var f tracelog.Flushed
-		b.Flushed(i, &f)
+		f.Read(b, i)
 		l.flushed[f.PID] = max(l.flushed[f.PID], f.Until)
 	case tracelog.KindEnd:
 		var e tracelog.End
-		b.End(i, &e)
+		e.Read(b, i)
 		l.see(e.Time, e.Time)
 		l.end = &e
 	}

@@ -105,7 +105,7 @@ func (c *converter) memory(b *tracelog.Block) {
 		if !c.wanted(b, i) {
 			continue
 		}
-		b.Memory(i, &m)
+		m.Read(b, i)
 		at := c.timed(m.Time)
 		s := c.processes[m.PID].parts.at(at)
 		if s.memory == nil {

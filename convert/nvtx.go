@@ -84,7 +84,7 @@ func (c *converter) markers(b *tracelog.Block) {
 			continue
 		}
 		var m marker
-		b.Marker(i, &m.Marker)
+		m.Marker.Read(b, i)
 		m.Time, m.TID = c.timed(m.Time), c.globalTID(m.PID, m.TID)
 		m.s = c.processes[m.PID].parts.at(m.Time)
 		c.markerList.list = append(c.markerList.list, m)

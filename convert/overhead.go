@@ -24,14 +24,14 @@ func (c *converter) overheads(b *tracelog.Block) {
 		if !c.wanted(b, i) {
 			continue
 		}
-		b.Overhead(i, &x)
+		x.Read(b, i)
 		start := c.timed(x.Start)
 		s := c.processes[x.PID].parts.at(start)
 		if s.overheads == nil {
 			s.overheads = newSpread(s.Process, "CUPTI overhead", categoryCUPTI)
 		}
 		sp := c.spans.get()
-		sp.Name, sp.Start, sp.End = overheadName(x.Kind), start, end(start, x.Dur)
+		sp.Name, sp.Start, sp.End = overheadName(x.OverheadKind), start, end(start, x.Dur)
 		if x.TID != 0 {
 			sp.Args = []Detail{{Name: "thread", Value: uint64(c.globalTID(x.PID, x.TID))}}
 		}
@@ -49,7 +49,7 @@ func (c *converter) memoryPools(b *tracelog.Block) {
 		if !c.wanted(b, i) {
 			continue
 		}
-		b.MemoryPool(i, &m)
+		m.Read(b, i)
 		what := "changed"
 		if int(m.Operation) < len(poolOperations) && m.Operation > 0 {
 			what = poolOperations[m.Operation]

@@ -121,7 +121,7 @@ func (c *converter) syncs(b *tracelog.Block) {
 		if !c.wanted(b, i) {
 			continue
 		}
-		b.Sync(i, &x)
+		x.Read(b, i)
 		if x.Type != syncEvent && x.Type != syncStream && x.Type != syncContext {
 			continue
 		}

@@ -37,10 +37,10 @@ func (r *recorder) openProber() {
 	}
 	r.prober, r.probed = p, true
 	if err := p.Degraded(); err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+		r.log.Add(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
 	}
 	for _, f := range r.opts.Functions {
-		r.log.Function(&tracelog.Function{
+		r.log.Add(&tracelog.Function{
 			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
 		})
 	}
@@ -55,11 +55,11 @@ func (r *recorder) calibrate() {
 	}
 	cost, err := r.prober.Calibrate()
 	if err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
+		r.log.Add(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: err.Error()})
 		return
 	}
 	r.callCost.Store(cost.Nanoseconds())
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
+	r.log.Add(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
 // A countingLog counts the calls that probes saw on their way to the log, which it has to
@@ -85,15 +85,15 @@ func (l *countingLog) End() {
 func (l *countingLog) Call(c *tracelog.Call) {
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
-		l.log.Call(c)
+		c.AddTo(l.log)
 		return
 	}
 	l.run++
 	l.held.Add(c)
 }
 
-func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { l.log.Thread(t) }) }
-func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { l.log.Symbol(s) }) }
+func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
+func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
 // aside does something else with the log, in the midst of a run too.
 func (l *countingLog) aside(f func()) {
@@ -114,7 +114,7 @@ func (r *recorder) noteCost() {
 		text += fmt.Sprintf("; about %v in the program for %d probed calls of %v each, as measured at the start",
 			(time.Duration(seen) * time.Duration(cost)).Round(time.Microsecond), seen, time.Duration(cost))
 	}
-	r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: text})
+	r.log.Add(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: text})
 }
 
 // openWatcher loads what sees the ends of processes and other CUPTI clients, without
@@ -123,7 +123,7 @@ func (r *recorder) noteCost() {
 func (r *recorder) openWatcher() {
 	p, err := probe.Open(probe.Options{RingBytes: watcherRing, OnCUPTIClient: r.foreignClient, WatchExits: true})
 	if err != nil {
-		r.log.Note(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
+		r.log.Add(&tracelog.Note{Time: now(), Severity: tracelog.NoteInfo, Text: "the ends of processes are not watched: " + err.Error()})
 		return
 	}
 	r.prober = p
@@ -148,7 +148,7 @@ func (r *recorder) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
 		text = err.Error()
 	}
 	// Only an end by _exit, exec or a handler of its own loses anything; then it is said.
-	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: tracelog.NoteInfo, Text: fmt.Sprintf("the end of process %d is not watched: %s", p.PID, text)})
+	r.log.Add(&tracelog.Note{Time: now(), PID: p.PID, Severity: tracelog.NoteInfo, Text: fmt.Sprintf("the end of process %d is not watched: %s", p.PID, text)})
 }
 
 // notProbed says why calls are not probed and where they come from instead.
@@ -210,7 +210,7 @@ func (r *recorder) loseCalls() {
 		r.miss(0, "lost calls could not be counted: "+err.Error())
 	}
 	for _, l := range lost {
-		r.log.Lost(&l)
+		l.AddTo(r.log)
 	}
 }
 

@@ -31,19 +31,25 @@ func (r *recorder) openServer() {
 
 // sink takes the injected libraries' records to the log.
 type sink struct {
-	*tracelog.Writer
-	r *recorder
+	log *tracelog.Writer
+	r   *recorder
 }
 
-// CUPTI comes when a process has loaded libcupti and registered with it: who
+func (s sink) Add(record tracelog.Record) {
+	record.AddTo(s.log)
+	if c, ok := record.(*tracelog.CUPTI); ok {
+		s.r.registered(c)
+	}
+}
+
+// registered comes when a process has loaded libcupti and registered with it: who
 // registers from then on is another client, which a probe is to see.
-func (s sink) CUPTI(c *tracelog.CUPTI) {
-	s.Writer.CUPTI(c)
-	s.r.attach(c.PID)
+func (r *recorder) registered(c *tracelog.CUPTI) {
+	r.attach(c.PID)
 	if c.Status == "on" {
-		s.r.mark(c.PID)
-	} else if !s.r.handedOver(c.PID) {
-		s.r.withoutCUPTI(c)
+		r.mark(c.PID)
+	} else if !r.handedOver(c.PID) {
+		r.withoutCUPTI(c)
 	}
 }
 

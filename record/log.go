@@ -29,7 +29,7 @@ func (r *recorder) openLog() error {
 	}
 	r.log = log
 	Own(r.partial)
-	r.log.Clock(ptr(readClocks()))
+	r.log.Add(ptr(readClocks()))
 	host, _ := os.Hostname() // an unnamed host is shown without a name
 	cwd, _ := os.Getwd()     // likewise a folder that is gone
 	args := append([]string{r.opts.Program}, r.opts.Args...)
@@ -41,10 +41,10 @@ func (r *recorder) openLog() error {
 		{Key: tracelog.MetaHost, Value: host},
 		{Key: tracelog.MetaKernel, Value: kernelRelease()},
 	} {
-		r.log.Meta(&m)
+		m.AddTo(r.log)
 	}
 	if words := r.opts.schedule(); words != "" {
-		r.log.Meta(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+		r.log.Add(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
 	}
 	if err := r.log.Flush(); err != nil {
 		return errors.Join(outputError(final, err), os.Remove(r.partial))
@@ -55,8 +55,8 @@ func (r *recorder) openLog() error {
 // finishLog closes the log and gives it its name.
 func (r *recorder) finishLog(res *Result) {
 	r.noteCost()
-	r.log.Clock(ptr(readClocks()))
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
+	r.log.Add(ptr(readClocks()))
+	r.log.Add(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
 	end := tracelog.End{Time: now(), Complete: 1}
 	if reasons := r.missing.list(); len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")

@@ -48,7 +48,7 @@ func (m *missing) list() []string {
 
 // miss notes that something is not recorded, and says so once.
 func (r *recorder) miss(pid uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: now(), PID: pid, Severity: tracelog.NoteWarning, Text: text})
+	r.log.Add(&tracelog.Note{Time: now(), PID: pid, Severity: tracelog.NoteWarning, Text: text})
 	if r.missing.add(text) {
 		r.opts.Say(text)
 	}
@@ -56,6 +56,6 @@ func (r *recorder) miss(pid uint32, text string) {
 
 // remark notes something that a person should know and that leaves nothing out.
 func (r *recorder) remark(pid uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: now(), PID: pid, Severity: tracelog.NoteInfo, Text: text})
+	r.log.Add(&tracelog.Note{Time: now(), PID: pid, Severity: tracelog.NoteInfo, Text: text})
 	r.opts.Say(text)
 }

@@ -104,7 +104,7 @@ func (r *recorder) start(path string) error {
 		return startError(r.opts.Program, err)
 	}
 	r.cmd = cmd
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(cmd.Process.Pid)})
+	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(cmd.Process.Pid)})
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (r *recorder) flush() {
 		r.loseCalls()
 		if until := r.prober.DrainedUntil(); until > r.drained {
 			r.drained = until
-			r.log.Flushed(&tracelog.Flushed{Until: until})
+			r.log.Add(&tracelog.Flushed{Until: until})
 		}
 	}
 	err := r.log.Flush()

@@ -95,7 +95,7 @@ func (r *recorder) open(id uint64, s session) {
 	r.sessions[id] = &s
 	r.mu.Unlock()
 	desc := describeProcess(s.pid)
-	r.log.Process(&desc)
+	desc.AddTo(r.log)
 }
 
 // live lists the sessions that have not ended.
@@ -142,7 +142,7 @@ func (r *recorder) Note(p cupti.Peer, severity uint32, text string) {
 		r.miss(p.PID, text)
 		return
 	}
-	r.log.Note(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
+	r.log.Add(&tracelog.Note{Time: now(), PID: p.PID, Severity: severity, Text: text})
 }
 
 // isForeign says whether a process's records go to another CUPTI client.
@@ -170,7 +170,7 @@ func (r *recorder) finishSessions(res *Result, why early) {
 		if e.Complete == 0 && why == notEarly && !r.sessions[id].foreign {
 			cut = append(cut, cutWords(&e))
 		}
-		r.log.ProcessEnd(&e)
+		e.AddTo(r.log)
 	}
 	for _, words := range cut[:min(len(cut), maxCut)] {
 		r.missing.add(words)
@@ -229,7 +229,7 @@ func (r *recorder) threadNames(pid uint32) {
 			continue
 		}
 		if comm, err := os.ReadFile(dir + "/" + t.Name() + "/comm"); err == nil {
-			r.log.Thread(&tracelog.Thread{PID: pid, TID: uint32(tid), Name: strings.TrimSuffix(string(comm), "\n")})
+			r.log.Add(&tracelog.Thread{PID: pid, TID: uint32(tid), Name: strings.TrimSuffix(string(comm), "\n")})
 		}
 	}
 }

@@ -42,7 +42,7 @@ func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel, begin u
 			if r.Block().Kind != tracelog.KindKernel {
 				break
 			}
-			if r.Block().Kernel(i, &k); holds(&k, begin) {
+			if k.Read(r.Block(), i); holds(&k, begin) {
 				n++
 			}
 		}

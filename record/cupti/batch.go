@@ -192,7 +192,7 @@ func (d *decoder) decodeKernel(b []byte) error {
 	dims(&k.Cluster, b[80:])
 	k.StaticShared, k.DynamicShared, k.LocalPerThread = le.Uint32(b[92:]), le.Uint32(b[96:]), le.Uint32(b[100:])
 	d.counts.kernels++
-	d.sink.Kernel(&d.kernel)
+	d.sink.Add(&d.kernel)
 	return nil
 }
 
@@ -203,7 +203,7 @@ func (d *decoder) decodeMemcpy(b []byte) error {
 	m.SrcKind, m.DstKind = le.Uint32(b[60:]), le.Uint32(b[64:])
 	m.SrcDevice, m.DstDevice = le.Uint32(b[68:]), le.Uint32(b[72:])
 	d.counts.copies++
-	d.sink.Memcpy(&d.memcpy)
+	d.sink.Add(&d.memcpy)
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (d *decoder) decodeMemset(b []byte) error {
 	d.gpu(&d.memset.GPU, b)
 	d.memset.Bytes, d.memset.Value = le.Uint64(b[48:]), le.Uint32(b[56:])
 	d.counts.sets++
-	d.sink.Memset(&d.memset)
+	d.sink.Add(&d.memset)
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (d *decoder) decodeAPI(b []byte) error {
 	a.Dur = duration(a.Start, le.Uint64(b[16:]))
 	a.TID, a.Domain, a.CBID, a.Ret = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:]), le.Uint32(b[36:])
 	d.counts.apis++
-	d.sink.API(&d.api)
+	d.sink.Add(&d.api)
 	return nil
 }
 
@@ -236,7 +236,7 @@ func (d *decoder) decodeDevice(b []byte) error {
 		return err
 	}
 	d.counts.objects++
-	d.sink.Device(&tracelog.Device{
+	d.sink.Add(&tracelog.Device{
 		PID:             d.pid,
 		ID:              le.Uint32(b[4:]),
 		Memory:          le.Uint64(b[8:]),
@@ -252,7 +252,7 @@ func (d *decoder) decodeDevice(b []byte) error {
 
 func (d *decoder) decodeContext(b []byte) error {
 	d.counts.objects++
-	d.sink.Context(&tracelog.Context{
+	d.sink.Add(&tracelog.Context{
 		PID:        d.pid,
 		ID:         le.Uint32(b[4:]),
 		Device:     le.Uint32(b[8:]),
@@ -263,7 +263,7 @@ func (d *decoder) decodeContext(b []byte) error {
 
 func (d *decoder) decodeStream(b []byte) error {
 	d.counts.objects++
-	d.sink.Stream(&tracelog.Stream{
+	d.sink.Add(&tracelog.Stream{
 		PID:      d.pid,
 		ID:       le.Uint32(b[4:]),
 		Context:  le.Uint32(b[8:]),

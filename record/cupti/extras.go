@@ -33,7 +33,7 @@ func (d *decoder) decodeSync(b []byte) error {
 		Event:       le.Uint32(b[36:]),
 	}
 	d.counts.extras++
-	d.sink.Sync(&d.sync)
+	d.sink.Add(&d.sync)
 	return nil
 }
 
@@ -41,13 +41,13 @@ func (d *decoder) decodeOverhead(b []byte) error {
 	start := le.Uint64(b[8:])
 	d.counts.extras++
 	d.overheads++
-	d.sink.Overhead(&tracelog.Overhead{
-		PID:        d.pid,
-		TID:        le.Uint32(b[4:]),
-		Start:      start,
-		Dur:        duration(start, le.Uint64(b[16:])),
-		Kind:       le.Uint32(b[24:]),
-		ObjectKind: le.Uint32(b[28:]),
+	d.sink.Add(&tracelog.Overhead{
+		PID:          d.pid,
+		TID:          le.Uint32(b[4:]),
+		Start:        start,
+		Dur:          duration(start, le.Uint64(b[16:])),
+		OverheadKind: le.Uint32(b[24:]),
+		ObjectKind:   le.Uint32(b[28:]),
 	})
 	return nil
 }
@@ -71,7 +71,7 @@ func (d *decoder) decodeMarker(b []byte) error {
 		Name:   d.text(b[markerSize : markerSize+length]),
 	}
 	d.counts.extras++
-	d.sink.Marker(&d.marker)
+	d.sink.Add(&d.marker)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (d *decoder) decodeName(b []byte) error {
 		return err
 	}
 	d.counts.objects++
-	d.sink.Name(&tracelog.Name{
+	d.sink.Add(&tracelog.Name{
 		PID:        d.pid,
 		ObjectKind: le.Uint32(b[4:]),
 		ID:         le.Uint32(b[8:]),
@@ -108,13 +108,13 @@ func (d *decoder) decodeMemory(b []byte) error {
 		Async:       le.Uint32(b[60:]),
 	}
 	d.counts.extras++
-	d.sink.Memory(&d.memory)
+	d.sink.Add(&d.memory)
 	return nil
 }
 
 func (d *decoder) decodePool(b []byte) error {
 	d.counts.extras++
-	d.sink.MemoryPool(&tracelog.MemoryPool{
+	d.sink.Add(&tracelog.MemoryPool{
 		PID:              d.pid,
 		Correlation:      le.Uint32(b[4:]),
 		Time:             le.Uint64(b[8:]),
@@ -132,6 +132,6 @@ func (d *decoder) decodePool(b []byte) error {
 func (d *decoder) decodeGraph(b []byte) error {
 	d.gpu(&d.graph.GPU, b)
 	d.counts.extras++
-	d.sink.Graph(&d.graph)
+	d.sink.Add(&d.graph)
 	return nil
 }

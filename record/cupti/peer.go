@@ -292,7 +292,7 @@ func (p *peer) flushedUntil(until uint64) {
 		return
 	}
 	p.until = until
-	p.server.sink.Flushed(&tracelog.Flushed{PID: p.PID, Until: until})
+	p.server.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
 // handover takes what may be the last word of a process.
@@ -307,7 +307,7 @@ func (p *peer) handover(payload []byte) error {
 
 func (p *peer) report() {
 	c := p.cupti
-	p.server.sink.CUPTI(&c)
+	p.server.sink.Add(&c)
 }
 
 func (p *peer) lost(payload []byte) error {
@@ -315,7 +315,7 @@ func (p *peer) lost(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	p.server.sink.Lost(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
+	p.server.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
 	return nil
 }
 

@@ -142,25 +142,9 @@ func TestLayout(t *testing.T) {
 // collect is a sink that keeps everything as text.
 type collect struct{ lines []string }
 
-func (c *collect) add(kind string, r any) { c.lines = append(c.lines, fmt.Sprintf("%s %+v", kind, r)) }
-
-func (c *collect) Kernel(r *tracelog.Kernel)         { c.add("kernel", *r) }
-func (c *collect) Memcpy(r *tracelog.Memcpy)         { c.add("memcpy", *r) }
-func (c *collect) Memset(r *tracelog.Memset)         { c.add("memset", *r) }
-func (c *collect) API(r *tracelog.API)               { c.add("api", *r) }
-func (c *collect) Device(r *tracelog.Device)         { c.add("device", *r) }
-func (c *collect) Context(r *tracelog.Context)       { c.add("context", *r) }
-func (c *collect) Stream(r *tracelog.Stream)         { c.add("stream", *r) }
-func (c *collect) Sync(r *tracelog.Sync)             { c.add("sync", *r) }
-func (c *collect) Overhead(r *tracelog.Overhead)     { c.add("overhead", *r) }
-func (c *collect) Marker(r *tracelog.Marker)         { c.add("marker", *r) }
-func (c *collect) Name(r *tracelog.Name)             { c.add("name", *r) }
-func (c *collect) Memory(r *tracelog.Memory)         { c.add("memory", *r) }
-func (c *collect) MemoryPool(r *tracelog.MemoryPool) { c.add("pool", *r) }
-func (c *collect) Graph(r *tracelog.Graph)           { c.add("graph", *r) }
-func (c *collect) CUPTI(r *tracelog.CUPTI)           { c.add("cupti", *r) }
-func (c *collect) Lost(r *tracelog.Lost)             { c.add("lost", *r) }
-func (c *collect) Flushed(r *tracelog.Flushed)       { c.add("flushed", *r) }
+func (c *collect) Add(r tracelog.Record) {
+	c.lines = append(c.lines, fmt.Sprintf("%v %+v", r.Kind(), copyOf(r)))
+}
 
 // record is a record of a kind whose fields, each of 4 bytes, are given from
 // its offset 4 on.
@@ -234,7 +218,7 @@ func TestDecode(t *testing.T) {
 		{"sync", record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff),
 			tracelog.Sync{PID: 42, Type: 3, Context: 1, Stream: 13, Event: 0xffffffff, Correlation: 7, Start: 1000, Dur: 500}},
 		{"overhead", record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
-			tracelog.Overhead{PID: 42, Kind: 1 << 16, ObjectKind: 2, TID: 43, Start: 1000, Dur: 500}},
+			tracelog.Overhead{PID: 42, OverheadKind: 1 << 16, ObjectKind: 2, TID: 43, Start: 1000, Dur: 500}},
 		{"marker", concat(stringRecord(1, "NCCL"), markerRecord(9, 1, "step 7")),
 			tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 1000, Name: "step 7", Domain: "NCCL"}},
 		{"name", concat(stringRecord(1, "loader"), record(recName, tracelog.ObjectStream, 13, 1, 2, 1)),
@@ -242,7 +226,7 @@ func TestDecode(t *testing.T) {
 		{"memory", record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1),
 			tracelog.Memory{PID: 42, Operation: 1, MemoryKind: 3, Device: 2, Context: 4, Stream: 13, Correlation: 7, Async: 1,
 				Time: 1000, Address: 1<<32 + 0x7000, Bytes: 4096, Pool: 0x9000}},
-		{"pool", record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0),
+		{"memory_pool", record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0),
 			tracelog.MemoryPool{PID: 42, Operation: 3, PoolKind: 1, Device: 2, Correlation: 7, Time: 1000, Address: 0x9000,
 				Size: 4096, ReleaseThreshold: 64, MinBytesToKeep: 32}},
 		{"graph", record(recGraph, gpu...),
@@ -589,20 +573,4 @@ func BenchmarkDecode(b *testing.B) {
 // nowhere is a sink without a bottom.
 type nowhere struct{}
 
-func (nowhere) Kernel(*tracelog.Kernel)         {}
-func (nowhere) Memcpy(*tracelog.Memcpy)         {}
-func (nowhere) Memset(*tracelog.Memset)         {}
-func (nowhere) API(*tracelog.API)               {}
-func (nowhere) Device(*tracelog.Device)         {}
-func (nowhere) Context(*tracelog.Context)       {}
-func (nowhere) Stream(*tracelog.Stream)         {}
-func (nowhere) Sync(*tracelog.Sync)             {}
-func (nowhere) Overhead(*tracelog.Overhead)     {}
-func (nowhere) Marker(*tracelog.Marker)         {}
-func (nowhere) Name(*tracelog.Name)             {}
-func (nowhere) Memory(*tracelog.Memory)         {}
-func (nowhere) MemoryPool(*tracelog.MemoryPool) {}
-func (nowhere) Graph(*tracelog.Graph)           {}
-func (nowhere) CUPTI(*tracelog.CUPTI)           {}
-func (nowhere) Lost(*tracelog.Lost)             {}
-func (nowhere) Flushed(*tracelog.Flushed)       {}
+func (nowhere) Add(tracelog.Record) {}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Assemble adds to w the records of a text in the form that Dump writes: it lets a
@@ -17,7 +19,7 @@ import (
 func Assemble(text io.Reader, w *Writer) (End, error) {
 	a := assembler{w: w, functions: newFunctions()}
 	lines := bufio.NewScanner(text)
-	lines.Buffer(nil, 4*MaxString)
+	lines.Buffer(nil, 4*schema.MaxString)
 	for n := 1; lines.Scan(); n++ {
 		if err := a.line(lines.Text()); err != nil {
 			return a.end, fmt.Errorf("line %d: %w", n, err)
@@ -41,8 +43,8 @@ func (a *assembler) line(s string) error {
 		return nil
 	}
 	name, rest, _ := strings.Cut(s, " ")
-	kind, ok := kindByName[name]
-	if !ok || kind == KindString {
+	kind, ok := KindByName(name)
+	if !ok {
 		return fmt.Errorf("%q is no kind of record", name)
 	}
 	a.kind, a.row, a.texts = kind, row{}, [len(a.texts)]string{}
@@ -64,7 +66,7 @@ func (a *assembler) line(s string) error {
 }
 
 func (a *assembler) fields(s string) error {
-	l := layouts[a.kind]
+	l := schema.LayoutOf(a.kind)
 	for {
 		name, value, rest, err := cutField(s)
 		if err != nil || name == "" {
@@ -84,9 +86,9 @@ func (a *assembler) fields(s string) error {
 	}
 }
 
-func (a *assembler) set(f int, t Type, value string) (err error) {
+func (a *assembler) set(f int, t schema.Type, value string) (err error) {
 	switch {
-	case t == TypeString:
+	case t == schema.String:
 		a.texts[f], err = parseText(value)
 	case a.kind == KindCall && f == callFunc:
 		id, ok := a.functions.parseRef(value)
@@ -136,8 +138,8 @@ func (a *assembler) add() {
 		a.functions.add(a.row[0], a.texts[1], a.texts[3])
 	}
 	if a.w.begin(a.kind) {
-		for f, field := range layouts[a.kind].Fields {
-			if field.Type == TypeString {
+		for f, field := range schema.LayoutOf(a.kind).Fields {
+			if field.Type == schema.String {
 				a.row[f] = a.w.in.id(a.texts[f])
 			}
 		}

@@ -1,6 +1,10 @@
 package tracelog
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 // A Block is a run of records of one kind, in the order in which the writer got
 // them. It is valid until the reader's next call of Next, unless it is kept; strings
@@ -10,10 +14,10 @@ type Block struct {
 	N      int   // number of records
 	Offset int64 // byte of the log at which the block begins
 
-	cols   []column // by the field numbers of this package, for a kind that it knows
-	file   []column // by the field numbers of the log's schema
-	fields []Field  // of the log's schema
-	name   string   // of the kind, in the log's schema
+	cols   []column       // by the field numbers of this package, for a kind that it knows
+	file   []column       // by the field numbers of the log's schema
+	fields []schema.Field // of the log's schema
+	name   string         // of the kind, in the log's schema
 	table  *stringTable
 	kept   *task // of a block that is kept
 	spare  *spares
@@ -41,11 +45,11 @@ func (b *Block) Known() bool { return b.cols != nil }
 // PID returns the process of all records of the block. It is 0, false where they
 // differ or have none.
 func (b *Block) PID() (uint32, bool) {
-	l := layouts[b.Kind]
-	if !b.Known() || l.pid < 0 || b.cols[l.pid].mask != 0 {
+	l := schema.LayoutOf(b.Kind)
+	if !b.Known() || l.PID < 0 || b.cols[l.PID].mask != 0 {
 		return 0, false
 	}
-	pid := uint32(b.at(l.pid, 0))
+	pid := uint32(b.at(l.PID, 0))
 	return pid, pid != 0
 }
 
@@ -55,13 +59,13 @@ func (b *Block) Time() (from, to uint64) {
 	if !b.Known() {
 		return 0, 0
 	}
-	l := layouts[b.Kind]
+	l := schema.LayoutOf(b.Kind)
 	var s span
-	for nth, f := range l.times {
+	for nth, f := range l.Times {
 		for i := range b.N {
 			var dur uint64
-			if nth == 0 && l.dur >= 0 {
-				dur = b.at(l.dur, i)
+			if nth == 0 && l.Dur >= 0 {
+				dur = b.at(l.Dur, i)
 			}
 			s.add(b.at(f, i), dur)
 		}

@@ -3,16 +3,18 @@ package tracelog
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // workRows are the rows of one open block of each kind of record of a launch.
 func workRows(n int) map[Kind]*rowset {
 	sets := make(map[Kind]*rowset)
 	for _, k := range []Kind{KindCall, KindAPI, KindKernel} {
-		s := newRowset(len(layouts[k].Fields), 0)
+		s := newRowset(len(schema.LayoutOf(k).Fields), 0)
 		sets[k] = &s
 	}
-	in := newInterner(MaxStrings, MaxStringBytes)
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
 	add := func(k Kind, r *row) {
 		s := sets[k]
 		for !s.fits(r) {
@@ -26,11 +28,11 @@ func workRows(n int) map[Kind]*rowset {
 		if w.step(); w.call.TID != 4711 {
 			continue
 		}
-		w.call.row(&r)
+		w.call.fill(&r, &in)
 		add(KindCall, &r)
-		w.api.row(&r, &in)
+		w.api.fill(&r, &in)
 		add(KindAPI, &r)
-		w.kernel.row(&r, &in)
+		w.kernel.fill(&r, &in)
 		r[3] = 7
 		add(KindKernel, &r)
 	}
@@ -47,10 +49,10 @@ func BenchmarkEncodeTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			var table []byte
-			b.SetBytes(int64(8 * benchRows * len(layouts[k].Fields)))
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
 			b.ReportAllocs()
 			for b.Loop() {
-				table = e.appendTable(table[:0], layouts[k], rows, nil)
+				table = e.appendTable(table[:0], schema.LayoutOf(k), rows, nil)
 			}
 			b.ReportMetric(float64(len(table))/benchRows, "B/row")
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
@@ -65,12 +67,12 @@ func BenchmarkDecodeTable(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			table := e.appendTable(nil, layouts[k], rows, nil)
+			table := e.appendTable(nil, schema.LayoutOf(k), rows, nil)
 			d, err := newDecoder()
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(int64(8 * benchRows * len(layouts[k].Fields)))
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := d.decode(table); err != nil {
@@ -84,7 +86,7 @@ func BenchmarkDecodeTable(b *testing.B) {
 
 // One column of every shape, there and back.
 func BenchmarkColumn(b *testing.B) {
-	l := newLayout(&Table{Kind: 99, Fields: []Field{{"a", TypeTime, "", 0}}})
+	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{{Name: "a", Type: schema.Time}}})
 	for _, name := range []string{"constant", "counting", "times", "few", "pointers", "magnitudes", "noise"} {
 		rnd := rand.New(rand.NewPCG(7, 8))
 		var rows []uint64
@@ -123,15 +125,15 @@ func BenchmarkColumn(b *testing.B) {
 
 // Adding rows to open blocks, without making blocks of them.
 func BenchmarkAddRow(b *testing.B) {
-	s := newRowset(len(layouts[KindKernel].Fields), 0)
-	in := newInterner(MaxStrings, MaxStringBytes)
+	s := newRowset(len(schema.LayoutOf(KindKernel).Fields), 0)
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
 	w := newWorkload()
 	var r [64]row
 	for i := range r {
 		w.step()
-		w.kernel.row(&r[i], &in)
+		w.kernel.fill(&r[i], &in)
 	}
-	b.SetBytes(int64(8 * len(layouts[KindKernel].Fields)))
+	b.SetBytes(int64(8 * len(schema.LayoutOf(KindKernel).Fields)))
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 func TestZigzag(t *testing.T) {
@@ -96,8 +98,8 @@ var shapes = map[string]func(rnd *rand.Rand, i int) uint64{
 // whatever the field's type makes the encoder do.
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	l := newLayout(&Table{Kind: 99, Fields: []Field{
-		{"a", TypeUint, "", 0}, {"b", TypeTime, "", 0}, {"c", TypeDur, "", 0}, {"d", TypeHex, "", 0}}})
+	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{
+		{Name: "a", Type: schema.Uint}, {Name: "b", Type: schema.Time}, {Name: "c", Type: schema.Dur}, {Name: "d", Type: schema.Hex}}})
 	e, err := newEncoder()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +142,7 @@ func rowsOf(t *table, width int) (rows []uint64) {
 
 // How many bytes a column of 8192 rows takes: what repeats must be next to nothing.
 func TestColumnSizes(t *testing.T) {
-	l := newLayout(&Table{Kind: 99, Fields: []Field{{"a", TypeTime, "", 0}}})
+	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{{Name: "a", Type: schema.Time}}})
 	e, err := newEncoder()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,10 @@
 package tracelog
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 // A Column is a field of all records of a block, without a copy: what a consumer
 // of millions of records uses in place of the records. It is valid as long as its block.
@@ -14,8 +18,8 @@ type Column struct {
 // log does not have is 0. Numbers of TypeInt are zigzag (see Int), texts are numbers
 // (see Block.Text).
 func (b *Block) Column(field string) Column {
-	if l := layouts[b.Kind]; l != nil {
-		if f := l.field(field); f >= 0 {
+	if l := schema.LayoutOf(b.Kind); l != nil {
+		if f := l.Field(field); f >= 0 {
 			return Column{b.cols[f], b.N}
 		}
 	}
@@ -71,8 +75,8 @@ func (b *Block) common(field int) (uint64, bool) {
 // TID returns the thread of all records of the block. It is 0, false where they
 // differ or have none.
 func (b *Block) TID() (uint32, bool) {
-	if l := layouts[b.Kind]; l != nil {
-		if tid, ok := b.common(l.tid); ok && tid != 0 {
+	if l := schema.LayoutOf(b.Kind); l != nil {
+		if tid, ok := b.common(l.TID); ok && tid != 0 {
 			return uint32(tid), true
 		}
 	}

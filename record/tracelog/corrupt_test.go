@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // smallLog has a few blocks of every sort: 10 notes a block, then calls and kernels.
@@ -16,11 +18,11 @@ func smallLog(t testing.TB) []byte {
 	t.Helper()
 	w, out := newTestWriter(t, Options{RowsPerBlock: 10})
 	for i := range uint64(40) {
-		w.Note(&Note{Time: 1000 + i, Text: fmt.Sprint("note ", i%3)})
+		w.Add(&Note{Time: 1000 + i, Text: fmt.Sprint("note ", i%3)})
 	}
 	for i := range uint64(25) {
-		w.Call(&Call{PID: 1, TID: 2, Func: 3, Enter: 2000 + i*i*7%1000, Dur: i, NArgs: 2, Args: [MaxArgs]uint64{i, i * i}})
-		w.Kernel(&Kernel{GPU: GPU{PID: 1, Start: 3000 + i}, Name: "k"})
+		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 2000 + i*i*7%1000, Dur: i, NArgs: 2, Args: [MaxArgs]uint64{i, i * i}})
+		w.Add(&Kernel{GPU: GPU{PID: 1, Start: 3000 + i}, Name: "k"})
 	}
 	if err := w.Close(End{Time: 9999, Complete: 1}); err != nil {
 		t.Fatal(err)
@@ -149,7 +151,7 @@ func TestLostStrings(t *testing.T) {
 	var n Note
 	for r.Next() {
 		if r.Block().Kind == KindNote {
-			r.Block().Note(0, &n)
+			n.Read(r.Block(), 0)
 			if n.Text != lostText {
 				t.Errorf("text is %q", n.Text)
 			}
@@ -246,9 +248,9 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"zip_bomb_that_lies", withBlock(footless, blockRecords, seq, bombTable(t, 64<<20, 1000)), all, "does not decompress", 2},
 		{"string_id_too_large", records(byte(KindString), 1, 2, 0, reprConst, 4, 0xFF, 0xFF, 0xFF, 0x0F, 1, reprText, 2, 1, 'x'), all, "its strings are", 2},
 		{"text_too_long", records(byte(KindString), 1, 2, 0, reprConst, 1, 9, 1, reprText, 2, 0x7F, 'x'), all, "a column is cut short", 2},
-		{"record_block_of_a_frame_table", records(0x80|byte(tableIndex), 1, 1, 0), all, "the schema makes no sense", 2},
+		{"record_block_of_a_frame_table", records(0x80|byte(schema.Index), 1, 1, 0), all, "the schema makes no sense", 2},
 		{"schema_without_texts", withBlock(footless, blockSchema, seq, schemaWithoutTexts(t)), all, "the schema makes no sense", 2},
-		{"schema_of_nonsense", withBlock(footless, blockSchema, seq, oneTable(0x80|byte(tableFields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
+		{"schema_of_nonsense", withBlock(footless, blockSchema, seq, oneTable(0x80|byte(schema.Fields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
 	}
 }
 
@@ -259,8 +261,8 @@ func schemaWithoutTexts(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := Tables()
-	list[0].Fields = []Field{{"id", TypeUint, "number", 0}, {"words", TypeText, "its bytes", 0}}
+	list := schema.Records()
+	list[0].Fields = []schema.Field{{Name: "id", Type: schema.Uint, Meaning: "m"}, {Name: "words", Type: schema.Text, Meaning: "m"}}
 	return e.appendSchema(nil, list)
 }
 
@@ -328,7 +330,7 @@ func TestDamageIsDocumented(t *testing.T) {
 func TestDamageIsBounded(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 1})
 	for range 100 {
-		w.Note(&Note{Time: 1})
+		w.Add(&Note{Time: 1})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -358,7 +360,7 @@ func TestMisleadingHeaders(t *testing.T) {
 	if n := survivors(r); n != 0 || r.Err() == nil {
 		t.Errorf("%d records, error %v", n, r.Err())
 	}
-	if w := r.feed.(*walker); w.wasted > 4*w.size+64<<20+MaxPayload {
+	if w := r.feed.(*walker); w.wasted > 4*w.size+64<<20+schema.MaxPayload {
 		t.Errorf("%d bytes were read in vain of a log of %d", w.wasted, w.size)
 	}
 }
@@ -403,7 +405,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Note(&Note{Text: "x"})
+	w.Add(&Note{Text: "x"})
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +415,7 @@ func TestCreate(t *testing.T) {
 	if err := w.Close(End{Complete: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.Note(&Note{Text: "late"})
+	w.Add(&Note{Text: "late"})
 	if n := w.Dropped()[KindNote]; n != 1 {
 		t.Errorf("%d notes after Close are counted", n)
 	}

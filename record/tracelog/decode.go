@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A column is a decoded column: row i has vals[i&mask], so that a number which
@@ -51,7 +53,7 @@ func newDecoder() (*decoder, error) {
 	z, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(MaxPayload),
+		zstd.WithDecoderMaxMemory(schema.MaxPayload),
 		zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return nil, err
@@ -107,20 +109,20 @@ func (d *decoder) decode(b []byte) (*table, error) {
 	switch {
 	case !c.ok:
 		return nil, errTable
-	case rows == 0 || rows > MaxRows:
+	case rows == 0 || rows > schema.MaxRows:
 		return nil, errRows
-	case columns > MaxColumns:
+	case columns > schema.MaxColumns:
 		return nil, errColumns
 	}
 	t.rows, t.fields, t.cols = int(rows), t.fields[:0], t.cols[:0]
-	d.sizes, d.stubs, d.budget = d.sizes[:0], d.stubs[:0], MaxPayload
+	d.sizes, d.stubs, d.budget = d.sizes[:0], d.stubs[:0], schema.MaxPayload
 	var seen uint64
 	for range columns {
 		s, err := parseStub(&c)
 		if err != nil {
 			return nil, err
 		}
-		if s.field >= MaxColumns || seen>>s.field&1 != 0 {
+		if s.field >= schema.MaxColumns || seen>>s.field&1 != 0 {
 			return nil, errColumns
 		}
 		seen |= 1 << s.field
@@ -373,7 +375,7 @@ func (d *decoder) text(data []byte) error {
 	}
 	texts := make([]string, n)
 	for i, length := range lengths {
-		if length > uint64(len(rest)) || length > MaxString {
+		if length > uint64(len(rest)) || length > schema.MaxString {
 			return errColumn
 		}
 		texts[i], rest = string(rest[:length]), rest[length:]

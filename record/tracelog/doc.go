@@ -6,7 +6,7 @@
 // arguments, an API record and a kernel, takes about 10 bytes. The log describes
 // itself: a schema block names the kinds and their fields, and readers go by these
 // names, so that an older one skips what it does not know. FORMAT.md is the
-// specification; the tables in schema.go are the one description of the records
+// specification; the tables of package schema are the one description of the records
 // that the writer, the reader, the text form and FORMAT.md follow.
 //
 // A [Writer] may be killed at any moment: a [Reader] gives every whole block, and
@@ -14,7 +14,7 @@
 //
 // A Reader gives all blocks in the order of the file, or those that a [Filter] can
 // want, found through the index (Reader.Select); it decodes ahead on other goroutines
-// when asked to (Reader.Parallel). A [Block] gives records (Block.Call), or columns of
+// when asked to (Reader.Parallel). A [Block] gives records (Call.Read), or columns of
 // numbers without a copy (Block.Column) to those who read millions. [Dump] and [Assemble]
 // go from log to text and back, [RepairFile] makes an intact log of a damaged one.
 //

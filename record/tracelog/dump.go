@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // DumpOptions say what Dump writes. The zero value is all records as text.
@@ -116,17 +118,17 @@ func (d *dumper) block(b *Block) {
 
 // fields appends what the log's schema says a record has.
 func (d *dumper) fields(b *Block, i int) {
-	own := layouts[b.Kind]
+	own := schema.LayoutOf(b.Kind)
 	for f := range b.fields {
 		field := &b.fields[f]
 		v := b.file[f].at(i)
-		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].use&optional != 0 {
+		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].Optional {
 			continue
 		}
 		switch field.Type {
-		case TypeString:
+		case schema.String:
 			d.text(field.Name, b.table.text(v))
-		case TypeText:
+		case schema.Text:
 			d.text(field.Name, b.file[f].text(i))
 		default:
 			d.number(field.Name, field.Type, v)
@@ -138,7 +140,7 @@ func (d *dumper) fields(b *Block, i int) {
 func (d *dumper) unnamed(b *Block, i int) {
 	for f := range b.file {
 		if v := b.file[f].at(i); v != 0 {
-			d.number("field"+strconv.Itoa(f), TypeUint, v)
+			d.number("field"+strconv.Itoa(f), schema.Uint, v)
 		}
 	}
 }
@@ -146,13 +148,13 @@ func (d *dumper) unnamed(b *Block, i int) {
 // call appends a call: its function by name, and its arguments by the names that
 // the function's record gives them.
 func (d *dumper) call(b *Block, i int) {
-	own := layouts[KindCall]
+	own := schema.LayoutOf(KindCall)
 	for f := range callArg0 - 1 {
 		v := b.at(f, i)
 		switch {
 		case f == callFunc:
 			d.function(v)
-		case v != 0 || d.json || own.Fields[f].use&optional == 0:
+		case v != 0 || d.json || !own.Fields[f].Optional:
 			d.number(own.Fields[f].Name, own.Fields[f].Type, v)
 		}
 	}
@@ -169,8 +171,11 @@ func (d *dumper) call(b *Block, i int) {
 	d.endArgs()
 }
 
-// callFunc is the field of a call's function.
-const callFunc = 2
+// Fields of a call: its function and its first argument, behind the number of arguments.
+const (
+	callFunc = 2
+	callArg0 = 8
+)
 
 // argNames name the arguments that the function's record does not name.
 var argNames = func() (names [MaxArgs]string) {

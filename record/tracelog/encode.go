@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // An encoder turns rows into tables. Its buffers are kept from table to table.
@@ -46,9 +48,9 @@ func newEncoder() (*encoder, error) {
 // layout with text fields, row by row. Fields that are 0 in every row are left out.
 // Those with one value stand first, so that the beginning of a table says what all
 // its rows have in common.
-func (e *encoder) appendTable(dst []byte, l *layout, rows *rowset, texts []string) []byte {
+func (e *encoder) appendTable(dst []byte, l *schema.Layout, rows *rowset, texts []string) []byte {
 	e.begin(rows.n)
-	columns := len(l.text)
+	columns := len(l.Texts)
 	for f := range l.Fields {
 		e.cols[f] = rows.column(f)
 		if e.cols[f] != nil || rows.at(f, 0) != 0 {
@@ -63,13 +65,13 @@ func (e *encoder) appendTable(dst []byte, l *layout, rows *rowset, texts []strin
 			dst = e.appendConst(dst, f, v)
 		}
 	}
-	for _, f := range l.order {
+	for _, f := range l.Stored {
 		if e.cols[f] != nil {
 			dst = e.appendNumbers(dst, l, f)
 		}
 	}
-	for k, f := range l.text {
-		dst = e.appendText(dst, f, texts, k, len(l.text))
+	for k, f := range l.Texts {
+		dst = e.appendText(dst, f, texts, k, len(l.Texts))
 	}
 	return dst
 }
@@ -103,20 +105,20 @@ func (e *encoder) appendConst(dst []byte, f int, v uint64) []byte {
 
 // appendNumbers appends field f of the rows in the form that takes the least
 // room, as far as that can be told without trying every form.
-func (e *encoder) appendNumbers(dst []byte, l *layout, f int) []byte {
+func (e *encoder) appendNumbers(dst []byte, l *schema.Layout, f int) []byte {
 	e.vals = e.cols[f]
 	var dur []uint64
-	if e.durAt >= 0 && l.Fields[f].Type == TypeTime {
-		dur = e.cols[l.dur]
+	if e.durAt >= 0 && l.Fields[f].Type == schema.Time {
+		dur = e.cols[l.Dur]
 	}
 	dst = e.appendValues(dst, f, dur, l.Fields[f].Type)
-	if f == l.dur {
+	if f == l.Dur {
 		e.durAt = e.columns - 1
 	}
 	return dst
 }
 
-func (e *encoder) appendValues(dst []byte, f int, dur []uint64, t Type) []byte {
+func (e *encoder) appendValues(dst []byte, f int, dur []uint64, t schema.Type) []byte {
 	for at, k := range e.sizes {
 		if k > 0 && lookup(&e.list, e.vals, e.indexes[at], k) {
 			e.front = appendList(e.front[:0], e.list[:k])
@@ -141,7 +143,7 @@ func (e *encoder) appendValues(dst []byte, f int, dur []uint64, t Type) []byte {
 		dst = e.appendVarints(dst, f, rel, ref)
 	case rel != relNone && e.dict.build(e.rel):
 		dst = e.appendDict(dst, f, rel, ref)
-	case t == TypeTime || t == TypeDur:
+	case t == schema.Time || t == schema.Dur:
 		dst = e.appendSplit(dst, f, rel, ref)
 	default:
 		dst = e.appendSmaller(dst, f, rel, ref)

@@ -3,6 +3,8 @@ package tracelog
 import (
 	"math"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Filter says which records are wanted; the zero Filter wants all. A record is
@@ -45,17 +47,17 @@ func (f *Filter) touches(from, to uint64) bool {
 
 // entry reports whether a block can have wanted records, by what the index says of it.
 func (f *Filter) entry(e *IndexEntry) bool {
-	l := layouts[e.Kind]
+	l := schema.LayoutOf(e.Kind)
 	switch {
 	case len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind):
 		return false
 	case l == nil: // of a newer version: nothing is known of its fields
 		return true
-	case f.limitsTime() && l.bulk() && !f.touches(e.From, e.To):
+	case f.limitsTime() && l.Role == schema.Event && !f.touches(e.From, e.To):
 		return false
 	}
 	return passes(f.PIDs, int64(e.PID)-1, 1) && passes(f.TIDs, int64(e.TID)-1, 1) &&
-		(!l.bulk() || passes(f.Devices, e.Device, 0) && passes(f.Streams, e.Stream, 0))
+		(l.Role != schema.Event || passes(f.Devices, e.Device, 0) && passes(f.Streams, e.Stream, 0))
 }
 
 // passes reports whether a number is wanted. A negative one is not known; some is
@@ -79,10 +81,10 @@ func (f *Filter) block(b *Block) bool {
 // entry is what an index says of the block, but for the time.
 func (b *Block) entry() IndexEntry {
 	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
-	if l := layouts[b.Kind]; l != nil {
+	if l := schema.LayoutOf(b.Kind); l != nil {
 		e.PID, _ = b.PID()
 		e.TID, _ = b.TID()
-		e.Device, e.Context, e.Stream = b.number(l.device), b.number(l.context), b.number(l.stream)
+		e.Device, e.Context, e.Stream = b.number(l.Device), b.number(l.Context), b.number(l.Stream)
 	}
 	return e
 }
@@ -100,7 +102,7 @@ func (f *Filter) Match(b *Block, i int) bool {
 	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, b.Kind) {
 		return false
 	}
-	l := layouts[b.Kind]
+	l := schema.LayoutOf(b.Kind)
 	if l == nil {
 		return true
 	}
@@ -110,20 +112,20 @@ func (f *Filter) Match(b *Block, i int) bool {
 		}
 		return int64(b.at(field, i)) - some
 	}
-	if !passes(f.PIDs, number(l.pid, 1), 1) || !passes(f.TIDs, number(l.tid, 1), 1) {
+	if !passes(f.PIDs, number(l.PID, 1), 1) || !passes(f.TIDs, number(l.TID, 1), 1) {
 		return false
 	}
-	return !l.bulk() || passes(f.Devices, number(l.device, 0), 0) && passes(f.Streams, number(l.stream, 0), 0) &&
+	return l.Role != schema.Event || passes(f.Devices, number(l.Device, 0), 0) && passes(f.Streams, number(l.Stream, 0), 0) &&
 		(!f.limitsTime() || f.time(b, l, i))
 }
 
 // time reports whether a time of an event is wanted.
-func (f *Filter) time(b *Block, l *layout, i int) bool {
-	for nth, field := range l.times {
+func (f *Filter) time(b *Block, l *schema.Layout, i int) bool {
+	for nth, field := range l.Times {
 		from := b.at(field, i)
 		to := from
-		if nth == 0 && l.dur >= 0 {
-			to = from + b.at(l.dur, i)
+		if nth == 0 && l.Dur >= 0 {
+			to = from + b.at(l.Dur, i)
 		}
 		if f.touches(from, to) {
 			return true

@@ -3,6 +3,8 @@ package tracelog
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A footerIndex collects what the end of a log says about its blocks.
@@ -17,10 +19,10 @@ type footerIndex struct {
 const indexRows = 8192
 
 // noteBlock notes the block of records that is about to be appended.
-func (w *Writer) noteBlock(l *layout, rows *rowset, time span) {
+func (w *Writer) noteBlock(l *schema.Layout, rows *rowset, time span) {
 	w.noteEntry(&IndexEntry{Kind: l.Kind, Rows: uint64(rows.n), From: time.from, To: time.to,
-		PID: uint32(common(rows, l.pid, 0)), TID: uint32(common(rows, l.tid, 0)),
-		Device: common(rows, l.device, -1), Context: common(rows, l.context, -1), Stream: common(rows, l.stream, -1)})
+		PID: uint32(common(rows, l.PID, 0)), TID: uint32(common(rows, l.TID, 0)),
+		Device: common(rows, l.Device, -1), Context: common(rows, l.Context, -1), Stream: common(rows, l.Stream, -1)})
 }
 
 // common is the value of a field that all rows share, or none.
@@ -35,7 +37,7 @@ func common(rows *rowset, f int, none int64) int64 {
 func (w *Writer) noteEntry(e *IndexEntry) {
 	x := &w.index
 	x.totals[e.Kind] += e.Rows
-	if len(x.entries) >= indexRows*len(layouts[tableIndex].Fields) {
+	if len(x.entries) >= indexRows*len(schema.LayoutOf(schema.Index).Fields) {
 		w.indexBlock()
 	}
 	x.entries = append(x.entries, uint64(w.off), uint64(e.Kind), uint64(e.PID), e.Rows, e.From, e.To,
@@ -46,7 +48,7 @@ func (w *Writer) noteEntry(e *IndexEntry) {
 // without a footer has one nearly to its end. Each of these index blocks is longer than
 // those before, so that a recording of any length has few.
 func (w *Writer) indexFlushed() {
-	entries := len(w.index.entries) / len(layouts[tableIndex].Fields)
+	entries := len(w.index.entries) / len(schema.LayoutOf(schema.Index).Fields)
 	directory := len(w.index.directory) / 2
 	if entries >= min(32+directory/4, indexRows) {
 		w.indexBlock()
@@ -60,7 +62,7 @@ func (w *Writer) indexBlock() {
 		return
 	}
 	at := uint64(w.off)
-	l := layouts[tableIndex]
+	l := schema.LayoutOf(schema.Index)
 	w.table = w.enc.appendSized(w.table[:0], l, w.enc.transpose(l, x.entries), nil)
 	w.block(blockIndex, w.table)
 	x.directory = append(x.directory, at, uint64(len(x.entries)/len(l.Fields)))
@@ -78,11 +80,11 @@ func (w *Writer) footer() {
 			totals = append(totals, uint64(k), n)
 		}
 	}
-	directory := w.index.directory[:min(len(w.index.directory), 2*MaxRows)]
+	directory := w.index.directory[:min(len(w.index.directory), 2*schema.MaxRows)]
 	at := uint64(w.off)
-	l := layouts[tableTotals]
+	l := schema.LayoutOf(schema.Totals)
 	w.table = w.enc.appendSized(w.table[:0], l, w.enc.transpose(l, totals), nil)
-	l = layouts[tableDirectory]
+	l = schema.LayoutOf(schema.Directory)
 	w.table = w.enc.appendSized(w.table, l, w.enc.transpose(l, directory), nil)
 	w.block(blockFooter, w.table)
 	w.buf = appendTrailer(w.buf, at)
@@ -163,9 +165,9 @@ func (s *source) footer(totals map[Kind]uint64) (at int64, directory []int64, er
 		first, rows := t.find(0), t.find(1)
 		for i := range t.rows {
 			switch Kind(t.number) {
-			case tableTotals:
+			case schema.Totals:
 				totals[Kind(first.at(i))] = rows.at(i)
-			case tableDirectory:
+			case schema.Directory:
 				directory = append(directory, int64(first.at(i)))
 			}
 		}

@@ -3,6 +3,8 @@ package tracelog
 import (
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // The two forms of a line: text, and a JSON object. Values that people read in
@@ -56,11 +58,11 @@ func (d *dumper) text(name, value string) {
 	d.comma()
 }
 
-func (d *dumper) number(name string, t Type, v uint64) {
+func (d *dumper) number(name string, t schema.Type, v uint64) {
 	d.name(name)
-	d.quote(t == TypeHex)
+	d.quote(t == schema.Hex)
 	d.buf = appendNumber(d.buf, t, v)
-	d.quote(t == TypeHex)
+	d.quote(t == schema.Hex)
 	d.comma()
 }
 

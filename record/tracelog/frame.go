@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Version of the format that this package writes, and the newest that it reads.
@@ -75,7 +77,7 @@ func parseBlockHeader(b []byte) (blockHeader, bool) {
 		return blockHeader{}, false
 	}
 	h := blockHeader{kind: b[4], seq: le.Uint32(b[8:]), length: le.Uint32(b[12:]), crc: le.Uint32(b[16:])}
-	return h, h.length <= MaxPayload
+	return h, h.length <= schema.MaxPayload
 }
 
 // appendTrailer appends the last bytes of a finished log, which locate its footer.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // readerSeeds are the named inputs of FuzzReader: intact logs, logs of other
@@ -83,7 +85,7 @@ func exercise(t *testing.T, log []byte) {
 	last, rows, ends := int64(-1), 0, 0
 	for rows < fuzzRows && r.Next() {
 		b := r.Block()
-		if b.Offset <= last || b.N < 1 || b.N > MaxRows {
+		if b.Offset <= last || b.N < 1 || b.N > schema.MaxRows {
 			t.Fatalf("block at %d of %d rows behind the one at %d", b.Offset, b.N, last)
 		}
 		last = b.Offset
@@ -95,10 +97,9 @@ func exercise(t *testing.T, log []byte) {
 		}
 		b.PID()
 		if b.Known() && b.Kind != KindEnd {
-			o := opsOf(b.Kind)
-			record := o.zero()
+			record := NewRecord(b.Kind)
 			for i := 0; i < b.N; i += 1 + b.N/100 {
-				o.get(b, i, record)
+				record.Read(b, i)
 			}
 		}
 	}
@@ -142,7 +143,7 @@ func exerciseSelect(t *testing.T, log []byte) {
 	for _, b := range kept {
 		for i := 0; i < b.N; i += 1 + b.N/100 {
 			if f.Match(b, i) && b.Kind == KindCall {
-				b.Call(i, new(Call))
+				new(Call).Read(b, i)
 			}
 		}
 		b.Release()
@@ -178,11 +179,11 @@ func FuzzTable(f *testing.F) {
 	for range 100 {
 		w.step()
 		var r row
-		w.call.row(&r)
-		rows = append(rows, r[:len(layouts[KindCall].Fields)]...)
+		w.call.fill(&r, nil)
+		rows = append(rows, r[:len(schema.LayoutOf(KindCall).Fields)]...)
 	}
-	f.Add(e.appendTable(nil, layouts[KindCall], e.transpose(layouts[KindCall], rows), nil))
-	f.Add(e.appendTable(nil, layouts[KindString], e.transpose(layouts[KindString], []uint64{1, 0, 2, 0}), []string{"a", ""}))
+	f.Add(e.appendTable(nil, schema.LayoutOf(KindCall), e.transpose(schema.LayoutOf(KindCall), rows), nil))
+	f.Add(e.appendTable(nil, schema.LayoutOf(KindString), e.transpose(schema.LayoutOf(KindString), []uint64{1, 0, 2, 0}), []string{"a", ""}))
 	d, err := newDecoder()
 	if err != nil {
 		f.Fatal(err)
@@ -206,8 +207,8 @@ func FuzzTable(f *testing.F) {
 func FuzzColumns(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 9}, byte(1))
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xFF}, 80), byte(3))
-	l := newLayout(&Table{Kind: 99, Fields: []Field{
-		{"a", TypeHex, "", 0}, {"b", TypeTime, "", 0}, {"c", TypeDur, "", 0}, {"d", TypeUint, "", 0}}})
+	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{
+		{Name: "a", Type: schema.Hex}, {Name: "b", Type: schema.Time}, {Name: "c", Type: schema.Dur}, {Name: "d", Type: schema.Uint}}})
 	e, err := newEncoder()
 	if err != nil {
 		f.Fatal(err)
@@ -219,7 +220,7 @@ func FuzzColumns(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, size byte) {
 		step := 1 + int(size)%8
 		var rows []uint64
-		for len(b) >= step && len(rows) < 4*MaxRows {
+		for len(b) >= step && len(rows) < 4*schema.MaxRows {
 			var v [8]byte
 			copy(v[:], b[:step])
 			rows, b = append(rows, le.Uint64(v[:])), b[step:]

@@ -1,17 +1,17 @@
 package tracelog
 
+import "github.com/cudatrace/cudatrace/record/tracelog/schema"
+
 // A groupKey says which open block a record goes to. Records that share it share
 // the fields that take no room when they are equal, and their times follow
-// each other closely. It is the kind, then the values of the grouping fields, of which
-// there are at most maxGroupFields.
+// each other closely. It is the kind, then the values of the key's fields, of which
+// there are at most schema.MaxKeys.
 type groupKey [3]uint64
 
-const maxGroupFields = 5
-
 // keyOf is the key of a row.
-func keyOf(l *layout, r *row) (k groupKey) {
+func keyOf(l *schema.Layout, r *row) (k groupKey) {
 	k[0] = uint64(l.Kind)
-	for i, f := range l.groups {
+	for i, f := range l.Keys {
 		at := uint(i+1) & 7
 		k[at>>1%3] |= uint64(uint32(r[f&31])) << (at & 1 * 32)
 	}
@@ -31,7 +31,7 @@ func (k *groupKey) slot() uint32 {
 
 // A group is an open block.
 type group struct {
-	layout *layout
+	layout *schema.Layout
 	key    groupKey
 	rows   rowset
 	since  uint64 // Writer.rows at the first of these
@@ -42,7 +42,7 @@ const firstRows = 16
 
 // add puts a record into its open block.
 func (w *Writer) add(k Kind, r *row) {
-	l := layouts[k]
+	l := schema.LayoutOf(k)
 	key := keyOf(l, r)
 	slot := key.slot()
 	g := w.recent[slot]
@@ -56,7 +56,7 @@ func (w *Writer) add(k Kind, r *row) {
 		g.since = w.rows
 	}
 	g.rows.add(r)
-	if l.defines {
+	if l.Role == schema.Definition {
 		w.defines++
 	}
 	if w.rows++; w.rows%(maxSpan/8) == 0 {
@@ -76,7 +76,7 @@ func (k *groupKey) is(o *groupKey) bool { return k[0] == o[0] && k[1] == o[1] &&
 
 // group returns the open block of a key that does not have the first of its places,
 // and gives it that.
-func (w *Writer) group(l *layout, key groupKey, slot uint32) *group {
+func (w *Writer) group(l *schema.Layout, key groupKey, slot uint32) *group {
 	g := w.recent[slot^1]
 	if g == nil || !g.key.is(&key) {
 		g = w.openGroup(l, key)
@@ -86,7 +86,7 @@ func (w *Writer) group(l *layout, key groupKey, slot uint32) *group {
 }
 
 // openGroup returns the open block of a key, which it makes if there is none.
-func (w *Writer) openGroup(l *layout, key groupKey) *group {
+func (w *Writer) openGroup(l *schema.Layout, key groupKey) *group {
 	g := w.open[key]
 	if g != nil {
 		return g
@@ -180,11 +180,11 @@ func (w *Writer) seal(g *group) {
 	if g.rows.n == 0 {
 		return
 	}
-	if w.defines > 0 && !g.layout.defines {
+	if w.defines > 0 && g.layout.Role != schema.Definition {
 		w.sealDefinitions()
 	}
 	w.sealStrings()
-	if g.layout.defines {
+	if g.layout.Role == schema.Definition {
 		w.defines -= g.rows.n
 	}
 	w.records(g.layout, &g.rows, nil)
@@ -193,7 +193,7 @@ func (w *Writer) seal(g *group) {
 
 func (w *Writer) sealDefinitions() {
 	for _, g := range w.order {
-		if g.layout.defines {
+		if g.layout.Role == schema.Definition {
 			w.seal(g)
 		}
 	}
@@ -218,7 +218,7 @@ func (w *Writer) sealStrings() {
 			size += len(pending[n])
 			n++
 		}
-		l := layouts[KindString]
+		l := schema.LayoutOf(KindString)
 		w.records(l, w.enc.transpose(l, rows), pending[:n])
 		pending = pending[n:]
 		w.emitDue()
@@ -229,8 +229,8 @@ func (w *Writer) sealStrings() {
 
 // records makes a block of records and notes it in the index. While the file
 // cannot be written and too much waits for it already, the records are dropped.
-func (w *Writer) records(l *layout, rows *rowset, texts []string) {
-	if w.err != nil && len(w.buf) >= l.backlog() {
+func (w *Writer) records(l *schema.Layout, rows *rowset, texts []string) {
+	if w.err != nil && len(w.buf) >= backlog(l) {
 		w.drop(l, rows, texts)
 		return
 	}

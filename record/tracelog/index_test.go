@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 func appendUvarints(dst []byte, vals ...uint64) []byte {
@@ -35,7 +37,7 @@ func TestIndex(t *testing.T) {
 		tid, _ := b.TID()
 		got := IndexEntry{Offset: b.Offset, Kind: b.Kind, PID: pid, TID: tid, Rows: uint64(b.N), From: from, To: to, Device: -1, Context: -1, Stream: -1}
 		for name, to := range map[string]*int64{"device": &got.Device, "context": &got.Context, "stream": &got.Stream} {
-			if v, ok := b.common(layouts[b.Kind].field(name)); ok {
+			if v, ok := b.common(schema.LayoutOf(b.Kind).Field(name)); ok {
 				*to = int64(v)
 			}
 		}
@@ -56,7 +58,7 @@ func TestIndex(t *testing.T) {
 func TestLongIndex(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 1})
 	for i := range uint64(2*indexRows + 100) {
-		w.Clock(&Clock{Monotonic: i + 1})
+		w.Add(&Clock{Monotonic: i + 1})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -97,7 +99,7 @@ func TestSpan(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	const huge = ^uint64(0)
 	for _, times := range [][2]uint64{{0, 999}, {500, 10}, {100, huge}, {300, 0}} {
-		w.Call(&Call{PID: 1, Enter: times[0], Dur: times[1]})
+		w.Add(&Call{PID: 1, Enter: times[0], Dur: times[1]})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // fullText stands for every text that came after the string table was full.
@@ -89,9 +91,9 @@ func (in *interner) id(s string) uint64 {
 }
 
 func (in *interner) add(s string) uint64 {
-	if len(s) > MaxString {
+	if len(s) > schema.MaxString {
 		in.lost++
-		return in.id(s[:MaxString-len(cutMark)] + cutMark)
+		return in.id(s[:schema.MaxString-len(cutMark)] + cutMark)
 	}
 	if in.last >= uint64(in.maxCount) || in.bytes+len(s) > in.maxBytes {
 		in.lost++
@@ -130,7 +132,7 @@ func (t *stringTable) share() *stringTable {
 
 // set notes the text of an id and reports whether the table may hold it.
 func (t *stringTable) set(id uint64, text string) bool {
-	if id == 0 || id > MaxStrings || t.bytes+len(text) > MaxStringBytes {
+	if id == 0 || id > schema.MaxStrings || t.bytes+len(text) > schema.MaxStringBytes {
 		return false
 	}
 	if id <= uint64(t.shared) { // only in a log with blocks out of place

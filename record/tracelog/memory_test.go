@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"runtime"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // liveHeap is the number of bytes that are in use.
@@ -30,13 +32,13 @@ func wideTable(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var fields []Field
+	var fields []schema.Field
 	for range 32 {
-		fields = append(fields, Field{"f", TypeUint, "", 0})
+		fields = append(fields, schema.Field{Name: "f", Type: schema.Uint, Meaning: ""})
 	}
-	l := newLayout(&Table{Kind: 77, Fields: fields})
+	l := schema.NewLayout(&schema.Table{Kind: 77, Fields: fields})
 	var rows []uint64
-	for i := range uint64(MaxRows) {
+	for i := range uint64(schema.MaxRows) {
 		for f := range uint64(32) {
 			rows = append(rows, i*f)
 		}
@@ -58,7 +60,7 @@ func textTable(t testing.TB, first uint64, n, length int) []byte {
 		rows = append(rows, first+uint64(i), 0)
 		texts = append(texts, text)
 	}
-	l := layouts[KindString]
+	l := schema.LayoutOf(KindString)
 	return e.appendSized(nil, l, e.transpose(l, rows), texts)
 }
 
@@ -67,7 +69,7 @@ func textTable(t testing.TB, first uint64, n, length int) []byte {
 func TestReaderMemory(t *testing.T) {
 	var longTexts, manyTexts [][]byte
 	for i := range uint64(40) {
-		longTexts = append(longTexts, textTable(t, 1+i, 1, MaxString))
+		longTexts = append(longTexts, textTable(t, 1+i, 1, schema.MaxString))
 		manyTexts = append(manyTexts, textTable(t, 1+i*30_000, 30_000, 1))
 	}
 	for name, c := range map[string]struct {
@@ -77,7 +79,7 @@ func TestReaderMemory(t *testing.T) {
 		"many numbers": {manyBlocks(wideTable(t), wideTable(t), wideTable(t)), MaxBlockMemory},
 		"long texts":   {manyBlocks(longTexts...), MaxReaderMemory},
 		"many texts":   {manyBlocks(manyTexts...), MaxReaderMemory},
-		"one far text": {manyBlocks(textTable(t, MaxStrings, 1, 1)), 17 * MaxStrings},
+		"one far text": {manyBlocks(textTable(t, schema.MaxStrings, 1, 1)), 17 * schema.MaxStrings},
 	} {
 		before := liveHeap()
 		r := openBytes(t, c.log)
@@ -141,7 +143,7 @@ func TestWriterMemory(t *testing.T) {
 	}
 	before := liveHeap()
 	for i := range uint32(200_000) {
-		w.Call(&Call{PID: i % 7, TID: i % 301, Func: i % 11, Enter: uint64(i) * 977, Dur: uint64(i * i), NArgs: 3, Args: [MaxArgs]uint64{uint64(i), uint64(i * 7)}})
+		w.Add(&Call{PID: i % 7, TID: i % 301, Func: i % 11, Enter: uint64(i) * 977, Dur: uint64(i * i), NArgs: 3, Args: [MaxArgs]uint64{uint64(i), uint64(i * 7)}})
 		if out.Len() > 1<<20 {
 			out.Reset()
 		}

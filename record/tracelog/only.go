@@ -1,10 +1,12 @@
 package tracelog
 
+import "github.com/cudatrace/cudatrace/record/tracelog/schema"
+
 // onlyFields are the fields of which a reader decodes the columns, by the numbers of this
 // version's schema: a block is decoded before it is known what the log's own schema says.
 type onlyFields struct {
-	bits    [tableKinds]uint64 // by number of the kind; 0 is all
-	foreign [tableKinds]bool   // the log has other numbers for these
+	bits    [schema.Kinds]uint64 // by number of the kind; 0 is all
+	foreign [schema.Kinds]bool   // the log has other numbers for these
 }
 
 // Only limits what Next decodes of the records of some kinds to some fields: the others
@@ -13,9 +15,9 @@ type onlyFields struct {
 func (r *Reader) Only(fields map[Kind][]string) {
 	r.only = &onlyFields{}
 	for k, names := range fields {
-		l := layouts[k]
+		l := schema.LayoutOf(k)
 		for _, name := range names {
-			if f := l.field(name); f >= 0 {
+			if f := l.Field(name); f >= 0 {
 				r.only.bits[k] |= 1 << f
 			}
 		}
@@ -23,7 +25,7 @@ func (r *Reader) Only(fields map[Kind][]string) {
 }
 
 // compare takes note of where the log's schema differs.
-func (o *onlyFields) compare(s *schema) {
+func (o *onlyFields) compare(s *logSchema) {
 	if o == nil {
 		return
 	}
@@ -31,7 +33,7 @@ func (o *onlyFields) compare(s *schema) {
 		if bits == 0 {
 			continue
 		}
-		l := layouts[Kind(k)]
+		l := schema.LayoutOf(Kind(k))
 		file := s[k]
 		if file == nil { // see fill
 			continue
@@ -46,13 +48,13 @@ func (o *onlyFields) compare(s *schema) {
 
 // misled says whether a block was decoded by the wrong numbers.
 func (o *onlyFields) misled(t *task) bool {
-	return o != nil && t.dec.only != nil && t.table != nil && t.table.number < uint64(tableKinds) && o.foreign[t.table.number]
+	return o != nil && t.dec.only != nil && t.table != nil && t.table.number < uint64(schema.Kinds) && o.foreign[t.table.number]
 }
 
 // needed are the columns of a table that are asked for and those that these refer to, by
 // their places.
 func (d *decoder) needed(table uint64) (all uint64) {
-	if d.only == nil || table >= uint64(tableKinds) || d.only.bits[table] == 0 {
+	if d.only == nil || table >= uint64(schema.Kinds) || d.only.bits[table] == 0 {
 		return 1<<64 - 1
 	}
 	for i := len(d.stubs) - 1; i >= 0; i-- {

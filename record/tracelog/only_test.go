@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 var someFields = map[Kind][]string{
@@ -37,10 +39,10 @@ func fieldsOf(r *Reader, fields map[Kind][]string) (lines []string) {
 // log has other numbers for them.
 func TestOnly(t *testing.T) {
 	t.Parallel()
-	call := *layouts[KindCall].Table
+	call := *schema.LayoutOf(KindCall).Table
 	call.Fields = slices.Clone(call.Fields)
 	slices.Reverse(call.Fields)
-	moved := newLayout(&call)
+	moved := schema.NewLayout(&call)
 	row := make([]uint64, len(call.Fields))
 	for i := range row {
 		row[i] = uint64(100 + i)
@@ -49,7 +51,7 @@ func TestOnly(t *testing.T) {
 		"launches": launches(t, 12_000),
 		"small":    smallLog(t),
 		"newer":    newerVersion(t),
-		"moved": customLog(t, 3, []Table{tables[0], call}, func(add func(*layout, []uint64, []string)) {
+		"moved": customLog(t, 3, []schema.Table{schema.Records()[0], call}, func(add func(*schema.Layout, []uint64, []string)) {
 			for range 20 { // more than are decoded ahead
 				add(moved, row, nil)
 			}
@@ -104,7 +106,7 @@ func TestOnlyDamage(t *testing.T) {
 	t.Parallel()
 	// A note's time is field 0; the number of its process, field 1, has a byte too many.
 	bad := oneTable(byte(KindNote), 1, 2, 0, reprConst, 1, 7, 1, reprConst, 2, 5, 5)
-	log := withBlock(customLog(t, 3, tables, func(func(*layout, []uint64, []string)) {}), blockRecords, 1, bad)
+	log := withBlock(customLog(t, 3, schema.Records(), func(func(*schema.Layout, []uint64, []string)) {}), blockRecords, 1, bad)
 	first := openBytes(t, log)
 	first.Only(map[Kind][]string{KindNote: {"time"}})
 	notes := 0
@@ -139,7 +141,7 @@ func TestPicks(t *testing.T) {
 	picked := 0
 	for r.Next() {
 		b := r.Block()
-		for _, f := range layouts[b.Kind].Fields {
+		for _, f := range schema.LayoutOf(b.Kind).Fields {
 			c := b.Column(f.Name)
 			p := c.Picks()
 			if p == nil {

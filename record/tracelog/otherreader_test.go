@@ -112,17 +112,17 @@ func hostileLog(t *testing.T) []byte {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	w, out := newTestWriter(t, Options{RowsPerBlock: 150})
 	for i := range uint32(9) {
-		w.Function(&Function{ID: i, Name: []string{"f", "g", "f", "a#b", "", "x y", "a=b"}[i%7],
+		w.Add(&Function{ID: i, Name: []string{"f", "g", "f", "a#b", "", "x y", "a=b"}[i%7],
 			Args: "a:i32 b:i64 c:u32 d:ptr flags:handle ret:size x=y:u8 \"q:u8 é:u8 nothing b:c:u8"})
 	}
-	for _, o := range allKinds {
+	for _, k := range allKinds {
 		for range 200 {
-			record := o.zero()
+			record := NewRecord(k)
 			fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
 			if c, ok := record.(*Call); ok {
 				c.Func %= 12
 			}
-			o.add(w, record)
+			w.Add(record)
 		}
 	}
 	if err := w.Close(End{Time: 1, Reason: fmt.Sprint("a\x00\xff", "é")}); err != nil {

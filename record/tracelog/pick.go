@@ -1,6 +1,10 @@
 package tracelog
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 // errBegun is a mistake of the caller.
 var errBegun = errors.New("cannot be filtered: its reading has begun")
@@ -35,7 +39,7 @@ type picker struct {
 }
 
 // maxIndexes is the number of index blocks of a log that a reader uses.
-const maxIndexes = MaxRows
+const maxIndexes = schema.MaxRows
 
 func newPicker(s *source, f *Filter) (*picker, error) {
 	dec, err := newDecoder()
@@ -176,7 +180,7 @@ func Begin(path string) (uint64, error) {
 	}
 	var c Clock
 	for r.Next() {
-		if r.Block().Clock(0, &c); c.Monotonic > 0 {
+		if c.Read(r.Block(), 0); c.Monotonic > 0 {
 			return c.Monotonic, nil
 		}
 	}

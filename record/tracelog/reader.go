@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Reader gives the records of a log block by block, in the order of the file. It
@@ -34,7 +36,7 @@ type Reader struct {
 
 	minor   uint16 // version
 	footed  bool   // the footer has been read
-	schema  *schema
+	schema  *logSchema
 	maps    [256][]int
 	strings stringTable
 	block   Block
@@ -46,8 +48,8 @@ type Reader struct {
 // What a hostile log can make a reader hold, in bytes: all texts with their headers,
 // and for a block its payload, its decompressed columns and their numbers.
 const (
-	MaxReaderMemory = MaxStringBytes + 16*MaxStrings + MaxBlockMemory
-	MaxBlockMemory  = 4*MaxPayload + 9*MaxColumns*MaxRows
+	MaxReaderMemory = schema.MaxStringBytes + 16*schema.MaxStrings + MaxBlockMemory
+	MaxBlockMemory  = 4*schema.MaxPayload + 9*schema.MaxColumns*schema.MaxRows
 )
 
 // Open opens the log at path. The message of an error names the file and says what
@@ -244,7 +246,7 @@ func (r *Reader) accept(t *task) (given bool, err error) {
 
 // records takes a table of records: strings into the string table, others into the block.
 func (r *Reader) records(t *task) (given bool, err error) {
-	if t.table.number >= uint64(tableKinds) {
+	if t.table.number >= uint64(schema.Kinds) {
 		return false, errSchema
 	}
 	b := &r.block
@@ -254,7 +256,7 @@ func (r *Reader) records(t *task) (given bool, err error) {
 	case KindString:
 		return false, r.addStrings(b)
 	case KindEnd:
-		b.End(0, &r.end)
+		r.end.Read(b, 0)
 		r.ended = true
 	}
 	return r.filter == nil || r.filter.block(b), nil
@@ -264,7 +266,7 @@ func (r *Reader) records(t *task) (given bool, err error) {
 // kind that only this version's has is read by that one, so that the columns of every
 // kind with a number of ours are there, whatever the log says.
 func (r *Reader) fill(b *Block, t *task) {
-	l, file := layouts[b.Kind], r.schema[b.Kind]
+	l, file := schema.LayoutOf(b.Kind), r.schema[b.Kind]
 	if file == nil && l != nil {
 		file = l.Table
 	}
@@ -273,7 +275,7 @@ func (r *Reader) fill(b *Block, t *task) {
 		b.name, b.fields = file.Name, file.Fields
 	}
 	t.file = t.file[:0]
-	for range MaxColumns {
+	for range schema.MaxColumns {
 		t.file = append(t.file, column{vals: zeros})
 	}
 	for i, f := range t.table.fields {
@@ -286,7 +288,7 @@ func (r *Reader) fill(b *Block, t *task) {
 }
 
 // pick sets the columns by this version's schema.
-func (r *Reader) pick(b *Block, t *task, l *layout, file *Table) {
+func (r *Reader) pick(b *Block, t *task, l *schema.Layout, file *schema.Table) {
 	if r.maps[b.Kind] == nil {
 		r.maps[b.Kind] = mapping(l, file)
 	}

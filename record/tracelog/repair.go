@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Repair is what Repair did.
@@ -140,7 +142,7 @@ func (m *mender) begin(t *task) {
 	m.w.buf = appendHeader(m.w.buf, m.r.minor)
 	m.w.off = headerSize
 	if t == nil || t.head.kind != blockSchema {
-		m.w.block(blockSchema, m.w.enc.appendSchema(nil, tables))
+		m.w.block(blockSchema, m.w.enc.appendSchema(nil, schema.Records()))
 	}
 }
 
@@ -184,11 +186,11 @@ func (m *mender) finish() {
 	end.spoil(m.done.Reason)
 	// A log with as many texts as there can be gives up its last two, behind all
 	// records that use them.
-	m.w.in.last = uint64(min(len(m.r.strings.texts), MaxStrings-2))
+	m.w.in.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last row
-	note.row(&first, &m.w.in)
-	end.row(&last, &m.w.in)
+	note.fill(&first, &m.w.in)
+	end.fill(&last, &m.w.in)
 	m.w.sealStrings()
 	m.put(KindNote, &first)
 	m.put(KindEnd, &last)
@@ -198,7 +200,7 @@ func (m *mender) finish() {
 
 // put adds a record of our own, with its fields where the log's schema has them.
 func (m *mender) put(k Kind, r *row) {
-	l := layouts[k]
+	l := schema.LayoutOf(k)
 	if file := m.r.schema[k]; file != nil && file != l.Table {
 		var moved row
 		for i, to := range mapping(l, file) {
@@ -207,8 +209,8 @@ func (m *mender) put(k Kind, r *row) {
 			}
 		}
 		fields := file.Fields[:min(len(file.Fields), len(moved))]
-		l, r = newLayout(&Table{Kind: k, Fields: fields}), &moved
-		l.text = nil // we have none
+		l, r = schema.NewLayout(&schema.Table{Kind: k, Fields: fields}), &moved
+		l.Texts = nil // we have none
 	}
 	rows := newRowset(len(l.Fields), 0)
 	rows.add(r)

@@ -1,6 +1,10 @@
 package tracelog
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 // A rowset is rows by column. A field that has the same value in every row so far
 // has no column: most fields of an open block are like that, and cost one
@@ -141,11 +145,11 @@ func (s *rowset) newColumn(f, room int) []uint64 {
 func (s *rowset) memory() int { return 8 * s.room * len(s.varies) }
 
 // span is the time that the rows take up.
-func (s *rowset) span(l *layout) (sp span) {
-	for nth, f := range l.times {
+func (s *rowset) span(l *schema.Layout) (sp span) {
+	for nth, f := range l.Times {
 		dur := -1
 		if nth == 0 {
-			dur = l.dur
+			dur = l.Dur
 		}
 		if s.cols[f] == nil && (dur < 0 || s.cols[dur] == nil) {
 			sp.add(s.first[f], durAt(s, dur, 0))
@@ -167,14 +171,14 @@ func durAt(s *rowset, dur, i int) uint64 {
 
 // transpose makes a rowset of rows that lie one after the other. It is valid
 // until the next call.
-func (e *encoder) transpose(l *layout, rows []uint64) *rowset {
+func (e *encoder) transpose(l *schema.Layout, rows []uint64) *rowset {
 	width := len(l.Fields)
 	e.rows = newRowset(width, 0)
 	var r row
 	for i := 0; i < len(rows); i += width {
 		copy(r[:], rows[i:i+width])
 		for !e.rows.fits(&r) {
-			e.rows.widen(&r, MaxRows)
+			e.rows.widen(&r, schema.MaxRows)
 		}
 		e.rows.add(&r)
 	}
@@ -182,7 +186,7 @@ func (e *encoder) transpose(l *layout, rows []uint64) *rowset {
 }
 
 // appendSized appends a table preceded by its length.
-func (e *encoder) appendSized(dst []byte, l *layout, rows *rowset, texts []string) []byte {
+func (e *encoder) appendSized(dst []byte, l *schema.Layout, rows *rowset, texts []string) []byte {
 	e.sized = e.appendTable(e.sized[:0], l, rows, texts)
 	dst = binary.AppendUvarint(dst, uint64(len(e.sized)))
 	return append(dst, e.sized...)

@@ -3,22 +3,24 @@ package tracelog
 import (
 	"errors"
 	"sync"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A schema is the tables of one log as its own schema block gives them.
-type schema [256]*Table
+// A logSchema is the tables of one log as its own schema block gives them.
+type logSchema [256]*schema.Table
 
 // builtin is the schema of this version, for a log that lost its own.
-var builtin = sync.OnceValue(func() *schema {
-	var s schema
-	for i := range tables {
-		s[tables[i].Kind] = &tables[i]
+var builtin = sync.OnceValue(func() *logSchema {
+	var s logSchema
+	for _, t := range schema.Records() {
+		s[t.Kind] = &t
 	}
 	return &s
 })
 
 // appendSchema appends the payload of a schema block that describes the tables.
-func (e *encoder) appendSchema(dst []byte, tables []Table) []byte {
+func (e *encoder) appendSchema(dst []byte, tables []schema.Table) []byte {
 	var kinds, fields []uint64
 	var kindTexts, fieldTexts []string
 	for _, t := range tables {
@@ -29,20 +31,20 @@ func (e *encoder) appendSchema(dst []byte, tables []Table) []byte {
 			fieldTexts = append(fieldTexts, f.Name, f.Meaning)
 		}
 	}
-	dst = e.appendSized(dst, layouts[tableKinds], e.transpose(layouts[tableKinds], kinds), kindTexts)
-	return e.appendSized(dst, layouts[tableFields], e.transpose(layouts[tableFields], fields), fieldTexts)
+	dst = e.appendSized(dst, schema.LayoutOf(schema.Kinds), e.transpose(schema.LayoutOf(schema.Kinds), kinds), kindTexts)
+	return e.appendSized(dst, schema.LayoutOf(schema.Fields), e.transpose(schema.LayoutOf(schema.Fields), fields), fieldTexts)
 }
 
 var errSchema = errors.New("the schema makes no sense")
 
 // parseSchema reads the payload of a schema block.
-func (d *decoder) parseSchema(payload []byte) (*schema, error) {
-	s := new(schema)
+func (d *decoder) parseSchema(payload []byte) (*logSchema, error) {
+	s := new(logSchema)
 	err := d.eachTable(payload, func(t *table) error {
 		switch Kind(t.number) {
-		case tableKinds:
+		case schema.Kinds:
 			return s.addKinds(t)
-		case tableFields:
+		case schema.Fields:
 			return s.addFields(t)
 		}
 		return nil // of a newer version
@@ -55,8 +57,8 @@ func (d *decoder) parseSchema(payload []byte) (*schema, error) {
 
 // readsStrings reports whether string records have the fields that they have in all
 // versions: without them nothing else can be understood.
-func (s *schema) readsStrings() bool {
-	l, file := layouts[KindString], s[KindString]
+func (s *logSchema) readsStrings() bool {
+	l, file := schema.LayoutOf(KindString), s[KindString]
 	if file == nil {
 		return true
 	}
@@ -68,38 +70,28 @@ func (s *schema) readsStrings() bool {
 	return true
 }
 
-func (s *schema) addKinds(t *table) error {
+func (s *logSchema) addKinds(t *table) error {
 	kind, name, meaning := t.find(0), t.find(1), t.find(2)
 	for i := range t.rows {
 		k := kind.at(i)
-		if k >= uint64(tableKinds) || s[k] != nil || !isName(name.text(i)) {
+		if k >= uint64(schema.Kinds) || s[k] != nil || !schema.IsName(name.text(i)) {
 			return errSchema
 		}
-		s[k] = &Table{Kind: Kind(k), Name: name.text(i), Meaning: meaning.text(i)}
+		s[k] = &schema.Table{Kind: Kind(k), Name: name.text(i), Meaning: meaning.text(i)}
 	}
 	return nil
 }
 
-func (s *schema) addFields(t *table) error {
+func (s *logSchema) addFields(t *table) error {
 	kind, name, types, meaning := t.find(0), t.find(1), t.find(2), t.find(3)
 	for i := range t.rows {
 		k := kind.at(i)
-		if k >= uint64(tableKinds) || s[k] == nil || len(s[k].Fields) == MaxColumns || !isName(name.text(i)) {
+		if k >= uint64(schema.Kinds) || s[k] == nil || len(s[k].Fields) == schema.MaxColumns || !schema.IsName(name.text(i)) {
 			return errSchema
 		}
-		s[k].Fields = append(s[k].Fields, Field{Name: name.text(i), Type: Type(types.at(i)), Meaning: meaning.text(i)})
+		s[k].Fields = append(s[k].Fields, schema.Field{Name: name.text(i), Type: schema.Type(types.at(i)), Meaning: meaning.text(i)})
 	}
 	return nil
-}
-
-// isName reports whether a name of the schema can stand in the text form.
-func isName(s string) bool {
-	for _, c := range []byte(s) {
-		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
 }
 
 // text is the text in row i, "" in a column that is missing.
@@ -112,7 +104,7 @@ func (c *column) text(i int) string {
 
 // mapping says for each field of this version at which field of the log's table it
 // is found: by name and type, -1 for one that the log does not have.
-func mapping(l *layout, file *Table) []int {
+func mapping(l *schema.Layout, file *schema.Table) []int {
 	m := make([]int, len(l.Fields))
 	for i, own := range l.Fields {
 		m[i] = -1

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // eventLog has several processes, devices and streams, and what refers to them. It is
@@ -14,17 +16,17 @@ func eventLog(t testing.TB, finish bool) []byte {
 	t.Helper()
 	w, out := newTestWriter(t, Options{RowsPerBlock: 100})
 	rnd := rand.New(rand.NewPCG(3, 4))
-	w.Clock(&Clock{Monotonic: 500, Realtime: 9})
+	w.Add(&Clock{Monotonic: 500, Realtime: 9})
 	for pid := uint32(1); pid <= 3; pid++ {
-		w.Process(&Process{PID: pid, Start: 1000, Exe: fmt.Sprint("app", pid)})
+		w.Add(&Process{PID: pid, Start: 1000, Exe: fmt.Sprint("app", pid)})
 	}
 	for i := range uint64(3000) {
 		pid, at := uint32(1+rnd.IntN(3)), 1000+i*100
-		w.Call(&Call{PID: pid, TID: pid*10 + uint32(rnd.IntN(2)), Func: uint32(rnd.IntN(3)), Enter: at, Dur: rnd.Uint64N(500)})
-		w.Kernel(&Kernel{GPU: GPU{PID: pid, Device: uint32(rnd.IntN(2)), Context: 1, Stream: uint32(7 + rnd.IntN(3)), Start: at * uint64(rnd.IntN(9)) / 8, Dur: rnd.Uint64N(900)}, Name: fmt.Sprint("k", i%9)})
+		w.Add(&Call{PID: pid, TID: pid*10 + uint32(rnd.IntN(2)), Func: uint32(rnd.IntN(3)), Enter: at, Dur: rnd.Uint64N(500)})
+		w.Add(&Kernel{GPU: GPU{PID: pid, Device: uint32(rnd.IntN(2)), Context: 1, Stream: uint32(7 + rnd.IntN(3)), Start: at * uint64(rnd.IntN(9)) / 8, Dur: rnd.Uint64N(900)}, Name: fmt.Sprint("k", i%9)})
 		if i%40 == 0 {
-			w.Note(&Note{Time: at, PID: pid * uint32(i/40%2), Text: "n"})
-			w.Memcpy(&Memcpy{GPU: GPU{PID: pid, Device: 1, Stream: 7, Start: at, Dur: 50}, Bytes: i})
+			w.Add(&Note{Time: at, PID: pid * uint32(i/40%2), Text: "n"})
+			w.Add(&Memcpy{GPU: GPU{PID: pid, Device: 1, Stream: 7, Start: at, Dur: 50}, Bytes: i})
 		}
 		if i%200 == 199 {
 			if err := w.Flush(); err != nil {
@@ -53,8 +55,8 @@ func wanted(t *testing.T, r *Reader, f Filter, index bool) (lines []string) {
 		b := r.Block()
 		for i := range b.N {
 			if b.Kind != KindEnd && f.Match(b, i) {
-				record := opsOf(b.Kind).zero()
-				opsOf(b.Kind).get(b, i, record)
+				record := NewRecord(b.Kind)
+				record.Read(b, i)
 				lines = append(lines, fmt.Sprintf("%v %+v", b.Kind, record))
 			}
 		}
@@ -134,9 +136,9 @@ func TestSelectReadsLittle(t *testing.T) {
 		work.step()
 		pid := uint32(10 + i%8)
 		work.call.PID, work.api.PID, work.kernel.PID, work.kernel.Device = pid, pid, pid, pid-10
-		ranks.Call(&work.call)
-		ranks.API(&work.api)
-		ranks.Kernel(&work.kernel)
+		work.call.AddTo(ranks)
+		work.api.AddTo(ranks)
+		work.kernel.AddTo(ranks)
 	}
 	if err := ranks.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -174,7 +176,7 @@ func TestSelectDistrustsTheIndex(t *testing.T) {
 		if b.header.kind != blockIndex || i%4 > 0 {
 			continue
 		}
-		l := layouts[tableIndex]
+		l := schema.LayoutOf(schema.Index)
 		e, err := newEncoder()
 		if err != nil {
 			t.Fatal(err)
@@ -256,8 +258,8 @@ func TestKeep(t *testing.T) {
 			go func() {
 				var lines []string
 				for i := range b.N {
-					record := opsOf(b.Kind).zero()
-					opsOf(b.Kind).get(b, i, record)
+					record := NewRecord(b.Kind)
+					record.Read(b, i)
 					lines = append(lines, fmt.Sprintf("%v %+v", b.Kind, record))
 				}
 				b.Release()
@@ -294,7 +296,7 @@ func TestColumnAccess(t *testing.T) {
 		room = stream.Values(room)
 		for i := range b.N {
 			var k Kernel
-			b.Kernel(i, &k)
+			k.Read(b, i)
 			if k.Start != starts[i] || k.Start != start.At(i) || uint64(k.Stream) != room[i] || k.Name != b.Text(name.At(i)) || start.Len() != b.N {
 				t.Fatalf("row %d differs from %+v", i, k)
 			}

@@ -3,6 +3,8 @@ package tracelog
 import (
 	"strconv"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // The text form has one record a line: the name of its kind, then name=value for
@@ -28,11 +30,11 @@ func isBare(s string) bool {
 }
 
 // appendNumber appends a value of a numeric type.
-func appendNumber(dst []byte, t Type, v uint64) []byte {
+func appendNumber(dst []byte, t schema.Type, v uint64) []byte {
 	switch t {
-	case TypeInt:
+	case schema.Int:
 		return strconv.AppendInt(dst, unzigzag(v), 10)
-	case TypeHex:
+	case schema.Hex:
 		return appendHex(dst, v)
 	}
 	return strconv.AppendUint(dst, v, 10)
@@ -43,8 +45,8 @@ func appendHex(dst []byte, v uint64) []byte {
 }
 
 // parseNumber is the inverse of appendNumber. It takes hexadecimal for any type.
-func parseNumber(t Type, s string) (uint64, error) {
-	if t == TypeInt {
+func parseNumber(t schema.Type, s string) (uint64, error) {
+	if t == schema.Int {
 		v, err := strconv.ParseInt(s, 0, 64)
 		return zigzag(v), err
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and generated sections")
@@ -64,7 +66,7 @@ func TestGolden(t *testing.T) {
 	if diff := cmp.Diff(string(text), got); diff != "" {
 		t.Error(diff)
 	}
-	for _, table := range tables[1:] {
+	for _, table := range schema.Records()[1:] {
 		if !strings.Contains(got, "\n"+table.Name+" ") && !strings.HasPrefix(got, table.Name+" ") {
 			t.Errorf("there is no %s record in %s", table.Name, path)
 		}
@@ -73,19 +75,19 @@ func TestGolden(t *testing.T) {
 
 // Binary to text to binary to text, for hostile values of every kind.
 func TestTextRoundTrip(t *testing.T) {
-	for _, o := range allKinds {
-		t.Run(o.kind.String(), func(t *testing.T) {
+	for _, k := range allKinds {
+		t.Run(k.String(), func(t *testing.T) {
 			t.Parallel()
-			rnd := rand.New(rand.NewPCG(9, uint64(o.kind)))
+			rnd := rand.New(rand.NewPCG(9, uint64(k)))
 			w, out := newTestWriter(t, Options{})
 			for i := range uint32(9) {
-				w.Function(&Function{ID: i, Name: []string{"f", "g", "f", "a#b", "", "x y"}[i%6],
+				w.Add(&Function{ID: i, Name: []string{"f", "g", "f", "a#b", "", "x y"}[i%6],
 					Args: "a:i32 b:i64 c:u32 d:ptr flags:handle ret:size x=y:u8 \"q:u8 é:u8"})
 			}
 			for range 500 {
-				record := o.zero()
+				record := NewRecord(k)
 				fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
-				o.add(w, record)
+				w.Add(record)
 			}
 			var end End
 			fill(reflect.ValueOf(&end).Elem(), hostileNumber(rnd), hostileText(rnd))
@@ -188,7 +190,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	shown.WriteString("```\n")
-	for _, table := range tables[1:] {
+	for _, table := range schema.Records()[1:] {
 		if examples[table.Name] == "" {
 			t.Errorf("there is no %s record", table.Name)
 		}
@@ -206,10 +208,11 @@ func checkJSONRecord(t *testing.T, line string) string {
 		t.Fatalf("%s: %v", line, err)
 	}
 	kind, _ := record["kind"].(string)
-	l := layouts[kindByName[kind]]
-	if l == nil {
+	k, ok := KindByName(kind)
+	if !ok {
 		t.Fatalf("%s: no kind", line)
 	}
+	l := schema.LayoutOf(k)
 	for i, f := range l.Fields {
 		if l.Kind == KindCall && i >= callArg0-1 {
 			if _, ok := record["args"].(map[string]any); !ok {
@@ -219,7 +222,7 @@ func checkJSONRecord(t *testing.T, line string) string {
 		}
 		_, isNumber := record[f.Name].(json.Number)
 		_, isText := record[f.Name].(string)
-		text := f.Type == TypeString || f.Type == TypeHex || l.Kind == KindCall && f.Name == "func"
+		text := f.Type == schema.String || f.Type == schema.Hex || l.Kind == KindCall && f.Name == "func"
 		if isText != text || isNumber == text {
 			t.Errorf("%s: %s is %v", line, f.Name, record[f.Name])
 		}
@@ -254,21 +257,21 @@ func checkSection(t *testing.T, path, begin, end, want string) {
 // Whatever the texts and numbers are, each line is valid JSON and says them.
 func TestJSONHostile(t *testing.T) {
 	t.Parallel()
-	for _, o := range allKinds {
-		rnd := rand.New(rand.NewPCG(11, uint64(o.kind)))
+	for _, k := range allKinds {
+		rnd := rand.New(rand.NewPCG(11, uint64(k)))
 		w, out := newTestWriter(t, Options{})
-		w.Function(&Function{ID: 7, Name: "f", Args: "a:i32 b:i64 \"q:u8 é:u8 a:u64"})
+		w.Add(&Function{ID: 7, Name: "f", Args: "a:i32 b:i64 \"q:u8 é:u8 a:u64"})
 		for range 200 {
-			record := o.zero()
+			record := NewRecord(k)
 			fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
-			o.add(w, record)
+			w.Add(record)
 		}
 		if err := w.Close(End{Reason: "\x01\x7f\xff\u2028"}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(dumpJSON(t, out.Bytes(), Filter{})) {
 			if !json.Valid([]byte(line)) {
-				t.Errorf("%v: %q is no JSON", o.kind, line)
+				t.Errorf("%v: %q is no JSON", k, line)
 			}
 		}
 	}

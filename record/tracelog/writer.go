@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Options of a Writer. The zero value is right for a recorder.
@@ -27,11 +29,11 @@ func (o Options) withDefaults() Options {
 		}
 		*v = min(*v, most)
 	}
-	def(&o.RowsPerBlock, 8192, MaxRows)
+	def(&o.RowsPerBlock, 8192, schema.MaxRows)
 	def(&o.MaxOpen, 4096, 1<<20)
 	def(&o.MaxMemory, 64<<20, 1<<40)
-	def(&o.MaxStrings, MaxStrings, MaxStrings)
-	def(&o.MaxStringBytes, MaxStringBytes, MaxStringBytes)
+	def(&o.MaxStrings, schema.MaxStrings, schema.MaxStrings)
+	def(&o.MaxStringBytes, schema.MaxStringBytes, schema.MaxStringBytes)
 	return o
 }
 
@@ -89,8 +91,8 @@ const maxBacklog = 8 << 20
 
 // backlog is that number for the records of a table. What other records refer to,
 // and what says how complete the log is, is dropped last.
-func (l *layout) backlog() int {
-	if l.bulk() {
+func backlog(l *schema.Layout) int {
+	if l.Role == schema.Event {
 		return maxBacklog
 	}
 	return 4 * maxBacklog
@@ -145,7 +147,7 @@ func newWriter(out io.Writer, name string, o Options) (*Writer, error) {
 	}
 	w.buf = appendHeader(w.buf, VersionMinor)
 	w.off = headerSize
-	w.block(blockSchema, w.enc.appendSchema(nil, tables))
+	w.block(blockSchema, w.enc.appendSchema(nil, schema.Records()))
 	w.emit()
 	return w, w.err
 }
@@ -160,6 +162,31 @@ func emptyWriter(out io.Writer, name string, o Options) (*Writer, error) {
 	return &Writer{opt: o, name: name, out: out, enc: enc, due: flushSize,
 		in: newInterner(o.MaxStrings, o.MaxStringBytes), open: make(map[groupKey]*group)}, nil
 }
+
+// Add adds a record of any kind. r.AddTo(w) does the same where the type of r is known, and
+// then r need not be allocated.
+func (w *Writer) Add(r Record) { r.AddTo(w) }
+
+// Calls gives the writer to a caller that adds many calls in a row, until Release: adding
+// them takes no lock. Nothing else can be done with the writer meanwhile.
+func (w *Writer) Calls() Calls {
+	w.mu.Lock()
+	return Calls{w}
+}
+
+// Calls is a writer that takes calls only; see [Writer.Calls].
+type Calls struct{ w *Writer }
+
+// Add adds a call.
+func (h Calls) Add(c *Call) {
+	if h.w.takes(KindCall) {
+		c.fill(&h.w.row, &h.w.in)
+		h.w.add(KindCall, &h.w.row)
+	}
+}
+
+// Release gives the writer back.
+func (h Calls) Release() { h.w.mu.Unlock() }
 
 // begin takes the lock and reports whether a record can be taken; else it is counted.
 func (w *Writer) begin(k Kind) bool {
@@ -258,7 +285,7 @@ func (w *Writer) finish(end End) {
 		end.spoil("texts were too many or too long to be kept")
 	}
 	w.sealAll()
-	end.row(&w.row, &w.in)
+	end.fill(&w.row, &w.in)
 	w.add(KindEnd, &w.row)
 	w.sealAll()
 	w.footer()
@@ -276,7 +303,7 @@ func (w *Writer) lost() (n uint64) {
 }
 
 func (w *Writer) addLost(l *Lost) {
-	l.row(&w.row, &w.in)
+	l.fill(&w.row, &w.in)
 	w.add(KindLost, &w.row)
 }
 
@@ -348,7 +375,7 @@ func (w *Writer) fail(err error) {
 }
 
 // drop counts records that get no place in the log.
-func (w *Writer) drop(l *layout, rows *rowset, texts []string) {
+func (w *Writer) drop(l *schema.Layout, rows *rowset, texts []string) {
 	w.dropped[l.Kind] += uint64(rows.n)
 	w.missing.join(rows.span(l))
 	w.in.unwritten(texts)

@@ -1,5 +1,54 @@
 package tracelog
 
+// Flags of a Call.
+const (
+	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
+	CallNoReturn   = 1 << 1 // the function was left without returning (longjmp, exception); Dur is 0
+)
+
+// Domains of an API record: who made the call.
+const (
+	DomainDriver  = 1
+	DomainRuntime = 2
+)
+
+// Severities of a Note.
+const (
+	NoteInfo    = 0
+	NoteWarning = 1
+)
+
+// Flags of a Marker, CUpti_ActivityFlag.
+const (
+	MarkerInstant = 1 << 0
+	MarkerStart   = 1 << 1
+	MarkerEnd     = 1 << 2
+)
+
+// Kinds of object that a Name names, CUpti_ActivityObjectKind.
+const (
+	ObjectProcess = 1
+	ObjectThread  = 2
+	ObjectDevice  = 3
+	ObjectContext = 4
+	ObjectStream  = 5
+)
+
+// Keys of Meta records.
+const (
+	MetaProgram  = "program"   // as the user named it
+	MetaArgs     = "args"      // argument list joined by NUL, the program first
+	MetaCwd      = "cwd"       // working directory
+	MetaHost     = "host"      // host name
+	MetaKernel   = "kernel"    // Linux release
+	MetaVersion  = "cudatrace" // version of the recorder
+	MetaPID      = "pid"       // of the program
+	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
+
+	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
+	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
+)
+
 // Causes of loss: the Cause of a Lost record.
 const (
 	LostRingBuffer      = "ring_buffer"      // calls: the buffers of the probes were full

@@ -1,0 +1,198 @@
+// Package schema describes what a log is made of: the kinds of record with their fields,
+// the tables that describe and index the log itself, and the limits of the format.
+//
+// The description of a record kind stands in one place, the table in records.go. From it
+// come the schema block of every log, the tables of FORMAT.md, the text form, and, by
+// `go generate`, the Go type of the record with its methods (tracelog's records_gen.go).
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of the format. A reader refuses what exceeds them.
+const (
+	MaxRows        = 65536    // in a block
+	MaxColumns     = 64       // of a table
+	MaxPayload     = 16 << 20 // bytes of a block, as stored and as decoded
+	MaxStrings     = 1 << 20  // in a log
+	MaxStringBytes = 256 << 20
+	MaxString      = 8 << 20 // bytes of one string
+)
+
+// MaxArgs is the largest number of recorded arguments of a call.
+const MaxArgs = 12
+
+// A Kind numbers a type of record. Numbers are wire format: never reuse one.
+type Kind uint8
+
+// Strings is the kind of the texts that all other records refer to.
+const Strings Kind = 1
+
+// Numbers of the tables that are not records: they describe and index the log itself.
+const (
+	Kinds     Kind = 128 // in the schema block
+	Fields    Kind = 129 // in the schema block
+	Index     Kind = 130 // in index blocks
+	Totals    Kind = 131 // in the footer
+	Directory Kind = 132 // in the footer
+)
+
+// IsRecord reports whether the number is of a kind of record, known or not.
+func (k Kind) IsRecord() bool { return k < Kinds }
+
+// String is the kind's name in the text form.
+func (k Kind) String() string {
+	if l := layouts[k]; l != nil {
+		return l.Name
+	}
+	return fmt.Sprintf("kind%d", uint8(k))
+}
+
+// KindByName finds a kind of record by its name in the text form. Strings, which the text
+// form does not show, are not found.
+func KindByName(name string) (Kind, bool) {
+	k, ok := kindsByName[name]
+	return k, ok
+}
+
+var kindsByName = func() map[string]Kind {
+	m := make(map[string]Kind, len(records))
+	for _, t := range records {
+		if t.Kind != Strings {
+			m[t.Name] = t.Kind
+		}
+	}
+	return m
+}()
+
+// A Type says what the values of a field mean and how the text form shows them.
+// Numbers are wire format: never reuse one.
+type Type uint8
+
+// The types of field. A value of any type but Text is one 64-bit number.
+const (
+	Uint   Type = 1 // a number
+	Int    Type = 2 // a signed number, stored zigzag
+	Hex    Type = 3 // an address, a handle or bits
+	Time   Type = 4 // ns of CLOCK_MONOTONIC; 0 is "not known"
+	Dur    Type = 5 // ns from the record's first time
+	String Type = 6 // the id of a string record; 0 is the empty string
+	Text   Type = 7 // the bytes themselves
+)
+
+var typeNames = [...]string{
+	Uint: "uint", Int: "int", Hex: "hex", Time: "time", Dur: "dur", String: "string", Text: "text",
+}
+
+// String is the type's name in FORMAT.md.
+func (t Type) String() string {
+	if int(t) < len(typeNames) && typeNames[t] != "" {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type%d", uint8(t))
+}
+
+// A Role says what the records of a kind are for. It decides where the writer puts them
+// and what it drops first when the file cannot be written. It is not in the log.
+type Role uint8
+
+// The roles.
+const (
+	Event      Role = iota // what the program did; there can be any number
+	Definition             // what events refer to; stands before the events that follow
+	Statement              // what is said of the recording: a loss, a note
+	Watermark              // says that what was recorded before it is in the log; stands behind that
+	Texts                  // the strings; stand before what refers to them
+	Closing                // the last record, which closing the log adds
+)
+
+// A Table describes the records of a kind: the fields in the order of their
+// numbers. A later version may append fields, never move, retype or drop one.
+type Table struct {
+	Kind    Kind
+	Name    string
+	Meaning string // in the log, in FORMAT.md and, without Doc, in the Go type's comment
+	Fields  []Field
+	Role    Role
+
+	// For the Go type of the record, whose name is that of the kind.
+	Doc  string // its comment behind the name; "" is "is " and the meaning
+	Part *Part  // the struct that it embeds, which has the first fields
+}
+
+// A Field is one column of a kind's table.
+type Field struct {
+	Name    string
+	Type    Type
+	Meaning string // in the log, in FORMAT.md and, without Comment, behind the Go member
+
+	Key      bool // the writer keeps an open block for each value
+	Optional bool // the text form leaves the field out where it is 0
+
+	// For the member of the record's Go type, whose name is that of the field.
+	Wide    bool   // the member has 64 bits; times, durations and arguments always have
+	Member  string // its name where the field's gives another, "Grid[0]" for an element of an array
+	Counts  bool   // it has the number of used elements of the array behind it
+	Comment string
+}
+
+// A Part is a struct that the Go types of several kinds begin with.
+type Part struct {
+	Name   string
+	Doc    string
+	Fields []Field
+}
+
+// Records returns the table of every kind of record, in the order of their numbers.
+func Records() []Table { return slices.Clone(records) }
+
+// Frames returns the tables of the log itself. A reader knows them without a schema block.
+func Frames() []Table { return slices.Clone(frames) }
+
+// Field is the number of the field with a name, -1 without.
+func (t *Table) Field(name string) int {
+	return slices.IndexFunc(t.Fields, func(f Field) bool { return f.Name == name })
+}
+
+// GoName is the name of the record's Go type.
+func (t *Table) GoName() string { return goName(t.Name) }
+
+// GoName is the member of the record's Go type that has the field: a name, or the element
+// of an array.
+func (f *Field) GoName() string {
+	if f.Member != "" {
+		return f.Member
+	}
+	return goName(f.Name)
+}
+
+// initialisms are the words that Go names have in capitals.
+var initialisms = map[string]string{
+	"pid": "PID", "ppid": "PPID", "tid": "TID", "id": "ID", "cbid": "CBID", "uuid": "UUID",
+	"api": "API", "apis": "APIs", "cupti": "CUPTI",
+}
+
+// goName makes the name of the log one of Go: memory_pool is MemoryPool.
+func goName(name string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(name, "_") {
+		if capitals, ok := initialisms[word]; ok {
+			word = capitals
+		}
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
+}
+
+// IsName reports whether a name of a log's schema can stand in the text form.
+func IsName(s string) bool {
+	for _, c := range []byte(s) {
+		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}

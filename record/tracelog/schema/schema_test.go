@@ -1,0 +1,72 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+)
+
+// The rules that a table keeps, so that its records fit the format.
+func TestTables(t *testing.T) {
+	last := Kind(0)
+	names := make(map[string]bool)
+	for _, table := range append(Records(), Frames()...) {
+		if table.Kind <= last {
+			t.Errorf("%s: number %d does not follow %d", table.Name, table.Kind, last)
+		}
+		last = table.Kind
+		if names[table.Name] || !IsName(table.Name) || table.Meaning == "" {
+			t.Errorf("%s: a name must be new, of a-z, 0-9 and _, and have a meaning", table.Name)
+		}
+		names[table.Name] = true
+		checkFields(t, table)
+	}
+	for _, table := range Records() {
+		if !table.Kind.IsRecord() {
+			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
+		}
+	}
+}
+
+func checkFields(t *testing.T, table Table) {
+	l := NewLayout(&table)
+	if len(table.Fields) == 0 || len(table.Fields) > MaxFields {
+		t.Errorf("%s: %d fields", table.Name, len(table.Fields))
+	}
+	if len(l.Keys) > MaxKeys {
+		t.Errorf("%s: %d fields make the key", table.Name, len(l.Keys))
+	}
+	names := make(map[string]bool)
+	for i, f := range table.Fields {
+		if names[f.Name] || !IsName(f.Name) || f.Type < Uint || f.Type > Text {
+			t.Errorf("%s.%s: name or type is wrong", table.Name, f.Name)
+		}
+		names[f.Name] = true
+		if f.Meaning == "" && (i == 0 || table.Fields[i-1].Type != f.Type) {
+			t.Errorf("%s.%s: only a field that continues the one before may be without a meaning", table.Name, f.Name)
+		}
+		if f.Type == Text && table.Kind != Strings && table.Kind.IsRecord() {
+			t.Errorf("%s.%s: texts of records are strings", table.Name, f.Name)
+		}
+		if f.Type == Dur && (i != l.Dur || len(l.Times) == 0 || l.Times[0] > i) {
+			t.Errorf("%s.%s: a table has at most one duration, behind its time", table.Name, f.Name)
+		}
+	}
+}
+
+// The numbers of kinds, types and encodings are on disk: they stay.
+func TestWireNumbers(t *testing.T) {
+	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed") {
+		if got := Kind(i + 1).String(); got != name {
+			t.Errorf("kind %d is %s, was %s", i+1, got, name)
+		}
+	}
+	for i, name := range strings.Fields("uint int hex time dur string text") {
+		if got := Type(i + 1).String(); got != name {
+			t.Errorf("type %d is %s, was %s", i+1, got, name)
+		}
+	}
+	if Kind(77).String() != "kind77" || Type(77).String() != "type77" {
+		t.Error("a number without a name does not say so")
+	}
+}
+
