@@ -96,7 +96,7 @@ func (l *log) read(progress func(share float64)) error {
 		}
 	}
 	if l.filter == nil { // which looks at other fields
-		r.Only(placing)
+		r.Project(placing)
 	}
 	r.Parallel(2)
 	err = l.catalog.read(r, progress)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -35,7 +36,7 @@ func assembled(text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := tracelog.Assemble(strings.NewReader(text), w)
+	end, err := logtext.Assemble(strings.NewReader(text), w)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func TestFaultsBehindChecksums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.Only(placing)
+		first.Project(placing)
 		for first.Next() {
 		}
 		if first.Damage().Count == 0 {

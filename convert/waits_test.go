@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // TestWaitsFromCalls takes the Sync records out of a log of a real program and finds the
@@ -19,7 +20,7 @@ func TestWaitsFromCalls(t *testing.T) {
 	}
 	defer r.Close()
 	var text bytes.Buffer
-	if err := tracelog.Dump(&text, r); err != nil {
+	if err := logtext.Dump(&text, r, logtext.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var without strings.Builder

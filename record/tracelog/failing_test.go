@@ -86,8 +86,8 @@ func TestWriterRecovers(t *testing.T) {
 			if err := w.Flush(); err == nil || w.Err() == nil || !strings.Contains(err.Error(), c.ill.Error()) {
 				t.Errorf("Flush says %v, Err %v", err, w.Err())
 			}
-			if len(w.buf) > maxBacklog+1<<20 || disk.writes > 20+len(w.buf)/flushSize {
-				t.Errorf("%d bytes wait, and writing was tried %d times", len(w.buf), disk.writes)
+			if len(w.blocks.out.buf) > maxBacklog+1<<20 || disk.writes > 20+len(w.blocks.out.buf)/flushSize {
+				t.Errorf("%d bytes wait, and writing was tried %d times", len(w.blocks.out.buf), disk.writes)
 			}
 			disk.ill = nil
 			give(w, 1000)

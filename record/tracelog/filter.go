@@ -78,25 +78,6 @@ func (f *Filter) block(b *Block) bool {
 	return f.entry(&e)
 }
 
-// entry is what an index says of the block, but for the time.
-func (b *Block) entry() IndexEntry {
-	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
-	if l := schema.LayoutOf(b.Kind); l != nil {
-		e.PID, _ = b.PID()
-		e.TID, _ = b.TID()
-		e.Device, e.Context, e.Stream = b.number(l.Device), b.number(l.Context), b.number(l.Stream)
-	}
-	return e
-}
-
-// number is the value of a field where all records have the same, else -1.
-func (b *Block) number(field int) int64 {
-	if v, ok := b.common(field); ok {
-		return int64(v)
-	}
-	return -1
-}
-
 // Match reports whether row i of a block is a wanted record.
 func (f *Filter) Match(b *Block, i int) bool {
 	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, b.Kind) {

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 func appendUvarints(dst []byte, vals ...uint64) []byte {
@@ -32,15 +31,8 @@ func TestIndex(t *testing.T) {
 	totals := map[Kind]uint64{KindString: index.Totals[KindString]}
 	for r.Next() {
 		b := r.Block()
-		pid, _ := b.PID()
-		from, to := b.Time()
-		tid, _ := b.TID()
-		got := IndexEntry{Offset: b.Offset, Kind: b.Kind, PID: pid, TID: tid, Rows: uint64(b.N), From: from, To: to, Device: -1, Context: -1, Stream: -1}
-		for name, to := range map[string]*int64{"device": &got.Device, "context": &got.Context, "stream": &got.Stream} {
-			if v, ok := b.common(schema.LayoutOf(b.Kind).Field(name)); ok {
-				*to = int64(v)
-			}
-		}
+		got := b.entry()
+		got.From, got.To = b.Time()
 		if diff := cmp.Diff(at[b.Offset], got); diff != "" {
 			t.Error(diff)
 		}
@@ -78,7 +70,7 @@ func TestLongIndex(t *testing.T) {
 
 func TestNoIndex(t *testing.T) {
 	log := smallLog(t)
-	for _, cut := range []int{headerSize, headerSize + trailerSize, len(log) / 2, len(log) - 1} {
+	for _, cut := range []int{blockfile.FileHeaderSize, blockfile.FileHeaderSize + blockfile.TrailerSize, len(log) / 2, len(log) - 1} {
 		r := openBytes(t, log[:cut])
 		if _, err := r.Index(); !errors.Is(err, errIndex) {
 			t.Errorf("cut at %d: error %v", cut, err)

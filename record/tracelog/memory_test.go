@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -18,9 +19,9 @@ func liveHeap() uint64 {
 
 // manyBlocks is a log of blocks whose payloads are given.
 func manyBlocks(payloads ...[]byte) []byte {
-	log := appendHeader(nil, VersionMinor)
+	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
 	for seq, p := range payloads {
-		log = withBlock(log, blockRecords, uint32(seq), p)
+		log = withBlock(log, blockfile.Records, uint32(seq), p)
 	}
 	return log
 }
@@ -28,10 +29,7 @@ func manyBlocks(payloads ...[]byte) []byte {
 // wideTable is a table of as many rows and columns as there may be, in few bytes.
 func wideTable(t testing.TB) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newEncoder(t)
 	var fields []schema.Field
 	for range 32 {
 		fields = append(fields, schema.Field{Name: "f", Type: schema.Uint, Meaning: ""})
@@ -43,16 +41,13 @@ func wideTable(t testing.TB) []byte {
 			rows = append(rows, i*f)
 		}
 	}
-	return e.appendSized(nil, l, e.transpose(l, rows), nil)
+	return e.AppendTable(nil, l, e.Transpose(l, rows), nil)
 }
 
 // textTable is a block of n texts of the given length.
 func textTable(t testing.TB, first uint64, n, length int) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newEncoder(t)
 	var rows []uint64
 	var texts []string
 	text := string(make([]byte, length))
@@ -61,7 +56,7 @@ func textTable(t testing.TB, first uint64, n, length int) []byte {
 		texts = append(texts, text)
 	}
 	l := schema.LayoutOf(KindString)
-	return e.appendSized(nil, l, e.transpose(l, rows), texts)
+	return e.AppendTable(nil, l, e.Transpose(l, rows), texts)
 }
 
 // However a log is made, a reader holds no more than it says. Small logs here say that
@@ -120,17 +115,17 @@ func TestReaderStreams(t *testing.T) {
 	}
 }
 
-// A piece of a log made of nothing but misplaced blocks tells of few of them.
+// A block behind of nothing but misplaced blocks tells of few of them.
 func TestFaultsAreBounded(t *testing.T) {
-	log := appendHeader(nil, VersionMinor)
-	log = withBlock(log, blockRecords, 1<<30, nil)
+	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
+	log = withBlock(log, blockfile.Records, 1<<30, nil)
 	for range 5000 {
-		log = withBlock(log, blockRecords, 7, nil)
+		log = withBlock(log, blockfile.Records, 7, nil)
 	}
 	r := openBytes(t, log)
 	r.Next()
-	if n := r.Damage().Count; n != 5002 || len(r.Damage().Errors) != maxDamage || cap(r.task.faults) > 4*maxDamage {
-		t.Errorf("%d faults, %d kept, room for %d", n, len(r.Damage().Errors), cap(r.task.faults))
+	if n := r.Damage().Count; n != 5002 || len(r.Damage().Errors) != blockfile.MaxFaults || cap(r.current.Faults) > 4*blockfile.MaxFaults {
+		t.Errorf("%d faults, %d kept, room for %d", n, len(r.Damage().Errors), cap(r.current.Faults))
 	}
 }
 

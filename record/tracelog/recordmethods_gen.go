@@ -2,19 +2,21 @@
 
 package tracelog
 
+import "github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+
 // Kind returns KindMeta.
 func (*Meta) Kind() Kind { return KindMeta }
 
 // AddTo adds the record to a log.
 func (x *Meta) AddTo(w *Writer) {
 	if w.begin(KindMeta) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMeta, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMeta, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Meta) fill(r *row, in *interner) {
+func (x *Meta) fill(r *columns.Row, in *interner) {
 	r[0] = in.id(x.Key)
 	r[1] = in.id(x.Value)
 }
@@ -32,13 +34,13 @@ func (*Function) Kind() Kind { return KindFunction }
 // AddTo adds the record to a log.
 func (x *Function) AddTo(w *Writer) {
 	if w.begin(KindFunction) {
-		x.fill(&w.row, &w.in)
-		w.add(KindFunction, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindFunction, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Function) fill(r *row, in *interner) {
+func (x *Function) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.ID)
 	r[1] = in.id(x.Name)
 	r[2] = in.id(x.Library)
@@ -60,13 +62,13 @@ func (*Process) Kind() Kind { return KindProcess }
 // AddTo adds the record to a log.
 func (x *Process) AddTo(w *Writer) {
 	if w.begin(KindProcess) {
-		x.fill(&w.row, &w.in)
-		w.add(KindProcess, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindProcess, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Process) fill(r *row, in *interner) {
+func (x *Process) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.PPID)
 	r[2] = x.Start
@@ -90,13 +92,13 @@ func (*Thread) Kind() Kind { return KindThread }
 // AddTo adds the record to a log.
 func (x *Thread) AddTo(w *Writer) {
 	if w.begin(KindThread) {
-		x.fill(&w.row, &w.in)
-		w.add(KindThread, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindThread, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Thread) fill(r *row, in *interner) {
+func (x *Thread) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = in.id(x.Name)
@@ -118,20 +120,20 @@ func (*Call) Kind() Kind { return KindCall }
 // AddTo adds the record to a log.
 func (x *Call) AddTo(w *Writer) {
 	if w.begin(KindCall) {
-		x.fill(&w.row, &w.in)
-		w.add(KindCall, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindCall, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Call) fill(r *row, in *interner) {
+func (x *Call) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = uint64(x.Func)
 	r[3] = uint64(x.Flags)
 	r[4] = x.Enter
 	r[5] = x.Dur
-	r[6] = zigzag(int64(x.Ret))
+	r[6] = columns.Zigzag(int64(x.Ret))
 	used := min(x.NArgs, uint32(len(x.Args)))
 	r[7] = uint64(used)
 	elements := (*[12]uint64)(r[8:])
@@ -148,7 +150,7 @@ func (x *Call) Read(b *Block, i int) {
 	x.Flags = uint32(b.at(3, i))
 	x.Enter = b.at(4, i)
 	x.Dur = b.at(5, i)
-	x.Ret = int32(unzigzag(b.at(6, i)))
+	x.Ret = int32(columns.Unzigzag(b.at(6, i)))
 	x.NArgs = uint32(min(b.at(7, i), uint64(len(x.Args))))
 	clear(x.Args[x.NArgs:])
 	for k := range x.Args[:x.NArgs] {
@@ -162,13 +164,13 @@ func (*API) Kind() Kind { return KindAPI }
 // AddTo adds the record to a log.
 func (x *API) AddTo(w *Writer) {
 	if w.begin(KindAPI) {
-		x.fill(&w.row, &w.in)
-		w.add(KindAPI, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindAPI, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *API) fill(r *row, in *interner) {
+func (x *API) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = uint64(x.Domain)
@@ -194,7 +196,7 @@ func (x *API) Read(b *Block, i int) {
 	x.Ret = uint32(b.at(8, i))
 }
 
-func (x *GPU) fill(r *row, in *interner) {
+func (x *GPU) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.Device)
 	r[2] = uint64(x.Context)
@@ -224,13 +226,13 @@ func (*Kernel) Kind() Kind { return KindKernel }
 // AddTo adds the record to a log.
 func (x *Kernel) AddTo(w *Writer) {
 	if w.begin(KindKernel) {
-		x.fill(&w.row, &w.in)
-		w.add(KindKernel, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindKernel, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Kernel) fill(r *row, in *interner) {
+func (x *Kernel) fill(r *columns.Row, in *interner) {
 	x.GPU.fill(r, in)
 	r[9] = in.id(x.Name)
 	r[10] = uint64(x.Grid[0])
@@ -274,13 +276,13 @@ func (*Memcpy) Kind() Kind { return KindMemcpy }
 // AddTo adds the record to a log.
 func (x *Memcpy) AddTo(w *Writer) {
 	if w.begin(KindMemcpy) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMemcpy, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMemcpy, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Memcpy) fill(r *row, in *interner) {
+func (x *Memcpy) fill(r *columns.Row, in *interner) {
 	x.GPU.fill(r, in)
 	r[9] = x.Bytes
 	r[10] = uint64(x.CopyKind)
@@ -308,13 +310,13 @@ func (*Memset) Kind() Kind { return KindMemset }
 // AddTo adds the record to a log.
 func (x *Memset) AddTo(w *Writer) {
 	if w.begin(KindMemset) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMemset, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMemset, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Memset) fill(r *row, in *interner) {
+func (x *Memset) fill(r *columns.Row, in *interner) {
 	x.GPU.fill(r, in)
 	r[9] = x.Bytes
 	r[10] = uint64(x.Value)
@@ -334,13 +336,13 @@ func (*Device) Kind() Kind { return KindDevice }
 // AddTo adds the record to a log.
 func (x *Device) AddTo(w *Writer) {
 	if w.begin(KindDevice) {
-		x.fill(&w.row, &w.in)
-		w.add(KindDevice, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindDevice, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Device) fill(r *row, in *interner) {
+func (x *Device) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.ID)
 	r[2] = in.id(x.Name)
@@ -372,13 +374,13 @@ func (*Context) Kind() Kind { return KindContext }
 // AddTo adds the record to a log.
 func (x *Context) AddTo(w *Writer) {
 	if w.begin(KindContext) {
-		x.fill(&w.row, &w.in)
-		w.add(KindContext, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindContext, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Context) fill(r *row, in *interner) {
+func (x *Context) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.ID)
 	r[2] = uint64(x.Device)
@@ -400,17 +402,17 @@ func (*Stream) Kind() Kind { return KindStream }
 // AddTo adds the record to a log.
 func (x *Stream) AddTo(w *Writer) {
 	if w.begin(KindStream) {
-		x.fill(&w.row, &w.in)
-		w.add(KindStream, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindStream, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Stream) fill(r *row, in *interner) {
+func (x *Stream) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.Context)
 	r[2] = uint64(x.ID)
-	r[3] = zigzag(int64(x.Priority))
+	r[3] = columns.Zigzag(int64(x.Priority))
 	r[4] = uint64(x.Flags)
 }
 
@@ -420,7 +422,7 @@ func (x *Stream) Read(b *Block, i int) {
 	x.PID = uint32(b.at(0, i))
 	x.Context = uint32(b.at(1, i))
 	x.ID = uint32(b.at(2, i))
-	x.Priority = int32(unzigzag(b.at(3, i)))
+	x.Priority = int32(columns.Unzigzag(b.at(3, i)))
 	x.Flags = uint32(b.at(4, i))
 }
 
@@ -430,13 +432,13 @@ func (*Clock) Kind() Kind { return KindClock }
 // AddTo adds the record to a log.
 func (x *Clock) AddTo(w *Writer) {
 	if w.begin(KindClock) {
-		x.fill(&w.row, &w.in)
-		w.add(KindClock, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindClock, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Clock) fill(r *row, in *interner) {
+func (x *Clock) fill(r *columns.Row, in *interner) {
 	r[0] = x.Monotonic
 	r[1] = x.Realtime
 	r[2] = x.Boottime
@@ -456,13 +458,13 @@ func (*CUPTI) Kind() Kind { return KindCUPTI }
 // AddTo adds the record to a log.
 func (x *CUPTI) AddTo(w *Writer) {
 	if w.begin(KindCUPTI) {
-		x.fill(&w.row, &w.in)
-		w.add(KindCUPTI, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindCUPTI, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *CUPTI) fill(r *row, in *interner) {
+func (x *CUPTI) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.Version)
 	r[2] = uint64(x.DriverVersion)
@@ -488,13 +490,13 @@ func (*Lost) Kind() Kind { return KindLost }
 // AddTo adds the record to a log.
 func (x *Lost) AddTo(w *Writer) {
 	if w.begin(KindLost) {
-		x.fill(&w.row, &w.in)
-		w.add(KindLost, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindLost, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Lost) fill(r *row, in *interner) {
+func (x *Lost) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = in.id(x.Cause)
 	r[2] = x.Count
@@ -518,13 +520,13 @@ func (*Note) Kind() Kind { return KindNote }
 // AddTo adds the record to a log.
 func (x *Note) AddTo(w *Writer) {
 	if w.begin(KindNote) {
-		x.fill(&w.row, &w.in)
-		w.add(KindNote, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindNote, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Note) fill(r *row, in *interner) {
+func (x *Note) fill(r *columns.Row, in *interner) {
 	r[0] = x.Time
 	r[1] = uint64(x.PID)
 	r[2] = uint64(x.Severity)
@@ -546,16 +548,16 @@ func (*ProcessEnd) Kind() Kind { return KindProcessEnd }
 // AddTo adds the record to a log.
 func (x *ProcessEnd) AddTo(w *Writer) {
 	if w.begin(KindProcessEnd) {
-		x.fill(&w.row, &w.in)
-		w.add(KindProcessEnd, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindProcessEnd, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *ProcessEnd) fill(r *row, in *interner) {
+func (x *ProcessEnd) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = x.Time
-	r[2] = zigzag(int64(x.Status))
+	r[2] = columns.Zigzag(int64(x.Status))
 	r[3] = uint64(x.Complete)
 	r[4] = x.Kernels
 	r[5] = x.Copies
@@ -570,7 +572,7 @@ func (x *ProcessEnd) Read(b *Block, i int) {
 	b.must(KindProcessEnd)
 	x.PID = uint32(b.at(0, i))
 	x.Time = b.at(1, i)
-	x.Status = int32(unzigzag(b.at(2, i)))
+	x.Status = int32(columns.Unzigzag(b.at(2, i)))
 	x.Complete = uint32(b.at(3, i))
 	x.Kernels = b.at(4, i)
 	x.Copies = b.at(5, i)
@@ -580,7 +582,7 @@ func (x *ProcessEnd) Read(b *Block, i int) {
 	x.Reason = b.str(9, i)
 }
 
-func (x *End) fill(r *row, in *interner) {
+func (x *End) fill(r *columns.Row, in *interner) {
 	r[0] = x.Time
 	r[1] = uint64(x.Complete)
 	r[2] = in.id(x.Reason)
@@ -600,13 +602,13 @@ func (*Sync) Kind() Kind { return KindSync }
 // AddTo adds the record to a log.
 func (x *Sync) AddTo(w *Writer) {
 	if w.begin(KindSync) {
-		x.fill(&w.row, &w.in)
-		w.add(KindSync, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindSync, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Sync) fill(r *row, in *interner) {
+func (x *Sync) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.Type)
 	r[2] = uint64(x.Context)
@@ -636,13 +638,13 @@ func (*Overhead) Kind() Kind { return KindOverhead }
 // AddTo adds the record to a log.
 func (x *Overhead) AddTo(w *Writer) {
 	if w.begin(KindOverhead) {
-		x.fill(&w.row, &w.in)
-		w.add(KindOverhead, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindOverhead, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Overhead) fill(r *row, in *interner) {
+func (x *Overhead) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.OverheadKind)
 	r[2] = uint64(x.ObjectKind)
@@ -668,13 +670,13 @@ func (*Marker) Kind() Kind { return KindMarker }
 // AddTo adds the record to a log.
 func (x *Marker) AddTo(w *Writer) {
 	if w.begin(KindMarker) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMarker, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMarker, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Marker) fill(r *row, in *interner) {
+func (x *Marker) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = uint64(x.Flags)
@@ -702,13 +704,13 @@ func (*Name) Kind() Kind { return KindName }
 // AddTo adds the record to a log.
 func (x *Name) AddTo(w *Writer) {
 	if w.begin(KindName) {
-		x.fill(&w.row, &w.in)
-		w.add(KindName, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindName, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Name) fill(r *row, in *interner) {
+func (x *Name) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.ObjectKind)
 	r[2] = uint64(x.ID)
@@ -734,13 +736,13 @@ func (*Memory) Kind() Kind { return KindMemory }
 // AddTo adds the record to a log.
 func (x *Memory) AddTo(w *Writer) {
 	if w.begin(KindMemory) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMemory, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMemory, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Memory) fill(r *row, in *interner) {
+func (x *Memory) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = uint64(x.Operation)
@@ -780,13 +782,13 @@ func (*MemoryPool) Kind() Kind { return KindMemoryPool }
 // AddTo adds the record to a log.
 func (x *MemoryPool) AddTo(w *Writer) {
 	if w.begin(KindMemoryPool) {
-		x.fill(&w.row, &w.in)
-		w.add(KindMemoryPool, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMemoryPool, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *MemoryPool) fill(r *row, in *interner) {
+func (x *MemoryPool) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.Operation)
 	r[2] = uint64(x.PoolKind)
@@ -820,13 +822,13 @@ func (*Graph) Kind() Kind { return KindGraph }
 // AddTo adds the record to a log.
 func (x *Graph) AddTo(w *Writer) {
 	if w.begin(KindGraph) {
-		x.fill(&w.row, &w.in)
-		w.add(KindGraph, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindGraph, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Graph) fill(r *row, in *interner) {
+func (x *Graph) fill(r *columns.Row, in *interner) {
 	x.GPU.fill(r, in)
 }
 
@@ -842,13 +844,13 @@ func (*Symbol) Kind() Kind { return KindSymbol }
 // AddTo adds the record to a log.
 func (x *Symbol) AddTo(w *Writer) {
 	if w.begin(KindSymbol) {
-		x.fill(&w.row, &w.in)
-		w.add(KindSymbol, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindSymbol, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Symbol) fill(r *row, in *interner) {
+func (x *Symbol) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = x.Time
 	r[2] = x.Handle
@@ -872,13 +874,13 @@ func (*Flushed) Kind() Kind { return KindFlushed }
 // AddTo adds the record to a log.
 func (x *Flushed) AddTo(w *Writer) {
 	if w.begin(KindFlushed) {
-		x.fill(&w.row, &w.in)
-		w.add(KindFlushed, &w.row)
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindFlushed, &w.row)
 	}
 	w.mu.Unlock()
 }
 
-func (x *Flushed) fill(r *row, in *interner) {
+func (x *Flushed) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = x.Until
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -41,7 +44,7 @@ func RepairFile(path, out string) (*Repair, error) {
 	}
 	done, err := RepairTo(f, out, r)
 	if closing := f.Close(); err == nil && closing != nil {
-		err = fmt.Errorf("cannot write %s: %w", out, bareRead(closing))
+		err = fmt.Errorf("cannot write %s: %w", out, blockfile.Bare(closing))
 	}
 	if err != nil || done.Damage.Count == 0 {
 		os.Remove(temp)
@@ -80,130 +83,140 @@ func replaceable(path, out string) (string, error) {
 // messages call name: with a note that says so, a new index, and an End record that says
 // why it is not complete. r must be new.
 func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
-	w, err := emptyWriter(out, name, Options{})
+	w, err := newBlockWriter(out, name, Options{}.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	m := mender{r: r, w: w}
-	m.want = m.r.totals()
-	for !r.done && w.err == nil {
+	m := mender{r: r, w: w, totals: r.totals()}
+	for !r.done && w.out.err == nil {
 		r.take()
-		if r.use(r.task); !r.task.end && r.task.err == nil {
-			m.piece(r.task)
+		if r.use(r.current); !r.current.End && r.current.Err == nil {
+			m.block(r.current)
 		}
 	}
 	if r.err != nil {
 		return nil, r.Err()
 	}
 	m.finish()
-	return &m.done, w.err
+	return &m.done, w.out.err
 }
 
 // totals are the numbers of records that the footer tells of, nil without one.
 func (r *Reader) totals() map[Kind]uint64 {
-	totals := make(map[Kind]uint64)
-	if _, _, err := r.src.footer(totals); err != nil {
+	dec, err := columns.NewDecoder()
+	if err != nil {
 		return nil
 	}
-	return totals
+	f, err := readFooter(r.src, dec)
+	if err != nil {
+		return nil
+	}
+	return f.totals
 }
 
 // A mender copies intact blocks from a reader to a writer.
 type mender struct {
-	r    *Reader
-	w    *Writer
-	want map[Kind]uint64 // records by kind, as the footer tells; nil without
-	done Repair
-	time span
-	read int64 // bytes of the log that are in intact blocks
+	r       *Reader
+	w       *blockWriter
+	totals  map[Kind]uint64 // records by kind that the footer tells of and that are not copied yet; nil without
+	done    Repair
+	latest  span
+	intact  int64 // bytes of the log that are in intact blocks
+	started bool
 }
 
-func (m *mender) piece(t *task) {
-	if t.fault != nil {
+// block copies a block. The index and the footer are made anew.
+func (m *mender) block(d *decoding) {
+	if d.fault != nil {
 		return
 	}
-	m.read += blockHeaderSize + int64(len(t.payload))
-	m.begin(t)
+	m.intact += d.Size()
+	m.start(d.Type)
 	switch {
-	case t.head.kind == blockIndex, t.head.kind == blockFooter:
-	case t.head.kind != blockRecords:
-		m.w.block(t.head.kind, t.payload)
-	case t.table != nil && Kind(t.table.number) != KindEnd:
-		m.records(t)
+	case d.Type == blockfile.Index, d.Type == blockfile.Footer:
+	case d.Type != blockfile.Records:
+		m.w.out.block(d.Type, d.Payload)
+	case d.table != nil && Kind(d.table.Number) != KindEnd:
+		m.records(d)
 	}
-	m.w.emitDue()
+	m.w.out.sendDue()
 }
 
-// begin writes the header, and a schema where the log has lost its own.
-func (m *mender) begin(t *task) {
-	if m.w.off > 0 {
+// start writes the header, and a schema where the log has lost its own: then its first block
+// is of another type.
+func (m *mender) start(first uint8) {
+	if m.started {
 		return
 	}
-	m.w.buf = appendHeader(m.w.buf, m.r.minor)
-	m.w.off = headerSize
-	if t == nil || t.head.kind != blockSchema {
-		m.w.block(blockSchema, m.w.enc.appendSchema(nil, schema.Records()))
+	m.started = true
+	m.w.out.begin(m.r.minor)
+	if first != blockfile.Schema {
+		m.w.schema()
 	}
 }
 
 // records copies a block of records, with a new entry in the index.
-func (m *mender) records(t *task) {
+func (m *mender) records(d *decoding) {
 	b := &m.r.block
-	rows := uint64(b.N)
 	e := b.entry()
 	e.From, e.To = b.Time()
-	m.time.join(span{e.From, e.To})
-	m.w.noteEntry(&e)
-	m.w.block(blockRecords, t.payload)
-	m.w.queued = append(m.w.queued, queued{len(m.w.buf), b.Kind, rows, span{e.From, e.To}})
+	time := span{e.From, e.To}
+	m.latest.join(time)
+	m.w.note(e)
+	m.w.out.records(d.Payload, batch{b.Kind, e.Rows, time})
 	m.done.Blocks++
 	if b.Kind != KindString {
-		m.done.Records += rows
+		m.done.Records += e.Rows
 	}
-	if m.want[b.Kind] >= rows {
-		m.want[b.Kind] -= rows
+	if m.totals[b.Kind] >= e.Rows {
+		m.totals[b.Kind] -= e.Rows
 	}
 }
 
-// finish adds what the repair says of itself.
+// finish counts what is missing, and ends the log.
 func (m *mender) finish() {
-	m.begin(nil)
+	m.start(0)
 	m.done.Damage = m.r.damage
-	m.done.Dropped = max(m.r.Size()-m.read-headerSize, 0)
+	m.done.Dropped = max(m.r.Size()-m.intact-blockfile.FileHeaderSize, 0)
 	if m.r.footed {
-		m.done.Dropped = max(m.done.Dropped-trailerSize, 0)
+		m.done.Dropped = max(m.done.Dropped-blockfile.TrailerSize, 0)
 	}
-	for k, n := range m.want {
+	for k, n := range m.totals {
 		if k != KindString && k != KindEnd {
 			m.done.Missing += n
 		}
 	}
+	m.done.Reason = m.reason()
 	end := m.r.end
 	if !m.r.ended {
-		end.Time = m.time.to
+		end.Time = m.latest.to
 	}
-	m.done.Reason = m.reason()
 	end.spoil(m.done.Reason)
+	m.end(end)
+}
+
+// end adds what the repair says of itself: a note and the End record.
+func (m *mender) end(end End) {
 	// A log with as many texts as there can be gives up its last two, behind all
 	// records that use them.
-	m.w.in.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
+	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
-	var first, last row
-	note.fill(&first, &m.w.in)
-	end.fill(&last, &m.w.in)
-	m.w.sealStrings()
+	var first, last columns.Row
+	note.fill(&first, &m.w.strings)
+	end.fill(&last, &m.w.strings)
+	m.w.newStrings()
 	m.put(KindNote, &first)
 	m.put(KindEnd, &last)
-	m.w.footer()
-	m.w.emit()
+	m.w.finish()
+	m.w.out.send()
 }
 
 // put adds a record of our own, with its fields where the log's schema has them.
-func (m *mender) put(k Kind, r *row) {
+func (m *mender) put(k Kind, r *columns.Row) {
 	l := schema.LayoutOf(k)
-	if file := m.r.schema[k]; file != nil && file != l.Table {
-		var moved row
-		for i, to := range mapping(l, file) {
+	if file := m.r.schema.table(k); file != l.Table {
+		var moved columns.Row
+		for i, to := range m.r.schema.placesOf(l) {
 			if to >= 0 && to < len(moved) {
 				moved[to] = r[i]
 			}
@@ -212,8 +225,8 @@ func (m *mender) put(k Kind, r *row) {
 		l, r = schema.NewLayout(&schema.Table{Kind: k, Fields: fields}), &moved
 		l.Texts = nil // we have none
 	}
-	rows := newRowset(len(l.Fields), 0)
-	rows.add(r)
+	rows := columns.NewRows(len(l.Fields), 0)
+	rows.Add(r)
 	m.w.records(l, &rows, nil)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -91,7 +92,7 @@ func TestSelect(t *testing.T) {
 	noFooter, badIndex := bytes.Clone(log), bytes.Clone(log)
 	noFooter[len(noFooter)-1] ^= 1
 	for i, b := range blocks {
-		if b.header.kind == blockIndex && i > len(blocks)/2 {
+		if b.header.Type == blockfile.Index && i > len(blocks)/2 {
 			badIndex[b.to-1] ^= 1
 			break
 		}
@@ -173,16 +174,13 @@ func TestSelectDistrustsTheIndex(t *testing.T) {
 	log := eventLog(t, true)
 	want := wanted(t, openBytes(t, log), Filter{}, false)
 	for i, b := range blocksOf(t, log) {
-		if b.header.kind != blockIndex || i%4 > 0 {
+		if b.header.Type != blockfile.Index || i%4 > 0 {
 			continue
 		}
 		l := schema.LayoutOf(schema.Index)
-		e, err := newEncoder()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows := []uint64{headerSize, uint64(KindCall), 0, 1, 0, 0, 0, 0, 0, 0}
-		lie := withBlock(bytes.Clone(log[:b.from]), blockIndex, uint32(i), e.appendSized(nil, l, e.transpose(l, rows), nil))
+		e := newEncoder(t)
+		rows := []uint64{blockfile.FileHeaderSize, uint64(KindCall), 0, 1, 0, 0, 0, 0, 0, 0}
+		lie := withBlock(bytes.Clone(log[:b.from]), blockfile.Index, uint32(i), e.AppendTable(nil, l, e.Transpose(l, rows), nil))
 		lie = append(lie, log[b.to:]...)
 		if got := wanted(t, openBytes(t, lie), Filter{}, true); len(got) > len(want) {
 			t.Errorf("block %d: %d records, the log has %d", i, len(got), len(want))
@@ -208,12 +206,9 @@ func TestParallel(t *testing.T) {
 		}
 		ahead := openBytes(t, log)
 		ahead.Parallel(3)
-		var one, many bytes.Buffer
-		if err1, err2 := Dump(&one, r), Dump(&many, ahead); err1 != nil || err2 != nil {
-			t.Errorf("%s: %v, %v", name, err1, err2)
-		}
-		if one.String() != many.String() || r.Damage().String() != ahead.Damage().String() {
-			t.Errorf("%s: %d bytes of text in sequence, %d in parallel; %v and %v", name, one.Len(), many.Len(), r.Damage(), ahead.Damage())
+		one, many := allLines(r), allLines(ahead)
+		if !slices.Equal(one, many) || r.Damage().String() != ahead.Damage().String() {
+			t.Errorf("%s: %d records in sequence, %d in parallel; %v and %v", name, len(one), len(many), r.Damage(), ahead.Damage())
 		}
 		if err := ahead.Close(); err != nil {
 			t.Error(err)

@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -38,26 +38,6 @@ func TestNewRecord(t *testing.T) {
 	}
 }
 
-// fill sets every number and text of a record by calling number and text.
-func fill(v reflect.Value, number func(bits int) uint64, text func() string) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), number, text)
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			fill(v.Index(i), number, text)
-		}
-	case reflect.String:
-		v.SetString(text())
-	case reflect.Int32:
-		v.SetInt(int64(int32(number(32))))
-	default:
-		v.SetUint(number(v.Type().Bits()) & (1<<v.Type().Bits() - 1))
-	}
-}
-
 // normal makes a record what the log keeps of it: a call has no arguments beyond NArgs.
 func normal(record any) any {
 	if c, ok := record.(*Call); ok {
@@ -65,27 +45,6 @@ func normal(record any) any {
 		clear(c.Args[c.NArgs:])
 	}
 	return record
-}
-
-var hostile = []uint64{0, 1, 7, 8, 9, 127, 128, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
-
-// hostileNumber is a number of any magnitude, often one at a boundary.
-func hostileNumber(rnd *rand.Rand) func(int) uint64 {
-	return func(int) uint64 {
-		switch rnd.IntN(3) {
-		case 0:
-			return hostile[rnd.IntN(len(hostile))]
-		case 1:
-			return rnd.Uint64() >> rnd.IntN(64)
-		}
-		return rnd.Uint64N(20)
-	}
-}
-
-var hostileTexts = []string{"", " ", "a b", `"`, `\`, "\x00", "a\nb", "\xff\xfe", "=", "#", "x=y", "é", "(lost)", "_Z6kernelPfi", "args:"}
-
-func hostileText(rnd *rand.Rand) func() string {
-	return func() string { return hostileTexts[rnd.IntN(len(hostileTexts))] }
 }
 
 // openBytes opens a log in memory.
@@ -129,6 +88,36 @@ func readAll(t testing.TB, r *Reader) map[Kind][]any {
 	return all
 }
 
+// allLines has all records of a log, one line a record, with the fields that the log's own
+// schema names.
+func allLines(r *Reader) (lines []string) {
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			line := b.Name()
+			for f, field := range b.Fields() {
+				c := b.FileColumn(f)
+				switch field.Type {
+				case schema.String:
+					line += fmt.Sprintf(" %s=%q", field.Name, b.Text(c.At(i)))
+				case schema.Text:
+					line += fmt.Sprintf(" %s=%q", field.Name, c.Text(i))
+				default:
+					line += fmt.Sprintf(" %s=%d", field.Name, c.At(i))
+				}
+			}
+			if b.Fields() == nil {
+				for f := range 2 {
+					c := b.FileColumn(f)
+					line += fmt.Sprintf(" %d=%d", f, c.At(i))
+				}
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Every member of every record lands in the field that stands at its place in the
 // table, whatever the table's order on disk.
 func TestRowsFollowTables(t *testing.T) {
@@ -138,12 +127,12 @@ func TestRowsFollowTables(t *testing.T) {
 			w, _ := newTestWriter(t, Options{})
 			record := NewRecord(k)
 			next := uint64(0)
-			fill(reflect.ValueOf(record).Elem(), func(int) uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
+			logtest.Fill(record, func() uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
 			if c, ok := record.(*Call); ok {
 				c.NArgs = MaxArgs
 			}
 			w.Add(record)
-			g := w.order[0]
+			g := w.open.list[0]
 			if int(next) != len(g.layout.Fields) {
 				t.Fatalf("the record has %d members, the table %d fields", next, len(g.layout.Fields))
 			}
@@ -151,13 +140,13 @@ func TestRowsFollowTables(t *testing.T) {
 				want := uint64(i + 1)
 				switch {
 				case f.Type == schema.String:
-					want = w.in.ids[string(rune('a'+i+1))]
+					want = w.blocks.strings.ids[string(rune('a'+i+1))]
 				case f.Type == schema.Int:
-					want = zigzag(int64(i + 1))
+					want = columns.Zigzag(int64(i + 1))
 				case f.Name == "nargs":
 					want = MaxArgs
 				}
-				if got := g.rows.at(i, 0); got != want {
+				if got := g.rows.At(i, 0); got != want {
 					t.Errorf("field %s is %d, want %d", f.Name, got, want)
 				}
 			}
@@ -170,12 +159,12 @@ func TestRoundTrip(t *testing.T) {
 		for _, k := range allKinds {
 			t.Run(k.String(), func(t *testing.T) {
 				t.Parallel()
-				rnd := rand.New(rand.NewPCG(uint64(rows), uint64(k)))
+				number, text := logtest.Hostile(rand.New(rand.NewPCG(uint64(rows), uint64(k))))
 				w, out := newTestWriter(t, Options{RowsPerBlock: 256})
 				want := make(map[string]int)
 				for range rows {
 					record := NewRecord(k)
-					fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
+					logtest.Fill(record, number, text)
 					w.Add(record)
 					want[key(normal(record))]++
 				}
@@ -311,7 +300,7 @@ func TestSlowGroups(t *testing.T) {
 		}
 		var c Call
 		c.Read(b, 0)
-		if c.Enter+maxSpan+maxSpan/4 < latest {
+		if c.Enter+maxWait+maxWait/4 < latest {
 			t.Fatalf("a call of time %d stands behind one of %d", c.Enter, latest)
 		}
 		if blocks++; c.TID == 10 {
@@ -324,7 +313,7 @@ func TestSlowGroups(t *testing.T) {
 	if err := r.Err(); err != nil || rows != n+n/every {
 		t.Errorf("%d calls, %v", rows, err)
 	}
-	if slow < n/maxSpan || blocks > slow+n/8192+4 {
+	if slow < n/maxWait || blocks > slow+n/8192+4 {
 		t.Errorf("%d blocks, of which %d are of the slow thread", blocks, slow)
 	}
 }
@@ -334,8 +323,8 @@ func TestDefinitionsBeforeSlowGroups(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	w.Add(&Device{PID: 1, ID: 1})
 	w.Add(&Thread{PID: 1, TID: 1})
-	for w.rows < maxSpan+maxSpan/8-2 {
-		w.Add(&Call{PID: 1, TID: uint32(w.rows % 64), Enter: w.rows})
+	for w.open.rows < maxWait+maxWait/8-2 {
+		w.Add(&Call{PID: 1, TID: uint32(w.open.rows % 64), Enter: w.open.rows})
 	}
 	w.Add(&Device{PID: 1, ID: 7})
 	w.Add(&Thread{PID: 1, TID: 2}) // old blocks are finished at this row
@@ -411,11 +400,11 @@ func TestManyGroups(t *testing.T) {
 	const n = 5000
 	for i := range uint32(n) {
 		w.Add(&Call{PID: 1, TID: i % 37, Func: i % 11, Enter: uint64(i)})
-		if len(w.order) > 10 {
-			t.Fatalf("%d blocks are open", len(w.order))
+		if len(w.open.list) > 10 {
+			t.Fatalf("%d blocks are open", len(w.open.list))
 		}
-		if w.held > 100<<10+firstRows*20*8 {
-			t.Fatalf("open blocks hold %d bytes", w.held)
+		if w.open.memory > 100<<10+16*20*8 {
+			t.Fatalf("open blocks hold %d bytes", w.open.memory)
 		}
 	}
 	if err := w.Close(End{}); err != nil {
@@ -436,13 +425,11 @@ type fullDisk struct {
 	room int
 }
 
-var errFull = errors.New("no space left on device")
-
 func (d *fullDisk) Write(b []byte) (int, error) {
 	n := min(len(b), d.room-d.buf.Len())
 	d.buf.Write(b[:n])
 	if n < len(b) {
-		return n, errFull
+		return n, logtest.ErrFull
 	}
 	return n, nil
 }
@@ -533,8 +520,8 @@ func TestFlush(t *testing.T) {
 	if err := w.Flush(); err != nil || out.Len() != size {
 		t.Errorf("a flush of nothing wrote %d bytes, error %v", out.Len()-size, err)
 	}
-	if len(w.open) != 0 {
-		t.Errorf("%d blocks without records are open", len(w.open))
+	if len(w.open.byKey) != 0 {
+		t.Errorf("%d blocks without records are open", len(w.open.byKey))
 	}
 }
 

@@ -1,5 +1,6 @@
 package schema
 
+// frames are the tables of the log itself. A reader knows them without a schema block.
 var frames = []Table{
 	{Kind: Kinds, Name: "kinds", Meaning: "the kinds of record, in the schema block", Fields: []Field{
 		field("kind", Uint, "number of the kind"),

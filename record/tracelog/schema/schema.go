@@ -17,6 +17,7 @@ const (
 	MaxRows        = 65536    // in a block
 	MaxColumns     = 64       // of a table
 	MaxPayload     = 16 << 20 // bytes of a block, as stored and as decoded
+	MaxTables      = 4        // in a block
 	MaxStrings     = 1 << 20  // in a log
 	MaxStringBytes = 256 << 20
 	MaxString      = 8 << 20 // bytes of one string
@@ -39,9 +40,6 @@ const (
 	Totals    Kind = 131 // in the footer
 	Directory Kind = 132 // in the footer
 )
-
-// IsRecord reports whether the number is of a kind of record, known or not.
-func (k Kind) IsRecord() bool { return k < Kinds }
 
 // String is the kind's name in the text form.
 func (k Kind) String() string {
@@ -148,9 +146,6 @@ type Part struct {
 
 // Records returns the table of every kind of record, in the order of their numbers.
 func Records() []Table { return slices.Clone(records) }
-
-// Frames returns the tables of the log itself. A reader knows them without a schema block.
-func Frames() []Table { return slices.Clone(frames) }
 
 // Field is the number of the field with a name, -1 without.
 func (t *Table) Field(name string) int {

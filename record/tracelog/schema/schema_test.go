@@ -1,15 +1,19 @@
 package schema
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 )
 
 // The rules that a table keeps, so that its records fit the format.
 func TestTables(t *testing.T) {
 	last := Kind(0)
 	names := make(map[string]bool)
-	for _, table := range append(Records(), Frames()...) {
+	for _, table := range slices.Concat(records, frames) {
 		if table.Kind <= last {
 			t.Errorf("%s: number %d does not follow %d", table.Name, table.Kind, last)
 		}
@@ -20,8 +24,8 @@ func TestTables(t *testing.T) {
 		names[table.Name] = true
 		checkFields(t, table)
 	}
-	for _, table := range Records() {
-		if !table.Kind.IsRecord() {
+	for _, table := range records {
+		if table.Kind >= Kinds {
 			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
 		}
 	}
@@ -44,7 +48,7 @@ func checkFields(t *testing.T, table Table) {
 		if f.Meaning == "" && (i == 0 || table.Fields[i-1].Type != f.Type) {
 			t.Errorf("%s.%s: only a field that continues the one before may be without a meaning", table.Name, f.Name)
 		}
-		if f.Type == Text && table.Kind != Strings && table.Kind.IsRecord() {
+		if f.Type == Text && table.Kind != Strings && table.Kind < Kinds {
 			t.Errorf("%s.%s: texts of records are strings", table.Name, f.Name)
 		}
 		if f.Type == Dur && (i != l.Dur || len(l.Times) == 0 || l.Times[0] > i) {
@@ -70,3 +74,21 @@ func TestWireNumbers(t *testing.T) {
 	}
 }
 
+// kindTables is the section of FORMAT.md that the tables make.
+func kindTables() string {
+	var b strings.Builder
+	for _, list := range [][]Table{records, frames} {
+		for _, table := range list {
+			fmt.Fprintf(&b, "\n### %d `%s`: %s\n\n| no. | field | type | meaning |\n|---|---|---|---|\n", table.Kind, table.Name, table.Meaning)
+			for i, f := range table.Fields {
+				fmt.Fprintf(&b, "| %d | `%s` | %v | %s |\n", i, f.Name, f.Type, f.Meaning)
+			}
+		}
+	}
+	return b.String() + "\n"
+}
+
+// FORMAT.md has the tables.
+func TestFormat(t *testing.T) {
+	logtest.CheckSection(t, "../FORMAT.md", "<!-- tables: go test ./record/tracelog/schema -update -->\n", "<!-- end of tables -->", kindTables())
+}
