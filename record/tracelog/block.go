@@ -29,13 +29,12 @@ func (b *Block) at(field, i int) uint64 {
 	return c.Numbers[i&c.Mask]
 }
 
-// str is the text in a field of row i.
-func (b *Block) str(field, i int) string { return b.strings.text(b.at(field, i)) }
-
-func (b *Block) must(k Kind) {
+// columns are the columns of a block whose records are of a kind.
+func (b *Block) columns(k Kind) []columns.Column {
 	if b.Kind != k {
 		panic(fmt.Sprintf("tracelog: a block of %v records was read as %v", b.Kind, k))
 	}
+	return b.own
 }
 
 // Known reports whether this version knows the kind of the block. One that it

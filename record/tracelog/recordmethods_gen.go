@@ -23,9 +23,10 @@ func (x *Meta) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Meta) Read(b *Block, i int) {
-	b.must(KindMeta)
-	x.Key = b.str(0, i)
-	x.Value = b.str(1, i)
+	c := b.columns(KindMeta)
+	_ = c[1]
+	x.Key = b.Text(c[0].At(i))
+	x.Value = b.Text(c[1].At(i))
 }
 
 // Kind returns KindFunction.
@@ -49,11 +50,12 @@ func (x *Function) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Function) Read(b *Block, i int) {
-	b.must(KindFunction)
-	x.ID = uint32(b.at(0, i))
-	x.Name = b.str(1, i)
-	x.Library = b.str(2, i)
-	x.Args = b.str(3, i)
+	c := b.columns(KindFunction)
+	_ = c[3]
+	x.ID = uint32(c[0].At(i))
+	x.Name = b.Text(c[1].At(i))
+	x.Library = b.Text(c[2].At(i))
+	x.Args = b.Text(c[3].At(i))
 }
 
 // Kind returns KindProcess.
@@ -78,12 +80,13 @@ func (x *Process) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Process) Read(b *Block, i int) {
-	b.must(KindProcess)
-	x.PID = uint32(b.at(0, i))
-	x.PPID = uint32(b.at(1, i))
-	x.Start = b.at(2, i)
-	x.Exe = b.str(3, i)
-	x.Args = b.str(4, i)
+	c := b.columns(KindProcess)
+	_ = c[4]
+	x.PID = uint32(c[0].At(i))
+	x.PPID = uint32(c[1].At(i))
+	x.Start = c[2].At(i)
+	x.Exe = b.Text(c[3].At(i))
+	x.Args = b.Text(c[4].At(i))
 }
 
 // Kind returns KindThread.
@@ -107,11 +110,12 @@ func (x *Thread) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Thread) Read(b *Block, i int) {
-	b.must(KindThread)
-	x.PID = uint32(b.at(0, i))
-	x.TID = uint32(b.at(1, i))
-	x.Name = b.str(2, i)
-	x.LocalTID = uint32(b.at(3, i))
+	c := b.columns(KindThread)
+	_ = c[3]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.LocalTID = uint32(c[3].At(i))
 }
 
 // Kind returns KindCall.
@@ -143,18 +147,19 @@ func (x *Call) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Call) Read(b *Block, i int) {
-	b.must(KindCall)
-	x.PID = uint32(b.at(0, i))
-	x.TID = uint32(b.at(1, i))
-	x.Func = uint32(b.at(2, i))
-	x.Flags = uint32(b.at(3, i))
-	x.Enter = b.at(4, i)
-	x.Dur = b.at(5, i)
-	x.Ret = int32(columns.Unzigzag(b.at(6, i)))
-	x.NArgs = uint32(min(b.at(7, i), uint64(len(x.Args))))
+	c := b.columns(KindCall)
+	_ = c[19]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Func = uint32(c[2].At(i))
+	x.Flags = uint32(c[3].At(i))
+	x.Enter = c[4].At(i)
+	x.Dur = c[5].At(i)
+	x.Ret = int32(columns.Unzigzag(c[6].At(i)))
+	x.NArgs = uint32(min(c[7].At(i), uint64(len(x.Args))))
 	clear(x.Args[x.NArgs:])
 	for k := range x.Args[:x.NArgs] {
-		x.Args[k] = b.at(8+k, i)
+		x.Args[k] = c[8+k].At(i)
 	}
 }
 
@@ -184,16 +189,17 @@ func (x *API) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *API) Read(b *Block, i int) {
-	b.must(KindAPI)
-	x.PID = uint32(b.at(0, i))
-	x.TID = uint32(b.at(1, i))
-	x.Domain = uint32(b.at(2, i))
-	x.CBID = uint32(b.at(3, i))
-	x.Name = b.str(4, i)
-	x.Start = b.at(5, i)
-	x.Dur = b.at(6, i)
-	x.Correlation = uint32(b.at(7, i))
-	x.Ret = uint32(b.at(8, i))
+	c := b.columns(KindAPI)
+	_ = c[8]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Domain = uint32(c[2].At(i))
+	x.CBID = uint32(c[3].At(i))
+	x.Name = b.Text(c[4].At(i))
+	x.Start = c[5].At(i)
+	x.Dur = c[6].At(i)
+	x.Correlation = uint32(c[7].At(i))
+	x.Ret = uint32(c[8].At(i))
 }
 
 func (x *GPU) fill(r *columns.Row, in *interner) {
@@ -208,16 +214,17 @@ func (x *GPU) fill(r *columns.Row, in *interner) {
 	r[8] = x.Dur
 }
 
-func (x *GPU) read(b *Block, i int) {
-	x.PID = uint32(b.at(0, i))
-	x.Device = uint32(b.at(1, i))
-	x.Context = uint32(b.at(2, i))
-	x.Stream = uint32(b.at(3, i))
-	x.Correlation = uint32(b.at(4, i))
-	x.Graph = uint32(b.at(5, i))
-	x.GraphNode = b.at(6, i)
-	x.Start = b.at(7, i)
-	x.Dur = b.at(8, i)
+func (x *GPU) read(b *Block, c []columns.Column, i int) {
+	_ = c[8]
+	x.PID = uint32(c[0].At(i))
+	x.Device = uint32(c[1].At(i))
+	x.Context = uint32(c[2].At(i))
+	x.Stream = uint32(c[3].At(i))
+	x.Correlation = uint32(c[4].At(i))
+	x.Graph = uint32(c[5].At(i))
+	x.GraphNode = c[6].At(i)
+	x.Start = c[7].At(i)
+	x.Dur = c[8].At(i)
 }
 
 // Kind returns KindKernel.
@@ -252,22 +259,23 @@ func (x *Kernel) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Kernel) Read(b *Block, i int) {
-	b.must(KindKernel)
-	x.GPU.read(b, i)
-	x.Name = b.str(9, i)
-	x.Grid[0] = uint32(b.at(10, i))
-	x.Grid[1] = uint32(b.at(11, i))
-	x.Grid[2] = uint32(b.at(12, i))
-	x.Block[0] = uint32(b.at(13, i))
-	x.Block[1] = uint32(b.at(14, i))
-	x.Block[2] = uint32(b.at(15, i))
-	x.Cluster[0] = uint32(b.at(16, i))
-	x.Cluster[1] = uint32(b.at(17, i))
-	x.Cluster[2] = uint32(b.at(18, i))
-	x.StaticShared = uint32(b.at(19, i))
-	x.DynamicShared = uint32(b.at(20, i))
-	x.LocalPerThread = uint32(b.at(21, i))
-	x.Registers = uint32(b.at(22, i))
+	c := b.columns(KindKernel)
+	x.GPU.read(b, c, i)
+	_ = c[22]
+	x.Name = b.Text(c[9].At(i))
+	x.Grid[0] = uint32(c[10].At(i))
+	x.Grid[1] = uint32(c[11].At(i))
+	x.Grid[2] = uint32(c[12].At(i))
+	x.Block[0] = uint32(c[13].At(i))
+	x.Block[1] = uint32(c[14].At(i))
+	x.Block[2] = uint32(c[15].At(i))
+	x.Cluster[0] = uint32(c[16].At(i))
+	x.Cluster[1] = uint32(c[17].At(i))
+	x.Cluster[2] = uint32(c[18].At(i))
+	x.StaticShared = uint32(c[19].At(i))
+	x.DynamicShared = uint32(c[20].At(i))
+	x.LocalPerThread = uint32(c[21].At(i))
+	x.Registers = uint32(c[22].At(i))
 }
 
 // Kind returns KindMemcpy.
@@ -294,14 +302,15 @@ func (x *Memcpy) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Memcpy) Read(b *Block, i int) {
-	b.must(KindMemcpy)
-	x.GPU.read(b, i)
-	x.Bytes = b.at(9, i)
-	x.CopyKind = uint32(b.at(10, i))
-	x.SrcKind = uint32(b.at(11, i))
-	x.DstKind = uint32(b.at(12, i))
-	x.SrcDevice = uint32(b.at(13, i))
-	x.DstDevice = uint32(b.at(14, i))
+	c := b.columns(KindMemcpy)
+	x.GPU.read(b, c, i)
+	_ = c[14]
+	x.Bytes = c[9].At(i)
+	x.CopyKind = uint32(c[10].At(i))
+	x.SrcKind = uint32(c[11].At(i))
+	x.DstKind = uint32(c[12].At(i))
+	x.SrcDevice = uint32(c[13].At(i))
+	x.DstDevice = uint32(c[14].At(i))
 }
 
 // Kind returns KindMemset.
@@ -324,10 +333,11 @@ func (x *Memset) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Memset) Read(b *Block, i int) {
-	b.must(KindMemset)
-	x.GPU.read(b, i)
-	x.Bytes = b.at(9, i)
-	x.Value = uint32(b.at(10, i))
+	c := b.columns(KindMemset)
+	x.GPU.read(b, c, i)
+	_ = c[10]
+	x.Bytes = c[9].At(i)
+	x.Value = uint32(c[10].At(i))
 }
 
 // Kind returns KindDevice.
@@ -356,16 +366,17 @@ func (x *Device) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Device) Read(b *Block, i int) {
-	b.must(KindDevice)
-	x.PID = uint32(b.at(0, i))
-	x.ID = uint32(b.at(1, i))
-	x.Name = b.str(2, i)
-	x.UUID = b.str(3, i)
-	x.Major = uint32(b.at(4, i))
-	x.Minor = uint32(b.at(5, i))
-	x.Multiprocessors = uint32(b.at(6, i))
-	x.Memory = b.at(7, i)
-	x.Bandwidth = b.at(8, i)
+	c := b.columns(KindDevice)
+	_ = c[8]
+	x.PID = uint32(c[0].At(i))
+	x.ID = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.UUID = b.Text(c[3].At(i))
+	x.Major = uint32(c[4].At(i))
+	x.Minor = uint32(c[5].At(i))
+	x.Multiprocessors = uint32(c[6].At(i))
+	x.Memory = c[7].At(i)
+	x.Bandwidth = c[8].At(i)
 }
 
 // Kind returns KindContext.
@@ -389,11 +400,12 @@ func (x *Context) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Context) Read(b *Block, i int) {
-	b.must(KindContext)
-	x.PID = uint32(b.at(0, i))
-	x.ID = uint32(b.at(1, i))
-	x.Device = uint32(b.at(2, i))
-	x.NullStream = uint32(b.at(3, i))
+	c := b.columns(KindContext)
+	_ = c[3]
+	x.PID = uint32(c[0].At(i))
+	x.ID = uint32(c[1].At(i))
+	x.Device = uint32(c[2].At(i))
+	x.NullStream = uint32(c[3].At(i))
 }
 
 // Kind returns KindStream.
@@ -418,12 +430,13 @@ func (x *Stream) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Stream) Read(b *Block, i int) {
-	b.must(KindStream)
-	x.PID = uint32(b.at(0, i))
-	x.Context = uint32(b.at(1, i))
-	x.ID = uint32(b.at(2, i))
-	x.Priority = int32(columns.Unzigzag(b.at(3, i)))
-	x.Flags = uint32(b.at(4, i))
+	c := b.columns(KindStream)
+	_ = c[4]
+	x.PID = uint32(c[0].At(i))
+	x.Context = uint32(c[1].At(i))
+	x.ID = uint32(c[2].At(i))
+	x.Priority = int32(columns.Unzigzag(c[3].At(i)))
+	x.Flags = uint32(c[4].At(i))
 }
 
 // Kind returns KindClock.
@@ -446,10 +459,11 @@ func (x *Clock) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Clock) Read(b *Block, i int) {
-	b.must(KindClock)
-	x.Monotonic = b.at(0, i)
-	x.Realtime = b.at(1, i)
-	x.Boottime = b.at(2, i)
+	c := b.columns(KindClock)
+	_ = c[2]
+	x.Monotonic = c[0].At(i)
+	x.Realtime = c[1].At(i)
+	x.Boottime = c[2].At(i)
 }
 
 // Kind returns KindCUPTI.
@@ -475,13 +489,14 @@ func (x *CUPTI) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *CUPTI) Read(b *Block, i int) {
-	b.must(KindCUPTI)
-	x.PID = uint32(b.at(0, i))
-	x.Version = uint32(b.at(1, i))
-	x.DriverVersion = uint32(b.at(2, i))
-	x.Path = b.str(3, i)
-	x.Status = b.str(4, i)
-	x.ClockError = b.at(5, i)
+	c := b.columns(KindCUPTI)
+	_ = c[5]
+	x.PID = uint32(c[0].At(i))
+	x.Version = uint32(c[1].At(i))
+	x.DriverVersion = uint32(c[2].At(i))
+	x.Path = b.Text(c[3].At(i))
+	x.Status = b.Text(c[4].At(i))
+	x.ClockError = c[5].At(i)
 }
 
 // Kind returns KindLost.
@@ -506,12 +521,13 @@ func (x *Lost) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Lost) Read(b *Block, i int) {
-	b.must(KindLost)
-	x.PID = uint32(b.at(0, i))
-	x.Cause = b.str(1, i)
-	x.Count = b.at(2, i)
-	x.From = b.at(3, i)
-	x.To = b.at(4, i)
+	c := b.columns(KindLost)
+	_ = c[4]
+	x.PID = uint32(c[0].At(i))
+	x.Cause = b.Text(c[1].At(i))
+	x.Count = c[2].At(i)
+	x.From = c[3].At(i)
+	x.To = c[4].At(i)
 }
 
 // Kind returns KindNote.
@@ -535,11 +551,12 @@ func (x *Note) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Note) Read(b *Block, i int) {
-	b.must(KindNote)
-	x.Time = b.at(0, i)
-	x.PID = uint32(b.at(1, i))
-	x.Severity = uint32(b.at(2, i))
-	x.Text = b.str(3, i)
+	c := b.columns(KindNote)
+	_ = c[3]
+	x.Time = c[0].At(i)
+	x.PID = uint32(c[1].At(i))
+	x.Severity = uint32(c[2].At(i))
+	x.Text = b.Text(c[3].At(i))
 }
 
 // Kind returns KindProcessEnd.
@@ -569,17 +586,18 @@ func (x *ProcessEnd) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *ProcessEnd) Read(b *Block, i int) {
-	b.must(KindProcessEnd)
-	x.PID = uint32(b.at(0, i))
-	x.Time = b.at(1, i)
-	x.Status = int32(columns.Unzigzag(b.at(2, i)))
-	x.Complete = uint32(b.at(3, i))
-	x.Kernels = b.at(4, i)
-	x.Copies = b.at(5, i)
-	x.Sets = b.at(6, i)
-	x.APIs = b.at(7, i)
-	x.Until = b.at(8, i)
-	x.Reason = b.str(9, i)
+	c := b.columns(KindProcessEnd)
+	_ = c[9]
+	x.PID = uint32(c[0].At(i))
+	x.Time = c[1].At(i)
+	x.Status = int32(columns.Unzigzag(c[2].At(i)))
+	x.Complete = uint32(c[3].At(i))
+	x.Kernels = c[4].At(i)
+	x.Copies = c[5].At(i)
+	x.Sets = c[6].At(i)
+	x.APIs = c[7].At(i)
+	x.Until = c[8].At(i)
+	x.Reason = b.Text(c[9].At(i))
 }
 
 func (x *End) fill(r *columns.Row, in *interner) {
@@ -590,10 +608,11 @@ func (x *End) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *End) Read(b *Block, i int) {
-	b.must(KindEnd)
-	x.Time = b.at(0, i)
-	x.Complete = uint32(b.at(1, i))
-	x.Reason = b.str(2, i)
+	c := b.columns(KindEnd)
+	_ = c[2]
+	x.Time = c[0].At(i)
+	x.Complete = uint32(c[1].At(i))
+	x.Reason = b.Text(c[2].At(i))
 }
 
 // Kind returns KindSync.
@@ -621,15 +640,16 @@ func (x *Sync) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Sync) Read(b *Block, i int) {
-	b.must(KindSync)
-	x.PID = uint32(b.at(0, i))
-	x.Type = uint32(b.at(1, i))
-	x.Context = uint32(b.at(2, i))
-	x.Stream = uint32(b.at(3, i))
-	x.Event = uint32(b.at(4, i))
-	x.Correlation = uint32(b.at(5, i))
-	x.Start = b.at(6, i)
-	x.Dur = b.at(7, i)
+	c := b.columns(KindSync)
+	_ = c[7]
+	x.PID = uint32(c[0].At(i))
+	x.Type = uint32(c[1].At(i))
+	x.Context = uint32(c[2].At(i))
+	x.Stream = uint32(c[3].At(i))
+	x.Event = uint32(c[4].At(i))
+	x.Correlation = uint32(c[5].At(i))
+	x.Start = c[6].At(i)
+	x.Dur = c[7].At(i)
 }
 
 // Kind returns KindOverhead.
@@ -655,13 +675,14 @@ func (x *Overhead) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Overhead) Read(b *Block, i int) {
-	b.must(KindOverhead)
-	x.PID = uint32(b.at(0, i))
-	x.OverheadKind = uint32(b.at(1, i))
-	x.ObjectKind = uint32(b.at(2, i))
-	x.TID = uint32(b.at(3, i))
-	x.Start = b.at(4, i)
-	x.Dur = b.at(5, i)
+	c := b.columns(KindOverhead)
+	_ = c[5]
+	x.PID = uint32(c[0].At(i))
+	x.OverheadKind = uint32(c[1].At(i))
+	x.ObjectKind = uint32(c[2].At(i))
+	x.TID = uint32(c[3].At(i))
+	x.Start = c[4].At(i)
+	x.Dur = c[5].At(i)
 }
 
 // Kind returns KindMarker.
@@ -688,14 +709,15 @@ func (x *Marker) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Marker) Read(b *Block, i int) {
-	b.must(KindMarker)
-	x.PID = uint32(b.at(0, i))
-	x.TID = uint32(b.at(1, i))
-	x.Flags = uint32(b.at(2, i))
-	x.ID = uint32(b.at(3, i))
-	x.Time = b.at(4, i)
-	x.Name = b.str(5, i)
-	x.Domain = b.str(6, i)
+	c := b.columns(KindMarker)
+	_ = c[6]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Flags = uint32(c[2].At(i))
+	x.ID = uint32(c[3].At(i))
+	x.Time = c[4].At(i)
+	x.Name = b.Text(c[5].At(i))
+	x.Domain = b.Text(c[6].At(i))
 }
 
 // Kind returns KindName.
@@ -721,13 +743,14 @@ func (x *Name) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Name) Read(b *Block, i int) {
-	b.must(KindName)
-	x.PID = uint32(b.at(0, i))
-	x.ObjectKind = uint32(b.at(1, i))
-	x.ID = uint32(b.at(2, i))
-	x.Context = uint32(b.at(3, i))
-	x.Device = uint32(b.at(4, i))
-	x.Name = b.str(5, i)
+	c := b.columns(KindName)
+	_ = c[5]
+	x.PID = uint32(c[0].At(i))
+	x.ObjectKind = uint32(c[1].At(i))
+	x.ID = uint32(c[2].At(i))
+	x.Context = uint32(c[3].At(i))
+	x.Device = uint32(c[4].At(i))
+	x.Name = b.Text(c[5].At(i))
 }
 
 // Kind returns KindMemory.
@@ -760,20 +783,21 @@ func (x *Memory) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Memory) Read(b *Block, i int) {
-	b.must(KindMemory)
-	x.PID = uint32(b.at(0, i))
-	x.TID = uint32(b.at(1, i))
-	x.Operation = uint32(b.at(2, i))
-	x.MemoryKind = uint32(b.at(3, i))
-	x.Device = uint32(b.at(4, i))
-	x.Context = uint32(b.at(5, i))
-	x.Stream = uint32(b.at(6, i))
-	x.Correlation = uint32(b.at(7, i))
-	x.Async = uint32(b.at(8, i))
-	x.Time = b.at(9, i)
-	x.Address = b.at(10, i)
-	x.Bytes = b.at(11, i)
-	x.Pool = b.at(12, i)
+	c := b.columns(KindMemory)
+	_ = c[12]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Operation = uint32(c[2].At(i))
+	x.MemoryKind = uint32(c[3].At(i))
+	x.Device = uint32(c[4].At(i))
+	x.Context = uint32(c[5].At(i))
+	x.Stream = uint32(c[6].At(i))
+	x.Correlation = uint32(c[7].At(i))
+	x.Async = uint32(c[8].At(i))
+	x.Time = c[9].At(i)
+	x.Address = c[10].At(i)
+	x.Bytes = c[11].At(i)
+	x.Pool = c[12].At(i)
 }
 
 // Kind returns KindMemoryPool.
@@ -803,17 +827,18 @@ func (x *MemoryPool) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *MemoryPool) Read(b *Block, i int) {
-	b.must(KindMemoryPool)
-	x.PID = uint32(b.at(0, i))
-	x.Operation = uint32(b.at(1, i))
-	x.PoolKind = uint32(b.at(2, i))
-	x.Device = uint32(b.at(3, i))
-	x.Correlation = uint32(b.at(4, i))
-	x.Time = b.at(5, i)
-	x.Address = b.at(6, i)
-	x.Size = b.at(7, i)
-	x.ReleaseThreshold = b.at(8, i)
-	x.MinBytesToKeep = b.at(9, i)
+	c := b.columns(KindMemoryPool)
+	_ = c[9]
+	x.PID = uint32(c[0].At(i))
+	x.Operation = uint32(c[1].At(i))
+	x.PoolKind = uint32(c[2].At(i))
+	x.Device = uint32(c[3].At(i))
+	x.Correlation = uint32(c[4].At(i))
+	x.Time = c[5].At(i)
+	x.Address = c[6].At(i)
+	x.Size = c[7].At(i)
+	x.ReleaseThreshold = c[8].At(i)
+	x.MinBytesToKeep = c[9].At(i)
 }
 
 // Kind returns KindGraph.
@@ -834,8 +859,8 @@ func (x *Graph) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Graph) Read(b *Block, i int) {
-	b.must(KindGraph)
-	x.GPU.read(b, i)
+	c := b.columns(KindGraph)
+	x.GPU.read(b, c, i)
 }
 
 // Kind returns KindSymbol.
@@ -860,12 +885,13 @@ func (x *Symbol) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Symbol) Read(b *Block, i int) {
-	b.must(KindSymbol)
-	x.PID = uint32(b.at(0, i))
-	x.Time = b.at(1, i)
-	x.Handle = b.at(2, i)
-	x.Of = b.at(3, i)
-	x.Name = b.str(4, i)
+	c := b.columns(KindSymbol)
+	_ = c[4]
+	x.PID = uint32(c[0].At(i))
+	x.Time = c[1].At(i)
+	x.Handle = c[2].At(i)
+	x.Of = c[3].At(i)
+	x.Name = b.Text(c[4].At(i))
 }
 
 // Kind returns KindFlushed.
@@ -887,9 +913,10 @@ func (x *Flushed) fill(r *columns.Row, in *interner) {
 
 // Read fills the record from row i of a block of its kind.
 func (x *Flushed) Read(b *Block, i int) {
-	b.must(KindFlushed)
-	x.PID = uint32(b.at(0, i))
-	x.Until = b.at(1, i)
+	c := b.columns(KindFlushed)
+	_ = c[1]
+	x.PID = uint32(c[0].At(i))
+	x.Until = c[1].At(i)
 }
 
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version

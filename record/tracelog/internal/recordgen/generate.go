@@ -276,32 +276,36 @@ func toNumber(m *member, value string) string {
 	return "uint64(" + value + ")"
 }
 
-// read writes the method that fills a record from a block.
+// read writes the method that fills a record from a block. What several records embed is
+// filled from the columns of the block.
 func (g *generator) read(s *structure) {
 	g.line("")
 	if s.isRecord {
 		g.line("// Read fills the record from row i of a block of its kind.")
 		g.line("func (x *%s) Read(b *Block, i int) {", s.name)
-		g.line("b.must(Kind%s)", s.name)
+		g.line("c := b.columns(Kind%s)", s.name)
 	} else {
-		g.line("func (x *%s) read(b *Block, i int) {", s.name)
+		g.line("func (x *%s) read(b *Block, c []columns.Column, i int) {", s.name)
 	}
 	if s.embedded != "" {
-		g.line("x.%s.read(b, i)", s.embedded)
+		g.line("x.%s.read(b, c, i)", s.embedded)
+	}
+	if n := len(s.members); n > 0 {
+		g.line("_ = c[%d]", s.lastField()) // one check in place of many
 	}
 	counter := s.counter()
 	for _, m := range s.members {
 		switch {
 		case m.counts:
-			g.line("x.%s = uint32(min(b.at(%d, i), uint64(len(x.%s))))", m.name, m.fields[0], s.counted().name)
+			g.line("x.%s = uint32(min(c[%d].At(i), uint64(len(x.%s))))", m.name, m.fields[0], s.counted().name)
 		case m.isArray() && counter != nil:
 			g.line("clear(x.%s[x.%s:])", m.name, counter.name)
 			g.line("for k := range x.%s[:x.%s] {", m.name, counter.name)
-			g.line("x.%s[k] = b.at(%d+k, i)", m.name, m.fields[0])
+			g.line("x.%s[k] = c[%d+k].At(i)", m.name, m.fields[0])
 			g.line("}")
 		case m.isArray():
-			for i, f := range m.fields {
-				g.line("x.%s[%d] = %s", m.name, i, fromNumber(&m, f))
+			for k, f := range m.fields {
+				g.line("x.%s[%d] = %s", m.name, k, fromNumber(&m, f))
 			}
 		default:
 			g.line("x.%s = %s", m.name, fromNumber(&m, m.fields[0]))
@@ -310,12 +314,18 @@ func (g *generator) read(s *structure) {
 	g.line("}")
 }
 
+// lastField is the largest number of a field.
+func (s *structure) lastField() int {
+	fields := s.members[len(s.members)-1].fields
+	return fields[len(fields)-1]
+}
+
 // fromNumber is the value of a member or an element, by the number of its field.
 func fromNumber(m *member, field int) string {
-	number := "b.at(" + strconv.Itoa(field) + ", i)"
+	number := "c[" + strconv.Itoa(field) + "].At(i)"
 	switch {
 	case m.of == schema.String:
-		return "b.str(" + strconv.Itoa(field) + ", i)"
+		return "b.Text(" + number + ")"
 	case m.of == schema.Int:
 		return "int32(columns.Unzigzag(" + number + "))"
 	case strings.HasSuffix(m.typ, "uint64"):
