@@ -17,7 +17,7 @@ type Block struct {
 
 	own     []columns.Column // by the field numbers of this version; nil for a kind that it does not know
 	file    []columns.Column // by the field numbers of the log's schema
-	table   *schema.Table    // of the log's schema; nil for a kind that nobody describes
+	table   *schema.Table    // of the log's schema; nil for a kind without a description
 	strings *stringTable
 	kept    *decoding // of a block that is kept
 	spare   *spareDecodings
@@ -50,7 +50,7 @@ func (b *Block) Name() string {
 }
 
 // Fields are the fields of the records as the log itself describes them, also those that
-// this version does not know. It is nil where nobody describes the kind.
+// this version does not know. It is nil for a kind without a description.
 func (b *Block) Fields() []schema.Field {
 	if b.table == nil {
 		return nil
@@ -78,7 +78,7 @@ func (b *Block) Time() (from, to uint64) {
 	return s.from, s.to
 }
 
-// entry is what an index says of the block, but for the time.
+// entry is the entry of the block in an index, without the time.
 func (b *Block) entry() IndexEntry {
 	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
 	if l := schema.LayoutOf(b.Kind); l != nil {
@@ -88,7 +88,7 @@ func (b *Block) entry() IndexEntry {
 	return e
 }
 
-// common is the value of a field where all records have the same, else none.
+// common is the value of a field that all records share, else none.
 func (b *Block) common(field int, none int64) int64 {
 	if !b.Known() || field < 0 || b.own[field].Mask != 0 {
 		return none
@@ -96,8 +96,8 @@ func (b *Block) common(field int, none int64) int64 {
 	return int64(b.at(field, 0))
 }
 
-// Release gives the memory of a kept block back for another one. The block must not be
-// used any more. A block that is not kept is left alone.
+// Release gives the memory of a kept block back to the reader. The block must not be
+// used any more. On a block that is not kept it does nothing.
 func (b *Block) Release() {
 	if b.kept != nil {
 		b.spare.put(b.kept)
@@ -105,8 +105,8 @@ func (b *Block) Release() {
 	}
 }
 
-// A Column is a field of all records of a block, without a copy: what a consumer
-// of millions of records uses in place of the records. It is valid as long as its block.
+// A Column has the values of one field of all records of a block, without a copy. Consumers of
+// millions of records use columns in place of records. A column is valid as long as its block.
 type Column struct {
 	c columns.Column
 	n int
@@ -125,7 +125,7 @@ func (b *Block) Column(field string) Column {
 	panic(fmt.Sprintf("tracelog: %v records have no field %q", b.Kind, field))
 }
 
-// FileColumn returns a field by its number in Fields. A kind that nobody describes has
+// FileColumn returns a field by its number in Fields. A kind without a description has
 // schema.MaxColumns fields.
 func (b *Block) FileColumn(field int) Column { return Column{b.file[field], b.N} }
 

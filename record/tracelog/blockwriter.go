@@ -8,8 +8,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A blockWriter makes blocks of rows: the strings that they use in front of them, and the
-// index behind.
+// A blockWriter makes blocks of rows and puts them into the outbox: first the strings that
+// they use, now and then an index.
 type blockWriter struct {
 	out     outbox
 	enc     *columns.Encoder
@@ -33,9 +33,8 @@ func (w *blockWriter) schema() {
 	w.out.block(blockfile.Schema, appendSchema(nil, w.enc, schema.Records()))
 }
 
-// records makes a block of records and notes it in the index. While the file
-// cannot be written and too much waits for it already, the records are dropped: they
-// get no place in the log.
+// records makes a block of records and notes it in the index. When the outbox is full, it
+// drops and counts the records: they get no place in the log.
 func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []string) {
 	time := spanOf(rows, l)
 	b := batch{l.Kind, uint64(rows.Len()), time}
@@ -77,7 +76,7 @@ func (w *blockWriter) newStrings() {
 	w.strings.pending = w.strings.pending[:0]
 }
 
-// note notes the block of records that is about to be appended in the index.
+// note adds the block of records that is about to be appended to the index.
 func (w *blockWriter) note(e IndexEntry) {
 	if w.index.len() >= indexRows {
 		w.indexBlock()
@@ -86,8 +85,8 @@ func (w *blockWriter) note(e IndexEntry) {
 	w.index.add(&e)
 }
 
-// indexFlushed writes the index of what a flush has written, so that a log that ends
-// without a footer has one nearly to its end.
+// indexFlushed indexes the blocks that a flush has written, so that a log without a footer
+// has an index nearly to its end.
 func (w *blockWriter) indexFlushed() {
 	if w.index.worthABlock() {
 		w.indexBlock()
@@ -121,7 +120,7 @@ func (w *blockWriter) finish() {
 	w.out.trailer(footer)
 }
 
-// discard counts what never reached the file, and frees the memory.
+// discard counts the records that never reached the file, and frees the memory.
 func (w *blockWriter) discard() {
 	for _, q := range w.out.abandon() {
 		w.lost.add(q.batch)

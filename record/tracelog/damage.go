@@ -8,15 +8,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
-// Errors of Open and NewReader. The message of the error that wraps one of them
-// names the file and stands on its own.
+// Errors of Open and NewReader. They are wrapped in errors whose messages name the file.
 var (
 	ErrEmpty  = errors.New("is empty")
 	ErrNotLog = errors.New("is not a cudatrace log")
 	ErrNewer  = errors.New("was written by a newer cudatrace")
 )
 
-// A fileError is a sentinel with the name of the file and more words.
+// A fileError is an error with the name of the file in front and more words behind.
 type fileError struct {
 	name string
 	is   error
@@ -29,7 +28,7 @@ func (e *fileError) Unwrap() error { return e.is }
 // A CorruptError says that bytes in the log are not what was written.
 type CorruptError struct {
 	Offset  int64 // of the first byte that could not be used
-	Skipped int64 // bytes up to the next intact block; 0 when only records inside a block are affected
+	Skipped int64 // bytes up to the next intact block; 0 when no bytes were left out
 	Reason  string
 
 	content bool // the checksum is right
@@ -42,7 +41,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the log is damaged at byte %d: %s; %d bytes were left out", e.Offset, e.Reason, e.Skipped)
 }
 
-// A TruncatedError says that the log ends early. What precedes Offset was read.
+// A TruncatedError says that the log ends early. Everything before Offset was read.
 type TruncatedError struct {
 	Offset int64 // where the log ends, or where its last, unfinished block begins
 	Reason string
@@ -78,8 +77,9 @@ func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
 	}
 }
 
-// Join adds what another reader of the log found wrong with blocks whose checksums are
-// right, unless it is known already or there is more than is described. See Reader.Project.
+// Join adds the damage that another reader of the same log found in blocks whose checksums are
+// right, as far as it is new. It adds nothing once there is more damage than Errors has. A
+// reader that decodes some fields only (Reader.Project) misses such damage.
 func (d *Damage) Join(o *Damage) {
 	if d.Count > len(d.Errors) {
 		return

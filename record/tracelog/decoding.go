@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 )
 
-// A decoding is a block of the file and what it decodes to. Its buffers are used for one
-// block after another.
+// A decoding is a block of the file with the table that it decodes to. Its buffers are used
+// for one block after another.
 type decoding struct {
 	blockfile.Block
 	dec   *columns.Decoder
@@ -29,8 +29,8 @@ func newDecoding() (*decoding, error) {
 	return &decoding{dec: dec, ready: make(chan struct{}, 1)}, nil
 }
 
-// decode decodes a block of records. It is all of reading that needs nothing but
-// the block itself.
+// decode decodes a block of records. It needs nothing but the block, so that any goroutine
+// can do it.
 func (d *decoding) decode(p *projection) {
 	d.table, d.fault = nil, nil
 	if d.End || d.Err != nil || d.Type != blockfile.Records {
@@ -46,7 +46,7 @@ func (d *decoding) decode(p *projection) {
 	})
 }
 
-// spareDecodings are those without a use.
+// spareDecodings are decodings without a use.
 type spareDecodings struct {
 	mu   sync.Mutex
 	list []*decoding
@@ -74,11 +74,11 @@ func (s *spareDecodings) get() *decoding {
 	return d
 }
 
-// Parallel makes Next decode blocks ahead on as many goroutines, while the caller
-// works on those that it has got; they come in the order of the file, and everything
-// else is as without. It must come before the first Next, later it does nothing. At
-// most 2*workers+2 blocks are in memory. The goroutines end with the log or with
-// Close, which must be called in any case.
+// Parallel makes that many goroutines decode blocks ahead, while the caller works on the
+// blocks that it has. Blocks come in the order of the file, and all else is as without
+// Parallel. It must come before the first Next; later it does nothing. At most 2*workers+2
+// blocks are in memory. The goroutines end with the log or with Close, which must be called
+// in any case.
 func (r *Reader) Parallel(workers int) {
 	if !r.begun && !r.done && workers > 0 {
 		r.ahead = &decodingAhead{reader: r, workers: workers, quit: make(chan struct{})}
@@ -94,12 +94,12 @@ type decodingAhead struct {
 	once    sync.Once
 	idle    sync.WaitGroup
 	free    chan *decoding // without a block
-	read    chan *decoding // with one that is not decoded
+	read    chan *decoding // with a block that is not decoded
 	inOrder chan *decoding // in the order of the file
 }
 
-// take returns the next block in the order of the file, decoded, for one
-// that is not used any more.
+// take returns the next block in the order of the file, decoded. used is one that is not
+// used any more, or nil.
 func (a *decodingAhead) take(used *decoding) *decoding {
 	if !a.running {
 		a.start()
@@ -155,8 +155,7 @@ func (a *decodingAhead) decode() {
 	}
 }
 
-// pause comes when the end has been taken, with which the goroutines end. The next take
-// starts them again.
+// pause waits for the goroutines, which end with the file. The next take starts them again.
 func (a *decodingAhead) pause() {
 	a.idle.Wait()
 	a.running = false

@@ -11,15 +11,15 @@ import (
 // wanted when each limit that is set lets it pass:
 //
 //   - Kinds: its kind is one of them.
-//   - PIDs, TIDs: its process or thread is one of them. A kind of record that has none
-//     passes, and so does 0, "not known".
+//   - PIDs, TIDs: its process or thread is one of them. Kinds without a process or
+//     thread pass, and so does 0, "not known".
 //   - Devices, Streams: its device or stream is one of them. Only events of the program
-//     are limited, and only those that have one: calls pass.
-//   - From and To, ns of CLOCK_MONOTONIC: the time from its first time to its end, or
-//     one of its other times, touches them. To 0 is no limit. Only events of the
-//     program are limited: what they refer to (a process, a function, a stream) and
-//     what is said of the recording (a loss, a note) pass at any time. An event without
-//     a known time does not.
+//     are limited. Events without a device or stream pass, such as calls.
+//   - From and To, ns of CLOCK_MONOTONIC: one of its times lies between them, or the first
+//     with its duration overlaps them. To 0 is no limit. Only events of the program are
+//     limited: definitions (a process, a function, a stream) and statements about the
+//     recording (a loss, a note) pass at any time. An event without a known time does
+//     not pass.
 type Filter struct {
 	From, To uint64
 	Kinds    []Kind
@@ -40,12 +40,12 @@ func (f *Filter) until() uint64 {
 	return f.To
 }
 
-// touches reports whether a time is wanted. The 0 that stands for none is not.
+// touches reports whether a time is wanted. 0 stands for no time and is not.
 func (f *Filter) touches(from, to uint64) bool {
 	return from > 0 && from <= f.until() && max(from, to) >= f.From
 }
 
-// entry reports whether a block can have wanted records, by what the index says of it.
+// entry reports whether a block can have wanted records, by its entry in the index.
 func (f *Filter) entry(e *IndexEntry) bool {
 	l := schema.LayoutOf(e.Kind)
 	switch {
@@ -60,13 +60,13 @@ func (f *Filter) entry(e *IndexEntry) bool {
 		(l.Role != schema.Event || passes(f.Devices, e.Device, 0) && passes(f.Streams, e.Stream, 0))
 }
 
-// passes reports whether a number is wanted. A negative one is not known; some is
-// what was taken off it.
-func passes(wanted []uint32, v, some int64) bool {
+// passes reports whether the number v+less is wanted. A negative v is a number that is not
+// known.
+func passes(wanted []uint32, v, less int64) bool {
 	if len(wanted) == 0 || v < 0 {
 		return true
 	}
-	return v+some <= math.MaxUint32 && slices.Contains(wanted, uint32(v+some))
+	return v+less <= math.MaxUint32 && slices.Contains(wanted, uint32(v+less))
 }
 
 // block reports whether a block can have wanted records.
@@ -87,11 +87,11 @@ func (f *Filter) Match(b *Block, i int) bool {
 	if l == nil {
 		return true
 	}
-	number := func(field int, some int64) int64 {
+	number := func(field int, less int64) int64 {
 		if field < 0 {
 			return -1
 		}
-		return int64(b.at(field, i)) - some
+		return int64(b.at(field, i)) - less
 	}
 	if !passes(f.PIDs, number(l.PID, 1), 1) || !passes(f.TIDs, number(l.TID, 1), 1) {
 		return false
@@ -100,7 +100,7 @@ func (f *Filter) Match(b *Block, i int) bool {
 		(!f.limitsTime() || f.time(b, l, i))
 }
 
-// time reports whether a time of an event is wanted.
+// time reports whether one of the times of an event is wanted.
 func (f *Filter) time(b *Block, l *schema.Layout, i int) bool {
 	for nth, field := range l.Times {
 		from := b.at(field, i)

@@ -20,7 +20,7 @@ type IndexEntry struct {
 	Device, Context, Stream int64 // -1 where the records differ or have none
 }
 
-// entryOf is the entry of a block that is about to be written, but for its offset.
+// entryOf is the entry, without the offset, of a block that is about to be written.
 func entryOf(l *schema.Layout, rows *columns.Rows, time span) IndexEntry {
 	common := func(field int, none int64) int64 {
 		if field < 0 || rows.Column(field) != nil {
@@ -44,7 +44,7 @@ func entryAt(t *columns.Table, i int) IndexEntry {
 		Device: int64(at(7)) - 1, Context: int64(at(8)) - 1, Stream: int64(at(9)) - 1}
 }
 
-// indexEntries collect what the index and the footer of a log being written say.
+// indexEntries collect the contents of the index and the footer while a log is written.
 type indexEntries struct {
 	rows      []uint64 // of the next index block
 	directory []uint64 // rows of the directory: offset and number of entries of each index block
@@ -67,13 +67,13 @@ func (x *indexEntries) add(e *IndexEntry) {
 		uint64(e.TID), uint64(e.Device+1), uint64(e.Context+1), uint64(e.Stream+1))
 }
 
-// worthABlock reports whether an index block should be written behind a flush. Each of these
-// is longer than those before, so that a recording of any length has few.
+// worthABlock reports whether a flush should write an index block. Later index blocks are
+// longer, so that a recording of any length has few.
 func (x *indexEntries) worthABlock() bool {
 	return x.len() >= min(32+len(x.directory)/2/4, indexRows)
 }
 
-// written begins the next index block. The one before is at an offset.
+// written notes the offset of the index block just written, and begins the next one.
 func (x *indexEntries) written(at int64) {
 	x.directory = append(x.directory, uint64(at), uint64(x.len()))
 	x.rows = x.rows[:0]
@@ -89,7 +89,7 @@ func (x *indexEntries) totalRows() (rows []uint64) {
 	return rows
 }
 
-// An Index is what the footer of a finished log says.
+// An Index has the entries of all index blocks of a finished log, and the totals of its footer.
 type Index struct {
 	Totals map[Kind]uint64 // records by kind
 	Blocks []IndexEntry    // in the order of the file
@@ -103,8 +103,8 @@ var (
 )
 
 // Index reads the footer and the index, wherever in the log the reader is. A log that
-// was not finished has none, which is an error; its blocks can be read all the same.
-// It has an entry for every block: Select does with less memory.
+// was not finished has no footer, which is an error; its blocks can be read all the same.
+// An Index has an entry for every block of the log: Select needs less memory.
 func (r *Reader) Index() (*Index, error) {
 	dec, err := columns.NewDecoder() // the reader's own holds the current block
 	if err != nil {
@@ -129,8 +129,8 @@ func (r *Reader) Index() (*Index, error) {
 	return x, nil
 }
 
-// indexAt reads the index block at an offset. Its blocks must lie from one offset on and
-// before another, in their order.
+// indexAt reads the index block at an offset. The blocks of its entries must be in order, from
+// one offset on and before another.
 func indexAt(s *blockfile.Source, dec *columns.Decoder, at, from, before int64) (entries []IndexEntry, err error) {
 	err = eachTableAt(s, dec, at, blockfile.Index, func(t *columns.Table) error {
 		for i := range t.Rows {

@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A logSchema is the schema of one log: its tables as its own schema block gives them, and
-// where in them the fields of this version are.
+// A logSchema is the schema of one log: the tables of its own schema block, and the places
+// in them of the fields of this version.
 type logSchema struct {
 	tables [256]*schema.Table
 	places [256][]int // see placesOf
@@ -104,9 +104,9 @@ func (s *logSchema) addFields(t *columns.Table) error {
 	return nil
 }
 
-// table is the log's own description of a kind. A kind that only this version describes is
-// read by that, so that the columns of every kind with a number of ours are there, whatever
-// the log says. It is nil for a kind that nobody describes.
+// table is the log's own description of a kind, else this version's, so that the columns of
+// every kind that this version knows are there, whatever the log says. It is nil for a kind
+// without either.
 func (s *logSchema) table(k Kind) *schema.Table {
 	if t := s.tables[k]; t != nil {
 		return t
@@ -117,7 +117,7 @@ func (s *logSchema) table(k Kind) *schema.Table {
 	return nil
 }
 
-// placesOf says for each field of this version at which field of the log's table it is.
+// placesOf has for each field of this version the number of the field in the log's table.
 func (s *logSchema) placesOf(l *schema.Layout) []int {
 	if s.places[l.Kind] == nil {
 		s.places[l.Kind] = placesIn(s.table(l.Kind), l)
@@ -125,8 +125,8 @@ func (s *logSchema) placesOf(l *schema.Layout) []int {
 	return s.places[l.Kind]
 }
 
-// placesIn says for each field of a layout at which field of a log's table it
-// is: by name and type, -1 for one that the log does not have.
+// placesIn has for each field of a layout the number of the field of that name and type in a
+// log's table, -1 without one.
 func placesIn(file *schema.Table, l *schema.Layout) []int {
 	places := make([]int, len(l.Fields))
 	for i, own := range l.Fields {

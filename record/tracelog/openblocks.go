@@ -6,7 +6,7 @@ import (
 )
 
 // openBlocks are the blocks that still take records: one for each kind, process and thread
-// or stream. A block that is full, or waits long, goes to a blockWriter.
+// or stream. A block that is full, or has waited long, goes to a blockWriter.
 type openBlocks struct {
 	to     *blockWriter
 	limits Options
@@ -16,7 +16,7 @@ type openBlocks struct {
 	list        []*openBlock // in the order in which they were opened
 	memory      int          // bytes of their columns
 	rows        uint64       // records so far
-	definitions int          // records that others refer to
+	definitions int          // records of definitions in open blocks
 }
 
 // An openBlock is a block that still takes records.
@@ -27,10 +27,9 @@ type openBlock struct {
 	since  uint64 // openBlocks.rows at the first of these
 }
 
-// A blockKey says which open block a record goes to. Records with the same key share
-// the fields that take no room when they are equal, and their times follow
-// each other closely. It is the kind, then the values of the fields that are keys, of
-// which there are at most schema.MaxKeys.
+// A blockKey says which open block a record goes to. It is the kind and the values of the
+// key fields, of which there are at most schema.MaxKeys. Records with the same key take little
+// room together: they have fields in common, and their times follow each other closely.
 type blockKey [3]uint64
 
 func keyOf(l *schema.Layout, r *columns.Row) (k blockKey) {
@@ -56,9 +55,9 @@ func (k *blockKey) slot() uint32 {
 	return uint32(h >> 54)
 }
 
-// A block that waits is finished when about maxWait other records have come since its first.
-// A reader that wants all events in the order of time has to hold that many. Where there
-// are many open blocks it is waitPerBlock for each, as small blocks take room.
+// A block is finished, full or not, when about maxWait other records have come since its
+// first: a reader that wants all events in the order of time has to hold that many. With
+// many open blocks it is waitPerBlock for each, as small blocks take room.
 const (
 	maxWait      = 1 << 17
 	waitPerBlock = 128
@@ -95,8 +94,8 @@ func (o *openBlocks) add(k Kind, r *columns.Row) {
 	o.to.out.sendDue()
 }
 
-// block returns the open block of a key that does not have the first of its places in the
-// table of recent ones, and gives it that.
+// block returns the open block of a key that is not at its first place in the table of recent
+// blocks, and puts it there.
 func (o *openBlocks) block(l *schema.Layout, key blockKey, slot uint32) *openBlock {
 	b := o.recent[slot^1]
 	if b == nil || !b.key.is(&key) {
@@ -146,8 +145,7 @@ func (o *openBlocks) releaseEmpty() {
 	}
 }
 
-// forgetEmpty removes the blocks without records, so that a thread that has ended
-// costs nothing.
+// forgetEmpty removes the blocks without records. So a thread that has ended costs nothing.
 func (o *openBlocks) forgetEmpty() {
 	clear(o.recent[:])
 	kept := o.list[:0]

@@ -11,7 +11,7 @@ import (
 )
 
 // An outbox has the finished blocks that are not yet in the file. While the file cannot be
-// written (a full disk), it keeps them and tries again.
+// written (a full disk), it keeps them until they can be.
 type outbox struct {
 	out  io.Writer
 	name string // of the file, for messages
@@ -24,7 +24,7 @@ type outbox struct {
 	queued []queued
 }
 
-// A batch is what a block of records has.
+// A batch is the records of a block, in numbers.
 type batch struct {
 	kind Kind
 	rows uint64
@@ -40,11 +40,12 @@ type queued struct {
 // flushSize is the number of bytes of finished blocks that are written together.
 const flushSize = 128 << 10
 
-// maxBacklog is the number of bytes that wait for a file that cannot be written.
+// maxBacklog is the number of bytes that may wait for a file that cannot be written.
 const maxBacklog = 8 << 20
 
-// full reports whether too much waits for records of a role to be taken. What other records
-// refer to, and what says how complete the log is, is refused last.
+// full reports whether too many bytes wait for the file to take records of a role. Events are
+// refused first: other records refer to definitions, and statements say how complete
+// the log is.
 func (o *outbox) full(r schema.Role) bool {
 	most := 4 * maxBacklog
 	if r == schema.Event {
@@ -89,7 +90,7 @@ func (o *outbox) sendDue() {
 	}
 }
 
-// send writes the buffer to the file, and keeps what could not be written.
+// send writes the buffer to the file, and keeps the bytes that could not be written.
 func (o *outbox) send() {
 	if len(o.buf) > 0 {
 		n, err := o.out.Write(o.buf)

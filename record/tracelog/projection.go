@@ -5,16 +5,17 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A projection says which fields of which kinds a reader decodes, by the numbers of this
-// version's schema: a block is decoded before it is known what the log's own schema says.
+// A projection says which fields of which kinds a reader decodes. Fields have the numbers of
+// this version: a block may be decoded before the log's own schema is known.
 type projection struct {
 	fields     columns.Projection
 	renumbered [schema.Kinds]bool // the log has other numbers for wanted fields of these kinds
 }
 
-// Project limits what Next decodes of the records of some kinds to some fields: the others
-// read as 0, and a fault in them that a checksum does not tell is not found; see
-// Damage.Join. It must come before the first Next.
+// Project makes Next decode only the named fields of the records of some kinds. All other
+// fields of these kinds are 0, and a fault in them that a checksum does not show is not
+// found; see Damage.Join. Kinds that are not named are decoded in full. Project must come
+// before the first Next.
 func (r *Reader) Project(fields map[Kind][]string) {
 	r.projection = &projection{}
 	for k, names := range fields {

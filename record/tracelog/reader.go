@@ -15,11 +15,11 @@ import (
 )
 
 // A Reader gives the records of a log block by block, in the order of the file. It
-// holds one block and the log's strings, whatever the size of the log. What is
-// damaged or missing it leaves out and reports; it never gives a record that the
-// checksum of its block does not vouch for. It is not safe for concurrent use.
+// holds one block and the log's strings, whatever the size of the log. It leaves out and
+// reports damaged and missing parts, and only gives records of blocks whose checksum is
+// right. It is not safe for concurrent use.
 //
-// No log makes it take more memory than MaxReaderMemory, or that and MaxBlockMemory
+// No log makes it take more memory than MaxReaderMemory, plus MaxBlockMemory
 // for each block that is read ahead (Parallel) or kept (Keep).
 type Reader struct {
 	src   *blockfile.Source
@@ -30,8 +30,8 @@ type Reader struct {
 	ahead      *decodingAhead // of Parallel, else nil
 	spare      spareDecodings
 	current    *decoding
-	filter     *Filter     // nil gives all
-	projection *projection // nil decodes all
+	filter     *Filter     // nil wants all
+	projection *projection // nil wants all
 	begun      bool
 	done       bool
 	err        error // of reading the file
@@ -52,7 +52,7 @@ type blockSource interface {
 	Next(*blockfile.Block)
 }
 
-// What a hostile log can make a reader hold, in bytes: all texts with their headers,
+// Bounds of a reader's memory, in bytes, whatever the log: all texts with their headers,
 // and for a block its payload, its decompressed columns and their numbers.
 const (
 	MaxReaderMemory = schema.MaxStringBytes + 16*schema.MaxStrings + MaxBlockMemory
@@ -60,9 +60,9 @@ const (
 )
 
 // Open opens the log at path. The message of an error names the file and says what
-// to do; errors.Is tells ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist apart.
+// to do. errors.Is finds ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist in it.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe's other end is not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without waiting for the other end of a pipe
 	if err != nil {
 		return nil, &fileError{path, cannotOpen(err), ""}
 	}
@@ -97,7 +97,7 @@ func cannotOpen(err error) error {
 	return fmt.Errorf("cannot be opened: %w", err)
 }
 
-// NewReader returns a Reader of the size bytes of src; name is what messages call it.
+// NewReader returns a Reader of the first size bytes of src, which messages call name.
 func NewReader(src io.ReaderAt, size int64, name string) (*Reader, error) {
 	d, err := newDecoding()
 	if err != nil {
@@ -141,13 +141,13 @@ func (r *Reader) readFileHeader() error {
 
 func (r *Reader) fileError(err error, more string) error { return &fileError{r.name, err, more} }
 
-// errBegun is a mistake of the caller.
+// errBegun is the error of a caller that asks for something after the first Next.
 func (r *Reader) errBegun(what string) error {
 	return r.fileError(fmt.Errorf("cannot be %s: its reading has begun", what), "")
 }
 
 // Next moves to the next block of records and reports whether there is one. Blocks of
-// strings, the schema and the index are used on the way and not given out.
+// strings, the schema and the index are for the reader itself.
 func (r *Reader) Next() bool {
 	r.begun = true
 	for !r.done {
@@ -178,7 +178,7 @@ func (r *Reader) take() {
 func (r *Reader) Block() *Block { return &r.block }
 
 // Keep returns the current block in a form that stays valid, on any goroutine, until
-// its Release. Whoever hands blocks to goroutines of their own keeps them.
+// its Release. It is for callers that hand blocks to other goroutines.
 func (r *Reader) Keep() *Block {
 	b := r.block
 	b.kept, b.spare, b.strings = r.current, &r.spare, r.strings.share()
@@ -186,8 +186,8 @@ func (r *Reader) Keep() *Block {
 	return &b
 }
 
-// Err returns what was wrong with the log as far as it has been read: an error of
-// the file system, else the first *CorruptError or *TruncatedError, else nil.
+// Err returns the first thing that is wrong with the log as far as it has been read: an error
+// of the file system, else a *CorruptError or *TruncatedError, else nil.
 func (r *Reader) Err() error {
 	if r.err != nil {
 		return r.fileError(r.err, "")
@@ -198,8 +198,8 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// Damage lists what was damaged or missing as far as the log has been read. After
-// Next returned false that is everything.
+// Damage lists what is damaged or missing as far as the log has been read. After
+// Next has returned false, that is the whole log.
 func (r *Reader) Damage() *Damage { return &r.damage }
 
 // End returns the log's End record, and whether it has been read. A log without one
@@ -224,7 +224,7 @@ func (r *Reader) Close() error {
 	return r.close()
 }
 
-// use takes in a block of the file and reports whether it is one to give out.
+// use takes in a block of the file and reports whether it is one for the caller.
 func (r *Reader) use(d *decoding) (given bool) {
 	for i := range d.Faults {
 		r.damage.addFault(&d.Faults[i], r.ended)
@@ -245,13 +245,14 @@ func (r *Reader) use(d *decoding) (given bool) {
 	return given
 }
 
-// pause comes at the end of the file, which is for good unless the file is open.
+// pause ends the reading, for good unless the file may still grow.
 func (r *Reader) pause(open bool) {
 	if r.done = !open; open && r.ahead != nil {
 		r.ahead.pause()
 	}
 }
 
+// accept takes in an intact block and reports whether it is one for the caller.
 func (r *Reader) accept(d *decoding) (given bool, err error) {
 	switch d.Type {
 	case blockfile.Schema:

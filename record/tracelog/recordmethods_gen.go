@@ -920,7 +920,7 @@ func (x *Flushed) Read(b *Block, i int) {
 }
 
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
-// does not know, and for strings and the end, which only the writer adds.
+// does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
 	switch k {
 	case KindMeta:

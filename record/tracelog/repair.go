@@ -13,20 +13,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Repair is what Repair did.
+// A Repair says what was kept and what was lost when a log was repaired.
 type Repair struct {
 	Records uint64 // kept
-	Blocks  int    // of records, kept; texts and definitions among them
-	Dropped int64  // bytes that are no intact block
-	Missing uint64 // records that the log's index tells of and that are not kept
+	Blocks  int    // of records, kept; blocks of strings count
+	Dropped int64  // bytes that are not in an intact block
+	Missing uint64 // records that the log's footer counts and that are not kept
 	Damage  Damage // what was wrong with the log
 	Reason  string // in the End record of what was written: why it is not complete
 }
 
-// RepairFile writes a log that has every intact block of the one at path to out. It first
-// makes a file beside out, which then takes the place of a regular file of that name, or of
-// the one that a symbolic link of that name leads to. A log without damage is left as it is:
-// then Repair.Damage.Count is 0 and nothing is written.
+// RepairFile recovers the intact records of the damaged log at path and writes them to a
+// log at out. A regular file at out is replaced, and where out is a symbolic link, the file
+// that it leads to. Of a log without damage nothing is written: then Repair.Damage.Count
+// is 0.
 func RepairFile(path, out string) (*Repair, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -57,14 +57,14 @@ func RepairFile(path, out string) (*Repair, error) {
 	return done, nil
 }
 
-// replaceable is the file that is to be replaced where out is named, which must be none
-// that a repair could do harm to: the damaged log has what a later repair may still save,
-// and may be growing.
+// replaceable is the file that is replaced when a log is written to out. It refuses files
+// to which that would do harm. The damaged log is one of them: a later repair may still
+// recover more of it, and it may be growing.
 func replaceable(path, out string) (string, error) {
 	info, err := os.Stat(out)
 	switch {
 	case err != nil:
-		return out, nil // nothing is in the way, or making the file says what
+		return out, nil // nothing is in the way, or making the file fails and says why
 	case info.IsDir():
 		return "", fmt.Errorf("cannot write %s: it is a folder (add a file's name)", out)
 	case !info.Mode().IsRegular():
@@ -79,15 +79,15 @@ func replaceable(path, out string) (string, error) {
 	return out, nil
 }
 
-// RepairTo writes a log that has every intact block of another one to out, which
-// messages call name: with a note that says so, a new index, and an End record that says
-// why it is not complete. r must be new.
+// RepairTo writes a log with every intact block of another one to out, which messages
+// call name. It adds a note that the log was repaired, a new index, and an End record that says
+// why the log is not complete. r must be new.
 func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 	w, err := newBlockWriter(out, name, Options{}.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	m := mender{r: r, w: w, totals: r.totals()}
+	m := mender{r: r, w: w, totals: totals(r.src)}
 	for !r.done && w.out.err == nil {
 		r.take()
 		if r.use(r.current); !r.current.End && r.current.Err == nil {
@@ -101,13 +101,13 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 	return &m.done, w.out.err
 }
 
-// totals are the numbers of records that the footer tells of, nil without one.
-func (r *Reader) totals() map[Kind]uint64 {
+// totals are the numbers of records by kind in a log's footer, nil without one.
+func totals(src *blockfile.Source) map[Kind]uint64 {
 	dec, err := columns.NewDecoder()
 	if err != nil {
 		return nil
 	}
-	f, err := readFooter(r.src, dec)
+	f, err := readFooter(src, dec)
 	if err != nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (r *Reader) totals() map[Kind]uint64 {
 type mender struct {
 	r       *Reader
 	w       *blockWriter
-	totals  map[Kind]uint64 // records by kind that the footer tells of and that are not copied yet; nil without
+	totals  map[Kind]uint64 // records by kind that the footer counts and that are not copied yet; nil without a footer
 	done    Repair
 	latest  span
 	intact  int64 // bytes of the log that are in intact blocks
@@ -142,8 +142,8 @@ func (m *mender) block(d *decoding) {
 	m.w.out.sendDue()
 }
 
-// start writes the header, and a schema where the log has lost its own: then its first block
-// is of another type.
+// start writes the header. It adds a schema where the log has lost its own, which shows in
+// the type of the first block.
 func (m *mender) start(first uint8) {
 	if m.started {
 		return
@@ -197,8 +197,8 @@ func (m *mender) finish() {
 
 // end adds what the repair says of itself: a note and the End record.
 func (m *mender) end(end End) {
-	// A log with as many texts as there can be gives up its last two, behind all
-	// records that use them.
+	// In a log with the largest number of texts, ours replace the last two. They stand
+	// behind all records that use those.
 	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last columns.Row
@@ -211,7 +211,7 @@ func (m *mender) end(end End) {
 	m.w.out.send()
 }
 
-// put adds a record of our own, with its fields where the log's schema has them.
+// put adds a record. It puts each field where the log's own schema has it.
 func (m *mender) put(k Kind, r *columns.Row) {
 	l := schema.LayoutOf(k)
 	if file := m.r.schema.table(k); file != l.Table {

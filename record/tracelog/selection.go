@@ -8,11 +8,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// Select makes Next give only blocks that can have records that the filter wants;
+// Select makes Next give only blocks that can have records that the filter wants.
 // Filter.Match tells which of their records it wants. Blocks that the index rules out
-// are not read, and damage in them is not noticed. A log that was not finished is read
-// from one index block to the next by the headers of its blocks, and behind the last
-// index block in full. Select comes before the first Next.
+// are not read, and damage in them is not noticed. In a log that was not finished, the reader
+// finds the index blocks by the headers of all blocks, and reads everything behind the last
+// one. Select must come before the first Next.
 func (r *Reader) Select(f Filter) error {
 	if r.begun {
 		return r.errBegun("filtered")
@@ -25,7 +25,7 @@ func (r *Reader) Select(f Filter) error {
 	return nil
 }
 
-// A selection is the source of the blocks that a filter can want, by the index.
+// A selection is a source of the blocks that can have what a filter wants, by the index.
 type selection struct {
 	src     *blockfile.Source
 	filter  *Filter
@@ -33,8 +33,8 @@ type selection struct {
 	indexes []int64 // offsets of the index blocks not yet used
 	entries []IndexEntry
 	from    int64             // where the blocks of the next index block begin
-	schema  bool              // the schema block has been given
-	rest    *blockfile.Walker // reads what no index tells of; nil until then
+	schema  bool              // the schema block has been read
+	rest    *blockfile.Walker // reads the blocks that are in no index; nil until then
 }
 
 // maxIndexes is the number of index blocks of a log that a reader uses.
@@ -57,7 +57,7 @@ func newSelection(src *blockfile.Source, f *Filter) (*selection, error) {
 }
 
 // findIndexes finds the index blocks of a log that was not finished, by the headers of its
-// blocks and as far as these are intact.
+// blocks, up to the first that is damaged.
 func findIndexes(src *blockfile.Source) (indexes []int64, err error) {
 	for at := int64(blockfile.FileHeaderSize); len(indexes) < maxIndexes; {
 		h, ok, err := src.HeaderAt(at)
@@ -83,8 +83,8 @@ func (s *selection) Next(b *blockfile.Block) {
 	s.rest.Next(b)
 }
 
-// step reads the next wanted block that the index tells of and reports whether there
-// is one. Without any it goes on to the next index block, or to what is not indexed.
+// step reads the next wanted block of the index and reports whether there is one. If not, it
+// goes on to the next index block, or to the blocks that are in no index.
 func (s *selection) step(b *blockfile.Block) bool {
 	if !s.schema {
 		s.schema = true
@@ -106,8 +106,8 @@ func (s *selection) step(b *blockfile.Block) bool {
 	return false
 }
 
-// load takes in the index block at an offset. It tells of the blocks between the
-// index block before it and itself; one that does not is not used.
+// load takes in the index block at an offset and reports whether it can be used: its entries
+// must be of blocks between the previous index block and itself.
 func (s *selection) load(at int64) bool {
 	entries, err := indexAt(s.src, s.dec, at, s.from, at-blockfile.HeaderSize+1)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *selection) load(at int64) bool {
 	return true
 }
 
-// readSchema reads the schema block and reports whether there is one, whole or not. In a
-// file that grows, one that is not whole may be so later: the walker waits for it.
+// readSchema reads the schema block and reports whether there is one, damaged or not. In a
+// file that grows, it leaves a block that is not whole yet to the walker, which waits.
 func (s *selection) readSchema(b *blockfile.Block) bool {
 	h, ok, err := s.src.HeaderAt(blockfile.FileHeaderSize)
 	if b.Err = err; err != nil || ok && h.Type != blockfile.Schema {
@@ -135,7 +135,7 @@ func (s *selection) readSchema(b *blockfile.Block) bool {
 	return s.readBlock(b, h, ok, blockfile.FileHeaderSize)
 }
 
-// read makes the record block at an offset the current one, or what is wrong with it.
+// read reads the record block at an offset, or notes that it is damaged.
 func (s *selection) read(b *blockfile.Block, at int64) {
 	h, ok, err := s.src.HeaderAt(at)
 	if b.Err = err; err == nil {
@@ -143,8 +143,8 @@ func (s *selection) read(b *blockfile.Block, at int64) {
 	}
 }
 
-// readBlock reads a block, of which it is known whether its header is what it should be. It
-// reports whether that could be read at all.
+// readBlock reads a block whose header is right (ok), or notes that the block is damaged. It
+// reports whether the file could be read.
 func (s *selection) readBlock(b *blockfile.Block, h blockfile.Header, ok bool, at int64) bool {
 	if ok {
 		if ok, b.Err = s.src.Load(b, h, at); b.Err != nil || ok {

@@ -9,15 +9,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// fullText stands for every text that came after the string table was full.
+// fullText stands for each text that no longer fits into the string table.
 const fullText = "(string table full)"
 
-// cutMark ends a text that was too long.
+// cutMark ends a text that was cut because it was too long.
 const cutMark = "... (cut)"
 
 // An interner gives each distinct text a number, from 1 on, and keeps the new ones
-// until they are written. It holds every text of the log, up to a limit: what
-// comes after is named fullText and counted.
+// until they are written. It holds every text of the log, up to a limit. Texts beyond
+// the limit are counted and get the number of fullText.
 type interner struct {
 	ids      map[string]uint64
 	recent   [recentTexts]recentText
@@ -28,11 +28,11 @@ type interner struct {
 	full     uint64 // id of fullText once the table is full
 	lost     uint64 // texts cut, and uses of texts refused
 
-	pending []string // texts not yet written, the ids of which end at last
+	pending []string // texts not yet written, the newest with the id last
 }
 
-// The last texts of a log have a place in the table kept free for them: the reason
-// for which it is not complete, and fullText itself.
+// Room in the table for the last texts of a log: the reason why it is not complete, and
+// fullText.
 const (
 	reserveCount = 8
 	reserveBytes = 64 << 10
@@ -54,8 +54,8 @@ func (in *interner) forget() {
 	clear(in.recent[:])
 }
 
-// unwritten takes back the numbers of texts that did not reach the log. A text that
-// is used again gets a new one.
+// unwritten takes back the numbers of texts that did not reach the log. The next use of
+// such a text gives it a new number.
 func (in *interner) unwritten(texts []string) {
 	for _, s := range texts {
 		delete(in.ids, s)
@@ -64,8 +64,8 @@ func (in *interner) unwritten(texts []string) {
 	clear(in.recent[:])
 }
 
-// A recentText is a text used lately, known by where its bytes are: names come from
-// tables of the caller, so that the same one is mostly the same bytes.
+// A recentText is a text used lately, found by the address of its bytes. Names come from
+// tables of the caller, so that equal names mostly have the same address.
 type recentText struct {
 	text string
 	id   uint64
@@ -91,6 +91,7 @@ func (in *interner) id(s string) uint64 {
 	return id
 }
 
+// add gives a text a number, or refuses it.
 func (in *interner) add(s string) uint64 {
 	if len(s) > schema.MaxString {
 		in.lost++
@@ -109,6 +110,7 @@ func (in *interner) add(s string) uint64 {
 	return in.append(strings.Clone(s))
 }
 
+// append gives a text the next number.
 func (in *interner) append(s string) uint64 {
 	in.last++
 	id := in.last
@@ -118,11 +120,11 @@ func (in *interner) append(s string) uint64 {
 	return id
 }
 
-// A stringTable is the reader's side: the texts by number.
+// A stringTable has the texts of a log by their numbers, for its reader.
 type stringTable struct {
 	texts  []string
 	bytes  int
-	shared int // number of texts that a kept block may be reading
+	shared int // number of texts that kept blocks may read at the same time
 }
 
 // share returns the table as it is, for the use of another goroutine.
@@ -159,7 +161,7 @@ func (t *stringTable) set(id uint64, text string) bool {
 	return true
 }
 
-// lostText stands for a text whose block is damaged.
+// lostText stands for a text that is lost because its block is damaged.
 const lostText = "(lost)"
 
 func (t *stringTable) text(id uint64) string {

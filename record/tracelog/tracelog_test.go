@@ -187,8 +187,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Blocks of records that share their group keep their order.
-func TestOrderWithinGroup(t *testing.T) {
+// Blocks of records with the same key keep their order.
+func TestOrderWithinKey(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 100})
 	for i := range 1000 {
 		w.Add(&Note{Time: uint64(1000 - i), Text: "n"})
@@ -277,8 +277,8 @@ func TestFlushedComesLast(t *testing.T) {
 	}
 }
 
-// However seldom the log is written, a block does not wait long for a group that has few records.
-func TestSlowGroups(t *testing.T) {
+// However seldom the log is written, a block does not wait long for more records of a key that has few.
+func TestSlowBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	const n, every = 1_000_000, 1000
 	for i := range uint64(n) {
@@ -319,7 +319,7 @@ func TestSlowGroups(t *testing.T) {
 }
 
 // A definition that comes just when old blocks are finished stands before these.
-func TestDefinitionsBeforeSlowGroups(t *testing.T) {
+func TestDefinitionsBeforeSlowBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	w.Add(&Device{PID: 1, ID: 1})
 	w.Add(&Thread{PID: 1, TID: 1})
@@ -395,7 +395,7 @@ func TestLongString(t *testing.T) {
 }
 
 // With a bound on open blocks and on their memory nothing is lost either.
-func TestManyGroups(t *testing.T) {
+func TestManyOpenBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{MaxOpen: 10, MaxMemory: 100 << 10})
 	const n = 5000
 	for i := range uint32(n) {

@@ -41,14 +41,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Writer writes a log. Records are kept in open blocks, one for each kind, process
-// and thread or stream, until a block is full or Flush; then they go to the file. All
+// A Writer writes a log. It keeps records in open blocks, one for each kind, process
+// and thread or stream. A block goes to the file when it is full, and all do with Flush. All
 // methods may be called from any goroutine.
 //
-// While the file cannot be written (a full disk), the writer keeps what it has up to a
-// limit and tries again with every Flush. Beyond the limit it drops and counts whole
-// blocks before they get a place in the log. So the log goes on where it was once
-// there is room, without a gap, and says how much is missing. Nothing panics.
+// While the file cannot be written (a full disk), the writer keeps its blocks, up to a
+// limit, and tries again with every Flush. Beyond the limit it drops and counts whole
+// blocks before they get a place in the log. So the log goes on without a gap once
+// there is room, and says how much is missing. Nothing panics.
 type Writer struct {
 	mu     sync.Mutex
 	closed bool
@@ -59,7 +59,8 @@ type Writer struct {
 }
 
 // Create makes the log file at path, which must not exist, and writes its
-// beginning. The file's name while it is written, and its renaming, are the caller's.
+// beginning. A name for the unfinished file (PartialName) and its renaming are the caller's
+// business.
 func Create(path string, o Options) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -78,9 +79,9 @@ func Create(path string, o Options) (*Writer, error) {
 // nameMax is the number of bytes that Linux's file systems allow a file's name.
 const nameMax = 255
 
-// PartialName is the name of a file while it grows into the one at path: beside it, so
-// that the renaming cannot fail for want of space, and with a tail that tells apart who
-// writes it. Of a long name the end is cut off, so that there is room for the rest.
+// PartialName is the name of an unfinished file that will be renamed to path. It is in the
+// same folder, so that the renaming cannot fail for want of space, and has a tail that tells
+// several writers apart. The end of a long name is cut off to make room for the tail.
 func PartialName(path, tail string) string {
 	dir, base := filepath.Split(path)
 	tail = ".partial-" + tail
@@ -158,7 +159,7 @@ func (h Calls) Add(c *Call) {
 // Release gives the writer back.
 func (h Calls) Release() { h.w.mu.Unlock() }
 
-// begin takes the lock and reports whether a record can be taken; else it is counted.
+// begin takes the lock and reports whether a record can be added. If not, it is counted.
 func (w *Writer) begin(k Kind) bool {
 	w.mu.Lock()
 	return w.takes(k)
@@ -173,8 +174,8 @@ func (w *Writer) takes(k Kind) bool {
 	return false
 }
 
-// Err returns the error of the last write, nil while all is well and once writing
-// goes on again. What was lost meanwhile is in Dropped.
+// Err returns the error of the last write. It is nil again once a write has succeeded;
+// Dropped has what was lost meanwhile.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,17 +189,17 @@ func (w *Writer) Size() int64 {
 	return w.blocks.out.written()
 }
 
-// Dropped returns the number of records that will not reach the file, by kind. It
-// is nil when nothing is missing. Records that wait to be written do not count.
+// Dropped returns the number of records that will not reach the file, by kind, nil
+// for none. Records that wait to be written do not count.
 func (w *Writer) Dropped() map[Kind]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.blocks.lost.byKind()
 }
 
-// Flush writes all records given so far. Where it returns nil they are in the file,
-// and a reader of the file as it is finds them, whatever happens to the recorder; an
-// error is that of the last write, and the next Flush tries again.
+// Flush writes all records added so far. Where it returns nil they are in the file, and
+// a reader finds them there, whatever happens to the recorder. An error is that of the last
+// write; the next Flush tries again.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,9 +212,9 @@ func (w *Writer) Flush() error {
 	return w.blocks.out.err
 }
 
-// Close writes what is left, the End record, the index and the footer, and closes
-// the file. Where records were dropped or texts could not be kept it adds a Lost
-// record and makes the log incomplete. A second Close does nothing.
+// Close writes the records that are left, the End record, the index and the footer, and
+// closes the file. Where records were dropped or texts could not be kept, it adds a Lost
+// record and marks the log as incomplete. A second Close does nothing.
 func (w *Writer) Close(end End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +233,7 @@ func (w *Writer) Close(end End) error {
 	return w.blocks.out.err
 }
 
-// finish writes all that is left of a log.
+// finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
 	w.blocks.out.send()
@@ -259,7 +260,7 @@ func (w *Writer) addLost(l *Lost) {
 	w.open.add(KindLost, &w.row)
 }
 
-// spoil makes the end one of an incomplete log.
+// spoil makes it the end of an incomplete log.
 func (e *End) spoil(reason string) {
 	if e.Reason != "" {
 		reason = e.Reason + "; " + reason

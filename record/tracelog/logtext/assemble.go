@@ -13,10 +13,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// Assemble adds to w the records of a text in the form that Dump writes. A field that is
-// left out is 0; the fields may stand in any order, but a call's arguments stand last. Lines
-// that are empty or begin with # are skipped. The End record is not added but returned, for
-// Close; it is the zero End where the text has none. An error names the line.
+// Assemble adds the records of a text to w. The text has the form that Dump writes. A field
+// that is left out is 0. Fields may stand in any order, but a call's arguments stand last. Lines
+// that are empty or begin with # are skipped. Assemble does not add the End record but
+// returns it, for Close; it is the zero End where the text has none. An error names the line.
 func Assemble(text io.Reader, w *tracelog.Writer) (tracelog.End, error) {
 	a := assembler{w: w, functions: newFunctions()}
 	lines := bufio.NewScanner(text)

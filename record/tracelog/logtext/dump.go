@@ -63,7 +63,7 @@ type dumper struct {
 	filter    *tracelog.Filter
 	all       bool // the filter wants all
 	err       error
-	told      int // faults already shown
+	told      int // faults already written
 	functions functions
 	columns   []tracelog.Column // of the current block: those of the fields of its lines
 }
@@ -78,7 +78,7 @@ func (d *dumper) write() {
 	d.buf = d.buf[:0]
 }
 
-// remarks shows the damage found since the last block.
+// remarks writes the damage found since the last block.
 func (d *dumper) remarks() {
 	for list := d.r.Damage().Errors; d.told < len(list); d.told++ {
 		d.remark(list[d.told].Error())
@@ -111,8 +111,8 @@ func (d *dumper) block(b *tracelog.Block) {
 	}
 }
 
-// appendColumns appends the columns of a block's lines: those of the fields that the log
-// describes, but for a call those that this version knows.
+// appendColumns appends the columns from which the lines of a block are made: those of the
+// fields that the log describes; for a call, those of the fields that this version knows.
 func appendColumns(dst []tracelog.Column, b *tracelog.Block, isCall bool) []tracelog.Column {
 	switch fields := b.Fields(); {
 	case isCall:
@@ -137,7 +137,7 @@ func (d *dumper) function(b *tracelog.Block, i int) {
 	d.functions.add(id.At(i), b.Text(name.At(i)), b.Text(args.At(i)))
 }
 
-// fields appends what the log's schema says a record has.
+// fields appends the fields that a record has by the log's schema.
 func (d *dumper) fields(b *tracelog.Block, i int) {
 	own := schema.LayoutOf(b.Kind)
 	for f, field := range b.Fields() {
@@ -166,7 +166,7 @@ func (d *dumper) unnamed(i int) {
 	}
 }
 
-// callFields are the fields of a call. Those of its arguments stand last, behind their number.
+// callFields are the fields of a call. Its arguments stand last, behind their number.
 var callFields = schema.LayoutOf(tracelog.KindCall).Fields
 
 // Numbers of fields of a call: its function and its first argument.

@@ -7,8 +7,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A form collects lines: of text, or of a JSON object each. In JSON, values that people read
-// in hexadecimal are strings, all other numbers are numbers of up to 64 bits.
+// A form collects lines of text or of JSON, which have an object each. In JSON, values that
+// people read in hexadecimal are strings, all others are numbers of up to 64 bits.
 type form struct {
 	json bool
 	buf  []byte
@@ -98,6 +98,7 @@ func (f *form) reference(name string, known *functions, id uint64) {
 	f.comma()
 }
 
+// beginArgs begins the arguments of a call.
 func (f *form) beginArgs(nargs int) {
 	switch {
 	case f.json:

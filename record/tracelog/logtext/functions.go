@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// functions are the functions of a log as far as they are known: the names of their
-// arguments, and which id a name stands for.
+// functions are the functions of a log that are known so far: their names and arguments by
+// id, and their ids by name.
 type functions struct {
 	byID   map[uint64]function
 	byName map[string]uint64 // the first id with that name
@@ -29,8 +29,8 @@ func (f *functions) add(id uint64, name, args string) {
 	}
 }
 
-// appendRef appends what a call names its function by: the name, where that says
-// which id is meant, and name#id or #id elsewhere.
+// appendRef appends the name of a call's function. Where the name alone could stand for
+// another id it is name#id, and #id where the name cannot stand in a line.
 func (f *functions) appendRef(dst []byte, id uint64) []byte {
 	fn, known := f.byID[id]
 	if known && isBare(fn.name) && !strings.ContainsAny(fn.name, "#=") {

@@ -120,6 +120,7 @@ func TestGolden(t *testing.T) {
 	text := golden(t)
 	got := dump(t, assemble(t, text))
 	if *logtest.Update {
+		text = got
 		if err := os.WriteFile(goldenPath, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

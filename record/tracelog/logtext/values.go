@@ -9,8 +9,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// appendText appends a value that is text: as it is where that cannot be
-// misunderstood, else quoted as in Go.
+// appendText appends a text: as it is where it can stand without quotes, else quoted as
+// in Go.
 func appendText(dst []byte, s string) []byte {
 	if isBare(s) {
 		return append(dst, s...)
@@ -47,7 +47,7 @@ func appendHex(dst []byte, v uint64) []byte {
 type argType uint8
 
 const (
-	argHex argType = iota // pointers, handles, and whatever is not known
+	argHex argType = iota // pointers, handles, and types that are not known
 	argUnsigned
 	argInt32
 	argInt64
@@ -66,8 +66,8 @@ type argument struct {
 	typ  argType
 }
 
-// parseArgs takes Function.Args apart. Entries whose name cannot stand in a line
-// get the name that an argument without a name has.
+// parseArgs reads Function.Args. An argument whose name cannot stand in a line gets the
+// name of one without a name.
 func parseArgs(args string) []argument {
 	var list []argument
 	for _, entry := range strings.Fields(args) {
@@ -82,8 +82,8 @@ func parseArgs(args string) []argument {
 	return list
 }
 
-// appendArg appends the value of an argument. One that its type cannot have, since
-// a register was wider than the argument, is shown in hexadecimal.
+// appendArg appends the value of an argument. A value that is too large for the type,
+// because a register is wider than the argument, is hexadecimal.
 func appendArg(dst []byte, t argType, v uint64) []byte {
 	switch {
 	case t == argUnsigned:

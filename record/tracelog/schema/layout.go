@@ -10,7 +10,7 @@ const (
 type Layout struct {
 	*Table
 	Stored []int // fields in the order in which the writer stores their columns
-	Keys   []int // fields that make the key of an open block
+	Keys   []int // fields whose values make the key of an open block
 	Times  []int
 	Dur    int // the first duration, -1 without
 	Texts  []int

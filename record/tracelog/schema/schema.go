@@ -1,4 +1,4 @@
-// Package schema describes what a log is made of: the kinds of record with their fields,
+// Package schema describes the contents of a log: the kinds of record with their fields,
 // the tables that describe and index the log itself, and the limits of the format.
 //
 // The description of a record kind stands in one place, the table in records.go. From it
@@ -49,8 +49,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind%d", uint8(k))
 }
 
-// KindByName finds a kind of record by its name in the text form. Strings, which the text
-// form does not show, are not found.
+// KindByName finds a kind of record by its name in the text form. It does not find strings:
+// the text form does not show them.
 func KindByName(name string) (Kind, bool) {
 	k, ok := kindsByName[name]
 	return k, ok
@@ -99,11 +99,11 @@ type Role uint8
 
 // The roles.
 const (
-	Event      Role = iota // what the program did; there can be any number
-	Definition             // what events refer to; stands before the events that follow
-	Statement              // what is said of the recording: a loss, a note
-	Watermark              // says that what was recorded before it is in the log; stands behind that
-	Texts                  // the strings; stand before what refers to them
+	Event      Role = iota // something that the program did; there can be any number
+	Definition             // a thing that events refer to; stands before later events
+	Statement              // a fact about the recording: a loss, a note
+	Watermark              // says up to which time records are in the log; stands behind these
+	Texts                  // the strings; stand before the records that refer to them
 	Closing                // the last record, which closing the log adds
 )
 
@@ -112,32 +112,32 @@ const (
 type Table struct {
 	Kind    Kind
 	Name    string
-	Meaning string // in the log, in FORMAT.md and, without Doc, in the Go type's comment
+	Meaning string // for the log, FORMAT.md and, without Doc, the comment of the Go type
 	Fields  []Field
 	Role    Role
 
-	// For the Go type of the record, whose name is that of the kind.
-	Doc  string // its comment behind the name; "" is "is " and the meaning
-	Part *Part  // the struct that it embeds, which has the first fields
+	// For the Go type of the record. It has the name of the kind.
+	Doc  string // its comment, without the name in front; "" makes it from Meaning
+	Part *Part  // the struct that it embeds, with the first fields
 }
 
 // A Field is one column of a kind's table.
 type Field struct {
 	Name    string
 	Type    Type
-	Meaning string // in the log, in FORMAT.md and, without Comment, behind the Go member
+	Meaning string // for the log, FORMAT.md and, without Comment, the comment of the Go member
 
 	Key      bool // the writer keeps an open block for each value
 	Optional bool // the text form leaves the field out where it is 0
 
-	// For the member of the record's Go type, whose name is that of the field.
-	Wide    bool   // the member has 64 bits; times, durations and arguments always have
-	Member  string // its name where the field's gives another, "Grid[0]" for an element of an array
-	Counts  bool   // it has the number of used elements of the array behind it
+	// For the member of the record's Go type. It has the name of the field.
+	Wide    bool   // it has 64 bits in place of 32; times and durations always have
+	Member  string // another name, or "Grid[0]" for an element of an array
+	Counts  bool   // its value is the number of used elements of the array behind it
 	Comment string
 }
 
-// A Part is a struct that the Go types of several kinds begin with.
+// A Part is a struct at the beginning of the Go types of several kinds.
 type Part struct {
 	Name   string
 	Doc    string
@@ -155,8 +155,8 @@ func (t *Table) Field(name string) int {
 // GoName is the name of the record's Go type.
 func (t *Table) GoName() string { return goName(t.Name) }
 
-// GoName is the member of the record's Go type that has the field: a name, or the element
-// of an array.
+// GoName is the member of the record's Go type for the field: a name, or an element of an
+// array.
 func (f *Field) GoName() string {
 	if f.Member != "" {
 		return f.Member
@@ -164,13 +164,13 @@ func (f *Field) GoName() string {
 	return goName(f.Name)
 }
 
-// initialisms are the words that Go names have in capitals.
+// initialisms are the words that Go writes in capitals.
 var initialisms = map[string]string{
 	"pid": "PID", "ppid": "PPID", "tid": "TID", "id": "ID", "cbid": "CBID", "uuid": "UUID",
 	"api": "API", "apis": "APIs", "cupti": "CUPTI",
 }
 
-// goName makes the name of the log one of Go: memory_pool is MemoryPool.
+// goName is the Go form of a name: MemoryPool for memory_pool.
 func goName(name string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {

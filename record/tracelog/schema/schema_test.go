@@ -59,7 +59,11 @@ func checkFields(t *testing.T, table Table) {
 
 // The numbers of kinds, types and encodings are on disk: they stay.
 func TestWireNumbers(t *testing.T) {
-	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed") {
+	kinds := strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed")
+	if len(kinds) != len(records) {
+		t.Errorf("%d kinds are listed here of %d", len(kinds), len(records))
+	}
+	for i, name := range kinds {
 		if got := Kind(i + 1).String(); got != name {
 			t.Errorf("kind %d is %s, was %s", i+1, got, name)
 		}
@@ -74,15 +78,29 @@ func TestWireNumbers(t *testing.T) {
 	}
 }
 
+// roleNames are the names of the roles in FORMAT.md.
+var roleNames = map[Role]string{
+	Event: "event", Definition: "definition", Statement: "statement", Watermark: "watermark", Texts: "strings", Closing: "end",
+}
+
 // kindTables is the section of FORMAT.md that the tables make.
 func kindTables() string {
 	var b strings.Builder
-	for _, list := range [][]Table{records, frames} {
-		for _, table := range list {
-			fmt.Fprintf(&b, "\n### %d `%s`: %s\n\n| no. | field | type | meaning |\n|---|---|---|---|\n", table.Kind, table.Name, table.Meaning)
-			for i, f := range table.Fields {
-				fmt.Fprintf(&b, "| %d | `%s` | %v | %s |\n", i, f.Name, f.Type, f.Meaning)
+	for _, table := range slices.Concat(records, frames) {
+		fmt.Fprintf(&b, "\n### %d `%s`: %s\n", table.Kind, table.Name, table.Meaning)
+		if table.Kind < Kinds {
+			fmt.Fprintf(&b, "\nRole: %s.\n", roleNames[table.Role])
+		}
+		b.WriteString("\n| no. | field | type | use | meaning |\n|---|---|---|---|---|\n")
+		for i, f := range table.Fields {
+			var use []string
+			if f.Key {
+				use = append(use, "key")
 			}
+			if f.Optional {
+				use = append(use, "optional")
+			}
+			fmt.Fprintf(&b, "| %d | `%s` | %v | %s | %s |\n", i, f.Name, f.Type, strings.Join(use, ", "), f.Meaning)
 		}
 	}
 	return b.String() + "\n"

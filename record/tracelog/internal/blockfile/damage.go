@@ -12,13 +12,13 @@ type Fault struct {
 	Reason  string
 	Cut     bool // the file ends early
 
-	// What is to be said where the last record of the log has been read: Finished in place
-	// of Reason, if it is not empty; nothing at all with Harmless.
+	// Where the End record of the log has been read, Finished takes the place of Reason unless
+	// it is empty, and a Harmless fault is none.
 	Finished string
 	Harmless bool
 }
 
-// note adds a fault.
+// note adds a fault. The first MaxFaults are kept, the others counted.
 func (b *Block) note(f Fault) {
 	if len(b.Faults) >= MaxFaults {
 		b.MoreFaults++
@@ -27,13 +27,13 @@ func (b *Block) note(f Fault) {
 	b.Faults = append(b.Faults, f)
 }
 
-// last adds the fault that ends the file.
+// last adds the fault that ends the file. It is always kept.
 func (b *Block) last(f Fault) {
 	f.Cut = true
 	b.Faults = append(b.Faults, f)
 }
 
-// Spoil makes the block one that cannot be read, which has no type.
+// Spoil makes the block one that cannot be read, without a type.
 func (b *Block) Spoil(f Fault) {
 	b.Header = Header{}
 	b.note(f)
@@ -47,14 +47,15 @@ func (w *Walker) corrupt(b *Block, at, skipped int64, reason string) {
 	}
 }
 
-// awaits reports whether the file may still grow, so that nothing can be said of its end.
-// The walker then stays where it is.
+// awaits makes the walker wait where it is, if the file may still grow, and reports whether
+// it does. Then nothing can be said of the end of the file.
 func (w *Walker) awaits() bool {
 	w.waits = w.Growing()
 	return w.waits
 }
 
-// finish deals with the end of the file, left bytes that are no block in front of it.
+// finish deals with the end of the file. left is the number of bytes in front of it that are no
+// block.
 func (w *Walker) finish(b *Block, left int64) {
 	if w.awaits() {
 		return
@@ -83,8 +84,8 @@ func (w *Walker) midBlock(b *Block) {
 		Finished: where + "it was cut in its footer; no record is missing"})
 }
 
-// overlong deals with a block that claims more bytes than there are: the last block
-// of a file that was cut, or one with a hole, behind which others follow.
+// overlong deals with a block that reaches beyond the end of the file: the last block
+// of a file that was cut, or one that lost some of its bytes and has others behind it.
 func (w *Walker) overlong(b *Block) {
 	if w.awaits() {
 		return
@@ -101,16 +102,16 @@ func (w *Walker) overlong(b *Block) {
 	}
 }
 
-// damaged deals with a block whose payload is not what was written. Its length can
-// be right or wrong: the search for the next block begins inside it, unless the file
-// is made so that this would take forever.
+// damaged deals with a block whose payload has a wrong checksum. As its length can be wrong,
+// the search for the next block begins inside it, unless too many bytes have been read for
+// such blocks already.
 func (w *Walker) damaged(b *Block, h Header) {
 	if w.wasted += int64(h.Length); w.wasted > w.mostWasted() {
 		w.skip(b, w.off+h.Size(), "the checksum of a block is wrong")
 		return
 	}
 	if w.resync(b, "the checksum of a block is wrong"); w.waits {
-		w.wasted -= int64(h.Length) // it is looked at again
+		w.wasted -= int64(h.Length) // the walker looks at it again
 	}
 }
 
@@ -136,7 +137,8 @@ func (w *Walker) skip(b *Block, next int64, reason string) {
 	w.off, w.searched = next, 0
 }
 
-// lost ends the reading where no block follows. Behind the footer that is the trailer.
+// lost ends the reading at bytes behind which no block follows. Behind the footer they are the
+// trailer.
 func (w *Walker) lost(b *Block, reason string) {
 	w.done = true
 	size := w.Size()

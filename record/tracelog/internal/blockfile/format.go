@@ -15,7 +15,7 @@ const (
 	VersionMinor = 2
 )
 
-// The parts of fixed size. FORMAT.md draws them.
+// Sizes of the parts that FORMAT.md draws.
 const (
 	FileHeaderSize = 16
 	HeaderSize     = 24 // of a block
@@ -25,8 +25,8 @@ const (
 var (
 	magic        = []byte("CUDATRC\n")
 	trailerMagic = []byte("CUDATEND")
-	// marker begins every block. Its bytes are no text and no small numbers, so
-	// that a search for the next block seldom stops at anything else.
+	// marker begins every block. Its bytes are neither text nor small numbers, so
+	// that a search for the next block seldom stops at other bytes.
 	marker = []byte{0xCD, 0x7A, 0xB1, 0x0C}
 )
 

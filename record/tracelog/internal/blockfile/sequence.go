@@ -2,8 +2,7 @@ package blockfile
 
 import "slices"
 
-// A sequence knows which numbers the blocks of a file have had, by those that have not come
-// though a higher one has.
+// A sequence knows the numbers of the blocks read so far: all below next but the missing ones.
 type sequence struct {
 	next    uint32 // one above the highest number
 	missing []gap
@@ -13,8 +12,8 @@ type sequence struct {
 // A gap is a run of numbers, the last one excluded.
 type gap struct{ from, to uint32 }
 
-// maxGaps is the number of gaps that are remembered. Blocks of others that come late
-// look like repeated ones.
+// maxGaps is the number of gaps that are remembered. Late blocks of further gaps look like
+// repeated ones.
 const maxGaps = 64
 
 // advance notes a number at or above the next one.

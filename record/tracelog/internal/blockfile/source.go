@@ -25,13 +25,13 @@ func NewSource(file io.ReaderAt, size int64) *Source {
 	return s
 }
 
-// Size is the number of bytes of the file, as far as it is known to have grown.
+// Size is the number of bytes of the file when it was last looked at.
 func (s *Source) Size() int64 { return s.size.Load() }
 
 // BytesRead is the number of bytes that have been read so far.
 func (s *Source) BytesRead() int64 { return s.read.Load() }
 
-// ReadAt fills b from the file; a file that has shrunk meanwhile is an error.
+// ReadAt fills b from the file. It fails where the file has shrunk meanwhile.
 func (s *Source) ReadAt(b []byte, off int64) error {
 	n, err := s.file.ReadAt(b, off)
 	s.read.Add(int64(n))
@@ -44,7 +44,7 @@ func (s *Source) ReadAt(b []byte, off int64) error {
 	return fmt.Errorf("cannot be read at byte %d: %w", off+int64(n), Bare(err))
 }
 
-// HeaderAt reads the header of the block at an offset. ok is false where none stands.
+// HeaderAt reads the header of the block at an offset. ok is false where there is none.
 func (s *Source) HeaderAt(at int64) (h Header, ok bool, err error) {
 	var b [HeaderSize]byte
 	if at < FileHeaderSize || at > s.Size()-HeaderSize {
@@ -73,8 +73,8 @@ func (s *Source) Load(b *Block, h Header, at int64) (intact bool, err error) {
 	return Checksum(b.Payload) == h.CRC, nil
 }
 
-// SetGrowing says that the file may still grow. It must be able to tell how long it is, as
-// an *os.File and a *bytes.Reader are.
+// SetGrowing says that the file may still grow. It fails where the file cannot tell its
+// length: it needs a method Stat, as files have, or Size.
 func (s *Source) SetGrowing() error {
 	if _, err := s.length(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Source) StopGrowing() { s.growing.Store(false) }
 // Growing reports whether the file may still grow.
 func (s *Source) Growing() bool { return s.growing.Load() }
 
-// length is how long the file is now.
+// length is the number of bytes of the file now.
 func (s *Source) length() (int64, error) {
 	switch f := s.file.(type) {
 	case interface{ Stat() (fs.FileInfo, error) }:
@@ -104,7 +104,7 @@ func (s *Source) length() (int64, error) {
 	return 0, errors.New("cannot be followed: it does not tell how long it is")
 }
 
-// grow takes notice of what has been added to the file and reports whether that is anything.
+// grow looks at the length of the file again and reports whether it has grown.
 func (s *Source) grow() (bool, error) {
 	length, err := s.length()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// A Block is what stands at one place of a file: a block with right checksums, or the end;
-// and what was wrong in front of it. It can be used for one block after another.
+// A Block is a block of a file with right checksums, or the end of the file, together with the
+// faults in front of it. It can be used for one block after another.
 type Block struct {
 	Offset int64
 	Header
@@ -15,8 +15,8 @@ type Block struct {
 	Faults     []Fault // the first MaxFaults, and the one that ends the file
 	MoreFaults int
 
-	End  bool  // there is no block: the file ends
-	Open bool  // and may still grow: a later Next looks again
+	End  bool  // this is no block but the end of the file
+	Open bool  // the file may still grow: a later Next looks again
 	Err  error // of reading the file
 }
 
@@ -26,8 +26,9 @@ func (b *Block) Reset() {
 	*b = Block{Payload: b.Payload[:0], Faults: b.Faults[:0]}
 }
 
-// A Walker goes through a file from block to block. What is damaged or missing it leaves
-// out and reports.
+// A Walker goes through a file from block to block. It leaves out and reports damaged and
+// missing parts. In a file that may still grow it waits at a block that is not whole yet: it
+// gives an open end, and a later Next goes on from there.
 type Walker struct {
 	*Source
 	off      int64 // of the next block
@@ -37,7 +38,7 @@ type Walker struct {
 	footed   bool
 	done     bool
 	waits    bool  // at an unfinished block of a file that may still grow
-	searched int64 // offset up to which no block was found; 0 without a search
+	searched int64 // offset up to which a search has found no block; 0 without one
 	head     [HeaderSize]byte
 	search   []byte // see find
 }
@@ -135,8 +136,8 @@ func (w *Walker) accept(b *Block) bool {
 	return true
 }
 
-// otherFile reports whether a block is the first of another log, which somebody has put
-// behind this one: that log's header is in front of it.
+// otherFile reports whether a block is the first of another log that somebody has put
+// behind this one: then a file header is in front of it.
 func (w *Walker) otherFile(b *Block) bool {
 	if b.Offset <= FileHeaderSize {
 		return false
@@ -164,7 +165,7 @@ const (
 )
 
 // find returns the offset of the first intact block header behind the current offset, -1
-// without. A search that found none goes on where it ended when the file has grown.
+// without one. When the file has grown since, it goes on where it ended.
 func (w *Walker) find() (int64, error) {
 	off := max(w.off+1, w.searched)
 	size := w.Size()

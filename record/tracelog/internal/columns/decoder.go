@@ -9,8 +9,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Decoder reads tables. It checks every length and count before it uses or
-// allocates anything by it, and holds at most the limits of the format.
+// A Decoder reads tables. It checks every length and count before it uses it or allocates
+// anything, and holds no more than the limits of the format allow.
 type Decoder struct {
 	zstd       *zstd.Decoder
 	projection *Projection // nil for all fields
@@ -39,7 +39,7 @@ func NewDecoder() (*Decoder, error) {
 // ErrTables says that a block has more or fewer tables than it may have.
 var ErrTables = errors.New("a block has the wrong number of tables")
 
-// Faults of a block whose checksum is right: whoever wrote it wrote it wrong.
+// Faults of a block whose checksum is right: its writer wrote it wrong.
 var (
 	errTable    = errors.New("a table is cut short")
 	errRows     = errors.New("a table has too many rows")
@@ -153,14 +153,15 @@ func (d *Decoder) split(c *cursor, columns uint64) error {
 	return nil
 }
 
-// Project limits what is decoded from now on: fields that are not wanted are 0. nil is all.
+// Project makes the decoder decode the fields of p only; others are 0. nil stands for all
+// fields.
 func (d *Decoder) Project(p *Projection) { d.projection = p }
 
 // Projected reports whether the decoder decodes some fields only.
 func (d *Decoder) Projected() bool { return d.projection != nil }
 
-// needed are the columns of a table that are wanted and those that these refer to: a bit
-// each, by their places.
+// needed has a bit for each column of a table, by its place, that is wanted or to which a
+// wanted one refers.
 func (d *Decoder) needed(table uint64) (all uint64) {
 	if d.projection == nil || table >= uint64(len(d.projection)) || d.projection[table] == 0 {
 		return 1<<64 - 1
@@ -178,7 +179,7 @@ func (d *Decoder) needed(table uint64) (all uint64) {
 	return all
 }
 
-// A stub is a column that is not decoded.
+// A stub is a column that is not decoded yet.
 type stub struct {
 	field     uint64
 	ref       uint64 // the column that it refers to, by its place in the table
@@ -188,7 +189,7 @@ type stub struct {
 	data      []byte
 }
 
-// parseStub reads what is in front of a column's data.
+// parseStub finds the parts of a column.
 func parseStub(c *cursor) (s stub, err error) {
 	s.field = c.uvarint()
 	how := c.take(1)
@@ -291,7 +292,7 @@ func (d *Decoder) numbers(data []byte, repr, rel byte, dur Column) error {
 	}
 	unrelate(vals, dur, rel)
 	if rel != relNone {
-		size = 0 // its bytes do not pick values, so nothing can be looked up by them
+		size = 0 // its bytes do not pick values, so no other column can use them
 	}
 	c := Column{Numbers: vals, Mask: -1}
 	if size > 0 {
@@ -319,6 +320,7 @@ func (d *Decoder) push(c Column, size int) {
 	d.sizes = append(d.sizes, size)
 }
 
+// constant decodes a column with one number for all rows.
 func (d *Decoder) constant(data []byte) error {
 	vals := d.alloc(1)
 	rest, ok := uvarints(vals, data)
@@ -329,7 +331,7 @@ func (d *Decoder) constant(data []byte) error {
 	return nil
 }
 
-// dict reads a byte for each row and the list that they pick from, and keeps the
+// dict reads a byte for each row and the list from which these pick, and keeps the
 // bytes for lookups. It returns the length of the list.
 func (d *Decoder) dict(vals []uint64, data []byte) (int, bool) {
 	var list [maxDict]uint64
@@ -354,6 +356,7 @@ func (d *Decoder) dict(vals []uint64, data []byte) (int, bool) {
 	return k, true
 }
 
+// lookup decodes a column by the bytes of an earlier one.
 func (d *Decoder) lookup(data []byte, ref uint64) error {
 	if ref >= uint64(len(d.sizes)) || d.sizes[ref] == 0 {
 		return errRef
@@ -370,7 +373,7 @@ func (d *Decoder) lookup(data []byte, ref uint64) error {
 	return nil
 }
 
-// joinAll is the inverse of splitting each number.
+// joinAll decodes numbers that are split into symbols and bits.
 func joinAll(vals []uint64, data []byte) bool {
 	symbols, rest := data[:len(vals)], data[len(vals):]
 	total, largest := uint(0), byte(0)
@@ -400,7 +403,7 @@ func joinAll(vals []uint64, data []byte) bool {
 	return true
 }
 
-// text copies the texts: they outlive the block.
+// text decodes a column of texts. It copies them, as they outlive the block.
 func (d *Decoder) text(data []byte) error {
 	n := d.table.Rows
 	if len(data) < n {

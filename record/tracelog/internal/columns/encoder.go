@@ -45,15 +45,15 @@ func NewEncoder() (*Encoder, error) {
 	return &Encoder{zstd: z}, nil
 }
 
-// AppendTable appends a table of the rows, preceded by its length. texts has the texts of
-// the rows for a layout with text fields, row by row.
+// AppendTable appends a table of the rows, preceded by its length. For a layout with text
+// fields, texts has the texts of the rows, row by row.
 func (e *Encoder) AppendTable(dst []byte, l *schema.Layout, rows *Rows, texts []string) []byte {
 	e.sized = e.appendContent(e.sized[:0], l, rows, texts)
 	dst = binary.AppendUvarint(dst, uint64(len(e.sized)))
 	return append(dst, e.sized...)
 }
 
-// Transpose makes Rows of rows that lie one after the other. They are valid until the
+// Transpose makes Rows of numbers that lie row by row. The result is valid until the
 // next call.
 func (e *Encoder) Transpose(l *schema.Layout, rows []uint64) *Rows {
 	width := len(l.Fields)
@@ -110,7 +110,7 @@ func (e *Encoder) begin(n int) {
 }
 
 // keepIndex remembers the dictionary of the column just appended, so that later
-// columns can be looked up by it; index is nil for a column without.
+// columns can be looked up by it. index is nil for a column without a dictionary.
 func (e *Encoder) keepIndex(index []byte, k int) {
 	if len(e.indexes) <= e.columns {
 		e.indexes = append(e.indexes, nil)
@@ -128,7 +128,7 @@ func (e *Encoder) appendConst(dst []byte, f int, v uint64) []byte {
 }
 
 // appendNumbers appends field f of the rows in the form that takes the least
-// room, as far as that can be told without trying every form.
+// room. It estimates the room rather than try every form.
 func (e *Encoder) appendNumbers(dst []byte, l *schema.Layout, f int) []byte {
 	e.vals = e.cols[f]
 	var dur []uint64
@@ -202,8 +202,8 @@ func (e *Encoder) appendSplit(dst []byte, f int, rel byte, ref int) []byte {
 	return e.appendColumn(dst, f, reprSplit|rel, ref, e.front, e.back)
 }
 
-// appendSmaller tries both forms for numbers that are not times: varints where
-// the column repeats itself in ways that zstd sees, a split where it does not.
+// appendSmaller appends numbers that are not times as varints or split, whichever is
+// smaller. Varints are where the column repeats itself in ways that zstd sees.
 func (e *Encoder) appendSmaller(dst []byte, f int, rel byte, ref int) []byte {
 	start := len(dst)
 	dst = e.appendSplit(dst, f, rel, ref)
@@ -227,8 +227,8 @@ func (e *Encoder) appendText(dst []byte, f int, texts []string, at, step int) []
 	return dst
 }
 
-// appendColumn appends a column: its field, how it is encoded, the column that it
-// refers to (-1 for none), and its data, of which zstd takes the front when it pays.
+// appendColumn appends a column: its field, its encoding, the column that it refers to
+// (-1 for none), and its data. zstd compresses the front of the data where that saves room.
 func (e *Encoder) appendColumn(dst []byte, f int, how byte, ref int, front, back []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(f))
 	mark := len(dst)

@@ -10,16 +10,16 @@ import (
 const (
 	reprConst  = 0 // one number for all rows
 	reprVarint = 1 // a varint a row
-	reprDict   = 2 // a byte a row that picks from a list
+	reprDict   = 2 // a list, and a byte a row that picks from it
 	reprSplit  = 3 // a symbol a row, then the low bits of all rows
-	reprLookup = 4 // picked by another column's byte from a list of its own
+	reprLookup = 4 // a list, from which the bytes of another column pick
 	reprText   = 5 // a length a row, then the bytes of all rows
 	reprMask   = 0x0F
 
 	relNone   = 0 << 4 // the values themselves
-	relDelta  = 1 << 4 // to the value of the row before
-	relDelta2 = 2 << 4 // to the change of the row before
-	relGap    = 3 << 4 // to the value plus the duration of the row before
+	relDelta  = 1 << 4 // difference to the value of the previous row
+	relDelta2 = 2 << 4 // difference to the change of the previous row
+	relGap    = 3 << 4 // difference to the value plus the duration of the previous row
 	relMask   = 0x30
 
 	packed = 0x80 // the data begins with a zstd frame
@@ -31,7 +31,8 @@ const (
 	smallColumn = 16   // below that many rows varints are as good as anything
 )
 
-// relate fills dst with vals in the given relation. dur is that of the rows, for relGap.
+// relate fills dst with vals in the given relation. dur has the durations of the rows, for
+// relGap.
 func relate(dst, vals, dur []uint64, rel byte) {
 	var last, change, end uint64
 	for i, v := range vals {
@@ -108,7 +109,7 @@ type dictionary struct {
 	slots  [1024]uint16
 }
 
-// build fills the dictionary and reports whether the numbers fit.
+// build fills the dictionary and reports whether it is worth its room.
 func (d *dictionary) build(vals []uint64) bool {
 	d.values, d.index = d.values[:0], d.index[:0]
 	clear(d.slots[:])
@@ -140,7 +141,7 @@ func appendList(dst []byte, values []uint64) []byte {
 	return dst
 }
 
-// parseList is the inverse of appendList: it must use up b.
+// parseList is the inverse of appendList. b must end with the list.
 func parseList(list *[maxDict]uint64, b []byte) (int, bool) {
 	k, n := binary.Uvarint(b)
 	if n <= 0 || k > maxDict {
@@ -151,8 +152,8 @@ func parseList(list *[maxDict]uint64, b []byte) (int, bool) {
 	return int(k), ok && len(rest) == 0
 }
 
-// lookup reports whether the numbers are a function of a column whose rows have
-// the given bytes, and gives the number for each of its k bytes.
+// lookup reports whether rows with the same byte in index always have the same number, and
+// gives the number for each of the k bytes.
 func lookup(list *[maxDict]uint64, vals []uint64, index []byte, k int) bool {
 	var seen [maxDict]bool
 	for i, v := range vals {

@@ -29,8 +29,8 @@ func uvarints(dst []uint64, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// A number is split into a symbol, which says how long it is and how it begins,
-// and its remaining low bits. Symbols compress well and the bits not at all:
+// A number is split into a symbol, which gives its length and its leading bits,
+// and its remaining low bits. Symbols compress well, the low bits not at all:
 //
 //	v < 8    symbol v, no bits
 //	v >= 8   with n = significant bits of v (4..64) and t = the two bits below the
@@ -83,7 +83,7 @@ func (w *bitWriter) flush() {
 	w.acc = 0
 }
 
-// symbolForms is joinOne as a table.
+// symbolForms has the result of joinOne for each symbol.
 var symbolForms = func() (forms [256]symbolForm) {
 	for s := range lastSymbol + 1 {
 		base, low := joinOne(byte(s))
@@ -98,8 +98,7 @@ type symbolForm struct {
 }
 
 // bitsAt reads n bits, at most 61, that a bitWriter packed, from bit pos on. Beyond
-// the end it reads zeros: whoever uses it has compared the number of bits with the
-// bytes there are.
+// the end it reads zeros: its caller has made sure that there are enough bits.
 func bitsAt(b []byte, pos, n uint) uint64 {
 	at, shift := pos>>3, pos&7
 	if at+9 > uint(len(b)) {

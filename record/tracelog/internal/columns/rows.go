@@ -2,15 +2,15 @@ package columns
 
 import "github.com/cudatrace/cudatrace/record/tracelog/schema"
 
-// A Row is one row of a table: a number for each field, in the order of the fields. What
-// lies beyond the table's fields has no meaning.
+// A Row is one row of a table: a number for each field, in the order of the fields. Numbers
+// behind those of the table's fields have no meaning.
 type Row [schema.MaxFields]uint64
 
 // firstRows is the number of rows for which Rows has room at first.
 const firstRows = 16
 
-// Rows are rows, kept by column. A field that has the same value in every row so far
-// has no column: most fields are like that, and cost one comparison a row.
+// Rows are the rows of a table, stored by column. A field with the same value in every row so
+// far has no column: most fields are like that, and cost one comparison a row.
 type Rows struct {
 	n      int
 	room   int        // rows for which the columns have room
@@ -21,7 +21,7 @@ type Rows struct {
 	salt   uint32     // see newColumn
 }
 
-// NewRows returns rows without any. The salt should differ from that of other Rows in use.
+// NewRows returns an empty table. The salt should differ from that of other Rows in use.
 func NewRows(fields int, salt uint32) Rows {
 	s := Rows{cols: make([][]uint64, fields), consts: make([]uint8, fields), salt: salt}
 	for f := range s.consts {
@@ -36,8 +36,8 @@ func (s *Rows) Len() int { return s.n }
 // Clear removes the rows and keeps the room.
 func (s *Rows) Clear() { s.n = 0 }
 
-// Fits reports whether Add may be called: there is room, and all fields of the
-// row that are different from those before have a column.
+// Fits reports whether Add may be called: there is room, and all fields in which the row
+// differs from the previous ones have a column.
 func (s *Rows) Fits(r *Row) bool {
 	if s.n == 0 {
 		return s.room > 0 || len(s.varies) == 0
@@ -113,8 +113,8 @@ func (s *Rows) Needs(r *Row, most int) int {
 	return 8 * (columns*s.grown(most) - len(s.varies)*s.room)
 }
 
-// Widen makes room for the row, and columns of the fields in which it differs. most is the
-// number of rows for which there should be room at most.
+// Widen makes room for the row, and columns for the fields in which it differs. most is the
+// largest number of rows for which there should be room.
 func (s *Rows) Widen(r *Row, most int) {
 	room := s.grown(most)
 	if room > s.room {
@@ -141,9 +141,9 @@ func (s *Rows) Widen(r *Row, most int) {
 	s.consts = kept
 }
 
-// newColumn makes a column. Columns are filled side by side: large ones, which
-// begin at a page each, would take turns in the same few lines of the processor's
-// cache, so they begin at different places behind it.
+// newColumn makes a column. Columns are filled side by side. Large ones would all begin at the
+// start of a page and compete for the same few lines of the processor's cache, so each
+// begins somewhere behind it.
 func (s *Rows) newColumn(f, room int) []uint64 {
 	if room < 512 {
 		return make([]uint64, room)

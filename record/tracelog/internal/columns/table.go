@@ -26,7 +26,7 @@ type Column struct {
 	Numbers []uint64
 	Mask    int
 	Texts   []string
-	Picks   []byte // a byte a row, where rows with the same byte have the same number; else nil
+	Picks   []byte // a byte a row: rows with the same byte have the same number; nil without
 }
 
 var zeros = []uint64{0}
@@ -45,6 +45,6 @@ func (c *Column) Text(i int) string {
 	return c.Texts[i]
 }
 
-// A Projection says which fields of the tables a decoder decodes: bits by the number of the
-// table, 0 for all fields. Tables that are not records are decoded in full.
+// A Projection says which fields of records a decoder decodes: a bit for each field, by the
+// kind of record. 0 stands for all fields.
 type Projection [schema.Kinds]uint64

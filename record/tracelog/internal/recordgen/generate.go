@@ -11,8 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// generate returns the source files that the tables give, by name: the types of the
-// records, and the methods that take them to the log and back.
+// generate returns the source files that the tables give, by name: one with the types of the
+// records, one with the methods that write and read them.
 func generate(tables []schema.Table) (map[string][]byte, error) {
 	types, methods := newGenerator(), newGenerator("github.com/cudatrace/cudatrace/record/tracelog/internal/columns")
 	types.kinds(tables)
@@ -32,17 +32,17 @@ func generate(tables []schema.Table) (map[string][]byte, error) {
 	return files, nil
 }
 
-// A structure is a Go struct: a record of a kind, or what several of them embed.
+// A structure is a Go struct: a record of a kind, or a part that several records embed.
 type structure struct {
 	name, doc string
 	embedded  string // the struct that it begins with, or ""
 	members   []member
 	isRecord  bool
-	closing   bool // callers do not add it: closing the log does
+	closing   bool // only Writer.Close adds it
 }
 
-// structures are the structs of all kinds, each behind the one that it embeds. Strings are
-// the writer's own: no caller has such a record.
+// structures are the structs of all kinds, each behind the part that it embeds. Strings have
+// none, as only the writer adds them.
 func structures(tables []schema.Table) (all []structure) {
 	parts := make(map[string]bool)
 	for _, t := range tables {
@@ -107,7 +107,7 @@ func (g *generator) comment(text string) {
 	g.line("%s", line)
 }
 
-// kinds writes the constants that number the kinds.
+// kinds writes the constants of the kinds.
 func (g *generator) kinds(tables []schema.Table) {
 	g.line("// The kinds of record.")
 	g.line("const (")
@@ -128,7 +128,7 @@ type member struct {
 // isArray reports whether the member has a field for each of its elements.
 func (m *member) isArray() bool { return strings.HasPrefix(m.typ, "[") }
 
-// members are the members of fields, the first of which has a number.
+// members are the members of some fields. first is the number of the first field.
 func members(fields []schema.Field, first int) (all []member) {
 	for i, f := range fields {
 		name, element, isArray := strings.Cut(f.GoName(), "[")
@@ -166,7 +166,7 @@ func goType(f *schema.Field) string {
 	return "uint32"
 }
 
-// memberComment is the comment of a member. One that says no more than its name is left out.
+// memberComment is the comment of a member, "" where it would only repeat the name.
 func memberComment(f *schema.Field) string {
 	if f.Comment != "" {
 		return f.Comment
@@ -218,7 +218,7 @@ func (g *generator) addTo(s *structure) {
 	g.line("}")
 }
 
-// fill writes the method that makes a record numbers.
+// fill writes the method that puts the values of a record into a row.
 func (g *generator) fill(s *structure) {
 	g.line("")
 	g.line("func (x *%s) fill(r *columns.Row, in *interner) {", s.name)
@@ -246,7 +246,7 @@ func (g *generator) fill(s *structure) {
 	g.line("}")
 }
 
-// counter is the member that has the number of used elements of an array, nil without.
+// counter is the member with the number of used elements of an array, nil without one.
 func (s *structure) counter() *member {
 	return s.member(func(m member) bool { return m.counts })
 }
@@ -263,7 +263,7 @@ func (s *structure) member(is func(member) bool) *member {
 	return nil
 }
 
-// toNumber is the number in a row that stands for the value of a member or an element.
+// toNumber is the expression of the number in a row for the value of a member or an element.
 func toNumber(m *member, value string) string {
 	switch {
 	case m.of == schema.String:
@@ -276,8 +276,8 @@ func toNumber(m *member, value string) string {
 	return "uint64(" + value + ")"
 }
 
-// read writes the method that fills a record from a block. What several records embed is
-// filled from the columns of the block.
+// read writes the method that fills a record from a block. A part gets the columns of the
+// block from the record that embeds it.
 func (g *generator) read(s *structure) {
 	g.line("")
 	if s.isRecord {
@@ -320,7 +320,8 @@ func (s *structure) lastField() int {
 	return fields[len(fields)-1]
 }
 
-// fromNumber is the value of a member or an element, by the number of its field.
+// fromNumber is the expression of the value of a member or an element, by the number of its
+// field.
 func fromNumber(m *member, field int) string {
 	number := "c[" + strconv.Itoa(field) + "].At(i)"
 	switch {
@@ -337,7 +338,7 @@ func fromNumber(m *member, field int) string {
 // newRecord writes the function that makes a record of a kind.
 func (g *generator) newRecord(tables []schema.Table) {
 	g.line("")
-	g.comment("NewRecord returns an empty record of a kind. It returns nil for a kind that this version does not know, and for strings and the end, which only the writer adds.")
+	g.comment("NewRecord returns an empty record of a kind. It returns nil for a kind that this version does not know, and for strings and the End record, which only the writer adds.")
 	g.line("func NewRecord(k Kind) Record {")
 	g.line("switch k {")
 	for _, t := range tables {
