@@ -86,23 +86,25 @@ func (d *dumper) remarks() {
 }
 
 func (d *dumper) block(b *tracelog.Block) {
+	name, fields := b.Name(), b.Fields()
+	isFunction := b.Known() && b.Kind == tracelog.KindFunction
 	isCall := b.Known() && b.Kind == tracelog.KindCall
 	d.columns = appendColumns(d.columns[:0], b, isCall)
 	for i := 0; i < b.N && d.err == nil; i++ {
-		if b.Known() && b.Kind == tracelog.KindFunction {
+		if isFunction {
 			d.function(b, i)
 		}
 		if !d.all && !d.filter.Match(b, i) {
 			continue
 		}
-		d.begin(b.Name())
+		d.begin(name)
 		switch {
 		case isCall:
 			d.call(i)
-		case b.Fields() == nil:
+		case fields == nil:
 			d.unnamed(i)
 		default:
-			d.fields(b, i)
+			d.fields(b, fields, i)
 		}
 		d.finish()
 		if len(d.buf) >= writeSize {
@@ -138,10 +140,10 @@ func (d *dumper) function(b *tracelog.Block, i int) {
 }
 
 // fields appends the fields that a record has by the log's schema.
-func (d *dumper) fields(b *tracelog.Block, i int) {
+func (d *dumper) fields(b *tracelog.Block, fields []schema.Field, i int) {
 	own := schema.LayoutOf(b.Kind)
-	for f, field := range b.Fields() {
-		c := &d.columns[f]
+	for f := range fields {
+		field, c := &fields[f], &d.columns[f]
 		v := c.At(i)
 		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].Optional {
 			continue

@@ -129,6 +129,26 @@ func (f *form) endArgs() {
 // appendJSON appends a JSON string. Bytes that are no UTF-8 become U+FFFD.
 func appendJSON(dst []byte, s string) []byte {
 	dst = append(dst, '"')
+	if isPlain(s) {
+		dst = append(dst, s...)
+	} else {
+		dst = appendEscaped(dst, s)
+	}
+	return append(dst, '"')
+}
+
+// isPlain reports whether a text can stand in a JSON string as it is.
+func isPlain(s string) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c >= 0x7F || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendEscaped appends a text as it stands in a JSON string.
+func appendEscaped(dst []byte, s string) []byte {
 	for _, r := range s { // an invalid byte is U+FFFD
 		switch {
 		case r == '"' || r == '\\':
@@ -143,5 +163,5 @@ func appendJSON(dst []byte, s string) []byte {
 			dst = utf8.AppendRune(dst, r)
 		}
 	}
-	return append(dst, '"')
+	return dst
 }
