@@ -3,6 +3,7 @@ package tracelog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -195,5 +196,53 @@ func TestFollowTooLate(t *testing.T) {
 	r.Next()
 	if err := r.Follow(); err == nil || err.Error() != "test.cudatrace cannot be followed: its reading has begun" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// faultsOf has the places and reasons of a log's damage. The number of bytes behind the end of
+// a log depends on the time at which they are seen.
+func faultsOf(d *Damage) (faults []string) {
+	for _, err := range d.Errors {
+		switch e := err.(type) {
+		case *CorruptError:
+			faults = append(faults, fmt.Sprint(e.Offset, " ", e.Reason))
+		case *TruncatedError:
+			faults = append(faults, fmt.Sprint(e.Offset, " ", e.Reason))
+		}
+	}
+	return faults
+}
+
+// Whatever is wrong with a log, a reader that followed it to its end has the same records and
+// the same damage as one that reads it afterwards.
+func TestFollowDamaged(t *testing.T) {
+	t.Parallel()
+	for name, log := range readerSeeds(t) {
+		whole, err := NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace")
+		if err != nil {
+			continue
+		}
+		want := allLines(whole)
+		for _, workers := range []int{0, 2} {
+			var g growingLog
+			g.Write(log[:min(len(log), 40)])
+			r := g.follow(t)
+			r.Parallel(workers)
+			var got []string
+			for more := true; more; {
+				got = append(got, allLines(r)...)
+				if more = g.Len() < len(log); more {
+					g.Write(log[g.Len():min(g.Len()+333, len(log))])
+				}
+			}
+			r.StopFollowing()
+			got = append(got, allLines(r)...)
+			if !slices.Equal(got, want) || !slices.Equal(faultsOf(r.Damage()), faultsOf(whole.Damage())) {
+				t.Errorf("%s, %d workers: %d records, want %d; damage\n%v, want\n%v", name, workers, len(got), len(want), r.Damage(), whole.Damage())
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
