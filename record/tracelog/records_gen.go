@@ -62,7 +62,7 @@ type Process struct {
 type Thread struct {
 	PID      uint32
 	TID      uint32
-	Name     string // its name
+	Name     string
 	LocalTID uint32 // the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID
 }
 
@@ -125,8 +125,8 @@ type Memcpy struct {
 	CopyKind  uint32 // CUpti_ActivityMemcpyKind
 	SrcKind   uint32 // CUpti_ActivityMemoryKind
 	DstKind   uint32 // CUpti_ActivityMemoryKind
-	SrcDevice uint32 // device of the source
-	DstDevice uint32 // device of the destination
+	SrcDevice uint32 // device of the source; Device unless it is a peer copy
+	DstDevice uint32 // device of the destination; Device unless it is a peer copy
 }
 
 // Memset is a fill of device memory.
@@ -153,14 +153,14 @@ type Device struct {
 type Context struct {
 	PID        uint32
 	ID         uint32 // number of the context in the process
-	Device     uint32 // its device
+	Device     uint32
 	NullStream uint32 // its default stream
 }
 
 // Stream is a CUDA stream.
 type Stream struct {
 	PID      uint32
-	Context  uint32 // its context
+	Context  uint32
 	ID       uint32 // number of the stream in the context
 	Priority int32  // priority, lower is more urgent
 	Flags    uint32 // CUpti_ActivityStreamFlag
@@ -194,7 +194,7 @@ type Lost struct {
 
 // Note is a line about the recording that a person should see.
 type Note struct {
-	Time     uint64 // when
+	Time     uint64
 	PID      uint32 // process, 0 for the recording
 	Severity uint32 // NoteInfo or NoteWarning
 	Text     string // the line
@@ -204,7 +204,7 @@ type Note struct {
 // sent last, to be compared with the records in the log.
 type ProcessEnd struct {
 	PID      uint32
-	Time     uint64 // when
+	Time     uint64
 	Status   int32  // exit status, 128+N after signal N, -1 when not known
 	Complete uint32 // 1 when the last flush of its injected library arrived
 	Kernels  uint64 // kernels that its injected library counted
@@ -228,8 +228,8 @@ type Sync struct {
 	PID         uint32
 	Type        uint32 // CUpti_ActivitySynchronizationType
 	Context     uint32
-	Stream      uint32 // stream, 4294967295 where it does not apply
-	Event       uint32 // CUPTI's number of the event, 4294967295 where it does not apply
+	Stream      uint32 // 0xffffffff where it does not apply
+	Event       uint32 // CUPTI's number of the event, 0xffffffff where it does not apply
 	Correlation uint32 // correlation ID of the call that waited
 	Start       uint64 // beginning of the wait
 	Dur         uint64 // time that it took
@@ -251,7 +251,7 @@ type Marker struct {
 	TID    uint32
 	Flags  uint32 // MarkerInstant, MarkerStart, MarkerEnd
 	ID     uint32 // number of the range, the same at both ends
-	Time   uint64 // when
+	Time   uint64
 	Name   string // its name, empty at the end of a range
 	Domain string // NVTX domain, empty for the default
 }
@@ -263,7 +263,7 @@ type Name struct {
 	ID         uint32 // number of the thread, device, context or stream
 	Context    uint32 // context of a stream
 	Device     uint32 // device of a context or a stream
-	Name       string // its name
+	Name       string
 }
 
 // Memory is an allocation or a release of memory.
@@ -277,7 +277,7 @@ type Memory struct {
 	Stream      uint32 // stream of a stream-ordered operation
 	Correlation uint32 // correlation ID of the call
 	Async       uint32 // 1 for a stream-ordered operation
-	Time        uint64 // when
+	Time        uint64
 	Address     uint64 // address of the memory
 	Bytes       uint64
 	Pool        uint64 // address of the memory pool, 0 without one
@@ -290,7 +290,7 @@ type MemoryPool struct {
 	PoolKind         uint32 // CUpti_ActivityMemoryPoolType: 1 local, 2 imported
 	Device           uint32
 	Correlation      uint32 // correlation ID of the call
-	Time             uint64 // when
+	Time             uint64
 	Address          uint64 // address of the pool
 	Size             uint64 // bytes in the pool
 	ReleaseThreshold uint64 // bytes that the pool keeps before it gives memory back
@@ -308,7 +308,7 @@ type Graph struct {
 type Symbol struct {
 	PID    uint32
 	Time   uint64 // when the call that made the handle returned
-	Handle uint64 // the handle
+	Handle uint64
 	Of     uint64 // the handle that it was made from where it has no name of its own, otherwise 0
 	Name   string // mangled name
 }
@@ -317,5 +317,5 @@ type Symbol struct {
 // before Until is in the log in front of this record, or counted as lost.
 type Flushed struct {
 	PID   uint32 // process whose records are meant; 0: the calls of all processes
-	Until uint64 // the time
+	Until uint64
 }

@@ -171,12 +171,19 @@ func memberComment(f *schema.Field) string {
 	if f.Comment != "" {
 		return f.Comment
 	}
-	switch f.Meaning {
-	case f.Name, map[string]string{"pid": "process", "tid": "thread"}[f.Name]:
+	words := f.Meaning
+	for _, article := range []string{"the ", "its "} {
+		words = strings.TrimPrefix(words, article)
+	}
+	switch words {
+	case strings.ReplaceAll(f.Name, "_", " "), plainWords[f.Name]:
 		return ""
 	}
 	return f.Meaning
 }
+
+// plainWords are the meanings that the names of fields have of themselves.
+var plainWords = map[string]string{"pid": "process", "tid": "thread", "time": "when", "until": "time"}
 
 func (g *generator) structure(s *structure) {
 	g.line("")
