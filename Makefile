@@ -24,8 +24,8 @@ generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
 		test -z "$${missing:-}" || (apt-get update -qq && apt-get install -y -qq clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
-generate: generate-tools ## rebuild the BPF objects and the injected library
-	$(GO) generate ./bpf/...
+generate: generate-tools ## rebuild the BPF objects, the injected library and the types of the records
+	$(GO) generate ./bpf/... ./record/tracelog/...
 	$(MAKE) -s -C record/cupti/inject
 
 demo: build sim ## record a sample program and print the summary
@@ -67,7 +67,7 @@ lint: deadcode ## formatting, vet, staticcheck, the rules of the layers, dead co
 
 # Functions that only tests of other packages call: those of folders whose name ends in test, and the reading of a
 # log's text form.
-FOR_TESTS = ^[^:]*test/|^record/tracelog/
+FOR_TESTS = ^[^:]*test/|^record/tracelog/logtext/
 
 deadcode: ## functions that the program reaches on neither processor, or only tests do
 	@tool=$$($(GO) tool -n deadcode) && for arch in amd64 arm64; do \

@@ -122,7 +122,7 @@ func (l *log) read(progress func(share float64)) error {
 	defer r.Close()
 	l.catalog = catalog.New(l.filter)
 	if l.filter == nil {
-		r.Only(catalog.Project()) // a filter looks at other fields
+		r.Project(catalog.Project()) // a filter looks at other fields
 	} else if err := r.Select(*l.filter); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func TestFaultsBehindChecksums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.Only(catalog.Project())
+		first.Project(catalog.Project())
 		for first.Next() {
 		}
 		if first.Damage().Count == 0 {
@@ -84,8 +84,8 @@ func TestManyArguments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Process(&tracelog.Process{PID: 1})
-		w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle x:u32 stream:handle"})
+		w.Add(&tracelog.Process{PID: 1})
+		w.Add(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle x:u32 stream:handle"})
 		rnd := rand.New(rand.NewPCG(1, uint64(different)))
 		var args [][]uint64
 		var grids []uint32
@@ -95,8 +95,8 @@ func TestManyArguments(t *testing.T) {
 			args, grids = append(args, list), append(grids, uint32(k+1))
 			call := tracelog.Call{PID: 1, TID: 1, Func: 1, Enter: uint64(1000 + 100*i), Dur: 50, NArgs: uint32(len(list))}
 			copy(call.Args[:], list)
-			w.Call(&call)
-			w.Kernel(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: uint64(1010 + 100*i), Dur: 10},
+			call.AddTo(w)
+			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: uint64(1010 + 100*i), Dur: 10},
 				Name: "k", Grid: [3]uint32{grids[i], 1, 1}, Block: [3]uint32{32, 1, 1}})
 		}
 		if err := w.Close(tracelog.End{Time: 5e6, Complete: 1}); err != nil {

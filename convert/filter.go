@@ -114,7 +114,7 @@ func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
 		}
 		for i := range b.N {
 			var t tracelog.Thread
-			if b.Thread(i, &t); t.LocalTID != 0 && slices.Contains(tids, t.TID) {
+			if t.Read(b, i); t.LocalTID != 0 && slices.Contains(tids, t.TID) {
 				all = append(all, t.LocalTID)
 			}
 		}

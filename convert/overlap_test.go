@@ -20,10 +20,10 @@ func TestOverlappingBlocks(t *testing.T) {
 	}
 	for i := range uint64(n) {
 		for _, at := range []uint64{1000 + 10*i, 1e12 + 10*i} {
-			w.Call(&tracelog.Call{PID: 1, TID: 1, Func: 1, Enter: at, Dur: 1})
+			w.Add(&tracelog.Call{PID: 1, TID: 1, Func: 1, Enter: at, Dur: 1})
 		}
 		for _, at := range []uint64{1005 + 10*i, 1e12 + 5 + 10*i} {
-			w.Kernel(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: at, Dur: 1}, Name: "k"})
+			w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: at, Dur: 1}, Name: "k"})
 		}
 	}
 	if err := w.Close(tracelog.End{Time: 2e12, Complete: 1}); err != nil {

@@ -52,31 +52,31 @@ func (c *chaos) record() {
 	w := c.w
 	switch c.IntN(14) {
 	case 0:
-		w.Process(&tracelog.Process{PID: c.id(), Start: c.time()})
+		w.Add(&tracelog.Process{PID: c.id(), Start: c.time()})
 	case 1:
-		w.Thread(&tracelog.Thread{PID: c.id(), TID: c.id(), LocalTID: c.id()})
+		w.Add(&tracelog.Thread{PID: c.id(), TID: c.id(), LocalTID: c.id()})
 	case 2, 3:
-		w.Call(&tracelog.Call{PID: c.id(), TID: c.id(), Func: c.id(), Flags: c.id(), Enter: c.time(), Dur: c.dur(), Ret: int32(c.id()), NArgs: 1,
+		w.Add(&tracelog.Call{PID: c.id(), TID: c.id(), Func: c.id(), Flags: c.id(), Enter: c.time(), Dur: c.dur(), Ret: int32(c.id()), NArgs: 1,
 			Args: [tracelog.MaxArgs]uint64{uint64(c.id())}})
 	case 4, 5:
-		w.API(&tracelog.API{PID: c.id(), TID: c.id(), Domain: c.id(), Name: pick(c, "cuLaunchKernel", "cudaLaunchKernel", "cudaStreamSynchronize"),
+		w.Add(&tracelog.API{PID: c.id(), TID: c.id(), Domain: c.id(), Name: pick(c, "cuLaunchKernel", "cudaLaunchKernel", "cudaStreamSynchronize"),
 			Start: c.time(), Dur: c.dur(), Correlation: c.id() * c.id()})
 	case 6:
-		w.Kernel(&tracelog.Kernel{GPU: c.gpu(), Name: "k"})
+		w.Add(&tracelog.Kernel{GPU: c.gpu(), Name: "k"})
 	case 7:
-		w.Graph(&tracelog.Graph{GPU: c.gpu()})
+		w.Add(&tracelog.Graph{GPU: c.gpu()})
 	case 8:
-		w.Sync(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), 1<<32-1), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
+		w.Add(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), 1<<32-1), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
 	case 9:
-		w.Overhead(&tracelog.Overhead{PID: c.id(), Kind: c.id(), TID: c.id(), Start: c.time(), Dur: c.dur()})
+		w.Add(&tracelog.Overhead{PID: c.id(), OverheadKind: c.id(), TID: c.id(), Start: c.time(), Dur: c.dur()})
 	case 10, 11:
-		w.Marker(&tracelog.Marker{PID: c.id(), TID: c.id(), Flags: pick[uint32](c, 0, 1, 2, 4, 6), ID: c.id() * c.id(), Time: c.time(), Domain: pick(c, "", "d")})
+		w.Add(&tracelog.Marker{PID: c.id(), TID: c.id(), Flags: pick[uint32](c, 0, 1, 2, 4, 6), ID: c.id() * c.id(), Time: c.time(), Domain: pick(c, "", "d")})
 	case 12:
-		w.Memory(&tracelog.Memory{PID: c.id(), Operation: c.id(), MemoryKind: c.id() * 2, Device: c.id(), Time: c.time(), Address: uint64(c.id()), Bytes: c.Uint64()})
+		w.Add(&tracelog.Memory{PID: c.id(), Operation: c.id(), MemoryKind: c.id() * 2, Device: c.id(), Time: c.time(), Address: uint64(c.id()), Bytes: c.Uint64()})
 	case 13:
-		w.Symbol(&tracelog.Symbol{PID: c.id(), Time: c.time(), Handle: uint64(c.id()), Of: uint64(c.id()), Name: pick(c, "", "_Z1kv")})
-		w.MemoryPool(&tracelog.MemoryPool{PID: c.id(), Operation: uint32(c.IntN(6)), Time: c.time()})
-		w.ProcessEnd(&tracelog.ProcessEnd{PID: c.id(), Time: c.time()})
+		w.Add(&tracelog.Symbol{PID: c.id(), Time: c.time(), Handle: uint64(c.id()), Of: uint64(c.id()), Name: pick(c, "", "_Z1kv")})
+		w.Add(&tracelog.MemoryPool{PID: c.id(), Operation: uint32(c.IntN(6)), Time: c.time()})
+		w.Add(&tracelog.ProcessEnd{PID: c.id(), Time: c.time()})
 	}
 }
 
@@ -89,8 +89,8 @@ func TestChaos(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &chaos{rand.New(rand.NewPCG(seed, 1)), w}
-		w.Function(&tracelog.Function{ID: 0, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"})
-		w.Function(&tracelog.Function{ID: 1, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
+		w.Add(&tracelog.Function{ID: 0, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"})
+		w.Add(&tracelog.Function{ID: 1, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
 		for range 10 + seed {
 			c.record()
 		}

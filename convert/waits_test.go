@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // TestWaitsFromCalls takes the Sync records out of a log of a real program and finds the
@@ -21,7 +22,7 @@ func TestWaitsFromCalls(t *testing.T) {
 	}
 	defer r.Close()
 	var text bytes.Buffer
-	if err := tracelog.Dump(&text, r); err != nil {
+	if err := logtext.Dump(&text, r, logtext.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var without strings.Builder

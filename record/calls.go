@@ -59,7 +59,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
 	for _, f := range c.opts.Functions {
-		c.log.Function(&tracelog.Function{
+		c.log.Add(&tracelog.Function{
 			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
 		})
 	}
@@ -108,7 +108,7 @@ func (c *calls) calibrate() {
 		return
 	}
 	c.perCall.Store(cost.Nanoseconds())
-	c.log.Meta(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
+	c.log.Add(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
 func (c *calls) sink() *countingLog { return &countingLog{log: c.log, calls: &c.seen} }
@@ -201,7 +201,7 @@ func (c *calls) noteProgress() {
 	c.noteLosses()
 	if until := c.prober.DrainedUntil(); until > c.drained {
 		c.drained = until
-		c.log.Flushed(&tracelog.Flushed{Until: until})
+		c.log.Add(&tracelog.Flushed{Until: until})
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *calls) noteLosses() {
 		c.report.miss(0, "lost calls could not be counted: "+err.Error())
 	}
 	for _, l := range lost {
-		c.log.Lost(&l)
+		l.AddTo(c.log)
 	}
 }
 

@@ -51,15 +51,15 @@ func (l *countingLog) End() {
 func (l *countingLog) Call(c *tracelog.Call) {
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
-		l.log.Call(c)
+		c.AddTo(l.log)
 		return
 	}
 	l.run++
 	l.held.Add(c)
 }
 
-func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { l.log.Thread(t) }) }
-func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { l.log.Symbol(s) }) }
+func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
+func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
 // aside writes something other than a call to the log, also during a run.
 func (l *countingLog) aside(f func()) {

@@ -85,25 +85,31 @@ func (i *injection) registered(pid uint32, request uint64) {
 	if i.tracees.registered(pid, request) {
 		return
 	}
-	i.server.Foreign(pid)
+	i.server.Rival(pid)
 	i.report.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls go on being recorded", pid))
 }
 
 // records is a cupti.Sink that writes to the log.
 type records struct {
-	*tracelog.Writer
-	i *injection
+	log *tracelog.Writer
+	i   *injection
 }
 
-// CUPTI comes when a process has loaded libcupti and registered with it. Now libcupti is probed:
-// who registers from then on is a rival.
-func (r records) CUPTI(c *tracelog.CUPTI) {
-	r.Writer.CUPTI(c)
-	r.i.calls.attach(c.PID)
+func (r records) Add(record tracelog.Record) {
+	record.AddTo(r.log)
+	if c, ok := record.(*tracelog.CUPTI); ok {
+		r.i.started(c)
+	}
+}
+
+// started comes when a process has loaded libcupti and registered with it. Now libcupti is
+// probed: who registers from then on is a rival.
+func (i *injection) started(c *tracelog.CUPTI) {
+	i.calls.attach(c.PID)
 	if c.Status == "on" {
-		r.i.tracees.setRecorded(c.PID)
-	} else if !r.i.tracees.wasRecorded(c.PID) { // else a rival has taken over, which registered says
-		r.i.withoutCUPTI(c)
+		i.tracees.setRecorded(c.PID)
+	} else if !i.tracees.wasRecorded(c.PID) { // else a rival has taken over, which registered says
+		i.withoutCUPTI(c)
 	}
 }
 
@@ -172,7 +178,7 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
-		WatchClients:  i.calls.prober == nil,
+		WatchRivals:   i.calls.prober == nil,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
 	}
 	if i.opts.Graphs == GraphWhole {

@@ -36,7 +36,7 @@ func createLog(o Options) (*logFile, error) {
 		return nil, errno.Writing(l.final, err)
 	}
 	Own(l.partial)
-	l.Clock(readClocks())
+	l.Add(readClocks())
 	l.describe(o)
 	if err := l.Flush(); err != nil {
 		return nil, errors.Join(errno.Writing(l.final, err), os.Remove(l.partial))
@@ -57,10 +57,10 @@ func (l *logFile) describe(o Options) {
 		{Key: tracelog.MetaHost, Value: hostname},
 		{Key: tracelog.MetaKernel, Value: host.KernelRelease()},
 	} {
-		l.Meta(&m)
+		l.Add(&m)
 	}
 	if words := o.schedule(); words != "" {
-		l.Meta(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+		l.Add(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
 	}
 }
 
@@ -81,8 +81,8 @@ func (l *logFile) save() {
 // finish closes the log and gives it its name. The log is complete if there are no reasons why
 // not.
 func (l *logFile) finish(reasons []string, res *Result) {
-	l.Clock(readClocks())
-	l.Meta(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
+	l.Add(readClocks())
+	l.Add(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
 	end := tracelog.End{Time: host.Monotonic(), Complete: 1}
 	if len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")

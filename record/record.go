@@ -96,7 +96,7 @@ func (r *recording) start(path string, as *invoker) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.log.Meta(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
+	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
 	return p, nil
 }
 

@@ -32,7 +32,7 @@ func (r *report) remark(pid uint32, text string) {
 
 // note puts a note on a process into the log; pid is 0 for the whole recording.
 func (r *report) note(pid, severity uint32, text string) {
-	r.log.Note(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: severity, Text: text})
+	r.log.Add(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: severity, Text: text})
 }
 
 // maxMissing bounds the list. Further reasons are counted.

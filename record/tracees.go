@@ -46,7 +46,7 @@ func (ts *tracees) add(id uint64, t tracee) {
 	ts.byID[id] = &t
 	ts.mu.Unlock()
 	p := procfs.Describe(int(t.pid))
-	ts.log.Process(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
+	ts.log.Add(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
 }
 
 // end takes a tracee's own account of its end. Without a reason in it, the probes may know one.
@@ -66,7 +66,7 @@ func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 // its first CUDA call. For a process that is gone, the log keeps the names at the first call.
 func (ts *tracees) nameThreads(pid uint32) {
 	for tid, name := range procfs.ThreadNames(pid) {
-		ts.log.Thread(&tracelog.Thread{PID: pid, TID: tid, Name: name})
+		ts.log.Add(&tracelog.Thread{PID: pid, TID: tid, Name: name})
 	}
 }
 
@@ -152,7 +152,7 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 		if e.Complete == 0 && !early && !t.rival {
 			cut = append(cut, cutText(&e))
 		}
-		ts.log.ProcessEnd(&e)
+		e.AddTo(ts.log)
 	}
 	if more := len(cut) - maxCut; more > 0 {
 		cut = append(cut[:maxCut], fmt.Sprintf("so did %d more processes", more))

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 func dumpCommand(stdout, stderr io.Writer) *cli.Command {
@@ -50,7 +51,7 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 				return err
 			}
 			defer r.Close()
-			if err := tracelog.DumpWith(stdout, r, tracelog.DumpOptions{Filter: filter, JSON: format == "ndjson"}); err != nil {
+			if err := logtext.Dump(stdout, r, logtext.Options{Filter: filter, JSON: format == "ndjson"}); err != nil {
 				return err
 			}
 			if d := r.Damage(); d.Count > 0 {

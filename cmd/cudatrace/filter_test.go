@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // converted runs convert and returns the trace's path and what was said.
@@ -42,7 +43,7 @@ func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel, begin u
 			if r.Block().Kind != tracelog.KindKernel {
 				break
 			}
-			if r.Block().Kernel(i, &k); holds(&k, begin) {
+			if k.Read(r.Block(), i); holds(&k, begin) {
 				n++
 			}
 		}
@@ -139,7 +140,7 @@ func rank(t *testing.T, host string, monotonic, realtime uint64) string {
 		t.Fatal(err)
 	}
 	enter := monotonic + 5e6
-	end, err := tracelog.Assemble(strings.NewReader(fmt.Sprintf(`
+	end, err := logtext.Assemble(strings.NewReader(fmt.Sprintf(`
 meta key=host value=%s
 function id=1 name=cuLaunchKernel library=driver args=f:handle
 process pid=12 ppid=11 start=%[2]d exe=/bin/app args=./app

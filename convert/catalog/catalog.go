@@ -99,7 +99,7 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindMeta:
 		var m tracelog.Meta
-		b.Meta(i, &m)
+		m.Read(b, i)
 		c.Meta[m.Key] = m.Value
 	case tracelog.KindFunction:
 		c.Functions.take(b, i)

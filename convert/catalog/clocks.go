@@ -20,7 +20,7 @@ type Clocks struct {
 // take takes a reading. It returns its time.
 func (k *Clocks) take(b *tracelog.Block, i int) uint64 {
 	var c tracelog.Clock
-	b.Clock(i, &c)
+	c.Read(b, i)
 	if k.First == (tracelog.Clock{}) {
 		k.First = c
 	}

@@ -44,7 +44,7 @@ func newFunctions() Functions {
 
 func (l *Functions) take(b *tracelog.Block, i int) {
 	var f tracelog.Function
-	b.Function(i, &f)
+	f.Read(b, i)
 	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)
 }
 

@@ -41,15 +41,15 @@ func (g *GPUs) take(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindDevice:
 		var d tracelog.Device
-		b.Device(i, &d)
+		d.Read(b, i)
 		g.devices[DeviceKey{d.PID, d.ID}] = d
 	case tracelog.KindContext:
 		var c tracelog.Context
-		b.Context(i, &c)
+		c.Read(b, i)
 		g.Contexts[ContextKey{c.PID, c.ID}] = c
 	case tracelog.KindStream:
 		var s tracelog.Stream
-		b.Stream(i, &s)
+		s.Read(b, i)
 		g.Streams[StreamKey{s.PID, s.Context, s.ID}] = s
 	}
 }

@@ -23,12 +23,12 @@ func newNames() Names {
 func (n *Names) take(b *tracelog.Block, i int) {
 	if b.Kind == tracelog.KindThread {
 		var t tracelog.Thread
-		b.Thread(i, &t)
+		t.Read(b, i)
 		n.thread(&t)
 		return
 	}
 	var x tracelog.Name
-	b.Name(i, &x)
+	x.Read(b, i)
 	n.give(x)
 }
 

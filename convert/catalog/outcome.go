@@ -39,34 +39,34 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	switch b.Kind {
 	case tracelog.KindCUPTI:
 		var c tracelog.CUPTI
-		b.CUPTI(i, &c)
+		c.Read(b, i)
 		o.CUPTI = append(o.CUPTI, c)
 	case tracelog.KindLost:
 		var x tracelog.Lost
-		b.Lost(i, &x)
+		x.Read(b, i)
 		o.lost[x.Cause] += x.Count
 		if o.room(false) {
 			o.losses = append(o.losses, x)
 		}
 	case tracelog.KindNote:
 		var n tracelog.Note
-		b.Note(i, &n)
+		n.Read(b, i)
 		if o.room(true) {
 			o.Notes = append(o.Notes, n)
 		}
 		return n.Time
 	case tracelog.KindProcessEnd:
 		var e tracelog.ProcessEnd
-		b.ProcessEnd(i, &e)
+		e.Read(b, i)
 		o.Ends[e.PID] = e
 		return e.Time
 	case tracelog.KindFlushed:
 		var f tracelog.Flushed
-		b.Flushed(i, &f)
+		f.Read(b, i)
 		o.flushed[f.PID] = max(o.flushed[f.PID], f.Until)
 	case tracelog.KindEnd:
 		var e tracelog.End
-		b.End(i, &e)
+		e.Read(b, i)
 		o.End = &e
 		return e.Time
 	}

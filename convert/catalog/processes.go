@@ -74,13 +74,13 @@ func (l *Processes) get(pid uint32) *Process {
 func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	if b.Kind == tracelog.KindSymbol {
 		var x tracelog.Symbol
-		b.Symbol(i, &x)
+		x.Read(b, i)
 		p := l.get(x.PID)
 		p.symbols = append(p.symbols, x)
 		return 0
 	}
 	var r tracelog.Process
-	b.Process(i, &r)
+	r.Read(b, i)
 	p := l.get(r.PID)
 	p.records = append(p.records, r)
 	return r.Start

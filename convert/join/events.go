@@ -67,7 +67,7 @@ func (e *events) take(b *tracelog.Block) {
 
 func (e *events) sync(b *tracelog.Block, i int) {
 	var x tracelog.Sync
-	b.Sync(i, &x)
+	x.Read(b, i)
 	if p := e.program(x.PID, timeline.End(x.Start, x.Dur)); p.waits != nil {
 		p.waits.Record(&x)
 	}
@@ -75,13 +75,13 @@ func (e *events) sync(b *tracelog.Block, i int) {
 
 func (e *events) overhead(b *tracelog.Block, i int) {
 	var x tracelog.Overhead
-	b.Overhead(i, &x)
+	x.Read(b, i)
 	start := e.catalog.KnownTime(x.Start)
 	p := e.program(x.PID, start)
 	if p.overheads == nil {
 		p.overheads = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "CUPTI overhead", Category: timeline.CUPTI})
 	}
-	sp := timeline.Span{Name: cudaapi.OverheadName(x.Kind), Start: start, End: timeline.End(start, x.Dur)}
+	sp := timeline.Span{Name: cudaapi.OverheadName(x.OverheadKind), Start: start, End: timeline.End(start, x.Dur)}
 	if x.TID != 0 {
 		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
 	}
@@ -91,7 +91,7 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 
 func (e *events) marker(b *tracelog.Block, i int) {
 	var m marker
-	b.Marker(i, &m.Marker)
+	m.Marker.Read(b, i)
 	m.Time, m.TID = e.catalog.KnownTime(m.Time), e.catalog.Names.HostTID(m.PID, m.TID)
 	m.program = e.program(m.PID, m.Time)
 	e.markers.Add(m)
@@ -99,7 +99,7 @@ func (e *events) marker(b *tracelog.Block, i int) {
 
 func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
-	b.Memory(i, &m)
+	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.memory == nil {
@@ -114,7 +114,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 
 func (e *events) pool(b *tracelog.Block, i int) {
 	var m tracelog.MemoryPool
-	b.MemoryPool(i, &m)
+	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
 	p := e.program(m.PID, at)
 	if p.pools == nil {

@@ -34,13 +34,13 @@ func newWorkload(w *tracelog.Writer) *workload {
 	for i := range l.now {
 		l.now[i] = start
 	}
-	w.Clock(&tracelog.Clock{Monotonic: start, Realtime: 1_700_000_000_000_000_000, Boottime: start})
-	w.Function(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver",
+	w.Add(&tracelog.Clock{Monotonic: start, Realtime: 1_700_000_000_000_000_000, Boottime: start})
+	w.Add(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver",
 		Args: "function:handle gridX:u32 gridY:u32 gridZ:u32 blockX:u32 blockY:u32 blockZ:u32 shared:u32 stream:handle"})
-	w.Function(&tracelog.Function{ID: 2, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
-	w.Process(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
-	w.Device(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
-	w.CUPTI(&tracelog.CUPTI{PID: 10, Status: "on"})
+	w.Add(&tracelog.Function{ID: 2, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
+	w.Add(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
+	w.Add(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
+	w.Add(&tracelog.CUPTI{PID: 10, Status: "on"})
 	return l
 }
 
@@ -68,14 +68,14 @@ func (l *workload) launch() {
 	leave := enter + l.about(1900)
 	l.now[tid] = leave + l.about(1000)
 	id := uint32(10 + tid)
-	l.w.API(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
+	l.w.Add(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
 		Start: start, Dur: l.now[tid] - start, Correlation: l.next})
-	l.w.Call(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
+	l.w.Add(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
 		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
 	at := max(l.streams[stream], leave) + l.about(1000)
 	dur := l.about(2000)
 	l.streams[stream] = at + dur
-	l.w.Kernel(&tracelog.Kernel{
+	l.w.Add(&tracelog.Kernel{
 		GPU:  tracelog.GPU{PID: 10, Context: 1, Stream: uint32(7 + stream), Correlation: l.next, Start: at, Dur: dur},
 		Name: l.names[which], Grid: [3]uint32{uint32(which%4) + 1, 1, 1}, Block: [3]uint32{32, 1, 1}, Registers: uint32(16 + which%40),
 	})
@@ -87,11 +87,11 @@ func (l *workload) launch() {
 
 func (l *workload) more(tid, stream uint32, start uint64) {
 	at := l.now[tid-10]
-	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
-	l.w.Marker(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
-	l.w.Memory(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
-	l.w.Call(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
-	l.w.Sync(&tracelog.Sync{PID: 10, Type: uint32(cudaapi.StreamWait), Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
+	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerStart, ID: l.next, Time: start, Name: "step"})
+	l.w.Add(&tracelog.Marker{PID: 10, TID: tid, Flags: tracelog.MarkerEnd, ID: l.next, Time: at + 3000})
+	l.w.Add(&tracelog.Memory{PID: 10, TID: tid, Operation: 1 + l.next/100%2, MemoryKind: 3, Time: start, Address: uint64(l.next / 200), Bytes: 4096})
+	l.w.Add(&tracelog.Call{PID: 10, TID: tid, Func: 2, Enter: at + 500, Dur: 2000, NArgs: 1})
+	l.w.Add(&tracelog.Sync{PID: 10, Type: uint32(cudaapi.StreamWait), Context: 1, Stream: stream, Correlation: 1 << 30, Start: at + 600, Dur: 1800})
 	l.now[tid-10] = at + 3000
 	l.records += 5
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // An Opener opens a log, again and again.
@@ -37,7 +38,7 @@ func Assembled(text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := tracelog.Assemble(strings.NewReader(text), w)
+	end, err := logtext.Assemble(strings.NewReader(text), w)
 	if err != nil {
 		return nil, err
 	}

@@ -7,13 +7,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // A Candidate is a libcupti that a process could load.
@@ -22,9 +21,10 @@ type Candidate struct {
 	Major uint32 // CUDA release that it belongs to (13), 0 when not known
 }
 
-// Locate returns where a process could load libcupti from, best first: beside the CUDA
-// libraries that it has mapped, in the toolkit that its environment names, in the usual places;
-// in each the newest first. It looks in the process's own root, so that it finds a container's.
+// Locate returns where a process could load libcupti from, best first: beside
+// the CUDA libraries that it has mapped, in the toolkit that its environment
+// names, in the usual places; the newest first in each. Paths are looked up in
+// the process's own root, so that a container's are found.
 func Locate(pid int, mapped []string) []Candidate {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -52,7 +52,7 @@ func searchPatterns(mapped []string, env string) []string {
 	var dirs []string
 	for _, file := range mapped {
 		if cudaLibrary(path.Base(file)) {
-			dirs = append(dirs, neighbours(path.Dir(file))...)
+			dirs = append(dirs, besides(path.Dir(file))...)
 		}
 	}
 	for _, file := range mapped {
@@ -67,7 +67,7 @@ func searchPatterns(mapped []string, env string) []string {
 	return dirs
 }
 
-// cudaLibrary says whether a file name is that of a library of the toolkit or the driver.
+// cudaLibrary reports whether a file is named like a library of the toolkit or the driver.
 func cudaLibrary(base string) bool {
 	for _, name := range []string{
 		"libcupti", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand",
@@ -80,10 +80,10 @@ func cudaLibrary(base string) bool {
 	return false
 }
 
-// neighbours lists the folders where libcupti may lie if a folder has CUDA libraries: that one
-// (packages of CUDA 13, conda), the sister package's (nvidia/cuda_cupti/lib beside
-// nvidia/cublas/lib), or the toolkit's, whose lib64 the folder is.
-func neighbours(dir string) []string {
+// besides lists the places of libcupti relative to a folder with CUDA libraries: the
+// folder itself (packages of CUDA 13, conda), a sister package (nvidia/cublas/lib and
+// nvidia/cuda_cupti/lib), the toolkit whose lib64 the folder is.
+func besides(dir string) []string {
 	d := quotePattern(dir)
 	return []string{
 		d,
@@ -93,8 +93,8 @@ func neighbours(dir string) []string {
 	}
 }
 
-// sitePackages lists the folders of Python packages that may hold libcupti beside a file of a
-// Python package.
+// sitePackages lists the folders of Python packages that may hold libcupti, when
+// file lies in a folder of Python packages.
 func sitePackages(file string) []string {
 	for _, name := range []string{"/site-packages/", "/dist-packages/"} {
 		if i := strings.Index(file, name); i >= 0 {
@@ -123,7 +123,7 @@ func toolkit(home string) []string {
 	return []string{home + "/extras/CUPTI/lib64", home + "/targets/*/lib", home + "/lib64", home + "/lib"}
 }
 
-// quotePattern makes a path match itself alone.
+// quotePattern returns the pattern that matches a path alone.
 func quotePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
@@ -166,8 +166,8 @@ func sonameMajor(soname string) uint32 {
 	return uint32(n)
 }
 
-// readSoname returns the soname of a library inside a root; false when it is
-// none for this machine.
+// readSoname returns the soname of a library inside a root; false for a file that is no
+// library for this machine.
 func readSoname(root, p string) (string, bool) {
 	f, err := openInRoot(root, p)
 	if err != nil {
@@ -175,7 +175,7 @@ func readSoname(root, p string) (string, bool) {
 	}
 	defer f.Close()
 	lib, err := elf.NewFile(f)
-	if err != nil || lib.Machine != host.Machine() {
+	if err != nil || lib.Machine != machine() {
 		return "", false
 	}
 	names, err := lib.DynString(elf.DT_SONAME)
@@ -185,8 +185,15 @@ func readSoname(root, p string) (string, bool) {
 	return names[0], true
 }
 
-// openInRoot opens a regular file as a process with that root would: its links
-// are followed inside the root.
+func machine() elf.Machine {
+	if runtime.GOARCH == "arm64" {
+		return elf.EM_AARCH64
+	}
+	return elf.EM_X86_64
+}
+
+// openInRoot opens a regular file as a process with that root would: links are followed
+// inside the root.
 func openInRoot(root, p string) (*os.File, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -52,10 +52,19 @@ func (s *pairing) see(ids map[uint32]int, id uint32) {
 	ids[id]++
 }
 
-func (s *pairing) Kernel(r *tracelog.Kernel) { s.tally.Kernel(r); s.see(s.work, r.Correlation) }
-func (s *pairing) Memcpy(r *tracelog.Memcpy) { s.tally.Memcpy(r); s.see(s.work, r.Correlation) }
-func (s *pairing) Memset(r *tracelog.Memset) { s.tally.Memset(r); s.see(s.work, r.Correlation) }
-func (s *pairing) API(r *tracelog.API)       { s.tally.API(r); s.see(s.calls, r.Correlation) }
+func (s *pairing) Add(r tracelog.Record) {
+	s.tally.Add(r)
+	switch r := r.(type) {
+	case *tracelog.Kernel:
+		s.see(s.work, r.Correlation)
+	case *tracelog.Memcpy:
+		s.see(s.work, r.Correlation)
+	case *tracelog.Memset:
+		s.see(s.work, r.Correlation)
+	case *tracelog.API:
+		s.see(s.calls, r.Correlation)
+	}
+}
 
 // TestSimulatedStack runs the programs of the simulated stack, whose CUPTI is
 // found beside the libraries that they use: each piece of GPU work arrives, with

@@ -33,8 +33,17 @@ type marks struct {
 	counts [3]int         // ranges, marks, names
 }
 
-func (s *marks) Marker(r *tracelog.Marker) {
-	s.tally.Marker(r)
+func (s *marks) Add(r tracelog.Record) {
+	s.tally.Add(r)
+	switch r := r.(type) {
+	case *tracelog.Marker:
+		s.mark(r)
+	case *tracelog.Name:
+		s.counts[2]++
+	}
+}
+
+func (s *marks) mark(r *tracelog.Marker) {
 	switch r.Flags &^ 8 {
 	case tracelog.MarkerInstant:
 		s.counts[1]++
@@ -44,11 +53,6 @@ func (s *marks) Marker(r *tracelog.Marker) {
 	case tracelog.MarkerEnd:
 		s.ends[r.ID]--
 	}
-}
-
-func (s *marks) Name(r *tracelog.Name) {
-	s.tally.Name(r)
-	s.counts[2]++
 }
 
 // TestSimulatedNVTX holds what arrives against what the program says it marked.
@@ -78,14 +82,14 @@ func TestSimulatedNVTX(t *testing.T) {
 func TestSimulatedClient(t *testing.T) {
 	t.Parallel()
 	const n = 20000
-	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchClients: true})
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
 	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
-	var own, foreign uint64
-	if _, err := fmt.Sscanf(line, "kineto kernels=%d foreign=%d", &own, &foreign); err != nil {
+	var own, earlier uint64
+	if _, err := fmt.Sscanf(line, "kineto kernels=%d earlier=%d", &own, &earlier); err != nil {
 		t.Fatal(err)
 	}
 	arrived := s.counts["kernel"] + s.lost[tracelog.LostCUPTIQueue]
-	if arrived == 0 || own == 0 || arrived+own+foreign < 2*n || arrived+own+foreign > 3*n {
+	if arrived == 0 || own == 0 || arrived+own+earlier < 2*n || arrived+own+earlier > 3*n {
 		t.Errorf("%q, and %d arrived", line, arrived)
 	}
 	if taken := len(s.notes) == 1; len(s.notes) > 1 || taken == (s.ends[0].Complete == 1) {
@@ -204,13 +208,13 @@ func TestSimulatedMemory(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	s.runSim(t, "counts", "functions", nil)
-	if s.counts["memory"] == 0 || s.counts["pool"] == 0 || len(s.lost) != 0 {
+	if s.counts["memory"] == 0 || s.counts["memory_pool"] == 0 || len(s.lost) != 0 {
 		t.Errorf("%v arrived, %v was lost", s.counts, s.lost)
 	}
 	if m := s.last["memory"].(tracelog.Memory); m.Address == 0 || m.Time == 0 || m.Operation == 0 {
 		t.Errorf("memory as %+v", m)
 	}
-	if p := s.last["pool"].(tracelog.MemoryPool); p.Address == 0 || p.Time == 0 || p.Operation == 0 {
+	if p := s.last["memory_pool"].(tracelog.MemoryPool); p.Address == 0 || p.Time == 0 || p.Operation == 0 {
 		t.Errorf("a pool as %+v", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -72,72 +73,44 @@ func newTally() *tally {
 		last: map[string]any{}, statuses: make(chan string, 100)}
 }
 
-func (s *tally) add(kind string, r any) {
+func (s *tally) Add(r tracelog.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch r := r.(type) {
+	case *tracelog.CUPTI:
+		s.cupti = append(s.cupti, *r)
+		s.statuses <- r.Status
+		return
+	case *tracelog.Lost:
+		s.lost[r.Cause] += r.Count
+		s.losses = append(s.losses, *r)
+		return
+	case *tracelog.Kernel:
+		s.names[r.Name]++
+		if s.times[0] == 0 || r.Start < s.times[0] {
+			s.times[0] = r.Start
+		}
+		s.times[1] = max(s.times[1], r.Start+r.Dur)
+	case *tracelog.API:
+		s.names[r.Name]++
+	case *tracelog.Marker:
+		s.names[r.Name]++
+	case *tracelog.Memcpy:
+		if r.SrcDevice != r.DstDevice {
+			s.keep("peer", r)
+		}
+	}
+	s.keep(r.Kind().String(), r)
+}
+
+// keep counts a record. s.mu is held.
+func (s *tally) keep(kind string, r tracelog.Record) {
 	s.counts[kind]++
-	s.last[kind] = r
+	s.last[kind] = copyOf(r)
 }
 
-func (s *tally) Kernel(r *tracelog.Kernel) {
-	s.add("kernel", *r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[r.Name]++
-	if s.times[0] == 0 || r.Start < s.times[0] {
-		s.times[0] = r.Start
-	}
-	s.times[1] = max(s.times[1], r.Start+r.Dur)
-}
-
-func (s *tally) API(r *tracelog.API) {
-	s.add("api", *r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[r.Name]++
-}
-
-func (s *tally) Memcpy(r *tracelog.Memcpy) {
-	s.add("memcpy", *r)
-	if r.SrcDevice != r.DstDevice {
-		s.add("peer", *r)
-	}
-}
-
-func (s *tally) Memset(r *tracelog.Memset)   { s.add("memset", *r) }
-func (s *tally) Device(r *tracelog.Device)   { s.add("device", *r) }
-func (s *tally) Context(r *tracelog.Context) { s.add("context", *r) }
-func (s *tally) Stream(r *tracelog.Stream)   { s.add("stream", *r) }
-
-func (s *tally) Sync(r *tracelog.Sync)             { s.add("sync", *r) }
-func (s *tally) Overhead(r *tracelog.Overhead)     { s.add("overhead", *r) }
-func (s *tally) Name(r *tracelog.Name)             { s.add("name", *r) }
-func (s *tally) Memory(r *tracelog.Memory)         { s.add("memory", *r) }
-func (s *tally) MemoryPool(r *tracelog.MemoryPool) { s.add("pool", *r) }
-func (s *tally) Graph(r *tracelog.Graph)           { s.add("graph", *r) }
-
-func (s *tally) Marker(r *tracelog.Marker) {
-	s.add("marker", *r)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[r.Name]++
-}
-
-func (s *tally) CUPTI(r *tracelog.CUPTI) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cupti = append(s.cupti, *r)
-	s.statuses <- r.Status
-}
-
-func (s *tally) Lost(r *tracelog.Lost) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost[r.Cause] += r.Count
-	s.losses = append(s.losses, *r)
-}
-
-func (s *tally) Flushed(r *tracelog.Flushed) { s.add("flushed", *r) }
+// copyOf is the value of a record that its sender uses again.
+func copyOf(r tracelog.Record) any { return reflect.ValueOf(r).Elem().Interface() }
 
 func (s *tally) status() tracelog.CUPTI {
 	s.mu.Lock()
@@ -156,7 +129,7 @@ type audience struct {
 	ends   []tracelog.ProcessEnd
 	notes  []string
 	exits  []exitSignal
-	delay  time.Duration // of WatchExit
+	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
 }
 
 // exitSignal is what a process says of its exit signal.
@@ -166,7 +139,9 @@ type exitSignal struct {
 }
 
 func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
-	time.Sleep(a.delay)
+	if a.gate != nil {
+		<-a.gate
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})

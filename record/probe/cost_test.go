@@ -178,8 +178,15 @@ func newLog(b *testing.B) Sink {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { w.Close(tracelog.End{}) })
-	return w
+	return logSink{w}
 }
+
+// logSink is a Sink that writes a log.
+type logSink struct{ w *tracelog.Writer }
+
+func (s logSink) Call(c *tracelog.Call)     { c.AddTo(s.w) }
+func (s logSink) Thread(t *tracelog.Thread) { t.AddTo(s.w) }
+func (s logSink) Symbol(x *tracelog.Symbol) { x.AddTo(s.w) }
 
 // processTime is the CPU time of this process.
 func processTime(b *testing.B) time.Duration {

@@ -81,9 +81,9 @@ func (w *workload) step() {
 
 func (w *workload) write(log *Writer) {
 	w.step()
-	log.Call(&w.call)
-	log.API(&w.api)
-	log.Kernel(&w.kernel)
+	w.call.AddTo(log)
+	w.api.AddTo(log)
+	w.kernel.AddTo(log)
 }
 
 // launches returns the log of n launches.
@@ -93,7 +93,7 @@ func launches(tb testing.TB, n int) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	log.Function(&Function{ID: 3, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle gridDimX:u32 gridDimY:u32 gridDimZ:u32 blockDimX:u32 blockDimY:u32 blockDimZ:u32 sharedMemBytes:u32 hStream:handle kernelParams:ptr extra:ptr"})
+	log.Add(&Function{ID: 3, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle gridDimX:u32 gridDimY:u32 gridDimZ:u32 blockDimX:u32 blockDimY:u32 blockDimZ:u32 sharedMemBytes:u32 hStream:handle kernelParams:ptr extra:ptr"})
 	w := newWorkload()
 	for range n {
 		w.write(log)
@@ -152,9 +152,9 @@ func BenchmarkWrite(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		k := n % len(calls)
-		log.Call(&calls[k])
-		log.API(&apis[k])
-		log.Kernel(&kernels[k])
+		calls[k].AddTo(log)
+		apis[k].AddTo(log)
+		kernels[k].AddTo(log)
 		n++
 	}
 	if err := log.Flush(); err != nil {
@@ -178,11 +178,11 @@ func BenchmarkRead(b *testing.B) {
 			for i := range blk.N {
 				switch blk.Kind {
 				case KindCall:
-					blk.Call(i, &call)
+					call.Read(blk, i)
 				case KindAPI:
-					blk.API(i, &api)
+					api.Read(blk, i)
 				case KindKernel:
-					blk.Kernel(i, &kernel)
+					kernel.Read(blk, i)
 				}
 			}
 		}

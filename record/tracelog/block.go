@@ -1,6 +1,11 @@
 package tracelog
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
 
 // A Block is a run of records of one kind, in the order in which the writer got
 // them. It is valid until the reader's next call of Next, unless it is kept; strings
@@ -10,43 +15,47 @@ type Block struct {
 	N      int   // number of records
 	Offset int64 // byte of the log at which the block begins
 
-	cols   []column // by the field numbers of this package, for a kind that it knows
-	file   []column // by the field numbers of the log's schema
-	fields []Field  // of the log's schema
-	name   string   // of the kind, in the log's schema
-	table  *stringTable
-	kept   *task // of a block that is kept
-	spare  *spares
+	own     []columns.Column // by the field numbers of this version; nil for a kind that it does not know
+	file    []columns.Column // by the field numbers of the log's schema
+	table   *schema.Table    // of the log's schema; nil for a kind without a description
+	strings *stringTable
+	kept    *decoding // of a block that is kept
+	spare   *spareDecodings
 }
 
 // at is the number in a field of row i.
 func (b *Block) at(field, i int) uint64 {
-	c := &b.cols[field]
-	return c.vals[i&c.mask]
+	c := &b.own[field]
+	return c.Numbers[i&c.Mask]
 }
 
-// str is the text in a field of row i.
-func (b *Block) str(field, i int) string { return b.table.text(b.at(field, i)) }
-
-func (b *Block) must(k Kind) {
+// columns are the columns of a block whose records are of a kind.
+func (b *Block) columns(k Kind) []columns.Column {
 	if b.Kind != k {
-		panic(fmt.Sprintf("tracelog: %v asked of a block of %v records", k, b.Kind))
+		panic(fmt.Sprintf("tracelog: a block of %v records was read as %v", b.Kind, k))
 	}
+	return b.own
 }
 
-// Known reports whether this package knows the kind of the block. One that it
-// does not know comes from a newer cudatrace; only Dump can show it.
-func (b *Block) Known() bool { return b.cols != nil }
+// Known reports whether this version knows the kind of the block. One that it
+// does not know comes from a newer cudatrace; see Fields.
+func (b *Block) Known() bool { return b.own != nil }
 
-// PID returns the process of all records of the block. It is 0, false where they
-// differ or have none.
-func (b *Block) PID() (uint32, bool) {
-	l := layouts[b.Kind]
-	if !b.Known() || l.pid < 0 || b.cols[l.pid].mask != 0 {
-		return 0, false
+// Name is the name of the block's kind in the text form.
+func (b *Block) Name() string {
+	if b.table == nil {
+		return b.Kind.String()
 	}
-	pid := uint32(b.at(l.pid, 0))
-	return pid, pid != 0
+	return b.table.Name
+}
+
+// Fields are the fields of the records as the log itself describes them, also those that
+// this version does not know. It is nil for a kind without a description.
+func (b *Block) Fields() []schema.Field {
+	if b.table == nil {
+		return nil
+	}
+	return b.table.Fields
 }
 
 // Time returns the smallest time of the block's records and the largest end, in ns
@@ -55,13 +64,13 @@ func (b *Block) Time() (from, to uint64) {
 	if !b.Known() {
 		return 0, 0
 	}
-	l := layouts[b.Kind]
+	l := schema.LayoutOf(b.Kind)
 	var s span
-	for nth, f := range l.times {
+	for nth, f := range l.Times {
 		for i := range b.N {
 			var dur uint64
-			if nth == 0 && l.dur >= 0 {
-				dur = b.at(l.dur, i)
+			if nth == 0 && l.Dur >= 0 {
+				dur = b.at(l.Dur, i)
 			}
 			s.add(b.at(f, i), dur)
 		}
@@ -69,8 +78,123 @@ func (b *Block) Time() (from, to uint64) {
 	return s.from, s.to
 }
 
+// entry is the entry of the block in an index, without the time.
+func (b *Block) entry() IndexEntry {
+	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
+	if l := schema.LayoutOf(b.Kind); l != nil {
+		e.PID, e.TID = uint32(b.common(l.PID, 0)), uint32(b.common(l.TID, 0))
+		e.Device, e.Context, e.Stream = b.common(l.Device, -1), b.common(l.Context, -1), b.common(l.Stream, -1)
+	}
+	return e
+}
+
+// common is the value of a field that all records share, else none.
+func (b *Block) common(field int, none int64) int64 {
+	if !b.Known() || field < 0 || b.own[field].Mask != 0 {
+		return none
+	}
+	return int64(b.at(field, 0))
+}
+
+// Release gives the memory of a kept block back to the reader. The block must not be
+// used any more. On a block that is not kept it does nothing.
+func (b *Block) Release() {
+	if b.kept != nil {
+		b.spare.put(b.kept)
+		*b = Block{}
+	}
+}
+
+// A Column has the values of one field of all records of a block, without a copy. Consumers of
+// millions of records use columns in place of records. A column is valid as long as its block.
+type Column struct {
+	c columns.Column
+	n int
+}
+
+// Column returns a field of the block's records by its name in this version's schema. A
+// field that the kind does not have is a mistake of the caller and panics; one that the
+// log does not have is 0. Numbers of type schema.Int are zigzag (see Int), texts are numbers
+// (see Block.Text).
+func (b *Block) Column(field string) Column {
+	if l := schema.LayoutOf(b.Kind); l != nil {
+		if f := l.Field(field); f >= 0 {
+			return Column{b.own[f], b.N}
+		}
+	}
+	panic(fmt.Sprintf("tracelog: %v records have no field %q", b.Kind, field))
+}
+
+// FileColumn returns a field by its number in Fields. A kind without a description has
+// schema.MaxColumns fields.
+func (b *Block) FileColumn(field int) Column { return Column{b.file[field], b.N} }
+
+// Text is the text that a number in a field of type schema.String stands for. A number
+// stands for the same text in the whole log.
+func (b *Block) Text(id uint64) string { return b.strings.text(id) }
+
+// Len is the number of records.
+func (c *Column) Len() int { return c.n }
+
+// At is the number in record i.
+func (c *Column) At(i int) uint64 { return c.c.Numbers[i&c.c.Mask] }
+
+// Int is the signed number in record i of a field of type schema.Int.
+func (c *Column) Int(i int) int64 { return columns.Unzigzag(c.At(i)) }
+
+// Text is the text in record i of a field of type schema.Text.
+func (c *Column) Text(i int) string { return c.c.Text(i) }
+
+// Const returns the number that all records have, and whether they are known to
+// have one.
+func (c *Column) Const() (uint64, bool) { return c.c.Numbers[0], c.c.Mask == 0 }
+
+// Picks returns a byte for each record: records with the same byte have the same number.
+// It is nil where the log does not have such bytes. Several columns may share theirs.
+func (c *Column) Picks() []byte { return c.c.Picks }
+
+// Values returns the numbers of all records: a view of the block where they differ, and
+// else room filled with the one they have, which is made longer as needed.
+func (c *Column) Values(room []uint64) []uint64 {
+	if c.c.Mask != 0 {
+		return c.c.Numbers[:c.n]
+	}
+	if cap(room) < c.n {
+		room = make([]uint64, c.n)
+	}
+	room = room[:c.n]
+	for i := range room {
+		room[i] = c.c.Numbers[0]
+	}
+	return room
+}
+
 // A span is the time that records take up.
 type span struct{ from, to uint64 }
+
+// spanOf is the time that rows take up.
+func spanOf(rows *columns.Rows, l *schema.Layout) (s span) {
+	durAt := func(dur, i int) uint64 {
+		if dur < 0 {
+			return 0
+		}
+		return rows.At(dur, i)
+	}
+	for nth, f := range l.Times {
+		dur := -1
+		if nth == 0 {
+			dur = l.Dur
+		}
+		if !rows.HasColumn(f) && (dur < 0 || !rows.HasColumn(dur)) {
+			s.add(rows.At(f, 0), durAt(dur, 0))
+			continue
+		}
+		for i := range rows.Len() {
+			s.add(rows.At(f, i), durAt(dur, i))
+		}
+	}
+	return s
+}
 
 // add widens the span by a time with a duration, unless the time is 0.
 func (s *span) add(t, dur uint64) {

@@ -1,36 +1,38 @@
 package tracelog
 
 import (
-	"math/rand/v2"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // workRows are the rows of one open block of each kind of record of a launch.
-func workRows(n int) map[Kind]*rowset {
-	sets := make(map[Kind]*rowset)
+func workRows(n int) map[Kind]*columns.Rows {
+	sets := make(map[Kind]*columns.Rows)
 	for _, k := range []Kind{KindCall, KindAPI, KindKernel} {
-		s := newRowset(len(layouts[k].Fields), 0)
+		s := columns.NewRows(len(schema.LayoutOf(k).Fields), 0)
 		sets[k] = &s
 	}
-	in := newInterner(MaxStrings, MaxStringBytes)
-	add := func(k Kind, r *row) {
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
+	add := func(k Kind, r *columns.Row) {
 		s := sets[k]
-		for !s.fits(r) {
-			s.widen(r, n)
+		for !s.Fits(r) {
+			s.Widen(r, n)
 		}
-		s.add(r)
+		s.Add(r)
 	}
 	w := newWorkload()
-	var r row
-	for sets[KindCall].n < n {
+	var r columns.Row
+	for sets[KindCall].Len() < n {
 		if w.step(); w.call.TID != 4711 {
 			continue
 		}
-		w.call.row(&r)
+		w.call.fill(&r, &in)
 		add(KindCall, &r)
-		w.api.row(&r, &in)
+		w.api.fill(&r, &in)
 		add(KindAPI, &r)
-		w.kernel.row(&r, &in)
+		w.kernel.fill(&r, &in)
 		r[3] = 7
 		add(KindKernel, &r)
 	}
@@ -42,15 +44,12 @@ const benchRows = 8192
 func BenchmarkEncodeTable(b *testing.B) {
 	for k, rows := range workRows(benchRows) {
 		b.Run(k.String(), func(b *testing.B) {
-			e, err := newEncoder()
-			if err != nil {
-				b.Fatal(err)
-			}
+			e := newEncoder(b)
 			var table []byte
-			b.SetBytes(int64(8 * benchRows * len(layouts[k].Fields)))
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
 			b.ReportAllocs()
 			for b.Loop() {
-				table = e.appendTable(table[:0], layouts[k], rows, nil)
+				table = e.AppendTable(table[:0], schema.LayoutOf(k), rows, nil)
 			}
 			b.ReportMetric(float64(len(table))/benchRows, "B/row")
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
@@ -61,19 +60,16 @@ func BenchmarkEncodeTable(b *testing.B) {
 func BenchmarkDecodeTable(b *testing.B) {
 	for k, rows := range workRows(benchRows) {
 		b.Run(k.String(), func(b *testing.B) {
-			e, err := newEncoder()
+			e := newEncoder(b)
+			table := e.AppendTable(nil, schema.LayoutOf(k), rows, nil)
+			d, err := columns.NewDecoder()
 			if err != nil {
 				b.Fatal(err)
 			}
-			table := e.appendTable(nil, layouts[k], rows, nil)
-			d, err := newDecoder()
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(8 * benchRows * len(layouts[k].Fields)))
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.decode(table); err != nil {
+				if err := d.EachTable(table, func(*columns.Table) error { return nil }); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -82,64 +78,25 @@ func BenchmarkDecodeTable(b *testing.B) {
 	}
 }
 
-// One column of every shape, there and back.
-func BenchmarkColumn(b *testing.B) {
-	l := newLayout(&Table{Kind: 99, Fields: []Field{{"a", TypeTime, "", 0}}})
-	for _, name := range []string{"constant", "counting", "times", "few", "pointers", "magnitudes", "noise"} {
-		rnd := rand.New(rand.NewPCG(7, 8))
-		var rows []uint64
-		for i := range benchRows {
-			rows = append(rows, shapes[name](rnd, i))
-		}
-		e, err := newEncoder()
-		if err != nil {
-			b.Fatal(err)
-		}
-		d, err := newDecoder()
-		if err != nil {
-			b.Fatal(err)
-		}
-		set := e.transpose(l, rows)
-		table := e.appendTable(nil, l, set, nil)
-		b.Run("encode/"+name, func(b *testing.B) {
-			b.SetBytes(8 * benchRows)
-			b.ReportAllocs()
-			for b.Loop() {
-				table = e.appendTable(table[:0], l, set, nil)
-			}
-			b.ReportMetric(float64(len(table))/benchRows, "B/row")
-		})
-		b.Run("decode/"+name, func(b *testing.B) {
-			b.SetBytes(8 * benchRows)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := d.decode(table); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // Adding rows to open blocks, without making blocks of them.
 func BenchmarkAddRow(b *testing.B) {
-	s := newRowset(len(layouts[KindKernel].Fields), 0)
-	in := newInterner(MaxStrings, MaxStringBytes)
+	s := columns.NewRows(len(schema.LayoutOf(KindKernel).Fields), 0)
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
 	w := newWorkload()
-	var r [64]row
+	var r [64]columns.Row
 	for i := range r {
 		w.step()
-		w.kernel.row(&r[i], &in)
+		w.kernel.fill(&r[i], &in)
 	}
-	b.SetBytes(int64(8 * len(layouts[KindKernel].Fields)))
+	b.SetBytes(int64(8 * len(schema.LayoutOf(KindKernel).Fields)))
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		for !s.fits(&r[n%64]) {
-			s.widen(&r[n%64], benchRows)
+		for !s.Fits(&r[n%64]) {
+			s.Widen(&r[n%64], benchRows)
 		}
-		if s.add(&r[n%64]); s.n == benchRows {
-			s.n = 0
+		if s.Add(&r[n%64]); s.Len() == benchRows {
+			s.Clear()
 		}
 		n++
 	}

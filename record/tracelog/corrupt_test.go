@@ -4,11 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+	"github.com/klauspost/compress/zstd"
 )
 
 // smallLog has a few blocks of every sort: 10 notes a block, then calls and kernels.
@@ -16,11 +23,11 @@ func smallLog(t testing.TB) []byte {
 	t.Helper()
 	w, out := newTestWriter(t, Options{RowsPerBlock: 10})
 	for i := range uint64(40) {
-		w.Note(&Note{Time: 1000 + i, Text: fmt.Sprint("note ", i%3)})
+		w.Add(&Note{Time: 1000 + i, Text: fmt.Sprint("note ", i%3)})
 	}
 	for i := range uint64(25) {
-		w.Call(&Call{PID: 1, TID: 2, Func: 3, Enter: 2000 + i*i*7%1000, Dur: i, NArgs: 2, Args: [MaxArgs]uint64{i, i * i}})
-		w.Kernel(&Kernel{GPU: GPU{PID: 1, Start: 3000 + i}, Name: "k"})
+		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 2000 + i*i*7%1000, Dur: i, NArgs: 2, Args: [MaxArgs]uint64{i, i * i}})
+		w.Add(&Kernel{GPU: GPU{PID: 1, Start: 3000 + i}, Name: "k"})
 	}
 	if err := w.Close(End{Time: 9999, Complete: 1}); err != nil {
 		t.Fatal(err)
@@ -31,7 +38,7 @@ func smallLog(t testing.TB) []byte {
 // A place is a block of a log: its first byte, and the byte behind it.
 type place struct {
 	from, to int
-	header   blockHeader
+	header   blockfile.Header
 	records  int // that callers see
 }
 
@@ -39,12 +46,12 @@ type place struct {
 func blocksOf(t testing.TB, log []byte) []place {
 	t.Helper()
 	var list []place
-	for at := headerSize; at < len(log)-trailerSize; {
-		h, ok := parseBlockHeader(log[at:])
+	for at := blockfile.FileHeaderSize; at < len(log)-blockfile.TrailerSize; {
+		h, ok := blockfile.ParseHeader(log[at:])
 		if !ok {
 			t.Fatalf("there is no block at byte %d", at)
 		}
-		p := place{from: at, to: at + blockHeaderSize + int(h.length), header: h}
+		p := place{from: at, to: at + int(h.Size()), header: h}
 		list = append(list, p)
 		at = p.to
 	}
@@ -74,7 +81,7 @@ func TestCutAnywhere(t *testing.T) {
 	blocks := blocksOf(t, log)
 	for cut := range len(log) {
 		r, err := NewReader(bytes.NewReader(log[:cut]), int64(cut), "cut.cudatrace")
-		if cut < headerSize {
+		if cut < blockfile.FileHeaderSize {
 			var early *TruncatedError
 			if cut == 0 && !errors.Is(err, ErrEmpty) || cut > 0 && !errors.As(err, &early) {
 				t.Errorf("cut at %d: error %v", cut, err)
@@ -127,8 +134,8 @@ func TestFlipAnywhere(t *testing.T) {
 					want, offset = all-b.records, int64(b.from)
 				}
 			}
-			if at >= len(log)-trailerSize {
-				offset = int64(len(log) - trailerSize)
+			if at >= len(log)-blockfile.TrailerSize {
+				offset = int64(len(log) - blockfile.TrailerSize)
 			}
 			if got := survivors(r); got != want {
 				t.Errorf("byte %d: %d records, want %d", at, got, want)
@@ -144,12 +151,12 @@ func TestFlipAnywhere(t *testing.T) {
 // A lost block of strings leaves the records, with names that say so.
 func TestLostStrings(t *testing.T) {
 	log := smallLog(t)
-	log[blocksOf(t, log)[1].from+blockHeaderSize] ^= 1
+	log[blocksOf(t, log)[1].from+blockfile.HeaderSize] ^= 1
 	r := openBytes(t, log)
 	var n Note
 	for r.Next() {
 		if r.Block().Kind == KindNote {
-			r.Block().Note(0, &n)
+			n.Read(r.Block(), 0)
 			if n.Text != lostText {
 				t.Errorf("text is %q", n.Text)
 			}
@@ -161,11 +168,22 @@ func TestLostStrings(t *testing.T) {
 }
 
 // withBlock appends a block with right checksums to the blocks of a log.
-func withBlock(log []byte, kind uint8, seq uint32, payload []byte) []byte {
-	head := make([]byte, blockHeaderSize)
-	blockHeader{kind, seq, uint32(len(payload)), checksum(payload)}.put(head)
-	return append(append(bytes.Clone(log), head...), payload...)
+func withBlock(log []byte, typ uint8, seq uint32, payload []byte) []byte {
+	return blockfile.AppendBlock(bytes.Clone(log), typ, seq, payload)
 }
+
+// Encodings of columns, as FORMAT.md numbers them.
+const (
+	reprConst  = 0
+	reprVarint = 1
+	reprDict   = 2
+	reprSplit  = 3
+	reprLookup = 4
+	reprText   = 5
+	relDelta   = 1 << 4
+	relGap     = 3 << 4
+	packed     = 0x80
+)
 
 // oneTable is the payload with one table.
 func oneTable(table ...byte) []byte { return append([]byte{byte(len(table))}, table...) }
@@ -198,7 +216,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		return append(append(bytes.Clone(log[:at]), b...), log[at:]...)
 	}
 	sixth, seventh := blocks[5], blocks[6]
-	records := func(table ...byte) []byte { return withBlock(footless, blockRecords, seq, oneTable(table...)) }
+	records := func(table ...byte) []byte { return withBlock(footless, blockfile.Records, seq, oneTable(table...)) }
 	// const column 0 of 1 row; a column is field, encoding, length, data
 	return []damagedLog{
 		{"torn_last_block", log[:last.to-5], all, "the log ends in the middle of a block", 1},
@@ -217,7 +235,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"reordered_blocks", slices.Concat(log[:sixth.from], log[sixth.to:seventh.to], log[sixth.from:sixth.to], log[seventh.to:]), all, "the number of blocks missing before this one is 1", 2},
 		{"reordered_twice", slices.Concat(log[:sixth.from], log[sixth.to:seventh.to], log[sixth.from:sixth.to], log[sixth.from:sixth.to], log[seventh.to:]), all, "the number of blocks missing before this one is 1", 3},
 		{"foreign_bytes", insert(sixth.to, []byte("some text of another program, inserted")), all, "there is no block here", 1},
-		{"foreign_block", insert(sixth.to, withBlock(nil, blockRecords, 2, oneTable(byte(KindNote), 3, 0))), all, "a second time", 1},
+		{"foreign_block", insert(sixth.to, withBlock(nil, blockfile.Records, 2, oneTable(byte(KindNote), 3, 0))), all, "a second time", 1},
 		{"appended_text", append(bytes.Clone(log), "text"...), all, "the log has ended and something follows", 1},
 		{"appended_log", append(bytes.Clone(log), log...), all, "the log has ended and something follows", 1},
 		{"cut_and_appended_log", slices.Concat(log[:sixth.to-5], log), recordsBefore(blocks, sixth.from), "the checksum of a block is wrong", 2},
@@ -225,8 +243,8 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"unknown_kind", records(100, 2, 1, 0, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
 		{"unknown_field", records(byte(KindNote), 2, 1, 40, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
 		{"no_columns", records(byte(KindNote), 3, 0), all + 3, "the log ends before its footer", 1},
-		{"empty_payload", withBlock(footless, blockRecords, seq, nil), all, "the log ends before its footer", 1},
-		{"two_tables", withBlock(footless, blockRecords, seq, append(oneTable(byte(KindNote), 3, 0), oneTable(byte(KindNote), 3, 0)...)), all, "wrong number of tables", 2},
+		{"empty_payload", withBlock(footless, blockfile.Records, seq, nil), all, "the log ends before its footer", 1},
+		{"two_tables", withBlock(footless, blockfile.Records, seq, append(oneTable(byte(KindNote), 3, 0), oneTable(byte(KindNote), 3, 0)...)), all, "wrong number of tables", 2},
 		{"no_rows", records(byte(KindNote), 0, 0), all, "too many rows", 2},
 		{"huge_row_count", records(byte(KindNote), 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 1, 0, reprConst, 1, 7), all, "too many rows", 2},
 		{"huge_column_count", records(byte(KindNote), 1, 0xFF, 0x7F), all, "too many columns", 2},
@@ -242,26 +260,31 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"dict_index_too_large", records(byte(KindNote), 2, 1, 0, reprDict, 4, 0, 1, 1, 2), all, "a column is cut short", 2},
 		{"bad_symbol", records(byte(KindNote), 1, 1, 0, reprSplit, 1, 255), all, "a column is cut short", 2},
 		{"split_without_bits", records(byte(KindNote), 1, 1, 0, reprSplit, 1, 200), all, "a column is cut short", 2},
-		{"zip_bomb", withBlock(footless, blockRecords, seq, bombTable(t, 64<<20, 64<<20)), all, "too large when decoded", 2},
-		{"zip_bomb_that_lies", withBlock(footless, blockRecords, seq, bombTable(t, 64<<20, 1000)), all, "does not decompress", 2},
+		{"zip_bomb", withBlock(footless, blockfile.Records, seq, bombTable(t, 64<<20, 64<<20)), all, "too large when decoded", 2},
+		{"zip_bomb_that_lies", withBlock(footless, blockfile.Records, seq, bombTable(t, 64<<20, 1000)), all, "does not decompress", 2},
 		{"string_id_too_large", records(byte(KindString), 1, 2, 0, reprConst, 4, 0xFF, 0xFF, 0xFF, 0x0F, 1, reprText, 2, 1, 'x'), all, "its strings are", 2},
 		{"text_too_long", records(byte(KindString), 1, 2, 0, reprConst, 1, 9, 1, reprText, 2, 0x7F, 'x'), all, "a column is cut short", 2},
-		{"record_block_of_a_frame_table", records(0x80|byte(tableIndex), 1, 1, 0), all, "the schema makes no sense", 2},
-		{"schema_without_texts", withBlock(footless, blockSchema, seq, schemaWithoutTexts(t)), all, "the schema makes no sense", 2},
-		{"schema_of_nonsense", withBlock(footless, blockSchema, seq, oneTable(0x80|byte(tableFields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
+		{"record_block_of_a_frame_table", records(0x80|byte(schema.Index), 1, 1, 0), all, "the schema makes no sense", 2},
+		{"schema_without_texts", withBlock(footless, blockfile.Schema, seq, schemaWithoutTexts(t)), all, "the schema makes no sense", 2},
+		{"schema_of_nonsense", withBlock(footless, blockfile.Schema, seq, oneTable(0x80|byte(schema.Fields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
 	}
 }
 
 // schemaWithoutTexts is a schema whose strings have no text.
 func schemaWithoutTexts(t testing.TB) []byte {
 	t.Helper()
-	e, err := newEncoder()
+	list := schema.Records()
+	list[0].Fields = []schema.Field{{Name: "id", Type: schema.Uint, Meaning: "number"}, {Name: "words", Type: schema.Text, Meaning: "its bytes"}}
+	return appendSchema(nil, newEncoder(t), list)
+}
+
+func newEncoder(t testing.TB) *columns.Encoder {
+	t.Helper()
+	e, err := columns.NewEncoder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := Tables()
-	list[0].Fields = []Field{{"id", TypeUint, "number", 0}, {"words", TypeText, "its bytes", 0}}
-	return e.appendSchema(nil, list)
+	return e
 }
 
 func recordsBefore(blocks []place, at int) (n int) {
@@ -276,11 +299,11 @@ func recordsBefore(blocks []place, at int) (n int) {
 // bombTable is a table whose column decompresses to size bytes and says claimed.
 func bombTable(t testing.TB, size, claimed int) []byte {
 	t.Helper()
-	e, err := newEncoder()
+	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := e.zstd.EncodeAll(make([]byte, size), nil)
+	frame := z.EncodeAll(make([]byte, size), nil)
 	var data []byte
 	data = appendUvarints(data, uint64(claimed), uint64(len(frame)))
 	data = append(data, frame...)
@@ -305,10 +328,6 @@ func TestDamage(t *testing.T) {
 			if r.Damage().Count != c.count {
 				t.Errorf("%d errors, want %d: %v", r.Damage().Count, c.count, r.Damage())
 			}
-			var b bytes.Buffer
-			if err := Dump(&b, openBytes(t, c.log)); err != nil {
-				t.Errorf("Dump: %v", err)
-			}
 		})
 	}
 }
@@ -321,14 +340,14 @@ func TestDamageIsDocumented(t *testing.T) {
 	for _, c := range damagedLogs(t) {
 		fmt.Fprintf(&b, "| `%s` | %d | %s |\n", c.name, c.records, c.says)
 	}
-	checkSection(t, formatFile, "<!-- damage: go test -update -->\n", "<!-- end of damage -->", b.String())
+	logtest.CheckSection(t, formatFile, "<!-- damage: go test ./record/tracelog -update -->\n", "<!-- end of damage -->", b.String())
 }
 
 // Damage keeps a bounded list and the whole count.
 func TestDamageIsBounded(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 1})
 	for range 100 {
-		w.Note(&Note{Time: 1})
+		w.Add(&Note{Time: 1})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -341,31 +360,14 @@ func TestDamageIsBounded(t *testing.T) {
 	}
 	r := openBytes(t, log)
 	survivors(r)
-	if d := r.Damage(); len(d.Errors) != maxDamage || d.Count < 50 || !strings.HasSuffix(d.String(), " more faults") {
+	if d := r.Damage(); len(d.Errors) != blockfile.MaxFaults || d.Count < 50 || !strings.HasSuffix(d.String(), " more faults") {
 		t.Errorf("%d errors, %d kept: %v", d.Count, len(d.Errors), d)
-	}
-}
-
-// The time to read a log made of misleading headers grows with its size only.
-func TestMisleadingHeaders(t *testing.T) {
-	t.Parallel()
-	log := appendHeader(nil, VersionMinor)
-	for range 20_000 {
-		log = append(log, make([]byte, blockHeaderSize)...)
-		blockHeader{kind: blockRecords, length: 1 << 20}.put(log[len(log)-blockHeaderSize:])
-	}
-	r := openBytes(t, log)
-	if n := survivors(r); n != 0 || r.Err() == nil {
-		t.Errorf("%d records, error %v", n, r.Err())
-	}
-	if w := r.feed.(*walker); w.wasted > 4*w.size+64<<20+MaxPayload {
-		t.Errorf("%d bytes were read in vain of a log of %d", w.wasted, w.size)
 	}
 }
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	newer := appendHeader(nil, VersionMinor)
+	newer := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
 	newer[8] = 7
 	for name, c := range map[string]struct {
 		content string
@@ -403,7 +405,7 @@ func TestCreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Note(&Note{Text: "x"})
+	w.Add(&Note{Text: "x"})
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +415,7 @@ func TestCreate(t *testing.T) {
 	if err := w.Close(End{Complete: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.Note(&Note{Text: "late"})
+	w.Add(&Note{Text: "late"})
 	if n := w.Dropped()[KindNote]; n != 1 {
 		t.Errorf("%d notes after Close are counted", n)
 	}
@@ -447,7 +449,35 @@ func TestDevFull(t *testing.T) {
 		t.Skip(err)
 	}
 	defer f.Close()
-	if _, err := NewWriter(f, Options{}); err == nil || err.Error() != "cannot write the log: no space left on device (make room or choose another folder)" {
+	if _, err := NewWriter(f, Options{}); err == nil || err.Error() != "cannot write /dev/full: no space left on device (make room or choose another folder)" {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Blocks in a random order are all read.
+func TestShuffledBlocks(t *testing.T) {
+	t.Parallel()
+	log := smallLog(t)
+	blocks := blocksOf(t, log)
+	first, end := blocks[0], blocks[len(blocks)-2] // the index and the footer stay
+	want := survivors(openBytes(t, log))
+	for seed := range uint64(50) {
+		shuffled := append([]byte(nil), log[:first.to]...)
+		for _, i := range rand.New(rand.NewPCG(3, seed)).Perm(len(blocks) - 3) {
+			shuffled = append(shuffled, log[blocks[i+1].from:blocks[i+1].to]...)
+		}
+		r := openBytes(t, append(shuffled, log[end.from:]...))
+		if n := survivors(r); n != want || r.Err() == nil {
+			t.Errorf("%d records of %d, error %v", n, want, r.Err())
+		}
+		if n := survivors(openBytes(t, repairedBytes(t, append(shuffled, log[end.from:]...)))); n != want+1 {
+			t.Errorf("%d records after the repair", n)
+		}
+	}
+}
+
+func repairedBytes(t *testing.T, log []byte) []byte {
+	t.Helper()
+	fixed, _ := repairOf(t, log)
+	return fixed
 }

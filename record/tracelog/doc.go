@@ -1,22 +1,53 @@
 // Package tracelog writes and reads the log of a recording, the .cudatrace file.
 //
-// A log is a run of checksummed blocks. A block holds records of one kind column by
-// column, so that a column can be stored as what it is: one number for all rows, a
-// few numbers that repeat, times that grow. A launch, which is a call with its
-// arguments, an API record and a kernel, takes about 10 bytes. The log describes
-// itself: a schema block names the kinds and their fields, and readers go by these
-// names, so that an older one skips what it does not know. FORMAT.md is the
-// specification; the tables in schema.go are the one description of the records
-// that the writer, the reader, the text form and FORMAT.md follow.
+// In go records: a [Call], a [Kernel] and so on, each with AddTo, in any order and from any
+// goroutine. A [Writer] gathers records of one kind, process and thread or stream in open
+// blocks, and writes a block when it is full. Out come the same records: a [Reader] gives
+// blocks, and a [Block] gives records (Call.Read) or, to those who read millions, columns
+// of numbers without a copy (Block.Column). The log itself is a run of checksummed blocks, in
+// which each field is a column of its own: a launch, which is a call with its arguments, an
+// API record and a kernel, takes about 10 bytes. FORMAT.md is the specification.
 //
-// A [Writer] may be killed at any moment: a [Reader] gives every whole block, and
-// says in words what is missing. Damage costs the blocks that it is in and no other.
+// The writer may be killed at any moment: the reader gives every whole block, and says in
+// words what is missing. Damage costs the blocks that it is in and no other. RepairFile
+// recovers the intact records of a damaged log. The log describes itself, and readers go by
+// the names of kinds and fields: an older one leaves out what it does not know.
 //
-// A Reader gives all blocks in the order of the file, or those that a [Filter] can
-// want, found through the index (Reader.Select); it decodes ahead on other goroutines
-// when asked to (Reader.Parallel). A [Block] gives records (Block.Call), or columns of
-// numbers without a copy (Block.Column) to those who read millions. [Dump] and [Assemble]
-// go from log to text and back, [RepairFile] makes an intact log of a damaged one.
+// A Reader gives all blocks in the order of the file, or on request
+//   - only those that can have what a [Filter] wants, found through the index (Select),
+//   - only some fields (Project),
+//   - blocks that other goroutines have decoded ahead (Parallel),
+//   - those of a log that is still being written, as it grows (Follow).
 //
 // Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds, sizes bytes.
+//
+// # Where what is
+//
+//	schema              the kinds of record with their fields: the one description
+//	records_gen.go      the Go types that come from it, and recordmethods_gen.go their methods
+//	writer.go           Writer → openblocks.go → blockwriter.go, index.go → outbox.go → file
+//	internal/columns    rows ↔ the bytes of a table
+//	internal/blockfile  file → checksummed blocks, past damage, and as the file grows
+//	reader.go           file → decoding.go, logschema.go, strings.go → block.go
+//	selection.go        the blocks that a filter can want, by the index
+//	logtext             the text form and JSON
+//
+// # How a kind of record is added
+//
+// A person edits:
+//
+//  1. schema/records.go: the kind's table, with a new number. It decides the bytes of the log
+//     and makes the Go type.
+//  2. record.go: constants for the values of a field, where they need names.
+//  3. testdata/all.txt: a line with such a record.
+//  4. schema/schema_test.go, TestWireNumbers: the name, so that the number stays.
+//
+// The rest is made from these. Tests fail until it is:
+//
+//	go generate ./record/tracelog                    the Go type and its methods
+//	go test ./record/tracelog/schema -update         the tables of FORMAT.md
+//	go test ./record/tracelog/logtext -update        the examples of docs/ndjson.md
+//
+// A field is added in the same way, as the last one of its kind's table. The minor version in
+// internal/blockfile/format.go goes up with a release that adds kinds or fields.
 package tracelog

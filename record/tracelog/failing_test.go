@@ -34,8 +34,8 @@ func (p *patient) Write(b []byte) (int, error) {
 // give adds n calls and kernels with incompressible times.
 func give(w *Writer, n int) {
 	for i := range uint32(n) {
-		w.Call(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: 1 + rand.Uint64()>>2, Dur: rand.Uint64() >> 40})
-		w.Kernel(&Kernel{GPU: GPU{PID: 1, Start: 1 + rand.Uint64()>>2}, Name: string(rune('a' + i%26))})
+		w.Add(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: 1 + rand.Uint64()>>2, Dur: rand.Uint64() >> 40})
+		w.Add(&Kernel{GPU: GPU{PID: 1, Start: 1 + rand.Uint64()>>2}, Name: string(rune('a' + i%26))})
 	}
 }
 
@@ -81,13 +81,13 @@ func TestWriterRecovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			disk.ill = c.ill
-			w.Function(&Function{ID: 77, Name: "late"})
+			w.Add(&Function{ID: 77, Name: "late"})
 			give(w, c.rows)
 			if err := w.Flush(); err == nil || w.Err() == nil || !strings.Contains(err.Error(), c.ill.Error()) {
 				t.Errorf("Flush says %v, Err %v", err, w.Err())
 			}
-			if len(w.buf) > maxBacklog+1<<20 || disk.writes > 20+len(w.buf)/flushSize {
-				t.Errorf("%d bytes wait, and writing was tried %d times", len(w.buf), disk.writes)
+			if len(w.blocks.out.buf) > maxBacklog+1<<20 || disk.writes > 20+len(w.blocks.out.buf)/flushSize {
+				t.Errorf("%d bytes wait, and writing was tried %d times", len(w.blocks.out.buf), disk.writes)
 			}
 			disk.ill = nil
 			give(w, 1000)
@@ -217,8 +217,8 @@ func TestFlushedIsOnDisk(t *testing.T) {
 	want := 0
 	for round := range 20 {
 		for i := range 1 + round*round*37 {
-			w.Call(&Call{PID: 1, TID: uint32(i % 7), Func: uint32(i % 3), Enter: uint64(i)})
-			w.Kernel(&Kernel{GPU: GPU{PID: 1, Stream: uint32(i % 5), Start: 1}, Name: string(rune('a' + i%26))})
+			w.Add(&Call{PID: 1, TID: uint32(i % 7), Func: uint32(i % 3), Enter: uint64(i)})
+			w.Add(&Kernel{GPU: GPU{PID: 1, Stream: uint32(i % 5), Start: 1}, Name: string(rune('a' + i%26))})
 			want += 2
 		}
 		if err := w.Flush(); err != nil {

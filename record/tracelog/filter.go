@@ -3,21 +3,23 @@ package tracelog
 import (
 	"math"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Filter says which records are wanted; the zero Filter wants all. A record is
 // wanted when each limit that is set lets it pass:
 //
 //   - Kinds: its kind is one of them.
-//   - PIDs, TIDs: its process or thread is one of them. A kind of record that has none
-//     passes, and so does 0, "not known".
+//   - PIDs, TIDs: its process or thread is one of them. Kinds without a process or
+//     thread pass, and so does 0, "not known".
 //   - Devices, Streams: its device or stream is one of them. Only events of the program
-//     are limited, and only those that have one: calls pass.
-//   - From and To, ns of CLOCK_MONOTONIC: the time from its first time to its end, or
-//     one of its other times, touches them. To 0 is no limit. Only events of the
-//     program are limited: what they refer to (a process, a function, a stream) and
-//     what is said of the recording (a loss, a note) pass at any time. An event without
-//     a known time does not.
+//     are limited. Events without a device or stream pass, such as calls.
+//   - From and To, ns of CLOCK_MONOTONIC: one of its times lies between them, or the first
+//     with its duration overlaps them. To 0 is no limit. Only events of the program are
+//     limited: definitions (a process, a function, a stream) and statements about the
+//     recording (a loss, a note) pass at any time. An event without a known time does
+//     not pass.
 type Filter struct {
 	From, To uint64
 	Kinds    []Kind
@@ -38,33 +40,33 @@ func (f *Filter) until() uint64 {
 	return f.To
 }
 
-// touches reports whether a time is wanted. The 0 that stands for none is not.
+// touches reports whether a time is wanted. 0 stands for no time and is not.
 func (f *Filter) touches(from, to uint64) bool {
 	return from > 0 && from <= f.until() && max(from, to) >= f.From
 }
 
-// entry reports whether a block can have wanted records, by what the index says of it.
+// entry reports whether a block can have wanted records, by its entry in the index.
 func (f *Filter) entry(e *IndexEntry) bool {
-	l := layouts[e.Kind]
+	l := schema.LayoutOf(e.Kind)
 	switch {
 	case len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind):
 		return false
 	case l == nil: // of a newer version: nothing is known of its fields
 		return true
-	case f.limitsTime() && l.bulk() && !f.touches(e.From, e.To):
+	case f.limitsTime() && l.Role == schema.Event && !f.touches(e.From, e.To):
 		return false
 	}
 	return passes(f.PIDs, int64(e.PID)-1, 1) && passes(f.TIDs, int64(e.TID)-1, 1) &&
-		(!l.bulk() || passes(f.Devices, e.Device, 0) && passes(f.Streams, e.Stream, 0))
+		(l.Role != schema.Event || passes(f.Devices, e.Device, 0) && passes(f.Streams, e.Stream, 0))
 }
 
-// passes reports whether a number is wanted. A negative one is not known; some is
-// what was taken off it.
-func passes(wanted []uint32, v, some int64) bool {
+// passes reports whether the number v+less is wanted. A negative v is a number that is not
+// known.
+func passes(wanted []uint32, v, less int64) bool {
 	if len(wanted) == 0 || v < 0 {
 		return true
 	}
-	return v+some <= math.MaxUint32 && slices.Contains(wanted, uint32(v+some))
+	return v+less <= math.MaxUint32 && slices.Contains(wanted, uint32(v+less))
 }
 
 // block reports whether a block can have wanted records.
@@ -76,54 +78,35 @@ func (f *Filter) block(b *Block) bool {
 	return f.entry(&e)
 }
 
-// entry is what an index says of the block, but for the time.
-func (b *Block) entry() IndexEntry {
-	e := IndexEntry{Offset: b.Offset, Kind: b.Kind, Rows: uint64(b.N), Device: -1, Context: -1, Stream: -1}
-	if l := layouts[b.Kind]; l != nil {
-		e.PID, _ = b.PID()
-		e.TID, _ = b.TID()
-		e.Device, e.Context, e.Stream = b.number(l.device), b.number(l.context), b.number(l.stream)
-	}
-	return e
-}
-
-// number is the value of a field where all records have the same, else -1.
-func (b *Block) number(field int) int64 {
-	if v, ok := b.common(field); ok {
-		return int64(v)
-	}
-	return -1
-}
-
 // Match reports whether row i of a block is a wanted record.
 func (f *Filter) Match(b *Block, i int) bool {
 	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, b.Kind) {
 		return false
 	}
-	l := layouts[b.Kind]
+	l := schema.LayoutOf(b.Kind)
 	if l == nil {
 		return true
 	}
-	number := func(field int, some int64) int64 {
+	number := func(field int, less int64) int64 {
 		if field < 0 {
 			return -1
 		}
-		return int64(b.at(field, i)) - some
+		return int64(b.at(field, i)) - less
 	}
-	if !passes(f.PIDs, number(l.pid, 1), 1) || !passes(f.TIDs, number(l.tid, 1), 1) {
+	if !passes(f.PIDs, number(l.PID, 1), 1) || !passes(f.TIDs, number(l.TID, 1), 1) {
 		return false
 	}
-	return !l.bulk() || passes(f.Devices, number(l.device, 0), 0) && passes(f.Streams, number(l.stream, 0), 0) &&
+	return l.Role != schema.Event || passes(f.Devices, number(l.Device, 0), 0) && passes(f.Streams, number(l.Stream, 0), 0) &&
 		(!f.limitsTime() || f.time(b, l, i))
 }
 
-// time reports whether a time of an event is wanted.
-func (f *Filter) time(b *Block, l *layout, i int) bool {
-	for nth, field := range l.times {
+// time reports whether one of the times of an event is wanted.
+func (f *Filter) time(b *Block, l *schema.Layout, i int) bool {
+	for nth, field := range l.Times {
 		from := b.at(field, i)
 		to := from
-		if nth == 0 && l.dur >= 0 {
-			to = from + b.at(l.dur, i)
+		if nth == 0 && l.Dur >= 0 {
+			to = from + b.at(l.Dur, i)
 		}
 		if f.touches(from, to) {
 			return true

@@ -2,12 +2,15 @@ package tracelog
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // readerSeeds are the named inputs of FuzzReader: intact logs, logs of other
@@ -16,10 +19,10 @@ func readerSeeds(t testing.TB) map[string][]byte {
 	seeds := map[string][]byte{
 		"intact":        smallLog(t),
 		"launches":      launches(t, 60),
-		"header_only":   appendHeader(nil, VersionMinor),
+		"header_only":   blockfile.AppendFileHeader(nil, blockfile.VersionMinor),
 		"empty":         nil,
 		"text":          []byte("not a log at all, but long enough for one"),
-		"newer_version": append(appendHeader(nil, VersionMinor)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
+		"newer_version": append(blockfile.AppendFileHeader(nil, blockfile.VersionMinor)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
 	}
 	for _, c := range damagedLogs(t) {
 		seeds[c.name] = c.log
@@ -34,7 +37,7 @@ func TestReaderSeeds(t *testing.T) {
 	seeds["newer_minor_version"] = newerVersion(t)
 	for name, log := range seeds {
 		path := filepath.Join("testdata", "fuzz", "FuzzReader", name)
-		if *update {
+		if *logtest.Update {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -52,21 +55,22 @@ func TestReaderSeeds(t *testing.T) {
 // them is looked at.
 func mend(log []byte) []byte {
 	log = bytes.Clone(log)
-	for at := headerSize; at+blockHeaderSize <= len(log); {
-		next := bytes.Index(log[at:], marker)
-		if next < 0 || at+next+blockHeaderSize > len(log) {
+	le := binary.LittleEndian
+	for at := blockfile.FileHeaderSize; at+blockfile.HeaderSize <= len(log); {
+		next := bytes.Index(log[at:], []byte{0xCD, 0x7A, 0xB1, 0x0C})
+		if next < 0 || at+next+blockfile.HeaderSize > len(log) {
 			break
 		}
 		at += next
 		length := le.Uint32(log[at+12:])
-		if uint64(length) > uint64(len(log)-at-blockHeaderSize) {
+		if uint64(length) > uint64(len(log)-at-blockfile.HeaderSize) {
 			at++
 			continue
 		}
-		payload := log[at+blockHeaderSize:][:length]
-		le.PutUint32(log[at+16:], checksum(payload))
-		le.PutUint32(log[at+20:], checksum(log[at:at+20]))
-		at += blockHeaderSize + int(length)
+		payload := log[at+blockfile.HeaderSize:][:length]
+		le.PutUint32(log[at+16:], blockfile.Checksum(payload))
+		le.PutUint32(log[at+20:], blockfile.Checksum(log[at:at+20]))
+		at += blockfile.HeaderSize + int(length)
 	}
 	return log
 }
@@ -83,7 +87,7 @@ func exercise(t *testing.T, log []byte) {
 	last, rows, ends := int64(-1), 0, 0
 	for rows < fuzzRows && r.Next() {
 		b := r.Block()
-		if b.Offset <= last || b.N < 1 || b.N > MaxRows {
+		if b.Offset <= last || b.N < 1 || b.N > schema.MaxRows {
 			t.Fatalf("block at %d of %d rows behind the one at %d", b.Offset, b.N, last)
 		}
 		last = b.Offset
@@ -93,30 +97,22 @@ func exercise(t *testing.T, log []byte) {
 		if from, to := b.Time(); from > to {
 			t.Fatalf("a block is from %d to %d", from, to)
 		}
-		b.PID()
 		if b.Known() && b.Kind != KindEnd {
-			o := opsOf(b.Kind)
-			record := o.zero()
+			record := NewRecord(b.Kind)
 			for i := 0; i < b.N; i += 1 + b.N/100 {
-				o.get(b, i, record)
+				record.Read(b, i)
 			}
 		}
 	}
 	if (r.Err() != nil) != (r.Damage().Count > 0) || r.Damage().String() == "" {
 		t.Fatalf("error %v, damage %v", r.Err(), r.Damage())
 	}
-	if index, err := r.Index(); err == nil && len(index.Blocks) > len(log)/blockHeaderSize {
+	if index, err := r.Index(); err == nil && len(index.Blocks) > len(log)/blockfile.HeaderSize {
 		t.Fatalf("%d blocks in %d bytes", len(index.Blocks), len(log))
 	}
 	exerciseSelect(t, log)
 	if rows < fuzzRows {
 		exerciseRepair(t, log, rows-ends, r)
-	}
-	if r, err = NewReader(bytes.NewReader(log), int64(len(log)), "fuzz"); err != nil {
-		t.Fatal(err)
-	}
-	if err := Dump(&failingWriter{1 << 20}, r); err != nil && err != errFull {
-		t.Fatal(err)
 	}
 }
 
@@ -142,7 +138,7 @@ func exerciseSelect(t *testing.T, log []byte) {
 	for _, b := range kept {
 		for i := 0; i < b.N; i += 1 + b.N/100 {
 			if f.Match(b, i) && b.Kind == KindCall {
-				b.Call(i, new(Call))
+				new(Call).Read(b, i)
 			}
 		}
 		b.Release()
@@ -164,107 +160,5 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, log []byte) {
 		exercise(t, log)
 		exercise(t, mend(log))
-	})
-}
-
-// No table makes the decoder panic, and what it gives has the rows that it says.
-func FuzzTable(f *testing.F) {
-	e, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	w := newWorkload()
-	var rows []uint64
-	for range 100 {
-		w.step()
-		var r row
-		w.call.row(&r)
-		rows = append(rows, r[:len(layouts[KindCall].Fields)]...)
-	}
-	f.Add(e.appendTable(nil, layouts[KindCall], e.transpose(layouts[KindCall], rows), nil))
-	f.Add(e.appendTable(nil, layouts[KindString], e.transpose(layouts[KindString], []uint64{1, 0, 2, 0}), []string{"a", ""}))
-	d, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		table, err := d.decode(b)
-		if err != nil {
-			return
-		}
-		for i := range table.cols {
-			c := &table.cols[i]
-			c.at(table.rows - 1)
-			if c.texts != nil {
-				c.text(table.rows - 1)
-			}
-		}
-	})
-}
-
-// Any numbers come back from a table as they were.
-func FuzzColumns(f *testing.F) {
-	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 9}, byte(1))
-	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xFF}, 80), byte(3))
-	l := newLayout(&Table{Kind: 99, Fields: []Field{
-		{"a", TypeHex, "", 0}, {"b", TypeTime, "", 0}, {"c", TypeDur, "", 0}, {"d", TypeUint, "", 0}}})
-	e, err := newEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	d, err := newDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, b []byte, size byte) {
-		step := 1 + int(size)%8
-		var rows []uint64
-		for len(b) >= step && len(rows) < 4*MaxRows {
-			var v [8]byte
-			copy(v[:], b[:step])
-			rows, b = append(rows, le.Uint64(v[:])), b[step:]
-		}
-		rows = rows[:len(rows)/4*4]
-		if len(rows) == 0 {
-			return
-		}
-		table, err := d.decode(e.appendTable(nil, l, e.transpose(l, rows), nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(rowsOf(table, 4), rows) {
-			t.Fatal("the rows are not what they were")
-		}
-	})
-}
-
-// Any text is refused or becomes a log whose text is the same when it has been a log again.
-func FuzzAssemble(f *testing.F) {
-	golden, err := os.ReadFile(filepath.Join("testdata", "all.txt"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(golden))
-	for line := range strings.Lines(string(golden)) {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var out bytes.Buffer
-		w, err := NewWriter(&out, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		end, err := Assemble(strings.NewReader(text), w)
-		if err != nil {
-			return
-		}
-		if err := w.Close(end); err != nil {
-			t.Fatal(err)
-		}
-		first := dump(t, out.Bytes())
-		second := dump(t, assemble(t, first))
-		if !slices.Equal(sortedLines(first), sortedLines(second)) {
-			t.Fatalf("first\n%s\nthen\n%s", first, second)
-		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -30,15 +31,8 @@ func TestIndex(t *testing.T) {
 	totals := map[Kind]uint64{KindString: index.Totals[KindString]}
 	for r.Next() {
 		b := r.Block()
-		pid, _ := b.PID()
-		from, to := b.Time()
-		tid, _ := b.TID()
-		got := IndexEntry{Offset: b.Offset, Kind: b.Kind, PID: pid, TID: tid, Rows: uint64(b.N), From: from, To: to, Device: -1, Context: -1, Stream: -1}
-		for name, to := range map[string]*int64{"device": &got.Device, "context": &got.Context, "stream": &got.Stream} {
-			if v, ok := b.common(layouts[b.Kind].field(name)); ok {
-				*to = int64(v)
-			}
-		}
+		got := b.entry()
+		got.From, got.To = b.Time()
 		if diff := cmp.Diff(at[b.Offset], got); diff != "" {
 			t.Error(diff)
 		}
@@ -56,7 +50,7 @@ func TestIndex(t *testing.T) {
 func TestLongIndex(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 1})
 	for i := range uint64(2*indexRows + 100) {
-		w.Clock(&Clock{Monotonic: i + 1})
+		w.Add(&Clock{Monotonic: i + 1})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -76,7 +70,7 @@ func TestLongIndex(t *testing.T) {
 
 func TestNoIndex(t *testing.T) {
 	log := smallLog(t)
-	for _, cut := range []int{headerSize, headerSize + trailerSize, len(log) / 2, len(log) - 1} {
+	for _, cut := range []int{blockfile.FileHeaderSize, blockfile.FileHeaderSize + blockfile.TrailerSize, len(log) / 2, len(log) - 1} {
 		r := openBytes(t, log[:cut])
 		if _, err := r.Index(); !errors.Is(err, errIndex) {
 			t.Errorf("cut at %d: error %v", cut, err)
@@ -97,7 +91,7 @@ func TestSpan(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	const huge = ^uint64(0)
 	for _, times := range [][2]uint64{{0, 999}, {500, 10}, {100, huge}, {300, 0}} {
-		w.Call(&Call{PID: 1, Enter: times[0], Dur: times[1]})
+		w.Add(&Call{PID: 1, Enter: times[0], Dur: times[1]})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"runtime"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // liveHeap is the number of bytes that are in use.
@@ -16,9 +19,9 @@ func liveHeap() uint64 {
 
 // manyBlocks is a log of blocks whose payloads are given.
 func manyBlocks(payloads ...[]byte) []byte {
-	log := appendHeader(nil, VersionMinor)
+	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
 	for seq, p := range payloads {
-		log = withBlock(log, blockRecords, uint32(seq), p)
+		log = withBlock(log, blockfile.Records, uint32(seq), p)
 	}
 	return log
 }
@@ -26,31 +29,25 @@ func manyBlocks(payloads ...[]byte) []byte {
 // wideTable is a table of as many rows and columns as there may be, in few bytes.
 func wideTable(t testing.TB) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields []Field
+	e := newEncoder(t)
+	var fields []schema.Field
 	for range 32 {
-		fields = append(fields, Field{"f", TypeUint, "", 0})
+		fields = append(fields, schema.Field{Name: "f", Type: schema.Uint, Meaning: ""})
 	}
-	l := newLayout(&Table{Kind: 77, Fields: fields})
+	l := schema.NewLayout(&schema.Table{Kind: 77, Fields: fields})
 	var rows []uint64
-	for i := range uint64(MaxRows) {
+	for i := range uint64(schema.MaxRows) {
 		for f := range uint64(32) {
 			rows = append(rows, i*f)
 		}
 	}
-	return e.appendSized(nil, l, e.transpose(l, rows), nil)
+	return e.AppendTable(nil, l, e.Transpose(l, rows), nil)
 }
 
 // textTable is a block of n texts of the given length.
 func textTable(t testing.TB, first uint64, n, length int) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newEncoder(t)
 	var rows []uint64
 	var texts []string
 	text := string(make([]byte, length))
@@ -58,8 +55,8 @@ func textTable(t testing.TB, first uint64, n, length int) []byte {
 		rows = append(rows, first+uint64(i), 0)
 		texts = append(texts, text)
 	}
-	l := layouts[KindString]
-	return e.appendSized(nil, l, e.transpose(l, rows), texts)
+	l := schema.LayoutOf(KindString)
+	return e.AppendTable(nil, l, e.Transpose(l, rows), texts)
 }
 
 // However a log is made, a reader holds no more than it says. Small logs here say that
@@ -67,7 +64,7 @@ func textTable(t testing.TB, first uint64, n, length int) []byte {
 func TestReaderMemory(t *testing.T) {
 	var longTexts, manyTexts [][]byte
 	for i := range uint64(40) {
-		longTexts = append(longTexts, textTable(t, 1+i, 1, MaxString))
+		longTexts = append(longTexts, textTable(t, 1+i, 1, schema.MaxString))
 		manyTexts = append(manyTexts, textTable(t, 1+i*30_000, 30_000, 1))
 	}
 	for name, c := range map[string]struct {
@@ -77,7 +74,7 @@ func TestReaderMemory(t *testing.T) {
 		"many numbers": {manyBlocks(wideTable(t), wideTable(t), wideTable(t)), MaxBlockMemory},
 		"long texts":   {manyBlocks(longTexts...), MaxReaderMemory},
 		"many texts":   {manyBlocks(manyTexts...), MaxReaderMemory},
-		"one far text": {manyBlocks(textTable(t, MaxStrings, 1, 1)), 17 * MaxStrings},
+		"one far text": {manyBlocks(textTable(t, schema.MaxStrings, 1, 1)), 17 * schema.MaxStrings},
 	} {
 		before := liveHeap()
 		r := openBytes(t, c.log)
@@ -118,17 +115,17 @@ func TestReaderStreams(t *testing.T) {
 	}
 }
 
-// A piece of a log made of nothing but misplaced blocks tells of few of them.
+// A block behind of nothing but misplaced blocks tells of few of them.
 func TestFaultsAreBounded(t *testing.T) {
-	log := appendHeader(nil, VersionMinor)
-	log = withBlock(log, blockRecords, 1<<30, nil)
+	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
+	log = withBlock(log, blockfile.Records, 1<<30, nil)
 	for range 5000 {
-		log = withBlock(log, blockRecords, 7, nil)
+		log = withBlock(log, blockfile.Records, 7, nil)
 	}
 	r := openBytes(t, log)
 	r.Next()
-	if n := r.Damage().Count; n != 5002 || len(r.Damage().Errors) != maxDamage || cap(r.task.faults) > 4*maxDamage {
-		t.Errorf("%d faults, %d kept, room for %d", n, len(r.Damage().Errors), cap(r.task.faults))
+	if n := r.Damage().Count; n != 5002 || len(r.Damage().Errors) != blockfile.MaxFaults || cap(r.current.Faults) > 4*blockfile.MaxFaults {
+		t.Errorf("%d faults, %d kept, room for %d", n, len(r.Damage().Errors), cap(r.current.Faults))
 	}
 }
 
@@ -141,7 +138,7 @@ func TestWriterMemory(t *testing.T) {
 	}
 	before := liveHeap()
 	for i := range uint32(200_000) {
-		w.Call(&Call{PID: i % 7, TID: i % 301, Func: i % 11, Enter: uint64(i) * 977, Dur: uint64(i * i), NArgs: 3, Args: [MaxArgs]uint64{uint64(i), uint64(i * 7)}})
+		w.Add(&Call{PID: i % 7, TID: i % 301, Func: i % 11, Enter: uint64(i) * 977, Dur: uint64(i * i), NArgs: 3, Args: [MaxArgs]uint64{uint64(i), uint64(i * 7)}})
 		if out.Len() > 1<<20 {
 			out.Reset()
 		}

@@ -1,7 +1,6 @@
 package tracelog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,33 +8,37 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A Reader gives the records of a log block by block, in the order of the file. It
-// holds one block and the log's strings, whatever the size of the log. What is
-// damaged or missing it leaves out and reports; it never gives a record that the
-// checksum of its block does not vouch for. It is not safe for concurrent use.
+// holds one block and the log's strings, whatever the size of the log. It leaves out and
+// reports damaged and missing parts, and only gives records of blocks whose checksum is
+// right. It is not safe for concurrent use.
 //
-// No log makes it take more memory than MaxReaderMemory, or that and MaxBlockMemory
+// No log makes it take more memory than MaxReaderMemory, plus MaxBlockMemory
 // for each block that is read ahead (Parallel) or kept (Keep).
 type Reader struct {
-	src   *source
+	src   *blockfile.Source
+	name  string // of the file, for messages
 	close func() error
 
-	feed   feed   // where blocks come from
-	ahead  *ahead // the goroutines of Parallel
-	spare  spares
-	task   *task   // of the current block
-	filter *Filter // nil gives all
-	only   *onlyFields
-	begun  bool
-	done   bool
-	err    error // of reading the file
+	blocks     blockSource
+	ahead      *decodingAhead // of Parallel, else nil
+	spare      spareDecodings
+	current    *decoding
+	filter     *Filter     // nil wants all
+	projection *projection // nil wants all
+	begun      bool
+	done       bool
+	err        error // of reading the file
 
 	minor   uint16 // version
 	footed  bool   // the footer has been read
-	schema  *schema
-	maps    [256][]int
+	schema  *logSchema
 	strings stringTable
 	block   Block
 	damage  Damage
@@ -43,19 +46,25 @@ type Reader struct {
 	ended   bool
 }
 
-// What a hostile log can make a reader hold, in bytes: all texts with their headers,
+// A blockSource gives the blocks of a file that a reader needs, in the order of the file, and
+// the end again and again.
+type blockSource interface {
+	Next(*blockfile.Block)
+}
+
+// Bounds of a reader's memory, in bytes, whatever the log: all texts with their headers,
 // and for a block its payload, its decompressed columns and their numbers.
 const (
-	MaxReaderMemory = MaxStringBytes + 16*MaxStrings + MaxBlockMemory
-	MaxBlockMemory  = 4*MaxPayload + 9*MaxColumns*MaxRows
+	MaxReaderMemory = schema.MaxStringBytes + 16*schema.MaxStrings + MaxBlockMemory
+	MaxBlockMemory  = 4*schema.MaxPayload + 9*schema.MaxColumns*schema.MaxRows
 )
 
 // Open opens the log at path. The message of an error names the file and says what
-// to do; errors.Is tells ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist apart.
+// to do. errors.Is finds ErrEmpty, ErrNotLog, ErrNewer and fs.ErrNotExist in it.
 func Open(path string) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe's other end is not waited for
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // without waiting for the other end of a pipe
 	if err != nil {
-		return nil, &fileError{path, bare(err), ""}
+		return nil, &fileError{path, cannotOpen(err), ""}
 	}
 	r, err := openFile(f, path)
 	if err != nil {
@@ -70,7 +79,7 @@ func openFile(f *os.File, path string) (*Reader, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, &fileError{path, bare(err), ""}
+		return nil, &fileError{path, cannotOpen(err), ""}
 	case info.IsDir():
 		return nil, &fileError{path, ErrNotLog, ": it is a folder"}
 	case !info.Mode().IsRegular():
@@ -79,9 +88,8 @@ func openFile(f *os.File, path string) (*Reader, error) {
 	return NewReader(f, info.Size(), path)
 }
 
-// bare takes the operation and the path off an error of package os and puts words
-// to what people meet most.
-func bare(err error) error {
+// cannotOpen takes the operation and the path off an error of package os.
+func cannotOpen(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -89,81 +97,97 @@ func bare(err error) error {
 	return fmt.Errorf("cannot be opened: %w", err)
 }
 
-// NewReader returns a Reader of the size bytes of src; name is what messages call it.
+// NewReader returns a Reader of the first size bytes of src, which messages call name.
 func NewReader(src io.ReaderAt, size int64, name string) (*Reader, error) {
-	t, err := newTask()
+	d, err := newDecoding()
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: &source{src: src, size: size, name: name}, task: t, schema: builtin()}
-	r.feed = &walker{source: r.src, off: headerSize}
-	if err := r.open(); err != nil {
+	r := &Reader{src: blockfile.NewSource(src, size), name: name, current: d, schema: builtin()}
+	r.blocks = blockfile.NewWalker(r.src)
+	if err := r.readFileHeader(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// open checks the header of the file.
-func (r *Reader) open() error {
-	var b [headerSize + blockHeaderSize]byte
-	n := int(min(r.src.size, int64(len(b))))
-	if err := r.src.readAt(b[:n], 0); err != nil {
+func (r *Reader) readFileHeader() error {
+	const size = blockfile.FileHeaderSize
+	var b [size + blockfile.HeaderSize]byte
+	n := int(min(r.src.Size(), int64(len(b))))
+	if err := r.src.ReadAt(b[:n], 0); err != nil {
 		return r.fileError(err, "")
 	}
-	head := b[:min(n, headerSize)]
-	hasMagic := bytes.HasPrefix(head, magic)
-	_, hasBlock := parseBlockHeader(b[headerSize:max(n, headerSize)])
+	h := blockfile.ParseFileHeader(b[:min(n, size)])
+	_, hasBlock := blockfile.ParseHeader(b[size:max(n, size)])
 	switch {
 	case n == 0:
 		return r.fileError(ErrEmpty, "")
-	case n < headerSize && bytes.HasPrefix(magic, head[:min(n, len(magic))]):
+	case n < size && blockfile.IsBeginning(b[:n]):
 		return r.fileError(&TruncatedError{0, "is cut off inside its header"}, ": nothing in it can be read")
-	case !hasMagic && !hasBlock:
+	case !h.Magic && !hasBlock:
 		return r.fileError(ErrNotLog, "")
-	case hasMagic && le.Uint16(head[8:]) > VersionMajor:
+	case h.Magic && h.Major > blockfile.VersionMajor:
 		return r.fileError(ErrNewer, fmt.Sprintf(" (log version %d, this one reads up to %d): update cudatrace",
-			le.Uint16(head[8:]), VersionMajor))
-	case le.Uint32(head[12:]) != checksum(head[:12]):
-		r.minor = VersionMinor
+			h.Major, blockfile.VersionMajor))
+	case !h.Intact:
+		r.minor = blockfile.VersionMinor
 		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong", false})
 	default:
-		r.minor = le.Uint16(head[10:])
+		r.minor = h.Minor
 	}
 	return nil
 }
 
-func (r *Reader) fileError(err error, more string) error { return &fileError{r.src.name, err, more} }
+func (r *Reader) fileError(err error, more string) error { return &fileError{r.name, err, more} }
+
+// errBegun is the error of a caller that asks for something after the first Next.
+func (r *Reader) errBegun(what string) error {
+	return r.fileError(fmt.Errorf("cannot be %s: its reading has begun", what), "")
+}
 
 // Next moves to the next block of records and reports whether there is one. Blocks of
-// strings, the schema and the index are used on the way and not given out.
+// strings, the schema and the index are for the reader itself.
 func (r *Reader) Next() bool {
 	r.begun = true
 	for !r.done {
-		if r.take(); r.use(r.task) {
+		if r.take(); r.use(r.current) {
 			return true
+		}
+		if r.current.Open && r.src.Growing() {
+			return false
 		}
 	}
 	return false
 }
 
-// take makes the next piece of the log the current one, decoded.
+// take makes the next block of the file the current one, decoded.
 func (r *Reader) take() {
 	if r.ahead != nil {
-		r.task = r.ahead.take(r.task)
+		r.current = r.ahead.take(r.current)
 		return
 	}
-	if r.task == nil {
-		r.task = r.spare.get()
+	if r.current == nil {
+		r.current = r.spare.get()
 	}
-	r.feed.next(&r.task.piece)
-	r.task.decode(r.only)
+	r.blocks.Next(&r.current.Block)
+	r.current.decode(r.projection)
 }
 
 // Block returns the block that Next moved to.
 func (r *Reader) Block() *Block { return &r.block }
 
-// Err returns what was wrong with the log as far as it has been read: an error of
-// the file system, else the first *CorruptError or *TruncatedError, else nil.
+// Keep returns the current block in a form that stays valid, on any goroutine, until
+// its Release. It is for callers that hand blocks to other goroutines.
+func (r *Reader) Keep() *Block {
+	b := r.block
+	b.kept, b.spare, b.strings = r.current, &r.spare, r.strings.share()
+	r.current = nil
+	return &b
+}
+
+// Err returns the first thing that is wrong with the log as far as it has been read: an error
+// of the file system, else a *CorruptError or *TruncatedError, else nil.
 func (r *Reader) Err() error {
 	if r.err != nil {
 		return r.fileError(r.err, "")
@@ -174,8 +198,8 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// Damage lists what was damaged or missing as far as the log has been read. After
-// Next returned false that is everything.
+// Damage lists what is damaged or missing as far as the log has been read. After
+// Next has returned false, that is the whole log.
 func (r *Reader) Damage() *Damage { return &r.damage }
 
 // End returns the log's End record, and whether it has been read. A log without one
@@ -183,10 +207,10 @@ func (r *Reader) Damage() *Damage { return &r.damage }
 func (r *Reader) End() (End, bool) { return r.end, r.ended }
 
 // Size returns the size of the log in bytes.
-func (r *Reader) Size() int64 { return r.src.size }
+func (r *Reader) Size() int64 { return r.src.Size() }
 
 // BytesRead returns the number of bytes of the log that have been read so far.
-func (r *Reader) BytesRead() int64 { return r.src.read.Load() }
+func (r *Reader) BytesRead() int64 { return r.src.BytesRead() }
 
 // Close ends reading and closes the file that Open opened.
 func (r *Reader) Close() error {
@@ -200,114 +224,98 @@ func (r *Reader) Close() error {
 	return r.close()
 }
 
-// use takes a piece of the log in and reports whether it is a block to give out.
-func (r *Reader) use(t *task) (given bool) {
-	for _, fault := range t.faults {
-		if err := fault(r.ended); err != nil {
-			r.damage.add(err)
-		}
+// use takes in a block of the file and reports whether it is one for the caller.
+func (r *Reader) use(d *decoding) (given bool) {
+	for i := range d.Faults {
+		r.damage.addFault(&d.Faults[i], r.ended)
 	}
-	r.damage.Count += t.more
-	if r.err = t.err; t.end || t.err != nil {
+	r.damage.Count += d.MoreFaults
+	switch r.err = d.Err; {
+	case d.Err != nil:
 		r.done = true
 		return false
+	case d.End:
+		r.pause(d.Open)
+		return false
 	}
-	given, err := r.accept(t)
-	if t.fault = err; err != nil {
-		r.damage.add(&CorruptError{t.at, blockHeaderSize + int64(len(t.payload)), err.Error(), true})
+	given, err := r.accept(d)
+	if d.fault = err; err != nil {
+		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error(), true})
 	}
 	return given
 }
 
-func (r *Reader) accept(t *task) (given bool, err error) {
-	switch t.head.kind {
-	case blockSchema:
-		s, err := t.dec.parseSchema(t.payload)
+// pause ends the reading, for good unless the file may still grow.
+func (r *Reader) pause(open bool) {
+	if r.done = !open; open && r.ahead != nil {
+		r.ahead.pause()
+	}
+}
+
+// accept takes in an intact block and reports whether it is one for the caller.
+func (r *Reader) accept(d *decoding) (given bool, err error) {
+	switch d.Type {
+	case blockfile.Schema:
+		s, err := parseSchema(d.dec, d.Payload)
 		if err == nil {
-			r.schema, r.maps = s, [256][]int{}
-			r.only.compare(s)
+			r.schema = s
+			r.projection.compare(s)
 		}
 		return false, err
-	case blockRecords:
-		if r.only.misled(t) {
-			t.decode(nil)
+	case blockfile.Records:
+		if r.projection.misled(d) {
+			d.decode(nil)
 		}
-		if t.fault != nil || t.table == nil {
-			return false, t.fault
+		if d.fault != nil || d.table == nil {
+			return false, d.fault
 		}
-		return r.records(t)
-	case blockFooter:
+		return r.records(d)
+	case blockfile.Footer:
 		r.footed = true
 	}
 	return false, nil // the index, the footer, or a type of a newer version
 }
 
 // records takes a table of records: strings into the string table, others into the block.
-func (r *Reader) records(t *task) (given bool, err error) {
-	if t.table.number >= uint64(tableKinds) {
+func (r *Reader) records(d *decoding) (given bool, err error) {
+	if d.table.Number >= uint64(schema.Kinds) {
 		return false, errSchema
 	}
 	b := &r.block
-	*b = Block{Kind: Kind(t.table.number), N: t.table.rows, Offset: t.at, table: &r.strings}
-	r.fill(b, t)
+	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &r.strings}
+	r.fill(b, d)
 	switch b.Kind {
 	case KindString:
-		return false, r.addStrings(b)
+		return false, r.strings.add(b)
 	case KindEnd:
-		b.End(0, &r.end)
+		r.end.Read(b, 0)
 		r.ended = true
 	}
 	return r.filter == nil || r.filter.block(b), nil
 }
 
-// fill sets the columns of the block: by the log's schema, and by this version's. A
-// kind that only this version's has is read by that one, so that the columns of every
-// kind with a number of ours are there, whatever the log says.
-func (r *Reader) fill(b *Block, t *task) {
-	l, file := layouts[b.Kind], r.schema[b.Kind]
-	if file == nil && l != nil {
-		file = l.Table
+// fill sets the columns of the block: by the log's schema, and by this version's.
+func (r *Reader) fill(b *Block, d *decoding) {
+	b.table = r.schema.table(b.Kind)
+	d.file = d.file[:0]
+	for range schema.MaxColumns {
+		d.file = append(d.file, columns.Zeros())
 	}
-	b.name = b.Kind.String()
-	if file != nil {
-		b.name, b.fields = file.Name, file.Fields
+	for i, f := range d.table.Fields {
+		d.file[f] = d.table.Columns[i]
 	}
-	t.file = t.file[:0]
-	for range MaxColumns {
-		t.file = append(t.file, column{vals: zeros})
+	b.file = d.file
+	l := schema.LayoutOf(b.Kind)
+	if l == nil {
+		return
 	}
-	for i, f := range t.table.fields {
-		t.file[f] = t.table.cols[i]
-	}
-	b.file = t.file
-	if l != nil {
-		r.pick(b, t, l, file)
-	}
-}
-
-// pick sets the columns by this version's schema.
-func (r *Reader) pick(b *Block, t *task, l *layout, file *Table) {
-	if r.maps[b.Kind] == nil {
-		r.maps[b.Kind] = mapping(l, file)
-	}
-	t.own = t.own[:0]
-	for _, from := range r.maps[b.Kind] {
-		c := column{vals: zeros}
+	d.own = d.own[:0]
+	for _, from := range r.schema.placesOf(l) {
+		c := columns.Zeros()
 		if from >= 0 {
 			c = b.file[from]
 		}
-		t.own = append(t.own, c)
+		d.own = append(d.own, c)
 	}
-	b.cols = t.own
-}
-
-var errStrings = errors.New("its strings are too many, too large or have impossible numbers")
-
-func (r *Reader) addStrings(b *Block) error {
-	for i := range b.N {
-		if !r.strings.set(b.at(0, i), b.cols[1].text(i)) {
-			return errStrings
-		}
-	}
-	return nil
+	b.own = d.own
 }

@@ -6,22 +6,27 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Repair is what Repair did.
+// A Repair says what was kept and what was lost when a log was repaired.
 type Repair struct {
 	Records uint64 // kept
-	Blocks  int    // of records, kept; texts and definitions among them
-	Dropped int64  // bytes that are no intact block
-	Missing uint64 // records that the log's index tells of and that are not kept
+	Blocks  int    // of records, kept; blocks of strings count
+	Dropped int64  // bytes that are not in an intact block
+	Missing uint64 // records that the log's footer counts and that are not kept
 	Damage  Damage // what was wrong with the log
 	Reason  string // in the End record of what was written: why it is not complete
 }
 
-// RepairFile writes a log that has every intact block of the one at path to out. It first
-// makes a file beside out, which then takes the place of a regular file of that name, or of
-// the one that a symbolic link of that name leads to. A log without damage is left as it is:
-// then Repair.Damage.Count is 0 and nothing is written.
+// RepairFile recovers the intact records of the damaged log at path and writes them to a
+// log at out. A regular file at out is replaced, and where out is a symbolic link, the file
+// that it leads to. Of a log without damage nothing is written: then Repair.Damage.Count
+// is 0.
 func RepairFile(path, out string) (*Repair, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -39,7 +44,7 @@ func RepairFile(path, out string) (*Repair, error) {
 	}
 	done, err := RepairTo(f, out, r)
 	if closing := f.Close(); err == nil && closing != nil {
-		err = fmt.Errorf("cannot write %s: %w", out, bareRead(closing))
+		err = fmt.Errorf("cannot write %s: %w", out, blockfile.Bare(closing))
 	}
 	if err != nil || done.Damage.Count == 0 {
 		os.Remove(temp)
@@ -52,14 +57,14 @@ func RepairFile(path, out string) (*Repair, error) {
 	return done, nil
 }
 
-// replaceable is the file that is to be replaced where out is named, which must be none
-// that a repair could do harm to: the damaged log has what a later repair may still save,
-// and may be growing.
+// replaceable is the file that is replaced when a log is written to out. It refuses files
+// to which that would do harm. The damaged log is one of them: a later repair may still
+// recover more of it, and it may be growing.
 func replaceable(path, out string) (string, error) {
 	info, err := os.Stat(out)
 	switch {
 	case err != nil:
-		return out, nil // nothing is in the way, or making the file says what
+		return out, nil // nothing is in the way, or making the file fails and says why
 	case info.IsDir():
 		return "", fmt.Errorf("cannot write %s: it is a folder (add a file's name)", out)
 	case !info.Mode().IsRegular():
@@ -74,144 +79,154 @@ func replaceable(path, out string) (string, error) {
 	return out, nil
 }
 
-// RepairTo writes a log that has every intact block of another one to out, which
-// messages call name: with a note that says so, a new index, and an End record that says
-// why it is not complete. r must be new.
+// RepairTo writes a log with every intact block of another one to out, which messages
+// call name. It adds a note that the log was repaired, a new index, and an End record that says
+// why the log is not complete. r must be new.
 func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
-	w, err := emptyWriter(out, name, Options{})
+	w, err := newBlockWriter(out, name, Options{}.withDefaults())
 	if err != nil {
 		return nil, err
 	}
-	m := mender{r: r, w: w}
-	m.want = m.r.totals()
-	for !r.done && w.err == nil {
+	m := mender{r: r, w: w, totals: totals(r.src)}
+	for !r.done && w.out.err == nil {
 		r.take()
-		if r.use(r.task); !r.task.end && r.task.err == nil {
-			m.piece(r.task)
+		if r.use(r.current); !r.current.End && r.current.Err == nil {
+			m.block(r.current)
 		}
 	}
 	if r.err != nil {
 		return nil, r.Err()
 	}
 	m.finish()
-	return &m.done, w.err
+	return &m.done, w.out.err
 }
 
-// totals are the numbers of records that the footer tells of, nil without one.
-func (r *Reader) totals() map[Kind]uint64 {
-	totals := make(map[Kind]uint64)
-	if _, _, err := r.src.footer(totals); err != nil {
+// totals are the numbers of records by kind in a log's footer, nil without one.
+func totals(src *blockfile.Source) map[Kind]uint64 {
+	dec, err := columns.NewDecoder()
+	if err != nil {
 		return nil
 	}
-	return totals
+	f, err := readFooter(src, dec)
+	if err != nil {
+		return nil
+	}
+	return f.totals
 }
 
 // A mender copies intact blocks from a reader to a writer.
 type mender struct {
-	r    *Reader
-	w    *Writer
-	want map[Kind]uint64 // records by kind, as the footer tells; nil without
-	done Repair
-	time span
-	read int64 // bytes of the log that are in intact blocks
+	r       *Reader
+	w       *blockWriter
+	totals  map[Kind]uint64 // records by kind that the footer counts and that are not copied yet; nil without a footer
+	done    Repair
+	latest  span
+	intact  int64 // bytes of the log that are in intact blocks
+	started bool
 }
 
-func (m *mender) piece(t *task) {
-	if t.fault != nil {
+// block copies a block. The index and the footer are made anew.
+func (m *mender) block(d *decoding) {
+	if d.fault != nil {
 		return
 	}
-	m.read += blockHeaderSize + int64(len(t.payload))
-	m.begin(t)
+	m.intact += d.Size()
+	m.start(d.Type)
 	switch {
-	case t.head.kind == blockIndex, t.head.kind == blockFooter:
-	case t.head.kind != blockRecords:
-		m.w.block(t.head.kind, t.payload)
-	case t.table != nil && Kind(t.table.number) != KindEnd:
-		m.records(t)
+	case d.Type == blockfile.Index, d.Type == blockfile.Footer:
+	case d.Type != blockfile.Records:
+		m.w.out.block(d.Type, d.Payload)
+	case d.table != nil && Kind(d.table.Number) != KindEnd:
+		m.records(d)
 	}
-	m.w.emitDue()
+	m.w.out.sendDue()
 }
 
-// begin writes the header, and a schema where the log has lost its own.
-func (m *mender) begin(t *task) {
-	if m.w.off > 0 {
+// start writes the header. It adds a schema where the log has lost its own, which shows in
+// the type of the first block.
+func (m *mender) start(first uint8) {
+	if m.started {
 		return
 	}
-	m.w.buf = appendHeader(m.w.buf, m.r.minor)
-	m.w.off = headerSize
-	if t == nil || t.head.kind != blockSchema {
-		m.w.block(blockSchema, m.w.enc.appendSchema(nil, tables))
+	m.started = true
+	m.w.out.begin(m.r.minor)
+	if first != blockfile.Schema {
+		m.w.schema()
 	}
 }
 
 // records copies a block of records, with a new entry in the index.
-func (m *mender) records(t *task) {
+func (m *mender) records(d *decoding) {
 	b := &m.r.block
-	rows := uint64(b.N)
 	e := b.entry()
 	e.From, e.To = b.Time()
-	m.time.join(span{e.From, e.To})
-	m.w.noteEntry(&e)
-	m.w.block(blockRecords, t.payload)
-	m.w.queued = append(m.w.queued, queued{len(m.w.buf), b.Kind, rows, span{e.From, e.To}})
+	time := span{e.From, e.To}
+	m.latest.join(time)
+	m.w.note(e)
+	m.w.out.records(d.Payload, batch{b.Kind, e.Rows, time})
 	m.done.Blocks++
 	if b.Kind != KindString {
-		m.done.Records += rows
+		m.done.Records += e.Rows
 	}
-	if m.want[b.Kind] >= rows {
-		m.want[b.Kind] -= rows
+	if m.totals[b.Kind] >= e.Rows {
+		m.totals[b.Kind] -= e.Rows
 	}
 }
 
-// finish adds what the repair says of itself.
+// finish counts what is missing, and ends the log.
 func (m *mender) finish() {
-	m.begin(nil)
+	m.start(0)
 	m.done.Damage = m.r.damage
-	m.done.Dropped = max(m.r.Size()-m.read-headerSize, 0)
+	m.done.Dropped = max(m.r.Size()-m.intact-blockfile.FileHeaderSize, 0)
 	if m.r.footed {
-		m.done.Dropped = max(m.done.Dropped-trailerSize, 0)
+		m.done.Dropped = max(m.done.Dropped-blockfile.TrailerSize, 0)
 	}
-	for k, n := range m.want {
+	for k, n := range m.totals {
 		if k != KindString && k != KindEnd {
 			m.done.Missing += n
 		}
 	}
+	m.done.Reason = m.reason()
 	end := m.r.end
 	if !m.r.ended {
-		end.Time = m.time.to
+		end.Time = m.latest.to
 	}
-	m.done.Reason = m.reason()
 	end.spoil(m.done.Reason)
-	// A log with as many texts as there can be gives up its last two, behind all
-	// records that use them.
-	m.w.in.last = uint64(min(len(m.r.strings.texts), MaxStrings-2))
-	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
-	var first, last row
-	note.row(&first, &m.w.in)
-	end.row(&last, &m.w.in)
-	m.w.sealStrings()
-	m.put(KindNote, &first)
-	m.put(KindEnd, &last)
-	m.w.footer()
-	m.w.emit()
+	m.end(end)
 }
 
-// put adds a record of our own, with its fields where the log's schema has them.
-func (m *mender) put(k Kind, r *row) {
-	l := layouts[k]
-	if file := m.r.schema[k]; file != nil && file != l.Table {
-		var moved row
-		for i, to := range mapping(l, file) {
+// end adds what the repair says of itself: a note and the End record.
+func (m *mender) end(end End) {
+	// In a log with the largest number of texts, ours replace the last two. They stand
+	// behind all records that use those.
+	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
+	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
+	var first, last columns.Row
+	note.fill(&first, &m.w.strings)
+	end.fill(&last, &m.w.strings)
+	m.w.newStrings()
+	m.put(KindNote, &first)
+	m.put(KindEnd, &last)
+	m.w.finish()
+	m.w.out.send()
+}
+
+// put adds a record. It puts each field where the log's own schema has it.
+func (m *mender) put(k Kind, r *columns.Row) {
+	l := schema.LayoutOf(k)
+	if file := m.r.schema.table(k); file != l.Table {
+		var moved columns.Row
+		for i, to := range m.r.schema.placesOf(l) {
 			if to >= 0 && to < len(moved) {
 				moved[to] = r[i]
 			}
 		}
 		fields := file.Fields[:min(len(file.Fields), len(moved))]
-		l, r = newLayout(&Table{Kind: k, Fields: fields}), &moved
-		l.text = nil // we have none
+		l, r = schema.NewLayout(&schema.Table{Kind: k, Fields: fields}), &moved
+		l.Texts = nil // we have none
 	}
-	rows := newRowset(len(l.Fields), 0)
-	rows.add(r)
+	rows := columns.NewRows(len(l.Fields), 0)
+	rows.Add(r)
 	m.w.records(l, &rows, nil)
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,7 +49,7 @@ func TestRepair(t *testing.T) {
 			if _, err := r.Index(); err != nil {
 				t.Errorf("no index: %v", err)
 			}
-			checkTexts(t, c.log, fixed)
+			checkRecords(t, c.log, fixed)
 			again, _ := repairOf(t, fixed)
 			if n := survivors(openBytes(t, again)); n != want+1 {
 				t.Errorf("repaired twice: %d records, want %d", n, want+1)
@@ -56,15 +58,12 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// checkTexts holds the text of a log against that of its repair, but for its end.
-func checkTexts(t *testing.T, log, fixed []byte) {
+// checkRecords holds the records of a log against those of its repair, but for its end.
+func checkRecords(t *testing.T, log, fixed []byte) {
 	t.Helper()
-	inFixed := make(map[string]bool)
-	for _, line := range strings.Split(dump(t, fixed), "\n") {
-		inFixed[line] = true
-	}
-	for _, line := range strings.Split(dump(t, log), "\n") {
-		if !inFixed[line] && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "end ") {
+	inFixed := allLines(openBytes(t, fixed))
+	for _, line := range allLines(openBytes(t, log)) {
+		if !slices.Contains(inFixed, line) && !strings.HasPrefix(line, "end ") {
 			t.Errorf("%q is not in the repaired log", line)
 		}
 	}
@@ -77,7 +76,7 @@ func TestRepairCounts(t *testing.T) {
 	lost, bytesLost := uint64(0), int64(0)
 	for i, b := range blocksOf(t, log) {
 		if i%3 == 2 && b.records > 1 {
-			log[b.from+blockHeaderSize+1] ^= 4
+			log[b.from+blockfile.HeaderSize+1] ^= 4
 			lost += uint64(b.records)
 			bytesLost += int64(b.to - b.from)
 		}
@@ -186,8 +185,8 @@ func TestPartialName(t *testing.T) {
 func TestRepairNewerVersion(t *testing.T) {
 	log := newerVersion(t)
 	fixed, _ := repairOf(t, log)
-	first, _, _ := strings.Cut(dump(t, log), "#")
-	if got := dump(t, fixed); !strings.HasPrefix(got, first) {
-		t.Errorf("text was\n%s and is\n%s", first, got)
+	first := allLines(openBytes(t, log))
+	if got := allLines(openBytes(t, fixed)); len(got) != len(first)+2 || !slices.Equal(got[:len(first)], first) {
+		t.Errorf("records were\n%q and are\n%q", first, got)
 	}
 }

@@ -4,89 +4,24 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// The rules that a table keeps, so that its records fit the format.
-func TestTables(t *testing.T) {
-	last := Kind(0)
-	names := make(map[string]bool)
-	for _, table := range append(Tables(), frameTables...) {
-		if table.Kind <= last {
-			t.Errorf("%s: number %d does not follow %d", table.Name, table.Kind, last)
-		}
-		last = table.Kind
-		if names[table.Name] || !isName(table.Name) || table.Meaning == "" {
-			t.Errorf("%s: a name must be new, of a-z, 0-9 and _, and have a meaning", table.Name)
-		}
-		names[table.Name] = true
-		checkFields(t, table)
-	}
-	for _, table := range tables {
-		if table.Kind >= tableKinds {
-			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
-		}
-	}
-}
-
-func checkFields(t *testing.T, table Table) {
-	l := newLayout(&table)
-	if len(table.Fields) == 0 || len(table.Fields) > len(row{}) || len(table.Fields) > MaxColumns {
-		t.Errorf("%s: %d fields", table.Name, len(table.Fields))
-	}
-	if len(l.groups) > maxGroupFields {
-		t.Errorf("%s: %d fields make the group", table.Name, len(l.groups))
-	}
-	names := make(map[string]bool)
-	for i, f := range table.Fields {
-		if names[f.Name] || !isName(f.Name) || f.Type < TypeUint || f.Type > TypeText {
-			t.Errorf("%s.%s: name or type is wrong", table.Name, f.Name)
-		}
-		names[f.Name] = true
-		if f.Meaning == "" && (i == 0 || table.Fields[i-1].Type != f.Type) {
-			t.Errorf("%s.%s: only a field that continues the one before may be without a meaning", table.Name, f.Name)
-		}
-		if f.Type == TypeText && table.Kind != KindString && table.Kind < tableKinds {
-			t.Errorf("%s.%s: texts of records are strings", table.Name, f.Name)
-		}
-		if f.Type == TypeDur && (i != l.dur || len(l.times) == 0 || l.times[0] > i) {
-			t.Errorf("%s.%s: a table has at most one duration, behind its time", table.Name, f.Name)
-		}
-	}
-}
-
-// The numbers of kinds, types and encodings are on disk: they stay.
-func TestWireNumbers(t *testing.T) {
-	for i, name := range strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed") {
-		if got := Kind(i + 1).String(); got != name {
-			t.Errorf("kind %d is %s, was %s", i+1, got, name)
-		}
-	}
-	for i, name := range strings.Fields("uint int hex time dur string text") {
-		if got := Type(i + 1).String(); got != name {
-			t.Errorf("type %d is %s, was %s", i+1, got, name)
-		}
-	}
-	if Kind(77).String() != "kind77" || Type(77).String() != "type77" {
-		t.Error("a number without a name does not say so")
-	}
-}
-
 // customLog is a log whose schema and blocks are those of another version.
-func customLog(t *testing.T, minor byte, list []Table, blocks func(add func(l *layout, rows []uint64, texts []string))) []byte {
+func customLog(t *testing.T, minor uint16, list []schema.Table, blocks func(add func(l *schema.Layout, rows []uint64, texts []string))) []byte {
 	t.Helper()
-	e, err := newEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := appendHeader(nil, VersionMinor)
-	log[10] = minor
-	le.PutUint32(log[12:], checksum(log[:12]))
-	log = withBlock(log, blockSchema, 0, e.appendSchema(nil, list))
+	e := newEncoder(t)
+	log := blockfile.AppendFileHeader(nil, minor)
+	log = withBlock(log, blockfile.Schema, 0, appendSchema(nil, e, list))
 	seq := uint32(1)
-	blocks(func(l *layout, rows []uint64, texts []string) {
-		log = withBlock(log, blockRecords, seq, e.appendSized(nil, l, e.transpose(l, rows), texts))
+	blocks(func(l *schema.Layout, rows []uint64, texts []string) {
+		log = withBlock(log, blockfile.Records, seq, e.AppendTable(nil, l, e.Transpose(l, rows), texts))
 		seq++
 	})
 	return log
@@ -95,14 +30,14 @@ func customLog(t *testing.T, minor byte, list []Table, blocks func(add func(l *l
 // newerVersion is a log of a version that has more kinds and fields than this one, and
 // others in another order.
 func newerVersion(t *testing.T) []byte {
-	note := Table{KindNote, "note", "m", []Field{
-		{"text", TypeString, "m", 0}, {"colour", TypeHex, "m", 0}, {"time", TypeTime, "m", 0}, {"pid", TypeString, "retyped", 0}}, false}
-	range_ := Table{77, "range", "m", []Field{{"name", TypeString, "m", 0}, {"depth", TypeInt, "m", 0}, {"raw", TypeText, "m", 0}, {"odd", 55, "m", 0}}, false}
-	return customLog(t, 3, []Table{tables[0], note, range_}, func(add func(*layout, []uint64, []string)) {
-		add(layouts[KindString], []uint64{1, 0, 2, 0}, []string{"hello", "a range"})
-		add(newLayout(&note), []uint64{1, 0xC0, 5000, 2}, nil)
-		add(newLayout(&range_), []uint64{2, zigzag(-3), 0, 9}, []string{"raw bytes"})
-		add(newLayout(&Table{Kind: 88, Fields: []Field{{"x", TypeUint, "", 0}, {"y", TypeUint, "", 0}}}), []uint64{0, 4}, nil)
+	note := schema.Table{Kind: KindNote, Name: "note", Meaning: "m", Fields: []schema.Field{
+		{Name: "text", Type: schema.String, Meaning: "m"}, {Name: "colour", Type: schema.Hex, Meaning: "m"}, {Name: "time", Type: schema.Time, Meaning: "m"}, {Name: "pid", Type: schema.String, Meaning: "m"}}}
+	range_ := schema.Table{Kind: 77, Name: "range", Meaning: "m", Fields: []schema.Field{{Name: "name", Type: schema.String, Meaning: "m"}, {Name: "depth", Type: schema.Int, Meaning: "m"}, {Name: "raw", Type: schema.Text, Meaning: "m"}, {Name: "odd", Type: 55, Meaning: "m"}}}
+	return customLog(t, 3, []schema.Table{schema.Records()[0], note, range_}, func(add func(*schema.Layout, []uint64, []string)) {
+		add(schema.LayoutOf(KindString), []uint64{1, 0, 2, 0}, []string{"hello", "a range"})
+		add(schema.NewLayout(&note), []uint64{1, 0xC0, 5000, 2}, nil)
+		add(schema.NewLayout(&range_), []uint64{2, columns.Zigzag(-3), 0, 9}, []string{"raw bytes"})
+		add(schema.NewLayout(&schema.Table{Kind: 88, Fields: []schema.Field{{Name: "x", Type: schema.Uint, Meaning: "m"}, {Name: "y", Type: schema.Uint, Meaning: "m"}}}), []uint64{0, 4}, nil)
 	})
 }
 
@@ -121,7 +56,7 @@ func TestOtherVersion(t *testing.T) {
 			continue
 		}
 		var n Note
-		r.Block().Note(0, &n)
+		n.Read(r.Block(), 0)
 		if want := (Note{Time: 5000, Text: "hello"}); n != want {
 			t.Errorf("note is %+v", n)
 		}
@@ -129,11 +64,9 @@ func TestOtherVersion(t *testing.T) {
 	if fmt.Sprint(kinds) != "[note kind77 kind88]" {
 		t.Errorf("kinds are %v", kinds)
 	}
-	want := "note text=hello colour=0xc0 time=5000 pid=\"a range\"\n" +
-		"range name=\"a range\" depth=-3 raw=\"raw bytes\" odd=9\n" +
-		"kind88 field1=4\n"
-	if got := dump(t, log); !strings.HasPrefix(got, want) {
-		t.Errorf("text is %s", got)
+	want := []string{`note text="hello" colour=192 time=5000 pid="a range"`, `range name="a range" depth=5 raw="raw bytes" odd=9`, "kind88 0=0 1=4"}
+	if got := allLines(openBytes(t, log)); !slices.Equal(got, want) {
+		t.Errorf("records are %q", got)
 	}
 }
 
@@ -141,7 +74,7 @@ func TestOtherVersion(t *testing.T) {
 func TestLostSchema(t *testing.T) {
 	log := smallLog(t)
 	all := survivors(openBytes(t, log))
-	log[headerSize+blockHeaderSize] ^= 1
+	log[blockfile.FileHeaderSize+blockfile.HeaderSize] ^= 1
 	r := openBytes(t, log)
 	if n := survivors(r); n != all || r.Err() == nil {
 		t.Errorf("%d records of %d, error %v", n, all, r.Err())
@@ -151,12 +84,12 @@ func TestLostSchema(t *testing.T) {
 // A schema may leave a kind that this version knows without fields, or with others: what
 // a repair adds is in the log even so.
 func TestRepairOddSchema(t *testing.T) {
-	for name, fields := range map[string][]Field{
+	for name, fields := range map[string][]schema.Field{
 		"none":  nil,
-		"moved": {{"reason", TypeString, "m", 0}, {"raw", TypeText, "m", 0}, {"complete", TypeUint, "m", 0}},
+		"moved": {{Name: "reason", Type: schema.String, Meaning: "m"}, {Name: "raw", Type: schema.Text, Meaning: "m"}, {Name: "complete", Type: schema.Uint, Meaning: "m"}},
 	} {
-		list := []Table{tables[0], {Kind: KindNote, Name: "note", Fields: fields}, {Kind: KindEnd, Name: "end", Fields: fields}}
-		log := customLog(t, 3, list, func(func(*layout, []uint64, []string)) {})
+		list := []schema.Table{schema.Records()[0], {Kind: KindNote, Name: "note", Fields: fields}, {Kind: KindEnd, Name: "end", Fields: fields}}
+		log := customLog(t, 3, list, func(func(*schema.Layout, []uint64, []string)) {})
 		fixed, done := repairOf(t, log)
 		r := openBytes(t, fixed)
 		if n := survivors(r); n != 2 || r.Err() != nil {
@@ -168,42 +101,26 @@ func TestRepairOddSchema(t *testing.T) {
 	}
 }
 
-// kindTables is the section of FORMAT.md that the tables make.
-func kindTables() string {
-	var b strings.Builder
-	for _, list := range [][]Table{tables, frameTables} {
-		for _, table := range list {
-			fmt.Fprintf(&b, "\n### %d `%s`: %s\n\n| no. | field | type | meaning |\n|---|---|---|---|\n", table.Kind, table.Name, table.Meaning)
-			for i, f := range table.Fields {
-				fmt.Fprintf(&b, "| %d | `%s` | %v | %s |\n", i, f.Name, f.Type, f.Meaning)
-			}
-		}
-	}
-	return b.String() + "\n"
-}
-
 const formatFile = "FORMAT.md"
 
-// FORMAT.md has the tables of this package, its limits and its fixed numbers.
+// FORMAT.md has the limits and the fixed numbers.
 func TestFormat(t *testing.T) {
 	text, err := os.ReadFile(formatFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkSection(t, formatFile, "<!-- tables: go test -update -->\n", "<!-- end of tables -->", kindTables())
 	for what, want := range map[string]string{
-		"version":      fmt.Sprintf("version %d.%d", VersionMajor, VersionMinor),
-		"rows":         fmt.Sprintf("| rows of a table | %d |", MaxRows),
-		"columns":      fmt.Sprintf("| columns of a table, and field numbers below | %d |", MaxColumns),
-		"payload":      fmt.Sprintf("| bytes of a payload, and of a table's decoded columns | %d |", MaxPayload),
-		"tables":       fmt.Sprintf("| tables of a block | %d |", maxTables),
-		"strings":      fmt.Sprintf("| strings of a log | %d |", MaxStrings),
-		"string bytes": fmt.Sprintf("| bytes of all strings | %d |", MaxStringBytes),
-		"string":       fmt.Sprintf("| bytes of one string | %d |", MaxString),
-		"marker":       fmt.Sprintf("% X", marker),
+		"version":      fmt.Sprintf("version %d.%d", blockfile.VersionMajor, blockfile.VersionMinor),
+		"rows":         fmt.Sprintf("| rows of a table | %d |", schema.MaxRows),
+		"columns":      fmt.Sprintf("| columns of a table, and field numbers below | %d |", schema.MaxColumns),
+		"payload":      fmt.Sprintf("| bytes of a payload, and of a table's decoded columns | %d |", schema.MaxPayload),
+		"tables":       fmt.Sprintf("| tables of a block | %d |", schema.MaxTables),
+		"strings":      fmt.Sprintf("| strings of a log | %d |", schema.MaxStrings),
+		"string bytes": fmt.Sprintf("| bytes of all strings | %d |", schema.MaxStringBytes),
+		"string":       fmt.Sprintf("| bytes of one string | %d |", schema.MaxString),
+		"marker":       "CD 7A B1 0C",
 		"index":        fmt.Sprintf("at most %d record blocks", indexRows),
-		"span":         fmt.Sprintf("soon after %d other records", maxSpan),
-		"last symbol":  fmt.Sprintf("largest symbol is %d", lastSymbol),
+		"span":         fmt.Sprintf("soon after %d other records", maxWait),
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("%s: %q is missing", what, want)
@@ -218,9 +135,9 @@ func TestFormatExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	payload := oneTable(appendUvarints(nil, uint64(KindClock), 2, 2,
-		0, reprVarint|relDelta, 3, zigzag(1000), zigzag(5), // monotonic 1000, 1005
+		0, reprVarint|relDelta, 3, columns.Zigzag(1000), columns.Zigzag(5), // monotonic 1000, 1005
 		1, reprConst, 1, 9)...) // realtime 9, 9
-	log := withBlock(appendHeader(nil, VersionMinor), blockRecords, 0, payload)
+	log := withBlock(blockfile.AppendFileHeader(nil, blockfile.VersionMinor), blockfile.Records, 0, payload)
 	var b strings.Builder
 	for at := 0; at < len(log); at += 16 {
 		fmt.Fprintf(&b, "%04x  % x\n", at, log[at:min(at+16, len(log))])
@@ -228,10 +145,9 @@ func TestFormatExample(t *testing.T) {
 	if !bytes.Contains(text, []byte(b.String())) {
 		t.Errorf("the example is missing or differs from\n%s", b.String())
 	}
-	got := dump(t, log)
-	want := "clock monotonic=1000 realtime=9 boottime=0\nclock monotonic=1005 realtime=9 boottime=0\n"
-	if !strings.HasPrefix(got, want) {
-		t.Errorf("the example says %s", got)
+	want := []string{"clock monotonic=1000 realtime=9 boottime=0", "clock monotonic=1005 realtime=9 boottime=0"}
+	if got := allLines(openBytes(t, log)); !slices.Equal(got, want) {
+		t.Errorf("the example says %q", got)
 	}
 }
 
@@ -241,13 +157,6 @@ func TestEarlierVersion(t *testing.T) {
 		log, err := os.ReadFile("testdata/version" + version + ".log")
 		if err != nil {
 			t.Fatal(err)
-		}
-		want, err := os.ReadFile("testdata/version" + version + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := dump(t, log); got != string(want) {
-			t.Errorf("version %s: text is %s", version, got)
 		}
 		all := readAll(t, openBytes(t, log))
 		if thread := *all[KindThread][0].(*Thread); thread.PID != 12 || thread.Name == "" {

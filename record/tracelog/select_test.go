@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // eventLog has several processes, devices and streams, and what refers to them. It is
@@ -14,17 +17,17 @@ func eventLog(t testing.TB, finish bool) []byte {
 	t.Helper()
 	w, out := newTestWriter(t, Options{RowsPerBlock: 100})
 	rnd := rand.New(rand.NewPCG(3, 4))
-	w.Clock(&Clock{Monotonic: 500, Realtime: 9})
+	w.Add(&Clock{Monotonic: 500, Realtime: 9})
 	for pid := uint32(1); pid <= 3; pid++ {
-		w.Process(&Process{PID: pid, Start: 1000, Exe: fmt.Sprint("app", pid)})
+		w.Add(&Process{PID: pid, Start: 1000, Exe: fmt.Sprint("app", pid)})
 	}
 	for i := range uint64(3000) {
 		pid, at := uint32(1+rnd.IntN(3)), 1000+i*100
-		w.Call(&Call{PID: pid, TID: pid*10 + uint32(rnd.IntN(2)), Func: uint32(rnd.IntN(3)), Enter: at, Dur: rnd.Uint64N(500)})
-		w.Kernel(&Kernel{GPU: GPU{PID: pid, Device: uint32(rnd.IntN(2)), Context: 1, Stream: uint32(7 + rnd.IntN(3)), Start: at * uint64(rnd.IntN(9)) / 8, Dur: rnd.Uint64N(900)}, Name: fmt.Sprint("k", i%9)})
+		w.Add(&Call{PID: pid, TID: pid*10 + uint32(rnd.IntN(2)), Func: uint32(rnd.IntN(3)), Enter: at, Dur: rnd.Uint64N(500)})
+		w.Add(&Kernel{GPU: GPU{PID: pid, Device: uint32(rnd.IntN(2)), Context: 1, Stream: uint32(7 + rnd.IntN(3)), Start: at * uint64(rnd.IntN(9)) / 8, Dur: rnd.Uint64N(900)}, Name: fmt.Sprint("k", i%9)})
 		if i%40 == 0 {
-			w.Note(&Note{Time: at, PID: pid * uint32(i/40%2), Text: "n"})
-			w.Memcpy(&Memcpy{GPU: GPU{PID: pid, Device: 1, Stream: 7, Start: at, Dur: 50}, Bytes: i})
+			w.Add(&Note{Time: at, PID: pid * uint32(i/40%2), Text: "n"})
+			w.Add(&Memcpy{GPU: GPU{PID: pid, Device: 1, Stream: 7, Start: at, Dur: 50}, Bytes: i})
 		}
 		if i%200 == 199 {
 			if err := w.Flush(); err != nil {
@@ -53,8 +56,8 @@ func wanted(t *testing.T, r *Reader, f Filter, index bool) (lines []string) {
 		b := r.Block()
 		for i := range b.N {
 			if b.Kind != KindEnd && f.Match(b, i) {
-				record := opsOf(b.Kind).zero()
-				opsOf(b.Kind).get(b, i, record)
+				record := NewRecord(b.Kind)
+				record.Read(b, i)
 				lines = append(lines, fmt.Sprintf("%v %+v", b.Kind, record))
 			}
 		}
@@ -89,7 +92,7 @@ func TestSelect(t *testing.T) {
 	noFooter, badIndex := bytes.Clone(log), bytes.Clone(log)
 	noFooter[len(noFooter)-1] ^= 1
 	for i, b := range blocks {
-		if b.header.kind == blockIndex && i > len(blocks)/2 {
+		if b.header.Type == blockfile.Index && i > len(blocks)/2 {
 			badIndex[b.to-1] ^= 1
 			break
 		}
@@ -134,9 +137,9 @@ func TestSelectReadsLittle(t *testing.T) {
 		work.step()
 		pid := uint32(10 + i%8)
 		work.call.PID, work.api.PID, work.kernel.PID, work.kernel.Device = pid, pid, pid, pid-10
-		ranks.Call(&work.call)
-		ranks.API(&work.api)
-		ranks.Kernel(&work.kernel)
+		work.call.AddTo(ranks)
+		work.api.AddTo(ranks)
+		work.kernel.AddTo(ranks)
 	}
 	if err := ranks.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -171,16 +174,13 @@ func TestSelectDistrustsTheIndex(t *testing.T) {
 	log := eventLog(t, true)
 	want := wanted(t, openBytes(t, log), Filter{}, false)
 	for i, b := range blocksOf(t, log) {
-		if b.header.kind != blockIndex || i%4 > 0 {
+		if b.header.Type != blockfile.Index || i%4 > 0 {
 			continue
 		}
-		l := layouts[tableIndex]
-		e, err := newEncoder()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows := []uint64{headerSize, uint64(KindCall), 0, 1, 0, 0, 0, 0, 0, 0}
-		lie := withBlock(bytes.Clone(log[:b.from]), blockIndex, uint32(i), e.appendSized(nil, l, e.transpose(l, rows), nil))
+		l := schema.LayoutOf(schema.Index)
+		e := newEncoder(t)
+		rows := []uint64{blockfile.FileHeaderSize, uint64(KindCall), 0, 1, 0, 0, 0, 0, 0, 0}
+		lie := withBlock(bytes.Clone(log[:b.from]), blockfile.Index, uint32(i), e.AppendTable(nil, l, e.Transpose(l, rows), nil))
 		lie = append(lie, log[b.to:]...)
 		if got := wanted(t, openBytes(t, lie), Filter{}, true); len(got) > len(want) {
 			t.Errorf("block %d: %d records, the log has %d", i, len(got), len(want))
@@ -206,12 +206,9 @@ func TestParallel(t *testing.T) {
 		}
 		ahead := openBytes(t, log)
 		ahead.Parallel(3)
-		var one, many bytes.Buffer
-		if err1, err2 := Dump(&one, r), Dump(&many, ahead); err1 != nil || err2 != nil {
-			t.Errorf("%s: %v, %v", name, err1, err2)
-		}
-		if one.String() != many.String() || r.Damage().String() != ahead.Damage().String() {
-			t.Errorf("%s: %d bytes of text in sequence, %d in parallel; %v and %v", name, one.Len(), many.Len(), r.Damage(), ahead.Damage())
+		one, many := allLines(r), allLines(ahead)
+		if !slices.Equal(one, many) || r.Damage().String() != ahead.Damage().String() {
+			t.Errorf("%s: %d records in sequence, %d in parallel; %v and %v", name, len(one), len(many), r.Damage(), ahead.Damage())
 		}
 		if err := ahead.Close(); err != nil {
 			t.Error(err)
@@ -256,8 +253,8 @@ func TestKeep(t *testing.T) {
 			go func() {
 				var lines []string
 				for i := range b.N {
-					record := opsOf(b.Kind).zero()
-					opsOf(b.Kind).get(b, i, record)
+					record := NewRecord(b.Kind)
+					record.Read(b, i)
 					lines = append(lines, fmt.Sprintf("%v %+v", b.Kind, record))
 				}
 				b.Release()
@@ -294,7 +291,7 @@ func TestColumnAccess(t *testing.T) {
 		room = stream.Values(room)
 		for i := range b.N {
 			var k Kernel
-			b.Kernel(i, &k)
+			k.Read(b, i)
 			if k.Start != starts[i] || k.Start != start.At(i) || uint64(k.Stream) != room[i] || k.Name != b.Text(name.At(i)) || start.Len() != b.N {
 				t.Fatalf("row %d differs from %+v", i, k)
 			}

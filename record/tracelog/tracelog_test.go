@@ -4,105 +4,37 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"reflect"
-	"slices"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A record of any kind can be added to a writer and read back from a block.
-type kindOps struct {
-	kind Kind
-	zero func() any // pointer to a record
-	add  func(*Writer, any)
-	get  func(*Block, int, any)
-}
-
-func ops[T any](k Kind, add func(*Writer, *T), get func(*Block, int, *T)) kindOps {
-	return kindOps{k,
-		func() any { return new(T) },
-		func(w *Writer, r any) { add(w, r.(*T)) },
-		func(b *Block, i int, r any) { get(b, i, r.(*T)) }}
-}
-
 // allKinds has every kind of record that a caller adds.
-var allKinds = []kindOps{
-	ops(KindMeta, (*Writer).Meta, (*Block).Meta),
-	ops(KindFunction, (*Writer).Function, (*Block).Function),
-	ops(KindProcess, (*Writer).Process, (*Block).Process),
-	ops(KindThread, (*Writer).Thread, (*Block).Thread),
-	ops(KindCall, (*Writer).Call, (*Block).Call),
-	ops(KindAPI, (*Writer).API, (*Block).API),
-	ops(KindKernel, (*Writer).Kernel, (*Block).Kernel),
-	ops(KindMemcpy, (*Writer).Memcpy, (*Block).Memcpy),
-	ops(KindMemset, (*Writer).Memset, (*Block).Memset),
-	ops(KindDevice, (*Writer).Device, (*Block).Device),
-	ops(KindContext, (*Writer).Context, (*Block).Context),
-	ops(KindStream, (*Writer).Stream, (*Block).Stream),
-	ops(KindClock, (*Writer).Clock, (*Block).Clock),
-	ops(KindCUPTI, (*Writer).CUPTI, (*Block).CUPTI),
-	ops(KindLost, (*Writer).Lost, (*Block).Lost),
-	ops(KindNote, (*Writer).Note, (*Block).Note),
-	ops(KindProcessEnd, (*Writer).ProcessEnd, (*Block).ProcessEnd),
-	ops(KindSync, (*Writer).Sync, (*Block).Sync),
-	ops(KindOverhead, (*Writer).Overhead, (*Block).Overhead),
-	ops(KindMarker, (*Writer).Marker, (*Block).Marker),
-	ops(KindName, (*Writer).Name, (*Block).Name),
-	ops(KindMemory, (*Writer).Memory, (*Block).Memory),
-	ops(KindMemoryPool, (*Writer).MemoryPool, (*Block).MemoryPool),
-	ops(KindGraph, (*Writer).Graph, (*Block).Graph),
-	ops(KindSymbol, (*Writer).Symbol, (*Block).Symbol),
-	ops(KindFlushed, (*Writer).Flushed, (*Block).Flushed),
-}
+var allKinds = func() (all []Kind) {
+	for _, table := range schema.Records() {
+		if NewRecord(table.Kind) != nil {
+			all = append(all, table.Kind)
+		}
+	}
+	return all
+}()
 
-// A kind that is added has its place in the tests of all kinds. Strings are the writer's
-// own, and the End record is given to Close.
-func TestAllKinds(t *testing.T) {
-	var want, got []Kind
-	for _, table := range tables {
-		if table.Kind != KindString && table.Kind != KindEnd {
-			want = append(want, table.Kind)
-		}
+// Callers add records of all kinds but strings, which are the writer's own, and the End
+// record, which is given to Close.
+func TestNewRecord(t *testing.T) {
+	if len(allKinds) != len(schema.Records())-2 {
+		t.Errorf("%d kinds of record can be added: %v", len(allKinds), allKinds)
 	}
-	for _, o := range allKinds {
-		got = append(got, o.kind)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("kinds in tests are %v, in the tables %v", got, want)
-	}
-}
-
-func opsOf(k Kind) kindOps {
-	for _, o := range allKinds {
-		if o.kind == k {
-			return o
+	for _, k := range allKinds {
+		if got := NewRecord(k).Kind(); got != k {
+			t.Errorf("the record of kind %v is of kind %v", k, got)
 		}
-	}
-	panic("no such kind")
-}
-
-// fill sets every number and text of a record by calling number and text.
-func fill(v reflect.Value, number func(bits int) uint64, text func() string) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), number, text)
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			fill(v.Index(i), number, text)
-		}
-	case reflect.String:
-		v.SetString(text())
-	case reflect.Int32:
-		v.SetInt(int64(int32(number(32))))
-	default:
-		v.SetUint(number(v.Type().Bits()) & (1<<v.Type().Bits() - 1))
 	}
 }
 
@@ -113,27 +45,6 @@ func normal(record any) any {
 		clear(c.Args[c.NArgs:])
 	}
 	return record
-}
-
-var hostile = []uint64{0, 1, 7, 8, 9, 127, 128, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
-
-// hostileNumber is a number of any magnitude, often one at a boundary.
-func hostileNumber(rnd *rand.Rand) func(int) uint64 {
-	return func(int) uint64 {
-		switch rnd.IntN(3) {
-		case 0:
-			return hostile[rnd.IntN(len(hostile))]
-		case 1:
-			return rnd.Uint64() >> rnd.IntN(64)
-		}
-		return rnd.Uint64N(20)
-	}
-}
-
-var hostileTexts = []string{"", " ", "a b", `"`, `\`, "\x00", "a\nb", "\xff\xfe", "=", "#", "x=y", "é", "(lost)", "_Z6kernelPfi", "args:"}
-
-func hostileText(rnd *rand.Rand) func() string {
-	return func() string { return hostileTexts[rnd.IntN(len(hostileTexts))] }
 }
 
 // openBytes opens a log in memory.
@@ -165,10 +76,9 @@ func readAll(t testing.TB, r *Reader) map[Kind][]any {
 		if b.Kind == KindEnd {
 			continue
 		}
-		o := opsOf(b.Kind)
 		for i := range b.N {
-			record := o.zero()
-			o.get(b, i, record)
+			record := NewRecord(b.Kind)
+			record.Read(b, i)
 			all[b.Kind] = append(all[b.Kind], record)
 		}
 	}
@@ -178,35 +88,65 @@ func readAll(t testing.TB, r *Reader) map[Kind][]any {
 	return all
 }
 
+// allLines has all records of a log, one line a record, with the fields that the log's own
+// schema names.
+func allLines(r *Reader) (lines []string) {
+	for r.Next() {
+		b := r.Block()
+		for i := range b.N {
+			line := b.Name()
+			for f, field := range b.Fields() {
+				c := b.FileColumn(f)
+				switch field.Type {
+				case schema.String:
+					line += fmt.Sprintf(" %s=%q", field.Name, b.Text(c.At(i)))
+				case schema.Text:
+					line += fmt.Sprintf(" %s=%q", field.Name, c.Text(i))
+				default:
+					line += fmt.Sprintf(" %s=%d", field.Name, c.At(i))
+				}
+			}
+			if b.Fields() == nil {
+				for f := range 2 {
+					c := b.FileColumn(f)
+					line += fmt.Sprintf(" %d=%d", f, c.At(i))
+				}
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Every member of every record lands in the field that stands at its place in the
 // table, whatever the table's order on disk.
 func TestRowsFollowTables(t *testing.T) {
-	for _, o := range allKinds {
-		t.Run(o.kind.String(), func(t *testing.T) {
+	for _, k := range allKinds {
+		t.Run(k.String(), func(t *testing.T) {
 			t.Parallel()
 			w, _ := newTestWriter(t, Options{})
-			record := o.zero()
+			record := NewRecord(k)
 			next := uint64(0)
-			fill(reflect.ValueOf(record).Elem(), func(int) uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
+			logtest.Fill(record, func() uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
 			if c, ok := record.(*Call); ok {
 				c.NArgs = MaxArgs
 			}
-			o.add(w, record)
-			g := w.order[0]
+			w.Add(record)
+			g := w.open.list[0]
 			if int(next) != len(g.layout.Fields) {
 				t.Fatalf("the record has %d members, the table %d fields", next, len(g.layout.Fields))
 			}
 			for i, f := range g.layout.Fields {
 				want := uint64(i + 1)
 				switch {
-				case f.Type == TypeString:
-					want = w.in.ids[string(rune('a'+i+1))]
-				case f.Type == TypeInt:
-					want = zigzag(int64(i + 1))
+				case f.Type == schema.String:
+					want = w.blocks.strings.ids[string(rune('a'+i+1))]
+				case f.Type == schema.Int:
+					want = columns.Zigzag(int64(i + 1))
 				case f.Name == "nargs":
 					want = MaxArgs
 				}
-				if got := g.rows.at(i, 0); got != want {
+				if got := g.rows.At(i, 0); got != want {
 					t.Errorf("field %s is %d, want %d", f.Name, got, want)
 				}
 			}
@@ -216,16 +156,16 @@ func TestRowsFollowTables(t *testing.T) {
 
 func TestRoundTrip(t *testing.T) {
 	for _, rows := range []int{1, 2, 15, 16, 17, 300, 1000} {
-		for _, o := range allKinds {
-			t.Run(o.kind.String(), func(t *testing.T) {
+		for _, k := range allKinds {
+			t.Run(k.String(), func(t *testing.T) {
 				t.Parallel()
-				rnd := rand.New(rand.NewPCG(uint64(rows), uint64(o.kind)))
+				number, text := logtest.Hostile(rand.New(rand.NewPCG(uint64(rows), uint64(k))))
 				w, out := newTestWriter(t, Options{RowsPerBlock: 256})
 				want := make(map[string]int)
 				for range rows {
-					record := o.zero()
-					fill(reflect.ValueOf(record).Elem(), hostileNumber(rnd), hostileText(rnd))
-					o.add(w, record)
+					record := NewRecord(k)
+					logtest.Fill(record, number, text)
+					w.Add(record)
 					want[key(normal(record))]++
 				}
 				if err := w.Close(End{Time: 5, Complete: 1}); err != nil {
@@ -233,7 +173,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 				r := openBytes(t, out.Bytes())
 				got := make(map[string]int)
-				for _, record := range readAll(t, r)[o.kind] {
+				for _, record := range readAll(t, r)[k] {
 					got[key(record)]++
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -247,11 +187,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Blocks of records that share their group keep their order.
-func TestOrderWithinGroup(t *testing.T) {
+// Blocks of records with the same key keep their order.
+func TestOrderWithinKey(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 100})
 	for i := range 1000 {
-		w.Note(&Note{Time: uint64(1000 - i), Text: "n"})
+		w.Add(&Note{Time: uint64(1000 - i), Text: "n"})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -267,11 +207,11 @@ func TestOrderWithinGroup(t *testing.T) {
 func TestDefinitionsComeFirst(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 4})
 	for i := range uint32(100) {
-		w.Function(&Function{ID: i, Name: "f"})
+		w.Add(&Function{ID: i, Name: "f"})
 		for range i % 5 {
-			w.Call(&Call{PID: 1, TID: i % 3, Func: i, Enter: 1})
+			w.Add(&Call{PID: 1, TID: i % 3, Func: i, Enter: 1})
 		}
-		w.Kernel(&Kernel{GPU: GPU{PID: 1}, Name: string(rune('A' + i))})
+		w.Add(&Kernel{GPU: GPU{PID: 1}, Name: string(rune('A' + i))})
 	}
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
@@ -284,17 +224,17 @@ func TestDefinitionsComeFirst(t *testing.T) {
 			switch b.Kind {
 			case KindFunction:
 				var f Function
-				b.Function(i, &f)
+				f.Read(b, i)
 				known[f.ID] = true
 			case KindCall:
 				var c Call
-				b.Call(i, &c)
+				c.Read(b, i)
 				if !known[c.Func] {
 					t.Fatalf("a call of function %d stands before the function", c.Func)
 				}
 			case KindKernel:
 				var k Kernel
-				b.Kernel(i, &k)
+				k.Read(b, i)
 				if k.Name == lostText {
 					t.Fatal("a kernel stands before its name")
 				}
@@ -307,8 +247,8 @@ func TestDefinitionsComeFirst(t *testing.T) {
 func TestFlushedComesLast(t *testing.T) {
 	w, out := newTestWriter(t, Options{RowsPerBlock: 50})
 	for i := range uint64(1000) {
-		w.Flushed(&Flushed{Until: i})
-		w.Call(&Call{PID: 1, TID: uint32(i % 3), Func: uint32(i % 7), Enter: i + 1})
+		w.Add(&Flushed{Until: i})
+		w.Add(&Call{PID: 1, TID: uint32(i % 3), Func: uint32(i % 7), Enter: i + 1})
 		if i%90 == 89 {
 			w.Flush()
 		}
@@ -326,7 +266,7 @@ func TestFlushedComesLast(t *testing.T) {
 				calls++
 			case KindFlushed:
 				var f Flushed
-				if b.Flushed(i, &f); calls < f.Until {
+				if f.Read(b, i); calls < f.Until {
 					t.Fatalf("only %d calls stand in front of the record that says %d", calls, f.Until)
 				}
 			}
@@ -337,14 +277,14 @@ func TestFlushedComesLast(t *testing.T) {
 	}
 }
 
-// However seldom the log is written, a block does not wait long for a group that has few records.
-func TestSlowGroups(t *testing.T) {
+// However seldom the log is written, a block does not wait long for more records of a key that has few.
+func TestSlowBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	const n, every = 1_000_000, 1000
 	for i := range uint64(n) {
-		w.Call(&Call{PID: 1, TID: uint32(i % 4), Enter: i})
+		w.Add(&Call{PID: 1, TID: uint32(i % 4), Enter: i})
 		if i%every == 0 {
-			w.Call(&Call{PID: 1, TID: 10, Enter: i})
+			w.Add(&Call{PID: 1, TID: 10, Enter: i})
 		}
 	}
 	if err := w.Close(End{}); err != nil {
@@ -359,35 +299,35 @@ func TestSlowGroups(t *testing.T) {
 			continue
 		}
 		var c Call
-		b.Call(0, &c)
-		if c.Enter+maxSpan+maxSpan/4 < latest {
+		c.Read(b, 0)
+		if c.Enter+maxWait+maxWait/4 < latest {
 			t.Fatalf("a call of time %d stands behind one of %d", c.Enter, latest)
 		}
 		if blocks++; c.TID == 10 {
 			slow++
 		}
-		b.Call(b.N-1, &c)
+		c.Read(b, b.N-1)
 		latest = max(latest, c.Enter)
 		rows += b.N
 	}
 	if err := r.Err(); err != nil || rows != n+n/every {
 		t.Errorf("%d calls, %v", rows, err)
 	}
-	if slow < n/maxSpan || blocks > slow+n/8192+4 {
+	if slow < n/maxWait || blocks > slow+n/8192+4 {
 		t.Errorf("%d blocks, of which %d are of the slow thread", blocks, slow)
 	}
 }
 
 // A definition that comes just when old blocks are finished stands before these.
-func TestDefinitionsBeforeSlowGroups(t *testing.T) {
+func TestDefinitionsBeforeSlowBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
-	w.Device(&Device{PID: 1, ID: 1})
-	w.Thread(&Thread{PID: 1, TID: 1})
-	for w.rows < maxSpan+maxSpan/8-2 {
-		w.Call(&Call{PID: 1, TID: uint32(w.rows % 64), Enter: w.rows})
+	w.Add(&Device{PID: 1, ID: 1})
+	w.Add(&Thread{PID: 1, TID: 1})
+	for w.open.rows < maxWait+maxWait/8-2 {
+		w.Add(&Call{PID: 1, TID: uint32(w.open.rows % 64), Enter: w.open.rows})
 	}
-	w.Device(&Device{PID: 1, ID: 7})
-	w.Thread(&Thread{PID: 1, TID: 2}) // old blocks are finished at this row
+	w.Add(&Device{PID: 1, ID: 7})
+	w.Add(&Thread{PID: 1, TID: 2}) // old blocks are finished at this row
 	if err := w.Close(End{}); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +353,7 @@ func TestStringsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, out := newTestWriter(t, o)
 			for i := range 1000 {
-				w.Note(&Note{Text: "note " + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+				w.Add(&Note{Text: "note " + string(rune('a'+i%26)) + string(rune('a'+i/26))})
 			}
 			if err := w.Close(End{Complete: 1}); err != nil {
 				t.Fatal(err)
@@ -439,9 +379,9 @@ func TestStringsAreBounded(t *testing.T) {
 
 func TestLongString(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
-	long := string(bytes.Repeat([]byte("x"), MaxString))
-	w.Note(&Note{Text: long})
-	w.Note(&Note{Text: long + "y"})
+	long := string(bytes.Repeat([]byte("x"), schema.MaxString))
+	w.Add(&Note{Text: long})
+	w.Add(&Note{Text: long + "y"})
 	if err := w.Close(End{Complete: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -449,22 +389,22 @@ func TestLongString(t *testing.T) {
 	if notes[0].(*Note).Text != long {
 		t.Error("a text of the largest length is not kept")
 	}
-	if got := notes[1].(*Note).Text; len(got) != MaxString || got[MaxString-len(cutMark):] != cutMark {
+	if got := notes[1].(*Note).Text; len(got) != schema.MaxString || got[schema.MaxString-len(cutMark):] != cutMark {
 		t.Errorf("a text beyond it has %d bytes and ends in %q", len(got), got[max(0, len(got)-20):])
 	}
 }
 
 // With a bound on open blocks and on their memory nothing is lost either.
-func TestManyGroups(t *testing.T) {
+func TestManyOpenBlocks(t *testing.T) {
 	w, out := newTestWriter(t, Options{MaxOpen: 10, MaxMemory: 100 << 10})
 	const n = 5000
 	for i := range uint32(n) {
-		w.Call(&Call{PID: 1, TID: i % 37, Func: i % 11, Enter: uint64(i)})
-		if len(w.order) > 10 {
-			t.Fatalf("%d blocks are open", len(w.order))
+		w.Add(&Call{PID: 1, TID: i % 37, Func: i % 11, Enter: uint64(i)})
+		if len(w.open.list) > 10 {
+			t.Fatalf("%d blocks are open", len(w.open.list))
 		}
-		if w.held > 100<<10+firstRows*20*8 {
-			t.Fatalf("open blocks hold %d bytes", w.held)
+		if w.open.memory > 100<<10+16*20*8 {
+			t.Fatalf("open blocks hold %d bytes", w.open.memory)
 		}
 	}
 	if err := w.Close(End{}); err != nil {
@@ -485,13 +425,11 @@ type fullDisk struct {
 	room int
 }
 
-var errFull = errors.New("no space left on device")
-
 func (d *fullDisk) Write(b []byte) (int, error) {
 	n := min(len(b), d.room-d.buf.Len())
 	d.buf.Write(b[:n])
 	if n < len(b) {
-		return n, errFull
+		return n, logtest.ErrFull
 	}
 	return n, nil
 }
@@ -506,8 +444,8 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range uint32(given) {
-			w.Call(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64()})
-			w.Kernel(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64()}, Name: string(rune('a' + i%26))})
+			w.Add(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64()})
+			w.Add(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64()}, Name: string(rune('a' + i%26))})
 			if i%500 == 499 {
 				w.Flush()
 			}
@@ -545,8 +483,8 @@ func TestConcurrentUse(t *testing.T) {
 	for worker := range uint32(workers) {
 		wg.Go(func() {
 			for i := range uint32(each) {
-				w.Call(&Call{PID: 1, TID: worker, Func: i % 5, Enter: uint64(i + 1)})
-				w.Kernel(&Kernel{GPU: GPU{PID: 1, Stream: worker, Start: uint64(i + 1)}, Name: fmt.Sprint("kernel ", i%9)})
+				w.Add(&Call{PID: 1, TID: worker, Func: i % 5, Enter: uint64(i + 1)})
+				w.Add(&Kernel{GPU: GPU{PID: 1, Stream: worker, Start: uint64(i + 1)}, Name: fmt.Sprint("kernel ", i%9)})
 			}
 		})
 	}
@@ -570,7 +508,7 @@ func TestConcurrentUse(t *testing.T) {
 // What has been flushed is in the file, whatever comes after.
 func TestFlush(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
-	w.Call(&Call{PID: 1})
+	w.Add(&Call{PID: 1})
 	before := out.Len()
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
@@ -582,8 +520,8 @@ func TestFlush(t *testing.T) {
 	if err := w.Flush(); err != nil || out.Len() != size {
 		t.Errorf("a flush of nothing wrote %d bytes, error %v", out.Len()-size, err)
 	}
-	if len(w.open) != 0 {
-		t.Errorf("%d blocks without records are open", len(w.open))
+	if len(w.open.byKey) != 0 {
+		t.Errorf("%d blocks without records are open", len(w.open.byKey))
 	}
 }
 
@@ -598,9 +536,9 @@ func TestReadAllocations(t *testing.T) {
 			for i := range b.N {
 				switch b.Kind {
 				case KindCall:
-					b.Call(i, &call)
+					call.Read(b, i)
 				case KindKernel:
-					b.Kernel(i, &kernel)
+					kernel.Read(b, i)
 				}
 			}
 			b.Time()
@@ -620,5 +558,5 @@ func TestWrongKindPanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	r.Block().Device(0, new(Device))
+	new(Device).Read(r.Block(), 0)
 }

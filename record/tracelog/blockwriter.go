@@ -1,0 +1,129 @@
+package tracelog
+
+import (
+	"io"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
+
+// A blockWriter makes blocks of rows and puts them into the outbox: first the strings that
+// they use, now and then an index.
+type blockWriter struct {
+	out     outbox
+	enc     *columns.Encoder
+	strings interner
+	index   indexEntries
+	lost    losses
+	table   []byte // the table being made
+}
+
+func newBlockWriter(out io.Writer, name string, o Options) (*blockWriter, error) {
+	enc, err := columns.NewEncoder()
+	if err != nil {
+		return nil, err
+	}
+	return &blockWriter{out: outbox{out: out, name: name, due: flushSize}, enc: enc,
+		strings: newInterner(o.MaxStrings, o.MaxStringBytes)}, nil
+}
+
+// schema writes the block that describes the records of this version.
+func (w *blockWriter) schema() {
+	w.out.block(blockfile.Schema, appendSchema(nil, w.enc, schema.Records()))
+}
+
+// records makes a block of records and notes it in the index. When the outbox is full, it
+// drops and counts the records: they get no place in the log.
+func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []string) {
+	time := spanOf(rows, l)
+	b := batch{l.Kind, uint64(rows.Len()), time}
+	if w.out.full(l.Role) {
+		w.lost.add(b)
+		w.strings.unwritten(texts)
+		return
+	}
+	w.note(entryOf(l, rows, time))
+	w.table = w.enc.AppendTable(w.table[:0], l, rows, texts)
+	w.out.records(w.table, b)
+}
+
+// stringsPerBlock and stringBytes bound a block of strings; one text may be longer.
+const (
+	stringsPerBlock = 8192
+	stringBytes     = 1 << 20
+)
+
+// newStrings makes blocks of the texts that are new.
+func (w *blockWriter) newStrings() {
+	pending := w.strings.pending
+	id := w.strings.last - uint64(len(pending))
+	for len(pending) > 0 {
+		var rows []uint64
+		n, size := 0, 0
+		for n < min(len(pending), stringsPerBlock) && (n == 0 || size+len(pending[n]) <= stringBytes) {
+			id++
+			rows = append(rows, id, 0)
+			size += len(pending[n])
+			n++
+		}
+		l := schema.LayoutOf(KindString)
+		w.records(l, w.enc.Transpose(l, rows), pending[:n])
+		pending = pending[n:]
+		w.out.sendDue()
+	}
+	clear(w.strings.pending)
+	w.strings.pending = w.strings.pending[:0]
+}
+
+// note adds the block of records that is about to be appended to the index.
+func (w *blockWriter) note(e IndexEntry) {
+	if w.index.len() >= indexRows {
+		w.indexBlock()
+	}
+	e.Offset = w.out.off
+	w.index.add(&e)
+}
+
+// indexFlushed indexes the blocks that a flush has written, so that a log without a footer
+// has an index nearly to its end.
+func (w *blockWriter) indexFlushed() {
+	if w.index.worthABlock() {
+		w.indexBlock()
+	}
+}
+
+// indexBlock appends the entries so far as an index block.
+func (w *blockWriter) indexBlock() {
+	if w.index.len() == 0 {
+		return
+	}
+	l := schema.LayoutOf(schema.Index)
+	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.rows), nil)
+	at := w.out.off
+	w.out.block(blockfile.Index, w.table)
+	w.index.written(at)
+}
+
+// finish appends the rest of the index, the footer and the trailer. The directory
+// of a log with more index blocks than a table has rows ends early; a reader finds
+// the others behind the last one in it.
+func (w *blockWriter) finish() {
+	w.indexBlock()
+	footer := w.out.off
+	l := schema.LayoutOf(schema.Totals)
+	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.totalRows()), nil)
+	l = schema.LayoutOf(schema.Directory)
+	directory := w.index.directory[:min(len(w.index.directory), 2*schema.MaxRows)]
+	w.table = w.enc.AppendTable(w.table, l, w.enc.Transpose(l, directory), nil)
+	w.out.block(blockfile.Footer, w.table)
+	w.out.trailer(footer)
+}
+
+// discard counts the records that never reached the file, and frees the memory.
+func (w *blockWriter) discard() {
+	for _, q := range w.out.abandon() {
+		w.lost.add(q.batch)
+	}
+	w.strings.forget()
+}

@@ -1,0 +1,128 @@
+package tracelog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+)
+
+// Errors of Open and NewReader. They are wrapped in errors whose messages name the file.
+var (
+	ErrEmpty  = errors.New("is empty")
+	ErrNotLog = errors.New("is not a cudatrace log")
+	ErrNewer  = errors.New("was written by a newer cudatrace")
+)
+
+// A fileError is an error with the name of the file in front and more words behind.
+type fileError struct {
+	name string
+	is   error
+	more string
+}
+
+func (e *fileError) Error() string { return e.name + " " + e.is.Error() + e.more }
+func (e *fileError) Unwrap() error { return e.is }
+
+// A CorruptError says that bytes in the log are not what was written.
+type CorruptError struct {
+	Offset  int64 // of the first byte that could not be used
+	Skipped int64 // bytes up to the next intact block; 0 when no bytes were left out
+	Reason  string
+
+	content bool // the checksum is right
+}
+
+func (e *CorruptError) Error() string {
+	if e.Skipped == 0 {
+		return fmt.Sprintf("the log is damaged at byte %d: %s", e.Offset, e.Reason)
+	}
+	return fmt.Sprintf("the log is damaged at byte %d: %s; %d bytes were left out", e.Offset, e.Reason, e.Skipped)
+}
+
+// A TruncatedError says that the log ends early. Everything before Offset was read.
+type TruncatedError struct {
+	Offset int64 // where the log ends, or where its last, unfinished block begins
+	Reason string
+}
+
+func (e *TruncatedError) Error() string { return e.Reason }
+
+// IsDamage tells an error that says what is wrong with a log, of which the rest can be
+// read, from one of reading the file.
+func IsDamage(err error) bool {
+	var corrupt *CorruptError
+	var cut *TruncatedError
+	return errors.As(err, &corrupt) || errors.As(err, &cut)
+}
+
+// Damage lists what is wrong with a log, in the order of the file.
+type Damage struct {
+	Errors []error // each a *CorruptError or a *TruncatedError; the first 16
+	Count  int     // of all
+}
+
+func (d *Damage) add(err error) {
+	if len(d.Errors) < blockfile.MaxFaults {
+		d.Errors = append(d.Errors, err)
+	}
+	d.Count++
+}
+
+// addFault adds a fault of the file. ended says whether the End record has been read.
+func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
+	reason := f.Reason
+	if ended && f.Finished != "" {
+		reason = f.Finished
+	}
+	switch {
+	case ended && f.Harmless:
+	case f.Cut:
+		d.add(&TruncatedError{f.Offset, reason})
+	default:
+		d.add(&CorruptError{f.Offset, f.Skipped, reason, false})
+	}
+}
+
+// Join adds the damage that another reader of the same log found in blocks whose checksums are
+// right, as far as it is new. It adds nothing once there is more damage than Errors has. A
+// reader that decodes some fields only (Reader.Project) misses such damage.
+func (d *Damage) Join(o *Damage) {
+	if d.Count > len(d.Errors) {
+		return
+	}
+	for _, err := range o.Errors {
+		if e, ok := err.(*CorruptError); ok && e.content && !d.at(e.Offset) {
+			d.add(e)
+		}
+	}
+}
+
+// at reports whether there is damage at a place.
+func (d *Damage) at(offset int64) bool {
+	for _, err := range d.Errors {
+		if e, ok := err.(*CorruptError); ok && e.Offset == offset {
+			return true
+		}
+	}
+	return false
+}
+
+// String is the damage in words, on one line.
+func (d *Damage) String() string {
+	if d.Count == 0 {
+		return "the log is intact"
+	}
+	var b strings.Builder
+	for i, err := range d.Errors {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(err.Error())
+	}
+	if more := d.Count - len(d.Errors); more > 0 {
+		fmt.Fprintf(&b, "; and %d more faults", more)
+	}
+	return b.String()
+}

@@ -1,0 +1,50 @@
+package columns
+
+import "github.com/cudatrace/cudatrace/record/tracelog/schema"
+
+// A Table is a decoded table. Its columns are valid until the decoder's next table.
+type Table struct {
+	Number  uint64
+	Rows    int
+	Fields  []uint64 // number of the field of each column
+	Columns []Column
+}
+
+// Find returns the column of a field, or one of zeros.
+func (t *Table) Find(field int) Column {
+	for i, f := range t.Fields {
+		if f == uint64(field) {
+			return t.Columns[i]
+		}
+	}
+	return Zeros()
+}
+
+// A Column is a decoded column. Row i has Numbers[i&Mask], so that a number that all rows
+// share takes no room. A column of texts has Texts instead.
+type Column struct {
+	Numbers []uint64
+	Mask    int
+	Texts   []string
+	Picks   []byte // a byte a row: rows with the same byte have the same number; nil without
+}
+
+var zeros = []uint64{0}
+
+// Zeros returns the column of a field that is 0 in all rows.
+func Zeros() Column { return Column{Numbers: zeros} }
+
+// At is the number in row i.
+func (c *Column) At(i int) uint64 { return c.Numbers[i&c.Mask] }
+
+// Text is the text in row i, "" in a column that is missing.
+func (c *Column) Text(i int) string {
+	if c.Texts == nil {
+		return ""
+	}
+	return c.Texts[i]
+}
+
+// A Projection says which fields of records a decoder decodes: a bit for each field, by the
+// kind of record. 0 stands for all fields.
+type Projection [schema.Kinds]uint64

@@ -1,0 +1,213 @@
+package logtext
+
+import (
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
+
+// Options say what Dump writes. The zero value is all records as text.
+type Options struct {
+	Filter tracelog.Filter
+	JSON   bool // an object a line, as docs/ndjson.md describes
+}
+
+// Dump writes the records of a log, a line each, in the order of the log. With a filter, the
+// parts of the log that it rules out are not read (see Reader.Select). Where something is
+// damaged or missing Dump writes a remark and goes on. The error is that of writing, or of
+// reading the file; what is damaged is in r.Damage.
+func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
+	d := dumper{w: w, r: r, functions: newFunctions(), filter: &o.Filter, form: form{json: o.JSON}}
+	if d.all = reflect.ValueOf(o.Filter).IsZero(); !d.all {
+		if err := r.Select(withFunctions(o.Filter)); err != nil {
+			return err
+		}
+	}
+	for r.Next() {
+		d.remarks()
+		d.block(r.Block())
+		if d.err != nil {
+			return d.err
+		}
+	}
+	d.remarks()
+	d.write()
+	if d.err != nil {
+		return d.err
+	}
+	switch err := r.Err().(type) {
+	case nil, *tracelog.CorruptError, *tracelog.TruncatedError:
+		return nil
+	default:
+		return err
+	}
+}
+
+// withFunctions is the filter that also wants functions: the line of a call has their names.
+func withFunctions(f tracelog.Filter) tracelog.Filter {
+	if len(f.Kinds) > 0 {
+		f.Kinds = append(slices.Clone(f.Kinds), tracelog.KindFunction)
+	}
+	return f
+}
+
+// A dumper writes the lines of a log.
+type dumper struct {
+	form
+	w         io.Writer
+	r         *tracelog.Reader
+	filter    *tracelog.Filter
+	all       bool // the filter wants all
+	err       error
+	told      int // faults already written
+	functions functions
+	columns   []tracelog.Column // of the current block: those of the fields of its lines
+}
+
+// writeSize is the number of bytes from which text is written.
+const writeSize = 64 << 10
+
+func (d *dumper) write() {
+	if d.err == nil && len(d.buf) > 0 {
+		_, d.err = d.w.Write(d.buf)
+	}
+	d.buf = d.buf[:0]
+}
+
+// remarks writes the damage found since the last block.
+func (d *dumper) remarks() {
+	for list := d.r.Damage().Errors; d.told < len(list); d.told++ {
+		d.remark(list[d.told].Error())
+	}
+}
+
+func (d *dumper) block(b *tracelog.Block) {
+	name, fields := b.Name(), b.Fields()
+	isFunction := b.Known() && b.Kind == tracelog.KindFunction
+	isCall := b.Known() && b.Kind == tracelog.KindCall
+	d.columns = appendColumns(d.columns[:0], b, isCall)
+	for i := 0; i < b.N && d.err == nil; i++ {
+		if isFunction {
+			d.function(b, i)
+		}
+		if !d.all && !d.filter.Match(b, i) {
+			continue
+		}
+		d.begin(name)
+		switch {
+		case isCall:
+			d.call(i)
+		case fields == nil:
+			d.unnamed(i)
+		default:
+			d.fields(b, fields, i)
+		}
+		d.finish()
+		if len(d.buf) >= writeSize {
+			d.write()
+		}
+	}
+}
+
+// appendColumns appends the columns from which the lines of a block are made: those of the
+// fields that the log describes; for a call, those of the fields that this version knows.
+func appendColumns(dst []tracelog.Column, b *tracelog.Block, isCall bool) []tracelog.Column {
+	switch fields := b.Fields(); {
+	case isCall:
+		for _, f := range callFields {
+			dst = append(dst, b.Column(f.Name))
+		}
+	case fields != nil:
+		for f := range fields {
+			dst = append(dst, b.FileColumn(f))
+		}
+	default:
+		for f := range schema.MaxColumns {
+			dst = append(dst, b.FileColumn(f))
+		}
+	}
+	return dst
+}
+
+// function takes note of a function, for the calls that name it.
+func (d *dumper) function(b *tracelog.Block, i int) {
+	id, name, args := b.Column("id"), b.Column("name"), b.Column("args")
+	d.functions.add(id.At(i), b.Text(name.At(i)), b.Text(args.At(i)))
+}
+
+// fields appends the fields that a record has by the log's schema.
+func (d *dumper) fields(b *tracelog.Block, fields []schema.Field, i int) {
+	own := schema.LayoutOf(b.Kind)
+	for f := range fields {
+		field, c := &fields[f], &d.columns[f]
+		v := c.At(i)
+		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].Optional {
+			continue
+		}
+		switch field.Type {
+		case schema.String:
+			d.text(field.Name, b.Text(v))
+		case schema.Text:
+			d.text(field.Name, c.Text(i))
+		default:
+			d.number(field.Name, field.Type, v)
+		}
+	}
+}
+
+// unnamed appends the columns of a kind that is in no schema.
+func (d *dumper) unnamed(i int) {
+	for f := range d.columns {
+		if v := d.columns[f].At(i); v != 0 {
+			d.number("field"+strconv.Itoa(f), schema.Uint, v)
+		}
+	}
+}
+
+// callFields are the fields of a call. Its arguments stand last, behind their number.
+var callFields = schema.LayoutOf(tracelog.KindCall).Fields
+
+// Numbers of fields of a call: its function and its first argument.
+var (
+	callFunc = schema.LayoutOf(tracelog.KindCall).Field("func")
+	callArg0 = schema.LayoutOf(tracelog.KindCall).Field("arg0")
+)
+
+// call appends a call: its function by name, and its arguments by the names that
+// the function's record gives them.
+func (d *dumper) call(i int) {
+	nargs := callArg0 - 1
+	for f := range nargs {
+		field := &callFields[f]
+		v := d.columns[f].At(i)
+		switch {
+		case f == callFunc:
+			d.reference(field.Name, &d.functions, v)
+		case v != 0 || d.json || !field.Optional:
+			d.number(field.Name, field.Type, v)
+		}
+	}
+	args := d.functions.byID[d.columns[callFunc].At(i)].args
+	used := int(min(d.columns[nargs].At(i), tracelog.MaxArgs))
+	d.beginArgs(used)
+	for k := range used {
+		arg := argument{name: argNames[k]}
+		if k < len(args) {
+			arg = args[k]
+		}
+		d.arg(arg, d.columns[callArg0+k].At(i))
+	}
+	d.endArgs()
+}
+
+// argNames name the arguments that the function's record does not name.
+var argNames = func() (names [tracelog.MaxArgs]string) {
+	for i := range names {
+		names[i] = "arg" + strconv.Itoa(i)
+	}
+	return names
+}()

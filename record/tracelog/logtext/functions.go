@@ -1,0 +1,54 @@
+package logtext
+
+import (
+	"strconv"
+	"strings"
+)
+
+// functions are the functions of a log that are known so far: their names and arguments by
+// id, and their ids by name.
+type functions struct {
+	byID   map[uint64]function
+	byName map[string]uint64 // the first id with that name
+}
+
+type function struct {
+	name string
+	args []argument
+}
+
+func newFunctions() functions {
+	return functions{make(map[uint64]function), make(map[string]uint64)}
+}
+
+// add notes a function. A later one with the same id takes its place.
+func (f *functions) add(id uint64, name, args string) {
+	f.byID[id] = function{name, parseArgs(args)}
+	if _, taken := f.byName[name]; !taken {
+		f.byName[name] = id
+	}
+}
+
+// appendRef appends the name of a call's function. Where the name alone could stand for
+// another id it is name#id, and #id where the name cannot stand in a line.
+func (f *functions) appendRef(dst []byte, id uint64) []byte {
+	fn, known := f.byID[id]
+	if known && isBare(fn.name) && !strings.ContainsAny(fn.name, "#=") {
+		dst = append(dst, fn.name...)
+		if f.byName[fn.name] == id {
+			return dst
+		}
+	}
+	return strconv.AppendUint(append(dst, '#'), id, 10)
+}
+
+// parseRef is the inverse of appendRef.
+func (f *functions) parseRef(s string) (uint64, bool) {
+	name, number, hasNumber := strings.Cut(s, "#")
+	if hasNumber {
+		id, err := strconv.ParseUint(number, 10, 64)
+		return id, err == nil
+	}
+	id, ok := f.byName[name]
+	return id, ok
+}

@@ -1,0 +1,104 @@
+package tracelog
+
+import "github.com/cudatrace/cudatrace/record/tracelog/schema"
+
+//go:generate go run ./internal/recordgen
+
+// A Record is a record of some kind: a *Call, a *Kernel and so on. Times are nanoseconds of
+// CLOCK_MONOTONIC, durations nanoseconds, sizes bytes. PID and TID are numbers of the
+// recorder's own PID namespace.
+type Record interface {
+	Kind() Kind
+
+	// AddTo adds the record to a log. The record is the caller's again when it returns.
+	// After an error, or after Close, records are counted in Writer.Dropped instead.
+	AddTo(*Writer)
+
+	// Read fills the record from row i of a block, 0 <= i < Block.N, without allocating. It
+	// panics on a block of another kind, which is a mistake of the caller and never one of
+	// the file. A value too large for its member, which no writer makes, loses its upper bits.
+	Read(b *Block, i int)
+}
+
+// A Kind numbers a type of record. Numbers are wire format: never reuse one.
+type Kind = schema.Kind
+
+// KindByName finds a kind of record by its name in the text form.
+func KindByName(name string) (Kind, bool) { return schema.KindByName(name) }
+
+// MaxArgs is the largest number of recorded arguments of a call.
+const MaxArgs = schema.MaxArgs
+
+// Flags of a Call.
+const (
+	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
+	CallNoReturn   = 1 << 1 // the function was left without returning (longjmp, exception); Dur is 0
+)
+
+// Domains of an API record: who made the call.
+const (
+	DomainDriver  = 1
+	DomainRuntime = 2
+)
+
+// Severities of a Note.
+const (
+	NoteInfo    = 0
+	NoteWarning = 1
+)
+
+// Flags of a Marker, CUpti_ActivityFlag.
+const (
+	MarkerInstant = 1 << 0
+	MarkerStart   = 1 << 1
+	MarkerEnd     = 1 << 2
+)
+
+// Kinds of object that a Name names, CUpti_ActivityObjectKind.
+const (
+	ObjectProcess = 1
+	ObjectThread  = 2
+	ObjectDevice  = 3
+	ObjectContext = 4
+	ObjectStream  = 5
+)
+
+// Keys of Meta records.
+const (
+	MetaProgram  = "program"   // as the user named it
+	MetaArgs     = "args"      // argument list joined by NUL, the program first
+	MetaCwd      = "cwd"       // working directory
+	MetaHost     = "host"      // host name
+	MetaKernel   = "kernel"    // Linux release
+	MetaVersion  = "cudatrace" // version of the recorder
+	MetaPID      = "pid"       // of the program
+	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
+
+	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
+	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
+)
+
+// Causes of loss: the Cause of a Lost record.
+const (
+	LostRingBuffer      = "ring_buffer"      // calls: the buffers of the probes were full
+	LostThreadTable     = "thread_table"     // calls: more threads than the BPF map holds
+	LostNesting         = "nesting"          // calls: nested deeper than the BPF program keeps
+	LostCUPTIQueue      = "cupti_queue"      // activity records: the recorder read too slowly, the library reached its memory limit
+	LostCUPTIDropped    = "cupti_dropped"    // activity records: CUPTI dropped them (cuptiActivityGetNumDroppedRecords)
+	LostCUPTIBuffer     = "cupti_buffer"     // activity records: no buffer was left for CUPTI; at least so many
+	LostCUPTITime       = "cupti_time"       // times: CUPTI gave none; the record is there
+	LostCUPTIClock      = "cupti_clock"      // times: on no known clock; the record is there
+	LostCUPTIName       = "cupti_name"       // names: the library's table was full; the record is there
+	LostCUPTIUnreadable = "cupti_unreadable" // activity records: rests of buffers that CUPTI itself could not read
+	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
+	LostLogWrite        = "log_write"        // any record: the log could not be written
+	LostStrings         = "strings"          // texts: the string table was full, or the text too long
+)
+
+// LostCauses lists every cause, in the order in which a summary names them.
+var LostCauses = []string{
+	LostRingBuffer, LostThreadTable, LostNesting,
+	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
+	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished,
+	LostLogWrite, LostStrings,
+}

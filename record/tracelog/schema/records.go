@@ -1,0 +1,283 @@
+package schema
+
+import "fmt"
+
+// field is a field of a table, with what is special about it.
+func field(name string, t Type, meaning string, special ...func(*Field)) Field {
+	f := Field{Name: name, Type: t, Meaning: meaning}
+	for _, s := range special {
+		s(&f)
+	}
+	return f
+}
+
+func key(f *Field)      { f.Key = true }
+func optional(f *Field) { f.Optional = true }
+func wide(f *Field)     { f.Wide = true }
+func counts(f *Field)   { f.Counts = true }
+
+func member(name string) func(*Field)  { return func(f *Field) { f.Member = name } }
+func comment(text string) func(*Field) { return func(f *Field) { f.Comment = text } }
+
+// gpu is where and when a piece of GPU work ran.
+var gpu = Part{Name: "GPU", Doc: "says where and when a piece of GPU work ran. The records of GPU work begin with it.", Fields: []Field{
+	field("pid", Uint, "process", key),
+	field("device", Uint, "device, as the process numbers it"),
+	field("context", Uint, "context", key),
+	field("stream", Uint, "stream", key),
+	field("correlation", Uint, "correlation ID of the API record that caused the work"),
+	field("graph", Uint, "graph that launched it, or 0", optional),
+	field("graph_node", Uint, "node of that graph, or 0", optional, wide),
+	field("start", Time, "start on the device; 0 where CUPTI ran short of device buffer"),
+	field("dur", Dur, "time on the device"),
+}}
+
+// and is the fields of a kind that begins with the part.
+func (p *Part) and(own ...Field) []Field {
+	return append(append([]Field(nil), p.Fields...), own...)
+}
+
+// callFields ends with one field for each argument that a call can carry.
+func callFields() []Field {
+	fields := []Field{
+		field("pid", Uint, "process", key),
+		field("tid", Uint, "thread", key),
+		field("func", Uint, "id of the function record", key, comment("Function.ID")),
+		field("flags", Hex, "1: had not returned when recording ended; 2: was left without returning", optional, comment("CallUnfinished, CallNoReturn")),
+		field("enter", Time, "entry of the function"),
+		field("dur", Dur, "time until it returned; 0 with a flag"),
+		field("ret", Int, "CUresult or cudaError_t"),
+		field("nargs", Uint, "number of arguments that follow", member("NArgs"), counts, comment("number of recorded arguments")),
+	}
+	for i := range MaxArgs {
+		fields = append(fields, field(fmt.Sprintf("arg%d", i), Hex, fmt.Sprintf("argument %d, 0 from nargs on", i),
+			wide, member(fmt.Sprintf("Args[%d]", i)), comment("recorded arguments, 0 from NArgs on")))
+	}
+	return fields
+}
+
+// records is the one description of every kind of record.
+var records = []Table{
+	{Kind: Strings, Name: "string", Role: Texts, Meaning: "a text and the number by which records name it; not shown in the text form", Fields: []Field{
+		field("id", Uint, "number of the string, from 1"),
+		field("text", Text, "its bytes"),
+	}},
+	{Kind: 2, Name: "meta", Role: Definition, Meaning: "a fact of the recording", Fields: []Field{
+		field("key", String, "what is said", comment("MetaProgram and so on")),
+		field("value", String, "the fact"),
+	}},
+	{Kind: 3, Name: "function", Role: Definition, Meaning: "a traced function",
+		Doc: "describes a traced function. A Call names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
+			field("id", Uint, "number by which calls name it"),
+			field("name", String, "symbol without version suffixes of the linker"),
+			field("library", String, "runtime or driver"),
+			field("args", String, "recorded arguments, name:type separated by spaces"),
+		}},
+	{Kind: 4, Name: "process", Role: Definition, Meaning: "a process of the recording",
+		Doc: "is a process of the recording that initialised CUDA, or the program itself.", Fields: []Field{
+			field("pid", Uint, "process"),
+			field("ppid", Uint, "its parent"),
+			field("start", Time, "when the recorder first saw it"),
+			field("exe", String, "path of the program"),
+			field("args", String, "arguments joined by NUL"),
+		}},
+	{Kind: 5, Name: "thread", Role: Definition, Meaning: "a thread's name; a later record renames it",
+		Doc: "names a thread. A later record for the same thread renames it.", Fields: []Field{
+			field("pid", Uint, "process"),
+			field("tid", Uint, "thread"),
+			field("name", String, "its name"),
+			field("local_tid", Uint, "the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is tid", optional,
+				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
+		}},
+	{Kind: 6, Name: "call", Meaning: "a call of a traced function, from its pair of uprobes", Fields: callFields()},
+	{Kind: 7, Name: "api", Meaning: "a CUPTI API record: a call with its correlation ID",
+		Doc: "is a CUPTI API record: a runtime or driver call with its correlation ID.", Fields: []Field{
+			field("pid", Uint, "process", key),
+			field("tid", Uint, "thread", key),
+			field("domain", Uint, "1 driver, 2 runtime", key, comment("DomainDriver or DomainRuntime")),
+			field("cbid", Uint, "CUPTI callback id", key),
+			field("name", String, "CUPTI's name of the callback"),
+			field("start", Time, "entry"),
+			field("dur", Dur, "time until the return"),
+			field("correlation", Uint, "correlation ID"),
+			field("ret", Uint, "return value"),
+		}},
+	{Kind: 8, Name: "kernel", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
+		field("name", String, "mangled name"),
+		field("grid_x", Uint, "blocks in the grid", member("Grid[0]")),
+		field("grid_y", Uint, "", member("Grid[1]")),
+		field("grid_z", Uint, "", member("Grid[2]")),
+		field("block_x", Uint, "threads in a block", member("Block[0]")),
+		field("block_y", Uint, "", member("Block[1]")),
+		field("block_z", Uint, "", member("Block[2]")),
+		field("cluster_x", Uint, "blocks in a cluster, 0 without clusters", optional, member("Cluster[0]")),
+		field("cluster_y", Uint, "", optional, member("Cluster[1]")),
+		field("cluster_z", Uint, "", optional, member("Cluster[2]")),
+		field("static_shared", Uint, "bytes of static shared memory a block", optional),
+		field("dynamic_shared", Uint, "bytes of dynamic shared memory a block", optional),
+		field("local_per_thread", Uint, "bytes of local memory a thread", optional),
+		field("registers", Uint, "registers a thread", optional),
+	)},
+	{Kind: 9, Name: "memcpy", Meaning: "a copy, peer copies included", Part: &gpu, Fields: gpu.and(
+		field("bytes", Uint, "bytes copied", wide),
+		field("copy_kind", Uint, "CUpti_ActivityMemcpyKind"),
+		field("src_kind", Uint, "CUpti_ActivityMemoryKind"),
+		field("dst_kind", Uint, "CUpti_ActivityMemoryKind"),
+		field("src_device", Uint, "device of the source", comment("device of the source; Device unless it is a peer copy")),
+		field("dst_device", Uint, "device of the destination", comment("device of the destination; Device unless it is a peer copy")),
+	)},
+	{Kind: 10, Name: "memset", Meaning: "a fill of device memory", Part: &gpu, Fields: gpu.and(
+		field("bytes", Uint, "bytes set", wide),
+		field("value", Hex, "value set"),
+	)},
+	{Kind: 11, Name: "device", Role: Definition, Meaning: "a GPU, as a process numbers it", Fields: []Field{
+		field("pid", Uint, "process"),
+		field("id", Uint, "device", comment("number of the device in the process")),
+		field("name", String, "product name"),
+		field("uuid", String, "16 bytes in hexadecimal"),
+		field("major", Uint, "compute capability"),
+		field("minor", Uint, ""),
+		field("multiprocessors", Uint, "multiprocessors"),
+		field("memory", Uint, "bytes of global memory", wide),
+		field("bandwidth", Uint, "memory bandwidth in kB/s", wide),
+	}},
+	{Kind: 12, Name: "context", Role: Definition, Meaning: "a CUDA context", Fields: []Field{
+		field("pid", Uint, "process"),
+		field("id", Uint, "context", comment("number of the context in the process")),
+		field("device", Uint, "its device"),
+		field("null_stream", Uint, "its default stream"),
+	}},
+	{Kind: 13, Name: "stream", Role: Definition, Meaning: "a CUDA stream", Fields: []Field{
+		field("pid", Uint, "process"),
+		field("context", Uint, "its context"),
+		field("id", Uint, "stream", comment("number of the stream in the context")),
+		field("priority", Int, "priority, lower is more urgent"),
+		field("flags", Hex, "CUpti_ActivityStreamFlag"),
+	}},
+	{Kind: 14, Name: "clock", Role: Definition, Meaning: "the host's clocks, read together", Fields: []Field{
+		field("monotonic", Time, "CLOCK_MONOTONIC"),
+		field("realtime", Uint, "CLOCK_REALTIME, ns", wide),
+		field("boottime", Uint, "CLOCK_BOOTTIME, ns", wide),
+	}},
+	{Kind: 15, Name: "cupti", Role: Definition, Meaning: "whether and how CUPTI records a process",
+		Doc: "says whether and how CUPTI records a process.", Fields: []Field{
+			field("pid", Uint, "process"),
+			field("version", Uint, "cuptiGetVersion"),
+			field("driver_version", Uint, "cuDriverGetVersion"),
+			field("path", String, "path of libcupti"),
+			field("status", String, "on, or why there are no activity records", comment(`"on", or why there are no activity records`)),
+			field("clock_error", Uint, "largest error of a CUPTI time in ns, 0 on the common clock", wide),
+		}},
+	{Kind: 16, Name: "lost", Role: Statement, Meaning: "records that are missing, by cause",
+		Doc: "counts records that are missing from the log, by cause.", Fields: []Field{
+			field("pid", Uint, "process, 0 when not known"),
+			field("cause", String, "cause", comment("one of LostCauses")),
+			field("count", Uint, "number of records", wide),
+			field("from", Time, "beginning of the time in which it happened"),
+			field("to", Time, "end of that time"),
+		}},
+	{Kind: 17, Name: "note", Role: Statement, Meaning: "a line that a person should see",
+		Doc: "is a line about the recording that a person should see.", Fields: []Field{
+			field("time", Time, "when"),
+			field("pid", Uint, "process, 0 for the recording"),
+			field("severity", Uint, "0 information, 1 warning", comment("NoteInfo or NoteWarning")),
+			field("text", String, "the line"),
+		}},
+	{Kind: 18, Name: "process_end", Role: Statement, Meaning: "a process has ended",
+		Doc: "says that a process has ended. The counts are those that its injected library sent last, to be compared with the records in the log.", Fields: []Field{
+			field("pid", Uint, "process"),
+			field("time", Time, "when"),
+			field("status", Int, "exit status, 128+N after signal N, -1 when not known"),
+			field("complete", Uint, "1 when the last flush of its injected library arrived"),
+			field("kernels", Uint, "kernels that its injected library counted", wide),
+			field("copies", Uint, "copies", wide),
+			field("sets", Uint, "sets", wide),
+			field("apis", Uint, "API records", wide),
+			field("until", Time, "GPU work is complete up to here, 0 when not known", optional),
+			field("reason", String, "exit, _exit, exec or signal N (NAME), empty when not known", optional,
+				comment(`"exit", "_exit", "exec", "signal 11 (SIGSEGV)"; "" when not known`)),
+		}},
+	{Kind: 19, Name: "end", Role: Closing, Meaning: "the last record of a finished log", Fields: []Field{
+		field("time", Time, "when recording ended"),
+		field("complete", Uint, "1 when nothing is known to be missing"),
+		field("reason", String, "why it is not complete"),
+	}},
+	{Kind: 20, Name: "sync", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
+		field("pid", Uint, "process", key),
+		field("type", Uint, "CUpti_ActivitySynchronizationType", key),
+		field("context", Uint, "context", key),
+		field("stream", Uint, "stream, 4294967295 where it does not apply", key, comment("0xffffffff where it does not apply")),
+		field("event", Uint, "CUPTI's number of the event, 4294967295 where it does not apply", comment("CUPTI's number of the event, 0xffffffff where it does not apply")),
+		field("correlation", Uint, "correlation ID of the call that waited"),
+		field("start", Time, "beginning of the wait"),
+		field("dur", Dur, "time that it took"),
+	}},
+	{Kind: 21, Name: "overhead", Meaning: "time that CUPTI or the driver took for itself", Fields: []Field{
+		field("pid", Uint, "process", key),
+		field("overhead_kind", Hex, "CUpti_ActivityOverheadKind", key),
+		field("object_kind", Uint, "CUpti_ActivityObjectKind of where it happened"),
+		field("tid", Uint, "thread, where it happened on one", optional),
+		field("start", Time, "beginning"),
+		field("dur", Dur, "time that it took"),
+	}},
+	{Kind: 22, Name: "marker", Meaning: "an NVTX mark, or the start or the end of an NVTX range", Fields: []Field{
+		field("pid", Uint, "process", key),
+		field("tid", Uint, "thread", key),
+		field("flags", Hex, "1: a mark; 2: start of a range; 4: end of a range", comment("MarkerInstant, MarkerStart, MarkerEnd")),
+		field("id", Uint, "number of the range, the same at both ends"),
+		field("time", Time, "when"),
+		field("name", String, "its name, empty at the end of a range"),
+		field("domain", String, "NVTX domain, empty for the default"),
+	}},
+	{Kind: 23, Name: "name", Role: Definition, Meaning: "what a program calls a thread, a stream, a context or a device through NVTX", Fields: []Field{
+		field("pid", Uint, "process"),
+		field("object_kind", Uint, "CUpti_ActivityObjectKind: 2 thread, 3 device, 4 context, 5 stream",
+			comment("ObjectThread, ObjectDevice, ObjectContext or ObjectStream")),
+		field("id", Uint, "number of the thread, device, context or stream"),
+		field("context", Uint, "context of a stream", optional),
+		field("device", Uint, "device of a context or a stream", optional),
+		field("name", String, "its name"),
+	}},
+	{Kind: 24, Name: "memory", Meaning: "an allocation or a release of memory", Fields: []Field{
+		field("pid", Uint, "process", key),
+		field("tid", Uint, "thread, 0 where CUPTI does not tell it", optional),
+		field("operation", Uint, "CUpti_ActivityMemoryOperationType: 1 allocation, 2 release"),
+		field("memory_kind", Uint, "CUpti_ActivityMemoryKind"),
+		field("device", Uint, "device"),
+		field("context", Uint, "context"),
+		field("stream", Uint, "stream of a stream-ordered operation"),
+		field("correlation", Uint, "correlation ID of the call"),
+		field("async", Uint, "1 for a stream-ordered operation", optional),
+		field("time", Time, "when"),
+		field("address", Hex, "address of the memory", wide),
+		field("bytes", Uint, "bytes", wide),
+		field("pool", Hex, "address of the memory pool, 0 without one", optional, wide),
+	}},
+	{Kind: 25, Name: "memory_pool", Meaning: "the creation, the destruction or the trimming of a memory pool", Fields: []Field{
+		field("pid", Uint, "process"),
+		field("operation", Uint, "CUpti_ActivityMemoryPoolOperationType: 1 created, 2 destroyed, 3 trimmed"),
+		field("pool_kind", Uint, "CUpti_ActivityMemoryPoolType: 1 local, 2 imported"),
+		field("device", Uint, "device"),
+		field("correlation", Uint, "correlation ID of the call"),
+		field("time", Time, "when"),
+		field("address", Hex, "address of the pool", wide),
+		field("size", Uint, "bytes in the pool", wide),
+		field("release_threshold", Uint, "bytes that the pool keeps before it gives memory back", wide),
+		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
+	}},
+	{Kind: 26, Name: "graph", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
+	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",
+		Doc: "gives the name behind a handle that a launch passes, as the call that made the handle saw it.", Fields: []Field{
+			field("pid", Uint, "process"),
+			field("time", Time, "when the call that made the handle returned"),
+			field("handle", Hex, "the handle", wide),
+			field("of", Hex, "the handle that it was made from where it has no name of its own, otherwise 0", optional, wide),
+			field("name", String, "mangled name"),
+		}},
+	{Kind: 28, Name: "flushed", Role: Watermark, Meaning: "a time up to which every record is in the log",
+		Doc: "says that the log is complete up to a time: every record of the process that lies before Until " +
+			"is in the log in front of this record, or counted as lost.", Fields: []Field{
+			field("pid", Uint, "process whose records are meant; 0: the calls of all processes"),
+			field("until", Time, "the time"),
+		}},
+}

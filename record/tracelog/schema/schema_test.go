@@ -1,0 +1,112 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
+)
+
+// The rules that a table keeps, so that its records fit the format.
+func TestTables(t *testing.T) {
+	last := Kind(0)
+	names := make(map[string]bool)
+	for _, table := range slices.Concat(records, frames) {
+		if table.Kind <= last {
+			t.Errorf("%s: number %d does not follow %d", table.Name, table.Kind, last)
+		}
+		last = table.Kind
+		if names[table.Name] || !IsName(table.Name) || table.Meaning == "" {
+			t.Errorf("%s: a name must be new, of a-z, 0-9 and _, and have a meaning", table.Name)
+		}
+		names[table.Name] = true
+		checkFields(t, table)
+	}
+	for _, table := range records {
+		if table.Kind >= Kinds {
+			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
+		}
+	}
+}
+
+func checkFields(t *testing.T, table Table) {
+	l := NewLayout(&table)
+	if len(table.Fields) == 0 || len(table.Fields) > MaxFields {
+		t.Errorf("%s: %d fields", table.Name, len(table.Fields))
+	}
+	if len(l.Keys) > MaxKeys {
+		t.Errorf("%s: %d fields make the key", table.Name, len(l.Keys))
+	}
+	names := make(map[string]bool)
+	for i, f := range table.Fields {
+		if names[f.Name] || !IsName(f.Name) || f.Type < Uint || f.Type > Text {
+			t.Errorf("%s.%s: name or type is wrong", table.Name, f.Name)
+		}
+		names[f.Name] = true
+		if f.Meaning == "" && (i == 0 || table.Fields[i-1].Type != f.Type) {
+			t.Errorf("%s.%s: only a field that continues the one before may be without a meaning", table.Name, f.Name)
+		}
+		if f.Type == Text && table.Kind != Strings && table.Kind < Kinds {
+			t.Errorf("%s.%s: texts of records are strings", table.Name, f.Name)
+		}
+		if f.Type == Dur && (i != l.Dur || len(l.Times) == 0 || l.Times[0] > i) {
+			t.Errorf("%s.%s: a table has at most one duration, behind its time", table.Name, f.Name)
+		}
+	}
+}
+
+// The numbers of kinds, types and encodings are on disk: they stay.
+func TestWireNumbers(t *testing.T) {
+	kinds := strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed")
+	if len(kinds) != len(records) {
+		t.Errorf("%d kinds are listed here of %d", len(kinds), len(records))
+	}
+	for i, name := range kinds {
+		if got := Kind(i + 1).String(); got != name {
+			t.Errorf("kind %d is %s, was %s", i+1, got, name)
+		}
+	}
+	for i, name := range strings.Fields("uint int hex time dur string text") {
+		if got := Type(i + 1).String(); got != name {
+			t.Errorf("type %d is %s, was %s", i+1, got, name)
+		}
+	}
+	if Kind(77).String() != "kind77" || Type(77).String() != "type77" {
+		t.Error("a number without a name does not say so")
+	}
+}
+
+// roleNames are the names of the roles in FORMAT.md.
+var roleNames = map[Role]string{
+	Event: "event", Definition: "definition", Statement: "statement", Watermark: "watermark", Texts: "strings", Closing: "end",
+}
+
+// kindTables is the section of FORMAT.md that the tables make.
+func kindTables() string {
+	var b strings.Builder
+	for _, table := range slices.Concat(records, frames) {
+		fmt.Fprintf(&b, "\n### %d `%s`: %s\n", table.Kind, table.Name, table.Meaning)
+		if table.Kind < Kinds {
+			fmt.Fprintf(&b, "\nRole: %s.\n", roleNames[table.Role])
+		}
+		b.WriteString("\n| no. | field | type | use | meaning |\n|---|---|---|---|---|\n")
+		for i, f := range table.Fields {
+			var use []string
+			if f.Key {
+				use = append(use, "key")
+			}
+			if f.Optional {
+				use = append(use, "optional")
+			}
+			fmt.Fprintf(&b, "| %d | `%s` | %v | %s | %s |\n", i, f.Name, f.Type, strings.Join(use, ", "), f.Meaning)
+		}
+	}
+	return b.String() + "\n"
+}
+
+// FORMAT.md has the tables.
+func TestFormat(t *testing.T) {
+	logtest.CheckSection(t, "../FORMAT.md", "<!-- tables: go test ./record/tracelog/schema -update -->\n", "<!-- end of tables -->", kindTables())
+}
