@@ -36,7 +36,7 @@ func eachLibrary(t *testing.T, f func(t *testing.T, lib *elf.File)) {
 // sourcesSHA is the SHA-256 of the library's sources one after the other, by name.
 func sourcesSHA(t *testing.T) string {
 	var files []string
-	for _, pattern := range []string{"*.c", "*.h", "Makefile", "stubs.sh", "glibc.list"} {
+	for _, pattern := range []string{"*.c", "*.h", "*.def", "Makefile", "stubs.sh", "glibc.list"} {
 		found, err := filepath.Glob(filepath.Join("inject", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)

@@ -394,7 +394,7 @@ func TestFailures(t *testing.T) {
 		{"cuptiGetVersion", "cuptiGetVersion failed"},
 		{"cuptiActivityRegisterCallbacks", "cuptiActivityRegisterCallbacks failed: FAKE_ERROR (error 999)"},
 		{"kind 10", "cuptiActivityEnable of records of kind kernel failed: FAKE_ERROR (error 999)"},
-		{"kind 02", "cuptiActivityEnable of records of kind set failed: FAKE_ERROR (error 999)"},
+		{"kind 02", "cuptiActivityEnable of records of kind memset failed: FAKE_ERROR (error 999)"},
 		{"cuptiActivityEnableRuntimeApi", "no API record could be switched on"},
 	}
 	for _, test := range tests {

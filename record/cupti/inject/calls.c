@@ -1,13 +1,16 @@
 /*
- * The calls whose API records are switched on: those that the recorder named, or
- * those that create GPU work, since a program makes ten times as many other
- * calls, which nobody correlates.
+ * Names of CUDA's calls: which calls are to have API records, and which create GPU
+ * work. wanted.c and switch.c ask, once for each name that CUPTI knows. Unless the
+ * recorder names others, API records are made of calls that create GPU work: a program
+ * makes ten times as many other calls, which nobody correlates. Nothing is kept here.
  */
-#include "inject.h"
+#include "calls.h"
+
+#include "cupti_abi.h"
 
 #include <string.h>
 
-static const char *const wanted[] = {
+static const char *const with_work[] = {
 	"cudaLaunch",      "cudaMemcpy",       "cudaMemset",
 	"cudaGraphLaunch", "cudaMemPrefetch",  "cudaMemDiscardAndPrefetch",
 	"cuLaunch",        "cuMemcpy",         "cuMemset",
@@ -15,7 +18,7 @@ static const char *const wanted[] = {
 };
 
 /* Host functions run on the CPU and have no record of GPU work. */
-static const char *const unwanted[] = {"cudaLaunchHostFunc", "cuLaunchHostFunc"};
+static const char *const without_work[] = {"cudaLaunchHostFunc", "cuLaunchHostFunc"};
 
 static bool starts_with(const char *name, const char *const *list, size_t count)
 {
@@ -75,8 +78,8 @@ static bool listed(const char *name, const struct ct_calls *calls)
 
 bool ct_call_creates_work(const char *name)
 {
-	return starts_with(name, wanted, sizeof wanted / sizeof wanted[0]) &&
-	       !starts_with(name, unwanted, sizeof unwanted / sizeof unwanted[0]);
+	return starts_with(name, with_work, sizeof with_work / sizeof with_work[0]) &&
+	       !starts_with(name, without_work, sizeof without_work / sizeof without_work[0]);
 }
 
 bool ct_call_wanted(const char *name, const struct ct_calls *calls)

@@ -1,19 +1,31 @@
-/* What happens to a buffer that CUPTI has filled. */
-#include "inject.h"
+/*
+ * What happens to a buffer that CUPTI has filled: its records are translated, and it
+ * goes back to the pool. CUPTI calls this on a thread of its own or under a flush, with
+ * several buffers at once. CUPTI is asked for the next record and for what it dropped;
+ * nothing else of it may be called here.
+ */
+#include "complete.h"
+
+#include <stdatomic.h>
+
+#include "clock.h"
+#include "delivered.h"
+#include "fork.h"
+#include "pool.h"
+#include "sigmask.h"
+#include "translate.h"
 
 #define KERNEL_BYTES 216 /* of CUPTI 13's kernel record, the largest we ask for */
 
 static _Atomic(const struct ct_cupti *) active; /* NULL while records go nowhere */
-static _Atomic uint64_t checked; /* when dropped records were last asked for */
-static _Atomic uint64_t handed;  /* buffers that CUPTI has handed over */
 
+/* With NULL, records go nowhere. */
 void ct_complete_start(const struct ct_cupti *api)
 {
-	atomic_store(&checked, ct_now());
+	ct_delivered_start();
 	atomic_store(&active, api);
 }
 
-/* Called on a thread of CUPTI or under its FlushAll; several at once. */
 static void step(const struct ct_cupti *api, struct ct_batch *b, uint8_t *buffer, size_t valid)
 {
 	void *record = NULL;
@@ -30,7 +42,7 @@ static void step(const struct ct_cupti *api, struct ct_batch *b, uint8_t *buffer
 
 static void count_dropped(const struct ct_cupti *api, struct ct_batch *b, void *context, uint32_t stream)
 {
-	uint64_t since = atomic_exchange(&checked, b->now);
+	uint64_t since = ct_delivered_again(b->now);
 	if (since > b->now) /* another thread was quicker with a later buffer */
 		since = b->last;
 	size_t dropped = 0;
@@ -48,7 +60,8 @@ static void count_scratch(struct ct_batch *b, size_t valid)
 
 static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stream, uint8_t *buffer, size_t valid)
 {
-	struct ct_batch b = {.last = ct_complete_last(), .now = ct_now(), .version = api->version, .target = ct_gather_target()};
+	struct ct_batch b = {
+		.last = ct_delivered_last(), .now = ct_now(), .version = api->version, .target = ct_delivered_target()};
 	if (b.last > b.now)
 		b.last = b.now;
 	if (ct_pool_scratch(buffer))
@@ -59,29 +72,17 @@ static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stre
 	ct_batch_end(&b);
 }
 
-/* How many buffers CUPTI has handed over. */
-uint64_t ct_complete_count(void)
-{
-	return atomic_load(&handed);
-}
-
-/* When CUPTI last handed a buffer over, or recording began. */
-uint64_t ct_complete_last(void)
-{
-	return atomic_load(&checked);
-}
-
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	sigset_t before;
 	if (!buffer || !ct_ours())
 		return;
-	ct_signals_block(&before);
-	atomic_fetch_add_explicit(&handed, 1, memory_order_relaxed);
+	ct_sigmask_block(&before);
+	ct_delivered_buffer();
 	const struct ct_cupti *api = atomic_load(&active);
 	if (api && valid <= size)
 		read_buffer(api, context, stream, buffer, valid);
 	if (!ct_pool_scratch(buffer))
 		ct_pool_release(buffer);
-	ct_signals_restore(&before);
+	ct_sigmask_restore(&before);
 }

@@ -1,9 +1,10 @@
 /*
- * Finding libcupti: a copy that the program has mapped itself, else the places
- * that the recorder worked out from the program's maps, else the linker's own
- * search. A release newer than the driver is never opened: it cannot start.
+ * Finding libcupti: a copy that the program has mapped itself, else the places that the
+ * recorder worked out from the program's maps, else the linker's own search. main.c and
+ * nvtx.c ask for it while CUDA starts; a few later calls of the driver go through here
+ * as well. A release newer than the driver must not be used: it cannot start.
  */
-#include "inject.h"
+#include "load.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ const char *ct_load_error(void)
 
 static const struct {
 	const char *name;
-	size_t field;
+	size_t field; /* of struct ct_cupti */
 	bool needed;
 } functions[] = {
 	{"cuptiGetVersion", offsetof(struct ct_cupti, get_version), true},

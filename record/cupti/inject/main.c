@@ -1,19 +1,38 @@
 /*
- * The entry point. The driver loads this library during cuInit and calls
- * InitializeInjection, on the thread that called cuInit. Whatever fails here
- * fails without a word, and the program runs on.
+ * The entry point, the handshake with the recorder and the exit handlers. The driver
+ * loads this library during cuInit and calls InitializeInjection, on the thread that
+ * called cuInit. Whatever fails here must fail without a word, and the program runs on.
  */
-#include "inject.h"
-
-#include <stdlib.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "calibration.h"
+#include "clock.h"
+#include "complaints.h"
+#include "complete.h"
+#include "enable.h"
+#include "fork.h"
+#include "go.h"
+#include "handover.h"
+#include "load.h"
+#include "mem.h"
+#include "names.h"
+#include "nvtx.h"
+#include "pool.h"
+#include "queue.h"
+#include "signals.h"
+#include "sock.h"
+#include "threads.h"
+#include "wanted.h"
+#include "wire.h"
+
 #define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
 #define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
 #define STATUS_WAIT CT_SECOND
-#define GO_MAX (256u << 10)
 #define LEAST_MEMORY (1u << 20) /* for records */
 #define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
 
@@ -23,19 +42,7 @@
 /* The SHA-256 of the sources: a test holds it against the sources it finds. */
 __attribute__((used, section(".cudatrace"))) static const char sources[] = "sources sha256 " CT_SOURCES;
 
-static _Atomic pid_t self;
 static struct ct_cupti cupti;
-
-bool ct_ours(void)
-{
-	return getpid() == atomic_load(&self);
-}
-
-bool ct_forked(void)
-{
-	pid_t recorded = atomic_load(&self);
-	return recorded != 0 && recorded != getpid();
-}
 
 static void at_exit(void *unused)
 {
@@ -50,27 +57,12 @@ static void in_quick_exit(void *unused)
 	ct_handover(CT_BYE_QUICK_EXIT, 0, false);
 }
 
-static void in_child(void)
-{
-	ct_nvtx_forked();
-	ct_threads_forked();
-}
-
 /*
- * glibc's own names behind atexit, at_quick_exit and pthread_atfork, which are linked
- * into each library statically. No library handle is given: this library is never
- * unloaded.
+ * glibc's own names behind atexit and at_quick_exit, which are linked into each library
+ * statically. No library handle is given: this library is never unloaded.
  */
 int __cxa_atexit(void (*f)(void *), void *arg, void *library);
 int __cxa_at_quick_exit(void (*f)(void *), void *library);
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
-
-/* To be called before a lock of ours is taken that a child may need. */
-bool ct_watch_forks(void)
-{
-	static atomic_bool watched;
-	return atomic_exchange(&watched, true) || __register_atfork(NULL, NULL, in_child, NULL) == 0;
-}
 
 static bool register_handlers(void)
 {
@@ -96,50 +88,9 @@ static bool say_hello(int fd, uint64_t deadline)
 	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
 }
 
-/* The payload of GO in memory of its own, NULL when none came in time. */
-unsigned char *ct_wait_for_go(int fd, uint32_t *length, uint64_t deadline)
-{
-	struct ct_frame f;
-	if (!ct_recv_wait(fd, &f, sizeof f, deadline) || f.type != CT_MSG_GO)
-		return NULL;
-	if (f.length < sizeof(struct ct_go) || f.length > GO_MAX)
-		return NULL;
-	unsigned char *payload = ct_alloc(f.length);
-	if (payload && !ct_recv_wait(fd, payload, f.length, deadline)) {
-		ct_free(payload, f.length);
-		payload = NULL;
-	}
-	*length = f.length;
-	return payload;
-}
-
 /*
- * The candidates behind GO; at and left move behind them. Each path moves one
- * byte to the left, over the last byte of its length, to make room for the zero
- * behind it.
- */
-unsigned ct_read_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list)
-{
-	unsigned n = 0;
-	while (n < count && n < CT_CANDIDATES && *left >= 8) {
-		unsigned char *p = *at;
-		uint32_t major, length;
-		memcpy(&major, p, 4);
-		memcpy(&length, p + 4, 4);
-		if (length > *left - 8)
-			break;
-		memmove(p + 7, p + 8, length);
-		p[7 + length] = 0;
-		list[n++] = (struct ct_candidate){.path = (const char *)p + 7, .major = major};
-		*at += 8 + length;
-		*left -= 8 + length;
-	}
-	return n;
-}
-
-/*
- * What there is for records: three eighths each for CUPTI's buffers and the queue, an
- * eighth for names, and as much again for names on their way out.
+ * The memory for records: three eighths each for CUPTI's buffers and the queue, an
+ * eighth for names, and as much again for names that wait in the queue.
  */
 static size_t memory_for_records(const struct ct_go *go)
 {
@@ -150,14 +101,14 @@ static size_t memory_for_records(const struct ct_go *go)
 static bool start_memory(const struct ct_go *go)
 {
 	size_t memory = memory_for_records(go);
-	return ct_queue_start(memory / 8 * 3) && ct_strings_start(memory / 8);
+	return ct_queue_start(memory / 8 * 3) && ct_names_start(memory / 8);
 }
 
-/* Loads CUPTI and switches records on; the words say what went wrong. */
+/* Loads CUPTI and switches records on; words say what went wrong. */
 static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t left, const char **words)
 {
 	struct ct_candidate list[CT_CANDIDATES];
-	unsigned count = ct_read_candidates(&rest, &left, go->candidates, list);
+	unsigned count = ct_go_candidates(&rest, &left, go->candidates, list);
 	*words = "";
 	if (go->flags & CT_GO_NO_CUPTI)
 		return false;
@@ -176,7 +127,7 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		.calls = {.list = rest, .size = left, .count = go->calls},
 	};
 	bool on = ct_enable(&cupti, &wish);
-	*words = ct_enable_text();
+	*words = ct_complaints();
 	if (!on)
 		ct_complete_start(NULL);
 	return on;
@@ -198,7 +149,7 @@ static bool send_status(int fd, bool on, const char *words)
 		.status = {.state = on ? CT_STATUS_ON : CT_STATUS_OFF,
 			   .cupti_version = cupti.version,
 			   .driver_version = ct_load_driver(),
-			   .apis = ct_enable_count(),
+			   .apis = ct_wanted_calls(),
 			   .path_len = (uint32_t)strlen(ct_load_path()),
 			   .text_len = (uint32_t)strlen(words)},
 	};
@@ -217,13 +168,13 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	if (!start_memory(&go))
 		return false;
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
-	struct ct_session s = {
+	struct ct_recording r = {
 		.fd = fd,
 		.cookie = ct_cookie(fd),
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
 		.exit_ms = go.exit_ms,
 		.api = on ? &cupti : NULL,
-		.watch = (go.flags & CT_GO_WATCH) != 0,
+		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
 	};
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (on)
@@ -231,7 +182,7 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	bool told = send_status(fd, on, words);
 	if (told && on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
 		ct_readable(fd, ct_now() + READY_WAIT);
-	if (told && ct_threads_start(&s))
+	if (told && ct_threads_start(&r))
 		return true;
 	*nvtx = false;
 	ct_signals_end();
@@ -249,7 +200,7 @@ static bool begin(void)
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
-	unsigned char *go = say_hello(fd, deadline) ? ct_wait_for_go(fd, &length, deadline) : NULL;
+	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, deadline) : NULL;
 	bool nvtx = false;
 	bool on = go && register_handlers() && record(fd, go, length, &nvtx);
 	ct_free(go, length);
@@ -262,11 +213,10 @@ __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int InitializeInjection(void)
 {
-	pid_t none = 0;
-	if (getauxval(AT_SECURE) || !atomic_compare_exchange_strong(&self, &none, getpid()))
+	if (getauxval(AT_SECURE) || !ct_fork_begin())
 		return 1;
-	ct_clock_start();
-	if (!ct_watch_forks())
+	ct_calibration_start();
+	if (!ct_fork_watch(ct_nvtx_forked) || !ct_fork_watch(ct_threads_forked))
 		return 1;
 	ct_nvtx_begin();
 	ct_nvtx_end(begin());

@@ -1,9 +1,10 @@
 /*
- * Memory comes from mmap, so that neither the program's allocator nor a lock of
- * it is ever touched from inside a CUDA call. Builds with a sanitizer use the
- * allocator instead, which finds what runs over an end.
+ * The library's own memory, from mmap. Every file calls it; CUPTI's buffers alone come
+ * from the program's malloc (pool.c). It must not touch the program's allocator or
+ * any lock of it, since it runs inside CUDA calls. Builds with a sanitizer use that
+ * allocator all the same, which finds what runs over an end.
  */
-#include "inject.h"
+#include "mem.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,21 +1,32 @@
 /*
- * NVTX in the program loads the library that NVTX_INJECTION64_PATH names and
- * hands it the table of its functions, once for each module that has NVTX
- * compiled in. CUPTI can fill the table in, but where libcupti lies is not known
- * when the program starts: the variable names this library, which passes the
- * table on.
+ * The entry points of NVTX. NVTX in the program loads the library that
+ * NVTX_INJECTION64_PATH names and gives it the table of its functions, once for each
+ * module that has NVTX compiled in. CUPTI can fill the table in, but where libcupti
+ * lies is not known when the program starts: the variable names this library, which
+ * passes the table on. main.c says when CUDA starts. No function of NVTX may be called
+ * or replaced here.
  *
- * A program may mark ranges before it touches CUDA. The recorder is asked for
- * libcupti then; when there is none yet, NVTX is left without functions, which
- * costs nothing, and the table is passed on when CUDA has started.
+ * A program may mark ranges before it touches CUDA. The recorder is asked for libcupti
+ * then; when there is none yet, NVTX is left without functions, which costs nothing,
+ * and the table is passed on when CUDA has started.
  */
-#include "inject.h"
+#include "nvtx.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "fork.h"
+#include "go.h"
+#include "load.h"
+#include "mem.h"
+#include "sock.h"
+#include "wire.h"
 
 #define TABLES 64
 #define LOCATE_WAIT CT_SECOND
@@ -87,14 +98,14 @@ static init_fn locate(enum which which, bool *asked)
 	*asked = true;
 	init_fn f = NULL;
 	unsigned char *payload =
-		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_wait_for_go(fd, &length, deadline) : NULL;
+		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, deadline) : NULL;
 	close(fd);
 	if (payload) {
 		struct ct_go go;
 		memcpy(&go, payload, sizeof go);
 		unsigned char *at = payload + sizeof go;
 		uint32_t left = length - (uint32_t)sizeof go;
-		unsigned count = ct_read_candidates(&at, &left, go.candidates, list);
+		unsigned count = ct_go_candidates(&at, &left, go.candidates, list);
 		f = as_function(ct_load_early(init_names[which], list, count));
 	}
 	ct_free(payload, length);
@@ -109,7 +120,7 @@ void ct_nvtx_forked(void)
 
 static int initialize(enum which which, void *get_export_table)
 {
-	if (getauxval(AT_SECURE) || ct_forked() || !ct_watch_forks())
+	if (getauxval(AT_SECURE) || ct_forked() || !ct_fork_watch(ct_nvtx_forked))
 		return 0;
 	struct table *t = enter(which, get_export_table);
 	if (!t)

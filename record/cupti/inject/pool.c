@@ -1,19 +1,28 @@
 /*
- * The buffers that CUPTI fills. From CUDA 13 on each thread of the program holds
- * one, and CUPTI keeps full ones until it is flushed: when it holds many, the
- * control thread is woken to do that, and the pool hands out smaller ones as its
- * memory runs out. Beyond the limit CUPTI gets nothing, or, where a release before
- * 13.0 would take that for an error, a scratch buffer that several threads may
- * share: what is written there is never looked at, only counted.
+ * The buffers that CUPTI fills. CUPTI asks for them on any thread of the program, and
+ * complete.c brings them back; neither may wait or call CUPTI.
  *
- * Buffers are the program's own malloc's, and what is known of them is kept apart:
- * when another CUPTI client registers its callbacks, CUPTI hands it the buffers
- * that it got from us, and such clients end with free.
+ * From CUDA 13 on each thread of the program holds a buffer, and CUPTI keeps full ones
+ * until it is flushed: when CUPTI holds many, the control thread is woken to flush, and
+ * the pool gives smaller ones as its memory runs out. Beyond the limit CUPTI gets
+ * nothing, or, where a release before 13.0 would take that for an error, a scratch
+ * buffer that several threads may share: what is written there is never looked at, its
+ * length alone is counted.
+ *
+ * Buffers come from the program's own malloc, and what is known of them is kept apart:
+ * when another CUPTI client registers its callbacks, CUPTI gives it the buffers that
+ * it got from us, and such clients end with free.
  */
-#include "inject.h"
+#include "pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+
+#include "fork.h"
+#include "mem.h"
+#include "sigmask.h"
+#include "wake.h"
 
 #define SIZES 3
 #define MIN_BUFFER (8u << 10)
@@ -30,9 +39,9 @@ static struct entry *table;
 static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
 static uint32_t idle[SIZES]; /* the first, as its index and 1 */
 static size_t tier_size[SIZES], tier_limit[SIZES];
-static size_t used; /* bytes allocated, in CUPTI's hands or idle */
-static size_t out;  /* bytes in CUPTI's hands */
-static size_t enough; /* of these: more, and CUPTI is asked to hand over what is full */
+static size_t used;   /* bytes allocated, of buffers that CUPTI holds or that are idle */
+static size_t out;    /* bytes of buffers that CUPTI holds */
+static size_t enough; /* of these: more, and CUPTI is flushed */
 static uint8_t *scratch;
 static size_t scratch_size;
 static _Atomic uint64_t requests;
@@ -112,7 +121,7 @@ static uint8_t *create(size_t size, unsigned tier)
 	return buffer;
 }
 
-/* A buffer to hand out, NULL without; low says that CUPTI holds many. */
+/* A buffer for CUPTI, NULL without; low says that CUPTI holds many. */
 static uint8_t *get(size_t *size, bool *low)
 {
 	unsigned tier = 0;
@@ -132,12 +141,12 @@ void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	sigset_t before;
 	*max_records = 0; /* as many as fit */
 	bool low = false;
-	ct_signals_block(&before);
+	ct_sigmask_block(&before);
 	*buffer = ct_ours() ? get(size, &low) : NULL;
-	ct_signals_restore(&before);
+	ct_sigmask_restore(&before);
 	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
 	if (low)
-		ct_threads_wake();
+		ct_wake_flush();
 	if (*buffer)
 		return;
 	*buffer = scratch;

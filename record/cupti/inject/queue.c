@@ -1,16 +1,21 @@
 /*
- * Messages on their way to the sender thread, and the count of what was lost.
- * Batches are bounded: who gets no chunk drops its records and counts them.
+ * The queue of messages to the recorder, and the count of what was lost. Every thread
+ * adds to it and the sender takes from it; whoever adds must never wait for the sender.
+ *
+ * Batches are bounded: a thread that gets no chunk drops its records and counts them.
  * Strings are bounded by the table of names and leave before any batch, so that a
- * record never precedes its name. What comes again and again (losses, the clock, how
- * far all is flushed) is kept as its latest state until the sender takes it. Other
- * messages are few and always find room.
+ * record never precedes its name. Of what is said again and again (losses, the clock,
+ * the time up to which all is flushed) only the latest state is kept until the sender
+ * takes it. Other messages are few and always find room.
  */
-#include "inject.h"
+#include "queue.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+
+#include "clock.h"
+#include "mem.h"
 
 #define KEEP 4 /* idle chunks */
 
@@ -233,8 +238,8 @@ void ct_queue_count(const struct ct_counts *add)
 {
 	pthread_mutex_lock(&lock);
 	counts.kernels += add->kernels;
-	counts.copies += add->copies;
-	counts.sets += add->sets;
+	counts.memcpys += add->memcpys;
+	counts.memsets += add->memsets;
 	counts.apis += add->apis;
 	counts.objects += add->objects;
 	counts.extras += add->extras;
@@ -325,8 +330,8 @@ static bool nothing_waits(void)
 }
 
 /*
- * Waits until all that is queued now was given to the kernel; false when the sender
- * has ended, got on with nothing for so long, or the deadline is over.
+ * Waits until the kernel has all that is queued now; false when the sender has ended
+ * or sent nothing for as long as stall, or when the deadline is over.
  */
 bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
 {

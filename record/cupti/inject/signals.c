@@ -1,24 +1,33 @@
 /*
- * Signals that end the program. Where it has no handler of its own for one, ours
- * hands over and then lets the signal do what it would have done: the program dies
- * of it, with the same status and, since it is delivered where it first came, the
- * same core dump. Handlers of the program are never replaced, and one that it
- * installs later replaces ours.
+ * Signals that end the program. Where it has no handler of its own for one, ours hands
+ * over and then lets the signal do what it would have done: the program dies of it,
+ * with the same status and, since it is delivered where it first came, the same core
+ * dump. main.c installs the handlers and threads.c takes them away. A handler of the
+ * program must never be replaced; one that it installs later replaces ours.
  *
- * One signal more, which does nothing by default, is for the recorder: it sees a
- * thread on its way into _exit or execve, which nothing in here does, and stops it
+ * One signal more, which does nothing by default, is for the recorder: it sees a thread
+ * on its way into _exit or execve, which nothing in here does, and stops the thread
  * with that signal until all is handed over.
  */
-#include "inject.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "fork.h"
+#include "handover.h"
+#include "thread_state.h"
+#include "wire.h"
 
 #define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */
 #define EXIT_PAUSE (100 * CT_MS) /* between exit signals that come from elsewhere */
@@ -34,8 +43,7 @@ static _Atomic uint64_t begun;      /* when the first fatal signal came */
 static _Atomic uint32_t dying;      /* on which thread */
 static _Atomic uint64_t asked_last; /* when the exit signal came */
 static int exit_signal;
-
-static atomic_int owed;             /* a signal that is still to kill: its thread was let go, see leave */
+static atomic_int owed; /* a signal that is still to kill: its thread was let go, see leave */
 
 /* Made by what the thread itself did: the CPU, the kernel in its name, abort or raise. */
 static bool own_fault(int sig, const siginfo_t *info)
@@ -55,11 +63,11 @@ static void on_fatal(int sig, siginfo_t *info, void *context);
 static void die(int sig, siginfo_t *info)
 {
 	struct sigaction none = {.sa_handler = SIG_DFL}, was;
-	sigset_t only;
-	sigemptyset(&only);
-	sigaddset(&only, sig);
+	sigset_t it;
+	sigemptyset(&it);
+	sigaddset(&it, sig);
 	bool direct = sigaction(sig, &none, &was) == 0 && was.sa_sigaction == on_fatal;
-	pthread_sigmask(direct ? SIG_BLOCK : SIG_UNBLOCK, &only, NULL); /* until the return */
+	pthread_sigmask(direct ? SIG_BLOCK : SIG_UNBLOCK, &it, NULL); /* until the return */
 	pid_t pid = getpid();
 	long tid = syscall(SYS_gettid);
 	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) != 0)
@@ -100,10 +108,22 @@ static bool between_instructions(const ucontext_t *u)
 	return (pc & 4095) >= sizeof call && memcmp((const void *)(uintptr_t)(pc - sizeof call), call, sizeof call) != 0;
 }
 
+/* A handover is over: the signal that brought it may kill now. */
+static void send_owed(void)
+{
+	struct sigaction none = {.sa_handler = SIG_DFL}, was;
+	int sig = atomic_exchange(&owed, 0);
+	if (sig == 0)
+		return;
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
+		sigaction(sig, &none, NULL);
+	kill(getpid(), sig);
+}
+
 /*
  * The thread goes on as if the signal came later, since it may hold a lock that the
- * handover needs. The control thread sends the signal again when it is through; a
- * timer does if it never is, and without a timer the thread is not let go.
+ * handover needs. The control thread sends the signal again after the handover; a timer
+ * does if that never ends, and without a timer the thread is not let go.
  */
 static bool leave(int sig)
 {
@@ -115,33 +135,21 @@ static bool leave(int sig)
 		return false;
 	atomic_store(&owed, sig);
 	if (!ct_handover_wanted())
-		ct_signals_through();
+		send_owed();
 	return true;
-}
-
-/* A handover is through: the signal that it was for may kill now. */
-void ct_signals_through(void)
-{
-	struct sigaction none = {.sa_handler = SIG_DFL}, was;
-	int sig = atomic_exchange(&owed, 0);
-	if (sig == 0)
-		return;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
-		sigaction(sig, &none, NULL);
-	kill(getpid(), sig);
 }
 
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
 	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
 	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
-	bool through = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
-	if (what != NOTHING && (through || !leave(sig)))
+	bool may_die = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
+	if (what != NOTHING && (may_die || !leave(sig)))
 		die(sig, info);
 	errno = kept;
 }
 
-/* The recorder's own come from the kernel. Others change nothing, so they may be held back. */
+/* Those of the recorder come from the kernel. Others change nothing, so they may be held back. */
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
 	(void)sig, (void)context;
@@ -172,24 +180,9 @@ static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
 		sigaction(sig, &none, NULL);
 }
 
-/*
- * For threads of the program that take locks of ours: were one interrupted there, its
- * own handover would wait for it.
- */
-void ct_signals_block(sigset_t *before)
-{
-	sigset_t all;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
-void ct_signals_restore(const sigset_t *before)
-{
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
 void ct_signals_start(void)
 {
+	ct_handover_on_release(send_owed);
 	for (size_t i = 0; i < sizeof fatal; i++)
 		take(fatal[i], on_fatal, SA_NODEFER);
 	int sig = SIGURG, tries = 0;

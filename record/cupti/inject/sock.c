@@ -1,5 +1,10 @@
-/* Socket calls that never raise a signal and never wait past a deadline. */
-#include "inject.h"
+/*
+ * Calls of the socket to the recorder, for the handshakes and for the threads of ours.
+ * None may raise a signal, wait past its deadline, or print.
+ */
+#include "sock.h"
+
+#include "clock.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,17 +1,27 @@
 /*
- * When records are on. The recorder may pause and resume; with a capture range
- * they are on between cudaProfilerStart and cudaProfilerStop only, and are
- * switched in the program's own call, on its way out of the one and into the
- * other, so that the first kernel behind Start is recorded and none behind Stop.
+ * When the records of work are on. The recorder may pause and resume; with a capture
+ * range they are on between cudaProfilerStart and cudaProfilerStop alone, and are
+ * switched in the program's own call, on its way out of the one and into the other, so
+ * that the first kernel behind Start is recorded and none behind Stop.
  *
- * Any thread may want a change. One at a time makes it, and goes on until what is
- * on is what is wanted; no lock is held meanwhile.
+ * Any thread may want a change: the control thread, or one of the program in those
+ * calls. One at a time makes it, by the functions that enable.c gave, and goes on until
+ * what is on is what is wanted. The lock must not be held meanwhile.
  */
-#include "inject.h"
+#include "switch.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
+
+#include "calls.h"
+#include "clock.h"
+#include "complaints.h"
+#include "fork.h"
+#include "queue.h"
+#include "wake.h"
+#include "wanted.h"
+#include "wire.h"
 
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
 
@@ -22,7 +32,8 @@ static const char *const range_calls[] = {"cudaProfilerStart", "cudaProfilerStop
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static bool paused, by_range, in_range, stopped, left; /* left: CUPTI belongs to somebody else */
-static bool on, applying, lingering; /* the last: see ct_disable_work */
+static bool on, applying, lingering; /* the last: see struct ct_work_switch */
+static struct ct_work_switch work;
 
 static const struct ct_cupti *subscribed; /* NULL without a subscription */
 static void *subscriber;
@@ -48,7 +59,7 @@ static bool wait_for_other(void)
 static void complain(void)
 {
 	static const char head[] = "GPU work from here on is missing: ";
-	const char *why = ct_enable_text();
+	const char *why = ct_complaints();
 	struct {
 		struct ct_note note;
 		char words[sizeof head - 1];
@@ -68,8 +79,8 @@ static void apply(const struct ct_cupti *api, bool linger)
 		lingering = linger && !to;
 		pthread_mutex_unlock(&lock);
 		if (!to)
-			ct_disable_work(api, linger);
-		else if (!ct_enable_work(api))
+			work.off(api, linger);
+		else if (!work.on(api))
 			complain();
 		pthread_mutex_lock(&lock);
 		applying = lingering = false;
@@ -78,7 +89,7 @@ static void apply(const struct ct_cupti *api, bool linger)
 	}
 }
 
-/* linger: see ct_disable_work; never in a call of the program's own. */
+/* linger: see struct ct_work_switch; never in a call of the program's own. */
 static void change(const struct ct_cupti *api, bool *flag, bool value, bool linger)
 {
 	pthread_mutex_lock(&lock);
@@ -100,7 +111,7 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 			continue;
 		if (IS_STOP(i) && site == SITE_ENTER) {
 			change(subscribed, &in_range, false, false);
-			ct_threads_wake();
+			ct_wake_flush();
 		} else if (!IS_STOP(i) && site == SITE_EXIT) {
 			change(subscribed, &in_range, true, false);
 		}
@@ -142,7 +153,7 @@ static void start_range(const struct ct_cupti *api)
 {
 	static const char otherwise[] = ", so all is recorded, not only between cudaProfilerStart and cudaProfilerStop";
 	if (!api->subscribe || !api->unsubscribe || !api->enable_callback || !api->get_callback_name) {
-		ct_enable_say("this CUPTI has no callbacks", otherwise);
+		ct_complain("this CUPTI has no callbacks", otherwise);
 		return;
 	}
 	find_range_calls(api);
@@ -150,27 +161,28 @@ static void start_range(const struct ct_cupti *api)
 	by_range = r == 0;
 	if (r == 0)
 		return;
-	ct_enable_complain(api, "cuptiSubscribe", "", r);
-	ct_enable_say("there is another subscriber", otherwise);
+	ct_complain_of(api, "cuptiSubscribe", "", r);
+	ct_complain("there is another subscriber", otherwise);
 }
 
 /*
- * Called once, when all but the work's records are on, and switches these on if
- * they are to be. False when they cannot be.
+ * Called once, when all other records are on. Switches those of work on unless the
+ * flags of the GO say otherwise; false when that cannot be.
  */
-bool ct_switch_start(const struct ct_cupti *api, const struct ct_wish *wish)
+bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct_work_switch *w)
 {
 	pthread_condattr_t attr;
+	work = *w;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&changed, &attr);
 	pthread_condattr_destroy(&attr);
-	paused = (wish->flags & CT_GO_PAUSED) != 0;
-	if (wish->flags & CT_GO_CAPTURE_RANGE)
+	paused = (flags & CT_GO_PAUSED) != 0;
+	if (flags & CT_GO_CAPTURE_RANGE)
 		start_range(api);
 	if (paused || by_range)
 		return true;
-	bool is = ct_enable_work(api);
+	bool is = work.on(api);
 	pthread_mutex_lock(&lock);
 	on = is;
 	pthread_mutex_unlock(&lock);

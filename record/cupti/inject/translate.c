@@ -1,11 +1,18 @@
 /*
- * One CUPTI record into one wire record. Offsets are those of cupti_abi.h; left
- * is the number of bytes from the record to the end of its buffer, so that no
- * read leaves the buffer whatever the record claims to be.
+ * Activity records of CUPTI into records of a BATCH, one function a kind; kinds.def says
+ * which. complete.c has each record of a buffer translated, on CUPTI's thread. Offsets
+ * are those of cupti_abi.h; left is the number of bytes from the record to the end of
+ * its buffer: nothing behind that may be read, whatever kind the record names.
  */
-#include "inject.h"
+#include "translate.h"
 
 #include <string.h>
+
+#include "calibration.h"
+#include "flush.h"
+#include "names.h"
+#include "thread_state.h"
+#include "wanted.h"
 
 static uint16_t u16(const unsigned char *r, size_t at)
 {
@@ -60,7 +67,7 @@ static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
 }
 
 /* Appends a finished record to the batch. */
-static void put(struct ct_batch *b, const void *record, uint32_t size, uint64_t time)
+static void append(struct ct_batch *b, const void *record, uint32_t size, uint64_t time)
 {
 	unsigned char *at = room(b, size, time);
 	if (at)
@@ -78,7 +85,7 @@ static uint32_t name(struct ct_batch *b, const char *s)
 	size_t slot = ((uintptr_t)s >> 3 ^ (uintptr_t)s >> 9) % (sizeof b->names / sizeof b->names[0]);
 	if (b->names[slot].text == s)
 		return b->names[slot].id;
-	uint32_t id = ct_strings_id(s);
+	uint32_t id = ct_name_number(s);
 	b->names[slot].text = s;
 	b->names[slot].id = id;
 	return id;
@@ -86,7 +93,7 @@ static uint32_t name(struct ct_batch *b, const char *s)
 
 static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
 {
-	return ct_clock_fix(time, b->now, bad);
+	return ct_calibration_fix(time, b->now, bad);
 }
 
 /* A record without times lies somewhere between what came before it and now. */
@@ -102,7 +109,7 @@ static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to
 	*to_start = fixed(b, start, &bad);
 	*to_end = fixed(b, end, &bad);
 	if (bad || start == 0) {
-		enum ct_lost_cause zero = ct_gather_forces() ? CT_LOST_UNFINISHED : CT_LOST_TIME;
+		enum ct_lost_cause zero = ct_flush_forced() ? CT_LOST_UNFINISHED : CT_LOST_TIME;
 		without_time(b, bad ? CT_LOST_CLOCK : zero);
 		*to_start = *to_end = 0;
 	} else if (*to_start > b->last && *to_start < b->now) {
@@ -114,9 +121,9 @@ static void times(struct ct_batch *b, uint64_t start, uint64_t end, uint64_t *to
 static void gpu_times(struct ct_batch *b, struct ct_gpu *g, uint64_t start, uint64_t end)
 {
 	uint64_t to_start, to_end;
-	if (g->correlation > b->newest_work)
-		b->newest_work = g->correlation;
-	b->awaited += g->correlation <= b->target;
+	if (g->correlation > b->delivery.newest_work)
+		b->delivery.newest_work = g->correlation;
+	b->delivery.awaited += g->correlation <= b->target;
 	times(b, start, end, &to_start, &to_end);
 	g->start = to_start;
 	g->end = to_end;
@@ -141,7 +148,7 @@ static void kernel_cluster(struct ct_kernel *k, const struct ct_batch *b, const 
 	memcpy(k->cluster, r + KERNEL_CLUSTER, sizeof k->cluster);
 }
 
-static void kernel(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	struct ct_kernel k = {
 		.gpu = {.kind = CT_REC_KERNEL,
@@ -162,15 +169,15 @@ static void kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 	memcpy(k.block, r + KERNEL_BLOCK, sizeof k.block);
 	kernel_cluster(&k, b, r, left);
 	gpu_times(b, &k.gpu, u64(r, KERNEL_START), u64(r, KERNEL_END));
-	ct_clock_kernel(u64(r, KERNEL_START));
+	ct_calibration_kernel(u64(r, KERNEL_START));
 	if (k.name == 0)
 		ct_batch_lost(b, CT_LOST_NAME, k.gpu.start);
 	b->counts.kernels++;
-	put(b, &k, sizeof k, k.gpu.start);
+	append(b, &k, sizeof k, k.gpu.start);
 }
 
-/* What copies of both kinds share. */
-static struct ct_memcpy copy(struct ct_batch *b, const unsigned char *r, size_t correlation)
+/* What both kinds of memcpy share. */
+static struct ct_memcpy memcpy_record(struct ct_batch *b, const unsigned char *r, size_t correlation)
 {
 	struct ct_memcpy c = {
 		.gpu = {.kind = CT_REC_MEMCPY,
@@ -186,31 +193,31 @@ static struct ct_memcpy copy(struct ct_batch *b, const unsigned char *r, size_t 
 	};
 	c.src_device = c.dst_device = c.gpu.device;
 	gpu_times(b, &c.gpu, u64(r, MEMCPY_START), u64(r, MEMCPY_END));
-	b->counts.copies++;
+	b->counts.memcpys++;
 	return c;
 }
 
-static void copy_local(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_memcpy(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
-	struct ct_memcpy c = copy(b, r, MEMCPY_CORRELATION);
+	struct ct_memcpy c = memcpy_record(b, r, MEMCPY_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY_GRAPH_NODE);
-	put(b, &c, sizeof c, c.gpu.start);
+	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void copy_peer(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_peer_memcpy(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
-	struct ct_memcpy c = copy(b, r, MEMCPY2_CORRELATION);
+	struct ct_memcpy c = memcpy_record(b, r, MEMCPY2_CORRELATION);
 	c.gpu.graph = u32(r, MEMCPY2_GRAPH);
 	c.gpu.graph_node = u64(r, MEMCPY2_GRAPH_NODE);
 	c.src_device = u32(r, MEMCPY2_SRC_DEVICE);
 	c.dst_device = u32(r, MEMCPY2_DST_DEVICE);
-	put(b, &c, sizeof c, c.gpu.start);
+	append(b, &c, sizeof c, c.gpu.start);
 }
 
-static void set(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memset s = {
@@ -226,16 +233,16 @@ static void set(struct ct_batch *b, const unsigned char *r, size_t left)
 		.value = u32(r, MEMSET_VALUE),
 	};
 	gpu_times(b, &s.gpu, u64(r, MEMSET_START), u64(r, MEMSET_END));
-	b->counts.sets++;
-	put(b, &s, sizeof s, s.gpu.start);
+	b->counts.memsets++;
+	append(b, &s, sizeof s, s.gpu.start);
 }
 
-static void api(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	uint32_t domain = u32(r, 0) == KIND_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
-	uint32_t id = ct_enable_name(domain, u32(r, API_CBID));
-	if (id == 0 || u32(r, API_TID) == ct_threads_control()) { /* a call that was never asked for, or is ours */
+	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
+	if (id == 0 || u32(r, API_TID) == ct_control_tid()) { /* a call that was never asked for, or is ours */
 		b->counts.others++;
 		return;
 	}
@@ -256,17 +263,17 @@ static void api(struct ct_batch *b, const unsigned char *r, size_t left)
 		without_time(b, CT_LOST_CLOCK);
 		a.start = a.end = 0;
 	}
-	if (a.correlation > b->newest_call && ct_enable_creates_work(domain, a.cbid))
-		b->newest_call = a.correlation;
-	if (!ct_enable_began_in_time(a.start)) {
+	if (a.correlation > b->delivery.newest_call && ct_wanted_creates_work(domain, a.cbid))
+		b->delivery.newest_call = a.correlation;
+	if (!ct_wanted_time(a.start)) {
 		b->counts.others++;
 		return;
 	}
 	b->counts.apis++;
-	put(b, &a, sizeof a, a.start);
+	append(b, &a, sizeof a, a.start);
 }
 
-static void device(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_device(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_device d = {
@@ -282,10 +289,10 @@ static void device(struct ct_batch *b, const unsigned char *r, size_t left)
 	};
 	memcpy(d.uuid, r + DEVICE_UUID, sizeof d.uuid);
 	b->counts.objects++;
-	put(b, &d, sizeof d, 0);
+	append(b, &d, sizeof d, 0);
 }
 
-static void context(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_context(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_context c = {
@@ -296,10 +303,10 @@ static void context(struct ct_batch *b, const unsigned char *r, size_t left)
 		.null_stream = u16(r, CONTEXT_NULL_STREAM),
 	};
 	b->counts.objects++;
-	put(b, &c, sizeof c, 0);
+	append(b, &c, sizeof c, 0);
 }
 
-static void stream(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_stream(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_stream s = {
@@ -311,10 +318,10 @@ static void stream(struct ct_batch *b, const unsigned char *r, size_t left)
 		.flags = u32(r, STREAM_FLAG),
 	};
 	b->counts.objects++;
-	put(b, &s, sizeof s, 0);
+	append(b, &s, sizeof s, 0);
 }
 
-static void synchronization(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_sync(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_sync s = {
@@ -328,7 +335,7 @@ static void synchronization(struct ct_batch *b, const unsigned char *r, size_t l
 	};
 	times(b, u64(r, SYNC_START), u64(r, SYNC_END), &s.start, &s.end);
 	b->counts.extras++;
-	put(b, &s, sizeof s, s.start);
+	append(b, &s, sizeof s, s.start);
 }
 
 /* The thread among the ids at an object, 0 when the object is none. */
@@ -337,7 +344,7 @@ static uint32_t thread_of(const unsigned char *r, size_t kind, size_t object)
 	return u32(r, kind) == OBJECT_THREAD ? u32(r, object + ID_THREAD) : 0;
 }
 
-static void overhead(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_overhead(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_overhead o = {
@@ -349,10 +356,10 @@ static void overhead(struct ct_batch *b, const unsigned char *r, size_t left)
 	};
 	times(b, u64(r, OVERHEAD_START), u64(r, OVERHEAD_END), &o.start, &o.end);
 	b->counts.extras++;
-	put(b, &o, sizeof o, o.start);
+	append(b, &o, sizeof o, o.start);
 }
 
-static void marker(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	const char *s = text(r, MARKER_NAME);
@@ -377,7 +384,7 @@ static void marker(struct ct_batch *b, const unsigned char *r, size_t left)
 		memcpy(at + sizeof m, s, m.length);
 }
 
-static void object_name(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	const unsigned char *ids = r + NAME_OBJECT;
@@ -407,10 +414,10 @@ static void object_name(struct ct_batch *b, const unsigned char *r, size_t left)
 		n.id = u32(ids, ID_DEVICE);
 	}
 	b->counts.objects++;
-	put(b, &n, sizeof n, 0);
+	append(b, &n, sizeof n, 0);
 }
 
-static void memory(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_memory(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memory m = {
@@ -429,10 +436,10 @@ static void memory(struct ct_batch *b, const unsigned char *r, size_t left)
 		.async = u32(r, MEMORY_ASYNC),
 	};
 	b->counts.extras++;
-	put(b, &m, sizeof m, m.time);
+	append(b, &m, sizeof m, m.time);
 }
 
-static void pool(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_pool p = {
@@ -449,10 +456,10 @@ static void pool(struct ct_batch *b, const unsigned char *r, size_t left)
 		.device = u32(r, POOL_DEVICE),
 	};
 	b->counts.extras++;
-	put(b, &p, sizeof p, p.time);
+	append(b, &p, sizeof p, p.time);
 }
 
-static void graph(struct ct_batch *b, const unsigned char *r, size_t left)
+static void put_graph(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_gpu g = {
@@ -466,52 +473,34 @@ static void graph(struct ct_batch *b, const unsigned char *r, size_t left)
 	};
 	gpu_times(b, &g, u64(r, GRAPH_START), u64(r, GRAPH_END));
 	b->counts.extras++;
-	put(b, &g, sizeof g, g.start);
+	append(b, &g, sizeof g, g.start);
 }
 
 static const struct {
-	uint32_t kind;
 	size_t least; /* bytes that are read */
 	void (*translate)(struct ct_batch *, const unsigned char *, size_t);
 } table[] = {
-	{KIND_CONCURRENT_KERNEL, KERNEL_MIN, kernel},
-	{KIND_RUNTIME, API_MIN, api},
-	{KIND_DRIVER, API_MIN, api},
-	{KIND_MEMCPY, MEMCPY_MIN, copy_local},
-	{KIND_MEMCPY2, MEMCPY2_MIN, copy_peer},
-	{KIND_MEMSET, MEMSET_MIN, set},
-	{KIND_DEVICE, DEVICE_MIN, device},
-	{KIND_CONTEXT, CONTEXT_MIN, context},
-	{KIND_STREAM, STREAM_MIN, stream},
-	{KIND_SYNCHRONIZATION, SYNC_MIN, synchronization},
-	{KIND_OVERHEAD, OVERHEAD_MIN, overhead},
-	{KIND_MARKER, MARKER_MIN, marker},
-	{KIND_NAME, NAME_MIN, object_name},
-	{KIND_MEMORY2, MEMORY_MIN, memory},
-	{KIND_MEMORY_POOL, POOL_MIN, pool},
-	{KIND_GRAPH_TRACE, GRAPH_MIN, graph},
+#define KIND(kind, group, name, need, stays, least, translate) [kind] = {least, translate},
+#define CALLS(kind, least, translate) [kind] = {least, translate},
+#include "kinds.def"
 };
 
 void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)
 {
 	uint32_t kind = left >= sizeof kind ? u32(record, 0) : 0;
-	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-		if (table[i].kind != kind)
-			continue;
-		if (left < table[i].least)
-			ct_batch_lost(b, CT_LOST_UNREADABLE, 0);
-		else
-			table[i].translate(b, record, left);
-		return;
-	}
-	b->counts.others++;
+	if (kind >= sizeof table / sizeof table[0] || !table[kind].translate)
+		b->counts.others++;
+	else if (left < table[kind].least)
+		ct_batch_lost(b, CT_LOST_UNREADABLE, 0);
+	else
+		table[kind].translate(b, record, left);
 }
 
-/* Hands what the batch holds to the sender, and counts what it lost. */
+/* Gives what the batch holds to the queue, and counts what it lost. */
 void ct_batch_end(struct ct_batch *b)
 {
 	ct_queue_count(&b->counts);
-	ct_gather_note(b);
+	ct_delivered_add(&b->delivery);
 	for (int cause = 1; cause < CT_LOST_CAUSES; cause++)
 		ct_queue_lost((enum ct_lost_cause)cause, &b->lost[cause]);
 	if (b->chunk)

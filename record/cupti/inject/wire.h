@@ -19,12 +19,12 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <---------------- FOREIGN, STOP |
+ *      | <------------------ RIVAL, STOP |
  *      | BYE, end of stream -----------> |
  *
  * A HANDOVER comes before an end that leaves no time for a BYE, such as a signal,
  * and stands for it when the stream ends behind it. If the program lives on after
- * all, so does the session.
+ * all, the recording goes on.
  *
  * A program may use NVTX before CUDA. To find libcupti then, the library opens a
  * connection that carries nothing but a LOCATE and a GO, of which only the
@@ -48,7 +48,7 @@
 #define CT_WIRE_VERSION 2u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer names are cut */
-#define CT_STRINGS_MAX 65536u /* ids run from 1 to this */
+#define CT_NAMES_MAX 65536u /* ids run from 1 to this */
 
 enum ct_message_type {
 	CT_MSG_HELLO = 1,
@@ -66,7 +66,7 @@ enum ct_message_type {
 	CT_MSG_FLUSH = 34, /* no payload */
 	CT_MSG_PAUSE = 35, /* no payload, as the next two */
 	CT_MSG_RESUME = 36,
-	CT_MSG_FOREIGN = 37, /* another CUPTI client has taken the records over */
+	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 };
 
@@ -83,7 +83,7 @@ struct ct_hello {
 	uint64_t now;
 	uint32_t path_len;
 	uint32_t pad;
-	uint64_t request; /* address of the function that hands CUPTI buffers: who registers another is another client */
+	uint64_t request; /* address of the function that gives CUPTI buffers: a client that registers another is a rival */
 };
 
 /*
@@ -106,9 +106,9 @@ struct ct_go {
 #define CT_GO_PAUSED 2u        /* record nothing before RESUME */
 #define CT_GO_CAPTURE_RANGE 4u /* record only between cudaProfilerStart and cudaProfilerStop */
 #define CT_GO_OWN_CLOCK 8u     /* leave CUPTI its own clock, and measure that */
-#define CT_GO_WATCH 16u        /* notice another CUPTI client, since no FOREIGN will tell */
+#define CT_GO_WATCH_RIVALS 16u /* notice another CUPTI client, since no RIVAL will tell */
 
-/* Records beside those of kernels, copies, sets, calls, devices, contexts and streams. */
+/* Groups of records beside those of kernels, memcpys, memsets, calls, devices, contexts and streams. */
 #define CT_RECORDS_SYNC 1u
 #define CT_RECORDS_OVERHEAD 2u
 #define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
@@ -134,7 +134,7 @@ struct ct_status {
 };
 #define CT_STATUS_OFF 0u
 #define CT_STATUS_ON 1u
-#define CT_STATUS_TAKEN 2u /* sent when it happens: another CUPTI client gets the records */
+#define CT_STATUS_TAKEN 2u /* sent when a rival client gets the records */
 
 /* CLOCK: how times of CUPTI become CLOCK_MONOTONIC; sent when it changes. */
 struct ct_clock {
@@ -188,7 +188,7 @@ struct ct_bye {
 	uint32_t reason; /* CT_BYE_* */
 	uint32_t detail; /* the number of the signal */
 	uint64_t now;
-	uint64_t kernels, copies, sets, apis;
+	uint64_t kernels, memcpys, memsets, apis;
 	uint64_t objects; /* devices, contexts, streams, names */
 	uint64_t extras;  /* the other records of CT_RECORDS_* */
 	uint64_t others;  /* kinds that were never asked for; not sent */

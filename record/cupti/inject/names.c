@@ -1,11 +1,16 @@
 /*
- * Each name is sent once and numbered. CUPTI's pointers cannot stand for names,
- * since an unloaded module's memory is used again: content is what is compared.
+ * The table of names: each is sent once and has a number, which records hold in its
+ * place. Whoever makes records asks for numbers, on any thread. CUPTI's pointers must
+ * not stand for names, since an unloaded module's memory is used again: contents are
+ * compared.
  */
-#include "inject.h"
+#include "names.h"
 
 #include <pthread.h>
 #include <string.h>
+
+#include "mem.h"
+#include "queue.h"
 
 #define BLOCK (64u << 10)
 
@@ -24,10 +29,10 @@ static char *block;
 static size_t block_left, copies_left; /* bytes */
 
 /* The table takes an eighth of memory, copies of the names the rest. */
-bool ct_strings_start(size_t memory)
+bool ct_names_start(size_t memory)
 {
 	slots = 64;
-	while (slots * 2 * sizeof *table <= memory / 8 && slots < CT_STRINGS_MAX)
+	while (slots * 2 * sizeof *table <= memory / 8 && slots < CT_NAMES_MAX)
 		slots *= 2;
 	table = ct_alloc(slots * sizeof *table);
 	copies_left = memory - memory / 8;
@@ -98,7 +103,7 @@ static void add(struct entry *e, const char *text, uint32_t length, uint64_t h)
 }
 
 /* The number of a name; 0 for no name, and for one that found no room. */
-uint32_t ct_strings_id(const char *text)
+uint32_t ct_name_number(const char *text)
 {
 	if (!text)
 		return 0;

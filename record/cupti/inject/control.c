@@ -1,0 +1,184 @@
+/*
+ * The control thread: it flushes CUPTI, listens to the recorder, answers handovers and
+ * ends the recording while the program lives on. It must not wait for the recorder to
+ * read, so that a stalled recorder never delays a flush.
+ */
+#include "control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "complete.h"
+#include "enable.h"
+#include "flush.h"
+#include "handover.h"
+#include "handover_answer.h"
+#include "queue.h"
+#include "rival_client.h"
+#include "sender.h"
+#include "sock.h"
+#include "switch.h"
+#include "thread_state.h"
+#include "wake.h"
+#include "wire.h"
+
+#define WAKE_PAUSE_MS 2 /* between flushes that were asked for */
+#define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
+
+/*
+ * Another client has the records: nothing of CUPTI is touched from now on, so that the
+ * rival goes on as if we were not there, and is not flushed by us at the end when it
+ * may be gone.
+ */
+static void leave_to_rival(void)
+{
+	static const char words[] = "another CUPTI client in the program has taken the records of GPU work over";
+	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
+	ct_switch_leave();
+	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
+}
+
+static void flush(void)
+{
+	uint64_t until = ct_now();
+	if (ct_flush(CT_FINISHED, false))
+		ct_queue_flushed(until);
+}
+
+/* As flush, and looks whether CUPTI still delivers to us. */
+static void flush_and_look(void)
+{
+	flush();
+	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
+		return;
+	bool taken = ct_rival_client(ct_recording()->api);
+	if (taken)
+		leave_to_rival();
+	ct_leave_cupti(taken);
+}
+
+static void rival(void)
+{
+	if (!ct_enter_cupti())
+		return;
+	leave_to_rival();
+	ct_leave_cupti(true);
+}
+
+/* What was on its way to the GPU before a pause is still recorded, and flushed when it is done. */
+static void pause_work(bool paused)
+{
+	if (!ct_enter_cupti())
+		return;
+	ct_switch_pause(ct_recording()->api, paused);
+	if (paused)
+		ct_flush_now(CT_FINISHED);
+	ct_leave_cupti(false);
+}
+
+/* Ends recording while the program lives on; flushed says whether anyone wants the rest. */
+static void stop(bool flushed)
+{
+	if (!ct_enter_cupti())
+		return;
+	if (!flushed)
+		ct_complete_start(NULL);
+	ct_disable(ct_recording()->api, flushed);
+	ct_sender_until(ct_now());
+	if (flushed)
+		ct_flush_now(CT_FINISHED);
+	ct_complete_start(NULL);
+	ct_leave_cupti(true);
+}
+
+/* Does what a message says; false when there will be no more. */
+static bool obey(uint16_t type)
+{
+	switch (type) {
+	case CT_MSG_FLUSH:
+		flush();
+		break;
+	case CT_MSG_PAUSE:
+	case CT_MSG_RESUME:
+		pause_work(type == CT_MSG_PAUSE);
+		break;
+	case CT_MSG_RIVAL:
+		rival();
+		break;
+	case CT_MSG_STOP:
+		stop(true);
+		ct_sender_finish(CT_BYE_STOP);
+		return false;
+	}
+	return true;
+}
+
+/* Takes one message of the recorder; false when there will be no more. */
+static bool receive(void)
+{
+	struct ct_frame f;
+	unsigned char skip[256];
+	int fd = ct_recording()->fd;
+	uint64_t deadline = ct_now() + MESSAGE_WAIT;
+	if (!ct_connected() || !ct_recv_wait(fd, &f, sizeof f, deadline) || f.length > CT_MESSAGE_MAX)
+		return false;
+	for (uint32_t left = f.length; left > 0;) {
+		uint32_t n = left < sizeof skip ? left : (uint32_t)sizeof skip;
+		if (!ct_recv_wait(fd, skip, n, deadline))
+			return false;
+		left -= n;
+	}
+	return obey(f.type);
+}
+
+/* Flushes because somebody asked; not much more often than a flush takes. */
+static void answer_wake(void)
+{
+	if (!ct_wake_receive())
+		return;
+	flush();
+	poll(NULL, 0, WAKE_PAUSE_MS);
+	ct_wake_received();
+}
+
+static uint64_t next_flush(void)
+{
+	return ct_now() + ct_recording()->flush_ms * CT_MS;
+}
+
+/* Until the recorder is gone or has said STOP, or the program ends. */
+static void listen_and_flush(void)
+{
+	uint64_t next = next_flush();
+	for (;;) {
+		uint64_t now = ct_now();
+		int wait = now < next ? (int)((next - now) / CT_MS) + 1 : 0;
+		struct pollfd p[2] = {{.fd = ct_recording()->fd, .events = POLLIN}, {.fd = ct_wake_fd(), .events = POLLIN}};
+		if (poll(p, 2, wait) < 0 && errno != EINTR)
+			return;
+		if (p[0].revents && !receive())
+			return;
+		if (p[1].revents)
+			answer_wake();
+		if (ct_handover_wanted()) {
+			ct_handover_answer();
+			next = next_flush();
+		}
+		if (ct_now() >= next) {
+			flush_and_look();
+			next = next_flush();
+		}
+	}
+}
+
+void ct_control_run(void)
+{
+	ct_this_is_control();
+	listen_and_flush();
+	stop(false);
+	ct_sender_finish(CT_BYE_STOP);
+}

@@ -1,0 +1,6 @@
+#ifndef CT_CONTROL_H
+#define CT_CONTROL_H
+
+void ct_control_run(void);
+
+#endif

@@ -1,0 +1,15 @@
+#ifndef CT_FLUSH_H
+#define CT_FLUSH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CT_FINISHED 0u    /* what has ended is delivered */
+#define CT_UNFINISHED 1u  /* and, for good, what still runs or has not begun */
+
+bool ct_flush(uint32_t forced, bool at_exit);
+void ct_flush_now(uint32_t forced);
+bool ct_flush_forced(void);
+bool ct_flush_stuck(uint64_t time);
+
+#endif

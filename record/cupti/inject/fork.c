@@ -1,0 +1,63 @@
+/*
+ * Which process is recorded, and what is done in its forked children. Whoever may run
+ * in a child asks here first, in signal handlers too; whoever holds something that a
+ * child must let go has a function called there. Nothing else may be done in a child.
+ */
+#include "fork.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define WATCHERS 2
+
+static _Atomic pid_t self;
+static _Atomic(void (*)(void)) watchers[WATCHERS];
+
+bool ct_fork_begin(void)
+{
+	pid_t none = 0;
+	return atomic_compare_exchange_strong(&self, &none, getpid());
+}
+
+bool ct_ours(void)
+{
+	return getpid() == atomic_load(&self);
+}
+
+bool ct_forked(void)
+{
+	pid_t recorded = atomic_load(&self);
+	return recorded != 0 && recorded != getpid();
+}
+
+static void in_child(void)
+{
+	for (size_t i = 0; i < WATCHERS; i++) {
+		void (*f)(void) = atomic_load(&watchers[i]);
+		if (f)
+			f();
+	}
+}
+
+/*
+ * glibc's own name behind pthread_atfork, which is linked into each library
+ * statically. No library handle is given: this library is never unloaded.
+ */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
+
+/*
+ * Has a function called in each forked child. To be called before a lock of ours is
+ * taken that a child may need; again with the same function, it changes nothing.
+ */
+bool ct_fork_watch(void (*f)(void))
+{
+	static atomic_bool registered;
+	for (size_t i = 0; i < WATCHERS; i++) {
+		void (*there)(void) = NULL;
+		if (atomic_compare_exchange_strong(&watchers[i], &there, f) || there == f)
+			break;
+	}
+	return atomic_exchange(&registered, true) || __register_atfork(NULL, NULL, in_child, NULL) == 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * Reading a GO, the recorder's answer. main.c waits for it after its HELLO, nvtx.c after
+ * a LOCATE. Its lengths must be checked before anything is read by them.
+ */
+#include "go.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "mem.h"
+#include "sock.h"
+#include "wire.h"
+
+#define GO_MAX (256u << 10)
+
+/* The payload of GO in memory of its own, NULL when none came in time. */
+unsigned char *ct_go_receive(int fd, uint32_t *length, uint64_t deadline)
+{
+	struct ct_frame f;
+	if (!ct_recv_wait(fd, &f, sizeof f, deadline) || f.type != CT_MSG_GO)
+		return NULL;
+	if (f.length < sizeof(struct ct_go) || f.length > GO_MAX)
+		return NULL;
+	unsigned char *payload = ct_alloc(f.length);
+	if (payload && !ct_recv_wait(fd, payload, f.length, deadline)) {
+		ct_free(payload, f.length);
+		payload = NULL;
+	}
+	*length = f.length;
+	return payload;
+}
+
+/*
+ * The candidates behind GO; at and left move behind them. Each path moves one byte to
+ * the left, over the last byte of its length, to make room for the zero behind it.
+ */
+unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list)
+{
+	unsigned n = 0;
+	while (n < count && n < CT_CANDIDATES && *left >= 8) {
+		unsigned char *p = *at;
+		uint32_t major, length;
+		memcpy(&major, p, 4);
+		memcpy(&length, p + 4, 4);
+		if (length > *left - 8)
+			break;
+		memmove(p + 7, p + 8, length);
+		p[7 + length] = 0;
+		list[n++] = (struct ct_candidate){.path = (const char *)p + 7, .major = major};
+		*at += 8 + length;
+		*left -= 8 + length;
+	}
+	return n;
+}

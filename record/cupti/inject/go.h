@@ -1,0 +1,13 @@
+#ifndef CT_GO_H
+#define CT_GO_H
+
+#include <stdint.h>
+
+#include "load.h"
+
+#define CT_CANDIDATES 64
+
+unsigned char *ct_go_receive(int fd, uint32_t *length, uint64_t deadline);
+unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * The answer to a handover: CUPTI is flushed, what came of it is sent, a HANDOVER says
+ * so, and those who wait are let go. The control thread calls this; no wait is longer
+ * than the program's end may take.
+ */
+#include "handover_answer.h"
+
+#include <stddef.h>
+
+#include "bye.h"
+#include "clock.h"
+#include "final_flush.h"
+#include "handover.h"
+#include "queue.h"
+#include "thread_state.h"
+
+static void say(uint32_t reason, uint32_t detail, uint64_t until)
+{
+	struct ct_bye m = ct_bye(reason, detail, until);
+	ct_queue_message(CT_MSG_HANDOVER, &m, sizeof m, NULL, 0);
+}
+
+/*
+ * Answers all requests so far. While another thread runs the exit handler, that thread
+ * hands over, and its end is waited for.
+ */
+void ct_handover_answer(void)
+{
+	struct ct_request r = ct_handover_requested();
+	if (ct_exiting_tid() != 0 && !r.from_exit)
+		return;
+	uint64_t deadline = ct_now() + ct_exit_wait();
+	uint64_t until = ct_final_flush(false, r.reason != CT_BYE_ASKED);
+	if (ct_queue_wait_sent(deadline, CT_STALL)) {
+		say(r.reason, r.detail, until);
+		ct_queue_wait_sent(deadline, CT_STALL);
+	}
+	ct_handover_release(r.number);
+}

@@ -1,0 +1,25 @@
+#ifndef CT_LOAD_H
+#define CT_LOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti_abi.h"
+
+/* A libcupti that the recorder knows of. */
+struct ct_candidate {
+	const char *path;
+	uint32_t major; /* CUDA release, 0 when not known */
+};
+
+bool ct_load_mapped(char *path, size_t size);
+bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count);
+void *ct_load_symbol(const char *name);
+void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);
+uint32_t ct_load_driver(void);
+bool ct_load_count_devices(void);
+const char *ct_load_path(void);
+const char *ct_load_error(void);
+
+#endif

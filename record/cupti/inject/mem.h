@@ -1,0 +1,9 @@
+#ifndef CT_MEM_H
+#define CT_MEM_H
+
+#include <stddef.h>
+
+void *ct_alloc(size_t size); /* zeroed, 8-byte aligned; NULL without memory */
+void ct_free(void *p, size_t size);
+
+#endif

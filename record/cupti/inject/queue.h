@@ -1,0 +1,54 @@
+#ifndef CT_QUEUE_H
+#define CT_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+/* A message, or part of a BATCH on its way: frame and data are sent in one piece. */
+#define CT_CHUNK_SIZE (64u << 10)
+struct ct_chunk {
+	struct ct_chunk *next;
+	uint32_t used;    /* bytes of data */
+	uint32_t counted; /* 1 when it counts against the queue's limit */
+	struct ct_frame frame;
+	unsigned char data[];
+};
+#define CT_CHUNK_DATA (CT_CHUNK_SIZE - sizeof(struct ct_chunk))
+_Static_assert(offsetof(struct ct_chunk, data) == offsetof(struct ct_chunk, frame) + sizeof(struct ct_frame),
+	       "frame and data are sent in one piece");
+
+/* What was lost of one cause, and the time within which it was. */
+struct ct_loss {
+	uint64_t count, from, to;
+};
+
+/* Records that CUPTI delivered, as a BYE counts them. */
+struct ct_counts {
+	uint64_t kernels, memcpys, memsets, apis, objects, extras, others;
+};
+
+bool ct_queue_start(size_t memory);
+
+/* For who has something to send. */
+struct ct_chunk *ct_queue_chunk(void);
+void ct_queue_push(struct ct_chunk *c);
+void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
+bool ct_queue_string(uint32_t id, const char *text, uint32_t length);
+void ct_queue_flushed(uint64_t until);
+void ct_queue_clock(const struct ct_clock *clock);
+void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add);
+void ct_queue_count(const struct ct_counts *add);
+bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall);
+void ct_queue_finish(void);
+void ct_loss_add(struct ct_loss *to, const struct ct_loss *add);
+
+/* For the sender. */
+struct ct_chunk *ct_queue_take(void);
+void ct_queue_recycle(struct ct_chunk *c);
+void ct_queue_end(void);
+struct ct_counts ct_queue_counts(void);
+
+#endif

@@ -1,0 +1,10 @@
+#ifndef CT_RIVAL_CLIENT_H
+#define CT_RIVAL_CLIENT_H
+
+#include <stdbool.h>
+
+#include "cupti_abi.h"
+
+bool ct_rival_client(const struct ct_cupti *api);
+
+#endif

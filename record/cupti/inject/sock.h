@@ -1,0 +1,14 @@
+#ifndef CT_SOCK_H
+#define CT_SOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+int ct_connect(uint64_t deadline);
+bool ct_readable(int fd, uint64_t deadline);
+uint64_t ct_cookie(int fd);
+bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline);
+bool ct_recv_wait(int fd, void *data, size_t size, uint64_t deadline);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * What the threads of a recording share: its connection and settings, how far its end
+ * has come, which threads are ours, and whether the control thread is in CUPTI.
+ * threads.c writes it at the start, all threads read it, signal handlers read what is
+ * atomic. Nothing is done here but to keep, tell and wait.
+ */
+#include "thread_state.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sock.h"
+
+static struct ct_recording recording;
+static atomic_bool running; /* both threads were started */
+static _Atomic uint32_t control_tid, sender_tid, exit_tid;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed;
+static bool in_cupti; /* the control thread is in a call of CUPTI */
+static bool reached[CT_STAGES];
+
+/* Called once, before the threads start. */
+void ct_recording_set(const struct ct_recording *r)
+{
+	pthread_condattr_t attr;
+	recording = *r;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+const struct ct_recording *ct_recording(void)
+{
+	return &recording;
+}
+
+/* Whether our descriptor still is the socket to the recorder. */
+bool ct_connected(void)
+{
+	return ct_cookie(recording.fd) == recording.cookie;
+}
+
+/* How long the program's end may wait for the recorder, ns. */
+uint64_t ct_exit_wait(void)
+{
+	return recording.exit_ms * CT_MS;
+}
+
+void ct_reach(enum ct_stage stage)
+{
+	pthread_mutex_lock(&lock);
+	reached[stage] = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+bool ct_reached(enum ct_stage stage)
+{
+	pthread_mutex_lock(&lock);
+	bool value = reached[stage];
+	pthread_mutex_unlock(&lock);
+	return value;
+}
+
+/* Waits for a flag to get a value; false when the deadline is over. */
+static bool wait_flag(const bool *flag, bool value, uint64_t deadline)
+{
+	struct timespec until = {(time_t)(deadline / CT_SECOND), (long)(deadline % CT_SECOND)};
+	int r = 0;
+	pthread_mutex_lock(&lock);
+	while (*flag != value && r == 0)
+		r = pthread_cond_timedwait(&changed, &lock, &until);
+	bool is = *flag == value;
+	pthread_mutex_unlock(&lock);
+	return is;
+}
+
+bool ct_wait_reached(enum ct_stage stage, uint64_t deadline)
+{
+	return wait_flag(&reached[stage], true, deadline);
+}
+
+bool ct_wait_outside_cupti(uint64_t deadline)
+{
+	return wait_flag(&in_cupti, false, deadline);
+}
+
+/* True when the control thread may call CUPTI now; ct_leave_cupti follows. */
+bool ct_enter_cupti(void)
+{
+	pthread_mutex_lock(&lock);
+	bool allowed = recording.api && !reached[CT_EXITING] && !reached[CT_ENDED];
+	in_cupti = allowed;
+	pthread_mutex_unlock(&lock);
+	return allowed;
+}
+
+void ct_leave_cupti(bool end)
+{
+	pthread_mutex_lock(&lock);
+	in_cupti = false;
+	reached[CT_ENDED] = reached[CT_ENDED] || end;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+void ct_running_set(bool value)
+{
+	atomic_store(&running, value);
+}
+
+bool ct_running(void)
+{
+	return atomic_load(&running);
+}
+
+static uint32_t this_tid(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+void ct_this_is_control(void)
+{
+	atomic_store(&control_tid, this_tid());
+}
+
+void ct_this_is_sender(void)
+{
+	atomic_store(&sender_tid, this_tid());
+}
+
+void ct_this_exits(void)
+{
+	atomic_store(&exit_tid, this_tid());
+}
+
+uint32_t ct_control_tid(void)
+{
+	return atomic_load_explicit(&control_tid, memory_order_relaxed);
+}
+
+uint32_t ct_exiting_tid(void)
+{
+	return atomic_load(&exit_tid);
+}
+
+bool ct_is_own_thread(uint32_t tid)
+{
+	return tid == atomic_load(&control_tid) || tid == atomic_load(&sender_tid);
+}
