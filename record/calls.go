@@ -230,7 +230,7 @@ func (r *recorder) foreignClient(pid, _ uint32, _, request uint64) {
 	}
 	r.mu.Unlock()
 	if !own {
-		r.server.Foreign(pid)
+		r.server.Rival(pid)
 		r.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls go on being recorded", pid))
 	}
 }

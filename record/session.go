@@ -45,7 +45,7 @@ func (r *recorder) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
 		CaptureRange: r.opts.CaptureRange, Paused: r.paused.Load(),
-		WatchClients:  r.prober == nil,
+		WatchRivals:   r.prober == nil,
 		FlushInterval: min(r.opts.FlushInterval/2, maxHandover), MemoryLimit: r.opts.MemoryLimit,
 	}
 	if r.opts.Graphs == GraphWhole {

@@ -69,7 +69,7 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 	s := newStage(t, Options{}, GoConfig{})
 	conn := dial(t, s.server)
 	batch := appendFrame(nil, msgBatch, record(recContext, 1, 2, 7))
-	if _, err := conn.Write(session(batch)); err != nil { // whose hello says 42
+	if _, err := conn.Write(stream(batch)); err != nil { // whose hello says 42
 		t.Fatal(err)
 	}
 	if err := conn.CloseWrite(); err != nil {
@@ -91,9 +91,9 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 // TestUsers refuses who is neither root, nor the recorder, nor its programs' owner.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	s := &Server{owner: Owner{1000, 1000}}
+	owner := Owner{1000, 1000}
 	for uid, ok := range map[uint32]bool{0: true, 1000: true, uint32(os.Geteuid()): true, 4711: os.Geteuid() == 4711, 0xffffffff: false} {
-		if err := s.allowed(uid); (err == nil) != ok {
+		if err := owner.admits(uid); (err == nil) != ok {
 			t.Errorf("user %d: %v", uid, err)
 		}
 	}

@@ -281,13 +281,13 @@ func TestForeign(t *testing.T) {
 func testForeign(t *testing.T, o Options, told bool, env []string) {
 	config := GoConfig{FlushInterval: time.Hour}
 	if !told {
-		config = GoConfig{FlushInterval: 20 * time.Millisecond, WatchClients: true}
+		config = GoConfig{FlushInterval: 20 * time.Millisecond, WatchRivals: true}
 	}
 	s := newStage(t, o, config)
 	cmd, input := s.waiting(t, "foreign", env)
 	if told {
-		s.server.Foreign(uint32(cmd.Process.Pid) + 1) // somebody else
-		s.server.Foreign(uint32(cmd.Process.Pid))
+		s.server.Rival(uint32(cmd.Process.Pid) + 1) // somebody else
+		s.server.Rival(uint32(cmd.Process.Pid))
 	}
 	for taken := false; !taken; {
 		select {
@@ -317,7 +317,7 @@ func testForeign(t *testing.T, o Options, told bool, env []string) {
 // that does nothing for many times as long as it would take to believe in one.
 func TestNobodyElse(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchClients: true})
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
 	c := s.converse(t, "phases")
 	c.say("w")
 	time.Sleep(300 * time.Millisecond)

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,32 +14,28 @@ import (
 
 const (
 	helloWait = 5 * time.Second // for a connection to say hello
-	tellWait  = time.Second     // for a process to take a message
 	readSize  = 128 << 10
 )
 
-// A peer is one connection, read by one goroutine.
+// A peer is a process as its connection shows it, read by one goroutine.
 type peer struct {
 	Peer
+	link
 	server  *Server
-	conn    *net.UnixConn
 	handler Handler
 	decoder decoder
-	cupti   tracelog.CUPTI // as last reported
-	bye     *bye
-	handed  *bye   // HANDOVER, if the program has done nothing since
-	until   uint64 // as last said, ns
-	taken   bool   // another CUPTI client has the records
-	broken  bool   // what it sent made no sense
 
-	mu      sync.Mutex
-	going   bool          // GO was sent
-	waiting []messageType // messages to be sent behind it
+	cupti    tracelog.CUPTI // as last reported
+	bye      *bye           // BYE
+	lastWord *bye           // HANDOVER, if the program has done nothing since
+	until    uint64         // time up to which all has arrived, ns
+	taken    bool           // another CUPTI client has the records
+	broken   bool           // what the process sent made no sense
 }
 
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
-	defer p.server.remove(p)
+	defer p.server.peers.remove(p)
 	defer p.conn.Close()
 	if err := p.identify(); err != nil {
 		p.complain(err)
@@ -60,36 +54,29 @@ func (p *peer) serve() {
 	p.handler.End(p.Peer, p.end())
 }
 
-// identify asks the kernel who is at the other end.
+// identify notes who is at the other end, and refuses strangers. The folder keeps them
+// out already.
 func (p *peer) identify() error {
-	raw, err := p.conn.SyscallConn()
+	cred, err := p.credentials()
 	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
 	p.decoder = decoder{pid: p.PID, sink: p.server.sink}
 	p.cupti.PID = p.PID
-	return p.server.allowed(cred.Uid)
+	return p.server.owner.admits(cred.Uid)
 }
 
-// allowed refuses strangers. The folder keeps them out already.
-func (s *Server) allowed(uid uint32) error {
-	if uid == 0 || int(uid) == os.Geteuid() || int(uid) == s.owner.UID {
+// admits refuses users other than root, the recorder's and the programs' owner.
+func (o Owner) admits(uid uint32) error {
+	if uid == 0 || int(uid) == os.Geteuid() || int(uid) == o.UID {
 		return nil
 	}
 	return malformed("it comes from user %d, who is a stranger here", uid)
 }
 
-// greet takes the HELLO, has the handler answer it and sends GO. It returns false
-// when there is nothing more to come: after an error, and after a LOCATE.
+// greet takes the HELLO, has the handler answer it and sends GO. It returns false when
+// nothing more is to come: after an error, and after a LOCATE.
 func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Now().Add(helloWait)); err != nil {
 		return false, err
@@ -113,7 +100,8 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
-	p.answer(p.handler.Hello(p.Peer).withDefaults())
+	config := p.handler.Hello(p.Peer).withDefaults()
+	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
 
@@ -126,31 +114,6 @@ func (p *peer) locate() {
 	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
 }
 
-// answer sends GO. That the process has given up waiting shows when reading.
-func (p *peer) answer(c GoConfig) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	paused, ownClock := p.server.state()
-	c.Paused = c.Paused || paused
-	c.OwnClock = c.OwnClock || ownClock
-	p.write(appendGo(nil, c))
-	p.going = true
-	for _, t := range p.waiting {
-		p.write(appendFrame(nil, t, nil))
-	}
-}
-
-// tell sends a message without payload, after GO.
-func (p *peer) tell(t messageType) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.going {
-		p.write(appendFrame(nil, t, nil))
-	} else {
-		p.waiting = append(p.waiting, t)
-	}
-}
-
 // tellIf sends a message without payload if the process has that PID and has
 // been sent GO: before, it has not touched CUPTI.
 func (p *peer) tellIf(pid uint32, t messageType) {
@@ -158,14 +121,6 @@ func (p *peer) tellIf(pid uint32, t messageType) {
 	defer p.mu.Unlock()
 	if p.going && p.PID == pid {
 		p.write(appendFrame(nil, t, nil))
-	}
-}
-
-// write sends bytes to a process. A failure means that the connection has ended
-// or that nobody reads at the other end; both show where the connection is read.
-func (p *peer) write(b []byte) {
-	if p.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
-		_, _ = p.conn.Write(b)
 	}
 }
 
@@ -189,7 +144,7 @@ func (p *peer) message(t messageType, payload []byte) error {
 		before := p.decoder.recorded()
 		err := p.decoder.batch(payload)
 		if p.decoder.recorded() != before {
-			p.handed = nil
+			p.lastWord = nil
 		}
 		return err
 	case msgFlushed:
@@ -264,7 +219,7 @@ func (p *peer) clock(payload []byte) error {
 		return err
 	}
 	if silent {
-		p.server.setOwnClock()
+		p.server.newcomers.keepOwnClock()
 		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
 			"as this release of CUPTI gives none on another clock than its own; processes that come later are recorded on that"))
 		return nil
@@ -285,8 +240,8 @@ func (p *peer) flushed(payload []byte) error {
 	return err
 }
 
-// flushedUntil notes a time up to which all is here. A peer may send anything, but
-// what it has said once stands.
+// flushedUntil notes a time up to which all has arrived. A process may send anything, but
+// the latest time that it has said stands.
 func (p *peer) flushedUntil(until uint64) {
 	if until <= p.until || p.taken {
 		return
@@ -295,11 +250,11 @@ func (p *peer) flushedUntil(until uint64) {
 	p.server.sink.Flushed(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
-// handover takes what may be the last word of a process.
+// handover notes what may be the last word of a process.
 func (p *peer) handover(payload []byte) error {
 	y, err := parseBye(payload)
 	if err == nil {
-		p.handed = &y
+		p.lastWord = &y
 		p.flushedUntil(y.until)
 	}
 	return err
@@ -319,8 +274,8 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells of a peer that sent nonsense. A connection that ended is no
-// reason to: processes get killed, and End says that it was not complete.
+// complain tells of a process that sent nonsense. A connection that ended is no reason
+// to complain: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
 	if !errors.As(err, &nonsense) {
@@ -338,13 +293,13 @@ func (p *peer) end() tracelog.ProcessEnd {
 	off := p.cupti.Status != "" && p.cupti.Status != "on" // nothing was to come
 	switch {
 	case p.bye != nil:
-		c = p.bye
-		e.Time, e.Reason = c.now, c.words()
+		c = &p.bye.counts
+		e.Time, e.Reason = p.bye.now, p.bye.words()
 		e.Complete = 1
-	case p.handed != nil:
-		c = p.handed
-		e.Time, e.Reason = c.now, c.words()
-		e.Complete = truth(c.until != 0)
+	case p.lastWord != nil:
+		c = &p.lastWord.counts
+		e.Time, e.Reason = p.lastWord.now, p.lastWord.words()
+		e.Complete = truth(p.lastWord.until != 0)
 	default:
 		e.Time = monotonic()
 		e.Complete = truth(off)
@@ -352,7 +307,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 	if p.taken || p.broken {
 		e.Complete = 0
 	}
-	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.copies, c.sets, c.apis
+	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis
 	return e
 }
 

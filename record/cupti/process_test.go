@@ -235,7 +235,7 @@ func TestFlush(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
 	cmd, input := s.waiting(t, "wait", nil)
-	s.server.FlushAll()
+	s.server.peers.each(func(p *peer) { p.tell(msgFlush) })
 	arrived := func() bool {
 		s.tally.mu.Lock()
 		defer s.tally.mu.Unlock()
@@ -289,11 +289,8 @@ func TestStalledRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	input.Close()
-	reader := &peer{Peer: Peer{ID: 1}, server: s.server, conn: conn, handler: s.audience}
-	s.server.mu.Lock()
-	s.server.peers[1] = reader
-	s.server.active.Add(1)
-	s.server.mu.Unlock()
+	reader := &peer{link: link{conn: conn}, server: s.server, handler: s.audience}
+	s.server.peers.add(reader)
 	reader.serve()
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the program ended with %v", err)
@@ -550,7 +547,7 @@ func TestStrangers(t *testing.T) {
 	for name, sent := range map[string][]byte{
 		"no-hello":      appendFrame(nil, msgBatch, nil),
 		"wrong-version": appendFrame(nil, msgHello, helloPayload(9, 4)),
-		"bad-batch":     session(appendFrame(nil, msgBatch, []byte{1})),
+		"bad-batch":     stream(appendFrame(nil, msgBatch, []byte{1})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,7 +78,7 @@ func TestSimulatedNVTX(t *testing.T) {
 func TestSimulatedClient(t *testing.T) {
 	t.Parallel()
 	const n = 20000
-	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchClients: true})
+	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
 	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
 	var own, foreign uint64
 	if _, err := fmt.Sscanf(line, "kineto kernels=%d foreign=%d", &own, &foreign); err != nil {

@@ -4,21 +4,19 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// The Go side of inject/wire.h, which is where the format is described. A test
-// compiles that header and holds every number here against it.
+// The Go side of inject/wire.h, which describes the format. A test compiles that header
+// and holds every number here against it.
 const (
 	wireVersion = 2
 	messageMax  = 1 << 20
 	nameMax     = 32768
-	stringsMax  = 65536
+	namesMax    = 65536
 	goMax       = 256 << 10 // of a GO, as the library takes it
 	pathsMax    = 64        // candidates in a GO, as the library takes them
 	frameSize   = 8
@@ -42,7 +40,7 @@ const (
 	msgFlush    messageType = 34
 	msgPause    messageType = 35
 	msgResume   messageType = 36
-	msgForeign  messageType = 37
+	msgRival    messageType = 37
 	msgReady    messageType = 38
 )
 
@@ -73,7 +71,7 @@ const (
 	goPaused       = 2
 	goCaptureRange = 4
 	goOwnClock     = 8
-	goWatch        = 16
+	goWatchRivals  = 16
 )
 
 // lostCauses names the causes of a LOST message as the log has them.
@@ -224,12 +222,18 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 	return le.Uint32(b), text, err
 }
 
+// counts are numbers of records. Objects are devices, contexts, streams and names;
+// others are of kinds that were never asked for.
+type counts struct {
+	kernels, memcpys, memsets, apis uint64
+	objects, extras, others         uint64
+}
+
 // bye is a BYE or a HANDOVER.
 type bye struct {
-	reason, detail              uint32
-	now, until                  uint64
-	kernels, copies, sets, apis uint64
-	objects, extras, others     uint64
+	reason, detail uint32
+	now, until     uint64
+	counts         // of what CUPTI delivered
 }
 
 func parseBye(b []byte) (y bye, err error) {
@@ -237,21 +241,23 @@ func parseBye(b []byte) (y bye, err error) {
 		return y, malformed("a BYE of %d bytes", len(b))
 	}
 	return bye{
-		reason:  le.Uint32(b),
-		detail:  le.Uint32(b[4:]),
-		now:     le.Uint64(b[8:]),
-		kernels: le.Uint64(b[16:]),
-		copies:  le.Uint64(b[24:]),
-		sets:    le.Uint64(b[32:]),
-		apis:    le.Uint64(b[40:]),
-		objects: le.Uint64(b[48:]),
-		extras:  le.Uint64(b[56:]),
-		others:  le.Uint64(b[64:]),
-		until:   le.Uint64(b[72:]),
+		reason: le.Uint32(b),
+		detail: le.Uint32(b[4:]),
+		now:    le.Uint64(b[8:]),
+		until:  le.Uint64(b[72:]),
+		counts: counts{
+			kernels: le.Uint64(b[16:]),
+			memcpys: le.Uint64(b[24:]),
+			memsets: le.Uint64(b[32:]),
+			apis:    le.Uint64(b[40:]),
+			objects: le.Uint64(b[48:]),
+			extras:  le.Uint64(b[56:]),
+			others:  le.Uint64(b[64:]),
+		},
 	}, nil
 }
 
-// words are the reason as the log has it; "" where the library does not know it.
+// words returns the reason as the log has it, "" where the process does not know it.
 func (y *bye) words() string {
 	switch y.reason {
 	case byeExit:
@@ -268,91 +274,10 @@ func (y *bye) words() string {
 	return ""
 }
 
-// parseFlushed returns the time up to which all is here, ns.
+// parseFlushed returns the time up to which all has arrived, ns.
 func parseFlushed(b []byte) (until uint64, err error) {
 	if len(b) < flushedSize {
 		return 0, malformed("a FLUSHED of %d bytes", len(b))
 	}
 	return le.Uint64(b), nil
-}
-
-// appendGo encodes the answer to a HELLO. Candidates and calls that would make it
-// longer than the library takes are left out from the end.
-func appendGo(b []byte, c GoConfig) []byte {
-	paths, candidates := appendCandidates(nil, c.Candidates)
-	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths))
-	p := le.AppendUint32(nil, c.BufferSize)
-	p = le.AppendUint32(p, uint32(c.FlushInterval/time.Millisecond))
-	p = le.AppendUint64(p, c.MemoryLimit)
-	p = le.AppendUint32(p, uint32(c.ExitWait/time.Millisecond))
-	p = le.AppendUint32(p, c.flags())
-	p = le.AppendUint32(p, candidates)
-	p = le.AppendUint32(p, named)
-	p = le.AppendUint32(p, uint32(c.Records&^RecordWork)>>1)
-	p = le.AppendUint32(p, 0)
-	return appendFrame(b, msgGo, append(append(p, paths...), calls...))
-}
-
-func (c GoConfig) flags() uint32 {
-	var flags uint32
-	for _, f := range []struct {
-		set  bool
-		flag uint32
-	}{
-		{c.NoCUPTI, goNoCUPTI},
-		{c.Paused, goPaused},
-		{c.CaptureRange, goCaptureRange},
-		{c.OwnClock, goOwnClock},
-		{c.WatchClients, goWatch},
-	} {
-		if f.set {
-			flags |= f.flag
-		}
-	}
-	return flags
-}
-
-// appendCandidates takes up to half of what a GO may hold.
-func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
-	n := uint32(0)
-	for _, c := range candidates {
-		if n == pathsMax || len(b)+8+len(c.Path) > goMax/2 {
-			break
-		}
-		b = le.AppendUint32(b, c.Major)
-		b = le.AppendUint32(b, uint32(len(c.Path)))
-		b = append(b, c.Path...)
-		n++
-	}
-	return b, n
-}
-
-// appendCalls names each call once, without suffixes.
-func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
-	seen := map[string]bool{}
-	for _, c := range calls {
-		name := callBase(c)
-		if seen[name] || len(b)+4+len(name) > limit {
-			continue
-		}
-		seen[name] = true
-		b = le.AppendUint32(b, uint32(len(name)))
-		b = append(b, name...)
-	}
-	return b, uint32(len(seen))
-}
-
-// callBase is a function's name without what distinguishes its variants:
-// cuMemcpyHtoD for cuMemcpyHtoD_v2_ptds, cudaMalloc for cudaMalloc_v3020.
-func callBase(name string) string {
-	for {
-		short := strings.TrimSuffix(strings.TrimSuffix(name, "_ptds"), "_ptsz")
-		if stem, ok := strings.CutSuffix(strings.TrimRight(short, "0123456789"), "_v"); ok && !strings.HasSuffix(short, "_v") {
-			short = stem
-		}
-		if short == name {
-			return name
-		}
-		name = short
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,129 +14,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
-
-// layout is every number that the Go side takes from wire.h, as C would print it.
-var layout = map[string]int{
-	"CT_WIRE_VERSION": wireVersion, "CT_MESSAGE_MAX": messageMax, "CT_NAME_MAX": nameMax,
-	"CT_NAMES_MAX": stringsMax, "CT_STATUS_ON": statusOn, "CT_STATUS_TAKEN": statusTaken,
-	"CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI, "CT_GO_PAUSED": goPaused,
-	"CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock, "CT_GO_WATCH_RIVALS": goWatch,
-	"CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
-	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
-	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1,
-	"CT_MSG_LOCATE":     int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
-	"CT_MSG_READY": int(msgReady), "CT_MSG_RIVAL": int(msgForeign), "CT_REC_SYNC": int(recSync), "CT_REC_OVERHEAD": int(recOverhead),
-	"CT_REC_MARKER": int(recMarker), "CT_REC_NAME": int(recName), "CT_REC_MEMORY": int(recMemory),
-	"CT_REC_POOL": int(recPool), "CT_REC_GRAPH": int(recGraph),
-	"CT_MSG_HELLO": int(msgHello), "CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch),
-	"CT_MSG_CLOCK": int(msgClock), "CT_MSG_LOST": int(msgLost), "CT_MSG_NOTE": int(msgNote),
-	"CT_MSG_BYE": int(msgBye), "CT_MSG_GO": int(msgGo), "CT_MSG_STOP": int(msgStop), "CT_MSG_FLUSH": int(msgFlush),
-	"CT_REC_STRING": int(recString), "CT_REC_KERNEL": int(recKernel), "CT_REC_MEMCPY": int(recMemcpy),
-	"CT_REC_MEMSET": int(recMemset), "CT_REC_API": int(recAPI), "CT_REC_DEVICE": int(recDevice),
-	"CT_REC_CONTEXT": int(recContext), "CT_REC_STREAM": int(recStream),
-	"CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1, "CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3,
-	"CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6, "CT_LOST_UNREADABLE": 7, "CT_LOST_UNFINISHED": 8,
-
-	"sizeof(struct ct_frame)": frameSize, "sizeof(struct ct_hello)": helloSize, "sizeof(struct ct_go)": goSize,
-	"sizeof(struct ct_status)": statusSize, "sizeof(struct ct_clock)": clockSize, "sizeof(struct ct_lost)": lostSize,
-	"CT_MSG_FLUSHED": int(msgFlushed), "CT_MSG_HANDOVER": int(msgHandover), "sizeof(struct ct_flushed)": flushedSize,
-	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
-	"CT_BYE_ASKED": byeAsked, "offsetof(struct ct_bye, detail)": 4, "offsetof(struct ct_bye, until)": 72,
-	"offsetof(struct ct_status, exit_signal)": 24, "offsetof(struct ct_status, exit_handler)": 32,
-	"sizeof(struct ct_note)": noteSize, "sizeof(struct ct_bye)": byeSize, "sizeof(struct ct_string)": stringSize,
-	"sizeof(struct ct_gpu)": gpuSize, "sizeof(struct ct_kernel)": kernelSize, "sizeof(struct ct_memcpy)": memcpySize,
-	"sizeof(struct ct_memset)": memsetSize, "sizeof(struct ct_api)": apiSize, "sizeof(struct ct_device)": deviceSize,
-	"sizeof(struct ct_context)": contextSize, "sizeof(struct ct_stream)": streamSize,
-	"sizeof(struct ct_sync)": syncSize, "sizeof(struct ct_overhead)": overheadSize,
-	"sizeof(struct ct_marker)": markerSize, "sizeof(struct ct_name)": nameSize,
-	"sizeof(struct ct_memory)": memorySize, "sizeof(struct ct_pool)": poolSize,
-
-	"offsetof(struct ct_hello, request)": 24,
-	"offsetof(struct ct_go, calls)":      28, "offsetof(struct ct_go, records)": 32,
-	"offsetof(struct ct_sync, correlation)": 4, "offsetof(struct ct_sync, start)": 8, "offsetof(struct ct_sync, end)": 16,
-	"offsetof(struct ct_sync, type)": 24, "offsetof(struct ct_sync, context)": 28, "offsetof(struct ct_sync, stream)": 32,
-	"offsetof(struct ct_sync, event)":   36,
-	"offsetof(struct ct_overhead, tid)": 4, "offsetof(struct ct_overhead, start)": 8, "offsetof(struct ct_overhead, end)": 16,
-	"offsetof(struct ct_overhead, overhead)": 24, "offsetof(struct ct_overhead, object)": 28,
-	"offsetof(struct ct_marker, id)": 4, "offsetof(struct ct_marker, time)": 8, "offsetof(struct ct_marker, tid)": 16,
-	"offsetof(struct ct_marker, flags)": 20, "offsetof(struct ct_marker, domain)": 24, "offsetof(struct ct_marker, length)": 28,
-	"offsetof(struct ct_name, object)": 4, "offsetof(struct ct_name, id)": 8, "offsetof(struct ct_name, context)": 12,
-	"offsetof(struct ct_name, device)": 16, "offsetof(struct ct_name, name)": 20,
-	"offsetof(struct ct_memory, correlation)": 4, "offsetof(struct ct_memory, time)": 8, "offsetof(struct ct_memory, address)": 16,
-	"offsetof(struct ct_memory, bytes)": 24, "offsetof(struct ct_memory, pool)": 32, "offsetof(struct ct_memory, operation)": 40,
-	"offsetof(struct ct_memory, memory_kind)": 44, "offsetof(struct ct_memory, device)": 48, "offsetof(struct ct_memory, context)": 52,
-	"offsetof(struct ct_memory, stream)": 56, "offsetof(struct ct_memory, async)": 60,
-	"offsetof(struct ct_pool, correlation)": 4, "offsetof(struct ct_pool, time)": 8, "offsetof(struct ct_pool, address)": 16,
-	"offsetof(struct ct_pool, bytes)": 24, "offsetof(struct ct_pool, release_threshold)": 32,
-	"offsetof(struct ct_pool, min_bytes_to_keep)": 40, "offsetof(struct ct_pool, operation)": 48,
-	"offsetof(struct ct_pool, pool_kind)": 52, "offsetof(struct ct_pool, device)": 56,
-
-	"offsetof(struct ct_frame, type)": 4, "offsetof(struct ct_hello, pid)": 4, "offsetof(struct ct_hello, now)": 8,
-	"offsetof(struct ct_hello, path_len)": 16, "offsetof(struct ct_go, flush_ms)": 4,
-	"offsetof(struct ct_go, memory_limit)": 8, "offsetof(struct ct_go, exit_ms)": 16,
-	"offsetof(struct ct_go, flags)": 20, "offsetof(struct ct_go, candidates)": 24,
-	"offsetof(struct ct_status, cupti_version)": 4, "offsetof(struct ct_status, driver_version)": 8,
-	"offsetof(struct ct_status, apis)": 12, "offsetof(struct ct_status, path_len)": 16,
-	"offsetof(struct ct_status, text_len)": 20, "offsetof(struct ct_clock, error)": 16,
-	"offsetof(struct ct_lost, count)": 8, "offsetof(struct ct_lost, from)": 16, "offsetof(struct ct_lost, to)": 24,
-	"offsetof(struct ct_note, text_len)": 4, "offsetof(struct ct_bye, now)": 8,
-	"offsetof(struct ct_bye, kernels)": 16, "offsetof(struct ct_bye, memcpys)": 24,
-	"offsetof(struct ct_bye, memsets)": 32, "offsetof(struct ct_bye, apis)": 40,
-	"offsetof(struct ct_bye, objects)": 48, "offsetof(struct ct_bye, extras)": 56,
-	"offsetof(struct ct_bye, others)": 64,
-	"offsetof(struct ct_string, id)":  4, "offsetof(struct ct_string, length)": 8,
-	"offsetof(struct ct_gpu, size)": 2, "offsetof(struct ct_gpu, correlation)": 4,
-	"offsetof(struct ct_gpu, start)": 8, "offsetof(struct ct_gpu, end)": 16,
-	"offsetof(struct ct_gpu, device)": 24, "offsetof(struct ct_gpu, context)": 28,
-	"offsetof(struct ct_gpu, stream)": 32, "offsetof(struct ct_gpu, graph)": 36,
-	"offsetof(struct ct_gpu, graph_node)": 40, "offsetof(struct ct_kernel, name)": 48,
-	"offsetof(struct ct_kernel, registers)": 52, "offsetof(struct ct_kernel, grid)": 56,
-	"offsetof(struct ct_kernel, block)": 68, "offsetof(struct ct_kernel, cluster)": 80,
-	"offsetof(struct ct_kernel, static_shared)": 92, "offsetof(struct ct_kernel, dynamic_shared)": 96,
-	"offsetof(struct ct_kernel, local_per_thread)": 100, "offsetof(struct ct_memcpy, bytes)": 48,
-	"offsetof(struct ct_memcpy, copy_kind)": 56, "offsetof(struct ct_memcpy, src_kind)": 60,
-	"offsetof(struct ct_memcpy, dst_kind)": 64, "offsetof(struct ct_memcpy, src_device)": 68,
-	"offsetof(struct ct_memcpy, dst_device)": 72, "offsetof(struct ct_memset, bytes)": 48,
-	"offsetof(struct ct_memset, value)": 56, "offsetof(struct ct_api, correlation)": 4,
-	"offsetof(struct ct_api, start)": 8, "offsetof(struct ct_api, end)": 16, "offsetof(struct ct_api, tid)": 24,
-	"offsetof(struct ct_api, domain)": 28, "offsetof(struct ct_api, cbid)": 32, "offsetof(struct ct_api, ret)": 36,
-	"offsetof(struct ct_api, name)": 40, "offsetof(struct ct_device, id)": 4,
-	"offsetof(struct ct_device, memory)": 8, "offsetof(struct ct_device, bandwidth)": 16,
-	"offsetof(struct ct_device, uuid)": 24, "offsetof(struct ct_device, name)": 40,
-	"offsetof(struct ct_device, multiprocessors)": 44, "offsetof(struct ct_device, major)": 48,
-	"offsetof(struct ct_device, minor)": 52, "offsetof(struct ct_context, device)": 8,
-	"offsetof(struct ct_context, null_stream)": 12, "offsetof(struct ct_stream, context)": 8,
-	"offsetof(struct ct_stream, priority)": 12, "offsetof(struct ct_stream, flags)": 16,
-}
-
-// TestLayout holds the Go side against what the C compiler makes of wire.h.
-func TestLayout(t *testing.T) {
-	t.Parallel()
-	var c strings.Builder
-	c.WriteString("#include <stddef.h>\n#include <stdio.h>\n#include \"wire.h\"\nint main(void)\n{\n")
-	for what := range layout {
-		fmt.Fprintf(&c, "\tprintf(\"%%s=%%lld\\n\", \"%s\", (long long)%s);\n", what, what)
-	}
-	c.WriteString("\treturn 0;\n}\n")
-	dir := t.TempDir()
-	source, program := filepath.Join(dir, "layout.c"), filepath.Join(dir, "layout")
-	if err := os.WriteFile(source, []byte(c.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("gcc", "-std=c11", "-Iinject", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	out, err := exec.Command(program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		what, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if want := fmt.Sprint(layout[what]); value != want {
-			t.Errorf("%s is %s in C and %s in Go", what, value, want)
-		}
-	}
-}
 
 // collect is a sink that keeps everything as text.
 type collect struct{ lines []string }
@@ -360,7 +236,7 @@ func TestGo(t *testing.T) {
 	c := GoConfig{
 		Candidates: []Candidate{{"/lib/libcupti.so.13", 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
-		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchClients: true,
+		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
 	var got []uint32
@@ -410,8 +286,8 @@ func TestMessageReader(t *testing.T) {
 	}
 }
 
-// session is the stream of a process that behaves.
-func session(parts ...[]byte) []byte {
+// stream is what a process that behaves sends.
+func stream(parts ...[]byte) []byte {
 	return append(appendFrame(nil, msgHello, helloPayload(wireVersion, 4)), concat(parts...)...)
 }
 
@@ -419,42 +295,42 @@ func session(parts ...[]byte) []byte {
 // testdata/fuzz/FuzzPeer, where the go command finds them.
 func seeds() map[string][]byte {
 	all := map[string][]byte{
-		"hello":               session(),
+		"hello":               stream(),
 		"wrong-version":       appendFrame(nil, msgHello, helloPayload(9, 4)),
 		"no-hello":            appendFrame(nil, msgBatch, record(recContext, 1, 2, 3)),
-		"second-hello":        session(session()),
-		"cut-message":         session(appendFrame(nil, msgBatch, record(recContext, 1, 2, 3)))[:50],
-		"huge-length":         session([]byte{255, 255, 255, 255, 3, 0, 0, 0}),
-		"unknown-message":     session(appendFrame(nil, 999, nil)),
-		"status":              session(appendFrame(nil, msgStatus, append(make([]byte, statusSize), "x"...))),
-		"status-text-too-big": session(appendFrame(nil, msgStatus, append(make([]byte, statusSize-1), 255))),
-		"lost-unknown-cause":  session(appendFrame(nil, msgLost, append([]byte{200}, make([]byte, lostSize-1)...))),
-		"bye":                 session(appendFrame(nil, msgBye, make([]byte, byeSize))),
-		"bye-short":           session(appendFrame(nil, msgBye, make([]byte, byeSize-1))),
-		"flushed":             session(appendFrame(nil, msgFlushed, []byte{1, 2, 3, 4, 5, 6, 7, 8})),
-		"flushed-short":       session(appendFrame(nil, msgFlushed, make([]byte, flushedSize-1))),
-		"flushed-backwards":   session(appendFrame(nil, msgFlushed, []byte{9, 0, 0, 0, 0, 0, 0, 0}), appendFrame(nil, msgFlushed, []byte{1, 0, 0, 0, 0, 0, 0, 0})),
-		"handover":            session(appendFrame(nil, msgHandover, byePayload(byeSignal, 11, 5))),
-		"handover-no-until":   session(appendFrame(nil, msgHandover, byePayload(byeSignal, 0xffffffff, 0))),
-		"handover-twice":      session(appendFrame(nil, msgHandover, byePayload(byeAsked, 0, 5)), appendFrame(nil, msgHandover, byePayload(byeQuickExit, 0, 4))),
-		"handover-short":      session(appendFrame(nil, msgHandover, make([]byte, byeSize-1))),
-		"handover-goes-on":    session(appendFrame(nil, msgHandover, byePayload(byeSignal, 2, 5)), appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))),
-		"note":                session(appendFrame(nil, msgNote, append(make([]byte, noteSize), "x"...))),
+		"second-hello":        stream(stream()),
+		"cut-message":         stream(appendFrame(nil, msgBatch, record(recContext, 1, 2, 3)))[:50],
+		"huge-length":         stream([]byte{255, 255, 255, 255, 3, 0, 0, 0}),
+		"unknown-message":     stream(appendFrame(nil, 999, nil)),
+		"status":              stream(appendFrame(nil, msgStatus, append(make([]byte, statusSize), "x"...))),
+		"status-text-too-big": stream(appendFrame(nil, msgStatus, append(make([]byte, statusSize-1), 255))),
+		"lost-unknown-cause":  stream(appendFrame(nil, msgLost, append([]byte{200}, make([]byte, lostSize-1)...))),
+		"bye":                 stream(appendFrame(nil, msgBye, make([]byte, byeSize))),
+		"bye-short":           stream(appendFrame(nil, msgBye, make([]byte, byeSize-1))),
+		"flushed":             stream(appendFrame(nil, msgFlushed, []byte{1, 2, 3, 4, 5, 6, 7, 8})),
+		"flushed-short":       stream(appendFrame(nil, msgFlushed, make([]byte, flushedSize-1))),
+		"flushed-backwards":   stream(appendFrame(nil, msgFlushed, []byte{9, 0, 0, 0, 0, 0, 0, 0}), appendFrame(nil, msgFlushed, []byte{1, 0, 0, 0, 0, 0, 0, 0})),
+		"handover":            stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 11, 5))),
+		"handover-no-until":   stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 0xffffffff, 0))),
+		"handover-twice":      stream(appendFrame(nil, msgHandover, byePayload(byeAsked, 0, 5)), appendFrame(nil, msgHandover, byePayload(byeQuickExit, 0, 4))),
+		"handover-short":      stream(appendFrame(nil, msgHandover, make([]byte, byeSize-1))),
+		"handover-goes-on":    stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 2, 5)), appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))),
+		"note":                stream(appendFrame(nil, msgNote, append(make([]byte, noteSize), "x"...))),
 		"locate":              appendFrame(nil, msgLocate, nil),
-		"taken":               session(appendFrame(nil, msgStatus, append([]byte{2}, make([]byte, statusSize-1)...))),
-		"taken-text-too-big":  session(appendFrame(nil, msgStatus, append(append([]byte{2}, make([]byte, statusSize-2)...), 255))),
-		"clock":               session(appendFrame(nil, msgClock, make([]byte, clockSize))),
-		"clock-silent":        session(appendFrame(nil, msgClock, append([]byte{3}, make([]byte, clockSize-1)...))),
-		"extras": session(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
+		"taken":               stream(appendFrame(nil, msgStatus, append([]byte{2}, make([]byte, statusSize-1)...))),
+		"taken-text-too-big":  stream(appendFrame(nil, msgStatus, append(append([]byte{2}, make([]byte, statusSize-2)...), 255))),
+		"clock":               stream(appendFrame(nil, msgClock, make([]byte, clockSize))),
+		"clock-silent":        stream(appendFrame(nil, msgClock, append([]byte{3}, make([]byte, clockSize-1)...))),
+		"extras": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
 			record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff), record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(recName, 5, 13, 1, 2, 1),
 			record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1),
 			record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0),
 			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0)))),
-		"names": session(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
+		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {
-		all[b.name] = session(appendFrame(nil, msgBatch, b.batch))
+		all[b.name] = stream(appendFrame(nil, msgBatch, b.batch))
 	}
 	return all
 }
@@ -550,7 +426,7 @@ func FuzzPeer(f *testing.F) {
 		}
 		p.complain(err)
 		e := p.end()
-		if whole := p.bye != nil || p.handed != nil || p.cupti.Status != ""; e.Complete == 1 && (!whole || p.broken || p.taken) {
+		if whole := p.bye != nil || p.lastWord != nil || p.cupti.Status != ""; e.Complete == 1 && (!whole || p.broken || p.taken) {
 			t.Errorf("%+v", e)
 		}
 		if e.Until != p.until {

@@ -462,18 +462,18 @@ static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 static void put_graph(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
-	struct ct_gpu g = {
-		.kind = CT_REC_GRAPH,
-		.size = sizeof g,
-		.correlation = u32(r, GRAPH_CORRELATION),
-		.device = u32(r, GRAPH_DEVICE),
-		.context = u32(r, GRAPH_CONTEXT),
-		.stream = u32(r, GRAPH_STREAM),
-		.graph = u32(r, GRAPH_ID),
+	struct ct_graph g = {
+		.gpu = {.kind = CT_REC_GRAPH,
+			.size = sizeof g,
+			.correlation = u32(r, GRAPH_CORRELATION),
+			.device = u32(r, GRAPH_DEVICE),
+			.context = u32(r, GRAPH_CONTEXT),
+			.stream = u32(r, GRAPH_STREAM),
+			.graph = u32(r, GRAPH_ID)},
 	};
-	gpu_times(b, &g, u64(r, GRAPH_START), u64(r, GRAPH_END));
+	gpu_times(b, &g.gpu, u64(r, GRAPH_START), u64(r, GRAPH_END));
 	b->counts.extras++;
-	append(b, &g, sizeof g, g.start);
+	append(b, &g, sizeof g, g.gpu.start);
 }
 
 static const struct {

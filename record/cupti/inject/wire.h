@@ -236,6 +236,11 @@ struct ct_gpu {
 	uint64_t graph_node;
 };
 
+/* A graph's launch as a whole. */
+struct ct_graph {
+	struct ct_gpu gpu;
+};
+
 struct ct_kernel {
 	struct ct_gpu gpu;
 	uint32_t name;
@@ -371,6 +376,7 @@ _Static_assert(sizeof(struct ct_bye) == 80, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
+_Static_assert(sizeof(struct ct_graph) == 48, "graph");
 _Static_assert(sizeof(struct ct_kernel) == 104, "kernel");
 _Static_assert(sizeof(struct ct_memcpy) == 80, "memcpy");
 _Static_assert(sizeof(struct ct_memset) == 64, "memset");

@@ -1,0 +1,48 @@
+package cupti
+
+import "github.com/cudatrace/cudatrace/record/tracelog"
+
+// A Handler is told of processes. Its methods are called from several goroutines at a
+// time, about one process from one at a time.
+type Handler interface {
+	// Hello is called when a process has initialised CUDA and waits. It has a
+	// good second: 2 s after its hello the process runs on unrecorded.
+	Hello(p Peer) GoConfig
+	// End is called when the last record of a process has reached the sink. In e:
+	//
+	//   - Complete is 1 when the process said goodbye, or handed over and sent nothing
+	//     more, and no other CUPTI client had taken its records; also when CUPTI recorded
+	//     nothing in it. The counts are CUPTI's own then, otherwise those of what arrived.
+	//   - Until is the time up to which all GPU work has arrived.
+	//   - Reason is "exit", "quick_exit" or "signal N (NAME)"; "" where the process cannot
+	//     know it, as for _exit and exec, or was not asked.
+	//   - Status is -1.
+	End(p Peer, e tracelog.ProcessEnd)
+	// Note is called with a line that a person should see; severity is one of
+	// tracelog's.
+	Note(p Peer, severity uint32, text string)
+}
+
+// An ExitWatcher is a Handler that can see what a process cannot: a thread on its
+// way into _exit or exec, or into the program's own handler of a signal.
+type ExitWatcher interface {
+	// WatchExit is called when recording has begun in a process. A thread that gets the
+	// signal, unless that is 0, waits in the signal's handler until all is handed over.
+	// The signal may be sent only while its handler in the process is the function at
+	// that address, only to threads that do not block it, and not to a process that
+	// shares the memory but has another PID.
+	WatchExit(p Peer, signal uint32, handler uint64)
+}
+
+// A Peer is a process that reports to the server.
+type Peer struct {
+	ID       uint64 // unique in the server; a process that runs another program comes again
+	PID      uint32 // in the recorder's PID namespace, from the kernel
+	UID, GID uint32
+	LocalPID uint32 // in the process's own PID namespace, as it says itself
+	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
+	CUPTI    string // path of a libcupti that it has loaded itself, if any
+	// BufferRequest is the first argument with which the library itself calls
+	// cuptiActivityRegisterCallbacks. A call with another is that of another CUPTI client.
+	BufferRequest uint64
+}

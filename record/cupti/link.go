@@ -1,0 +1,68 @@
+package cupti
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tellWait is how long a process may take to take a message.
+const tellWait = time.Second
+
+// A link is the socket to a process. Its methods are called from several goroutines.
+type link struct {
+	conn *net.UnixConn
+
+	mu      sync.Mutex
+	going   bool          // GO was sent
+	waiting []messageType // messages to be sent behind GO
+}
+
+// credentials asks the kernel who is at the other end.
+func (l *link) credentials() (*unix.Ucred, error) {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return cred, errors.Join(err, failed)
+}
+
+// answer sends GO and the messages that wait for it. The configuration is asked for
+// under the lock, so that a message told meanwhile comes behind it. That the process has
+// given up waiting shows when reading.
+func (l *link) answer(config func() GoConfig) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(appendGo(nil, config()))
+	l.going = true
+	for _, t := range l.waiting {
+		l.write(appendFrame(nil, t, nil))
+	}
+}
+
+// tell sends a message without payload, after GO.
+func (l *link) tell(t messageType) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.going {
+		l.write(appendFrame(nil, t, nil))
+	} else {
+		l.waiting = append(l.waiting, t)
+	}
+}
+
+// write sends bytes to a process. A failure means that the connection has ended
+// or that nobody reads at the other end; both show where the connection is read.
+func (l *link) write(b []byte) {
+	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
+		_, _ = l.conn.Write(b)
+	}
+}

@@ -1,0 +1,84 @@
+package cupti
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A peerSet holds the processes that are connected.
+type peerSet struct {
+	mu     sync.Mutex
+	change sync.Cond // all has changed
+	all    map[uint64]*peer
+	lastID uint64
+	closed bool           // to new ones
+	active sync.WaitGroup // a goroutine a peer
+}
+
+func newPeerSet() *peerSet {
+	s := &peerSet{all: map[uint64]*peer{}}
+	s.change.L = &s.mu
+	return s
+}
+
+// add gives a process its ID and returns true, or false when no more are taken.
+func (s *peerSet) add(p *peer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.lastID++
+	p.ID = s.lastID
+	s.all[p.ID] = p
+	s.active.Add(1)
+	return true
+}
+
+func (s *peerSet) remove(p *peer) {
+	s.mu.Lock()
+	delete(s.all, p.ID)
+	s.change.Broadcast()
+	s.mu.Unlock()
+	s.active.Done()
+}
+
+// close has add take no more.
+func (s *peerSet) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+}
+
+// wait waits until the set is empty or the time is over, and returns how many are left.
+func (s *peerSet) wait(timeout time.Duration) int {
+	over := time.Now().Add(timeout)
+	timer := time.AfterFunc(timeout, s.wake)
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.all) > 0 && time.Now().Before(over) {
+		s.change.Wait()
+	}
+	return len(s.all)
+}
+
+func (s *peerSet) wake() {
+	s.mu.Lock()
+	s.change.Broadcast()
+	s.mu.Unlock()
+}
+
+// each calls a function for every process, for all of them at once.
+func (s *peerSet) each(f func(*peer)) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.all))
+	s.mu.Unlock()
+	var done sync.WaitGroup
+	for _, p := range all {
+		done.Go(func() { f(p) })
+	}
+	done.Wait()
+}
