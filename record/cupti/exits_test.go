@@ -6,8 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,25 +48,33 @@ type ending struct {
 // would send it.
 func exitsCommand(t *testing.T, environ, env []string, arg ...string) *exec.Cmd {
 	t.Helper()
-	dir, err := fake()
-	if err != nil {
-		t.Fatal(err)
-	}
-	preload := filepath.Join(dir, "asks.so")
-	for _, e := range env {
-		if before, ok := strings.CutPrefix(e, "LD_PRELOAD="); ok {
-			preload = before + ":" + preload
-		}
-	}
-	cmd := play{simProgram(t, "exits"), arg, append(slices.Clip(env), "LD_PRELOAD="+preload)}.command(t, environ)
+	cmd := play{simProgram(t, "exits"), arg, preloaded(t, env, "asks.so")}.command(t, environ)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-// runExits runs it to its end; one that hangs gets Ctrl-C.
+// output is what a program has printed so far.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// runExits runs it to its end; one that hangs gets Ctrl-C when hangs returns.
 func runExits(t *testing.T, cmd *exec.Cmd, hangs func()) ending {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs output
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -75,23 +83,20 @@ func runExits(t *testing.T, cmd *exec.Cmd, hangs func()) ending {
 	defer timer.Stop()
 	if hangs != nil {
 		hangs()
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
 	}
 	_ = cmd.Wait() // how it ended is in its state
 	return ending{out.String(), errs.String(), cmd.ProcessState.Sys().(syscall.WaitStatus)}
 }
 
-// hung returns what waits for the program to hang, and then interrupts its group.
-func hung(t *testing.T, mode string, cmd *exec.Cmd, arrived func() bool) func() {
+// hung returns what waits until a program of mode "hang" has come to its last launch.
+func hung(t *testing.T, mode string, arrived func() bool) func() {
 	if mode != "hang" {
 		return nil
 	}
-	return func() {
-		for begin := time.Now(); !arrived() && time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
-		}
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
-	}
+	return func() { eventually(t, arrived, func() string { return "it does not hang" }) }
 }
 
 func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
@@ -100,15 +105,15 @@ func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
 			t.Parallel()
 			arg := append([]string{e.mode, "-n", fmt.Sprint(n), "-c", "7"}, extra...)
 			plain := exitsCommand(t, os.Environ(), env, arg...)
-			begun := time.Now()
-			want := runExits(t, plain, hung(t, e.mode, plain, func() bool { return time.Since(begun) > time.Second }))
-
+			want := runExits(t, plain, hung(t, e.mode, func() bool {
+				return strings.Contains(plain.Stdout.(*output).String(), "counts ")
+			}))
 			if !strings.HasPrefix(want.stdout, fmt.Sprintf("counts kernels=%d ", n)) {
 				t.Fatalf("without us it ended with %v", want)
 			}
 			s := newStage(t, o, GoConfig{FlushInterval: 50 * time.Millisecond})
 			recorded := exitsCommand(t, s.server.Environ(os.Environ()), env, arg...)
-			got := runExits(t, recorded, hung(t, e.mode, recorded, func() bool {
+			got := runExits(t, recorded, hung(t, e.mode, func() bool {
 				s.tally.mu.Lock()
 				defer s.tally.mu.Unlock()
 				return s.counts["kernel"] == uint64(n-1)
@@ -123,8 +128,7 @@ func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
 
 func (s *stage) checkExit(t *testing.T, n int, reason string, lost bool) {
 	t.Helper()
-	for begin := time.Now(); s.ended() == 0 && time.Since(begin) < patience; time.Sleep(time.Millisecond) {
-	}
+	eventually(t, func() bool { return s.ended() > 0 }, func() string { return "no process has ended" })
 	s.server.Wait(patience)
 	if len(s.ends) != 1 || len(s.notes) != 0 {
 		t.Fatalf("%d processes ended, notes %q", len(s.ends), s.notes)

@@ -60,23 +60,27 @@ func (s *stage) converse(t *testing.T, mode string, env ...string) *conversation
 // say gives the program a letter and returns how much is on in CUPTI afterwards.
 func (c *conversation) say(letter string) string {
 	c.t.Helper()
-	if _, err := io.WriteString(c.input, letter); err != nil {
+	on, err := c.ask(letter)
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	if !c.lines.Scan() {
-		c.t.Fatal("the program has ended")
+	return on
+}
+
+func (c *conversation) ask(letter string) (on string, err error) {
+	if _, err := io.WriteString(c.input, letter); err != nil {
+		return "", err
 	}
-	return c.lines.Text()
+	if !c.lines.Scan() {
+		return "", io.ErrUnexpectedEOF
+	}
+	return c.lines.Text(), nil
 }
 
 // until waits until so much is on.
 func (c *conversation) until(want string) {
 	c.t.Helper()
-	for begin := time.Now(); c.say("s") != want; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			c.t.Fatalf("%s are on, want %s", c.say("s"), want)
-		}
-	}
+	eventually(c.t, func() bool { return c.say("s") == want }, func() string { return c.say("s") + " are on, want " + want })
 }
 
 // finish ends the program, which launches once more before it does.
@@ -93,13 +97,6 @@ func (c *conversation) finish(s *stage) {
 	}
 }
 
-// What is on in the fake CUPTI: kinds, and calls that create GPU work.
-const (
-	objectsOn = 4 + 2 // devices, contexts, streams, names; a call of each domain that keeps CUPTI ready
-	allOn     = objectsOn + 9 + fakeCalls
-	fakeCalls = 4 + 4 // of the runtime, of the driver
-)
-
 func TestPause(t *testing.T) {
 	t.Parallel()
 	builds(t, func(t *testing.T, o Options, env []string) {
@@ -108,7 +105,7 @@ func TestPause(t *testing.T) {
 		on := c.say("w")
 		for range 3 {
 			s.server.Pause()
-			c.until(fmt.Sprint(objectsOn))
+			c.until(fmt.Sprint(pausedOn(t)))
 			c.say("w")
 			s.server.Resume()
 			c.until(on)
@@ -122,14 +119,29 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestReady has a program that goes on only when its end is watched: it may be near.
+// TestReady has a program go on only when its end is watched, since that may be near. The
+// program's wait has no limit here; while its end is not watched, it comes to that wait.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	builds(t, func(t *testing.T, o Options, env []string) {
+		cue := newCues(t)
 		s := newStage(t, o, GoConfig{})
-		s.audience.delay = 50 * time.Millisecond
-		c := s.converse(t, "phases", env...)
-		c.say("w")
+		s.audience.gate = make(chan struct{})
+		c := s.converse(t, "phases", cue.env(env...)...)
+		goesOn := make(chan error, 1)
+		go func() {
+			_, err := c.ask("w")
+			goesOn <- err
+		}()
+		waits := func() bool { return cue.get(cueReadyWaits) > 0 || len(goesOn) > 0 }
+		eventually(t, waits, func() string { return "the program does not wait" })
+		if len(goesOn) > 0 {
+			t.Error("the program goes on before its end is watched")
+		}
+		close(s.audience.gate)
+		if err := <-goesOn; err != nil {
+			t.Fatal(err)
+		}
 		s.audience.mu.Lock()
 		watched := len(s.exits)
 		s.audience.mu.Unlock()
@@ -151,14 +163,14 @@ func TestPausedStart(t *testing.T) {
 				s.server.Pause()
 			}
 			c := s.converse(t, "phases")
-			if on := c.say("w"); on != fmt.Sprint(objectsOn) {
+			if on := c.say("w"); on != fmt.Sprint(pausedOn(t)) {
 				t.Errorf("%s are on while paused", on)
 			}
 			if got := <-s.statuses; got != "on" {
 				t.Errorf("the status is %q", got)
 			}
 			s.server.Resume()
-			c.until(fmt.Sprint(allOn))
+			c.until(fmt.Sprint(allOn(t, DefaultRecords)))
 			c.finish(s)
 			if s.counts["kernel"] != 200 || s.counts["api"] != 200 || s.ends[0].Complete != 1 {
 				t.Errorf("%v arrived, the end is %+v", s.counts, s.ends)
@@ -192,43 +204,6 @@ func TestCaptureRangeRefused(t *testing.T) {
 	}
 }
 
-// TestRecords checks what each choice of records switches on.
-func TestRecords(t *testing.T) {
-	t.Parallel()
-	for records, want := range map[Records]int{
-		0: allOn, DefaultRecords: allOn, RecordWork: allOn - 6, RecordWork | RecordSync: allOn - 5,
-		RecordWork | RecordOverhead: allOn - 5, RecordWork | RecordNVTX: allOn - 4,
-		RecordWork | RecordMemory: allOn - 4, DefaultRecords | RecordGraphs: allOn + 1,
-	} {
-		t.Run(fmt.Sprint(records), func(t *testing.T) {
-			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{Records: records})
-			c := s.converse(t, "phases")
-			if got := c.say("s"); got != fmt.Sprint(want) {
-				t.Errorf("%s are on, want %d", got, want)
-			}
-			c.finish(s)
-		})
-	}
-}
-
-func TestOptionalRecordsRefused(t *testing.T) {
-	t.Parallel()
-	for kind, name := range map[string]string{
-		"38": "synchronization", "17": "overhead", "12": "NVTX", "11": "name", "49": "memory", "50": "memory pool", "51": "whole graph",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordGraphs})
-			s.run(t, play{"program", []string{"return", "2", "10"}, []string{"FAKE_FAIL=kind " + kind}})
-			want := "CUPTI does not give everything: cuptiActivityEnable of records of kind " + name + " failed: FAKE_ERROR (error 999)"
-			if len(s.notes) != 1 || s.notes[0] != want || s.counts["kernel"] != 20 {
-				t.Errorf("notes %q, %v arrived", s.notes, s.counts)
-			}
-		})
-	}
-}
-
 // TestCalls names the calls to record: all their variants are, and no others.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -246,7 +221,7 @@ func TestCalls(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, Options{}, GoConfig{Calls: test.calls})
 			c := s.converse(t, "phases")
-			if got, want := c.say("s"), allOn-fakeCalls+test.on; got != fmt.Sprint(want) {
+			if got, want := c.say("s"), allOn(t, DefaultRecords)-fakeCalls+test.on; got != fmt.Sprint(want) {
 				t.Errorf("%s are on, want %d", got, want)
 			}
 			c.finish(s)
@@ -266,25 +241,25 @@ func TestCallsUnknown(t *testing.T) {
 	}
 }
 
-// TestForeign has the program become a CUPTI client itself, as PyTorch's profiler
+// TestRival has the program become a CUPTI client itself, as PyTorch's profiler
 // does. It is told, or finds out; its own client is left in peace.
-func TestForeign(t *testing.T) {
+func TestRival(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {
 		t.Run(fmt.Sprintf("told-%v", told), func(t *testing.T) {
 			t.Parallel()
-			builds(t, func(t *testing.T, o Options, env []string) { testForeign(t, o, told, env) })
+			builds(t, func(t *testing.T, o Options, env []string) { testRival(t, o, told, env) })
 		})
 	}
 }
 
-func testForeign(t *testing.T, o Options, told bool, env []string) {
+func testRival(t *testing.T, o Options, told bool, env []string) {
 	config := GoConfig{FlushInterval: time.Hour}
 	if !told {
 		config = GoConfig{FlushInterval: 20 * time.Millisecond, WatchRivals: true}
 	}
 	s := newStage(t, o, config)
-	cmd, input := s.waiting(t, "foreign", env)
+	cmd, input := s.waiting(t, "rival", env)
 	if told {
 		s.server.Rival(uint32(cmd.Process.Pid) + 1) // somebody else
 		s.server.Rival(uint32(cmd.Process.Pid))
@@ -313,14 +288,15 @@ func testForeign(t *testing.T, o Options, told bool, env []string) {
 	}
 }
 
-// TestNobodyElse watches for another client where there is none, in a program
-// that does nothing for many times as long as it would take to believe in one.
+// TestNobodyElse watches for another client where there is none, in a program that does
+// nothing for many times as many flushes as it would take to believe in one.
 func TestNobodyElse(t *testing.T) {
 	t.Parallel()
+	cue := newCues(t)
 	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
-	c := s.converse(t, "phases")
+	c := s.converse(t, "phases", cue.env()...)
 	c.say("w")
-	time.Sleep(300 * time.Millisecond)
+	cue.until(cueFlushesDone, cue.get(cueFlushesDone)+50)
 	c.say("w")
 	c.finish(s)
 	s.whole(t, 600)

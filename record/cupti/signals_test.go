@@ -88,11 +88,8 @@ func TestHandlersComeAndGo(t *testing.T) {
 	if left := s.server.StopAll(patience); left != 0 {
 		t.Errorf("%d processes did not stop", left)
 	}
-	for begin := time.Now(); len(slices.DeleteFunc(signals(t, pid, "SigCgt"), library)) > 0; time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatalf("signals %v still have handlers", signals(t, pid, "SigCgt"))
-		}
-	}
+	handled := func() []int { return slices.DeleteFunc(signals(t, pid, "SigCgt"), library) }
+	eventually(t, func() bool { return len(handled()) == 0 }, func() string { return fmt.Sprintf("signals %v still have handlers", handled()) })
 	finish()
 	if status := end(); status.ExitStatus() != 7 {
 		t.Errorf("the program ended with %v", status)
@@ -154,11 +151,7 @@ func (s *stage) until(t *testing.T, is func() bool) {
 		defer s.tally.mu.Unlock()
 		return is()
 	}
-	for begin := time.Now(); !so(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatalf("%v arrived", s.counts)
-		}
-	}
+	eventually(t, so, func() string { return "not all has arrived" })
 }
 
 // TestSignalled ends programs by signals in unusual ways.
@@ -186,53 +179,59 @@ func TestSignalled(t *testing.T) {
 	}
 }
 
-// TestSecondSignal has a signal wait for a slow flush, and a second one that does not.
+// TestSecondSignal has a signal wait for a flush that hangs, and a second one that does
+// not wait. The clock stands still meanwhile, so that twins are twins on any machine.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
+	cue := newCues(t)
 	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour, ExitWait: patience})
-	pid, finish, end := s.running(t, "wait", "FAKE_FLUSH_MS=1000")
+	pid, finish, end := s.running(t, "wait", cue.env()...)
 	defer finish()
-	begin := time.Now()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM} { // as timeout(1) does
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(200 * time.Millisecond)
-	if err := syscall.Kill(pid, 0); err != nil {
-		t.Errorf("twins are no second signal: %v", err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	status := end()
-	if took := time.Since(begin); !status.Signaled() || status.Signal() != syscall.SIGINT || took > 900*time.Millisecond {
-		t.Errorf("the program ended with %v after %v", status, took)
+	cue.set(cueHang, 1)
+	cue.stopClock()
+	kill(t, pid, syscall.SIGTERM)
+	cue.until(cueFlushesBegun, 1)
+	kill(t, pid, syscall.SIGTERM) // a twin, as timeout(1) sends it
+	waitsAgain(t, pid, syscall.SIGTERM)
+	cue.advance(100 * time.Millisecond)
+	kill(t, pid, syscall.SIGINT)
+	if status := end(); !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("the program ended with %v", status)
 	}
 	if len(s.ends) != 1 || s.ends[0].Complete != 0 {
 		t.Errorf("the end is %+v", s.ends)
 	}
 }
 
-// TestSignalWhileFlushHangs has CUPTI hang: the program dies as it would, a little
-// later. The same when nobody reads at the other end.
+func kill(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSignalWhileFlushHangs has CUPTI hang: the program dies as it would, when it has
+// waited for as long as it may, or when nothing has moved for a while.
 func TestSignalWhileFlushHangs(t *testing.T) {
 	t.Parallel()
-	for wait, most := range map[time.Duration]time.Duration{
-		300 * time.Millisecond: 3 * time.Second, patience: 6 * time.Second,
-	} {
+	const stall = 1500 * time.Millisecond // CT_STALL of the library
+	for wait, most := range map[time.Duration]time.Duration{300 * time.Millisecond: 300 * time.Millisecond, patience: stall} {
 		t.Run(wait.String(), func(t *testing.T) {
 			t.Parallel()
+			cue := newCues(t)
 			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour, ExitWait: wait})
-			pid, finish, end := s.running(t, "wait", "FAKE_FLUSH_MS=100000")
+			pid, finish, end := s.running(t, "wait", cue.env()...)
 			defer finish()
-			begin := time.Now()
-			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			status := end()
-			if took := time.Since(begin); !status.Signaled() || status.Signal() != syscall.SIGTERM || took > most {
-				t.Errorf("the program ended with %v after %v", status, took)
+			cue.set(cueHang, 1)
+			cue.stopClock()
+			kill(t, pid, syscall.SIGTERM)
+			cue.until(cueFlushesBegun, 1)
+			waitsAgain(t, pid, syscall.SIGTERM)
+			cue.advance(most - time.Nanosecond) // and waits on
+			waitsAgain(t, pid, syscall.SIGTERM)
+			cue.advance(2 * time.Nanosecond)
+			if status := end(); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+				t.Errorf("the program ended with %v", status)
 			}
 			if len(s.ends) != 1 || s.ends[0].Complete != 0 || s.ends[0].Reason != "" {
 				t.Errorf("the end is %+v", s.ends)
@@ -264,16 +263,14 @@ func TestSignalWithinCall(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		t.Run(unix.SignalName(signal), func(t *testing.T) {
 			t.Parallel()
+			cue := newCues(t)
 			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
-			pid, finish, end := s.running(t, "hold")
+			pid, finish, end := s.running(t, "hold", cue.env()...)
 			defer finish()
-			begin := time.Now()
-			if err := syscall.Kill(pid, signal); err != nil {
-				t.Fatal(err)
-			}
-			status := end()
-			if took := time.Since(begin); !status.Signaled() || status.Signal() != signal || took > 10*time.Second {
-				t.Errorf("the program ended with %v after %v", status, took)
+			cue.until(cueHeld, 1)
+			kill(t, pid, signal)
+			if status := end(); !status.Signaled() || status.Signal() != signal {
+				t.Errorf("the program ended with %v", status)
 			}
 			s.whole(t, 1000)
 		})

@@ -80,12 +80,12 @@ func TestSimulatedClient(t *testing.T) {
 	const n = 20000
 	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
 	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
-	var own, foreign uint64
-	if _, err := fmt.Sscanf(line, "kineto kernels=%d foreign=%d", &own, &foreign); err != nil {
+	var own, earlier uint64
+	if _, err := fmt.Sscanf(line, "kineto kernels=%d earlier=%d", &own, &earlier); err != nil {
 		t.Fatal(err)
 	}
 	arrived := s.counts["kernel"] + s.lost[tracelog.LostCUPTIQueue]
-	if arrived == 0 || own == 0 || arrived+own+foreign < 2*n || arrived+own+foreign > 3*n {
+	if arrived == 0 || own == 0 || arrived+own+earlier < 2*n || arrived+own+earlier > 3*n {
 		t.Errorf("%q, and %d arrived", line, arrived)
 	}
 	if taken := len(s.notes) == 1; len(s.notes) > 1 || taken == (s.ends[0].Complete == 1) {

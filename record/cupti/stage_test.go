@@ -155,7 +155,7 @@ type audience struct {
 	ends   []tracelog.ProcessEnd
 	notes  []string
 	exits  []exitSignal
-	delay  time.Duration // of WatchExit
+	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
 }
 
 // exitSignal is what a process says of its exit signal.
@@ -165,7 +165,9 @@ type exitSignal struct {
 }
 
 func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
-	time.Sleep(a.delay)
+	if a.gate != nil {
+		<-a.gate
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})

@@ -11,7 +11,7 @@ void fake_others(void);
 int fake_enabled(void);
 int fake_tables(void);
 uint64_t fake_dropped(void);
-void fake_hold(unsigned ms);
+void fake_hold(void);
 
 int cuptiActivityRegisterCallbacks(void *request, void *complete);
 

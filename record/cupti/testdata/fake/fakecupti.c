@@ -8,8 +8,8 @@
  *                 zero-kernels: kernels alone have no times with a callback;
  *                 first: the first 10 kernels are on the realtime clock; moved: it
  *                 is CLOCK_REALTIME, and that is set 5 ms ahead halfway
- *   FAKE_FLUSH_MS a flush takes so long before it hands anything over
  *   FAKE_HOARD    full buffers are kept until a flush, and who gets no buffer waits
+ *   FAKE_CUES     a file through which a test has flushes hang, and sees them; cues.h
  * Records go into a buffer a thread, as with CUPTI 13. -DLACKING leaves out the
  * functions that older releases do not have.
  */
@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cues.h"
 #include "fake.h"
 
 static void (*request)(uint8_t **, size_t *, size_t *);
@@ -29,6 +30,8 @@ static _Atomic int on[64], api_on[3][4096], enabled_calls;
 static _Atomic uint64_t dropped, total_dropped;
 static void (*callback)(void *, uint32_t, uint32_t, const void *);
 static _Atomic int callback_on[3][4096], tables, kernels;
+static _Atomic unsigned flush_waits; /* a flush wants a thread's lock */
+static _Atomic uint64_t *cues;
 
 #define HOARD 4096
 struct buffer {
@@ -50,6 +53,7 @@ __attribute__((constructor)) static void prepare(void)
 {
 	for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++)
 		pthread_mutex_init(&threads[i].lock, NULL);
+	cues = cues_open();
 }
 
 static int fails(const char *name)
@@ -187,16 +191,19 @@ static void finish_buffer(struct thread *t)
 
 int cuptiActivityFlushAll(uint32_t forced)
 {
-	const char *slow = getenv("FAKE_FLUSH_MS");
 	(void)forced;
-	for (int ms = slow ? atoi(slow) : 0; ms > 0; ms--)
+	cues[CUE_FLUSHES_BEGUN]++;
+	while (cues[CUE_HANG])
 		usleep(1000);
 	for (unsigned i = 0; i < thread_count; i++) {
+		flush_waits++;
 		pthread_mutex_lock(&threads[i].lock);
+		flush_waits--;
 		hand_over(&threads[i]);
 		finish_buffer(&threads[i]);
 		pthread_mutex_unlock(&threads[i].lock);
 	}
+	cues[CUE_FLUSHES_DONE]++;
 	return 0;
 }
 
@@ -500,15 +507,17 @@ int fake_enabled(void)
 	return n;
 }
 
-/* A call of a thread that has launched, which holds for so long what a flush needs. */
-void fake_hold(unsigned ms)
+/* A call of a thread that has launched, which holds what a flush needs until one wants it. */
+void fake_hold(void)
 {
 	struct thread *t = this_thread();
 	pthread_mutex_lock(&t->lock);
-	for (uint64_t end = read_clock(CLOCK_MONOTONIC) + ms * 1000000ull; read_clock(CLOCK_MONOTONIC) < end;)
+	cues[CUE_HELD] = 1;
+	while (!flush_waits)
 		;
 	pthread_mutex_unlock(&t->lock);
-	usleep(100); /* or nobody else would get it */
+	while (flush_waits)
+		usleep(100);
 }
 
 uint64_t fake_dropped(void)
