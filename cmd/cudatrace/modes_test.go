@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -9,38 +10,48 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
-// start runs a program of the simulated stack in the background.
-func start(t *testing.T, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bytes.Buffer) {
+// startLongrun runs a program in the background and returns its PID when it launches.
+func startLongrun(t *testing.T, arg ...string) *os.Process {
 	t.Helper()
-	cmd := exec.Command(args[0], args[1:]...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.SysProcAttr = &out, attr
+	cmd := exec.Command(sim("longrun"), arg...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd, &out
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%v after %q", err, line)
+	}
+	return cmd.Process
 }
 
 // TestAttach records a running program by its PID and leaves it running.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	program, _ := start(t, nil, sim("longrun"), "60")
-	r := recordProgram(t, "-d", "500ms", "-p", fmt.Sprint(program.Process.Pid))
-	if r.Launches == 0 || r.Kernels != 0 || !r.Complete || r.Pairs != r.Calls {
-		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", r.Launches, r.Kernels, r.Complete, r.Reasons, r.Pairs, r.Calls)
+	program := startLongrun(t, "600", "-i", "100")
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Pid))
+	b.until(t, func() bool { return sizeOf(b.base+".cudatrace.partial-*") > 10000 }) // calls are recorded
+	b.cmd.Process.Signal(syscall.SIGINT)
+	if got := b.end(t); got != 0 {
+		t.Errorf("exit code %d", got)
 	}
-	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+	b.read(t, b.base+".cudatrace")
+	if b.Launches == 0 || b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
+		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", b.Launches, b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
+	}
+	if err := program.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the program did not live on: %v", err)
 	}
-	if !strings.Contains(r.stderr, "longrun") {
-		t.Errorf("the process is not named:\n%s", r.stderr)
+	if !strings.Contains(b.recording.stderr, "longrun") {
+		t.Errorf("the process is not named:\n%s", b.recording.stderr)
 	}
 }
 
@@ -56,17 +67,31 @@ func TestAttachNobody(t *testing.T) {
 	}
 }
 
+// checkSwitched holds the kernels of a log against what longrun saw of the records being
+// switched on and off.
+func (r *recording) checkSwitched(t *testing.T) {
+	t.Helper()
+	var least, most uint64
+	_, line, _ := strings.Cut(r.stdout, "recorded ")
+	if _, err := fmt.Sscanf(line, "least=%d most=%d", &least, &most); err != nil {
+		t.Fatalf("%v in %q", err, r.stdout)
+	}
+	if r.Kernels == 0 || r.Kernels < least || r.Kernels > most || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d kernels, %d to %d were to be recorded, unmatched %d, complete %t %q", r.Kernels, least, most, r.Unmatched, r.Complete, r.Reasons)
+	}
+}
+
 // TestDuration ends the recording, not the program, whose exit code is waited for.
 func TestDuration(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
-	r := recordProgram(t, "--no-convert", "-d", "2s", sim("longrun"), "5")
-	if took := time.Since(began); took < 5*time.Second {
-		t.Errorf("the program was not waited for: %v", took)
+	b := startInBackground(t, "-d", "2s", "sh", "-c", sim("longrun")+" 60 --until off; exit 3")
+	if got := b.end(t); got != 3 {
+		t.Errorf("exit code %d, the program's is 3", got)
 	}
-	kernels, _, _ := counts(t, r.stdout)
-	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d of %d kernels, unmatched %d, complete %t %q", r.Kernels, kernels, r.Unmatched, r.Complete, r.Reasons)
+	b.read(t, b.base+".cudatrace")
+	b.checkSwitched(t)
+	if kernels, _, _ := counts(t, b.recording.stdout); b.Kernels >= kernels {
+		t.Errorf("%d of %d kernels", b.Kernels, kernels)
 	}
 }
 
@@ -74,19 +99,21 @@ func TestDuration(t *testing.T) {
 // CUPTI makes the launch's record at its return, and without it the kernel has no call.
 func TestDurationInsideCall(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", "-d", "500ms", "env", "CUDASIM_RETURN_NS=5000000", sim("launchloop"), "-n", "300", "-t", "1")
-	if r.Kernels == 0 || r.Kernels >= 300 || r.Launches < r.Kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	r := recordProgram(t, "--no-convert", "-d", "1s", "env", "CUDASIM_RETURN_NS=5000000", sim("longrun"), "60", "--until", "off", "-i", "0")
+	r.checkSwitched(t)
+	if r.Launches < r.Kernels {
+		t.Errorf("%d launches of %d kernels", r.Launches, r.Kernels)
 	}
 }
 
 // TestDelay leaves out the beginning.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	r := recordProgram(t, "--no-convert", "--delay", "2s", sim("longrun"), "5")
-	kernels, _, _ := counts(t, r.stdout)
-	if r.Kernels == 0 || r.Kernels >= kernels || r.Unmatched != 0 || !r.Complete {
-		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", r.Kernels, kernels, r.Launches, r.Unmatched, r.Complete, r.Reasons)
+	r := recordProgram(t, "--no-convert", "--delay", "1s", sim("longrun"), "60", "--until", "on")
+	r.checkSwitched(t)
+	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").Output()
+	if err != nil || strings.Contains(string(early), "kernel ") {
+		t.Errorf("%v, in the first second:\n%s", err, early)
 	}
 }
 

@@ -128,6 +128,14 @@ static CUptiResult change_api(uint32_t domain, uint32_t cbid, uint8_t on)
 	return CUPTI_SUCCESS;
 }
 
+/* Not of CUPTI: whether kernels have records now. Programs of this stack ask. */
+CUPTI_EXPORT int cudasim_kernels_recorded(void);
+
+CUPTI_EXPORT int cudasim_kernels_recorded(void)
+{
+	return cupti_kind(CUPTI_KIND_CONCURRENT_KERNEL);
+}
+
 CUPTI(cuptiActivityEnable, (uint32_t kind))
 {
 	return change(kind, true);
