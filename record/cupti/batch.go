@@ -2,7 +2,7 @@ package cupti
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// recordHeader is the size of what every record starts with: its kind and its size.
+// recordHeader is the size of the header of a record: its kind and its size.
 const recordHeader = 8
 
 // A decoder turns the batches of one process into records for the sink.
@@ -13,7 +13,7 @@ type decoder struct {
 	texts textCache // of markers
 
 	counts    counts // of the records that arrived
-	overheads uint64 // of these: CUPTI's own doings, which every flush adds to
+	overheads uint64 // of these: what CUPTI itself did, which every flush adds to
 
 	// Records are used again, so that decoding allocates nothing.
 	kernel tracelog.Kernel

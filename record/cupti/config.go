@@ -5,43 +5,44 @@ import (
 	"time"
 )
 
-// Records are groups of activity records that a process makes, a bit each.
+// Records is a set of groups of activity records, a bit each.
 type Records uint32
 
-// The groups of records. Those of work are always made: kernels, memcpys, memsets, the
-// calls behind them, devices, contexts, streams.
+// The groups of records. Work is always recorded: kernels, memcpys, memsets, the calls
+// behind them, devices, contexts, streams.
 const (
 	RecordWork     Records = 1 << iota
 	RecordSync             // calls that wait for GPU work
 	RecordOverhead         // time that CUPTI and the driver take for themselves
 	RecordNVTX             // marks, ranges and names
 	RecordMemory           // allocations, releases and pools of memory
-	RecordGraphs           // each launch of a graph as a whole, and none of its nodes
+	RecordGraphs           // launches of graphs as a whole; their nodes are left out
 
 	DefaultRecords = RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
 )
 
-// A GoConfig is the answer to a process's hello. The defaults below replace zero values.
+// A GoConfig is the answer to a process's hello: what to record, and how. The defaults
+// below replace zero values.
 type GoConfig struct {
 	BufferSize    uint32        // of a CUPTI buffer, bytes
-	FlushInterval time.Duration // how old a record gets before it is sent
-	MemoryLimit   uint64        // of all that the library allocates in the process, bytes; 3 MiB at least
-	ExitWait      time.Duration // how long the process's end may wait for CUPTI or a slow recorder
-	Candidates    []Candidate   // where libcupti may be, best first; see Locate
+	FlushInterval time.Duration // greatest age of a record before it is sent
+	MemoryLimit   uint64        // of everything that the library allocates in the process, bytes; 3 MiB at least
+	ExitWait      time.Duration // longest wait of the process's end for CUPTI or a slow recorder
+	Candidates    []Candidate   // places of libcupti, best first; see Locate
 	NoCUPTI       bool          // report the process alone, record nothing
 
 	Records Records // a kind that CUPTI refuses is a Note
-	// Calls are the functions, of either library, whose API records are made, in
-	// all their variants. None: those that create GPU work.
+	// Calls are the functions of either library to make API records of, in all their
+	// variants. None: the functions that create GPU work.
 	Calls        []string
 	Paused       bool // record nothing before Resume
 	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only
-	// OwnClock leaves CUPTI its own clock and measures that against CLOCK_MONOTONIC,
-	// for releases that give kernels no times on another.
+	// OwnClock leaves CUPTI its own clock, which is measured against CLOCK_MONOTONIC:
+	// some releases give kernels no times on another clock.
 	OwnClock bool
 	// WatchRivals has the process itself notice another CUPTI client, for a recorder
-	// that may set no probe to call [Server.Rival]. That takes a few FlushIntervals
-	// and needs CUPTI 13; now and then a thread of the library calls cuDeviceGetCount.
+	// that may set no probe. It takes a few FlushIntervals and needs CUPTI 13; now and
+	// then a thread of the library calls cuDeviceGetCount.
 	WatchRivals bool
 }
 
@@ -108,7 +109,7 @@ func (c GoConfig) flags() uint32 {
 	return flags
 }
 
-// appendCandidates takes up to half of what a GO may hold.
+// appendCandidates encodes candidates, up to half the size of a GO.
 func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
 	n := uint32(0)
 	for _, c := range candidates {
@@ -123,7 +124,7 @@ func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
 	return b, n
 }
 
-// appendCalls names each call once, without suffixes.
+// appendCalls encodes the names of calls, each once, without suffixes.
 func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
 	seen := map[string]bool{}
 	for _, c := range calls {
@@ -138,8 +139,8 @@ func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
 	return b, uint32(len(seen))
 }
 
-// callBase is a function's name without what distinguishes its variants:
-// cuMemcpyHtoD for cuMemcpyHtoD_v2_ptds, cudaMalloc for cudaMalloc_v3020.
+// callBase returns a function's name without the suffixes of its variants: cuMemcpyHtoD
+// for cuMemcpyHtoD_v2_ptds, cudaMalloc for cudaMalloc_v3020.
 func callBase(name string) string {
 	for {
 		short := strings.TrimSuffix(strings.TrimSuffix(name, "_ptds"), "_ptsz")

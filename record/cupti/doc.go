@@ -1,30 +1,74 @@
-// Package cupti records what CUPTI knows of a process: a C library that is
-// injected into every process which initialises CUDA, and the server in the
-// recorder that it reports to.
+// Package cupti records what CUPTI knows of a process: a C library that is injected into
+// every process which initialises CUDA, and the server in the recorder that the library
+// reports to.
 //
 //	driver, in cuInit ── loads ──► injected library ── private socket ──► Server
-//	                                     │                                  │
-//	                                 libcupti                             Sink
+//	                                     │                                │    │
+//	                                 libcupti                          Sink    Handler
 //
-// The driver loads the library named by CUDA_INJECTION64_PATH, which
-// [Server.Environ] sets. The library says hello and waits, at most 2 s, for the
-// answer of [Handler.Hello]; probes are attached meanwhile. It then finds
-// libcupti, switches records on, and sends them until the process ends.
+// In goes what processes send, and what the recorder tells them. Out come records of
+// package tracelog to a [Sink], and to a [Handler] what it is to know of each process:
+// its hello, notes for a person, its end.
 //
-// NVTX loads the same library, by NVTX_INJECTION64_PATH, which passes NVTX's
-// functions on to libcupti. [Server.Pause] and [Server.Resume] switch records off
-// and on in all processes, GoConfig.CaptureRange has each process do so where it
-// calls cudaProfilerStart and cudaProfilerStop. Another CUPTI client in a process
-// takes its records over: [Server.Foreign] then, or the library itself, leaves
-// CUPTI to it.
+// # The life of a recorded process
 //
-// Before an end that runs no exit handlers the library hands over what is recorded:
-// on signals for which the program has no handler, in quick_exit, and when a thread
-// gets the exit signal that [ExitWatcher] is told of, which a probe sends on the way
-// into _exit and exec. Of a process that was killed all is there up to Until in its
-// end.
+// The driver loads the library named by CUDA_INJECTION64_PATH, which [Server.Environ]
+// sets. The library says hello and waits, at most 2 s, for the answer of [Handler.Hello];
+// probes are attached meanwhile. It then finds libcupti, switches records on, and sends
+// them until the process ends. [Server.Pause] and [Server.Resume] switch records off and
+// on in all processes; with GoConfig.CaptureRange each process does so where it calls
+// cudaProfilerStart and cudaProfilerStop. NVTX loads the same library, by
+// NVTX_INJECTION64_PATH, which passes NVTX's functions on to libcupti.
 //
-// The library is in the folder inject, its built form is embedded here, and
-// inject/wire.h describes what goes over the socket. A peer is a stranger's
+// Another CUPTI client in a process is a rival: it takes the process's records over.
+// [Server.Rival] then, or the library itself, leaves CUPTI to the rival.
+//
+// Before an end that runs no exit handlers the library hands over what is recorded: on
+// signals for which the program has no handler, in quick_exit, and when a thread gets the
+// exit signal that [ExitWatcher] is told of. A probe sends that signal on the way into
+// _exit and exec. Of a process that was killed, everything up to Until in its end has
+// arrived.
+//
+// # Where things are
+//
+// The library is in the folder inject, whose README.md shows its floors; its built form is
+// embedded here. inject/wire.h describes what goes over the socket. A peer is a stranger's
 // process: whatever it sends is checked, and at worst ends its connection.
+//
+//	server.go     the Server: folder, socket, what all processes are told
+//	peers.go      the processes that are connected
+//	link.go       the socket to one of them
+//	peer.go       what one of them says, from its hello to its end
+//	config.go     what a process is told to record
+//	wire.go       messages
+//	batch.go      batches of records
+//	records.go    the kinds of record in them
+//	nametable.go  names, which records hold as numbers
+//	locate.go     where a process could load libcupti from
+//
+// # Adding a kind of activity record
+//
+// A kind that CUPTI makes on request goes through these files. The words are those of an
+// existing kind, CUPTI's memory pools, to look for and to do likewise; a test holds the
+// list against the files.
+//
+//	record/cupti/inject/cupti_abi.h           KIND_MEMORY_POOL, POOL_MIN
+//	record/cupti/inject/wire.h                CT_REC_POOL, struct ct_pool
+//	record/cupti/inject/kinds.def             KIND(KIND_MEMORY_POOL
+//	record/cupti/inject/translate.c           put_pool
+//	record/cupti/records.go                   recPool, decodePool
+//	record/cupti/wire_test.go                 recPool
+//	record/cupti/process_test.go              tracelog.MemoryPool{
+//	record/cupti/testdata/fake/fakecupti.c    case 50:
+//	record/cupti/testdata/wire.txt            CT_REC_POOL 14
+//	testdata/sim/include/cupti_sim.h          CUPTI_KIND_MEMORY_POOL, CUptiMemoryPool
+//	testdata/sim/cupti/kinds.c                CUPTI_KIND_MEMORY_POOL
+//	testdata/sim/cupti/memory.c               CUPTI_KIND_MEMORY_POOL
+//	testdata/sim/check/client.c               CUPTI_KIND_MEMORY_POOL
+//	testdata/sim/check/events.c               CUPTI_KIND_MEMORY_POOL
+//
+// The check of testdata/sim, its last two files, is optional. wire.txt and the seeds of the
+// fuzz test are rewritten by go test -update, the libraries by make generate. A kind that
+// starts a group of its own needs a bit in wire.h (CT_RECORDS_*), config.go and
+// wirelayout_test.go. The record itself is described in package tracelog.
 package cupti

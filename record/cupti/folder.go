@@ -18,13 +18,13 @@ const (
 	sunPathMax = 107
 )
 
-// folderBases are the places to try for the private folder, likeliest first.
+// folderBases lists the folders to make the private folder in, likeliest first.
 func folderBases() []string {
 	return []string{os.Getenv("TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"}
 }
 
-// makeFolder makes a folder that only its owner can enter, where a library can
-// be loaded from and whose path is short enough for a socket.
+// makeFolder makes a folder that only its owner can enter, that libraries can be loaded
+// from, and whose path is short enough for a socket.
 func makeFolder(bases []string, o Owner) (string, error) {
 	var why []string
 	for _, base := range bases {
@@ -70,7 +70,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// usable says why a program of this owner cannot load a library from base.
+// usable returns the reason why a program of this owner cannot load a library from base.
 func usable(base string, o Owner) error {
 	if !filepath.IsAbs(base) {
 		return errors.New("is not an absolute path")

@@ -5,8 +5,9 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 // A Handler is told of processes. Its methods are called from several goroutines at a
 // time, about one process from one at a time.
 type Handler interface {
-	// Hello is called when a process has initialised CUDA and waits. It has a
-	// good second: 2 s after its hello the process runs on unrecorded.
+	// Hello is called when a process has initialised CUDA and waits for the answer. It
+	// should take no more than a second: 2 s after its hello the process runs on
+	// unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink. In e:
 	//
@@ -18,13 +19,12 @@ type Handler interface {
 	//     know it, as for _exit and exec, or was not asked.
 	//   - Status is -1.
 	End(p Peer, e tracelog.ProcessEnd)
-	// Note is called with a line that a person should see; severity is one of
-	// tracelog's.
+	// Note is called with a line for a person; severity is one of tracelog's.
 	Note(p Peer, severity uint32, text string)
 }
 
-// An ExitWatcher is a Handler that can see what a process cannot: a thread on its
-// way into _exit or exec, or into the program's own handler of a signal.
+// An ExitWatcher is a Handler that sees threads on their way into _exit, exec or the
+// program's own handler of a signal, which the process itself cannot see.
 type ExitWatcher interface {
 	// WatchExit is called when recording has begun in a process. A thread that gets the
 	// signal, unless that is 0, waits in the signal's handler until all is handed over.

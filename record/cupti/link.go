@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tellWait is how long a process may take to take a message.
+// tellWait bounds the wait for a process to take a message.
 const tellWait = time.Second
 
 // A link is the socket to a process. Its methods are called from several goroutines.
@@ -35,9 +35,9 @@ func (l *link) credentials() (*unix.Ucred, error) {
 	return cred, errors.Join(err, failed)
 }
 
-// answer sends GO and the messages that wait for it. The configuration is asked for
-// under the lock, so that a message told meanwhile comes behind it. That the process has
-// given up waiting shows when reading.
+// answer sends GO and the messages that wait for it. It asks for the configuration under
+// the lock, so that messages told meanwhile come behind GO. A process that has given up
+// waiting shows when the connection is read.
 func (l *link) answer(config func() GoConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -48,10 +48,10 @@ func mappedFiles(maps string) []string {
 	return files
 }
 
-// Locate returns where a process could load libcupti from, best first: beside
-// the CUDA libraries that it has mapped, in the toolkit that its environment
-// names, in the usual places; the newest first in each. Paths are looked up in
-// the process's own root, so that a container's are found.
+// Locate returns the libcuptis that a process could load, best first: those beside the
+// CUDA libraries that it has mapped, in the toolkit that its environment names, in the
+// usual places; in each place the newest first. Paths are looked up in the process's own
+// root, which may be a container's.
 func Locate(pid int, mapped []string) []Candidate {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -94,7 +94,7 @@ func searchPatterns(mapped []string, env string) []string {
 	return dirs
 }
 
-// cudaLibrary tells the libraries of the toolkit and the driver by their names.
+// cudaLibrary reports whether a file is named like a library of the toolkit or the driver.
 func cudaLibrary(base string) bool {
 	for _, name := range []string{
 		"libcupti", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand",
@@ -107,9 +107,9 @@ func cudaLibrary(base string) bool {
 	return false
 }
 
-// besides lists where libcupti lies relative to a folder with CUDA libraries:
-// in it (packages of CUDA 13, conda), as a sister package (nvidia/cublas/lib and
-// nvidia/cuda_cupti/lib), or in the toolkit whose lib64 it is.
+// besides lists the places of libcupti relative to a folder with CUDA libraries: the
+// folder itself (packages of CUDA 13, conda), a sister package (nvidia/cublas/lib and
+// nvidia/cuda_cupti/lib), the toolkit whose lib64 the folder is.
 func besides(dir string) []string {
 	d := quotePattern(dir)
 	return []string{
@@ -150,7 +150,7 @@ func toolkit(home string) []string {
 	return []string{home + "/extras/CUPTI/lib64", home + "/targets/*/lib", home + "/lib64", home + "/lib"}
 }
 
-// quotePattern makes a path match itself alone.
+// quotePattern returns the pattern that matches a path alone.
 func quotePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
@@ -193,8 +193,8 @@ func sonameMajor(soname string) uint32 {
 	return uint32(n)
 }
 
-// readSoname returns the soname of a library inside a root; false when it is
-// none for this machine.
+// readSoname returns the soname of a library inside a root; false for a file that is no
+// library for this machine.
 func readSoname(root, p string) (string, bool) {
 	f, err := openInRoot(root, p)
 	if err != nil {
@@ -219,8 +219,8 @@ func machine() elf.Machine {
 	return elf.EM_X86_64
 }
 
-// openInRoot opens a regular file as a process with that root would: its links
-// are followed inside the root.
+// openInRoot opens a regular file as a process with that root would: links are followed
+// inside the root.
 func openInRoot(root, p string) (*os.File, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

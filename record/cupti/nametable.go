@@ -1,6 +1,6 @@
 package cupti
 
-// namesBytesMax bounds what one peer can make us keep, in bytes of names.
+// namesBytesMax bounds the names that are kept of one process, in bytes.
 const namesBytesMax = 64 << 20
 
 // A nameTable holds the names that a process has sent, by number.
@@ -9,7 +9,7 @@ type nameTable struct {
 	bytes int
 }
 
-// add takes the next name; numbers run from 1 without a gap.
+// add adds the next name; numbers run from 1 without a gap.
 func (t *nameTable) add(number uint32, name []byte) error {
 	if int64(number) != int64(len(t.names))+1 || number > namesMax {
 		return malformed("name number %d after %d", number, len(t.names))
@@ -44,11 +44,11 @@ func decodeString(d *decoder, b []byte) error {
 // textsMax bounds the texts that a textCache remembers.
 const textsMax = 4096
 
-// A textCache makes each text once that comes again and again: markers hold theirs
-// themselves, not as a number.
+// A textCache holds texts that came lately, so that each is made once. Markers hold their
+// text itself, not a number.
 type textCache map[string]string
 
-// text returns bytes as a string, without allocating when they were seen lately.
+// text returns bytes as a string, without an allocation when the cache has it.
 func (c *textCache) text(b []byte) string {
 	if s, ok := (*c)[string(b)]; ok {
 		return s

@@ -54,8 +54,8 @@ func (p *peer) serve() {
 	p.handler.End(p.Peer, p.end())
 }
 
-// identify notes who is at the other end, and refuses strangers. The folder keeps them
-// out already.
+// identify asks the kernel who is at the other end, and refuses strangers. The folder
+// keeps them out already.
 func (p *peer) identify() error {
 	cred, err := p.credentials()
 	if err != nil {
@@ -274,7 +274,7 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells of a process that sent nonsense. A connection that ended is no reason
+// complain tells the handler of a process that sent nonsense. A connection that ended is no reason
 // to complain: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
@@ -286,7 +286,7 @@ func (p *peer) complain(err error) {
 		"process %d: its GPU work from here on is missing, since what it sent makes no sense (%s)", p.PID, nonsense))
 }
 
-// end sums the process up.
+// end returns the summary of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
 	c := &p.decoder.counts

@@ -13,7 +13,7 @@ type peerSet struct {
 	change sync.Cond // all has changed
 	all    map[uint64]*peer
 	lastID uint64
-	closed bool           // to new ones
+	closed bool           // no more are taken
 	active sync.WaitGroup // a goroutine a peer
 }
 
@@ -71,7 +71,7 @@ func (s *peerSet) wake() {
 	s.mu.Unlock()
 }
 
-// each calls a function for every process, for all of them at once.
+// each calls a function for all processes, each on a goroutine of its own.
 func (s *peerSet) each(f func(*peer)) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.all))

@@ -27,8 +27,8 @@ const (
 	recGraph    recordKind = 15
 )
 
-// records describes each kind of record, a line each. A test holds names and sizes
-// against inject/wire.h, where the record is struct ct_NAME.
+// records describes each kind of record. A test holds names and sizes against
+// inject/wire.h, where the record is struct ct_NAME.
 var records = [...]struct {
 	name   string
 	size   int // without the text of a string or a marker
@@ -51,7 +51,7 @@ var records = [...]struct {
 	recGraph:    {"graph", 48, decodeGraph},
 }
 
-// Sizes of the records with a text, without it.
+// Sizes of the records that end in a text, without the text.
 const (
 	stringSize = 16
 	markerSize = 32
@@ -85,7 +85,7 @@ func decodeKernel(d *decoder, b []byte) error {
 	if err != nil {
 		return err
 	}
-	k := &d.kernel // each field of it: a new value would be copied
+	k := &d.kernel // field by field: a composite literal would be copied
 	d.gpu(&k.GPU, b)
 	k.Name, k.Registers = name, le.Uint32(b[52:])
 	dims(&k.Grid, b[56:])

@@ -35,7 +35,8 @@ type Server struct {
 	closing   sync.Once
 }
 
-// newcomers holds what processes that come are told beside the Handler's answer.
+// newcomers is what processes that connect from now on are told beside the Handler's
+// answer.
 type newcomers struct {
 	mu       sync.Mutex
 	paused   bool
@@ -62,8 +63,8 @@ func (n *newcomers) config(c GoConfig) GoConfig {
 	return c
 }
 
-// Listen makes a private folder, writes the library there and opens the socket
-// beside it. Close removes all of it.
+// Listen makes a private folder, writes the library there and opens the socket beside it.
+// Close removes the folder with all that is in it.
 func Listen(o Options) (*Server, error) {
 	if o.Sink == nil {
 		return nil, errors.New("cupti: Options without a Sink")
@@ -124,7 +125,7 @@ func (s *Server) Serve(h Handler) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, for instance; the process waits meanwhile
+		if err != nil { // too many open files, for instance: the process waits meanwhile
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -155,7 +156,7 @@ func (s *Server) StopAll(timeout time.Duration) int {
 // recorded so far. A process that comes meanwhile waits for Resume as well.
 func (s *Server) Pause() { s.setPaused(true, msgPause) }
 
-// Resume goes on recording in every process, those with GoConfig.Paused included.
+// Resume has every process go on recording, those with GoConfig.Paused included.
 func (s *Server) Resume() { s.setPaused(false, msgResume) }
 
 func (s *Server) setPaused(paused bool, t messageType) {

@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recorder that was killed leaves its folder behind. Each folder therefore holds a
-// file that its recorder has locked, which the kernel unlocks when the recorder ends
-// in whatever way, and a later recorder removes the folders whose file it can lock.
+// A recorder that was killed leaves its folder behind. Each folder therefore holds a file
+// that its recorder has locked. The kernel unlocks the file when the recorder ends in
+// whatever way, and a later recorder removes the folders whose file it can lock.
 //
-// The file gets its name once it is locked, so whoever finds it unlocked knows that
-// its recorder is gone. All steps go through descriptors of the folders and follow no
-// link; only the three names that a recorder makes are removed, and the folder only
-// when nothing else is in it.
+// The file gets its name once it is locked: an unlocked file of that name says that its
+// recorder is gone. All steps go through descriptors of the folders and follow no link.
+// Only the three files that a recorder makes are removed, and the folder only when nothing
+// else is in it.
 
 const (
 	folderPrefix = "cudatrace-"
 	lockName     = "lock"
 	lockNewName  = "lock.new"
-	// staleAge is how old a folder without the locked file must be: a recorder that
-	// has just made its folder has not come to that yet.
+	// staleAge is the least age of a stale folder without a locked file: a recorder that
+	// has just made its folder has not made the file yet.
 	staleAge = time.Minute
 )
 
-// lockFolder marks a folder as in use for as long as the file is open. On a file
-// system without locks the folder stays unmarked, and is never taken for stale.
+// lockFolder marks a folder as in use while the file is open. On a file system without
+// locks the folder stays unmarked and is never removed as stale.
 func lockFolder(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockNewName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -45,8 +45,8 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeStale removes what recorders that are gone have left in base. A folder that
-// cannot be removed is left: it is in nobody's way.
+// removeStale removes the folders of recorders that are gone from base. A folder that
+// cannot be removed stays: it is in nobody's way.
 func removeStale(base string, owners ...int) {
 	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func removeStale(base string, owners ...int) {
 	}
 }
 
-// removeContents empties a folder if it is stale, and says whether it was.
+// removeContents empties a folder if it is stale, and returns whether it was.
 func removeContents(base int, name string, owners []int) bool {
 	dir, err := unix.Openat(base, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -91,7 +91,7 @@ func removeContents(base int, name string, owners []int) bool {
 	if unix.Fstat(lock, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
-	for _, n := range []string{socketName, libraryName, lockName} { // the lock last: it makes the rest safe
+	for _, n := range []string{socketName, libraryName, lockName} { // the lock last: it protects the others
 		if err := unix.Unlinkat(dir, n, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return false
 		}

@@ -134,7 +134,7 @@ func appendFrame(b []byte, t messageType, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// tail returns the text of n bytes at the start of b and what follows it.
+// tail returns the text of n bytes at the start of b, and the rest of b.
 func tail(b []byte, n uint32) (string, []byte, error) {
 	if uint64(n) > uint64(len(b)) {
 		return "", nil, malformed("a text of %d bytes in %d", n, len(b))
@@ -189,8 +189,8 @@ func parseStatus(b []byte) (s status, err error) {
 	return s, err
 }
 
-// parseClock returns the largest error so far, ns, and whether kernels have no
-// times at all because CUPTI was given our clock.
+// parseClock returns the largest error so far, ns, and whether kernels have no times at
+// all with our clock.
 func parseClock(b []byte) (uncertain uint64, silent bool, err error) {
 	if len(b) < clockSize {
 		return 0, false, malformed("a CLOCK of %d bytes", len(b))

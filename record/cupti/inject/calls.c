@@ -33,7 +33,7 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The length of a name without a last _vN, _ptds or _ptsz; as it is without one. */
+/* The length of a name without its last _vN, _ptds or _ptsz; the whole length without one. */
 static size_t without_suffix(const char *name, size_t n)
 {
 	size_t digits = 0;
@@ -46,7 +46,7 @@ static size_t without_suffix(const char *name, size_t n)
 	return n;
 }
 
-/* The length of what is left of a name without its suffixes: of cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD. */
+/* The length of a name without its suffixes: that of cuMemcpyHtoD for cuMemcpyHtoD_v2_ptds. */
 size_t ct_call_base(const char *name)
 {
 	size_t n = strlen(name), before;

@@ -1,8 +1,8 @@
 /*
  * What happens to a buffer that CUPTI has filled: its records are translated, and it
  * goes back to the pool. CUPTI calls this on a thread of its own or under a flush, with
- * several buffers at once. CUPTI is asked for the next record and for what it dropped;
- * nothing else of it may be called here.
+ * several buffers at once. CUPTI is asked for the next record and for the number of
+ * dropped ones; no other function of CUPTI may be called here.
  */
 #include "complete.h"
 
@@ -51,7 +51,7 @@ static void count_dropped(const struct ct_cupti *api, struct ct_batch *b, void *
 	ct_loss_add(&b->lost[CT_LOST_CUPTI], &(struct ct_loss){.count = dropped, .from = since, .to = b->now});
 }
 
-/* Threads may have overwritten each other in it, so only its length means anything. */
+/* Threads may have overwritten each other in this buffer: its length alone means anything. */
 static void count_scratch(struct ct_batch *b, size_t valid)
 {
 	uint64_t least = (valid + KERNEL_BYTES - 1) / KERNEL_BYTES;

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CT_FINISHED 0u    /* what has ended is delivered */
-#define CT_UNFINISHED 1u  /* and, for good, what still runs or has not begun */
+#define CT_FINISHED 0u   /* work that has ended is delivered */
+#define CT_UNFINISHED 1u /* and, for good, work that still runs or has not begun */
 
 bool ct_flush(uint32_t forced, bool at_exit);
 void ct_flush_now(uint32_t forced);

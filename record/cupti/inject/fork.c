@@ -1,7 +1,7 @@
 /*
- * Which process is recorded, and what is done in its forked children. Whoever may run
- * in a child asks here first, in signal handlers too; whoever holds something that a
- * child must let go has a function called there. Nothing else may be done in a child.
+ * Which process is recorded, and what is done in its forked children. Code that may run
+ * in a child asks here first, in signal handlers too. Files that hold something which a
+ * child must let go have a function called there; nothing else may be done in a child.
  */
 #include "fork.h"
 

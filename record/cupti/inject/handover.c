@@ -98,7 +98,7 @@ struct ct_request ct_handover_requested(void)
 				   .from_exit = (latest & FROM_EXIT) != 0};
 }
 
-/* Lets go all who wait for a request up to this number. */
+/* Lets go all threads that wait for a request up to this number. */
 void ct_handover_release(uint32_t number)
 {
 	atomic_store(&answered, number);

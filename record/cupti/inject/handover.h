@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For who is about to end the program; safe in a signal handler. */
+/* For a thread that is about to end the program; safe in a signal handler. */
 bool ct_handover(uint32_t reason, uint32_t detail, bool may_leave);
 bool ct_handover_wanted(void);
 void ct_handover_on_release(void (*f)(void));

@@ -1,7 +1,7 @@
 /*
- * The answer to a handover: CUPTI is flushed, what came of it is sent, a HANDOVER says
- * so, and those who wait are let go. The control thread calls this; no wait is longer
- * than the program's end may take.
+ * The answer to a handover: CUPTI is flushed, the records are sent with a HANDOVER behind
+ * them, and the threads that wait are let go. The control thread calls this; it must not
+ * wait longer than the program's end may take.
  */
 #include "handover_answer.h"
 
@@ -21,8 +21,8 @@ static void say(uint32_t reason, uint32_t detail, uint64_t until)
 }
 
 /*
- * Answers all requests so far. While another thread runs the exit handler, that thread
- * hands over, and its end is waited for.
+ * Answers all requests so far. While another thread runs the exit handler, nothing is
+ * answered: that thread hands over itself, and the others wait for its end.
  */
 void ct_handover_answer(void)
 {

@@ -1,8 +1,8 @@
 /*
- * The library's own memory, from mmap. Every file calls it; CUPTI's buffers alone come
- * from the program's malloc (pool.c). It must not touch the program's allocator or
+ * The library's own memory, from mmap. All files take theirs here; CUPTI's buffers alone
+ * come from the program's malloc (pool.c). It must not touch the program's allocator or
  * any lock of it, since it runs inside CUDA calls. Builds with a sanitizer use that
- * allocator all the same, which finds what runs over an end.
+ * allocator all the same, so that the sanitizer sees accesses beyond an end.
  */
 #include "mem.h"
 

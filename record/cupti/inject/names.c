@@ -1,6 +1,6 @@
 /*
  * The table of names: each is sent once and has a number, which records hold in its
- * place. Whoever makes records asks for numbers, on any thread. CUPTI's pointers must
+ * place. translate.c and wanted.c ask for numbers, on any thread. CUPTI's pointers must
  * not stand for names, since an unloaded module's memory is used again: contents are
  * compared.
  */

@@ -1,6 +1,7 @@
 /*
  * The buffers that CUPTI fills. CUPTI asks for them on any thread of the program, and
- * complete.c brings them back; neither may wait or call CUPTI.
+ * complete.c brings them back. Nothing here may call CUPTI or wait for another thread's
+ * work.
  *
  * From CUDA 13 on each thread of the program holds a buffer, and CUPTI keeps full ones
  * until it is flushed: when CUPTI holds many, the control thread is woken to flush, and

@@ -1,12 +1,13 @@
 /*
- * The queue of messages to the recorder, and the count of what was lost. Every thread
- * adds to it and the sender takes from it; whoever adds must never wait for the sender.
+ * The queue of messages to the recorder, and the counts of lost records. Every thread
+ * adds to it and the sender takes from it; a thread that adds must never wait for the
+ * sender.
  *
  * Batches are bounded: a thread that gets no chunk drops its records and counts them.
  * Strings are bounded by the table of names and leave before any batch, so that a
- * record never precedes its name. Of what is said again and again (losses, the clock,
- * the time up to which all is flushed) only the latest state is kept until the sender
- * takes it. Other messages are few and always find room.
+ * record never precedes its name. Of messages that repeat (losses, the clock, the time up
+ * to which all is flushed) the latest alone is kept until the sender takes it. Other
+ * messages are few and always find room.
  */
 #include "queue.h"
 
@@ -37,7 +38,7 @@ static struct ct_chunk *state_chunk;   /* of the sender, for LOST and CLOCK */
 static struct ct_chunk *flushed_chunk; /* among the batches or, with flushed_free, not */
 static bool flushed_free;
 static bool finishing, closed; /* closed: nothing is sent any more */
-static bool resting;           /* the sender has sent what it took */
+static bool resting;           /* the sender has sent all that it took */
 static uint64_t taken, rests;  /* chunks by the sender; how often it found nothing to send */
 
 static struct ct_chunk *new_chunk(void)

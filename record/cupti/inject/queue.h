@@ -32,7 +32,7 @@ struct ct_counts {
 
 bool ct_queue_start(size_t memory);
 
-/* For who has something to send. */
+/* For every thread. */
 struct ct_chunk *ct_queue_chunk(void);
 void ct_queue_push(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
@@ -45,7 +45,7 @@ bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall);
 void ct_queue_finish(void);
 void ct_loss_add(struct ct_loss *to, const struct ct_loss *add);
 
-/* For the sender. */
+/* For the sender alone. */
 struct ct_chunk *ct_queue_take(void);
 void ct_queue_recycle(struct ct_chunk *c);
 void ct_queue_end(void);

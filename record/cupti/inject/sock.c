@@ -78,8 +78,8 @@ int ct_connect(uint64_t deadline)
 
 /*
  * The kernel's own number of a socket, 0 when fd is no socket. Programs close
- * descriptors that they did not open (daemons do); what has our number then
- * is theirs, and must neither be written to nor closed.
+ * descriptors that they did not open (daemons do). A file that gets our number then
+ * is the program's, and must neither be written to nor closed.
  */
 uint64_t ct_cookie(int fd)
 {

@@ -5,8 +5,8 @@
  * that the first kernel behind Start is recorded and none behind Stop.
  *
  * Any thread may want a change: the control thread, or one of the program in those
- * calls. One at a time makes it, by the functions that enable.c gave, and goes on until
- * what is on is what is wanted. The lock must not be held meanwhile.
+ * calls. One thread at a time makes it, by the functions that enable.c gave, and goes on
+ * until the wanted state is reached. The lock must not be held meanwhile.
  */
 #include "switch.h"
 
@@ -68,11 +68,11 @@ static void complain(void)
 	ct_queue_message(CT_MSG_NOTE, &m, sizeof m.note + sizeof m.words, why, strlen(why));
 }
 
-/* Under the lock, which it lets go of while CUPTI is called. */
+/* Under the lock, which is released while CUPTI is called. */
 static void apply(const struct ct_cupti *api, bool linger)
 {
 	if (lingering || !wait_for_other())
-		return; /* the other looks again when it is through */
+		return; /* the other thread looks again when it has made its change */
 	while (!left && on != wanted()) {
 		bool to = wanted();
 		applying = true;

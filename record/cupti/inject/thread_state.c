@@ -1,8 +1,8 @@
 /*
  * What the threads of a recording share: its connection and settings, how far its end
  * has come, which threads are ours, and whether the control thread is in CUPTI.
- * threads.c writes it at the start, all threads read it, signal handlers read what is
- * atomic. Nothing is done here but to keep, tell and wait.
+ * threads.c sets it up, all threads read it, signal handlers read the atomic parts.
+ * Nothing of it may call CUPTI or send.
  */
 #include "thread_state.h"
 

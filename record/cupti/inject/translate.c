@@ -48,7 +48,7 @@ void ct_batch_lost(struct ct_batch *b, enum ct_lost_cause cause, uint64_t time)
 	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = at, .to = at});
 }
 
-/* Room for a record in the batch; NULL without, and then it counts as lost. */
+/* Room for a record in the batch. Without room NULL, and the record counts as lost. */
 static unsigned char *room(struct ct_batch *b, uint32_t size, uint64_t time)
 {
 	if (b->chunk && CT_CHUNK_DATA - b->chunk->used < size) {
@@ -96,7 +96,7 @@ static uint64_t fixed(struct ct_batch *b, uint64_t time, bool *bad)
 	return ct_calibration_fix(time, b->now, bad);
 }
 
-/* A record without times lies somewhere between what came before it and now. */
+/* A record without times lies between the record before it and now. */
 static void without_time(struct ct_batch *b, enum ct_lost_cause cause)
 {
 	ct_loss_add(&b->lost[cause], &(struct ct_loss){.count = 1, .from = b->last, .to = b->now});
@@ -496,7 +496,7 @@ void ct_translate(struct ct_batch *b, const unsigned char *record, size_t left)
 		table[kind].translate(b, record, left);
 }
 
-/* Gives what the batch holds to the queue, and counts what it lost. */
+/* Gives the batch to the queue, with its counts and losses. */
 void ct_batch_end(struct ct_batch *b)
 {
 	ct_queue_count(&b->counts);

@@ -1,7 +1,7 @@
 /*
- * A socket pair by which other threads wake the control thread. pool.c calls it when
- * CUPTI holds many buffers, handover.c in whatever handler of a signal. Nothing may be
- * called that waits or takes a lock.
+ * A socket pair by which other threads wake the control thread. pool.c does so when CUPTI
+ * holds many buffers, handover.c in handlers of signals. Nothing may be called here that
+ * waits or takes a lock.
  *
  * It is no eventfd: if a file of the program took over the number of one, waking would
  * write to that file, while send fails on all but sockets. The pair stays open until

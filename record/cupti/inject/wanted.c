@@ -1,7 +1,7 @@
 /*
- * What is wanted: the calls whose API records are recorded, with their names, and the
- * time up to which calls count. enable.c fills it, translate.c asks for each API record
- * inside CUPTI's callbacks. CUPTI is asked for names alone: nothing is switched here.
+ * What is wanted: the calls to record, with their names, and the time up to which calls
+ * count. enable.c sets it, and translate.c looks each API record up, inside CUPTI's
+ * callbacks. CUPTI is asked for names alone: nothing may be switched here.
  */
 #include "wanted.h"
 

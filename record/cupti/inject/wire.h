@@ -115,7 +115,7 @@ struct ct_go {
 #define CT_RECORDS_MEMORY 8u /* allocations and pools */
 #define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
 
-/* STATUS, then the path of libcupti, then words about what went wrong. */
+/* STATUS, then the path of libcupti, then words about a failure. */
 struct ct_status {
 	uint32_t state;          /* CT_STATUS_* */
 	uint32_t cupti_version;  /* cuptiGetVersion, 0 without libcupti */
@@ -149,7 +149,7 @@ struct ct_clock {
 #define CT_CLOCK_SILENT 3u     /* with our callback CUPTI gives kernels no times at all */
 #define CT_CLOCK_MODES 4u
 
-/* LOST: what went missing since the last LOST of the same cause. */
+/* LOST: records lost since the last LOST of the same cause. */
 struct ct_lost {
 	uint32_t cause; /* CT_LOST_* */
 	uint32_t pad;
@@ -198,7 +198,7 @@ struct ct_bye {
 #define CT_BYE_STOP 2u
 #define CT_BYE_SIGNAL 3u /* one that kills the program */
 #define CT_BYE_QUICK_EXIT 4u
-#define CT_BYE_ASKED 5u /* the exit signal came: who sent it knows why */
+#define CT_BYE_ASKED 5u /* the exit signal came: its sender knows why */
 
 enum ct_record_kind {
 	CT_REC_STRING = 1,
