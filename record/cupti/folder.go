@@ -70,7 +70,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// usable returns the reason why a program of this owner cannot load a library from base.
+// usable says why a program of this owner cannot load a library from base.
 func usable(base string, o Owner) error {
 	if !filepath.IsAbs(base) {
 		return errors.New("is not an absolute path")

@@ -48,10 +48,10 @@ func mappedFiles(maps string) []string {
 	return files
 }
 
-// Locate returns the libcuptis that a process could load, best first: those beside the
-// CUDA libraries that it has mapped, in the toolkit that its environment names, in the
-// usual places; in each place the newest first. Paths are looked up in the process's own
-// root, which may be a container's.
+// Locate returns where a process could load libcupti from, best first: beside
+// the CUDA libraries that it has mapped, in the toolkit that its environment
+// names, in the usual places; the newest first in each. Paths are looked up in
+// the process's own root, so that a container's are found.
 func Locate(pid int, mapped []string) []Candidate {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
