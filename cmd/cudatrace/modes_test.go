@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,34 +15,39 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
-// start runs a program of the simulated stack in the background.
-func start(t *testing.T, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bytes.Buffer) {
+// startLongrun runs a program in the background and returns its PID when it launches.
+func startLongrun(t *testing.T, arg ...string) *os.Process {
 	t.Helper()
-	cmd := exec.Command(args[0], args[1:]...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.SysProcAttr = &out, attr
+	cmd := exec.Command(sim("longrun"), arg...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd, &out
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%v after %q", err, line)
+	}
+	return cmd.Process
 }
 
 // TestAttach records a running program by its PID and leaves it running.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	program, _ := start(t, nil, sim("longrun"), long)
-	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))
-	b.onDisk(t, func(s convert.Summary) bool { return s.Launches >= 20 })
+	program := startLongrun(t, "600", "-i", "100")
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Pid))
+	b.until(t, func() bool { return sizeOf(b.base+".cudatrace.partial-*") > 10000 }) // calls are recorded
 	b.cmd.Process.Signal(syscall.SIGINT)
 	if got := b.end(t); got != 0 {
-		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+		t.Errorf("exit code %d", got)
 	}
 	b.read(t, b.base+".cudatrace")
-	if b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
-		t.Errorf("kernels %d, complete %t %q, pairs %d, calls %d", b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
+	if b.Launches == 0 || b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
+		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", b.Launches, b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
 	}
-	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+	if err := program.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the program did not live on: %v", err)
 	}
 	if !strings.Contains(b.recording.stderr, "longrun") {
@@ -62,53 +67,53 @@ func TestAttachNobody(t *testing.T) {
 	}
 }
 
-// TestDuration ends the recording, not the program, whose exit code is waited for.
-func TestDuration(t *testing.T) {
-	t.Parallel()
-	b := recordInBackground(t, "-d", "3s", sim("longrun"), long)
-	log := b.base + ".cudatrace"
-	b.until(t, func() bool { return sizeOf(log) > 0 }) // it has its name: it is finished
-	b.goesOn(t, b.program(t))
-	syscall.Kill(b.program(t), syscall.SIGTERM)
-	if got := b.end(t); got != 0 {
-		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+// checkSwitched holds the kernels of a log against what longrun saw of the records being
+// switched on and off.
+func (r *recording) checkSwitched(t *testing.T) {
+	t.Helper()
+	var least, most uint64
+	_, line, _ := strings.Cut(r.stdout, "recorded ")
+	if _, err := fmt.Sscanf(line, "least=%d most=%d", &least, &most); err != nil {
+		t.Fatalf("%v in %q", err, r.stdout)
 	}
-	b.read(t, log)
-	kernels, _, _ := counts(t, b.out(t))
-	if b.Kernels == 0 || b.Kernels >= kernels || b.Unmatched != 0 || !b.Complete {
-		t.Errorf("%d of %d kernels, unmatched %d, complete %t %q", b.Kernels, kernels, b.Unmatched, b.Complete, b.Reasons)
+	if r.Kernels == 0 || r.Kernels < least || r.Kernels > most || r.Unmatched != 0 || !r.Complete {
+		t.Errorf("%d kernels, %d to %d were to be recorded, unmatched %d, complete %t %q", r.Kernels, least, most, r.Unmatched, r.Complete, r.Reasons)
 	}
 }
 
-// TestStopInsideCall ends the recording while a launch has submitted its kernel and not
-// returned: CUPTI makes the launch's record at its return, and without it the kernel has no
-// call.
-func TestStopInsideCall(t *testing.T) {
+// TestDuration ends the recording, not the program, whose exit code is waited for.
+func TestDuration(t *testing.T) {
 	t.Parallel()
-	b := startInBackground(t, "--flush-interval", "50ms", "env", "CUDASIM_RETURN_NS=5000000", sim("launchloop"), "-n", "100000", "-t", "1")
-	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels >= 20 })
-	b.cmd.Process.Signal(syscall.SIGTERM)
-	b.end(t)
+	b := startInBackground(t, "-d", "2s", "sh", "-c", sim("longrun")+" 60 --until off; exit 3")
+	if got := b.end(t); got != 3 {
+		t.Errorf("exit code %d, the program's is 3", got)
+	}
 	b.read(t, b.base+".cudatrace")
-	why := []string{"recording was stopped before the program ended"} // and nothing else is missing
-	if b.Kernels >= 100000 || b.Launches < b.Kernels || b.Unmatched != 0 || !slices.Equal(b.Reasons, why) {
-		t.Errorf("%d kernels, %d launches, unmatched %d, %q", b.Kernels, b.Launches, b.Unmatched, b.Reasons)
+	b.checkSwitched(t)
+	if kernels, _, _ := counts(t, b.recording.stdout); b.Kernels >= kernels {
+		t.Errorf("%d of %d kernels", b.Kernels, kernels)
+	}
+}
+
+// TestDurationInsideCall ends while a launch has submitted its kernel and not returned:
+// CUPTI makes the launch's record at its return, and without it the kernel has no call.
+func TestDurationInsideCall(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "-d", "1s", "env", "CUDASIM_RETURN_NS=5000000", sim("longrun"), "60", "--until", "off", "-i", "0")
+	r.checkSwitched(t)
+	if r.Launches < r.Kernels {
+		t.Errorf("%d launches of %d kernels", r.Launches, r.Kernels)
 	}
 }
 
 // TestDelay leaves out the beginning.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	b := recordInBackground(t, "--flush-interval", "50ms", "--delay", "2s", sim("longrun"), long)
-	b.onDisk(t, some)
-	syscall.Kill(b.program(t), syscall.SIGTERM)
-	if got := b.end(t); got != 0 {
-		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
-	}
-	b.read(t, b.base+".cudatrace")
-	kernels, _, _ := counts(t, b.out(t))
-	if b.Kernels == 0 || b.Kernels >= kernels || b.Unmatched != 0 || !b.Complete {
-		t.Errorf("%d of %d kernels, %d launches, unmatched %d, complete %t %q", b.Kernels, kernels, b.Launches, b.Unmatched, b.Complete, b.Reasons)
+	r := recordProgram(t, "--no-convert", "--delay", "1s", sim("longrun"), "60", "--until", "on")
+	r.checkSwitched(t)
+	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").Output()
+	if err != nil || strings.Contains(string(early), "kernel ") {
+		t.Errorf("%v, in the first second:\n%s", err, early)
 	}
 }
 

@@ -4,30 +4,13 @@
 
 #define FLUSH_FORCED 1u
 
-/* One record's size, by its kind; 0 for a kind that is never written. */
-static size_t record_size(uint32_t kind)
-{
-	static const uint16_t sizes[CUPTI_KIND_COUNT] = {
-		[CUPTI_KIND_MEMCPY] = sizeof(CUptiMemcpy), [CUPTI_KIND_MEMSET] = sizeof(CUptiMemset),
-		[CUPTI_KIND_KERNEL] = sizeof(CUptiKernel), [CUPTI_KIND_CONCURRENT_KERNEL] = sizeof(CUptiKernel),
-		[CUPTI_KIND_DRIVER] = sizeof(CUptiApi), [CUPTI_KIND_RUNTIME] = sizeof(CUptiApi),
-		[CUPTI_KIND_DEVICE] = sizeof(CUptiDevice), [CUPTI_KIND_CONTEXT] = sizeof(CUptiContext),
-		[CUPTI_KIND_MEMCPY2] = sizeof(CUptiMemcpyPeer), [CUPTI_KIND_STREAM] = sizeof(CUptiStream),
-		[CUPTI_KIND_SYNCHRONIZATION] = sizeof(CUptiSynchronization), [CUPTI_KIND_NAME] = sizeof(CUptiName),
-		[CUPTI_KIND_MARKER] = sizeof(CUptiMarker), [CUPTI_KIND_MARKER_DATA] = sizeof(CUptiMarkerData),
-		[CUPTI_KIND_OVERHEAD] = sizeof(CUptiOverhead), [CUPTI_KIND_MEMORY2] = sizeof(CUptiMemory),
-		[CUPTI_KIND_MEMORY_POOL] = sizeof(CUptiMemoryPool), [CUPTI_KIND_GRAPH_TRACE] = sizeof(CUptiGraphTrace),
-	};
-	return kind < CUPTI_KIND_COUNT ? sizes[kind] : 0;
-}
-
 CUPTI(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, uint32_t **record))
 {
 	if (!buffer || !record)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	uint8_t *at = buffer;
 	if (*record) {
-		size_t size = record_size(**record);
+		size_t size = cupti_record_size(**record);
 		if (!size)
 			return CUPTI_ERROR_INVALID_KIND;
 		at = (uint8_t *)*record + size;
@@ -35,7 +18,7 @@ CUPTI(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, uint32_t **re
 	if ((size_t)(at - buffer) >= valid)
 		return CUPTI_ERROR_MAX_LIMIT_REACHED;
 	*record = (uint32_t *)(void *)at;
-	return record_size(**record) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_KIND;
+	return cupti_record_size(**record) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_KIND;
 }
 
 /* Delivers everything that has finished, and with FLUSH_FORCED what still runs.

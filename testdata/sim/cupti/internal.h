@@ -27,6 +27,7 @@ void cupti_attach(bool on); /* the driver calls us, or not */
 /* kinds.c */
 bool cupti_kind(uint32_t kind);
 bool cupti_kind_at(uint32_t kind, uint64_t submit);
+size_t cupti_record_size(uint32_t kind);
 bool cupti_api_wanted(uint32_t domain, uint32_t cbid);
 void cupti_kinds_clear(void);
 void cupti_reattach(void); /* after any change of what is on */

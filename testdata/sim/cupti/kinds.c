@@ -4,18 +4,46 @@ static _Atomic uint8_t kinds[CUPTI_KIND_COUNT];
 static _Atomic uint8_t apis[SIM_RUNTIME + 1][CBIDS];
 static _Atomic int apis_on;
 
-/* The kinds that CUPTI 13 knows and that can be switched on; those of them that
- * the simulation never produces are accepted and stay silent. */
-static const uint8_t known[CUPTI_KIND_COUNT] = {
-	[CUPTI_KIND_MEMCPY] = 1, [CUPTI_KIND_MEMSET] = 1, [CUPTI_KIND_KERNEL] = 1, [CUPTI_KIND_DRIVER] = 1,
-	[CUPTI_KIND_RUNTIME] = 1, [CUPTI_KIND_DEVICE] = 1, [CUPTI_KIND_CONTEXT] = 1,
-	[CUPTI_KIND_CONCURRENT_KERNEL] = 1, [CUPTI_KIND_NAME] = 1, [CUPTI_KIND_MARKER] = 1,
-	[CUPTI_KIND_MARKER_DATA] = 1, [CUPTI_KIND_OVERHEAD] = 1, [20] = 1 /* ENVIRONMENT */, [CUPTI_KIND_MEMCPY2] = 1, [26] = 1 /* FUNCTION */,
-	[27] = 1 /* MODULE */, [28] = 1 /* DEVICE_ATTRIBUTE */, [36] = 1 /* CUDA_EVENT */, [CUPTI_KIND_STREAM] = 1,
-	[CUPTI_KIND_SYNCHRONIZATION] = 1, [39] = 1 /* EXTERNAL_CORRELATION */, [47] = 1 /* OPENMP */,
-	[48] = 1 /* INTERNAL_LAUNCH_API */, [CUPTI_KIND_MEMORY2] = 1, [CUPTI_KIND_MEMORY_POOL] = 1,
-	[CUPTI_KIND_GRAPH_TRACE] = 1, [52] = 1 /* JIT */,
+/* The kinds that CUPTI 13 knows and that can be switched on, with the sizes of their records.
+ * Those that the simulation never produces are accepted and stay silent: their size is 0. */
+static const struct {
+	bool known;
+	uint16_t size;
+} table[CUPTI_KIND_COUNT] = {
+	[CUPTI_KIND_MEMCPY] = {true, sizeof(CUptiMemcpy)},
+	[CUPTI_KIND_MEMSET] = {true, sizeof(CUptiMemset)},
+	[CUPTI_KIND_KERNEL] = {true, sizeof(CUptiKernel)},
+	[CUPTI_KIND_DRIVER] = {true, sizeof(CUptiApi)},
+	[CUPTI_KIND_RUNTIME] = {true, sizeof(CUptiApi)},
+	[CUPTI_KIND_DEVICE] = {true, sizeof(CUptiDevice)},
+	[CUPTI_KIND_CONTEXT] = {true, sizeof(CUptiContext)},
+	[CUPTI_KIND_CONCURRENT_KERNEL] = {true, sizeof(CUptiKernel)},
+	[CUPTI_KIND_NAME] = {true, sizeof(CUptiName)},
+	[CUPTI_KIND_MARKER] = {true, sizeof(CUptiMarker)},
+	[CUPTI_KIND_MARKER_DATA] = {true, sizeof(CUptiMarkerData)},
+	[CUPTI_KIND_OVERHEAD] = {true, sizeof(CUptiOverhead)},
+	[20] = {true, 0}, /* ENVIRONMENT */
+	[CUPTI_KIND_MEMCPY2] = {true, sizeof(CUptiMemcpyPeer)},
+	[26] = {true, 0}, /* FUNCTION */
+	[27] = {true, 0}, /* MODULE */
+	[28] = {true, 0}, /* DEVICE_ATTRIBUTE */
+	[36] = {true, 0}, /* CUDA_EVENT */
+	[CUPTI_KIND_STREAM] = {true, sizeof(CUptiStream)},
+	[CUPTI_KIND_SYNCHRONIZATION] = {true, sizeof(CUptiSynchronization)},
+	[39] = {true, 0}, /* EXTERNAL_CORRELATION */
+	[47] = {true, 0}, /* OPENMP */
+	[48] = {true, 0}, /* INTERNAL_LAUNCH_API */
+	[CUPTI_KIND_MEMORY2] = {true, sizeof(CUptiMemory)},
+	[CUPTI_KIND_MEMORY_POOL] = {true, sizeof(CUptiMemoryPool)},
+	[CUPTI_KIND_GRAPH_TRACE] = {true, sizeof(CUptiGraphTrace)},
+	[52] = {true, 0}, /* JIT */
 };
+
+/* The size of a kind's records; 0 for a kind that is never written. */
+size_t cupti_record_size(uint32_t kind)
+{
+	return kind < CUPTI_KIND_COUNT ? table[kind].size : 0;
+}
 
 /* When each kind was last switched on and off. */
 static _Atomic uint64_t since[CUPTI_KIND_COUNT], until[CUPTI_KIND_COUNT];
@@ -74,7 +102,7 @@ void cupti_kinds_clear(void)
 
 static CUptiResult change(uint32_t kind, bool on)
 {
-	if (kind >= CUPTI_KIND_COUNT || !known[kind])
+	if (kind >= CUPTI_KIND_COUNT || !table[kind].known)
 		return kind == CUPTI_KIND_EVENT || kind == CUPTI_KIND_METRIC ? CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED
 									     : CUPTI_ERROR_NOT_COMPATIBLE;
 	if (!cupti_hook() || cupti_forked())
@@ -98,6 +126,14 @@ static CUptiResult change_api(uint32_t domain, uint32_t cbid, uint8_t on)
 	set_api(domain, cbid, on != 0);
 	cupti_reattach();
 	return CUPTI_SUCCESS;
+}
+
+/* Not of CUPTI: whether kernels have records now. Programs of this stack ask. */
+CUPTI_EXPORT int cudasim_kernels_recorded(void);
+
+CUPTI_EXPORT int cudasim_kernels_recorded(void)
+{
+	return cupti_kind(CUPTI_KIND_CONCURRENT_KERNEL);
 }
 
 CUPTI(cuptiActivityEnable, (uint32_t kind))

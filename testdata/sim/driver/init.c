@@ -40,9 +40,9 @@ static void inject(void)
 		initialize();
 }
 
-/* A second thread waits for the first; the first may come back in through the
+/* True for the thread that initialises. A second one waits for it; the first may come back in through the
  * injected library. */
-static bool claim(void)
+static bool is_first(void)
 {
 	bool mine = false;
 	pthread_mutex_lock(&mu);
@@ -66,7 +66,7 @@ CUresult sim_init(unsigned flags)
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (sim_config()->devices == 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (atomic_load_explicit(&state, memory_order_acquire) == DONE || !claim())
+	if (atomic_load_explicit(&state, memory_order_acquire) == DONE || !is_first())
 		return CUDA_SUCCESS;
 	pthread_atfork(NULL, NULL, in_child);
 	inject();

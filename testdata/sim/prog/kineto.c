@@ -22,7 +22,7 @@ static struct {
 	pthread_mutex_t mu;
 	uint8_t *buffers[256];
 	size_t count;
-	long own, foreign;
+	long own, earlier; /* kernels in buffers of this client, of an earlier one */
 } seen = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 static void requested(uint8_t **buffer, size_t *size, size_t *max)
@@ -55,7 +55,7 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
 		kernels_here += *record == CUPTI_KIND_CONCURRENT_KERNEL;
 	pthread_mutex_lock(&seen.mu);
 	bool own = forget(buffer);
-	*(own ? &seen.own : &seen.foreign) += kernels_here;
+	*(own ? &seen.own : &seen.earlier) += kernels_here;
 	pthread_mutex_unlock(&seen.mu);
 	if (own)
 		free(buffer);
@@ -99,8 +99,8 @@ int main(int argc, char **argv)
 	CHECK(cudaStreamSynchronize(w.stream));
 	ok = ok && end();
 	work_launch(&w, n);
-	int bad = work_end(&w) + !ok + (ok && seen.own + seen.foreign < n);
+	int bad = work_end(&w) + !ok + (ok && seen.own + seen.earlier < n);
 	counts_print("counts", w.issued);
-	printf("kineto kernels=%ld foreign=%ld\n", seen.own, seen.foreign);
+	printf("kineto kernels=%ld earlier=%ld\n", seen.own, seen.earlier);
 	return bad != 0;
 }
