@@ -114,8 +114,8 @@ func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
 		}
 		for i := range b.N {
 			var t tracelog.Thread
-			if t.Read(b, i); t.LocalTID != 0 && slices.Contains(tids, t.TID) {
-				all = append(all, t.LocalTID)
+			if t.Read(b, i); t.NamespaceTID != 0 && slices.Contains(tids, t.TID) {
+				all = append(all, t.NamespaceTID)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func (c *chaos) record() {
 	case 0:
 		w.Add(&tracelog.Process{PID: c.id(), Start: c.time()})
 	case 1:
-		w.Add(&tracelog.Thread{PID: c.id(), TID: c.id(), LocalTID: c.id()})
+		w.Add(&tracelog.Thread{PID: c.id(), TID: c.id(), NamespaceTID: c.id()})
 	case 2, 3:
 		w.Add(&tracelog.Call{PID: c.id(), TID: c.id(), Func: c.id(), Flags: c.id(), Enter: c.time(), Dur: c.dur(), Ret: int32(c.id()), NArgs: 1,
 			Args: [tracelog.MaxArgs]uint64{uint64(c.id())}})

@@ -56,7 +56,7 @@ func cost(s convert.Summary) string {
 // avoidance names, by cause of loss, what avoids it. The other causes are nobody's to
 // avoid.
 var avoidance = map[string]string{
-	tracelog.LostRingBuffer:   "calls came faster than they were taken: a larger --call-buffer (256M), or fewer functions with --api minimal",
+	tracelog.LostCallBuffer:   "calls came faster than they were taken: a larger --call-buffer (256M), or fewer functions with --api minimal",
 	tracelog.LostThreadTable:  "too many threads for the probes: --calls cupti",
 	tracelog.LostNesting:      "calls too deeply nested for the probes: --calls cupti",
 	tracelog.LostCUPTIQueue:   "records came faster than they were taken: a larger --memory-limit (256M)",

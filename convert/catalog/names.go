@@ -5,18 +5,18 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 // Names are what threads, streams, contexts and devices are called, and the two numbers
 // of threads in PID namespaces.
 type Names struct {
-	given   map[tracelog.Name]string // by the program, through NVTX; the key has no name
-	threads map[ThreadKey]string     // the kernel's names
-	host    map[ThreadKey]uint32     // host TID, by namespace TID
-	local   map[ThreadKey]uint32     // namespace TID, by host TID
+	given     map[tracelog.Name]string // by the program, through NVTX; the key has no name
+	threads   map[ThreadKey]string     // the kernel's names
+	host      map[ThreadKey]uint32     // host TID, by namespace TID
+	namespace map[ThreadKey]uint32     // namespace TID, by host TID
 }
 
 func newNames() Names {
 	return Names{
-		given:   make(map[tracelog.Name]string),
-		threads: make(map[ThreadKey]string),
-		host:    make(map[ThreadKey]uint32),
-		local:   make(map[ThreadKey]uint32),
+		given:     make(map[tracelog.Name]string),
+		threads:   make(map[ThreadKey]string),
+		host:      make(map[ThreadKey]uint32),
+		namespace: make(map[ThreadKey]uint32),
 	}
 }
 
@@ -36,9 +36,9 @@ func (n *Names) thread(t *tracelog.Thread) {
 	if t.Name != "" {
 		n.threads[ThreadKey{t.PID, t.TID}] = t.Name
 	}
-	if t.LocalTID != 0 {
-		n.host[ThreadKey{t.PID, t.LocalTID}] = t.TID
-		n.local[ThreadKey{t.PID, t.TID}] = t.LocalTID
+	if t.NamespaceTID != 0 {
+		n.host[ThreadKey{t.PID, t.NamespaceTID}] = t.TID
+		n.namespace[ThreadKey{t.PID, t.TID}] = t.NamespaceTID
 	}
 }
 
@@ -67,7 +67,7 @@ func (n *Names) HostTID(pid, tid uint32) uint32 {
 // Thread returns what the program calls a thread, else what the kernel does, which has
 // room for 15 letters.
 func (n *Names) Thread(pid, hostTID uint32) string {
-	tid, ok := n.local[ThreadKey{pid, hostTID}]
+	tid, ok := n.namespace[ThreadKey{pid, hostTID}]
 	if !ok {
 		tid = hostTID
 	}

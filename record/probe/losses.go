@@ -13,7 +13,7 @@ import (
 
 // lostCauses are the causes of loss as the log names them, by index in the BPF map.
 var lostCauses = [...]string{
-	bpf.LostBufferFull:  tracelog.LostRingBuffer,
+	bpf.LostBufferFull:  tracelog.LostCallBuffer,
 	bpf.LostThreadTable: tracelog.LostThreadTable,
 	bpf.LostNesting:     tracelog.LostNesting,
 }

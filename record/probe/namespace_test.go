@@ -85,7 +85,7 @@ func checkLocal(t *testing.T, r *recorder, target *target) {
 	t.Helper()
 	slices.SortFunc(r.threads, func(a, b tracelog.Thread) int { return int(a.TID) - int(b.TID) })
 	for i, thread := range r.threads {
-		if thread.LocalTID != uint32(i+1) || thread.PID != uint32(target.pid) {
+		if thread.NamespaceTID != uint32(i+1) || thread.PID != uint32(target.pid) {
 			t.Errorf("thread %d is %+v", i, thread)
 		}
 	}
@@ -103,8 +103,8 @@ func TestContainerFromOutside(t *testing.T) {
 		t.Errorf("calls %+v of process %d", r.calls, target.cmd.Process.Pid)
 	}
 	want := []tracelog.Thread{
-		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver", LocalTID: 1},
-		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed", LocalTID: 1},
+		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver", NamespaceTID: 1},
+		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed", NamespaceTID: 1},
 	}
 	if diff := cmp.Diff(want, r.threads); diff != "" {
 		t.Errorf("threads (-want +got):\n%s", diff)

@@ -77,6 +77,6 @@ func renamed(t eventstore.Thread, slot *bpf.ProbesSlot, sink Sink) {
 		return // the thread is gone, and had its last name delivered
 	}
 	if name != decode.ThreadName(unsafe.Slice((*byte)(unsafe.Pointer(&slot.Comm)), unsafe.Sizeof(slot.Comm))) {
-		sink.Thread(&tracelog.Thread{PID: t.PID, TID: t.TID, Name: name, LocalTID: procfs.NamespaceTID(t.PID, t.TID)})
+		sink.Thread(&tracelog.Thread{PID: t.PID, TID: t.TID, Name: name, NamespaceTID: procfs.NamespaceTID(t.PID, t.TID)})
 	}
 }

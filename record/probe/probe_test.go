@@ -307,7 +307,7 @@ func TestOverflow(t *testing.T) {
 		attach(t, p, target)
 		target.run("launches", calls)
 		r := finish(t, p)
-		lost := lostCalls(t, p, tracelog.LostRingBuffer)
+		lost := lostCalls(t, p, tracelog.LostCallBuffer)
 		if lost == 0 || len(r.calls) == 0 || uint64(len(r.calls))+lost != calls {
 			t.Errorf("%d calls and %d lost of %d", len(r.calls), lost, calls)
 		}
@@ -499,7 +499,7 @@ func TestRun(t *testing.T) {
 	if err := p.Finish(&r); err != nil {
 		t.Fatal(err)
 	}
-	if n := uint64(len(r.calls)) + lostCalls(t, p, tracelog.LostRingBuffer); n != calls {
+	if n := uint64(len(r.calls)) + lostCalls(t, p, tracelog.LostCallBuffer); n != calls {
 		t.Errorf("%d calls of %d", n, calls)
 	}
 }

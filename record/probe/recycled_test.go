@@ -33,7 +33,7 @@ func TestRecycledMemory(t *testing.T) {
 		if err := p.Finish(o); err != nil || o.err != nil {
 			t.Fatal(err, o.err)
 		}
-		lost := lostCalls(t, p, tracelog.LostRingBuffer)
+		lost := lostCalls(t, p, tracelog.LostCallBuffer)
 		if o.calls+int(lost) != 64*calls || o.calls == 0 || len(o.last) > 64 {
 			t.Errorf("%d calls and %d lost of %d, by %d threads", o.calls, lost, 64*calls, len(o.last))
 		}

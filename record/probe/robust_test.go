@@ -113,12 +113,12 @@ func TestLossesInTime(t *testing.T) {
 		}
 		target.run("launches", 10_000)
 		lost, err := p.LostSince()
-		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostRingBuffer || lost[0].From < from || lost[0].To > host.Monotonic() || lost[0].To < lost[0].From {
+		if err != nil || len(lost) != 1 || lost[0].Cause != tracelog.LostCallBuffer || lost[0].From < from || lost[0].To > host.Monotonic() || lost[0].To < lost[0].From {
 			t.Fatalf("lost %+v after %d (%v)", lost, from, err)
 		}
 		sum += lost[0].Count
 	}
-	if all := lostCalls(t, p, tracelog.LostRingBuffer); all != sum {
+	if all := lostCalls(t, p, tracelog.LostCallBuffer); all != sum {
 		t.Errorf("%d lost in parts, %d in all", sum, all)
 	}
 }

@@ -80,7 +80,7 @@ const (
 
 // Causes of loss: the Cause of a Lost record.
 const (
-	LostRingBuffer      = "ring_buffer"      // calls: the buffers of the probes were full
+	LostCallBuffer      = "ring_buffer"      // calls: the buffers of the probes were full
 	LostThreadTable     = "thread_table"     // calls: more threads than the BPF map holds
 	LostNesting         = "nesting"          // calls: nested deeper than the BPF program keeps
 	LostCUPTIQueue      = "cupti_queue"      // activity records: the recorder read too slowly, the library reached its memory limit
@@ -97,7 +97,7 @@ const (
 
 // LostCauses lists every cause, in the order in which a summary names them.
 var LostCauses = []string{
-	LostRingBuffer, LostThreadTable, LostNesting,
+	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished,
 	LostLogWrite, LostStrings,

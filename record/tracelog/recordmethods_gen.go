@@ -105,7 +105,7 @@ func (x *Thread) fill(r *columns.Row, in *interner) {
 	r[0] = uint64(x.PID)
 	r[1] = uint64(x.TID)
 	r[2] = in.id(x.Name)
-	r[3] = uint64(x.LocalTID)
+	r[3] = uint64(x.NamespaceTID)
 }
 
 // Read fills the record from row i of a block of its kind.
@@ -115,7 +115,7 @@ func (x *Thread) Read(b *Block, i int) {
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Name = b.Text(c[2].At(i))
-	x.LocalTID = uint32(c[3].At(i))
+	x.NamespaceTID = uint32(c[3].At(i))
 }
 
 // Kind returns KindCall.

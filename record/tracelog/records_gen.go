@@ -60,10 +60,10 @@ type Process struct {
 
 // Thread names a thread. A later record for the same thread renames it.
 type Thread struct {
-	PID      uint32
-	TID      uint32
-	Name     string
-	LocalTID uint32 // the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID
+	PID          uint32
+	TID          uint32
+	Name         string
+	NamespaceTID uint32 // the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID
 }
 
 // Call is a call of a traced function, from its pair of uprobes.

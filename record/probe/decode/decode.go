@@ -89,7 +89,7 @@ func (d *Decoder) decodeThread(b []byte) {
 	d.thread = tracelog.Thread{PID: le.Uint32(b[16:]), TID: le.Uint32(b[20:]), Name: ThreadName(b[bpf.HeaderSize:])}
 	if b[26] > 2 {
 		if namespaceTID := uint32(le.Uint64(b[bpf.HeaderSize+16:])); namespaceTID != d.thread.TID {
-			d.thread.LocalTID = namespaceTID
+			d.thread.NamespaceTID = namespaceTID
 		}
 	}
 }

@@ -86,7 +86,7 @@ var records = []Table{
 			field("pid", Uint, "process"),
 			field("tid", Uint, "thread"),
 			field("name", String, "its name"),
-			field("local_tid", Uint, "the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is tid", optional,
+			field("local_tid", Uint, "the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is tid", optional, member("NamespaceTID"),
 				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
 		}},
 	{Kind: 6, Name: "call", Meaning: "a call of a traced function, from its pair of uprobes", Fields: callFields()},
