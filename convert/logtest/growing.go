@@ -19,8 +19,13 @@ type Growing struct {
 // NewGrowing returns a log that has its beginning only.
 func NewGrowing(t testing.TB) *Growing {
 	t.Helper()
+	return newGrowing(t, tracelog.Options{})
+}
+
+func newGrowing(t testing.TB, o tracelog.Options) *Growing {
+	t.Helper()
 	g := &Growing{t: t}
-	w, err := tracelog.NewWriter(&g.Buffer, tracelog.Options{})
+	w, err := tracelog.NewWriter(&g.Buffer, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,11 @@
 package logtest
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
-	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -20,8 +17,12 @@ func Mixed(t testing.TB, parts ...string) Opener {
 	m := mixer{ids: make(map[string]uint64)}
 	m.log = le.AppendUint16(le.AppendUint16([]byte("CUDATRC\n"), 1), 2)
 	m.log = le.AppendUint32(m.log, checksum(m.log))
+	g := newGrowing(t, tracelog.Options{RowsPerBlock: 1}) // the records of a text in its order
+	r := g.Follow()
 	for _, text := range parts {
-		m.text(t, text)
+		for g.Append(text); r.Next(); {
+			m.record(r.Block())
+		}
 		m.block()
 	}
 	return InMemory(m.log)
@@ -38,29 +39,6 @@ type mixer struct {
 	ids  map[string]uint64 // of texts
 	kind tracelog.Kind     // of the block that is being made
 	rows [][]uint64
-}
-
-// text takes records in the order of a text, which blocks of one record have.
-func (m *mixer) text(t testing.TB, text string) {
-	t.Helper()
-	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{RowsPerBlock: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := logtext.Assemble(strings.NewReader(text), w); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := InMemory(log.Bytes())()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r.Next() {
-		m.record(r.Block())
-	}
 }
 
 // record takes the record of a block.
