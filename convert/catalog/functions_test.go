@@ -115,6 +115,8 @@ func TestKernelHandle(t *testing.T) {
 		{"cuLaunchKernelEx", "gridX:u32 function:handle", []uint64{1, 8}, "8 true"},
 		{"cudaLaunchKernel", "func:ptr gridX:u32", []uint64{9, 1}, "9 true"},
 		{"cuLaunchGrid", "f:handle width:i32", []uint64{6, 1}, "6 true"},
+		{"cuLaunch", "hfunc:handle", []uint64{5}, "5 true"},
+		{"cuLaunchCooperativeKernel", "kernel:handle", []uint64{4}, "4 true"},
 		{"cuLaunchKernel", "function:handle kernel:handle", []uint64{7, 8}, "7 true"}, // the first counts
 		{"cuLaunchKernel", launchArgs, nil, "0 false"},                                // it was not recorded
 		{"cuLaunchKernel", "gridX:u32", []uint64{1}, "0 false"},
