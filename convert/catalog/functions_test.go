@@ -146,7 +146,7 @@ func TestStreamHandle(t *testing.T) {
 		{"cuLaunchKernel", launchArgs, []uint64{7, 1, 1}, LegacyStream},      // CU_STREAM_LEGACY
 		{"cuLaunchKernel", launchArgs, []uint64{7, 1, 2}, ThreadStream},      // CU_STREAM_PER_THREAD
 		{"cuLaunchKernel_ptsz", launchArgs, []uint64{7, 1, 1}, LegacyStream}, // it names the one that is not its own
-		{"cuLaunchKernel", launchArgs, []uint64{7}, 0},
+		{"cuLaunchKernel", launchArgs, []uint64{7, 1}, 0},
 		{"cuMemcpyHtoD_v2", "dst:ptr src:ptr", []uint64{1, 2}, 0},
 		{"cudaStreamCreate", "stream:ptr", []uint64{0x7ff}, 0}, // where the handle will be
 		{"odd", "stream:handle stream:handle", []uint64{3, 4}, 3},

@@ -2,7 +2,6 @@ package logtest
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -27,10 +26,6 @@ func Mixed(t testing.TB, parts ...string) Opener {
 	}
 	return InMemory(m.log)
 }
-
-var le = binary.LittleEndian
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // A mixer makes the blocks of a log.
 type mixer struct {
