@@ -114,6 +114,32 @@ func TestLows(t *testing.T) {
 	}
 }
 
+// An event of unknown time may be the earliest of its kind: it is put at the beginning of the
+// log. Work of unknown time is put where its call returned.
+func TestLowsOfUnknownTimes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind, known, unknown string
+		of                   func(*Catalog) Lows
+		want                 uint64
+	}{
+		{"call", "call pid=1 tid=1 func=#1 enter=100", "call pid=1 tid=1 func=#1", thread(1, 1), 0},
+		{"api", "api pid=1 tid=1 name=f start=100", "api pid=1 tid=1 name=f", thread(1, 1), 0},
+		{"sync", "sync pid=1 start=100", "sync pid=1", kind(tracelog.KindSync), 0},
+		{"overhead", "overhead pid=1 start=100", "overhead pid=1", kind(tracelog.KindOverhead), 0},
+		{"marker", "marker pid=1 time=100", "marker pid=1", kind(tracelog.KindMarker), 0},
+		{"memory", "memory pid=1 time=100", "memory pid=1", kind(tracelog.KindMemory), 0},
+		{"memory_pool", "memory_pool pid=1 time=100", "memory_pool pid=1", kind(tracelog.KindMemoryPool), 0},
+		{"kernel", "kernel pid=1 start=100", "kernel pid=1", stream(1, 0, 0), 100},
+		{"graph", "graph pid=1 start=100", "graph pid=1", stream(1, 0, 0), 100},
+	} {
+		c := catalogOf(t, logtest.Parts(t, test.known, test.unknown))
+		if low := test.of(c).Low(); low != test.want {
+			t.Errorf("%s: the low is %d, want %d", test.kind, low, test.want)
+		}
+	}
+}
+
 // A block with records of several threads or streams may have records of any, of its kind.
 func TestLowsOfMixedBlocks(t *testing.T) {
 	t.Parallel()
