@@ -2,8 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"encoding/binary"
-	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,24 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
-
-// mended makes the checksums of all blocks right (FORMAT.md: marker, length at 12, that
-// of the payload at 16, that of the header at 20).
-func mended(log []byte) []byte {
-	log = bytes.Clone(log)
-	table := crc32.MakeTable(crc32.Castagnoli)
-	le := binary.LittleEndian
-	for at := 16; at+24 <= len(log) && bytes.HasPrefix(log[at:], []byte{0xCD, 0x7A, 0xB1, 0x0C}); {
-		length := int(le.Uint32(log[at+12:]))
-		if at+24+length > len(log) {
-			break
-		}
-		le.PutUint32(log[at+16:], crc32.Checksum(log[at+24:at+24+length], table))
-		le.PutUint32(log[at+20:], crc32.Checksum(log[at:at+20], table))
-		at += 24 + length
-	}
-	return log
-}
 
 // Whatever is wrong with a block that has the right checksum is in the summary, also
 // where the first reading does not look at it.
@@ -42,7 +22,7 @@ func TestFaultsBehindChecksums(t *testing.T) {
 	for range 150 {
 		log := bytes.Clone(out.Bytes())
 		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
-		log = mended(log)
+		log = logtest.Mended(log)
 		open := logtest.InMemory(log)
 		r, err := open()
 		if err != nil {

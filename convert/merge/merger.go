@@ -15,7 +15,6 @@ type Merger[T any] struct {
 	queue   blockQueue
 	loose   ordered.List[T] // records that are in no source
 	active  []*source[T]    // blocks that are gone through, the one that comes first last
-	rows    int             // rows of these that are not decoded
 	first   *source[T]      // gave the latest record
 	second  *source[T]      // comes after it
 	limit   uint64          // records of these two that begin before it come before all others
@@ -181,7 +180,7 @@ func (m *Merger[T]) settle() {
 	if last < 0 || m.active[last] != m.first {
 		return
 	}
-	if s := m.first; s.at == s.n && !m.fill(s) {
+	if s := m.first; s.at == s.n && !s.fill() {
 		m.active[last] = nil
 		m.active = m.active[:last]
 		m.end(s)
@@ -227,8 +226,7 @@ func (m *Merger[T]) begin(b queuedBlock) {
 	s.block = b
 	s.decoder.open(b.Block, m.process)
 	s.rows.reset(b.N, b.sorted, s.decoder.before)
-	m.rows += b.N
-	if !m.fill(s) { // nothing in it is wanted
+	if !s.fill() { // nothing in it is wanted
 		m.end(s)
 		return
 	}
@@ -236,11 +234,9 @@ func (m *Merger[T]) begin(b queuedBlock) {
 	m.sink(len(m.active) - 1)
 }
 
-// fill decodes the next rows of a source. It reports whether there are any.
-func (m *Merger[T]) fill(s *source[T]) bool {
-	left := s.rows.left()
+// fill decodes the next rows of the block. It reports whether there are any.
+func (s *source[T]) fill() bool {
 	s.at, s.n = 0, s.decoder.rows(&s.rows, s.values[:], s.starts[:])
-	m.rows -= left - s.rows.left()
 	return s.n > 0
 }
 
@@ -261,7 +257,7 @@ func (m *Merger[T]) flatten() {
 			for _, v := range s.values[s.at:s.n] {
 				m.loose.Add(v)
 			}
-			if !m.fill(s) {
+			if !s.fill() {
 				break
 			}
 		}
@@ -272,8 +268,14 @@ func (m *Merger[T]) flatten() {
 	m.first, m.second = &m.kind.none, &m.kind.none
 }
 
-// Held is how many records and rows the merger holds.
-func (m *Merger[T]) Held() int { return m.queue.rows + m.rows + m.loose.Len() }
+// Held is how many records the merger holds, and rows that may become some.
+func (m *Merger[T]) Held() int {
+	n := m.queue.rows + m.loose.Len()
+	for _, s := range m.active {
+		n += s.left()
+	}
+	return n
+}
 
 // Trim gives memory back that a burst of loose records took.
 func (m *Merger[T]) Trim() { m.loose.Trim() }

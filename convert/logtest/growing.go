@@ -1,0 +1,86 @@
+package logtest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
+)
+
+// A Growing is a log in memory that is being written.
+type Growing struct {
+	bytes.Buffer
+	t testing.TB
+	w *tracelog.Writer
+}
+
+// NewGrowing returns a log that has its beginning only.
+func NewGrowing(t testing.TB) *Growing {
+	t.Helper()
+	return newGrowing(t, tracelog.Options{})
+}
+
+func newGrowing(t testing.TB, o tracelog.Options) *Growing {
+	t.Helper()
+	g := &Growing{t: t}
+	w, err := tracelog.NewWriter(&g.Buffer, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.w = w
+	return g
+}
+
+// Append adds the records of a text and flushes them: they are in blocks of their own.
+func (g *Growing) Append(text string) {
+	g.t.Helper()
+	if _, err := logtext.Assemble(strings.NewReader(text), g.w); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.w.Flush(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Finish ends the log.
+func (g *Growing) Finish(end tracelog.End) {
+	g.t.Helper()
+	if err := g.w.Close(end); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Follow opens the log and follows it.
+func (g *Growing) Follow() *tracelog.Reader {
+	g.t.Helper()
+	r, err := tracelog.NewReader(g, g.Size(), "growing")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := r.Follow(); err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// ReadAt reads the bytes that have been written.
+func (g *Growing) ReadAt(b []byte, off int64) (int, error) {
+	return bytes.NewReader(g.Bytes()).ReadAt(b, off)
+}
+
+// Size is the number of bytes that have been written.
+func (g *Growing) Size() int64 { return int64(g.Len()) }
+
+// Parts makes a log of texts, each of which has blocks of its own, in the order of the
+// texts. Its End record is zero.
+func Parts(t testing.TB, texts ...string) Opener {
+	t.Helper()
+	g := NewGrowing(t)
+	for _, text := range texts {
+		g.Append(text)
+	}
+	g.Finish(tracelog.End{})
+	return InMemory(g.Bytes())
+}

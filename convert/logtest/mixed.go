@@ -1,0 +1,122 @@
+package logtest
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
+
+// Mixed makes a log as another writer may, from FORMAT.md alone: in each part, records of
+// one kind that follow each other are one block, whatever threads and streams they are
+// of. The log has no schema, no index and no end.
+func Mixed(t testing.TB, parts ...string) Opener {
+	t.Helper()
+	m := mixer{ids: make(map[string]uint64)}
+	m.log = le.AppendUint16(le.AppendUint16([]byte("CUDATRC\n"), 1), 2)
+	m.log = le.AppendUint32(m.log, checksum(m.log))
+	g := newGrowing(t, tracelog.Options{RowsPerBlock: 1}) // the records of a text in its order
+	r := g.Follow()
+	for _, text := range parts {
+		for g.Append(text); r.Next(); {
+			m.record(r.Block())
+		}
+		m.block()
+	}
+	return InMemory(m.log)
+}
+
+// A mixer makes the blocks of a log.
+type mixer struct {
+	log  []byte
+	seq  uint32
+	ids  map[string]uint64 // of texts
+	kind tracelog.Kind     // of the block that is being made
+	rows [][]uint64
+}
+
+// record takes the record of a block.
+func (m *mixer) record(b *tracelog.Block) {
+	if b.Kind != m.kind {
+		m.block()
+	}
+	var row []uint64
+	for i, f := range b.Fields() {
+		c := b.FileColumn(i)
+		v := c.At(0)
+		if f.Type == schema.String {
+			v = m.id(b.Text(v))
+		}
+		row = append(row, v)
+	}
+	m.kind, m.rows = b.Kind, append(m.rows, row)
+}
+
+// id returns the number of a text, which it puts into a block where it is new.
+func (m *mixer) id(text string) uint64 {
+	if text == "" {
+		return 0
+	}
+	id, known := m.ids[text]
+	if !known {
+		id = uint64(len(m.ids) + 1)
+		m.ids[text] = id
+		table := appendColumn([]byte{byte(tracelog.KindString), 1, 2}, 0, constant, binary.AppendUvarint(nil, id))
+		m.write(appendColumn(table, 1, texts, append(binary.AppendUvarint(nil, uint64(len(text))), text...)))
+	}
+	return id
+}
+
+// block writes the records that were taken as one block.
+func (m *mixer) block() {
+	if len(m.rows) == 0 {
+		return
+	}
+	table := []byte{byte(m.kind)}
+	table = binary.AppendUvarint(table, uint64(len(m.rows)))
+	table = append(table, byte(len(m.rows[0])))
+	for field := range m.rows[0] {
+		table = m.column(table, field)
+	}
+	m.write(table)
+	m.rows = nil
+}
+
+// column appends a field of all records: one number where they share it, else each.
+func (m *mixer) column(table []byte, field int) []byte {
+	encoding, data := byte(constant), binary.AppendUvarint(nil, m.rows[0][field])
+	for _, row := range m.rows[1:] {
+		if row[field] != m.rows[0][field] {
+			encoding = varint
+		}
+	}
+	for _, row := range m.rows[1:] {
+		if encoding == varint {
+			data = binary.AppendUvarint(data, row[field])
+		}
+	}
+	return appendColumn(table, field, encoding, data)
+}
+
+// Encodings of a column.
+const (
+	constant = 0 // one number for all rows
+	varint   = 1 // a number for each
+	texts    = 5
+)
+
+func appendColumn(table []byte, field int, encoding byte, data []byte) []byte {
+	table = append(table, byte(field), encoding)
+	return append(binary.AppendUvarint(table, uint64(len(data))), data...)
+}
+
+// write writes a table as a block of records.
+func (m *mixer) write(table []byte) {
+	payload := append(binary.AppendUvarint(nil, uint64(len(table))), table...)
+	header := le.AppendUint32([]byte{0xCD, 0x7A, 0xB1, 0x0C, 2, 0, 0, 0}, m.seq)
+	header = le.AppendUint32(le.AppendUint32(header, uint32(len(payload))), checksum(payload))
+	header = le.AppendUint32(header, checksum(header))
+	m.log = append(append(m.log, header...), payload...)
+	m.seq++
+}
