@@ -59,9 +59,10 @@ func (l *lane) add(sp *span) {
 
 // cut adds a span that does not fit, as far as it does.
 func (l *lane) cut(sp *span) {
+	dur := sp.End - min(sp.Start, sp.End)
+	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: dur})
 	sp.Start = max(sp.Start, l.last)
 	l.endUntil(sp.Start)
-	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: sp.End - min(sp.Start, sp.End)})
 	sp.End = max(sp.End, sp.Start)
 	if n := len(l.open); n > 0 && !l.open[n-1].Open {
 		sp.End = min(sp.End, l.open[n-1].End)
