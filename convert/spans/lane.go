@@ -32,7 +32,7 @@ func (l *lane) fits(sp *span) bool {
 func (l *lane) endUntil(at uint64) {
 	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
 		sp := l.open[n-1]
-		if l.out.Selection.Span(&sp.Span) {
+		if sp.shown {
 			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End})
 		}
 		l.open[n-1] = nil
@@ -45,11 +45,11 @@ func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
 func (l *lane) add(sp *span) {
 	l.last = sp.Start
-	shown := l.out.Selection.Span(&sp.Span)
+	sp.shown = l.out.Selection.Span(&sp.Span)
 	switch {
-	case sp.instant && shown:
+	case sp.instant && sp.shown:
 		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
-	case shown:
+	case sp.shown:
 		l.out.Emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
 	}
 	if !sp.instant {
