@@ -34,9 +34,9 @@ func (s *Selection) Work(w *timeline.Work) bool {
 	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur))
 }
 
-// Span says whether a span is shown. It is asked at the beginning and at the end.
+// Span says whether a span is shown. A span that has not ended is long enough.
 func (s *Selection) Span(sp *timeline.Span) bool {
-	return s == nil || sp.Open || s.takes(sp.Name, sp.End-sp.Start)
+	return s == nil || s.matches(sp.Name) && (sp.Open || sp.End-sp.Start >= s.Shortest)
 }
 
 func (s *Selection) count(taken bool) bool {
@@ -46,13 +46,14 @@ func (s *Selection) count(taken bool) bool {
 	return taken
 }
 
+func (s *Selection) takes(name string, dur uint64) bool {
+	return dur >= s.Shortest && s.matches(name)
+}
+
 // noSlash makes a glob's * go over the slashes of a name, which is no path.
 var noSlash = strings.NewReplacer("/", "\x00")
 
-func (s *Selection) takes(name string, dur uint64) bool {
-	if dur < s.Shortest {
-		return false
-	}
+func (s *Selection) matches(name string) bool {
 	if s.Name == "" {
 		return true
 	}

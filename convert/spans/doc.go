@@ -24,4 +24,5 @@ type span struct {
 	timeline.Span
 	instant bool
 	moved   bool // it ended on another thread
+	shown   bool // it was chosen when it was laid
 }

@@ -32,7 +32,7 @@ func (l *lane) fits(sp *span) bool {
 func (l *lane) endUntil(at uint64) {
 	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
 		sp := l.open[n-1]
-		if l.out.Selection.Span(&sp.Span) {
+		if sp.shown {
 			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End})
 		}
 		l.open[n-1] = nil
@@ -45,11 +45,11 @@ func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
 func (l *lane) add(sp *span) {
 	l.last = sp.Start
-	shown := l.out.Selection.Span(&sp.Span)
+	sp.shown = l.out.Selection.Span(&sp.Span)
 	switch {
-	case sp.instant && shown:
+	case sp.instant && sp.shown:
 		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
-	case shown:
+	case sp.shown:
 		l.out.Emitter.Emit(&timeline.SpanBegin{Track: l.track, Span: sp.Span})
 	}
 	if !sp.instant {
@@ -59,9 +59,10 @@ func (l *lane) add(sp *span) {
 
 // cut adds a span that does not fit, as far as it does.
 func (l *lane) cut(sp *span) {
+	dur := sp.End - min(sp.Start, sp.End)
+	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: dur})
 	sp.Start = max(sp.Start, l.last)
 	l.endUntil(sp.Start)
-	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: sp.End - min(sp.Start, sp.End)})
 	sp.End = max(sp.End, sp.Start)
 	if n := len(l.open); n > 0 && !l.open[n-1].Open {
 		sp.End = min(sp.End, l.open[n-1].End)

@@ -176,9 +176,6 @@ func (r *NVTXRanges) Finish() {
 	for _, l := range r.order {
 		l.endAll()
 	}
-	for _, domain := range r.domains {
-		r.crossed[domain].Advance(timeline.Never, true)
-	}
 }
 
 // Advance lays the spans of which it is known where they belong.

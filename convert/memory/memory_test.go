@@ -1,0 +1,302 @@
+package memory
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Kinds of memory, CUpti_ActivityMemoryKind.
+const (
+	pageable = iota + 1
+	pinned
+	device
+	array
+	managed
+	deviceStatic
+	managedStatic
+)
+
+// values are what counters say, by process and name.
+type values = map[string]string
+
+// A run follows the memory of some processes and notes what is emitted.
+type run struct {
+	*Usage
+	processes map[string]*Process
+	order     []*Process
+	values    values   // of counters, as time=value
+	events    []string // the allocations and releases
+}
+
+func newRun() *run {
+	r := &run{processes: make(map[string]*Process), values: make(values)}
+	r.Usage = NewUsage(r)
+	return r
+}
+
+func (r *run) Emit(e timeline.Event) {
+	switch e := e.(type) {
+	case *timeline.CounterValue:
+		r.values[e.Counter.Process.Name+" "+e.Counter.Name] += fmt.Sprintf(" %d=%d", e.Time, e.Value)
+	case *timeline.Allocation:
+		what := "allocates"
+		if e.Release {
+			what = "releases"
+		}
+		r.events = append(r.events, fmt.Sprintf("%d %s %s %#x: %d bytes of kind %d on GPU %d, call %d",
+			e.Time, e.Process.Name, what, e.Address, e.Bytes, e.Kind, e.GPU, e.Correlation))
+	default:
+		panic(fmt.Sprintf("an event of type %T", e))
+	}
+}
+
+func (r *run) process(name string) *Process {
+	p := r.processes[name]
+	if p == nil {
+		p = r.Usage.Process(&timeline.Process{Name: name})
+		r.processes[name] = p
+		r.order = append(r.order, p)
+	}
+	return p
+}
+
+// An operation is what a process does with memory, or its end.
+type operation struct {
+	process string
+	at      uint64
+	what    uint32 // CUpti_ActivityMemoryOperationType; ends
+	kind    uint32
+	gpu     uint32
+	address uint64
+	bytes   uint64
+}
+
+const (
+	allocates = 1
+	releases  = 2
+	ends      = math.MaxUint32
+)
+
+func (r *run) do(operations ...operation) {
+	for i, o := range operations {
+		p := r.process(o.process)
+		if o.what == ends {
+			p.Ends(o.at)
+			continue
+		}
+		p.Add(&tracelog.Memory{Operation: o.what, MemoryKind: o.kind, Address: o.address, Bytes: o.bytes, Correlation: uint32(i)}, o.at, o.gpu)
+	}
+}
+
+// finish goes through everything.
+func (r *run) finish() {
+	r.Advance(0, true)
+	for _, p := range r.order {
+		p.Finish()
+	}
+}
+
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		operations []operation
+		peak       uint64
+		want       values
+	}{
+		"allocation and release": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, allocates, device, 0, 0x2, 50}, {"a", 30, releases, device, 0, 0x1, 100}}, 150,
+			values{"a device memory (GPU 0)": " 10=100 20=150 30=50"},
+		},
+		"out of order": {
+			[]operation{{"a", 30, releases, device, 0, 0x1, 100}, {"a", 10, allocates, device, 0, 0x1, 100}}, 100,
+			values{"a device memory (GPU 0)": " 10=100 30=0"},
+		},
+		"several at one time": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 10, allocates, device, 0, 0x2, 50}, {"a", 10, releases, device, 0, 0x1, 100}}, 150,
+			values{"a device memory (GPU 0)": " 10=50"},
+		},
+		"uses of memory": {
+			[]operation{
+				{"a", 1, allocates, device, 0, 0x1, 1}, {"a", 2, allocates, array, 0, 0x2, 2}, {"a", 3, allocates, deviceStatic, 0, 0x3, 3},
+				{"a", 4, allocates, managed, 0, 0x4, 10}, {"a", 5, allocates, managedStatic, 0, 0x5, 20},
+				{"a", 6, allocates, pageable, 0, 0x6, 100}, {"a", 7, allocates, 99, 0, 0x7, 200},
+			}, 6,
+			values{
+				"a device memory (GPU 0)":  " 1=1 2=3 3=6",
+				"a managed memory (GPU 0)": " 4=10 5=30",
+				"a other memory (GPU 0)":   " 6=100 7=300",
+			},
+		},
+		"pinned memory is of no GPU": {
+			[]operation{{"a", 10, allocates, pinned, 0, 0x1, 100}, {"a", 20, allocates, pinned, 1, 0x2, 50}}, 0,
+			values{"a pinned memory": " 10=100 20=150"},
+		},
+		"GPUs apart": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, allocates, device, 1, 0x2, 70}, {"a", 30, allocates, device, 1, 0x3, 20}}, 100,
+			values{
+				"a device memory (GPU 1)": " 20=70 30=90",
+				"a device memory (GPU 0)": " 10=100",
+			},
+		},
+		"peak of two processes": {
+			[]operation{
+				{"a", 10, allocates, device, 0, 0x1, 100}, {"b", 20, allocates, device, 0, 0x1, 70},
+				{"a", 30, releases, device, 0, 0x1, 100}, {"b", 40, allocates, device, 0, 0x2, 60},
+			}, 170,
+			values{
+				"a device memory (GPU 0)": " 10=100 30=0",
+				"b device memory (GPU 0)": " 20=70 40=130",
+			},
+		},
+		"release of what is not known": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, releases, device, 0, 0x2, 40}}, 100,
+			values{"a device memory (GPU 0)": " 10=100"},
+		},
+		"released twice": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 15, allocates, device, 0, 0x2, 7}, {"a", 20, releases, device, 0, 0x1, 100}, {"a", 30, releases, device, 0, 0x1, 100}}, 107,
+			values{"a device memory (GPU 0)": " 10=100 15=107 20=7"},
+		},
+		"after the end of the process": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, ends, 0, 0, 0, 0}, {"a", 30, allocates, device, 0, 0x1, 7}, {"a", 40, releases, device, 0, 0x1, 7}}, 100,
+			values{"a device memory (GPU 0)": " 10=100 20=0 30=7 40=0"},
+		},
+		"release by another process": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"b", 20, releases, device, 0, 0x1, 100}}, 100,
+			values{"a device memory (GPU 0)": " 10=100"},
+		},
+		"release counts what was allocated": {
+			[]operation{{"a", 10, allocates, device, 1, 0x1, 100}, {"a", 20, releases, managed, 0, 0x1, 1}}, 100,
+			values{"a device memory (GPU 1)": " 10=100 20=0"},
+		},
+		"lost release": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, allocates, device, 0, 0x1, 30}, {"a", 30, releases, device, 0, 0x1, 30}}, 100,
+			values{"a device memory (GPU 0)": " 10=100 20=30 30=0"},
+		},
+		"lost release of another use": {
+			[]operation{{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, allocates, pinned, 0, 0x1, 30}}, 100,
+			values{
+				"a device memory (GPU 0)": " 10=100 20=0",
+				"a pinned memory":         " 20=30",
+			},
+		},
+		"process ends": {
+			[]operation{
+				{"a", 10, allocates, device, 0, 0x1, 100}, {"a", 11, allocates, pinned, 0, 0x2, 7}, {"a", 12, allocates, managed, 0, 0x3, 9},
+				{"a", 13, releases, managed, 0, 0x3, 9}, {"b", 10, allocates, device, 0, 0x1, 30}, {"a", 20, ends, 0, 0, 0, 0},
+				{"b", 30, allocates, device, 0, 0x2, 40},
+			}, 130,
+			values{
+				"a managed memory (GPU 0)": " 12=9 13=0",
+				"a device memory (GPU 0)":  " 10=100 20=0",
+				"a pinned memory":          " 11=7 20=0",
+				"b device memory (GPU 0)":  " 10=30 30=70",
+			},
+		},
+		"release as the process ends": {
+			[]operation{{"a", 20, ends, 0, 0, 0, 0}, {"a", 10, allocates, device, 0, 0x1, 100}, {"a", 20, allocates, device, 0, 0x2, 50}}, 150,
+			values{"a device memory (GPU 0)": " 10=100 20=0"},
+		},
+		"other operations": {
+			[]operation{{"a", 10, 0, device, 0, 0x1, 100}, {"a", 20, 3, device, 0, 0x1, 100}}, 0, values{},
+		},
+		"sizes that make no sense": {
+			[]operation{{"a", 10, allocates, pinned, 0, 0x1, math.MaxUint64}, {"a", 20, allocates, pinned, 0, 0x2, math.MaxUint64}, {"a", 30, releases, pinned, 0, 0x1, 5}}, 0,
+			values{"a pinned memory": " 10=9223372036854775807 20=9223372036854775807 30=0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun()
+			r.do(c.operations...)
+			r.finish()
+			if diff := cmp.Diff(c.want, r.values); diff != "" {
+				t.Errorf("counters (-want +got):\n%s", diff)
+			}
+			if r.Peak != c.peak {
+				t.Errorf("peak of %d bytes, want %d", r.Peak, c.peak)
+			}
+		})
+	}
+}
+
+// Allocations and releases are events, with all that their records say.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	r := newRun()
+	r.do(
+		operation{"a", 30, releases, device, 1, 0x10, 100},
+		operation{"b", 20, allocates, pinned, 0, 0x20, 50},
+		operation{"a", 10, allocates, device, 1, 0x10, 100},
+		operation{"a", 40, releases, managed, 0, 0x99, 7}, // allocated before recording
+		operation{"a", 50, 3, device, 0, 0x10, 100},       // no operation that is known
+		operation{"a", 60, ends, 0, 0, 0, 0})
+	r.finish()
+	want := []string{
+		"10 a allocates 0x10: 100 bytes of kind 3 on GPU 1, call 2",
+		"20 b allocates 0x20: 50 bytes of kind 2 on GPU 0, call 1",
+		"30 a releases 0x10: 100 bytes of kind 3 on GPU 1, call 0",
+		"40 a releases 0x99: 7 bytes of kind 5 on GPU 0, call 3",
+	}
+	if diff := cmp.Diff(want, r.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// What may still have something before it waits.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	r := newRun()
+	step := func(low uint64, events int, want values, operations ...operation) {
+		t.Helper()
+		r.do(operations...)
+		r.Advance(low, false)
+		if len(r.events) != events {
+			t.Errorf("before %d: %d events, want %d", low, len(r.events), events)
+		}
+		if diff := cmp.Diff(want, r.values); diff != "" {
+			t.Errorf("before %d: counters (-want +got):\n%s", low, diff)
+		}
+	}
+	const counter = "a device memory (GPU 0)"
+	step(10, 0, values{}, operation{"a", 10, allocates, device, 0, 0x1, 100}, operation{"a", 30, releases, device, 0, 0x1, 100})
+	step(11, 1, values{}) // a later value of that time would count
+	step(25, 2, values{counter: " 10=100"}, operation{"a", 20, allocates, device, 0, 0x2, 50})
+	step(25, 2, values{counter: " 10=100"})
+	step(31, 3, values{counter: " 10=100 20=150"})
+	r.finish()
+	if diff := cmp.Diff(values{counter: " 10=100 20=150 30=50"}, r.values); diff != "" {
+		t.Errorf("at the end: counters (-want +got):\n%s", diff)
+	}
+}
+
+// Once too many allocations are live, further ones are events that no counter counts.
+func TestMaxLive(t *testing.T) {
+	t.Parallel()
+	r := newRun()
+	r.do(operation{"a", 10, allocates, device, 0, 0x1, 100}, operation{"b", 11, allocates, device, 0, 0x1, 10}, operation{"b", 12, allocates, device, 0, 0x2, 10})
+	r.Advance(20, false)
+	r.live += MaxLive - 3 // others
+	r.do(
+		operation{"a", 20, allocates, device, 0, 0x2, 100}, // no room
+		operation{"a", 30, releases, device, 0, 0x2, 100},
+		operation{"a", 40, releases, device, 0, 0x1, 100}, // room for one
+		operation{"a", 50, allocates, device, 0, 0x3, 7},
+		operation{"a", 60, allocates, device, 0, 0x4, 100},
+		operation{"a", 70, allocates, device, 0, 0x3, 8}, // in its own place
+		operation{"b", 80, ends, 0, 0, 0, 0},             // room for two
+		operation{"a", 90, allocates, device, 0, 0x5, 1}, operation{"a", 91, allocates, device, 0, 0x6, 1}, operation{"a", 92, allocates, device, 0, 0x7, 1})
+	r.finish()
+	want := values{"a device memory (GPU 0)": " 10=100 40=0 50=7 70=8 90=9 91=10", "b device memory (GPU 0)": " 11=10 12=20 80=0"}
+	if diff := cmp.Diff(want, r.values); diff != "" {
+		t.Errorf("counters (-want +got):\n%s", diff)
+	}
+	if r.Dropped != 3 || len(r.events) != 12 {
+		t.Errorf("%d allocations dropped and %d events, want 3 and 12", r.Dropped, len(r.events))
+	}
+}

@@ -1,0 +1,156 @@
+package selection
+
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+func call(name string, dur uint64) *timeline.Slice {
+	return &timeline.Slice{Function: &timeline.Function{Name: name}, Start: 1000, End: 1000 + dur}
+}
+
+func kernel(mangled string, dur uint64) *timeline.Work {
+	return &timeline.Work{Start: 1000, Dur: dur, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: mangled}}}
+}
+
+// The names that a glob matches, for the same list of calls.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		glob, name string
+		want       bool
+	}{
+		{"cudaMalloc", "cudaMalloc", true},
+		{"cudaMalloc", "cudaMallocAsync", false},
+		{"cudaMalloc", "xcudaMalloc", false},
+		{"cudaMalloc*", "cudaMallocAsync", true},
+		{"*Async", "cudaMallocAsync", true},
+		{"*Async", "cudaMalloc", false},
+		{"cu?emAlloc", "cuMemAlloc", true},
+		{"cu[A-M]*", "cuMemAlloc", true},
+		{"cu[A-M]*", "cuStreamWait", false},
+		{"cudamalloc", "cudaMalloc", false},
+
+		// A name is no path: * goes over its slashes.
+		{"step*", "step/forward/attention", true},
+		{"step/*/attention", "step/1/2/attention", true},
+		{"*attention", "step/forward/attention", true},
+		{"step?forward", "step/forward", true},
+		{`step\/1`, "step/1", true},
+
+		// What is no glob matches nothing, not even itself.
+		{"[", "[", false},
+		{`a\`, `a\`, false},
+	} {
+		s := New(c.glob, 0)
+		if got := s.Slice(call(c.name, 5)); got != c.want {
+			t.Errorf("%q chooses the call %q: %t, want %t", c.glob, c.name, got, c.want)
+		}
+		if got := s.Span(&timeline.Span{Name: c.name, Start: 1, End: 2}); got != c.want {
+			t.Errorf("%q chooses the span %q: %t, want %t", c.glob, c.name, got, c.want)
+		}
+		left := uint64(1) // a span that is left out is not counted
+		if c.want {
+			left = 0
+		}
+		if s.LeftOut != left {
+			t.Errorf("%q left out %d of the call and the span %q, want %d", c.glob, s.LeftOut, c.name, left)
+		}
+	}
+}
+
+// Work is chosen by the title that it is shown under.
+func TestWorkTitles(t *testing.T) {
+	t.Parallel()
+	const mangled = "_Z4axpyIfEvT_PKS0_PS0_i" // void axpy<float>(float, float const*, float*, int)
+	copying := func(kind uint32) *timeline.Work {
+		return &timeline.Work{Kind: timeline.MemcpyWork, Shape: &timeline.Shape{Memcpy: timeline.MemcpyShape{CopyKind: kind}}}
+	}
+	setting := &timeline.Work{Kind: timeline.MemsetWork, Shape: &timeline.Shape{}}
+	graph := &timeline.Work{Kind: timeline.GraphWork, Graph: 12, Shape: &timeline.Shape{}}
+	for _, c := range []struct {
+		glob string
+		work *timeline.Work
+		want bool
+	}{
+		{"axpy<float>", kernel(mangled, 1), true},
+		{"axpy*", kernel(mangled, 1), true},
+		{"_Z4axpy*", kernel(mangled, 1), false},
+		{"void axpy*", kernel(mangled, 1), false},
+		{"*float, float const*", kernel(mangled, 1), false},
+		{"k", kernel("k", 1), true},
+		{"(unnamed kernel)", kernel("", 1), true},
+		{"Memcpy HtoD", copying(1), true},
+		{"Memcpy HtoD", copying(2), false},
+		{"Memset", setting, true},
+		{"Mem*", graph, false},
+		{"Graph 12", graph, true},
+	} {
+		s := New(c.glob, 0)
+		for range 2 { // the second time the name is known
+			if got := s.Work(c.work); got != c.want {
+				t.Errorf("%q chooses %+v: %t, want %t", c.glob, c.work, got, c.want)
+			}
+		}
+	}
+}
+
+func TestShortest(t *testing.T) {
+	t.Parallel()
+	s := New("", 100)
+	for dur, want := range map[uint64]bool{0: false, 99: false, 100: true, 101: true, 1 << 62: true} {
+		if got := s.Slice(call("c", dur)); got != want {
+			t.Errorf("a call of %d ns: %t, want %t", dur, got, want)
+		}
+		if got := s.Work(kernel("k", dur)); got != want {
+			t.Errorf("a kernel of %d ns: %t, want %t", dur, got, want)
+		}
+		if got := s.Span(&timeline.Span{Start: 50, End: 50 + dur}); got != want {
+			t.Errorf("a span of %d ns: %t, want %t", dur, got, want)
+		}
+	}
+	if s.LeftOut != 4 {
+		t.Errorf("%d calls and pieces of work left out, want 2 of each", s.LeftOut)
+	}
+}
+
+// A span whose end is not known may turn out long enough; its name is known.
+func TestOpenSpan(t *testing.T) {
+	t.Parallel()
+	open := &timeline.Span{Name: "step", Start: 1000, Open: true}
+	for glob, want := range map[string]bool{"": true, "step": true, "other": false} {
+		if got := New(glob, 1e9).Span(open); got != want {
+			t.Errorf("name %q: %t, want %t", glob, got, want)
+		}
+	}
+}
+
+// A name and a duration both have to be right.
+func TestNameAndShortest(t *testing.T) {
+	t.Parallel()
+	s := New("a*", 10)
+	for _, c := range []struct {
+		name string
+		dur  uint64
+		want bool
+	}{{"ab", 10, true}, {"ab", 9, false}, {"b", 10, false}, {"b", 9, false}} {
+		if got := s.Slice(call(c.name, c.dur)); got != c.want {
+			t.Errorf("a call %q of %d ns: %t, want %t", c.name, c.dur, got, c.want)
+		}
+	}
+	if s.LeftOut != 3 {
+		t.Errorf("%d left out, want 3", s.LeftOut)
+	}
+}
+
+func TestEverything(t *testing.T) {
+	t.Parallel()
+	s := New("", 0)
+	if s != nil {
+		t.Fatalf("a selection without limits is %+v, want nil", s)
+	}
+	if !s.Slice(call("c", 0)) || !s.Work(kernel("k", 0)) || !s.Span(&timeline.Span{}) {
+		t.Error("nil leaves something out")
+	}
+}

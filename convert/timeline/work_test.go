@@ -1,0 +1,65 @@
+package timeline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKernelNames(t *testing.T) {
+	t.Parallel()
+	for mangled, want := range map[string]KernelName{
+		"":       {Short: "(unnamed kernel)"},
+		"kernel": {Short: "kernel", Full: "kernel"},
+		"_Z4axpyfPKfPfi": {
+			Short: "axpy", Full: "axpy(float, float const*, float*, int)"},
+		"_Z4axpyIfEvT_PKS0_PS0_i": {
+			Short: "axpy<float>", Full: "void axpy<float>(float, float const*, float*, int)"},
+		"_ZN2at6native6kernelIiEEvi": {
+			Short: "at::native::kernel<int>", Full: "void at::native::kernel<int>(int)"},
+		"void f":   {Short: "f", Full: "void f"},
+		"_Zbroken": {Short: "_Zbroken", Full: "_Zbroken"},
+	} {
+		names := make(KernelNames)
+		for _, when := range []string{"first", "second"} {
+			if diff := cmp.Diff(want, names.Of(mangled)); diff != "" {
+				t.Errorf("%q, %s time (-want +got):\n%s", mangled, when, diff)
+			}
+		}
+		if len(names) != 1 {
+			t.Errorf("%q: %d names are kept, want 1", mangled, len(names))
+		}
+	}
+}
+
+// A name is demangled once: templates make names of thousands of characters.
+func TestKernelNamesOnce(t *testing.T) {
+	names := KernelNames{"_Z1kv": {Short: "known"}}
+	if got := names.Of("_Z1kv").Short; got != "known" {
+		t.Errorf("a name that is known is %q", got)
+	}
+	long := "_Z1kI" + strings.Repeat("i", 10_000) + "Evv"
+	first := names.Of(long)
+	if n := testing.AllocsPerRun(10, func() { names.Of(long) }); n != 0 || first.Short == long {
+		t.Errorf("a name of %d characters takes %g allocations the second time", len(long), n)
+	}
+}
+
+func TestTitle(t *testing.T) {
+	t.Parallel()
+	names := make(KernelNames)
+	for want, w := range map[string]Work{
+		"axpy<float>":      {Kind: KernelWork, Shape: &Shape{Kernel: KernelShape{Name: "_Z4axpyIfEvT_PKS0_PS0_i"}}},
+		"(unnamed kernel)": {Kind: KernelWork, Shape: &Shape{}},
+		"Memcpy HtoD":      {Kind: MemcpyWork, Shape: &Shape{Memcpy: MemcpyShape{CopyKind: 1}}},
+		"Memcpy DtoH":      {Kind: MemcpyWork, Shape: &Shape{Memcpy: MemcpyShape{CopyKind: 2}}, Graph: 4},
+		"Memcpy unknown":   {Kind: MemcpyWork, Shape: &Shape{Memcpy: MemcpyShape{CopyKind: 1000}}},
+		"Memset":           {Kind: MemsetWork, Shape: &Shape{}},
+		"Graph 17":         {Kind: GraphWork, Graph: 17},
+	} {
+		if got := names.Title(&w); got != want {
+			t.Errorf("title %q, want %q", got, want)
+		}
+	}
+}
