@@ -214,7 +214,7 @@ func apiRecords(chosen []*cudaapi.Function, driver bool) []string {
 		names = append(names, f.Name)
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "set"
+		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset"
 		if f.GPUWork || f.Library == cudaapi.Runtime && creates && !driver {
 			names = append(names, f.Name)
 		}
