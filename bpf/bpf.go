@@ -1,8 +1,8 @@
 // Package bpf holds the eBPF program of cudatrace and what Go needs to load it.
 //
-// The program is entry and return probes for CUDA functions. It pairs the two in
-// the kernel and writes one event per call to memory that Go maps (store.h): a header
-// of HeaderSize bytes, then the recorded arguments, 8 bytes each, all little-endian.
+// The program is a pair of probes for CUDA functions, at entry and return. It pairs the two in
+// the kernel and writes one event per call into memory that Go maps (store.h): a header of
+// HeaderSize bytes, then the recorded arguments, 8 bytes each, all little-endian.
 //
 //	offset  size  field
 //	     0     8  enter   ns, CLOCK_MONOTONIC
@@ -15,20 +15,20 @@
 //	    28     4  ret     the returned value, signed
 //	    32   8*n  args
 //
-// An event with FlagThread carries a thread's name instead of a call: 16 bytes in
-// the place of two arguments, and in the third its id in its innermost PID namespace.
+// An event with FlagThread has a thread's name instead of a call: 16 bytes in the place of two
+// arguments, and as the third argument its ID in its innermost PID namespace.
 //
-// An event with FlagRaw has the words that hold a plain function's arguments in their
-// place, as its attach cookie says: LessRegisters or all argument registers, words of
-// the stack, words of the struct that one of the first registers points to.
+// An event with FlagRaw has whole words in the place of arguments. The attach cookie of a plain
+// function says which: LessRegisters or all argument registers, words of the stack, words of
+// the struct that one of the first registers points to.
 //
-// An event with FlagSymbol carries what a kernel's handle stands for: the handle and
-// the handle that it was made from in the place of two arguments, ret the length of
-// the name behind them with its NUL, at most MaxName, or 0. It comes through a ring
+// An event with FlagSymbol says what a kernel's handle stands for. It has the handle, and the
+// handle that it was made from, in the place of two arguments. Behind them is the name; ret is
+// the length of the name with its NUL, at most MaxName, or 0. Such events come through a ring
 // buffer.
 //
-// The objects are built for amd64 and arm64 with clang alone and are committed;
-// go generate builds them again.
+// The objects are built for amd64 and arm64 with clang alone and are committed; go generate
+// rebuilds them.
 package bpf
 
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
@@ -38,23 +38,23 @@ package bpf
 const (
 	HeaderSize   = 32
 	MaxArgs      = 12
-	MaxDepth     = 8    // calls of one thread that are open at the same time
+	MaxDepth     = 8    // most open calls of one thread
 	MaxFunctions = 1024 // attach cookies are smaller
 	MaxStackArgs = 8
 	BlockSize    = 128
 	FlagThread   = 0x80
 	FlagSymbol   = 0x40
-	FlagQuiet    = 0x20 // of an open call in the map of threads: it is not wanted
+	FlagQuiet    = 0x20 // of an open call in the map of threads: it is not recorded
 	FlagRaw      = 0x10
-	ChunkRoom    = 256  // bytes that a chunk has for an event
+	ChunkRoom    = 256  // bytes that a chunk reserves for an event
 	MaxName      = 4096 // bytes of a symbol's name with its NUL
 )
 
-// Fields of a plain function's attach cookie. The lowest 16 bits are the function, of
-// all cookies.
+// Fields of a plain function's attach cookie. In all cookies, the lowest 16 bits are the
+// function.
 const (
 	CookiePlain        = 1 << 16
-	CookieAlways       = 1 << 17 // wanted while recording is paused too
+	CookieAlways       = 1 << 17 // recorded even while recording is paused
 	CookieAllRegisters = 1 << 18
 
 	CookieStackWords    = 20 // bits to the left
@@ -74,22 +74,22 @@ const (
 	OpOut   = 2 // through an argument that is a pointer, when the call returned 0
 )
 
-// What a function does to the range that is recorded.
+// The effect of a function on the range that is recorded.
 const (
 	RangeNone  = 0
 	RangeBegin = 1 // recording begins when it returns
 	RangeEnd   = 2 // recording ends when it is entered
 )
 
-// What a function makes of the handle that its first argument receives.
+// What a function says of the handle that its first argument receives.
 const (
 	SymbolNone    = 0
 	SymbolNamed   = 1 // its third argument is the kernel's name
 	SymbolDerived = 2 // its second argument is a handle of the same kernel
 )
 
-// BlockAt is the byte offset of the block in what Op.Source indexes; the arguments
-// lie below it, 8 bytes each.
+// BlockAt is the byte offset of the block in the area that Op.Source indexes; the arguments lie
+// below it, 8 bytes each.
 const BlockAt = 128
 
 // Indexes of the map of losses.
@@ -101,13 +101,13 @@ const (
 	CutName         = 4 // a symbol's name was longer than MaxName
 )
 
-// Signs that a process is about to end, as the map of ends keeps the last of them. The
-// first two are the cookies of the probes on libc.
+// Signs that a process is about to end. The map of ends keeps the last one. The first two are
+// the cookies of the probes on libc.
 const (
 	EndExit   = 1 // _exit
 	EndExec   = 2 // execve and its like
 	EndSignal = 3 // a signal that usually kills
 )
 
-// MaxFaultAsks is how often a process gets the exit signal for faults that it handles.
+// MaxFaultAsks is the most exit signals that a process gets for faults that it handles.
 const MaxFaultAsks = 10

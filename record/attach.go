@@ -13,9 +13,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// Attach records the calls of running processes until they end, the time is over or a
-// signal comes, and detaches. It can't record GPU work: CUPTI has to be in the process when
-// that initialises CUDA.
+// Attach records the calls of running processes until they end, the time is over or a signal
+// comes. Then it detaches. It cannot record GPU work: CUPTI must be loaded into a process before
+// the process initialises CUDA.
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
@@ -43,12 +43,12 @@ func Attach(o Options) (Result, error) {
 	return res, nil
 }
 
-// attachAll probes every process. A person named them, so one that can't be probed is an
-// error.
+// attachAll probes every process. A person named the processes, so it is an error if one cannot
+// be probed.
 func (r *recording) attachAll() error {
 	r.calls.open(r.ctx, r.injection.registered)
 	if !r.calls.probed {
-		return errors.New("nothing can be recorded of a running process without probes")
+		return errors.New("a running process can be recorded with probes only")
 	}
 	for _, pid := range r.opts.PIDs {
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
@@ -59,17 +59,17 @@ func (r *recording) attachAll() error {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
 		if len(a.Libraries) == 0 {
-			r.report.remark(uint32(pid), fmt.Sprintf("process %d has no CUDA library mapped yet; it is probed when it opens one", pid))
+			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}
 		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true})
 		r.tracees.nameThreads(uint32(pid))
 	}
-	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C ends it (GPU work needs 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
+	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
 	return nil
 }
 
-// targets are descriptors of processes. They tell when a process ends, and that its PID has
-// not become another's.
+// targets are file descriptors of processes. Each tells when its process ends, and keeps the PID
+// from meaning another process.
 type targets []int
 
 func openTargets(pids []int) (targets, error) {
@@ -94,7 +94,7 @@ func (t targets) close() {
 	}
 }
 
-// ended is closed when every process has ended.
+// ended returns a channel that is closed when every process has ended.
 func (t targets) ended() <-chan struct{} {
 	over := make(chan struct{})
 	go func() {

@@ -13,33 +13,34 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// calls records calls by uprobes, as far as a person wants and the kernel allows. Its prober
-// also sees how processes end, and who registers with CUPTI.
+// calls records calls with uprobes, if a person wants that and the kernel allows it. Its prober
+// also sees how processes end and which clients register with CUPTI.
 type calls struct {
 	opts   Options
 	log    *tracelog.Writer
 	report *report
-	source CallSource // where calls come from; of CallsAuto, what open decides
+	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
 	prober *probe.Prober  // nil without the rights for eBPF
 	probed bool           // calls are probed
 	beside sync.WaitGroup // goroutines that use prober and log
 
-	seen    atomic.Uint64 // calls by probes
+	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
-	drained uint64        // ns: the log has all calls that returned before
+	drained uint64        // ns: the log has every call that returned before this time
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 	return &calls{opts: o, log: log, report: r, source: o.Calls}
 }
 
-// open loads the uprobe programs. Without them calls come from CUPTI's API records alone.
-// onClient is told of each registration with CUPTI. Calls are delivered until ctx is done.
+// open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
+// onClient is called for each registration with CUPTI. Calls are delivered until ctx is done.
 func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint64)) {
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.openWatcher(ctx, onClient)
@@ -67,12 +68,12 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	c.beside.Go(c.calibrate)
 }
 
-// watcherBytes is enough for the few events of a prober without functions.
+// watcherBytes is the buffer size of a prober without functions, which has few events.
 const watcherBytes = 64 << 10
 
-// openWatcher loads a prober without functions: it sees the ends of processes and who
-// registers with CUPTI. Without the rights or the kernel for it, the injected library sees
-// most of both by itself.
+// openWatcher loads a prober without functions: it sees the ends of processes and the clients
+// that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
+// sees most of both by itself.
 func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request uint64)) {
 	p, err := probe.Open(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *calls) notProbed(err error) {
 		c.source = CallsCUPTI
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
-			// CUPTI gives every call that was asked for: nothing is missing.
+			// CUPTI gives every call that was asked for, so nothing is missing.
 			c.report.remark(0, text)
 			return
 		}
@@ -99,8 +100,8 @@ func (c *calls) notProbed(err error) {
 	c.report.miss(0, text)
 }
 
-// calibrate measures the cost of a probed call, so that the summary can say what recording
-// cost the program. It runs while the program starts.
+// calibrate measures the cost of a probed call while the program starts. The summary says how
+// much time recording cost the program.
 func (c *calls) calibrate() {
 	cost, err := c.prober.Calibrate()
 	if err != nil {
@@ -129,12 +130,13 @@ func (c *calls) attach(pid uint32) {
 	c.notAttached(pid, err)
 	for _, l := range a.Libraries {
 		if l.New && len(l.Refused) > 0 {
-			c.report.miss(pid, fmt.Sprintf("%d functions of %s are not probed: %s", len(l.Refused), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
+			c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s",
+				figures.Count(len(l.Refused), "function", "functions"), filepath.Base(l.Path), strings.Join(l.Refused[:min(3, len(l.Refused))], ", ")))
 		}
 	}
 }
 
-// rescan probes CUDA libraries that processes have opened since.
+// rescan probes the CUDA libraries that processes have opened since the last look.
 func (c *calls) rescan(pids []uint32) {
 	if c.prober == nil {
 		return
@@ -148,17 +150,17 @@ func (c *calls) rescan(pids []uint32) {
 // notAttached says that probes are missing, unless the process has ended.
 func (c *calls) notAttached(pid uint32, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.report.miss(pid, fmt.Sprintf("calls of process %d are not all probed: %v", pid, err))
+		c.report.miss(pid, fmt.Sprintf("some calls of process %d are not recorded: %v", pid, err))
 	}
 }
 
-// watchExit has a process sent a signal when it is about to end in a way that it can't see
-// itself, so that it hands over its last GPU records.
+// watchExit makes a process hand over its last GPU records before an end that it cannot see
+// itself: the kernel sends it a signal on the way.
 func (c *calls) watchExit(pid, signal uint32, handler uint64) {
 	if c.prober == nil {
 		return
 	}
-	text := "all its signals have handlers of its own"
+	text := "the program handles every signal itself"
 	if signal != 0 {
 		err := c.prober.WatchExit(int(pid), int(signal), handler)
 		if err == nil {
@@ -166,19 +168,19 @@ func (c *calls) watchExit(pid, signal uint32, handler uint64) {
 		}
 		text = err.Error()
 	}
-	// Only an end by _exit, exec or a handler of its own loses anything; that is said then.
+	// Records are lost only if it ends by _exit, exec or a handler of its own; its end then says so.
 	c.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("the end of process %d is not watched: %s", pid, text))
 }
 
-// exit says how a process ended, if that is watched.
-func (c *calls) exit(pid uint32) (probe.Exit, bool) {
+// exit says how a process ended. ok is false if its end is not watched.
+func (c *calls) exit(pid uint32) (e probe.Exit, ok bool) {
 	if c.prober == nil {
 		return probe.Exit{}, false
 	}
 	return c.prober.ExitReason(int(pid))
 }
 
-// pause stops recording calls, or resumes it.
+// pause pauses the recording of calls, or resumes it.
 func (c *calls) pause(paused bool) {
 	if c.prober == nil {
 		return
@@ -192,8 +194,8 @@ func (c *calls) pause(paused bool) {
 	}
 }
 
-// noteProgress logs the calls that were lost since the last time, and the time up to which
-// the log has all others.
+// noteProgress logs how many calls were lost since the last time, and up to which time the log
+// has every other call.
 func (c *calls) noteProgress() {
 	if !c.probed {
 		return
@@ -215,7 +217,7 @@ func (c *calls) noteLosses() {
 	}
 }
 
-// finish delivers what the buffers still hold and the calls that have not returned.
+// finish delivers the calls that are still in the buffers and those that have not returned.
 func (c *calls) finish() {
 	c.beside.Wait()
 	if c.prober == nil {
@@ -227,7 +229,7 @@ func (c *calls) finish() {
 	c.noteLosses()
 }
 
-// cost says what recording cost so far.
+// cost says how much time recording has cost so far.
 func (c *calls) cost() string {
 	return costText(c.seen.Load(), time.Duration(c.perCall.Load()))
 }

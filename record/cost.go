@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -19,19 +20,22 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// costText says what recording cost as far as is known: the recorder's own time, and the
-// program's for probed calls. CUPTI's overhead has a track of its own in the trace.
+// costText says how much time recording cost, as far as that is known: the recorder's processor
+// time, and the program's time for probed calls. CUPTI's overhead has a track of its own in the
+// trace.
 func costText(calls uint64, perCall time.Duration) string {
-	text := fmt.Sprintf("cost of recording: %.2f s of processor time in the recorder", ownCPU().Seconds())
-	if calls > 0 && perCall > 0 {
-		text += fmt.Sprintf("; about %v in the program for %d probed calls of %v each, as measured at the start",
-			(time.Duration(calls) * perCall).Round(time.Microsecond), calls, perCall)
+	own, program := uint64(ownCPU()), calls*uint64(perCall)
+	largest := max(own, program)
+	text := "cost of recording: " + figures.DurationBeside(own, largest) + " of processor time in the recorder"
+	if program > 0 {
+		text += fmt.Sprintf("; about %s in the program for %s (%s each, measured at the start)",
+			figures.DurationBeside(program, largest), figures.Count(calls, "probed call", "probed calls"), figures.Duration(uint64(perCall)))
 	}
 	return text
 }
 
-// A countingLog is a probe.Sink that writes to the log and counts calls. During a run of
-// calls it keeps the log locked. It is for one goroutine.
+// A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
+// during a run of calls. It is for one goroutine.
 type countingLog struct {
 	log   *tracelog.Writer
 	calls *atomic.Uint64
@@ -61,7 +65,7 @@ func (l *countingLog) Call(c *tracelog.Call) {
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
-// aside writes something other than a call to the log, also during a run.
+// aside calls a function that writes a record other than a call. It releases the lock meanwhile.
 func (l *countingLog) aside(f func()) {
 	if l.held == (tracelog.Calls{}) {
 		f()

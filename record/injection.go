@@ -10,26 +10,27 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// An injection talks to the library that the driver loads into each process that uses CUDA.
-// So it learns of processes, and receives their GPU work.
+// An injection is the recorder's side of the library that the driver loads into each process that
+// uses CUDA. The library tells it of the process and sends it GPU work.
 type injection struct {
 	opts    Options
 	report  *report
 	tracees *tracees
 	calls   *calls
 	opened  <-chan struct{} // closed when calls can be probed
-	server  *cupti.Server   // nil if no process can be injected
-	paused  atomic.Bool     // before the delay is over, and at the end
+	server  *cupti.Server   // nil if the library cannot be injected
+	paused  atomic.Bool     // set until the delay is over, and at the end
 }
 
 // open opens the socket of the injected library. Without it nothing is recorded.
 func (i *injection) open(owner *invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
-		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) has this place, nothing is recorded; leave one of them out or unset the variable")
+		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) is recording already, so nothing is recorded; run without it, or unset the variable")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}}
@@ -45,23 +46,23 @@ func (i *injection) open(owner *invoker) {
 	go s.Serve(i)
 }
 
-// Hello prepares a process that has initialised CUDA, and waits: when Hello returns the
-// process is probed and goes on.
+// Hello probes a process that has initialised CUDA and waits for the answer. The process goes on
+// when Hello returns.
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
 	i.calls.attach(p.PID)
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
-		mapped = nil // of a process that we may not look into: the usual places are left
+		mapped = nil // we may not read the process: look in the usual places only
 	}
 	return i.config(cupti.Locate(int(p.PID), mapped))
 }
 
-// End takes the end of a process.
+// End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
 
-// Note takes what the injected library has to say.
+// Note is called with a line from the injected library.
 func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
 	if severity >= tracelog.NoteWarning && !i.tracees.hasRival(p.PID) {
 		i.report.miss(p.PID, text)
@@ -70,23 +71,23 @@ func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
 	i.report.note(p.PID, severity, text)
 }
 
-// WatchExit has a process hand over its last GPU records when it is about to end in a way
-// that it can't see itself.
+// WatchExit makes a process hand over its last GPU records before an end that it cannot see
+// itself.
 func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
 	i.calls.watchExit(p.PID, signal, handler)
 }
 
-// registered takes every registration with CUPTI. CUPTI serves the client that came last: once
-// a rival has registered, the records are lost to us.
+// registered is called for every registration with CUPTI. CUPTI serves the client that came
+// last: once a rival has registered, its process's records no longer come to us.
 func (i *injection) registered(pid uint32, request uint64) {
 	if i.server == nil {
-		return // the process is attached to by PID: CUPTI's records were never ours
+		return // the process was attached to by PID: we never had CUPTI's records
 	}
 	if i.tracees.registered(pid, request) {
 		return
 	}
 	i.server.Rival(pid)
-	i.report.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls go on being recorded", pid))
+	i.report.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls are still recorded", pid))
 }
 
 // records is a cupti.Sink that writes to the log.
@@ -102,21 +103,21 @@ func (r records) Add(record tracelog.Record) {
 	}
 }
 
-// started comes when a process has loaded libcupti and registered with it. Now libcupti is
-// probed: who registers from then on is a rival.
+// started is called when the library has loaded libcupti into a process and registered with it.
+// It probes libcupti: a client that registers from now on is a rival.
 func (i *injection) started(c *tracelog.CUPTI) {
 	i.calls.attach(c.PID)
 	if c.Status == "on" {
 		i.tracees.setRecorded(c.PID)
-	} else if !i.tracees.wasRecorded(c.PID) { // else a rival has taken over, which registered says
+	} else if !i.tracees.wasRecorded(c.PID) { // if it was, a rival has taken over: registered says so
 		i.withoutCUPTI(c)
 	}
 }
 
-// withoutCUPTI says why a process's GPU work is not recorded and what to do.
+// withoutCUPTI says why the GPU work of a process is not recorded, and what to do.
 func (i *injection) withoutCUPTI(c *tracelog.CUPTI) {
 	if i.opts.GPU == GPUNone {
-		return // nobody asked for it
+		return // nobody asked for GPU work
 	}
 	why, _, _ := strings.Cut(c.Status, "; ")
 	if about, ok := strings.CutPrefix(why, "it "); ok {
@@ -126,14 +127,14 @@ func (i *injection) withoutCUPTI(c *tracelog.CUPTI) {
 	switch {
 	case c.Path == "":
 		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
-			" the linker's path. Install the toolkit's cuda-cupti package, or beside Python's packages: pip install nvidia-cuda-cupti"
+			" the linker's path. Install the toolkit's cuda-cupti package, or for Python: pip install nvidia-cuda-cupti"
 	default:
 		text += fmt.Sprintf("%s: %s", c.Path, why)
 	}
 	i.report.miss(c.PID, text)
 }
 
-// pause switches records off in every process.
+// pause switches GPU records off in every process.
 func (i *injection) pause() {
 	i.paused.Store(true)
 	if i.server != nil {
@@ -141,10 +142,10 @@ func (i *injection) pause() {
 	}
 }
 
-// resumeWait is time for the injected libraries to switch records on.
+// resumeWait is the time in which the injected libraries switch records on.
 const resumeWait = 50 * time.Millisecond
 
-// resume switches records on in every process.
+// resume switches GPU records on in every process.
 func (i *injection) resume() {
 	i.paused.Store(false)
 	if i.server != nil {
@@ -153,13 +154,13 @@ func (i *injection) resume() {
 	}
 }
 
-// stop ends recording in every process, which lives on.
+// stop ends recording in every process. The processes run on.
 func (i *injection) stop() {
 	if i.server == nil {
 		return
 	}
 	if left := i.server.StopAll(2 * time.Second); left > 0 {
-		i.report.miss(0, fmt.Sprintf("%d processes did not hand over their last records in time", left))
+		i.report.miss(0, figures.Count(left, "process", "processes")+" did not hand over the last GPU records in time")
 	}
 }
 
@@ -173,7 +174,7 @@ func (i *injection) close() {
 	}
 }
 
-// config says what the injected library is to record.
+// config is what the injected library is told to record.
 func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
@@ -197,23 +198,23 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	return c
 }
 
-// maxHandover is the longest time that the injected library keeps records back, however seldom
-// the log is written: records of the same time from elsewhere wait for them in memory.
+// maxHandover is the longest time for which the injected library keeps records, even if the log is
+// flushed less often. A converter has to hold all other records of that time in memory.
 const maxHandover = time.Second
 
-// apiRecords lists the functions whose API records are needed: the chosen ones, and all that
-// create GPU work, whose correlation IDs name the work. Of these the driver's are always
-// there; driver says that they are enough. Else the runtime's are there too: CUPTI records a
-// driver call inside a runtime call only if it does not record the runtime call. (On an H200
-// with CUPTI 13.0.1 all work of a PyTorch loop, of graphs too, could be joined by the driver's
-// calls alone, and the loop took 3 % less time.)
+// apiRecords lists the functions whose API records are needed: the chosen functions, and all that
+// create GPU work, because the correlation ID of an API record names the work. With driver, the
+// driver's functions are enough. Without, the runtime's are listed too, since CUPTI records a
+// driver call inside a runtime call only if it does not record the runtime call. (On an H200 with
+// CUPTI 13.0.1 the driver's records alone joined all work of a PyTorch loop, that of graphs too,
+// and the loop took 3 % less time.)
 func apiRecords(chosen []*cudaapi.Function, driver bool) []string {
 	var names []string
 	for _, f := range chosen {
 		names = append(names, f.Name)
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "set"
+		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset"
 		if f.GPUWork || f.Library == cudaapi.Runtime && creates && !driver {
 			names = append(names, f.Name)
 		}

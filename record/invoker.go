@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// An invoker is the user who typed "sudo cudatrace": the program runs as that user, who
-// owns the files. It is nil if nobody did.
+// An invoker is the user who typed "sudo cudatrace". The program runs as the invoker, and the
+// files belong to the invoker. It is nil without sudo.
 type invoker struct {
 	uid, gid uint32
 	groups   []uint32
-	env      []string // what sudo changed, as it was
+	env      []string // variables that sudo changed, with the invoker's values
 }
 
-// findInvoker reads the variables in which sudo names its caller. A person may set them by
-// hand, too: anything odd in them means that there is no invoker.
+// findInvoker reads the variables in which sudo names its caller. There is no invoker if a value
+// is odd: a person may have set it by hand.
 func findInvoker() *invoker {
 	if os.Geteuid() != 0 {
 		return nil
@@ -31,7 +31,7 @@ func findInvoker() *invoker {
 	in := &invoker{uid: uint32(uid), gid: uint32(gid)}
 	u, err := user.LookupId(strconv.FormatUint(uid, 10))
 	if err != nil {
-		return in // a user without an entry in passwd: no further groups, no home
+		return in // the user is not in passwd, so there are no further groups and no home
 	}
 	in.env = []string{"HOME=" + u.HomeDir, "USER=" + u.Username, "LOGNAME=" + u.Username}
 	ids, err := u.GroupIds()
@@ -46,7 +46,7 @@ func findInvoker() *invoker {
 	return in
 }
 
-// apply makes the program run as the invoker, in the invoker's environment.
+// apply makes a command run as the invoker, with the invoker's environment.
 func (in *invoker) apply(cmd *exec.Cmd) {
 	if in == nil {
 		return
@@ -72,8 +72,8 @@ func sets(changed []string, setting string) bool {
 	return false
 }
 
-// Own gives a file that was made with sudo to the user who called sudo. If that fails the
-// file stays root's, which the user can see and mend.
+// Own gives a file to the user who called sudo. If that fails, the file stays root's: the user
+// can see that and change it.
 func Own(path string) {
 	if in := findInvoker(); in != nil {
 		os.Lchown(path, int(in.uid), int(in.gid))

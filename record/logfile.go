@@ -13,7 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A logFile is the log of a recording on disk. It grows under a partial name, and gets its
+// A logFile is the log of a recording on disk. It has a partial name while it grows, and gets its
 // final name when it is finished.
 type logFile struct {
 	*tracelog.Writer
@@ -22,7 +22,7 @@ type logFile struct {
 	unwritten      bool // the last flush failed
 }
 
-// createLog creates the log, and writes what is known before anything runs.
+// createLog creates the log and writes what is known before the program runs.
 func createLog(o Options) (*logFile, error) {
 	l := &logFile{final: o.Output + LogSuffix, say: o.Say}
 	for _, path := range []string{l.final, o.Output + TraceSuffix} {
@@ -44,10 +44,10 @@ func createLog(o Options) (*logFile, error) {
 	return l, nil
 }
 
-// describe logs what is recorded, where and how.
+// describe logs which program is recorded, on which host, and with which options.
 func (l *logFile) describe(o Options) {
-	hostname, _ := os.Hostname() // an unnamed host is shown without a name
-	cwd, _ := os.Getwd()         // likewise a folder that is gone
+	hostname, _ := os.Hostname() // "" if the host has no name
+	cwd, _ := os.Getwd()         // "" if the folder is gone
 	args := append([]string{o.Program}, o.Args...)
 	for _, m := range []tracelog.Meta{
 		{Key: tracelog.MetaVersion, Value: o.Version},
@@ -69,17 +69,17 @@ func readClocks() *tracelog.Clock {
 	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
 }
 
-// save writes what was recorded to disk. It says once that it can't.
+// save writes the records so far to disk. It reports the first of several failures in a row.
 func (l *logFile) save() {
 	err := l.Flush()
 	if err != nil && !l.unwritten {
-		l.say(fmt.Sprintf("%v; recording goes on, what can't be written is counted as lost", errno.Writing(l.final, err)))
+		l.say(fmt.Sprintf("%v; recording goes on and counts as lost what cannot be written", errno.Writing(l.final, err)))
 	}
 	l.unwritten = err != nil
 }
 
-// finish closes the log and gives it its name. The log is complete if there are no reasons why
-// not.
+// finish closes the log and gives it its final name. reasons say why the log is not complete;
+// without any it is.
 func (l *logFile) finish(reasons []string, res *Result) {
 	l.Add(readClocks())
 	l.Add(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
@@ -97,14 +97,14 @@ func (l *logFile) finish(reasons []string, res *Result) {
 		return
 	}
 	if err != nil {
-		l.say(fmt.Sprintf("%v; the log as far as it got is %s", errno.Writing(l.final, err), l.partial))
+		l.say(fmt.Sprintf("%v; the unfinished log is %s", errno.Writing(l.final, err), l.partial))
 		res.Partial = l.partial
 		return
 	}
 	res.Log = l.final
 }
 
-// discard drops a log that holds nothing.
+// discard removes the log of a program that did not use CUDA.
 func (l *logFile) discard() {
 	err := errors.Join(l.Close(tracelog.End{}), os.Remove(l.partial))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -17,7 +17,7 @@ type Options struct {
 	Version string   // of cudatrace, for the log
 
 	Functions []*cudaapi.Function // whose calls are recorded
-	Driver    bool                // of a call that creates GPU work, record only the driver's, not the runtime's around it
+	Driver    bool                // a call that creates GPU work is recorded at the driver only, not at the runtime too
 	Calls     CallSource
 	GPU       GPUSource
 	Graphs    GraphMode
@@ -28,15 +28,15 @@ type Options struct {
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 
 	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
-	MemoryLimit     uint64        // most bytes that recording takes inside a program; 0 means the default of package cupti
-	CallBufferBytes int           // of kernel memory for probed calls; 0 means the default of package probe
-	Wait            WaitFor       // whose end recording waits for; "" means WaitCUDA
+	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
+	CallBufferBytes int           // kernel memory for probed calls; 0 means the default of package probe
+	Wait            WaitFor       // when recording ends; "" means WaitCUDA
 
-	// Say shows a person one line while recording goes on. Several goroutines call it.
+	// Say shows a person one line while the recording runs. Several goroutines call it.
 	Say func(line string)
 }
 
-// A CallSource observes calls.
+// A CallSource is the source of calls.
 type CallSource string
 
 // The call sources.
@@ -55,10 +55,10 @@ func ParseCallSource(s string) (CallSource, error) {
 // DefaultFlushInterval is the default of Options.FlushInterval.
 const DefaultFlushInterval = time.Second
 
-// WaitFor says whose end recording waits for.
+// WaitFor says when recording ends.
 type WaitFor string
 
-// Whom recording waits for.
+// The ends of a recording.
 const (
 	WaitCUDA    WaitFor = "cuda"    // until every process of the program's tree that uses CUDA has ended
 	WaitProgram WaitFor = "program" // until the program has ended
@@ -67,7 +67,7 @@ const (
 // ParseWaitFor reads the name of a WaitFor.
 func ParseWaitFor(s string) (WaitFor, error) { return parse(s, WaitCUDA, WaitProgram) }
 
-// A GPUSource observes GPU work.
+// A GPUSource is the source of GPU work.
 type GPUSource string
 
 // The sources of GPU work.
@@ -79,12 +79,12 @@ const (
 // ParseGPUSource reads the name of a source of GPU work.
 func ParseGPUSource(s string) (GPUSource, error) { return parse(s, GPUCUPTI, GPUNone) }
 
-// A WaitSource observes the work that a call waited for.
+// A WaitSource is the source of waits: which GPU work a call waited for.
 type WaitSource string
 
 // The sources of waits. CUPTI's synchronization records cost a PyTorch step as much as all
-// other recording: with them CUPTI looks at every call of the runtime. The calls themselves
-// tell nearly as much: the stream that they name, and the time at which they returned.
+// other recording, because they make CUPTI hook every call of the runtime. The calls alone tell
+// nearly as much: they name a stream, and they return when the wait is over.
 const (
 	WaitsCalls WaitSource = "calls"
 	WaitsCUPTI WaitSource = "cupti"
@@ -120,19 +120,29 @@ func parse[T ~string](s string, known ...T) (T, error) {
 			return k, nil
 		}
 	}
-	return "", fmt.Errorf("%q is none of %v", s, known)
+	return "", fmt.Errorf("must be %s, not %q", choice(known), s)
+}
+
+// choice lists values: "nodes or whole", "auto, uprobe, cupti or none".
+func choice[T ~string](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Result says how a recording went.
 type Result struct {
 	Log      string // path of the finished log; "" when nothing used CUDA
 	Partial  string // path of the log as far as it got, when it could not be finished
-	Lost     bool   // the log's folder was removed
+	Lost     bool   // the log is gone: its folder was removed
 	Early    bool   // recording ended before the program did
 	ExitCode int    // the program's own, 128+N after signal N; 0 for attached processes
 }
 
-// schedule puts into words the options that leave parts of the program out.
+// schedule names the options that leave a part of the program's run out: "delay 2s".
 func (o *Options) schedule() string {
 	var words []string
 	if o.Delay > 0 {

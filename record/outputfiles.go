@@ -19,8 +19,8 @@ const (
 	TraceSuffix = ".pftrace"
 )
 
-// BaseName is the path of a recording's files without suffix. If output is empty or a
-// folder, the files are called like the program, in the current folder or in that one.
+// BaseName is the path of a recording's files without suffix. If output is "" or a folder, the
+// files have the program's name and are in the current folder or in that one.
 func BaseName(output, program string) string {
 	if output == "" {
 		return filepath.Base(program)
@@ -32,14 +32,14 @@ func BaseName(output, program string) string {
 	return strings.TrimSuffix(output, TraceSuffix)
 }
 
-// partialName is the path of a log until it is complete: beside the final one, so that
-// the rename can't fail for want of space, and with our PID, so that the log that a killed
-// recorder left behind stays.
+// partialName is the path of a log until it is complete. It is beside the final path, so that the
+// rename needs no space. It has our PID in it, so that it does not overwrite the log of a recorder
+// that was killed.
 func partialName(final string) string {
 	return tracelog.PartialName(final, strconv.Itoa(os.Getpid()))
 }
 
-// checkReplaceable refuses a path that no file can be renamed to.
+// checkReplaceable returns an error if no file can be renamed to a path.
 func checkReplaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -50,7 +50,7 @@ func checkReplaceable(path string) error {
 	case info.IsDir():
 		return fmt.Errorf("cannot write %s: a folder of that name is in the way", path)
 	case info.Mode()&(os.ModeDevice|os.ModeNamedPipe|os.ModeSocket) != 0:
-		return fmt.Errorf("cannot write %s: it is no regular file", path)
+		return fmt.Errorf("cannot write %s: it is not a regular file", path)
 	}
 	return nil
 }

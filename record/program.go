@@ -19,8 +19,8 @@ const (
 	ExitNotFound      = 127
 )
 
-// A StartError says why the program could not be started. Code is the exit code of a
-// shell in that case.
+// A StartError says why the program could not be started. Code is the exit code that a shell
+// would have.
 type StartError struct {
 	Code int
 	msg  string
@@ -28,8 +28,7 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.msg }
 
-// lookProgram finds the program as a shell would: by its path if the name has a slash,
-// else in PATH.
+// lookProgram finds a program as a shell does: by its path if the name has a slash, else in PATH.
 func lookProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, checkExecutable(name)
@@ -82,11 +81,11 @@ func startError(path string, err error) error {
 type program struct {
 	name  string // as a person names it
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has ended
+	ended chan struct{} // closed when the program has ended
 }
 
-// startProgram starts the program at a path. It has our input and output, and runs as the
-// user who called sudo.
+// startProgram starts the program at a path. The program has our input and output, and runs as
+// the user who called sudo.
 func startProgram(path string, o Options, env []string, as *invoker) (*program, error) {
 	cmd := exec.Command(path, o.Args...)
 	cmd.Args[0] = o.Program
@@ -101,14 +100,14 @@ func startProgram(path string, o Options, env []string, as *invoker) (*program, 
 
 // wait waits for the program's end, and closes ended.
 func (p *program) wait() {
-	// A program that ends with an error is not ours to report: its exit code says it.
+	// The error says that the program failed, which its exit code says too.
 	_ = p.cmd.Wait()
 	close(p.ended)
 }
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
 
-// exitStatus is what a shell's $? would be after the program's end: 128+N after signal N.
+// exitStatus is the value of a shell's $? after the program's end: 128+N after signal N.
 func (p *program) exitStatus() int {
 	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {

@@ -1,10 +1,21 @@
-// Package record runs a program, or attaches to running ones, and writes down what they do
-// with CUDA. Options go in; a log comes out, and the program's exit code.
+// Package record runs a program, or attaches to running ones, and records their CUDA calls and
+// GPU work. Options go in; a log and the program's exit code come out.
 //
-// The recorder does as little as it can: calls come from uprobes through mapped memory
-// (package probe), GPU work from the injected library through a socket (package cupti), and
-// both go to the log as they come (package tracelog). Whatever breaks on the way, the
-// program runs on; a note in the log and a line for the person say what is missing.
+// The recorder does as little as it can. Calls come from uprobes through mapped memory (package
+// probe). GPU work comes from the injected library through a socket (package cupti). Both go to
+// the log as they come (package tracelog). Whatever breaks on the way, the program runs on; a
+// note in the log and a line for the person say what is missing.
+//
+//	record.go        a recording from start to end
+//	program.go       the program that is run; attach.go: processes that already run
+//	calls.go         calls, from package probe
+//	injection.go     GPU work, from package cupti
+//	tracees.go       the processes that are recorded, and how each ended
+//	stragglers.go    processes that outlive the program
+//	signals.go       Ctrl-C and other signals
+//	logfile.go       the log on disk; outputfiles.go: names of files
+//	report.go        what a person is told, and why a log is not complete
+//	cost.go          what recording itself costs
 package record
 
 import (
@@ -19,10 +30,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// rescanInterval is how soon a CUDA library that a process opens late is probed.
+// rescanInterval is the time between two looks for CUDA libraries that a process opens late.
 const rescanInterval = 200 * time.Millisecond
 
-// A recording is a recording under way.
+// A recording is one run of the recorder.
 type recording struct {
 	opts      Options
 	log       *logFile
@@ -38,10 +49,10 @@ type recording struct {
 	cancel    context.CancelFunc
 }
 
-// Run starts the program, records it until it and every process of its tree that uses CUDA
-// has ended, and finishes the log. The error says why the program could not be started (a
-// *StartError), or why the log could not be opened. Once the program runs, failures are lines,
-// not errors.
+// Run starts the program and records until the program and every process of its tree that uses
+// CUDA have ended. An error says why the program could not be started (a *StartError), or why the
+// log could not be created. Once the program runs, a failure is a line for the person, not an
+// error.
 func Run(o Options) (Result, error) {
 	path, err := lookProgram(o.Program)
 	if err != nil {
@@ -57,7 +68,7 @@ func Run(o Options) (Result, error) {
 	defer r.close()
 	invoker := findInvoker()
 	r.injection.open(invoker)
-	go func() { // while the program starts; the first process that uses CUDA waits for it
+	go func() { // beside the program's start; the first process that uses CUDA waits for it
 		r.calls.open(r.ctx, r.injection.registered)
 		close(r.opened)
 	}()
@@ -70,7 +81,7 @@ func Run(o Options) (Result, error) {
 	return r.follow(signals), nil
 }
 
-// newRecording creates the log; nothing else is opened yet.
+// newRecording creates the log. It opens nothing else.
 func newRecording(o Options) (*recording, error) {
 	o.complete()
 	log, err := createLog(o)
@@ -86,7 +97,7 @@ func newRecording(o Options) (*recording, error) {
 	return r, nil
 }
 
-// start starts the program with the variables that have the library loaded into it.
+// start starts the program, with the variables by which the driver loads the library into it.
 func (r *recording) start(path string, as *invoker) (*program, error) {
 	env := os.Environ()
 	if r.injection.server != nil {
@@ -100,8 +111,9 @@ func (r *recording) start(path string, as *invoker) (*program, error) {
 	return p, nil
 }
 
-// follow records until the program and every process of its tree that uses CUDA has ended, or
-// until recording is to stop. Unless a signal stopped it, it waits for the program's exit code.
+// follow records until the program and every process of its tree that uses CUDA have ended, or
+// until a signal or the time stops recording. Unless a signal did, it waits for the program's exit
+// code.
 func (r *recording) follow(signals <-chan os.Signal) Result {
 	var res Result
 	go r.program.wait()
@@ -137,7 +149,7 @@ func (r *recording) idle() <-chan struct{} {
 		switch server := r.injection.server; {
 		case server == nil:
 		case r.opts.Wait == WaitProgram:
-			server.Wait(stopGrace) // its last records may be on their way
+			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
 			waitForStragglers(server, r.opts.Program, r.opts.Say)
 		}
@@ -145,7 +157,7 @@ func (r *recording) idle() <-chan struct{} {
 	return idle
 }
 
-// early says why recording ends while processes still run.
+// early says why recording ended while processes were still running.
 type early int
 
 const (
@@ -155,9 +167,9 @@ const (
 )
 
 // wait waits for the end of the recording. Meanwhile it saves the log, looks for new libraries,
-// and begins to record when the delay is over.
+// and starts recording when the delay is over.
 func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
-	// A record waits in the injected library and here, half of the interval in each.
+	// A record waits in the injected library and then here, half of the interval in each.
 	flush := time.NewTicker(r.opts.FlushInterval / 2)
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
@@ -182,7 +194,8 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	}
 }
 
-// schedule gives the times at which recording begins and is over. A nil channel never fires.
+// schedule returns channels that fire when recording begins and when it ends. A nil channel never
+// fires.
 func (r *recording) schedule() (begin, over <-chan time.Time) {
 	if r.opts.Delay > 0 {
 		begin = time.After(r.opts.Delay)
@@ -193,20 +206,19 @@ func (r *recording) schedule() (begin, over <-chan time.Time) {
 	return begin, over
 }
 
-// resume begins to record after a delay: GPU work first, so that no recorded call lacks its
-// work.
+// resume starts recording after a delay: GPU work first, so that no recorded call lacks its work.
 func (r *recording) resume() {
 	r.resumed = true
 	r.injection.resume()
 	r.calls.pause(false)
 }
 
-// finish closes the sources in the order in which they depend on each other: the injected
-// libraries' last flush, the buffers of calls, the log.
+// finish closes the sources and then the log: the injected libraries flush, the buffers of calls
+// are emptied, the log gets its end.
 func (r *recording) finish(res *Result, why early) {
 	res.Early = why != notEarly
 	if res.Early || r.opts.Wait == WaitProgram {
-		r.calls.pause(true) // first, so that no recorded call lacks its work
+		r.calls.pause(true) // before GPU work, so that no recorded call lacks its work
 		r.injection.pause()
 		r.injection.stop()
 	}
@@ -224,7 +236,8 @@ func (r *recording) finish(res *Result, why early) {
 	r.log.finish(r.report.missing.list(), res)
 }
 
-// finishTracees logs every process's end, and adds to what is missing whose last records are.
+// finishTracees logs the end of every process, and reports the processes whose last records are
+// missing.
 func (r *recording) finishTracees(res *Result) {
 	known := map[uint32]int{}
 	if r.program != nil && !res.Early {
@@ -235,23 +248,23 @@ func (r *recording) finishTracees(res *Result) {
 	}
 }
 
-// remarkEmpty says why nothing was recorded of a program that did use CUDA.
+// remarkEmpty says why nothing was recorded although the program used CUDA.
 func (r *recording) remarkEmpty() {
 	switch {
 	case r.opts.Delay > 0 && !r.resumed:
-		r.report.remark(0, fmt.Sprintf("recording had not begun when it ended: --delay %s was not over", r.opts.Delay))
+		r.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", r.opts.Delay))
 	case r.opts.CaptureRange && !r.tracees.worked():
 		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
 	}
 }
 
-// discard drops a log that holds nothing.
+// discard removes the log of a program that did not use CUDA.
 func (r *recording) discard() {
 	r.calls.beside.Wait()
 	r.log.discard()
 }
 
-// close removes what recording needed. A second call does nothing.
+// close removes the probes, the library and its socket. A second call does nothing.
 func (r *recording) close() {
 	r.closing.Do(func() {
 		r.injection.close()

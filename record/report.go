@@ -1,22 +1,22 @@
 package record
 
 import (
-	"fmt"
 	"sync"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A report tells a person what they should know of a recording: in lines at once, in notes in
-// the log, and in the reasons why the log is not complete.
+// A report tells a person what they should know of a recording: at once in lines, in the log as
+// notes, and at the log's end as the reasons why it is not complete.
 type report struct {
 	log     *tracelog.Writer
 	say     func(line string)
 	missing missing
 }
 
-// miss notes and says that something is not recorded. It says each text once.
+// miss reports that something is missing from the log. It says each text once.
 func (r *report) miss(pid uint32, text string) {
 	r.note(pid, tracelog.NoteWarning, text)
 	if r.missing.add(text) {
@@ -24,21 +24,21 @@ func (r *report) miss(pid uint32, text string) {
 	}
 }
 
-// remark notes and says something that takes nothing from the log.
+// remark reports something that leaves the log complete.
 func (r *report) remark(pid uint32, text string) {
 	r.note(pid, tracelog.NoteInfo, text)
 	r.say(text)
 }
 
-// note puts a note on a process into the log; pid is 0 for the whole recording.
+// note adds a note about a process to the log; pid is 0 for the whole recording.
 func (r *report) note(pid, severity uint32, text string) {
 	r.log.Add(&tracelog.Note{Time: host.Monotonic(), PID: pid, Severity: severity, Text: text})
 }
 
-// maxMissing bounds the list. Further reasons are counted.
+// maxMissing is the most reasons that are listed. Further ones are counted.
 const maxMissing = 20
 
-// missing is the list of reasons why a log is not complete, each once.
+// missing lists the reasons why a log is not complete, each once.
 type missing struct {
 	mu    sync.Mutex
 	told  map[string]bool
@@ -46,7 +46,7 @@ type missing struct {
 	more  int
 }
 
-// add adds a reason, and says whether the list has room for it and had it not yet.
+// add adds a reason. It returns false if the list has the reason or is full.
 func (m *missing) add(text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (m *missing) list() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.more > 0 {
-		return append(m.texts[:len(m.texts):len(m.texts)], fmt.Sprintf("and %d more reasons", m.more))
+		return append(m.texts[:len(m.texts):len(m.texts)], "and "+figures.Count(m.more, "more reason", "more reasons"))
 	}
 	return m.texts
 }

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSignals catches the signals that would end us. With a program it leaves out signals
-// that were ignored when we started (nohup): a program that we start ignores what we
-// ignore, but not what we handle. Without a program it takes all of them: a shell starts
-// jobs in the background with Ctrl-C ignored.
+// watchSignals catches the signals that would end the recorder. With a program it leaves out the
+// signals that were ignored when the recorder started (nohup): the program inherits a signal that
+// we ignore, but not one that we handle. Without a program it catches all of them: a shell starts
+// background jobs with Ctrl-C ignored.
 func watchSignals(withProgram bool) chan os.Signal {
 	c := make(chan os.Signal, 8)
-	// The recording must not end because nobody reads our lines any more.
+	// The recording must not end when nobody reads our lines any more.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
 		if !withProgram || !signal.Ignored(s) {
@@ -27,27 +27,27 @@ func watchSignals(withProgram bool) chan os.Signal {
 	return c
 }
 
-// A stopper turns signals into the wish of a person to stop recording.
+// A stopper decides which signal means that a person wants to stop recording.
 type stopper struct {
 	wish   chan struct{} // closed when a person wants the recording to end
 	signal atomic.Int32  // the number of the signal behind the wish
 }
 
 const (
-	// stopGrace is time for a program that got the same signal to end by itself, before
-	// recording is stopped.
+	// stopGrace is the time in which a program that got the same signal may end by itself, before
+	// recording stops.
 	stopGrace = 500 * time.Millisecond
-	// stopHint is the time after which a person whose Ctrl-C ended nothing is told what does.
+	// stopHint is the time after a Ctrl-C without effect at which a person is told how to stop.
 	stopHint = time.Second
 )
 
-// watchStop listens to signals until over is closed, which says that all is recorded. p is nil
-// in a recording of running processes.
+// watchStop listens to signals until over is closed: then everything is recorded. p is nil in a
+// recording of running processes.
 //
-// Ctrl-C at a terminal goes to the program too, whose way out is worth recording. So the
-// first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
-// from kill or a job scheduler may have gone to the whole group or to us alone, so it stops
-// recording if all is not over soon by itself.
+// Ctrl-C at a terminal goes to the program too, and the program's way out is worth recording. So
+// the first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
+// from kill or a job scheduler may have gone to the whole process group or to us alone. So it
+// stops recording unless everything ends by itself soon.
 func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say func(string)) *stopper {
 	s := &stopper{wish: make(chan struct{})}
 	go func() {
@@ -76,7 +76,7 @@ func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say f
 	return s
 }
 
-// fromTerminal says whether a terminal may have sent a signal: we are in its foreground.
+// fromTerminal says whether a terminal may have sent a signal: if we run in its foreground.
 func fromTerminal(n syscall.Signal) bool {
 	if n != syscall.SIGINT && n != syscall.SIGQUIT {
 		return false
@@ -90,13 +90,13 @@ func fromTerminal(n syscall.Signal) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// hint tells a person how to stop recording if the program does not end by Ctrl-C.
+// hint tells a person how to stop recording if the program survives Ctrl-C.
 func hint(p *program, over <-chan struct{}, say func(string)) {
 	select {
 	case <-over:
 	case <-p.ended:
 	case <-time.After(stopHint):
-		say(fmt.Sprintf("process %d goes on after Ctrl-C, and so does recording; Ctrl-C once more stops recording", p.pid()))
+		say(fmt.Sprintf("process %d survived Ctrl-C and is still recorded; press Ctrl-C again to stop recording", p.pid()))
 	}
 }
 

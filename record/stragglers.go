@@ -16,15 +16,14 @@ import (
 const (
 	// stragglerInterval is the time between two looks for processes that outlive the program.
 	stragglerInterval = 50 * time.Millisecond
-	// stragglerGrace is time for a process that outlives the program, such as a daemon, to
-	// open the driver. Recording does not wait longer for one that has not.
+	// stragglerGrace is the time in which a process that outlives the program, such as a daemon,
+	// has to open the driver. Recording does not wait for it any longer.
 	stragglerGrace = 2 * time.Second
-	// stragglerHint is the time after which a person is told whom recording waits for.
+	// stragglerHint is the time after which a person is told which processes recording waits for.
 	stragglerHint = time.Second
 )
 
-// waitForStragglers returns when no process of the program's tree is left that uses CUDA or
-// may be about to.
+// waitForStragglers waits until no process of the program's tree uses CUDA or may be about to.
 func waitForStragglers(server *cupti.Server, program string, say func(string)) {
 	began, told := time.Now(), false
 	for {
@@ -36,19 +35,19 @@ func waitForStragglers(server *cupti.Server, program string, say func(string)) {
 		}
 		if waited > stragglerHint && !told {
 			told = true
-			say(fmt.Sprintf("%s has ended, processes that it started go on (%s); recording until those that use CUDA end, too (Ctrl-C or SIGTERM stops recording)",
+			say(fmt.Sprintf("%s has ended, but processes that it started still run (%s); recording goes on until those that use CUDA end (Ctrl-C or SIGTERM stops it)",
 				program, processList(left[:min(len(left), 5)])))
 		}
 	}
 }
 
-// stragglers lists the processes of the program's tree that have not ended. The path of the
-// injected library in their environment, which is this recording's own, tells them.
+// stragglers lists the processes of the program's tree that still run: the processes whose
+// environment has the path of this recording's injected library.
 func stragglers(server *cupti.Server) []int {
 	mark := []byte(server.Environ(nil)[0] + "\x00")
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // no /proc: who is connected is known without it
+		return nil // without /proc, the connected processes are known all the same
 	}
 	var left []int
 	for _, e := range entries {
@@ -70,7 +69,7 @@ func usesCUDA(pid int) bool {
 	return err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") })
 }
 
-// processList names processes for people: "python3 (4711), sh (4712)".
+// processList names processes for a person: "python3 (4711), sh (4712)".
 func processList(pids []int) string {
 	var words []string
 	for _, pid := range pids {

@@ -8,39 +8,40 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A tracee is one program in one process, from its hello to its end. A process that runs
-// another program (exec) is two tracees, one after the other. A process that is attached to by
-// PID says no hello.
+// A tracee is one program in one process, from its hello to its end. A process that runs another
+// program by exec is two tracees, one after the other. A process that was attached to by PID says
+// no hello.
 type tracee struct {
 	pid      uint32
-	attached bool   // by PID: nothing in it talks to us
+	attached bool   // by PID: no library in it talks to us
 	request  uint64 // the argument of our own registration with CUPTI
 	recorded bool   // by CUPTI
-	rival    bool   // another CUPTI client has taken its records over
+	rival    bool   // another CUPTI client gets its records
 	ended    bool
 	end      tracelog.ProcessEnd
 }
 
-// tracees are those of a recording.
+// tracees are all tracees of a recording.
 type tracees struct {
 	log  *tracelog.Writer
-	exit func(pid uint32) (probe.Exit, bool) // how a process ended, if that is watched
+	exit func(pid uint32) (probe.Exit, bool) // how a process ended; false if its end is not watched
 
 	mu   sync.Mutex
-	byID map[uint64]*tracee // by Peer.ID; attached processes by PID
+	byID map[uint64]*tracee // by cupti.Peer.ID; an attached process by its PID
 }
 
 func newTracees(log *tracelog.Writer, exit func(uint32) (probe.Exit, bool)) *tracees {
 	return &tracees{log: log, exit: exit, byID: map[uint64]*tracee{}}
 }
 
-// add begins a tracee.
+// add adds a tracee and logs its process.
 func (ts *tracees) add(id uint64, t tracee) {
 	ts.mu.Lock()
 	ts.byID[id] = &t
@@ -49,10 +50,11 @@ func (ts *tracees) add(id uint64, t tracee) {
 	ts.log.Add(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
 }
 
-// end takes a tracee's own account of its end. Without a reason in it, the probes may know one.
+// end is called with a tracee's own account of its end. If that has no reason, the probes may know
+// one.
 func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 	if x, ok := ts.exit(e.PID); ok && e.Reason == "" {
-		e.Reason = x.Reason // of an exec, the next program would hide it
+		e.Reason = x.Reason // now: after an exec, the next program's end would hide it
 	}
 	ts.mu.Lock()
 	if t := ts.byID[id]; t != nil {
@@ -62,15 +64,15 @@ func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 	ts.nameThreads(e.PID)
 }
 
-// nameThreads logs what a process's threads are called now: many programs name a thread after
-// its first CUDA call. For a process that is gone, the log keeps the names at the first call.
+// nameThreads logs the current names of a process's threads: many programs name a thread after its
+// first CUDA call. If the process is gone, the log keeps the names at the first call.
 func (ts *tracees) nameThreads(pid uint32) {
 	for tid, name := range procfs.ThreadNames(pid) {
 		ts.log.Add(&tracelog.Thread{PID: pid, TID: tid, Name: name})
 	}
 }
 
-// any says whether something holds for any tracee.
+// any says whether a condition holds for any tracee.
 func (ts *tracees) any(holds func(*tracee) bool) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -85,12 +87,12 @@ func (ts *tracees) any(holds func(*tracee) bool) bool {
 // none says whether no process used CUDA.
 func (ts *tracees) none() bool { return !ts.any(func(*tracee) bool { return true }) }
 
-// worked says whether any process handed over GPU work.
+// worked says whether any process sent GPU work.
 func (ts *tracees) worked() bool {
 	return ts.any(func(t *tracee) bool { return t.end.Kernels+t.end.Copies+t.end.Sets > 0 })
 }
 
-// wasRecorded says whether CUPTI has recorded a process.
+// wasRecorded says whether CUPTI has ever recorded a process.
 func (ts *tracees) wasRecorded(pid uint32) bool {
 	return ts.any(func(t *tracee) bool { return t.pid == pid && t.recorded })
 }
@@ -114,8 +116,8 @@ func (ts *tracees) change(pid uint32, to func(*tracee)) {
 // setRecorded notes that CUPTI records a process.
 func (ts *tracees) setRecorded(pid uint32) { ts.change(pid, func(t *tracee) { t.recorded = true }) }
 
-// registered takes a registration with CUPTI, and says whether it is our own. Another client
-// is noted.
+// registered is called for a registration with CUPTI. It says whether the registration is our own,
+// and marks the process if not.
 func (ts *tracees) registered(pid uint32, request uint64) (own bool) {
 	own = ts.any(func(t *tracee) bool { return t.pid == pid && t.request == request })
 	if !own {
@@ -137,8 +139,8 @@ func (ts *tracees) live() []uint32 {
 	return pids
 }
 
-// finish logs the end of every tracee, with exit statuses that are known by PID. It returns the
-// processes whose last records are missing, in words; none if recording was ended early.
+// finish logs the end of every tracee; known has exit statuses by PID. It returns a line for each
+// process whose last records are missing, and none if recording ended early.
 func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -155,15 +157,15 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 		e.AddTo(ts.log)
 	}
 	if more := len(cut) - maxCut; more > 0 {
-		cut = append(cut[:maxCut], fmt.Sprintf("so did %d more processes", more))
+		cut = append(cut[:maxCut], "so did "+figures.Count(more, "more process", "more processes"))
 	}
 	return cut
 }
 
-// maxCut is how many processes are named one by one.
+// maxCut is the most processes that are named one by one.
 const maxCut = 5
 
-// lastWord is a tracee's end as the process itself and the probes tell it.
+// lastWord is the end of a tracee, by its own account and by what the probes saw.
 func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	e := t.end
 	if !t.ended {
@@ -175,7 +177,7 @@ func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	x, ok := ts.exit(t.pid)
 	if ok && x.Final && e.Reason != "exec" {
 		e.Status = x.Status
-		if strings.HasPrefix(x.Reason, "signal") { // before what the process was about to do
+		if strings.HasPrefix(x.Reason, "signal") { // it struck before the process could end as it meant to
 			e.Reason = x.Reason
 		}
 	}

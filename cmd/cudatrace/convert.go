@@ -26,12 +26,12 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from last\\ 5s --min-duration 10us -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace",
-		Description: "Works on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
-			"the cut. Of several logs, processes are kept apart by host and PID, and times are brought\n" +
-			"together through the clocks that each log has.",
+		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
+			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks\n" +
+			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`OUT` is the trace's file, - for standard output (default: the log's name with .pftrace)"},
-			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`HOW` is gzip or none; https://ui.perfetto.dev opens both"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
+			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
 	}
@@ -42,17 +42,17 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	out := c.String("output")
 	switch {
 	case len(logs) == 0:
-		return usagef(convertName, "convert: which log?")
+		return usagef(convertName, "convert: no log given")
 	case len(logs) > 1 && out == "":
-		return usagef(convertName, "convert: -o has to name the trace of several logs")
+		return usagef(convertName, "convert: several logs need -o OUT")
 	case sameLog(logs) != "":
-		return usagef(convertName, "convert: %s is there twice", sameLog(logs))
+		return usagef(convertName, "convert: %s is given twice", sameLog(logs))
 	case out == "":
 		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
 	}
 	o := convert.TraceOptions{Compress: output.Compression(c.String("compress"))}
 	if o.Compress != output.Gzip && o.Compress != output.None {
-		return usagef(convertName, "convert: --compress %q is neither gzip nor none", o.Compress)
+		return usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
 	}
 	var err error
 	if o.Filter, err = filterOptions(c); err != nil {
@@ -66,7 +66,7 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	var all []convert.Summary
 	if out == "-" {
 		if o.MaxBytes > 0 {
-			return usagef(convertName, "convert: --max-size needs a file: what went to standard output can't be taken back")
+			return usagef(convertName, "convert: --max-size needs a file: name one with -o")
 		}
 		all, err = convert.FilesTo(logs, stdout, o)
 	} else {
@@ -79,7 +79,7 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	return verdicts(stderr, logs, all)
 }
 
-// sameLog is a log that another one before it is, too; "" without one.
+// sameLog is the first log that is given a second time, under any name; "" without one.
 func sameLog(logs []string) string {
 	var before []os.FileInfo
 	for _, log := range logs {
@@ -95,7 +95,7 @@ func sameLog(logs []string) string {
 	return ""
 }
 
-// verdicts says for each log what was left out of it and what it lacks.
+// verdicts says of each log what was left out of the trace and what the log lacks.
 func verdicts(stderr io.Writer, logs []string, all []convert.Summary) error {
 	var failed error
 	for i, sum := range all {
@@ -116,16 +116,16 @@ func verdicts(stderr io.Writer, logs []string, all []convert.Summary) error {
 func oneLog(c *cli.Context) (string, error) {
 	switch c.NArg() {
 	case 0:
-		return "", usagef(c.Command.Name, "%s: which log?", c.Command.Name)
+		return "", usagef(c.Command.Name, "%s: no log given", c.Command.Name)
 	case 1:
 		return c.Args().First(), nil
 	default:
-		return "", usagef(c.Command.Name, "%s: one log at a time", c.Command.Name)
+		return "", usagef(c.Command.Name, "%s: takes one log", c.Command.Name)
 	}
 }
 
-// verdict says what is missing from a log. A log that is itself damaged is a
-// failure, although what is intact was used.
+// verdict says what is missing from a log. A damaged log is a failure, although its intact
+// records were used.
 func verdict(stderr io.Writer, log string, sum convert.Summary) error {
 	for _, why := range sum.Reasons {
 		fmt.Fprintf(stderr, "cudatrace: %s is not complete: %s\n", log, why)

@@ -17,20 +17,20 @@ import (
 func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "dump",
-		Usage:     "print the records of a log, a line each",
+		Usage:     "print the records of a log, one per line",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace dump LOG [--format text|ndjson] [FILTER...]\n\nExample: cudatrace dump app.cudatrace --kind call,kernel --from 1.5s --to 2s",
-		Description: "Records come in the order in which they stand in the log: block by block, not by time.\n" +
-			"What a filter rules out is not read. Calls have no device and no stream: --device and --stream\n" +
-			"leave them in. docs/ndjson.md documents the JSON.",
+		Description: "Prints records in the order of the log: block by block, not by time. Calls have no device and\n" +
+			"no stream, so --device and --stream keep them. A list is separated by commas: 7,13.\n" +
+			"docs/ndjson.md documents the JSON and lists the kinds of record.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` is text or ndjson, a JSON object a line"},
-			&cli.StringFlag{Name: "kind", Usage: "only records of these `KINDS`: call, api, kernel, memcpy, ... separated by commas"},
-			&cli.StringFlag{Name: "pid", Usage: "only records of these processes; `PIDS` are separated by commas"},
-			&cli.StringFlag{Name: "tid", Usage: "only records of these threads; `TIDS` are separated by commas"},
-			&cli.StringFlag{Name: "device", Usage: "only work on these `DEVICES`"},
-			&cli.StringFlag{Name: "stream", Usage: "only work on these `STREAMS`"},
-			&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or ns of CLOCK_MONOTONIC as in the text"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: ndjson is one JSON object per line"},
+			&cli.StringFlag{Name: "kind", Usage: "only records of these `KINDS`: call,api,kernel,memcpy,memset,..."},
+			&cli.StringFlag{Name: "pid", Usage: "only records of the processes with these `PIDS`"},
+			&cli.StringFlag{Name: "tid", Usage: "only records of the threads with these `TIDS`"},
+			&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`"},
+			&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
+			&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or ns of CLOCK_MONOTONIC"},
 			&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`"},
 		},
 		Action: func(c *cli.Context) error {
@@ -40,7 +40,7 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 			}
 			format := c.String("format")
 			if format != "text" && format != "ndjson" {
-				return usagef("dump", "dump: format %q is neither text nor ndjson", format)
+				return usagef("dump", "dump: --format must be text or ndjson, not %q", format)
 			}
 			filter, err := dumpFilter(c, log)
 			if err != nil {
@@ -63,17 +63,17 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
-// dumpFilter is what the options say is wanted.
+// dumpFilter is the filter that the options ask for.
 func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
 	for _, flag := range []string{"kind", "pid", "tid", "device", "stream", "from", "to"} {
 		if c.IsSet(flag) && len(words(strings.TrimSpace(c.String(flag)))) == 0 {
-			return f, usagef("dump", "dump: --%s has no value", flag)
+			return f, usagef("dump", "dump: --%s needs a value", flag)
 		}
 	}
 	for _, name := range words(c.String("kind")) {
 		kind, ok := tracelog.KindByName(name)
 		if !ok {
-			return f, usagef("dump", "dump: %q is no kind of record", name)
+			return f, usagef("dump", "dump: unknown kind of record %q", name)
 		}
 		f.Kinds = append(f.Kinds, kind)
 	}
@@ -86,12 +86,12 @@ func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
 		return f, err
 	}
 	if f.To, err = dumpTime(c, "to", log); err == nil && f.To > 0 && f.From > f.To {
-		return f, usagef("dump", "dump: --from %s lies behind --to %s", c.String("from"), c.String("to"))
+		return f, usagef("dump", "dump: --from %s is later than --to %s", c.String("from"), c.String("to"))
 	}
 	return f, err
 }
 
-// words takes apart a list that is separated by commas.
+// words splits a list at its commas.
 func words(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
 }
@@ -107,7 +107,7 @@ func dumpTime(c *cli.Context, option, log string) (uint64, error) {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d < 0 {
-		return 0, usagef("dump", "dump: --%s %q is no time (write 1.5s, 200ms, or ns of CLOCK_MONOTONIC)", option, value)
+		return 0, usagef("dump", "dump: --%s %q is not a time: write 1.5s, 200ms, or ns of CLOCK_MONOTONIC", option, value)
 	}
 	begin, err := tracelog.Begin(log)
 	return max(begin+uint64(d), 1), err

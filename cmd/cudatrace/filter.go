@@ -10,33 +10,34 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "only what ends after `TIME`: 1.5s into the recording, or 'last 5s'; of several logs, into each"},
-		&cli.StringFlag{Name: "to", Usage: "only what begins before `TIME` into the recording; of several logs, into each"},
-		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only these `PIDS`, separated by commas"},
-		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of these threads (`TIDS`) and the work that they caused"},
+		&cli.StringFlag{Name: "from", Usage: "only what ends after `TIME`: 1.5s into the recording, or 'last 5s'"},
+		&cli.StringFlag{Name: "to", Usage: "only what begins before `TIME`: 1.5s into the recording"},
+		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
+		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
 		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
 		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges with a name that matches `GLOB`: '*gemm*'"},
+		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		&cli.StringFlag{Name: "min-duration", Usage: "only what lasts at least `TIME`: 10us"},
-		&cli.StringFlag{Name: "max-size", Usage: "a trace of at most so many `BYTES` (50M): the newest that fits, or what --keep says"},
-		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`WHAT` --max-size keeps: newest or longest"},
+		&cli.StringFlag{Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
+		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: what --max-size keeps"},
 	}
 }
 
-// filterOptions reads what is to be in the trace.
+// filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
 	f := convert.Filter{Name: c.String("name")}
 	for _, flag := range filterFlags() {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
-			return f, usagef(convertName, "convert: --%s has no value", name)
+			return f, usagef(convertName, "convert: --%s needs a value", name)
 		}
 	}
 	if _, err := path.Match(f.Name, ""); err != nil {
-		return f, usagef(convertName, `convert: --name %q is no pattern: a [ lacks its ], or nothing follows a \`, f.Name)
+		return f, usagef(convertName, `convert: --name %q is not a pattern: a [ lacks its ], or nothing follows a \`, f.Name)
 	}
 	var err error
 	if f.MinDuration, err = filterTime("min-duration", "10us, 1.5ms or 2s", c.String("min-duration")); err != nil {
@@ -55,7 +56,7 @@ func numbers(command, flag, list string) (all []uint32, err error) {
 	for _, word := range words(list) {
 		n, err := strconv.ParseUint(strings.TrimSpace(word), 10, 32)
 		if err != nil {
-			return nil, usagef(command, "%s: --%s %q is no number: write 7 or 7,8", command, flag, word)
+			return nil, usagef(command, "%s: --%s %q is not a number: write 7 or 7,8", command, flag, word)
 		}
 		all = append(all, uint32(n))
 	}
@@ -73,27 +74,27 @@ func filterTimes(c *cli.Context, f *convert.Filter) error {
 	}
 	switch {
 	case last && at == 0:
-		return usagef(convertName, "convert: --from 'last %s' is no time at all", strings.TrimSpace(from))
+		return usagef(convertName, "convert: --from 'last %s' leaves nothing", strings.TrimSpace(from))
 	case c.IsSet("to") && f.To == 0:
-		return usagef(convertName, "convert: nothing lies before --to %s", c.String("to"))
+		return usagef(convertName, "convert: --to %s leaves nothing", c.String("to"))
 	case last:
 		f.Last = at
 	case f.To > 0 && at > f.To:
-		return usagef(convertName, "convert: --from %v lies behind --to %v", at, f.To)
+		return usagef(convertName, "convert: --from %v is later than --to %v", at, f.To)
 	default:
 		f.From = at
 	}
 	return nil
 }
 
-// filterTime reads the value of a flag that takes a time; examples say how it is written.
+// filterTime reads the value of a flag that takes a time; examples are for the error.
 func filterTime(flag, examples, value string) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(strings.TrimSpace(value))
 	if err != nil || d < 0 {
-		return 0, usagef(convertName, "convert: --%s %q is no time: write %s", flag, value, examples)
+		return 0, usagef(convertName, "convert: --%s %q is not a time: write %s", flag, value, examples)
 	}
 	return d, nil
 }
@@ -104,11 +105,11 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	case "longest":
 		o.Longest = true
 	default:
-		return usagef(convertName, "convert: --keep %q is neither newest nor longest", keep)
+		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
 	if c.String("max-size") == "" {
 		if c.IsSet("keep") {
-			return usagef(convertName, "convert: --keep says what --max-size keeps, which is missing")
+			return usagef(convertName, "convert: --keep needs --max-size")
 		}
 		return nil
 	}
@@ -131,14 +132,14 @@ func leftOut(l *convert.LeftOut) string {
 	}
 	switch {
 	case l.Records > 0 && l.Records == l.Of:
-		parts = append(parts, fmt.Sprintf("left out all of %s records: nothing is where the filter looks", group(l.Of)))
+		parts = append(parts, fmt.Sprintf("left out all %s records: none matches the filter", figures.Group(l.Of)))
 	case l.Records > 0:
-		parts = append(parts, fmt.Sprintf("left out %s of %s records", group(l.Records), group(l.Of)))
+		parts = append(parts, fmt.Sprintf("left out %s of %s records", figures.Group(l.Records), figures.Group(l.Of)))
 	case l.Of == 0 && l.Unknown:
-		parts = append(parts, "records outside the filter were left out; the log has no index that counts them")
+		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+count(l.Slices, "slice", "slices")+" by name, duration or thread")
+		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration or thread")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"

@@ -17,14 +17,14 @@ func helpCommand() *cli.Command {
 	return &cli.Command{
 		Name:      helpName,
 		Aliases:   []string{"h"},
-		Usage:     "list the commands, or describe one",
+		Usage:     "list the commands, or explain one",
 		ArgsUsage: "[COMMAND]",
 		UsageText: "cudatrace help [COMMAND]\n\nExample: cudatrace help record",
 		Action: func(c *cli.Context) error {
 			name := c.Args().First()
 			switch {
 			case c.NArg() > 1:
-				return usagef("", "help: one command at a time")
+				return usagef("", "help: takes one command")
 			case name == "":
 				return cli.ShowAppHelp(c)
 			case c.App.Command(name) == nil:
@@ -35,15 +35,20 @@ func helpCommand() *cli.Command {
 	}
 }
 
-// standardFlagLine makes "--gpu cupti|none\tcupti|none: where GPU work is seen (default: ...)".
+// standardFlagLine makes "--gpu cupti|none\tcupti|none: source of GPU work (default: "cupti")", and
+// "--pid PID [ --pid PID ]\t..." of a flag that may be repeated.
 var standardFlagLine = cli.FlagStringer
 
-// flagLine is a flag's line of a help text. It does not repeat the values that stand behind the
-// flag's name, and leaves out defaults that tell nothing.
+// flagLine is a flag's line of a help text. It shows the values of a flag once, and a default only
+// where it tells something.
 func flagLine(f cli.Flag) string {
 	name, text, _ := strings.Cut(standardFlagLine(f), "\t")
+	name, _, _ = strings.Cut(name, " [")
 	if values := name[strings.LastIndexByte(name, ' ')+1:]; strings.Contains(values, "|") {
 		text = strings.TrimPrefix(text, values+": ")
+	}
+	if text, value, ok := strings.Cut(text, ` (default: "`); ok {
+		return name + "\t" + strings.TrimSuffix(text+" (default: "+strings.TrimSuffix(value, `")`)+")", " (default: default)")
 	}
 	for _, nothing := range []string{" (default: false)", " (default: 0s)"} {
 		text = strings.TrimSuffix(text, nothing)
@@ -52,11 +57,11 @@ func flagLine(f cli.Flag) string {
 }
 
 func noCommand(name string) error {
-	return usageError{fmt.Sprintf("no command %q; see 'cudatrace help'", name)}
+	return usageError{fmt.Sprintf("unknown command %q; see 'cudatrace help'", name)}
 }
 
-// A stdoutWriter is standard output. It keeps the first failure, since not everything that
-// writes to it looks at its own.
+// A stdoutWriter is standard output. It keeps the first error, as not every caller checks the
+// error of its own write.
 type stdoutWriter struct {
 	w   io.Writer
 	err error
@@ -70,7 +75,8 @@ func (o *stdoutWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// failure is err, or that of writing where it is the same or nothing else went wrong.
+// failure is the error of a command that wrote to standard output: err, unless the write failed
+// first.
 func (o *stdoutWriter) failure(err error) error {
 	if o.err == nil || err != nil && !errors.Is(err, o.err) {
 		return err

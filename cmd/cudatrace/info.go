@@ -8,23 +8,23 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 func infoCommand(stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "info",
-		Usage:     "say what is in a log",
+		Usage:     "summarize a log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace info LOG [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels",
-		Description: "Program, host, GPUs, versions, duration, counts, and whether anything is missing.\n" +
+		Description: "Prints the program, host, GPUs, versions, duration and counts, and what is missing.\n" +
 			"docs/info.md documents the JSON.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` is text or json"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
 		},
 		Action: func(c *cli.Context) error {
 			log, err := oneLog(c)
@@ -33,7 +33,7 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 			}
 			format := c.String("format")
 			if format != "text" && format != "json" {
-				return usagef("info", "info: format %q is neither text nor json", format)
+				return usagef("info", "info: --format must be text or json, not %q", format)
 			}
 			sum, err := convert.SummarizeFile(log)
 			if err != nil {
@@ -72,33 +72,34 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("CUPTI", s.CUPTI)
 	row("recorded by", "cudatrace "+s.Recorder)
 	row("start", s.Start)
-	row("duration", duration(s.DurationNS))
-	row("processes", group(uint64(s.ProcessCount)))
-	row("threads", group(uint64(s.ThreadCount)))
-	row("streams", group(uint64(s.StreamCount)))
-	row("kernels", group(s.Kernels))
-	row("copies", group(s.Copies))
-	row("memsets", group(s.Memsets))
-	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", group(s.Calls), group(s.Failed), group(s.Unfinished)))
-	row("waits", fmt.Sprintf("%s arrows from work to the call that waited for it", group(s.Waits)))
-	row("matched", fmt.Sprintf("%s of %s GPU records have their call", group(s.Matched), group(s.Matched+s.Unmatched)))
+	row("duration", figures.Duration(s.DurationNS))
+	row("processes", figures.Group(s.ProcessCount))
+	row("threads", figures.Group(s.ThreadCount))
+	row("streams", figures.Group(s.StreamCount))
+	row("kernels", figures.Group(s.Kernels))
+	row("copies", figures.Group(s.Copies))
+	row("memsets", figures.Group(s.Memsets))
+	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
+	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
-		row("error: "+name, group(s.Errors[name]))
+		row("error: "+name, figures.Group(s.Errors[name]))
 	}
 	if n := s.Ranges + s.RangeMarks; n > 0 {
-		row("NVTX", fmt.Sprintf("%s ranges, %s marks", group(s.Ranges), group(s.RangeMarks)))
+		row("NVTX", figures.Count(s.Ranges, "range", "ranges")+", "+figures.Count(s.RangeMarks, "mark", "marks"))
 	}
 	if s.OverheadNS > 0 {
-		row("CUPTI's own time", duration(s.OverheadNS))
+		row("CUPTI's own time", figures.Duration(s.OverheadNS))
 	}
 	if s.ProbesNS > 0 {
-		row("probes' time", fmt.Sprintf("about %s in the program: %s of %v, measured when recording began", duration(s.ProbesNS), count(s.Pairs, "call", "calls"), time.Duration(s.CallCostNS)))
+		row("probes' time", fmt.Sprintf("about %s in the program: %s at %s each, measured when recording began",
+			figures.Duration(s.ProbesNS), figures.Count(s.Pairs, "call", "calls"), figures.Duration(s.CallCostNS)))
 	}
 	if s.RecorderNS > 0 {
-		row("recorder's time", duration(s.RecorderNS)+" of processor time")
+		row("recorder's time", figures.Duration(s.RecorderNS)+" of processor time")
 	}
 	if s.PeakDevice > 0 {
-		row("peak memory", fmt.Sprintf("%.1f MiB on the device", float64(s.PeakDevice)/(1<<20)))
+		row("peak memory", figures.Bytes(s.PeakDevice)+" on the device")
 	}
 	row("lost", lostRow(s))
 	row("complete", yesNo(s.Complete))
@@ -106,7 +107,8 @@ func infoText(w io.Writer, s convert.Summary) error {
 		row("  because", why)
 	}
 	for _, p := range s.ProcessList {
-		row(fmt.Sprintf("process %d", p.PID), fmt.Sprintf("%s: %d threads, %d streams, CUPTI %s", p.Name, p.Threads, p.Streams, p.CUPTI))
+		row(fmt.Sprintf("process %d", p.PID), fmt.Sprintf("%s: %s, %s, CUPTI %s", p.Name,
+			figures.Count(p.Threads, "thread", "threads"), figures.Count(p.Streams, "stream", "streams"), p.CUPTI))
 	}
 	return tab.Flush()
 }
@@ -118,10 +120,10 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// lostRow names only what was lost; the JSON has every cause.
+// lostRow names the causes of loss that there were; the JSON has every cause.
 func lostRow(s convert.Summary) string {
 	if n := s.LostTotal(); n > 0 {
-		return group(n) + " records: " + convert.LostWords(s.Lost)
+		return figures.Count(n, "record", "records") + ": " + lostByCause(s.Lost)
 	}
 	return "nothing"
 }

@@ -30,6 +30,7 @@ var layers = []struct {
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
+	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
 }

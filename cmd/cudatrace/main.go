@@ -1,4 +1,5 @@
-// Command cudatrace records CUDA programs and makes Perfetto traces.
+// Command cudatrace records CUDA programs and makes Perfetto traces. Each command has a file of
+// its own here, which reads the command line and calls one package.
 package main
 
 import (
@@ -12,14 +13,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Exit codes of our own; record hands on the program's.
+// Exit codes of our own; record ends with the program's.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// softMemory is where the garbage collector begins to work harder, bytes. What a conversion
-// holds is bounded, at about 140 MiB; without this it could take twice that.
+// softMemory is the size of the heap, in bytes, from which on the garbage collector works harder.
+// A conversion holds at most about 140 MiB; without this limit it could take twice that.
 const softMemory = 200 << 20
 
 func main() {
@@ -29,7 +30,7 @@ func main() {
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 
-// run is the whole program, with its exit code.
+// run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	out := &stdoutWriter{w: stdout}
 	app := newApp(out, stderr)
@@ -64,7 +65,7 @@ func usagef(command, format string, args ...any) error {
 	return usageError{plain(fmt.Sprintf(format, args...)) + fmt.Sprintf("; see '%s'", help)}
 }
 
-// plain takes the words of Go's parsers off a message about a value.
+// plain cuts the words of Go's own parsers off a message about a value.
 func plain(msg string) string {
 	for _, tail := range []string{": strconv.", ": parse error", ": time: "} {
 		if i := strings.Index(msg, tail); i > 0 {
@@ -78,10 +79,10 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.FlagStringer = flagLine
 	app := &cli.App{
 		Name:      "cudatrace",
-		Usage:     "record CUDA programs and open them in Perfetto",
+		Usage:     "record what a CUDA program does and view it in Perfetto",
 		UsageText: "cudatrace record ./app\ncudatrace COMMAND [OPTION...] [ARG...]",
-		Description: "Every CUDA call on its thread, every kernel and copy on its stream, an arrow from\n" +
-			"the call to the work it caused. Open the trace in https://ui.perfetto.dev.",
+		Description: "Shows every CUDA call on its thread, every kernel and copy on its stream, and an arrow from\n" +
+			"the call to the work that it caused. Open the trace in https://ui.perfetto.dev.",
 		Version:   version(),
 		Writer:    stdout,
 		ErrWriter: stderr,

@@ -7,9 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// permute moves options in front of the arguments, so that "convert LOG -o OUT"
-// means what it says. The command line of record stays as it is: what follows
-// the program is the program's.
+// permute moves options in front of the arguments, so that options may follow them: "convert LOG
+// -o OUT". The command line of record stays as it is: the options behind the program are the
+// program's.
 func permute(app *cli.App, args []string) []string {
 	if len(args) < 3 {
 		return args

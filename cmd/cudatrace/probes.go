@@ -13,11 +13,11 @@ import (
 func probesCommand(stdout io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "probes",
-		Usage:     "list the functions that can be recorded, and which would be",
+		Usage:     "list the functions that can be recorded and mark those that would be",
 		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
-		Description: "A + stands before the functions that 'record' with the same options would record.\n" +
-			"Functions that create GPU work are probed at the driver, the others at the runtime where there\n" +
-			"is one; those with (no runtime) only in a program without.",
+		Description: "A + marks the functions that 'record' with the same options would record. Functions that\n" +
+			"create GPU work are probed in the driver; all others in the runtime, and those marked\n" +
+			"(no runtime) in the driver of a program that has no runtime.",
 		Flags: functionFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
@@ -35,12 +35,12 @@ func probesCommand(stdout io.Writer) *cli.Command {
 // apiMinimal is the set of functions of the cheapest recording.
 const apiMinimal = "minimal"
 
-// functionFlags choose functions.
+// functionFlags are the flags that choose functions.
 func functionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: launches as the driver sees them; GPU work, memory and waits; every function"},
-		&cli.StringSliceFlag{Name: "probe", Usage: "add the functions that match `GLOB`"},
-		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB`"},
+		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: record launches only; also copies, memory and waits; every function"},
+		&cli.StringSliceFlag{Name: "probe", Usage: "also record the functions that match `GLOB` (repeatable)"},
+		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A progress is a line on a terminal that says how far a conversion is, once it has taken
-// a second. Elsewhere it says nothing.
+// A progress is a line on a terminal that shows how far a conversion has come. It appears after
+// a second, and never where there is no terminal.
 type progress struct {
 	w     io.Writer // nil without a terminal
 	start time.Time
@@ -50,7 +50,7 @@ func (p *progress) show(share float64, slices uint64) {
 	fmt.Fprintf(p.w, "\r\x1b[Kcudatrace: %s", progressLine(share, slices, taken))
 }
 
-// progressLine is the share done, the rate, and the time left at that rate.
+// progressLine has the share done, the rate, and the time left at that rate.
 func progressLine(share float64, slices uint64, taken time.Duration) string {
 	line := fmt.Sprintf("%.0f %%", 100*share)
 	if slices > 0 {

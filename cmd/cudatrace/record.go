@@ -21,15 +21,15 @@ const recordName = "record"
 func recordCommand(stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      recordName,
-		Usage:     "run a program, or attach to a running one, and record what it does with CUDA",
+		Usage:     "run a program, or attach to a running one, and record its calls and GPU work",
 		ArgsUsage: "PROGRAM [ARG...]",
 		UsageText: "cudatrace record [OPTION...] [--] PROGRAM [ARG...]\n" +
 			"cudatrace record [OPTION...] -p PID [-p PID...]\n\n" +
 			"Example: cudatrace record -o run1 python3 train.py --epochs 1\n" +
 			"Example: cudatrace record -p 4711 -d 10s",
-		Description: "Runs PROGRAM with its own input, output and exit code, and writes NAME.cudatrace (the log)\n" +
-			"and NAME.pftrace (the trace, for https://ui.perfetto.dev). Every process that PROGRAM starts is\n" +
-			"recorded too. Probing calls needs root, or CAP_BPF and CAP_PERFMON; without, calls come from CUPTI.",
+		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and\n" +
+			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts.\n" +
+			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.",
 		Flags:  recordFlags(),
 		Action: func(c *cli.Context) error { return runRecord(c, stderr) },
 	}
@@ -43,21 +43,21 @@ const (
 func recordFlags() []cli.Flag {
 	return append(functionFlags(),
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`NAME` of the files, without suffix (default: the program's name, in the current folder)"},
-		&cli.BoolFlag{Name: "no-convert", Usage: "write the log only"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print no summary, only what went wrong"},
-		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: where calls are seen; cupti needs no root, none leaves only the calls that create GPU work"},
-		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: where GPU work is seen"},
-		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice a launch, which costs less"},
-		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: how wait arrows are derived; cupti costs more and is surer with several GPUs or reused handles"},
-		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID`; calls only"},
-		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program goes on"},
-		&cli.DurationFlag{Name: "delay", Usage: "begin to record after `TIME`"},
-		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that PROGRAM started and that uses CUDA has ended, or until PROGRAM has"},
-		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "write each record to disk within `TIME`"},
-		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "`BYTES` that recording may take inside each process (1M or more; K, M, G)"},
-		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "`BYTES` of kernel memory that hold probed calls until they are written (64K to 1G)"},
+		&cli.BoolFlag{Name: "no-convert", Usage: "write the log, but no trace"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print no summary, only what goes wrong"},
+		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; cupti needs no root, none keeps only the calls that create GPU work"},
+		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work"},
+		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch, which costs less"},
+		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more and is surer with several GPUs or reused handles"},
+		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program runs on"},
+		&cli.DurationFlag{Name: "delay", Usage: "start recording after `TIME`"},
+		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
+		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "write each record to disk within `TIME`, 10ms to 1m"},
+		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "memory that recording may take in each process: 1M or more `BYTES`"},
+		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "kernel memory that holds probed calls until they are written: 64K to 1G `BYTES`"},
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
-		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or all"},
+		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
 	)
 }
 
@@ -98,15 +98,15 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) == 0 && o.Program == "":
 		return o, usagef(recordName, "record: no program given")
 	case len(o.PIDs) > 0 && o.Program != "":
-		return o, usagef(recordName, "record: either a program or -p, not both")
+		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: of a running process calls are recorded, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait have no meaning with -p")
+		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
-		return o, usagef(recordName, "record: --api, --probe and --no-probe choose calls, which --calls none leaves out")
+		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
 	case o.Delay < 0 || o.Duration < 0:
-		return o, usagef(recordName, "record: a time can't be negative")
+		return o, usagef(recordName, "record: --delay and --duration must not be negative")
 	}
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
@@ -117,7 +117,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		o.CaptureRange = true
 	case "none":
 	default:
-		return o, usagef(recordName, "record: capture range %q is neither cudaProfilerApi nor none", r)
+		return o, usagef(recordName, "record: --capture-range must be cudaProfilerApi or none, not %q", r)
 	}
 	if err := recordLimits(c, &o); err != nil {
 		return o, err
@@ -129,11 +129,11 @@ func isSet(c *cli.Context, flags ...string) bool {
 	return slices.ContainsFunc(flags, c.IsSet)
 }
 
-// recordLimits reads what recording may take and how long.
+// recordLimits reads the limits of memory and time.
 func recordLimits(c *cli.Context, o *record.Options) error {
 	var errs [3]error
 	var memory, buffer uint64
-	o.Wait, errs[0] = record.ParseWaitFor(c.String("wait"))
+	o.Wait, errs[0] = flagValue(c, "wait", record.ParseWaitFor)
 	memory, errs[1] = parseSize("memory-limit", c.String("memory-limit"), 1<<20, 1<<40)
 	flag := callBufferFlag
 	if c.IsSet(oldCallBufferFlag) && !c.IsSet(callBufferFlag) {
@@ -150,14 +150,14 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 	return nil
 }
 
-// recordSources reads what is to be observed and how.
+// recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
 	var errs [5]error
-	o.Waits, errs[4] = record.ParseWaitSource(c.String("waits"))
-	o.Calls, errs[0] = record.ParseCallSource(c.String("calls"))
-	o.GPU, errs[1] = record.ParseGPUSource(c.String("gpu"))
-	o.Graphs, errs[2] = record.ParseGraphMode(c.String("graphs"))
+	o.Calls, errs[0] = flagValue(c, "calls", record.ParseCallSource)
+	o.GPU, errs[1] = flagValue(c, "gpu", record.ParseGPUSource)
+	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
+	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
 	o.Driver = c.String("api") == apiMinimal
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
@@ -165,7 +165,16 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	return nil
 }
 
-// speaker prints lines of ours, whole, whoever says them.
+// flagValue reads the value of a flag that has a list of values.
+func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)) (T, error) {
+	v, err := parse(c.String(flag))
+	if err != nil {
+		err = fmt.Errorf("--%s %w", flag, err)
+	}
+	return v, err
+}
+
+// speaker returns a function that prints one whole line of ours, on any goroutine.
 func speaker(w io.Writer) func(string) {
 	var mu sync.Mutex
 	return func(line string) {
@@ -175,8 +184,8 @@ func speaker(w io.Writer) func(string) {
 	}
 }
 
-// report makes the trace and prints the summary. Nothing that goes wrong here
-// changes the exit code: that is the program's.
+// report makes the trace and prints the summary. A failure here does not change the exit code,
+// which is the program's.
 func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
 	base, say := o.Output, o.Say
 	if res.Lost {
@@ -206,7 +215,7 @@ func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Resul
 		files = []string{trace, log}
 	}
 	if err != nil {
-		say(fmt.Sprintf("%v; the log is %s", err, log))
+		say(fmt.Sprintf("%v; the log is intact: %s", err, log))
 		return
 	}
 	if !c.Bool("quiet") {

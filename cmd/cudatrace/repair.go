@@ -8,19 +8,20 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 func repairCommand(stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
-		Usage:     "make a log without damage of what is intact in a damaged one",
+		Usage:     "recover the intact records of a damaged log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace repair LOG [-o OUT]\n\nExample: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
-		Description: "For a log that was cut off, damaged, or left behind by a recorder that was killed. LOG stays as\n" +
-			"it is. Every intact block of it goes to OUT, which says that it was repaired.",
+		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that\n" +
+			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`OUT` is the repaired log (default: the log's name with .repaired" + record.LogSuffix + ")"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ")"},
 		},
 		Action: func(c *cli.Context) error {
 			log, err := oneLog(c)
@@ -30,7 +31,7 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 			out := c.String("output")
 			switch out {
 			case "-":
-				return usagef("repair", "repair: OUT has to be a file")
+				return usagef("repair", "repair: -o must name a file, not standard output")
 			case "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
@@ -43,7 +44,7 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
-// repaired says what was kept and what was dropped.
+// repaired says how much was kept and how much was dropped.
 func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) error {
 	if done.Damage.Count == 0 {
 		fmt.Fprintf(stderr, "cudatrace: %s is intact: there is nothing to repair\n", log)
@@ -53,15 +54,16 @@ func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) 
 		fmt.Fprintf(stderr, "cudatrace: %v\n", err)
 	}
 	if more := done.Damage.Count - len(done.Damage.Errors); more > 0 {
-		fmt.Fprintf(stderr, "cudatrace: and %s more faults\n", group(uint64(more)))
+		fmt.Fprintf(stderr, "cudatrace: and %s\n", figures.Count(more, "more fault", "more faults"))
 	}
 	dropped := "nothing was dropped"
 	if done.Dropped > 0 {
-		dropped = group(uint64(done.Dropped)) + " bytes were dropped"
+		dropped = figures.Count(done.Dropped, "byte was", "bytes were") + " dropped"
 	}
 	if done.Missing > 0 {
-		dropped += ", " + group(done.Missing) + " records with them"
+		dropped += ", and with them " + figures.Count(done.Missing, "record", "records")
 	}
-	_, err := fmt.Fprintf(stdout, "%s: %s records in %s blocks; %s\n", out, group(done.Records), group(uint64(done.Blocks)), dropped)
+	_, err := fmt.Fprintf(stdout, "%s: %s in %s; %s\n", out,
+		figures.Count(done.Records, "record", "records"), figures.Count(done.Blocks, "block", "blocks"), dropped)
 	return err
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// parseSize reads the value of a flag that takes a number of bytes, with K, M or G
-// behind it for powers of 1024.
+// parseSize reads the value of a flag that takes a number of bytes: 64M is 64 * 1024 * 1024.
 func parseSize(flag, text string, least, most uint64) (uint64, error) {
 	number, shift := text, 0
 	if n := len(text); n > 0 {

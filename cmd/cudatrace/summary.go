@@ -1,28 +1,30 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// printSummary is what a person sees when a recording ends.
+// printSummary prints what a person sees when a recording ends.
 func printSummary(w io.Writer, s convert.Summary, files []string) {
 	fmt.Fprintf(w, "cudatrace: %s; %s\n", headline(s), outcome(s))
 	for _, why := range s.Reasons {
 		fmt.Fprintf(w, "  because: %s\n", printable(why))
 	}
 	for _, remedy := range remedies(s) {
-		fmt.Fprintf(w, "  avoid it: %s\n", remedy)
+		fmt.Fprintf(w, "  remedy: %s\n", remedy)
 	}
 	if words := cost(s); words != "" {
 		fmt.Fprintf(w, "  recording cost %s\n", words)
@@ -38,47 +40,61 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	tab.Flush()
 }
 
-// cost says what recording took from the program, as far as that is known.
+// cost says how much time recording took, as far as that is known.
 func cost(s convert.Summary) string {
+	largest := max(s.ProbesNS, s.OverheadNS, s.RecorderNS)
 	var parts []string
 	if s.ProbesNS > 0 {
-		parts = append(parts, fmt.Sprintf("about %s for %s of %v", duration(s.ProbesNS), count(s.Pairs, "probed call", "probed calls"), time.Duration(s.CallCostNS)))
+		parts = append(parts, fmt.Sprintf("about %s for %s", figures.DurationBeside(s.ProbesNS, largest), figures.Count(s.Pairs, "probed call", "probed calls")))
 	}
 	if s.OverheadNS > 0 {
-		parts = append(parts, duration(s.OverheadNS)+" of CUPTI's own")
+		parts = append(parts, figures.DurationBeside(s.OverheadNS, largest)+" in CUPTI")
 	}
 	if s.RecorderNS > 0 {
-		parts = append(parts, duration(s.RecorderNS)+" of processor time in the recorder")
+		parts = append(parts, figures.DurationBeside(s.RecorderNS, largest)+" of processor time in the recorder")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// avoidance names, by cause of loss, what avoids it. The other causes are nobody's to
-// avoid.
-var avoidance = map[string]string{
-	tracelog.LostCallBuffer:   "calls came faster than they were taken: a larger --call-buffer (256M), or fewer functions with --api minimal",
-	tracelog.LostThreadTable:  "too many threads for the probes: --calls cupti",
-	tracelog.LostNesting:      "calls too deeply nested for the probes: --calls cupti",
-	tracelog.LostCUPTIQueue:   "records came faster than they were taken: a larger --memory-limit (256M)",
-	tracelog.LostCUPTIBuffer:  "CUPTI had no buffer left: a larger --memory-limit (256M)",
-	tracelog.LostCUPTIDropped: "CUPTI dropped records: a larger --memory-limit (256M), a shorter --flush-interval (100ms)",
-	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: a shorter --flush-interval (100ms), or --graphs whole for large graphs",
-	tracelog.LostLogWrite:     "the log could not be written: free space there, or choose another place with -o",
+// remedyOf names, by cause of loss, the option that avoids it. No option avoids the other
+// causes.
+var remedyOf = map[string]string{
+	tracelog.LostCallBuffer:   "calls came faster than the recorder took them: raise --call-buffer (256M), or record fewer (--api minimal)",
+	tracelog.LostThreadTable:  "the probes have no room for so many threads: use --calls cupti",
+	tracelog.LostNesting:      "the probes have no room for calls nested so deeply: use --calls cupti",
+	tracelog.LostCUPTIQueue:   "GPU records came faster than the recorder took them: raise --memory-limit (256M)",
+	tracelog.LostCUPTIBuffer:  "CUPTI had no buffer left: raise --memory-limit (256M)",
+	tracelog.LostCUPTIDropped: "CUPTI dropped records: raise --memory-limit (256M) or shorten --flush-interval (100ms)",
+	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms), or use --graphs whole for large graphs",
+	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, or choose another with -o",
 }
 
-// remedies says what avoids the losses that there were.
+// remedies lists the remedies of the losses that there were.
 func remedies(s convert.Summary) []string {
 	var list []string
 	for _, cause := range tracelog.LostCauses {
-		if words := avoidance[cause]; words != "" && s.Lost[cause] > 0 {
-			list = append(list, words)
+		if remedy := remedyOf[cause]; remedy != "" && s.Lost[cause] > 0 {
+			list = append(list, remedy)
 		}
 	}
-	return slices.Compact(list)
+	return list
 }
 
-// printable is a text that comes from a log or a program, without the control
-// characters that would move a terminal's cursor or worse.
+// lostByCause lists the causes of loss that there were with their counts, largest first.
+func lostByCause(lost map[string]uint64) string {
+	var parts []string
+	for _, cause := range slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a, b))
+	}) {
+		if lost[cause] > 0 {
+			parts = append(parts, figures.Group(lost[cause])+" "+cause)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printable replaces the control characters of a text from a log or a program: they could move
+// a terminal's cursor or worse.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -90,78 +106,50 @@ func printable(s string) string {
 
 // headline counts what was recorded.
 func headline(s convert.Summary) string {
-	parts := []string{count(s.Kernels, "kernel", "kernels")}
+	parts := []string{figures.Count(s.Kernels, "kernel", "kernels")}
 	if s.Kernels == 0 && s.Launches > 0 { // GPU work was not recorded
-		parts[0] = count(s.Launches, "kernel launch", "kernel launches")
+		parts[0] = figures.Count(s.Launches, "kernel launch", "kernel launches")
 	}
 	if s.Graphs > 0 {
-		parts = append(parts, count(s.Graphs, "graph launch", "graph launches"))
+		parts = append(parts, figures.Count(s.Graphs, "graph launch", "graph launches"))
 	}
 	if s.Copies > 0 {
-		parts = append(parts, count(s.Copies, "copy", "copies"))
+		parts = append(parts, figures.Count(s.Copies, "copy", "copies"))
 	}
 	if s.Memsets > 0 {
-		parts = append(parts, count(s.Memsets, "memset", "memsets"))
+		parts = append(parts, figures.Count(s.Memsets, "memset", "memsets"))
 	}
-	parts = append(parts, count(s.Calls, "call", "calls"))
-	line := strings.Join(parts, ", ") + " on " + count(uint64(s.ThreadCount), "thread", "threads")
+	parts = append(parts, figures.Count(s.Calls, "call", "calls"))
+	line := strings.Join(parts, ", ") + " on " + figures.Count(s.ThreadCount, "thread", "threads")
 	if s.StreamCount > 0 {
-		line += " and " + count(uint64(s.StreamCount), "stream", "streams")
+		line += " and " + figures.Count(s.StreamCount, "stream", "streams")
 	}
 	if s.ProcessCount > 1 {
-		line += " of " + count(uint64(s.ProcessCount), "process", "processes")
+		line += " of " + figures.Count(s.ProcessCount, "process", "processes")
 	}
-	return line + " in " + duration(s.DurationNS)
+	return line + " in " + figures.Duration(s.DurationNS)
 }
 
-// outcome says in words whether anything is missing.
+// outcome says whether anything is missing.
 func outcome(s convert.Summary) string {
 	var parts []string
 	if n := s.LostTotal(); n > 0 {
-		parts = append(parts, group(n)+" lost ("+convert.LostWords(s.Lost)+")")
+		parts = append(parts, figures.Group(n)+" lost ("+lostByCause(s.Lost)+")")
 	} else if s.Complete {
 		parts = append(parts, "nothing lost")
 	} else {
 		parts = append(parts, "not complete")
 	}
 	if s.Unmatched > 0 {
-		parts = append(parts, group(s.Unmatched)+" without their call")
+		parts = append(parts, figures.Count(s.Unmatched, "GPU record", "GPU records")+" without a call")
 	}
 	if s.Failed > 0 {
-		parts = append(parts, count(s.Failed, "call", "calls")+" failed")
+		parts = append(parts, figures.Count(s.Failed, "call", "calls")+" failed")
 	}
 	if s.Unfinished > 0 {
-		parts = append(parts, count(s.Unfinished, "call", "calls")+" unfinished")
+		parts = append(parts, figures.Count(s.Unfinished, "call", "calls")+" unfinished")
 	}
 	return strings.Join(parts, ", ")
-}
-
-func count(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return group(n) + " " + many
-}
-
-// group writes a number with a comma every three digits.
-func group(n uint64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-func duration(ns uint64) string {
-	d := time.Duration(ns)
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	default:
-		return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
-	}
 }
 
 func fileSize(path string) string {
@@ -169,13 +157,5 @@ func fileSize(path string) string {
 	if err != nil {
 		return "?"
 	}
-	n := float64(info.Size())
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", n/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", n/(1<<20))
-	default:
-		return fmt.Sprintf("%.1f KiB", n/(1<<10))
-	}
+	return figures.Bytes(info.Size())
 }

@@ -12,7 +12,7 @@ import (
 // release is set by the linker for a release build.
 var release string
 
-// version names this build: the release, the module's version, or the commit.
+// version names this build: by release, by version of the module, or by commit.
 func version() string {
 	if release != "" {
 		return release

@@ -11,8 +11,8 @@ var (
 	byName    = indexNames(functions)
 )
 
-// buildTable expands the rows into one function per exported symbol. A row that
-// can't be read is a mistake in this package, which the first test run meets.
+// buildTable expands the rows into one function per exported symbol. A row that cannot be read
+// is a mistake in this package, which every test run shows.
 func buildTable() []Function {
 	var table []Function
 	for _, rows := range driverGroups {
@@ -36,7 +36,8 @@ func indexNames(table []Function) map[string]ID {
 	return index
 }
 
-// expand appends the row's function, and its form for per-thread default streams.
+// expand appends the row's function and, where there is one, its variant for per-thread default
+// streams.
 func (r row) expand(table []Function, lib Library) []Function {
 	args, structs, err := parseArgs(r.args)
 	if err != nil {
@@ -58,7 +59,7 @@ func (r row) expand(table []Function, lib Library) []Function {
 
 func (r row) has(t trait) bool { return r.traits&t != 0 }
 
-// suffix is that of the form for per-thread default streams, "" when there is none.
+// suffix is the suffix of that variant, "" without one.
 func (r row) suffix() string {
 	switch {
 	case r.has(ptsz):
@@ -104,8 +105,8 @@ func (r row) profiled() Range {
 type argsParser struct {
 	args    []Arg
 	structs []Struct
-	index   int    // of the argument that is being read
-	inside  string // "{" or "[" while inside of a struct
+	index   int    // number of the argument that is being read
+	inside  string // "{" or "[" inside a struct, else ""
 }
 
 func parseArgs(text string) ([]Arg, []Struct, error) {
@@ -124,7 +125,7 @@ func parseArgs(text string) ([]Arg, []Struct, error) {
 func (p *argsParser) word(word string) error {
 	opens, text, closes := brackets(word)
 	if opens != "" && p.inside != "" {
-		return fmt.Errorf("%q is inside of a struct", word)
+		return fmt.Errorf("%q is inside a struct", word)
 	}
 	if opens != "" {
 		p.inside = opens
@@ -144,7 +145,7 @@ func (p *argsParser) word(word string) error {
 	return nil
 }
 
-// brackets takes the brackets off a word.
+// brackets removes the brackets around a word.
 func brackets(word string) (opens, text, closes string) {
 	text = strings.TrimLeft(word, "{[")
 	opens = word[:len(word)-len(text)]
@@ -175,14 +176,14 @@ func (p *argsParser) value(text string, size bool) error {
 	return nil
 }
 
-// parseArg reads "name:type", "*name:type", or inside a struct "name@offset:type".
+// parseArg reads "name:type" or "*name:type"; inside a struct, "name@offset:type".
 func parseArg(word, inside string) (Arg, error) {
 	name, typeName, _ := strings.Cut(word, ":")
 	a := Arg{From: map[string]Source{"": FromArgument, "{": FromField, "[": FromValue}[inside]}
 	name, out := strings.CutPrefix(name, "*")
 	if out {
 		if inside == "[" {
-			return a, fmt.Errorf("%q can't be filled in by the call", word)
+			return a, fmt.Errorf("%q cannot be filled in by the call", word)
 		}
 		a.From = FromOut
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 var categories = map[string]bool{
-	"launch": true, "copy": true, "set": true, "memory": true, "ipc": true, "external": true, "stream": true, "wait": true, "event": true,
+	"launch": true, "copy": true, "memset": true, "memory": true, "ipc": true, "external": true, "stream": true, "wait": true, "event": true,
 	"graph": true, "device": true, "context": true, "profiler": true, "module": true, "occupancy": true, "texture": true,
 }
 
@@ -69,7 +69,7 @@ func TestSize(t *testing.T) {
 // What the default set promises.
 func TestDefaultSet(t *testing.T) {
 	for _, f := range Functions(All) {
-		category := f.Category == "launch" || f.Category == "copy" || f.Category == "set" || f.Category == "wait" || f.Category == "ipc"
+		category := f.Category == "launch" || f.Category == "copy" || f.Category == "memset" || f.Category == "wait" || f.Category == "ipc"
 		if inRuntime := f.Library == Runtime && !strings.Contains("wait ipc", f.Category); category && !inRuntime && f.Sets&Default == 0 && f.Name != "cuMemGetHandleForAddressRange" {
 			t.Errorf("%s is not in the default set", f.Name)
 		}

@@ -31,18 +31,21 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-const docHead = `# The functions that are recorded
+const docHead = `# The functions that can be recorded
 
-Written from the table in ` + "`record/cudaapi`" + `; a test keeps it so. ` + "`cudatrace probes`" + ` prints the same for a choice of functions.
+Generated from the table in ` + "`record/cudaapi`" + `; a test keeps the two equal. ` + "`cudatrace probes`" + ` prints the same list and marks the
+functions that a recording would probe.
 
-- **%d functions** of CUDA 11 to 13; with the forms for per-thread default streams (_ptsz, _ptds) %d symbols.
-- Sets: **minimal** (launches), **default** (what creates GPU work, moves or allocates memory, loads code or waits, and what makes and
-  destroys streams, events, graphs and contexts), **all**. Not in the default set is what is called often and says little about
-  where time goes: queries, getters, cudaEventRecord, the nodes of a graph that is built by hand.
-- GPU work is recorded at the driver, which every such call passes. With *all* the runtime's functions for it are recorded too.
-- *fallback*: a driver function behind a function of the runtime, recorded in a program that has no runtime, or when asked for with --probe.
-- Arguments marked with * are read when the function has returned with success. In braces: fields of a struct that the argument
-  points to; in brackets: of a struct that is passed by value.
+- **%d functions** of CUDA 11 to 13. With the variants for per-thread default streams (_ptsz, _ptds) they are %d symbols.
+- The column *set* is the smallest set that holds the function, as ` + "`--api`" + ` names it. **minimal**: launches. **default**: functions that
+  create GPU work, move or allocate memory, load code or wait, and functions that make and destroy streams, events, graphs and
+  contexts. **all**: every function. Functions that are called often and say little about where time goes are in no smaller set:
+  queries, getters, cudaEventRecord, the nodes of a graph that is built by hand.
+- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. With **all** the runtime's functions for it are
+  recorded, too.
+- *fallback* marks a driver function that the runtime calls. It is recorded only in a program that has no runtime, or when --probe names it.
+- An argument marked with \* is read after the function has returned with success. Braces hold fields of a struct that the argument
+  points to; brackets hold fields of a struct that is passed by value.
 `
 
 func documentation() string {

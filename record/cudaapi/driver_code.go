@@ -1,7 +1,7 @@
 package cudaapi
 
-// The runtime loads the code that is linked into a program with these functions, when
-// it is first used: that a launch waits for that is worth knowing.
+// The runtime calls these functions when code that is linked into a program is first used. Then
+// a launch waits until the code is loaded, which is worth knowing.
 var driverCode = []row{
 	{"cuModuleLoad", "module", 0, "*module:handle"},
 	{"cuModuleLoadData", "module", 0, "*module:handle image:ptr"},

@@ -1,7 +1,7 @@
 package cudaapi
 
-// The runtime makes and keeps contexts with functions of its own; those here are
-// called by programs, and rarely.
+// The runtime makes and keeps contexts with internal functions. These here are called by
+// programs, and rarely.
 var driverDevices = []row{
 	{"cuInit", "device", 0, "flags:u32"},
 	{"cuDriverGetVersion", "device", extra | instead, "*version:i32"},

@@ -1,6 +1,6 @@
 package cudaapi
 
-// The beginning of the functions that add a node to a graph, and recorded fields of
+// The first arguments of the functions that add a node to a graph, and the recorded fields of
 // CUDA_KERNEL_NODE_PARAMS and CUDA_MEMSET_NODE_PARAMS.
 const (
 	newNode    = "*node:handle graph:handle - dependencies:size"

@@ -9,8 +9,8 @@ const (
 	location = "[8 locationType@0:enum location@4:i32]"
 )
 
-// The driver functions that the runtime has no form of are not instead of it: virtual
-// memory, multicast, operations of a stream on memory.
+// The trait instead is missing where the runtime has no such function: virtual memory,
+// multicast, and operations of a stream on memory.
 var driverMemory = []row{
 	{"cuMemAlloc_v2", "memory", instead, "*devPtr:ptr bytes:size"},
 	{"cuMemAllocPitch_v2", "memory", instead, "*devPtr:ptr *pitch:size width:size height:size elementBytes:u32"},

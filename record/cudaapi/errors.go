@@ -2,9 +2,9 @@ package cudaapi
 
 import "strconv"
 
-// ErrorName names a returned code: a CUresult of the driver, "CUDA_ERROR_OUT_OF_MEMORY",
-// or a cudaError_t of the runtime, "cudaErrorMemoryAllocation". Codes are those of
-// CUDA 11 to 13; one that has no name is given as "CUresult 1234".
+// ErrorName names a returned code: a CUresult of the driver, "CUDA_ERROR_OUT_OF_MEMORY", or a
+// cudaError_t of the runtime, "cudaErrorMemoryAllocation". The names are those of CUDA 11 to
+// 13. An unknown code is "CUresult 1234".
 func ErrorName(lib Library, code int32) string {
 	names, kind := driverErrors, "CUresult "
 	if lib == Runtime {
@@ -16,7 +16,7 @@ func ErrorName(lib Library, code int32) string {
 	return kind + strconv.Itoa(int(code))
 }
 
-// ResultName names what a function of a library ("runtime" or "driver") returned; ""
+// ResultName names the code that a function of a library ("runtime" or "driver") returned; ""
 // for success.
 func ResultName(library string, code int32) string {
 	switch {
@@ -28,8 +28,8 @@ func ResultName(library string, code int32) string {
 	return ErrorName(Driver, code)
 }
 
-// Codes that both libraries have and that nobody can mend, or that are no failure.
+// Codes of both libraries that are not a failure, or one that nobody can repair.
 const (
-	NotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: the answer of a query on work under way
-	Deinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: what destructors get after CUDA has gone
+	NotReady      = 600 // cudaErrorNotReady, CUDA_ERROR_NOT_READY: a query found unfinished work
+	Deinitialized = 4   // cudaErrorCudartUnloading, CUDA_ERROR_DEINITIALIZED: a destructor ran after CUDA had shut down
 )

@@ -1,19 +1,19 @@
-// Package cudaapi is data about CUDA's API: the functions that are traced with
-// their arguments, and the names of error codes and of CUPTI's enumerations. It
-// depends on nothing and contains no mechanism.
+// Package cudaapi is data about CUDA's API: the functions that can be recorded, with their
+// arguments, and the names of error codes and of CUPTI's enumerations. Names and numbers go in;
+// functions and names come out. It depends on nothing.
 //
-// The functions are those of CUDA 11 to 13. Where a function's prototype differs
-// between these, only the arguments that they share are recorded.
+// The functions are those of CUDA 11 to 13. Where these releases differ in a function's
+// prototype, only the arguments that they share are recorded.
 package cudaapi
 
-// An ID is a function's index in the table. It is the attach cookie of its probes
-// and stays the same within a build; a log names functions by name.
+// An ID is a function's index in the table and the attach cookie of its probes. It stays the
+// same within a build; a log names functions by name.
 type ID uint16
 
-// A Library is the side of CUDA's API that a function belongs to.
+// A Library is one of the two libraries of CUDA's API.
 type Library uint8
 
-// The libraries: libcuda.so, and libcudart shared or linked into the program.
+// The libraries: libcuda.so, and libcudart, shared or linked into the program.
 const (
 	Driver Library = iota
 	Runtime
@@ -26,61 +26,60 @@ func (l Library) String() string {
 	return "driver"
 }
 
-// A Set names functions that are chosen together.
+// A Set is a set of functions that are chosen together.
 type Set uint8
 
 // The sets. Every function is in All.
 const (
 	All     Set = 1 << iota
-	Default     // creates GPU work, moves or allocates memory, loads code, waits, or makes what these need
-	Minimal     // launches
+	Default     // functions that create GPU work, move or allocate memory, load code, wait, or make the objects for these
+	Minimal     // functions that launch
 )
 
-// A Function is a traced function.
+// A Function is a function that can be recorded.
 type Function struct {
 	ID       ID
 	Name     string // the exported symbol, "cuMemcpyHtoD_v2_ptds"
 	Library  Library
 	Category string // "launch", "copy", "memory"
 	Sets     Set
-	GPUWork  bool // it puts work on a GPU, and is the driver's: all such work passes it
-	Fallback bool // a driver function that is traced only where the process has no runtime
+	GPUWork  bool // a driver function that puts work on a GPU: all such work passes the driver
+	Fallback bool // a driver function that is recorded only in a process without a runtime
 	Args     []Arg
 	Structs  []Struct // arguments passed by value that are larger or smaller than a register, in order
-	Naming   Naming   // it makes a handle for a kernel
-	Range    Range    // it delimits what is to be profiled
+	Naming   Naming   // how it names a kernel's handle
+	Range    Range    // whether it starts or stops a profiler
 }
 
-// An Arg is one recorded value of a call, from an argument or from what an
-// argument points to.
+// An Arg is one recorded value of a call: an argument, or a value that an argument points to.
 type Arg struct {
 	Name  string
 	Type  ArgType
 	Index int // position of the argument in the C prototype
 	From  Source
-	// Offset is where the value lies in the struct, for FromField, FromValue, and
-	// FromOut where the argument points to a struct.
+	// Offset is the place of the value in the struct: for FromField, FromValue, and for FromOut
+	// where the argument points to a struct.
 	Offset int
 }
 
-// A Source is where a value comes from.
+// A Source says where a value comes from.
 type Source uint8
 
 // The sources.
 const (
 	FromArgument Source = iota // the argument itself
-	FromField                  // a field of the struct it points to, read at entry
-	FromOut                    // what it points to, read when the call has succeeded
+	FromField                  // a field of the struct that the argument points to, read at entry
+	FromOut                    // the value that the argument points to, read after a successful call
 	FromValue                  // a field of a struct that is passed by value
 )
 
-// A Struct is an argument that is a struct passed by value.
+// A Struct is a struct that is passed by value.
 type Struct struct {
 	Index int // position in the C prototype
 	Bytes int
 }
 
-// A Naming says how a call names the handle that its first argument points to.
+// A Naming says how a call names the handle that its first argument receives.
 type Naming uint8
 
 // The namings.
@@ -90,7 +89,7 @@ const (
 	NamesByHandle        // the second argument is another handle for the same kernel
 )
 
-// A Range is a function's part in delimiting what is to be profiled.
+// A Range says whether a function starts or stops a profiler.
 type Range uint8
 
 // The ranges.
@@ -100,12 +99,12 @@ const (
 	RangeStop
 )
 
-// An ArgType says how to show a value.
+// An ArgType says how a value is shown.
 type ArgType uint8
 
-// The types of values. Smaller ones are zero-extended to 64 bits in an event, I32
-// too: its reader takes the low 32 bits as a signed number. F32 is the bits of a
-// 32-bit floating-point number.
+// The types of values. A smaller value is zero-extended to 64 bits in an event, also an I32:
+// read its low 32 bits as a signed number. An F32 is the bits of a 32-bit floating-point
+// number.
 const (
 	Ptr    ArgType = iota // an address, host or device
 	Handle                // an opaque pointer: stream, event, function
@@ -126,7 +125,7 @@ func (t ArgType) String() string {
 	return "unknown"
 }
 
-// Bytes is the size of the type's values in memory.
+// Bytes is the size in memory of a value of the type.
 func (t ArgType) Bytes() int {
 	switch t {
 	case U32, I32, Enum, F32:
@@ -155,8 +154,8 @@ func Functions(sets Set) []*Function {
 	return found
 }
 
-// ArgSpec describes the recorded arguments as "name:type name:type", the form of
-// the log's Function.Args.
+// ArgSpec lists the recorded arguments as "name:type name:type", the form of the log's
+// Function.Args.
 func ArgSpec(f *Function) string {
 	var spec []byte
 	for i, a := range f.Args {

@@ -5,23 +5,23 @@ import "fmt"
 // copyKinds is CUpti_ActivityMemcpyKind.
 var copyKinds = [...]string{1: "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"}
 
-// MemcpyKindName names a copy's direction as CUPTI records it, "HtoD"; "unknown"
-// for 0 and for kinds that have no name here.
+// MemcpyKindName names the direction of a copy by CUPTI's number, "HtoD"; "unknown" for 0 and
+// for a kind that has no name here.
 func MemcpyKindName(kind uint32) string { return nameAt(copyKinds[:], kind) }
 
 // memoryKinds is CUpti_ActivityMemoryKind.
 var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Managed", "DeviceStatic", "ManagedStatic"}
 
-// MemoryKindName names a kind of memory as CUPTI records it, "Pinned"; "unknown"
-// for 0 and for kinds that have no name here.
+// MemoryKindName names a kind of memory by CUPTI's number, "Pinned"; "unknown" for 0 and for a
+// kind that has no name here.
 func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
 
-// A MemoryUse is what memory is counted as.
+// A MemoryUse is the counter that a kind of memory adds to.
 type MemoryUse uint8
 
 // The uses of memory.
 const (
-	DeviceMemory MemoryUse = iota // arrays and a module's own variables lie there too
+	DeviceMemory MemoryUse = iota // also arrays and the variables of modules
 	ManagedMemory
 	PinnedMemory
 	OtherMemory
@@ -31,7 +31,7 @@ var memoryUses = [...]string{DeviceMemory: "device", ManagedMemory: "managed", P
 
 func (u MemoryUse) String() string { return memoryUses[u] }
 
-// MemoryUseOf maps CUpti_ActivityMemoryKind.
+// MemoryUseOf returns the use of a CUpti_ActivityMemoryKind.
 func MemoryUseOf(kind uint32) MemoryUse {
 	switch kind {
 	case 3, 4, 6:
@@ -53,8 +53,8 @@ const (
 // poolOperations is CUpti_ActivityMemoryPoolOperationType.
 var poolOperations = [...]string{1: "created", 2: "destroyed", 3: "trimmed"}
 
-// PoolOperationName says what happened to a memory pool, "created"; "changed" for what
-// has no name here.
+// PoolOperationName names an operation on a memory pool, "created"; "changed" for one that has
+// no name here.
 func PoolOperationName(operation uint32) string {
 	if name := nameAt(poolOperations[:], operation); name != unknown {
 		return name
@@ -62,8 +62,8 @@ func PoolOperationName(operation uint32) string {
 	return "changed"
 }
 
-// overheadKinds is CUpti_ActivityOverheadKind: one kind of the driver's, and CUPTI's own
-// in the upper half of the number.
+// overheadKinds is CUpti_ActivityOverheadKind. One kind is the driver's; CUPTI's own kinds have
+// the upper half of the number.
 var overheadKinds = map[uint32]string{
 	0:       "unknown overhead",
 	1:       "driver compiler",
@@ -77,7 +77,7 @@ var overheadKinds = map[uint32]string{
 	8 << 16: "unified memory activity start",
 }
 
-// OverheadName names a kind of overhead as CUPTI records it.
+// OverheadName names a kind of overhead by CUPTI's number.
 func OverheadName(kind uint32) string {
 	if name, ok := overheadKinds[kind]; ok {
 		return name

@@ -3,13 +3,13 @@ package cudaapi
 // A row is a line of the table. Its args are in the order of the C prototype:
 //
 //	name:type         a recorded argument
-//	*name:type        an out-pointer: what it points to after the call
-//	{a@0:type ...}    a pointer to a struct, with the byte offsets of recorded
-//	                  fields; with * those that the call fills in
+//	*name:type        an out-pointer: the value that it points to after the call
+//	{a@0:type ...}    a pointer to a struct, with the byte offsets of the recorded
+//	                  fields; with * the fields that the call fills in
 //	[24 a@0:type ...] a struct of 24 bytes that is passed by value
 //	-                 an argument that is not recorded
 //
-// What follows the last recorded argument is left out.
+// The arguments behind the last recorded one are left out.
 type row struct {
 	name     string
 	category string
@@ -25,18 +25,18 @@ const (
 	launch                    // belongs to the minimal set
 	extra                     // not in the default set
 	ptsz                      // also exported for per-thread default streams as NAME_ptsz
-	ptds                      // the same, NAME_ptds: a call without a stream argument
-	instead                   // traced only where the process has no runtime
+	ptds                      // also exported for them as NAME_ptds: a function without a stream argument
+	instead                   // recorded only in a process without a runtime
 	named                     // names a kernel's handle by text
-	derived                   // names a kernel's handle by another one
-	start                     // starts a range to be profiled
-	stop                      // ends it
+	derived                   // names a kernel's handle by another handle
+	start                     // starts a profiler
+	stop                      // stops a profiler
 )
 
-// Which rows are extra? Those that are called often and cost less than a probe does,
-// or tell nothing about where time goes: queries, getters, the recording of events,
-// the nodes of a graph that is built by hand. The runtime's functions for GPU work
-// are extra as the driver's are always probed.
+// Functions are extra if they are called often and cost less than a probe, or tell nothing
+// about where time goes: queries, getters, the recording of events, the nodes of a graph that
+// is built by hand. The runtime's functions for GPU work are extra because the driver's are
+// always probed.
 
 // The groups of rows, in table order.
 var (

@@ -48,10 +48,10 @@ var runtimeWork = []row{
 	{"cudaMemcpyBatchAsync", "copy", extra | ptsz, "dsts:ptr srcs:ptr sizes:ptr count:size"},
 	{"cudaMemcpy3DBatchAsync", "copy", extra | ptsz, "count:size operations:ptr"},
 
-	{"cudaMemset", "set", extra | ptds, "dst:ptr value:i32 bytes:size"},
-	{"cudaMemsetAsync", "set", extra | ptsz, "dst:ptr value:i32 bytes:size stream:handle"},
-	{"cudaMemset2D", "set", extra | ptds, "dst:ptr pitch:size value:i32 width:size height:size"},
-	{"cudaMemset2DAsync", "set", extra | ptsz, "dst:ptr pitch:size value:i32 width:size height:size stream:handle"},
-	{"cudaMemset3D", "set", extra | ptds, pitched + " value:i32 " + extent},
-	{"cudaMemset3DAsync", "set", extra | ptsz, pitched + " value:i32 " + extent + " stream:handle"},
+	{"cudaMemset", "memset", extra | ptds, "dst:ptr value:i32 bytes:size"},
+	{"cudaMemsetAsync", "memset", extra | ptsz, "dst:ptr value:i32 bytes:size stream:handle"},
+	{"cudaMemset2D", "memset", extra | ptds, "dst:ptr pitch:size value:i32 width:size height:size"},
+	{"cudaMemset2DAsync", "memset", extra | ptsz, "dst:ptr pitch:size value:i32 width:size height:size stream:handle"},
+	{"cudaMemset3D", "memset", extra | ptds, pitched + " value:i32 " + extent},
+	{"cudaMemset3DAsync", "memset", extra | ptsz, pitched + " value:i32 " + extent + " stream:handle"},
 }

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// setNames are the sets as a person chooses them.
+// setNames are the names of the sets on the command line.
 var setNames = [...]struct {
 	name string
 	set  Set
-}{{"default", Default}, {"minimal", Minimal}, {"all", All}}
+}{{"minimal", Minimal}, {"default", Default}, {"all", All}}
 
-// maxNear is how many similar names an error shows.
+// maxNear is the most similar names in an error.
 const maxNear = 5
 
-// Select returns the functions of a set, "default", "minimal" or "all", with those
-// that match a glob of probe added and then those that match one of noProbe removed,
-// in table order. A glob has *, ? and [a-z], is case sensitive, and matches a function
-// by its name with or without _ptsz or _ptds.
+// Select returns the functions of a set, "default", "minimal" or "all". It adds those that
+// match a glob of probe, and then removes those that match a glob of noProbe. They come in
+// table order. A glob has *, ? and [a-z], is case sensitive, and matches a function by its name
+// with or without _ptsz or _ptds.
 //
-// A function that probe names is traced whether the process has a runtime or not.
-// The errors are for people: an unknown set, a glob that can't be read, one that
-// matches nothing, a choice of nothing.
+// A function that probe names is recorded whether the process has a runtime or not. An error is
+// for a person: the set is unknown, a glob cannot be read or matches nothing, or no function is
+// left.
 func Select(set string, probe, noProbe []string) ([]*Function, error) {
 	start, err := parseSet(set)
 	if err != nil {
@@ -49,7 +49,7 @@ func Select(set string, probe, noProbe []string) ([]*Function, error) {
 	return chosen, nil
 }
 
-// always is the function without the condition that there is no runtime.
+// always is a function without the condition that the process has no runtime.
 func always(f *Function) *Function {
 	if !f.Fallback {
 		return f
@@ -60,23 +60,23 @@ func always(f *Function) *Function {
 }
 
 func parseSet(name string) (Set, error) {
-	var known []string
+	known := make([]string, 0, len(setNames))
 	for _, s := range setNames {
 		if s.name == name {
 			return s.set, nil
 		}
 		known = append(known, s.name)
 	}
-	return 0, fmt.Errorf("%q is no set of functions (use one of %s)", name, strings.Join(known, ", "))
+	return 0, fmt.Errorf("%q is not a set of functions: use one of %s", name, strings.Join(known, ", "))
 }
 
-// eachMatch hands on the functions that match one of the globs. All globs that match
-// nothing are in the error.
+// eachMatch calls take with the functions that match one of the globs. The error names every
+// glob that matches nothing.
 func eachMatch(globs []string, take func(*Function)) error {
 	var errs []error
 	for _, glob := range globs {
 		if _, err := path.Match(glob, ""); err != nil {
-			errs = append(errs, fmt.Errorf("%q is no pattern: a [ or a \\ in it is not complete", glob))
+			errs = append(errs, fmt.Errorf("%q is not a pattern: a [ lacks its ], or nothing follows a \\", glob))
 			continue
 		}
 		found := false
@@ -109,11 +109,11 @@ func noMatch(glob string) error {
 	if len(near) == 0 {
 		return fmt.Errorf("no function matches %q", glob)
 	}
-	return fmt.Errorf("no function matches %q; near: %s", glob, strings.Join(near, ", "))
+	return fmt.Errorf("no function matches %q; similar: %s", glob, strings.Join(near, ", "))
 }
 
-// nearest lists names that the glob would match with few changes of letters, those
-// with fewest first, then shorter ones.
+// nearest lists names that the glob would match if few of its letters were changed: fewest
+// changes first, then shorter names.
 func nearest(glob string) []string {
 	type candidate struct {
 		name    string
@@ -140,10 +140,10 @@ func nearest(glob string) []string {
 	return names
 }
 
-// changes counts the letters to insert, delete or replace in a glob until it matches
-// the name: the edit distance, in which * and ? match what they match for nothing.
+// changes counts the letters to insert, delete or replace in a glob until it matches the name.
+// It is the edit distance, in which * and ? match for free.
 func changes(glob, name string) int {
-	row := make([]int, len(name)+1) // the glob so far against each beginning of the name
+	row := make([]int, len(name)+1) // changes from the glob so far to each beginning of the name
 	for j := range row {
 		row[j] = j
 	}

@@ -65,13 +65,13 @@ func TestSelectRefuses(t *testing.T) {
 		probe, noProbe []string
 		want           string
 	}{
-		{"some", nil, nil, `"some" is no set of functions (use one of default, minimal, all)`},
-		{"default", []string{"cudaMaloc*"}, nil, `no function matches "cudaMaloc*"; near: cudaMalloc, cudaMalloc3D, cudaMallocHost, cudaMallocPitch, cudaMallocAsync`},
-		{"default", nil, []string{"cudamalloc"}, `no function matches "cudamalloc"; near: cudaMalloc,`},
-		{"default", []string{"cuLaunchKernal"}, nil, `no function matches "cuLaunchKernal"; near: cuLaunchKernel,`},
+		{"some", nil, nil, `"some" is not a set of functions: use one of minimal, default, all`},
+		{"default", []string{"cudaMaloc*"}, nil, `no function matches "cudaMaloc*"; similar: cudaMalloc, cudaMalloc3D, cudaMallocHost, cudaMallocPitch, cudaMallocAsync`},
+		{"default", nil, []string{"cudamalloc"}, `no function matches "cudamalloc"; similar: cudaMalloc,`},
+		{"default", []string{"cuLaunchKernal"}, nil, `no function matches "cuLaunchKernal"; similar: cuLaunchKernel,`},
 		{"all", []string{"ncclAllReduce"}, nil, `no function matches "ncclAllReduce"`},
 		{"all", []string{""}, nil, `no function matches ""`},
-		{"all", []string{"cuda[M"}, nil, `"cuda[M" is no pattern`},
+		{"all", []string{"cuda[M"}, nil, `"cuda[M" is not a pattern`},
 		{"all", nil, []string{"*"}, "no function is left to record"},
 		{"all", []string{"aaaaaaa", "bbbbbbb"}, nil, "no function matches \"aaaaaaa\"\nno function matches \"bbbbbbb\""},
 	} {

@@ -2,19 +2,20 @@ package cudaapi
 
 import "strings"
 
-// Traits are what a function does that matters to whoever joins calls with GPU work. A
-// function has those of its name without suffixes.
+// Traits are the properties of a function that matter for joining calls with GPU work. They
+// belong to the name without suffixes.
 type Traits struct {
-	Launches      bool // it launches a kernel, which is all that it does on the GPU
+	Launches      bool // it launches one kernel and does nothing else on the GPU
 	LaunchesGraph bool
-	MayWork       bool // it may put work on a GPU: it launches, copies, sets or handles graphs
+	MayWork       bool // it may put work on a GPU: a launch, a copy, a memset, a graph
 	Waits         Wait // it waits for GPU work
 }
 
-// A Wait is what a waiting function waits for, CUpti_ActivitySynchronizationType.
+// A Wait says what a waiting function waits for. The numbers are
+// CUpti_ActivitySynchronizationType.
 type Wait uint32
 
-// The waits that make a call wait. (2 is a stream that waits for an event.)
+// The waits that make a call wait. (2 makes a stream wait for an event.)
 const (
 	NoWait      Wait = 0
 	EventWait   Wait = 1
@@ -39,9 +40,9 @@ var kernelLaunchers = map[string]bool{
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
 
 // workCategories are the categories of functions that may put work on a GPU.
-var workCategories = map[string]bool{"launch": true, "copy": true, "set": true, "graph": true}
+var workCategories = map[string]bool{"launch": true, "copy": true, "memset": true, "graph": true}
 
-// TraitsOf returns the traits of the function with a symbol's or a CUPTI callback's name.
+// TraitsOf returns the traits of a function by the name of its symbol or of its CUPTI callback.
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
 	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base]}
@@ -51,13 +52,13 @@ func TraitsOf(name string) Traits {
 	return t
 }
 
-// The suffixes of functions whose default stream is the calling thread's own.
+// Suffixes of functions whose default stream is the calling thread's own.
 const (
 	suffixStream  = "_ptsz" // of a function with a stream argument
-	suffixDefault = "_ptds" // of one without
+	suffixDefault = "_ptds" // of a function without one
 )
 
-// PerThreadStream says whether the default stream of a function is the calling thread's.
+// PerThreadStream says whether the default stream of a function is the calling thread's own.
 func PerThreadStream(name string) bool {
 	return strings.HasSuffix(name, suffixStream) || strings.HasSuffix(name, suffixDefault)
 }

@@ -10,12 +10,12 @@ type decoder struct {
 	pid   uint32
 	sink  Sink
 	names nameTable
-	texts textCache // of markers
+	texts textCache // texts of markers
 
-	counts    counts // of the records that arrived
-	overheads uint64 // of these: what CUPTI itself did, which every flush adds to
+	counts    counts // records that arrived
+	overheads uint64 // of these, records of CUPTI's own overhead, which every flush adds
 
-	// Records are used again, so that decoding allocates nothing.
+	// These records are reused, so that decoding allocates nothing.
 	kernel tracelog.Kernel
 	memcpy tracelog.Memcpy
 	memset tracelog.Memset
@@ -26,14 +26,14 @@ type decoder struct {
 	graph  tracelog.Graph
 }
 
-// recorded counts the records of what the program did.
+// recorded is the number of records of the program's own activity.
 func (d *decoder) recorded() uint64 {
 	c := &d.counts
 	return c.kernels + c.memcpys + c.memsets + c.apis + c.objects + c.extras - d.overheads
 }
 
-// batch decodes the records of a BATCH. Records before a malformed one have reached the
-// sink when it returns an error.
+// batch decodes the records of a BATCH. When it returns an error, the records before the
+// malformed one have reached the sink.
 func (d *decoder) batch(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < recordHeader {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Records is a set of groups of activity records, a bit each.
+// Records is a set of groups of activity records, one bit per group.
 type Records uint32
 
 // The groups of records. Work is always recorded: kernels, memcpys, memsets, the calls
@@ -21,28 +21,28 @@ const (
 	DefaultRecords = RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
 )
 
-// A GoConfig is the answer to a process's hello: what to record, and how. The defaults
-// below replace zero values.
+// A GoConfig is the answer to a process's hello: what to record, and how. A zero value means
+// the default below.
 type GoConfig struct {
-	BufferSize    uint32        // of a CUPTI buffer, bytes
+	BufferSize    uint32        // size of a CUPTI buffer, bytes
 	FlushInterval time.Duration // greatest age of a record before it is sent
-	MemoryLimit   uint64        // of everything that the library allocates in the process, bytes; 3 MiB at least
-	ExitWait      time.Duration // longest wait of the process's end for CUPTI or a slow recorder
+	MemoryLimit   uint64        // most bytes that the library allocates in the process; at least 3 MiB
+	ExitWait      time.Duration // longest time for which the process's end waits for CUPTI or a slow recorder
 	Candidates    []Candidate   // places of libcupti, best first; see Locate
-	NoCUPTI       bool          // report the process alone, record nothing
+	NoCUPTI       bool          // report the process, but record nothing
 
-	Records Records // a kind that CUPTI refuses is a Note
-	// Calls are the functions of either library to make API records of, in all their
-	// variants. None: the functions that create GPU work.
+	Records Records // a Note names each kind that CUPTI refuses
+	// Calls are the functions of the runtime and the driver that get API records, in all their
+	// variants. Without any: the functions that create GPU work.
 	Calls        []string
 	Paused       bool // record nothing before Resume
 	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only
-	// OwnClock leaves CUPTI its own clock, which is measured against CLOCK_MONOTONIC:
-	// some releases give kernels no times on another clock.
+	// OwnClock keeps CUPTI on its own clock, which is measured against CLOCK_MONOTONIC: some
+	// releases give kernels no times on another clock.
 	OwnClock bool
-	// WatchRivals has the process itself notice another CUPTI client, for a recorder
-	// that may set no probe. It takes a few FlushIntervals and needs CUPTI 13; now and
-	// then a thread of the library calls cuDeviceGetCount.
+	// WatchRivals makes the process itself notice another CUPTI client, for a recorder that may
+	// not set probes. It takes a few FlushIntervals and needs CUPTI 13. Now and then a thread
+	// of the library calls cuDeviceGetCount.
 	WatchRivals bool
 }
 
@@ -73,8 +73,8 @@ func (c GoConfig) withDefaults() GoConfig {
 	return c
 }
 
-// appendGo encodes a GO. Candidates and calls at the end that would make it longer than
-// the library takes are left out.
+// appendGo encodes a GO. It leaves out the last candidates and calls where the GO would be
+// longer than the library accepts.
 func appendGo(b []byte, c GoConfig) []byte {
 	paths, candidates := appendCandidates(nil, c.Candidates)
 	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths))
@@ -109,7 +109,7 @@ func (c GoConfig) flags() uint32 {
 	return flags
 }
 
-// appendCandidates encodes candidates, up to half the size of a GO.
+// appendCandidates encodes candidates, up to half the size of a GO. It returns their number.
 func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
 	n := uint32(0)
 	for _, c := range candidates {
@@ -124,7 +124,8 @@ func appendCandidates(b []byte, candidates []Candidate) ([]byte, uint32) {
 	return b, n
 }
 
-// appendCalls encodes the names of calls, each once, without suffixes.
+// appendCalls encodes the names of calls without suffixes, each name once. It returns their
+// number.
 func appendCalls(b []byte, calls []string, limit int) ([]byte, uint32) {
 	seen := map[string]bool{}
 	for _, c := range calls {

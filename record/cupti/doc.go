@@ -1,56 +1,57 @@
-// Package cupti records what CUPTI knows of a process: a C library that is injected into
-// every process which initialises CUDA, and the server in the recorder that the library
-// reports to.
+// Package cupti records what CUPTI knows of a process. It has two halves: a C library that is
+// injected into every process that initialises CUDA, and the server in the recorder that the
+// library reports to.
 //
 //	driver, in cuInit ── loads ──► injected library ── private socket ──► Server
 //	                                     │                                │    │
 //	                                 libcupti                          Sink    Handler
 //
-// In goes what processes send, and what the recorder tells them. Out come records of
-// package tracelog to a [Sink], and to a [Handler] what it is to know of each process:
-// its hello, notes for a person, its end.
+// In go the messages of processes, and what the recorder tells the processes. Out come records
+// of package tracelog to a [Sink], and to a [Handler] the events of each process: its hello,
+// notes for a person, its end.
 //
 // # The life of a recorded process
 //
-// The driver loads the library named by CUDA_INJECTION64_PATH, which [Server.Environ]
-// sets. The library says hello and waits, at most 2 s, for the answer of [Handler.Hello];
-// probes are attached meanwhile. It then finds libcupti, switches records on, and sends
-// them until the process ends. [Server.Pause] and [Server.Resume] switch records off and
-// on in all processes; with GoConfig.CaptureRange each process does so where it calls
-// cudaProfilerStart and cudaProfilerStop. NVTX loads the same library, by
-// NVTX_INJECTION64_PATH, which passes NVTX's functions on to libcupti.
+// The driver loads the library named by CUDA_INJECTION64_PATH, which [Server.Environ] sets. The
+// library says hello and waits, at most 2 s, for the answer of [Handler.Hello]; meanwhile the
+// recorder attaches probes. The library then finds libcupti, switches records on, and sends
+// them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
+// all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
+// cudaProfilerStart and cudaProfilerStop. NVTX loads the same library by NVTX_INJECTION64_PATH,
+// and the library passes NVTX's functions on to libcupti.
 //
-// Another CUPTI client in a process is a rival: it takes the process's records over.
-// [Server.Rival] then, or the library itself, leaves CUPTI to the rival.
+// Another CUPTI client in a process is a rival: it takes over the process's records. Either
+// [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
 //
-// Before an end that runs no exit handlers the library hands over what is recorded: on
-// signals for which the program has no handler, in quick_exit, and when a thread gets the
-// exit signal that [ExitWatcher] is told of. A probe sends that signal on the way into
-// _exit and exec. Of a process that was killed, everything up to Until in its end has
+// Some ends run no exit handlers. Before such an end the library hands over what is recorded:
+// on signals for which the program has no handler, in quick_exit, and when a thread gets the
+// exit signal that [ExitWatcher] was told of. A probe sends that signal on the way into _exit
+// and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
 //
 // # Where things are
 //
 // The library is in the folder inject, whose README.md shows its floors; its built form is
-// embedded here. inject/wire.h describes what goes over the socket. A peer is a stranger's
-// process: whatever it sends is checked, and at worst ends its connection.
+// embedded here. inject/wire.h describes the messages on the socket. A peer is a process that
+// we do not trust: everything that it sends is checked, and the worst outcome is that its
+// connection ends.
 //
-//	server.go     the Server: folder, socket, what all processes are told
-//	peers.go      the processes that are connected
-//	link.go       the socket to one of them
-//	peer.go       what one of them says, from its hello to its end
+//	server.go     the Server: its folder and socket, what all processes are told
+//	peers.go      the set of connected processes
+//	link.go       the socket to one process
+//	peer.go       the messages of one process, from its hello to its end
 //	config.go     what a process is told to record
 //	wire.go       messages
 //	batch.go      batches of records
-//	records.go    the kinds of record in them
+//	records.go    the kinds of record in a batch
 //	nametable.go  names, which records hold as numbers
-//	locate.go     where a process could load libcupti from
+//	locate.go     the places from which a process could load libcupti
 //
 // # Adding a kind of activity record
 //
 // A kind that CUPTI makes on request goes through these files. The words are those of an
-// existing kind, CUPTI's memory pools, to look for and to do likewise; a test holds the
-// list against the files.
+// existing kind, CUPTI's memory pools: look for them, and add the same for the new kind. A test
+// holds the list against the files.
 //
 //	record/cupti/inject/cupti_abi.h           KIND_MEMORY_POOL, POOL_MIN
 //	record/cupti/inject/wire.h                CT_REC_POOL, struct ct_pool
@@ -67,8 +68,8 @@
 //	testdata/sim/check/client.c               CUPTI_KIND_MEMORY_POOL
 //	testdata/sim/check/events.c               CUPTI_KIND_MEMORY_POOL
 //
-// The check of testdata/sim, its last two files, is optional. wire.txt and the seeds of the
-// fuzz test are rewritten by go test -update, the libraries by make generate. A kind that
+// The last two files, the check of testdata/sim, are optional. go test -update rewrites
+// wire.txt and the seeds of the fuzz test; make generate rebuilds the libraries. A kind that
 // starts a group of its own needs a bit in wire.h (CT_RECORDS_*), config.go and
 // wirelayout_test.go. The record itself is described in package tracelog.
 package cupti

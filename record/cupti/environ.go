@@ -5,16 +5,14 @@ import (
 	"strings"
 )
 
-// InjectionVar is the environment variable from which the CUDA driver takes the
-// path of the library that it loads during cuInit.
+// InjectionVar is the environment variable that names the library which the CUDA driver loads
+// during cuInit.
 const InjectionVar = "CUDA_INJECTION64_PATH"
 
-// NVTXVar is the variable from which NVTX takes the path of the library that it loads at
-// its first use.
+// NVTXVar is the environment variable that names the library which NVTX loads at its first use.
 const NVTXVar = "NVTX_INJECTION64_PATH"
 
-// Environ returns env with the variables that make the driver and NVTX load the
-// library.
+// Environ returns env with the variables that make the driver and NVTX load the library.
 func (s *Server) Environ(env []string) []string {
 	out := make([]string, 0, len(env)+2)
 	for _, e := range env {
@@ -27,9 +25,9 @@ func (s *Server) Environ(env []string) []string {
 	return append(out, InjectionVar+"="+path, NVTXVar+"="+path)
 }
 
-// Conflict returns the setting ("NAME=VALUE") by which another tool has its own library
-// injected, or "": recording through CUPTI would displace that tool. A setting that has
-// NVTX load CUPTI itself is no conflict, since a recording does the same.
+// Conflict returns the setting ("NAME=VALUE") by which another tool injects a library of its
+// own, "" without one: recording through CUPTI would displace that tool. A setting by which
+// NVTX loads CUPTI itself is no conflict, since a recording does the same.
 func Conflict(env []string) string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")

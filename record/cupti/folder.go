@@ -19,13 +19,13 @@ const (
 	sunPathMax = 107
 )
 
-// folderBases lists the folders to make the private folder in, likeliest first.
+// folderBases lists the folders in which the private folder may be made, best first.
 func folderBases() []string {
 	return []string{os.Getenv("TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"}
 }
 
-// makeFolder makes a folder that only its owner can enter, that libraries can be loaded
-// from, and whose path is short enough for a socket.
+// makeFolder makes a folder that only its owner can enter, from which libraries can be loaded,
+// and whose path is short enough for a socket.
 func makeFolder(bases []string, o Owner) (string, error) {
 	var why []string
 	for _, base := range bases {
@@ -61,14 +61,14 @@ func makeIn(base string, o Owner) (string, error) {
 	return dir, nil
 }
 
-// usable says why a program of this owner cannot load a library from base.
+// usable says why a program of an owner cannot load a library from a folder; nil if it can.
 func usable(base string, o Owner) error {
 	if !filepath.IsAbs(base) {
 		return errors.New("is not an absolute path")
 	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(base, &s); err != nil {
-		return errors.New("cannot be looked at: " + errno.Words(err))
+		return errors.New("cannot be examined: " + errno.Words(err))
 	}
 	if s.Flags&unix.ST_NOEXEC != 0 {
 		return errors.New("is mounted noexec")

@@ -2,20 +2,20 @@ package cupti
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// A Handler is told of processes. Its methods are called from several goroutines at a
-// time, about one process from one at a time.
+// A Handler is told of processes. Its methods are called from several goroutines at a time;
+// about one process from one goroutine at a time.
 type Handler interface {
-	// Hello is called when a process has initialised CUDA and waits for the answer. It
-	// should take no more than a second: 2 s after its hello the process runs on
-	// unrecorded.
+	// Hello is called when a process has initialised CUDA and waits for the answer. It should
+	// take no more than a second: 2 s after its hello the process runs on unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink. In e:
 	//
-	//   - Complete is 1 when the process said goodbye, or handed over and sent nothing
-	//     more, and no other CUPTI client had taken its records; also when CUPTI recorded
-	//     nothing in it. The counts are CUPTI's own then, otherwise those of what arrived.
+	//   - Complete is 1 if no record is missing: the process said goodbye, or it handed over
+	//     and sent nothing more, and no other CUPTI client had taken its records. It is also 1
+	//     if CUPTI recorded nothing in it. If it is 1 the counts are CUPTI's own, otherwise
+	//     those of the records that arrived.
 	//   - Until is the time up to which all GPU work has arrived.
-	//   - Reason is "exit", "quick_exit" or "signal N (NAME)"; "" where the process cannot
+	//   - Reason is "exit", "quick_exit" or "signal N (NAME)". It is "" if the process cannot
 	//     know it, as for _exit and exec, or was not asked.
 	//   - Status is -1.
 	End(p Peer, e tracelog.ProcessEnd)
@@ -23,26 +23,27 @@ type Handler interface {
 	Note(p Peer, severity uint32, text string)
 }
 
-// An ExitWatcher is a Handler that sees threads on their way into _exit, exec or the
-// program's own handler of a signal, which the process itself cannot see.
+// An ExitWatcher is a Handler that sees threads on their way into _exit, exec or the program's
+// own handler of a signal. The process itself cannot see these.
 type ExitWatcher interface {
-	// WatchExit is called when recording has begun in a process. A thread that gets the
-	// signal, unless that is 0, waits in the signal's handler until all is handed over.
-	// The signal may be sent only while its handler in the process is the function at
-	// that address, only to threads that do not block it, and not to a process that
-	// shares the memory but has another PID.
+	// WatchExit is called when recording has begun in a process. A thread that gets the signal,
+	// unless signal is 0, waits in its handler until everything is handed over. The signal may
+	// be sent only while its handler in the process is the function at address handler, only to
+	// threads that do not block it, and not to a process that shares the memory but has another
+	// PID.
 	WatchExit(p Peer, signal uint32, handler uint64)
 }
 
 // A Peer is a process that reports to the server.
 type Peer struct {
-	ID       uint64 // unique in the server; a process that runs another program comes again
+	ID       uint64 // unique in the server; a process that runs another program gets another one
 	PID      uint32 // in the recorder's PID namespace, from the kernel
 	UID, GID uint32
-	LocalPID uint32 // in the process's own PID namespace, as it says itself
+	LocalPID uint32 // in the process's own PID namespace, as the process says
 	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
-	CUPTI    string // path of a libcupti that it has loaded itself, if any
-	// BufferRequest is the first argument with which the library itself calls
-	// cuptiActivityRegisterCallbacks. A call with another is that of another CUPTI client.
+	CUPTI    string // path of a libcupti that the program has loaded itself, if any
+	// BufferRequest is the first argument that the library passes to
+	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI
+	// client.
 	BufferRequest uint64
 }

@@ -120,7 +120,7 @@ func TestKindRefused(t *testing.T) {
 				}
 				return
 			}
-			if len(s.notes) != 1 || s.notes[0] != "CUPTI does not give everything: "+words || s.counts["kernel"] != 20 {
+			if len(s.notes) != 1 || s.notes[0] != "CUPTI does not record everything: "+words || s.counts["kernel"] != 20 {
 				t.Errorf("notes %q, %v arrived", s.notes, s.counts)
 			}
 		})

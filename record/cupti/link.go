@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tellWait bounds the wait for a process to take a message.
+// tellWait is the longest wait for a process to take a message.
 const tellWait = time.Second
 
 // A link is the socket to a process. Its methods are called from several goroutines.
@@ -18,10 +18,10 @@ type link struct {
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
-	waiting []messageType // messages to be sent behind GO
+	waiting []messageType // messages to send after GO
 }
 
-// credentials asks the kernel who is at the other end.
+// credentials asks the kernel which process is at the other end.
 func (l *link) credentials() (*unix.Ucred, error) {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
@@ -35,9 +35,9 @@ func (l *link) credentials() (*unix.Ucred, error) {
 	return cred, errors.Join(err, failed)
 }
 
-// answer sends GO and the messages that wait for it. It asks for the configuration under
-// the lock, so that messages told meanwhile come behind GO. A process that has given up
-// waiting shows when the connection is read.
+// answer sends GO and the messages that wait for it. It calls config under the lock, so that
+// messages told meanwhile come after GO. If the process has given up waiting, the next read of
+// the connection shows it.
 func (l *link) answer(config func() GoConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *link) answer(config func() GoConfig) {
 	}
 }
 
-// tell sends a message without payload, after GO.
+// tell sends a message without payload, but not before GO.
 func (l *link) tell(t messageType) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *link) tell(t messageType) {
 	}
 }
 
-// write sends bytes to a process. A failure means that the connection has ended
-// or that nobody reads at the other end; both show where the connection is read.
+// write sends bytes to a process. It ignores a failure, which means that the connection has
+// ended or that nobody reads at the other end: reading the connection shows both.
 func (l *link) write(b []byte) {
 	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
 		_, _ = l.conn.Write(b)

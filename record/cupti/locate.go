@@ -18,17 +18,17 @@ import (
 // A Candidate is a libcupti that a process could load.
 type Candidate struct {
 	Path  string // as the process sees it
-	Major uint32 // CUDA release that it belongs to (13), 0 when not known
+	Major uint32 // major number of its CUDA release (13), 0 if not known
 }
 
-// Locate returns where a process could load libcupti from, best first: beside
-// the CUDA libraries that it has mapped, in the toolkit that its environment
-// names, in the usual places; the newest first in each. Paths are looked up in
-// the process's own root, so that a container's are found.
+// Locate lists the places from which a process could load libcupti, best first: beside the CUDA
+// libraries that it has mapped, in the toolkit that its environment names, in the usual places.
+// In each place the newest comes first. Paths are looked up in the process's own root, so that
+// the libraries of a container are found.
 func Locate(pid int, mapped []string) []Candidate {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		env = nil // of another user: its toolkit may still be found
+		env = nil // another user's process: its toolkit may still be found
 	}
 	return locate(fmt.Sprintf("/proc/%d/root", pid), mapped, string(env))
 }
@@ -67,7 +67,7 @@ func searchPatterns(mapped []string, env string) []string {
 	return dirs
 }
 
-// cudaLibrary reports whether a file is named like a library of the toolkit or the driver.
+// cudaLibrary reports whether a file has the name of a library of the toolkit or the driver.
 func cudaLibrary(base string) bool {
 	for _, name := range []string{
 		"libcupti", "libcudart", "libcublas", "libcudnn", "libcufft", "libcurand",
@@ -80,9 +80,9 @@ func cudaLibrary(base string) bool {
 	return false
 }
 
-// besides lists the places of libcupti relative to a folder with CUDA libraries: the
-// folder itself (packages of CUDA 13, conda), a sister package (nvidia/cublas/lib and
-// nvidia/cuda_cupti/lib), the toolkit whose lib64 the folder is.
+// besides lists the places of libcupti relative to a folder with CUDA libraries: the folder
+// itself (packages of CUDA 13, conda), a sister package (nvidia/cublas/lib and
+// nvidia/cuda_cupti/lib), and the toolkit that has the folder as its lib64.
 func besides(dir string) []string {
 	d := quotePattern(dir)
 	return []string{
@@ -93,8 +93,8 @@ func besides(dir string) []string {
 	}
 }
 
-// sitePackages lists the folders of Python packages that may hold libcupti, when
-// file lies in a folder of Python packages.
+// sitePackages lists the folders that may hold libcupti beside a file in a folder of Python
+// packages.
 func sitePackages(file string) []string {
 	for _, name := range []string{"/site-packages/", "/dist-packages/"} {
 		if i := strings.Index(file, name); i >= 0 {
@@ -123,7 +123,7 @@ func toolkit(home string) []string {
 	return []string{home + "/extras/CUPTI/lib64", home + "/targets/*/lib", home + "/lib64", home + "/lib"}
 }
 
-// quotePattern returns the pattern that matches a path alone.
+// quotePattern returns the pattern that matches only the given path.
 func quotePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
@@ -132,9 +132,9 @@ func quotePattern(p string) string {
 func candidatesIn(root, pattern string) []Candidate {
 	files, err := filepath.Glob(quotePattern(root) + pattern + "/libcupti.so.*")
 	if err != nil {
-		return nil // no path of ours is a malformed pattern
+		return nil // the pattern is malformed: none of ours is
 	}
-	byFile := map[string]Candidate{} // one a library, under the shortest of its names
+	byFile := map[string]Candidate{} // one entry per library, with the shortest of its names
 	for _, file := range files {
 		p := strings.TrimPrefix(file, root)
 		soname, ok := readSoname(root, p)
@@ -160,15 +160,15 @@ func candidatesIn(root, pattern string) []Candidate {
 func sonameMajor(soname string) uint32 {
 	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
 	n, err := strconv.ParseUint(major, 10, 16)
-	if err != nil || n >= 2000 { // libcupti.so.2025.3.1 is a year
+	if err != nil || n >= 2000 { // libcupti.so.2025.3.1 has the year
 		return 0
 	}
 	return uint32(n)
 }
 
-// readSoname returns the soname of a library inside a root; false for a file that is no
+// readSoname returns the soname of a library inside a root; ok is false if the file is not a
 // library for this machine.
-func readSoname(root, p string) (string, bool) {
+func readSoname(root, p string) (soname string, ok bool) {
 	f, err := openInRoot(root, p)
 	if err != nil {
 		return "", false
@@ -192,8 +192,8 @@ func machine() elf.Machine {
 	return elf.EM_X86_64
 }
 
-// openInRoot opens a regular file as a process with that root would: links are followed
-// inside the root.
+// openInRoot opens a regular file as a process with that root would: it follows links inside
+// the root.
 func openInRoot(root, p string) (*os.File, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,11 +1,11 @@
 package cupti
 
-// namesBytesMax bounds the names that are kept of one process, in bytes.
+// namesBytesMax is the most bytes of names that are kept per process.
 const namesBytesMax = 64 << 20
 
 // A nameTable holds the names that a process has sent, by number.
 type nameTable struct {
-	names []string // by number less one
+	names []string // name number N is names[N-1]
 	bytes int
 }
 
@@ -41,11 +41,11 @@ func decodeString(d *decoder, b []byte) error {
 	return d.names.add(number, b[stringSize:stringSize+length])
 }
 
-// textsMax bounds the texts that a textCache remembers.
+// textsMax is the most texts that a textCache remembers.
 const textsMax = 4096
 
-// A textCache holds texts that came lately, so that each is made once. Markers hold their
-// text itself, not a number.
+// A textCache holds recent texts, so that each is allocated once. A marker holds its text
+// itself, not a number.
 type textCache map[string]string
 
 // text returns bytes as a string, without an allocation when the cache has it.

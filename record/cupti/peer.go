@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	helloWait = 5 * time.Second // for a connection to say hello
+	helloWait = 5 * time.Second // longest wait for the hello of a connection
 	readSize  = 128 << 10
 )
 
-// A peer is a process as its connection shows it, read by one goroutine.
+// A peer is one process and its connection. One goroutine reads it.
 type peer struct {
 	Peer
 	link
@@ -25,12 +25,12 @@ type peer struct {
 	handler Handler
 	decoder decoder
 
-	cupti    tracelog.CUPTI // as last reported
-	bye      *bye           // BYE
-	lastWord *bye           // HANDOVER, if the program has done nothing since
-	until    uint64         // time up to which all has arrived, ns
-	taken    bool           // another CUPTI client has the records
-	broken   bool           // what the process sent made no sense
+	cupti    tracelog.CUPTI // the record that was logged last
+	bye      *bye           // the BYE, nil before it
+	lastWord *bye           // the last HANDOVER, nil if the program has worked since
+	until    uint64         // time up to which every record has arrived, ns
+	taken    bool           // another CUPTI client gets the records
+	broken   bool           // the process sent a malformed message
 }
 
 // serve runs the connection from its hello to its end.
@@ -54,8 +54,8 @@ func (p *peer) serve() {
 	p.handler.End(p.Peer, p.end())
 }
 
-// identify asks the kernel who is at the other end, and refuses strangers. The folder
-// keeps them out already.
+// identify asks the kernel which process is at the other end, and refuses strangers. The
+// private folder keeps them out already.
 func (p *peer) identify() error {
 	cred, err := p.credentials()
 	if err != nil {
@@ -67,16 +67,16 @@ func (p *peer) identify() error {
 	return p.server.owner.admits(cred.Uid)
 }
 
-// admits refuses users other than root, the recorder's and the programs' owner.
+// admits refuses every user except root, the recorder's and the owner of the programs.
 func (o Owner) admits(uid uint32) error {
 	if uid == 0 || int(uid) == os.Geteuid() || int(uid) == o.UID {
 		return nil
 	}
-	return malformed("it comes from user %d, who is a stranger here", uid)
+	return malformed("it belongs to user %d, who is not recorded here", uid)
 }
 
-// greet takes the HELLO, has the handler answer it and sends GO. It returns false when
-// nothing more is to come: after an error, and after a LOCATE.
+// greet reads the HELLO, has the handler answer it and sends GO. It returns false if the
+// connection is over: after an error, and after a LOCATE.
 func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Now().Add(helloWait)); err != nil {
 		return false, err
@@ -105,17 +105,17 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	return true, nil
 }
 
-// locate answers a process that uses NVTX before CUDA and needs libcupti for it.
+// locate answers a process that uses NVTX before CUDA and needs the place of libcupti.
 func (p *peer) locate() {
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
-		mapped = nil // it has just ended, or belongs to another user: the usual places are left
+		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
 	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
 }
 
-// tellIf sends a message without payload if the process has that PID and has
-// been sent GO: before, it has not touched CUPTI.
+// tellIf sends a message without payload if the process has that PID and was sent GO. Before GO
+// it has not touched CUPTI.
 func (p *peer) tellIf(pid uint32, t messageType) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,12 +196,12 @@ func (p *peer) status(payload []byte) error {
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {
-		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not give everything: "+s.text)
+		p.handler.Note(p.Peer, tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
 	}
 	return nil
 }
 
-// takenOver notes that nothing will come from CUPTI any more.
+// takenOver notes that no more records will come from CUPTI.
 func (p *peer) takenOver(why string) {
 	if p.taken {
 		return
@@ -210,7 +210,7 @@ func (p *peer) takenOver(why string) {
 	p.cupti.Status = why
 	p.report()
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: its GPU work from here on is missing, since %s (run it without its own profiler to see it)", p.PID, why))
+		"process %d: its GPU work from here on is missing: %s (run it without its own profiler)", p.PID, why))
 }
 
 func (p *peer) clock(payload []byte) error {
@@ -221,12 +221,12 @@ func (p *peer) clock(payload []byte) error {
 	if silent {
 		p.server.newcomers.keepOwnClock()
 		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
-			"as this release of CUPTI gives none on another clock than its own; processes that come later are recorded on that"))
+			"because this release of CUPTI gives none on our clock; processes that start later are recorded on CUPTI's own clock"))
 		return nil
 	}
 	known := p.cupti.ClockError
 	p.cupti.ClockError = uncertain
-	if uncertain != known && p.cupti.Status != "" { // before STATUS, STATUS follows
+	if uncertain != known && p.cupti.Status != "" { // else STATUS comes and reports it
 		p.report()
 	}
 	return nil
@@ -240,8 +240,8 @@ func (p *peer) flushed(payload []byte) error {
 	return err
 }
 
-// flushedUntil notes a time up to which all has arrived. A process may send anything, but
-// the latest time that it has said stands.
+// flushedUntil notes a time up to which every record has arrived. A process may send any time:
+// only a later one than before counts.
 func (p *peer) flushedUntil(until uint64) {
 	if until <= p.until || p.taken {
 		return
@@ -250,7 +250,7 @@ func (p *peer) flushedUntil(until uint64) {
 	p.server.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
-// handover notes what may be the last word of a process.
+// handover keeps a HANDOVER, which may be the last word of a process.
 func (p *peer) handover(payload []byte) error {
 	y, err := parseBye(payload)
 	if err == nil {
@@ -274,8 +274,8 @@ func (p *peer) lost(payload []byte) error {
 	return nil
 }
 
-// complain tells the handler of a process that sent nonsense. A connection that ended is no reason
-// to complain: processes get killed, and End says that the recording is not complete.
+// complain tells the handler that a process sent a malformed message. It is silent about a
+// connection that ended: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
 	if !errors.As(err, &nonsense) {
@@ -283,14 +283,14 @@ func (p *peer) complain(err error) {
 	}
 	p.broken = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: its GPU work from here on is missing, since what it sent makes no sense (%s)", p.PID, nonsense))
+		"process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense))
 }
 
-// end returns the summary of the process.
+// end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
 	c := &p.decoder.counts
-	off := p.cupti.Status != "" && p.cupti.Status != "on" // nothing was to come
+	off := p.cupti.Status != "" && p.cupti.Status != "on" // no record was expected
 	switch {
 	case p.bye != nil:
 		c = &p.bye.counts

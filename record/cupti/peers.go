@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A peerSet holds the processes that are connected.
+// A peerSet is the set of connected processes.
 type peerSet struct {
 	mu     sync.Mutex
 	change sync.Cond // all has changed
 	all    map[uint64]*peer
 	lastID uint64
-	closed bool           // no more are taken
-	active sync.WaitGroup // a goroutine a peer
+	closed bool           // add refuses further processes
+	active sync.WaitGroup // one goroutine per peer
 }
 
 func newPeerSet() *peerSet {
@@ -23,7 +23,7 @@ func newPeerSet() *peerSet {
 	return s
 }
 
-// add gives a process its ID and returns true, or false when no more are taken.
+// add gives a process its ID and returns true. After close it returns false.
 func (s *peerSet) add(p *peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *peerSet) remove(p *peer) {
 	s.active.Done()
 }
 
-// close has add take no more.
+// close makes add refuse further processes.
 func (s *peerSet) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -71,7 +71,7 @@ func (s *peerSet) wake() {
 	s.mu.Unlock()
 }
 
-// each calls a function for all processes, each on a goroutine of its own.
+// each calls a function for all processes, each on a goroutine of its own, and waits.
 func (s *peerSet) each(f func(*peer)) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.all))

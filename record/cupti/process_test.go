@@ -545,7 +545,7 @@ func TestStrangers(t *testing.T) {
 				t.Logf("the connection ended with %v", err)
 			}
 			s.server.Wait(patience)
-			if len(s.notes) != 1 || !strings.Contains(s.notes[0], "makes no sense") {
+			if len(s.notes) != 1 || !strings.Contains(s.notes[0], "it sent a malformed message") {
 				t.Errorf("notes: %q", s.notes)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A recordKind is the kind of a record within a BATCH.
+// A recordKind is the kind of a record in a BATCH.
 type recordKind uint16
 
 const (
@@ -27,11 +27,11 @@ const (
 	recGraph    recordKind = 15
 )
 
-// records describes each kind of record. A test holds names and sizes against
-// inject/wire.h, where the record is struct ct_NAME.
+// records describes each kind of record. A test compares names and sizes with inject/wire.h,
+// where the record is struct ct_NAME.
 var records = [...]struct {
 	name   string
-	size   int // without the text of a string or a marker
+	size   int // bytes, without the text of a string or a marker
 	decode func(*decoder, []byte) error
 }{
 	recString:   {"string", stringSize, decodeString},
@@ -51,7 +51,7 @@ var records = [...]struct {
 	recGraph:    {"graph", 48, decodeGraph},
 }
 
-// Sizes of the records that end in a text, without the text.
+// Sizes of the records that end in a text, the text left out.
 const (
 	stringSize = 16
 	markerSize = 32
@@ -59,7 +59,7 @@ const (
 
 // Offsets in the functions below are those of inject/wire.h.
 
-// duration is the time from start to end, 0 for work without an end.
+// duration is the time from start to end, 0 for work that has no end.
 func duration(start, end uint64) uint64 {
 	if end < start {
 		return 0
@@ -67,7 +67,7 @@ func duration(start, end uint64) uint64 {
 	return end - start
 }
 
-// gpu decodes the part that all GPU work starts with.
+// gpu decodes the first members, which all GPU work has in common.
 func (d *decoder) gpu(g *tracelog.GPU, b []byte) {
 	g.PID, g.Correlation = d.pid, le.Uint32(b[4:])
 	g.Start = le.Uint64(b[8:])

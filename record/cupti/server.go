@@ -13,16 +13,16 @@ import (
 // Owner is the user that the recorded programs run as.
 type Owner struct{ UID, GID int }
 
-// Options are those of Listen. Sink is needed.
+// Options are the options of Listen. Sink is required.
 type Options struct {
 	Sink  Sink
-	Owner *Owner // nil: the user who runs the recorder
+	Owner *Owner // nil for the user who runs the recorder
 
-	library []byte   // instead of the embedded one
-	bases   []string // instead of folderBases
+	library []byte   // nil for the embedded library
+	bases   []string // nil for folderBases
 }
 
-// A Server is what injected processes report to.
+// A Server takes the reports of injected processes.
 type Server struct {
 	dir      string
 	lock     *os.File // held while dir is in use
@@ -35,12 +35,12 @@ type Server struct {
 	closing   sync.Once
 }
 
-// newcomers is what processes that connect from now on are told beside the Handler's
+// newcomers is what processes that connect from now on are told in addition to the Handler's
 // answer.
 type newcomers struct {
 	mu       sync.Mutex
 	paused   bool
-	ownClock bool // they leave CUPTI its own clock
+	ownClock bool // CUPTI keeps its own clock in them
 }
 
 func (n *newcomers) pause(paused bool) {
@@ -63,8 +63,8 @@ func (n *newcomers) config(c GoConfig) GoConfig {
 	return c
 }
 
-// Listen makes a private folder, writes the library there and opens the socket beside it.
-// Close removes the folder with all that is in it.
+// Listen makes a private folder, writes the library there and opens a socket beside it. Close
+// removes the folder and its files.
 func Listen(o Options) (*Server, error) {
 	if o.Sink == nil {
 		return nil, errors.New("cupti: Options without a Sink")
@@ -118,14 +118,14 @@ func listenIn(dir string, o Options, owner Owner) (*Server, error) {
 	return &Server{dir: dir, listener: l, sink: o.Sink, owner: owner, peers: newPeerSet()}, nil
 }
 
-// Serve answers processes until Close, and returns when accepting has ended.
+// Serve accepts processes and answers them. It returns after Close.
 func (s *Server) Serve(h Handler) {
 	for {
 		conn, err := s.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, for instance: the process waits meanwhile
+		if err != nil { // for instance, too many files are open: the process waits meanwhile
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -138,13 +138,13 @@ func (s *Server) Serve(h Handler) {
 	}
 }
 
-// Wait waits until no process is connected, or until the time is over, and
-// returns how many are left.
+// Wait waits until no process is connected or the time is over. It returns the number of
+// connected processes.
 func (s *Server) Wait(timeout time.Duration) int { return s.peers.wait(timeout) }
 
-// StopAll ends recording in all processes, which live on, and waits for the last of
-// their records. A process that comes later runs unrecorded. It returns how many have
-// not finished in time.
+// StopAll ends recording in all processes, which run on, and waits for their last records. A
+// process that connects later runs unrecorded. It returns the number of processes that have not
+// finished in time.
 func (s *Server) StopAll(timeout time.Duration) int {
 	over := time.Now().Add(timeout)
 	s.peers.close()
@@ -152,11 +152,11 @@ func (s *Server) StopAll(timeout time.Duration) int {
 	return s.Wait(time.Until(over))
 }
 
-// Pause stops recording in every process until Resume, and has each send what was
-// recorded so far. A process that comes meanwhile waits for Resume as well.
+// Pause stops recording in every process until Resume, and makes each send its records so far.
+// A process that connects meanwhile waits for Resume, too.
 func (s *Server) Pause() { s.setPaused(true, msgPause) }
 
-// Resume has every process go on recording, those with GoConfig.Paused included.
+// Resume resumes recording in every process, also in those with GoConfig.Paused.
 func (s *Server) Resume() { s.setPaused(false, msgResume) }
 
 func (s *Server) setPaused(paused bool, t messageType) {
@@ -165,15 +165,15 @@ func (s *Server) setPaused(paused bool, t messageType) {
 }
 
 // Rival tells a process that another CUPTI client has registered its own buffer callbacks
-// there. The process asks nothing of CUPTI any more, so that the other is not disturbed,
-// and sends its records up to here. A Note and the CUPTI record say so. See also
+// there. The process leaves CUPTI alone from then on, so that the other client is not
+// disturbed, and sends its records up to here. A Note and the CUPTI record say so. See also
 // GoConfig.WatchRivals.
 func (s *Server) Rival(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgRival) })
 }
 
-// Close ends all connections, waits for their End, and removes the folder with
-// the socket and the library. Processes run on.
+// Close ends all connections, waits for their End, and removes the folder with the socket and
+// the library. The processes run on.
 func (s *Server) Close() error {
 	var err error
 	s.closing.Do(func() { err = s.close() })

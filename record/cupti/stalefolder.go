@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A recorder that was killed leaves its folder behind. Each folder therefore holds a file
-// that its recorder has locked. The kernel unlocks the file when the recorder ends in
-// whatever way, and a later recorder removes the folders whose file it can lock.
+// A recorder that was killed leaves its folder behind. Each folder therefore holds a file that
+// its recorder has locked. The kernel unlocks the file when the recorder ends, however it ends,
+// and a later recorder removes the folders whose file it can lock.
 //
-// The file gets its name once it is locked: an unlocked file of that name says that its
-// recorder is gone. All steps go through descriptors of the folders and follow no link.
-// Only the three files that a recorder makes are removed, and the folder only when nothing
-// else is in it.
+// The file gets its name after it is locked: an unlocked file of that name means that its
+// recorder is gone. All steps go through descriptors of the folders and follow no link. Only
+// the three files that a recorder makes are removed, and the folder only if nothing else is in
+// it.
 
 const (
 	folderPrefix = "cudatrace-"
 	lockName     = "lock"
 	lockNewName  = "lock.new"
-	// staleAge is the least age of a stale folder without a locked file: a recorder that
-	// has just made its folder has not made the file yet.
+	// staleAge is the least age of a stale folder that has no lock file: a recorder makes the
+	// file a moment after its folder.
 	staleAge = time.Minute
 )
 
@@ -45,8 +45,8 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeStale removes the folders of recorders that are gone from base. A folder that
-// cannot be removed stays: it is in nobody's way.
+// removeStale removes from base the folders of recorders that are gone. A folder that cannot be
+// removed stays: it harms nobody.
 func removeStale(base string, owners ...int) {
 	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func removeStale(base string, owners ...int) {
 	}
 }
 
-// removeContents empties a folder if it is stale, and returns whether it was.
+// removeContents empties a folder if it is stale, and says whether it was.
 func removeContents(base int, name string, owners []int) bool {
 	dir, err := unix.Openat(base, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func removeContents(base int, name string, owners []int) bool {
 		if old {
 			_ = unix.Unlinkat(dir, lockNewName, 0)
 		}
-		return old // and empty, or it stays
+		return old // if it is not empty either, it stays
 	}
 	if err != nil {
 		return false

@@ -10,15 +10,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// The Go side of inject/wire.h, which describes the format. A test compiles that header
-// and holds every number here against it.
+// The Go side of inject/wire.h, which describes the format. A test compiles that header and
+// compares every number.
 const (
 	wireVersion = 2
 	messageMax  = 1 << 20
 	nameMax     = 32768
 	namesMax    = 65536
-	goMax       = 256 << 10 // of a GO, as the library takes it
-	pathsMax    = 64        // candidates in a GO, as the library takes them
+	goMax       = 256 << 10 // bytes of a GO that the library accepts
+	pathsMax    = 64        // candidates in a GO that the library accepts
 	frameSize   = 8
 )
 
@@ -74,7 +74,7 @@ const (
 	goWatchRivals  = 16
 )
 
-// lostCauses names the causes of a LOST message as the log has them.
+// lostCauses are the causes of a LOST message by the log's names.
 var lostCauses = [...]string{
 	1: tracelog.LostCUPTIQueue,
 	2: tracelog.LostCUPTIDropped,
@@ -88,7 +88,7 @@ var lostCauses = [...]string{
 
 var le = binary.LittleEndian
 
-// A protocolError says what is wrong with what a peer sent.
+// A protocolError says what is wrong with a message of a peer.
 type protocolError string
 
 func (e protocolError) Error() string { return string(e) }
@@ -103,8 +103,8 @@ type messageReader struct {
 	buf []byte
 }
 
-// next returns a message; its payload is valid until the next call. The error
-// is io.EOF between messages, io.ErrUnexpectedEOF within one.
+// next returns a message; its payload is valid until the next call. The error is io.EOF between
+// messages and io.ErrUnexpectedEOF within one.
 func (m *messageReader) next() (messageType, []byte, error) {
 	var frame [frameSize]byte
 	if _, err := io.ReadFull(m.r, frame[:]); err != nil {
@@ -189,8 +189,8 @@ func parseStatus(b []byte) (s status, err error) {
 	return s, err
 }
 
-// parseClock returns the largest error so far, ns, and whether kernels have no times at
-// all with our clock.
+// parseClock returns the largest error of a time so far, in ns, and whether kernels have no
+// times at all with our clock.
 func parseClock(b []byte) (uncertain uint64, silent bool, err error) {
 	if len(b) < clockSize {
 		return 0, false, malformed("a CLOCK of %d bytes", len(b))
@@ -222,8 +222,8 @@ func parseNote(b []byte) (severity uint32, text string, err error) {
 	return le.Uint32(b), text, err
 }
 
-// counts are numbers of records. Objects are devices, contexts, streams and names;
-// others are of kinds that were never asked for.
+// counts are numbers of records. Objects are devices, contexts, streams and names; others are
+// of kinds that nobody asked for.
 type counts struct {
 	kernels, memcpys, memsets, apis uint64
 	objects, extras, others         uint64
@@ -233,7 +233,7 @@ type counts struct {
 type bye struct {
 	reason, detail uint32
 	now, until     uint64
-	counts         // of what CUPTI delivered
+	counts         // of the records that CUPTI delivered
 }
 
 func parseBye(b []byte) (y bye, err error) {
@@ -257,7 +257,7 @@ func parseBye(b []byte) (y bye, err error) {
 	}, nil
 }
 
-// words returns the reason as the log has it, "" where the process does not know it.
+// words is the reason in the words of the log, "" if the process does not know it.
 func (y *bye) words() string {
 	switch y.reason {
 	case byeExit:
@@ -274,7 +274,7 @@ func (y *bye) words() string {
 	return ""
 }
 
-// parseFlushed returns the time up to which all has arrived, ns.
+// parseFlushed returns the time up to which every record has arrived, in ns.
 func parseFlushed(b []byte) (until uint64, err error) {
 	if len(b) < flushedSize {
 		return 0, malformed("a FLUSHED of %d bytes", len(b))

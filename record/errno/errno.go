@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Words is the kernel's reason for a failed system call: "no space left on device". It
-// leaves out the call and its file, which the message around it names in its own way.
+// Words is the kernel's reason for a failed system call: "no space left on device". It leaves out
+// the call and the file, because the message around it names them.
 func Words(err error) string {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -19,7 +19,7 @@ func Words(err error) string {
 	return err.Error()
 }
 
-// Writing says why a file that a person named can't be written, and what to do about it.
+// Writing says why a file that a person named cannot be written, and what to do about it.
 func Writing(path string, err error) error {
 	dir := filepath.Dir(path)
 	switch {

@@ -3,11 +3,11 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// Monotonic is the time of CLOCK_MONOTONIC in ns. Every time in a log is of this clock.
+// Monotonic is the time of CLOCK_MONOTONIC in ns, the clock of every time in a log.
 func Monotonic() uint64 { return read(unix.CLOCK_MONOTONIC) }
 
-// Clocks is one reading of several clocks, in ns. Monotonic is the middle of two
-// readings around the others.
+// Clocks is one reading of several clocks, in ns. Monotonic is the middle of two readings, one
+// before and one after the others.
 type Clocks struct{ Monotonic, Realtime, Boottime uint64 }
 
 // ReadClocks reads the clocks once.
@@ -21,7 +21,7 @@ func ReadClocks() Clocks {
 func read(clock int32) uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
-		return 0 // every Linux has these clocks; a reader takes 0 for "not known"
+		return 0 // "not known"; every Linux has these clocks
 	}
 	return uint64(t.Nano())
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// An attacher probes the functions of a table in files.
+// An attacher probes the functions of a table in libraries.
 type attacher struct {
 	mode     uprobe.Mode
 	programs uprobe.Programs
 	table    *recipe.Table
-	clients  bool // probe CUPTI's function by which clients register
+	clients  bool // also probe the function by which clients register with CUPTI
 }
 
-// attachLibrary probes a file that has a side of the API, unless it is probed.
+// attachLibrary probes a library of the runtime or the driver, unless it is probed already.
 func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime bool) error {
 	if l.Functions == nil || proc.files[l.ID] != nil {
 		return nil
@@ -40,8 +40,9 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 	return nil
 }
 
-// choose picks the functions to probe in a library, one for each address: some functions have
-// several names. With fallback it picks those that are probed only for want of a runtime.
+// choose picks the functions to probe in a library, one per address: some functions have
+// several names. With fallback it picks the functions that are probed only in a process without
+// a runtime.
 func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
 	taken := map[uint64]bool{}
 	var chosen []*cudaapi.Function
@@ -58,7 +59,7 @@ func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*c
 	return chosen
 }
 
-// inTableOrder lists the functions that are defined and to be probed.
+// inTableOrder lists the functions of the table that a library defines.
 func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
 	var found []*cudaapi.Function
 	for name := range defined {
@@ -70,8 +71,9 @@ func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
 	return found
 }
 
-// attachFunctions probes functions of a library: all at once, or if the kernel refuses that, one
-// by one, to find those that it can't probe. What it returns is nil if there are none.
+// attachFunctions probes functions of a library, all at once. If the kernel refuses that, it
+// probes them one by one, to find those that cannot be probed. It returns nil if there are no
+// functions.
 func (a *attacher) attachFunctions(l *cudalib.File, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer, error) {
 	if len(functions) == 0 {
 		return nil, nil
@@ -110,13 +112,14 @@ func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, 
 	return probes, nil
 }
 
-// attach probes sites in the file that was examined, also if its path leads to another now.
+// attach probes sites in the file that was examined, even if the file's path leads to another
+// file by now.
 func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
 	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
 }
 
-// attachClients probes CUPTI's function by which clients register, if the file has it and it is
-// not probed.
+// attachClients probes the function by which clients register with CUPTI, if the file has it
+// and it is not probed already.
 func (a *attacher) attachClients(pid int, proc *process, l *cudalib.File) error {
 	if l.Registration == 0 || !a.clients || proc.clients[l.ID] != nil {
 		return nil

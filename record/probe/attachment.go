@@ -12,16 +12,16 @@ type Attachment struct {
 	Libraries []Library // in the order of the process's mappings; empty if it has no CUDA library yet
 }
 
-// A Library is a file of a process that holds a side of CUDA's API.
+// A Library is a file of a process that holds the runtime's or the driver's functions.
 type Library struct {
 	Path      string // in the process's own mount namespace
 	Side      cudaapi.Library
-	Functions []*cudaapi.Function // those probed, in the order of cudaapi's table
-	Refused   []string            // those that the kernel can't probe, with its reason
-	New       bool                // something was added by this call
+	Functions []*cudaapi.Function // functions that are probed, in the order of cudaapi's table
+	Refused   []string            // functions that the kernel cannot probe, with its reason
+	New       bool                // this call added probes
 }
 
-// attachment is what is probed in the process now.
+// attachment lists the probed libraries of the process.
 func (proc *process) attachment(pid int) Attachment {
 	a := Attachment{PID: pid}
 	for _, id := range proc.order {

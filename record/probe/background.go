@@ -8,7 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// A backgroundCloser closes probes for which nobody waits.
+// A backgroundCloser closes probes in the background.
 type backgroundCloser struct {
 	closing sync.WaitGroup
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ func (b *backgroundCloser) close(probes ...io.Closer) {
 	})
 }
 
-// takeErrors returns the errors so far. It returns each once.
+// takeErrors returns the errors since the last call.
 func (b *backgroundCloser) takeErrors() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

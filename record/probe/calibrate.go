@@ -12,9 +12,9 @@ import (
 )
 
 // Calibrate measures the cost of a probed call on this machine: a child process calls a
-// function that does nothing but is probed like cuLaunchKernel. A program with much else to do
-// pays more, as the probes disturb its caches. Calibrate takes about ten milliseconds and may
-// run at the same time as other methods. Its calls are not delivered.
+// function that does nothing and is probed like cuLaunchKernel. A program that does more pays
+// more, because the probes disturb its caches. Calibrate takes about ten milliseconds and may
+// run beside other methods. Its calls are not delivered.
 func (p *Prober) Calibrate() (perCall time.Duration, err error) {
 	calls := p.calibrationCalls()
 	if calls < 2 {
@@ -27,7 +27,8 @@ func (p *Prober) Calibrate() (perCall time.Duration, err error) {
 	return perCall, nil
 }
 
-// calibrationCalls keeps the calls of all rounds within a quarter of the buffers.
+// calibrationCalls is the number of calls in a round. The calls of all rounds fit into a
+// quarter of the buffers.
 func (p *Prober) calibrationCalls() uint32 {
 	const most, bytes = 256, bpf.HeaderSize + 8*bpf.MaxArgs
 	return uint32(min(most, p.layout.Bytes()/4/bytes/callcost.Rounds))

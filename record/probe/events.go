@@ -15,25 +15,25 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/ringbuf"
 )
 
-// A Batcher is a Sink that is told where a run of events begins and ends. It can take a lock for
-// a whole run.
+// A Batcher is a Sink that is told where a run of events begins and ends, so that it can hold a
+// lock for the whole run.
 type Batcher interface {
 	Begin()
 	End()
 }
 
-// events takes events out of the buffers and delivers them.
+// events empties the buffers and delivers the events.
 type events struct {
 	decoder  *decode.Decoder
 	onClient func(pid uint32, request uint64)
-	drained  atomic.Uint64 // ns: DrainedUntil
+	drained  atomic.Uint64 // value of DrainedUntil
 
 	mu    sync.Mutex
 	store *eventstore.Store // nil once closed
-	names *ringbuf.Reader   // kernels' names
+	names *ringbuf.Reader   // reads the names of kernels
 }
 
-// newEvents reads the store, and the ring buffer names, which has so many bytes. It closes both.
+// newEvents reads a store, and the ring buffer names of a size in bytes. Its close closes both.
 func newEvents(store *eventstore.Store, names *ebpf.Map, bytes int, d *decode.Decoder) (*events, error) {
 	reader, err := ringbuf.Open(names, bytes)
 	if err != nil {
@@ -53,13 +53,13 @@ func (e *events) close() error {
 	return err
 }
 
-// drain delivers what the buffers hold at the moment.
+// drain delivers the events that are in the buffers now.
 func (e *events) drain(sink Sink) error {
 	_, err := e.drainFill(sink)
 	return err
 }
 
-// drainFill also returns how full the fullest buffer was, 0 to 1.
+// drainFill is drain. It also returns how full the fullest buffer was, from 0 to 1.
 func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,28 +87,28 @@ func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	return max(fill, namesFill), nil
 }
 
-// tellClients hands on registrations with CUPTI. No run of events is open meanwhile, as whoever
-// hears of a registration may write to the sink.
+// tellClients reports the registrations with CUPTI. It does so between two runs of events,
+// because the receiver may write to the sink.
 func (e *events) tellClients() {
 	for _, c := range e.decoder.TakeClients() {
 		e.onClient(c.PID, c.Request)
 	}
 }
 
-// DrainedUntil is a time, in ns of CLOCK_MONOTONIC, up to which every call that returned is
-// delivered or counted as lost, but for one whose return probe was still running then. It is
-// 0 before Run has looked at the buffers.
+// DrainedUntil is a time, in ns of CLOCK_MONOTONIC. Every call that returned before it is
+// delivered or counted as lost, except a call whose return probe was still running then. It is
+// 0 before Run has emptied the buffers once.
 func (p *Prober) DrainedUntil() uint64 { return p.events.drained.Load() }
 
-// Bounds of the time between two looks at the buffers.
+// Bounds of the pause between two looks at the buffers.
 const (
 	minPause = 500 * time.Microsecond
 	maxPause = 50 * time.Millisecond
 )
 
-// Run delivers calls until ctx is done. It looks at the buffers rarely while they stay nearly
-// empty and often while they fill, instead of having the probed threads wake it. Finish
-// delivers what is still there when ctx is done.
+// Run delivers calls until ctx is done. The probed threads do not wake it: it looks at the
+// buffers by itself, rarely while they stay nearly empty and often while they fill. Finish
+// delivers what is left when ctx is done.
 func (p *Prober) Run(ctx context.Context, sink Sink) error {
 	pause := minPause
 	timer := time.NewTimer(pause)
@@ -128,7 +128,7 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// nextPause aims at buffers that are never more than an eighth full.
+// nextPause chooses the next pause, so that no buffer is ever more than an eighth full.
 func nextPause(pause time.Duration, fill float64) time.Duration {
 	switch {
 	case fill > 1./2:

@@ -12,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
-// A loadedProgram is the eBPF program of a mode in the kernel, with its maps but for those of the
-// event store.
+// A loadedProgram is the eBPF program of a mode in the kernel, with all of its maps except
+// those of the event store.
 type loadedProgram struct {
 	mode       uprobe.Mode
 	calls      uprobe.Programs
@@ -25,7 +25,7 @@ type bpfMaps struct {
 	names, threads, targets, recipes, losses, paused, ends, watches *ebpf.Map
 }
 
-// load tries the modes that o allows, and keeps the first that the kernel takes. The program
+// load tries the modes that o allows and keeps the first that the kernel accepts. The program
 // writes its events to the store.
 func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	var firstErr error
@@ -41,7 +41,7 @@ func load(o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgr
 	return nil, uprobe.LoadError(o.Mode, firstErr)
 }
 
-// programNames gives the names of a mode's entry and return program.
+// programNames returns the names of the entry and the return program of a mode.
 func programNames(m uprobe.Mode) (enter, leave string) {
 	switch m {
 	case uprobe.Session:
@@ -99,14 +99,14 @@ func configure(spec *ebpf.CollectionSpec, o Options, l eventstore.Layout) error 
 		spec.Variables[bpf.ProbesVarCaptureRange].Set(captureRange))
 }
 
-// symbolBytes is the size of the ring buffer for kernels' names, a power of two, if the buffers
-// for calls have so many bytes.
+// symbolBytes is the size of the ring buffer for names of kernels, a power of two, for a number
+// of bytes for calls.
 func symbolBytes(calls int) int {
 	const least, most = 64 << 10, 64 << 20
 	return 1 << (bits.Len(uint(min(max(calls/16, least), most))) - 1)
 }
 
-// close unloads the program. The reader of names closes their map.
+// close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
 	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),

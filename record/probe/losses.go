@@ -11,7 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// lostCauses are the causes of loss as the log names them, by index in the BPF map.
+// lostCauses are the causes of loss by the log's names, indexed as in the BPF map.
 var lostCauses = [...]string{
 	bpf.LostBufferFull:  tracelog.LostCallBuffer,
 	bpf.LostThreadTable: tracelog.LostThreadTable,
@@ -20,15 +20,15 @@ var lostCauses = [...]string{
 
 // losses counts lost calls by cause.
 type losses struct {
-	counters *ebpf.Map // of the eBPF program, a value for each CPU
+	counters *ebpf.Map // the eBPF program's counts, one per CPU
 
 	mu    sync.Mutex
-	until uint64                  // ns: the last call of since
-	told  [len(lostCauses)]uint64 // what since has returned in all
+	until uint64                  // ns: time of the last call of since
+	told  [len(lostCauses)]uint64 // sum of all counts that since has returned
 }
 
-// LostSince counts the calls that were lost since it was last called, by cause, with the time
-// of the first and of the last.
+// LostSince counts the calls that were lost since its last call, by cause, with the times of
+// the first and the last of them.
 func (p *Prober) LostSince() ([]tracelog.Lost, error) { return p.losses.since() }
 
 func (l *losses) since() ([]tracelog.Lost, error) {

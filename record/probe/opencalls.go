@@ -14,8 +14,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// deliverOpenCalls delivers the calls that were open when their process was detached, and
-// forgets them. It also delivers the names of threads that were renamed after their first call.
+// deliverOpenCalls delivers and forgets the calls that were open when their process was
+// detached. It also delivers the names of threads that were renamed after their first call.
 func (p *Prober) deliverOpenCalls(sink Sink) error {
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
@@ -31,11 +31,11 @@ func (p *Prober) deliverOpenCalls(sink Sink) error {
 	return nil
 }
 
-// deliverOpen delivers a thread's open calls, outermost first, and then its new name if it has
-// one. frames is the eBPF program's map of open calls, by slot.
+// deliverOpen delivers a thread's open calls, outermost first, and its name if that has
+// changed. frames is the eBPF program's map of open calls, by slot.
 func (e *events) deliverOpen(t eventstore.Thread, frames *ebpf.Map, sink Sink) error {
 	if !e.store.Claim(t) {
-		return nil // it ended meanwhile, and its calls are among the events
+		return nil // the thread ended meanwhile: its calls are among the events
 	}
 	defer e.store.Release(t)
 	err := e.deliverFrames(t, frames, sink)
@@ -67,14 +67,14 @@ func (e *events) deliverFrames(t eventstore.Thread, frames *ebpf.Map, sink Sink)
 	return nil
 }
 
-// renamed delivers the name of a thread that is not called as at its first call.
+// renamed delivers the name of a thread whose name has changed since its first call.
 func renamed(t eventstore.Thread, slot *bpf.ProbesSlot, sink Sink) {
 	if slot.Announced == 0 {
-		return // it made no call that is recorded
+		return // no call of the thread is recorded
 	}
 	name, ok := procfs.ThreadName(t.PID, t.TID)
 	if !ok {
-		return // the thread is gone, and had its last name delivered
+		return // the thread is gone: its last name has been delivered
 	}
 	if name != decode.ThreadName(unsafe.Slice((*byte)(unsafe.Pointer(&slot.Comm)), unsafe.Sizeof(slot.Comm))) {
 		sink.Thread(&tracelog.Thread{PID: t.PID, TID: t.TID, Name: name, NamespaceTID: procfs.NamespaceTID(t.PID, t.TID)})

@@ -1,13 +1,13 @@
-// Package probe traces calls of CUDA functions in running processes with uprobes. Processes
-// go in, calls come out.
+// Package probe records calls of CUDA functions in running processes with uprobes. PIDs go in;
+// calls come out.
 //
 // A Prober loads the eBPF program once. Attach finds the CUDA libraries that a process has
-// mapped and probes their functions in that process alone. Rescan adds libraries that it maps
-// later. Run delivers calls to a Sink. Finish ends the recording and delivers the calls that
-// are still open. Nothing is pinned: when the Prober is closed, or its process is killed, the
-// kernel removes every probe.
+// mapped and probes their functions in that process alone. Rescan adds libraries that the
+// process maps later. Run delivers calls to a Sink. Finish ends the recording and delivers the
+// calls that are still open. Nothing is pinned: when the Prober is closed, or its own process
+// is killed, the kernel removes every probe.
 //
-// A call is delivered when it returns, so an inner call comes before the one around it. The
+// A call is delivered when it returns, so an inner call comes before the call around it. The
 // calls of one thread come in that order. Times are nanoseconds of CLOCK_MONOTONIC.
 //
 //	procfs ──► cudalib, elfsym ──► recipe ──► uprobe, loader, kerneltypes ──► kernel
@@ -15,8 +15,8 @@
 //	process    a library has       arguments                                    ▼
 //	has mapped                                    Sink ◄── decode ◄── eventstore, ringbuf
 //
-// Beside these, package exits tells how processes end, and package callcost what a probed call
-// costs.
+// Two more packages stand beside these: exits tells how processes end, callcost measures what a
+// probed call costs.
 package probe
 
 import (
@@ -50,12 +50,12 @@ type Prober struct {
 	events    *events
 	losses    losses
 
-	threadEnds   link.Link // nil if the tracepoint can't be used
-	noThreadEnds error     // why
+	threadEnds   link.Link // nil if the tracepoint cannot be used
+	noThreadEnds error     // why it cannot
 }
 
-// Open loads the eBPF program. The error is a *PermissionError if rights are missing, a
-// *uprobe.UnsupportedError if the kernel lacks what is needed.
+// Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
+// *uprobe.UnsupportedError if the kernel lacks a feature.
 func Open(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -117,19 +117,19 @@ func (p *Prober) prepare(o Options, table *recipe.Table) error {
 	return nil
 }
 
-// Degraded is what works less well than it should, in words for people; nil normally.
+// Degraded says what does not work in full, in words for a person; nil normally.
 func (p *Prober) Degraded() error {
 	if p.noThreadEnds == nil {
 		return nil
 	}
-	return fmt.Errorf("the end of threads is not seen, as the tracepoint sched_process_exit can't be used: calls that a thread leaves open are delivered at the end, and after %d threads no further ones are recorded: %w",
+	return fmt.Errorf("the end of threads is not seen, because the tracepoint sched_process_exit cannot be used: open calls of a thread that ends are delivered at the end, and of more than %d threads the later ones are not recorded: %w",
 		p.layout.Slots, p.noThreadEnds)
 }
 
-// Pause stops recording in every process. A call that is open by then is still delivered.
+// Pause stops recording in every process. A call that is open then is still delivered.
 func (p *Prober) Pause() error { return p.setPaused(1) }
 
-// Resume begins recording again, with calls that begin from now on.
+// Resume resumes recording, with the calls that begin from now on.
 func (p *Prober) Resume() error { return p.setPaused(0) }
 
 func (p *Prober) setPaused(value uint32) error {
@@ -139,7 +139,7 @@ func (p *Prober) setPaused(value uint32) error {
 	return nil
 }
 
-// Finish ends the recording: it detaches from every process, delivers what is still in the
+// Finish ends the recording: it detaches from every process, delivers the events in the
 // buffers, and then the calls that have not returned.
 func (p *Prober) Finish(sink Sink) error {
 	err := errors.Join(p.processes.detachAll(), p.unhookThreadEnds())
@@ -155,8 +155,8 @@ func (p *Prober) unhookThreadEnds() error {
 	return hook.Close()
 }
 
-// Close removes all probes and frees everything. It does not wait for the kernel to free
-// the probes of processes that have ended, which takes tens of milliseconds.
+// Close removes all probes and frees everything. It does not wait for the kernel to free the
+// probes of ended processes, which takes tens of milliseconds.
 func (p *Prober) Close() error {
 	return errors.Join(p.processes.detachAll(), p.processes.background.takeErrors(), p.unhookThreadEnds(),
 		p.exits.Close(), p.events.close(), p.program.close())

@@ -8,19 +8,19 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// A process is one that is being probed.
+// A process is a process that is being probed.
 type process struct {
 	files   map[procfs.FileID]*probedFile
 	order   []procfs.FileID
-	clients map[procfs.FileID]io.Closer // probes on CUPTI's function by which clients register
-	// looked is the files mapped at the last look, false for those that could not be
-	// examined.
+	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
+	// looked has the files that were mapped at the last look; the value is false for a file
+	// that could not be examined.
 	looked map[procfs.FileID]bool
 	code   codeSize
 }
 
-// A probedFile is a library and its probes. Probes on functions that are probed only for want of
-// a runtime are apart: they go when a runtime appears.
+// A probedFile is a library and its probes. The probes of fallback are on functions that are
+// probed only in a process without a runtime: they go when a runtime appears.
 type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none
@@ -40,7 +40,7 @@ func (proc *process) hasRuntime() bool {
 	return false
 }
 
-// probes lists everything that is to be closed when the process is detached.
+// probes lists all probes of the process.
 func (proc *process) probes() []io.Closer {
 	var probes []io.Closer
 	for _, file := range proc.files {
@@ -57,7 +57,7 @@ func (file *probedFile) all() []io.Closer {
 	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback}, func(p io.Closer) bool { return p == nil })
 }
 
-// dropFallback removes the probes on functions that are probed only for want of a runtime.
+// dropFallback removes the probes that are only for a process without a runtime.
 func (file *probedFile) dropFallback() error {
 	if file.fallback == nil {
 		return nil
@@ -69,8 +69,8 @@ func (file *probedFile) dropFallback() error {
 	return err
 }
 
-// newFiles returns the files that were not mapped at the last look, and takes note of all
-// that are.
+// newFiles returns the files that were not mapped at the last look, and remembers all that are
+// mapped.
 func (proc *process) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
 	var found []procfs.Mapping
 	looked := make(map[procfs.FileID]bool, len(mappings))
@@ -85,7 +85,7 @@ func (proc *process) newFiles(mappings []procfs.Mapping) []procfs.Mapping {
 	return found
 }
 
-// forgetFailures has the files that could not be examined tried again.
+// forgetFailures makes the next look try again the files that could not be examined.
 func (proc *process) forgetFailures() {
 	for id, examined := range proc.looked {
 		if !examined {

@@ -18,9 +18,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// processes is the table of the processes that are probed.
+// processes is the table of probed processes.
 type processes struct {
-	targets    *ebpf.Map // of the eBPF program
+	targets    *ebpf.Map // the processes that the eBPF program records
 	exits      *exits.Watcher
 	finder     cudalib.Finder
 	attacher   attacher
@@ -37,12 +37,12 @@ func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher)
 	}
 }
 
-// Attach probes the CUDA libraries that a process has mapped by now, in that process alone.
-// Called again, it adds what the process has mapped since. It passes over functions that a
+// Attach probes the CUDA libraries that a process has mapped by now, in that process alone. A
+// second call adds the libraries that the process has mapped since. It skips functions that a
 // library lacks.
 //
-// If some functions or libraries can't be probed, the error says so, and the Attachment says
-// what is probed all the same.
+// If some functions or libraries cannot be probed, the error says so, and the Attachment lists
+// the others.
 func (p *Prober) Attach(pid int) (Attachment, error) {
 	p.events.decoder.Heed(uint32(pid))
 	return p.processes.attach(pid)
@@ -71,7 +71,7 @@ func (ps *processes) attach(pid int) (Attachment, error) {
 	return proc.attachment(pid), err
 }
 
-// target has the eBPF program record a process.
+// target makes the eBPF program record a process.
 func (ps *processes) target(pid int) (*process, error) {
 	if proc := ps.byPID[pid]; proc != nil {
 		return proc, nil
@@ -86,7 +86,7 @@ func (ps *processes) target(pid int) (*process, error) {
 	return ps.byPID[pid], nil
 }
 
-// probe probes the CUDA libraries among files that the process has newly mapped.
+// probe probes the CUDA libraries among newly mapped files.
 func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error {
 	var errs []error
 	var libraries []*cudalib.File
@@ -128,8 +128,7 @@ func (ps *processes) detachAll() error {
 	return ps.detach(ps.known()...)
 }
 
-// forgetEnded removes the probes from processes that have ended, so that there is room for
-// others.
+// forgetEnded removes the probes from processes that have ended, to make room for others.
 func (ps *processes) forgetEnded() error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -149,8 +148,8 @@ func (ps *processes) known() []int {
 	return slices.AppendSeq(ps.exits.Watched(), maps.Keys(ps.byPID))
 }
 
-// detach removes the probes from processes, all at the same time. It does not wait for those of
-// ended processes: none of their code can run.
+// detach removes the probes from processes, all at the same time. It does not wait for the
+// probes of ended processes: none of their code can run.
 func (ps *processes) detach(pids ...int) error {
 	var errs []error
 	var live, dead []io.Closer
@@ -169,7 +168,7 @@ func (ps *processes) detach(pids ...int) error {
 	return errors.Join(append(errs, uprobe.CloseTogether(live))...)
 }
 
-// release takes a process out of all tables, and returns its probes.
+// release removes a process from all tables and returns its probes.
 func (ps *processes) release(pid int) ([]io.Closer, error) {
 	var probes []io.Closer
 	libc, err := ps.exits.Unwatch(pid)

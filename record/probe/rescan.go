@@ -2,21 +2,21 @@ package probe
 
 import "github.com/cudatrace/cudatrace/record/procfs"
 
-// rescanEvery is the number of looks after which the mappings are read even if the code has the
-// same size: a library can take the place of another that is as large.
+// rescanEvery is the number of looks after which the mappings are read even if the size of the
+// code is unchanged: a library can take the place of another of the same size.
 const rescanEvery = 32
 
-// A codeSize tells that a process has mapped other code. To ask for the size costs a fraction of
-// reading the mappings.
+// A codeSize tells whether a process has mapped other code. Asking for the size is far cheaper
+// than reading the mappings.
 type codeSize struct {
-	kibibytes uint64 // of executable mappings
-	looks     int    // since the mappings were read
+	kibibytes uint64 // size of the executable mappings
+	looks     int    // number of looks since the mappings were read
 }
 
-// Rescan probes what a process that was attached has mapped since, and says whether that was
-// anything. It is cheap enough to be called several times a second: the mappings are read
-// only if their code has another size than at the last look. An error is reported once for
-// each file; Attach tries such a file again.
+// Rescan probes the libraries that an attached process has mapped since the last look, and says
+// whether there were any. It is cheap enough to be called several times a second: it reads the
+// mappings only if the size of the code has changed. An error is reported once per file; Attach
+// tries such a file again.
 func (p *Prober) Rescan(pid int) (changed bool, err error) { return p.processes.rescan(pid) }
 
 func (ps *processes) rescan(pid int) (changed bool, err error) {
@@ -43,7 +43,7 @@ func (ps *processes) rescan(pid int) (changed bool, err error) {
 	return len(proc.files) > libraries || len(proc.clients) > clients, err
 }
 
-// changed says whether the process's mappings are to be read.
+// changed says whether the process's mappings have to be read.
 func (c *codeSize) changed(pid int) (bool, error) {
 	size, err := procfs.CodeSize(pid)
 	if err != nil {

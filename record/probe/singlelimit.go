@@ -1,28 +1,29 @@
 package probe
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// singleLimits is the most functions of a library that are probed with perf events: the kernel
-// removes the events one after the other, two for each function, in 30 ms or more each. All of
-// the driver's functions for GPU work are within the limit.
+// singleLimits is the most functions of a library that are probed with perf events. The kernel
+// removes these events one after the other, two per function, in 30 ms or more each. All
+// functions of the driver for GPU work are within the limit.
 var singleLimits = map[cudaapi.Library]int{cudaapi.Driver: 64, cudaapi.Runtime: 24}
 
-// withinLimit leaves out functions beyond the library's limit, and notes how many.
+// withinLimit leaves out the functions beyond the library's limit, and notes their number.
 func withinLimit(chosen []*cudaapi.Function, l *Library) []*cudaapi.Function {
 	kept, leftOut := mostImportant(chosen, max(singleLimits[l.Side]-len(l.Functions), 0))
 	if leftOut > 0 {
 		l.Refused = append(l.Refused,
-			fmt.Sprintf("%d more functions (this kernel takes long to remove probes; Linux 6.10 or newer does not)", leftOut))
+			figures.Count(leftOut, "more function", "more functions")+" (this kernel takes long to remove probes; Linux 6.10 or newer does not)")
 	}
 	return kept
 }
 
-// mostImportant keeps at most n functions, in table order, and says how many are left out.
+// mostImportant keeps at most n functions, in table order, and returns the number that it
+// leaves out.
 func mostImportant(chosen []*cudaapi.Function, n int) (kept []*cudaapi.Function, leftOut int) {
 	if len(chosen) <= n {
 		return chosen, 0
@@ -34,7 +35,7 @@ func mostImportant(chosen []*cudaapi.Function, n int) (kept []*cudaapi.Function,
 	return kept, len(chosen) - n
 }
 
-// rank is lower for a function that matters more.
+// rank is lower for a more important function.
 func rank(f *cudaapi.Function) int {
 	switch {
 	case f.Naming != cudaapi.NamesNothing, f.Range != cudaapi.NoRange:

@@ -1,8 +1,8 @@
-// Package procfs reads what /proc says of processes: which files they have mapped, how
-// large their code is, which program they run, what their threads are called.
+// Package procfs reads what /proc says of a process: which files it has mapped, how large its code
+// is, which program it runs, and the names of its threads. PIDs go in.
 //
-// An error says in words for people why a process can't be read; errors.Is tells
-// fs.ErrNotExist, of a process that has ended, and fs.ErrPermission apart.
+// An error is a sentence for a person. errors.Is finds fs.ErrNotExist if the process has ended,
+// and fs.ErrPermission.
 package procfs
 
 import (
@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FileID tells files apart within the mappings of one process.
+// A FileID identifies a file among the mappings of one process.
 type FileID struct {
 	Device string // "fd:01", as in /proc/PID/maps
 	Inode  uint64
 }
 
-// A Mapping is a part of a process's memory that shows a part of a file.
+// A Mapping is a part of a process's memory that maps a part of a file.
 type Mapping struct {
 	File    FileID
 	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
@@ -32,8 +32,8 @@ type Mapping struct {
 	Deleted bool   // the file has been deleted or replaced
 }
 
-// CodeFiles lists the files that a process has mapped as code, each by its first
-// executable mapping.
+// CodeFiles lists the files that a process has mapped as code, each with its first executable
+// mapping.
 func CodeFiles(pid int) ([]Mapping, error) {
 	var found []Mapping
 	seen := map[FileID]bool{}
@@ -49,8 +49,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 	return found, nil
 }
 
-// Files lists the paths of the files that a process has mapped, each once, in the order
-// of their addresses.
+// Files lists the paths of the files that a process has mapped, each once, ordered by address.
 func Files(pid int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
@@ -66,8 +65,7 @@ func Files(pid int) ([]string, error) {
 	return files, nil
 }
 
-// CodeAt finds the addresses of the file's code that a process has mapped around an
-// address; ok is false if none is there.
+// CodeAt finds the executable mapping of a file around an address; ok is false if there is none.
 func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
 	for m, err := range mappings(pid, isCode) {
 		if err != nil {
@@ -87,7 +85,7 @@ func (m Mapping) addresses() (from, to uint64, ok bool) {
 	return from, to, fromErr == nil && toErr == nil
 }
 
-// mappings reads the lines of /proc/PID/maps that are wanted. An error comes last.
+// mappings reads the wanted lines of /proc/PID/maps. An error comes last.
 func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -107,7 +105,7 @@ func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] 
 	}
 }
 
-// parseMappings reads lines in the form of /proc/PID/maps.
+// parseMappings reads the wanted lines of a text like /proc/PID/maps.
 func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -126,7 +124,7 @@ func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping
 	}
 }
 
-// showsFile and isCode look at a line without parsing it: a process can have thousands.
+// showsFile and isCode check a line without parsing it: a process can have thousands of lines.
 func showsFile(line []byte) bool { return bytes.IndexByte(line, '/') >= 0 }
 
 func isCode(line []byte) bool {
@@ -134,7 +132,7 @@ func isCode(line []byte) bool {
 	return at >= 0 && len(line) > at+3 && line[at+3] == 'x' && showsFile(line)
 }
 
-// parseMapping reads one line; ok is false if its memory shows no file:
+// parseMapping reads one line; ok is false if it maps no file:
 //
 //	7f0000000000-7f0000001000 r-xp 00002000 fd:01 1234   /usr/lib/libcuda.so.1
 func parseMapping(line string) (m Mapping, ok bool) {
@@ -151,12 +149,12 @@ func parseMapping(line string) (m Mapping, ok bool) {
 	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Path: path, Deleted: deleted}, true
 }
 
-// deletedSuffix is what the kernel adds to the path of a file that has been deleted.
+// deletedSuffix is the end that the kernel adds to the path of a deleted file.
 const deletedSuffix = " (deleted)"
 
-// Open opens the mapped file itself. That is /proc/PID/map_files, which works for
-// deleted files too; where the kernel does not let us use it, the file of that path in
-// the process's root, if it is still the mapped one.
+// Open opens the mapped file itself, through /proc/PID/map_files, even if it has been deleted.
+// Where the kernel forbids that, it opens the file by its path in the process's root, if that is
+// still the mapped file.
 func (m Mapping) Open(pid int) (*os.File, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%s", pid, m.Span))
 	if err == nil || m.Deleted {
@@ -173,8 +171,8 @@ func (m Mapping) Open(pid int) (*os.File, error) {
 	return f, nil
 }
 
-// shows says whether f is the mapped file, as far as the inode tells. An overlay file
-// system shows other numbers in mappings than for files.
+// shows says whether f is the mapped file, by its inode. On an overlay file system it cannot tell:
+// a mapping shows another inode there than the file.
 func (m Mapping) shows(f *os.File) bool {
 	var st unix.Stat_t
 	var system unix.Statfs_t

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A Process says which program a process runs. What can't be read is empty, as after
-// the process's end.
+// A Process says which program a process runs. A member is empty if it cannot be read, for
+// instance after the process's end.
 type Process struct {
 	Executable string // path
-	Args       string // a NUL between two
+	Args       string // separated by NUL
 	Parent     uint32 // PID
 }
 
@@ -22,7 +22,7 @@ func Describe(pid int) Process {
 	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Parent: parent(dir)}
 }
 
-// Name is the base name of the program that a process runs, "" if it can't be read.
+// Name is the base name of the program that a process runs, "" if it cannot be read.
 func Name(pid int) string {
 	path := executable(pid)
 	if path == "" {
@@ -38,8 +38,8 @@ func executable(pid int) string {
 	return strings.TrimSuffix(path, deletedSuffix)
 }
 
-// parent reads the parent's PID: the second field after the command, which is in
-// brackets and may hold anything.
+// parent reads the parent's PID: the second field behind the command. The command is in brackets
+// and may hold any characters.
 func parent(dir string) uint32 {
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
@@ -53,8 +53,8 @@ func parent(dir string) uint32 {
 	return uint32(pid)
 }
 
-// CodeSize is how much memory of a process is code, in KiB; 0 for a process that has
-// given up its memory. Reading it costs a fraction of reading the mappings.
+// CodeSize is the size of a process's code in KiB; 0 for a process that has given up its memory.
+// It is far cheaper than reading the mappings.
 func CodeSize(pid int) (kibibytes uint64, err error) {
 	status, err := os.ReadFile(folder(pid) + "/status")
 	if err != nil {
@@ -63,7 +63,8 @@ func CodeSize(pid int) (kibibytes uint64, err error) {
 	return statusNumber(status, "VmExe:") + statusNumber(status, "VmLib:"), nil
 }
 
-// statusNumber reads a line of /proc/PID/status, "VmLib:      1234 kB"; 0 if it is not there.
+// statusNumber reads the number in a line of /proc/PID/status, "VmLib:      1234 kB"; 0 without the
+// line.
 func statusNumber(status []byte, key string) uint64 {
 	fields := statusFields(status, key)
 	if len(fields) == 0 {
@@ -76,6 +77,6 @@ func statusNumber(status []byte, key string) uint64 {
 	return n
 }
 
-// OpenFile is a path of the very file that is open as f, whatever the file's own path leads
-// to now.
+// OpenFile is a path of the open file f, which stays right if the file's own path comes to lead to
+// another file.
 func OpenFile(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ThreadNames reads what the threads of a process are called, by TID. A process that has
-// ended has none.
+// ThreadNames reads the names of a process's threads, by TID. It gives none after the process's
+// end.
 func ThreadNames(pid uint32) iter.Seq2[uint32, string] {
 	return func(yield func(uint32, string) bool) {
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -29,14 +29,14 @@ func ThreadNames(pid uint32) iter.Seq2[uint32, string] {
 	}
 }
 
-// ThreadName reads what a thread is called; ok is false if it has ended.
+// ThreadName reads the name of a thread; ok is false if the thread has ended.
 func ThreadName(pid, tid uint32) (name string, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
 	return strings.TrimSuffix(string(text), "\n"), err == nil
 }
 
-// NamespaceTID is a thread's id in its innermost PID namespace; 0 if that is tid itself,
-// or if the thread has ended.
+// NamespaceTID is a thread's ID in its innermost PID namespace; 0 if that is tid itself, or if the
+// thread has ended.
 func NamespaceTID(pid, tid uint32) uint32 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
 	if err != nil {

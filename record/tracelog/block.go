@@ -7,9 +7,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Block is a run of records of one kind, in the order in which the writer got
-// them. It is valid until the reader's next call of Next, unless it is kept; strings
-// stay valid.
+// A Block is a run of records of one kind, in the order in which the writer got them. It is
+// valid until the next call of Reader.Next, unless it is kept (Reader.Keep). Its strings stay
+// valid.
 type Block struct {
 	Kind   Kind
 	N      int   // number of records
@@ -19,7 +19,7 @@ type Block struct {
 	file    []columns.Column // by the field numbers of the log's schema
 	table   *schema.Table    // of the log's schema; nil for a kind without a description
 	strings *stringTable
-	kept    *decoding // of a block that is kept
+	kept    *decoding // set in a block that is kept
 	spare   *spareDecodings
 }
 
@@ -29,7 +29,7 @@ func (b *Block) at(field, i int) uint64 {
 	return c.Numbers[i&c.Mask]
 }
 
-// columns are the columns of a block whose records are of a kind.
+// columns returns the columns of the block, whose records must be of a kind.
 func (b *Block) columns(k Kind) []columns.Column {
 	if b.Kind != k {
 		panic(fmt.Sprintf("tracelog: a block of %v records was read as %v", b.Kind, k))
@@ -37,8 +37,8 @@ func (b *Block) columns(k Kind) []columns.Column {
 	return b.own
 }
 
-// Known reports whether this version knows the kind of the block. One that it
-// does not know comes from a newer cudatrace; see Fields.
+// Known reports whether this version knows the kind of the block. If not, a newer cudatrace
+// wrote it; see Fields.
 func (b *Block) Known() bool { return b.own != nil }
 
 // Name is the name of the block's kind in the text form.
@@ -49,8 +49,8 @@ func (b *Block) Name() string {
 	return b.table.Name
 }
 
-// Fields are the fields of the records as the log itself describes them, also those that
-// this version does not know. It is nil for a kind without a description.
+// Fields are the fields of the records as the log describes them, including those that this
+// version does not know. It is nil for a kind without a description.
 func (b *Block) Fields() []schema.Field {
 	if b.table == nil {
 		return nil
@@ -112,9 +112,9 @@ type Column struct {
 	n int
 }
 
-// Column returns a field of the block's records by its name in this version's schema. A
-// field that the kind does not have is a mistake of the caller and panics; one that the
-// log does not have is 0. Numbers of type schema.Int are zigzag (see Int), texts are numbers
+// Column returns a field of the block's records by its name in this version's schema. The field
+// is 0 in a log that does not have it. Column panics if the kind has no such field, which is a
+// mistake of the caller. Numbers of type schema.Int are zigzag (see Int), texts are numbers
 // (see Block.Text).
 func (b *Block) Column(field string) Column {
 	if l := schema.LayoutOf(b.Kind); l != nil {
@@ -145,16 +145,15 @@ func (c *Column) Int(i int) int64 { return columns.Unzigzag(c.At(i)) }
 // Text is the text in record i of a field of type schema.Text.
 func (c *Column) Text(i int) string { return c.c.Text(i) }
 
-// Const returns the number that all records have, and whether they are known to
-// have one.
-func (c *Column) Const() (uint64, bool) { return c.c.Numbers[0], c.c.Mask == 0 }
+// Const returns the number that all records have in common; ok is false if they may differ.
+func (c *Column) Const() (v uint64, ok bool) { return c.c.Numbers[0], c.c.Mask == 0 }
 
-// Picks returns a byte for each record: records with the same byte have the same number.
-// It is nil where the log does not have such bytes. Several columns may share theirs.
+// Picks returns a byte for each record: records with the same byte have the same number. It is
+// nil where the log has no such bytes. Several columns may share them.
 func (c *Column) Picks() []byte { return c.c.Picks }
 
-// Values returns the numbers of all records: a view of the block where they differ, and
-// else room filled with the one they have, which is made longer as needed.
+// Values returns the numbers of all records. Where they differ it is a view of the block.
+// Otherwise it is room, filled with the common number and made longer as needed.
 func (c *Column) Values(room []uint64) []uint64 {
 	if c.c.Mask != 0 {
 		return c.c.Numbers[:c.n]
@@ -169,10 +168,10 @@ func (c *Column) Values(room []uint64) []uint64 {
 	return room
 }
 
-// A span is the time that records take up.
+// A span is a stretch of time.
 type span struct{ from, to uint64 }
 
-// spanOf is the time that rows take up.
+// spanOf is the span from the first time of some rows to their last end.
 func spanOf(rows *columns.Rows, l *schema.Layout) (s span) {
 	durAt := func(dur, i int) uint64 {
 		if dur < 0 {
@@ -204,7 +203,7 @@ func (s *span) add(t, dur uint64) {
 	if s.from == 0 || t < s.from {
 		s.from = t
 	}
-	if end := t + dur; end >= t { // a duration beyond the end of time is none
+	if end := t + dur; end >= t { // a duration that overflows does not count
 		t = end
 	}
 	s.to = max(s.to, t)

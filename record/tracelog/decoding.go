@@ -12,8 +12,8 @@ import (
 type decoding struct {
 	blockfile.Block
 	dec   *columns.Decoder
-	table *columns.Table // of a block of records
-	fault error          // what is wrong with its content
+	table *columns.Table // set for a block of records
+	fault error          // what is wrong with the block's content
 
 	file []columns.Column // see Reader.fill
 	own  []columns.Column
@@ -46,7 +46,7 @@ func (d *decoding) decode(p *projection) {
 	})
 }
 
-// spareDecodings are decodings without a use.
+// spareDecodings are decodings that are not in use.
 type spareDecodings struct {
 	mu   sync.Mutex
 	list []*decoding
@@ -58,7 +58,7 @@ func (s *spareDecodings) put(d *decoding) {
 	s.mu.Unlock()
 }
 
-// get returns one of them, or a new one.
+// get returns a decoding that is not in use, or a new one.
 func (s *spareDecodings) get() *decoding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,11 +74,10 @@ func (s *spareDecodings) get() *decoding {
 	return d
 }
 
-// Parallel makes that many goroutines decode blocks ahead, while the caller works on the
-// blocks that it has. Blocks come in the order of the file, and all else is as without
-// Parallel. It must come before the first Next; later it does nothing. At most 2*workers+2
-// blocks are in memory. The goroutines end with the log or with Close, which must be called
-// in any case.
+// Parallel makes a number of goroutines decode blocks ahead, while the caller works on the
+// blocks that it has. Blocks still come in the order of the file. It must come before the first
+// Next; later it does nothing. At most 2*workers+2 blocks are in memory. The goroutines end at
+// the end of the log or with Close, which must be called in any case.
 func (r *Reader) Parallel(workers int) {
 	if !r.begun && !r.done && workers > 0 {
 		r.ahead = &decodingAhead{reader: r, workers: workers, quit: make(chan struct{})}
@@ -98,8 +97,8 @@ type decodingAhead struct {
 	inOrder chan *decoding // in the order of the file
 }
 
-// take returns the next block in the order of the file, decoded. used is one that is not
-// used any more, or nil.
+// take returns the next block in the order of the file, decoded. used is a decoding that is no
+// longer needed, or nil.
 func (a *decodingAhead) take(used *decoding) *decoding {
 	if !a.running {
 		a.start()

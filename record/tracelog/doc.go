@@ -2,26 +2,26 @@
 //
 // In go records: a [Call], a [Kernel] and so on, each with AddTo, in any order and from any
 // goroutine. A [Writer] gathers records of one kind, process and thread or stream in open
-// blocks, and writes a block when it is full. Out come the same records: a [Reader] gives
-// blocks, and a [Block] gives records (Call.Read) or, to those who read millions, columns
-// of numbers without a copy (Block.Column). The log itself is a run of checksummed blocks, in
-// which each field is a column of its own: a launch, which is a call with its arguments, an
-// API record and a kernel, takes about 10 bytes. FORMAT.md is the specification.
+// blocks, and writes a block when it is full. Out come the same records. A [Reader] gives
+// blocks, and a [Block] gives records (Call.Read) or, to those who read millions, columns of
+// numbers without a copy (Block.Column). The log is a run of checksummed blocks, in which each
+// field is a column of its own. A launch (a call with its arguments, an API record and a
+// kernel) takes about 10 bytes. FORMAT.md is the specification.
 //
-// The writer may be killed at any moment: the reader gives every whole block, and says in
-// words what is missing. Damage costs the blocks that it is in and no other. RepairFile
-// recovers the intact records of a damaged log. The log describes itself, and readers go by
-// the names of kinds and fields: an older one leaves out what it does not know.
+// The writer may be killed at any moment: the reader gives every whole block, and says in words
+// what is missing. Damage costs only the blocks that it is in. RepairFile recovers the intact
+// records of a damaged log. The log describes itself, and a reader goes by the names of kinds
+// and fields: an older reader leaves out what it does not know.
 //
 // A Reader gives all blocks in the order of the file, or on request
-//   - only those that can have what a [Filter] wants, found through the index (Select),
+//   - only the blocks that may have records that a [Filter] wants, found through the index (Select),
 //   - only some fields (Project),
 //   - blocks that other goroutines have decoded ahead (Parallel),
-//   - those of a log that is still being written, as it grows (Follow).
+//   - the blocks of a log that is still being written, as it grows (Follow).
 //
 // Times are nanoseconds of CLOCK_MONOTONIC, durations nanoseconds, sizes bytes.
 //
-// # Where what is
+// # Where things are
 //
 //	schema              the kinds of record with their fields: the one description
 //	records_gen.go      the Go types that come from it, and recordmethods_gen.go their methods
@@ -29,10 +29,11 @@
 //	internal/columns    rows ↔ the bytes of a table
 //	internal/blockfile  file → checksummed blocks, past damage, and as the file grows
 //	reader.go           file → decoding.go, logschema.go, strings.go → block.go
-//	selection.go        the blocks that a filter can want, by the index
+//	selection.go        the blocks that a filter may want, by the index
+//	repair.go           recovering the intact records of a damaged log
 //	logtext             the text form and JSON
 //
-// # How a kind of record is added
+// # Adding a kind of record
 //
 // A person edits:
 //
@@ -42,7 +43,7 @@
 //  3. testdata/all.txt: a line with such a record.
 //  4. schema/schema_test.go, TestWireNumbers: the name, so that the number stays.
 //
-// The rest is made from these. Tests fail until it is:
+// These commands make the rest. Tests fail until they have run:
 //
 //	go generate ./record/tracelog                    the Go type and its methods
 //	go test ./record/tracelog/schema -update         the tables of FORMAT.md

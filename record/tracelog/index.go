@@ -20,7 +20,7 @@ type IndexEntry struct {
 	Device, Context, Stream int64 // -1 where the records differ or have none
 }
 
-// entryOf is the entry, without the offset, of a block that is about to be written.
+// entryOf is the index entry, without the offset, of a block that is about to be written.
 func entryOf(l *schema.Layout, rows *columns.Rows, time span) IndexEntry {
 	common := func(field int, none int64) int64 {
 		if field < 0 || rows.Column(field) != nil {

@@ -27,9 +27,9 @@ type openBlock struct {
 	since  uint64 // openBlocks.rows at the first of these
 }
 
-// A blockKey says which open block a record goes to. It is the kind and the values of the
-// key fields, of which there are at most schema.MaxKeys. Records with the same key take little
-// room together: they have fields in common, and their times follow each other closely.
+// A blockKey says which open block a record goes to. It has the kind and the values of the key
+// fields, at most schema.MaxKeys. Records with the same key take little room together: they
+// have fields in common, and their times follow each other closely.
 type blockKey [3]uint64
 
 func keyOf(l *schema.Layout, r *columns.Row) (k blockKey) {
@@ -44,8 +44,8 @@ func keyOf(l *schema.Layout, r *columns.Row) (k blockKey) {
 // is reports whether two keys are the same.
 func (k *blockKey) is(o *blockKey) bool { return k[0] == o[0] && k[1] == o[1] && k[2] == o[2] }
 
-// recentKeys is the size of the table of blocks used lately, which spares most
-// records the look-up in the map of all. A key has two places in it.
+// recentKeys is the size of the table of recently used blocks, which spares most records the
+// look-up in the map of all blocks. A key has two places in the table.
 const recentKeys = 1024
 
 // slot is the key's first place in that table; the second is slot^1.
@@ -55,9 +55,9 @@ func (k *blockKey) slot() uint32 {
 	return uint32(h >> 54)
 }
 
-// A block is finished, full or not, when about maxWait other records have come since its
-// first: a reader that wants all events in the order of time has to hold that many. With
-// many open blocks it is waitPerBlock for each, as small blocks take room.
+// A block is finished, full or not, when about maxWait other records have come since its first:
+// a reader that wants all events in the order of time has to hold that many. With many open
+// blocks the wait is waitPerBlock for each, because small blocks take more room.
 const (
 	maxWait      = 1 << 17
 	waitPerBlock = 128
@@ -105,7 +105,7 @@ func (o *openBlocks) block(l *schema.Layout, key blockKey, slot uint32) *openBlo
 	return b
 }
 
-// open returns the open block of a key, which it makes if there is none.
+// open returns the open block of a key. It makes one if there is none.
 func (o *openBlocks) open(l *schema.Layout, key blockKey) *openBlock {
 	if b := o.byKey[key]; b != nil {
 		return b

@@ -15,26 +15,26 @@ import (
 type outbox struct {
 	out  io.Writer
 	name string // of the file, for messages
-	err  error  // of the last write, nil when it went well
+	err  error  // of the last write, nil if it succeeded
 
 	off    int64  // bytes of the log, those in buf included
-	seq    uint32 // of the next block
-	buf    []byte // what is not yet written
+	seq    uint32 // number of the next block
+	buf    []byte // bytes that are not yet written
 	due    int    // length of buf at which it is written
 	queued []queued
 }
 
-// A batch is the records of a block, in numbers.
+// A batch says which records a block has: their kind, number and time.
 type batch struct {
 	kind Kind
 	rows uint64
 	time span
 }
 
-// A queued batch is one in outbox.buf.
+// A queued batch has its block in outbox.buf.
 type queued struct {
 	batch
-	end int // in outbox.buf
+	end int // of its block in outbox.buf
 }
 
 // flushSize is the number of bytes of finished blocks that are written together.
@@ -43,9 +43,8 @@ const flushSize = 128 << 10
 // maxBacklog is the number of bytes that may wait for a file that cannot be written.
 const maxBacklog = 8 << 20
 
-// full reports whether too many bytes wait for the file to take records of a role. Events are
-// refused first: other records refer to definitions, and statements say how complete
-// the log is.
+// full reports whether the backlog is too large for records of a role. Events are refused
+// first: other records refer to definitions, and statements say how complete the log is.
 func (o *outbox) full(r schema.Role) bool {
 	most := 4 * maxBacklog
 	if r == schema.Event {
@@ -118,7 +117,7 @@ func (o *outbox) remove(n int) {
 	o.queued = kept
 	o.buf = o.buf[:copy(o.buf, o.buf[n:])]
 	if len(o.buf) == 0 && cap(o.buf) > 4*flushSize {
-		o.buf = nil // the backlog of a failure
+		o.buf = nil // frees the backlog of a failure
 	}
 }
 
@@ -150,8 +149,8 @@ func (l *losses) add(b batch) {
 	l.time.join(b.time)
 }
 
-// byKind is the number of records by kind, nil where none is lost. Strings are no records
-// to a caller.
+// byKind is the number of lost records by kind, nil if none is lost. It leaves out strings,
+// which no caller adds.
 func (l *losses) byKind() (m map[Kind]uint64) {
 	for k, n := range l.counts {
 		if n == 0 || Kind(k) == KindString {
@@ -165,7 +164,7 @@ func (l *losses) byKind() (m map[Kind]uint64) {
 	return m
 }
 
-// total is the number of records.
+// total is the number of lost records.
 func (l *losses) total() (n uint64) {
 	for _, count := range l.byKind() {
 		n += count

@@ -13,9 +13,9 @@ type projection struct {
 }
 
 // Project makes Next decode only the named fields of the records of some kinds. All other
-// fields of these kinds are 0, and a fault in them that a checksum does not show is not
-// found; see Damage.Join. Kinds that are not named are decoded in full. Project must come
-// before the first Next.
+// fields of these kinds are 0, and faults in them that no checksum shows are not found; see
+// Damage.Join. Kinds that are not named are decoded in full. Project must come before the first
+// Next.
 func (r *Reader) Project(fields map[Kind][]string) {
 	r.projection = &projection{}
 	for k, names := range fields {

@@ -13,20 +13,19 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A Repair says what was kept and what was lost when a log was repaired.
+// A Repair says what was kept and what was lost in the repair of a log.
 type Repair struct {
 	Records uint64 // kept
 	Blocks  int    // of records, kept; blocks of strings count
 	Dropped int64  // bytes that are not in an intact block
 	Missing uint64 // records that the log's footer counts and that are not kept
 	Damage  Damage // what was wrong with the log
-	Reason  string // in the End record of what was written: why it is not complete
+	Reason  string // why the repaired log is not complete; it is in its End record
 }
 
-// RepairFile recovers the intact records of the damaged log at path and writes them to a
-// log at out. A regular file at out is replaced, and where out is a symbolic link, the file
-// that it leads to. Of a log without damage nothing is written: then Repair.Damage.Count
-// is 0.
+// RepairFile recovers the intact records of the damaged log at path and writes them to a log at
+// out. It replaces a regular file at out, and the file that a symbolic link at out leads to. It
+// writes nothing if the log has no damage: then Repair.Damage.Count is 0.
 func RepairFile(path, out string) (*Repair, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -57,14 +56,14 @@ func RepairFile(path, out string) (*Repair, error) {
 	return done, nil
 }
 
-// replaceable is the file that is replaced when a log is written to out. It refuses files
-// to which that would do harm. The damaged log is one of them: a later repair may still
-// recover more of it, and it may be growing.
+// replaceable is the file to replace when a log is written to out. It refuses files that must
+// not be replaced. The damaged log is one of them: a later repair may recover more of it, and
+// it may still be growing.
 func replaceable(path, out string) (string, error) {
 	info, err := os.Stat(out)
 	switch {
 	case err != nil:
-		return out, nil // nothing is in the way, or making the file fails and says why
+		return out, nil // if the file cannot be made, making it says why
 	case info.IsDir():
 		return "", fmt.Errorf("cannot write %s: it is a folder (add a file's name)", out)
 	case !info.Mode().IsRegular():
@@ -79,9 +78,9 @@ func replaceable(path, out string) (string, error) {
 	return out, nil
 }
 
-// RepairTo writes a log with every intact block of another one to out, which messages
-// call name. It adds a note that the log was repaired, a new index, and an End record that says
-// why the log is not complete. r must be new.
+// RepairTo writes a log with every intact block of another one to out, which messages call
+// name. It adds a note that the log was repaired, a new index, and an End record that says why
+// the log is not complete. r must be new.
 func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 	w, err := newBlockWriter(out, name, Options{}.withDefaults())
 	if err != nil {
@@ -223,7 +222,7 @@ func (m *mender) put(k Kind, r *columns.Row) {
 		}
 		fields := file.Fields[:min(len(file.Fields), len(moved))]
 		l, r = schema.NewLayout(&schema.Table{Kind: k, Fields: fields}), &moved
-		l.Texts = nil // we have none
+		l.Texts = nil // this version's texts are not in the log
 	}
 	rows := columns.NewRows(len(l.Fields), 0)
 	rows.Add(r)

@@ -19,11 +19,11 @@ import (
 
 // Options of a Writer. The zero value is right for a recorder.
 type Options struct {
-	RowsPerBlock   int // records at which a block is written; 0 is 8192
-	MaxOpen        int // open blocks; 0 is 4096
-	MaxMemory      int // bytes of records in open blocks; 0 is 64 MiB
-	MaxStrings     int // 0 is the limit of the format
-	MaxStringBytes int // 0 is the limit of the format
+	RowsPerBlock   int // records in a full block; 0 means 8192
+	MaxOpen        int // most open blocks; 0 means 4096
+	MaxMemory      int // most bytes of records in open blocks; 0 means 64 MiB
+	MaxStrings     int // most strings; 0 means the limit of the format
+	MaxStringBytes int // most bytes of strings; 0 means the limit of the format
 }
 
 func (o Options) withDefaults() Options {
@@ -41,14 +41,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Writer writes a log. It keeps records in open blocks, one for each kind, process
-// and thread or stream. A block goes to the file when it is full, and all do with Flush. All
-// methods may be called from any goroutine.
+// A Writer writes a log. It keeps records in open blocks, one for each kind, process and thread
+// or stream. A block goes to the file when it is full; Flush writes all of them. All methods
+// may be called from any goroutine.
 //
-// While the file cannot be written (a full disk), the writer keeps its blocks, up to a
-// limit, and tries again with every Flush. Beyond the limit it drops and counts whole
-// blocks before they get a place in the log. So the log goes on without a gap once
-// there is room, and says how much is missing. Nothing panics.
+// While the file cannot be written (a full disk), the writer keeps its blocks, up to a limit,
+// and tries again with every Flush. Beyond the limit it drops and counts whole blocks before
+// they get a place in the log. So the log continues without a gap once there is room, and says
+// how much is missing. Nothing panics.
 type Writer struct {
 	mu     sync.Mutex
 	closed bool
@@ -58,9 +58,8 @@ type Writer struct {
 	blocks *blockWriter
 }
 
-// Create makes the log file at path, which must not exist, and writes its
-// beginning. A name for the unfinished file (PartialName) and its renaming are the caller's
-// business.
+// Create makes the log file at path, which must not exist, and writes its beginning. The caller
+// chooses the name of the unfinished file (PartialName) and renames it.
 func Create(path string, o Options) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
@@ -76,12 +75,12 @@ func Create(path string, o Options) (*Writer, error) {
 	return w, nil
 }
 
-// nameMax is the number of bytes that Linux's file systems allow a file's name.
+// nameMax is the longest name of a file on Linux, in bytes.
 const nameMax = 255
 
-// PartialName is the name of an unfinished file that will be renamed to path. It is in the
-// same folder, so that the renaming cannot fail for want of space, and has a tail that tells
-// several writers apart. The end of a long name is cut off to make room for the tail.
+// PartialName is the name of an unfinished file that will be renamed to path. It is in the same
+// folder, so that the renaming needs no space, and ends in a tail that tells several writers
+// apart. A long name is cut to make room for the tail.
 func PartialName(path, tail string) string {
 	dir, base := filepath.Split(path)
 	tail = ".partial-" + tail
@@ -95,7 +94,7 @@ func PartialName(path, tail string) string {
 	return dir + base + tail
 }
 
-// createError says what stands in the way of a new file and what to do about it.
+// createError says why a log cannot be created and what to do about it.
 func createError(path string, err error) error {
 	remedy := ""
 	switch {
@@ -115,8 +114,8 @@ func createError(path string, err error) error {
 	return fmt.Errorf("cannot create the log %s: %w%s", path, blockfile.Bare(err), remedy)
 }
 
-// NewWriter writes a log to out, beginning at once. Messages call out by its name where it
-// has a method Name, as files do.
+// NewWriter writes a log to out, beginning at once. Messages call out by its name if it has a
+// method Name, as files do.
 func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	name := "the log"
 	if f, ok := out.(interface{ Name() string }); ok {
@@ -134,12 +133,12 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	return &Writer{open: open, blocks: blocks}, blocks.out.err
 }
 
-// Add adds a record of any kind. r.AddTo(w) does the same where the type of r is known, and
-// then r need not be allocated.
+// Add adds a record of any kind. r.AddTo(w) does the same; it needs no allocation of r where
+// the type of r is known.
 func (w *Writer) Add(r Record) { r.AddTo(w) }
 
-// Calls gives the writer to a caller that adds many calls in a row, until Release: adding
-// them takes no lock. Nothing else can be done with the writer meanwhile.
+// Calls locks the writer for a caller that adds many calls in a row, until Release: adding them
+// takes no lock. Nothing else can be done with the writer meanwhile.
 func (w *Writer) Calls() Calls {
 	w.mu.Lock()
 	return Calls{w}
@@ -156,7 +155,7 @@ func (h Calls) Add(c *Call) {
 	}
 }
 
-// Release gives the writer back.
+// Release unlocks the writer.
 func (h Calls) Release() { h.w.mu.Unlock() }
 
 // begin takes the lock and reports whether a record can be added. If not, it is counted.
@@ -197,9 +196,9 @@ func (w *Writer) Dropped() map[Kind]uint64 {
 	return w.blocks.lost.byKind()
 }
 
-// Flush writes all records added so far. Where it returns nil they are in the file, and
-// a reader finds them there, whatever happens to the recorder. An error is that of the last
-// write; the next Flush tries again.
+// Flush writes all records added so far. If it returns nil they are in the file, and a reader
+// finds them there, whatever happens to the recorder. An error is the error of the last write;
+// the next Flush tries again.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package callcost measures the cost of a probed call on this machine: a child process, an ELF
-// file of two hundred bytes, calls a function that does nothing. A way to probe that function
-// goes in, a duration comes out.
+// file of two hundred bytes, calls a function that does nothing. In goes a function that
+// attaches the probe, out comes a duration.
 package callcost
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// Rounds is how often Measure has the child make the calls.
+// Rounds is the number of rounds of calls that Measure times.
 const Rounds = 8
 
-// An Attach probes the function at an offset of a file in a process, and returns what
+// An Attach probes the function at an offset of a file in a process. It returns a function that
 // removes the probe.
 type Attach func(path string, offset uint64, pid int) (detach func() error, err error)
 
-// Measure returns the cost of one call, by the fastest of several rounds of so many calls,
-// two at least. It takes about ten milliseconds.
+// Measure returns the cost of one call. It times rounds of a number of calls, at least two, and
+// takes the fastest round. It takes about ten milliseconds.
 func Measure(calls uint32, attach Attach) (perCall time.Duration, err error) {
 	c, err := start()
 	if err != nil {
@@ -37,7 +37,7 @@ func Measure(calls uint32, attach Attach) (perCall time.Duration, err error) {
 	return perCall, errors.Join(err, c.stop())
 }
 
-// A child is the process that calls the function as often as it is told.
+// A child is the process that makes the calls.
 type child struct {
 	file *os.File
 	cmd  *exec.Cmd
@@ -64,12 +64,12 @@ func start() (*child, error) {
 	return c, nil
 }
 
-// stop ends the child: it ends when nothing is left to read.
+// stop ends the child, by closing its input.
 func (c *child) stop() error {
 	return errors.Join(c.to.Close(), c.cmd.Wait(), c.file.Close())
 }
 
-// measure compares the fastest round with many calls and the fastest with one.
+// measure compares the fastest round of many calls with the fastest round of one call.
 func (c *child) measure(calls uint32) (time.Duration, error) {
 	many, one := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for range Rounds {
@@ -84,7 +84,7 @@ func (c *child) measure(calls uint32) (time.Duration, error) {
 	return max(many-one, 0) / time.Duration(calls-1), nil
 }
 
-// round has the child call the function n times.
+// round makes the child call the function n times. It returns the time taken.
 func (c *child) round(n uint32) (time.Duration, error) {
 	var text [4]byte
 	binary.NativeEndian.PutUint32(text[:], n)

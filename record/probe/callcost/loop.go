@@ -14,7 +14,7 @@ import (
 // loopStart is the file offset of loopCode: behind the ELF header and one program header.
 const loopStart = 64 + 56
 
-// loopFile makes a program of loopCode in memory, as a file.
+// loopFile makes an ELF file in memory that runs loopCode.
 func loopFile() (*os.File, error) {
 	const name, executable = "cudatrace-calibration", 0x10 // MFD_EXEC, Linux 6.3
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|executable)

@@ -1,7 +1,7 @@
 package callcost
 
-// loopCode reads a 32-bit number from standard input, calls the function at its end that
-// often, answers with 4 bytes, and begins again. It ends when nothing is left to read.
+// loopCode reads a 32-bit number from standard input, calls the function at its own end that
+// many times, answers with 4 bytes, and starts again. It ends at the end of the input.
 var loopCode = []byte{
 	0x48, 0x83, 0xec, 0x10, // sub $0x10,%rsp
 	0x31, 0xc0, // loop: xor %eax,%eax

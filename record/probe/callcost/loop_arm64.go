@@ -1,7 +1,7 @@
 package callcost
 
-// loopCode reads a 32-bit number from standard input, calls the function at its end that
-// often, answers with 4 bytes, and begins again. It ends when nothing is left to read.
+// loopCode reads a 32-bit number from standard input, calls the function at its own end that
+// many times, answers with 4 bytes, and starts again. It ends at the end of the input.
 var loopCode = []byte{
 	0xff, 0x43, 0x00, 0xd1, // sub sp, sp, #0x10
 	0xe8, 0x07, 0x80, 0xd2, // loop: mov x8, #0x3f

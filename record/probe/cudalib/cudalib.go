@@ -1,7 +1,6 @@
 // Package cudalib recognises CUDA's libraries among the files that processes have mapped:
-// libcuda.so, a libcudart.so, a program or library with a runtime linked into it, a
-// libcupti.so. A mapping goes in; out comes which library it is, with the places of its
-// functions.
+// libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so. A
+// mapping goes in; out come the kind of library and the file offsets of its functions.
 package cudalib
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// registration is the function with which a CUPTI client asks for buffers of records.
+// registration is the function by which a client registers with CUPTI, for buffers of records.
 const registration = "cuptiActivityRegisterCallbacks"
 
 // A File is one of CUDA's libraries. It is open while it is being probed.
@@ -27,15 +26,15 @@ type File struct {
 	*os.File
 	ID        procfs.FileID
 	Path      string            // in the process's own mount namespace
-	Side      cudaapi.Library   // of the API, if Functions is not nil
-	Functions map[string]uint64 // file offsets by name; nil for a file without a side of the API
-	// Registration is the file offset of CUPTI's function by which clients register, 0 in
-	// other files.
+	Side      cudaapi.Library   // runtime or driver, if Functions is not nil
+	Functions map[string]uint64 // file offsets by name; nil for a file that is neither
+	// Registration is the file offset of the function by which clients register with CUPTI, 0
+	// in other files.
 	Registration uint64
 }
 
-// A Finder examines files. It remembers what it found in them, as the processes of one
-// recording mostly map the same ones.
+// A Finder examines files. It remembers what it found, because the processes of a recording
+// mostly map the same files.
 type Finder struct {
 	mu    sync.Mutex
 	files map[fileKey]symbols
@@ -53,8 +52,8 @@ type symbols struct {
 	registration    uint64
 }
 
-// Open opens a mapped file if it is one of CUDA's; else it returns nil. A file that can't be
-// read is an error only if its name says that it is one.
+// Open opens a mapped file if it is one of CUDA's libraries, else it returns nil. If the file
+// cannot be read, that is an error only if the file has the name of such a library.
 func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	f, err := m.Open(pid)
 	if err != nil {
@@ -74,7 +73,7 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	return file, nil
 }
 
-// relevant drops the errors of files that are not CUDA's by their name.
+// relevant drops the error of a file that does not have the name of a CUDA library.
 func relevant(path string, err error) error {
 	base := filepath.Base(path)
 	if !strings.HasPrefix(base, "libcuda.so") && !strings.HasPrefix(base, "libcudart") && !strings.HasPrefix(base, "libcupti") {
@@ -117,7 +116,7 @@ func keyOf(f *os.File) (fileKey, error) {
 	return fileKey{device: st.Dev, inode: st.Ino, size: info.Size(), modified: info.ModTime()}, nil
 }
 
-// divide tells the functions of the driver, of the runtime and of CUPTI apart.
+// divide separates the functions of the driver, the runtime and CUPTI.
 func divide(found map[string]uint64) symbols {
 	s := symbols{driver: map[string]uint64{}, runtime: map[string]uint64{}}
 	for name, offset := range found {
@@ -132,8 +131,8 @@ func divide(found map[string]uint64) symbols {
 	return s
 }
 
-// side decides which side of the API a file is, by its name or by what it defines. ok is
-// false for a file that is neither.
+// side says whether a file is the runtime or the driver, by its name or else by its functions;
+// ok is false if it is neither.
 func (s symbols) side(path string) (side cudaapi.Library, functions map[string]uint64, ok bool) {
 	base := filepath.Base(path)
 	if strings.HasPrefix(base, "libcuda.so") {

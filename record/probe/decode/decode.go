@@ -1,5 +1,6 @@
-// Package decode turns the events of the eBPF program into records of the log. The comment
-// of package bpf describes the events.
+// Package decode turns the events of the eBPF program into records of the log. Bytes go in, in
+// the form that the comment of package bpf describes; out come calls, names of threads and
+// names of kernels, to a [Sink].
 package decode
 
 import (
@@ -20,11 +21,11 @@ type Sink interface {
 	Symbol(*tracelog.Symbol)
 }
 
-// A Decoder decodes the events of the functions in a table. Its methods are for one goroutine
-// at a time, except Ignore and Heed. It uses its records again, so a call allocates nothing.
+// A Decoder decodes events. Its methods are for one goroutine at a time, except Ignore and
+// Heed. It reuses its records, so that a call allocates nothing.
 type Decoder struct {
 	table   *recipe.Table
-	ignored atomic.Uint32 // PID, or 0
+	ignored atomic.Uint32 // PID whose events are dropped, 0 without one
 	clients []Client
 
 	call   tracelog.Call
@@ -32,13 +33,13 @@ type Decoder struct {
 	symbol tracelog.Symbol
 }
 
-// New makes a decoder.
+// New returns a decoder of the events of the functions in a table.
 func New(t *recipe.Table) *Decoder { return &Decoder{table: t} }
 
 // Ignore drops the events of a process from now on.
 func (d *Decoder) Ignore(pid uint32) { d.ignored.Store(pid) }
 
-// Heed ends Ignore for a PID, which is another process's now.
+// Heed ends Ignore for a PID, which belongs to another process now.
 func (d *Decoder) Heed(pid uint32) { d.ignored.CompareAndSwap(pid, 0) }
 
 // A Client is a process that has registered with CUPTI.
@@ -47,14 +48,14 @@ type Client struct {
 	Request uint64 // the first argument of cuptiActivityRegisterCallbacks
 }
 
-// TakeClients returns the registrations since the last time.
+// TakeClients returns the registrations since the last call.
 func (d *Decoder) TakeClients() []Client {
 	clients := d.clients
 	d.clients = nil
 	return clients
 }
 
-// Event hands the record of an event to the sink.
+// Event decodes an event and gives its record to the sink.
 func (d *Decoder) Event(b []byte, sink Sink) error {
 	if len(b) < bpf.HeaderSize || len(b) < bpf.HeaderSize+8*int(b[26]) || b[26] > bpf.MaxArgs {
 		return fmt.Errorf("the buffers hold a malformed event of %d bytes", len(b))
@@ -108,7 +109,7 @@ func (d *Decoder) decodeSymbol(b []byte) {
 
 func (d *Decoder) decodeCall(b []byte) error {
 	le := binary.LittleEndian
-	c := &d.call // its arguments from NArgs on are those of an earlier call
+	c := &d.call // the arguments from NArgs on are left from an earlier call
 	c.PID, c.TID, c.Func = le.Uint32(b[16:]), le.Uint32(b[20:]), uint32(le.Uint16(b[24:]))
 	c.Flags, c.Ret, c.NArgs = uint32(b[27]&^bpf.FlagRaw), int32(le.Uint32(b[28:])), uint32(b[26])
 	c.Enter, c.Dur = le.Uint64(b), 0
@@ -124,7 +125,8 @@ func (d *Decoder) decodeCall(b []byte) error {
 	return nil
 }
 
-// OpenCall decodes a call that has not returned. It returns nil for a call that is not wanted.
+// OpenCall decodes a call that has not returned. It returns nil for a call that is not
+// recorded.
 func (d *Decoder) OpenCall(e *bpf.ProbesEvent) (*tracelog.Call, error) {
 	if e.Flags&bpf.FlagQuiet != 0 || e.Func == recipe.CUPTIClient {
 		return nil, nil
@@ -140,7 +142,7 @@ func (d *Decoder) OpenCall(e *bpf.ProbesEvent) (*tracelog.Call, error) {
 	return c, d.table.Arguments(c, unsafe.Slice((*byte)(unsafe.Pointer(&e.Args)), unsafe.Sizeof(e.Args)))
 }
 
-// ThreadName is the text of a thread's name: at most 16 bytes, ended by NUL.
+// ThreadName is a thread's name as text: at most 16 bytes, up to a NUL.
 func ThreadName(comm []byte) string {
 	n := 0
 	for n < min(len(comm), 16) && comm[n] != 0 {

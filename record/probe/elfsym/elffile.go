@@ -11,7 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 )
 
-// Limits of what is read of a file. The largest libraries of PyTorch stay far below them.
+// Limits of the parts that are read. The largest libraries of PyTorch stay far below them.
 const (
 	maxSections = 1 << 16
 	maxSegments = 1 << 10
@@ -20,11 +20,11 @@ const (
 
 var errNotELF = errors.New("not a 64-bit ELF file of this machine")
 
-// A file is the headers of an ELF file.
+// A file has the headers of an ELF file.
 type file struct {
 	r        io.ReaderAt
 	sections []elf.Section64
-	segments []elf.Prog64 // executable ones
+	segments []elf.Prog64 // the executable segments
 }
 
 func readHeaders(r io.ReaderAt) (*file, error) {
@@ -75,7 +75,7 @@ func readStruct(r io.ReaderAt, at int64, to any) error {
 	return binary.Read(io.NewSectionReader(r, at, math.MaxInt64-at), binary.LittleEndian, to)
 }
 
-// tables gives a symbol table and the string table that it refers to.
+// tables returns a symbol table and the string table that it refers to.
 func (f *file) tables(s elf.Section64) (symbols, texts *io.SectionReader, err error) {
 	if s.Link >= uint32(len(f.sections)) || s.Entsize != elf.Sym64Size {
 		return nil, nil, errors.New("the symbol table is malformed")
@@ -112,8 +112,8 @@ func (f *file) defined(r io.Reader, names map[uint32]string) (map[string]uint64,
 	}
 }
 
-// functionOffset is the file offset of the function of a symbol. An entry is name u32@0,
-// info u8@4, other u8@5, section u16@6, value u64@8, size u64@16.
+// functionOffset is the file offset of the function of a symbol-table entry. An entry is name
+// u32@0, info u8@4, other u8@5, section u16@6, value u64@8, size u64@16.
 func (f *file) functionOffset(entry []byte) (uint64, bool) {
 	section := elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:]))
 	if elf.ST_TYPE(entry[4]) != elf.STT_FUNC || section == elf.SHN_UNDEF {

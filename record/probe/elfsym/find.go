@@ -1,5 +1,5 @@
-// Package elfsym finds functions in ELF files: names go in, file offsets come out. It
-// reads files of any size, valid or not, with little memory.
+// Package elfsym finds functions in ELF files: names go in, file offsets come out. It reads
+// files of any size, valid or not, with little memory.
 package elfsym
 
 import (
@@ -9,14 +9,13 @@ import (
 	"iter"
 )
 
-// Find returns the file offsets of the functions that an ELF file defines under wanted
-// names: of those that it exports, or if it exports none of them, of those in its full
-// symbol table, where the functions of a statically linked runtime are. Wanted names
-// begin with cu, cuda or cupti and a capital, or with __ before that, and are shorter
-// than 64 bytes.
+// Find returns the file offsets of the functions that an ELF file defines under wanted names.
+// It looks among the exported functions, and if none of these is wanted, in the full symbol
+// table: there are the functions of a statically linked runtime. A wanted name begins with cu,
+// cuda or cupti and a capital, or with __ before that, and is shorter than 64 bytes.
 //
-// A symbol table can have millions of entries. So Find first reads the string table, for
-// the places of wanted names, then the symbols that refer to such a place: two passes in
+// A symbol table can have millions of entries. So Find first reads the string table, to find
+// the places of wanted names, and then the symbols that refer to such a place: two passes in
 // the order of the file, with a bounded buffer.
 func Find(r io.ReaderAt, wanted func(name string) bool) (map[string]uint64, error) {
 	f, err := readHeaders(r)
@@ -37,7 +36,7 @@ func Find(r io.ReaderAt, wanted func(name string) bool) (map[string]uint64, erro
 	return nil, nil
 }
 
-// search returns what a symbol table defines of the wanted names.
+// search returns the wanted functions that a symbol table defines.
 func (f *file) search(s elf.Section64, wanted func(string) bool) (map[string]uint64, error) {
 	table, texts, err := f.tables(s)
 	if err != nil {
@@ -50,11 +49,11 @@ func (f *file) search(s elf.Section64, wanted func(string) bool) (map[string]uin
 	return f.defined(table, names)
 }
 
-// maxExports bounds the string table that Exported reads whole.
+// maxExports is the largest string table that Exported reads whole, in bytes.
 const maxExports = 16 << 20
 
-// Exported returns the file offsets of the functions with the given names, of any form,
-// that a library exports. It is for libraries with few exports, such as libc.
+// Exported returns the file offsets of exported functions by name. It accepts any name. It is
+// for libraries with few exports, such as libc.
 func Exported(r io.ReaderAt, names iter.Seq[string]) (map[string]uint64, error) {
 	f, err := readHeaders(r)
 	if err != nil {

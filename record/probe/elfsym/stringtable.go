@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	maxHits   = 1 << 16 // places in a string table where a wanted name stands
+	maxHits   = 1 << 16 // most places of wanted names in a string table
 	chunkSize = 256 << 10
 	maxName   = 64
 )
 
-// findNames returns the places in a string table where a wanted name begins. That may be
-// inside another name: linkers let a name share the end of a longer one.
+// findNames returns the places in a string table where a wanted name begins. Such a place may
+// lie inside another name: linkers let a name share the end of a longer one.
 func findNames(r io.Reader, wanted func(string) bool) (map[uint32]string, error) {
 	found := map[uint32]string{}
 	buf := make([]byte, 0, chunkSize+maxName)
-	base := 0 // of buf in the table
+	base := 0 // place of buf in the table
 	for {
 		n, err := io.ReadFull(r, buf[len(buf):len(buf)+chunkSize])
 		buf = buf[:len(buf)+n]
@@ -26,7 +26,7 @@ func findNames(r io.Reader, wanted func(string) bool) (map[uint32]string, error)
 		if last && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return nil, err
 		}
-		// A name that begins in the last maxName bytes may go on in the next chunk.
+		// A name that begins in the last maxName bytes may continue in the next chunk.
 		limit := len(buf) - maxName
 		if last {
 			limit = len(buf)
@@ -43,8 +43,7 @@ func findNames(r io.Reader, wanted func(string) bool) (map[uint32]string, error)
 	}
 }
 
-// scanNames looks for wanted names that begin before limit. It returns false if there
-// are too many.
+// scanNames finds wanted names that begin before limit. It returns false if there are too many.
 func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[uint32]string) bool {
 	prefix, internal := []byte("cu"), []byte("__")
 	for at := 0; at < limit+len(internal); at++ {
@@ -74,8 +73,8 @@ func scanNames(buf []byte, limit, base int, wanted func(string) bool, found map[
 	return true
 }
 
-// plausible says whether text, which begins with "cu", can be the beginning of a name:
-// most places of "cu" are inside other words.
+// plausible says whether text, which begins with "cu", can be the beginning of a wanted name.
+// Most places of "cu" are inside other words.
 func plausible(text []byte) bool {
 	for _, prefix := range []string{"cu", "cuda", "cupti"} {
 		if len(text) > len(prefix) && string(text[:len(prefix)]) == prefix && text[len(prefix)] >= 'A' && text[len(prefix)] <= 'Z' {
@@ -85,8 +84,7 @@ func plausible(text []byte) bool {
 	return false
 }
 
-// placesOf finds the places in a string table where names stand, also at the end of
-// longer ones.
+// placesOf finds the places of names in a string table, also at the end of longer names.
 func placesOf(texts []byte, names iter.Seq[string]) map[uint32]string {
 	places := map[uint32]string{}
 	for name := range names {

@@ -8,17 +8,19 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// An openChunk is a chunk that a thread may still write to, and how far it was delivered.
+// An openChunk is a chunk that a thread may still write to, and the place up to which it was
+// delivered.
 type openChunk struct {
 	number uint32
-	at     uint32 // bytes that were delivered
+	at     uint32 // bytes that have been delivered
 }
 
-// Drain hands every event that is published by now to take, between calls of begin and end
-// for each run of events of one thread. An event is valid during the call only.
+// Drain gives every event that is published by now to take. It calls begin before and end after
+// each run of events of one thread. An event is valid during the call only.
 //
-// fill says how much of the memory that was free at the last Drain has been taken since, 0
-// to 1. all is false if a thread was just taking a chunk, whose events were passed over.
+// fill is the share, from 0 to 1, of the memory that was free at the last Drain and has been
+// taken since. all is false if a thread was in the middle of taking a chunk, whose events were
+// passed over.
 func (s *Store) Drain(take func(event []byte) error, begin, end func()) (fill float64, all bool, err error) {
 	taken := atomic.LoadUint64(&s.supply.Taken)
 	if fresh, free := taken-s.seen, s.supply.Given-taken; fresh > 0 {
@@ -48,8 +50,8 @@ func (s *Store) Drain(take func(event []byte) error, begin, end func()) (fill fl
 	return fill, all, nil
 }
 
-// read delivers what is new in a chunk. left says that its thread has left it; ready is
-// false while a thread is just taking it.
+// read delivers the new events of a chunk. left says that its thread has left the chunk; ready
+// is false while a thread is in the middle of taking it.
 func (s *Store) read(o *openChunk, take func(event []byte) error) (left, ready bool, err error) {
 	if int(o.number) >= len(s.chunks) {
 		return false, false, fmt.Errorf("the buffers hold a malformed queue with chunk %d", o.number)
@@ -70,7 +72,7 @@ func (s *Store) read(o *openChunk, take func(event []byte) error) (left, ready b
 	return left, true, err
 }
 
-// deliver hands on the events up to a byte of the chunk.
+// deliver gives the events up to a byte of the chunk to take.
 func (o *openChunk) deliver(chunk []byte, end uint32, take func(event []byte) error) error {
 	for o.at < end {
 		if end > chunkBytes || end-o.at < bpf.HeaderSize {
@@ -86,7 +88,7 @@ func (o *openChunk) deliver(chunk []byte, end uint32, take func(event []byte) er
 	return nil
 }
 
-// give gives a chunk back to the threads.
+// give returns a chunk to the threads.
 func (s *Store) give(number uint32) {
 	atomic.StoreUint64(&s.chunks[number].Id, 0)
 	s.queue[s.supply.Given&uint64(len(s.queue)-1)] = uint64(number)

@@ -2,14 +2,14 @@ package eventstore
 
 import "math/bits"
 
-// A Layout says how many entries each map of a store has. All but Chunks are powers of two.
+// A Layout is the number of entries of each map of a store. All but Chunks are powers of two.
 type Layout struct {
-	Chunks uint32 // of memory for events
-	Queue  uint32 // of numbers of free chunks
-	Slots  uint32 // for threads
+	Chunks uint32 // chunks of memory for events
+	Queue  uint32 // places in the queue of free chunks
+	Slots  uint32 // slots of threads
 }
 
-// NewLayout divides so many bytes for events, and makes room for so many threads.
+// NewLayout returns the layout for a number of bytes of events and a number of threads.
 func NewLayout(bytes, threads int) Layout {
 	chunks := uint32(max(bytes/int(chunkBytes), 1))
 	return Layout{Chunks: chunks, Queue: powerOfTwo(chunks), Slots: powerOfTwo(uint32(threads))}
@@ -18,5 +18,5 @@ func NewLayout(bytes, threads int) Layout {
 // Bytes is the memory for events.
 func (l Layout) Bytes() int { return int(l.Chunks) * int(chunkBytes) }
 
-// powerOfTwo is the least one that is not less than n.
+// powerOfTwo is the least power of two that is not less than n.
 func powerOfTwo(n uint32) uint32 { return 1 << bits.Len32(max(n, 1)-1) }

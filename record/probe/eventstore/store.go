@@ -1,6 +1,6 @@
-// Package eventstore reads the memory that the eBPF program writes its events to. The memory is
-// mapped into the recorder: chunks of events, each of one thread, and a slot for each thread.
-// Out come the bytes of events, those of one thread in order, and the threads. The file
+// Package eventstore reads the memory into which the eBPF program writes its events. The
+// recorder has that memory mapped: chunks of events, each of one thread, and a slot for each
+// thread. Out come the bytes of events, those of one thread in order, and the threads. The file
 // store.h of package bpf describes the memory.
 package eventstore
 
@@ -24,11 +24,11 @@ type Store struct {
 
 	chunks []bpf.ProbesChunk
 	slots  []bpf.ProbesSlot
-	queue  []uint64 // numbers of chunks that were free, in a circle
+	queue  []uint64 // circular queue of the numbers of free chunks
 	supply *bpf.ProbesSupply
 
-	seen uint64      // entries of the queue
-	open []openChunk // chunks that were taken and not given back, in that order
+	seen uint64      // entries of the queue that have been looked at
+	open []openChunk // chunks that were taken and not given back, in the order of taking
 }
 
 type maps struct{ chunks, slots, queue, stock *ebpf.Map }
@@ -85,7 +85,8 @@ func (s *Store) mapAll(l Layout) (err error) {
 	return err
 }
 
-// mapArray maps an array map whose values are of type T, a multiple of 8 bytes.
+// mapArray maps a BPF array into memory. Its values are of type T, whose size is a multiple of
+// 8.
 func mapArray[T any](s *Store, m *ebpf.Map, n uint32) ([]T, error) {
 	var value T
 	page := os.Getpagesize()
@@ -98,7 +99,7 @@ func mapArray[T any](s *Store, m *ebpf.Map, n uint32) ([]T, error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
-// Maps are the store's maps, by the names of those in the eBPF program that they replace.
+// Maps are the store's maps, by name of the map of the eBPF program that each replaces.
 func (s *Store) Maps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		bpf.ProbesMapChunks: s.maps.chunks, bpf.ProbesMapSlots: s.maps.slots,
@@ -106,7 +107,7 @@ func (s *Store) Maps() map[string]*ebpf.Map {
 	}
 }
 
-// Close unmaps the memory. The kernel frees it when the eBPF program is gone too.
+// Close unmaps the memory. The kernel frees it when the eBPF program is gone, too.
 func (s *Store) Close() error {
 	var errs []error
 	for _, b := range s.mapped {

@@ -7,17 +7,17 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// Marks of the eBPF program: the ID of a slot that someone fills or empties, and the number
-// of no chunk.
+// Marks that the eBPF program sets: the ID of a slot that is being filled or emptied, and the
+// number that stands for no chunk.
 const (
 	claimed = ^uint64(0)
 	noChunk = ^uint32(0)
 )
 
-// A Thread is one that has made probed calls.
+// A Thread is a thread that has made probed calls.
 type Thread struct {
 	PID, TID uint32
-	Slot     uint32 // the index of what the eBPF program keeps of it
+	Slot     uint32 // index of its slot
 }
 
 func (t Thread) id() uint64 { return uint64(t.PID)<<32 | uint64(t.TID) }
@@ -33,18 +33,17 @@ func (s *Store) Threads() []Thread {
 	return threads
 }
 
-// Claim takes a thread's slot from it. The thread must make no probed calls any more.
-// Claim returns false if the thread has ended meanwhile; then its calls are among the
-// events.
+// Claim takes a slot away from its thread, which must make no more probed calls. It returns
+// false if the thread has ended meanwhile; then its calls are among the events.
 func (s *Store) Claim(t Thread) bool {
 	return atomic.CompareAndSwapUint64(&s.slots[t.Slot].Id, t.id(), claimed)
 }
 
-// Claimed is what the eBPF program kept of a thread that was claimed.
+// Claimed is the slot of a thread that was claimed.
 func (s *Store) Claimed(t Thread) *bpf.ProbesSlot { return &s.slots[t.Slot] }
 
-// Tail is the innermost open call of a claimed thread if it lies behind the thread's
-// events, else nil.
+// Tail is the innermost open call of a claimed thread if that lies behind the thread's events,
+// else nil.
 func (s *Store) Tail(t Thread) *bpf.ProbesEvent {
 	slot := &s.slots[t.Slot]
 	number, at := uint32(slot.Position>>32), uint32(slot.Position)

@@ -10,7 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// Begin has the eBPF program note the end of a process.
+// Begin makes the eBPF program note how a process ends.
 func (w *Watcher) Begin(pid int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,7 +32,7 @@ func (w *Watcher) begin(pid int) error {
 	return nil
 }
 
-// put makes an entry. Processes that have ended make way when the table is full.
+// put adds an entry. In a full table it replaces processes that have ended.
 func (w *Watcher) put(pid int, end *bpf.ProbesProcessEnd) error {
 	err := w.ends.Put(uint32(pid), end)
 	if errors.Is(err, syscall.E2BIG) {
@@ -59,14 +59,15 @@ func (w *Watcher) forgetEnded() error {
 	return all.Err()
 }
 
-// Ended says whether a process was seen to end. Its PID may be another's by now.
+// Ended says whether the end of a process was seen. Its PID may belong to another process by
+// now.
 func (w *Watcher) Ended(pid int) bool {
 	var end bpf.ProbesProcessEnd
 	return w.ends.Lookup(uint32(pid), &end) == nil && end.EndTime > 0
 }
 
-// Exit says how a process ended whose end was noted. ok is false while it shows no sign of
-// an end. The process need not be a child.
+// Exit says how a process ended that Begin was called for. ok is false while the process shows
+// no sign of its end. The process need not be a child.
 func (w *Watcher) Exit(pid int) (e Exit, ok bool) {
 	var end bpf.ProbesProcessEnd
 	if err := w.ends.Lookup(uint32(pid), &end); err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// An Exit says how a process ended, or that it is about to.
+// An Exit says how a process ended, or how it is about to end.
 type Exit struct {
-	// Reason is for people. Of a process that is gone: "status 3", "signal 9 (SIGKILL)",
-	// "signal 11 (SIGSEGV), core dumped". Of another, the last sign of its end: "_exit",
-	// "exec", "signal 15 (SIGTERM)".
+	// Reason is for a person. If the process is gone: "status 3", "signal 9 (SIGKILL)", "signal
+	// 11 (SIGSEGV), core dumped". If not, the last sign of its end: "_exit", "exec", "signal 15
+	// (SIGTERM)".
 	Reason string
 	Time   uint64 // ns, CLOCK_MONOTONIC
-	Status int32  // as a shell gives it: the exit status, or 128 and the signal's number; -1 for exec
+	Status int32  // as in a shell: the exit status, or 128 plus the signal's number; -1 for exec
 	Final  bool   // the process is gone
 }
 
-// final reads the code of an ended process, which has the form of wait(2).
+// final reads the exit code of a process that is gone. The code has the form of wait(2).
 func final(end *bpf.ProbesProcessEnd) Exit {
 	e := Exit{Time: end.EndTime, Final: true}
 	status := unix.WaitStatus(end.ExitCode)

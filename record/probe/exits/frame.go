@@ -9,7 +9,7 @@ import (
 func signalFrame() uint64 {
 	const (
 		minSigStackSize = 51   // AT_MINSIGSTKSZ of linux/auxvec.h
-		enough          = 8192 // where the kernel does not say
+		enough          = 8192 // if the kernel does not say
 	)
 	vector, err := os.ReadFile("/proc/self/auxv")
 	if err != nil {
@@ -18,8 +18,8 @@ func signalFrame() uint64 {
 	return auxiliary(vector, minSigStackSize, enough)
 }
 
-// auxiliary finds a value in the auxiliary vector: pairs of a type and a value, 8 bytes
-// each.
+// auxiliary finds a value in the auxiliary vector, which has pairs of a type and a value, 8
+// bytes each.
 func auxiliary(vector []byte, kind, otherwise uint64) uint64 {
 	for ; len(vector) >= 16; vector = vector[16:] {
 		if binary.NativeEndian.Uint64(vector) == kind {

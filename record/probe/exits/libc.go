@@ -14,14 +14,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// libcProbes are the probes on the functions of one libc that end a process.
+// libcProbes are the probes on those functions of a libc that end a process.
 type libcProbes struct {
 	file   procfs.FileID
 	probes io.Closer
 }
 
 // watchLibc probes the functions of the process's libc that end a process, unless they are
-// probed.
+// probed already.
 func (w *Watcher) watchLibc(pid int, mappings []procfs.Mapping) error {
 	m, found := findLibc(mappings)
 	if !found {
@@ -70,7 +70,7 @@ func (w *Watcher) attachLibc(pid int, m procfs.Mapping) (io.Closer, error) {
 	return probes, nil
 }
 
-// libcProgram is the mode's program for libc's functions.
+// libcProgram is the name of the program for libc's functions in the watcher's mode.
 func (w *Watcher) libcProgram() string {
 	if w.mode == uprobe.Single {
 		return bpf.ProbesProgEndingSingle
@@ -84,7 +84,7 @@ var libcFunctions = map[string]uint64{
 	"execve": bpf.EndExec, "execveat": bpf.EndExec, "fexecve": bpf.EndExec,
 }
 
-// libcSites finds the functions in libc, each address once.
+// libcSites finds those functions in libc, each address once.
 func libcSites(f *os.File) ([]uprobe.Site, error) {
 	found, err := elfsym.Exported(f, maps.Keys(libcFunctions))
 	if err != nil {

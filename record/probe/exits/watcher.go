@@ -1,5 +1,5 @@
-// Package exits says how processes end, whether they are children or not, and has the kernel
-// send a process a signal just before it ends.
+// Package exits tells how processes end, whether they are children or not. It also makes the
+// kernel send a process a signal just before the process ends. PIDs go in; an [Exit] comes out.
 package exits
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// A Watcher watches processes. Its eBPF programs are a hook on the delivery of signals, and
-// probes on each process's libc. They are loaded when the first process is watched, or by
-// Prepare.
+// A Watcher watches processes with eBPF programs: a hook on the delivery of signals, and probes
+// on each process's libc. The programs are loaded by Prepare, or when the first process is
+// watched.
 type Watcher struct {
 	mode          uprobe.Mode
 	ends, watches *ebpf.Map
@@ -30,36 +30,37 @@ type Watcher struct {
 	preparing sync.WaitGroup
 	mu        sync.Mutex
 	programs  *ebpf.Collection // nil until loaded
-	broken    error            // why programs can't be loaded
+	broken    error            // why the programs cannot be loaded
 	signals   link.Link
 	libc      map[int]*libcProbes // by PID
 	early     bool                // PrepareLibc is enabled
 }
 
-// New makes a watcher that attaches in a mode. The eBPF program that sees the ends of
-// threads writes to the map ends. The maps stay the caller's.
+// New returns a watcher that attaches in a mode. The eBPF program that sees threads end writes
+// to the map ends. Both maps stay the caller's.
 func New(m uprobe.Mode, ends, watches *ebpf.Map) *Watcher {
 	return &Watcher{mode: m, ends: ends, watches: watches, libc: map[int]*libcProbes{}}
 }
 
-// Watch has a process told before it ends, so that a library inside can hand over what it
-// holds: the thread that is about to end the process gets the given signal, as long as its
-// handler is at the given address and the thread does not block it. That is
+// Watch makes the kernel tell a process before it ends, so that a library inside can hand over
+// its records: the thread that is about to end the process gets a signal. It gets the signal
+// only while the signal's handler is at the given address and the thread does not block it. The
+// signal is sent
 //
 //   - at libc's _exit, execve, execveat and fexecve,
 //   - before the program's own handler of SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGTERM or
 //     SIGXCPU runs, at most once in 20 ms,
-//   - before that of SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV, as rarely, and ten times in
-//     all.
+//   - before the program's own handler of SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV runs,
+//     at most once in 20 ms and ten times in all.
 //
-// Handlers in the same file as the given one are the library's own and need no telling.
+// A handler in the same file as the given one is the library's own and sends no signal.
 //
-// The process is not told of SIGKILL, of a system call that bypasses libc, on a stack for
-// signals that is too small for two of them, and when the program's handler keeps the
-// signal blocked.
+// The process is not told of SIGKILL, nor of an exit by a system call that bypasses libc. It is
+// not told either if its stack for signals is too small for two of them, or if the program's
+// handler keeps the signal blocked.
 //
-// A later call for the same process, as after an exec, replaces the earlier one. The error
-// says what is not seen; the rest works all the same.
+// A later call for the same process, for instance after an exec, replaces the earlier one. The
+// error says which ends are not seen; all others are.
 func (w *Watcher) Watch(pid, signal int, handler uint64) error {
 	if signal < 1 || signal > 64 || handler <= 1 {
 		return fmt.Errorf("the end of process %d is not watched: signal %d with a handler at %#x makes no sense", pid, signal, handler)
@@ -90,8 +91,8 @@ func (w *Watcher) Watch(pid, signal int, handler uint64) error {
 	return w.watchLibc(pid, mappings)
 }
 
-// Prepare loads the eBPF programs in the background, and enables PrepareLibc: both together
-// make Watch take less than a millisecond. Watch returns the errors.
+// Prepare loads the eBPF programs in the background and enables PrepareLibc. With both, Watch
+// takes less than a millisecond. Watch returns their errors.
 func (w *Watcher) Prepare() {
 	w.early = true
 	w.mu.Lock()
@@ -101,7 +102,7 @@ func (w *Watcher) Prepare() {
 	})
 }
 
-// PrepareLibc probes the libc of a process that will be watched, which has these files mapped.
+// PrepareLibc probes the libc of a process that will be watched; mappings are its mapped files.
 // After an error Watch tries again.
 func (w *Watcher) PrepareLibc(pid int, mappings []procfs.Mapping) {
 	if !w.early {
@@ -121,8 +122,8 @@ func (w *Watcher) Watched() []int {
 	return slices.Collect(maps.Keys(w.libc))
 }
 
-// Unwatch ends the watch over a process: it is sent no signal any more. The caller closes
-// the returned probes; nil if there are none.
+// Unwatch stops watching a process: it gets no more signals. The caller closes the returned
+// probes, which are nil if there are none.
 func (w *Watcher) Unwatch(pid int) (io.Closer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +139,7 @@ func (w *Watcher) Unwatch(pid int) (io.Closer, error) {
 	return l.probes, err
 }
 
-// Close removes the hook on signals. The probes on libc must be gone.
+// Close removes the hook on signals. The probes on libc must be closed before.
 func (w *Watcher) Close() error {
 	w.preparing.Wait()
 	w.mu.Lock()

@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// rawTypes is the kernel's type information (linux/btf.h) before it is decoded. A type is
-// 12 bytes: the place of its name u32, info u32 (count in the low 16 bits, kind in bits 24
-// to 28, a flag in bit 31), and its size or another type's number u32. Behind them come
-// bytes that depend on its kind.
+// rawTypes is the kernel's type information (linux/btf.h) before it is decoded. A type takes 12
+// bytes: the place of its name u32; info u32 (a count in the low 16 bits, the kind in bits 24
+// to 28, a flag in bit 31); its size or the number of another type u32. Behind these come bytes
+// that depend on the kind.
 type rawTypes struct {
 	types, texts  []byte
 	at            []uint32          // the place of each type by its number; number 0 is unused
@@ -18,14 +18,14 @@ type rawTypes struct {
 	sessionNumber uint32            // of sessionFunction; 0: the kernel has none
 }
 
-// Kinds of types that matter here.
+// The kinds of type that the program needs.
 const (
 	kindInt, kindPointer, kindArray, kindStruct, kindUnion = 1, 2, 3, 4, 5
 	kindTypedef, kindVolatile, kindConst, kindRestrict     = 8, 9, 10, 11
 	kindFunction, kindTypeTag                              = 12, 18
 )
 
-// btfExtra is the number of bytes behind a type of each kind: some for the type, some for
+// btfExtra is the number of bytes behind a type of each kind: a fixed number, and a number for
 // each of its count.
 var btfExtra = [...]struct{ fixed, each int }{
 	kindInt: {4, 0}, kindArray: {12, 0}, kindStruct: {0, 12}, kindUnion: {0, 12}, 6: {0, 8}, // enum
@@ -34,7 +34,7 @@ var btfExtra = [...]struct{ fixed, each int }{
 
 var errBadBTF = errors.New("it is malformed")
 
-// parse reads the headers, and finds the types that the program needs by their names.
+// parse reads the headers, and finds by name the types that the program needs.
 func parse(raw []byte) (*rawTypes, error) {
 	le := binary.NativeEndian
 	if len(raw) < 24 || le.Uint16(raw) != 0xeb9f {
@@ -50,7 +50,7 @@ func parse(raw []byte) (*rawTypes, error) {
 	return k, k.index()
 }
 
-// index notes the place of each type, and the numbers of those that the program needs.
+// index notes the place of each type, and the numbers of the types that the program needs.
 func (k *rawTypes) index() error {
 	for at := 0; at < len(k.types); {
 		if at+12 > len(k.types) {
@@ -83,7 +83,7 @@ func (k *rawTypes) noteStruct(name, number uint32) {
 	}
 }
 
-// isText says whether the text at a place is the given one.
+// isText says whether a text is at a place of the string section.
 func (k *rawTypes) isText(at uint32, text string) bool {
 	end := int(at) + len(text)
 	return end < len(k.texts) && k.texts[end] == 0 && string(k.texts[at:end]) == text
@@ -95,7 +95,7 @@ func (k *rawTypes) head(number uint32) (name uint32, kind, count int, size uint3
 	return binary.NativeEndian.Uint32(b), int(info >> 24 & 0x1f), int(info & 0xffff), binary.NativeEndian.Uint32(b[8:])
 }
 
-// extra is the bytes behind a type's head, at least n.
+// extra is the bytes behind a type's first 12. It returns an error if there are fewer than n.
 func (k *rawTypes) extra(number uint32, n int) ([]byte, error) {
 	from := int(k.at[number]) + 12
 	if from+n > len(k.types) {

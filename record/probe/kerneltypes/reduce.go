@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// reduce makes a type description of the structs and members alone that the program's own
-// description has too.
+// reduce makes a description of only those structs and members that the program's own
+// description has, too.
 func (k *rawTypes) reduce(program *btf.Spec) (*btf.Spec, error) {
 	r := &reducer{rawTypes: k, program: program, done: map[string]*btf.Struct{}}
 	var all []btf.Type
@@ -29,18 +29,19 @@ func (k *rawTypes) reduce(program *btf.Spec) (*btf.Spec, error) {
 	return b.Spec()
 }
 
-// A reducer decodes the kernel's structs as far as the program names them.
+// A reducer decodes the kernel's structs, as far as the program names them.
 type reducer struct {
 	*rawTypes
 	program *btf.Spec
 	done    map[string]*btf.Struct
 }
 
-// maxTypeDepth bounds how deep types lie inside each other. The program's own lie less deep.
+// maxTypeDepth is the most types that may lie inside one another. The program's own types are
+// less deep.
 const maxTypeDepth = 16
 
-// structure decodes a struct: those of its members that the program's struct of that name
-// has too.
+// structure decodes a struct: those of its members that the program's struct of the same name
+// has.
 func (r *reducer) structure(name string, number uint32, depth int) (*btf.Struct, error) {
 	if s := r.done[name]; s != nil {
 		return s, nil
@@ -60,7 +61,7 @@ func (r *reducer) structure(name string, number uint32, depth int) (*btf.Struct,
 	return s, err
 }
 
-// members lists the wanted members of a struct. Those of a struct without a name inside it
+// members lists the wanted members of a struct. The members of an unnamed struct inside it
 // count as its own, as in C.
 func (r *reducer) members(number, base uint32, wanted func(string) bool, depth int) ([]btf.Member, error) {
 	_, _, count, _ := r.head(number)
@@ -89,14 +90,14 @@ func (r *reducer) members(number, base uint32, wanted func(string) bool, depth i
 	return found, nil
 }
 
-// unnamed lists the wanted members of a member without a name.
+// unnamed lists the wanted members of an unnamed member.
 func (r *reducer) unnamed(number, offset uint32, wanted func(string) bool, depth int) ([]btf.Member, error) {
 	if number, err := r.resolve(number); err != nil {
 		return nil, err
 	} else if _, kind, _, _ := r.head(number); kind == kindStruct || kind == kindUnion {
 		return r.members(number, offset, wanted, depth)
 	}
-	return nil, nil // the padding between bit fields
+	return nil, nil // padding between bit fields
 }
 
 // resolve follows typedefs and qualifiers to the type behind them.
@@ -115,8 +116,8 @@ func (r *reducer) resolve(number uint32) (uint32, error) {
 	return 0, errBadBTF
 }
 
-// convert decodes a member's type as far as the loader looks at it: its kind, and the
-// members of structs.
+// convert decodes as much of a member's type as the loader uses: its kind, and the members of
+// structs.
 func (r *reducer) convert(number uint32, depth int) (btf.Type, error) {
 	number, err := r.resolve(number)
 	if err != nil || depth > maxTypeDepth {
@@ -138,7 +139,7 @@ func (r *reducer) convert(number uint32, depth int) (btf.Type, error) {
 	return &btf.Int{Name: "int", Size: min(size, 8)}, nil
 }
 
-// array reads the type of the elements and, two words on, their number.
+// array reads the type of the elements, and two words further on their number.
 func (r *reducer) array(number uint32, depth int) (btf.Type, error) {
 	b, err := r.extra(number, 12)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package kerneltypes fits the eBPF program to the running kernel. The program goes in,
-// and what the loader needs to relocate it comes out: the few types of the kernel that the
-// program names. The loader could read all of the kernel's type information itself; that
-// took most of the time of loading.
+// Package kerneltypes fits the eBPF program to the running kernel. The program goes in; out
+// comes what the loader needs to relocate it: the few types of the kernel that the program
+// names. The loader can read all of the kernel's type information itself, but that took most of
+// the loading time.
 package kerneltypes
 
 import (
@@ -16,17 +16,17 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 )
 
-// structs are those of the kernel that the eBPF program reads. The members that it reads
-// are those that its own type information has.
+// structs are the kernel's structs that the eBPF program reads. The program's own type
+// information has the members that it reads.
 var structs = []string{
 	"ns_common", "pid_namespace", "upid", "pid", "sigaction", "k_sigaction", "sighand_struct", "signal_struct", "task_struct",
 }
 
-// sessionFunction is the kernel's function that the program calls.
+// sessionFunction is the function of the kernel that the program calls.
 const sessionFunction = "bpf_session_is_return"
 
-// Relocate returns options for loading spec that have the types of the running kernel,
-// and gives the calls of the kernel's function in spec the function's number.
+// Relocate returns options that load spec with the types of the running kernel. It also puts
+// the number of the kernel's function into the calls of it in spec.
 func Relocate(spec *ebpf.CollectionSpec) (ebpf.CollectionOptions, error) {
 	var o ebpf.CollectionOptions
 	raw, release, err := mapFile("/sys/kernel/btf/vmlinux")
@@ -45,7 +45,7 @@ func Relocate(spec *ebpf.CollectionSpec) (ebpf.CollectionOptions, error) {
 	return o, err
 }
 
-// mapFile maps the file, or reads it where the kernel is too old to map it.
+// mapFile maps a file, or reads it if the kernel is too old to map it.
 func mapFile(path string) (raw []byte, release func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func mapFile(path string) (raw []byte, release func() error, err error) {
 	return raw, func() error { return nil }, err
 }
 
-// numberCalls gives the calls of sessionFunction its number in the kernel. Where there
-// is none the loader says so.
+// numberCalls puts the kernel's number of sessionFunction into its calls. If the kernel has no
+// such function, the loader says so.
 func numberCalls(spec *ebpf.CollectionSpec, number uint32) {
 	if p := spec.Programs[bpf.ProbesProgCallSession]; p != nil {
 		for i, ins := range p.Instructions {

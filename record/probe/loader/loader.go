@@ -14,14 +14,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/probe/kerneltypes"
 )
 
-// A Part says what of the object to load.
+// A Part is the part of the object to load.
 type Part struct {
-	// Programs are the names of those to load: older kernels reject programs of kinds
-	// that they don't know.
+	// Programs are the names of the programs to load. An older kernel rejects programs of kinds
+	// that it does not know.
 	Programs []string
-	// Maps are the names of those to make; nil: all.
+	// Maps are the names of the maps to make; nil for all.
 	Maps []string
-	// Shared are maps that exist already, by name.
+	// Shared are existing maps to use, by name.
 	Shared map[string]*ebpf.Map
 	// Configure, if not nil, sets the sizes of maps and the program's constants.
 	Configure func(*ebpf.CollectionSpec) error
@@ -50,7 +50,8 @@ func Load(p Part) (*ebpf.Collection, error) {
 	return ebpf.NewCollectionWithOptions(spec, options)
 }
 
-// cut removes what is not wanted. Constants, in maps whose names begin with a dot, stay.
+// cut removes the programs and maps that are not wanted. It keeps the constants, which are in
+// maps whose names begin with a dot.
 func (p Part) cut(spec *ebpf.CollectionSpec) {
 	for name := range spec.Programs {
 		if !slices.Contains(p.Programs, name) {
@@ -64,15 +65,15 @@ func (p Part) cut(spec *ebpf.CollectionSpec) {
 	}
 }
 
-// initialPIDNamespace is the inode number that the kernel gives the first one.
+// initialPIDNamespace is the inode number of the initial PID namespace.
 const initialPIDNamespace = 0xEFFFFFFC
 
-// setNamespace has the program translate the ids that the kernel sees if this process is
-// not in the initial PID namespace.
+// setNamespace makes the program translate the kernel's IDs into those of this process's PID
+// namespace, unless that is the initial one.
 func setNamespace(spec *ebpf.CollectionSpec) error {
 	var st syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/pid", &st); err != nil || st.Ino == initialPIDNamespace {
-		return nil // without /proc nothing can be attached to in any case
+		return nil // without /proc no process can be attached to anyway
 	}
 	if err := spec.Variables[bpf.ProbesVarPidnsDev].Set(st.Dev); err != nil {
 		return err

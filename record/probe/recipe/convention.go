@@ -6,21 +6,21 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// A convention says where C functions find their arguments. The eBPF program numbers
-// the registers in order, then the 8-byte words on the stack.
+// A convention is a calling convention: where C functions find their arguments. The eBPF
+// program numbers the registers in order, then the 8-byte words on the stack.
 type convention struct {
 	registers int
-	// A struct of more than 16 bytes is passed as a pointer to a copy, else on the stack
-	// without taking registers.
+	// A struct of more than 16 bytes is passed as a pointer to a copy. Otherwise it lies on the
+	// stack and takes no registers.
 	pointers bool
-	// Once an argument is on the stack, so are all that follow.
+	// Once an argument is on the stack, all later ones are on the stack, too.
 	closes bool
 }
 
-// A place is the word that an argument begins in.
+// A place is the word in which an argument begins.
 type place struct {
 	word    int
-	pointer bool // to a struct that the prototype passes by value
+	pointer bool // the word points to a struct that the prototype passes by value
 }
 
 var (
@@ -30,8 +30,8 @@ var (
 
 var ownConvention = map[string]convention{"amd64": sysV, "arm64": aapcs}[runtime.GOARCH]
 
-// places finds the arguments of a function, up to the last recorded one. All have
-// integer type or are structs of integers.
+// places finds the arguments of a function, up to the last recorded one. Every argument has an
+// integer type or is a struct of integers.
 func (c convention) places(f *cudaapi.Function) []place {
 	last := -1
 	for _, a := range f.Args {

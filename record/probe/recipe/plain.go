@@ -8,22 +8,22 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A plain function's arguments are read as whole words when it is entered, and its calls
-// need nothing else from the eBPF program.
+// A plain function is a function whose arguments are read as whole words at its entry, and
+// whose calls need nothing else from the eBPF program.
 type plain struct {
 	cookie uint64
-	words  int // of an event
+	words  int // number of words in an event
 	args   []word
 }
 
-// A word is the place of an argument among the words of an event.
+// A word is the place of an argument in the words of an event.
 type word struct {
-	at   int // bytes
+	at   int // byte offset
 	wide bool
 }
 
-// compilePlain makes the cookie of a function and the decoding of its words; ok is false if
-// the function is not plain.
+// compilePlain makes the cookie of a function and the decoding of its words; ok is false if the
+// function is not plain.
 func compilePlain(function uint32, r *bpf.ProbesRecipe) (p *plain, ok bool) {
 	stack, block := int(r.StackArgs), int(r.BlockSize)/8
 	registers := bpf.LessRegisters
@@ -54,7 +54,7 @@ func compilePlain(function uint32, r *bpf.ProbesRecipe) (p *plain, ok bool) {
 	return p, true
 }
 
-// placeOf finds the source of an operation among the words of an event, in bytes.
+// placeOf is the byte offset, in the words of an event, of the source of an operation.
 func placeOf(source, registers, stack int) int {
 	switch {
 	case source >= bpf.BlockAt:
@@ -65,7 +65,7 @@ func placeOf(source, registers, stack int) int {
 	return source
 }
 
-// arguments takes an event's words apart.
+// arguments reads the arguments of a call from the words of its event.
 func (p *plain) arguments(c *tracelog.Call, words []byte) {
 	c.NArgs = uint32(len(p.args))
 	for i, a := range p.args {

@@ -8,7 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// compile tells the eBPF program where it finds the arguments of a function.
+// compile makes the recipe that tells the eBPF program where the arguments of a function are.
 func compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	r := &bpf.ProbesRecipe{Nargs: uint8(len(f.Args))}
 	places := ownConvention.places(f)
@@ -36,13 +36,14 @@ func compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	return r, nil
 }
 
-// A block is the part of a struct that the eBPF program reads at once.
+// A block is the part of a struct that the eBPF program reads in one go.
 type block struct {
-	index    int // of the argument that points to the struct
+	index    int // number of the argument that points to the struct
 	from, to int // byte offsets in it
 }
 
-// chooseBlock takes the fields of the first struct from the lowest up, as far as they fit.
+// chooseBlock takes the recorded fields of the first struct, from the lowest up, as far as they
+// fit.
 func chooseBlock(args []cudaapi.Arg) block {
 	b := block{index: -1, from: math.MaxInt}
 	for _, a := range args {

@@ -1,12 +1,13 @@
 // Package recipe says how the arguments of CUDA functions are recorded. The functions of
-// cudaapi go in; out come a cookie for each probe, a recipe for the eBPF program where
-// a cookie can't say it all, and the decoding of the words that come back.
+// cudaapi go in. Out come a cookie for each probe, a recipe for the eBPF program where a cookie
+// has too few bits, and the decoding of the words that come back.
 //
 // A plain function needs no recipe: its probe copies whole words, as its cookie says, and
-// Arguments takes them apart.
+// Arguments reads the arguments from them.
 package recipe
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,33 +18,33 @@ import (
 
 // Numbers of functions that are not in cudaapi's table.
 const (
-	// CUPTIClient is cuptiActivityRegisterCallbacks. Its first argument is recorded, also
-	// while recording is paused.
+	// CUPTIClient is cuptiActivityRegisterCallbacks. Its first argument is recorded, even while
+	// recording is paused.
 	CUPTIClient = bpf.MaxFunctions - 1
-	// Calibration is the function that is called to measure what a probed call costs.
+	// Calibration is the function that is called to measure the cost of a probed call.
 	Calibration = CUPTIClient - 1
 )
 
-// Options says what to record.
+// Options say what to record.
 type Options struct {
 	Functions    []*cudaapi.Function // whose calls are recorded
-	Symbols      bool                // names behind kernels' handles, from the functions that make handles
-	CaptureRange bool                // only between the functions that start and stop a profiler
+	Symbols      bool                // names behind kernels' handles, from the functions that make the handles
+	CaptureRange bool                // record only between the functions that start and stop a profiler
 }
 
-// needs says whether a function is probed for what it does, chosen or not.
+// needs says whether a function has to be probed for its effect, whether it is chosen or not.
 func (o *Options) needs(f *cudaapi.Function) bool {
 	return o.Symbols && f.Naming != cudaapi.NamesNothing || o.CaptureRange && f.Range != cudaapi.NoRange
 }
 
-// A Table knows every function to probe.
+// A Table has every function to probe.
 type Table struct {
 	names   map[string]*cudaapi.Function
 	plain   [bpf.MaxFunctions]*plain
-	recipes map[uint32]*bpf.ProbesRecipe // of functions that are not plain
+	recipes map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
 
-// New compiles the recipes of the functions that o chooses and needs.
+// New compiles the recipes of the functions that o names or needs.
 func New(o Options) (*Table, error) {
 	t := &Table{names: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
 	chosen := map[string]bool{}
@@ -55,7 +56,7 @@ func New(o Options) (*Table, error) {
 		chosen[f.Name] = true
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		if o.needs(f) { // beside a runtime too
+		if o.needs(f) { // in a process with a runtime, too
 			own := *f
 			own.Fallback = false
 			t.names[f.Name] = &own
@@ -80,7 +81,7 @@ var (
 	symbolOf = map[cudaapi.Naming]uint8{cudaapi.NamesByText: bpf.SymbolNamed, cudaapi.NamesByHandle: bpf.SymbolDerived}
 )
 
-// compile adds what a function does to how its arguments are read.
+// compile makes a recipe: how the arguments are read, and the effect of the function.
 func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	r, err := compile(f)
 	if err != nil {
@@ -112,7 +113,7 @@ func (t *Table) add(function uint32, r *bpf.ProbesRecipe) {
 	}
 }
 
-// Recipes are those for the eBPF program, by the function's number.
+// Recipes are the recipes for the eBPF program, by number of the function.
 func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
 
 // Function returns the function to probe at a symbol, nil if there is none.
@@ -126,8 +127,8 @@ func (t *Table) Cookie(function uint32) uint64 {
 	return uint64(function)
 }
 
-// CalibrationCookie has calls of the function Calibration recorded like those of
-// cuLaunchKernel, also while recording is paused.
+// CalibrationCookie is a cookie by which calls of the function Calibration are recorded like
+// those of cuLaunchKernel, even while recording is paused.
 func CalibrationCookie() (uint64, error) {
 	r, err := compile(cudaapi.ByName("cuLaunchKernel"))
 	if err != nil {
@@ -136,12 +137,12 @@ func CalibrationCookie() (uint64, error) {
 	r.Always = 1
 	p, ok := compilePlain(Calibration, r)
 	if !ok {
-		return 0, fmt.Errorf("a launch is no plain function")
+		return 0, errors.New("a launch is not a plain function")
 	}
 	return p.cookie, nil
 }
 
-// Arguments fills in the arguments of a plain function's call from the words of its event.
+// Arguments reads the arguments of a plain function's call from the words of its event.
 func (t *Table) Arguments(c *tracelog.Call, words []byte) error {
 	if c.Func < bpf.MaxFunctions {
 		if p := t.plain[c.Func]; p != nil && len(words) >= 8*p.words {

@@ -1,4 +1,5 @@
-// Package ringbuf reads a BPF ring buffer where it is mapped: it neither waits nor copies.
+// Package ringbuf reads a BPF ring buffer in place: it neither waits nor copies. A BPF map goes
+// in; its records come out.
 package ringbuf
 
 import (
@@ -12,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Reader reads one ring buffer. The kernel maps a page with the consumer's position, a
-// page with the producer's, and the data twice in a row, so that no record is ever cut in
-// two.
+// A Reader reads one ring buffer. The kernel maps a page with the consumer's position, a page
+// with the producer's position, and the data twice in a row, so that every record is
+// contiguous.
 type Reader struct {
 	m        *ebpf.Map
 	consumer []byte
@@ -23,7 +24,7 @@ type Reader struct {
 	mask     uint64
 }
 
-// A record starts with a 32-bit length whose top two bits are flags, and 32 bits for the
+// A record starts with a 32-bit length, whose top two bits are flags, and 32 bits for the
 // kernel (linux/bpf.h: BPF_RINGBUF_*).
 const (
 	busy    = 1 << 31
@@ -50,9 +51,9 @@ func (r *Reader) Close() error {
 	return errors.Join(unix.Munmap(r.consumer), unix.Munmap(r.producer), r.m.Close())
 }
 
-// Drain hands every record that is complete by now to take, and returns how much of the
-// buffer they took, 0 to 1. A record is valid during the call only. The position goes back
-// to the kernel every giveBack bytes, as the probed threads read it too.
+// Drain gives every complete record to take. It returns the share of the buffer that they
+// filled, from 0 to 1. A record is valid during the call only. The position goes back to the
+// kernel every giveBack bytes, because the probed threads read it, too.
 func (r *Reader) Drain(take func(record []byte) error) (fill float64, err error) {
 	const giveBack = 64 << 10
 	position := (*uint64)(unsafe.Pointer(unsafe.SliceData(r.consumer)))

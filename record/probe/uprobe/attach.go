@@ -8,19 +8,18 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// A Site is a function's place in a file, and what the program at it is told.
+// A Site is the place of a function in a file, and the cookie for the program.
 type Site struct {
 	Cookie uint64
 	Offset uint64
 }
 
-// Programs run when a function is entered and when it returns. In the mode Session, Enter
-// does both.
+// Programs run at the entry and the return of a function. In the mode Session, Enter does both.
 type Programs struct{ Enter, Leave *ebpf.Program }
 
-// Attach probes functions of a file in one process. What it returns removes the entry
-// probes before the return probes, so that no return is missed of a call whose entry was
-// seen. They are attached in the opposite order for the same reason.
+// Attach probes functions of a file in one process. The returned Closer removes the entry
+// probes before the return probes, so that no call is seen to begin whose return is missed. For
+// the same reason the return probes are attached first.
 func Attach(m Mode, p Programs, path string, sites []Site, pid int) (io.Closer, error) {
 	switch m {
 	case Session:
@@ -31,8 +30,8 @@ func Attach(m Mode, p Programs, path string, sites []Site, pid int) (io.Closer, 
 	return attachSingles(p, path, sites, pid)
 }
 
-// AttachEntries probes the entries of functions alone. In the mode Session the program is one
-// for Multi: a session's would run at returns too.
+// AttachEntries probes only the entries of functions. In the mode Session the program is one
+// for Multi: a program for Session would run at returns, too.
 func AttachEntries(m Mode, program *ebpf.Program, path string, sites []Site, pid int) (io.Closer, error) {
 	if m != Single {
 		return attachMulti(program, traceUprobeMulti, 0, path, sites, pid)
@@ -62,7 +61,7 @@ func attachPair(p Programs, path string, sites []Site, pid int) (io.Closer, erro
 	return InOrder{enter, leave}, nil
 }
 
-// attachSingles makes one perf event for each entry and each return.
+// attachSingles makes one perf event per entry and one per return.
 func attachSingles(p Programs, path string, sites []Site, pid int) (io.Closer, error) {
 	file, err := link.OpenExecutable(path)
 	if err != nil {

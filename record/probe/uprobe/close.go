@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// InOrder closes one after the other.
+// InOrder closes one link after the other.
 type InOrder []io.Closer
 
-// Close closes all, also if some can't be closed.
+// Close closes all links, even if some cannot be closed.
 func (links InOrder) Close() error {
 	var errs []error
 	for _, l := range links {
@@ -18,14 +18,13 @@ func (links InOrder) Close() error {
 	return errors.Join(errs...)
 }
 
-// together closes all at the same time.
+// together closes all links at the same time.
 type together []io.Closer
 
 func (t together) Close() error { return CloseTogether(t) }
 
-// CloseTogether closes all at the same time: for each the kernel waits, tens of
-// milliseconds perhaps, until no processor runs the probe any more, and the waits can
-// overlap.
+// CloseTogether closes all links at the same time. For each of them the kernel waits until no
+// processor runs the probe any more, tens of milliseconds perhaps, and these waits can overlap.
 func CloseTogether(links []io.Closer) error {
 	errs := make([]error, len(links))
 	var closing sync.WaitGroup

@@ -16,15 +16,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 )
 
-// A PermissionError says that the recorder may not use eBPF probes, and what would allow it.
+// A PermissionError says that the recorder may not use eBPF probes, and how to allow it.
 type PermissionError struct {
-	Missing []string // capabilities; empty if the recorder has them and was refused all the same
+	Missing []string // capabilities; empty if the recorder has them all and was refused nevertheless
 	cause   error
 }
 
 func (e *PermissionError) Error() string {
 	if len(e.Missing) == 0 {
-		return "the kernel refused eBPF probes although the capabilities are there: a container's user namespace, seccomp or lockdown forbids them (run on the host, or start the container with --privileged)"
+		return "the kernel refused eBPF probes although no capability is missing: a container's user namespace, seccomp or lockdown forbids them (run on the host, or start the container with --privileged)"
 	}
 	files := strings.ToLower(strings.Join(e.Missing, ","))
 	return fmt.Sprintf("no rights for eBPF probes: %s missing (run with sudo, or once: sudo setcap %s+ep on the cudatrace binary)",
@@ -33,20 +33,21 @@ func (e *PermissionError) Error() string {
 
 func (e *PermissionError) Unwrap() error { return e.cause }
 
-// An UnsupportedError says that the kernel is too old, or was built without what the
-// probes need.
+// An UnsupportedError says that the kernel is too old for the probes, or was built without a
+// feature that they need.
 type UnsupportedError struct {
 	Mode    Mode // the mode that was asked for
 	Release string
 	cause   error
 }
 
-// oldestKernel can translate the eBPF program: on arm64, that needs atomic operations.
+// oldestKernel is the oldest kernel that accepts the eBPF program; on arm64 the program needs
+// atomic operations.
 var oldestKernel = map[string]string{"amd64": "Linux 5.15", "arm64": "Linux 5.18"}[runtime.GOARCH]
 
 func (e *UnsupportedError) Error() string {
 	needs := map[Mode]string{Session: "Linux 6.13", Multi: "Linux 6.10"}[e.Mode]
-	return fmt.Sprintf("this kernel (%s) can't run the eBPF probes: %s or newer is needed, with CONFIG_BPF_SYSCALL, CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",
+	return fmt.Sprintf("this kernel (%s) cannot run the eBPF probes: they need %s or newer with CONFIG_BPF_SYSCALL, CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",
 		e.Release, cmp.Or(needs, oldestKernel))
 }
 
@@ -63,7 +64,7 @@ func LoadError(m Mode, cause error) error {
 	return &UnsupportedError{Mode: m, Release: cmp.Or(host.KernelRelease(), "unknown"), cause: cause}
 }
 
-// AttachError says why a file of a process can't be probed. It is fs.ErrNotExist if the
+// AttachError says why a file of a process cannot be probed. It is fs.ErrNotExist if the
 // process has ended.
 func AttachError(path string, cause error) error {
 	switch {
@@ -75,17 +76,17 @@ func AttachError(path string, cause error) error {
 	return fmt.Errorf("no probes on %s: %w", path, cause)
 }
 
-// IsPermission says whether a right was missing.
+// IsPermission says whether an error is a missing right.
 func IsPermission(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// Fatal says whether an error concerns the process or the recorder's rights, so that other
-// functions can't be probed either.
+// Fatal says whether an error concerns the process or the recorder's rights, so that no other
+// function can be probed either.
 func Fatal(err error) bool {
 	return IsPermission(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOMEM)
 }
 
-// missingCapabilities names those of CAP_BPF and CAP_PERFMON that this process lacks.
-// CAP_SYS_ADMIN stands for both.
+// missingCapabilities lists which of CAP_BPF and CAP_PERFMON this process lacks. CAP_SYS_ADMIN
+// stands for both.
 func missingCapabilities() []string {
 	have := effectiveCapabilities()
 	if have&(1<<unix.CAP_SYS_ADMIN) != 0 {
@@ -101,7 +102,7 @@ func missingCapabilities() []string {
 	return missing
 }
 
-// effectiveCapabilities is a bit set, 0 if it can't be read.
+// effectiveCapabilities is a set of bits, 0 if it cannot be read.
 func effectiveCapabilities() uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

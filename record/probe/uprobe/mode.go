@@ -1,5 +1,5 @@
-// Package uprobe attaches eBPF programs to functions of one process, in the best way that
-// the kernel has. File offsets and cookies go in; out comes what removes the probes. Its
+// Package uprobe attaches eBPF programs to functions of one process, in the best way that the
+// kernel has. File offsets and cookies go in; out come closers that remove the probes. Its
 // errors say which rights are missing, or which kernel is needed.
 package uprobe
 
@@ -11,9 +11,9 @@ type Mode uint8
 // The modes.
 const (
 	Auto    Mode = iota // the best that the kernel has
-	Session             // one uprobe session link a library, Linux 6.13
-	Multi               // one uprobe_multi link for entries and one for returns, Linux 6.6 with the PID filter's fix of 6.10
-	Single              // two perf events a function, Linux 5.15
+	Session             // one uprobe session link per library, Linux 6.13
+	Multi               // one uprobe_multi link for entries and one for returns, Linux 6.6 with the fix of the PID filter in 6.10
+	Single              // two perf events per function, Linux 5.15
 )
 
 var modeNames = [...]string{"auto", "session", "multi", "single"}

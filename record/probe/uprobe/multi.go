@@ -19,8 +19,8 @@ const (
 	uprobeMultiReturn  = 1  // BPF_F_UPROBE_MULTI_RETURN
 )
 
-// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link. The library
-// that loads the program makes no session links.
+// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link. (The library
+// that loads the program cannot make session links.)
 type linkCreateAttr struct {
 	program    uint32
 	target     uint32
@@ -62,9 +62,9 @@ func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, s
 	return multiLink(fd), nil
 }
 
-// CheckMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's,
-// and so misses all other threads of the process. A kernel that filters by process looks at
-// the PID before the path, and refuses -1. program is one for the mode Multi.
+// CheckMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's, and
+// so misses all other threads of the process. A kernel that filters by process checks the PID
+// before the path, and refuses -1. program is a program for the mode Multi.
 func CheckMulti(program *ebpf.Program) error {
 	l, err := attachMulti(program, traceUprobeMulti, 0, "/", []Site{{Offset: 1}}, -1)
 	if err == nil {
