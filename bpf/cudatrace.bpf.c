@@ -18,6 +18,7 @@
 #include "ids.h"
 #include "ends.h"
 #include "store.h"
+#include "callers.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -40,6 +41,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)
 #define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)
 #define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)
+#define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7) /* most addresses of the chain; 0: none is wanted */
 #define LESS_REGISTERS 4
 
 struct frame {
@@ -118,13 +120,14 @@ struct symbol_event {
 	u8 nargs;
 	u8 flags;
 	s32 length; /* of the name with its NUL, 0: none; MAX_NAME when it may be cut */
+	u64 chain;
 	u64 handle;
 	u64 of;
 	char name[];
 };
 _Static_assert(__builtin_offsetof(struct symbol_event, length) == 28, "length");
-_Static_assert(__builtin_offsetof(struct symbol_event, handle) == 32, "handle");
-_Static_assert(__builtin_offsetof(struct symbol_event, name) == 48, "name");
+_Static_assert(__builtin_offsetof(struct symbol_event, handle) == 40, "handle");
+_Static_assert(__builtin_offsetof(struct symbol_event, name) == 56, "name");
 
 /* Set when a process is recorded between the calls that start and stop its profiler. */
 const volatile u8 capture_range = 0;
@@ -315,6 +318,17 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 	abandon(s->index, sp + 1);
 }
 
+/* Reads the innermost return address at the entry of a function. */
+INLINE long read_return_address(struct pt_regs *ctx, u64 *to)
+{
+#if RETURN_POPS
+	return read_user(to, sizeof(*to), (void *)STACK_POINTER(ctx));
+#else
+	*to = CODE_ADDRESS(ctx->x[30]);
+	return 0;
+#endif
+}
+
 /* Brings all that a recipe copies from into words and block. */
 INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r)
 {
@@ -413,20 +427,42 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
 	return 0;
 }
 
-/* The entry of a function that is more than a plain one. */
-NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
+/* The number of the chain above a call, which is defined for user space; 0 when not known. */
+NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u32 most)
 {
+	struct caller_table *c = known_callers();
+	u64 chain, site;
+
+	if (!c || !most || read_return_address(ctx, &site))
+		return 0;
+	chain = chain_above(ctx, c, s->id, site, most);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, site, most);
+}
+
+/* The flags of a call that begins. */
+INLINE u32 special_flags(const struct recipe *r, u32 recorded)
+{
+	u32 flags = r->quiet || !recorded ? QUIET : 0;
+
+	return r->symbol && recorded ? flags | FAILURE : flags;
+}
+
+/* The entry of a function that is more than a plain one. */
+NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
+{
+	u32 func = COOKIE_FUNCTION(cookie);
 	struct recipe *r = map_lookup(&recipes, &func);
 	struct slot *s;
 	struct thread *t;
 	struct frame *f;
-	u32 depth, quiet;
+	u32 depth, flags, quiet;
 
 	if (!r)
 		return 1;
 	if (capture_range && r->range == RANGE_END)
 		set_range(id >> 32, 0);
-	quiet = r->quiet || !(recording(id >> 32) || r->always);
+	flags = special_flags(r, recording(id >> 32) || r->always);
+	quiet = flags & QUIET;
 	if (quiet && !r->symbol && r->range != RANGE_BEGIN) {
 		pass_over(ctx, id);
 		return 1;
@@ -441,7 +477,9 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
 	f = &t->frames[depth];
 	f->sp = STACK_POINTER(ctx);
 	f->later = r->later;
-	set_head(&f->event, id, func, r->nargs, quiet ? QUIET : 0);
+	set_head(&f->event, id, func, r->nargs, flags);
+	if (flags != QUIET)
+		f->event.chain = chain_of(ctx, s, COOKIE_CHAIN(cookie));
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
 	s->depth = depth + 1;
@@ -449,8 +487,27 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
 	return 0;
 }
 
-/* Reads the words of a plain function's event, and returns their number. */
-INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie)
+/*
+ * Reads the words that arguments have on the stack behind n words, and the return address,
+ * which lies below them on a stack that calls push to.
+ */
+INLINE long read_stack(struct pt_regs *ctx, u64 *words, u32 n, u32 stack, u64 *site)
+{
+#if RETURN_POPS
+	u64 last = words[n - 1];
+	long failed = read_user(words + n - 1, 8 + stack * 8, (void *)STACK_POINTER(ctx));
+
+	*site = words[n - 1];
+	words[n - 1] = last;
+	return failed;
+#else
+	read_return_address(ctx, site);
+	return stack ? read_user(words + n, stack * 8, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)) : 0;
+#endif
+}
+
+/* Reads the words of a plain function's event and the return address, and returns the number of words. */
+INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie, u64 *site)
 {
 	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS;
 
@@ -459,7 +516,7 @@ INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie)
 		LOAD_MORE_REGISTERS(words, ctx);
 		n = REGISTER_ARGS;
 	}
-	if (stack && read_user(words + n, stack * 8, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)))
+	if (read_stack(ctx, words, n, stack, site) && stack)
 		count(READ_FAULT);
 	n += stack;
 	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
@@ -467,15 +524,38 @@ INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie)
 	return n + block;
 }
 
+/*
+ * Defines the chain of the call at the tail, in front of the call. Returns where the tail
+ * is then, 0 when there is no room.
+ */
+NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u32 most)
+{
+	struct thread *t = thread_at(s->index);
+	struct event *e = tail_of(s);
+	u32 top = s->depth;
+
+	if (!t || !e || top >= MAX_DEPTH)
+		return 0;
+	copy_event(&t->frames[top].event, e);
+	chain = define_chain(ctx, s, chain, site, most);
+	e = room(s);
+	if (!e)
+		return 0;
+	copy_event(e, &t->frames[top].event);
+	e->chain = chain;
+	return 1;
+}
+
 /* Returns 0 when the call's return is wanted. */
 INLINE int enter(struct pt_regs *ctx)
 {
-	u64 cookie = attach_cookie(ctx), id = current_id();
+	u64 cookie = attach_cookie(ctx), id = current_id(), site;
+	struct caller_table *c;
 	struct slot *s;
 	struct event *e;
 
 	if (!(cookie & COOKIE_PLAIN))
-		return enter_special(ctx, id, COOKIE_FUNCTION(cookie));
+		return enter_special(ctx, id, cookie);
 	if (!(cookie & COOKIE_ALWAYS) && !recording(id >> 32)) {
 		pass_over(ctx, id);
 		return 1;
@@ -491,7 +571,21 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	}
 	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	e->nargs = read_words(ctx, e->args, cookie);
+	e->nargs = read_words(ctx, e->args, cookie, &site);
+	c = known_callers();
+	if (c && COOKIE_CHAIN(cookie)) {
+		e->chain = chain_above(ctx, c, id, site, COOKIE_CHAIN(cookie));
+		if (!chain_known(c, e->chain)) {
+			if (!define_in_front(ctx, s, e->chain, site, COOKIE_CHAIN(cookie)))
+				e = 0;
+			else
+				e = tail_of(s);
+			if (!e) {
+				count(LOST_BUFFER_FULL);
+				return 1;
+			}
+		}
+	}
 	s->sp = STACK_POINTER(ctx);
 	s->tail = 1;
 	s->depth++;
@@ -549,6 +643,7 @@ INLINE long write_symbol(struct event *e, u32 kind, const u32 size, int cut)
 	s->nargs = 2;
 	s->flags = SYMBOL_EVENT;
 	s->length = length;
+	s->chain = 0;
 	s->handle = e->args[0];
 	s->of = kind == SYMBOL_DERIVED ? e->args[1] : 0;
 	ringbuf_submit(s, RINGBUF_NO_WAKEUP);
@@ -588,6 +683,8 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 		return; /* the call was not recorded: it began before the probe did, or was nested too deep */
 	f->event.exit = now;
 	f->event.ret = (s32)RETURN_VALUE(ctx);
+	if (f->event.ret && f->event.flags & FAILURE)
+		f->event.flags &= ~QUIET;
 	r = f->later ? map_lookup(&recipes, &func) : 0;
 	if (r) {
 		record_out_values(&f->event, r);
@@ -618,6 +715,33 @@ INLINE void leave(struct pt_regs *ctx)
 	s->tail = 0;
 	s->depth--;
 	publish(s, e->nargs);
+}
+
+/*
+ * At the entry and at the return of dlclose: from now on addresses may lie in another
+ * library. Chains that are walked meanwhile get a new number at the return.
+ */
+INLINE int unloading(void)
+{
+	struct caller_table *c = known_callers();
+
+	if (c)
+		__sync_fetch_and_add(&c->epoch, 1);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int unload_multi(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return unloading();
+}
+
+SEC("uprobe")
+int unload_single(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return unloading();
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */

@@ -129,6 +129,8 @@ struct pt_regs {
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->ax)
 #define FIRST_ARG(ctx) ((ctx)->di)
+#define FRAME_POINTER(ctx) ((ctx)->bp)
+#define CODE_ADDRESS(word) (word)
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
 #define RETURN_POPS 8   /* ret pops the return address */
@@ -148,6 +150,9 @@ struct pt_regs { /* struct user_pt_regs */
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->x[0])
 #define FIRST_ARG(ctx) ((ctx)->x[0])
+#define FRAME_POINTER(ctx) ((ctx)->x[29])
+/* A return address may be signed: pointer authentication has the bits above an address. */
+#define CODE_ADDRESS(word) ((word) & 0xffffffffffffull)
 #define REGISTER_ARGS 8
 #define STACK_ARGS_AT 0
 #define RETURN_POPS 0

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sort"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/probe/cudalib"
 	"github.com/cudatrace/cudatrace/record/probe/recipe"
@@ -17,6 +19,7 @@ import (
 type attacher struct {
 	mode     uprobe.Mode
 	programs uprobe.Programs
+	unload   *ebpf.Program
 	table    *recipe.Table
 	clients  bool // also probe the function by which clients register with CUPTI
 }
@@ -116,6 +119,24 @@ func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, 
 // file by now.
 func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
 	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
+}
+
+// attachUnloading probes dlclose, if the file has it and it is not probed already.
+func (a *attacher) attachUnloading(pid int, proc *process, l *cudalib.File) error {
+	if l.Unloading == 0 || proc.unloading[l.ID] != nil {
+		return nil
+	}
+	mode := a.mode
+	if mode == uprobe.Session {
+		mode = uprobe.Multi // the program does the same at both ends
+	}
+	programs := uprobe.Programs{Enter: a.unload, Leave: a.unload}
+	probes, err := uprobe.Attach(mode, programs, procfs.OpenFile(l.File), []uprobe.Site{{Offset: l.Unloading}}, pid)
+	if err != nil {
+		return uprobe.AttachError(l.Path, err)
+	}
+	proc.unloading[l.ID] = probes
+	return nil
 }
 
 // attachClients probes the function by which clients register with CUPTI, if the file has it

@@ -13,6 +13,8 @@ type process struct {
 	files   map[procfs.FileID]*probedFile
 	order   []procfs.FileID
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
+	// unloading has the probes on dlclose.
+	unloading map[procfs.FileID]io.Closer
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
 	looked map[procfs.FileID]bool
@@ -28,7 +30,7 @@ type probedFile struct {
 }
 
 func newProcess() *process {
-	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}}
+	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}, unloading: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *process) hasRuntime() bool {
@@ -47,6 +49,9 @@ func (proc *process) probes() []io.Closer {
 		probes = append(probes, file.all()...)
 	}
 	for _, p := range proc.clients {
+		probes = append(probes, p)
+	}
+	for _, p := range proc.unloading {
 		probes = append(probes, p)
 	}
 	return probes

@@ -21,7 +21,10 @@ import (
 // registration is the function by which a client registers with CUPTI, for buffers of records.
 const registration = "cuptiActivityRegisterCallbacks"
 
-// A File is one of CUDA's libraries. It is open while it is being probed.
+// unloading is the C library's function that removes a library from a process.
+const unloading = "dlclose"
+
+// A File is one of CUDA's libraries, or the C library. It is open while it is being probed.
 type File struct {
 	*os.File
 	ID        procfs.FileID
@@ -31,6 +34,8 @@ type File struct {
 	// Registration is the file offset of the function by which clients register with CUPTI, 0
 	// in other files.
 	Registration uint64
+	// Unloading is the file offset of dlclose in the C library, 0 in other files.
+	Unloading uint64
 }
 
 // A Finder examines files. It remembers what it found, because the processes of a recording
@@ -50,6 +55,7 @@ type fileKey struct {
 type symbols struct {
 	driver, runtime map[string]uint64
 	registration    uint64
+	unloading       uint64
 }
 
 // Open opens a mapped file if it is one of CUDA's libraries, else it returns nil. If the file
@@ -67,10 +73,20 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	if side, functions, ok := found.side(m.Path); ok {
 		file.Side, file.Functions = side, functions
 	}
-	if file.Functions == nil && file.Registration == 0 {
+	if isLibc(m.Path) {
+		file.Unloading = found.unloading
+	}
+	if file.Functions == nil && file.Registration == 0 && file.Unloading == 0 {
 		return nil, f.Close()
 	}
 	return file, nil
+}
+
+// isLibc says whether a file is a C library, or the part of it that loads libraries.
+func isLibc(path string) bool {
+	base := filepath.Base(path)
+	return strings.HasPrefix(base, "libc.") || strings.HasPrefix(base, "libc-") || strings.HasPrefix(base, "libdl.") ||
+		strings.HasPrefix(base, "libdl-") || strings.HasPrefix(base, "ld-musl")
 }
 
 // relevant drops the error of a file that does not have the name of a CUDA library.
@@ -93,7 +109,9 @@ func (fd *Finder) examine(f *os.File) (symbols, error) {
 	if s, ok := fd.files[key]; ok {
 		return s, nil
 	}
-	found, err := elfsym.Find(f, func(name string) bool { return name == registration || cudaapi.ByName(name) != nil })
+	found, err := elfsym.Find(f, func(name string) bool {
+		return name == registration || name == unloading || cudaapi.ByName(name) != nil
+	})
 	if err != nil {
 		return symbols{}, err
 	}
@@ -122,6 +140,8 @@ func divide(found map[string]uint64) symbols {
 	for name, offset := range found {
 		if name == registration {
 			s.registration = offset
+		} else if name == unloading {
+			s.unloading = offset
 		} else if cudaapi.ByName(name).Library == cudaapi.Runtime {
 			s.runtime[name] = offset
 		} else {

@@ -41,6 +41,7 @@ func (o *Options) needs(f *cudaapi.Function) bool {
 type Table struct {
 	names   map[string]*cudaapi.Function
 	plain   [bpf.MaxFunctions]*plain
+	chains  [bpf.MaxFunctions]uint64     // most return addresses above a call
 	recipes map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
 
@@ -71,6 +72,7 @@ func New(o Options) (*Table, error) {
 			r.Quiet = 1
 		}
 		t.add(uint32(f.ID), r)
+		t.chains[f.ID] = chainOf(f)
 	}
 	t.add(CUPTIClient, clientRecipe())
 	return t, nil
@@ -121,10 +123,20 @@ func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbo
 
 // Cookie is the attach cookie of a function's probe.
 func (t *Table) Cookie(function uint32) uint64 {
+	chain := t.chains[function] << bpf.CookieChain
 	if p := t.plain[function]; p != nil {
-		return p.cookie
+		return p.cookie | chain
 	}
-	return uint64(function)
+	return uint64(function) | chain
+}
+
+// chainOf is the most return addresses above a call that are of use. A program calls the runtime
+// itself, but the driver mostly through the runtime.
+func chainOf(f *cudaapi.Function) uint64 {
+	if f.Library == cudaapi.Runtime {
+		return 1
+	}
+	return bpf.MaxChain
 }
 
 // CalibrationCookie is a cookie by which calls of the function Calibration are recorded like
@@ -139,7 +151,7 @@ func CalibrationCookie() (uint64, error) {
 	if !ok {
 		return 0, errors.New("a launch is not a plain function")
 	}
-	return p.cookie, nil
+	return p.cookie | bpf.MaxChain<<bpf.CookieChain, nil
 }
 
 // Arguments reads the arguments of a plain function's call from the words of its event.
