@@ -18,6 +18,7 @@
 #define CHAIN_BITS 14	     /* of the index of a known chain */
 #define SITE_BITS 11	     /* of the index of a site */
 #define SITE_LENGTH 7	     /* the bits of a site that have the number of addresses; the others are of its hash */
+#define WINDOW_WORDS 64
 #define MAX_FRAME (1u << 20) /* bytes from one frame to the next */
 
 struct caller_table {
@@ -65,6 +66,14 @@ struct caller_frame {
 	u64 address;
 };
 
+/*
+ * The words of a thread's stack that are read at once, because each read has its price: those
+ * up to the last frame that a chain of the thread needed.
+ */
+struct window {
+	u64 words[WINDOW_WORDS];
+};
+
 /* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
 INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
 {
@@ -76,10 +85,25 @@ INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
 	return 1;
 }
 
-/* The number of the chain above a call, from its innermost return address up. It is not 0. */
-INLINE u64 chain_above(struct pt_regs *ctx, struct caller_table *c, u64 id, u64 site, u32 most)
+/* The same, with w from sp up having reach bytes. */
+INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp, u32 reach)
 {
-	u64 hash = site_hash(id, c->epoch, site), above = STACK_POINTER(ctx) - 1;
+	u64 at = (fp - sp) / 8;
+
+	if (fp <= above || fp & 7 || at + 2 > reach / 8 || at + 2 > WINDOW_WORDS)
+		return read_frame(f, fp, above);
+	BARRIER;
+	if (at > WINDOW_WORDS - 2)
+		return 0;
+	f->next = w->words[at];
+	f->address = CODE_ADDRESS(w->words[at + 1]);
+	return 1;
+}
+
+/* The number of the chain above a call, from its innermost return address up. It is not 0. */
+INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u64 site, u32 most, const struct window *w)
+{
+	u64 hash = site_hash(s->id, c->epoch, site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
 	u32 i, length = chain_length(c, hash, most);
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
 
@@ -87,11 +111,14 @@ INLINE u64 chain_above(struct pt_regs *ctx, struct caller_table *c, u64 id, u64 
 	for (i = 1; i < MAX_CHAIN; i++) {
 		u64 fp = f.next;
 
-		if (i >= length || !read_frame(&f, fp, above))
+		if (i >= length || !find_frame(&f, fp, above, w, sp, s->reach))
 			break;
 		above = fp;
 		hash = mix(hash, f.address);
 	}
+	needed = above + sizeof(f) - sp;
+	if (needed > s->reach && needed <= sizeof(*w))
+		s->reach = needed;
 	return hash ? hash : 1;
 }
 

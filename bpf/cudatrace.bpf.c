@@ -58,6 +58,7 @@ struct thread {
 	u64 words[REGISTER_ARGS + MAX_STACK_ARGS <= 16 ? 16 : -1]; /* the call's arguments */
 	u64 block[BLOCK_SIZE / 8];                                 /* start of a struct that one points to */
 	u64 pad;                                                   /* a load of 8 bytes at the last 4 stays inside */
+	struct window window;
 	struct frame frames[MAX_DEPTH];
 };
 #define SOURCE_MASK 0xfc /* of words and block together */
@@ -318,15 +319,29 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 	abandon(s->index, sp + 1);
 }
 
-/* Reads the innermost return address at the entry of a function. */
-INLINE long read_return_address(struct pt_regs *ctx, u64 *to)
+/*
+ * Reads the thread's window of its stack, with at least some words for arguments in it, and
+ * the innermost return address.
+ */
+INLINE long read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack, u64 *site)
 {
+	u32 size = STACK_ARGS_AT + stack * 8;
+
+	if (s->reach < size)
+		s->reach = size;
+	size = s->reach;
+	BARRIER_ON(size); /* the verifier wants the bound on this register */
+	size &= sizeof(*w) * 2 - 1;
+	if (size > sizeof(*w))
+		size = sizeof(*w);
+	if (size && read_user(w->words, size, (void *)STACK_POINTER(ctx)))
+		return 1;
 #if RETURN_POPS
-	return read_user(to, sizeof(*to), (void *)STACK_POINTER(ctx));
+	*site = w->words[0];
 #else
-	*to = CODE_ADDRESS(ctx->x[30]);
-	return 0;
+	*site = CODE_ADDRESS(ctx->x[30]);
 #endif
+	return 0;
 }
 
 /* Brings all that a recipe copies from into words and block. */
@@ -431,11 +446,12 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
 NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u32 most)
 {
 	struct caller_table *c = known_callers();
-	u64 chain, site;
+	struct thread *t = thread_at(s->index);
+	u64 chain, site = 0;
 
-	if (!c || !most || read_return_address(ctx, &site))
+	if (!c || !t || !most || read_window(ctx, s, &t->window, 0, &site))
 		return 0;
-	chain = chain_above(ctx, c, s->id, site, most);
+	chain = chain_above(ctx, s, c, site, most, &t->window);
 	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, site, most);
 }
 
@@ -487,37 +503,21 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	return 0;
 }
 
-/*
- * Reads the words that arguments have on the stack behind n words, and the return address,
- * which lies below them on a stack that calls push to.
- */
-INLINE long read_stack(struct pt_regs *ctx, u64 *words, u32 n, u32 stack, u64 *site)
-{
-#if RETURN_POPS
-	u64 last = words[n - 1];
-	long failed = read_user(words + n - 1, 8 + stack * 8, (void *)STACK_POINTER(ctx));
-
-	*site = words[n - 1];
-	words[n - 1] = last;
-	return failed;
-#else
-	read_return_address(ctx, site);
-	return stack ? read_user(words + n, stack * 8, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)) : 0;
-#endif
-}
-
 /* Reads the words of a plain function's event and the return address, and returns the number of words. */
-INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie, u64 *site)
+INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie, u64 *site)
 {
-	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS;
+	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS, i;
 
 	LOAD_LESS_REGISTERS(words, ctx);
 	if (cookie & COOKIE_ALL_REGISTERS) {
 		LOAD_MORE_REGISTERS(words, ctx);
 		n = REGISTER_ARGS;
 	}
-	if (read_stack(ctx, words, n, stack, site) && stack)
+	if (read_window(ctx, s, w, stack, site))
 		count(READ_FAULT);
+	BOUNDED
+	for (i = 0; i < stack; i++)
+		words[n + i] = w->words[STACK_ARGS_AT / 8 + i];
 	n += stack;
 	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
 		count(READ_FAULT);
@@ -549,8 +549,9 @@ NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64
 /* Returns 0 when the call's return is wanted. */
 INLINE int enter(struct pt_regs *ctx)
 {
-	u64 cookie = attach_cookie(ctx), id = current_id(), site;
+	u64 cookie = attach_cookie(ctx), id = current_id(), site = 0;
 	struct caller_table *c;
+	struct thread *t;
 	struct slot *s;
 	struct event *e;
 
@@ -571,10 +572,13 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	}
 	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	e->nargs = read_words(ctx, e->args, cookie, &site);
+	t = thread_at(s->index);
+	if (!t)
+		return 1;
+	e->nargs = read_words(ctx, s, &t->window, e->args, cookie, &site);
 	c = known_callers();
 	if (c && COOKIE_CHAIN(cookie)) {
-		e->chain = chain_above(ctx, c, id, site, COOKIE_CHAIN(cookie));
+		e->chain = chain_above(ctx, s, c, site, COOKIE_CHAIN(cookie), &t->window);
 		if (!chain_known(c, e->chain)) {
 			if (!define_in_front(ctx, s, e->chain, site, COOKIE_CHAIN(cookie)))
 				e = 0;

@@ -121,6 +121,7 @@ struct raw_tracepoint {
  * a return moves the stack pointer. And what the processor needs for order in memory.
  */
 #define BARRIER __asm__ volatile("" ::: "memory")
+#define BARRIER_ON(value) __asm__ volatile("" : "+r"(value))
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;

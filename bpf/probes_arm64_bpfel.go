@@ -95,7 +95,7 @@ type ProbesSlot struct {
 	Index     uint32
 	Announced uint32
 	Comm      [2]uint64
-	Pad       uint64
+	Reach     uint64
 }
 
 type ProbesSupply struct {
@@ -110,6 +110,10 @@ type ProbesThread struct {
 	Words  [16]uint64
 	Block  [16]uint64
 	Pad    uint64
+	Window struct {
+		_     structs.HostLayout
+		Words [64]uint64
+	}
 	Frames [8]struct {
 		_     structs.HostLayout
 		Sp    uint64

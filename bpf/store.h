@@ -122,7 +122,7 @@ struct slot {
 	u32 index;    /* of this slot */
 	u32 announced;
 	u64 comm[2];
-	u64 pad;
+	u64 reach; /* bytes of its stack that are read at a call */
 };
 _Static_assert(sizeof(struct slot) == 64, "slot");
 
@@ -337,6 +337,7 @@ INLINE void clear_slot(struct slot *s)
 	s->announced = UNKNOWN;
 	s->comm[0] = 0;
 	s->comm[1] = 0;
+	s->reach = 8;
 }
 
 /* Frees a slot that was claimed. */
