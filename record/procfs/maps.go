@@ -28,6 +28,7 @@ type FileID struct {
 type Mapping struct {
 	File    FileID
 	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
+	Offset  uint64 // place in the file of the first byte
 	Path    string // of the file, in the process's own mount namespace
 	Deleted bool   // the file has been deleted or replaced
 }
@@ -45,6 +46,18 @@ func CodeFiles(pid int) ([]Mapping, error) {
 			seen[m.File] = true
 			found = append(found, m)
 		}
+	}
+	return found, nil
+}
+
+// Code lists the executable mappings of files, ordered by address.
+func Code(pid int) ([]Mapping, error) {
+	var found []Mapping
+	for m, err := range mappings(pid, isCode) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
 	}
 	return found, nil
 }
@@ -71,14 +84,16 @@ func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
 		if err != nil {
 			return 0, 0, false, err
 		}
-		if from, to, ok := m.addresses(); ok && address >= from && address < to {
+		if from, to, ok := m.Addresses(); ok && address >= from && address < to {
 			return from, to, true, nil
 		}
 	}
 	return 0, 0, false, nil
 }
 
-func (m Mapping) addresses() (from, to uint64, ok bool) {
+// Addresses are the first address of a mapping and the first one behind it; ok is false if Span is
+// malformed.
+func (m Mapping) Addresses() (from, to uint64, ok bool) {
 	first, last, _ := strings.Cut(m.Span, "-")
 	from, fromErr := strconv.ParseUint(first, 16, 64)
 	to, toErr := strconv.ParseUint(last, 16, 64)
@@ -146,7 +161,8 @@ func parseMapping(line string) (m Mapping, ok bool) {
 		return m, false
 	}
 	path, deleted := strings.CutSuffix(path, deletedSuffix)
-	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Path: path, Deleted: deleted}, true
+	offset, err := strconv.ParseUint(fields[2], 16, 64)
+	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Offset: offset, Path: path, Deleted: deleted}, err == nil
 }
 
 // deletedSuffix is the end that the kernel adds to the path of a deleted file.

@@ -27,12 +27,12 @@ cut short
 `
 
 func TestParseMappings(t *testing.T) {
-	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", "/usr/bin/app", false}
+	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", 0, "/usr/bin/app", false}
 	code := []Mapping{
-		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false},
-		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false},
-		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true},
-		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true},
+		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", 0x1000, "/usr/bin/app", false},
+		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", 0, "/opt/with space/libcuda.so.1", false},
+		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", 0, "/tmp/libcudart.so.13", true},
+		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", 0, "/memfd:jit", true},
 	}
 	for _, c := range []struct {
 		name   string
@@ -94,7 +94,7 @@ func TestCodeAt(t *testing.T) {
 	if err != nil || len(code) == 0 {
 		t.Fatal(code, err)
 	}
-	from, to, _ := code[0].addresses()
+	from, to, _ := code[0].Addresses()
 	for address, inside := range map[uint64]bool{from: true, to - 1: true, to: false, from - 1: false} {
 		gotFrom, gotTo, ok, err := CodeAt(os.Getpid(), address)
 		if err != nil || inside && !ok || (ok && gotFrom == from && gotTo == to) != inside {
