@@ -26,9 +26,10 @@ type calls struct {
 	report *report
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
-	prober *probe.Prober  // nil without the rights for eBPF
-	probed bool           // calls are probed
-	beside sync.WaitGroup // goroutines that use prober and log
+	prober  *probe.Prober  // nil without the rights for eBPF
+	callers *callerLog     // where calls were made; nil before open
+	probed  bool           // calls are probed
+	beside  sync.WaitGroup // goroutines that use prober and log
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -56,6 +57,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		return
 	}
 	c.prober, c.probed = p, true
+	c.callers = newCallerLog(c.log, p.Callers().Epoch)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
@@ -112,7 +114,23 @@ func (c *calls) calibrate() {
 	c.log.Add(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
-func (c *calls) sink() *countingLog { return &countingLog{log: c.log, calls: &c.seen} }
+func (c *calls) sink() *countingLog {
+	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain}
+}
+
+// newChain gives a chain of return addresses above probed calls its ID.
+func (c *calls) newChain(chain *probe.Chain) uint32 {
+	if c.callers == nil {
+		return 0
+	}
+	known, pid, epoch, site := c.prober.Callers(), chain.PID, chain.Epoch, chain.Addresses[0]
+	n := newChain{pid: pid, epoch: epoch, addresses: chain.Addresses}
+	if f := cudaapi.ByID(cudaapi.ID(chain.Function)); f != nil {
+		n.function = f.Name
+	}
+	n.trim = func(depth int) { known.Need(pid, epoch, site, depth) }
+	return c.callers.add(n)
+}
 
 // deliver hands calls to the log until the recording ends.
 func (c *calls) deliver(ctx context.Context) {
@@ -125,6 +143,10 @@ func (c *calls) deliver(ctx context.Context) {
 func (c *calls) attach(pid uint32) {
 	if c.prober == nil {
 		return
+	}
+	c.prober.Callers().Renew() // the process may have replaced its program
+	if c.callers != nil {
+		c.callers.look(pid)
 	}
 	a, err := c.prober.Attach(int(pid))
 	c.notAttached(pid, err)
@@ -225,6 +247,9 @@ func (c *calls) finish() {
 	}
 	if err := c.prober.Finish(c.sink()); err != nil {
 		c.report.miss(0, "calls may be missing: "+err.Error())
+	}
+	if c.callers != nil {
+		c.callers.finish()
 	}
 	c.noteLosses()
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -39,7 +40,8 @@ func costText(calls uint64, perCall time.Duration) string {
 type countingLog struct {
 	log   *tracelog.Writer
 	calls *atomic.Uint64
-	run   uint64 // calls of the run so far
+	chain func(*probe.Chain) uint32 // gives a chain its ID
+	run   uint64                    // calls of the run so far
 	held  tracelog.Calls
 }
 
@@ -64,6 +66,9 @@ func (l *countingLog) Call(c *tracelog.Call) {
 
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
+
+// Chain gives a chain of return addresses its ID.
+func (l *countingLog) Chain(c *probe.Chain) uint32 { return l.chain(c) }
 
 // aside calls a function that writes a record other than a call. It releases the lock meanwhile.
 func (l *countingLog) aside(f func()) {

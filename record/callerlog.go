@@ -1,0 +1,108 @@
+package record
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cudatrace/cudatrace/record/callers"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A callerLog writes the caller records of the log. A chain of return addresses gets its ID at
+// once, because calls wait for it. Its record follows when the files in which the addresses lie
+// have been read.
+type callerLog struct {
+	log      *tracelog.Writer
+	resolver *callers.Resolver
+	last     atomic.Uint32 // ID that was given last
+	unknown  atomic.Uint64 // chains without a record
+
+	working sync.WaitGroup
+	mu      sync.Mutex
+	queue   chan newChain // nil once finished
+}
+
+// A newChain is a chain without a record yet. One without addresses asks only for a look at the
+// code of its process.
+type newChain struct {
+	id        uint32
+	pid       uint32
+	epoch     uint64
+	function  string // the function that was called
+	addresses []uint64
+	// trim, if not nil, is told how many of the addresses are of use.
+	trim func(depth int)
+}
+
+// maxNewChains is the most chains that wait for their records. Those of more calls at a time have
+// none.
+const maxNewChains = 1 << 14
+
+// newCallerLog starts to write records. epoch tells the time of the mappings in which addresses lie,
+// as callers.New wants it.
+func newCallerLog(log *tracelog.Writer, epoch func() uint64) *callerLog {
+	c := &callerLog{log: log, queue: make(chan newChain, maxNewChains)}
+	c.resolver = callers.New(epoch, nil)
+	queue := c.queue
+	c.working.Go(func() { c.write(queue) })
+	return c
+}
+
+// look reads what code a process has mapped, so that a process that ends soon is known.
+func (c *callerLog) look(pid uint32) { c.enqueue(newChain{pid: pid}) }
+
+// add gives a chain its ID. The addresses are the caller's again when add returns.
+func (c *callerLog) add(n newChain) uint32 {
+	n.id = c.last.Add(1)
+	n.addresses = slices.Clone(n.addresses)
+	if !c.enqueue(n) {
+		c.unknown.Add(1)
+		return 0
+	}
+	return n.id
+}
+
+// enqueue returns false if the queue is full, or closed.
+func (c *callerLog) enqueue(n newChain) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.queue <- n: // never, once it is nil
+		return true
+	default:
+		return false
+	}
+}
+
+// write writes the records of chains until the queue is closed.
+func (c *callerLog) write(queue <-chan newChain) {
+	for n := range queue {
+		if n.addresses == nil {
+			c.resolver.Look(int(n.pid))
+			continue
+		}
+		found, depth := c.resolver.Find(int(n.pid), n.epoch, n.function, n.addresses)
+		if n.trim != nil {
+			n.trim(depth)
+		}
+		if found == (tracelog.Caller{}) {
+			c.unknown.Add(1)
+			continue
+		}
+		found.ID = n.id
+		c.log.Add(&found)
+	}
+}
+
+// finish writes the records that are left. There are no more chains.
+func (c *callerLog) finish() {
+	c.mu.Lock()
+	if c.queue != nil {
+		close(c.queue)
+		c.queue = nil
+	}
+	c.mu.Unlock()
+	c.working.Wait()
+	c.resolver.Close()
+}
