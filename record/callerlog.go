@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/callers"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,6 +18,10 @@ type callerLog struct {
 	resolver *callers.Resolver
 	last     atomic.Uint32 // ID that was given last
 	unknown  atomic.Uint64 // chains without a record
+	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
+	// refuses then.
+	refused  func(pid uint32, launch string)
+	launches map[uint32]string // the runtime's launch around a driver call that looks a kernel up, by ID of the chain
 
 	working sync.WaitGroup
 	mu      sync.Mutex
@@ -33,6 +38,8 @@ type newChain struct {
 	addresses []uint64
 	// trim, if not nil, is told how many of the addresses are of use.
 	trim func(depth int)
+	// failed is set for a call that failed, by the ID of its chain. There are no addresses.
+	failed bool
 }
 
 // maxNewChains is the most chains that wait for their records. Those of more calls at a time have
@@ -41,8 +48,8 @@ const maxNewChains = 1 << 14
 
 // newCallerLog starts to write records. epoch tells the time of the mappings in which addresses lie,
 // as callers.New wants it.
-func newCallerLog(log *tracelog.Writer, epoch func() uint64) *callerLog {
-	c := &callerLog{log: log, queue: make(chan newChain, maxNewChains)}
+func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid uint32, launch string)) *callerLog {
+	c := &callerLog{log: log, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
 	c.resolver = callers.New(epoch, nil)
 	queue := c.queue
 	c.working.Go(func() { c.write(queue) })
@@ -63,6 +70,9 @@ func (c *callerLog) add(n newChain) uint32 {
 	return n.id
 }
 
+// fail tells of a driver call that looks for a kernel and has failed.
+func (c *callerLog) fail(pid, id uint32) { c.enqueue(newChain{pid: pid, id: id, failed: true}) }
+
 // enqueue returns false if the queue is full, or closed.
 func (c *callerLog) enqueue(n newChain) bool {
 	c.mu.Lock()
@@ -78,21 +88,41 @@ func (c *callerLog) enqueue(n newChain) bool {
 // write writes the records of chains until the queue is closed.
 func (c *callerLog) write(queue <-chan newChain) {
 	for n := range queue {
-		if n.addresses == nil {
+		switch {
+		case n.failed:
+			if launch := c.launches[n.id]; launch != "" {
+				c.refused(n.pid, launch)
+			}
+		case n.addresses == nil:
 			c.resolver.Look(int(n.pid))
-			continue
+		default:
+			c.resolve(n)
 		}
-		found, depth := c.resolver.Find(int(n.pid), n.epoch, n.function, n.addresses)
-		if n.trim != nil {
-			n.trim(depth)
-		}
-		if found == (tracelog.Caller{}) {
-			c.unknown.Add(1)
-			continue
-		}
-		found.ID = n.id
-		c.log.Add(&found)
 	}
+}
+
+// resolve writes the record of a chain.
+func (c *callerLog) resolve(n newChain) {
+	found, depth := c.resolver.Find(int(n.pid), n.epoch, n.function, n.addresses)
+	if n.trim != nil {
+		n.trim(depth)
+	}
+	if found == (tracelog.Caller{}) {
+		c.unknown.Add(1)
+		return
+	}
+	found.ID = n.id
+	c.log.Add(&found)
+	if looksUpKernel(n.function) && cudaapi.TraitsOf(found.Function).Launches {
+		c.launches[n.id] = found.Function
+	}
+}
+
+// looksUpKernel says whether a driver function finds a kernel, as the runtime does when it launches
+// one for the first time.
+func looksUpKernel(function string) bool {
+	f := cudaapi.ByName(function)
+	return f != nil && f.Naming != cudaapi.NamesNothing
 }
 
 // finish writes the records that are left. There are no more chains.

@@ -31,6 +31,8 @@ type calls struct {
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 
+	refusing sync.Map // processes in which the runtime has refused a launch, by PID
+
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
 	drained uint64        // ns: the log has every call that returned before this time
@@ -57,15 +59,11 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		return
 	}
 	c.prober, c.probed = p, true
-	c.callers = newCallerLog(c.log, p.Callers().Epoch)
+	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.launchRefused)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
-	for _, f := range c.opts.Functions {
-		c.log.Add(&tracelog.Function{
-			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
-		})
-	}
+	c.describeFunctions()
 	go c.deliver(ctx)
 	c.beside.Go(c.calibrate)
 }
@@ -115,7 +113,45 @@ func (c *calls) calibrate() {
 }
 
 func (c *calls) sink() *countingLog {
-	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain}
+	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain, failed: c.callFailed}
+}
+
+// describeFunctions logs the functions whose calls may be in the log: those that were chosen, and
+// those that tell of a launch that the runtime refuses.
+func (c *calls) describeFunctions() {
+	chosen := map[cudaapi.ID]bool{}
+	for _, f := range c.opts.Functions {
+		chosen[f.ID] = true
+	}
+	refused := map[cudaapi.ID]bool{}
+	for _, f := range cudaapi.RuntimeLaunches() {
+		refused[f.ID] = true
+	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if chosen[f.ID] || refused[f.ID] || f.Naming != cudaapi.NamesNothing {
+			c.log.Add(&tracelog.Function{ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f)})
+		}
+	}
+}
+
+// launchRefused is called for a driver call that failed in a launch of the runtime. Of the launches
+// that follow, the runtime refuses those of the same kernel without asking the driver.
+func (c *calls) launchRefused(pid uint32, launch string) {
+	if _, known := c.refusing.LoadOrStore(pid, true); known {
+		return
+	}
+	text := fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch)
+	if err := c.prober.ProbeLaunches(int(pid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		text = fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err)
+	}
+	c.report.miss(pid, text)
+}
+
+// callFailed looks for launches that the runtime refuses.
+func (c *calls) callFailed(call *tracelog.Call) {
+	if f := cudaapi.ByID(cudaapi.ID(call.Func)); c.callers != nil && f != nil && f.Naming != cudaapi.NamesNothing {
+		c.callers.fail(call.PID, call.Caller)
+	}
 }
 
 // newChain gives a chain of return addresses above probed calls its ID.

@@ -38,11 +38,12 @@ func costText(calls uint64, perCall time.Duration) string {
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
-	log   *tracelog.Writer
-	calls *atomic.Uint64
-	chain func(*probe.Chain) uint32 // gives a chain its ID
-	run   uint64                    // calls of the run so far
-	held  tracelog.Calls
+	log    *tracelog.Writer
+	calls  *atomic.Uint64
+	chain  func(*probe.Chain) uint32 // gives a chain its ID
+	failed func(*tracelog.Call)      // is told of calls that failed
+	run    uint64                    // calls of the run so far
+	held   tracelog.Calls
 }
 
 func (l *countingLog) Begin() { l.held = l.log.Calls() }
@@ -55,6 +56,9 @@ func (l *countingLog) End() {
 }
 
 func (l *countingLog) Call(c *tracelog.Call) {
+	if c.Ret != 0 {
+		l.failed(c)
+	}
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
 		c.AddTo(l.log)

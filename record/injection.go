@@ -190,8 +190,8 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	}
 	switch {
 	case i.calls.source == CallsCUPTI:
-		c.Calls = apiRecords(i.opts.Functions, i.opts.Driver)
-	case i.opts.Driver:
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime)
+	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true)
 	}
 	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI

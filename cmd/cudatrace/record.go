@@ -48,6 +48,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; cupti needs no root, none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work"},
 		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch, which costs less"},
+		&cli.BoolFlag{Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, which costs more; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more and is surer with several GPUs or reused handles"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program runs on"},
@@ -158,7 +159,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
-	o.Driver = c.String("api") == apiMinimal
+	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}

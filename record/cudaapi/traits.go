@@ -52,6 +52,17 @@ func TraitsOf(name string) Traits {
 	return t
 }
 
+// RuntimeLaunches lists the functions of the runtime that launch one kernel.
+func RuntimeLaunches() []*Function {
+	var found []*Function
+	for i := range functions {
+		if f := &functions[i]; f.Library == Runtime && TraitsOf(f.Name).Launches {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // Suffixes of functions whose default stream is the calling thread's own.
 const (
 	suffixStream  = "_ptsz" // of a function with a stream argument
