@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build sim tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -36,6 +36,12 @@ test: build sim tools ## every test (root, for real uprobes)
 	$(GO) test -pgo=off $(PKGS)
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
+
+# Packages with tests that need root, gcc or Node.js. In ./convert only the skipped tests do.
+NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/probe|record/probe/elfsym)$$
+
+test-plain: ## the tests that need nothing but Go
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## on a machine with a GPU, nvcc and PyTorch: every way to end, then every kind of program
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu

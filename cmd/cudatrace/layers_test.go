@@ -18,6 +18,18 @@ var layers = []struct {
 	forbidden []string
 }{
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
+	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
+	{"convert/ordered", []string{module}},
+	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
+	{"convert/merge", shown},
+	{"convert/waits", shown},
+	{"convert/spans", shown},
+	{"convert/memory", shown},
+	{"convert/selection", shown},
+	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "perfetto"}},
+	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
+	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
+	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
@@ -34,6 +46,9 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
 }
+
+// shown is what comes behind the first reading and the merge.
+var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/output", module + "perfetto"}
 
 func TestLayers(t *testing.T) {
 	for _, p := range packageDeps(t) {

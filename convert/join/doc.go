@@ -7,9 +7,8 @@
 // together when they are on one thread and one interval holds the other; the correlation
 // ID then names the work.
 //
-// In go the log's [catalog.Catalog], complete, and the log once more, through package
-// merge. A thread's calls are stacked as far as no block to come reaches back, joined
-// through a window of calls and work that still miss each other, and handed to a
-// pipeline. What is in memory is that window, whatever the size of the log. Packages
-// waits, spans and memory join what is neither a call nor work.
+// In go the log's complete [catalog.Catalog] and, through package merge, the log once
+// more. Out come the events of a timeline, to a pipeline. Calls and work that still miss
+// each other wait in a window; only that window is in memory, whatever the size of the
+// log. Packages waits, spans and memory join what is neither a call nor work.
 package join

@@ -1,4 +1,6 @@
-// Package logtest makes logs for tests and benchmarks of conversions.
+// Package logtest makes logs for tests and benchmarks of conversions. In go records in the
+// text form, or a number of launches. Out come logs in memory: whole, mixed from parts, or
+// growing.
 package logtest
 
 import (

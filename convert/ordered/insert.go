@@ -1,5 +1,6 @@
-// Package ordered puts values in order that arrive nearly in order: records of a log
-// are, but for what two processors did at the same time.
+// Package ordered sorts values that are nearly sorted already, as records of a log are:
+// only what two processors did at the same time is out of order. Values go in as they come;
+// those come out, in order, that no later value can precede.
 package ordered
 
 import "slices"

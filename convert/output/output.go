@@ -1,5 +1,5 @@
-// Package output writes files: compressed on all processors, beside their name until
-// they are complete, or as far as a size allows.
+// Package output writes files. In go bytes; out comes a file, compressed on all processors.
+// It has a temporary name until it is complete. A Limit breaks off what grows too large.
 package output
 
 import "io"

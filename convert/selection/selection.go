@@ -1,4 +1,5 @@
-// Package selection chooses what of a timeline is shown, by name and duration.
+// Package selection chooses what of a timeline is shown. In go slices, GPU work and spans;
+// out comes whether each is shown, by its name and duration, and how many are not.
 package selection
 
 import (

@@ -1,13 +1,12 @@
 // Package timeline is the model of what a CUDA program did, and the interface
 // through which every view of it is made.
 //
-// What goes in is the work of package convert: it reads logs, brings their clocks
-// together and joins calls, GPU work and what lies around them. What comes out is a
-// stream of [Event] values for a [Sink]: processes, GPUs, contexts and streams as they
-// become known, the calls of each thread ([Slices]), the GPU work of each stream
-// ([WorkList]), ranges beside the calls ([SpanBegin], [SpanEnd], [Instant]), memory
-// ([Allocation], [CounterValue]), and what a person should know of the recording
-// ([Loss], [Note]).
+// Package convert reads logs, aligns their clocks and joins calls, GPU work and what lies
+// around them. Its result goes in here; out comes a stream of [Event] values for a [Sink]:
+// processes, GPUs, contexts and streams as they become known, the calls of each thread
+// ([Slices]), the GPU work of each stream ([WorkList]), ranges beside the calls
+// ([SpanBegin], [SpanEnd], [Instant]), memory ([Allocation], [CounterValue]), and what a
+// person should know of the recording ([Loss], [Note]).
 //
 // Nothing is left to join. A piece of GPU work carries the call that caused it, a call
 // carries the work that it waited for, and both name each other by [Work.ID], so that

@@ -1,6 +1,5 @@
-// Package tptest asks Perfetto's own trace processor about a trace, so that a
-// test checks what a person would see in the UI instead of what was meant to be
-// written.
+// Package tptest asks Perfetto's own trace processor about a trace, so that a test
+// checks what a person sees in the UI. A trace and SQL queries go in, rows come out.
 //
 // The trace processor is a WebAssembly build that runs under Node.js; the script
 // is testdata/traceprocessor/query.mjs, and README.md beside it lists queries

@@ -1,4 +1,4 @@
-// Package catalogtest reads the catalogs of logs for tests.
+// Package catalogtest reads catalogs for tests: a log goes in, its catalog.Catalog comes out.
 package catalogtest
 
 import (

@@ -1,9 +1,10 @@
-// Package deflate compresses a trace's packets (DEFLATE, RFC 1951).
+// Package deflate compresses the packets of a trace. In goes a block of bytes, with the end of
+// the block before it; out come the bytes of a DEFLATE stream (RFC 1951).
 //
-// Packets of one sort follow each other and differ in a few numbers of two or three bytes. What
-// stands between these numbers is often just three bytes, shorter than what Go's compressors look
-// for; and an equal packet, but for its numbers, lies tens of packets back, all of which these
-// compressors go through or give up before. See docs/performance.md for what that makes of a trace.
+// Packets of one sort follow each other and differ in a few numbers of two or three bytes. The
+// bytes between these numbers are often just three, and Go's compressors look for no match under
+// four. The packet that is equal but for its numbers lies tens of packets back: these compressors
+// go through all packets between, or give up before. docs/performance.md has the sizes.
 package deflate
 
 import (

@@ -1,5 +1,5 @@
-// Package timelinetest has a sink for tests: it keeps a timeline, checks its order, and
-// shows it as text.
+// Package timelinetest has a sink for tests. In go the events of a timeline, whose order is
+// checked. Out comes a Timeline, all events by track, also as text.
 package timelinetest
 
 import (
