@@ -35,7 +35,7 @@ if lines and name != "script" and work and not info["graphs"]:
         expect(what, info[what], sum(int(n) for line in lines for n in re.findall(what + r"=(\d+)", line)))
 if not work and not (name.endswith("-probes") and info["launches"]):
     faults.append("no GPU work")
-print(f"{name:16} kernels {info['kernels']:7} copies {info['copies']:6} sets {info['sets']:6} "
+print(f"{name:16} kernels {info['kernels']:7} copies {info['copies']:6} memsets {info['sets']:6} "
       f"matched {info['matched']:7} calls {info['calls']:7} pairs {info['uprobe_pairs']:7} "
       f"{'ok' if not faults else 'FAILED: ' + '; '.join(faults)}")
 sys.exit(bool(faults))
