@@ -33,8 +33,8 @@ func TestDocumentation(t *testing.T) {
 
 const docHead = `# The functions that can be recorded
 
-The table in ` + "`record/cudaapi`" + ` generates this page, and a test keeps both equal. ` + "`cudatrace probes`" + ` prints the same list and marks
-the functions that a recording would probe.
+This page is generated from the table in ` + "`record/cudaapi`" + `; a test keeps both equal. ` + "`cudatrace probes`" + ` prints the same list and
+marks the functions that a recording would probe.
 
 - **%d functions** of CUDA 11 to 13. With the variants for per-thread default streams (_ptsz, _ptds) they are %d symbols.
 - The column *set* is the smallest set that holds the function, by its name in ` + "`--api`" + `. **minimal**: launches. **default**: functions that
