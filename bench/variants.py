@@ -39,7 +39,7 @@ LOG = dict(log=".cudatrace", files=(".cudatrace", ".pftrace"), needs=("cudatrace
 NSYS = "{nsys} profile -t cuda --sample=none --cpuctxsw=none --force-overwrite=true -o {out}"
 NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, needs=("nsys",))
 
-# For kernels.c: copies, sets, one call of each domain as cudatrace has it, and by number the runtime's cudaLaunchKernel,
+# For kernels.c: copies, memsets, one call of each domain as cudatrace has it, and by number the runtime's cudaLaunchKernel,
 # cudaLaunchKernelExC, cudaMemsetAsync and cudaMemcpyAsync, the driver's cuLaunchKernel and cuLaunchKernelEx.
 RECORDS = "k1,k2,r171,d308,r211,r430,r51,r41,d307,d652"
 
@@ -66,7 +66,7 @@ VARIANTS = [
     Variant("kernels", "floor: CUPTI kernel records alone",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes {program}", workloads="aec",
             every=2, files=(".bytes",), needs=("floor",)),
-    Variant("records", "floor: CUPTI's records of kernels, copies, sets and of the calls that make them",
+    Variant("records", "floor: CUPTI's records of kernels, copies, memsets and of the calls that make them",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes BENCH_RECORDS=" + RECORDS + " {program}",
             workloads="aec", every=2, files=(".bytes",), needs=("floor",)),
     Variant("empty", "floor: entry and return traps, empty programs", "{python} {bench}/emptyprobes.py {pid}",
