@@ -1,4 +1,4 @@
-"""Holds one recording against its program. Usage: check.py NAME DIR PLAIN_EXIT EXIT"""
+"""Compares one recording with the counts of its program. Usage: check.py NAME DIR PLAIN_EXIT EXIT"""
 import json
 import re
 import sys
@@ -23,7 +23,7 @@ expect("exit code", code, plain)
 expect("matched", info["matched"], work)
 expect("early", info["early"], 0)
 expect("lost", sum(info["lost"].values()), 0)
-# PyTorch's profiler takes CUPTI over, which the log has to say.
+# PyTorch's profiler takes CUPTI over; the log must say so.
 expect("complete", info["complete"], name != "train-profiler")
 if name == "train-profiler":
     expect("said so", any("another CUPTI client" in r for r in info["reasons"]), True)
