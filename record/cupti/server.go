@@ -35,7 +35,7 @@ type Server struct {
 	closing   sync.Once
 }
 
-// newcomers is what processes that connect from now on are told in addition to the Handler's
+// newcomers is the state that processes get when they connect, in addition to the Handler's
 // answer.
 type newcomers struct {
 	mu       sync.Mutex

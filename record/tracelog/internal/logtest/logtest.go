@@ -1,4 +1,4 @@
-// Package logtest has what the tests of several packages of the log need.
+// Package logtest has helpers for the tests of several packages of the log.
 package logtest
 
 import (
