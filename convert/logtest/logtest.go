@@ -13,10 +13,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// An Opener opens a log, again and again.
+// An Opener opens a log. It may be called several times.
 type Opener = func() (*tracelog.Reader, error)
 
-// InMemory returns what opens a log in memory.
+// InMemory returns an opener of a log in memory.
 func InMemory(data []byte) Opener {
 	return func() (*tracelog.Reader, error) {
 		return tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "test")

@@ -2,13 +2,13 @@ package merge
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// Wanted says which records of a log a filter wants, and counts them.
+// Wanted selects the records of a log by a filter, and counts them.
 type Wanted struct {
-	Filter *tracelog.Filter // nil wants all
-	Taken  uint64           // records that the filter wanted
+	Filter *tracelog.Filter // nil selects all records
+	Taken  uint64           // records that the filter selected
 }
 
-// Match says whether row i of a block is wanted.
+// Match says whether row i of a block is selected.
 func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 	if w.Filter == nil {
 		return true
