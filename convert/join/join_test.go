@@ -105,7 +105,7 @@ func joined(t testing.TB, log string, o Options) (text, counts string) {
 // shortText shows the calls of threads and the work of streams, by the names of kernels:
 //
 //	thread 1:
-//	cudaLaunchKernel 100-200 c5 -> a
+//	cudaLaunchKernel 100-200 c5 -> a on 7
 //	  cuLaunchKernel 110-190
 //	stream 1/7:
 //	a 300-350 by cudaLaunchKernel@100
@@ -170,6 +170,9 @@ func sliceText(sl *timeline.Slice, names map[uint64]string) string {
 	}
 	for i, id := range sl.Work() {
 		text += []string{" -> ", ", "}[min(i, 1)] + names[id]
+	}
+	if sl.Stream != nil {
+		text += fmt.Sprint(" on ", sl.Stream.ID)
 	}
 	for i, w := range sl.Waits() {
 		text += []string{" <- ", ", "}[min(i, 1)] + names[w.Work]

@@ -97,6 +97,12 @@ api pid=1 tid=1 domain=1 name=cuMemAlloc start=110 dur=50 correlation=3`, `
 			thread 1:
 			cuMemAlloc_v2 100-150 [8]
 			  cuMemAlloc 110-150 c3`, "Pairs=1 APIs=1 Unprobed=1 Calls=1 Clipped=1", Options{}},
+		{"a runtime call within another's record", `
+api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=3
+call pid=1 tid=1 func=cudaMemGetInfo enter=110 dur=10`, `
+			thread 1:
+			cudaMalloc 100-150 c3
+			  cudaMemGetInfo 110-120`, "Pairs=1 APIs=1 Unprobed=1 Calls=1", Options{}},
 		{"a call that ends when the next begins", `
 call pid=1 tid=1 func=cudaMalloc enter=100 dur=50
 call pid=1 tid=1 func=cudaMalloc enter=150 dur=50`, `
@@ -199,7 +205,7 @@ call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
 api pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3
 kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3 name=k`, `
 			thread 1:
-			cuLaunchKernel 100-150 [16 0] c3 -> k
+			cuLaunchKernel 100-150 [16 0] c3 -> k on 7
 			stream 1/7:
 			k 120-125 by cuLaunchKernel@100`, "Pairs=1 APIs=1 Joined=1 Calls=1 Launches=1 Kernels=1 Matched=1", Options{}},
 		{"by the work of the call around it", symbols + `
@@ -208,7 +214,7 @@ call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
 kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3 name=k
 call pid=1 tid=1 func=cuLaunchKernel enter=200 dur=50 args: f=0x20 stream=0`, `
 			thread 1:
-			cudaLaunchKernel 90-190 c3 -> k
+			cudaLaunchKernel 90-190 c3 -> k on 7
 			  cuLaunchKernel 100-150 [16 0]
 			cuLaunchKernel 200-250 [32 0] kernel=l
 			stream 1/7:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/catalog/catalogtest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -19,7 +21,7 @@ func TestWork(t *testing.T) {
 	const kernel = "\nkernel pid=1 context=1 stream=7 start=200 dur=5 correlation=3 name=k\n"
 	const matched = `
 			thread 1:
-			cuLaunchKernel 100-150 c3 -> k
+			cuLaunchKernel 100-150 c3 -> k on 7
 			stream 1/7:
 			k 200-205 by cuLaunchKernel@100`
 	const counts = "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=1 Matched=1"
@@ -29,7 +31,7 @@ func TestWork(t *testing.T) {
 		{"that starts before its call", launch + `
 kernel pid=1 context=1 stream=7 start=90 dur=5 correlation=3 name=k`, `
 			thread 1:
-			cuLaunchKernel 100-150 c3 -> k
+			cuLaunchKernel 100-150 c3 -> k on 7
 			stream 1/7:
 			k 90-95 by cuLaunchKernel@100`, counts + " Early=1", Options{}},
 		{"without a correlation ID", launch + `
@@ -52,7 +54,7 @@ memcpy pid=1 context=1 stream=7 start=200 dur=5 correlation=3
 memset pid=1 context=1 stream=7 start=210 dur=5 correlation=3
 kernel pid=1 context=1 stream=7 start=220 dur=5 correlation=3 name=k`, `
 			thread 1:
-			cuGraphLaunch 100-150 c3 -> copy, memset, k, graph
+			cuGraphLaunch 100-150 c3 -> copy, memset, k, graph on 7
 			stream 1/7:
 			copy 200-205 by cuGraphLaunch@100
 			memset 210-215 by cuGraphLaunch@100
@@ -63,13 +65,13 @@ kernel pid=1 context=1 stream=7 start=220 dur=5 correlation=3 name=k`, `
 api pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=100 correlation=3` + launch + kernel, `
 			thread 1:
 			cudaLaunchKernel 90-190 c3
-			  cuLaunchKernel 100-150 c3 -> k
+			  cuLaunchKernel 100-150 c3 -> k on 7
 			stream 1/7:
 			k 200-205 by cuLaunchKernel@100`, "APIs=2 Unprobed=2 Calls=1 Launches=1 Kernels=1 Matched=1", Options{}},
 		{"without times: at its call's return", launch + `
 kernel pid=1 context=1 stream=7 start=0 dur=0 correlation=3 name=k`, `
 			thread 1:
-			cuLaunchKernel 100-150 c3 -> k
+			cuLaunchKernel 100-150 c3 -> k on 7
 			stream 1/7:
 			k 150-150 untimed by cuLaunchKernel@100`, counts, Options{}},
 		{"without times and without a call: nowhere", launch + `
@@ -80,7 +82,7 @@ kernel pid=1 context=1 stream=7 start=0 dur=0 correlation=4 name=k`, `
 		{"of the calls that are read", launch + kernel + `
 kernel pid=1 context=1 stream=7 start=300 dur=5 correlation=4 name=l`, `
 			thread 1:
-			cuLaunchKernel 100-150 c3 -> k
+			cuLaunchKernel 100-150 c3 -> k on 7
 			stream 1/7:
 			k 200-205 by cuLaunchKernel@100`, counts + " LeftOut=1", Options{OfCalls: true}},
 		{"that is selected", launch + kernel + `
@@ -93,13 +95,32 @@ api pid=1 tid=1 domain=2 name=cudaStreamSynchronize start=160 dur=100 correlatio
 call pid=1 tid=1 func=cuStreamSynchronize enter=170 dur=80 args: stream=0
 `, `
 			thread 1:
-			cuLaunchKernel 100-150 c3 -> k
+			cuLaunchKernel 100-150 c3 -> k on 7
 			cudaStreamSynchronize 160-260 c4 <- k
 			  cuStreamSynchronize 170-250 [0]
 			stream 1/7:
 			k 200-205 by cuLaunchKernel@100`,
 			"Pairs=1 APIs=2 Joined=1 Unprobed=1 Calls=2 Launches=1 Kernels=1 Matched=1 Arrows=1", Options{}},
 	})
+}
+
+// Work that came before its call has the order in which it came.
+func TestWorkBeforeCall(t *testing.T) {
+	t.Parallel()
+	open := numbered(t, []string{"process pid=1 start=1\n"}, []string{`kernel pid=1 context=1 stream=7 start=200 dur=5 correlation=3 name=a
+kernel pid=1 context=1 stream=7 start=210 dur=5 correlation=3 name=b
+kernel pid=1 context=1 stream=7 start=220 dur=5 correlation=3 name=c
+`, "api pid=1 tid=1 domain=1 name=cuGraphLaunch start=100 dur=50 correlation=3\n"})
+	j := newJoining(t, open, Options{}).runInSteps()
+	const want = `thread 1:
+cuGraphLaunch 100-150 c3 -> a, b, c on 7
+stream 1/7:
+a 200-205 by cuGraphLaunch@100
+b 210-215 by cuGraphLaunch@100
+c 220-225 by cuGraphLaunch@100`
+	if diff := cmp.Diff(want, shortText(j.timeline())); diff != "" {
+		t.Errorf("the timeline (-want +got):\n%s", diff)
+	}
 }
 
 // A driver call gives the stream that it names to the runtime call around it, and to no
