@@ -89,6 +89,7 @@ func callEvents() []timeline.Event {
 				sl.Correlation = 8
 			})),
 		&timeline.ThreadEnd{Thread: mainTID},
+		callsOf(worker, with(call(synchro, 500, 510, 0), func(sl *timeline.Slice) { sl.AddWait(timeline.Awaited{Work: 7}) })),
 		callsOf(worker, with(call(synchro, 600, 900, 0), func(sl *timeline.Slice) { sl.Flags = timeline.Unfinished })),
 		&timeline.ThreadEnd{Thread: worker},
 	}
@@ -104,6 +105,8 @@ func workEvents() []timeline.Event {
 		StaticShared: 16, DynamicShared: 32, LocalPerThread: 48, Registers: 24}
 	larger := axpy
 	larger.Grid[0], larger.DynamicShared, larger.Cluster = 8, 0, [3]uint32{2, 1, 1}
+	recompiled := axpy
+	recompiled.Registers = 40
 	node := work(6, 700, 10, timeline.KernelWork, &timeline.Shape{Kernel: axpy, ID: 1})
 	node.Graph, node.GraphNode = 3, 1<<32+1
 	graph := work(7, 800, 50, timeline.GraphWork, &timeline.Shape{ID: 5})
@@ -127,7 +130,8 @@ func workEvents() []timeline.Event {
 			work(4, 500, 0, timeline.MemcpyWork, &timeline.Shape{Memcpy: timeline.MemcpyShape{Bytes: 8, CopyKind: 10, SrcKind: 3, DstKind: 3, SrcDevice: 1, DstDevice: 2}, ID: 4}),
 			work(5, 600, 100, timeline.MemsetWork, &timeline.Shape{Memset: timeline.MemsetShape{Bytes: 400, Value: 255}, ID: 6}),
 		}},
-		&timeline.WorkList{Stream: stream, List: []timeline.Work{node, graph, untimed}},
+		&timeline.WorkList{Stream: stream, List: []timeline.Work{node, graph, untimed,
+			work(9, 950, 1, timeline.KernelWork, &timeline.Shape{Kernel: recompiled, ID: 7})}},
 	}
 }
 
@@ -348,6 +352,39 @@ func TestWorkTemplates(t *testing.T) {
 	}
 	slices.Sort(want)
 	compareEach(t, want, of(all...))
+}
+
+// With many streams and graphs some pieces of work share a place in memory. Each has its own
+// stream and graph even so.
+func TestManyQueuesAndGraphs(t *testing.T) {
+	t.Parallel()
+	const many = templates + 100
+	shape := &timeline.Shape{ID: 1}
+	first := &timeline.Stream{Context: context, ID: 1}
+	var onStreams, ofGraphs []timeline.Event
+	for i := range uint32(many) {
+		other := &timeline.Stream{Context: context, ID: i + 2}
+		for _, s := range []*timeline.Stream{first, other} {
+			onStreams = append(onStreams, &timeline.WorkList{Stream: s, List: []timeline.Work{{ID: uint64(s.ID), Start: uint64(i), Shape: shape}}})
+		}
+		ofGraphs = append(ofGraphs, &timeline.WorkList{Stream: first, List: []timeline.Work{
+			{ID: 1, Start: uint64(i), Graph: 1, Shape: shape}, {ID: uint64(i + 1), Start: uint64(i), Graph: i + 1, Shape: shape}}})
+	}
+	for argument, list := range map[string][]timeline.Event{"stream": onStreams, "graph": ofGraphs} {
+		is := regexp.MustCompile(`\{ ` + argument + ` uint_value: (\d+) \}.* event_id: (\d+) `)
+		trace := encoded(t, append([]timeline.Event{&timeline.Recording{}, process}, list...))
+		n := 0
+		for _, e := range events(t, trace, "gpu_render_stage_event {") {
+			m := is.FindStringSubmatch(e)
+			if m == nil || m[1] != m[2] {
+				t.Fatalf("another %s is written: %s", argument, e)
+			}
+			n++
+		}
+		if n != 2*many {
+			t.Errorf("%d pieces of work, want %d", n, 2*many)
+		}
+	}
 }
 
 func compareEach(t *testing.T, want, got []string) {
