@@ -77,6 +77,7 @@ func TestFilter(t *testing.T) {
 		"a process":                    {Filter{PIDs: []uint32{20}}, "20@1900 k@2000", &LeftOut{Of: 10, Records: 7}},
 		"two processes":                {Filter{PIDs: []uint32{20, 10}}, everything, &LeftOut{Of: 10}},
 		"a thread, and what it caused": {Filter{TIDs: []uint32{11}}, "11@1500 long@1600", &LeftOut{Of: 10, Records: 5, Slices: 2}},
+		"a number that only CUPTI has": {Filter{TIDs: []uint32{2}}, "", &LeftOut{Of: 10, Records: 7, Slices: 3}},
 		"a thread that is not there":   {Filter{TIDs: []uint32{99}}, "", &LeftOut{Of: 10, Records: 7, Slices: 3}},
 		"a device":                     {Filter{Devices: []uint32{1}}, "10@1100 10@1200 11@1500 long@1600 20@1900", &LeftOut{Of: 10, Records: 2}},
 		"a stream":                     {Filter{Streams: []uint32{7}}, "10@1100 10@1200 11@1500 k@1160 20@1900 k@2000", &LeftOut{Of: 10, Records: 1}},
@@ -110,6 +111,38 @@ func TestFilter(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// CUPTI's number of a thread in its PID namespace may be another thread's number outside:
+// what is asked for are the numbers outside.
+func TestFilterNamesakes(t *testing.T) {
+	t.Parallel()
+	log := append([]string{strings.Replace(filterLog[0], "local_tid=2", "local_tid=10\nthread pid=10 tid=10 local_tid=1", 1)}, filterLog[1:]...)
+	log[2] = strings.NewReplacer(" tid=10 ", " tid=1 ", " tid=2 ", " tid=10 ").Replace(log[2])
+	log = append(log, `overhead pid=10 overhead_kind=1 object_kind=2 tid=10 start=1500 dur=5
+marker pid=10 tid=10 time=1501 flags=1 id=1 name=mark
+`)
+	for tid, want := range map[uint32]string{10: "10@1100 10@1200 k@1160", 11: "11@1500 long@1600"} {
+		c := timelinetest.NewCollector(t)
+		all, err := Timeline([]Log{{"log", logtest.Parts(t, log...)}}, Options{Filter: Filter{TIDs: []uint32{tid}}}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl := c.Timeline()
+		if got := chosen(tl); got != want {
+			t.Errorf("of thread %d chosen are %s, want %s", tid, got, want)
+		}
+		tracks := 0
+		for _, p := range tl.Processes {
+			tracks += len(p.Tracks)
+			for _, th := range p.Threads {
+				tracks += len(th.Tracks)
+			}
+		}
+		if want := map[uint32]int{10: 0, 11: 2}[tid]; tracks != want || all[0].RangeMarks != uint64(want/2) {
+			t.Errorf("of thread %d there are %d tracks and %d marks, want %d tracks", tid, tracks, all[0].RangeMarks, want)
+		}
 	}
 }
 

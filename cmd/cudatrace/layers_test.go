@@ -70,7 +70,7 @@ var dataPath = []struct{ name, imports string }{
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
 	{"output", "output/deflate"},
-	{"", "catalog join memory output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

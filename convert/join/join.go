@@ -16,6 +16,7 @@ type Options struct {
 	Selection *selection.Selection // what is shown; nil for everything
 	OfCalls   bool                 // GPU work is shown with its call only
 	Filter    *tracelog.Filter     // what of the log is read; nil for everything
+	Threads   merge.Threads        // that the filter wants
 	Offset    uint32               // added to PIDs and TIDs, which other logs may have too
 	IDs       *WorkIDs             // of all logs of the timeline
 	Budget    *Budget              // of all logs of the timeline
@@ -45,7 +46,7 @@ type Joiner struct {
 // New returns what joins the records of a log with this catalog, whose programs are
 // resolved, and hands events to a pipeline.
 func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
-	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter}}
+	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter, Threads: o.Threads}}
 	j.byPID = newPrograms(c, o.Offset, &j.Found)
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
