@@ -64,6 +64,10 @@ func TestAlign(t *testing.T) {
 			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n1", 2000, 1000, noon+sameBoot+1, 1000)}, []uint64{2000, 2001 + sameBoot},
 			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, Processes: 2},
 			[]string{"", "moved by 1m0.000000001s against a through the wall clocks of n1 and n1"}},
+		"one host, by its time since boot another run of it": {
+			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n1", 2000, 1000, noon+1, 1002+sameBoot)}, []uint64{2000, 2001},
+			timeline.Recording{Monotonic: 1000, Realtime: noon, Boottime: 1000, Start: 1000, Processes: 2},
+			[]string{"", "moved by 1ns against a through the wall clocks of n1 and n1"}},
 		"two hosts, the second started first": {
 			[]string{oneCall("n1", 2000, 1000, noon, 1000), oneCall("n2", 52_000, 51_000, noon+300, 51_000)}, []uint64{51_700, 52_000},
 			timeline.Recording{Monotonic: 51_000, Realtime: noon + 300, Boottime: 51_000, Start: 50_700, Processes: 2},

@@ -73,7 +73,7 @@ func TestFilter(t *testing.T) {
 		"from and to":                  {Filter{From: 410, To: 500}, "11@1500", &LeftOut{Of: 10, Records: 9}},
 		"last":                         {Filter{Last: 100}, "20@1900 k@2000", &LeftOut{Of: 10, Records: 7}},
 		"more than there was":          {Filter{Last: time.Hour}, everything, &LeftOut{Of: 10}},
-		"last, and from":               {Filter{Last: 80, From: 950}, "k@2000", &LeftOut{Of: 10, Records: 9}},
+		"last, and from":               {Filter{Last: 900, From: 950}, "k@2000", &LeftOut{Of: 10, Records: 9}},
 		"a process":                    {Filter{PIDs: []uint32{20}}, "20@1900 k@2000", &LeftOut{Of: 10, Records: 7}},
 		"two processes":                {Filter{PIDs: []uint32{20, 10}}, everything, &LeftOut{Of: 10}},
 		"a thread, and what it caused": {Filter{TIDs: []uint32{11}}, "11@1500 long@1600", &LeftOut{Of: 10, Records: 5, Slices: 2}},
