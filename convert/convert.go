@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -80,6 +81,7 @@ type log struct {
 	shift   uint64 // added to its times, wrapping
 	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
+	threads merge.Threads // that the filter wants
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -188,7 +190,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(c.Filter.Name, uint64(c.Filter.MinDuration))
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter, Threads: l.threads,
 		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held,
 	}
 }

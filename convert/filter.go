@@ -2,10 +2,12 @@ package convert
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -52,7 +54,7 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))
 	}
-	t.TIDs, err = l.namespaceTIDs(f.TIDs)
+	t.TIDs, l.threads, err = l.namespaceTIDs(f.TIDs)
 	return t, err
 }
 
@@ -93,20 +95,22 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 	return cmp.Or(small.Clocks.First.Monotonic, small.First()), small.Last(), nil
 }
 
-// namespaceTIDs adds to TIDs the namespace TIDs of these threads, which CUPTI uses.
-func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
+// namespaceTIDs adds to TIDs the namespace TIDs of these threads, which CUPTI uses. The threads are
+// zero where all numbers are the host's.
+func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads, err error) {
 	if len(tids) == 0 {
-		return nil, nil
+		return nil, threads, nil
 	}
 	r, err := l.Open()
 	if err != nil {
-		return nil, err
+		return nil, threads, err
 	}
 	defer r.Close()
 	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindThread}}); err != nil {
-		return nil, err
+		return nil, threads, err
 	}
-	all := slices.Clone(tids)
+	all = slices.Clone(tids)
+	others := make(map[catalog.ThreadKey]bool)
 	for r.Next() {
 		b := r.Block()
 		if b.Kind != tracelog.KindThread {
@@ -114,15 +118,23 @@ func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
 		}
 		for i := range b.N {
 			var t tracelog.Thread
-			if t.Read(b, i); t.NamespaceTID != 0 && slices.Contains(tids, t.TID) {
+			switch t.Read(b, i); {
+			case t.NamespaceTID == 0:
+			case slices.Contains(tids, t.TID):
 				all = append(all, t.NamespaceTID)
+			default:
+				others[catalog.ThreadKey{PID: t.PID, TID: t.NamespaceTID}] = true
 			}
 		}
 	}
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return nil, err
+		return nil, threads, err
 	}
-	return all, nil
+	maps.DeleteFunc(others, func(key catalog.ThreadKey, _ bool) bool { return !slices.Contains(all, key.TID) })
+	if len(all) > len(tids) || len(others) > 0 {
+		threads = merge.Threads{Host: tids, Namesakes: others}
+	}
+	return all, threads, nil
 }
 
 // events is the number of events among the records of a log.

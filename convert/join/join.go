@@ -16,6 +16,7 @@ type Options struct {
 	Selection *selection.Selection // selects the part that is shown; nil for everything
 	OfCalls   bool                 // show only GPU work that has a call
 	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
+	Threads   merge.Threads        // selected by the filter
 	Offset    uint32               // added to PIDs and TIDs, so that they differ from those of other logs
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
@@ -45,7 +46,7 @@ type Joiner struct {
 // New returns a joiner for the log with this catalog, whose programs are resolved. The joiner
 // hands events to a pipeline.
 func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
-	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter}}
+	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter, Threads: o.Threads}}
 	j.byPID = newPrograms(c, o.Offset, &j.Found)
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
