@@ -275,7 +275,7 @@ func (c *calls) noteLosses() {
 	}
 }
 
-// finish delivers the calls that are still in the buffers and those that have not returned.
+// finish delivers the calls in the buffers and the calls that have not returned.
 func (c *calls) finish() {
 	c.beside.Wait()
 	if c.prober == nil {

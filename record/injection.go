@@ -174,7 +174,7 @@ func (i *injection) close() {
 	}
 }
 
-// config is what the injected library is told to record.
+// config is the configuration that the injected library gets.
 func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,

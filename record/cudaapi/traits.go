@@ -11,8 +11,8 @@ type Traits struct {
 	Waits         Wait // it waits for GPU work
 }
 
-// A Wait says what a waiting function waits for. The numbers are
-// CUpti_ActivitySynchronizationType.
+// A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
+// numbers are CUpti_ActivitySynchronizationType.
 type Wait uint32
 
 // The waits that make a call wait. (2 makes a stream wait for an event.)

@@ -1,6 +1,6 @@
-// Package recipe says how the arguments of CUDA functions are recorded. The functions of
-// cudaapi go in. Out come a cookie for each probe, a recipe for the eBPF program where a cookie
-// has too few bits, and the decoding of the words that come back.
+// Package recipe says how the arguments of CUDA functions are recorded. The input is the
+// functions of cudaapi. The output is a cookie for each probe, a recipe for the eBPF program
+// where a cookie has too few bits, and the decoding of the words that come back.
 //
 // A plain function needs no recipe: its probe copies whole words, as its cookie says, and
 // Arguments reads the arguments from them.
