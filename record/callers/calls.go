@@ -84,3 +84,34 @@ func callBeforeARM(b []byte, address uint64) call {
 	}
 	return call{}
 }
+
+// jumps says whether the function that begins at from jumps to the address to: it ends with a call
+// that leaves its own frame (a tail call).
+func (m *module) jumps(from, to uint64) bool {
+	f, ok := m.elf.Frame(from)
+	if !ok || f.From != from || f.To-f.From > maxFunctionCode {
+		return false
+	}
+	code := m.elf.Bytes(from, int(f.To-f.From))
+	if host.Machine() == elf.EM_AARCH64 {
+		return jumpsARM(code, to-from)
+	}
+	for i := 0; i+5 <= len(code); i++ {
+		distance := int32(binary.LittleEndian.Uint32(code[i+1:]))
+		if code[i] == 0xe9 && from+uint64(i)+5+uint64(int64(distance)) == to {
+			return true
+		}
+	}
+	return false
+}
+
+// jumpsARM says whether code holds "b" to an address, counted from the beginning of the code.
+func jumpsARM(code []byte, to uint64) bool {
+	for i := 0; i+4 <= len(code); i += 4 {
+		word := binary.LittleEndian.Uint32(code[i:])
+		if word>>26 == 5 && uint64(i)+uint64(int64(int32(word<<6))>>4) == to {
+			return true
+		}
+	}
+	return false
+}

@@ -124,16 +124,22 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 
 // examine finds out whether a file has a runtime linked into it.
 func (m *module) examine() kind {
-	named := m.symbols().Len() > 0 && m.namesRuntime()
-	switch {
-	case named && m.elf.NamesBegin(internalPrefix):
-		return runtimeNamed
-	case named && m.keepsFrames():
-		return runtimePartial
-	case named:
+	if m.namesRuntime() {
+		switch {
+		case m.elf.NamesBegin(internalPrefix):
+			return runtimeNamed
+		case m.keepsFrames():
+			return runtimePartial
+		}
 		return runtimeHidden
-	case !m.elf.Imports("dlsym", "dlvsym") || m.elf.Imports("cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFatBinary"):
-		return plain // a runtime finds the driver with dlsym; and it would not need another one
+	}
+	finds, err1 := m.elf.Imports("dlsym", "dlvsym") // a runtime finds the driver with them
+	shares, err2 := m.elf.Imports("cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFatBinary")
+	switch {
+	case err1 != nil || err2 != nil:
+		return runtimeHidden
+	case !finds || shares:
+		return plain
 	case m.showsSignature():
 		return runtimeCoded
 	case m.mentions("cudaErrorInvalidResourceHandle\x00"):

@@ -95,7 +95,8 @@ func (w *walk) next(i int, s step) (step, bool) {
 		return step{}, false
 	}
 	next.module.judge(next.address)
-	return next, next.direct && s.begins(next.target) || next.maybe && next.role == exported
+	direct := next.direct && (s.begins(next.target) || s.module.jumps(next.target, s.From))
+	return next, direct || next.maybe && next.role == exported
 }
 
 // leave names the exported function of step i, and finds its caller.

@@ -177,22 +177,40 @@ func (im *Image) readSoname() string {
 	return string(name)
 }
 
-// Imports says whether the file uses a function of one of the given names that another file defines.
-func (im *Image) Imports(names ...string) bool {
+// Imports says whether the file uses a function of one of the given names that another file
+// defines. It is an error if the file does not list such functions.
+func (im *Image) Imports(names ...string) (bool, error) {
+	listed := false
 	for _, s := range im.sections {
 		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
 			continue
 		}
 		symbols, texts, err := im.tables(s)
-		if err != nil || texts.Size() > maxExports {
-			continue
+		if err != nil {
+			return false, err
 		}
-		all, err := io.ReadAll(texts)
-		if err == nil && undefined(symbols, placesOf(all, slices.Values(names))) {
-			return true
+		listed = true
+		if undefined(symbols, im.places(texts, names)) {
+			return true, nil
 		}
 	}
-	return false
+	if !listed {
+		return false, errors.New("there is no table of exported functions")
+	}
+	return false, nil
+}
+
+// places returns the places in a string table where one of the names begins.
+func (im *Image) places(texts *io.SectionReader, names []string) map[uint32]string {
+	found := map[uint32]string{}
+	_, offset, size := texts.Outer()
+	im.pieces(0, uint64(offset), uint64(size), maxName, func(at uint64, b []byte) bool {
+		for place, name := range placesOf(b, slices.Values(names)) {
+			found[uint32(at)+place] = name
+		}
+		return len(found) < maxHits
+	})
+	return found
 }
 
 // undefined says whether a symbol table has an undefined symbol with one of the names at the given
@@ -230,7 +248,7 @@ func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 func (im *Image) Constants(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
 		for _, s := range im.sections {
-			constant := elf.SectionFlag(s.Flags)&(elf.SHF_ALLOC|elf.SHF_WRITE|elf.SHF_EXECINSTR|elf.SHF_STRINGS) == elf.SHF_ALLOC
+			constant := elf.SectionFlag(s.Flags)&(elf.SHF_ALLOC|elf.SHF_WRITE|elf.SHF_EXECINSTR) == elf.SHF_ALLOC
 			if elf.SectionType(s.Type) == elf.SHT_PROGBITS && constant && !im.pieces(s.Addr, s.Off, s.Size, overlap, yield) {
 				return
 			}
