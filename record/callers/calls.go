@@ -96,9 +96,24 @@ func (m *module) jumps(from, to uint64) bool {
 	if host.Machine() == elf.EM_AARCH64 {
 		return jumpsARM(code, to-from)
 	}
-	for i := 0; i+5 <= len(code); i++ {
-		distance := int32(binary.LittleEndian.Uint32(code[i+1:]))
-		if code[i] == 0xe9 && from+uint64(i)+5+uint64(int64(distance)) == to {
+	return jumpsX86(code, to-from)
+}
+
+// jumpsX86 says whether code holds "jmp rel8" or "jmp rel32" to an address, counted from the
+// beginning of the code.
+func jumpsX86(code []byte, to uint64) bool {
+	for i, op := range code {
+		rest := code[i+1:]
+		var behind uint64
+		switch {
+		case op == 0xeb && len(rest) >= 1:
+			behind = uint64(i) + 2 + uint64(int64(int8(rest[0])))
+		case op == 0xe9 && len(rest) >= 4:
+			behind = uint64(i) + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(rest))))
+		default:
+			continue
+		}
+		if behind == to {
 			return true
 		}
 	}
