@@ -107,7 +107,7 @@ func (r *Resolver) Resolve(pid int, epoch uint64, function string, chain []uint6
 		p.nameless[w.hidden] = true
 		r.Nameless(pid, w.hidden.path)
 	}
-	if w.function == "" && w.caller == nil {
+	if w.function == "" && w.caller.module == nil {
 		r.stats.Unresolved++
 		return 0, len(chain)
 	}
