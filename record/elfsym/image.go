@@ -232,7 +232,7 @@ func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
 	return false
 }
 
-// Code reads the code of the file piece by piece: each begins with the last overlap bytes of the one
+// Code reads the code of the file, up to 1 GiB of a segment, piece by piece: each begins with the last overlap bytes of the one
 // before. The bytes are valid until the next piece.
 func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
@@ -260,7 +260,7 @@ func (im *Image) pieces(address, offset, size uint64, overlap int, yield func(ui
 	if offset > math.MaxInt64 || size > math.MaxInt64-offset {
 		return true
 	}
-	r := io.NewSectionReader(im.r, int64(offset), int64(size))
+	r := io.NewSectionReader(im.r, int64(offset), int64(min(size, maxTable)))
 	buf, kept := make([]byte, overlap+chunkSize), 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])
