@@ -110,7 +110,7 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		return "", false
 	}
 	for _, s := range f.symbols {
-		if !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported) || s.Name == name {
+		if s.Name == name || !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported && beginsLikeRuntime(s.Name)) {
 			continue
 		}
 		if found { // several names: the code knows which
@@ -120,6 +120,11 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		name, found = s.Name, true
 	}
 	return name, found
+}
+
+// beginsLikeRuntime says whether a name looks like one of the runtime's: a release may have new ones.
+func beginsLikeRuntime(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "__"), "cuda")
 }
 
 // examine finds out whether a file has a runtime linked into it.
