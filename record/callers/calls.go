@@ -12,7 +12,6 @@ type call struct {
 	called bool   // there is one
 	direct bool   // it names its target
 	target uint64 // of a direct call
-	maybe  bool   // the bytes may also be an indirect call
 }
 
 // callBefore reads the call instruction that ends b, at the address behind b.
@@ -25,15 +24,16 @@ func callBefore(b []byte, address uint64) call {
 
 // callBeforeX86 reads "call rel32" or one of the forms of "call r/m64".
 func callBeforeX86(b []byte, address uint64) call {
-	indirect := false
-	for n := 2; n <= len(b); n++ {
-		indirect = indirect || isIndirectCall(b[len(b)-n:])
-	}
 	if len(b) >= 5 && b[len(b)-5] == 0xe8 {
 		distance := int32(binary.LittleEndian.Uint32(b[len(b)-4:]))
-		return call{called: true, direct: true, target: address + uint64(int64(distance)), maybe: indirect}
+		return call{called: true, direct: true, target: address + uint64(int64(distance))}
 	}
-	return call{called: indirect, maybe: indirect}
+	for n := 2; n <= len(b); n++ {
+		if isIndirectCall(b[len(b)-n:]) {
+			return call{called: true}
+		}
+	}
+	return call{}
 }
 
 // isIndirectCall says whether b is exactly one "call r/m64": FF /2, with prefixes.
@@ -80,7 +80,53 @@ func callBeforeARM(b []byte, address uint64) call {
 		distance := int64(int32(word<<6)) >> 4
 		return call{called: true, direct: true, target: address - 4 + uint64(distance)}
 	case word&0xfffffc1f == 0xd63f0000, word&0xfefff800 == 0xd63f0800: // BLR; BLRAA and its like
-		return call{called: true, maybe: true}
+		return call{called: true}
 	}
 	return call{}
+}
+
+// jumps says whether the function that begins at from jumps to the address to: it ends with a call
+// that leaves its own frame (a tail call).
+func (m *module) jumps(from, to uint64) bool {
+	f, ok := m.elf.Frame(from)
+	if !ok || f.From != from || f.To-f.From > maxFunctionCode {
+		return false
+	}
+	code := m.elf.Bytes(from, int(f.To-f.From))
+	if host.Machine() == elf.EM_AARCH64 {
+		return jumpsARM(code, to-from)
+	}
+	return jumpsX86(code, to-from)
+}
+
+// jumpsX86 says whether code holds "jmp rel8" or "jmp rel32" to an address, counted from the
+// beginning of the code.
+func jumpsX86(code []byte, to uint64) bool {
+	for i, op := range code {
+		rest := code[i+1:]
+		var behind uint64
+		switch {
+		case op == 0xeb && len(rest) >= 1:
+			behind = uint64(i) + 2 + uint64(int64(int8(rest[0])))
+		case op == 0xe9 && len(rest) >= 4:
+			behind = uint64(i) + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(rest))))
+		default:
+			continue
+		}
+		if behind == to {
+			return true
+		}
+	}
+	return false
+}
+
+// jumpsARM says whether code holds "b" to an address, counted from the beginning of the code.
+func jumpsARM(code []byte, to uint64) bool {
+	for i := 0; i+4 <= len(code); i += 4 {
+		word := binary.LittleEndian.Uint32(code[i:])
+		if word>>26 == 5 && uint64(i)+uint64(int64(int32(word<<6))>>4) == to {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -102,12 +104,21 @@ func (m *module) image() *elfsym.Image {
 	return m.elf
 }
 
-// reopen opens the file through a process that maps it or, when that has ended, by its path.
+// reopen opens the file through a process that mapped it or, if it no longer does, by its path.
 func (m *module) reopen() (*os.File, error) {
-	f, err := m.mapping.Open(m.pid)
-	if err != nil {
-		f, err = os.Open(m.path)
+	f, err1 := m.same(m.mapping.Open(m.pid))
+	if err1 == nil {
+		return f, nil
 	}
+	f, err2 := m.same(os.OpenFile(m.path, os.O_RDONLY|unix.O_NONBLOCK, 0))
+	if err2 == nil {
+		return f, nil
+	}
+	return nil, errors.Join(err1, err2)
+}
+
+// same passes an open file on if it is the module's, and closes any other one.
+func (m *module) same(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -70,10 +70,10 @@ func (p *process) open(pid int, epoch uint64, code []procfs.Mapping, modules *mo
 			known.module = old.module
 		} else if again, ok := opened[m.File]; ok {
 			known.module = again
-		} else {
+		} else if m.File.Inode != 0 {
 			known.module = modules.open(pid, m)
+			opened[m.File] = known.module
 		}
-		opened[m.File] = known.module
 		mappings = append(mappings, known)
 	}
 	return mappings
@@ -118,18 +118,19 @@ func (s *snapshot) around(address uint64) *mapping {
 	return &s.code[i]
 }
 
-// place finds the place in a file that an address showed.
-func (s *snapshot) place(address uint64) (place, bool) {
+// place finds the place in a file that an address showed. mapped is true if the address was
+// mapped, though perhaps to no file that can be read.
+func (s *snapshot) place(address uint64) (at place, mapped, ok bool) {
 	m := s.around(address)
 	if m == nil || m.module == nil {
-		return place{}, false
+		return place{}, m != nil, false
 	}
 	image := m.module.image()
 	if image == nil {
-		return place{}, false
+		return place{}, true, false
 	}
-	at, ok := image.Address(m.Offset + (address - m.from))
-	return place{m.module, at, m.Path}, ok
+	code, ok := image.Address(m.Offset + (address - m.from))
+	return place{m.module, code, m.Path}, true, ok
 }
 
 // A view is a process's memory in an epoch.
@@ -145,21 +146,22 @@ type view struct {
 // has is looked up in a new one. If the epoch has moved on, the snapshots before and after must
 // agree.
 func (v *view) place(address uint64) (place, bool) {
-	if at, ok := v.process.at(v.epoch).place(address); ok {
-		return at, true
+	if at, mapped, ok := v.process.at(v.epoch).place(address); mapped {
+		return at, ok
 	}
 	if !v.looked {
 		v.looked = true
 		v.process.look(v.pid, v.resolver.now, &v.resolver.modules)
 	}
 	if s := v.process.at(v.epoch); s != nil {
-		return s.place(address)
+		at, _, ok := s.place(address)
+		return at, ok
 	}
 	after, _ := slices.BinarySearchFunc(v.process.snapshots, v.epoch, byEpoch)
 	if after == 0 || after == len(v.process.snapshots) {
 		return place{}, false
 	}
-	then, ok1 := v.process.snapshots[after-1].place(address)
-	later, ok2 := v.process.snapshots[after].place(address)
+	then, _, ok1 := v.process.snapshots[after-1].place(address)
+	later, _, ok2 := v.process.snapshots[after].place(address)
 	return then, ok1 && ok2 && then == later
 }

@@ -110,7 +110,7 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		return "", false
 	}
 	for _, s := range f.symbols {
-		if !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported) || s.Name == name {
+		if s.Name == name || !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported && beginsLikeRuntime(s.Name)) {
 			continue
 		}
 		if found { // several names: the code knows which
@@ -122,18 +122,29 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 	return name, found
 }
 
+// beginsLikeRuntime says whether a name looks like one of the runtime's: a release may have new ones.
+func beginsLikeRuntime(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "__"), "cuda")
+}
+
 // examine finds out whether a file has a runtime linked into it.
 func (m *module) examine() kind {
-	named := m.symbols().Len() > 0 && m.namesRuntime()
-	switch {
-	case named && m.elf.NamesBegin(internalPrefix):
-		return runtimeNamed
-	case named && m.keepsFrames():
-		return runtimePartial
-	case named:
+	if m.namesRuntime() {
+		switch {
+		case m.elf.NamesBegin(internalPrefix):
+			return runtimeNamed
+		case m.keepsFrames():
+			return runtimePartial
+		}
 		return runtimeHidden
-	case !m.elf.Imports("dlsym", "dlvsym") || m.elf.Imports("cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFatBinary"):
-		return plain // a runtime finds the driver with dlsym; and it would not need another one
+	}
+	finds, err1 := m.elf.Imports("dlsym", "dlvsym") // a runtime finds the driver with them
+	shares, err2 := m.elf.Imports("cudaMalloc", "cudaLaunchKernel", "__cudaRegisterFatBinary")
+	switch {
+	case err1 != nil || err2 != nil:
+		return runtimeHidden
+	case !finds || shares:
+		return plain
 	case m.showsSignature():
 		return runtimeCoded
 	case m.mentions("cudaErrorInvalidResourceHandle\x00"):

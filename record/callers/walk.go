@@ -11,7 +11,7 @@ type walk struct {
 	chain []uint64
 
 	function string // the runtime's function that was called, "" if the recorded one was
-	caller   *place // nil if not known
+	caller   place  // without a module if not known
 	depth    int
 	hidden   *module // the file whose runtime has no names
 }
@@ -44,11 +44,11 @@ func (w *walk) run(function string) {
 	s.module.judge(s.address)
 	switch {
 	case s.role == program, s.role == unknown && cudaapi.IsRuntimeName(function):
-		w.caller = &s.place
+		w.caller = s.place
 	case s.role == unknown && s.module.kind == runtimeHidden:
 		w.hidden = s.module
 	case s.role == unknown && s.found && !s.Linked: // the runtime's functions keep frame pointers
-		w.caller = &s.place
+		w.caller = s.place
 	default:
 		w.climb(i, s)
 	}
@@ -95,7 +95,12 @@ func (w *walk) next(i int, s step) (step, bool) {
 		return step{}, false
 	}
 	next.module.judge(next.address)
-	return next, next.direct && s.begins(next.target) || next.maybe && next.role == exported
+	return next, next.calls(s)
+}
+
+// calls says whether the code of a step calls the function of another one in the same file.
+func (s step) calls(lower step) bool {
+	return s.direct && (lower.begins(s.target) || s.module.jumps(s.target, lower.From))
 }
 
 // leave names the exported function of step i, and finds its caller.
@@ -111,35 +116,35 @@ func (w *walk) leave(i int, s step) {
 		w.function = ""
 	case next.module.kind == driverLibrary:
 	case next.module != s.module:
-		w.caller = &next.place
+		w.caller = next.place
 	default:
-		w.stay(i+1, next)
+		w.stay(i+1, next, s)
 	}
 }
 
-// stay finds out whether step i, which called an exported function of the runtime in its own file, is the
-// program's or itself the runtime's.
-func (w *walk) stay(i int, s step) {
+// stay finds out whether step i, which called the exported function of the step below, in the same file,
+// is the program's or itself the runtime's.
+func (w *walk) stay(i int, s, below step) {
 	s.module.judge(s.address)
 	switch s.role {
 	case program:
-		w.caller = &s.place
+		w.caller = s.place
 		return
 	case internal, exported, doubtful:
 		w.function = ""
-		w.climb(i, s)
+		if s.calls(below) {
+			w.climb(i, s)
+		}
 		return
 	}
-	w.caller = &s.place
-	for {
-		next, ok := w.next(i, s)
-		if !ok {
+	w.caller = s.place
+	for ok := s.calls(below); ok; i++ {
+		if s, ok = w.next(i, s); !ok {
 			return
 		}
-		i, s = i+1, next
 		if s.role == exported {
-			w.caller = nil
-			w.leave(i, s)
+			w.caller = place{}
+			w.leave(i+1, s)
 			return
 		}
 	}
@@ -148,7 +153,7 @@ func (w *walk) stay(i int, s step) {
 // record says what was found.
 func (w *walk) record() tracelog.Caller {
 	c := tracelog.Caller{Function: w.function}
-	if w.caller == nil {
+	if w.caller.module == nil {
 		return c
 	}
 	m := w.caller.module

@@ -15,7 +15,7 @@ import (
 const (
 	maxSections = 1 << 16
 	maxSegments = 1 << 10
-	maxTable    = 1 << 30 // bytes of a symbol or string table
+	maxTable    = 1 << 30 // bytes of a symbol table, a string table, or code
 )
 
 var errNotELF = errors.New("not a 64-bit ELF file of this machine")

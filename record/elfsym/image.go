@@ -17,13 +17,8 @@ import (
 // headers count. An Image is safe for concurrent use if its reader is.
 type Image struct {
 	file
-	headers uint64 // address of the binary-search table of .eh_frame_hdr, 0 without one
-	dynamic dynamic
-}
-
-// A dynamic is what the dynamic section says.
-type dynamic struct {
-	soname string
+	headers uint64 // address of .eh_frame_hdr, 0 without one
+	soname  string
 }
 
 // A Span is the addresses of a function, of which To is the first one behind it.
@@ -44,12 +39,12 @@ func Open(r io.ReaderAt) (*Image, error) {
 			im.headers = p.Vaddr
 		}
 	}
-	im.dynamic.soname = im.readSoname()
+	im.soname = im.readSoname()
 	return im, nil
 }
 
 // Soname is the name by which programs are linked with a library, "" without one.
-func (im *Image) Soname() string { return im.dynamic.soname }
+func (im *Image) Soname() string { return im.soname }
 
 // Address is the address of the code at an offset of the file; ok is false if no code is there.
 func (im *Image) Address(offset uint64) (address uint64, ok bool) {
@@ -177,22 +172,40 @@ func (im *Image) readSoname() string {
 	return string(name)
 }
 
-// Imports says whether the file uses a function of one of the given names that another file defines.
-func (im *Image) Imports(names ...string) bool {
+// Imports says whether the file uses a function of one of the given names that another file
+// defines. It is an error if the file does not list such functions.
+func (im *Image) Imports(names ...string) (bool, error) {
+	listed := false
 	for _, s := range im.sections {
 		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
 			continue
 		}
 		symbols, texts, err := im.tables(s)
-		if err != nil || texts.Size() > maxExports {
-			continue
+		if err != nil {
+			return false, err
 		}
-		all, err := io.ReadAll(texts)
-		if err == nil && undefined(symbols, placesOf(all, slices.Values(names))) {
-			return true
+		listed = true
+		if undefined(symbols, im.places(texts, names)) {
+			return true, nil
 		}
 	}
-	return false
+	if !listed {
+		return false, errors.New("there is no table of exported functions")
+	}
+	return false, nil
+}
+
+// places returns the places in a string table where one of the names begins.
+func (im *Image) places(texts *io.SectionReader, names []string) map[uint32]string {
+	found := map[uint32]string{}
+	_, offset, size := texts.Outer()
+	im.pieces(0, uint64(offset), uint64(size), maxName, func(at uint64, b []byte) bool {
+		for place, name := range placesOf(b, slices.Values(names)) {
+			found[uint32(at)+place] = name
+		}
+		return len(found) < maxHits
+	})
+	return found
 }
 
 // undefined says whether a symbol table has an undefined symbol with one of the names at the given
@@ -214,7 +227,7 @@ func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
 	return false
 }
 
-// Code reads the code of the file piece by piece: each begins with the last overlap bytes of the one
+// Code reads the code of the file, up to 1 GiB of a segment, piece by piece: each begins with the last overlap bytes of the one
 // before. The bytes are valid until the next piece.
 func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
@@ -230,7 +243,7 @@ func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 func (im *Image) Constants(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
 		for _, s := range im.sections {
-			constant := elf.SectionFlag(s.Flags)&(elf.SHF_ALLOC|elf.SHF_WRITE|elf.SHF_EXECINSTR|elf.SHF_STRINGS) == elf.SHF_ALLOC
+			constant := elf.SectionFlag(s.Flags)&(elf.SHF_ALLOC|elf.SHF_WRITE|elf.SHF_EXECINSTR) == elf.SHF_ALLOC
 			if elf.SectionType(s.Type) == elf.SHT_PROGBITS && constant && !im.pieces(s.Addr, s.Off, s.Size, overlap, yield) {
 				return
 			}
@@ -242,7 +255,7 @@ func (im *Image) pieces(address, offset, size uint64, overlap int, yield func(ui
 	if offset > math.MaxInt64 || size > math.MaxInt64-offset {
 		return true
 	}
-	r := io.NewSectionReader(im.r, int64(offset), int64(size))
+	r := io.NewSectionReader(im.r, int64(offset), int64(min(size, maxTable)))
 	buf, kept := make([]byte, overlap+chunkSize), 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])

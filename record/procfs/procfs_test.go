@@ -34,13 +34,20 @@ func TestParseMappings(t *testing.T) {
 		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", 0, "/tmp/libcudart.so.13", true},
 		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", 0, "/memfd:jit", true},
 	}
+	vdso := Mapping{FileID{"00:00", 0}, "7f0000004000-7f0000005000", 0, "[vdso]", false}
+	odd := Mapping{FileID{"00:05", 7}, "7f0000006000-7f0000007000", 0, "anon_inode:thing", false}
 	for _, c := range []struct {
 		name   string
 		wanted func([]byte) bool
+		parse  parser
 		want   []Mapping
-	}{{"files", showsFile, append([]Mapping{data}, code...)}, {"code", isCode, code}} {
+	}{
+		{"files", showsFile, parseMapping, append([]Mapping{data}, code...)},
+		{"files of code", isCode, parseMapping, code},
+		{"code", isExecutable, parseLine, append(slices.Insert(slices.Clone(code), 3, vdso), odd)},
+	} {
 		var got []Mapping
-		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted) {
+		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted, c.parse) {
 			if err != nil {
 				t.Fatal(err)
 			}
