@@ -15,7 +15,7 @@ const (
 	maxOpen      = 256     // files that are examined
 	maxSymbols   = 1 << 22 // functions of one file
 	maxAllNames  = 1 << 23 // functions of all files, of 16 bytes each
-	maxFrames    = 1 << 14 // return addresses that are remembered, of a file
+	maxFrames    = 1 << 12 // return addresses that are remembered, of a file
 	maxCallBytes = 9       // longest call instruction
 )
 
