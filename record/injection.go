@@ -51,7 +51,7 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.attach(p.PID)
+	i.calls.begin(p.PID)
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only

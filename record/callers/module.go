@@ -40,6 +40,7 @@ type module struct {
 	broken  bool
 	buildID string
 	kind    kind
+	launch  uint64          // address of cudaLaunchKernel, where its code tells it
 	table   *elfsym.Symbols // nil: not read yet
 	frames  map[uint64]*frame
 }

@@ -83,8 +83,19 @@ func (m *module) role(f *frame) (role, string) {
 			return internal, ""
 		}
 		return program, ""
+	case m.kind == runtimeCoded && m.farFromRuntime(f):
+		return program, ""
 	}
 	return unknown, ""
+}
+
+// runtimeReach is more than the code of a runtime takes, several times: 0.6 MiB in CUDA 13. A linker
+// puts the code of a static library in one place.
+const runtimeReach = 4 << 20
+
+// farFromRuntime says whether a function lies too far from cudaLaunchKernel to be the runtime's.
+func (m *module) farFromRuntime(f *frame) bool {
+	return f.found && (f.To+runtimeReach < m.launch || m.launch+runtimeReach < f.From)
 }
 
 // internalPrefix begins the names of internal functions in NVIDIA's static runtime, beside
@@ -203,6 +214,7 @@ func (m *module) showsSignature() bool {
 			f := frame{}
 			f.Frame, f.found = m.elf.Frame(address + uint64(at))
 			if id, ok := m.signature(&f); ok && id == launchCallback && f.Linked {
+				m.launch = f.From
 				return true
 			}
 		}
