@@ -15,20 +15,25 @@ type Function struct {
 	cudaapi.Traits
 	GPUWork bool // a driver function that puts work on a GPU
 	Known   bool // it is in cudaapi's table
-	Driver  bool // by its Library
-	Runtime bool
+	Driver  bool // it was recorded at the driver
+	Runtime bool // it was recorded at the runtime
 
-	base       string // Name without suffixes of version and stream
-	kernel     int    // index of the argument that is the kernel's handle, -1 without
-	stream     int    // index of the argument that is the stream's handle, -1 without
-	ownDefault bool   // its default stream is the thread's own
+	recorded   *Function // the function that records name: itself, but for one that Called returns
+	inner      *Function // of one that Joined returns: the driver's function
+	added      []int     // of one that Joined returns: the places of the arguments that follow those of inner
+	base       string    // Name without suffixes of version and stream
+	kernel     int       // index of the argument that is the kernel's handle, -1 without
+	stream     int       // index of the argument that is the stream's handle, -1 without
+	ownDefault bool      // its default stream is the thread's own
 }
 
-// Functions are the functions of a log: those that calls name by ID, and those that
-// API records name.
+// Functions are the functions of a log: those that calls name by ID, those that API records
+// name, and those of both libraries that were called as one.
 type Functions struct {
 	byID       map[uint32]*Function
 	byCallback map[callback]*Function
+	called     map[calledKey]*Function
+	joined     map[joinedKey]*Function
 	count      uint32
 }
 
@@ -39,7 +44,8 @@ type callback struct {
 }
 
 func newFunctions() Functions {
-	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function)}
+	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function),
+		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function)}
 }
 
 func (l *Functions) take(b *tracelog.Block, i int) {
@@ -86,6 +92,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		stream:   -1,
 	}
 	l.count++
+	fn.recorded = fn
 	fn.ownDefault = cudaapi.PerThreadStream(name)
 	if f := cudaapi.ByName(name); f != nil {
 		fn.Known, fn.GPUWork = true, f.GPUWork
@@ -115,6 +122,7 @@ func (f *Function) params(args string) {
 // out the "_v2" of some symbols and keeps that of others, and writes per-thread stream
 // spellings with either suffix.
 func (f *Function) Same(o *Function) bool {
+	f, o = f.recorded, o.recorded
 	return f == o || f.Library == o.Library && f.base == o.base
 }
 

@@ -28,8 +28,11 @@ const (
 	committed  // still open, but shown: nothing is merged with it any more
 	awaiting   // the GPU work that its correlation ID names may come
 	launching  // its function launches a kernel, which is all that it does on the GPU
+	innerPair  // a runtime call's pair that the pair of its driver call is part of
+	innerAPI   // the same of the driver call's API record
+	preparing  // a driver call of a runtime call that is not shown: what creates the work stands for it
 
-	source = fromPair | fromAPI | hasPartner | isPartner
+	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
 )
 
 // chunkCalls is how many calls are allocated together.

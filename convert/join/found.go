@@ -37,6 +37,7 @@ type CallStats struct {
 	Clipped      uint64 // slices that crossed the end of the one around them
 	Late         uint64 // slices that began before what was shown already, and were moved up
 	Launches     uint64 // calls that launched a kernel, the outermost of each
+	Located      uint64 // of Calls, those whose caller is known
 	Errors       map[Failure]uint64
 }
 
@@ -59,10 +60,13 @@ func (s *CallStats) count(c *call, correlated bool) {
 	if c.Flags&timeline.Unfinished != 0 {
 		s.Unfinished++
 	}
-	if c.Depth > 0 {
+	if c.Depth > 0 || c.state&preparing != 0 {
 		return
 	}
 	s.Calls++
+	if c.Caller != nil {
+		s.Located++
+	}
 	if c.Ret == 0 || c.Ret == cudaapi.NotReady || c.Ret == cudaapi.Deinitialized || c.Flags&(timeline.Unfinished|timeline.NoReturn) != 0 {
 		return
 	}

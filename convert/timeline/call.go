@@ -6,6 +6,7 @@ import "github.com/cudatrace/cudatrace/record/cudaapi"
 type Function struct {
 	Name    string // the symbol, "cudaLaunchKernel"
 	Library string // "runtime" or "driver"
+	Driver  string // the driver's function that a runtime function called, where that call is part of this one; "" for none
 	Params  []Param
 	ID      uint32 // its number among the functions of its log, from 0 without gaps
 }
@@ -40,6 +41,7 @@ type Slice struct {
 	*Arguments
 	End    uint64
 	Kernel *Kernel // that it launched, where no GPU work says so
+	Caller *Caller // where it was made, nil when not known
 	links  *links  // nil for nearly all slices
 	// What follows is looked at again when the call's work turns up: it lies together,
 	// as work comes in another order than slices have in memory.

@@ -11,7 +11,7 @@ type Sink interface {
 	//
 	// The events belong to the caller again when Take returns. What they point to by a
 	// *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function, *Arguments,
-	// *Kernel or *Shape stays as it is and may be kept, also as the key of a map.
+	// *Kernel, *Caller or *Shape stays as it is and may be kept, also as the key of a map.
 	Take(events []Event) error
 
 	// End comes once, last. The error is nil for a whole timeline, else what broke it

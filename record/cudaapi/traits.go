@@ -30,7 +30,7 @@ var waits = map[string]Wait{
 }
 
 var kernelLaunchers = map[string]bool{
-	"cudaLaunch": true, "cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
+	"cudaLaunch": true, "cudaLaunchKernel": true, "__cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
 	"cudaLaunchCooperativeKernel": true, "cudaLaunchCooperativeKernelMultiDevice": true,
 	"cuLaunch": true, "cuLaunchGrid": true, "cuLaunchGridAsync": true,
 	"cuLaunchKernel": true, "cuLaunchKernelEx": true,
