@@ -17,18 +17,28 @@ type calledKey struct {
 type joinedKey struct{ driver, runtime *Function }
 
 // Called returns the function that the program called when a call of f was made at c. It is
-// the runtime's function around a driver call that creates GPU work, or that failed in a
-// kernel launch, which the runtime then refused. It is f itself for any other call.
+// the runtime's function around a driver call that carries it out, or that failed in a kernel
+// launch, which the runtime then refused. It is f itself for any other call.
 func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
-	switch {
-	case c.Function == "" || !f.Driver:
+	if c.Function == "" || !f.Driver {
 		return f
-	case !f.MayWork && (!c.traits.Launches || ret == 0 || ret == cudaapi.NotReady):
-		return f
-	case c.recorded != f:
-		c.recorded, c.called = f, l.As(f, c.Function)
+	}
+	if c.recorded != f {
+		c.recorded, c.called = f, f
+		if cudaapi.CarriesOut(f.Name, c.Function) {
+			c.called = l.As(f, c.Function)
+		}
+	}
+	if c.called == f && c.Refused(f, ret) {
+		return l.As(f, c.Function)
 	}
 	return c.called
+}
+
+// Refused says whether a call of a driver's function made at c is the end of a launch that
+// the runtime refused: a lookup that failed.
+func (c *Caller) Refused(f *Function, ret int32) bool {
+	return c.traits.Launches && !f.MayWork && ret != 0 && ret != cudaapi.NotReady
 }
 
 // Renamed says whether f is a driver's function under the name of the runtime's function
@@ -46,8 +56,8 @@ func (l *Functions) As(f *Function, name string) *Function {
 	as = new(*f)
 	as.Function = timeline.Function{Name: name, Library: cudaapi.Runtime.String(), Driver: f.Name, Params: f.Params, ID: l.count}
 	as.base, as.recorded = cudaapi.Unversioned(name), f
-	if !f.MayWork { // a launch that was refused
-		as.Traits = cudaapi.TraitsOf(name)
+	if launch := cudaapi.TraitsOf(name); launch.Launches && !f.MayWork { // one that was refused
+		as.Traits = launch
 	}
 	l.count++
 	l.called[key] = as

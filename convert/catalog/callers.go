@@ -13,7 +13,7 @@ type Caller struct {
 	traits   cudaapi.Traits   // of that function
 	base     string           // its name without suffixes of version and stream
 
-	recorded, called *Function // the latest function that was called here, and what Called said of it
+	recorded, called *Function // the latest function that Called was asked about, and what a successful call is called
 }
 
 // maxCallers bounds the callers that are kept: more are not known.

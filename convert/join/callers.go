@@ -51,10 +51,10 @@ func (s *stack) isInner(c *call, r *merge.Call, from state) bool {
 		return false
 	case c.state&(innerPair|innerAPI) != 0:
 		return c.fn.Holds(r.Function)
-	case r.Caller == nil || !c.fn.Runtime || !c.fn.Around(r.Caller):
+	case r.Caller == nil || !r.Function.Driver || !c.fn.Runtime || !c.fn.Around(r.Caller):
 		return false
 	}
-	return s.functions.Called(r.Function, r.Caller, r.Ret) != r.Function && (r.Function.MayWork || r.Ret == c.Ret)
+	return r.Function.MayWork || r.Caller.Refused(r.Function, r.Ret) && r.Ret == c.Ret
 }
 
 // addInner makes a driver's record part of the probed runtime call c.
