@@ -69,6 +69,9 @@ func summaryText(m *Summary) string {
 	}
 	line("matched %d unmatched %d early %d", m.Matched, m.Unmatched, m.Early)
 	line("pairs %d API records %d joined %d unprobed %d", m.Pairs, m.APIRecords, m.APIJoined, m.Unprobed)
+	if m.Callers != nil {
+		line("callers known %d unknown %d: %.1f %%", m.Callers.Known, m.Callers.Unknown, m.Callers.Share())
+	}
 	line("lost: %s", LostWords(m.Lost))
 	line("complete %t damaged %t %q", m.Complete, m.Damaged, m.Reasons)
 	return b.String()

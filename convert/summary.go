@@ -59,6 +59,8 @@ type Summary struct {
 
 	Errors map[string]uint64 `json:"errors"` // failed calls by function and error
 
+	Callers *Callers `json:"callers"` // nil where the callers of calls were not recorded
+
 	Ranges          uint64 `json:"nvtx_ranges"`
 	RangeMarks      uint64 `json:"nvtx_marks"`
 	RangesUnmatched uint64 `json:"nvtx_unmatched"`
@@ -103,6 +105,17 @@ type LeftOut struct {
 	Unknown bool   `json:"-"`          // records were left out, and not counted
 }
 
+// Callers count the calls of a log by whether it is known where they were made.
+type Callers struct {
+	Known   uint64 `json:"known"`
+	Unknown uint64 `json:"unknown"`
+}
+
+// Share is the share of calls whose caller is known, in percent.
+func (c *Callers) Share() float64 {
+	return 100 * float64(c.Known) / float64(max(c.Known+c.Unknown, 1))
+}
+
 // ProcessInfo is one process of a Summary.
 type ProcessInfo struct {
 	PID     uint32   `json:"pid"`
@@ -141,6 +154,9 @@ func (c *conversion) summary(l *log) Summary {
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
+	}
+	if l.catalog.Callers.Any() {
+		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
 	c.describeRun(l, &s)
 	l.describeCost(&s)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -80,6 +81,7 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	row("callers", callers(s))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
@@ -112,6 +114,22 @@ func infoText(w io.Writer, s convert.Summary) error {
 	}
 	return tab.Flush()
 }
+
+// callers says of how many calls it is known where they were made; "" where that was not
+// recorded.
+func callers(s convert.Summary) string {
+	if s.Callers == nil {
+		return ""
+	}
+	words := percent(s.Callers.Share()) + " of calls"
+	if n := s.Callers.Unknown; n > 0 {
+		words += fmt.Sprintf(" (not of %s)", figures.Group(n))
+	}
+	return words
+}
+
+// percent rounds down: what is not all is not 100 %.
+func percent(share float64) string { return fmt.Sprintf("%g %%", math.Floor(10*share)/10) }
 
 func yesNo(b bool) string {
 	if b {

@@ -26,6 +26,9 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  remedy: %s\n", remedy)
 	}
+	if words := callers(s); words != "" {
+		fmt.Fprintf(w, "  callers: %s\n", words)
+	}
 	if words := cost(s); words != "" {
 		fmt.Fprintf(w, "  recording cost %s\n", words)
 	}
