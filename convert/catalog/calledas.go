@@ -95,8 +95,8 @@ func (f *Function) Holds(driver *Function) bool { return f.inner != nil && f.inn
 // JoinedArguments returns the arguments of a call of a function that Joined returned, from
 // those of the driver's function and those of the runtime's.
 func (f *Function) JoinedArguments(inner, outer []uint64) []uint64 {
-	if len(inner) != len(f.inner.Params) {
-		return inner
+	if n := len(f.inner.Params); len(inner) != n {
+		return inner[:min(len(inner), n)]
 	}
 	all := slices.Clone(inner)
 	for _, i := range f.added {

@@ -96,6 +96,7 @@ func TestJoined(t *testing.T) {
 		"[1 2 3 30]": {{1, 2, 3}, {10, 20, 30}},
 		"[1 2 3]":    {{1, 2, 3}, {10, 20}}, // a list that was cut
 		"[1 2]":      {{1, 2}, {10, 20, 30}},
+		"[5 6 7]":    {{5, 6, 7, 8}, {10, 20, 30}},
 	} {
 		if got := fmt.Sprint(both.JoinedArguments(x[0], x[1])); got != want {
 			t.Errorf("arguments %d and %d are %s, want %s", x[0], x[1], got, want)
