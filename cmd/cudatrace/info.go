@@ -55,6 +55,10 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
+// maxFunctionRows is how many functions the text lists, those that were called most often. The
+// JSON has all.
+const maxFunctionRows = 10
+
 func infoText(w io.Writer, s convert.Summary) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -81,6 +85,11 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	for i, name := range convert.ByCount(s.Functions) {
+		if i < maxFunctionRows {
+			row("  "+name, figures.Group(s.Functions[name]))
+		}
+	}
 	row("callers", callers(s))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))

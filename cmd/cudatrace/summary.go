@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -86,9 +83,7 @@ func remedies(s convert.Summary) []string {
 // lostByCause lists the causes of loss that there were with their counts, largest first.
 func lostByCause(lost map[string]uint64) string {
 	var parts []string
-	for _, cause := range slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a, b))
-	}) {
+	for _, cause := range convert.ByCount(lost) {
 		if lost[cause] > 0 {
 			parts = append(parts, figures.Group(lost[cause])+" "+cause)
 		}

@@ -39,6 +39,22 @@ type CallStats struct {
 	Launches     uint64 // calls that launched a kernel, the outermost of each
 	Located      uint64 // of Calls, those whose caller is known
 	Errors       map[Failure]uint64
+	Functions    []FunctionCalls // of Calls, by Function.ID
+}
+
+// FunctionCalls are the outermost calls of a function.
+type FunctionCalls struct {
+	Function *timeline.Function // nil without a call
+	Calls    uint64
+}
+
+func (s *CallStats) countFunction(f *timeline.Function) {
+	if n := int(f.ID) + 1 - len(s.Functions); n > 0 {
+		s.Functions = append(s.Functions, make([]FunctionCalls, n)...)
+	}
+	of := &s.Functions[f.ID]
+	of.Function = f
+	of.Calls++
 }
 
 // A Failure is a function with the error that it returned.
@@ -64,6 +80,7 @@ func (s *CallStats) count(c *call, correlated bool) {
 		return
 	}
 	s.Calls++
+	s.countFunction(c.Function)
 	if c.Caller != nil {
 		s.Located++
 	}
