@@ -51,7 +51,7 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.attach(p.PID)
+	i.calls.begin(p.PID)
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
@@ -174,7 +174,7 @@ func (i *injection) close() {
 	}
 }
 
-// config is what the injected library is told to record.
+// config is the configuration that the injected library gets.
 func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
@@ -190,8 +190,8 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	}
 	switch {
 	case i.calls.source == CallsCUPTI:
-		c.Calls = apiRecords(i.opts.Functions, i.opts.Driver)
-	case i.opts.Driver:
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime)
+	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true)
 	}
 	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI

@@ -10,11 +10,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A workload makes launches that look like those of a program with four threads, eight
-// streams and 64 kernels: each is a uprobe pair of the driver call, an API record, and the
-// kernel, with times that scatter. The API record is the runtime's around the pair, or, where
-// pairs name their caller, the driver's inside it. Each hundredth launch is in an NVTX range
-// of its own, with an allocation before and a wait after.
+// A workload makes launches like those of a program with four threads, eight streams and 64
+// kernels. A launch is the uprobe pair of the driver call, an API record, and the kernel, with
+// scattered times. The API record is the runtime's, around the pair, or, where pairs name their
+// caller, the driver's, inside the pair. Each hundredth launch is in an NVTX range of its own,
+// with an allocation before and a wait after.
 type workload struct {
 	rnd     *rand.Rand
 	w       *tracelog.Writer
@@ -50,7 +50,7 @@ func newWorkload(w *tracelog.Writer, called bool) *workload {
 	return l
 }
 
-// about is a duration near d, now and then a much longer one.
+// about returns a duration near d, now and then a much longer one.
 func (l *workload) about(d float64) uint64 {
 	d *= 1 + 0.03*l.rnd.NormFloat64()
 	if l.rnd.IntN(200) == 0 {
@@ -109,8 +109,8 @@ func (l *workload) more(tid, stream uint32, start uint64) {
 	l.records += 5
 }
 
-// flushed is the time between two flushes, ns of the launches' own. It has as many of them as
-// a recorder's half second has of a program that launches 170,000 a second.
+// flushed is the time between two flushes, ns on the launches' clock. As many launches lie
+// between two flushes as in half a second of a program that launches 170,000 a second.
 const flushed = 100e6
 
 // WriteLaunches writes the log of n launches, flushed as a recorder does. Each is recorded

@@ -23,8 +23,8 @@ type Handler interface {
 	Note(p Peer, severity uint32, text string)
 }
 
-// An ExitWatcher is a Handler that sees threads on their way into _exit, exec or the program's
-// own handler of a signal. The process itself cannot see these.
+// An ExitWatcher is a Handler that notices threads that enter _exit, exec or the program's own
+// handler of a signal. The process itself cannot notice these.
 type ExitWatcher interface {
 	// WatchExit is called when recording has begun in a process. A thread that gets the signal,
 	// unless signal is 0, waits in its handler until everything is handed over. The signal may

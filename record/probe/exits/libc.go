@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/cudatrace/cudatrace/bpf"
-	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -25,7 +25,7 @@ type libcProbes struct {
 func (w *Watcher) watchLibc(pid int, mappings []procfs.Mapping) error {
 	m, found := findLibc(mappings)
 	if !found {
-		return fmt.Errorf("process %d has no libc.so.6: that it ends by itself is not seen beforehand", pid)
+		return fmt.Errorf("process %d has no libc.so.6: its _exit and exec are not noticed in time", pid)
 	}
 	old := w.libc[pid]
 	if old != nil && old.file == m.File {
