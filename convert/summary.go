@@ -155,7 +155,7 @@ func (c *conversion) summary(l *log) Summary {
 		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
 	}
-	if l.catalog.Callers.Any() {
+	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
 	c.describeRun(l, &s)

@@ -34,13 +34,19 @@ func (f *calledFrom) readCallers(log, glob string) error {
 	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCaller}}); err != nil {
 		return err
 	}
+	matches := make(map[timeline.Caller]bool) // many IDs have equal places
 	for r.Next() {
 		b := r.Block()
 		for i := 0; i < b.N && b.Kind == tracelog.KindCaller; i++ {
 			var c tracelog.Caller
 			c.Read(b, i)
 			place := timeline.Caller{Module: c.Module, Address: c.Address, Symbol: c.Symbol, SymbolOffset: c.SymbolOffset}
-			if c.Module != "" && selection.MatchCaller(glob, &place) {
+			match, known := matches[place]
+			if !known {
+				match = c.Module != "" && selection.MatchCaller(glob, &place)
+				matches[place] = match
+			}
+			if match {
 				f.callers[uint64(c.ID)] = true
 			}
 		}

@@ -19,7 +19,8 @@ caller id=1 function=cudaLaunchKernel module=/lib/a.so build_id=01 address=0x10 
 caller id=2 function="" module=/lib/b.so build_id="" address=0x20 symbol=""
 caller id=3 function=cudaMalloc module="" build_id="" address=0x0 symbol=""
 caller id=0 function=cudaMalloc module=/lib/none.so build_id="" address=0x0 symbol=""
-caller id=131072 function=cudaMalloc module=/lib/none.so build_id="" address=0x0 symbol=""
+caller id=1000000 function=cudaLaunchKernel module=/lib/a.so build_id=01 address=0x10 symbol=f symbol_offset=4
+caller id=2097152 function=cudaMalloc module=/lib/none.so build_id="" address=0x0 symbol=""
 `
 
 func TestCallers(t *testing.T) {
@@ -29,15 +30,20 @@ func TestCallers(t *testing.T) {
 		1: {Module: "/lib/a.so", BuildID: "01", Address: 0x10, Symbol: "f", SymbolOffset: 4, ID: 1},
 		2: {Module: "/lib/b.so", Address: 0x20, ID: 2},
 		3: nil, // the function is known, the place is not
+
+		1000000: {Module: "/lib/a.so", BuildID: "01", Address: 0x10, Symbol: "f", SymbolOffset: 4, ID: 1},
 	}
 	got := make(map[uint32]*timeline.Caller)
-	for _, id := range []uint32{0, 1, 2, 3, 4, maxCallers, 1<<32 - 1} {
+	for _, id := range []uint32{0, 1, 2, 3, 4, 1000000, maxCallerIDs, 1<<32 - 1} {
 		if at := c.Callers.ByID(id); at != nil {
 			got[id] = at.Place
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("callers (-want +got):\n%s", diff)
+	}
+	if c.Callers.ByID(1) != c.Callers.ByID(1000000) {
+		t.Error("two IDs with one content are two callers")
 	}
 	if !c.Callers.Any() || catalogOf(t, logtest.Assemble(t, "note time=1")).Callers.Any() {
 		t.Error("callers are there without a record, or not there with some")

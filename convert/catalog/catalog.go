@@ -27,6 +27,7 @@ func New(filter *tracelog.Filter) *Catalog {
 	return &Catalog{
 		Meta:       make(map[string]string),
 		Functions:  newFunctions(),
+		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),

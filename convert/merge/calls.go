@@ -11,7 +11,7 @@ type Call struct {
 	Start, End  uint64
 	Function    *catalog.Function
 	Arguments   *timeline.Arguments
-	Caller      *catalog.Caller // nil when not known
+	Caller      *catalog.Caller // nil if unknown
 	Correlation uint32          // 0 for a pair
 	Ret         int32
 	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
@@ -54,6 +54,8 @@ type Calls struct {
 type Counts struct {
 	Pairs uint64 // uprobe pairs
 	APIs  uint64 // CUPTI API records
+
+	CallerIDs uint64 // pairs and API records with the ID of a caller
 }
 
 // NewCalls returns mergers for the calls of a log. They count the records.
@@ -187,7 +189,15 @@ func (d *callDecoder) row(i int, c *Call) {
 	}
 	c.Caller = nil
 	if d.callers {
-		c.Caller = d.calls.catalog.Callers.ByID(uint32(d.caller.At(i)))
+		d.locate(c, uint32(d.caller.At(i)))
+	}
+}
+
+// locate sets the caller of a record, by its ID.
+func (d *callDecoder) locate(c *Call, id uint32) {
+	if id != 0 {
+		d.calls.counts.CallerIDs++
+		c.Caller = d.calls.catalog.Callers.ByID(id)
 	}
 }
 
