@@ -30,7 +30,7 @@ const (
 	launching  // its function launches a kernel and does nothing else on the GPU
 	innerPair  // a runtime call's pair that includes the pair of its driver call
 	innerAPI   // a runtime call's pair that includes the API record of its driver call
-	preparing  // a driver call inside a runtime call, not shown: the driver call that creates the work represents the runtime call
+	preparing  // prepares the work of a runtime call; another driver call, which creates the work, stands for that call
 
 	source = fromPair | fromAPI | hasPartner | isPartner | innerAPI
 )
