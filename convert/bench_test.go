@@ -39,8 +39,8 @@ func BenchmarkConvert(b *testing.B) {
 	benchConvert(b, &data, logtest.WriteLaunches(b, &data, benchLaunches), 3)
 }
 
-// BenchmarkConvertCalled is BenchmarkConvert for launches that know their caller: two slices
-// and an arrow.
+// BenchmarkConvertCalled is BenchmarkConvert for launches with a caller: two slices and an arrow
+// each.
 func BenchmarkConvertCalled(b *testing.B) {
 	var data bytes.Buffer
 	benchConvert(b, &data, logtest.WriteCalledLaunches(b, &data, benchLaunches), 2)

@@ -23,7 +23,7 @@ type Filter struct {
 	Devices        []uint32 // as the process numbers them; limits GPU work
 	Streams        []uint32 // limits GPU work
 	Name           string   // a glob for the names of calls, kernels and ranges
-	Caller         string   // a glob for the callers of calls, as selection.MatchCaller has it; limits calls, and the work that they caused
+	Caller         string   // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
 	MinDuration    time.Duration
 }
 

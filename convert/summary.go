@@ -59,7 +59,7 @@ type Summary struct {
 	Functions map[string]uint64 `json:"functions"` // calls by the function that the program called
 	Errors    map[string]uint64 `json:"errors"`    // failed calls by function and error
 
-	Callers *Callers `json:"callers"` // nil where the callers of calls were not recorded
+	Callers *Callers `json:"callers"` // nil if callers were not recorded
 
 	Ranges          uint64 `json:"nvtx_ranges"`
 	RangeMarks      uint64 `json:"nvtx_marks"`
@@ -105,13 +105,13 @@ type LeftOut struct {
 	Unknown bool   `json:"-"`          // records were left out but not counted
 }
 
-// Callers count the calls of a log by whether it is known where they were made.
+// Callers count the calls of a log with a known and with an unknown caller.
 type Callers struct {
 	Known   uint64 `json:"known"`
 	Unknown uint64 `json:"unknown"`
 }
 
-// Share is the share of calls whose caller is known, in percent.
+// Share is the percentage of calls whose caller is known.
 func (c *Callers) Share() float64 {
 	return 100 * float64(c.Known) / float64(max(c.Known+c.Unknown, 1))
 }
@@ -227,14 +227,14 @@ func functionCounts(calls []join.FunctionCalls) map[string]uint64 {
 	return most(counts, maxFunctions)
 }
 
-// ByCount lists the names of counts, those that were counted most often first.
+// ByCount lists the names of counts, the most frequent ones first.
 func ByCount(counts map[string]uint64) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
 }
 
-// most is the counts of the names that were counted most often, and of all others together.
+// most returns the counts of the most frequent names, and the sum of the other counts.
 func most(counts map[string]uint64, limit int) map[string]uint64 {
 	if len(counts) <= limit {
 		return counts

@@ -7,20 +7,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// calledFrom are the records of calls with certain callers, and of the GPU work that the
+// calledFrom selects the records of calls with certain callers, and of the GPU work that these
 // calls caused.
 type calledFrom struct {
 	callers      map[uint64]bool              // IDs
 	correlations map[uint32]map[uint32]uint64 // a bit for each correlation ID, 64 to a word, by PID
 }
 
-// newCalledFrom returns the records of a log whose callers match a glob.
+// newCalledFrom selects the calls of a log whose callers match a glob.
 func newCalledFrom(log, glob string) (*calledFrom, error) {
 	f := &calledFrom{callers: make(map[uint64]bool), correlations: make(map[uint32]map[uint32]uint64)}
 	if err := f.readCallers(log, glob); err != nil || len(f.callers) == 0 {
 		return f, err
 	}
-	// Only a conversion knows which API record and which work belong to a probed call.
+	// Only a conversion knows the API record and the work of a probed call.
 	_, err := convert.Timeline(convert.Paths([]string{log}), convert.Options{Filter: convert.Filter{Caller: glob}}, f)
 	return f, err
 }
@@ -57,7 +57,7 @@ func (f *calledFrom) readCallers(log, glob string) error {
 	return nil
 }
 
-// Take takes the calls that the conversion chose.
+// Take notes the correlation IDs of the calls that the conversion selected.
 func (f *calledFrom) Take(events []timeline.Event) error {
 	for _, e := range events {
 		calls, ok := e.(*timeline.Slices)
@@ -79,8 +79,8 @@ func (f *calledFrom) Take(events []timeline.Event) error {
 // End ends the conversion.
 func (f *calledFrom) End(error) error { return nil }
 
-// wants says whether a record is one of the calls or of their work, or neither a call nor
-// work.
+// wants says whether to print a record: one of the selected calls or of their work, or a record of
+// a kind that is neither call nor work.
 func (f *calledFrom) wants(b *tracelog.Block, i int) bool {
 	switch b.Kind {
 	case tracelog.KindCall:

@@ -53,7 +53,8 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 	return f, filterTimes(c, &f)
 }
 
-// callerFlag is the flag that chooses calls by their callers, and what belongs to them.
+// callerFlag is the flag that selects calls by their callers. belongs names the other records that
+// it selects.
 func callerFlag(belongs string) cli.Flag {
 	return &cli.StringFlag{Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
 }

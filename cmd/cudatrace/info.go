@@ -55,8 +55,7 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
-// maxFunctionRows is how many functions the text lists, those that were called most often. The
-// JSON has all.
+// maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.
 const maxFunctionRows = 10
 
 func infoText(w io.Writer, s convert.Summary) error {
@@ -124,8 +123,7 @@ func infoText(w io.Writer, s convert.Summary) error {
 	return tab.Flush()
 }
 
-// callers says of how many calls it is known where they were made; "" where that was not
-// recorded.
+// callers gives the share of calls whose caller is known, "" if callers were not recorded.
 func callers(s convert.Summary) string {
 	if s.Callers == nil {
 		return ""
@@ -137,7 +135,7 @@ func callers(s convert.Summary) string {
 	return words
 }
 
-// percent rounds down: what is not all is not 100 %.
+// percent rounds down, so that only the whole is 100 %.
 func percent(share float64) string { return fmt.Sprintf("%g %%", math.Floor(10*share)/10) }
 
 func yesNo(b bool) string {

@@ -16,9 +16,10 @@ type calledKey struct {
 // A joinedKey is a driver's function with the runtime's function around it, both recorded.
 type joinedKey struct{ driver, runtime *Function }
 
-// Called returns the function that the program called when a call of f was made at c. It is
-// the runtime's function around a driver call that carries it out, or that failed in a kernel
-// launch, which the runtime then refused. It is f itself for any other call.
+// Called returns the function that the program called, for a call of f that was made at c. For a
+// driver call that carries out the runtime's function around it, this is the runtime's function;
+// so it is for a driver call that failed in a kernel launch, which the runtime then refused. For
+// any other call it is f.
 func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
 	if c.Function == "" || !f.Driver {
 		return f
@@ -35,8 +36,8 @@ func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
 	return c.called
 }
 
-// Refused says whether a call of a driver's function made at c is the end of a launch that
-// the runtime refused: a lookup that failed.
+// Refused says whether a call of the driver's function f at c is a failed lookup, for which the
+// runtime refuses the launch around it.
 func (c *Caller) Refused(f *Function, ret int32) bool {
 	return c.traits.Launches && !f.MayWork && ret != 0 && ret != cudaapi.NotReady
 }
@@ -56,7 +57,7 @@ func (l *Functions) As(f *Function, name string) *Function {
 	as = new(*f)
 	as.Function = timeline.Function{Name: name, Library: cudaapi.Runtime.String(), Driver: f.Name, Params: f.Params, ID: l.count}
 	as.base, as.recorded = cudaapi.Unversioned(name), f
-	if launch := cudaapi.TraitsOf(name); launch.Launches && !f.MayWork { // one that was refused
+	if launch := cudaapi.TraitsOf(name); launch.Launches && !f.MayWork { // a refused launch
 		as.Traits = launch
 	}
 	l.count++
@@ -64,8 +65,8 @@ func (l *Functions) As(f *Function, name string) *Function {
 	return as
 }
 
-// Joined returns the runtime's function f for calls inside which inner, a driver's function,
-// is recorded as well. Its arguments are those of inner, and those of f that inner lacks.
+// Joined returns the runtime's function f for calls with a recorded call of inner, a driver's
+// function, inside them. It has the arguments of inner, and the arguments of f that inner lacks.
 func (l *Functions) Joined(f, inner *Function) *Function {
 	f, inner = f.recorded, inner.recorded
 	key := joinedKey{inner, f}
@@ -88,12 +89,11 @@ func (l *Functions) Joined(f, inner *Function) *Function {
 	return both
 }
 
-// Holds says whether calls of a driver's function are part of those of f, which Joined
-// returned.
+// Holds says whether f is a result of Joined for a driver's function.
 func (f *Function) Holds(driver *Function) bool { return f.inner != nil && f.inner.Same(driver) }
 
-// JoinedArguments returns the arguments of a call of a function that Joined returned, from
-// those of the driver's function and those of the runtime's.
+// JoinedArguments returns the arguments of a call of f, a result of Joined, from the arguments of
+// the driver's function (inner) and of the runtime's function (outer).
 func (f *Function) JoinedArguments(inner, outer []uint64) []uint64 {
 	if n := len(f.inner.Params); len(inner) != n {
 		return inner[:min(len(inner), n)]
@@ -108,7 +108,7 @@ func (f *Function) JoinedArguments(inner, outer []uint64) []uint64 {
 	return all
 }
 
-// Around says whether f, as it is shown, is the runtime's function that was called at c.
+// Around says whether f is the runtime's function that the program called at c.
 func (f *Function) Around(c *Caller) bool {
 	return f.base == c.base && f.Library == cudaapi.Runtime.String()
 }

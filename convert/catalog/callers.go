@@ -68,9 +68,9 @@ func (l *Callers) ByID(id uint32) *Caller {
 // Any says whether the log has a record of a caller.
 func (l *Callers) Any() bool { return len(l.byID) > 0 }
 
-// Prepares says whether a call of a driver's function made here belongs to a call of the
-// runtime that creates GPU work and does not create it itself, as the loading of a module on
-// first use does. The driver call that creates the work stands for both.
+// Prepares says whether a call of the driver's function f at c only prepares GPU work of the
+// runtime call around it, as the loading of a module on first use does. Another driver call, which
+// creates the work, stands for the runtime call.
 func (c *Caller) Prepares(f *Function, ret int32) bool {
 	return c.traits.MayWork && f.Driver && !f.MayWork && ret == 0
 }

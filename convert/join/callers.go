@@ -5,16 +5,16 @@ import (
 	"github.com/cudatrace/cudatrace/convert/merge"
 )
 
-// The record of a driver call may say which function of the runtime the program called. That
-// function may have been recorded as well: then both records are of one call of the program.
+// The caller record of a driver call may name the runtime's function that the program called. If
+// that function was recorded too, both records belong to one call of the program.
 //
 //	around the driver call                  what is shown
 //	nothing recorded                        one slice: the driver's interval, the runtime's name
 //	a uprobe pair of the runtime function   one slice: the runtime's interval and name, the arguments of both
 //	an API record of the runtime function   two slices with their own names, one inside the other
 
-// shown returns the function that a call of f is shown as. A driver call bears the name of
-// the runtime's function that the program called, unless a slice around it bears that name.
+// shown returns the function for the slice of a call of f. A driver call bears the name of the
+// runtime's function that the program called, unless a slice around it bears that name.
 func (s *stack) shown(f *catalog.Function, at *catalog.Caller, ret int32) *catalog.Function {
 	if at.Function == "" || s.around(at) != nil {
 		return f
@@ -22,8 +22,8 @@ func (s *stack) shown(f *catalog.Function, at *catalog.Caller, ret int32) *catal
 	return s.functions.Called(f, at, ret)
 }
 
-// around returns the open call of the runtime's function that was called at a place, nil
-// without one.
+// around returns the open call of the runtime's function that the program called at a place, nil
+// if there is none.
 func (s *stack) around(at *catalog.Caller) *call {
 	for _, o := range s.open {
 		if o.fn.Around(at) {
@@ -33,7 +33,7 @@ func (s *stack) around(at *catalog.Caller) *call {
 	return nil
 }
 
-// inherit gives the slice of a runtime call the caller that its driver call names.
+// inherit gives the slice of a runtime call the caller of its driver call.
 func (s *stack) inherit(r *merge.Call) {
 	if r.Caller == nil || r.Caller.Function == "" {
 		return
@@ -43,8 +43,8 @@ func (s *stack) inherit(r *merge.Call) {
 	}
 }
 
-// isInner says whether a driver's record is part of the probed runtime call c: it creates
-// the work of that call, or is why that call was refused.
+// isInner says whether a driver's record is part of the probed runtime call c: the driver call
+// creates the work of c, or its failure made the runtime refuse c.
 func (s *stack) isInner(c *call, r *merge.Call, from state) bool {
 	switch {
 	case from == fromPair && c.state&innerPair != 0, from == fromAPI && c.state&innerAPI != 0:

@@ -37,14 +37,14 @@ type CallStats struct {
 	Clipped      uint64 // slices that were cut at the end of the slice around them
 	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
-	Located      uint64 // of Calls, those whose caller is known
+	Located      uint64 // those of Calls whose caller is known
 	Errors       map[Failure]uint64
-	Functions    []FunctionCalls // of Calls, by Function.ID
+	Functions    []FunctionCalls // parts of Calls, by Function.ID
 }
 
-// FunctionCalls are the outermost calls of a function.
+// FunctionCalls counts the outermost calls of a function.
 type FunctionCalls struct {
-	Function *timeline.Function // nil without a call
+	Function *timeline.Function // nil if Calls is 0
 	Calls    uint64
 }
 

@@ -174,7 +174,7 @@ func (s *stack) merge(c *call, r *merge.Call, from state) bool {
 	return true
 }
 
-// add adds the other observer's view of a call.
+// add adds the record of the other source, uprobe or CUPTI, to a call.
 func (s *stack) add(c *call, r *merge.Call, from state) {
 	renamed := c.fn.Renamed()
 	if from == fromAPI {

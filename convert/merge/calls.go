@@ -98,7 +98,7 @@ func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Cal
 	}
 }
 
-// NewArguments returns an argument list that no record has.
+// NewArguments returns an argument list with an ID of its own.
 func (l *Calls) NewArguments(args []uint64) *timeline.Arguments {
 	l.arguments.lists++
 	return &timeline.Arguments{Args: args, ID: l.arguments.lists}

@@ -17,8 +17,8 @@ type calls struct {
 	w           *perfetto.Writer
 	correlation *perfetto.ArgName
 	names       timeline.KernelNames
-	byArguments []callTemplate              // calls with arguments, by their ID
-	byFunction  []callTemplate              // calls without
+	byArguments []callTemplate              // calls with arguments, by the ID of the arguments
+	byFunction  []callTemplate              // calls without arguments
 	callers     map[*timeline.Caller]string // their texts
 	args        []perfetto.Arg
 	works       []uint64
@@ -139,7 +139,7 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	}
 }
 
-// callerText is the text of a caller, whose name is demangled once.
+// callerText returns the text of a caller. It demangles each name once.
 func (c *calls) callerText(from *timeline.Caller) string {
 	text, ok := c.callers[from]
 	if !ok {

@@ -17,7 +17,7 @@ type Selection struct {
 	Shortest uint64 // ns
 	LeftOut  uint64 // slices and pieces of work that were not selected
 	names    timeline.KernelNames
-	callers  map[*timeline.Caller]bool // whether they match
+	callers  map[*timeline.Caller]bool // whether Caller matches them
 }
 
 // New returns a selection, nil for one that selects all.
@@ -34,7 +34,7 @@ func (s *Selection) Slice(sl *timeline.Slice) bool {
 	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.CalledFrom(sl.Caller))
 }
 
-// CalledFrom says whether calls of a caller are chosen; nil is one that is not known.
+// CalledFrom says whether calls of a caller are selected; nil is the unknown caller.
 func (s *Selection) CalledFrom(c *timeline.Caller) bool {
 	if s == nil || s.Caller == "" || c == nil {
 		return s == nil || s.Caller == ""
@@ -47,8 +47,8 @@ func (s *Selection) CalledFrom(c *timeline.Caller) bool {
 	return chosen
 }
 
-// MatchCaller says whether a glob matches a caller: the name of its file, the name of its
-// function with or without parameters and with its library, or its whole text.
+// MatchCaller says whether a glob matches a caller: its file's name, its function with or without
+// parameters, both, or its whole text.
 func MatchCaller(glob string, c *timeline.Caller) bool {
 	names := []string{c.File(), c.Text()}
 	if f := c.Function(); f != "" {

@@ -6,7 +6,7 @@ import "github.com/cudatrace/cudatrace/record/cudaapi"
 type Function struct {
 	Name    string // the symbol, "cudaLaunchKernel"
 	Library string // "runtime" or "driver"
-	Driver  string // the driver's function that a runtime function called, where that call is part of this one; "" for none
+	Driver  string // the driver's function whose call inside this runtime function is part of the slice; "" for none
 	Params  []Param
 	ID      uint32 // its number in the log, from 0 without gaps
 }

@@ -21,9 +21,8 @@ type Caller struct {
 // File is the name of the file with the code, without its folder.
 func (c *Caller) File() string { return path.Base(c.Module) }
 
-// Function is the demangled name of the function around the address, "" when it is not
-// known. The parameters of a C++ function may run to thousands of characters: they are
-// "(...)", or "()" where there are none.
+// Function is the demangled name of the function around the address, "" if unknown. The parameters
+// of a C++ function may run to thousands of characters, so they are "(...)", or "()" for none.
 func (c *Caller) Function() string {
 	name := demangle.Filter(c.Symbol, demangle.NoParams, demangle.LLVMStyle)
 	switch full := demangle.Filter(c.Symbol, demangle.LLVMStyle); {
@@ -36,7 +35,7 @@ func (c *Caller) Function() string {
 }
 
 // Text is the caller as people see it: "libtorch_cuda.so: at::add(...)+0x45", or
-// "libcublasLt.so.13+0x12345" where the function is not known.
+// "libcublasLt.so.13+0x12345" for an unknown function.
 func (c *Caller) Text() string {
 	if c.Symbol == "" {
 		return fmt.Sprintf("%s+%#x", c.File(), c.Address)
