@@ -270,7 +270,7 @@ func TestWholeGraphs(t *testing.T) {
 }
 
 // TestAllFunctions probes the runtime's functions that create GPU work as well as the
-// driver's: each call is one slice in the other.
+// driver's: each call is one slice, with the driver's arguments.
 func TestAllFunctions(t *testing.T) {
 	t.Parallel()
 	r := recordProgram(t, "--api", "all", sim("many"), "--no-errors")
@@ -278,8 +278,30 @@ func TestAllFunctions(t *testing.T) {
 	tr := tptest.Open(t, r.base+".pftrace")
 	tptest.NoErrors(t, tr)
 	checkArrows(t, tr)
-	expectRows(t, tr, 0, "runtime launches without the driver's inside", `select count(*) from slice s
-		where s.name = 'cudaLaunchKernel' and not exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
+	launches := r.Functions["cudaLaunchKernel"]
+	if launches == 0 {
+		t.Errorf("no launches: %v", r.Functions)
+	}
+	expectRows(t, tr, launches, "runtime launches with the driver's arguments", `select count(*) from slice
+		where name = 'cudaLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') = 'cuLaunchKernel'
+		and extract_arg(arg_set_id, 'debug.gridX') is not null`)
+}
+
+// TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
+func TestRuntimeCalls(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--runtime-calls", sim("many"), "--no-errors")
+	r.whole(t)
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	checkArrows(t, tr)
+	launches := r.Functions["cudaLaunchKernel"]
+	if launches == 0 {
+		t.Errorf("no launches: %v", r.Functions)
+	}
+	expectRows(t, tr, launches, "runtime launches with the driver's inside", `select count(*) from slice s
+		where s.name = 'cudaLaunchKernel' and exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
+	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel'")
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -25,6 +22,9 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	}
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  remedy: %s\n", remedy)
+	}
+	if words := callers(s); words != "" {
+		fmt.Fprintf(w, "  callers: %s\n", words)
 	}
 	if words := cost(s); words != "" {
 		fmt.Fprintf(w, "  recording cost %s\n", words)
@@ -83,9 +83,7 @@ func remedies(s convert.Summary) []string {
 // lostByCause lists the causes of loss that there were with their counts, largest first.
 func lostByCause(lost map[string]uint64) string {
 	var parts []string
-	for _, cause := range slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a, b))
-	}) {
+	for _, cause := range convert.ByCount(lost) {
 		if lost[cause] > 0 {
 			parts = append(parts, figures.Group(lost[cause])+" "+cause)
 		}

@@ -53,7 +53,8 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found, work: j.work})
+	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+		functions: &c.Functions, calls: j.callMerge, work: j.work})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.events = newEvents(j)
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)

@@ -54,9 +54,12 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
 	c.AddWork(o.id)
 	c.Stream = s.out
-	j.found.Work.Matched++
+	chosen := !j.ofCalls || j.selection.CalledFrom(c.Caller)
+	if chosen {
+		j.found.Work.Matched++
+	}
 	switch {
-	case o.held != nil:
+	case o.held != nil && chosen:
 		j.showHeld(o, c)
 	case s.pending.has(o.nth):
 		s.pending.at(o.nth).Call = c.asCause()

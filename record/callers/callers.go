@@ -96,7 +96,8 @@ func (r *Resolver) process(pid int) *process {
 
 // Resolve returns the ID of the record that says where a call was made, 0 if nothing is certain.
 // The return addresses of the chain come innermost first, as they were in the given epoch. depth
-// is how many of them were of use.
+// is the number of addresses that were looked at. It is one more than the chain has where the next
+// one was missing.
 func (r *Resolver) Resolve(pid int, epoch uint64, function string, chain []uint64) (id uint32, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

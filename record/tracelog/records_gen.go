@@ -324,7 +324,9 @@ type Flushed struct {
 }
 
 // Caller says where a call was made, as the return addresses on the stack tell. A Call or
-// an API names it by ID, which is unique in the log and has no meaning outside it.
+// an API names it by ID, which is unique in the log and has no meaning outside it. Records
+// with different IDs may be equal otherwise. A call whose ID has no record has no known
+// caller.
 type Caller struct {
 	ID           uint32 // number by which calls name it, from 1
 	Function     string // function of the runtime that the program called: "cudaLaunchKernel" of a call of cuLaunchKernel; "" where the program called the recorded function itself

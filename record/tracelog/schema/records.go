@@ -283,7 +283,7 @@ var records = []Table{
 			field("until", Time, "the time"),
 		}},
 	{Kind: 29, Name: "caller", Role: Definition, Meaning: "where a call was made",
-		Doc: "says where a call was made, as the return addresses on the stack tell. A Call or an API names it by ID, which is unique in the log and has no meaning outside it.", Fields: []Field{
+		Doc: "says where a call was made, as the return addresses on the stack tell. A Call or an API names it by ID, which is unique in the log and has no meaning outside it. Records with different IDs may be equal otherwise. A call whose ID has no record has no known caller.", Fields: []Field{
 			field("id", Uint, "number by which calls name it, from 1"),
 			field("function", String, "function of the runtime that the program called, where the call was made inside it; empty where the program called the recorded function itself",
 				comment(`function of the runtime that the program called: "cudaLaunchKernel" of a call of cuLaunchKernel; "" where the program called the recorded function itself`)),
