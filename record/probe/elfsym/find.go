@@ -1,5 +1,5 @@
-// Package elfsym finds functions in ELF files: names go in, file offsets come out. It reads
-// files of any size, valid or not, with little memory.
+// Package elfsym finds functions in ELF files. Input: a file and the names of functions. Output:
+// file offsets. Files may have any size and may be invalid; reading them takes little memory.
 package elfsym
 
 import (
