@@ -1,8 +1,9 @@
 // Package bpf holds the eBPF program of cudatrace and what Go needs to load it.
 //
-// In go the entries and returns of probed CUDA functions. The program pairs the two in the
-// kernel. Out comes one event per call, in memory that Go maps (store.h): a header of
-// HeaderSize bytes, then the recorded arguments, 8 bytes each, all little-endian.
+// Input: the entry and the return of each call of a probed CUDA function. The program pairs the
+// two in the kernel. Output: one event per call, in memory that the recorder maps (store.h). An
+// event is a header of HeaderSize bytes, then the recorded arguments, 8 bytes each, all
+// little-endian.
 //
 //	offset  size  field
 //	     0     8  enter   ns, CLOCK_MONOTONIC

@@ -102,7 +102,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// headline counts what was recorded.
+// headline counts what was recorded: GPU work with its streams, calls with their threads.
 func headline(s convert.Summary) string {
 	parts := []string{figures.Count(s.Kernels, "kernel", "kernels")}
 	if s.Kernels == 0 && s.Launches > 0 { // GPU work was not recorded
@@ -117,11 +117,11 @@ func headline(s convert.Summary) string {
 	if s.Memsets > 0 {
 		parts = append(parts, figures.Count(s.Memsets, "memset", "memsets"))
 	}
-	parts = append(parts, figures.Count(s.Calls, "call", "calls"))
-	line := strings.Join(parts, ", ") + " on " + figures.Count(s.ThreadCount, "thread", "threads")
+	line := strings.Join(parts, ", ")
 	if s.StreamCount > 0 {
-		line += " and " + figures.Count(s.StreamCount, "stream", "streams")
+		line += " on " + figures.Count(s.StreamCount, "stream", "streams")
 	}
+	line += ", " + figures.Count(s.Calls, "call", "calls") + " on " + figures.Count(s.ThreadCount, "thread", "threads")
 	if s.ProcessCount > 1 {
 		line += " of " + figures.Count(s.ProcessCount, "process", "processes")
 	}

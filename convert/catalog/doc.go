@@ -1,12 +1,11 @@
 // Package catalog is the first reading of a log.
 //
-// The input is the blocks of a log, in the order of the file. The output is a [Catalog] and its
+// Input: the blocks of a log, in the order of the file. Output: a [Catalog] with its
 // [Watermarks]. The catalog has everything small: processes and their programs, functions,
-// names, devices, clocks, losses, and how the recording ended. Watermarks say how far back in
-// time the events of later blocks may reach. The second reading needs both: names, because they
-// may stand behind the records that they name, and watermarks, to put events in the order of
-// time while it holds few of them.
+// names, devices, clocks, losses, and how the recording ended. A watermark is the earliest time
+// that a later block may still contain. The second reading needs both. It needs names from the
+// start, but the log may have them behind the records that they name. And with watermarks it
+// puts events in the order of time while it holds few of them.
 //
-// A catalog may be read from a log that still grows: [Catalog.Read] continues with the blocks
-// that it has not taken yet.
+// A log may still grow: [Catalog.Read] continues with the blocks that it has not read yet.
 package catalog

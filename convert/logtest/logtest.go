@@ -1,6 +1,7 @@
-// Package logtest makes logs for tests and benchmarks of conversions. In go records in the
-// text form, or a number of launches. Out come logs in memory: whole, mixed from parts, or
-// growing.
+// Package logtest makes logs for tests and benchmarks of conversions.
+//
+// Input: records in the text form, or a number of launches. Output: logs in memory, whole, mixed
+// from parts, or growing.
 package logtest
 
 import (

@@ -1,8 +1,8 @@
 // Package memory tracks the memory that processes allocate.
 //
-// The input is the allocations and releases that CUPTI recorded, of all processes of a log. The
-// output is these as events, and a counter of the live bytes for each process, GPU and use of
-// memory.
+// Input: the allocations and releases that CUPTI recorded, of all processes of a log. Output: an
+// event for each of them, and counters of live bytes. A counter belongs to a process, a GPU and a
+// use of memory.
 package memory
 
 import (

@@ -1,8 +1,8 @@
 // Package merge puts the records of a log in the order of time.
 //
-// The input is the blocks that [Readers] read, each of one kind and mostly of one thread or
-// stream. A [Merger] of a thread's calls, or of a stream's work, takes the thread's or the
-// stream's blocks and gives their records in order, up to the time to which later blocks may
-// reach back. Rows of columns become a [Call] or a [Work]; equal argument lists and launch
-// shapes become one value each.
+// Input: blocks of a log, each of one kind and mostly of one thread or stream; [Readers] read
+// them. Output: records in order, each a [Call] or a [Work]. A [Merger] takes the blocks of one
+// thread or one stream, and gives their records up to the watermark: the earliest time that a
+// later block may still contain. Equal argument lists become one value, and so do equal launch
+// shapes.
 package merge

@@ -1,6 +1,8 @@
 // Package ordered sorts values that arrive nearly in order, such as the records of a log: only
-// records of the same moment from different processors are out of order.
-// Values go in as they arrive; those come out, in order, that no later value can precede.
+// records of one moment from different processors are out of order.
+//
+// Input: values, in the order of arrival. Output: the same values, sorted. A caller takes the
+// values that no later value can precede.
 package ordered
 
 import "slices"

@@ -1,5 +1,7 @@
-// Package output writes files: compressed on all processors, under a temporary name until they
-// are complete, or up to a size limit. Bytes go in; a file comes out.
+// Package output writes files.
+//
+// Input: bytes. Output: a file, compressed on all processors or plain, which has a temporary name
+// until it is complete. A [Limit] only measures the bytes, up to a largest size.
 package output
 
 import "io"

@@ -1,9 +1,9 @@
 // Package pipeline hands events to a sink on a separate goroutine: one processor joins records
 // while another encodes the trace.
 //
-// The input is single slices, pieces of work and other events. The output is these in their
-// order, in lists of events: successive slices of one thread become one event, and so does
-// successive work of one stream.
+// Input: slices and pieces of GPU work, one at a time, and other events. Output: events in the
+// same order. Successive slices of one thread become one event, and so does successive work of
+// one stream.
 package pipeline
 
 import (

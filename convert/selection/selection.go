@@ -1,5 +1,7 @@
 // Package selection selects the part of a timeline to show, by name, duration and caller.
-// Slices, GPU work and spans go in; out comes whether each is shown, and how many are not.
+//
+// Input: slices, GPU work and spans, one at a time. Output: whether to show each of them. The
+// slices and pieces of GPU work that are not shown are counted; spans are not counted.
 package selection
 
 import (

@@ -1,8 +1,8 @@
 // Package spans puts records that are not calls onto tracks beside the calls: NVTX ranges and
 // marks, the time that CUPTI took for itself, and events of memory pools.
 //
-// The input is records, in the order of the log. The output is spans that nest on each track.
-// Spans that overlap without nesting are put on several tracks of one name.
+// Input: records, in the order of the log. Output: spans that nest on each track. Spans that
+// overlap without nesting get several tracks of one name.
 package spans
 
 import (

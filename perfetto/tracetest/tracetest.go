@@ -1,4 +1,5 @@
-// Package tracetest shows traces as text, for tests.
+// Package tracetest shows traces as text, for tests. Input: the bytes of a trace. Output: lines of
+// text.
 package tracetest
 
 import (

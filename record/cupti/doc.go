@@ -1,14 +1,14 @@
-// Package cupti records what CUPTI knows of a process. It has two halves: a C library that is
-// injected into every process that initialises CUDA, and the server in the recorder that the
-// library reports to.
+// Package cupti records what CUPTI knows of a process. It has two halves. The first is a C
+// library, injected into every process that initialises CUDA. The second is the recorder's
+// server, to which the library reports.
 //
 //	driver, in cuInit ── loads ──► injected library ── private socket ──► Server
 //	                                     │                                │    │
 //	                                 libcupti                          Sink    Handler
 //
-// The input is the messages of processes, and the orders of the recorder for processes. The
-// output is records of package tracelog, to a [Sink], and the events of each process, to a
-// [Handler]: its hello, notes for a person, its end.
+// Input: messages from processes, and orders of the recorder to processes. Output: records of
+// package tracelog, to a [Sink], and the events of each process (its hello, notes for a person,
+// its end), to a [Handler].
 //
 // # The life of a recorded process
 //

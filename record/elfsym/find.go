@@ -1,6 +1,7 @@
-// Package elfsym finds functions in ELF files. Names go in, file offsets come out: Find, Exported. Or
-// addresses go in, and out come the function around each, its symbol and its frame: Open. It reads files
-// of any size, valid or not, with little memory.
+// Package elfsym finds functions in ELF files. Input: a file and the names of functions; output: file
+// offsets (Find, Exported). Or input: a file and addresses; output: the function around each address,
+// its symbol and its frame (Open). Files may have any size and may be invalid; reading them takes little
+// memory.
 package elfsym
 
 import (

@@ -1,5 +1,5 @@
-// Package errno explains failed system calls to people. An error goes in; its plain reason comes
-// out.
+// Package errno explains failed system calls to people. Input: an error. Output: its reason in
+// plain words.
 package errno
 
 import (

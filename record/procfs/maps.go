@@ -1,8 +1,8 @@
-// Package procfs reads /proc. PIDs go in. Out comes what a process has mapped, how large its code
-// is, which program it runs, and the names of its threads.
+// Package procfs reads /proc. Input: a PID. Output: the files that the process has mapped, the
+// size of its code, its program, and the names of its threads.
 //
 // An error is a sentence for a person. errors.Is finds fs.ErrNotExist if the process has ended,
-// and fs.ErrPermission.
+// and fs.ErrPermission if it may not be read.
 package procfs
 
 import (

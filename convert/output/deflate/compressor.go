@@ -1,5 +1,7 @@
-// Package deflate compresses the packets of a trace. A block of bytes goes in, with the end of
-// the block before it; out come the bytes of a DEFLATE stream (RFC 1951).
+// Package deflate compresses the packets of a trace.
+//
+// Input: a block of bytes, and the end of the block before it. Output: the bytes of a DEFLATE
+// stream (RFC 1951).
 //
 // Packets of one kind follow each other and differ in a few numbers of two or three bytes. The
 // bytes between these numbers are often just three, fewer than the shortest match of Go's

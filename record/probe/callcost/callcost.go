@@ -1,6 +1,6 @@
-// Package callcost measures the cost of a probed call on this machine: a child process, an ELF
-// file of two hundred bytes, calls a function that does nothing. In goes a function that
-// attaches the probe, out comes a duration.
+// Package callcost measures the cost of a probed call on this machine. Input: a function that
+// attaches the probe. Output: a duration. A child process, whose program is an ELF file of two
+// hundred bytes, calls the probed function, which does nothing.
 package callcost
 
 import (

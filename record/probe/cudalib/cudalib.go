@@ -1,6 +1,6 @@
 // Package cudalib recognises CUDA's libraries among the files that processes have mapped:
-// libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so. A
-// mapping goes in; out come the kind of library and the file offsets of its functions.
+// libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so.
+// Input: a mapping. Output: the kind of library and the file offsets of its functions.
 package cudalib
 
 import (

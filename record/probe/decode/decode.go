@@ -1,6 +1,6 @@
-// Package decode turns the events of the eBPF program into records of the log. Bytes go in, in
-// the form that the comment of package bpf describes; out come calls, names of threads and
-// names of kernels and chains of return addresses, to a [Sink].
+// Package decode turns the events of the eBPF program into records of the log. Input: bytes, in
+// the form that the comment of package bpf describes. Output: calls, names of threads, names
+// of kernels and chains of return addresses, to a [Sink].
 package decode
 
 import (

@@ -1,7 +1,8 @@
-// Package eventstore reads the memory into which the eBPF program writes its events. The
-// recorder maps that memory: chunks of events, each of one thread, and a slot for each thread.
-// The output is the threads, and the bytes of events, in order within a thread. The file
-// store.h of package bpf describes the memory.
+// Package eventstore reads the memory into which the eBPF program writes its events.
+//
+// Input: the memory, which the recorder maps: chunks of events, each chunk of one thread, and a
+// slot for each thread. Output: the threads, and the bytes of the events, in order within a
+// thread. The file store.h of package bpf describes the memory.
 package eventstore
 
 import (

@@ -1,5 +1,6 @@
 // Package exits tells how processes end, whether they are children or not. It also makes the
-// kernel send a process a signal just before the process ends. PIDs go in; an [Exit] comes out.
+// kernel send a process a signal just before the process ends. Input: PIDs. Output: an [Exit] for
+// each process that has ended or is about to end.
 package exits
 
 import (

@@ -1,5 +1,5 @@
-// Package loader loads parts of the embedded eBPF object into the running kernel. Names of
-// programs and maps go in, loaded programs and maps come out.
+// Package loader loads parts of the embedded eBPF object into the running kernel. Input: names of
+// programs and maps. Output: the loaded programs and maps.
 package loader
 
 import (

@@ -1,5 +1,5 @@
-// Package ringbuf reads a BPF ring buffer in place: it neither waits nor copies. A BPF map goes
-// in; its records come out.
+// Package ringbuf reads a BPF ring buffer in place: it neither waits nor copies. Input: a BPF map.
+// Output: its records.
 package ringbuf
 
 import (

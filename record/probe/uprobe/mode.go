@@ -1,6 +1,7 @@
 // Package uprobe attaches eBPF programs to functions of one process, in the best way that the
-// kernel has. File offsets and cookies go in; out come closers that remove the probes. Its
-// errors say which rights are missing, or which kernel is needed.
+// kernel has. Input: a process, a file, and the offsets of functions with a cookie each. Output:
+// closers that remove the probes, or errors that say which right is missing or which kernel is
+// needed.
 package uprobe
 
 import "fmt"

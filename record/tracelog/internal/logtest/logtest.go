@@ -1,5 +1,5 @@
-// Package logtest is for tests of the log's packages. It holds sections of documents against what
-// the code says, reads the seeds of fuzz tests, and fills records with hostile values.
+// Package logtest is for tests of the log's packages. It compares sections of documents with the
+// code, reads the seeds of fuzz tests, and fills records with hostile values.
 package logtest
 
 import (

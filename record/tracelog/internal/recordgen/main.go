@@ -1,5 +1,5 @@
-// Recordgen generates the Go types of a log's records. In go the tables of package schema; out
-// come the types and their methods. `go generate ./record/tracelog` runs it in the folder of
+// Recordgen generates the Go types of a log's records. Input: the tables of package schema.
+// Output: the types and their methods. `go generate ./record/tracelog` runs it in the folder of
 // package tracelog.
 package main
 
