@@ -44,7 +44,7 @@
 //	wire.go       messages
 //	batch.go      batches of records
 //	records.go    the kinds of record in a batch
-//	nametable.go  names, which records hold as numbers
+//	nametable.go  names, which records hold as numbers; callertable.go: callers
 //	locate.go     the places from which a process could load libcupti
 //
 // # Adding a kind of activity record

@@ -34,6 +34,25 @@ type ExitWatcher interface {
 	WatchExit(p Peer, signal uint32, handler uint64)
 }
 
+// A CallerFinder is a Handler that finds out where calls were made.
+type CallerFinder interface {
+	// FindCaller is called with each new chain of a process, before the first call with that chain
+	// reaches the sink as an API record with the returned number as its Caller. depth says how many
+	// addresses of chains with this innermost address are of use: the process leaves the rest out
+	// from then on. It is 0 if that is not known yet, and may be more than c has.
+	FindCaller(p Peer, c Chain) (caller uint32, depth int)
+}
+
+// A Chain is the return addresses above a call of the driver, innermost first. It is as the
+// process says: any number may be in it.
+type Chain struct {
+	Epoch     uint64 // grows when the process may have unloaded a library
+	Addresses []uint64
+}
+
+// MaxChain is the most addresses of a Chain.
+const MaxChain = chainMax
+
 // A Peer is a process that reports to the server.
 type Peer struct {
 	ID       uint64 // unique in the server; a process that runs another program gets another one
