@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -42,13 +40,7 @@ type File struct {
 // mostly map the same files.
 type Finder struct {
 	mu    sync.Mutex
-	files map[fileKey]symbols
-}
-
-type fileKey struct {
-	device, inode uint64
-	size          int64
-	modified      time.Time
+	files map[procfs.Content]symbols
 }
 
 // symbols are the file offsets of a file's CUDA functions.
@@ -100,7 +92,7 @@ func relevant(path string, err error) error {
 
 // examine returns the functions that an open file defines.
 func (fd *Finder) examine(f *os.File) (symbols, error) {
-	key, err := keyOf(f)
+	key, err := procfs.ContentOf(f)
 	if err != nil {
 		return symbols{}, err
 	}
@@ -116,22 +108,10 @@ func (fd *Finder) examine(f *os.File) (symbols, error) {
 		return symbols{}, err
 	}
 	if fd.files == nil {
-		fd.files = map[fileKey]symbols{}
+		fd.files = map[procfs.Content]symbols{}
 	}
 	fd.files[key] = divide(found)
 	return fd.files[key], nil
-}
-
-func keyOf(f *os.File) (fileKey, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return fileKey{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return fileKey{}, fmt.Errorf("%s is no regular file", f.Name())
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	return fileKey{device: st.Dev, inode: st.Ino, size: info.Size(), modified: info.ModTime()}, nil
 }
 
 // divide separates the functions of the driver, the runtime and CUPTI.
