@@ -22,6 +22,7 @@ type injection struct {
 	report  *report
 	tracees *tracees
 	calls   *calls
+	sites   *callSites
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
 	paused  atomic.Bool     // set until the delay is over, and at the end
@@ -52,6 +53,9 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
 	i.calls.attach(p.PID)
+	if i.wantsCallers() {
+		i.sites.begin(p)
+	}
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
@@ -60,7 +64,20 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 }
 
 // End is called at the end of a process.
-func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
+func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) {
+	i.sites.end(p)
+	i.tracees.end(p.ID, e)
+}
+
+// FindCaller finds out where a call was made.
+func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain) (caller uint32, depth int) {
+	return i.sites.find(p, c)
+}
+
+// wantsCallers says whether CUPTI's records of the driver's calls stand for those of the runtime's.
+func (i *injection) wantsCallers() bool {
+	return i.calls.source == CallsCUPTI && runtimeAlike(i.opts.Functions)
+}
 
 // Note is called with a line from the injected library.
 func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
@@ -172,6 +189,7 @@ func (i *injection) close() {
 	if err := i.server.Close(); err != nil {
 		i.report.say("could not remove everything that recording needed: " + err.Error())
 	}
+	i.sites.close()
 }
 
 // config is what the injected library is told to record.
@@ -191,12 +209,19 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	switch {
 	case i.calls.source == CallsCUPTI:
 		c.Calls = apiRecords(i.opts.Functions, i.opts.Driver)
+		if c.Callers = i.wantsCallers(); c.Callers {
+			c.Calls = append(c.Calls, kernelLookup)
+		}
 	case i.opts.Driver:
 		c.Calls = apiRecords(nil, true)
 	}
 	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI
 	return c
 }
+
+// kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches
+// the driver's launch.
+const kernelLookup = "cuLibraryGetKernel"
 
 // maxHandover is the longest time for which the injected library keeps records, even if the log is
 // flushed less often. A converter has to hold all other records of that time in memory.

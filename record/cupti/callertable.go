@@ -8,7 +8,18 @@ type callerTable struct {
 
 	known   [chainsMax]bool
 	callers [chainsMax]uint32
-	depths  map[uint64]int // by innermost address: what the process was told last
+	sites   map[uint64]*callSite // by innermost address
+}
+
+// barrenMax is the number of chains with one innermost address after which no more are asked for
+// if none of them has had a caller.
+const barrenMax = 64
+
+// A callSite is the innermost address of chains.
+type callSite struct {
+	depth   int // what the process was told last
+	barren  int // chains without a caller
+	fertile bool
 }
 
 // add finds the caller of a chain.
@@ -22,21 +33,37 @@ func (t *callerTable) add(number uint32, c Chain) error {
 	}
 	caller, depth := t.find(c)
 	t.callers[number] = caller
-	t.tellDepth(c.Addresses[0], min(depth, chainMax))
+	t.judge(c.Addresses[0], caller, min(depth, chainMax))
 	return nil
 }
 
-// tellDepth tells the process how many addresses are of use, if that is more than it was told
-// before.
-func (t *callerTable) tellDepth(innermost uint64, depth int) {
-	if depth <= t.depths[innermost] {
+// judge tells the process how many addresses are of use, if that has changed.
+func (t *callerTable) judge(innermost uint64, caller uint32, depth int) {
+	if t.sites == nil {
+		t.sites = map[uint64]*callSite{}
+	}
+	s := t.sites[innermost]
+	if s == nil {
+		s = &callSite{}
+		t.sites[innermost] = s
+	}
+	if caller != 0 {
+		s.fertile = true
+	} else {
+		s.barren++
+	}
+	switch {
+	case !s.fertile && s.barren >= barrenMax:
+		if s.barren > barrenMax {
+			return
+		}
+		s.depth = 1
+	case depth > s.depth:
+		s.depth = depth
+	default:
 		return
 	}
-	if t.depths == nil {
-		t.depths = map[uint64]int{}
-	}
-	t.depths[innermost] = depth
-	t.tell(innermost, depth)
+	t.tell(innermost, s.depth)
 }
 
 // caller returns the number of the caller record of a chain; 0 has none.
