@@ -4,20 +4,20 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build sim tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
-help: ## say what the targets do
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/cudatrace, one static binary
+build: ## build bin/cudatrace, one static binary
 	$(GO) build -trimpath -o bin/cudatrace ./cmd/cudatrace
 
-sim: ## the simulated CUDA stack, in build/sim
+sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## the trace processor that tests read traces with
+tools: ## fetch the trace processor that tests use to read traces
 	testdata/traceprocessor/install.sh
 
 generate-tools: # compilers that only `make generate` needs
@@ -31,35 +31,41 @@ generate: generate-tools ## rebuild the BPF objects, the injected library and th
 demo: build sim ## record a sample program and print the summary
 	@testdata/demo.sh
 
-test: build sim tools ## every test (root, for real uprobes)
+test: build sim tools ## run every test (needs root, for real uprobes)
 	$(GO) vet $(PKGS)
 	$(GO) test -pgo=off $(PKGS)
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
 
-test-gpu: build ## on a machine with a GPU, nvcc and PyTorch: every way to end, then every kind of program
+# Packages with tests that need root, gcc or Node.js. In ./convert only the skipped tests do.
+NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/probe|record/elfsym)$$
+
+test-plain: ## the tests that need nothing but Go
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+
+test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
 	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
 	testdata/gpu/check.sh build/gpu
 
-test-long: build sim ## what takes minutes: 1,000 recordings in a row, a trace of 1,000,000 launches
+test-long: build sim ## slow tests: 1,000 recordings in a row, a trace of 1,000,000 launches
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 
 # The logs that BenchmarkLarge converts; the largest trace takes 5 GB in the temporary folder meanwhile.
 BENCH_LAUNCHES ?= 1000000,5000000,20000000
 
-bench: build sim ## print the numbers
+bench: build sim ## run the benchmarks
 	CUDATRACE_BENCH_LAUNCHES=$(BENCH_LAUNCHES) $(GO) test -pgo=$(CURDIR)/cmd/cudatrace/default.pgo -run '^$$' -bench . -benchmem -timeout 30m $(PKGS)
 	bench/run.sh --sim --rounds 3 --budget 60
 
-# The compiler puts the code that conversions spend their time in together by this profile, which `go build` finds by its
-# name. It need not be new: what has changed since is compiled as without one.
-profile: ## measure anew what the compiler optimizes the binary for
+# The compiler optimizes the code in which conversions spend their time by this profile, which `go build` finds by its
+# name. An old profile does no harm: code that has changed since is compiled as without a profile.
+profile: ## measure conversions for the compiler: make a new default.pgo
 	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
 		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
-lint: deadcode ## formatting, vet, staticcheck, the rules of the layers, dead code
+lint: deadcode ## check formatting, vet, staticcheck, layers and dead code
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
@@ -69,10 +75,10 @@ lint: deadcode ## formatting, vet, staticcheck, the rules of the layers, dead co
 # log's text form.
 FOR_TESTS = ^[^:]*test/|^record/tracelog/logtext/
 
-deadcode: ## functions that the program reaches on neither processor, or only tests do
+deadcode: ## find functions that the program reaches on no processor, or that only tests reach
 	@tool=$$($(GO) tool -n deadcode) && for arch in amd64 arm64; do \
 		found=$$(GOARCH=$$arch $$tool $(PKGS)) || exit 1; \
 		if echo "$$found" | grep -Ev '^$$|$(FOR_TESTS)'; then echo "dead code on $$arch"; exit 1; fi; done
 
-clean: ## remove what was built
+clean: ## remove everything that was built
 	rm -rf bin build demo.pftrace demo.cudatrace

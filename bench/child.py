@@ -10,12 +10,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans():
-    """Makes what our children leave behind our own children, so that stop_all finds it."""
+    """Makes orphaned grandchildren our own children, so that stop_all finds them."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def start(words, env, stderr, stdout):
-    """Starts a command in a session of its own, without input."""
+    """Starts a command in a new session, without input."""
     return subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
                             start_new_session=True)
 
@@ -51,7 +51,7 @@ def signalled(pid, number):
 
 
 def stop_tree(proc):
-    """Ends a command and all that it started."""
+    """Ends a command and all processes that it started."""
     if proc.poll() is None:
         for pid in descendants(proc.pid) | {proc.pid}:
             signalled(pid, signal.SIGKILL)
@@ -59,7 +59,7 @@ def stop_tree(proc):
 
 
 def stop_all():
-    """Ends everything that we started."""
+    """Ends all processes that we started."""
     for _ in range(3):
         for pid in descendants(os.getpid()):
             signalled(pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def reap():
 
 
 def cpu_ns(pid):
-    """CPU time that a process has used itself, its children left out; None when it is gone."""
+    """CPU time of a process without its children; None when the process is gone."""
     total = 0
     try:
         with open(f"/proc/{pid}/stat", "rb") as f:
@@ -94,7 +94,7 @@ def cpu_ns(pid):
 
 
 class Ended:
-    """Sees the end of a process that need not be our child."""
+    """True once a process has ended, which need not be our child."""
 
     def __init__(self, pid):
         try:

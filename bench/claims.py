@@ -1,4 +1,4 @@
-"""What the measurement is held against: bounds, and whether these figures keep them."""
+"""The bounds for the results, and the verdict on each."""
 from figures import median
 
 WITHIN, BEYOND, UNKNOWN = "met", "NOT MET", "not measured"
@@ -26,7 +26,7 @@ class Figures:
         return None if ours is None or None in below or sum(below) <= 0 else ours / sum(below)
 
     def added(self, workload, row):
-        """What tracing adds, relative to the plain loop."""
+        """The share of the plain loop's time that tracing adds."""
         ratio = self.rows.get((workload, row), {}).get("ratio")
         return None if ratio is None else ratio - 1
 
@@ -73,7 +73,7 @@ def megabytes(value):
 
 GPU, ANYWHERE = "gpu", "anywhere"
 
-# what is claimed; where; the figure; its bound; how it is written
+# claim; where it applies; figure; bound; format
 CLAIMS = [
     ("PyTorch step: `record` against nsys", GPU, lambda f: f.of("c", "record", "nsys"), 0.6, times),
     ("PyTorch step: `record` against torch.profiler", GPU, lambda f: f.of("c", "record", "torch"), 0.7, times),
@@ -93,8 +93,8 @@ CLAIMS = [
 
 
 def judge(summary, sim=False):
-    """Each claim with its figure, its bound, both as text, and the verdict. On the simulated stack only those that say
-    something there."""
+    """Each claim with its figure and its bound, also as text, and the verdict. On the simulated stack only the claims
+    that apply there."""
     figures = Figures(summary)
     result = []
     for text, where, value, bound, write in CLAIMS:

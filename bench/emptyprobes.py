@@ -1,5 +1,5 @@
-"""The floor under any probing of calls: entry and return traps on the driver's launch and copy functions of one
-process, with eBPF programs that return at once. Attaches, says so, and detaches at SIGINT.
+"""The least cost of probing calls: entry and return traps on the driver's launch and copy functions of one
+process, with eBPF programs that return at once. Attaches, prints "attached", and detaches at SIGINT.
 
 Usage: emptyprobes.py PID [SYMBOL...]      (root, Linux 6.13 or later, x86-64 or arm64)
 """
@@ -10,7 +10,7 @@ import signal
 import struct
 import sys
 
-# Functions that create GPU work; those that the library does not have are left out.
+# Functions that create GPU work; functions that the library does not have are left out.
 SYMBOLS = """cuLaunchKernel cuLaunchKernel_ptsz cuLaunchKernelEx cuLaunchKernelEx_ptsz cuGraphLaunch cuGraphLaunch_ptsz
 cuMemcpyHtoDAsync_v2 cuMemcpyHtoDAsync_v2_ptsz cuMemcpyDtoHAsync_v2 cuMemcpyDtoHAsync_v2_ptsz cuMemcpyAsync
 cuMemcpyAsync_ptsz cuMemsetD8Async cuMemsetD32Async cuMemsetD32Async_ptsz""".split()

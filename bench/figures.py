@@ -1,11 +1,11 @@
-"""From runs to figures: medians, paired ratios, what tracing adds to each unit."""
+"""Computes figures from runs: medians, paired ratios, the time that tracing adds to each unit."""
 import random
 import re
 
 import variants
 
 REFERENCES = ("nsys", "torch")
-LONG_NS = 10_000_000  # units as long as this are too few for figures a unit
+LONG_NS = 10_000_000  # loops with units this long have too few units for figures per unit
 
 
 def quantile(values, q):
@@ -26,7 +26,7 @@ def row_name(variant, phase):
 
 
 def samples(runs):
-    """(workload, row) to {round: ns of a unit}. Runs that failed, or that looked at whole recordings, are left out."""
+    """(workload, row) to {round: ns of a unit}, without failed runs and runs of whole recordings."""
     table = {}
     for run in runs:
         if run["whole"] or run["error"]:
@@ -48,8 +48,8 @@ def overhead(table, workload, row):
 
 
 def ratio_of_overheads(table, workload, row, reference, resamples=1000):
-    """The median overhead over that of the reference, over the rounds that have both; with the 5 % and 95 % points of
-    the same figure when the rounds are drawn again. None without a reference, or where what it adds is within noise."""
+    """The median overhead divided by that of the reference, over the rounds that have both, with its 5 % and 95 % points
+    when the rounds are drawn again. None without a reference, or when the reference's overhead is within noise."""
     ours, theirs = overhead(table, workload, row), overhead(table, workload, reference)
     rounds = sorted(set(ours) & set(theirs))
     if not rounds or quantile([theirs[r] for r in rounds], 0.1) <= 0:
@@ -83,7 +83,7 @@ def row(table, workload, name):
 
 
 def flags(runs, workload, variant):
-    """What is wrong with the runs of a variant: failures, losses, logs that are not complete. Text to number of runs."""
+    """The faults in the runs of a variant: failures, losses, logs that are not complete. Text to number of runs."""
     found = {}
     for run in runs:
         if run["variant"] != variant or workload not in run["workloads"]:
@@ -123,7 +123,7 @@ def rows(runs, works, chosen):
 
 
 def differences(runs, variant, get):
-    """get(run) of a variant's runs less that of plain's of the same round, program and workloads."""
+    """get(run) of a variant's runs minus get(run) of the plain run of that round, program and workloads."""
     def key(run):
         return run["round"], run["program"], tuple(run["workloads"])
 
@@ -139,20 +139,20 @@ def differences(runs, variant, get):
 
 
 def per_unit(runs, variant, workload, field):
-    """field / count of a workload's loops under a variant, one a round."""
+    """field / count of a workload's loops under a variant, one value per round."""
     parts = [part for run in runs if run["variant"] == variant and not run["error"] and not run["whole"]
              for part in run["parts"]]
     return [p[field] / p["count"] for p in parts if p["name"] == workload and not p.get("phase") and field in p]
 
 
 def is_alone(run, variant, workload):
-    """Whether a run is a recording of that workload alone, with units enough to tell what one takes."""
+    """Whether a run is a recording of that workload alone, with enough units for figures per unit."""
     whole = run["variant"] == variant and run["whole"] and run["workloads"] == [workload] and not run["error"]
     return whole and run["parts"][0]["ns"] < LONG_NS * run["parts"][0]["count"]
 
 
 def gpu_records(runs, workload):
-    """GPU records of a recording of that workload alone, by the default recording's log."""
+    """Number of GPU records in a default recording of that workload alone."""
     for run in runs:
         if is_alone(run, "record", workload):
             info = run.get("info", {})
@@ -161,8 +161,8 @@ def gpu_records(runs, workload):
 
 
 def recorder_cpu(runs, variant, workload):
-    """ns of CPU that the recorder took for each unit: of a recording of that workload alone up to its finished log, else
-    of the loops among others, where what a loop left in buffers counts on a later one."""
+    """ns of CPU that the recorder took for each unit: in a recording of that workload alone up to its finished log, or
+    else in its loop among others, where records that a loop left in buffers count for a later loop."""
     for run in runs:
         if is_alone(run, variant, workload) and "recorder_cpu_s" in run:
             took = run["recorder_cpu_s"] - run["recorder_cpu_before_s"]
@@ -192,8 +192,8 @@ def record_bytes(runs, variant, workload):
 
 
 def endings(runs, variant, workload):
-    """Seconds from the program's end to the finished files, of a recording of that workload alone; those that
-    torch.profiler takes lie inside the program, after its loop."""
+    """Seconds from the program's end to the finished files, of a recording of that workload alone. torch.profiler
+    writes its files inside the program, after the loop."""
     for run in runs:
         if run["variant"] != variant or not run["whole"] or run["workloads"] != [workload] or run["error"]:
             continue
@@ -205,7 +205,7 @@ def endings(runs, variant, workload):
 
 
 def resources(runs, works, chosen):
-    """What a variant takes beside the program's time, a row a variant and workload."""
+    """The resources of a variant other than the program's time, a row per variant and workload."""
     result = []
     for variant in chosen:
         for work in works:
@@ -225,7 +225,7 @@ def resources(runs, works, chosen):
 
 
 def seconds(runs, variant):
-    """What a variant adds once a run, seconds and bytes: medians over its runs of the difference to plain."""
+    """Seconds and bytes that a variant adds once per run: medians over its runs of the difference from plain."""
     merged = [r for r in runs if not r["whole"]]
     figures = {}
     for name, among, get in (

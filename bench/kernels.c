@@ -1,14 +1,14 @@
 /*
- * The floor under any recording of GPU work: an injected library that has CUPTI
- * write kernel records and throws them away unread. What a tracer costs beyond
- * this is the tracer's own. BENCH_RECORDS has CUPTI write others too: a list of kN
- * (records of kind N), rN and dN (API records of runtime and driver call N) and t
- * (times from CLOCK_MONOTONIC through a callback).
+ * The least cost of recording GPU work: an injected library that has CUPTI write
+ * kernel records and throws them away unread. A tracer's cost beyond this is its
+ * own. BENCH_RECORDS has CUPTI write other records too: a list of kN (records of
+ * kind N), rN and dN (API records of runtime and driver call N) and t (times from
+ * CLOCK_MONOTONIC through a callback).
  *
- * The driver loads it where CUDA_INJECTION64_PATH names it. BENCH_CUPTI is the path
- * of libcupti; without, and where the program has one mapped, that one is taken. At the
- * program's end the bytes of records are written to the file that BENCH_BYTES names,
- * so that a run in which CUPTI recorded nothing is not taken for a cheap one.
+ * The driver loads this library by CUDA_INJECTION64_PATH. The libcupti that the
+ * program has mapped is used, else the one whose path is in BENCH_CUPTI. At the
+ * program's end the number of bytes of records is written to the file BENCH_BYTES,
+ * so that a run in which CUPTI recorded nothing does not look cheap.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Switches on what BENCH_RECORDS names. */
+/* Switches on the records that BENCH_RECORDS lists. */
 static int more(void *cupti, number_fn enable)
 {
 	call_fn runtime = (call_fn)dlsym(cupti, "cuptiActivityEnableRuntimeApi");

@@ -1,8 +1,8 @@
-// loops.cu: the loops whose cost is measured, each timed by itself.
+// loops.cu: the loops that are measured, each timed separately.
 //
-// It is told what to run and says what it measured, a line each, so that start-up,
-// warm-up and the loops are apart and the caller can start and stop a tracer
-// between two loops:
+// The program reads one command per line and answers with one report per line, so
+// that start-up, warm-up and loops are separate and the caller can start and stop a
+// tracer between two loops:
 //
 //	init NAME...              starts CUDA     init first_ns=.. t=..
 //	run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
@@ -46,7 +46,7 @@ REGISTER_KERNELS(kernels, stubs)
 #include <cuda_runtime.h>
 __global__ void emptyKernel() {}
 
-// Reads and writes all of y as often as passes says.
+// Reads and writes all of y, passes times.
 __global__ void memoryKernel(float4 *y, size_t n, int passes)
 {
 	size_t stride = (size_t)gridDim.x * blockDim.x;

@@ -1,4 +1,4 @@
-"""What the measuring ran on, and where its tools are."""
+"""The machine that runs the measurement, and the paths of its tools."""
 import datetime
 import glob
 import os
@@ -18,7 +18,7 @@ CUPTI_PLACES = [
 
 
 def output(*words, timeout=30):
-    """What a command prints; "" when it cannot be run."""
+    """The output of a command; "" when it cannot be run."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=timeout)
@@ -53,7 +53,7 @@ def processor():
 
 
 def describe(cudatrace, nsys, sim):
-    """The machine and the versions, name to text; what is not there is left out."""
+    """The machine and the versions, name to text; unknown ones are left out."""
     smi = "" if sim else output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     gpu, _, driver = smi.partition("\n")[0].partition(", ")
     nvcc = "" if sim else re.search(r"release ([\d.]+)", output("nvcc", "--version"))

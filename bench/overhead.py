@@ -1,7 +1,7 @@
-"""Measures what tracing costs: every workload plain and under each tracer, in turns and in changing order.
+"""Measures the cost of tracing: runs every workload plain and under each tracer, by turns and in random order.
 
-bench/run.sh builds what is needed and starts this. Results: OUT/overhead.json, everything raw, rewritten after each
-round; OUT/overhead.md, the table, which is printed too.
+bench/run.sh builds the programs and starts this script. Results: OUT/overhead.json, all raw measurements, and
+OUT/overhead.md, the tables, which are printed too. Both are rewritten after each round.
 """
 import argparse
 import concurrent.futures
@@ -32,28 +32,34 @@ ROOT = os.path.dirname(BENCH)
 
 
 def arguments():
-    p = argparse.ArgumentParser(description="Measures what tracing costs. docs/overhead.md explains the method.")
-    p.add_argument("--sim", action="store_true", help="on the simulated CUDA stack, without a GPU")
-    p.add_argument("--workloads", default="", help="only these, a,b,...")
-    p.add_argument("--variants", default="", help="only these, record,nsys,... (plain always runs)")
+    p = argparse.ArgumentParser(description="Measures the cost of tracing. docs/overhead.md explains the method.")
+    p.add_argument("--sim", action="store_true", help="use the simulated CUDA stack, without a GPU")
+    p.add_argument("--workloads", default="", metavar="NAMES", help="only these workloads: a,b,...")
+    p.add_argument("--variants", default="", metavar="NAMES", help="only these variants: record,nsys,... (plain always runs)")
     p.add_argument("--variant", action="append", default=[], metavar="NAME[@WORKLOADS]=COMMAND",
-                   help="a variant more; the places of a command: variants.py")
-    p.add_argument("--rounds", type=int, default=10)
-    p.add_argument("--budget", type=float, default=520, metavar="SECONDS", help="begin no round that would end later")
-    p.add_argument("--scale", type=float, default=1, help="makes the loops longer or shorter")
-    p.add_argument("--seed", type=int, default=1, help="of the order in which the variants take turns")
-    p.add_argument("--no-whole", action="store_true", help="leave out the round that looks at whole recordings")
-    p.add_argument("--out", default=os.environ.get("OUT") or os.path.join(ROOT, "build/bench"),
-                   help="folder of the results")
-    p.add_argument("--cudatrace", default=os.path.join(ROOT, "bin/cudatrace"))
-    p.add_argument("--build", default=os.path.join(ROOT, "build/bench"), help="folder with what run.sh built")
-    p.add_argument("--probe-test", default="", help="test binary of record/probe: its benchmark is run beside")
-    p.add_argument("--list", action="store_true", help="say what there is and end")
+                   help="add a variant (repeatable); variants.py lists the placeholders of a command")
+    p.add_argument("--rounds", type=int, default=10, help="number of rounds (default: %(default)s)")
+    p.add_argument("--budget", type=float, default=520, metavar="SECONDS",
+                   help="begin no round that would end later (default: %(default)s)")
+    p.add_argument("--scale", type=float, default=1, metavar="FACTOR",
+                   help="multiply the length of the loops (default: %(default)s)")
+    p.add_argument("--seed", type=int, default=1,
+                   help="seed of the random order of the variants (default: %(default)s)")
+    p.add_argument("--no-whole", action="store_true", help="skip the round that measures whole recordings")
+    p.add_argument("--out", default=os.environ.get("OUT") or os.path.join(ROOT, "build/bench"), metavar="FOLDER",
+                   help="write the results to FOLDER (default: $OUT, or build/bench)")
+    p.add_argument("--cudatrace", default=os.path.join(ROOT, "bin/cudatrace"), metavar="PATH",
+                   help="the recorder (default: bin/cudatrace)")
+    p.add_argument("--build", default=os.path.join(ROOT, "build/bench"), metavar="FOLDER",
+                   help="folder with the files that run.sh built (default: build/bench)")
+    p.add_argument("--probe-test", default="", metavar="PATH",
+                   help="test binary of record/probe; its benchmark runs too")
+    p.add_argument("--list", action="store_true", help="list the workloads and variants")
     return p.parse_args()
 
 
 class Setting:
-    """What is the same for every run."""
+    """The settings that all runs share."""
 
     def __init__(self, args, scratch):
         self.args, self.scratch = args, scratch
@@ -61,7 +67,7 @@ class Setting:
         loops = os.path.join(args.build, "loops-sim" if args.sim else "loops")
         self.programs = {workloads.LOOPS: [loops], workloads.TRAIN: [sys.executable, os.path.join(BENCH, "train.py")]}
         self.cupti = os.path.join(ROOT, "build/sim/lib/libcupti.so.13") if args.sim else machine.find_cupti()
-        # Simulated kernels are short: the loop is then bound by the launches, as on a GPU.
+        # Simulated kernels are short, so that launches bound the loop, as on a GPU.
         self.env = {"CUDASIM_KERNEL_NS": "100"} if args.sim else {}
         self.places = {"cudatrace": os.path.abspath(args.cudatrace), "nsys": "" if args.sim else machine.find_nsys(),
                        "python": sys.executable, "bench": BENCH, "floor": os.path.join(args.build, "kernels.so")}
@@ -73,7 +79,7 @@ class Setting:
         return {"e": workloads.thread_count(work, self.args.sim), "f": self.passes, "t": self.passes}.get(work.name, 0)
 
     def lacks(self, variant):
-        """Why a variant cannot run here, or ""."""
+        """The reason why a variant cannot run here, or ""."""
         if "nsys" in variant.needs and not self.places["nsys"]:
             return "no nsys was found"
         if "cudatrace" in variant.needs and not os.access(self.places["cudatrace"], os.X_OK):
@@ -83,7 +89,7 @@ class Setting:
         return ""
 
     def calibrate(self):
-        """How many passes over its memory make a kernel of 20 ms."""
+        """Measures how many passes over its memory make a kernel take 20 ms."""
         folder = tempfile.mkdtemp(dir=self.scratch)
         channel = Channel(folder)
         program = Program(self.programs[workloads.LOOPS] + channel.paths, {**os.environ, **self.env}, folder, channel)
@@ -98,7 +104,7 @@ class Setting:
 
 
 class Bench:
-    """The rounds, and what they gave."""
+    """The rounds and their results."""
 
     def __init__(self, args, setting):
         self.args, self.setting = args, setting
@@ -109,7 +115,7 @@ class Bench:
         self.chosen = [v for v in asked if not self.left_out(v)]
         self.runs, self.began, self.longest, self.rounds = [], child.monotonic(), 0, 0
         self.random = random.Random(args.seed)
-        self.failures = {}  # of each program and variant, in a row
+        self.failures = {}  # successive failures, by program and variant
         self.machine = machine.describe(setting.places["cudatrace"], setting.places["nsys"], args.sim)
         self.floor = None
 
@@ -129,7 +135,7 @@ class Bench:
                 if any(w.program == name for w in self.works)]
 
     def all(self):
-        """Every round that the budget has room for."""
+        """Runs as many rounds as the budget allows."""
         if any(w.name in "ft" for w in self.works):
             self.calibrate()
         if self.args.probe_test:
@@ -152,7 +158,7 @@ class Bench:
             self.problem(f"the memory-bound kernels were not calibrated: {error}")
 
     def whole(self):
-        """Recordings of one workload each, converted: for sizes and for the time to the finished trace."""
+        """Records and converts each workload alone, for sizes and for the time to the finished trace."""
         for program, works in self.programs():
             batch = [Session(self.setting, v, program, [w], 0, True)
                      for w in works for v in self.chosen if w.name in v.apart]
@@ -176,8 +182,8 @@ class Bench:
         self.progress(f"round {number} of {self.args.rounds}")
 
     def take_turns(self, batch):
-        """Runs the sessions one by one, in an order of chance. A program that takes seconds to start does so beside
-        the others, before any of them is measured."""
+        """Runs the sessions one by one, in random order. Programs that take seconds to start are started together,
+        before any of them is measured."""
         self.random.shuffle(batch)
         for group in groups(batch):
             early = [s for s in group if s.variant.staged and s.run["program"] == workloads.TRAIN]
@@ -195,10 +201,10 @@ class Bench:
             for s in group:
                 s.close()
                 self.keep(s)
-            child.stop_all()  # what a tracer has left behind
+            child.stop_all()  # processes that a tracer has left behind
 
     def given_up(self, program, variant):
-        """Whether a variant has failed so often that it only takes time."""
+        """Whether a variant has failed too often to run again."""
         return self.failures.get((program, variant.name), 0) >= GIVE_UP
 
     def keep(self, session):
@@ -236,7 +242,7 @@ class Bench:
                 "problems": self.problems, "summary": self.summary(), "runs": self.runs}
 
     def write(self):
-        """Both files, whole, as far as the rounds have got."""
+        """Writes both files with the results so far."""
         result = self.result()
         self.document = table.document(result, self.works, self.chosen)
         replace(os.path.join(self.args.out, "overhead.json"), json.dumps(result))
@@ -248,7 +254,7 @@ def split(text):
 
 
 def groups(batch):
-    """Parts of a batch whose programs may wait beside each other: not more than the machine has processors."""
+    """Splits a batch into groups whose programs may wait together: no more than the machine has processors."""
     size = max(1, min(12, os.cpu_count() or 1))
     return [batch[i:i + size] for i in range(0, len(batch), size)]
 
@@ -260,7 +266,7 @@ def replace(path, text):
 
 
 def probe_floor(binary):
-    """Figures of the benchmark of record/probe, name to ns; it runs where its sources are, which it compiles."""
+    """Results of the benchmark of record/probe, name to ns. It runs in its source folder, since it compiles files there."""
     words = [binary, "-test.run", "^$", "-test.bench", "^BenchmarkCall$", "-test.benchtime", "5x"]
     try:
         done = subprocess.run(words, cwd=os.path.join(ROOT, "record/probe"), stdin=subprocess.DEVNULL,

@@ -239,7 +239,7 @@ class Whole(unittest.TestCase):
                 self.assertEqual(f.read(), done.stdout)
         rows = {(r["workload"], r["row"]): r["rounds"] for r in result["summary"]["rows"]}
         self.assertEqual(rows, {(w, v): n for w in "cd" for v, n in (("plain", 2), ("torch", 2), ("bad", 0), ("shell", 2))})
-        self.assertIn("failed: it ended before 'ready' (exit code 1)", done.stdout)
+        self.assertIn("failed: the program ended before 'ready' (exit code 1)", done.stdout)
         self.assertEqual(result["machine"]["PyTorch"], "0.stub")
 
     def test_budget(self):

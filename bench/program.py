@@ -1,4 +1,4 @@
-"""A measured program, perhaps under a tracer: told what to run over one pipe, heard over another."""
+"""A measured program, perhaps under a tracer. One pipe carries commands to it, another its reports."""
 import os
 import select
 
@@ -6,11 +6,11 @@ import child
 
 
 class Failed(Exception):
-    """A run that gives no figures; the text says why."""
+    """A run without results; the text is the reason."""
 
 
 def parse(line):
-    """Event and values of a line of the program's report."""
+    """The event and the values in a line of the program's report."""
     event, _, rest = line.partition(" ")
     if event == "failed":
         return event, {"message": rest}
@@ -35,7 +35,7 @@ class Channel:
         os.write(self.control, line.encode() + b"\n")
 
     def line(self, timeout):
-        """The next line, or None when none came in so many seconds."""
+        """The next line, or None when none came within timeout seconds."""
         while b"\n" not in self.rest:
             if not select.select([self.report], [], [], timeout)[0]:
                 return None
@@ -51,7 +51,7 @@ class Channel:
 class Program:
     """A program that has been started. Its command may be a tracer that starts it.
 
-    The program ends by itself or is killed by the caller; either way close is to be called.
+    The program ends by itself or the caller kills it; the caller calls close in both cases.
     """
 
     def __init__(self, words, env, folder, channel):
@@ -69,7 +69,7 @@ class Program:
         return last_lines(self.stderr)
 
     def expect(self, event, timeout):
-        """Waits for an event of the program, and gives its values."""
+        """Waits for an event of the program and returns the event's values."""
         until = child.monotonic() + timeout
         while True:
             line = self.channel.line(0.02)
@@ -78,22 +78,22 @@ class Program:
                 if got == "failed":
                     raise Failed(f"the program says: {values['message']}")
                 if got != event:
-                    raise Failed(f"the program says {line!r} where {event} was due")
+                    raise Failed(f"the program says {line!r} instead of {event}")
                 return values
             if self.proc.poll() is not None or (self.ended is not None and self.ended):
                 line = self.channel.line(0)
                 if line is None:
-                    raise Failed(f"it ended before '{event}' ({self.exit_words()}): {self.said()}")
+                    raise Failed(f"the program ended before '{event}' ({self.exit_words()}): {self.said()}")
                 self.channel.rest = line.encode() + b"\n" + self.channel.rest
             elif child.monotonic() > until:
                 raise Failed(f"no '{event}' within {timeout:.0f} s: {self.said()}")
 
     def exit_words(self):
         code = self.proc.poll()
-        return "its tracer goes on" if code is None else f"exit code {code}"
+        return "its tracer runs on" if code is None else f"exit code {code}"
 
     def ready(self, timeout):
-        """Waits until the program is there; seconds from the start of its command."""
+        """Waits until the program has started. start_s is the time from the start of its command, seconds."""
         values = self.expect("ready", timeout)
         self.pid = values["pid"]
         self.ended = child.Ended(self.pid)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures what tracing costs, in one command: on a machine with a GPU, nvcc and python3 (with PyTorch for the PyTorch
-# loops), or with --sim on the simulated CUDA stack. Needs bin/cudatrace (or --cudatrace PATH) and root; nsys is
-# found by itself. Options: bench/run.sh --help. Results go to $OUT, or build/bench.
+# Measures the cost of tracing in one command: on a machine with a GPU, nvcc and python3 (with PyTorch for the PyTorch
+# loops), or with --sim on the simulated CUDA stack. Needs bin/cudatrace (or --cudatrace PATH) and root; finds nsys
+# without help. Options: bench/run.sh --help. Results go to $OUT, or build/bench.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -21,7 +21,7 @@ for word; do
 	esac
 done
 mkdir -p "$build"
-rm -f "$build/kernels.so" "$build/loops" # what cannot be built is reported as missing, not taken from an older run
+rm -f "$build/kernels.so" "$build/loops" # a file that cannot be built is reported as missing, not taken from an older run
 ${CC:-gcc} -O2 -Wall -Wextra -Werror -shared -fPIC -o "$build/kernels.so" "$here/kernels.c" -ldl ||
 	echo "run.sh: kernels.c does not compile; the floor of CUPTI's kernel records is left out" >&2
 if [ -n "$sim" ]; then

@@ -18,7 +18,7 @@ SETTLE_STEP, SETTLE_MOST = 0.01, 0.2
 
 
 class Session:
-    """A run of some workloads of one program. Results are in self.run, as JSON takes them."""
+    """A run of some workloads of one program. self.run has the results, ready for JSON."""
 
     def __init__(self, setting, variant, program, works, number, whole):
         self.setting, self.variant, self.works = setting, variant, works
@@ -54,7 +54,7 @@ class Session:
         self.guarded(self.finish)
 
     def guarded(self, step):
-        """Takes a step unless an earlier one failed. Whatever goes wrong is in run["error"]."""
+        """Takes a step unless an earlier step failed. run["error"] has the reason of a failure."""
         if self.run["error"] is not None:
             return
         try:
@@ -99,7 +99,7 @@ class Session:
             self.run["parts"].append(part)
 
     def settle(self):
-        """Gives the tracer time to catch up, so that what it does for one loop is not counted on the next."""
+        """Gives the tracer time to catch up, so that its work for one loop does not count for the next."""
         if not self.traced():
             time.sleep(SETTLE_STEP)
             return
@@ -112,11 +112,11 @@ class Session:
             last = now
 
     def recorder_cpu(self):
-        """CPU time of the recorder, ns; 0 where there is none to look at."""
+        """CPU time of the recorder, ns; 0 without a recorder to measure."""
         return child.cpu_ns(self.recorder) or 0 if self.traced() else 0
 
     def traced(self):
-        """Whether there is a recorder whose CPU time can be looked at."""
+        """Whether there is a recorder whose CPU time can be measured."""
         return bool(self.variant.log) and self.recorder is not None and self.recorder != self.program.pid
 
     def attached_loops(self):
@@ -134,7 +134,7 @@ class Session:
             self.tracer = child.start(words, {**os.environ, **self.setting.env, **env}, f, f)
         while self.variant.ready not in contents(path):
             if self.tracer.poll() is not None:
-                raise Failed(f"it could not attach: {last_lines(path)}")
+                raise Failed(f"the tracer could not attach: {last_lines(path)}")
             if child.monotonic() - began > ATTACH_S:
                 raise Failed(f"not attached within {ATTACH_S} s: {last_lines(path)}")
             time.sleep(0.005)
@@ -177,7 +177,7 @@ class Session:
         self.exit(proc.returncode)
 
     def late(self):
-        """The files take too long: the end of a run whose loops were good, where that is no matter."""
+        """Handles files that take too long: a failure, unless the variant may fail after its loops."""
         text = f"not finished {FINISH_S} s after the program's end: {self.program.said()}"
         if not self.variant.may_fail:
             raise Failed(text)
@@ -197,7 +197,7 @@ class Session:
             self.run["notes"].append(f"exit code {code}: {self.program.said()}")
 
     def collect(self):
-        """Takes the sizes of the files, and what the log says of itself."""
+        """Collects the sizes of the files and the summary of the log."""
         self.guarded(self.look_at_files)
 
     def look_at_files(self):

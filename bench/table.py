@@ -101,7 +101,7 @@ def once_rows(summary, names):
 
 
 def floor_lines(floor):
-    """The benchmark of package record/probe, run beside: a call of cuLaunchKernel with probes and with empty ones."""
+    """The benchmark of package record/probe: a call of cuLaunchKernel with the recorder's probes and with empty ones."""
     if not floor:
         return []
     if "error" in floor:
@@ -114,7 +114,7 @@ def floor_lines(floor):
 
 
 def document(result, works, chosen):
-    """All of it."""
+    """The whole document."""
     names, summary = titles(chosen), result["summary"]
     facts = ", ".join(f"{k} {v}" for k, v in result["machine"].items())
     lines = [f"{facts}; {summary['rounds']} rounds.", f"Command: `{result['command']}`", ""]

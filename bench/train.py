@@ -1,12 +1,12 @@
-"""The PyTorch loops whose cost is measured; speaks as loops.cu does:
+"""The PyTorch loops that are measured. The protocol is that of loops.cu:
 
     init NAME...              starts CUDA     init first_ns=.. t=..
     profile torch [PATH]      torch.profiler around every later loop, its trace to PATH
     run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. step_ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
     quit                      ends            bye t=..
 
-c: training steps of 50 small linear layers; d: the same step as a CUDA graph; t: a step of long kernels
-that only move memory, ARG of them. ns is the whole loop's wall time, step_ns the median of its steps.
+c: training steps of 50 small linear layers; d: the step of c as a CUDA graph; t: a step of ARG long kernels
+that only move memory. ns is the wall time of the whole loop, step_ns the median of its steps.
 
 Usage: train.py CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 """
@@ -23,7 +23,7 @@ MEMORY_ELEMENTS = 1 << 30  # float32: 4 GiB
 
 
 class Training:
-    """One model with its optimiser; all steps do the same."""
+    """One model with its optimiser; all steps are equal."""
 
     def __init__(self, set_to_none):
         torch.manual_seed(0)

@@ -1,15 +1,15 @@
-"""How a workload is run: plain, or under a tracer. A new way is a new row.
+"""The variants: ways to run a workload, plain or under a tracer. A new variant is a new row.
 
-A command is words with places: {program} (the program's words), {cudatrace}, {nsys}, {python}, {bench} (this folder),
-{floor} (the library built from kernels.c), {cupti} (libcupti), {out} (path of this run's files without suffix),
-{pid}, {convert} (--no-convert, or nothing in the round that looks at whole recordings). NAME=VALUE words in
+A command is words with placeholders: {program} (the program and its arguments), {cudatrace}, {nsys}, {python}, {bench}
+(this folder), {floor} (the library built from kernels.c), {cupti} (libcupti), {out} (path of this run's files without
+suffix), {pid}, {convert} (--no-convert, or nothing in the round that measures whole recordings). NAME=VALUE words in
 front are environment variables.
 """
 import shlex
 from dataclasses import dataclass
 
 RUN, ATTACH = "run", "attach"
-# Rows that an attaching variant fills beside its own: the same process before and after.
+# Two more rows of a variant that attaches: the process before attaching and after detaching.
 BEFORE, AFTER = "before", "after"
 
 
@@ -18,17 +18,17 @@ class Variant:
     name: str
     title: str
     command: str
-    kind: str = RUN           # ATTACH: the command attaches to a program that runs
-    workloads: str = ""       # only these; "" is all
-    every: int = 1            # run in each such round; in all on the simulated stack
-    apart: str = ""           # workloads that get a recording of their own in the round that looks at whole recordings
+    kind: str = RUN           # ATTACH: the command attaches to a running program
+    workloads: str = ""       # only these workloads; "" is all
+    every: int = 1            # runs in every so many rounds; in all rounds on the simulated stack
+    apart: str = ""           # workloads that are recorded alone in the round that measures whole recordings
     setup: str = ""           # a line for the program, after its init
-    ready: str = ""           # what the attaching command says when it has attached
-    log: str = ""             # the file whose appearance ends the recording
-    files: tuple = ()         # what is left, suffix by suffix
-    may_fail: bool = False    # its exit code means nothing when the loops ran
-    staged: bool = True       # may start beside others and wait for its turn
-    needs: tuple = ()         # of nsys, cudatrace, floor
+    ready: str = ""           # text that the attaching command prints when it has attached
+    log: str = ""             # suffix of the file whose appearance ends the recording
+    files: tuple = ()         # suffixes of the resulting files
+    may_fail: bool = False    # ignore the exit code when the loops ran
+    staged: bool = True       # may start together with others and wait for its turn
+    needs: tuple = ()         # some of nsys, cudatrace, floor
 
     def runs(self, workload):
         return not self.workloads or workload in self.workloads
@@ -39,8 +39,8 @@ LOG = dict(log=".cudatrace", files=(".cudatrace", ".pftrace"), needs=("cudatrace
 NSYS = "{nsys} profile -t cuda --sample=none --cpuctxsw=none --force-overwrite=true -o {out}"
 NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, needs=("nsys",))
 
-# For kernels.c: copies, sets, one call of each domain as cudatrace has it, and by number the runtime's cudaLaunchKernel,
-# cudaLaunchKernelExC, cudaMemsetAsync and cudaMemcpyAsync, the driver's cuLaunchKernel and cuLaunchKernelEx.
+# For kernels.c: copies, memsets, the one call of each domain that cudatrace switches on too, and by callback ID the runtime's
+# cudaLaunchKernel, cudaLaunchKernelExC, cudaMemsetAsync and cudaMemcpyAsync, the driver's cuLaunchKernel and cuLaunchKernelEx.
 RECORDS = "k1,k2,r171,d308,r211,r430,r51,r41,d307,d652"
 
 VARIANTS = [
@@ -66,7 +66,7 @@ VARIANTS = [
     Variant("kernels", "floor: CUPTI kernel records alone",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes {program}", workloads="aec",
             every=2, files=(".bytes",), needs=("floor",)),
-    Variant("records", "floor: CUPTI's records of kernels, copies, sets and of the calls that make them",
+    Variant("records", "floor: CUPTI's records of kernels, copies, memsets and of the calls that make them",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes BENCH_RECORDS=" + RECORDS + " {program}",
             workloads="aec", every=2, files=(".bytes",), needs=("floor",)),
     Variant("empty", "floor: entry and return traps, empty programs", "{python} {bench}/emptyprobes.py {pid}",
@@ -82,7 +82,7 @@ def extra(text):
         raise ValueError(f"a variant is NAME=COMMAND, not {text!r}")
     kind = ATTACH if "{pid}" in command else RUN
     if kind == RUN and "{program}" not in command:
-        raise ValueError(f"variant {name}: where does {{program}} or {{pid}} go?")
+        raise ValueError(f"variant {name}: its command needs {{program}} or {{pid}}")
     more = LOG if "{cudatrace}" in command else {}
     ready = "recording the calls" if more else "attached"
     return Variant(name, name, command, kind=kind, workloads=workloads, ready=ready, **more)
@@ -99,7 +99,7 @@ def chosen(names, extras):
 
 
 def command(variant, places, program):
-    """Environment and words of a variant's command. places gives the values of the words in braces."""
+    """Environment and words of a variant's command. places has the values of the placeholders."""
     env, words = {}, []
     for word in shlex.split(variant.command):
         if word == "{program}":

@@ -1,4 +1,4 @@
-"""What is run: each workload is one loop of a program that speaks the protocol of loops.cu."""
+"""The workloads: each is one loop of a program that speaks the protocol of loops.cu."""
 import os
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ class Workload:
     name: str
     title: str
     program: str
-    unit: str        # what is counted and timed
-    count: int       # of units in a measured loop
-    sim_count: int   # the same on the simulated stack; 0: not run there
+    unit: str        # the thing that is counted and timed
+    count: int       # number of units in a measured loop
+    sim_count: int   # number of units on the simulated stack; 0: not run there
     arg: int = 0     # the loop's own parameter
-    scale: str = "us"  # how a unit's time is written
-    whole: int = 1   # times count in a whole recording, so that beginning and end weigh little
+    scale: str = "us"  # the time unit in tables
+    whole: int = 1   # factor of count in a whole recording, so that beginning and end weigh little
 
     @property
     def per(self):
@@ -44,7 +44,7 @@ def chosen(names, sim):
 
 
 def count(workload, sim, scale, whole=False):
-    """How many units a loop has, scaled by a person's wish."""
+    """The number of units in a loop, scaled by --scale."""
     units = workload.sim_count if sim else workload.count * (workload.whole if whole else 1)
     return max(1, round(units * scale))
 
@@ -55,5 +55,5 @@ def thread_count(workload, sim):
 
 
 def passes(one_pass_ns):
-    """How often a memory-bound kernel goes over its data to take 20 ms, from the time of one pass."""
+    """The number of passes with which a memory-bound kernel takes 20 ms, from the time of one pass."""
     return max(1, round(LONG_KERNEL_NS / max(one_pass_ns, 1)))

@@ -1,7 +1,7 @@
 // Package bpf holds the eBPF program of cudatrace and what Go needs to load it.
 //
-// The program is a pair of probes for CUDA functions, at entry and return. It pairs the two in
-// the kernel and writes one event per call into memory that Go maps (store.h): a header of
+// In go the entries and returns of probed CUDA functions. The program pairs the two in the
+// kernel. Out comes one event per call, in memory that Go maps (store.h): a header of
 // HeaderSize bytes, then the recorded arguments, 8 bytes each, all little-endian.
 //
 //	offset  size  field

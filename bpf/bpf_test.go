@@ -63,7 +63,7 @@ func TestThreadLayout(t *testing.T) {
 // The constants of the C source are those of this package.
 func TestConstants(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h", "callers.h"} {
+	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h", "cookie.h", "callers.h"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

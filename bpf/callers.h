@@ -128,7 +128,7 @@ INLINE int chain_known(struct caller_table *c, u64 hash) { return c->chains[hash
  * Tells user space the addresses of a chain, and returns its number; 0 when there is no
  * room, or when the walk finds another chain this time.
  */
-NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u32 most)
+NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
 {
 	struct caller_table *c = known_callers();
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
@@ -141,7 +141,7 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 si
 	e.args[0] = c->epoch;
 	e.args[1] = site;
 	hash = site_hash(s->id, e.args[0], site);
-	length = chain_length(c, hash, most);
+	length = chain_length(c, hash, COOKIE_CHAIN(cookie));
 	_Pragma("clang loop unroll(full)")
 	for (i = 1; i < MAX_CHAIN; i++) {
 		u64 fp = f.next;
@@ -154,7 +154,7 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 si
 	}
 	if (hash != chain)
 		return 0;
-	set_head(&e, s->id, 0, i + 1, CHAIN_EVENT);
+	set_head(&e, s->id, COOKIE_FUNCTION(cookie), i + 1, CHAIN_EVENT);
 	e.chain = chain;
 	e.enter = ktime_ns();
 	if (!put(s, &e))

@@ -18,6 +18,7 @@
 #include "ids.h"
 #include "ends.h"
 #include "store.h"
+#include "cookie.h"
 #include "callers.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -26,23 +27,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define MAX_FUNCTIONS 1024
 #define MAX_STACK_ARGS 8
 #define BLOCK_SIZE 128
-
-/*
- * An attach cookie: the function, and for a plain one how its arguments are read. That
- * of others is in their recipe. A plain function's event holds words as they were found
- * at entry: LESS_REGISTERS or all registers for arguments, words of the stack, words of
- * a struct that a register points to.
- */
-#define COOKIE_FUNCTION(cookie) ((u32)(cookie) & 0xffff)
-#define COOKIE_PLAIN (1ull << 16)
-#define COOKIE_ALWAYS (1ull << 17) /* wanted while recording is paused too */
-#define COOKIE_ALL_REGISTERS (1ull << 18)
-#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)
-#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)
-#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)
-#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)
-#define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7) /* most addresses of the chain; 0: none is wanted */
-#define LESS_REGISTERS 4
 
 struct frame {
 	u64 sp;
@@ -443,16 +427,16 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
 }
 
 /* The number of the chain above a call, which is defined for user space; 0 when not known. */
-NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u32 most)
+NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
 {
 	struct caller_table *c = known_callers();
 	struct thread *t = thread_at(s->index);
 	u64 chain, site = 0;
 
-	if (!c || !t || !most || read_window(ctx, s, &t->window, 0, &site))
+	if (!c || !t || !COOKIE_CHAIN(cookie) || read_window(ctx, s, &t->window, 0, &site))
 		return 0;
-	chain = chain_above(ctx, s, c, site, most, &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, site, most);
+	chain = chain_above(ctx, s, c, site, COOKIE_CHAIN(cookie), &t->window);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, site, cookie);
 }
 
 /* The flags of a call that begins. */
@@ -495,7 +479,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f->later = r->later;
 	set_head(&f->event, id, func, r->nargs, flags);
 	if (flags != QUIET)
-		f->event.chain = chain_of(ctx, s, COOKIE_CHAIN(cookie));
+		f->event.chain = chain_of(ctx, s, cookie);
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
 	s->depth = depth + 1;
@@ -528,7 +512,7 @@ INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64
  * Defines the chain of the call at the tail, in front of the call. Returns where the tail
  * is then, 0 when there is no room.
  */
-NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u32 most)
+NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
 {
 	struct thread *t = thread_at(s->index);
 	struct event *e = tail_of(s);
@@ -537,7 +521,7 @@ NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64
 	if (!t || !e || top >= MAX_DEPTH)
 		return 0;
 	copy_event(&t->frames[top].event, e);
-	chain = define_chain(ctx, s, chain, site, most);
+	chain = define_chain(ctx, s, chain, site, cookie);
 	e = room(s);
 	if (!e)
 		return 0;
@@ -580,7 +564,7 @@ INLINE int enter(struct pt_regs *ctx)
 	if (c && COOKIE_CHAIN(cookie)) {
 		e->chain = chain_above(ctx, s, c, site, COOKIE_CHAIN(cookie), &t->window);
 		if (!chain_known(c, e->chain)) {
-			if (!define_in_front(ctx, s, e->chain, site, COOKIE_CHAIN(cookie)))
+			if (!define_in_front(ctx, s, e->chain, site, cookie))
 				e = 0;
 			else
 				e = tail_of(s);

@@ -8,13 +8,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// sameBoot is by how much the wall clock may have been moved, in ns, between two logs of
-// one host that has not been restarted meanwhile.
+// sameBoot is the largest change of the wall clock, in ns, between two logs of one host that
+// has not been restarted between them.
 const sameBoot = 60e9
 
-// align brings the clocks of the logs together and says how the times of the timeline
-// relate to the world. Logs of one host have one clock. Clocks of several hosts meet
-// through their wall clocks; the host that started first gives the timeline its clock.
+// align aligns the clocks of the logs and returns the timeline's clock. Logs of one host have
+// one clock. Logs of several hosts are aligned by their wall clocks; the host that started
+// first gives the timeline its clock.
 func (c *conversion) align() *timeline.Recording {
 	reference := c.logs[0]
 	for _, l := range c.logs[1:] {
@@ -33,7 +33,7 @@ func (c *conversion) align() *timeline.Recording {
 	return r
 }
 
-// alignTo says by how much the times of a log are moved.
+// alignTo sets the shift of a log's times.
 func (l *log) alignTo(r *log) {
 	a, b := &l.catalog.Clocks, &r.catalog.Clocks
 	switch {
@@ -53,5 +53,5 @@ func (l *log) host() string { return l.catalog.Meta[tracelog.MetaHost] }
 
 func within(a, b, most int64) bool { return a-b <= most && b-a <= most }
 
-// duration is a number of ns as a time.Duration, which has no room for the largest ones.
+// duration converts ns to a time.Duration, which has no room for the largest numbers.
 func duration(ns uint64) time.Duration { return time.Duration(min(ns, 1<<62)) }

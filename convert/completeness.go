@@ -10,7 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// judge says whether the log is complete, and if not, why.
+// judge says whether the log is complete, and the reasons if it is not.
 func (l *log) judge(s *Summary) {
 	damage, o := l.damage, &l.catalog.Outcome
 	for _, d := range damage.Errors {
@@ -37,15 +37,15 @@ func (l *log) judge(s *Summary) {
 	s.Complete = len(s.Reasons) == 0
 }
 
-// shortfall holds the log against what the injected libraries say they handed over.
+// shortfall compares the log with the counts that the injected libraries reported.
 func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 	if c.Filtered() {
-		return nil // what the filter left out is not missing
+		return nil // records that the filter left out are not missing
 	}
 	var said tracelog.ProcessEnd
 	for _, e := range c.Outcome.Ends {
 		if e.Complete == 0 {
-			return nil // without their last word there is nothing to compare
+			return nil // without the last message of a library there is nothing to compare
 		}
 		said.Kernels += e.Kernels
 		said.Copies += e.Copies
@@ -62,9 +62,9 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 	return reasons
 }
 
-// completeUntil is the time up to which nothing is missing although the recording, or a
-// process, ended before its last word. It is 0 when that is not known, and ok says whether
-// there is such an end at all.
+// completeUntil returns the time up to which nothing is missing, where the recording or a
+// process ended without its last message; 0 when that time is not known. ok says whether the
+// recording or a process ended in this way.
 func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
 	o := &c.Outcome
 	at = timeline.Never
@@ -85,8 +85,8 @@ func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
 	return at, true
 }
 
-// unfinishedReasons says of an unfinished log up to when it is complete, and whose end was
-// abrupt. Of a finished one the End record says it.
+// unfinishedReasons says up to when an unfinished log is complete, and which processes ended
+// abruptly. In a finished log the End record gives the reasons.
 func unfinishedReasons(c *catalog.Catalog, s *Summary) (reasons []string) {
 	at, cut := completeUntil(c)
 	if cut && at > c.First() {

@@ -5,23 +5,24 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
+	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Options of a conversion. The zero Options take everything.
+// Options are the options of a conversion. The zero Options convert everything.
 type Options struct {
 	Filter Filter
-	// Progress is told now and then how far the conversion is, 0 to 1, and how many
-	// slices it has handed on.
+	// Progress is called now and then with the finished share of the conversion, 0 to 1,
+	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
 }
 
 // A Log is a log to convert.
 type Log struct {
-	Name string                           // what messages call it
+	Name string                           // its name in messages
 	Open func() (*tracelog.Reader, error) // a conversion opens it several times
 }
 
@@ -38,12 +39,12 @@ func Paths(paths []string) (logs []Log) {
 	return logs
 }
 
-// Timeline gives the timeline of one or more logs to a sink and returns a summary of each
-// log. The processes of all logs are one timeline: their PIDs are moved apart and their
-// clocks brought together.
+// Timeline passes the timeline of one or more logs to a sink and returns a summary of each log.
+// The processes of all logs form one timeline: PIDs of different logs are made different, and
+// their clocks are aligned.
 //
-// A nil sink takes nothing; the summaries are the same. An error is that of reading a
-// log, or a *SinkError. What is damaged in a log is no error: it is in its summary.
+// With a nil sink Timeline only makes the summaries. An error is an error of reading a log, or
+// a *SinkError. Damage in a log is not an error: the summary reports it.
 func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
 	c := newConversion(logs, o)
 	if err := c.read(); err != nil {
@@ -58,7 +59,7 @@ type SinkError struct{ Err error }
 func (e *SinkError) Error() string { return e.Err.Error() }
 func (e *SinkError) Unwrap() error { return e.Err }
 
-// A conversion is one conversion of one or more logs.
+// A conversion converts one or more logs.
 type conversion struct {
 	Options
 	logs []*log
@@ -66,20 +67,21 @@ type conversion struct {
 	ids  join.WorkIDs
 	held *join.Budget
 	pids pidSpace
-	kept string // what was kept to fit a size
+	kept string // the part that was kept to fit a size
 }
 
-// A log is a log on its way into a timeline.
+// A log is a log during its conversion.
 type log struct {
 	Log
 	catalog *catalog.Catalog
 	joiner  *join.Joiner
 	damage  *tracelog.Damage
 	filter  *tracelog.Filter
-	all     uint64 // events in the whole log, where a filter is set; 0 when that is not known
+	all     uint64 // events in the whole log, with a filter; 0 when not known
 	shift   uint64 // added to its times, wrapping
-	aligned string // how its clock was brought together with that of others
+	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
+	threads merge.Threads // that the filter wants
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -93,7 +95,7 @@ func newConversion(logs []Log, o Options) *conversion {
 	return c
 }
 
-// catalogShare is what part of the time the first reading takes, about.
+// catalogShare is the approximate share of the time that the first reading takes.
 const catalogShare = 0.12
 
 // read does the first reading of all logs.
@@ -113,7 +115,7 @@ func (c *conversion) read() (err error) {
 	return nil
 }
 
-// read does the first reading.
+// read does the first reading of one log.
 func (l *log) read(progress func(share float64)) error {
 	r, err := l.Open()
 	if err != nil {
@@ -122,7 +124,7 @@ func (l *log) read(progress func(share float64)) error {
 	defer r.Close()
 	l.catalog = catalog.New(l.filter)
 	if l.filter == nil {
-		r.Project(catalog.Project()) // a filter looks at other fields
+		r.Project(catalog.Project()) // a filter looks at other fields too
 	} else if err := r.Select(*l.filter); err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	return all, nil
 }
 
-// give gives everything to a pipeline.
+// give passes the events of all logs to a pipeline.
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
@@ -184,16 +186,16 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	return nil
 }
 
-// joining is how a log is joined.
+// joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(c.Filter.Name, uint64(c.Filter.MinDuration))
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter, Threads: l.threads,
 		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held,
 	}
 }
 
-// processes is how many processes the timeline has.
+// processes is the number of processes in the timeline.
 func (c *conversion) processes() (n int) {
 	for _, l := range c.logs {
 		n += l.catalog.Processes.Count()

@@ -9,19 +9,19 @@ import (
 	"github.com/cudatrace/cudatrace/convert/pfsink"
 )
 
-// TraceOptions are the options of a trace. The zero TraceOptions take everything and
+// TraceOptions are the options of a trace. The zero TraceOptions convert everything and
 // compress with gzip.
 type TraceOptions struct {
 	Options
 	Compress output.Compression
 
-	// MaxBytes bounds the size of the trace: the newest that fits is kept, or with
+	// MaxBytes bounds the size of the trace: the newest events that fit are kept, or with
 	// Longest the longest slices. 0 is no bound.
 	MaxBytes int64
 	Longest  bool
 }
 
-// SummarizeFile says what is in the log at path.
+// SummarizeFile summarizes the log at path.
 func SummarizeFile(path string) (Summary, error) {
 	all, err := Timeline([]Log{Path(path)}, Options{}, nil)
 	if err != nil {
@@ -39,9 +39,9 @@ func File(path, out string) (Summary, error) {
 	return all[0], nil
 }
 
-// Files converts logs into one Perfetto trace at out, and says of each what is in it. The
-// trace is written beside its name and renamed when it is complete; what is no regular
-// file (a device, a pipe) is written to as it is.
+// Files converts logs into one Perfetto trace at out and returns a summary of each log. The
+// trace grows beside its final name and is renamed when it is complete; a device or a pipe is
+// written to directly.
 func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	for _, p := range paths {
 		if output.SameFile(p, out) {
@@ -58,8 +58,8 @@ func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	return c.file(out, o.Compress)
 }
 
-// FilesTo converts logs into one Perfetto trace on w. TraceOptions.MaxBytes is not for
-// it: nobody can take back what was written.
+// FilesTo converts logs into one Perfetto trace on w. It does not support
+// TraceOptions.MaxBytes, because written bytes cannot be taken back.
 func FilesTo(paths []string, w io.Writer, o TraceOptions) ([]Summary, error) {
 	all, err := toTrace(Paths(paths), w, o)
 	if isSinkError(err) {
@@ -76,7 +76,7 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	return c.trace(w, o.Compress)
 }
 
-// file writes the trace of a conversion of which the first reading is done.
+// file writes the trace of a conversion whose first reading is done.
 func (c *conversion) file(out string, how output.Compression) (all []Summary, err error) {
 	var readErr error
 	err = output.File(out, func(w io.Writer) error {

@@ -2,37 +2,39 @@ package convert
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Filter says what of a log is to be in the timeline. The zero Filter takes everything.
-// Limits of time, process, thread, device and stream go by the log's index: what it rules
-// out is not read.
+// A Filter selects the part of a log that is shown. The zero Filter selects everything. For
+// limits of time, process, thread, device and stream the log's index is used: blocks that it
+// rules out are not read.
 type Filter struct {
-	// From and To are times into the recording, Last one before its end; 0 is no limit.
-	// What is under way at that time is taken.
+	// From and To are times from the start of the recording, Last a time before its end; 0
+	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
 	PIDs           []uint32
-	TIDs           []uint32 // their calls and ranges, and the work that these calls caused
+	TIDs           []uint32 // selects their calls and ranges, and the work that these calls caused
 	Devices        []uint32 // as the process numbers them; limits GPU work
 	Streams        []uint32 // limits GPU work
 	Name           string   // a glob for the names of calls, kernels and ranges
 	MinDuration    time.Duration
 }
 
-// limits says whether the filter may leave something out.
+// limits says whether the filter may leave anything out.
 func (f *Filter) limits() bool { return f.limitsRecords() || f.Name != "" || f.MinDuration > 0 }
 
-// limitsRecords says whether it limits what is read.
+// limitsRecords says whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
 	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0
 }
 
-// resolve makes the filter one of a log's own times and numbers, nil where it takes
+// resolve converts the filter to the log's own times and numbers; nil for a filter that selects
 // every record.
 func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if !f.limitsRecords() {
@@ -52,12 +54,12 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if f.Last > 0 {
 		t.From = max(t.From, last-min(last, uint64(f.Last)))
 	}
-	t.TIDs, err = l.namespaceTIDs(f.TIDs)
+	t.TIDs, l.threads, err = l.namespaceTIDs(f.TIDs)
 	return t, err
 }
 
-// extent is the beginning and, where it is asked for, the end of a recording; and it
-// counts the events of the log, if its index does.
+// extent returns the beginning and, on request, the end of a recording. It counts the log's
+// events, if the log's index has their number.
 func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 	r, err := l.Open()
 	if err != nil {
@@ -93,20 +95,22 @@ func (l *log) extent(wantLast bool) (begin, last uint64, err error) {
 	return cmp.Or(small.Clocks.First.Monotonic, small.First()), small.Last(), nil
 }
 
-// namespaceTIDs adds to TIDs those by which CUPTI knows the threads.
-func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
+// namespaceTIDs adds to TIDs the namespace TIDs of these threads, which CUPTI uses. The threads are
+// zero where all numbers are the host's.
+func (l *log) namespaceTIDs(tids []uint32) (all []uint32, threads merge.Threads, err error) {
 	if len(tids) == 0 {
-		return nil, nil
+		return nil, threads, nil
 	}
 	r, err := l.Open()
 	if err != nil {
-		return nil, err
+		return nil, threads, err
 	}
 	defer r.Close()
 	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindThread}}); err != nil {
-		return nil, err
+		return nil, threads, err
 	}
-	all := slices.Clone(tids)
+	all = slices.Clone(tids)
+	others := make(map[catalog.ThreadKey]bool)
 	for r.Next() {
 		b := r.Block()
 		if b.Kind != tracelog.KindThread {
@@ -114,15 +118,23 @@ func (l *log) namespaceTIDs(tids []uint32) ([]uint32, error) {
 		}
 		for i := range b.N {
 			var t tracelog.Thread
-			if t.Read(b, i); t.NamespaceTID != 0 && slices.Contains(tids, t.TID) {
+			switch t.Read(b, i); {
+			case t.NamespaceTID == 0:
+			case slices.Contains(tids, t.TID):
 				all = append(all, t.NamespaceTID)
+			default:
+				others[catalog.ThreadKey{PID: t.PID, TID: t.NamespaceTID}] = true
 			}
 		}
 	}
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return nil, err
+		return nil, threads, err
 	}
-	return all, nil
+	maps.DeleteFunc(others, func(key catalog.ThreadKey, _ bool) bool { return !slices.Contains(all, key.TID) })
+	if len(all) > len(tids) || len(others) > 0 {
+		threads = merge.Threads{Host: tids, Namesakes: others}
+	}
+	return all, threads, nil
 }
 
 // events is the number of events among the records of a log.

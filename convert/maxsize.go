@@ -11,20 +11,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxAttempts bounds the conversions that are tried to fit a size.
+// maxAttempts bounds the number of trial conversions for a size limit.
 const maxAttempts = 8
 
-// fitMargin is the part of the size that an attempt aims at.
+// fitMargin is the share of the size limit at which a trial conversion aims.
 const fitMargin = 0.92
 
-// fit converts logs into a trace of at most TraceOptions.MaxBytes: with everything if
-// that fits, else with the newest or the longest.
+// fit converts logs into a trace of at most TraceOptions.MaxBytes: everything if it fits, else
+// the newest or the longest part.
 func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	s, err := survey(paths, o)
 	if err != nil {
 		return nil, err
 	}
-	least, most := 0.0, 1.0 // shares of the records: the larger of those that fit, the smaller of those that don't
+	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
 	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o.Compress)))
 	for range maxAttempts {
 		limited, kept := s.limit(o, share)
@@ -52,7 +52,7 @@ func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	return writeFitting(paths, out, limited, kept)
 }
 
-// bytesPerRecord is about what a record takes in a trace.
+// bytesPerRecord is the approximate size of a record in a trace.
 func bytesPerRecord(c output.Compression) float64 {
 	if c == output.None {
 		return 75
@@ -60,7 +60,7 @@ func bytesPerRecord(c output.Compression) float64 {
 	return 8
 }
 
-// measure is the size of a trace that is not written.
+// measure returns the size of a trace without writing it.
 func measure(paths []string, o TraceOptions) (int64, error) {
 	o.Progress = nil
 	limit := &output.Limit{Most: o.MaxBytes}
@@ -80,7 +80,7 @@ func writeFitting(paths []string, out string, o TraceOptions, kept string) ([]Su
 	return c.file(out, o.Compress)
 }
 
-// A surveyed says how the records of logs lie in time, or how long they last.
+// A surveyed holds the distribution of the records of logs over time, or over their durations.
 type surveyed struct {
 	records   float64
 	longest   bool
@@ -89,7 +89,7 @@ type surveyed struct {
 	durations [durationBuckets]uint64
 }
 
-// durationBuckets are four for each power of two.
+// durationBuckets has four buckets for each power of two.
 const durationBuckets = 64 * 4
 
 func bucket(d uint64) int {
@@ -108,8 +108,8 @@ func bucketStart(i int) uint64 {
 	return uint64(4+i%4) << (i/4 - 1)
 }
 
-// survey reads the index of the first log, which says when its records are; or for the
-// longest, all calls and work of all logs.
+// survey reads the index of each log for the times of its records; for the longest part it
+// reads all calls and work of all logs.
 func survey(paths []string, o TraceOptions) (*surveyed, error) {
 	s := &surveyed{longest: o.Longest}
 	if !s.longest {
@@ -145,7 +145,7 @@ func (s *surveyed) lasting(b *tracelog.Block) {
 	s.records += float64(b.N)
 }
 
-// times takes what there is when from the logs; each log's times are its own.
+// times adds the times of the logs' blocks; each log has times of its own.
 func (s *surveyed) times(paths []string, f *Filter) error {
 	for _, path := range paths {
 		l := &log{Log: Path(path)}
@@ -181,8 +181,8 @@ func (s *surveyed) times(paths []string, f *Filter) error {
 	return nil
 }
 
-// clip makes the times of a block those into the recording, and of a block of which only
-// a part lies in a span of that time this part. It reports whether there is any.
+// clip shifts the times of a block to times from the start of the recording, and cuts the block
+// to a span of time. It reports whether anything of the block is left.
 func clip(b tracelog.IndexEntry, begin, from, to uint64) (tracelog.IndexEntry, bool) {
 	b.From, b.To = b.From-min(b.From, begin), b.To-min(b.To, begin)
 	first, last := max(b.From, from), min(b.To, to)
@@ -196,7 +196,7 @@ func clip(b tracelog.IndexEntry, begin, from, to uint64) (tracelog.IndexEntry, b
 	return b, true
 }
 
-// blocksOf are the blocks of events of a log, by its index or else by reading it.
+// blocksOf returns the blocks of events of a log, from its index or else by reading the log.
 func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
 	if x, err := r.Index(); err == nil {
 		for _, b := range x.Blocks {
@@ -220,10 +220,11 @@ func blocksOf(r *tracelog.Reader) (list []tracelog.IndexEntry, err error) {
 	return list, nil
 }
 
-// whole says whether a share is as good as everything.
+// whole says whether a share is nearly everything.
 func (s *surveyed) whole(share float64) bool { return share > 0.98 }
 
-// limit makes a filter that takes about a share of the records, and says which.
+// limit makes a filter that selects about a share of the records. It returns a description of
+// that part.
 func (s *surveyed) limit(o TraceOptions, share float64) (TraceOptions, string) {
 	switch {
 	case share >= 1:
@@ -239,7 +240,7 @@ func (s *surveyed) limit(o TraceOptions, share float64) (TraceOptions, string) {
 	return o, ""
 }
 
-// shortest is the duration that a share of the records reaches.
+// shortest is the duration that a share of the records reaches or exceeds.
 func (s *surveyed) shortest(share float64) uint64 {
 	taken := 0.0
 	for i := durationBuckets - 1; i > 0; i-- {
@@ -251,7 +252,7 @@ func (s *surveyed) shortest(share float64) uint64 {
 	return 0
 }
 
-// since is the time behind which a share of the records lies.
+// since is the time after which a share of the records ends.
 func (s *surveyed) since(share float64) uint64 {
 	least, most := uint64(0), s.end
 	for least < most {
@@ -265,7 +266,7 @@ func (s *surveyed) since(share float64) uint64 {
 	return least
 }
 
-// after is about how many records end after a time.
+// after is the approximate number of records that end after a time.
 func (s *surveyed) after(at uint64) (n float64) {
 	for i := range s.blocks {
 		switch b := &s.blocks[i]; {

@@ -2,15 +2,15 @@ package convert
 
 import "github.com/cudatrace/cudatrace/convert/catalog"
 
-// A pidSpace moves the PIDs and TIDs of logs apart: the trace processor knows a thread by
-// its number alone.
+// A pidSpace makes the PIDs and TIDs of several logs different: the trace processor identifies
+// a thread by its number alone.
 type pidSpace struct{ taken map[uint32]bool }
 
-// pidBits are those of the largest number that Linux gives a process (PID_MAX_LIMIT).
+// pidBits is the number of bits of the largest PID on Linux (PID_MAX_LIMIT).
 const pidBits = 22
 
-// offset returns what is added to the PIDs and TIDs of a log, so that none is one of
-// another log's.
+// offset returns the number to add to the PIDs and TIDs of a log, so that no other log has
+// them.
 func (s *pidSpace) offset(c *catalog.Catalog) uint32 {
 	own := make(map[uint32]bool)
 	for _, pid := range c.Processes.PIDs {

@@ -16,12 +16,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// SummaryVersion is the version of Summary's JSON form. It grows when a field
-// changes its meaning or goes; new fields leave it as it is.
+// SummaryVersion is the version of Summary's JSON form. It grows when a field changes its
+// meaning or disappears; new fields do not change it.
 const SummaryVersion = 1
 
-// Summary is what a log holds, in numbers. Its JSON form is an interface:
-// docs/info.md documents it.
+// Summary describes a log in numbers. Its JSON form is an interface: docs/info.md documents it.
 type Summary struct {
 	Version    int      `json:"version"`
 	Program    string   `json:"program"`
@@ -66,41 +65,41 @@ type Summary struct {
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
 
-	CallCostNS uint64 `json:"call_cost_ns"`    // what a probed call cost the program, as measured when recording began; 0 when not known
-	ProbesNS   uint64 `json:"probes_cost_ns"`  // that for all uprobe pairs
+	CallCostNS uint64 `json:"call_cost_ns"`    // cost of a probed call to the program, measured when recording began; 0 when not known
+	ProbesNS   uint64 `json:"probes_cost_ns"`  // CallCostNS times Pairs
 	RecorderNS uint64 `json:"recorder_cpu_ns"` // processor time of the recorder; 0 when not known
 
 	Pairs        uint64 `json:"uprobe_pairs"`
 	APIRecords   uint64 `json:"api_records"`
 	APIJoined    uint64 `json:"api_records_joined"`
-	Unprobed     uint64 `json:"unprobed"`     // API records of calls that succeeded and no uprobe saw
-	Uncorrelated uint64 `json:"uncorrelated"` // calls that create GPU work, succeeded, and have no API record
+	Unprobed     uint64 `json:"unprobed"`     // API records of successful calls that no uprobe saw
+	Uncorrelated uint64 `json:"uncorrelated"` // successful calls that create GPU work but have no API record
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
 	Reasons  []string          `json:"reasons"` // why it is not complete
 	Notes    []string          `json:"notes"`
 
-	// CompleteUntil is the time up to which nothing is missing, ns into the recording,
-	// where the recording or a process ended before its last word; 0 when that is not
-	// known.
+	// CompleteUntil is the time up to which nothing is missing, ns from the start of the
+	// recording, where the recording or a process ended without its last message; 0 when it
+	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
-	LeftOut *LeftOut `json:"left_out,omitempty"` // of the trace, by a filter
-	Aligned string   `json:"-"`                  // how the log's clock was brought together with that of others
+	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
+	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
 
-	// Damaged says that the log itself is cut off or damaged, or was never
-	// finished; what is intact was read.
+	// Damaged says that the log itself is cut off or damaged, or was never finished. The
+	// intact part was read.
 	Damaged bool `json:"damaged"`
 }
 
-// A LeftOut counts what a filter kept out of a trace.
+// A LeftOut counts the records and slices that a filter kept out of a trace.
 type LeftOut struct {
 	Records uint64 `json:"records"`    // events that were not taken from the log
-	Of      uint64 `json:"of_records"` // events in the log; 0 when it has no index that says so
-	Slices  uint64 `json:"slices"`     // slices and pieces of work that were taken, and not shown
-	What    string `json:"what"`       // what was kept to fit a size; "" without one
-	Unknown bool   `json:"-"`          // records were left out, and not counted
+	Of      uint64 `json:"of_records"` // events in the log; 0 when it has no index with their number
+	Slices  uint64 `json:"slices"`     // slices and pieces of work that were read but not shown
+	What    string `json:"what"`       // the part that was kept to fit a size; "" without a size limit
+	Unknown bool   `json:"-"`          // records were left out but not counted
 }
 
 // ProcessInfo is one process of a Summary.
@@ -122,7 +121,7 @@ func (s *Summary) LostTotal() uint64 {
 	return n
 }
 
-// summary says what became of a log.
+// summary makes the summary of a converted log.
 func (c *conversion) summary(l *log) Summary {
 	found := &l.joiner.Found
 	st, w := &found.Calls, &found.Work
@@ -156,7 +155,7 @@ func (c *conversion) summary(l *log) Summary {
 	return s
 }
 
-// leftOut says what a filter kept out.
+// leftOut counts what a filter kept out of the trace.
 func (c *conversion) leftOut(l *log, s *Summary) {
 	if !c.Filter.limits() && c.kept == "" {
 		return
@@ -167,8 +166,8 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 	}
 }
 
-// limitNotes says what could not be shown as it was, as it would have taken too much
-// memory to wait for what belongs to it.
+// limitNotes describes events that are shown incompletely, because waiting for the events that
+// belong to them would have taken too much memory.
 func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
 		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.Forced))
@@ -182,13 +181,12 @@ func limitNotes(f *join.Found) (notes []string) {
 	return notes
 }
 
-// maxErrors bounds the kinds of failed call that a Summary tells apart; what comes
-// after is counted together.
+// maxErrors bounds the kinds of failed call in a Summary; the other kinds are counted together.
 const maxErrors = 100
 
 const otherErrors = "other"
 
-// errorCounts names failures as "function: error", the frequent ones first.
+// errorCounts counts failures by "function: error", the most frequent ones only.
 func errorCounts(failures map[join.Failure]uint64) map[string]uint64 {
 	counts := make(map[string]uint64)
 	order := slices.SortedFunc(maps.Keys(failures), func(a, b join.Failure) int {
@@ -212,7 +210,7 @@ func (l *log) describeCost(s *Summary) {
 	}
 }
 
-// metaNumber is a number among the facts of the recording, 0 when there is none.
+// metaNumber returns a number from the facts of the recording, 0 when it is not there.
 func (l *log) metaNumber(key string) uint64 {
 	n, err := strconv.ParseUint(l.catalog.Meta[key], 10, 64)
 	if err != nil {

@@ -162,7 +162,7 @@ func (u *uintPrefix) put(b []byte, i int, v uint64) int {
 	return putVarint(b, u.fields.put(b, i+2), v)
 }
 
-// eventArgs are the arguments of one event beside those of its template.
+// eventArgs are the arguments of one event in addition to those of its template.
 type eventArgs struct {
 	encoded []byte
 	last    UintArg     // comes after the encoded ones
@@ -184,7 +184,8 @@ func (s *sequence) encodeArgs(message argMessageID, args []Arg) []byte {
 	return w.args.b
 }
 
-// internLast interns the name of the last argument. message is what holds the argument.
+// internLast interns the name of the last argument. message describes the message that holds
+// the argument.
 func (a *eventArgs) internLast(s *sequence, message argMessageID) {
 	a.prefix = &a.last.name.args[message]
 	if r := a.prefix.ref; !s.interned[r.table].has(r.id) {

@@ -5,6 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // Arguments of each kind, in the two messages that hold them.
@@ -39,14 +43,13 @@ func argText(t *testing.T, message argMessageID, a *Arg) string {
 	t.Helper()
 	n, b, refs := newInterner(), buffer{}, []stringRef(nil)
 	n.appendArg(&b, &refs, 1, message, a)
-	var out strings.Builder
-	name := []string{"DebugAnnotation", "GpuRenderStageEvent.ExtraComputeArg"}[message]
-	if err := messageText(&out, name, b.b[2:], " ", ""); err != nil { // behind tag and length
-		if err := messageText(&out, name, b.b[3:], " ", ""); err != nil {
-			t.Fatal(err)
-		}
+	_, _, tag := protowire.ConsumeTag(b.b)
+	body, _ := protowire.ConsumeBytes(b.b[tag:])
+	text, err := tracetest.Message([]string{"DebugAnnotation", "GpuRenderStageEvent.ExtraComputeArg"}[message], body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.TrimPrefix(out.String(), " ")
+	return text
 }
 
 // An argument with an ArgName is, byte for byte, one with its name.

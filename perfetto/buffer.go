@@ -94,8 +94,7 @@ func (b *buffer) close(start int) {
 	b.b[start-1] = length[0]
 }
 
-// clean replaces what is not valid UTF-8, and NUL, at which the trace processor ends a
-// string.
+// clean replaces invalid UTF-8, and NUL, since the trace processor ends a string at NUL.
 func clean(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // pieces keeps each write.
@@ -115,7 +117,7 @@ func TestLargePackets(t *testing.T) {
 				work(queue, i+1, 10*i, 5, RenderStageEvent{Name: name, Args: []Arg{String("s", name)}})
 			}
 		})
-		if _, err := traceText(trace); err != nil {
+		if _, err := tracetest.Text(trace); err != nil {
 			t.Errorf("with names of %d bytes: %v", size, err)
 		}
 	}

@@ -93,9 +93,8 @@ func (w *Writer) Thread(t Thread) *Track {
 	return track
 }
 
-// A TrackInfo describes a track that shows something other than a thread's calls. Tracks
-// with one name and one parent are shown as one track, with slices that overlap side by
-// side.
+// A TrackInfo describes a track that shows something other than a thread's calls. Tracks with
+// one name and one parent are shown as one track, with overlapping slices side by side.
 type TrackInfo struct {
 	Name   string
 	PID    uint32 // its parent is this process; 0 for none

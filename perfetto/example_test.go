@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // A call of a thread launches a kernel.
@@ -33,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	text, err := perfetto.TraceText(trace.Bytes()) // exported by the tests of this package
+	text, err := tracetest.Text(trace.Bytes()) // a text form, for tests
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -16,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func golden(t *testing.T, name string, trace []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
-	got, err := traceText(trace)
+	got, err := tracetest.Text(trace)
 	if err != nil {
 		t.Fatal(err)
 	}

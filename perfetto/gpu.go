@@ -47,7 +47,7 @@ func (b *buffer) gpu(g *GPU) {
 	b.close(start)
 }
 
-// A Kernel describes a kernel: all that its launches share.
+// A Kernel describes a kernel: the facts that all its launches share.
 type Kernel struct {
 	Name      string // mangled
 	Demangled string

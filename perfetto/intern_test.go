@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // A string has one number, whatever strings were asked for in between.
@@ -75,7 +77,7 @@ func TestInternedOncePerSequence(t *testing.T) {
 			}
 		}
 	})
-	text, err := traceText(trace)
+	text, err := tracetest.Text(trace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (o *output) write(b []byte) {
 	}
 }
 
-// close writes what is left and returns the first error.
+// close writes the rest and returns the first error.
 func (o *output) close() error {
 	if !o.closed {
 		o.flushSequences()

@@ -158,7 +158,8 @@ func putLongVarint(b []byte, i int, v uint64) int {
 // sizeVarint is the number of bytes of v as a varint, which has 7 bits a byte.
 func sizeVarint(v uint64) int { return (bits.Len64(v|1)*9 + 64) / 64 }
 
-// A fragment is a part of a packet, of at most 16 bytes, that two stores put down.
+// A fragment is a part of a packet, of at most 16 bytes, that is stored with two store
+// instructions.
 type fragment struct {
 	low, high uint64
 	size      int

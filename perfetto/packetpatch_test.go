@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // A packet that is patched is, byte for byte, the packet that is encoded.
@@ -43,7 +45,7 @@ func comparePatched(t *testing.T, events []byte) {
 	if !bytes.Equal(patched, encoded) {
 		t.Fatalf("%d bytes with patches differ from %d bytes without; events %x", len(patched), len(encoded), events)
 	}
-	if _, err := traceText(patched); err != nil {
+	if _, err := tracetest.Text(patched); err != nil {
 		t.Fatal(err)
 	}
 }

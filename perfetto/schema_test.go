@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/cudatrace/cudatrace/perfetto/tracetest"
 )
 
 // processor is the trace processor. It carries the descriptors of Perfetto's messages.
@@ -120,7 +122,7 @@ func (d *definitions) field(message string, f *descriptorpb.FieldDescriptorProto
 
 func shortName(name string) string { return strings.TrimPrefix(name, ".perfetto.protos.") }
 
-// kind is a field's type as schema says it.
+// kind is a field's type as tracetest.Schema says it.
 func kind(f *descriptorpb.FieldDescriptorProto) string {
 	switch f.GetType() {
 	case descriptorpb.FieldDescriptorProto_TYPE_MESSAGE:
@@ -142,7 +144,7 @@ var extensions = map[string]protowire.Number{
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	d := readDefinitions(t)
-	for message, fields := range schema {
+	for message, fields := range tracetest.Schema {
 		for number, entry := range fields {
 			entry = strings.TrimSuffix(entry, " delta")
 			label, _, _ := strings.Cut(entry, " ")

@@ -78,7 +78,7 @@ func (s *sequence) endAt(ts uint64) {
 	s.w.output.flushDue()
 }
 
-// endInternedData adds what has been interned since the previous packet.
+// endInternedData adds the data that was interned since the previous packet.
 func (s *sequence) endInternedData() {
 	if data := &s.w.interner.data; len(data.b) > 0 {
 		s.packets.bytes(packetInternedData, data.b)

@@ -1,6 +1,6 @@
 package perfetto
 
-// A template is what a [TrackEventTemplate] and a [RenderStageTemplate] have in common.
+// A template is the common part of a [TrackEventTemplate] and a [RenderStageTemplate].
 type template struct {
 	last   lastPacket  // in front: a patch reads nothing else
 	fields []byte      // encoded fields of the event

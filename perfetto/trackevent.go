@@ -63,7 +63,7 @@ func (c *GPUCorrelation) put(b []byte, i, size int) int {
 
 var correlationTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
 
-// encodeBegin encodes the beginning of a slice. v has what a patch of it overwrites.
+// encodeBegin encodes the beginning of a slice. v has the values that a patch overwrites.
 func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg, v *patchValues) {
 	var c GPUCorrelation
 	if submitted != 0 {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Options say how the times of a trace relate to the world, and how it is written.
+// Options are the clocks of a trace and the size of its pieces.
 type Options struct {
 	// Monotonic, Realtime and Boottime are one reading of the host's clocks, in ns. All of
 	// them are 0 without a reading; the trace then has no date.
@@ -46,7 +46,7 @@ type Writer struct {
 	kernelRefs []stringRef
 }
 
-// NewWriter returns a Writer to w. It keeps the first error of w, drops all that follows,
+// NewWriter returns a Writer to w. It keeps the first error of w, drops everything after it,
 // and returns the error from [Writer.Err] and [Writer.Close].
 func NewWriter(w io.Writer, o Options) *Writer {
 	t := &Writer{
@@ -104,6 +104,5 @@ func (w *Writer) newUUID() uint64 {
 // Err returns the first error so far. Nothing is written after it.
 func (w *Writer) Err() error { return w.output.err }
 
-// Close writes what is left and returns the first error. It does not close the underlying
-// writer.
+// Close writes the rest and returns the first error. It does not close the underlying writer.
 func (w *Writer) Close() error { return w.output.close() }

@@ -4,65 +4,44 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// callSites finds out where the calls that CUPTI records were made. The injected libraries send the
-// return addresses above the calls.
+// callSites finds out where the calls that CUPTI records were made, from the return addresses that
+// the injected libraries send.
 type callSites struct {
-	resolver *callers.Resolver
-	epoch    atomic.Uint64 // of all processes together: changes when addresses of one may change their meaning
+	log   *callerLog
+	epoch atomic.Uint64 // of all processes: changes when an address of one may have changed its meaning
 
 	mu     sync.Mutex
 	epochs map[uint64]uint64 // by cupti.Peer.ID: the process's own count
-	placed map[uint32]bool   // callers of which not only the function is known
 }
 
-func newCallSites(log *tracelog.Writer) *callSites {
-	s := &callSites{epochs: map[uint64]uint64{}, placed: map[uint32]bool{}}
-	s.resolver = callers.New(s.epoch.Load, func(c *tracelog.Caller) {
-		log.Add(c)
-		s.mu.Lock()
-		s.placed[c.ID] = c.Module != ""
-		s.mu.Unlock()
-	})
+// newCallSites starts to write caller records. refused is as of newCallerLog.
+func newCallSites(log *tracelog.Writer, refused func(pid uint32, launch string)) *callSites {
+	s := &callSites{epochs: map[uint64]uint64{}}
+	s.log = newCallerLog(log, s.epoch.Load, refused)
 	return s
 }
 
-// begin is called at the hello of a process, which may have run another program before.
+// begin is called at the hello of a process, which may have replaced its program.
 func (s *callSites) begin(p cupti.Peer) {
 	s.epoch.Add(1)
-	s.resolver.Look(int(p.PID))
+	s.log.look(p.PID)
 }
 
-// end is called at the end of a process.
-func (s *callSites) end(p cupti.Peer) {
-	s.mu.Lock()
-	delete(s.epochs, p.ID)
-	s.mu.Unlock()
-	s.resolver.Forget(int(p.PID))
-}
-
-// find returns the ID of the caller record of a chain, 0 if nothing is certain, and how many
-// addresses of such chains are of use.
-func (s *callSites) find(p cupti.Peer, c cupti.Chain) (caller uint32, depth int) {
+// find returns the ID of the caller record of a chain, 0 for none.
+func (s *callSites) find(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
 	epoch, ok := s.epochOf(p, c.Epoch)
 	if !ok {
-		return 0, 0
+		return 0
 	}
-	caller, depth = s.resolver.Resolve(int(p.PID), epoch, "", c.Addresses)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if depth >= len(c.Addresses) && !s.placed[caller] {
-		depth = cupti.MaxChain // the chain may have been too short
-	}
-	return caller, depth
+	return s.log.add(newChain{pid: p.PID, epoch: epoch, addresses: c.Addresses, trim: need})
 }
 
-// epochOf translates an epoch of a process. ok is false if it is over.
+// epochOf returns the common epoch for a process's own. ok is false for an epoch that is over.
 func (s *callSites) epochOf(p cupti.Peer, own uint64) (epoch uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,11 +56,9 @@ func (s *callSites) epochOf(p cupti.Peer, own uint64) (epoch uint64, ok bool) {
 	return s.epoch.Load(), true
 }
 
-func (s *callSites) close() { s.resolver.Close() }
-
-// runtimeAlike says whether the driver's calls tell everything about the chosen functions: a function of the
-// runtime that is not in the default set may call no function of the driver.
-func runtimeAlike(chosen []*cudaapi.Function) bool {
+// driverTellsAll says whether the driver's calls tell all about the chosen functions. A function of the
+// runtime outside the default set may call no function of the driver.
+func driverTellsAll(chosen []*cudaapi.Function) bool {
 	for _, f := range chosen {
 		if f.Library == cudaapi.Runtime && f.Sets&(cudaapi.Default|cudaapi.Minimal) == 0 {
 			return false

@@ -22,7 +22,6 @@ type injection struct {
 	report  *report
 	tracees *tracees
 	calls   *calls
-	sites   *callSites
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
 	paused  atomic.Bool     // set until the delay is over, and at the end
@@ -54,7 +53,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
 	i.calls.attach(p.PID)
 	if i.wantsCallers() {
-		i.sites.begin(p)
+		i.calls.sites.begin(p)
 	}
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
@@ -64,19 +63,26 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 }
 
 // End is called at the end of a process.
-func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) {
-	i.sites.end(p)
-	i.tracees.end(p.ID, e)
-}
+func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
 
 // FindCaller finds out where a call was made.
-func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain) (caller uint32, depth int) {
-	return i.sites.find(p, c)
+func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
+	return i.calls.sites.find(p, c, need)
+}
+
+// launchRefused is called for a launch that the runtime has refused: it refuses those of the same kernel
+// that follow without asking the driver.
+func (i *injection) launchRefused(pid uint32, launch string) {
+	if _, known := i.calls.refusing.LoadOrStore(pid, true); known {
+		return
+	}
+	i.server.RecordRuntime(pid)
+	i.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
 }
 
 // wantsCallers says whether CUPTI's records of the driver's calls stand for those of the runtime's.
 func (i *injection) wantsCallers() bool {
-	return i.calls.source == CallsCUPTI && runtimeAlike(i.opts.Functions)
+	return i.calls.source == CallsCUPTI && !i.opts.Runtime && driverTellsAll(i.opts.Functions)
 }
 
 // Note is called with a line from the injected library.
@@ -115,8 +121,13 @@ type records struct {
 
 func (r records) Add(record tracelog.Record) {
 	record.AddTo(r.log)
-	if c, ok := record.(*tracelog.CUPTI); ok {
-		r.i.started(c)
+	switch record := record.(type) {
+	case *tracelog.CUPTI:
+		r.i.started(record)
+	case *tracelog.API:
+		if record.Ret != 0 && record.Caller != 0 && record.Name == kernelLookup {
+			r.i.calls.callers.fail(record.PID, record.Caller)
+		}
 	}
 }
 
@@ -189,10 +200,9 @@ func (i *injection) close() {
 	if err := i.server.Close(); err != nil {
 		i.report.say("could not remove everything that recording needed: " + err.Error())
 	}
-	i.sites.close()
 }
 
-// config is what the injected library is told to record.
+// config is the configuration that the injected library gets.
 func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: cupti.DefaultRecords,
@@ -208,11 +218,12 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	}
 	switch {
 	case i.calls.source == CallsCUPTI:
-		c.Calls = apiRecords(i.opts.Functions, i.opts.Driver)
-		if c.Callers = i.wantsCallers(); c.Callers {
+		c.Callers = i.wantsCallers()
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime && !c.Callers)
+		if c.Callers {
 			c.Calls = append(c.Calls, kernelLookup)
 		}
-	case i.opts.Driver:
+	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true)
 	}
 	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI

@@ -73,7 +73,7 @@ func readClocks() *tracelog.Clock {
 func (l *logFile) save() {
 	err := l.Flush()
 	if err != nil && !l.unwritten {
-		l.say(fmt.Sprintf("%v; recording goes on and counts as lost what cannot be written", errno.Writing(l.final, err)))
+		l.say(fmt.Sprintf("%v; recording goes on, and records that cannot be written are counted as lost", errno.Writing(l.final, err)))
 	}
 	l.unwritten = err != nil
 }

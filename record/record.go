@@ -91,7 +91,8 @@ func newRecording(o Options) (*recording, error) {
 	r := &recording{opts: o, log: log, opened: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened, sites: newCallSites(log.Writer)}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
+	r.calls.refused = r.injection.launchRefused
 	r.injection.paused.Store(o.Delay > 0)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A report tells a person what they should know of a recording: at once in lines, in the log as
-// notes, and at the log's end as the reasons why it is not complete.
+// A report tells a person about problems of a recording: at once in lines, in the log as notes,
+// and at the log's end as the reasons why the log is not complete.
 type report struct {
 	log     *tracelog.Writer
 	say     func(line string)

@@ -165,7 +165,7 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 // maxCut is the most processes that are named one by one.
 const maxCut = 5
 
-// lastWord is the end of a tracee, by its own account and by what the probes saw.
+// lastWord is the end of a tracee, as the tracee reported it and as the probes saw it.
 func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	e := t.end
 	if !t.ended {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records a sample program: on the real GPU if this machine has one and nvcc, else
-# on the simulated CUDA stack.
+# Records a sample program: on the GPU if this machine has a GPU and nvcc, else on
+# the simulated CUDA stack.
 set -eu
 cd "$(dirname "$0")/.."
 if [ -e /dev/nvidiactl ] && command -v nvcc >/dev/null; then

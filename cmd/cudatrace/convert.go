@@ -31,7 +31,7 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
-			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: https://ui.perfetto.dev opens both"},
+			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
 	}

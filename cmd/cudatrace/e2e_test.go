@@ -123,7 +123,7 @@ func TestTrace(t *testing.T) {
 	r.whole(t)
 	kernels, copies, sets := counts(t, r.stdout)
 	if r.Kernels != kernels || r.Copies != copies || r.Memsets != sets {
-		t.Errorf("recorded %d kernels, %d copies, %d sets; the program issued %d, %d, %d",
+		t.Errorf("recorded %d kernels, %d copies, %d memsets; the program issued %d, %d, %d",
 			r.Kernels, r.Copies, r.Memsets, kernels, copies, sets)
 	}
 	tr := tptest.Open(t, r.base+".pftrace")

@@ -15,16 +15,16 @@ import (
 
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "only what ends after `TIME`: 1.5s into the recording, or 'last 5s'"},
-		&cli.StringFlag{Name: "to", Usage: "only what begins before `TIME`: 1.5s into the recording"},
+		&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
+		&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
 		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
 		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
 		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
 		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
-		&cli.StringFlag{Name: "min-duration", Usage: "only what lasts at least `TIME`: 10us"},
+		&cli.StringFlag{Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 		&cli.StringFlag{Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: what --max-size keeps"},
+		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
 	}
 }
 

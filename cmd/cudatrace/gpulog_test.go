@@ -39,7 +39,7 @@ func TestGPULogText(t *testing.T) {
 
 // TestGPULogTrace converts a log from a real GPU and reads the trace with the
 // real trace processor. The program launched 60 rounds of three kernels, two
-// copies and two sets on three streams, and three copies at the end.
+// copies and two memsets on three streams, and three copies at the end.
 func TestGPULogTrace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "streams.pftrace")
@@ -50,7 +50,7 @@ func TestGPULogTrace(t *testing.T) {
 	r := recording{Summary: sum}
 	r.whole(t)
 	if r.Kernels != 180 || r.Copies != 123 || r.Memsets != 120 {
-		t.Errorf("%d kernels, %d copies, %d sets", r.Kernels, r.Copies, r.Memsets)
+		t.Errorf("%d kernels, %d copies, %d memsets", r.Kernels, r.Copies, r.Memsets)
 	}
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)

@@ -118,7 +118,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 		t.Errorf("%d processes, %d threads; want %d and %d", r.ProcessCount, r.ThreadCount, k.processes, k.threads)
 	}
 	if got := [3]uint64{r.Kernels, r.Copies, r.Memsets}; m.gpu && got != work {
-		t.Errorf("recorded %d kernels, copies, sets; the program issued %d", got, work)
+		t.Errorf("recorded %d kernels, copies, memsets; the program issued %d", got, work)
 	}
 	if m.probes == (r.Pairs == 0) || m.gpu == (r.Kernels == 0) || r.Unprobed != 0 && m.probes {
 		t.Errorf("%d uprobe pairs, %d kernels, %d calls that no probe saw", r.Pairs, r.Kernels, r.Unprobed)

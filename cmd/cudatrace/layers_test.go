@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,18 @@ var layers = []struct {
 	forbidden []string
 }{
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
+	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
+	{"convert/ordered", []string{module}},
+	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
+	{"convert/merge", shown},
+	{"convert/waits", shown},
+	{"convert/spans", shown},
+	{"convert/memory", shown},
+	{"convert/selection", shown},
+	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "perfetto"}},
+	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
+	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
+	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
@@ -34,6 +47,9 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
 }
+
+// shown is what comes behind the first reading and the merge.
+var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/output", module + "perfetto"}
 
 func TestLayers(t *testing.T) {
 	for _, p := range packageDeps(t) {
@@ -53,19 +69,104 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// dataPath says which packages of convert, and of perfetto, each package of convert imports
+// itself. A package imports only packages that stand above it: data goes down this table.
+var dataPath = []struct{ name, imports string }{
+	{"timeline", ""},
+	{"ordered", ""},
+	{"output/deflate", ""},
+	{"catalog", "timeline"},
+	{"selection", "timeline"},
+	{"pipeline", "timeline"},
+	{"merge", "catalog ordered timeline"},
+	{"memory", "ordered timeline"},
+	{"spans", "ordered selection timeline"},
+	{"waits", "catalog ordered timeline"},
+	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
+	{"pfsink", "perfetto timeline"},
+	{"output", "output/deflate"},
+	{"", "catalog join memory merge output pfsink pipeline selection timeline"}, // convert itself
+}
+
+// The packages of convert are those of dataPath, and import what it says.
+func TestLayersOfConvert(t *testing.T) {
+	imports := make(map[string]string)
+	for _, p := range packageDeps(t) {
+		if name, ok := ofConvert(p.ImportPath); ok && !forTests(name) {
+			imports[name] = dataImports(p)
+		}
+	}
+	above := map[string]bool{"perfetto": true}
+	for _, rule := range dataPath {
+		for name := range strings.FieldsSeq(rule.imports) {
+			if !above[name] {
+				t.Errorf("%q is to import %q, which does not stand above it", rule.name, name)
+			}
+		}
+		above[rule.name] = true
+		if got, ok := imports[rule.name]; !ok || got != rule.imports {
+			t.Errorf("convert/%s imports %q, its rule is %q", rule.name, got, rule.imports)
+		}
+		delete(imports, rule.name)
+	}
+	for name := range imports {
+		t.Errorf("convert/%s has no rule", name)
+	}
+}
+
+// ofConvert returns the name of a package below convert, "" for convert itself.
+func ofConvert(path string) (name string, ok bool) {
+	if !under(path, module+"convert") {
+		return "", false
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(path, module+"convert"), "/"), true
+}
+
+// dataImports names the packages of convert and perfetto that a package imports.
+func dataImports(p goPackage) string {
+	var names []string
+	for _, path := range p.Imports {
+		if name, ok := ofConvert(path); ok {
+			names = append(names, name)
+		} else if under(path, module+"perfetto") {
+			names = append(names, strings.TrimPrefix(path, module))
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// Commands alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// tests alone.
+func TestLayersEntrances(t *testing.T) {
+	for _, p := range packageDeps(t) {
+		for _, path := range p.Imports {
+			switch {
+			case path == module+"convert" && !under(p.ImportPath, module+"cmd"),
+				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
+				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
+				t.Errorf("%s imports %s", p.ImportPath, path)
+			}
+		}
+	}
+}
+
+// forTests says whether a package is for tests.
+func forTests(path string) bool { return strings.HasSuffix(path, "test") }
+
 // under says whether path is the package dir or lies below it.
 func under(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
 type goPackage struct {
-	ImportPath string
-	Deps       []string
+	ImportPath    string
+	Imports, Deps []string
 }
 
 func packageDeps(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Deps", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

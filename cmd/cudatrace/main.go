@@ -1,5 +1,6 @@
-// Command cudatrace records CUDA programs and makes Perfetto traces. Each command has a file of
-// its own here, which reads the command line and calls one package.
+// Command cudatrace records CUDA programs and makes Perfetto traces. In goes a command line; out
+// come a log, a trace or text, and an exit code. Each command has a file of its own here, which
+// reads its arguments and calls one package.
 package main
 
 import (

@@ -157,7 +157,7 @@ func TestContainer(t *testing.T) {
 	r.whole(t)
 	kernels, copies, sets := counts(t, r.stdout)
 	if r.Kernels != kernels || r.Copies != copies || r.Memsets != sets || r.ThreadCount != 3 {
-		t.Errorf("%d kernels, %d copies, %d sets on %d threads; want %d, %d, %d on 3", r.Kernels, r.Copies, r.Memsets, r.ThreadCount, kernels, copies, sets)
+		t.Errorf("%d kernels, %d copies, %d memsets on %d threads; want %d, %d, %d on 3", r.Kernels, r.Copies, r.Memsets, r.ThreadCount, kernels, copies, sets)
 	}
 	if pid := r.ProcessList[0].PID; pid < 10 {
 		t.Errorf("PID %d is the container's, not the host's", pid)

@@ -38,7 +38,7 @@ const apiMinimal = "minimal"
 // functionFlags are the flags that choose functions.
 func functionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: record launches only; also copies, memory and waits; every function"},
+		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: functions to record; minimal: launches; default: also copies, memory and waits; all: every function"},
 		&cli.StringSliceFlag{Name: "probe", Usage: "also record the functions that match `GLOB` (repeatable)"},
 		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
 	}

@@ -29,7 +29,8 @@ func recordCommand(stderr io.Writer) *cli.Command {
 			"Example: cudatrace record -p 4711 -d 10s",
 		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and\n" +
 			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts.\n" +
-			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.",
+			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.\n" +
+			"A TIME has a unit: 500ms, 10s, 1m. BYTES may have one: 64K, 64M, 1G.",
 		Flags:  recordFlags(),
 		Action: func(c *cli.Context) error { return runRecord(c, stderr) },
 	}
@@ -42,20 +43,21 @@ const (
 
 func recordFlags() []cli.Flag {
 	return append(functionFlags(),
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`NAME` of the files, without suffix (default: the program's name, in the current folder)"},
-		&cli.BoolFlag{Name: "no-convert", Usage: "write the log, but no trace"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print no summary, only what goes wrong"},
-		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; cupti needs no root, none keeps only the calls that create GPU work"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the program's name, in the current folder)"},
+		&cli.BoolFlag{Name: "no-convert", Usage: "write only the log, no trace"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
+		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work"},
-		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch, which costs less"},
-		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more and is surer with several GPUs or reused handles"},
+		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
+		&cli.BoolFlag{Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
+		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
-		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME` (10s, 500ms); the program runs on"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
 		&cli.DurationFlag{Name: "delay", Usage: "start recording after `TIME`"},
 		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
 		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "write each record to disk within `TIME`, 10ms to 1m"},
-		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "memory that recording may take in each process: 1M or more `BYTES`"},
-		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "kernel memory that holds probed calls until they are written: 64K to 1G `BYTES`"},
+		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
+		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
 		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
 	)
@@ -158,7 +160,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
-	o.Driver = c.String("api") == apiMinimal
+	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}

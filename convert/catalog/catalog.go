@@ -5,7 +5,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Catalog is what the first reading of a log finds.
+// A Catalog is the result of the first reading of a log.
 type Catalog struct {
 	Meta       map[string]string // the facts of the recording, by the keys of Meta records
 	Clocks     Clocks
@@ -17,11 +17,11 @@ type Catalog struct {
 	Watermarks Watermarks
 	Totals     [256]uint64 // records by kind
 
-	first, last uint64 // times in the log
+	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
 }
 
-// New returns the catalog of the records that a filter wants, or of all with a nil one.
+// New returns the catalog of the records that a filter selects; nil selects all records.
 func New(filter *tracelog.Filter) *Catalog {
 	return &Catalog{
 		Meta:       make(map[string]string),
@@ -50,9 +50,9 @@ func (c *Catalog) Last() uint64 { return c.last }
 // Filtered says whether a filter left records out.
 func (c *Catalog) Filtered() bool { return c.filter != nil }
 
-// Read takes the blocks that a reader still has, those that are intact. The reader
-// knows what is damaged: only an error of reading the file is returned. Now and then
-// progress is called with the share of the file that has been read.
+// Read takes the intact blocks that a reader has left. The reader reports damage; Read returns
+// only errors of reading the file. Now and then it calls progress with the share of the file
+// that has been read.
 func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	for n := 0; r.Next(); n++ {
 		c.Take(r.Block())
@@ -66,7 +66,8 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	return nil
 }
 
-// Project is what of events Take looks at, for tracelog's Reader to decode no more.
+// Project returns the fields of events that Take needs, so that tracelog's Reader decodes no
+// others.
 func Project() map[tracelog.Kind][]string {
 	fields := make(map[tracelog.Kind][]string)
 	for k, p := range placements {
@@ -94,7 +95,7 @@ func (c *Catalog) Take(b *tracelog.Block) {
 	}
 }
 
-// record takes a record of a kind that is no event.
+// record takes a record of a kind that is not an event.
 func (c *Catalog) record(b *tracelog.Block, i int) {
 	switch b.Kind {
 	case tracelog.KindMeta:
@@ -116,14 +117,14 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 	}
 }
 
-// see widens the time of the log by one that is known.
+// see extends the time span of the log to a known time.
 func (c *Catalog) see(at uint64) {
 	if at != 0 {
 		c.first, c.last = min(c.first, at), max(c.last, at)
 	}
 }
 
-// events takes a block of events, which the second reading goes through.
+// events takes a block of events, which the second reading will go through.
 func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	pids := b.Column("pid")
 	c.Processes.seen(b.Kind, &pids)
@@ -134,7 +135,8 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	c.Watermarks.add(b, p, c.span(b, p))
 }
 
-// span widens the time of the log by a block's. It returns the earliest of its starts.
+// span extends the time span of the log to that of a block. It returns the block's earliest
+// start.
 func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 	starts := b.Column(p.Start)
 	var durs tracelog.Column
@@ -160,7 +162,8 @@ func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 	return low
 }
 
-// KnownTime returns a time, or the beginning of the log for 0, a time that is not known.
+// KnownTime returns a time, or the beginning of the log for 0, which stands for a time that is
+// not known.
 func (c *Catalog) KnownTime(at uint64) uint64 {
 	if at == 0 {
 		return c.First()
@@ -168,9 +171,9 @@ func (c *Catalog) KnownTime(at uint64) uint64 {
 	return at
 }
 
-// Grows says that the log still grows: events of blocks to come lie behind the times
-// that Flushed records state, which watermarks then stay below. Without it, the log
-// ends with the blocks that were read.
+// Grows declares that the log still grows: events of later blocks begin no earlier than the
+// times in Flushed records, and watermarks stay below these times. Without Grows, the log ends
+// with the blocks that were read.
 func (c *Catalog) Grows(grows bool) {
 	c.Watermarks.flushed = nil
 	if grows {

@@ -8,16 +8,16 @@ import (
 
 // Clocks are the readings of the host's clocks in a log.
 type Clocks struct {
-	First tracelog.Clock // the first reading, zero without one
+	First tracelog.Clock // the first reading; zero when there is none
 
-	// How far CLOCK_REALTIME was ahead of CLOCK_MONOTONIC, ns.
+	// Distance from CLOCK_MONOTONIC to CLOCK_REALTIME, ns.
 	Known       bool
 	Ahead       int64 // in the first reading
 	least, most int64
-	Booted      int64 // how far it was ahead of CLOCK_BOOTTIME: when the host started
+	Booted      int64 // distance from CLOCK_BOOTTIME to CLOCK_REALTIME: when the host started
 }
 
-// take takes a reading. It returns its time.
+// take adds a reading. It returns the reading's time.
 func (k *Clocks) take(b *tracelog.Block, i int) uint64 {
 	var c tracelog.Clock
 	c.Read(b, i)
@@ -40,5 +40,5 @@ func (k *Clocks) add(c *tracelog.Clock) {
 	k.least, k.most = min(k.least, ahead), max(k.most, ahead)
 }
 
-// Moved is by how much the wall clock was set or slewed between the readings, ns.
+// Moved is the largest change of the wall clock between the readings, ns.
 func (k *Clocks) Moved() uint64 { return uint64(k.most - k.least) }

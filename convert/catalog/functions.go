@@ -9,30 +9,30 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Function is a function with what joining asks of it.
+// A Function is a function with the facts that joining needs.
 type Function struct {
 	timeline.Function
 	cudaapi.Traits
 	GPUWork bool // a driver function that puts work on a GPU
 	Known   bool // it is in cudaapi's table
-	Driver  bool // by its Library
+	Driver  bool // its Library is the driver
 	Runtime bool
 
 	base       string // Name without suffixes of version and stream
-	kernel     int    // index of the argument that is the kernel's handle, -1 without
-	stream     int    // index of the argument that is the stream's handle, -1 without
+	kernel     int    // index of the argument that is the kernel's handle, -1 for none
+	stream     int    // index of the argument that is the stream's handle, -1 for none
 	ownDefault bool   // its default stream is the thread's own
 }
 
-// Functions are the functions of a log: those that calls name by ID, and those that
-// API records name.
+// Functions are the functions of a log: calls refer to them by ID, API records by name.
 type Functions struct {
 	byID       map[uint32]*Function
 	byCallback map[callback]*Function
 	count      uint32
 }
 
-// A callback is a function as CUPTI names it: by the number of the name in the log.
+// A callback identifies a function as CUPTI does: by domain and by the number of its name in
+// the log.
 type callback struct {
 	runtime bool
 	name    uint64
@@ -48,8 +48,7 @@ func (l *Functions) take(b *tracelog.Block, i int) {
 	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)
 }
 
-// ByID returns the function that a call names. A log that was cut or damaged may not
-// have it.
+// ByID returns the function of a call. A log that was cut or damaged may not have it.
 func (l *Functions) ByID(id uint32) *Function {
 	fn := l.byID[id]
 	if fn == nil {
@@ -94,10 +93,10 @@ func (l *Functions) make(name, library, args string) *Function {
 	return fn
 }
 
-// kernelParams are the names under which launching functions take their kernel.
+// kernelParams are the names of the parameters for the kernel of launching functions.
 var kernelParams = map[string]bool{"function": true, "func": true, "f": true, "hfunc": true, "kernel": true}
 
-// params takes the recorded arguments, tracelog.Function.Args.
+// params parses the recorded arguments, tracelog.Function.Args.
 func (f *Function) params(args string) {
 	for _, word := range strings.Fields(args) {
 		name, typ, _ := strings.Cut(word, ":")
@@ -111,15 +110,15 @@ func (f *Function) params(args string) {
 	}
 }
 
-// Same says whether a CUPTI callback and a probed symbol are one function. CUPTI leaves
-// out the "_v2" of some symbols and keeps that of others, and writes per-thread stream
-// spellings with either suffix.
+// Same says whether a CUPTI callback and a probed symbol are one function. CUPTI leaves out the
+// "_v2" of some symbols and keeps that of others, and uses either suffix for functions with
+// per-thread default streams.
 func (f *Function) Same(o *Function) bool {
 	return f == o || f.Library == o.Library && f.base == o.base
 }
 
-// KernelHandle returns the handle of the kernel that a call with these arguments
-// launches, and whether it names one.
+// KernelHandle returns the handle of the kernel that a call with these arguments launches, and
+// whether the call names one.
 func (f *Function) KernelHandle(args []uint64) (handle uint64, ok bool) {
 	if f.kernel < 0 || f.kernel >= len(args) {
 		return 0, false
@@ -127,8 +126,8 @@ func (f *Function) KernelHandle(args []uint64) (handle uint64, ok bool) {
 	return args[f.kernel], true
 }
 
-// A StreamHandle is a stream as calls name it, 0 for none. The two default streams have
-// the numbers of CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, also where a call says 0.
+// A StreamHandle identifies a stream as calls do; 0 for none. The two default streams have the
+// numbers of CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, even where a call passes 0.
 type StreamHandle uint64
 
 // The default streams.

@@ -24,7 +24,7 @@ type GPUs struct {
 	Contexts map[ContextKey]tracelog.Context
 	Streams  map[StreamKey]tracelog.Stream
 	devices  map[DeviceKey]tracelog.Device
-	number   map[DeviceKey]uint32 // timeline.GPU.Index of those that something happened on
+	number   map[DeviceKey]uint32 // timeline.GPU.Index of the devices that were used
 	order    []DeviceKey
 }
 
@@ -54,7 +54,7 @@ func (g *GPUs) take(b *tracelog.Block, i int) {
 	}
 }
 
-// used notes the devices that a block of events happened on.
+// used notes the devices of a block of events.
 func (g *GPUs) used(pids, devices *tracelog.Column) {
 	device, same := devices.Const()
 	pid, ok := pids.Const()
@@ -74,21 +74,21 @@ func (g *GPUs) use(key DeviceKey) {
 	}
 }
 
-// Index returns the timeline's number of a process's device, which Number gave it. A device
-// on which nothing happened has none.
+// Index returns the timeline's number of a process's device, which Number assigned. A device
+// that was not used has none.
 func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {
 	index, used = g.number[DeviceKey{pid, device}]
 	return index, used
 }
 
-// StreamKeys returns the streams that the log names, by process, context and number.
+// StreamKeys returns the streams of the log, sorted by process, context and number.
 func (g *GPUs) StreamKeys() []StreamKey {
 	return slices.SortedFunc(maps.Keys(g.Streams), func(a, b StreamKey) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Context, b.Context), cmp.Compare(a.Stream, b.Stream))
 	})
 }
 
-// Uses says whether something happened on the GPU with a number of the timeline.
+// Uses says whether the log used the GPU with a number of the timeline.
 func (g *GPUs) Uses(index uint32) bool {
 	for _, n := range g.number {
 		if n == index {
@@ -104,8 +104,8 @@ type Inventory struct {
 	byUUID map[string]uint32
 }
 
-// Number gives the devices that were used in a log their numbers in the timeline, by
-// process and by their own number. Devices of one UUID are one GPU.
+// Number numbers the devices that were used in a log, by process and by the process's own
+// number. Devices with one UUID are one GPU.
 func (v *Inventory) Number(c *Catalog) {
 	g := &c.GPUs
 	order := make(map[uint32]int, len(c.Processes.PIDs))
@@ -123,7 +123,7 @@ func (v *Inventory) Number(c *Catalog) {
 }
 
 func (v *Inventory) add(d *tracelog.Device, name string) uint32 {
-	if strings.Trim(d.UUID, "0") == "" { // not known: a GPU of its own
+	if strings.Trim(d.UUID, "0") == "" { // UUID not known: a GPU of its own
 		d.UUID = ""
 	} else if index, ok := v.byUUID[d.UUID]; ok {
 		return index

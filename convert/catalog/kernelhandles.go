@@ -8,11 +8,11 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxHandles bounds the handles that are followed to the one that has a name.
+// maxHandles bounds the chain of handles from a handle to the one that has a name.
 const maxHandles = 8
 
-// KernelHandles say which kernels a program's function handles stand for. When a module
-// was unloaded its handles may come to stand for others. Nil is none.
+// KernelHandles map a program's function handles to kernels. After a module was unloaded, its
+// handles may stand for other kernels. Nil has no handles.
 type KernelHandles struct {
 	byHandle map[uint64][]tracelog.Symbol // by time
 	kernels  map[string]*timeline.Kernel
@@ -30,7 +30,7 @@ func newKernelHandles(list []tracelog.Symbol) *KernelHandles {
 	return h
 }
 
-// Kernel returns what a handle stood for at a time, nil when that is not known.
+// Kernel returns the kernel that a handle stood for at a time, nil when that is not known.
 func (h *KernelHandles) Kernel(handle, at uint64) *timeline.Kernel {
 	if h == nil {
 		return nil
@@ -40,7 +40,7 @@ func (h *KernelHandles) Kernel(handle, at uint64) *timeline.Kernel {
 		if len(list) == 0 {
 			return nil
 		}
-		// A handle that is used before it was made was made unseen, for the same kernel.
+		// A handle used before it was made was first made unseen, for the same kernel.
 		i, _ := slices.BinarySearchFunc(list, at, func(x tracelog.Symbol, at uint64) int {
 			if x.Time <= at {
 				return -1

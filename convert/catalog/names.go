@@ -2,10 +2,10 @@ package catalog
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// Names are what threads, streams, contexts and devices are called, and the two numbers
-// of threads in PID namespaces.
+// Names are the names of threads, streams, contexts and devices, and the host TIDs and
+// namespace TIDs of threads.
 type Names struct {
-	given     map[tracelog.Name]string // by the program, through NVTX; the key has no name
+	given     map[tracelog.Name]string // names given by the program, through NVTX; the key has no name
 	threads   map[ThreadKey]string     // the kernel's names
 	host      map[ThreadKey]uint32     // host TID, by namespace TID
 	namespace map[ThreadKey]uint32     // namespace TID, by host TID
@@ -42,8 +42,8 @@ func (n *Names) thread(t *tracelog.Thread) {
 	}
 }
 
-// give takes what the program calls an object; a later name replaces it. A context's
-// number is unique in its process: its device does not matter.
+// give takes the name that the program gives to an object; a later name replaces it. A
+// context's number is unique in its process, so its device does not matter.
 func (n *Names) give(x tracelog.Name) {
 	name := x.Name
 	if x.ObjectKind != tracelog.ObjectStream {
@@ -53,8 +53,8 @@ func (n *Names) give(x tracelog.Name) {
 	n.given[x] = name
 }
 
-// HostTID returns the number in the recorder's PID namespace of a thread that CUPTI,
-// which knows only its own namespace, calls tid.
+// HostTID returns the host TID of a thread with a namespace TID, which is the only one that
+// CUPTI knows.
 func (n *Names) HostTID(pid, tid uint32) uint32 {
 	if len(n.host) > 0 {
 		if host, ok := n.host[ThreadKey{pid, tid}]; ok {
@@ -64,8 +64,8 @@ func (n *Names) HostTID(pid, tid uint32) uint32 {
 	return tid
 }
 
-// Thread returns what the program calls a thread, else what the kernel does, which has
-// room for 15 letters.
+// Thread returns the name that the program gave to a thread, else the kernel's name for it,
+// which has at most 15 letters.
 func (n *Names) Thread(pid, hostTID uint32) string {
 	tid, ok := n.namespace[ThreadKey{pid, hostTID}]
 	if !ok {
@@ -77,17 +77,17 @@ func (n *Names) Thread(pid, hostTID uint32) string {
 	return n.threads[ThreadKey{pid, hostTID}]
 }
 
-// Stream returns what the program calls a stream.
+// Stream returns the name that the program gave to a stream.
 func (n *Names) Stream(pid, context, stream uint32) string {
 	return n.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: stream, Context: context}]
 }
 
-// Context returns what the program calls a context.
+// Context returns the name that the program gave to a context.
 func (n *Names) Context(pid, context uint32) string {
 	return n.given[tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectContext, ID: context}]
 }
 
-// device returns a device's product name with what the program calls it.
+// device returns a device's product name with the name that the program gave it.
 func (n *Names) device(d *tracelog.Device) string {
 	name := n.given[tracelog.Name{PID: d.PID, ObjectKind: tracelog.ObjectDevice, ID: d.ID}]
 	switch {

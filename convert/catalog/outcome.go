@@ -9,7 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// MaxRemarks bounds the losses and notes that are kept one by one.
+// MaxRemarks bounds the losses and notes that are kept individually.
 const MaxRemarks = 1 << 16
 
 // Outcome is how the recording went.
@@ -22,7 +22,7 @@ type Outcome struct {
 
 	lost    map[string]uint64
 	losses  []tracelog.Lost
-	order   []bool            // of losses and notes in the file: true for a note
+	order   []bool            // order of losses and notes in the file: true for a note
 	flushed map[uint32]uint64 // Flushed.Until, by PID
 }
 
@@ -34,7 +34,7 @@ func newOutcome() Outcome {
 	}
 }
 
-// take takes a record. It returns a time that the record says something happened at.
+// take takes a record. It returns the time of the event that the record states, if any.
 func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	switch b.Kind {
 	case tracelog.KindCUPTI:
@@ -73,7 +73,7 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	return 0
 }
 
-// room says whether one more loss or note is kept.
+// room says whether one more loss or note can be kept.
 func (o *Outcome) room(note bool) bool {
 	if len(o.order) >= MaxRemarks {
 		o.LeftOut++
@@ -83,8 +83,8 @@ func (o *Outcome) room(note bool) bool {
 	return true
 }
 
-// Lost returns the number of lost records by cause, with every cause that this version
-// knows.
+// Lost returns the number of lost records by cause. Every cause that this version knows is
+// there.
 func (o *Outcome) Lost() map[string]uint64 {
 	lost := make(map[string]uint64, len(tracelog.LostCauses))
 	for _, cause := range tracelog.LostCauses {
@@ -94,8 +94,8 @@ func (o *Outcome) Lost() map[string]uint64 {
 	return lost
 }
 
-// Remarks returns the losses and notes of a log as events, in the order of time. One of
-// unknown time comes at the end of the recording.
+// Remarks returns the losses and notes of a log as events, in the order of time. Those of
+// unknown time come at the end of the recording.
 func (c *Catalog) Remarks() []timeline.Event {
 	o := &c.Outcome
 	type remark struct {
@@ -124,7 +124,7 @@ func (c *Catalog) Remarks() []timeline.Event {
 	return events
 }
 
-// into is a known time in ns from the beginning of the recording.
+// into converts a known time to ns from the beginning of the recording.
 func (c *Catalog) into(at uint64) uint64 { return at - min(at, c.First()) }
 
 // Recorded says whether CUPTI recorded a process.
@@ -146,16 +146,16 @@ func (o *Outcome) ClockError() (largest uint64) {
 	return largest
 }
 
-// CallsUntil returns the time up to which the log states that it has every call, 0 when
+// CallsUntil returns the time up to which the log has every call, as the log states it; 0 when
 // it states none.
 func (o *Outcome) CallsUntil() uint64 { return o.flushed[0] }
 
-// RecordsUntil returns the time up to which the log states that it has all that CUPTI
-// recorded of a process, 0 when it states none.
+// RecordsUntil returns the time up to which the log has all CUPTI records of a process, as the
+// log states it; 0 when it states none.
 func (o *Outcome) RecordsUntil(pid uint32) uint64 { return max(o.Ends[pid].Until, o.flushed[pid]) }
 
-// flushedUntil returns a time that no event in blocks to come begins before, in a log
-// that still grows: of a process, or with PID 0 of all.
+// flushedUntil returns a lower bound for the times of events in later blocks of a log that
+// still grows: of one process, or with PID 0 of all.
 func (o *Outcome) flushedUntil(kind tracelog.Kind, pid uint32) uint64 {
 	if kind == tracelog.KindCall {
 		return o.flushed[0]
@@ -170,20 +170,20 @@ func (o *Outcome) flushedUntil(kind tracelog.Kind, pid uint32) uint64 {
 	return low
 }
 
-// Correlated says whether every call of a process that puts work on a GPU should have an
-// API record: CUPTI was on all the time and said its last word.
+// Correlated says whether every call of a process that puts work on a GPU should have an API
+// record: CUPTI was on all the time, and the process's last message arrived.
 func (c *Catalog) Correlated(pid uint32) bool {
 	o := &c.Outcome
 	return o.Recorded(pid) && o.Ends[pid].Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
 }
 
-// CorrelatedUntil is the time up to which that holds: what a process called while it
-// handed over its last records has none.
+// CorrelatedUntil is the time up to which Correlated holds: calls made while the process handed
+// over its last records have no API record.
 func (c *Catalog) CorrelatedUntil(pid uint32) uint64 {
 	return cmp.Or(c.Outcome.Ends[pid].Until, timeline.Never)
 }
 
-// Horizon is the time at which what a program left unfinished is cut off.
+// Horizon is the time at which a program's unfinished calls and ranges are cut off.
 func (c *Catalog) Horizon(p *Program) uint64 {
 	if p.Cut != 0 {
 		return p.Cut

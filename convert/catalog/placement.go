@@ -2,19 +2,19 @@ package catalog
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// A Placement names the fields of a kind of event that say when and where it was.
+// A Placement names the fields of a kind of event that give its time and its place.
 type Placement struct {
 	Start, Dur  string // Dur is "" for an event without a duration
-	context, id string // of the thread or stream, "" for none
+	context, id string // fields of the thread or stream, "" for none
 	device      string
 	as          tracelog.Kind // the kind whose watermarks it shares
-	zero        bool          // a start of 0 is a time like others
-	own         bool          // it has watermarks of its own for each thread or stream
+	zero        bool          // a start of 0 is a time like any other
+	own         bool          // each thread or stream has watermarks of its own
 }
 
 var work = Placement{Start: "start", Dur: "dur", context: "context", id: "stream", device: "device", as: tracelog.KindKernel, own: true}
 
-// placements has the kinds of event: records of which there are many, with a time.
+// placements has the kinds of event: kinds with a time, of which there are many records.
 var placements = map[tracelog.Kind]*Placement{
 	tracelog.KindCall:       {Start: "enter", Dur: "dur", id: "tid", as: tracelog.KindCall, zero: true, own: true},
 	tracelog.KindAPI:        {Start: "start", Dur: "dur", id: "tid", as: tracelog.KindAPI, zero: true, own: true},
@@ -36,5 +36,5 @@ var placementOf = func() (all [256]*Placement) {
 	return all
 }()
 
-// PlacementOf returns the placement of a kind of event, nil for a kind that is none.
+// PlacementOf returns the placement of a kind of event, nil for other kinds.
 func PlacementOf(k tracelog.Kind) *Placement { return placementOf[k] }

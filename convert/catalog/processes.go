@@ -11,31 +11,31 @@ import (
 
 // Processes are the processes of a log.
 type Processes struct {
-	PIDs  []uint32 // by first sight
+	PIDs  []uint32 // in the order of first sight
 	byPID map[uint32]*Process
 }
 
 func newProcesses() Processes { return Processes{byPID: make(map[uint32]*Process)} }
 
-// A Process is what a log has of one PID.
+// A Process has the facts about one PID.
 type Process struct {
 	PID      uint32
-	Programs Programs // once Resolve has run
-	kinds    uint64   // kinds of event that there are, see kindBit
+	Programs Programs // set by Resolve
+	kinds    uint64   // kinds of event that the process has, see kindBit
 	records  []tracelog.Process
 	symbols  []tracelog.Symbol
 }
 
-// A Program is one program that ran under a PID. CUPTI counts the IDs of each from the
-// start.
+// A Program is one program that ran under a PID. CUPTI restarts its IDs with each program.
 type Program struct {
 	PID, PPID uint32
 	Start     uint64
 	Name      string
 	Args      []string
 
-	// Until is when the recorder met the program that took this one's place by exec,
-	// Cut the entry of the call in which it met it; both are 0 where none did.
+	// Until is the time at which the recorder met the program that replaced this one by
+	// exec. Cut is the entry of the call in which the recorder met that program. Both are 0
+	// for the last program.
 	Until, Cut uint64
 	Handles    *KernelHandles
 }
@@ -57,7 +57,7 @@ func (p Programs) At(t uint64) int {
 	return i
 }
 
-// Get returns the process with a PID, nil for one that the log says nothing of.
+// Get returns the process with a PID, nil for a PID that is not in the log.
 func (l *Processes) Get(pid uint32) *Process { return l.byPID[pid] }
 
 func (l *Processes) get(pid uint32) *Process {
@@ -70,7 +70,7 @@ func (l *Processes) get(pid uint32) *Process {
 	return p
 }
 
-// take takes a record. It returns the time that it states of the process.
+// take takes a record. It returns the time that the record states.
 func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	if b.Kind == tracelog.KindSymbol {
 		var x tracelog.Symbol
@@ -86,7 +86,7 @@ func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	return r.Start
 }
 
-// seen notes that processes have events of a kind.
+// seen notes that some processes have events of a kind.
 func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
 	if pid, ok := pids.Const(); ok {
 		l.get(uint32(pid)).kinds |= kindBit(k)
@@ -99,7 +99,7 @@ func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
 
 func kindBit(k tracelog.Kind) uint64 { return 1 << (k % 64) }
 
-// Has says whether the process has events of any of some kinds.
+// Has says whether the process has events of any of these kinds.
 func (p *Process) Has(kinds ...tracelog.Kind) bool {
 	for _, k := range kinds {
 		if p.kinds&kindBit(k) != 0 {
@@ -132,8 +132,8 @@ func (l *Processes) Count() (n int) {
 	return n
 }
 
-// Resolve makes the programs of all processes. It opens the log once more where a
-// process ran several.
+// Resolve finds the programs of all processes. It opens the log once more where a process ran
+// several programs.
 func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
 	var several []uint32
 	for _, pid := range l.PIDs {
@@ -148,7 +148,7 @@ func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
 	return l.cut(several, open)
 }
 
-// split makes the programs of a process.
+// split finds the programs of a process.
 func (p *Process) split() {
 	slices.SortStableFunc(p.records, func(a, b tracelog.Process) int { return cmp.Compare(a.Start, b.Start) })
 	p.records = slices.CompactFunc(p.records, func(a, b tracelog.Process) bool { return a.Start == b.Start })
@@ -174,8 +174,8 @@ func (p *Process) split() {
 	}
 }
 
-// cut finds for each program that was replaced by exec the call in which the recorder
-// met its successor: that call was entered before, so it is its return that counts.
+// cut finds, for each program that was replaced by exec, the call in which the recorder met the
+// next program. That call was entered before Until and returned after it.
 func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error)) error {
 	r, err := open()
 	if err != nil {
@@ -196,7 +196,7 @@ func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error)) er
 			l.cutAt(b)
 		}
 	}
-	return nil // what else is wrong with the log the second reading says
+	return nil // the second reading reports other damage of the log
 }
 
 // cutAt moves the cuts of programs to the calls of a block.

@@ -7,31 +7,30 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Watermarks say how far back the events may reach that the second reading has still
-// to come to: of each thread and stream, and of each kind that has no such owner.
+// Watermarks give a lower bound for the times of the events that the second reading has not
+// reached: for each thread and stream, and for each kind of event without such an owner.
 type Watermarks struct {
 	all     map[owner]*Watermark
 	flushed func(kind tracelog.Kind, pid uint32) uint64 // nil for a log that does not grow
 }
 
-// An owner is a thread or a stream with the events of one kind that are its own; or a
-// kind as a whole.
+// An owner is a thread or a stream with its own events of one kind, or a whole kind.
 type owner struct {
 	kind    tracelog.Kind // KindKernel for all GPU work
 	pid     uint32
 	context uint32
-	id      uint32 // thread, as the log has it, or stream
-	mixed   bool   // blocks with events of several owners
+	id      uint32 // thread, with the TID in the log, or stream
+	mixed   bool   // for blocks with events of several owners
 }
 
-// A Watermark is the earliest time that may still come of an owner's events.
+// A Watermark is the earliest time that later events of an owner may have.
 type Watermark struct {
 	owner   owner
 	of      *Watermarks
-	from    []uint64 // earliest start in this block or a later one, in the order of the file
+	from    []uint64 // by block: the earliest start in this block or a later one
 	at      []int64  // offsets of the blocks
-	settled int      // blocks of which from includes those behind them
-	next    int      // of the blocks, the first that has not been read again
+	settled int      // number of blocks whose from includes later blocks
+	next    int      // index of the first block that has not been read again
 }
 
 func newWatermarks() Watermarks { return Watermarks{all: make(map[owner]*Watermark)} }
@@ -81,7 +80,8 @@ func (w *Watermarks) Passed(b *tracelog.Block) {
 	}
 }
 
-// Low is a time that no event to come begins before; Never when none is to come.
+// Low is a lower bound for the times of events that have not been read again; Never when none
+// is left.
 func (m *Watermark) Low() uint64 {
 	if m.settled < len(m.from) {
 		m.settle()
@@ -96,7 +96,8 @@ func (m *Watermark) Low() uint64 {
 	return low
 }
 
-// settle makes the starts of blocks the earliest of theirs and of those behind them.
+// settle changes the earliest start of each block to the minimum of its own and of those of
+// later blocks.
 func (m *Watermark) settle() {
 	for i := len(m.from) - 2; i >= 0; i-- {
 		if i < m.settled && m.from[i] <= m.from[i+1] {
@@ -110,7 +111,7 @@ func (m *Watermark) settle() {
 // A Lows is a set of watermarks.
 type Lows []*Watermark
 
-// Low is a time that no event to come begins before, of any of the set.
+// Low is the smallest Low of the set.
 func (l Lows) Low() uint64 {
 	low := timeline.Never
 	for _, m := range l {
@@ -135,7 +136,7 @@ func (w *Watermarks) of(o owner) Lows {
 	return nil
 }
 
-// A ThreadKey is a thread by its numbers in the recorder's PID namespace.
+// A ThreadKey identifies a thread by its process and its host TID.
 type ThreadKey struct{ PID, TID uint32 }
 
 // Threads are the watermarks of the calls and API records of each thread.

@@ -1,22 +1,23 @@
 package join
 
-// A Budget bounds what the logs of one timeline together hold back for what belongs to it.
-// Beyond it things are shown before all is known of them; the summaries count them.
+// A Budget bounds the calls and work that the logs of one timeline together hold back. Beyond
+// it events are shown before everything that belongs to them is known; the summaries count
+// these events.
 type Budget struct {
-	Records int // of calls and work, held back for blocks to come
-	Calls   int // and pieces of work, held back for each other
+	Records int // calls and pieces of work that wait for later blocks
+	Calls   int // calls and pieces of work that wait for each other
 
-	records, calls int // that are held back
+	records, calls int // held back now
 }
 
-// DefaultBudget is right for any machine: some 200 MiB at most.
+// DefaultBudget suits any machine: at most about 200 MiB.
 func DefaultBudget() *Budget { return &Budget{Records: 1 << 21, Calls: 1 << 19} }
 
-// A share is what one log holds of a budget.
+// A share is one log's part of a budget.
 type share struct{ records, calls int }
 
-// holdRecords says how many records a log holds. It reports whether all logs together hold
-// too many.
+// holdRecords sets the number of records that a log holds. It reports whether all logs together
+// hold too many.
 func (b *Budget) holdRecords(s *share, n int) (over bool) {
 	b.records += n - s.records
 	s.records = n

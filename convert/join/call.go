@@ -6,56 +6,56 @@ import (
 	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
-// A call is a slice on its way.
+// A call is a slice that is not finished.
 type call struct {
 	timeline.Slice
 	stack  *stack // whose it is
 	state  state
-	stream catalog.StreamHandle // that the call names, or the driver call inside it; 0 where none does
+	stream catalog.StreamHandle // named by the call, or by the driver call inside it; 0 for none
 	fn     *catalog.Function
-	wait   *waits.Call // nil for a call that does not wait, or lies within one that does
+	wait   *waits.Call // nil for a call that does not wait, or that lies within a waiting call
 }
 
-// A state says what a call is made of and how far it has come.
+// A state has the sources of a call and its progress.
 type state uint16
 
 const (
 	fromPair state = 1 << iota
 	fromAPI
-	hasPartner // a runtime record that holds its driver call's pair
-	isPartner  // that pair
-	closed     // nothing can lie within it or be merged with it any more
-	committed  // still open, but shown: nothing is merged with it any more
-	awaiting   // the GPU work that its correlation ID names may come
-	launching  // its function launches a kernel, which is all that it does on the GPU
+	hasPartner // a runtime record that contains its driver call's pair
+	isPartner  // the driver call's pair in such a record
+	closed     // nothing more can lie within it or be merged with it
+	committed  // still open, but shown: nothing more is merged with it
+	awaiting   // GPU work with its correlation ID may still come
+	launching  // its function launches a kernel and does nothing else on the GPU
 
 	source = fromPair | fromAPI | hasPartner | isPartner
 )
 
-// chunkCalls is how many calls are allocated together.
+// chunkCalls is the number of calls that are allocated together.
 const chunkCalls = 256
 
 type callChunk [chunkCalls]call
 
-// A callQueue holds calls that are not shown yet, each at one place in memory.
+// A callQueue holds calls that are not shown yet. A call in it never moves in memory.
 type callQueue struct {
 	chunks []*callChunk
-	last   *callChunk // of these
+	last   *callChunk // last of chunks
 	head   int        // index of the first call, in the first chunk
 	n      int
 }
 
 func (q *callQueue) len() int { return q.n }
 
-// front returns the first calls, as many as are in one place.
+// front returns the calls in the first chunk.
 func (q *callQueue) front() []call {
 	return q.chunks[0][q.head:min(q.head+q.n, chunkCalls)]
 }
 
-// push returns a call at the end, which may have any content.
+// push adds a call at the end and returns it. The call may have any content.
 func (q *callQueue) push(pool *pool[callChunk]) *call {
 	at := (q.head + q.n) % chunkCalls
-	if at == 0 { // a chunk that has been shown is gone
+	if at == 0 { // a chunk whose calls have been shown is gone
 		q.last = pool.get()
 		q.chunks = append(q.chunks, q.last)
 	}
@@ -63,7 +63,7 @@ func (q *callQueue) push(pool *pool[callChunk]) *call {
 	return &q.last[at]
 }
 
-// pop removes some of the calls at the front.
+// pop removes n calls from the front.
 func (q *callQueue) pop(n int, pool *pool[callChunk]) {
 	q.n -= n
 	if q.head += n; q.head == chunkCalls {

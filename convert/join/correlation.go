@@ -2,37 +2,37 @@ package join
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 
-// A correlationTable brings the calls of a program together with the GPU work that has
-// their correlation IDs. It holds the calls that are not shown yet, and the work that no
-// call was found for. CUPTI counts correlation IDs, so that nearly always an array
-// serves, in which IDs that are close together do not collide.
+// A correlationTable matches the calls of a program with the GPU work that has their
+// correlation IDs. It holds the calls that are not shown yet, and the work whose call was not
+// found. CUPTI counts correlation IDs up, so an array nearly always suffices: IDs that are
+// close together do not collide in it.
 type correlationTable struct {
 	slots    []correlationSlot
 	used     int
-	more     map[uint32]*correlationSlot // what collides in slots
+	more     map[uint32]*correlationSlot // slots whose place in the array is taken
 	orphans  []orphan
-	free     int32  // 1 + the first orphan without a use; these lead to one another
-	searched uint64 // calls, when more was full and was searched for what can go
-	calls    uint64 // all calls that begin before are known
+	free     int32  // 1 + index of the first unused orphan; unused orphans form a list
+	searched uint64 // value of calls when more was full and was last searched for stale slots
+	calls    uint64 // all calls that begin before this time are known
 }
 
-// A correlationSlot is of one correlation ID: its call, or what work there is without
-// one.
+// A correlationSlot belongs to one correlation ID. It has the ID's call, or the ID's work
+// without a call.
 type correlationSlot struct {
 	correlation uint32
 	used        bool
-	first       int32 // 1 + the first orphan, 0 without any
+	first       int32 // 1 + index of the first orphan, 0 for none
 	call        *call
 }
 
 // An orphan is a piece of work whose call has not come.
 type orphan struct {
 	stream  *stream
-	held    *timeline.Work // can't be placed without its call; nil for other work
+	held    *timeline.Work // work that can't be placed without its call; nil for other work
 	id      uint64
 	start   uint64
-	nth     uint64 // in stream.pending, Never for work that is not there
-	awaited uint64 // in stream.waits, Never for work that is not there
+	nth     uint64 // number in stream.pending; Never for work that is not there
+	awaited uint64 // number in stream.waits; Never for work that is not there
 	next    int32
 }
 
@@ -56,7 +56,7 @@ func (t *correlationTable) find(correlation uint32) *correlationSlot {
 	return t.more[correlation]
 }
 
-// slot finds the slot of a correlation ID or makes one. It is nil when there is no room.
+// slot finds or makes the slot of a correlation ID. It is nil when there is no room.
 func (t *correlationTable) slot(correlation uint32) *correlationSlot {
 	if slot := t.find(correlation); slot != nil {
 		return slot
@@ -80,7 +80,7 @@ func (t *correlationTable) slot(correlation uint32) *correlationSlot {
 	return t.collided(correlation)
 }
 
-// fresh makes the slot of a correlation ID of which nothing is known, if that is simple.
+// fresh makes the slot of an unknown correlation ID, if its place in the array is free.
 func (t *correlationTable) fresh(correlation uint32) *correlationSlot {
 	if len(t.slots) == 0 || len(t.more) > 0 {
 		return nil
@@ -94,16 +94,16 @@ func (t *correlationTable) fresh(correlation uint32) *correlationSlot {
 	return slot
 }
 
-// longBefore is by how much a call may seem to begin after its work, ns, where a clock
-// is wrong.
+// longBefore is the largest time, in ns, by which a call may seem to begin after its work when
+// a clock is wrong.
 const longBefore = 1e9
 
-// stale says whether a slot has work that no call will come for.
+// stale says whether a slot has only work whose call will not come.
 func (t *correlationTable) stale(slot *correlationSlot) bool {
 	return slot.call == nil && slot.first != 0 && timeline.End(t.orphans[slot.first-1].start, longBefore) < t.calls
 }
 
-// collided makes a slot beside the array.
+// collided makes a slot outside the array.
 func (t *correlationTable) collided(correlation uint32) *correlationSlot {
 	if t.more == nil {
 		t.more = make(map[uint32]*correlationSlot)
@@ -127,7 +127,7 @@ func (t *correlationTable) collided(correlation uint32) *correlationSlot {
 	return slot
 }
 
-// grow doubles the array. What collided in the smaller one stays beside it.
+// grow doubles the array. Slots outside the array stay there.
 func (t *correlationTable) grow() {
 	old := t.slots
 	t.slots = make([]correlationSlot, 2*len(old))
@@ -138,7 +138,7 @@ func (t *correlationTable) grow() {
 	}
 }
 
-// drop frees a slot. Its orphans stay without a call.
+// drop frees a slot. The slot's orphans stay without a call.
 func (t *correlationTable) drop(slot *correlationSlot) {
 	for at := slot.first; at != 0; {
 		next := t.orphans[at-1].next
@@ -153,7 +153,7 @@ func (t *correlationTable) drop(slot *correlationSlot) {
 	delete(t.more, slot.correlation)
 }
 
-// keep keeps work whose call has not come.
+// keep adds work whose call has not come.
 func (t *correlationTable) keep(slot *correlationSlot, w orphan) {
 	at := t.free
 	if at != 0 {
@@ -167,7 +167,7 @@ func (t *correlationTable) keep(slot *correlationSlot, w orphan) {
 	slot.first = at
 }
 
-// reverse puts the orphans of a slot in the order in which they came.
+// reverse puts the orphans of a slot into the order in which they came.
 func (t *correlationTable) reverse(slot *correlationSlot) {
 	var turned, next int32
 	for at := slot.first; at != 0; at = next {
@@ -188,8 +188,7 @@ func (t *correlationTable) take(slot *correlationSlot) orphan {
 	return w
 }
 
-// callOf returns the call with a correlation ID that is closed and not shown, nil
-// without one.
+// callOf returns the closed call with a correlation ID that is not shown yet, nil for none.
 func (t *correlationTable) callOf(correlation uint32) *call {
 	if slot := t.find(correlation); slot != nil {
 		return slot.call
@@ -197,7 +196,7 @@ func (t *correlationTable) callOf(correlation uint32) *call {
 	return nil
 }
 
-// release forgets a call that is about to be shown.
+// release removes a call that is about to be shown.
 func (t *correlationTable) release(c *call) {
 	if c.Correlation == 0 {
 		return

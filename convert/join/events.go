@@ -11,7 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// events take what is neither a call nor GPU work to those who make something of it.
+// events pass the records that are neither calls nor GPU work to their takers.
 type events struct {
 	catalog  *catalog.Catalog
 	wanted   *merge.Wanted
@@ -21,7 +21,7 @@ type events struct {
 	spans    spans.Output
 	memory   *memory.Usage
 	markers  ordered.List[marker]
-	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // of a record of each kind
+	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
 // A marker is an NVTX marker of a program.
@@ -134,10 +134,10 @@ func (e *events) pool(b *tracelog.Block, i int) {
 	})
 }
 
-// low is the earliest time of an event of a kind that may still come.
+// low is a lower bound for the times of later events of a kind.
 func (e *events) low(k tracelog.Kind) uint64 { return e.catalog.Watermarks.Kind(k).Low() }
 
-// advance shows what is known to be in order; with all, everything.
+// advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
 	low := e.low(tracelog.KindMarker)
 	e.markers.Drain(func(m *marker) bool { return m.Time < low || all }, func(m *marker) {

@@ -8,35 +8,35 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// Found counts what was joined.
+// Found has the counts of a joined log.
 type Found struct {
 	Calls      CallStats
 	Work       WorkStats
 	Waits      waits.Stats
 	NVTX       spans.NVTXStats
 	OverheadNS uint64 // time that CUPTI took for itself
-	Forced     uint64 // calls that were shown before all that may belong to them was known
-	LeftOut    uint64 // slices and pieces of work that were read and are not shown
-	Taken      uint64 // records that the filter wanted, 0 without one
-	PeakDevice uint64 // the largest number of bytes of device memory that were live on one GPU
+	Forced     uint64 // calls that were shown before everything that belongs to them was known
+	LeftOut    uint64 // slices and pieces of work that were read but not shown
+	Taken      uint64 // records that the filter selected, 0 without a filter
+	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
 	Untracked  uint64 // allocations beyond memory.MaxLive
 }
 
-// Slices is the number of calls and pieces of work so far.
+// Slices is the number of calls and pieces of work that were shown.
 func (f *Found) Slices() uint64 { return f.Calls.Pairs + f.Calls.APIs + f.Work.Total() }
 
 // CallStats count calls.
 type CallStats struct {
 	merge.Counts
-	Joined       uint64 // API records with the uprobe pair of their call
-	Unprobed     uint64 // API records of calls that succeeded and no uprobe saw
-	Uncorrelated uint64 // calls that create GPU work, succeeded, and have no API record
-	Calls        uint64 // outermost slices: what the program called
+	Joined       uint64 // API records that were merged with the uprobe pair of their call
+	Unprobed     uint64 // API records of successful calls that no uprobe saw
+	Uncorrelated uint64 // successful calls that create GPU work but have no API record
+	Calls        uint64 // outermost slices: the calls that the program made
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
-	Clipped      uint64 // slices that crossed the end of the one around them
-	Late         uint64 // slices that began before what was shown already, and were moved up
-	Launches     uint64 // calls that launched a kernel, the outermost of each
+	Clipped      uint64 // slices that were cut at the end of the slice around them
+	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
+	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
 	Errors       map[Failure]uint64
 }
 
@@ -46,10 +46,10 @@ type Failure struct {
 	Ret               int32
 }
 
-// count counts a call that is about to be shown. correlated says that one that creates
-// GPU work should have an API record.
+// count counts a call that is about to be shown. correlated says that a call that creates GPU
+// work should have an API record.
 func (s *CallStats) count(c *call, correlated bool) {
-	// A call that fails may do so before it reaches the probed function.
+	// A call may fail before it reaches the probed function.
 	if c.state&source == fromAPI && c.Ret == 0 {
 		s.Unprobed++
 	}
@@ -73,11 +73,11 @@ func (s *CallStats) count(c *call, correlated bool) {
 	s.Errors[Failure{c.Name, c.Library, c.Ret}]++
 }
 
-// WorkStats count GPU work and how much of it found its call.
+// WorkStats count GPU work, and the work whose call was found.
 type WorkStats struct {
 	Kernels, Copies, Memsets, Graphs uint64
 	Matched                          uint64
-	Early                            uint64 // started before the call that caused it
+	Early                            uint64 // pieces that started before the call that caused them
 }
 
 // Total is the number of all pieces of work.

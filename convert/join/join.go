@@ -11,14 +11,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Options say how a log is joined.
+// Options are the options for joining a log.
 type Options struct {
-	Selection *selection.Selection // what is shown; nil for everything
-	OfCalls   bool                 // GPU work is shown with its call only
-	Filter    *tracelog.Filter     // what of the log is read; nil for everything
-	Offset    uint32               // added to PIDs and TIDs, which other logs may have too
-	IDs       *WorkIDs             // of all logs of the timeline
-	Budget    *Budget              // of all logs of the timeline
+	Selection *selection.Selection // selects the part that is shown; nil for everything
+	OfCalls   bool                 // show only GPU work that has a call
+	Filter    *tracelog.Filter     // selects the part of the log that is read; nil for everything
+	Threads   merge.Threads        // selected by the filter
+	Offset    uint32               // added to PIDs and TIDs, so that they differ from those of other logs
+	IDs       *WorkIDs             // shared by all logs of the timeline
+	Budget    *Budget              // shared by all logs of the timeline
 }
 
 // A Joiner joins the records of a log.
@@ -42,10 +43,10 @@ type Joiner struct {
 	workMerge *merge.Works
 }
 
-// New returns what joins the records of a log with this catalog, whose programs are
-// resolved, and hands events to a pipeline.
+// New returns a joiner for the log with this catalog, whose programs are resolved. The joiner
+// hands events to a pipeline.
 func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
-	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter}}
+	j := &Joiner{catalog: c, options: o, out: out, wanted: merge.Wanted{Filter: o.Filter, Threads: o.Threads}}
 	j.byPID = newPrograms(c, o.Offset, &j.Found)
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
@@ -68,16 +69,15 @@ func (j *Joiner) Describe() {
 }
 
 const (
-	// stepRows is how many records are taken in before what is known to be in order is
-	// shown.
+	// stepRows is the number of records that are read between two steps.
 	stepRows = 1 << 14
 
-	// workAhead is how far work is gone through ahead of its process's calls, ns.
+	// workAhead is the time, in ns, by which work is read ahead of its process's calls.
 	workAhead = 10e6
 )
 
-// Run reads the log and hands on its events. What is damaged in it that the first
-// reading did not find is added to damage; progress is told how far it is, 0 to 1.
+// Run reads the log and hands on its events. It adds to damage what the first reading did not
+// find, and reports progress from 0 to 1.
 func (j *Joiner) Run(open merge.Opener, damage *tracelog.Damage, progress func(share float64)) error {
 	rs, err := merge.OpenReaders(open, &j.catalog.Totals, j.options.Filter)
 	if err != nil {
@@ -120,8 +120,8 @@ func (j *Joiner) take(r *tracelog.Reader) {
 	}
 }
 
-// steps shows what is known to be in order, in steps of time that are small enough to
-// hold what is on its way from a block to the sink in little memory.
+// steps shows the events whose order is known, in steps of time. The steps are small, so that
+// little memory holds the events between a block and the sink.
 func (j *Joiner) steps() {
 	whole := merge.NoExtent
 	for _, t := range j.threads.order {
@@ -141,8 +141,8 @@ func (j *Joiner) steps() {
 	j.step(timeline.Never, heldWork)
 }
 
-// workLow is the earliest start of work on a stream that is not gone through yet: as
-// nothing before it will come, nor calls that it would have to wait for.
+// workLow is the time up to which the work of a stream may be read: no earlier work will come,
+// and the calls of its process have been read nearly as far.
 func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	low := s.lows.Low()
 	if held > j.options.Budget.Records/2 {
@@ -151,8 +151,7 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	return min(low, timeline.End(j.calling[s.key.PID].Low(), workAhead))
 }
 
-// step shows what begins before a time and is known to be in order: nothing in the blocks
-// to come begins before it.
+// step shows the events before a time. Later blocks have no events before this time.
 func (j *Joiner) step(before uint64, heldWork int) {
 	for _, t := range j.threads.order {
 		j.threads.advance(t, min(before, t.lows.Low()), false)
@@ -173,8 +172,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	j.emit(force, false)
 }
 
-// advance goes through the work of a stream that begins before low; with all, through
-// all of it.
+// advance reads the work of a stream that begins before low; with all, all of it.
 func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	s.merger.Until(low, all)
 	for w := s.merger.Next(); w != nil; w = s.merger.Next() {
@@ -182,8 +180,8 @@ func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	}
 }
 
-// mark notes how far the work of each program is. It reports whether too many calls, or
-// too much work, wait for each other.
+// mark notes how far the work of each program has been read. It reports whether too many calls
+// and pieces of work wait for each other.
 func (j *Joiner) mark(before uint64) (force bool) {
 	pending := 0
 	j.streams.each(func(s *stream) { pending += s.pending.len() })
@@ -209,7 +207,7 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
 }
 
-// emit hands on the work and the calls that are what they will be.
+// emit shows the finished work and calls.
 func (j *Joiner) emit(force, all bool) {
 	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
 	for _, t := range j.threads.order {
@@ -218,7 +216,7 @@ func (j *Joiner) emit(force, all bool) {
 	j.threads.each(func(s *stack) { s.emit(force, all) })
 }
 
-// finish shows all that is left, at the end of the log.
+// finish shows everything left, at the end of the log.
 func (j *Joiner) finish() {
 	for _, t := range j.threads.order {
 		j.threads.advance(t, timeline.Never, true)
@@ -248,16 +246,16 @@ func (j *Joiner) finish() {
 	}
 }
 
-// A Process is what was found of a process.
+// A Process has the counts of a process.
 type Process struct {
-	PID     uint32 // the log's
+	PID     uint32 // as in the log
 	Name    string
 	Args    []string
-	Threads int // that made calls
-	Streams int // that work ran on
+	Threads int // number of threads that made calls
+	Streams int // number of streams with work
 }
 
-// Processes returns what was found of each process, by first sight.
+// Processes returns the counts of each process, in the order of first sight.
 func (j *Joiner) Processes() []Process {
 	list := make([]Process, 0, len(j.programs))
 	for _, p := range j.programs {

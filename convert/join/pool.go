@@ -1,9 +1,9 @@
 package join
 
-// A pool has values without a use.
+// A pool has unused values.
 type pool[T any] struct{ free []*T }
 
-// get returns a value, which may have any content.
+// get returns a value. It may have any content.
 func (p *pool[T]) get() *T {
 	n := len(p.free)
 	if n == 0 {

@@ -16,12 +16,12 @@ type program struct {
 	*catalog.Program
 	out     *timeline.Process
 	names   *catalog.Names
-	offset  uint32 // between the log's PIDs and TIDs and the timeline's
+	offset  uint32 // added to the log's PIDs and TIDs for those of the timeline
 	threads map[uint32]*timeline.Thread
 	callers int // number of threads that made calls
-	streams int // number of streams that work ran on
+	streams int // number of streams with work
 
-	horizon         uint64 // when what was left unfinished is cut off
+	horizon         uint64 // when unfinished calls and ranges are cut off
 	correlated      bool   // see catalog.Correlated
 	correlatedUntil uint64
 	hasWork         bool
@@ -29,9 +29,9 @@ type program struct {
 	correlation correlationTable
 	work        workProgress
 	waits       *waits.Joiner // nil without GPU work
-	unclosed    uint64        // when the first of the open calls that may create work began
+	unclosed    uint64        // start of the first open call that may create work
 
-	ranges    *spans.NVTXRanges // these are nil until there is something for them
+	ranges    *spans.NVTXRanges // this field and those below are nil until there are records for them
 	overheads *spans.OverlapLanes
 	pools     *spans.OverlapLanes
 	memory    *memory.Process
@@ -76,7 +76,7 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 	return t
 }
 
-// waitingCall is the call with a correlation ID that a Sync record names.
+// waitingCall returns the call with a correlation ID from a Sync record.
 func (p *program) waitingCall(correlation uint32) *waits.Call {
 	c := p.correlation.callOf(correlation)
 	if c == nil {
@@ -85,8 +85,7 @@ func (p *program) waitingCall(correlation uint32) *waits.Call {
 	return waits.Closed(&c.Slice, c.stream, c.stack.tid)
 }
 
-// register joins a call that is closed with its work, and makes it wait for what has not
-// come.
+// register joins a closed call with its work. If the work has not come, the call waits for it.
 func (p *program) register(c *call, found *workJoiner) {
 	if c.Correlation == 0 || !p.hasWork {
 		return
@@ -102,7 +101,7 @@ func (p *program) register(c *call, found *workJoiner) {
 		return
 	}
 	if other := slot.call; other != nil && other.Depth > c.Depth && other.Start >= c.Start && other.End <= c.End {
-		return // the call inside this one has the same record
+		return // the call inside this one has that record too
 	}
 	c.state |= awaiting
 	slot.call = c
@@ -126,8 +125,7 @@ func (p *program) adopt(correlation uint32, c *call, w *orphan, found *workJoine
 	}
 }
 
-// callOf returns the call with a correlation ID that is closed and not shown, nil
-// without one.
+// callOf returns the closed call with a correlation ID that is not shown yet, nil for none.
 func (p *program) callOf(correlation uint32) *call {
 	if correlation == 0 {
 		return nil

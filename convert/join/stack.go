@@ -8,8 +8,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/waits"
 )
 
-// A stack rebuilds the call stacks of one thread of a program, as the records of its
-// calls come in the order in which they nest.
+// A stack rebuilds the call stacks of one thread of a program from records of calls in the
+// order of nesting.
 type stack struct {
 	*stackOutput
 	thread  *timeline.Thread
@@ -18,13 +18,13 @@ type stack struct {
 	open    []*call // outermost first
 	pending callQueue
 	waits   waits.Thread
-	last    uint64 // the latest start
-	begun   bool   // the thread is known to the sink
-	launch  int32  // depth of the launching call that has begun, deepest without
-	joined  int32  // depth of the outermost call that has work, deepest without
+	last    uint64 // latest start
+	begun   bool   // the sink knows the thread
+	launch  int32  // depth of the open launching call, deepest without one
+	joined  int32  // depth of the outermost call with work, deepest without one
 }
 
-// stackOutput is what all stacks share.
+// stackOutput has the fields that all stacks share.
 type stackOutput struct {
 	out       *pipeline.Pipeline
 	selection *selection.Selection
@@ -35,8 +35,8 @@ type stackOutput struct {
 
 const deepest = 1<<31 - 1
 
-// maxOpenPending is how many calls a thread holds back because one around them is still
-// open, a call that takes hours say.
+// maxOpenPending is the number of calls that a thread holds back while a call around them is
+// open, for instance a call that takes hours.
 const maxOpenPending = 1 << 15
 
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
@@ -44,8 +44,8 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	return &stack{stackOutput: o, program: p, thread: p.thread(tid), tid: tid, launch: deepest, joined: deepest}
 }
 
-// place puts a record on the stack: into the slice of the same call where the other
-// observer already made it, else as a slice of its own.
+// place puts a record on the stack: into the slice of its call if the other source has made
+// that slice, else as a new slice.
 func (s *stack) place(r *merge.Call) {
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
@@ -78,7 +78,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	if fn.Launches {
 		from |= launching
 	}
-	// Field by field: a literal would be built aside and copied.
+	// Assign each field: a literal would be built elsewhere and copied.
 	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
 	c.Stream, c.Kernel = nil, nil
 	c.Forget()
@@ -93,7 +93,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	}
 }
 
-// withinWait says whether an open call is of a function that waits.
+// withinWait says whether the function of an open call waits.
 func (s *stack) withinWait() bool {
 	for _, o := range s.open {
 		if o.fn.Waits != 0 {
@@ -113,7 +113,7 @@ func (s *stack) closeUntil(at uint64) {
 
 func (s *stack) closeAll() { s.closeUntil(timeline.Never) }
 
-// close takes in that a call is what it will be.
+// close finishes a call.
 func (s *stack) close(c *call) {
 	if c.state&committed == 0 {
 		s.program.register(c, s.work)
@@ -124,7 +124,7 @@ func (s *stack) close(c *call) {
 	c.state |= closed
 }
 
-// commit shows the open calls, as what lies within them is too much to hold back.
+// commit shows the open calls, because too many calls within them are held back.
 func (s *stack) commit() {
 	for _, c := range s.open {
 		if c.state&committed == 0 {
@@ -134,8 +134,8 @@ func (s *stack) commit() {
 	}
 }
 
-// unclosed is when the first of the open calls began that may create work: they are not
-// joined with it before they are closed.
+// unclosed is the start of the first open call that may create work. A call is joined with its
+// work only when it is closed.
 func (s *stack) unclosed() uint64 {
 	for _, c := range s.open {
 		if c.fn.Waits == 0 && c.state&committed == 0 {
@@ -145,7 +145,8 @@ func (s *stack) unclosed() uint64 {
 	return timeline.Never
 }
 
-// merge folds a second view of one call into the slice that already holds it.
+// merge adds the other source's record of a call to the call's slice. It reports false for a
+// record of another call.
 func (c *call) merge(r *merge.Call, from state) bool {
 	if c.state&(from|committed) != 0 || r.End > c.End || !c.fn.Same(r.Function) {
 		return false
@@ -160,8 +161,8 @@ func (c *call) merge(r *merge.Call, from state) bool {
 	return true
 }
 
-// partner notes that a driver call's pair lies in the runtime record around it. It
-// returns isPartner where there is such a record.
+// partner notes that a driver call's pair lies within the runtime record around it. It returns
+// isPartner if there is such a record.
 func (s *stack) partner(r *merge.Call, from state) (mark state) {
 	if from != fromPair || !r.Function.Driver {
 		return 0
@@ -174,7 +175,7 @@ func (s *stack) partner(r *merge.Call, from state) (mark state) {
 		if o.stream == 0 {
 			o.stream = r.Function.StreamHandle(r.Arguments.Args)
 		}
-		// With its own pair the record was counted when the two were merged.
+		// A record with a pair of its own was counted when the two were merged.
 		if o.state&(fromPair|hasPartner) == 0 {
 			o.state |= hasPartner
 			s.found.Calls.Joined++
@@ -183,8 +184,7 @@ func (s *stack) partner(r *merge.Call, from state) (mark state) {
 	return mark
 }
 
-// emit hands on the calls that are what they will be, in pre-order: with force those that
-// are closed, with all every one.
+// emit shows the settled calls, in pre-order; with force all closed calls, with all every call.
 func (s *stack) emit(force, all bool) {
 	for s.pending.len() > 0 {
 		list := s.pending.front()
@@ -203,8 +203,8 @@ func (s *stack) emit(force, all bool) {
 	}
 }
 
-// settled says whether a call may be shown: it is closed, and what could still be joined
-// to it has come, or has not for so long that it will not.
+// settled says whether a call may be shown: it is closed, and its work and its wait have been
+// joined or will not come.
 func (s *stack) settled(c *call, force, all bool) bool {
 	switch {
 	case c.state&(closed|committed) == 0:
@@ -230,7 +230,7 @@ func (s *stack) show(c *call) {
 	if s.selection.Slice(&c.Slice) {
 		s.out.Slice(s.thread, &c.Slice)
 	}
-	if c.state&closed == 0 { // what it was is still asked for
+	if c.state&closed == 0 { // the stack still needs the open call
 		open := *c
 		s.open[c.Depth] = &open
 	}

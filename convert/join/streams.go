@@ -12,12 +12,11 @@ import (
 type stream struct {
 	out     *timeline.Stream
 	program *program
-	waits   *waits.Stream // nil where nothing waits
-	pending workQueue     // work whose call is not known, and what comes behind it
+	waits   *waits.Stream // nil where no call waits
+	pending workQueue     // work whose call is not known, and the work after it
 }
 
-// streamWork is the work of a stream, of all programs of a process, that is not shown
-// yet.
+// streamWork is the work of a stream that is not shown yet, of all programs of a process.
 type streamWork struct {
 	key     catalog.StreamKey
 	process *catalog.Process
@@ -39,7 +38,7 @@ type streams struct {
 	chunks   pool[workChunk]
 }
 
-// A contextKey names a context. In a log that makes sense a context has one device.
+// A contextKey identifies a context. In a sound log a context has one device.
 type contextKey struct {
 	program         *program
 	context, device uint32
@@ -93,7 +92,7 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 	return s
 }
 
-// describe returns the timeline's stream.
+// describe returns the timeline's description of the stream.
 func (l *streams) describe(p *program, key catalog.StreamKey, device uint32) *timeline.Stream {
 	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
 		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Priority: l.catalog.GPUs.Streams[key].Priority}
@@ -116,8 +115,8 @@ func (l *streams) context(p *program, key catalog.StreamKey, device uint32) *tim
 	return c
 }
 
-// announceIdle makes known the streams that no work ran on, of GPUs that something
-// happened on. The log has no times of them: they are the last program's.
+// announceIdle announces the streams without work on GPUs that were used. The log has no times
+// for these streams, so they belong to the last program.
 func (l *streams) announceIdle() {
 	gpus := &l.catalog.GPUs
 	for _, key := range gpus.StreamKeys() {

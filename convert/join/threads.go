@@ -6,8 +6,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// threadCalls are the calls of a thread, of all programs of a process, that can't be
-// stacked yet, as blocks to come may reach back to before them.
+// threadCalls are the calls of a thread that can't be stacked yet because later blocks may have
+// earlier calls, of all programs of a process.
 type threadCalls struct {
 	key     catalog.ThreadKey
 	process *catalog.Process
@@ -61,7 +61,7 @@ func (l *threads) each(f func(*stack)) {
 	}
 }
 
-// advance stacks what a thread's calls are that begin before low; with all, every one.
+// advance stacks the calls of a thread that begin before low; with all, every call.
 func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	t.merger.Until(low, all)
 	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
@@ -82,7 +82,7 @@ func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	}
 }
 
-// held is how many records all threads together hold back for blocks to come.
+// held is the number of records that all threads hold back for later blocks.
 func (l *threads) held() (n int) {
 	for _, t := range l.order {
 		n += t.merger.Held()
@@ -90,8 +90,8 @@ func (l *threads) held() (n int) {
 	return n
 }
 
-// relieve stacks the older half of what is held back: a call that lasted for hours, or a
-// lost return, keeps all that its thread did meanwhile waiting.
+// relieve stacks the older half of the records that are held back. A call that lasted for
+// hours, or a lost return, holds back everything that its thread did meanwhile.
 func (l *threads) relieve() {
 	for _, t := range l.order {
 		if x := t.merger.Extent(timeline.Never); x.Rows > 0 {

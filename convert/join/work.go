@@ -6,13 +6,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A workJoiner numbers work, joins it with its call and hands it on.
+// A workJoiner numbers work, joins it with its call and shows it.
 type workJoiner struct {
 	out       *pipeline.Pipeline
 	selection *selection.Selection
 	found     *Found
 	ids       *WorkIDs
-	ofCalls   bool // work is shown with its call only
+	ofCalls   bool // show only work that has a call
 }
 
 // take takes the next piece of work of a stream.
@@ -21,7 +21,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	w.ID = j.ids.next(s.program, w.Correlation)
 	w.Call = timeline.Call{}
 	if j.ofCalls {
-		j.found.LeftOut++ // until its call is found
+		j.found.LeftOut++ // counted as left out until its call is found
 	} else {
 		j.found.Work.count(w.Kind)
 	}
@@ -44,12 +44,12 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	}
 }
 
-// asCause is what work knows of the call that caused it.
+// asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
 	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Start: c.Start, End: c.End}
 }
 
-// attach ties work to its call.
+// attach links work and its call.
 func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
 	c.AddWork(o.id)
@@ -75,8 +75,8 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	}
 }
 
-// showHeld hands on work that could not be placed without its call. Work that CUPTI gave
-// no times is placed at its call's return, with no length.
+// showHeld shows work that could not be placed without its call. Work without times from CUPTI
+// is placed at its call's return, with no length.
 func (j *workJoiner) showHeld(o *orphan, c *call) {
 	w := o.held
 	w.Call = c.asCause()
@@ -96,12 +96,12 @@ func (j *workJoiner) show(s *stream, w *timeline.Work) {
 	}
 }
 
-// callSlack is by how much a call may seem to begin after its work, ns, and still be
+// callSlack is the time, in ns, by which a call may seem to begin after its work and still be
 // waited for.
 const callSlack = 1e6
 
-// emit hands on the work of a stream up to the first piece whose call may still come:
-// all calls that begin before known are known. With all it hands on everything.
+// emit shows the work of a stream up to the first piece whose call may still come. All calls
+// that begin before known are known. With all it shows everything.
 func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 	for !s.pending.empty() {
 		w := s.pending.front()
@@ -113,16 +113,16 @@ func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 	}
 }
 
-// chunkWork is how much work is allocated together.
+// chunkWork is the number of pieces of work that are allocated together.
 const chunkWork = 256
 
 type workChunk [chunkWork]timeline.Work
 
-// A workQueue holds work, each piece at one place in memory.
+// A workQueue holds work. A piece of work in it never moves in memory.
 type workQueue struct {
 	pool   *pool[workChunk]
 	chunks []*workChunk
-	popped uint64 // pieces so far
+	popped uint64 // number of pieces popped so far
 	pushed uint64
 }
 
@@ -130,7 +130,7 @@ func (q *workQueue) empty() bool { return q.popped == q.pushed }
 
 func (q *workQueue) len() int { return int(q.pushed - q.popped) }
 
-// push adds a piece of work. It returns the number that at knows it by.
+// push adds a piece of work. It returns the piece's number, for at.
 func (q *workQueue) push(w *timeline.Work) (nth uint64) {
 	if q.pushed%chunkWork == 0 {
 		q.chunks = append(q.chunks, q.pool.get())
@@ -141,7 +141,7 @@ func (q *workQueue) push(w *timeline.Work) (nth uint64) {
 	return nth
 }
 
-// has says whether a piece of work has not been popped.
+// has says whether the piece of work with a number has not been popped.
 func (q *workQueue) has(nth uint64) bool { return nth >= q.popped && nth < q.pushed }
 
 func (q *workQueue) at(nth uint64) *timeline.Work {

@@ -1,22 +1,22 @@
 package join
 
-// WorkIDs number the GPU work of a timeline. Work of the first program that has any gets
-// its correlation ID, which stands beside its number in a trace and so takes hardly any
-// room; where other work has that number already, and in all other programs, numbers are
+// WorkIDs number the GPU work of a timeline. Work of the first program with work gets its
+// correlation ID as its number, since a trace with two equal numbers side by side compresses
+// better. Where other work has that number already, and in all other programs, numbers are
 // counted from countedIDs on.
 type WorkIDs struct {
 	owner   *program
 	taken   [takenWords]uint64 // a bit for each of the latest correlation IDs
-	newest  uint32             // word of these
-	counted uint64             // numbers so far
+	newest  uint32             // number of the newest word of taken
+	counted uint64             // number of counted IDs so far
 }
 
 const (
-	// countedIDs is more than any correlation ID.
+	// countedIDs is larger than any correlation ID.
 	countedIDs = 1 << 32
 
-	// takenWords is for 4 million correlation IDs, far more than work comes out of order.
-	// Of those before them it is not known whether they are taken.
+	// takenWords is enough for 4 million correlation IDs, far more than the disorder of
+	// work. IDs before these count as taken.
 	takenWords = 1 << 16
 )
 

@@ -9,14 +9,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// A Growing is a log in memory that is being written.
+// A Growing is a log in memory that is still being written.
 type Growing struct {
 	bytes.Buffer
 	t testing.TB
 	w *tracelog.Writer
 }
 
-// NewGrowing returns a log that has its beginning only.
+// NewGrowing returns a log without records.
 func NewGrowing(t testing.TB) *Growing {
 	t.Helper()
 	return newGrowing(t, tracelog.Options{})
@@ -33,7 +33,7 @@ func newGrowing(t testing.TB, o tracelog.Options) *Growing {
 	return g
 }
 
-// Append adds the records of a text and flushes them: they are in blocks of their own.
+// Append adds the records of a text, in blocks of their own, and flushes them.
 func (g *Growing) Append(text string) {
 	g.t.Helper()
 	if _, err := logtext.Assemble(strings.NewReader(text), g.w); err != nil {
@@ -73,8 +73,8 @@ func (g *Growing) ReadAt(b []byte, off int64) (int, error) {
 // Size is the number of bytes that have been written.
 func (g *Growing) Size() int64 { return int64(g.Len()) }
 
-// Parts makes a log of texts, each of which has blocks of its own, in the order of the
-// texts. Its End record is zero.
+// Parts makes a log of several texts. Each text has blocks of its own, in the order of the
+// texts. The End record is zero.
 func Parts(t testing.TB, texts ...string) Opener {
 	t.Helper()
 	g := NewGrowing(t)

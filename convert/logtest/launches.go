@@ -10,10 +10,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A workload makes launches that look like those of a program with four threads, eight
-// streams and 64 kernels: each is a runtime API record, the uprobe pair of the driver call
-// inside it, and the kernel, with times that scatter. Each hundredth is in an NVTX range of
-// its own, with an allocation before and a wait after.
+// A workload makes launches like those of a program with four threads, eight streams and 64
+// kernels. A launch is a runtime API record, the uprobe pair of the driver call inside it, and
+// the kernel, with scattered times. Each hundredth launch is in an NVTX range of its own, with
+// an allocation before and a wait after.
 type workload struct {
 	rnd     *rand.Rand
 	w       *tracelog.Writer
@@ -44,7 +44,7 @@ func newWorkload(w *tracelog.Writer) *workload {
 	return l
 }
 
-// about is a duration near d, now and then a much longer one.
+// about returns a duration near d, now and then a much longer one.
 func (l *workload) about(d float64) uint64 {
 	d *= 1 + 0.03*l.rnd.NormFloat64()
 	if l.rnd.IntN(200) == 0 {
@@ -96,8 +96,8 @@ func (l *workload) more(tid, stream uint32, start uint64) {
 	l.records += 5
 }
 
-// flushed is the time between two flushes, ns of the launches' own. It has as many of them as
-// a recorder's half second has of a program that launches 170,000 a second.
+// flushed is the time between two flushes, ns on the launches' clock. As many launches lie
+// between two flushes as in half a second of a program that launches 170,000 a second.
 const flushed = 100e6
 
 // WriteLaunches writes the log of n launches, flushed as a recorder does.

@@ -1,4 +1,6 @@
-// Package logtest makes logs for tests and benchmarks of conversions.
+// Package logtest makes logs for tests and benchmarks of conversions. In go records in the
+// text form, or a number of launches. Out come logs in memory: whole, mixed from parts, or
+// growing.
 package logtest
 
 import (
@@ -11,10 +13,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// An Opener opens a log, again and again.
+// An Opener opens a log. It may be called several times.
 type Opener = func() (*tracelog.Reader, error)
 
-// InMemory returns what opens a log in memory.
+// InMemory returns an opener of a log in memory.
 func InMemory(data []byte) Opener {
 	return func() (*tracelog.Reader, error) {
 		return tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "test")

@@ -10,7 +10,7 @@ var le = binary.LittleEndian
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// Mended returns a log with the right checksums in all blocks, whatever was changed in them
+// Mended returns a log with right checksums in all blocks, whatever was changed in the blocks
 // (FORMAT.md: marker, length at 12, checksum of the payload at 16, of the header at 20).
 func Mended(log []byte) []byte {
 	log = bytes.Clone(log)

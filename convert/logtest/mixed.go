@@ -8,9 +8,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// Mixed makes a log as another writer may, from FORMAT.md alone: in each part, records of
-// one kind that follow each other are one block, whatever threads and streams they are
-// of. The log has no schema, no index and no end.
+// Mixed makes a log as another writer might, by FORMAT.md alone: within each part, successive
+// records of one kind are one block, whatever their threads and streams. The log has no schema,
+// no index and no end.
 func Mixed(t testing.TB, parts ...string) Opener {
 	t.Helper()
 	m := mixer{ids: make(map[string]uint64)}
@@ -36,7 +36,7 @@ type mixer struct {
 	rows [][]uint64
 }
 
-// record takes the record of a block.
+// record adds a record to the block in progress.
 func (m *mixer) record(b *tracelog.Block) {
 	if b.Kind != m.kind {
 		m.block()
@@ -53,7 +53,7 @@ func (m *mixer) record(b *tracelog.Block) {
 	m.kind, m.rows = b.Kind, append(m.rows, row)
 }
 
-// id returns the number of a text, which it puts into a block where it is new.
+// id returns the number of a text. A new text gets a block.
 func (m *mixer) id(text string) uint64 {
 	if text == "" {
 		return 0
@@ -68,7 +68,7 @@ func (m *mixer) id(text string) uint64 {
 	return id
 }
 
-// block writes the records that were taken as one block.
+// block writes the added records as one block.
 func (m *mixer) block() {
 	if len(m.rows) == 0 {
 		return
@@ -83,7 +83,7 @@ func (m *mixer) block() {
 	m.rows = nil
 }
 
-// column appends a field of all records: one number where they share it, else each.
+// column appends a field of all records: one number if they share it, else a number each.
 func (m *mixer) column(table []byte, field int) []byte {
 	encoding, data := byte(constant), binary.AppendUvarint(nil, m.rows[0][field])
 	for _, row := range m.rows[1:] {
@@ -102,7 +102,7 @@ func (m *mixer) column(table []byte, field int) []byte {
 // Encodings of a column.
 const (
 	constant = 0 // one number for all rows
-	varint   = 1 // a number for each
+	varint   = 1 // a number for each row
 	texts    = 5
 )
 

@@ -1,8 +1,8 @@
-// Package memory follows the memory that processes allocate.
+// Package memory tracks the memory that processes allocate.
 //
-// In go the allocations and releases that CUPTI recorded, of all processes of a log.
-// Out come these as events, and for each process, GPU and use of memory a counter of
-// the bytes that are live.
+// The input is the allocations and releases that CUPTI recorded, of all processes of a log. The
+// output is these as events, and a counter of the live bytes for each process, GPU and use of
+// memory.
 package memory
 
 import (
@@ -18,17 +18,16 @@ import (
 // An Emitter takes events.
 type Emitter interface{ Emit(timeline.Event) }
 
-// MaxLive bounds the allocations of which the size is kept until their release.
+// MaxLive bounds the live allocations whose size is kept.
 const MaxLive = 1 << 20
 
-// Usage follows the memory of all processes of a log, so that what they have on one GPU
-// together is known.
+// Usage tracks the memory of all processes of a log, since their sum on one GPU is needed.
 type Usage struct {
-	Peak    uint64 // the largest number of bytes of device memory that were live on one GPU
+	Peak    uint64 // largest number of live bytes of device memory on one GPU
 	Dropped uint64 // allocations beyond MaxLive
 
 	out     Emitter
-	device  map[uint32]uint64 // bytes of device memory that are live, by GPU
+	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	live    int               // allocations
 	pending ordered.List[event]
 }
@@ -38,7 +37,7 @@ func NewUsage(out Emitter) *Usage {
 	return &Usage{out: out, device: make(map[uint32]uint64), pending: ordered.NewList((*event).before)}
 }
 
-// A Process follows the memory of one process.
+// A Process tracks the memory of one process.
 type Process struct {
 	out      *timeline.Process
 	usage    *Usage
@@ -53,13 +52,13 @@ type allocation struct {
 	bytes   uint64
 }
 
-// A counter follows one use of memory by a process on one GPU.
+// A counter counts the live bytes of one use of memory by a process on one GPU.
 type counter struct {
 	counterKey
 	out    *timeline.Counter
 	live   uint64
-	at     uint64 // when it became that
-	unsaid bool   // live has not been emitted
+	at     uint64 // when live got its value
+	unsaid bool   // the value of live has not been emitted
 }
 
 // A counterKey names a counter of a process. Pinned memory belongs to no GPU.
@@ -68,8 +67,7 @@ type counterKey struct {
 	use cudaapi.MemoryUse
 }
 
-// An event is an allocation or a release, or the end of a process, with which its memory
-// goes.
+// An event is an allocation or a release, or the end of a process, which releases its memory.
 type event struct {
 	process   *Process
 	at        uint64
@@ -86,12 +84,12 @@ func (e *event) before(o *event) bool {
 	return e.at < o.at || e.at == o.at && !e.ends && o.ends
 }
 
-// Process returns what follows the memory of a process.
+// Process returns the tracker of a process's memory.
 func (u *Usage) Process(p *timeline.Process) *Process {
 	return &Process{out: p, usage: u, counters: make(map[counterKey]*counter), live: make(map[uint64]allocation)}
 }
 
-// Ends says when the process ends.
+// Ends sets the end of the process.
 func (p *Process) Ends(at uint64) {
 	p.usage.pending.Add(event{process: p, at: at, ends: true})
 }
@@ -101,8 +99,8 @@ func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
 	p.usage.pending.Add(event{p, at, false, m.Operation, m.MemoryKind, gpu, m.Correlation, m.Address, m.Bytes})
 }
 
-// Advance goes through what happened before low, or with all, through everything, over
-// all processes in the order of time.
+// Advance processes the events before low, or with all every event, over all processes in the
+// order of time.
 func (u *Usage) Advance(low uint64, all bool) {
 	u.pending.Drain(func(e *event) bool { return e.at < low || all }, func(e *event) {
 		if e.ends {
@@ -120,7 +118,7 @@ func (p *Process) event(e *event) {
 	}
 	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: e.at, Address: e.address, Bytes: e.bytes,
 		GPU: e.gpu, Kind: e.kind, Correlation: e.corr, Release: released})
-	// A further allocation at a live address says that a release was lost.
+	// A second allocation at a live address means that a release was lost.
 	if b, ok := p.live[e.address]; ok {
 		delete(p.live, e.address)
 		p.usage.live--
@@ -137,7 +135,7 @@ func (p *Process) allocate(e *event) {
 		return
 	}
 	c := p.counter(e)
-	bytes := min(e.bytes, math.MaxInt64-min(c.live, math.MaxInt64)) // no log makes it wrap
+	bytes := min(e.bytes, math.MaxInt64-min(c.live, math.MaxInt64)) // no sum wraps, whatever the log holds
 	p.live[e.address] = allocation{c, bytes}
 	p.usage.live++
 	p.set(c, e.at, c.live+bytes)
@@ -182,7 +180,7 @@ func (p *Process) say(c *counter) {
 	}
 }
 
-// end releases what the process had.
+// end releases the memory of the process.
 func (p *Process) end(at uint64) {
 	for _, c := range p.order {
 		if c.live != 0 {

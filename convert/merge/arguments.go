@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	// recentArguments is how many lists are remembered.
+	// recentArguments is the number of lists that the table keeps.
 	recentArguments = 1 << 13
 
-	// argumentRoom and listRoom are how many arguments and lists are allocated together.
-	// A list that is remembered keeps all of them.
+	// argumentRoom and listRoom are the numbers of arguments and lists that are allocated
+	// together. One list in use keeps all of them alive.
 	argumentRoom = 1 << 11
 	listRoom     = 1 << 7
 )
 
 var noArguments = &timeline.Arguments{}
 
-// An argumentTable makes equal argument lists one value, nearly always.
+// An argumentTable returns one value for equal argument lists, nearly always.
 type argumentTable struct {
 	lists  uint64 // so far
 	recent [recentArguments]*timeline.Arguments
@@ -25,7 +25,7 @@ type argumentTable struct {
 	room   []timeline.Arguments
 }
 
-// argumentColumns are the arguments of a block of calls.
+// argumentColumns are the columns of the arguments in a block of calls.
 type argumentColumns struct {
 	columns [tracelog.MaxArgs]tracelog.Column
 	nargs   tracelog.Column
@@ -35,7 +35,7 @@ type argumentColumns struct {
 
 var argFields = [tracelog.MaxArgs]string{"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8", "arg9", "arg10", "arg11"}
 
-// open turns to a block.
+// open starts a block.
 func (c *argumentColumns) open(b *tracelog.Block) {
 	c.nargs, c.varying = b.Column("nargs"), c.varying[:0]
 	c.cache.reset()
@@ -61,7 +61,7 @@ func (t *argumentTable) row(c *argumentColumns, row int) *timeline.Arguments {
 	return e.of
 }
 
-// find finds the arguments of a row by their values.
+// find looks up the arguments of a row by their values.
 func (t *argumentTable) find(c *argumentColumns, row int) *timeline.Arguments {
 	n := int(min(c.nargs.At(row), tracelog.MaxArgs))
 	if n == 0 {
@@ -71,21 +71,21 @@ func (t *argumentTable) find(c *argumentColumns, row int) *timeline.Arguments {
 	for _, i := range c.varying {
 		h = (h ^ c.columns[i].At(row)) * 0x9E3779B97F4A7C15
 	}
-	// A list has a place and the one beside it.
+	// A list may be at its own place or at the place beside it.
 	at := h >> 32 % recentArguments
 	for _, i := range [2]uint64{at, at ^ 1} {
 		if list := t.recent[i]; list != nil && c.same(list.Args, row, n) {
 			return list
 		}
 	}
-	if t.recent[at] != nil { // what comes again and again stays in one of the two
+	if t.recent[at] != nil { // a frequent list stays in one of the two places
 		t.recent[at^1] = t.recent[at]
 	}
 	t.recent[at] = t.make(c, row, n)
 	return t.recent[at]
 }
 
-// same says whether a list is that of a row.
+// same says whether a list equals that of a row.
 func (c *argumentColumns) same(list []uint64, row, n int) bool {
 	if len(list) != n {
 		return false

@@ -12,21 +12,21 @@ import (
 // A queuedBlock is a kept block of one thread or stream.
 type queuedBlock struct {
 	*tracelog.Block
-	from, to uint64 // the earliest and the latest start
-	nth      uint64 // its place among all that were queued
+	from, to uint64 // earliest and latest start
+	nth      uint64 // number of the block in the order of queueing
 	sorted   bool   // its rows are in order
 }
 
-// A blockQueue has blocks that are not gone through yet, by their earliest start.
+// A blockQueue has the blocks that have not been started, sorted by their earliest start.
 type blockQueue struct {
 	list []queuedBlock
-	head int // index of the first that is still there
-	rows int // in all of them
+	head int // index of the first block that is still there
+	rows int // in all blocks
 	next uint64
 }
 
-// add takes a block. Rows with equal starts count as out of order where distinct says
-// that their order depends on more than the start.
+// add adds a block. distinct says that the order of rows depends on more than the start, so
+// that rows with equal starts count as out of order.
 func (q *blockQueue) add(b *tracelog.Block, distinct bool) {
 	starts := b.Column(catalog.PlacementOf(b.Kind).Start)
 	least := uint64(0)
@@ -79,7 +79,7 @@ func (q *blockQueue) take() queuedBlock {
 	return b
 }
 
-// extent adds the blocks that begin before a time.
+// extent adds the blocks that begin before a time to x.
 func (q *blockQueue) extent(x *Extent, before uint64) {
 	for i := q.head; i < len(q.list) && q.list[i].from < before; i++ {
 		b := &q.list[i]
@@ -87,8 +87,7 @@ func (q *blockQueue) extent(x *Extent, before uint64) {
 	}
 }
 
-// An Extent is the number of some records and the time from the first to the last of
-// their starts.
+// An Extent is a number of records, with the earliest and the latest of their starts.
 type Extent struct {
 	From, To uint64
 	Rows     int
@@ -104,14 +103,13 @@ func (x *Extent) add(from, to uint64, rows int) {
 	x.From, x.To, x.Rows = min(x.From, from), max(x.To, to), x.Rows+rows
 }
 
-// Rows go through the rows of a block by their starts.
+// Rows iterate over the rows of a block in the order of their starts.
 type Rows struct {
-	order []uint32 // empty where the rows are in order
+	order []uint32 // empty where the rows of the block are in order
 	at, n int
 }
 
-// reset begins with the first of n rows; before gives the order of those that are not
-// in order.
+// reset starts with the first of n rows. before gives the order of rows that are not sorted.
 func (r *Rows) reset(n int, sorted bool, before func(a, b *uint32) bool) {
 	r.order, r.at, r.n = r.order[:0], 0, n
 	if sorted {
@@ -136,5 +134,5 @@ func (r *Rows) Next() (row int, ok bool) {
 	return i, true
 }
 
-// left is how many rows are to come.
+// left is the number of rows still to come.
 func (r *Rows) left() int { return r.n - r.at }

@@ -18,8 +18,8 @@ type Call struct {
 	Rank        Rank
 }
 
-// A Rank orders intervals that are equal: a runtime call makes the driver call that the
-// pair saw, and a pair holds the driver's record of the same call.
+// A Rank orders equal intervals by nesting: a runtime call contains the pair of the driver call
+// that it makes, and a pair contains the driver's API record of its call.
 type Rank uint8
 
 // The ranks.
@@ -29,7 +29,7 @@ const (
 	DriverAPI
 )
 
-// before says whether an interval comes first in the order in which they nest.
+// before is the order of nesting: outer intervals come first.
 func (c *Call) before(o *Call) bool {
 	if c.Start != o.Start {
 		return c.Start < o.Start
@@ -40,7 +40,7 @@ func (c *Call) before(o *Call) bool {
 	return c.Rank < o.Rank
 }
 
-// Calls merge the calls and API records of threads.
+// Calls merge the calls and API records of each thread.
 type Calls struct {
 	counts    *Counts
 	kind      kind[Call]
@@ -55,7 +55,7 @@ type Counts struct {
 	APIs  uint64 // CUPTI API records
 }
 
-// NewCalls returns what merges the calls of a log, and counts them.
+// NewCalls returns mergers for the calls of a log. They count the records.
 func NewCalls(c *catalog.Catalog, w *Wanted, counts *Counts) *Calls {
 	l := &Calls{catalog: c, wanted: w, counts: counts}
 	l.kind = kind[Call]{
@@ -69,8 +69,7 @@ func NewCalls(c *catalog.Catalog, w *Wanted, counts *Counts) *Calls {
 // Thread returns the merger of a thread of a process.
 func (l *Calls) Thread(p *catalog.Process) *Merger[Call] { return l.kind.merger(p) }
 
-// Add gives the block that a reader has read to the mergers of its threads, which have
-// host TIDs.
+// Add passes the block that a reader has read to the mergers of its threads, by host TID.
 func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Call]) {
 	b := r.Block()
 	pids, tids := b.Column("pid"), b.Column("tid")
@@ -103,7 +102,7 @@ func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
 	return uint32(tid)
 }
 
-// A callDecoder makes rows Calls.
+// A callDecoder decodes rows into Calls.
 type callDecoder struct {
 	calls     *Calls
 	block     *tracelog.Block
@@ -117,8 +116,8 @@ type callDecoder struct {
 	corr      tracelog.Column
 	arguments argumentColumns
 
-	fn      *catalog.Function // of the latest row
-	id      uint64            // its ID, or the number of its name
+	fn      *catalog.Function // function of the latest row
+	id      uint64            // the function's ID, or the number of its name
 	runtime bool
 }
 

@@ -2,16 +2,15 @@ package merge
 
 import "github.com/cudatrace/cudatrace/record/tracelog"
 
-// dictEntries is how many different rows of a block a dictCache remembers.
+// dictEntries is the number of rows of a block that a dictCache keeps.
 const dictEntries = 512
 
-// A dictCache remembers what was made of rows, by the dictionary bytes of their columns:
-// rows with the same bytes have the same numbers. One byte is enough mostly, which all
-// columns share.
+// A dictCache keeps the results for rows by the dictionary bytes of their columns: rows with
+// equal bytes have equal numbers. Mostly one byte is enough, which all columns share.
 type dictCache[T any] struct {
 	picks   [][]byte
 	entries [dictEntries]dictEntry[T]
-	usable  bool // all columns have such bytes
+	usable  bool // all columns have dictionary bytes
 }
 
 type dictEntry[T any] struct {
@@ -19,7 +18,7 @@ type dictEntry[T any] struct {
 	of  *T
 }
 
-// reset makes the cache ready for a block.
+// reset empties the cache for a new block.
 func (c *dictCache[T]) reset() {
 	clear(c.picks)
 	clear(c.entries[:])
@@ -44,7 +43,7 @@ func (c *dictCache[T]) column(col *tracelog.Column) {
 	c.picks = append(c.picks, p)
 }
 
-// entry returns the entry of a row; its of is nil for a row that is new.
+// entry returns the entry of a row; in the entry of a new row, of is nil.
 func (c *dictCache[T]) entry(row int) *dictEntry[T] {
 	key := uint64(0)
 	for _, p := range c.picks {

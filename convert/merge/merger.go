@@ -7,55 +7,55 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Merger gives the records of one thread or one stream in the order of time. Their
-// blocks may overlap in any way.
+// A Merger gives the records of one thread or one stream in the order of time. The blocks of
+// the thread or stream may overlap in any way.
 type Merger[T any] struct {
 	kind    *kind[T]
 	process *catalog.Process
 	queue   blockQueue
 	loose   ordered.List[T] // records that are in no source
-	active  []*source[T]    // blocks that are gone through, the one that comes first last
-	first   *source[T]      // gave the latest record
-	second  *source[T]      // comes after it
-	limit   uint64          // records of these two that begin before it come before all others
+	active  []*source[T]    // blocks in progress; the last has the next record
+	first   *source[T]      // the source of the latest record
+	second  *source[T]      // the source after first
+	limit   uint64          // records of first and second before this time come before all others
 	below   uint64          // see Until
 	all     bool
-	taken   T // the latest record that was loose
+	taken   T // the latest record, if it was loose
 }
 
-// maxActive is how many blocks are gone through side by side. Where more overlap, their
-// records become loose.
+// maxActive is the number of blocks that are decoded side by side. Where more blocks overlap,
+// their records become loose.
 const maxActive = 64
 
-// sourceRows is how many rows of a block are decoded at once: what they are decoded by
-// and the records themselves stay in the processor's nearest cache.
+// sourceRows is the number of rows of a block that are decoded at once: few enough that these
+// records and the decoder's tables stay in the processor's nearest cache.
 const sourceRows = 64
 
-// A kind is what all mergers of one kind of record share.
+// A kind has what all mergers of one kind of record share.
 type kind[T any] struct {
 	start  func(*T) uint64
 	before func(a, b *T) bool // the order of records, by start first
 	decode func() decoder[T]  // makes a decoder
 	free   []*source[T]
-	none   source[T] // stands in for a source where there is none: its record never comes
+	none   source[T] // replaces a missing source: its record never comes
 }
 
-// A decoder makes the rows of a block records.
+// A decoder decodes the rows of a block into records.
 type decoder[T any] interface {
-	// open turns to a block of a process.
+	// open starts a block of a process.
 	open(b *tracelog.Block, p *catalog.Process)
 	// before is the order of the block's rows.
 	before(a, b *uint32) bool
-	// rows decodes rows that are wanted, with their starts, as many as there is room
-	// for. It returns their number, 0 at the end.
+	// rows decodes selected rows and their starts, as many as there is room for. It returns
+	// their number, 0 at the end.
 	rows(rows *Rows, into []T, starts []uint64) int
 }
 
-// A source is a block that is gone through.
+// A source is a block in progress.
 type source[T any] struct {
 	values  [sourceRows]T
 	starts  [sourceRows]uint64
-	at, n   int // the next of these, and how many there are
+	at, n   int // index of the next record, and number of records
 	rows    Rows
 	block   queuedBlock
 	decoder decoder[T]
@@ -75,21 +75,21 @@ func (k *kind[T]) source() *source[T] {
 	return &source[T]{decoder: k.decode()}
 }
 
-// put takes a source back.
+// put returns a source to the free sources.
 func (k *kind[T]) put(s *source[T]) {
 	s.block, s.at, s.n = queuedBlock{}, 0, 0
 	k.free = append(k.free, s)
 }
 
-// add takes a block that is kept, all of whose records are the merger's.
+// add adds a kept block. All its records belong to the merger's thread or stream.
 func (m *Merger[T]) add(b *tracelog.Block, distinct bool) { m.queue.add(b, distinct) }
 
-// Until makes Next give the records that begin before a time, or all that there are.
+// Until lets Next give the records that begin before a time, or all records.
 func (m *Merger[T]) Until(below uint64, all bool) { m.below, m.all, m.limit = below, all, 0 }
 
 // Next returns the next record, nil where there is none. It is valid until the next call.
 func (m *Merger[T]) Next() *T {
-	// A thread has two sources nearly always, its calls and its API records.
+	// Nearly always a thread has two sources, its calls and its API records.
 	s, o := m.first, m.second
 	if s.at == s.n {
 		return m.turn()
@@ -108,7 +108,7 @@ func (m *Merger[T]) Next() *T {
 	return &s.values[s.at-1]
 }
 
-// turn finds the source that comes first and takes its next record.
+// turn finds the source with the next record and takes that record.
 func (m *Merger[T]) turn() *T {
 	m.settle()
 	m.first, m.second = &m.kind.none, &m.kind.none
@@ -147,7 +147,7 @@ func (m *Merger[T]) turn() *T {
 	return &s.values[s.at-1]
 }
 
-// beyond says whether records that begin at a time are not asked for.
+// beyond says whether a time is past the limit of Until.
 func (m *Merger[T]) beyond(at uint64) bool { return at >= m.below && !m.all }
 
 func (m *Merger[T]) takeLoose(head *T) *T {
@@ -174,7 +174,7 @@ func (m *Merger[T]) due() bool {
 	return !some || m.queue.first() <= at
 }
 
-// settle puts the sources that records were taken from in their places, or away.
+// settle sorts the sources again from which records were taken, and removes empty ones.
 func (m *Merger[T]) settle() {
 	last := len(m.active) - 1
 	if last < 0 || m.active[last] != m.first {
@@ -191,7 +191,7 @@ func (m *Merger[T]) settle() {
 	}
 }
 
-// sink moves the source at an index behind those that come before it.
+// sink moves the source at an index in front of those whose next record comes earlier.
 func (m *Merger[T]) sink(i int) {
 	s := m.active[i]
 	for ; i > 0 && m.comes(m.active[i-1], s); i-- {
@@ -217,16 +217,16 @@ func (m *Merger[T]) comes(a, b *source[T]) bool {
 func (s *source[T]) head() *T      { return &s.values[s.at] }
 func (s *source[T]) start() uint64 { return s.starts[s.at] }
 
-// left is how many records the source has, or rows that may become some.
+// left is an upper bound for the records that the source still has.
 func (s *source[T]) left() int { return s.n - s.at + s.rows.left() }
 
-// begin makes a block a source.
+// begin starts a block as a source.
 func (m *Merger[T]) begin(b queuedBlock) {
 	s := m.kind.source()
 	s.block = b
 	s.decoder.open(b.Block, m.process)
 	s.rows.reset(b.N, b.sorted, s.decoder.before)
-	if !s.fill() { // nothing in it is wanted
+	if !s.fill() { // no record of the block is selected
 		m.end(s)
 		return
 	}
@@ -240,14 +240,14 @@ func (s *source[T]) fill() bool {
 	return s.n > 0
 }
 
-// end puts a source away, and its block.
+// end releases a source and its block.
 func (m *Merger[T]) end(s *source[T]) {
 	s.block.Release()
 	m.kind.put(s)
 }
 
-// flatten makes the records of all sources, and of the queued blocks that overlap them,
-// loose.
+// flatten makes all records of the sources loose, and those of the queued blocks up to the
+// limit of Until.
 func (m *Merger[T]) flatten() {
 	for !m.queue.empty() && !m.beyond(m.queue.first()) {
 		m.begin(m.queue.take())
@@ -268,7 +268,7 @@ func (m *Merger[T]) flatten() {
 	m.first, m.second = &m.kind.none, &m.kind.none
 }
 
-// Held is how many records the merger holds, and rows that may become some.
+// Held is an upper bound for the number of records that the merger holds.
 func (m *Merger[T]) Held() int {
 	n := m.queue.rows + m.loose.Len()
 	for _, s := range m.active {
@@ -277,7 +277,7 @@ func (m *Merger[T]) Held() int {
 	return n
 }
 
-// Trim gives memory back that a burst of loose records took.
+// Trim frees memory after a burst of loose records.
 func (m *Merger[T]) Trim() { m.loose.Trim() }
 
 // Extent returns the extent of the records that begin before a time.

@@ -8,20 +8,20 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// An Opener opens a log. A conversion reads one several times.
+// An Opener opens a log. A conversion opens a log several times.
 type Opener func() (*tracelog.Reader, error)
 
-// Readers read the kinds of event side by side, so that what belongs together is read
-// at about the same time however far apart it is in the file.
+// Readers read different kinds of event side by side, so that records of one time are read
+// together, however far apart they are in the file.
 type Readers struct{ list []*reader }
 
 // A reader reads the events of some kinds.
 type reader struct {
 	*tracelog.Reader
-	at uint64 // the latest beginning of a block so far
+	at uint64 // latest start of a block so far
 }
 
-// readTogether are the kinds that one reader reads.
+// readTogether lists the kinds that share a reader.
 var readTogether = [][]tracelog.Kind{
 	{tracelog.KindCall},
 	{tracelog.KindAPI},
@@ -29,8 +29,8 @@ var readTogether = [][]tracelog.Kind{
 	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool},
 }
 
-// OpenReaders opens readers for the events that a log has, by the number of records of
-// each kind, and a filter wants; a nil filter wants all.
+// OpenReaders opens readers for the events of a log that a filter selects; a nil filter selects
+// all. totals has the number of records of each kind.
 func OpenReaders(open Opener, totals *[256]uint64, filter *tracelog.Filter) (*Readers, error) {
 	rs := &Readers{}
 	for _, kinds := range readTogether {
@@ -74,8 +74,8 @@ func (rs *Readers) Close() {
 	}
 }
 
-// Next has the reader that is furthest behind read a block of events. The reader's Block
-// is that one; it is nil at the end of the log.
+// Next has the reader that is furthest behind read a block of events, and returns that reader;
+// nil at the end of the log.
 func (rs *Readers) Next() *tracelog.Reader {
 	for {
 		var behind *reader
@@ -110,15 +110,15 @@ func (rs *Readers) Err() error {
 	return nil
 }
 
-// AddDamage adds to damage what the readers found that it does not have.
+// AddDamage adds the damage that the readers found to damage, unless it is there already.
 func (rs *Readers) AddDamage(damage *tracelog.Damage) {
 	for _, r := range rs.list {
 		damage.Join(r.Damage())
 	}
 }
 
-// Share is the part of the time from first to last that all readers are through with.
-// (The bytes that were read say little: each reader reads its own kinds only.)
+// Share is the part of the time from first to last that all readers have passed. (The number of
+// bytes says little, since each reader reads only its own kinds.)
 func (rs *Readers) Share(first, last uint64) float64 {
 	behind := timeline.Never
 	for _, r := range rs.list {

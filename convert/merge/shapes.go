@@ -5,10 +5,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxShapes bounds what is remembered of each kind; after so many it begins anew.
+// maxShapes bounds the shapes of each kind that the table keeps. A full table is emptied.
 const maxShapes = 1 << 16
 
-// A shapeTable makes equal shapes of work one value, nearly always.
+// A shapeTable returns one value for equal shapes of work, nearly always.
 type shapeTable struct {
 	kernels map[kernelKey]*timeline.Shape
 	copies  map[timeline.MemcpyShape]*timeline.Shape
@@ -17,7 +17,7 @@ type shapeTable struct {
 	none    *timeline.Shape
 }
 
-// A kernelKey is a KernelShape with its name as the number that the log gives it.
+// A kernelKey is a KernelShape whose name is replaced by the name's number in the log.
 type kernelKey struct {
 	name uint64
 	v    [13]uint32
@@ -32,7 +32,7 @@ func newShapeTable() *shapeTable {
 	}
 }
 
-// shapeOf returns the shape of a key; fill makes one that is new.
+// shapeOf returns the shape of a key; fill fills in a new shape.
 func shapeOf[K comparable](t *shapeTable, known map[K]*timeline.Shape, key *K, fill func(*timeline.Shape)) *timeline.Shape {
 	shape := known[*key]
 	if shape != nil {
@@ -48,7 +48,7 @@ func shapeOf[K comparable](t *shapeTable, known map[K]*timeline.Shape, key *K, f
 	return shape
 }
 
-// The fields that make the shape of each kind of work.
+// The fields of the shape of each kind of work.
 var (
 	kernelFields = [14]string{"name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z",
 		"cluster_x", "cluster_y", "cluster_z", "static_shared", "dynamic_shared", "local_per_thread", "registers"}
@@ -56,8 +56,8 @@ var (
 	memsetFields = [...]string{"bytes", "value"}
 )
 
-// shapeColumns are the fields of a block of work that make its shapes, by their places
-// in the lists above.
+// shapeColumns are the columns of the shape's fields in a block of work, by the places of the
+// fields in the lists above.
 type shapeColumns struct {
 	columns [len(kernelFields)]tracelog.Column
 	kind    timeline.WorkKind
@@ -66,7 +66,7 @@ type shapeColumns struct {
 	cache   dictCache[timeline.Shape]
 }
 
-// open turns to a block of work of a kind.
+// open starts a block of work of a kind.
 func (c *shapeColumns) open(b *tracelog.Block, kind timeline.WorkKind) {
 	c.kind, c.varying = kind, c.varying[:0]
 	c.cache.reset()
@@ -106,7 +106,7 @@ func (t *shapeTable) row(c *shapeColumns, b *tracelog.Block, i int) *timeline.Sh
 	return e.of
 }
 
-// find finds the shape of a row by its values.
+// find looks up the shape of a row by its values.
 func (t *shapeTable) find(c *shapeColumns, b *tracelog.Block, i int) *timeline.Shape {
 	v := func(f int) uint32 { return uint32(c.columns[f].At(i)) }
 	switch c.kind {

@@ -6,14 +6,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A Work is a piece of GPU work, not yet numbered or joined with its call.
+// A Work is a piece of GPU work without a number and without its call.
 type Work struct {
 	timeline.Work
 	Device  uint32 // as the process numbers it
 	Program uint16 // index of the program in the process
 }
 
-// Works merge the GPU work of streams.
+// Works merge the GPU work of each stream.
 type Works struct {
 	kind    kind[Work]
 	catalog *catalog.Catalog
@@ -22,7 +22,7 @@ type Works struct {
 	program map[*Merger[Work]]int // of the latest work with a time
 }
 
-// NewWorks returns what merges the GPU work of a log.
+// NewWorks returns mergers for the GPU work of a log.
 func NewWorks(c *catalog.Catalog, w *Wanted) *Works {
 	l := &Works{catalog: c, wanted: w, shapes: newShapeTable(), program: make(map[*Merger[Work]]int)}
 	l.kind = kind[Work]{
@@ -36,7 +36,7 @@ func NewWorks(c *catalog.Catalog, w *Wanted) *Works {
 // Stream returns the merger of a stream of a process.
 func (l *Works) Stream(p *catalog.Process) *Merger[Work] { return l.kind.merger(p) }
 
-// Add gives the block that a reader has read to the mergers of its streams.
+// Add passes the block that a reader has read to the mergers of its streams.
 func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32) *Merger[Work]) {
 	b := r.Block()
 	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
@@ -63,12 +63,12 @@ func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32)
 		if w.Start != 0 && len(m.process.Programs) > 1 {
 			l.program[m] = m.process.Programs.At(w.Start)
 		}
-		w.Program = uint16(l.program[m]) // without a time it goes with its neighbour
+		w.Program = uint16(l.program[m]) // work without a time belongs to the program of the work before it
 		m.loose.Add(w)
 	}
 }
 
-// A workDecoder makes rows Works.
+// A workDecoder decodes rows into Works.
 type workDecoder struct {
 	works *Works
 	block *tracelog.Block

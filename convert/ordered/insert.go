@@ -1,11 +1,12 @@
-// Package ordered puts values in order that arrive nearly in order: records of a log
-// are, but for what two processors did at the same time.
+// Package ordered sorts values that arrive nearly in order, such as the records of a log: only
+// records of the same moment from different processors are out of order.
+// Values go in as they arrive; those come out, in order, that no later value can precede.
 package ordered
 
 import "slices"
 
-// Insert sorts a list, stably, that is in order up to from. What follows should consist
-// of a few runs in order; where it does not, the whole list is sorted.
+// Insert sorts a list, stably. The list is sorted up to from. The rest should consist of a few
+// sorted runs; otherwise the whole list is sorted.
 func Insert[T any](list []T, from int, before func(a, b *T) bool) {
 	var scratch []T
 	moves := 4*len(list) + 16*(len(list)-from)
@@ -33,7 +34,7 @@ func Insert[T any](list []T, from int, before func(a, b *T) bool) {
 	}
 }
 
-// mergeRun merges a run into a list that ends with room for it.
+// mergeRun merges a run into a list that has room for it at its end.
 func mergeRun[T any](list, run []T, before func(a, b *T) bool) {
 	i, k := len(list)-len(run)-1, len(run)-1
 	for at := len(list) - 1; k >= 0; at-- {

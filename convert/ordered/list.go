@@ -2,7 +2,7 @@ package ordered
 
 import "slices"
 
-// A List holds values until everything that belongs in front of them has come.
+// A List holds values until all values that belong before them have arrived.
 type List[T any] struct {
 	before func(a, b *T) bool
 	values []T
@@ -40,7 +40,7 @@ func (l *List[T]) Drop(n int) {
 	}
 }
 
-// Drain takes values off the front, in order, as long as ready says so.
+// Drain removes values from the front, in order, while ready returns true.
 func (l *List[T]) Drain(ready func(*T) bool, take func(*T)) {
 	live := l.Values()
 	n := 0
@@ -51,7 +51,7 @@ func (l *List[T]) Drain(ready func(*T) bool, take func(*T)) {
 	l.Drop(n)
 }
 
-// Trim gives memory back that a burst of values took.
+// Trim frees memory after a burst of values.
 func (l *List[T]) Trim() {
 	if cap(l.values) > 1<<15 && len(l.values) < cap(l.values)/8 {
 		l.values, l.head, l.sorted = slices.Clone(l.values[l.head:]), 0, l.sorted-l.head

@@ -13,9 +13,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// File has write make the file at path. It grows beside its name and is renamed when it
-// is complete. A symbolic link stays: what it leads to is replaced. What is no regular
-// file (a device, a pipe) is written to as it is.
+// File makes the file at path; write writes its content. The file grows beside its final name
+// and is renamed when it is complete. A symbolic link stays: its target is replaced. A device
+// or a pipe is written to directly.
 func File(path string, write func(io.Writer) error) error {
 	target := path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -61,14 +61,14 @@ func replace(path string, write func(io.Writer) error) error {
 	return err
 }
 
-// SameFile says whether two names are those of one file that exists.
+// SameFile says whether two names refer to one existing file.
 func SameFile(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// Reason is the plain cause of a failed file operation.
+// Reason is the cause of a failed file operation in plain words.
 func Reason(err error) string {
 	var errno syscall.Errno
 	switch {

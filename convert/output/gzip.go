@@ -10,17 +10,17 @@ import (
 	"github.com/cudatrace/cudatrace/convert/output/deflate"
 )
 
-// A gzipWriter writes one gzip stream whose parts are compressed side by side. It is a
-// single member, which every reader takes: each part ends at a byte (RFC 1951, 3.2.4) and
-// may refer to the 32 KiB before it. Its bytes depend on the data only.
+// A gzipWriter writes one gzip stream whose parts are compressed in parallel. The stream is a
+// single member, which every reader takes: each part ends at a byte (RFC 1951, 3.2.4) and may
+// refer to the 32 KiB before it. The bytes depend on the data only.
 type gzipWriter struct {
 	w     io.Writer
-	block []byte // being filled; begins with the end of the block before
-	from  int    // where its own bytes begin
+	block []byte // the block that is being filled; it begins with the end of the block before
+	from  int    // index of the block's own bytes
 	parts chan *gzipPart
 	work  chan *gzipPart
-	idle  sync.WaitGroup // compressing
-	done  chan struct{}  // the last part has been written
+	idle  sync.WaitGroup // waits for the compressing goroutines
+	done  chan struct{}  // closed when the last part has been written
 	pool  sync.Pool
 
 	mu   sync.Mutex
@@ -29,7 +29,7 @@ type gzipWriter struct {
 	sum  uint32
 }
 
-// A gzipPart is a block on its way.
+// A gzipPart is a block that is being compressed.
 type gzipPart struct {
 	block []byte
 	from  int
@@ -43,7 +43,7 @@ const (
 	gzipWindow = deflate.Window
 )
 
-// gzipHeader says: deflate, no name, no time, unknown system (RFC 1952, 2.3).
+// gzipHeader declares: deflate, no name, no time, unknown system (RFC 1952, 2.3).
 var gzipHeader = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
 
 func newGzipWriter(w io.Writer) *gzipWriter {
@@ -62,7 +62,7 @@ func newGzipWriter(w io.Writer) *gzipWriter {
 	return g
 }
 
-// Write takes p. An error is that of an earlier part.
+// Write takes p. An error may come from an earlier part.
 func (g *gzipWriter) Write(p []byte) (int, error) {
 	written := len(p)
 	for len(p) > 0 {
@@ -81,7 +81,7 @@ func (g *gzipWriter) failure() error {
 	return g.err
 }
 
-// submit hands the block over and begins the next one.
+// submit passes the block to a compressing goroutine and begins the next block.
 func (g *gzipWriter) submit(last bool) {
 	p, _ := g.pool.Get().(*gzipPart)
 	if p == nil {
@@ -96,7 +96,7 @@ func (g *gzipWriter) submit(last bool) {
 	g.work <- p
 }
 
-// compress compresses parts until there are no more.
+// compress compresses parts until the channel is closed.
 func (g *gzipWriter) compress() {
 	var z deflate.Compressor
 	for p := range g.work {
@@ -105,7 +105,7 @@ func (g *gzipWriter) compress() {
 	}
 }
 
-// write writes the parts in their order.
+// write writes the parts in order.
 func (g *gzipWriter) write() {
 	defer close(g.done)
 	g.put(gzipHeader)
@@ -127,7 +127,7 @@ func (g *gzipWriter) write() {
 	}
 }
 
-// put writes unless something has failed.
+// put writes bytes unless an earlier write failed.
 func (g *gzipWriter) put(b []byte) {
 	if g.failure() != nil {
 		return
@@ -139,8 +139,7 @@ func (g *gzipWriter) put(b []byte) {
 	}
 }
 
-// Close writes what is left and the end of the stream. It does not close the underlying
-// writer.
+// Close writes the rest and the end of the stream. It does not close the underlying writer.
 func (g *gzipWriter) Close() error {
 	g.submit(true)
 	close(g.work)

@@ -5,7 +5,8 @@ import "errors"
 // ErrTooLarge is the error of a Limit that was exceeded.
 var ErrTooLarge = errors.New("the trace is too large")
 
-// A Limit measures what is written to it, keeps nothing, and fails once it is too much.
+// A Limit counts the bytes written to it, keeps none of them, and fails once there are too
+// many.
 type Limit struct {
 	Most    int64 // bytes
 	Written int64

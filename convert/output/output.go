@@ -1,5 +1,5 @@
-// Package output writes files: compressed on all processors, beside their name until
-// they are complete, or as far as a size allows.
+// Package output writes files: compressed on all processors, under a temporary name until they
+// are complete, or up to a size limit. Bytes go in; a file comes out.
 package output
 
 import "io"
@@ -16,8 +16,8 @@ const (
 // plainPiece is the size of the pieces in which an uncompressed trace is written.
 const plainPiece = 64 << 10
 
-// PieceBytes is how much of the events of one sort is to stand together in a trace: 0
-// for what compresses best.
+// PieceBytes is the number of bytes of events of one kind that should stand together in a
+// trace; 0 means the size that compresses best.
 func (c Compression) PieceBytes() int {
 	if c == None {
 		return plainPiece
@@ -25,8 +25,8 @@ func (c Compression) PieceBytes() int {
 	return 0
 }
 
-// NewWriter returns what compresses a trace on its way to w. Its Close ends the trace and
-// does not close w.
+// NewWriter returns a writer that compresses a trace and writes it to w. Its Close ends the
+// trace but does not close w.
 func (c Compression) NewWriter(w io.Writer) io.WriteCloser {
 	if c == None {
 		return &plainWriter{w: w, buffer: make([]byte, 0, plainPiece)}
@@ -34,7 +34,7 @@ func (c Compression) NewWriter(w io.Writer) io.WriteCloser {
 	return newGzipWriter(w)
 }
 
-// A plainWriter collects what is small, and passes large pieces on without a copy.
+// A plainWriter collects small writes, and passes large ones on without a copy.
 type plainWriter struct {
 	w      io.Writer
 	buffer []byte

@@ -8,8 +8,8 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto"
 )
 
-// templates is how many calls, and how many pieces of work, are remembered in their
-// encoded form. Programs do the same over and over.
+// templates is the number of calls, and of pieces of work, that are kept in encoded form.
+// Programs repeat the same calls over and over.
 const templates = 1 << 12
 
 // calls write calls.
@@ -23,7 +23,7 @@ type calls struct {
 	works       []uint64
 }
 
-// A callTemplate is what calls that are encoded alike have in common.
+// A callTemplate has the common part of calls that are encoded alike.
 type callTemplate struct {
 	key callKey
 	perfetto.TrackEventTemplate
@@ -50,7 +50,7 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	if sl.Correlation != 0 {
 		correlation = c.correlation.Value(uint64(sl.Correlation))
 	}
-	if len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all
+	if len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
 		id := uint64(0)
 		if len(work) > 0 {
 			id = work[0]
@@ -65,7 +65,7 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	track.BeginWith(sl.Start, t, perfetto.GPUCorrelation{Submitted: work, WaitedFor: c.awaited(waits)}, correlation, c.args...)
 }
 
-// awaited is the IDs of work that a call waited for.
+// awaited returns the IDs of the work for which a call waited.
 func (c *calls) awaited(waits []timeline.Awaited) []uint64 {
 	c.works = c.works[:0]
 	for i := range waits {
@@ -100,7 +100,7 @@ func (k *callKey) is(sl *timeline.Slice) bool {
 		k.ret == sl.Ret && k.flags == sl.Flags
 }
 
-// arguments makes the arguments that calls of one template have in common.
+// arguments returns the arguments that the calls of one template share.
 func (c *calls) arguments(sl *timeline.Slice) {
 	c.args = c.args[:0]
 	for i, v := range sl.Args {
@@ -119,12 +119,12 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	if sl.Kernel != nil {
 		c.args = append(c.args, perfetto.String("kernel", c.names.Of(sl.Kernel.Name).Full))
 	}
-	if sl.Stream != nil { // the number that the queue bears: a stream's handle says little
+	if sl.Stream != nil { // show the stream's number, which its track bears too; a stream's handle says little
 		c.args = append(c.args, perfetto.Uint("stream_id", uint64(sl.Stream.ID)))
 	}
 }
 
-// argument shows a recorded argument as its parameter says.
+// argument formats a recorded argument by the type of its parameter.
 func argument(params []timeline.Param, i int, v uint64) perfetto.Arg {
 	if i >= len(params) {
 		return perfetto.Uint(fmt.Sprintf("arg%d", i), v)

@@ -17,22 +17,22 @@ type Sink struct {
 	pieceBytes int
 
 	w        *perfetto.Writer
-	several  bool // more than one process: queue names say whose they are
+	several  bool // there is more than one process: the names of queues include the process
 	threads  map[*timeline.Thread]*thread
 	tracks   map[*timeline.Track]*perfetto.Track
 	counters map[*timeline.Counter]*perfetto.Counter
 	queues   map[*timeline.Stream]*queue
-	names    map[uint32]bool // PIDs that are described
+	names    map[uint32]bool // PIDs that have been described
 	own      *perfetto.Track // the "cudatrace" track
 
 	calls calls
 	works works
 	args  []perfetto.Arg
-	once  perfetto.TrackEventTemplate // of the event that is written
+	once  perfetto.TrackEventTemplate // the template of the event that is being written
 }
 
-// New returns a sink that writes a trace to w. pieceBytes is how much of the events of
-// one sort stands together in the trace, 0 for perfetto's choice.
+// New returns a sink that writes a trace to w. pieceBytes is the number of bytes of events of
+// one kind that stand together in the trace; 0 means perfetto's default.
 func New(w io.Writer, pieceBytes int) *Sink {
 	return &Sink{
 		out: w, pieceBytes: pieceBytes,
@@ -52,7 +52,7 @@ func (s *Sink) Take(events []timeline.Event) error {
 	return s.w.Err()
 }
 
-// End writes what is left of a whole timeline.
+// End writes the rest of a complete timeline.
 func (s *Sink) End(err error) error {
 	if err != nil || s.w == nil {
 		return nil
@@ -87,7 +87,7 @@ func (s *Sink) event(e timeline.Event) {
 	}
 }
 
-// description takes the events of which there are few.
+// description takes the kinds of event that are rare.
 func (s *Sink) description(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Recording:
@@ -121,7 +121,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 	for _, g := range gpus {
 		uuid, err := hex.DecodeString(g.UUID)
 		if err != nil {
-			uuid = nil // not known: the field stays out
+			uuid = nil // UUID not known: leave the field out
 		}
 		list = append(list, perfetto.GPU{
 			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
@@ -135,7 +135,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 	s.w.GPUs(list)
 }
 
-// A thread is the track of a thread's calls, with those that have begun on it.
+// A thread is the track of a thread's calls, with the calls that are open on it.
 type thread struct {
 	*perfetto.Track
 	begun []begun // outermost first
@@ -146,8 +146,8 @@ type begun struct {
 	depth int32
 }
 
-// closeTo ends the calls that do not lie around one that begins at a time at some depth.
-// A selection may have left out calls between them.
+// closeTo ends the open calls that do not contain a call of a depth that begins at a time. A
+// selection may have left out calls between them.
 func (t *thread) closeTo(start uint64, depth int32) {
 	for n := len(t.begun); n > 0; n-- {
 		if last := t.begun[n-1]; last.depth >= depth || last.end <= start {
@@ -183,7 +183,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 	}
 }
 
-// ranks order what a process shows beside its threads.
+// ranks order the tracks of a process beside its threads.
 var ranks = map[timeline.Category]int{timeline.NVTX: 1, timeline.Memory: 3, timeline.CUPTI: 4}
 
 const counterRank = 2
@@ -225,7 +225,7 @@ func (s *Sink) spanArgs(details []timeline.Detail) {
 	}
 }
 
-// loss shows a loss where the time ends in which it happened.
+// loss shows a loss at the end of the time in which it happened.
 func (s *Sink) loss(l *timeline.Loss) {
 	s.args = append(s.args[:0],
 		perfetto.String("cause", l.Cause),
@@ -235,7 +235,7 @@ func (s *Sink) loss(l *timeline.Loss) {
 	s.remark(l.Time, l.PID, fmt.Sprintf("%d records lost: %s", l.Count, l.Cause))
 }
 
-// remark writes what a person should know on the "cudatrace" track.
+// remark writes a line for people to the "cudatrace" track.
 func (s *Sink) remark(at uint64, pid uint32, text string) {
 	if s.own == nil {
 		s.own = s.w.Track(perfetto.TrackInfo{Name: "cudatrace"})

@@ -19,7 +19,7 @@ type works struct {
 	args        []perfetto.Arg
 }
 
-// A workTemplate is what pieces of work that are encoded alike have in common.
+// A workTemplate has the common part of work that is encoded alike.
 type workTemplate struct {
 	key workKey
 	perfetto.RenderStageTemplate
@@ -36,7 +36,7 @@ type workKey struct {
 type queue struct {
 	*perfetto.Queue
 	stream *timeline.Stream
-	nth    uint64 // in the order of their first use
+	nth    uint64 // number in the order of first use
 }
 
 func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames) works {
@@ -64,7 +64,7 @@ func (s *Sink) queue(t *timeline.Stream) *queue {
 	return q
 }
 
-// queueName is what a stream is called; withProcess says whose it is.
+// queueName returns the name of a stream's queue; withProcess adds the process.
 func queueName(t *timeline.Stream, withProcess bool) string {
 	name := fmt.Sprintf("Stream %02d", t.ID)
 	switch {
@@ -93,7 +93,7 @@ func queueDescription(t *timeline.Stream) string {
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
 	t, correlation := s.template(q, w), s.correlation.Value(uint64(w.Correlation))
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed { // nearly all
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, correlation)
 		return
 	}
@@ -110,8 +110,8 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	q.Event(t, w.ID, w.Start, w.Dur, correlation, s.args...)
 }
 
-// throughput adds the rate that a person would otherwise work out by hand; bytes a
-// nanosecond are GB a second.
+// throughput adds the rate, so that people need not compute it. Bytes per nanosecond are GB per
+// second.
 func (s *works) throughput(w *timeline.Work) {
 	bytes := w.Shape.Memcpy.Bytes + w.Shape.Memset.Bytes // one of them is 0
 	if w.Dur > 0 {
@@ -133,7 +133,7 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	return &t.RenderStageTemplate
 }
 
-// event is what pieces of work of one template have in common.
+// event returns the common part of the work of one template.
 func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStageEvent {
 	s.args = s.args[:0]
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
@@ -162,7 +162,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 
 func (s *works) kernel(e *perfetto.RenderStageEvent, k *timeline.KernelShape) {
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
-	// What a launch may change is left out of the interned kernel.
+	// Leave out of the interned kernel everything that may differ between launches.
 	id := timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers, LocalPerThread: k.LocalPerThread}
 	kernel, ok := s.kernels[id]
 	if !ok {

@@ -1,9 +1,9 @@
-// Package pipeline hands events on to a sink, on a goroutine of its own: records are
-// joined on one processor while a trace is encoded on another.
+// Package pipeline hands events to a sink on a separate goroutine: one processor joins records
+// while another encodes the trace.
 //
-// In go single slices, pieces of work and other events. They come out as they came in,
-// in lists of events: slices of one thread that follow each other are one event, and
-// so is work of one stream.
+// The input is single slices, pieces of work and other events. The output is these in their
+// order, in lists of events: successive slices of one thread become one event, and so does
+// successive work of one stream.
 package pipeline
 
 import (
@@ -20,30 +20,30 @@ type Pipeline struct {
 	full  chan *batch
 	empty chan *batch
 	done  chan struct{}
-	err   atomic.Pointer[error] // the sink's first
+	err   atomic.Pointer[error] // the sink's first error
 }
 
 const (
-	batchSize = 1 << 11 // slices, or pieces of work, or other events, of a batch
+	batchSize = 1 << 11 // most slices, pieces of work, or other events in a batch
 	batches   = 8
 )
 
-// A batch is a list of events with the memory of those of which there are many.
+// A batch is a list of events, with the memory for the frequent kinds.
 type batch struct {
 	events []timeline.Event
-	shift  uint64 // added to their times
+	shift  uint64 // added to the times of the events
 
 	slices []timeline.Slice
 	work   []timeline.Work
 	calls  []timeline.Slices
 	lists  []timeline.WorkList
 
-	lastCalls *timeline.Slices   // the latest event, where it is slices
-	lastWork  *timeline.WorkList // the latest event, where it is work
+	lastCalls *timeline.Slices   // the latest event, if it is slices
+	lastWork  *timeline.WorkList // the latest event, if it is work
 }
 
-// New returns a pipeline to a sink; without one, nil, it drops what it is given. Close
-// ends its goroutine.
+// New returns a pipeline to a sink. With a nil sink it drops all events. Close ends its
+// goroutine.
 func New(sink timeline.Sink) *Pipeline {
 	p := &Pipeline{sink: sink}
 	if sink == nil {
@@ -62,7 +62,7 @@ func newBatch() *batch {
 	return &batch{slices: make([]timeline.Slice, 0, batchSize), work: make([]timeline.Work, 0, batchSize)}
 }
 
-// run gives batches to the sink. Once that has failed they are dropped.
+// run passes batches to the sink. After an error of the sink batches are dropped.
 func (p *Pipeline) run() {
 	defer close(p.done)
 	for b := range p.full {
@@ -84,7 +84,7 @@ func (b *batch) give(sink timeline.Sink) error {
 	return sink.Take(b.events)
 }
 
-// Shift makes the pipeline move the times of all events to come by a number of ns.
+// Shift sets the number of ns that is added to the times of all later events.
 func (p *Pipeline) Shift(by uint64) {
 	p.shift = by
 	if p.sink != nil {
@@ -92,7 +92,7 @@ func (p *Pipeline) Shift(by uint64) {
 	}
 }
 
-// Emit hands an event on.
+// Emit hands on an event.
 func (p *Pipeline) Emit(e timeline.Event) {
 	if p.sink == nil {
 		return
@@ -104,7 +104,7 @@ func (p *Pipeline) Emit(e timeline.Event) {
 	}
 }
 
-// Slice hands a call of a thread on. The slice may be changed afterwards.
+// Slice hands on a call of a thread. The caller may change the slice afterwards.
 func (p *Pipeline) Slice(t *timeline.Thread, sl *timeline.Slice) {
 	if p.sink == nil {
 		return
@@ -124,7 +124,7 @@ func (p *Pipeline) Slice(t *timeline.Thread, sl *timeline.Slice) {
 	}
 }
 
-// Work hands a piece of work of a stream on. The work may be changed afterwards.
+// Work hands on a piece of work of a stream. The caller may change the work afterwards.
 func (p *Pipeline) Work(s *timeline.Stream, w *timeline.Work) {
 	if p.sink == nil {
 		return
@@ -144,7 +144,7 @@ func (p *Pipeline) Work(s *timeline.Stream, w *timeline.Work) {
 	}
 }
 
-// pass hands the batch on and takes an empty one.
+// pass hands on the batch and takes an empty one.
 func (p *Pipeline) pass() {
 	if len(p.batch.events) > 0 {
 		p.full <- p.batch
@@ -154,14 +154,14 @@ func (p *Pipeline) pass() {
 	p.batch.shift = p.shift
 }
 
-// reset empties a batch and lets go what its events point to.
+// reset empties a batch and drops the pointers of its events.
 func (b *batch) reset() {
 	clear(b.events)
 	b.events, b.lastCalls, b.lastWork = b.events[:0], nil, nil
 	b.slices, b.work, b.calls, b.lists = b.slices[:0], b.work[:0], b.calls[:0], b.lists[:0]
 }
 
-// Err returns the sink's error, once it has failed: the rest is dropped.
+// Err returns the sink's error, once the sink has failed. Later events are dropped.
 func (p *Pipeline) Err() error {
 	if err := p.err.Load(); err != nil {
 		return *err
@@ -169,8 +169,7 @@ func (p *Pipeline) Err() error {
 	return nil
 }
 
-// Close hands on what is left, waits until the sink has taken it, and returns the
-// sink's error.
+// Close hands on the rest, waits until the sink has taken it, and returns the sink's error.
 func (p *Pipeline) Close() error {
 	if p.sink != nil {
 		p.pass()

@@ -1,4 +1,5 @@
-// Package selection chooses what of a timeline is shown, by name and duration.
+// Package selection selects the part of a timeline to show, by name and duration.
+// Slices, GPU work and spans go in; out comes whether each is shown, and how many are not.
 package selection
 
 import (
@@ -8,15 +9,15 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Selection chooses slices, spans and work. Nil chooses all.
+// A Selection selects slices, spans and work. Nil selects all.
 type Selection struct {
-	Name     string // a glob that names have to match; "" for every name
+	Name     string // a glob that names must match; "" for every name
 	Shortest uint64 // ns
-	LeftOut  uint64 // slices and pieces of work that were not chosen
+	LeftOut  uint64 // slices and pieces of work that were not selected
 	names    timeline.KernelNames
 }
 
-// New returns a selection, nil for one that chooses all.
+// New returns a selection, nil for one that selects all.
 func New(name string, shortest uint64) *Selection {
 	if name == "" && shortest == 0 {
 		return nil
@@ -34,7 +35,7 @@ func (s *Selection) Work(w *timeline.Work) bool {
 	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur))
 }
 
-// Span says whether a span is shown. A span that has not ended is long enough.
+// Span says whether a span is shown. A span that has not ended counts as long enough.
 func (s *Selection) Span(sp *timeline.Span) bool {
 	return s == nil || s.matches(sp.Name) && (sp.Open || sp.End-sp.Start >= s.Shortest)
 }
@@ -50,7 +51,7 @@ func (s *Selection) takes(name string, dur uint64) bool {
 	return dur >= s.Shortest && s.matches(name)
 }
 
-// noSlash makes a glob's * go over the slashes of a name, which is no path.
+// noSlash makes a glob's * match the slashes of a name too, since a name is not a path.
 var noSlash = strings.NewReplacer("/", "\x00")
 
 func (s *Selection) matches(name string) bool {

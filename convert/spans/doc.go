@@ -1,8 +1,8 @@
-// Package spans lays what is no call onto tracks beside the calls: NVTX ranges and
-// marks, the time that CUPTI took for itself, what happened to memory pools.
+// Package spans puts records that are not calls onto tracks beside the calls: NVTX ranges and
+// marks, the time that CUPTI took for itself, and events of memory pools.
 //
-// In go records, in the order of the log. Out come spans that nest on each track. Spans
-// that overlap otherwise are laid on several tracks of one name.
+// The input is records, in the order of the log. The output is spans that nest on each track.
+// Spans that overlap without nesting are put on several tracks of one name.
 package spans
 
 import (
@@ -13,7 +13,7 @@ import (
 // An Emitter takes events.
 type Emitter interface{ Emit(timeline.Event) }
 
-// Output is where spans go, and what of them is shown.
+// Output is the emitter for spans, and the selection of the spans that are shown.
 type Output struct {
 	Emitter   Emitter
 	Selection *selection.Selection
@@ -24,5 +24,5 @@ type span struct {
 	timeline.Span
 	instant bool
 	moved   bool // it ended on another thread
-	shown   bool // it was chosen when it was laid
+	shown   bool // it was selected when it was put on its track
 }

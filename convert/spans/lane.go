@@ -6,7 +6,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A lane is a track that is given spans in the order of their starts.
+// A lane is a track that receives spans in the order of their starts.
 type lane struct {
 	out   *Output
 	track *timeline.Track
@@ -14,8 +14,8 @@ type lane struct {
 	last  uint64  // start of the latest span
 }
 
-// fits says whether a span lies beside or within what is open. It ends what has ended by
-// the span's start.
+// fits says whether a span lies beside or within the open spans. It first ends the spans that
+// end by the span's start.
 func (l *lane) fits(sp *span) bool {
 	if sp.Start < l.last {
 		return false
@@ -57,7 +57,7 @@ func (l *lane) add(sp *span) {
 	}
 }
 
-// cut adds a span that does not fit, as far as it does.
+// cut adds a span that does not fit, cut at the end of the span around it.
 func (l *lane) cut(sp *span) {
 	dur := sp.End - min(sp.Start, sp.End)
 	sp.Args = append(slices.Clip(sp.Args), timeline.Detail{Name: "true_duration_ns", Value: dur})

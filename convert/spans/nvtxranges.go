@@ -9,36 +9,36 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// NVTXStats count what a program marked.
+// NVTXStats count a program's ranges and marks.
 type NVTXStats struct {
 	Ranges, Marks uint64
 	Unmatched     uint64 // starts without an end, and ends without a start
 }
 
-// NVTXRanges join the markers of a program into ranges. A range that ends on another
-// thread, or crosses the end of one around it, is laid on tracks of the process.
+// NVTXRanges join the markers of a program into ranges. A range that ends on another thread, or
+// crosses the end of a range around it, is put on a track of the process.
 type NVTXRanges struct {
 	out     *Output
 	stats   *NVTXStats
 	process *timeline.Process
 	thread  func(tid uint32) *timeline.Thread
 	horizon uint64
-	open    map[uint32]*openRange // by id
+	open    map[uint32]*openRange // by marker ID
 	lanes   map[laneKey]*domainLane
 	order   []*domainLane
 	crossed map[string]*OverlapLanes // by domain
-	domains []string                 // of crossed, sorted
-	held    int                      // spans that wait to be laid on a thread's track
+	domains []string                 // keys of crossed, sorted
+	held    int                      // spans that wait to be put on a thread's track
 }
 
-// A laneKey names a thread's track of a domain.
+// A laneKey identifies a thread's track for a domain.
 type laneKey struct {
 	tid    uint32
 	domain string
 }
 
-// A domainLane is such a track, with the spans that are not laid on it yet, in the order
-// in which they begin.
+// A domainLane is a thread's track for a domain, with the spans that are not on it yet, by
+// start.
 type domainLane struct {
 	lane
 	domain  string
@@ -52,23 +52,23 @@ type openRange struct {
 }
 
 const (
-	// maxHeldSpans is how many spans a program holds back because one around them has not
-	// ended; when there are more, that one is shown as what contains them.
+	// maxHeldSpans is the number of spans that a program holds back because a span around
+	// them has not ended. When there are more, the outer span is shown as containing them.
 	maxHeldSpans = 1 << 16
 
-	// maxOpenRanges bounds the ranges that have begun and not ended.
+	// maxOpenRanges bounds the ranges that have begun but not ended.
 	maxOpenRanges = 1 << 18
 )
 
-// NewNVTXRanges returns the ranges of a process. What has not ended ends at the horizon;
-// thread finds a thread by its host TID.
+// NewNVTXRanges returns the ranges of a process. Unended ranges end at the horizon. thread
+// finds a thread by its host TID.
 func NewNVTXRanges(out *Output, stats *NVTXStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *NVTXRanges {
 	return &NVTXRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
 		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes)}
 }
 
-// MarkerBefore is the order in which Marker takes markers: by time, ends behind what
-// begins at the same time.
+// MarkerBefore is the order in which Marker takes markers: by time; at one time, beginnings
+// before ends.
 func MarkerBefore(a, b *tracelog.Marker) bool {
 	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd)) < 0
 }
@@ -80,7 +80,7 @@ func (r *NVTXRanges) Marker(m *tracelog.Marker) {
 		r.start(m)
 	case m.Flags&tracelog.MarkerEnd != 0:
 		o, ok := r.open[m.ID]
-		if !ok { // it began before recording did
+		if !ok { // the range began before recording did
 			r.stats.Unmatched++
 			return
 		}
@@ -94,7 +94,7 @@ func (r *NVTXRanges) Marker(m *tracelog.Marker) {
 }
 
 func (r *NVTXRanges) start(m *tracelog.Marker) {
-	if earlier, ok := r.open[m.ID]; ok { // its end was lost
+	if earlier, ok := r.open[m.ID]; ok { // the end of the earlier range was lost
 		r.unfinished(earlier)
 	} else if len(r.open) >= maxOpenRanges {
 		r.stats.Unmatched++
@@ -105,7 +105,7 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}}
 }
 
-// begin puts a span where it begins.
+// begin makes a span at its marker's place.
 func (r *NVTXRanges) begin(m *tracelog.Marker) *span {
 	sp := &span{Span: timeline.Span{Name: cmp.Or(m.Name, "(unnamed)"), Start: m.Time}}
 	l := r.lane(laneKey{m.TID, m.Domain})
@@ -131,7 +131,7 @@ func (r *NVTXRanges) lane(key laneKey) *domainLane {
 func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	r.stats.Ranges++
 	sp := o.span
-	if !sp.Open { // cut where the one around it ended
+	if !sp.Open { // the span was cut where the span around it ended
 		return
 	}
 	sp.Open, sp.End = false, m.Time
@@ -145,8 +145,7 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	}
 }
 
-// cutWithin ends what was shown as lying within a span, and has not ended, with that
-// span.
+// cutWithin ends the open spans within a span when that span ends.
 func (l *domainLane) cutWithin(outer *span) {
 	i := slices.Index(l.lane.open, outer)
 	for _, sp := range l.lane.open[i+1:] {
@@ -166,7 +165,7 @@ func (r *NVTXRanges) unfinished(o *openRange) {
 	o.Args = []timeline.Detail{{Name: "unfinished", Text: "had not ended when recording did"}}
 }
 
-// Finish ends what has not ended and lays all spans.
+// Finish ends the unended ranges and puts all spans on their tracks.
 func (r *NVTXRanges) Finish() {
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
 		r.unfinished(r.open[id])
@@ -178,7 +177,7 @@ func (r *NVTXRanges) Finish() {
 	}
 }
 
-// Advance lays the spans of which it is known where they belong.
+// Advance puts the spans on their tracks whose place is known.
 func (r *NVTXRanges) Advance() { r.advance(false) }
 
 func (r *NVTXRanges) advance(all bool) {
@@ -198,9 +197,9 @@ func (r *NVTXRanges) advance(all bool) {
 	}
 }
 
-// layNext lays the first spans of a lane, all that begin together, and reports whether
-// they have ended. With force a span that has not ended is laid as what contains all
-// that follows until it ends.
+// layNext puts the first spans of a lane on their tracks: all that begin at one time. It
+// reports false when one of them has not ended. With force an unended span is put on its track
+// as containing everything until its end.
 func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
 	n := 0
 	for n < len(l.pending) && l.pending[n].Start == l.pending[0].Start {
@@ -234,8 +233,7 @@ func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
 	return true
 }
 
-// ended makes a span that has not ended, and is in the way of too many others, last as
-// long as the program.
+// ended ends a span at the program's end, if it has not ended but holds back too many others.
 func (r *NVTXRanges) ended(sp *span) *span {
 	if sp.Open {
 		sp.Open, sp.End = false, max(r.horizon, sp.Start)
@@ -244,7 +242,8 @@ func (r *NVTXRanges) ended(sp *span) *span {
 	return sp
 }
 
-// aside returns the tracks for ranges of a domain that fit no thread's track.
+// aside returns the process's tracks for the ranges of a domain that do not fit on a thread's
+// track.
 func (r *NVTXRanges) aside(domain string) *OverlapLanes {
 	l := r.crossed[domain]
 	if l == nil {

@@ -5,12 +5,12 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// maxLanes bounds the tracks that spans which overlap are laid on. Spans for which no
-// track is left are cut off at the end of the one around them.
+// maxLanes bounds the tracks for overlapping spans. A span for which no track is left is cut at
+// the end of the span around it.
 const maxLanes = 256
 
-// OverlapLanes lay spans onto as many tracks of one name as their overlaps need, each
-// onto the first on which it fits.
+// OverlapLanes put spans on as many tracks of one name as their overlaps need, each span on the
+// first track where it fits.
 type OverlapLanes struct {
 	out     *Output
 	track   timeline.Track
@@ -18,12 +18,12 @@ type OverlapLanes struct {
 	pending ordered.List[*span]
 }
 
-// NewOverlapLanes returns lanes of tracks like one.
+// NewOverlapLanes returns lanes whose tracks are copies of one track.
 func NewOverlapLanes(out *Output, track timeline.Track) *OverlapLanes {
 	return &OverlapLanes{out: out, track: track, pending: ordered.NewList(nests)}
 }
 
-// nests is the order in which spans nest: by start, what lasts longer first.
+// nests is the order of nesting: by start; at one start, longer spans first.
 func nests(a, b **span) bool {
 	x, y := *a, *b
 	return x.Start < y.Start || x.Start == y.Start && x.End > y.End
@@ -35,8 +35,8 @@ func (l *OverlapLanes) Add(sp timeline.Span) { l.pending.Add(&span{Span: sp}) }
 // AddInstant adds an instant.
 func (l *OverlapLanes) AddInstant(sp timeline.Span) { l.pending.Add(&span{Span: sp, instant: true}) }
 
-// Advance lays the spans that begin before low, a time that none to come begins before;
-// or with all, every one, and ends them.
+// Advance puts the spans that begin before low on tracks, where no later span begins before
+// low; or with all, every span, and ends them.
 func (l *OverlapLanes) Advance(low uint64, all bool) {
 	l.pending.Drain(func(sp **span) bool { return (*sp).Start < low || all }, func(sp **span) { l.lay(*sp) })
 	if all {

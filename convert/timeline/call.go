@@ -7,7 +7,7 @@ type Function struct {
 	Name    string // the symbol, "cudaLaunchKernel"
 	Library string // "runtime" or "driver"
 	Params  []Param
-	ID      uint32 // its number among the functions of its log, from 0 without gaps
+	ID      uint32 // its number in the log, from 0 without gaps
 }
 
 // A Param is a recorded argument of a function.
@@ -16,11 +16,11 @@ type Param struct {
 	Type string // the type word of tracelog.Function.Args: "ptr", "handle", "u32"
 }
 
-// Arguments are the arguments of a call. Programs make the same calls over and over:
-// equal lists are nearly always one value.
+// Arguments are the arguments of a call. Programs repeat their calls, so equal lists are nearly
+// always one value.
 type Arguments struct {
 	Args []uint64
-	ID   uint64 // number of the list in its log, 0 for the empty one; equal lists may have several
+	ID   uint64 // number of the list in its log, 0 for the empty list; equal lists may have several numbers
 }
 
 // A Kernel is the kernel that a function handle stands for.
@@ -30,8 +30,8 @@ type Kernel struct {
 
 // Flags of a Slice.
 const (
-	Unfinished = 1 << 0 // had not returned when recording ended: End is a guess
-	NoReturn   = 1 << 1 // was left without returning (longjmp, exception)
+	Unfinished = 1 << 0 // the call had not returned when recording ended: End is a guess
+	NoReturn   = 1 << 1 // the call was left without returning (longjmp, exception)
 )
 
 // A Slice is a call on its thread's track.
@@ -39,12 +39,12 @@ type Slice struct {
 	*Function
 	*Arguments
 	End    uint64
-	Kernel *Kernel // that it launched, where no GPU work says so
+	Kernel *Kernel // the kernel that the call launched, where no GPU work names it
 	links  *links  // nil for nearly all slices
-	// What follows is looked at again when the call's work turns up: it lies together,
-	// as work comes in another order than slices have in memory.
+	// The following fields are read again when the call's work arrives. They lie together,
+	// because work arrives in another order than slices have in memory.
 	Start       uint64
-	Stream      *Stream // that its work ran on, the last piece of several
+	Stream      *Stream // stream of the call's work, of the last piece where there are several
 	first       [1]uint64
 	Correlation uint32 // CUPTI's correlation ID, 0 when no API record gave one
 	Depth       int32  // number of slices around it
@@ -52,7 +52,7 @@ type Slice struct {
 	Flags       uint16
 }
 
-// links hold what few slices have: several pieces of work, or a wait.
+// links hold the data that few slices have: several pieces of work, or a wait.
 type links struct {
 	work  []uint64
 	waits []Awaited
@@ -107,7 +107,7 @@ func (s *Slice) AddWait(a Awaited) {
 	l.waits = append(l.waits, a)
 }
 
-// Forget makes the slice one without work and waits.
+// Forget removes the slice's work and waits.
 func (s *Slice) Forget() { s.first[0], s.links = 0, nil }
 
 func (s *Slice) more() *links {

@@ -1,20 +1,19 @@
-// Package timeline is the model of what a CUDA program did, and the interface
-// through which every view of it is made.
+// Package timeline is the model of a CUDA program's activity, and the interface through which
+// every view of it is made.
 //
-// What goes in is the work of package convert: it reads logs, brings their clocks
-// together and joins calls, GPU work and what lies around them. What comes out is a
-// stream of [Event] values for a [Sink]: processes, GPUs, contexts and streams as they
-// become known, the calls of each thread ([Slices]), the GPU work of each stream
-// ([WorkList]), ranges beside the calls ([SpanBegin], [SpanEnd], [Instant]), memory
-// ([Allocation], [CounterValue]), and what a person should know of the recording
+// Package convert makes timelines: it reads logs, aligns their clocks, and joins calls, GPU
+// work and related records. A timeline is a sequence of [Event] values for a [Sink]: processes,
+// GPUs, contexts and streams as they become known, the calls of each thread ([Slices]), the GPU
+// work of each stream ([WorkList]), ranges beside the calls ([SpanBegin], [SpanEnd],
+// [Instant]), memory ([Allocation], [CounterValue]), and remarks about the recording for people
 // ([Loss], [Note]).
 //
-// Nothing is left to join. A piece of GPU work carries the call that caused it, a call
-// carries the work that it waited for, and both name each other by [Work.ID], so that
-// arrows can be drawn.
+// A sink joins nothing. A piece of GPU work carries the call that caused it, a call carries the
+// work that it waited for, and both refer to each other by [Work.ID], so that a view can draw
+// arrows.
 //
-// Times are nanoseconds of CLOCK_MONOTONIC of the host whose clock the timeline has
-// (see [Recording]); durations are nanoseconds, sizes bytes.
+// Times are nanoseconds of CLOCK_MONOTONIC of one host (see [Recording]); durations are
+// nanoseconds, sizes bytes.
 package timeline
 
 import "math"
@@ -22,8 +21,8 @@ import "math"
 // Never is a time that does not come.
 const Never = uint64(math.MaxUint64)
 
-// End returns start + dur, or Never where the sum is no time: a hostile log may hold
-// any value.
+// End returns start + dur, or Never where the sum exceeds 64 bits: a hostile log may hold any
+// value.
 func End(start, dur uint64) uint64 {
 	if dur > Never-start {
 		return Never

@@ -1,18 +1,19 @@
 package timeline
 
-// An Event is a pointer to one of the types of this package that have a shift method.
-// A new kind of event is a new type with that method, and the place that makes it.
+// An Event is a pointer to one of the types of this package that have a shift method. To add a
+// kind of event, add a type with that method and the code that emits it.
 type Event interface {
 	shift(by uint64) // moves its times
 }
 
-// Shift moves the times of an event by a number of ns, which wraps for a move back.
+// Shift adds a number of ns to the times of an event. The sum wraps, so that a move back is
+// possible.
 func Shift(e Event, by uint64) { e.shift(by) }
 
-// A Recording is the first event. It says what all others have in common.
+// A Recording is the first event. It describes the whole timeline.
 type Recording struct {
-	// One reading of the clocks of the host whose CLOCK_MONOTONIC the timeline has,
-	// taken together; all are 0 when there is none.
+	// One reading of the clocks of the host whose CLOCK_MONOTONIC the timeline uses; all
+	// are 0 without a reading.
 	Monotonic, Realtime, Boottime uint64
 	Start                         uint64 // a time that no event precedes
 	Processes                     int    // number of Process events that follow
@@ -43,8 +44,8 @@ type WorkList struct {
 	List   []Work
 }
 
-// A SpanBegin begins a span. Spans of a track are nested; a SpanEnd ends the span of
-// the track that began last.
+// A SpanBegin begins a span. Spans of a track are nested; a SpanEnd ends the innermost open
+// span of the track.
 type SpanBegin struct {
 	Track *Track
 	Span
@@ -82,17 +83,17 @@ type Allocation struct {
 
 // A Loss counts records that are missing from the log.
 type Loss struct {
-	Time     uint64 // when to show it
-	PID      uint32 // the host's number of the process, 0 when not known
+	Time     uint64 // time at which to show it
+	PID      uint32 // the process on its host, 0 when not known
 	Cause    string // tracelog.LostCauses
 	Count    uint64
-	From, To uint64 // when it happened, ns into the recording; 0 when not known
+	From, To uint64 // when the records were lost, ns from the start of the recording; 0 when not known
 }
 
 // A Note is a line about the recording that a person should see.
 type Note struct {
 	Time uint64
-	PID  uint32 // the host's number of the process, 0 for the recording
+	PID  uint32 // the process on its host, 0 for the recording
 	Text string
 }
 

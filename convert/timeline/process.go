@@ -1,10 +1,10 @@
 package timeline
 
-// A Process is what one program did as one process. A process that runs exec is
-// several of these, with one PID. As an event it precedes all that names it.
+// A Process is one program in one process. A process that runs exec becomes several of these,
+// with one PID. The event comes before all events that refer to it.
 type Process struct {
-	// PID and PPID are the timeline's own: where processes of several hosts meet they
-	// are moved apart and differ from the host's.
+	// PID and PPID are the timeline's own. In a timeline of several logs they differ from
+	// the host's, so that PIDs stay unique.
 	PID, PPID uint32
 	Name      string
 	Args      []string // the command line, with the program's name first
@@ -12,23 +12,23 @@ type Process struct {
 	Start     uint64 // when the recorder first saw it, 0 when not known
 }
 
-// A Thread is a thread that made calls or ranges.
+// A Thread is a thread that made calls or NVTX ranges.
 type Thread struct {
 	Process *Process
-	TID     uint32 // moved as Process.PID is
+	TID     uint32 // the timeline's own, like Process.PID
 	Name    string
 	Main    bool
 }
 
-// A Track holds spans beside the calls: NVTX ranges, CUPTI's overhead.
+// A Track holds spans beside the calls, such as NVTX ranges or CUPTI's overhead.
 type Track struct {
 	Process  *Process
-	Thread   *Thread // whose track it is; nil for one of the process
+	Thread   *Thread // the thread of the track; nil for a track of the process
 	Name     string
 	Category Category
 }
 
-// A Category says what the spans of a track are.
+// A Category is the kind of the spans of a track.
 type Category string
 
 // The categories.
@@ -43,11 +43,11 @@ type Span struct {
 	Name  string
 	Start uint64
 	End   uint64 // equal to Start for an instant
-	Open  bool   // End is not known: a SpanEnd says it
+	Open  bool   // End is not known yet: a SpanEnd has it
 	Args  []Detail
 }
 
-// A Detail is a fact shown with a span: a text where there is one, else a number.
+// A Detail is a fact shown with a span: Text, or Value where Text is empty.
 type Detail struct {
 	Name  string
 	Value uint64
@@ -55,7 +55,7 @@ type Detail struct {
 	Hex   bool // Value is an address
 }
 
-// A Counter is a number of bytes that changes with time.
+// A Counter is a number of bytes that changes over time.
 type Counter struct {
 	Process *Process
 	Name    string

@@ -1,20 +1,21 @@
 package timeline
 
-// A Sink takes a timeline and makes something of it: a trace, a table, a sum.
+// A Sink makes a view of a timeline: a trace, a table, a sum.
 //
-// Both methods run on one goroutine. Events of one thread, track, counter or stream
-// come in the order of time; events of different ones are interleaved as they are
-// found.
+// Both methods run on one goroutine. Events of one thread, track, counter or stream come in the
+// order of time. Events of different threads, tracks, counters and streams are interleaved in
+// no particular order.
 type Sink interface {
-	// Take takes events. A sink ignores the kinds that it does not know. An error
-	// ends the conversion and is returned from it.
+	// Take takes events. A sink ignores the kinds that it does not know. An error ends the
+	// conversion, which returns that error.
 	//
-	// The events belong to the caller again when Take returns. What they point to by a
-	// *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function, *Arguments,
-	// *Kernel or *Shape stays as it is and may be kept, also as the key of a map.
+	// The events belong to the caller again when Take returns. A sink may keep the values
+	// behind a *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function,
+	// *Arguments, *Kernel or *Shape, also as keys of a map: they do not change.
 	Take(events []Event) error
 
-	// End comes once, last. The error is nil for a whole timeline, else what broke it
-	// off. End returns the sink's own failure to finish, if any.
+	// End is the last call and comes once. Its argument is nil for a complete timeline,
+	// else the error that ended it early. End returns the sink's own failure to finish, if
+	// any.
 	End(err error) error
 }

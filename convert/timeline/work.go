@@ -12,34 +12,34 @@ import (
 // A GPU is a physical device. Processes may number it differently.
 type GPU struct {
 	Index           uint32 // the timeline's own number, from 0 without gaps
-	PID, Device     uint32 // the first process that used it, and its number there
-	Name            string // the product, with what the program calls it
+	PID, Device     uint32 // the first process that used it, and the device number in that process
+	Name            string // the product name, with the name that the program gave
 	UUID            string // 16 bytes in hexadecimal, "" when not known
 	Major, Minor    uint32 // compute capability
 	Multiprocessors uint32
 	Memory          uint64 // bytes
-	Bandwidth       uint64 // of the memory, kB/s
+	Bandwidth       uint64 // memory bandwidth, kB/s
 }
 
-// A Context is a CUDA context of a process. As an event it precedes its streams.
+// A Context is a CUDA context of a process. The event comes before its streams.
 type Context struct {
 	Process *Process
 	GPU     uint32 // GPU.Index
 	Device  uint32 // as the process numbers it
 	ID      uint32
-	Name    string // as the program calls it
+	Name    string // given by the program
 }
 
-// A Stream is a stream of a context. As an event it precedes its work.
+// A Stream is a stream of a context. The event comes before its work.
 type Stream struct {
 	Context  *Context
 	ID       uint32
 	Default  bool   // the context's default stream
-	Name     string // as the program calls it
+	Name     string // given by the program
 	Priority int32
 }
 
-// A WorkKind tells kinds of GPU work apart.
+// A WorkKind is a kind of GPU work.
 type WorkKind uint8
 
 // The kinds of GPU work.
@@ -47,7 +47,7 @@ const (
 	KernelWork WorkKind = iota
 	MemcpyWork
 	MemsetWork
-	GraphWork // a whole graph, its nodes not told apart
+	GraphWork // a whole graph, its nodes not recorded individually
 )
 
 // Work is one kernel, copy, memset or graph on a stream.
@@ -57,20 +57,20 @@ type Work struct {
 	GraphNode   uint64
 	Shape       *Shape
 	Correlation uint32
-	Graph       uint32 // that launched it, 0 for none
+	Graph       uint32 // the graph that launched it, 0 for none
 	Kind        WorkKind
-	Untimed     bool // CUPTI gave no times: it is placed where its call returned
+	Untimed     bool // CUPTI gave no times: Start is the return of its call
 	Call        Call
 }
 
-// A Call is what GPU work knows of the call that caused it. The zero Call is none.
+// A Call describes the call that caused a piece of GPU work. The zero Call is no call.
 type Call struct {
 	*Function
 	Thread     *Thread
 	Start, End uint64
 }
 
-// A Shape is what pieces of work have in common: the member for their kind is set.
+// A Shape is the common part of similar pieces of work: the member for their kind is set.
 type Shape struct {
 	Kernel KernelShape
 	Memcpy MemcpyShape
@@ -78,7 +78,7 @@ type Shape struct {
 	ID     uint32 // number of the shape in its log
 }
 
-// A KernelShape is what launches of a kernel have in common.
+// A KernelShape is the common part of launches of a kernel.
 type KernelShape struct {
 	Name                                                   string // mangled
 	Grid, Block, Cluster                                   [3]uint32
@@ -100,12 +100,11 @@ type MemsetShape struct {
 
 // A KernelName is a kernel's name, demangled.
 type KernelName struct {
-	Short string // without return type and parameters, which for templates run to thousands of characters
+	Short string // without return type and parameters, which can be thousands of characters long for templates
 	Full  string
 }
 
-// KernelNames demangles the names of kernels, each once. Its values must not be used
-// by several goroutines at once.
+// KernelNames demangles the names of kernels, each once. It is not safe for concurrent use.
 type KernelNames map[string]KernelName
 
 // Of demangles a name.

@@ -1,8 +1,8 @@
-// Package waits finds the GPU work that calls waited for.
+// Package waits finds the GPU work for which calls waited.
 //
-// In go the streams of a program with their work by start, which streams launches on a
-// handle ran on, and the calls that wait. What a call waited for is the last work of
-// its stream that was launched before the wait and ended by its end. The stream is
-// known from one of two sources: CUPTI's Sync records, where the log has them, or the
-// handle that the call names. Out comes the work, added to the call's slice.
+// The input is the streams of a program with their work by start, the streams on which launches
+// with a handle ran, and the calls that wait. A call waited for the last work of its stream
+// that was launched before the wait and ended by the end of the wait. Its stream comes from one
+// of two sources: CUPTI's Sync records, where the log has them, or the handle that the call
+// names. The work is added to the call's slice.
 package waits

@@ -5,7 +5,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// joinCall finds what a call waited for from the call alone.
+// joinCall finds the work for which a call waited from the call alone.
 func (j *Joiner) joinCall(w *wait) {
 	if w.call.shown || w.call.HasWork() {
 		return
@@ -34,8 +34,8 @@ func (j *Joiner) all() (streams []*Stream) {
 	return streams
 }
 
-// ofStream returns what a call waited for that names a stream: the stream's last work. A
-// handle may have stood for several streams, one after the other.
+// ofStream returns the work for which a call with a stream's handle waited: the stream's last
+// work. A handle may have stood for several streams, one after the other.
 func (j *Joiner) ofStream(w *wait) (list []found, ambiguous bool) {
 	streams := j.handles.of(w.call)
 	if len(streams) == 0 {
@@ -56,8 +56,8 @@ func (j *Joiner) ofStream(w *wait) (list []found, ambiguous bool) {
 	return []found{last}, false
 }
 
-// onlyOne returns the last work of that stream of several whose work ended within the
-// wait. Where there are more of them nothing tells which it was.
+// onlyOne returns the last work of the only stream whose work ended within the wait. With
+// several such streams nothing tells which one the call waited for.
 func (j *Joiner) onlyOne(w *wait, streams []*Stream) (list []found, ambiguous bool) {
 	for _, s := range streams {
 		if r := j.last(s, w, w.call); r != nil && r.end() > w.start {
@@ -70,9 +70,9 @@ func (j *Joiner) onlyOne(w *wait, streams []*Stream) (list []found, ambiguous bo
 	return list, false
 }
 
-// ofContext returns what a call waited for that waits for a whole context and does not
-// name it: the thread's, as far as is known from its launches, or the only one that had
-// work and has none left at the end.
+// ofContext returns the work for which a call waited that waits for a whole context without
+// naming it. The context is that of the thread, if its launches tell it, or else the only
+// context that had work and has none left at the end.
 func (j *Joiner) ofContext(w *wait) (list []found, ambiguous bool) {
 	if len(j.order) == 1 {
 		return j.ends(w, j.order[0]), false
@@ -93,7 +93,7 @@ func (j *Joiner) ofContext(w *wait) (list []found, ambiguous bool) {
 	return list, false
 }
 
-// ends returns the last work before a wait of each stream of a context.
+// ends returns the last work before a wait, for each stream of a context.
 func (j *Joiner) ends(w *wait, context uint32) (list []found) {
 	for _, s := range j.contexts[context] {
 		if r := j.last(s, w, w.call); r != nil && (r.end() > w.start || !r.awaited) {

@@ -8,8 +8,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// joinRecord finds the call that made a Sync record and the work that it waited for. It
-// reports false where the call is not closed.
+// joinRecord finds the call that made a Sync record and the work for which the call waited. It
+// reports false when the call is not closed.
 func (j *Joiner) joinRecord(w *wait, all bool) bool {
 	call, ambiguous := j.callOf(w)
 	if call == nil {
@@ -23,14 +23,14 @@ func (j *Joiner) joinRecord(w *wait, all bool) bool {
 	if ambiguous {
 		j.stats.Ambiguous++
 	}
-	if !call.HasWork() { // one that does is a copy that waits for itself
+	if !call.HasWork() { // a call with work is a copy that waits for itself
 		j.waited(call, j.workOf(w, call))
 	}
 	return true
 }
 
-// callOf finds the call that made a record: by the correlation ID where an API record
-// has it, else by time. It says whether several fit.
+// callOf finds the call that made a record: by correlation ID if an API record has it, else by
+// time. It says whether several calls fit.
 func (j *Joiner) callOf(w *wait) (best *Call, ambiguous bool) {
 	if w.correlation != 0 {
 		if call := j.byCorrelation(w.correlation); call != nil {
@@ -69,8 +69,8 @@ func (t *Thread) candidate(w *wait, tolerance uint64) (best *Call) {
 	return best
 }
 
-// better says whether a call fits a record better than another: its function makes such
-// records, it has more of its time in common, it lasts less beyond.
+// better says whether a call fits a record better than another call: its function makes such
+// records, it shares more time with the record, it has less time outside the record.
 func better(a, b *Call, w *wait) bool {
 	if (a.Type == w.typ) != (b.Type == w.typ) {
 		return a.Type == w.typ
@@ -87,8 +87,8 @@ func common(c *Call, w *wait) uint64 {
 	return to - min(from, to)
 }
 
-// workOf returns what a call waited for by its record: the last work of the stream. Of
-// several streams those count whose work ended within the wait.
+// workOf returns the work for which a call waited, by its record: the last work of the stream.
+// Of several streams those count whose work ended within the wait.
 func (j *Joiner) workOf(w *wait, call *Call) (list []found) {
 	if w.stream != noStream && w.typ != cudaapi.ContextWait {
 		s := j.streams[streamKey{w.context, w.stream}]
@@ -105,7 +105,7 @@ func (j *Joiner) workOf(w *wait, call *Call) (list []found) {
 			list = append(list, found{r, s})
 		}
 	}
-	// An event is of one stream, which the record does not tell.
+	// An event belongs to one stream, but the record does not say to which.
 	if w.typ == cudaapi.EventWait && len(list) > 1 {
 		return nil
 	}

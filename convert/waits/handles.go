@@ -6,12 +6,12 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 )
 
-// handles know on which streams the work of launches ran that named a handle, and in
-// which contexts that of threads.
+// handles remember the streams on which the work of launches with a handle ran, and the
+// contexts in which the work of threads ran.
 type handles struct {
-	recent   [recentUses]use // so that nearly all launches need no map
+	recent   [recentUses]use // lets nearly all launches do without a map
 	launches map[user][]*Stream
-	graphs   map[user][]*Stream // of launches of graphs, whose work may run on other streams too
+	graphs   map[user][]*Stream // for launches of graphs, whose work may run on other streams too
 	named    map[*Stream]bool   // streams in launches
 	callers  map[uint32]caller
 }
@@ -19,10 +19,11 @@ type handles struct {
 const (
 	recentUses = 64
 
-	// maxStreamsOfHandle bounds the streams that a handle stands for, one after the other.
+	// maxStreamsOfHandle bounds the streams that a handle may stand for, one after the
+	// other.
 	maxStreamsOfHandle = 64
 
-	// maxHandles bounds the handles of a program that makes streams all the time.
+	// maxHandles bounds the handles, for a program that keeps making streams.
 	maxHandles = 1 << 16
 )
 
@@ -37,14 +38,14 @@ type use struct {
 	stream *Stream
 }
 
-// A caller is the context of a thread's work.
+// A caller has the context of a thread's work.
 type caller struct {
 	context uint32
 	several bool
 }
 
-// key is the user whose streams are those of u: only the thread's default stream is
-// another one on each thread.
+// key drops the thread from handles that mean one stream on all threads. Only the thread's
+// default stream differs from thread to thread.
 func (u user) key() user {
 	if u.handle != catalog.ThreadStream {
 		u.tid = 0
@@ -52,7 +53,7 @@ func (u user) key() user {
 	return u
 }
 
-// learn takes in that work of a call ran on a stream.
+// learn notes that work of a call ran on a stream.
 func (h *handles) learn(u user, graph bool, s *Stream) {
 	latest := use{u, s}
 	slot := &h.recent[(uint64(u.handle)^uint64(u.tid)<<32)*0x9E3779B97F4A7C15>>58]
@@ -90,8 +91,8 @@ func note(known map[user][]*Stream, u user, s *Stream) {
 	known[u] = append(list, s)
 }
 
-// of returns the streams that a call names, none where no launch has named them. There
-// is a default stream in each context: of several contexts it is that of the thread.
+// of returns the streams that a call names, none if no launch has named them. Each context has
+// a default stream: of several contexts the thread's context counts.
 func (h *handles) of(c *Call) []*Stream {
 	if c.Stream == 0 {
 		return nil
@@ -117,7 +118,7 @@ func (h *handles) of(c *Call) []*Stream {
 	return streams
 }
 
-// unnamed returns those of some streams that no handle is known of.
+// unnamed returns the streams of a list that no handle is known for.
 func (h *handles) unnamed(streams []*Stream) (list []*Stream) {
 	for _, s := range streams {
 		if !h.named[s] {
@@ -127,7 +128,7 @@ func (h *handles) unnamed(streams []*Stream) (list []*Stream) {
 	return list
 }
 
-// oneContext says whether all streams are of one context.
+// oneContext says whether all streams belong to one context.
 func oneContext(streams []*Stream) bool {
 	for _, s := range streams {
 		if s.out.Context.ID != streams[0].out.Context.ID {

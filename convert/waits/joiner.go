@@ -12,45 +12,45 @@ import (
 )
 
 const (
-	// tolerance is by how much a GPU time may be behind a CPU time, in ns, beside the
-	// error that the log states for CUPTI's clock.
+	// tolerance is the largest error of a GPU time against a CPU time, in ns, in addition
+	// to the error that the log states for CUPTI's clock.
 	tolerance = 10_000
 
-	// lookBack bounds the look back from the end of a wait to the work that it was for,
-	// over work that another thread launched meanwhile.
+	// lookBack bounds the search from the end of a wait back to its work, past work that
+	// another thread launched meanwhile.
 	lookBack = 1024
 
-	// maxStreams bounds the streams of a context that a wait is for.
+	// maxStreams bounds the streams of a context that a wait may be for.
 	maxStreams = 1024
 
-	// maxPending bounds the waits that are held back because a thread or a stream is not
-	// known up to their end.
+	// maxPending bounds the waits that are held back until threads and streams are known up
+	// to the end of the wait.
 	maxPending = 1 << 17
 
-	noStream = 1<<32 - 1 // tracelog.Sync.Stream where there is none
+	noStream = 1<<32 - 1 // value of tracelog.Sync.Stream for no stream
 )
 
-// Stats count what was found.
+// Stats count arrows and waits.
 type Stats struct {
 	Arrows    uint64 // from work to a call that waited for it
-	Ambiguous uint64 // waits that several streams may have been the cause of, Sync records that several calls may have made
-	Unmatched uint64 // Sync records that no call was found for
+	Ambiguous uint64 // waits that fit several streams, and Sync records that fit several calls
+	Unmatched uint64 // Sync records whose call was not found
 }
 
-// A Call is a call on a thread that waited, while its slice is not shown yet.
+// A Call is a waiting call of a thread, while its slice is not shown yet.
 type Call struct {
 	*timeline.Slice
-	Type   cudaapi.Wait // of its function
+	Type   cudaapi.Wait // the kind of wait of its function
 	Stream catalog.StreamHandle
 	TID    uint32
 
-	closed bool // the slice is what it will be
+	closed bool // the slice is final
 	shown  bool
-	used   bool // by a Sync record without a correlation ID
+	used   bool // a Sync record without a correlation ID was matched with it
 }
 
-// Closed returns a call whose slice is what it will be, and which may wait for work
-// though its function is not known to.
+// Closed returns a call whose slice is final. Its function is not known to wait, but a Sync
+// record may say that it did.
 func Closed(sl *timeline.Slice, stream catalog.StreamHandle, tid uint32) *Call {
 	return &Call{Slice: sl, Stream: stream, TID: tid, closed: true}
 }
@@ -58,39 +58,39 @@ func Closed(sl *timeline.Slice, stream catalog.StreamHandle, tid uint32) *Call {
 // A Thread has the outermost waiting calls of a thread that are not shown yet, by time.
 type Thread struct {
 	calls []*Call
-	known bool // to the joiner
+	known bool // the joiner knows the thread
 }
 
-// A Joiner finds the work that calls of a program waited for.
+// A Joiner finds the GPU work for which the calls of a program waited.
 type Joiner struct {
 	stats         *Stats
-	byRecord      bool // by Sync records: the log has them
+	byRecord      bool // use Sync records: the log has them
 	byCorrelation func(id uint32) *Call
 	handles       handles
 	threads       []*Thread
 	streams       map[streamKey]*Stream
 	contexts      map[uint32][]*Stream
-	order         []uint32 // contexts by first sight
+	order         []uint32 // contexts in the order of first sight
 	tolerance     uint64
 	pending       ordered.List[wait]
-	done          uint64 // every wait that begins before it has been joined
+	done          uint64 // all waits that begin before this time have been joined
 }
 
 type streamKey struct{ context, stream uint32 }
 
-// A wait is a Sync record, or a call that stands in for one.
+// A wait is a Sync record, or a call in place of a record.
 type wait struct {
 	start, end  uint64
 	typ         cudaapi.Wait
 	context     uint32
 	stream      uint32
 	correlation uint32
-	call        *Call // that stands in for a record, nil for a record
+	call        *Call // the call in place of a record; nil for a record
 }
 
-// NewJoiner returns a joiner for a program: with byRecord by the Sync records that it is
-// given, else by the calls themselves. clockError is the largest error of a GPU time,
-// ns. byCorrelation finds a call that is closed and not shown, nil without one.
+// NewJoiner returns a joiner for a program. With byRecord it uses the Sync records that it
+// gets, else the calls themselves. clockError is the largest error of a GPU time, ns.
+// byCorrelation finds a closed call that is not shown yet, nil for none.
 func NewJoiner(byRecord bool, clockError uint64, byCorrelation func(id uint32) *Call, stats *Stats) *Joiner {
 	return &Joiner{
 		stats: stats, byRecord: byRecord, byCorrelation: byCorrelation,
@@ -102,7 +102,7 @@ func NewJoiner(byRecord bool, clockError uint64, byCorrelation func(id uint32) *
 	}
 }
 
-// Stream makes a stream known. Streams are searched in the order of their numbers.
+// Stream adds a stream. Streams are searched in the order of their numbers.
 func (j *Joiner) Stream(out *timeline.Stream) *Stream {
 	s := &Stream{out: out}
 	context := out.Context.ID
@@ -120,13 +120,12 @@ func (j *Joiner) Stream(out *timeline.Stream) *Stream {
 	return s
 }
 
-// Learn takes in that work of a call ran on a stream; graph says that the call launched
-// a graph.
+// Learn notes that work of a call ran on a stream. graph says that the call launched a graph.
 func (j *Joiner) Learn(handle catalog.StreamHandle, tid uint32, graph bool, s *Stream) {
 	j.handles.learn(user{handle, tid}, graph, s)
 }
 
-// Begin takes a call that waits. No call around it does.
+// Begin adds a waiting call. No call around it waits.
 func (j *Joiner) Begin(t *Thread, sl *timeline.Slice, typ cudaapi.Wait, tid uint32) *Call {
 	if !t.known {
 		t.known = true
@@ -137,7 +136,7 @@ func (j *Joiner) Begin(t *Thread, sl *timeline.Slice, typ cudaapi.Wait, tid uint
 	return c
 }
 
-// Close takes in that a call is what it will be, with the stream that it names.
+// Close declares a call final, with the stream that it names.
 func (j *Joiner) Close(c *Call, stream catalog.StreamHandle) {
 	c.closed, c.Stream = true, stream
 	if !j.byRecord && c.Ret == 0 && c.Flags == 0 {
@@ -145,7 +144,7 @@ func (j *Joiner) Close(c *Call, stream catalog.StreamHandle) {
 	}
 }
 
-// Shown forgets a call that is about to be shown. It is the thread's first.
+// Shown removes a call that is about to be shown. It is the thread's first call.
 func (t *Thread) Shown(c *Call) {
 	c.shown = true
 	if len(t.calls) > 0 && t.calls[0] == c {
@@ -154,7 +153,8 @@ func (t *Thread) Shown(c *Call) {
 	}
 }
 
-// Record takes a Sync record. Streams that wait for events make no call wait.
+// Record takes a Sync record. Records of streams that wait for events are ignored: no call
+// waits.
 func (j *Joiner) Record(x *tracelog.Sync) {
 	switch typ := cudaapi.Wait(x.Type); typ {
 	case cudaapi.EventWait, cudaapi.StreamWait, cudaapi.ContextWait:
@@ -163,9 +163,8 @@ func (j *Joiner) Record(x *tracelog.Sync) {
 	}
 }
 
-// Advance joins waits, in order, up to the first that does not end before ready, a time
-// up to which the program's threads, streams and Sync records are known; or with all,
-// every one.
+// Advance joins waits, in order, up to the first wait that does not end before ready, or with
+// all every wait. Up to ready the program's threads, streams and Sync records are known.
 func (j *Joiner) Advance(ready uint64, all bool) {
 	left := j.pending.Len()
 	j.pending.Drain(func(w *wait) bool {
@@ -182,10 +181,10 @@ func (j *Joiner) Advance(ready uint64, all bool) {
 	}
 }
 
-// Settled says whether what a call waited for has been found, if it is to be.
+// Settled says whether the search for a call's work is over.
 func (j *Joiner) Settled(c *Call) bool { return j.done > timeline.End(c.End, j.tolerance) }
 
-// join joins a wait. It reports false where its call is not closed.
+// join joins a wait. It reports false when the call is not closed.
 func (j *Joiner) join(w *wait, all bool) bool {
 	if w.call != nil {
 		j.joinCall(w)

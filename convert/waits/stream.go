@@ -14,17 +14,17 @@ type Stream struct {
 	recent []recentWork
 }
 
-// recentWork is what a call may have waited for. There may be a lot of it: it has no
-// pointers, so that nothing goes through it in search of them.
+// recentWork is work for which a call may have waited. There may be a lot of it, so it has no
+// pointers that the garbage collector would have to follow.
 type recentWork struct {
 	start, dur  uint64
 	id          uint64
-	launch      uint64 // when its call was entered, 0 when not known
+	launch      uint64 // entry of its call, 0 when not known
 	correlation uint32
 	awaited     bool // a call has waited for it
 }
 
-// A found is work that a call waited for, of a stream.
+// A found is work for which a call waited, with its stream.
 type found struct {
 	*recentWork
 	stream *Stream
@@ -39,17 +39,17 @@ func (s *Stream) Add(w *timeline.Work) (nth uint64) {
 	return s.added - 1
 }
 
-// Launched notes when the call was entered that caused a piece of work.
+// Launched notes the entry of the call that caused a piece of work.
 func (s *Stream) Launched(nth, at uint64) {
 	if back := s.added - nth; back <= uint64(len(s.recent)) {
 		s.recent[uint64(len(s.recent))-back].launch = at
 	}
 }
 
-// maxRecent is how much work of a stream is kept.
+// maxRecent is the number of pieces of work that a stream keeps.
 const maxRecent = 1 << 18
 
-// forget drops work that began long before a time up to which all waits are known.
+// forget drops work that began long before a time up to which all waits have been joined.
 func (s *Stream) forget(done uint64) {
 	i, _ := slices.BinarySearchFunc(s.recent, done, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })
 	i = max(i-lookBack, len(s.recent)-maxRecent)
@@ -58,8 +58,8 @@ func (s *Stream) forget(done uint64) {
 	}
 }
 
-// last returns a stream's last work that was launched before a wait and ended before it
-// did, nil if there is none.
+// last returns a stream's last work that was launched before a wait and ended before the wait
+// did, nil for none.
 func (j *Joiner) last(s *Stream, w *wait, call *Call) (last *recentWork) {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, limit uint64) int {
@@ -82,10 +82,12 @@ func (j *Joiner) last(s *Stream, w *wait, call *Call) (last *recentWork) {
 	return last
 }
 
-// overlapping is how many pieces of work of a stream may run at once, those of a graph.
+// overlapping is the number of pieces of work of a stream that may run at once: the nodes of a
+// graph.
 const overlapping = 16
 
-// busy says whether a stream had work from before a wait that went on after it.
+// busy says whether work that was launched before a wait was still running on a stream after
+// the wait.
 func (j *Joiner) busy(s *Stream, w *wait) bool {
 	limit := timeline.End(w.end, j.tolerance)
 	i, _ := slices.BinarySearchFunc(s.recent, limit, func(w recentWork, at uint64) int { return cmp.Compare(w.start, at) })

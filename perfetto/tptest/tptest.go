@@ -1,6 +1,5 @@
-// Package tptest asks Perfetto's own trace processor about a trace, so that a
-// test checks what a person would see in the UI instead of what was meant to be
-// written.
+// Package tptest queries a trace with Perfetto's own trace processor, so that a test checks
+// what people see in the UI. A trace and SQL queries go in; rows come out.
 //
 // The trace processor is a WebAssembly build that runs under Node.js; the script
 // is testdata/traceprocessor/query.mjs, and README.md beside it lists queries
@@ -106,7 +105,7 @@ func (tr *Trace) start(cmd *exec.Cmd) {
 			return nil
 		}
 		ended = true
-		in.Close() // the end of its input is what ends the script
+		in.Close() // closing the script's input ends the script
 		io.Copy(io.Discard, out)
 		return cmd.Wait()
 	}
@@ -128,7 +127,7 @@ func (tr *Trace) read(v any) error {
 	return d.Decode(v)
 }
 
-// failure waits for the script's end and returns what it said, or else err.
+// failure waits for the script's end and returns the script's error output, or else err.
 func (tr *Trace) failure(err error) string {
 	if werr := tr.wait(); werr != nil && err == nil {
 		err = werr
@@ -160,7 +159,7 @@ func (tr *Trace) Values(sql string) [][]any {
 	return rows
 }
 
-// Int returns the one integer that a query gives, say a count.
+// Int returns the single integer that a query gives, for instance a count.
 func (tr *Trace) Int(sql string) int64 {
 	tr.t.Helper()
 	rows := tr.Values(sql)

@@ -100,6 +100,22 @@ func (r *Resolver) process(pid int) *process {
 func (r *Resolver) Resolve(pid int, epoch uint64, function string, chain []uint64) (id uint32, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	c, depth := r.find(pid, epoch, function, chain)
+	if c == (tracelog.Caller{}) {
+		return 0, depth
+	}
+	return r.id(c), depth
+}
+
+// Find returns the record that says where a call was made, without an ID; the zero record if nothing is
+// certain. depth is as of Resolve.
+func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.find(pid, epoch, function, chain)
+}
+
+func (r *Resolver) find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
 	p := r.process(pid)
 	w := walk{chain: chain, view: view{pid: pid, epoch: epoch, process: p, resolver: r}}
 	w.run(function)
@@ -109,9 +125,9 @@ func (r *Resolver) Resolve(pid int, epoch uint64, function string, chain []uint6
 	}
 	if w.function == "" && w.caller.module == nil {
 		r.stats.Unresolved++
-		return 0, len(chain)
+		return tracelog.Caller{}, w.depth
 	}
-	return r.id(w.record()), w.depth
+	return w.record(), w.depth
 }
 
 // id returns the number of a record, and writes the record if it is new.

@@ -24,10 +24,10 @@ type step struct {
 
 // at examines the return address number i. mapped is false if there is none, or no file is mapped there.
 func (w *walk) at(i int) (s step, mapped bool) {
+	w.depth = max(w.depth, i+1)
 	if i >= len(w.chain) {
 		return step{}, false
 	}
-	w.depth = i + 1
 	p, ok := w.place(w.chain[i])
 	if !ok {
 		return step{}, false

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/functions.md from the table"
 
 const docPath = "../../docs/functions.md"
 
-// docs/functions.md says what the table says.
+// TestDocumentation compares docs/functions.md with the table.
 func TestDocumentation(t *testing.T) {
 	want := documentation()
 	if *update {
@@ -33,17 +33,17 @@ func TestDocumentation(t *testing.T) {
 
 const docHead = `# The functions that can be recorded
 
-Generated from the table in ` + "`record/cudaapi`" + `; a test keeps the two equal. ` + "`cudatrace probes`" + ` prints the same list and marks the
-functions that a recording would probe.
+This page is generated from the table in ` + "`record/cudaapi`" + `; a test keeps both equal. ` + "`cudatrace probes`" + ` prints the same list and
+marks the functions that a recording would probe.
 
 - **%d functions** of CUDA 11 to 13. With the variants for per-thread default streams (_ptsz, _ptds) they are %d symbols.
-- The column *set* is the smallest set that holds the function, as ` + "`--api`" + ` names it. **minimal**: launches. **default**: functions that
+- The column *set* is the smallest set that holds the function, by its name in ` + "`--api`" + `. **minimal**: launches. **default**: functions that
   create GPU work, move or allocate memory, load code or wait, and functions that make and destroy streams, events, graphs and
-  contexts. **all**: every function. Functions that are called often and say little about where time goes are in no smaller set:
-  queries, getters, cudaEventRecord, the nodes of a graph that is built by hand.
-- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. With **all** the runtime's functions for it are
-  recorded, too.
-- *fallback* marks a driver function that the runtime calls. It is recorded only in a program that has no runtime, or when --probe names it.
+  contexts. **all**: every function. Only **all** holds the functions that programs call often and that say little about where time
+  goes: queries, getters, cudaEventRecord, and the functions that build graphs node by node.
+- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. **all** also records the runtime's
+  functions that create GPU work.
+- *fallback* marks a driver function that the runtime calls. It is recorded only in a program without a runtime, or when ` + "`--probe`" + ` names it.
 - An argument marked with \* is read after the function has returned with success. Braces hold fields of a struct that the argument
   points to; brackets hold fields of a struct that is passed by value.
 `

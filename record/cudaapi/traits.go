@@ -11,8 +11,8 @@ type Traits struct {
 	Waits         Wait // it waits for GPU work
 }
 
-// A Wait says what a waiting function waits for. The numbers are
-// CUpti_ActivitySynchronizationType.
+// A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
+// numbers are CUpti_ActivitySynchronizationType.
 type Wait uint32
 
 // The waits that make a call wait. (2 makes a stream wait for an event.)
@@ -50,6 +50,17 @@ func TraitsOf(name string) Traits {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}
 	return t
+}
+
+// RuntimeLaunches lists the functions of the runtime that launch one kernel.
+func RuntimeLaunches() []*Function {
+	var found []*Function
+	for i := range functions {
+		if f := &functions[i]; f.Library == Runtime && TraitsOf(f.Name).Launches {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // Suffixes of functions whose default stream is the calling thread's own.

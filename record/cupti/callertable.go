@@ -1,72 +1,48 @@
 package cupti
 
-// A callerTable holds where the calls of a process were made, by the number of the chain of return
-// addresses above the call.
+import "sync"
+
+// A callerTable holds the caller records of the calls of a process, by the number of the chain of
+// return addresses above the call.
 type callerTable struct {
-	find func(Chain) (caller uint32, depth int) // nil: nobody wants to know
-	tell func(innermost uint64, depth int)
+	find func(c Chain, need func(depth int)) (caller uint32) // nil: nobody wants callers
+	tell func(innermost uint64, depth int)                   // tells the process
 
 	known   [chainsMax]bool
 	callers [chainsMax]uint32
-	sites   map[uint64]*callSite // by innermost address
+
+	mu     sync.Mutex
+	depths map[uint64]int // by innermost address: what the process was told last
 }
 
-// barrenMax is the number of chains with one innermost address after which no more are asked for
-// if none of them has had a caller.
-const barrenMax = 64
-
-// A callSite is the innermost address of chains.
-type callSite struct {
-	depth   int // what the process was told last
-	barren  int // chains without a caller
-	fertile bool
-}
-
-// add finds the caller of a chain.
+// add finds the caller record of a chain.
 func (t *callerTable) add(number uint32, c Chain) error {
 	if number == 0 || number >= chainsMax || t.known[number] {
 		return malformed("chain number %d, out of range or sent before", number)
 	}
 	t.known[number] = true
-	if t.find == nil {
-		return nil
+	if t.find != nil {
+		t.callers[number] = t.find(c, func(depth int) { t.need(c.Addresses[0], min(depth, chainMax)) })
 	}
-	caller, depth := t.find(c)
-	t.callers[number] = caller
-	t.judge(c.Addresses[0], caller, min(depth, chainMax))
 	return nil
 }
 
-// judge tells the process how many addresses are of use, if that has changed.
-func (t *callerTable) judge(innermost uint64, caller uint32, depth int) {
-	if t.sites == nil {
-		t.sites = map[uint64]*callSite{}
-	}
-	s := t.sites[innermost]
-	if s == nil {
-		s = &callSite{}
-		t.sites[innermost] = s
-	}
-	if caller != 0 {
-		s.fertile = true
-	} else {
-		s.barren++
-	}
-	switch {
-	case !s.fertile && s.barren >= barrenMax:
-		if s.barren > barrenMax {
-			return
-		}
-		s.depth = 1
-	case depth > s.depth:
-		s.depth = depth
-	default:
+// need tells the process how many addresses of the chains with an innermost address are of use, if
+// that is more than it was told before.
+func (t *callerTable) need(innermost uint64, depth int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if depth <= t.depths[innermost] {
 		return
 	}
-	t.tell(innermost, s.depth)
+	if t.depths == nil {
+		t.depths = map[uint64]int{}
+	}
+	t.depths[innermost] = depth
+	t.tell(innermost, depth)
 }
 
-// caller returns the number of the caller record of a chain; 0 has none.
+// caller returns the ID of the caller record of a chain; chain 0 has none.
 func (t *callerTable) caller(number uint32) (uint32, error) {
 	if number == 0 {
 		return 0, nil

@@ -6,9 +6,9 @@
 //	                                     │                                │    │
 //	                                 libcupti                          Sink    Handler
 //
-// In go the messages of processes, and what the recorder tells the processes. Out come records
-// of package tracelog to a [Sink], and to a [Handler] the events of each process: its hello,
-// notes for a person, its end.
+// The input is the messages of processes, and the orders of the recorder for processes. The
+// output is records of package tracelog, to a [Sink], and the events of each process, to a
+// [Handler]: its hello, notes for a person, its end.
 //
 // # The life of a recorded process
 //
@@ -23,10 +23,10 @@
 // Another CUPTI client in a process is a rival: it takes over the process's records. Either
 // [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
 //
-// Some ends run no exit handlers. Before such an end the library hands over what is recorded:
-// on signals for which the program has no handler, in quick_exit, and when a thread gets the
-// exit signal that [ExitWatcher] was told of. A probe sends that signal on the way into _exit
-// and exec. Of a process that was killed, everything up to the time Until of its end has
+// Some ends run no exit handlers. Before such an end the library hands over the records that it
+// has: on signals for which the program has no handler, in quick_exit, and when a thread gets
+// the exit signal that [ExitWatcher] was told of. A probe sends that signal on the way into
+// _exit and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
 //
 // # Where things are

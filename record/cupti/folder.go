@@ -42,7 +42,7 @@ func makeFolder(bases []string, o Owner) (string, error) {
 		}
 		why = append(why, base+" is not usable: "+errno.Words(err))
 	}
-	return "", fmt.Errorf("no folder to hold the recording library: %s (set TMPDIR to a folder that %s)",
+	return "", fmt.Errorf("no folder to hold the injected library: %s (set TMPDIR to a folder that %s)",
 		strings.Join(why, ", "), "is writable, may hold programs and has a short path")
 }
 

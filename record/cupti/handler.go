@@ -23,8 +23,8 @@ type Handler interface {
 	Note(p Peer, severity uint32, text string)
 }
 
-// An ExitWatcher is a Handler that sees threads on their way into _exit, exec or the program's
-// own handler of a signal. The process itself cannot see these.
+// An ExitWatcher is a Handler that notices threads that enter _exit, exec or the program's own
+// handler of a signal. The process itself cannot notice these.
 type ExitWatcher interface {
 	// WatchExit is called when recording has begun in a process. A thread that gets the signal,
 	// unless signal is 0, waits in its handler until everything is handed over. The signal may
@@ -36,11 +36,12 @@ type ExitWatcher interface {
 
 // A CallerFinder is a Handler that finds out where calls were made.
 type CallerFinder interface {
-	// FindCaller is called with each new chain of a process, before the first call with that chain
-	// reaches the sink as an API record with the returned number as its Caller. depth says how many
-	// addresses of chains with this innermost address are of use: the process leaves the rest out
-	// from then on. It is 0 if that is not known yet, and may be more than c has.
-	FindCaller(p Peer, c Chain) (caller uint32, depth int)
+	// FindCaller is called with each new chain of a process. It returns the ID of the caller record
+	// that calls with that chain get, 0 for none. It should not wait: the process's records wait
+	// meanwhile. need is to be called, by any goroutine and at any time, when it is known how many
+	// addresses of chains with this innermost address are of use: the process leaves the rest out.
+	// A chain that is too short needs more addresses than it has.
+	FindCaller(p Peer, c Chain, need func(depth int)) (caller uint32)
 }
 
 // A Chain is the return addresses above a call of the driver, innermost first. It is as the
@@ -49,9 +50,6 @@ type Chain struct {
 	Epoch     uint64 // grows when the process may have unloaded a library
 	Addresses []uint64
 }
-
-// MaxChain is the most addresses of a Chain.
-const MaxChain = chainMax
 
 // A Peer is a process that reports to the server.
 type Peer struct {

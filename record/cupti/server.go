@@ -35,7 +35,7 @@ type Server struct {
 	closing   sync.Once
 }
 
-// newcomers is what processes that connect from now on are told in addition to the Handler's
+// newcomers is the state that processes get when they connect, in addition to the Handler's
 // answer.
 type newcomers struct {
 	mu       sync.Mutex
@@ -73,7 +73,7 @@ func Listen(o Options) (*Server, error) {
 		o.library = library
 	}
 	if len(o.library) == 0 {
-		return nil, errors.New("there is no recording library for this processor; CUDA runs on amd64 and arm64")
+		return nil, errors.New("there is no injected library for this processor; CUDA runs on amd64 and arm64")
 	}
 	if o.bases == nil {
 		o.bases = folderBases()
@@ -93,7 +93,7 @@ func Listen(o Options) (*Server, error) {
 	}
 	lock, err := lockFolder(dir)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the recording library's folder cannot be used: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("the injected library's folder cannot be used: %w", err), os.RemoveAll(dir))
 	}
 	s, err := listenIn(dir, o, owner)
 	if err != nil {
@@ -105,7 +105,7 @@ func Listen(o Options) (*Server, error) {
 
 func listenIn(dir string, o Options, owner Owner) (*Server, error) {
 	if err := writeLibrary(dir, o.library, owner); err != nil {
-		return nil, fmt.Errorf("the recording library cannot be written: %w", err)
+		return nil, fmt.Errorf("the injected library cannot be written: %w", err)
 	}
 	path := filepath.Join(dir, socketName)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -170,6 +170,12 @@ func (s *Server) setPaused(paused bool, t messageType) {
 // GoConfig.WatchRivals.
 func (s *Server) Rival(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgRival) })
+}
+
+// RecordRuntime makes a process record the calls of the runtime although it was told to find
+// [GoConfig.Callers]. There are no callers from then on.
+func (s *Server) RecordRuntime(pid uint32) {
+	s.peers.each(func(p *peer) { p.tellIf(pid, msgRuntime) })
 }
 
 // Close ends all connections, waits for their End, and removes the folder with the socket and

@@ -45,6 +45,7 @@ const (
 	msgRival    messageType = 37
 	msgReady    messageType = 38
 	msgDepth    messageType = 39
+	msgRuntime  messageType = 40
 )
 
 // Sizes of the fixed parts of messages.

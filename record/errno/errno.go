@@ -1,4 +1,5 @@
-// Package errno puts failed system calls into words for people.
+// Package errno explains failed system calls to people. An error goes in; its plain reason comes
+// out.
 package errno
 
 import (

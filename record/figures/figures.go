@@ -1,4 +1,4 @@
-// Package figures writes numbers for people: "1,234 calls", "1 thread", "1.2 ms", "3.4 MiB".
+// Package figures writes numbers for people. Numbers go in, words come out: "1,234 calls", "1 thread", "1.2 ms", "3.4 MiB".
 package figures
 
 import (

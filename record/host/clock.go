@@ -1,4 +1,5 @@
-// Package host reads the clocks of this machine and the release of its kernel.
+// Package host describes this machine. Nothing goes in; out come the times of its clocks, its kind
+// of processor and the release of its kernel.
 package host
 
 import "golang.org/x/sys/unix"

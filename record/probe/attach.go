@@ -49,7 +49,7 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
 	taken := map[uint64]bool{}
 	var chosen []*cudaapi.Function
-	for _, f := range a.inTableOrder(l.Functions) {
+	for _, f := range inTableOrder(l.Functions, a.table.Function) {
 		offset := l.Functions[f.Name]
 		if f.Fallback == fallback && !taken[offset] {
 			taken[offset] = true
@@ -62,11 +62,11 @@ func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*c
 	return chosen
 }
 
-// inTableOrder lists the functions of the table that a library defines.
-func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
+// inTableOrder lists the functions that a library defines and the table has.
+func inTableOrder(defined map[string]uint64, table func(name string) *cudaapi.Function) []*cudaapi.Function {
 	var found []*cudaapi.Function
 	for name := range defined {
-		if f := a.table.Function(name); f != nil {
+		if f := table(name); f != nil {
 			found = append(found, f)
 		}
 	}

@@ -29,8 +29,9 @@ type discard struct {
 func (d *discard) Call(*tracelog.Call)     { d.calls++ }
 func (d *discard) Thread(*tracelog.Thread) {}
 func (d *discard) Symbol(*tracelog.Symbol) {}
-func (d *discard) Chain(c *Chain) {
-	d.chains = append(d.chains, Chain{ID: c.ID, PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
+func (d *discard) Chain(c *Chain) uint32 {
+	d.chains = append(d.chains, Chain{PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
+	return uint32(len(d.chains))
 }
 
 // A variant is something whose cost for each call is measured.
@@ -114,7 +115,7 @@ func shortChains(b *testing.B, t *target, length int) variant {
 			b.Fatal(err)
 		}
 		for _, c := range d.chains {
-			p.Callers().SetLength(c.PID, c.Epoch, c.Addresses[0], length)
+			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
 		}
 		return func() {
 			if err := p.Detach(pid); err != nil {
@@ -253,7 +254,7 @@ type logSink struct{ w *tracelog.Writer }
 func (s logSink) Call(c *tracelog.Call)     { c.AddTo(s.w) }
 func (s logSink) Thread(t *tracelog.Thread) { t.AddTo(s.w) }
 func (s logSink) Symbol(x *tracelog.Symbol) { x.AddTo(s.w) }
-func (logSink) Chain(*Chain)                {}
+func (logSink) Chain(*Chain) uint32         { return 0 }
 
 // processTime is the CPU time of this process.
 func processTime(b *testing.B) time.Duration {

@@ -27,6 +27,7 @@ type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none
 	fallback io.Closer // nil: none
+	launches io.Closer // on the runtime's launches, where it refuses some; nil: none
 }
 
 func newProcess() *process {
@@ -59,7 +60,7 @@ func (proc *process) probes() []io.Closer {
 
 // all lists the file's probes.
 func (file *probedFile) all() []io.Closer {
-	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback}, func(p io.Closer) bool { return p == nil })
+	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback, file.launches}, func(p io.Closer) bool { return p == nil })
 }
 
 // dropFallback removes the probes that are only for a process without a runtime.

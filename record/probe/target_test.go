@@ -160,7 +160,7 @@ type recorder struct {
 func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
 func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
-func (*recorder) Chain(*Chain)                {}
+func (*recorder) Chain(*Chain) uint32         { return 0 }
 
 // byEntry returns the calls in the order in which they were made: they may arrive in
 // any, as a thread's inner calls end first and threads come one after the other.

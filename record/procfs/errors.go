@@ -29,5 +29,5 @@ func explain(pid int, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return &unreadable{fmt.Sprintf("process %d belongs to another user (run with sudo)", pid), err}
 	}
-	return fmt.Errorf("reading what process %d has mapped: %w", pid, err)
+	return fmt.Errorf("reading the memory map of process %d: %w", pid, err)
 }

@@ -1,5 +1,5 @@
-// Package procfs reads what /proc says of a process: which files it has mapped, how large its code
-// is, which program it runs, and the names of its threads. PIDs go in.
+// Package procfs reads /proc. PIDs go in. Out comes what a process has mapped, how large its code
+// is, which program it runs, and the names of its threads.
 //
 // An error is a sentence for a person. errors.Is finds fs.ErrNotExist if the process has ended,
 // and fs.ErrPermission.

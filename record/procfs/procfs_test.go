@@ -191,7 +191,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{explain(9, unix.ESRCH), "process 9 has ended", fs.ErrNotExist},
 		{explain(9, unix.EACCES), "process 9 ", fs.ErrPermission},
-		{explain(9, unix.EIO), "reading what process 9 has mapped", unix.EIO},
+		{explain(9, unix.EIO), "reading the memory map of process 9", unix.EIO},
 	} {
 		if !strings.Contains(c.err.Error(), c.want) || !errors.Is(c.err, c.is) {
 			t.Errorf("%q lacks %q, or is no %v", c.err, c.want, c.is)

@@ -49,7 +49,7 @@ func (b *Block) Name() string {
 	return b.table.Name
 }
 
-// Fields are the fields of the records as the log describes them, including those that this
+// Fields are the fields of the records as the log describes them, including fields that this
 // version does not know. It is nil for a kind without a description.
 func (b *Block) Fields() []schema.Field {
 	if b.table == nil {

@@ -25,7 +25,7 @@ type fileError struct {
 func (e *fileError) Error() string { return e.name + " " + e.is.Error() + e.more }
 func (e *fileError) Unwrap() error { return e.is }
 
-// A CorruptError says that bytes in the log are not what was written.
+// A CorruptError says that bytes in the log differ from those that were written.
 type CorruptError struct {
 	Offset  int64 // of the first byte that could not be used
 	Skipped int64 // bytes up to the next intact block; 0 when no bytes were left out
@@ -49,15 +49,15 @@ type TruncatedError struct {
 
 func (e *TruncatedError) Error() string { return e.Reason }
 
-// IsDamage tells an error that says what is wrong with a log, of which the rest can be
-// read, from one of reading the file.
+// IsDamage says whether an error describes damage in a log whose rest can be read, in contrast
+// to an error of reading the file.
 func IsDamage(err error) bool {
 	var corrupt *CorruptError
 	var cut *TruncatedError
 	return errors.As(err, &corrupt) || errors.As(err, &cut)
 }
 
-// Damage lists what is wrong with a log, in the order of the file.
+// Damage lists the damaged places of a log, in the order of the file.
 type Damage struct {
 	Errors []error // each a *CorruptError or a *TruncatedError; the first 16
 	Count  int     // of all
@@ -85,9 +85,9 @@ func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
 	}
 }
 
-// Join adds the damage that another reader of the same log found in blocks whose checksums are
-// right, as far as it is new. It adds nothing once there is more damage than Errors has. A
-// reader that decodes some fields only (Reader.Project) misses such damage.
+// Join adds the damage that another reader of this log found in blocks whose checksums are
+// right, unless it is there already. It adds nothing once there is more damage than Errors has.
+// A reader that decodes only some fields (Reader.Project) misses such damage.
 func (d *Damage) Join(o *Damage) {
 	if d.Count > len(d.Errors) {
 		return

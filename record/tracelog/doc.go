@@ -1,12 +1,12 @@
 // Package tracelog writes and reads the log of a recording, the .cudatrace file.
 //
-// In go records: a [Call], a [Kernel] and so on, each with AddTo, in any order and from any
-// goroutine. A [Writer] gathers records of one kind, process and thread or stream in open
-// blocks, and writes a block when it is full. Out come the same records. A [Reader] gives
-// blocks, and a [Block] gives records (Call.Read) or, to those who read millions, columns of
-// numbers without a copy (Block.Column). The log is a run of checksummed blocks, in which each
-// field is a column of its own. A launch (a call with its arguments, an API record and a
-// kernel) takes about 10 bytes. FORMAT.md is the specification.
+// The input is records: a [Call], a [Kernel] and so on, each with AddTo, in any order and from
+// any goroutine. A [Writer] gathers records of one kind, process and thread or stream in open
+// blocks, and writes a block when it is full. A [Reader] gives these blocks back, and a [Block]
+// gives its records (Call.Read) or, for readers of millions of records, columns of numbers
+// without a copy (Block.Column). The log is a run of checksummed blocks, in which each field is
+// a column of its own. A launch (a call with its arguments, an API record and a kernel) takes
+// about 10 bytes. FORMAT.md is the specification.
 //
 // The writer may be killed at any moment: the reader gives every whole block, and says in words
 // what is missing. Damage costs only the blocks that it is in. RepairFile recovers the intact

@@ -194,7 +194,7 @@ func TestFollowKeeps(t *testing.T) {
 func TestFollowTooLate(t *testing.T) {
 	r := openBytes(t, smallLog(t))
 	r.Next()
-	if err := r.Follow(); err == nil || err.Error() != "test.cudatrace cannot be followed: its reading has begun" {
+	if err := r.Follow(); err == nil || err.Error() != "test.cudatrace cannot be followed after reading has begun" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -143,7 +143,7 @@ func (r *Reader) fileError(err error, more string) error { return &fileError{r.n
 
 // errBegun is the error of a caller that asks for something after the first Next.
 func (r *Reader) errBegun(what string) error {
-	return r.fileError(fmt.Errorf("cannot be %s: its reading has begun", what), "")
+	return r.fileError(fmt.Errorf("cannot be %s after reading has begun", what), "")
 }
 
 // Next moves to the next block of records and reports whether there is one. Blocks of

@@ -80,16 +80,16 @@ const (
 
 // Causes of loss: the Cause of a Lost record.
 const (
-	LostCallBuffer      = "ring_buffer"      // calls: the buffers of the probes were full
-	LostThreadTable     = "thread_table"     // calls: more threads than the BPF map holds
-	LostNesting         = "nesting"          // calls: nested deeper than the BPF program keeps
+	LostCallBuffer      = "ring_buffer"      // calls: the call buffers were full
+	LostThreadTable     = "thread_table"     // calls: more threads than the eBPF program has room for
+	LostNesting         = "nesting"          // calls: nested deeper than the eBPF program has room for
 	LostCUPTIQueue      = "cupti_queue"      // activity records: the recorder read too slowly, the library reached its memory limit
 	LostCUPTIDropped    = "cupti_dropped"    // activity records: CUPTI dropped them (cuptiActivityGetNumDroppedRecords)
-	LostCUPTIBuffer     = "cupti_buffer"     // activity records: no buffer was left for CUPTI; at least so many
+	LostCUPTIBuffer     = "cupti_buffer"     // activity records: no buffer was left for CUPTI; the count is a lower bound
 	LostCUPTITime       = "cupti_time"       // times: CUPTI gave none; the record is there
 	LostCUPTIClock      = "cupti_clock"      // times: on no known clock; the record is there
 	LostCUPTIName       = "cupti_name"       // names: the library's table was full; the record is there
-	LostCUPTIUnreadable = "cupti_unreadable" // activity records: rests of buffers that CUPTI itself could not read
+	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long

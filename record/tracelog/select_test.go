@@ -191,7 +191,7 @@ func TestSelectDistrustsTheIndex(t *testing.T) {
 func TestSelectTooLate(t *testing.T) {
 	r := openBytes(t, smallLog(t))
 	r.Next()
-	if err := r.Select(Filter{}); err == nil || err.Error() != "test.cudatrace cannot be filtered: its reading has begun" {
+	if err := r.Select(Filter{}); err == nil || err.Error() != "test.cudatrace cannot be filtered after reading has begun" {
 		t.Errorf("error %v", err)
 	}
 }

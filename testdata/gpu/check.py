@@ -1,4 +1,4 @@
-"""Holds one recording against its program. Usage: check.py NAME DIR PLAIN_EXIT EXIT"""
+"""Compares one recording with the counts of its program. Usage: check.py NAME DIR PLAIN_EXIT EXIT"""
 import json
 import re
 import sys
@@ -23,7 +23,7 @@ expect("exit code", code, plain)
 expect("matched", info["matched"], work)
 expect("early", info["early"], 0)
 expect("lost", sum(info["lost"].values()), 0)
-# PyTorch's profiler takes CUPTI over, which the log has to say.
+# PyTorch's profiler takes CUPTI over; the log must say so.
 expect("complete", info["complete"], name != "train-profiler")
 if name == "train-profiler":
     expect("said so", any("another CUPTI client" in r for r in info["reasons"]), True)
@@ -35,7 +35,7 @@ if lines and name != "script" and work and not info["graphs"]:
         expect(what, info[what], sum(int(n) for line in lines for n in re.findall(what + r"=(\d+)", line)))
 if not work and not (name.endswith("-probes") and info["launches"]):
     faults.append("no GPU work")
-print(f"{name:16} kernels {info['kernels']:7} copies {info['copies']:6} sets {info['sets']:6} "
+print(f"{name:16} kernels {info['kernels']:7} copies {info['copies']:6} memsets {info['sets']:6} "
       f"matched {info['matched']:7} calls {info['calls']:7} pairs {info['uprobe_pairs']:7} "
       f"{'ok' if not faults else 'FAILED: ' + '; '.join(faults)}")
 sys.exit(bool(faults))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# On a machine with a GPU, nvcc and python3 with PyTorch: records every program
-# here and holds what the log says against what the program says it did.
+# Records every program here, on a machine with a GPU, nvcc and python3 with PyTorch,
+# and compares each log with the counts that the program printed.
 #
 # Usage: testdata/gpu/check.sh OUTDIR [REGEX]      (needs bin/cudatrace, root)
 set -u

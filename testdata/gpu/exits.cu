@@ -1,5 +1,5 @@
-// Launches N kernels and ends in the way of its first argument, without waiting for the
-// last of them. What it launches is printed before the last launch.
+// Launches N kernels and ends in the way that its first argument names, without waiting for
+// the last of them. Prints the number of launches before the last launch.
 //
 // Usage: exits MODE [-n N] [-c CODE] [--group] [--handlers | --handlers-late]
 // MODE: return exit _exit quick-exit abort segv int term hup kill exception exec
@@ -44,7 +44,7 @@ static void launch(long n)
 	CHECK(cudaGetLastError());
 }
 
-// All but what was launched before, the counts, and the last.
+// Launches the remaining kernels but the last, prints the counts, and launches the last.
 static void launch_to_the_end(long before = 0)
 {
 	launch(launches - before - 1);
@@ -137,7 +137,7 @@ static int end()
 	return code;
 }
 
-// Goes on in a session of its own once the first process has ended.
+// Runs on in a new session after the first process has ended.
 static void become_daemon()
 {
 	pid_t parent = getpid(), child = fork();

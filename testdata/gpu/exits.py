@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records a program that ends in every way there is, and holds each log against it.
+"""Records a program with every way to end, and compares each log with the program's counts.
 
 Usage: exits.py CUDATRACE EXITS OUTDIR [-n KERNELS] [MODE...]     (root, for probes)
 
 EXITS is exits.cu built with nvcc, or the program of that name on the simulated stack. Each
-mode runs twice: by itself, and recorded; exit code and output have to be the same. Prints a
-table in Markdown and ends with 1 when a row is wrong.
+mode runs twice, alone and recorded; exit code and output must be equal. Prints a table in
+Markdown and exits with 1 when a row is wrong.
 """
 import json
 import os
@@ -17,11 +17,11 @@ import time
 
 MODES = ["return", "exit", "_exit", "quick-exit", "abort", "segv", "int", "term", "hup", "kill",
          "exception", "exec", "thread-exit", "fork-child", "daemon", "device-reset", "hang"]
-OWN = ["int", "term", "hup", "segv", "abort"]  # through the program's own handlers as well
+OWN = ["int", "term", "hup", "segv", "abort"]  # also with handlers of the program's own
 
 
 def status(code):
-    """As a shell gives it."""
+    """The status as a shell shows it."""
     return 128 - code if code < 0 else code
 
 

@@ -1,5 +1,5 @@
-// kinds.cu: one program for many kinds of program. It prints what each process
-// issued:
+// kinds.cu: one program for many kinds of program. Each process prints
+// the work that it issued:
 //
 //	counts pid=P kernels=K copies=C sets=S
 //
@@ -129,8 +129,8 @@ __global__ void spin(long long cycles)
 		;
 }
 
-// What lies between cudaProfilerStart and Stop counts: kernels that are still waiting
-// for the GPU when Stop is called, too.
+// Work between cudaProfilerStart and Stop counts, also kernels that still wait for the
+// GPU when Stop is called.
 static void range(int n)
 {
 	for (int i = 0; i < n; i++)

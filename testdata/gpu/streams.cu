@@ -1,6 +1,6 @@
-// streams.cu: three streams, copies both ways, sets, several kernels, one of
-// them a template, all checked. It prints what it issued, so that a recording
-// can be held against it:
+// streams.cu: three streams, copies both ways, memsets, several kernels, one of
+// them a template, all checked. It prints the work that it issued, for comparison
+// with a recording:
 //
 //	counts kernels=K copies=C sets=S
 //

@@ -10,13 +10,13 @@
 //
 //   node query.mjs --serve TRACE.pftrace
 //
-// loads the trace once and then answers for as long as standard input is open:
+// loads the trace once and then answers queries while standard input is open:
 // each line is a JSON string with one query, each answer is one line, either the
-// object above or {"error": "..."}. The line {"ready": true} precedes them.
+// object above or {"error": "..."}. The line {"ready": true} comes first.
 //
 // Integers are written with all their digits (64 bits: parse them as such),
 // blobs as {"base64": "..."}, NULL as null. The trace may be gzip-compressed.
-// Any other failure is said on standard error, with exit status 1 and nothing on
+// Any other failure is reported on standard error, with exit status 1 and nothing on
 // standard output.
 
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
@@ -30,11 +30,11 @@ const optimiseFromBytes = 16 << 20;
 
 class Failure extends Error {}
 
-// The bundle is written for a web worker. It gets what it uses of one as
+// The bundle is written for a web worker. It gets the worker's interfaces as
 // arguments: `self`, which it hands its message handler; a synchronous
 // XMLHttpRequest that can only read the .wasm; a WebAssembly that denies 64-bit
 // memory, because the archive holds the 32-bit build only; and a console that
-// keeps the trace processor's log for the case of a failure.
+// keeps the trace processor's log, to show it after a failure.
 function startBridge(keep) {
   let source, wasm;
   try {
@@ -170,7 +170,7 @@ async function main(args, keep) {
   const queries = serving ? [] : parseQueries(readFileSync(0, 'utf8'));
   if (!serving && queries.length === 0) throw new Failure('standard input: no query');
   const trace = open(args.at(-1));
-  // Optimising the WebAssembly takes longer than a small trace takes without it.
+  // Optimising the WebAssembly takes longer than a small trace without optimisation.
   if (trace.size < optimiseFromBytes) setFlagsFromString('--liftoff-only');
   const engine = await startEngine(keep);
   await load(engine, trace);

@@ -1,4 +1,4 @@
-// Package catalogtest reads the catalogs of logs for tests.
+// Package catalogtest reads catalogs for tests: a log goes in, its catalog.Catalog comes out.
 package catalogtest
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Of returns the catalog of a log, with its programs and with its GPUs numbered.
+// Of returns the catalog of a log with resolved programs and numbered GPUs.
 func Of(t testing.TB, open logtest.Opener) *catalog.Catalog {
 	t.Helper()
 	return Filtered(t, open, nil)
 }
 
-// Filtered returns the catalog of what a filter wants of a log.
+// Filtered returns the catalog of the records that a filter selects.
 func Filtered(t testing.TB, open logtest.Opener, filter *tracelog.Filter) *catalog.Catalog {
 	t.Helper()
 	c := catalog.New(filter)

@@ -28,8 +28,8 @@ const (
 	maxWord     = 15
 )
 
-// A rangeOf is what a symbol for lengths or distances stands for: values from a base on,
-// told apart by extra bits.
+// A rangeOf is the range of lengths or distances of a symbol: the values from a base on, which
+// extra bits tell apart.
 type rangeOf struct {
 	base  uint16
 	extra uint8
@@ -85,7 +85,7 @@ func distanceSymbol(d int) uint8 {
 type bitWriter struct {
 	b    []byte
 	bits uint64 // not yet in b
-	n    uint   // of these
+	n    uint   // number of these bits
 }
 
 // put appends up to 48 bits.
@@ -95,7 +95,7 @@ func (w *bitWriter) put(v uint64, n uint) {
 	w.flush()
 }
 
-// flush leaves fewer than 8 bits behind. There is room for 8 bytes.
+// flush writes the whole bytes; fewer than 8 bits stay. There must be room for 8 bytes.
 func (w *bitWriter) flush() {
 	i := len(w.b)
 	binary.LittleEndian.PutUint64(w.b[i:i+8], w.bits)
@@ -105,13 +105,13 @@ func (w *bitWriter) flush() {
 	w.n &= 7
 }
 
-// align goes on at the next byte.
+// align fills the last byte.
 func (w *bitWriter) align() {
 	w.n = (w.n + 7) &^ 7
 	w.flush()
 }
 
-// stored appends bytes as they are, in blocks of their own.
+// stored appends uncompressed bytes, in blocks of their own.
 func (w *bitWriter) stored(b []byte, last bool) {
 	for first := true; first || len(b) > 0; first = false {
 		n := min(len(b), 1<<16-1)
@@ -132,12 +132,12 @@ func flag(b bool) uint64 {
 }
 
 const (
-	kindCodes = 2 // of a block with codes of its own
-	tokenRoom = 6 // bytes that a token takes at most
+	kindCodes = 2 // a block with codes of its own
+	tokenRoom = 6 // most bytes that a token takes
 	codesRoom = 1 << 10
 )
 
-// block appends the tokens, which stand for data.
+// block appends the tokens as a block. data is the same content uncompressed.
 func (c *Compressor) block(w *bitWriter, data []byte, last bool) {
 	c.ofLiterals[endOfBlock]++
 	c.literalCode.make(c.ofLiterals[:], maxWord)
@@ -215,7 +215,8 @@ var (
 // A run is a symbol of the code for lengths, and its extra bits.
 type run struct{ symbol, extra uint8 }
 
-// codeLengths makes the code for the lengths of both codes. It returns the size of all three, bits.
+// codeLengths makes the code for the lengths of both codes. It returns the size of all three
+// codes, bits.
 func (c *Compressor) codeLengths() int {
 	c.usedLiterals, c.usedDistances = used(c.literalCode.lengths, 257), used(c.distanceCode.lengths, 1)
 	c.lengths = append(append(c.lengths[:0], c.literalCode.lengths[:c.usedLiterals]...), c.distanceCode.lengths[:c.usedDistances]...)
@@ -242,7 +243,7 @@ func (c *Compressor) codeLengths() int {
 	return size + 3*c.usedLengths + c.lengthCode.cost(counts[:])
 }
 
-// runOf takes n times the same length.
+// runOf appends a run of n equal lengths.
 func (c *Compressor) runOf(v uint8, n int) {
 	if v != 0 {
 		c.runs = append(c.runs, run{v, 0})
@@ -268,7 +269,7 @@ func (c *Compressor) runOf(v uint8, n int) {
 	}
 }
 
-// used is how many lengths there are to the last that is not 0, at least so many.
+// used is the number of lengths up to the last that is not 0, and at least a minimum.
 func used(lengths []uint8, least int) int {
 	n := len(lengths)
 	for n > least && lengths[n-1] == 0 {

@@ -1,9 +1,11 @@
-// Package deflate compresses a trace's packets (DEFLATE, RFC 1951).
+// Package deflate compresses the packets of a trace. A block of bytes goes in, with the end of
+// the block before it; out come the bytes of a DEFLATE stream (RFC 1951).
 //
-// Packets of one sort follow each other and differ in a few numbers of two or three bytes. What
-// stands between these numbers is often just three bytes, shorter than what Go's compressors look
-// for; and an equal packet, but for its numbers, lies tens of packets back, all of which these
-// compressors go through or give up before. See docs/performance.md for what that makes of a trace.
+// Packets of one kind follow each other and differ in a few numbers of two or three bytes. The
+// bytes between these numbers are often just three, fewer than the shortest match of Go's
+// compressors. A packet that is equal except for its numbers lies tens of packets back; Go's
+// compressors try all packets in between, or give up before. docs/performance.md gives the
+// effect on a trace.
 package deflate
 
 import (
@@ -13,29 +15,29 @@ import (
 )
 
 const (
-	// Window is how far back a match may begin, bytes.
+	// Window is the largest distance of a match, bytes.
 	Window = 32 << 10
 
 	minMatch = 3
 	maxMatch = 258
 
-	// blockTokens is how many tokens share a code. Fewer follow more closely what packets there
-	// are, and have the code itself more often.
+	// blockTokens is the number of tokens that share a code. With fewer tokens the code
+	// fits the packets more closely, but the codes themselves take more room.
 	blockTokens = 1 << 14
 )
 
-// A Compressor compresses one piece of data after the other. The zero value is ready. Its result
-// depends on the data alone.
+// A Compressor compresses one piece of data after another. The zero value is ready for use. The
+// result depends on the data alone.
 type Compressor struct {
-	fives  [1 << fiveBits]int32  // bias + where five bytes with a hash began last
-	threes [1 << threeBits]int32 // the same of three bytes
+	fives  [1 << fiveBits]int32  // by hash of five bytes: bias + their latest position
+	threes [1 << threeBits]int32 // by hash of three bytes: bias + their latest position
 
 	tokens      []token
-	ofLiterals  [literals]uint32 // how often the tokens have a symbol
+	ofLiterals  [literals]uint32 // number of tokens with a symbol
 	ofDistances [distances]uint32
 
 	literalCode, distanceCode, lengthCode    code
-	usedLiterals, usedDistances, usedLengths int // symbols of these that are written down
+	usedLiterals, usedDistances, usedLengths int // numbers of symbols that are written
 	lengths                                  []uint8
 	runs                                     []run
 	lengthWords                              [maxMatch - minMatch + 1]uint32
@@ -46,7 +48,7 @@ const (
 	fiveBits  = 14
 	threeBits = 12
 
-	// bias makes a place that is not taken too far away.
+	// bias makes the distance to an unused place too large for a match.
 	bias = Window + 1
 )
 
@@ -58,10 +60,9 @@ func hashThree(data []byte, p int) uint32 {
 	return binary.LittleEndian.Uint32(data[p:]) << 8 * 0x9E3779B1 >> (32 - threeBits)
 }
 
-// Append compresses data from a position on, and appends that to dst. What stands before the
-// position is what has been compressed before; its last Window bytes are referred to. What
-// is appended ends at a byte, and is the end of the stream if it is the last. Data has less than
-// 1 GiB.
+// Append compresses data from a position on and appends the result to dst. The data before the
+// position has been compressed before; matches may refer to its last Window bytes. The result
+// ends at a byte; with last it ends the stream. Data has less than 1 GiB.
 func (c *Compressor) Append(dst, data []byte, from int, last bool) []byte {
 	data = data[max(0, from-Window):]
 	from = min(from, Window)
@@ -74,12 +75,12 @@ func (c *Compressor) Append(dst, data []byte, from int, last bool) []byte {
 	if last {
 		w.align()
 	} else {
-		w.stored(nil, false) // it ends at a byte
+		w.stored(nil, false) // ends at a byte
 	}
 	return w.b
 }
 
-// learn begins anew, with what stands before a position.
+// learn empties the tables and enters the data before a position.
 func (c *Compressor) learn(data []byte, before int) {
 	clear(c.fives[:])
 	clear(c.threes[:])
@@ -89,23 +90,26 @@ func (c *Compressor) learn(data []byte, before int) {
 }
 
 const (
-	// ahead is within how many bytes a long match is looked for.
+	// ahead is the number of bytes in which a long match must begin.
 	ahead = 8
 
-	// further is within how many bytes of one a better one is.
+	// further is the number of bytes after the begin of a match in which a better match may
+	// begin.
 	further = 6
 
-	// leastLong is how long a long match is at least, and leastFar one that is far away.
+	// leastLong is the smallest length of a long match, leastFar that of a long match that
+	// is far away.
 	leastLong = 8
 	leastFar  = 12
 	far       = 1 << 9
 )
 
-// parse makes tokens of data, and blocks of these but for the last. It returns where that
-// one begins.
+// parse turns data into tokens, and the tokens into blocks except for the last block. It
+// returns the position at which the last block begins.
 //
-// It goes from one long match to the next: most of a packet is one. What lies between them,
-// the numbers in which packets differ, becomes short matches nearby and literals.
+// It goes from one long match to the next, since most of a packet is one long match. The bytes
+// between long matches, the numbers in which packets differ, become short matches nearby and
+// literals.
 func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	begin = from
 	for p := from; p < len(data); {
@@ -125,8 +129,8 @@ func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	return begin
 }
 
-// gap makes tokens of what lies between two long matches, from p to end; the last may go on
-// to limit. It returns where it came to.
+// gap turns the bytes between two long matches, from p to end, into tokens. The last token may
+// reach up to limit. It returns the position after the last token.
 func (c *Compressor) gap(data []byte, p, end, limit int) int {
 	for p < end {
 		if p+4 <= len(data) {
@@ -148,7 +152,7 @@ func (c *Compressor) gap(data []byte, p, end, limit int) int {
 	return p
 }
 
-// pays says whether a match takes fewer bits than its bytes would.
+// pays says whether a match takes fewer bits than its bytes as literals.
 func pays(length, distance int) bool {
 	switch length {
 	case 0, 1, 2:
@@ -162,12 +166,12 @@ func pays(length, distance int) bool {
 	}
 }
 
-// long looks for a long match that begins at p or soon after: of those that it finds the one that
-// saves most. The length is 0 if there is none.
+// long looks for a long match that begins at p or soon after, and returns the one that saves
+// most. The length is 0 if there is none.
 func (c *Compressor) long(data []byte, p int) (start, length, distance int) {
 	var saved int
-	var end, last int // of the latest candidate: where it ends, its distance
-	var grown bool    // it was made longer
+	var end, last int // of the latest candidate: its end, its distance
+	var grown bool    // it was extended
 	edge, edgeAt := -1, 0
 	until := min(p+ahead, len(data)-leastLong+1)
 	for q := p; q < until; q++ {
@@ -189,7 +193,8 @@ func (c *Compressor) long(data []byte, p int) (start, length, distance int) {
 		if length == 0 {
 			until = min(until, q+further)
 		}
-		// What differs at the end of this match was somewhere last, and there lies an equal packet.
+		// The bytes that differ at the end of this match have occurred before: at their
+		// latest occurrence lies an equal packet.
 		for n < limit-leastLong {
 			if e := q + n; e != edge {
 				slot := &c.fives[hashFive(data, e)]
@@ -221,7 +226,7 @@ func (c *Compressor) long(data []byte, p int) (start, length, distance int) {
 	return start, length, distance
 }
 
-// saving compares long matches: in bits, about, for one that comes after some bytes that are none.
+// saving estimates the bits that a long match saves when some unmatched bytes come before it.
 func saving(gap, length, distance int) int {
 	return 4*(gap+length) - 5*gap - bits.Len(uint(distance))
 }
@@ -237,7 +242,7 @@ func (c *Compressor) match(length, distance int) {
 	c.ofDistances[distanceSymbol(distance)]++
 }
 
-// common is how many bytes from a and from b on are equal, up to limit.
+// common is the number of equal bytes from a and from b on, up to limit.
 func common(data []byte, a, b, limit int) int {
 	at, back, to := b, b-a, b+limit
 	for at <= to-8 {

@@ -7,7 +7,7 @@ import (
 
 // A code is a prefix code of up to 286 symbols.
 type code struct {
-	lengths []uint8  // of the symbols, bits; 0 for one that does not occur
+	lengths []uint8  // of the symbols, bits; 0 for a symbol that does not occur
 	words   []uint16 // with the first bit lowest, as DEFLATE wants it
 	order   []leaf
 	nodes   []uint32
@@ -18,7 +18,7 @@ type leaf struct {
 	symbol uint16
 }
 
-// make fits the code to how often symbols occur, with no word longer than limit.
+// make fits the code to the frequencies of symbols, with no word longer than limit.
 func (c *code) make(counts []uint32, limit int) {
 	c.lengths, c.words, c.order = resize(c.lengths, len(counts)), resize(c.words, len(counts)), c.order[:0]
 	for s, n := range counts {
@@ -26,7 +26,7 @@ func (c *code) make(counts []uint32, limit int) {
 			c.order = append(c.order, leaf{n, uint16(s)})
 		}
 	}
-	for s := range counts { // a code has two words or none, which not all readers take
+	for s := range counts { // every code gets at least two words: not all readers accept fewer
 		if len(c.order) >= 2 {
 			break
 		}
@@ -51,18 +51,18 @@ func resize[T any](s []T, n int) []T {
 	return s
 }
 
-// measure finds how many words there are of each length: those of Huffman's algorithm, and
-// where these are too long, the nearest that are not.
+// measure computes the number of words of each length: by Huffman's algorithm, and where words
+// would be too long, the nearest numbers that fit.
 func (c *code) measure(limit int, ofLength *[maxWord + 1]int) {
 	n := len(c.order)
 	depth := c.depths()
-	excess := 0 // of 1 << limit, by which the words are too many
+	excess := 0 // the words exceed the room by this, of 1 << limit
 	for _, d := range depth[:n] {
 		d = min(d, uint32(limit))
 		ofLength[d]++
 		excess += 1 << (limit - int(d))
 	}
-	for excess -= 1 << limit; excess > 0; excess-- { // a longer word for one makes room for another
+	for excess -= 1 << limit; excess > 0; excess-- { // a longer word for one symbol makes room for another
 		d := limit - 1
 		for ofLength[d] == 0 {
 			d--
@@ -81,7 +81,7 @@ func (c *code) depths() []uint32 {
 	for i, l := range c.order {
 		weight[i] = l.count
 	}
-	leaf, inner := 0, n // the next of each that has no parent
+	leaf, inner := 0, n // the next leaf and the next inner node without a parent
 	for next := n; next < 2*n-1; next++ {
 		for range 2 {
 			from := &inner
@@ -101,7 +101,7 @@ func (c *code) depths() []uint32 {
 	return depth
 }
 
-// assign gives rare symbols the long words, and makes the words (RFC 1951, 3.2.2).
+// assign gives the long words to rare symbols, and makes the words (RFC 1951, 3.2.2).
 func (c *code) assign(limit int, ofLength *[maxWord + 1]int) {
 	at := 0
 	for d := limit; d > 0; d-- {
@@ -122,7 +122,7 @@ func (c *code) assign(limit int, ofLength *[maxWord + 1]int) {
 	}
 }
 
-// cost is how many bits symbols take that occur so often.
+// cost is the number of bits for symbols with these frequencies.
 func (c *code) cost(counts []uint32) (n int) {
 	for s, k := range counts {
 		n += int(k) * int(c.lengths[s])

@@ -1,4 +1,4 @@
-// Package timelinetest has a sink for tests: it keeps a timeline, checks its order, and
+// Package timelinetest has a sink for tests. The sink keeps a timeline, checks its order, and
 // shows it as text.
 package timelinetest
 
@@ -10,14 +10,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Timeline is all that a sink was given, by track.
+// A Timeline has all events that a sink was given, by track.
 type Timeline struct {
 	Recording *timeline.Recording
 	GPUs      []timeline.GPU
 	Metadata  []*timeline.Metadata
 	Processes []*Process
 	Losses    []timeline.Loss
-	Remarks   []Remark // losses and notes as they came
+	Remarks   []Remark // losses and notes in the order of arrival
 }
 
 // A Process has the tracks of a process.
@@ -72,8 +72,8 @@ type Remark struct {
 	Text string
 }
 
-// A Collector is a sink that makes a Timeline. It fails the test where slices do not
-// nest, a track is not in the order of time, or an event precedes what it names.
+// A Collector is a sink that makes a Timeline. It fails the test when slices do not nest, when
+// a track is not in the order of time, or when an event refers to a later one.
 type Collector struct {
 	t         testing.TB
 	tl        Timeline
@@ -86,7 +86,7 @@ type Collector struct {
 	ended     bool
 }
 
-// A nesting is the ends of the slices that are open on a track.
+// A nesting has the ends of the slices that are open on a track.
 type nesting struct {
 	ends []uint64
 	last uint64
@@ -146,7 +146,7 @@ func (c *Collector) event(e timeline.Event) {
 	}
 }
 
-// tracked takes the events of tracks.
+// tracked takes the events that belong to tracks.
 func (c *Collector) tracked(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
@@ -197,7 +197,7 @@ func (c *Collector) nesting(track any) *nesting {
 	return n
 }
 
-// begin checks a slice that begins, of which the end may not be known.
+// begin checks a slice that begins. Its end may not be known.
 func (c *Collector) begin(o *nesting, start, end uint64, known bool) {
 	if n := len(o.ends); known && (n > 0 && end > o.ends[n-1] || start > end) || start < o.last {
 		c.t.Fatalf("a slice from %d to %d, after %d, within ends %d", start, end, o.last, o.ends)
@@ -297,7 +297,7 @@ func (c *Collector) Timeline() *Timeline {
 	return &c.tl
 }
 
-// clone returns a slice that stays as it is when the other one is used anew.
+// clone copies a slice, since the pipeline will reuse the original.
 func clone(sl *timeline.Slice) timeline.Slice {
 	c := *sl
 	c.Forget()
@@ -310,7 +310,7 @@ func clone(sl *timeline.Slice) timeline.Slice {
 	return c
 }
 
-// renumber gives the work of a slice, which is a clone, its new numbers.
+// renumber replaces the IDs of a cloned slice's work by the new numbers.
 func renumber(sl *timeline.Slice, ids map[uint64]uint64) {
 	work := sl.Work()
 	for i, id := range work {

@@ -171,7 +171,7 @@ func (s *text) work(w *timeline.Work) string {
 	return fmt.Sprintf("graph %d", w.Graph)
 }
 
-// cause says which call caused a piece of work.
+// cause names the call that caused a piece of work.
 func cause(w *timeline.Work) string {
 	if w.Call.Function == nil {
 		return ""

@@ -53,12 +53,11 @@ static void flush(void)
 		ct_queue_flushed(until);
 }
 
-/* Where records turn out to have no chains, the runtime's functions are recorded instead. */
-static void look_at_chains(void)
+static void record_runtime(bool failed)
 {
-	if (!ct_match_failed() || !ct_enter_cupti())
+	if (!ct_enter_cupti())
 		return;
-	ct_enable_runtime(ct_recording()->api);
+	ct_enable_runtime(ct_recording()->api, failed);
 	ct_leave_cupti(false);
 }
 
@@ -67,7 +66,8 @@ static void flush_and_look(void)
 {
 	ct_walk_poll();
 	flush();
-	look_at_chains();
+	if (ct_match_failed())
+		record_runtime(true);
 	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
 		return;
 	bool taken = ct_rival_client(ct_recording()->api);
@@ -120,6 +120,9 @@ static bool obey(uint16_t type)
 	case CT_MSG_PAUSE:
 	case CT_MSG_RESUME:
 		pause_work(type == CT_MSG_PAUSE);
+		break;
+	case CT_MSG_RUNTIME:
+		record_runtime(false);
 		break;
 	case CT_MSG_RIVAL:
 		rival();

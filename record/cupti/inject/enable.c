@@ -206,13 +206,14 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 	disable_kinds(api, true);
 }
 
-/* Has the runtime's functions recorded after all. */
-void ct_enable_runtime(const struct ct_cupti *api)
+/* Has the runtime's functions recorded after all; failed says that there are no chains. */
+void ct_enable_runtime(const struct ct_cupti *api, bool failed)
 {
 	if (!atomic_exchange(&chains, false))
 		return;
 	ct_walk_end();
-	without_chains();
+	if (failed)
+		without_chains();
 	anchor(api, 1);
 	ct_switch_renew(api);
 }

@@ -19,7 +19,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <----------- DEPTH, RIVAL, STOP |
+ *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
  *      | BYE, end of stream -----------> |
  *
  * A HANDOVER comes before an end that leaves no time for a BYE, such as a signal,
@@ -72,6 +72,7 @@ enum ct_message_type {
 	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
+	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
 };
 
 struct ct_frame {

@@ -24,24 +24,32 @@ type numberedChain struct {
 	id   uint32
 }
 
-// define reads the event of a new chain. It returns nil for a chain that cannot be kept, or
-// that is known: the eBPF program forgets chains.
-func (c *chains) define(b []byte) *Chain {
+// define reads the event of a chain and asks the sink for its ID, unless the chain is known: the
+// eBPF program forgets chains.
+func (c *chains) define(b []byte, sink Sink) {
 	le := binary.LittleEndian
 	hash, n := le.Uint64(b[32:]), int(b[26])-1
-	if n < 1 || n > bpf.MaxChain || c.ids[hash] != 0 || len(c.ids) == maxChains {
-		return nil
+	if n < 1 || n > bpf.MaxChain || c.has(hash) || len(c.ids) == maxChains {
+		return
 	}
 	if c.ids == nil {
 		c.ids = map[uint64]uint32{}
 	}
-	id := uint32(len(c.ids) + 1)
-	c.ids[hash] = id
-	c.chain = Chain{ID: id, PID: le.Uint32(b[16:]), Epoch: le.Uint64(b[bpf.HeaderSize:]), Addresses: c.room[:n]}
+	c.chain = Chain{
+		PID: le.Uint32(b[16:]), Function: uint32(le.Uint16(b[24:])),
+		Epoch: le.Uint64(b[bpf.HeaderSize:]), Addresses: c.room[:n],
+	}
 	for i := range n {
 		c.room[i] = le.Uint64(b[bpf.HeaderSize+8*(1+i):])
 	}
-	return &c.chain
+	id := sink.Chain(&c.chain)
+	c.ids[hash] = id
+	c.recent[hash>>(64-recentBits)] = numberedChain{hash, id}
+}
+
+func (c *chains) has(hash uint64) bool {
+	_, ok := c.ids[hash]
+	return ok
 }
 
 // id is the ID of a chain, 0 of an unknown one.

@@ -19,14 +19,14 @@ type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)
 	Symbol(*tracelog.Symbol)
-	Chain(*Chain)
+	// Chain returns the ID by which the calls that follow name their caller, 0 for none.
+	Chain(*Chain) uint32
 }
 
-// A Chain is the return addresses above calls. The calls that follow name it by its ID, as the
-// ID of their caller.
+// A Chain is the return addresses above calls.
 type Chain struct {
-	ID        uint32 // from 1
 	PID       uint32
+	Function  uint32   // the function that was called
 	Epoch     uint64   // of eventstore.Callers: while it stays, the addresses mean the same
 	Addresses []uint64 // from the innermost up
 }
@@ -82,9 +82,7 @@ func (d *Decoder) Event(b []byte, sink Sink) error {
 		d.decodeSymbol(b)
 		sink.Symbol(&d.symbol)
 	case b[27]&bpf.FlagChain != 0:
-		if c := d.chains.define(b); c != nil {
-			sink.Chain(c)
-		}
+		d.chains.define(b, sink)
 	case function == recipe.Calibration:
 	case function == recipe.CUPTIClient:
 		if err := d.decodeCall(b); err != nil {

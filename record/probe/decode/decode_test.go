@@ -34,8 +34,9 @@ func (d *discard) Call(c *tracelog.Call) {
 }
 func (*discard) Thread(*tracelog.Thread) {}
 func (*discard) Symbol(*tracelog.Symbol) {}
-func (d *discard) Chain(c *Chain) {
-	d.chains = append(d.chains, Chain{ID: c.ID, PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
+func (d *discard) Chain(c *Chain) uint32 {
+	d.chains = append(d.chains, Chain{c.PID, c.Function, c.Epoch, slices.Clone(c.Addresses)})
+	return uint32(len(d.chains))
 }
 
 func TestEvent(t *testing.T) {
@@ -80,6 +81,7 @@ func TestChain(t *testing.T) {
 	event := func(flags byte, chain uint64, words ...uint64) []byte {
 		b := make([]byte, bpf.HeaderSize, bpf.HeaderSize+8*len(words))
 		binary.LittleEndian.PutUint32(b[16:], 7)
+		binary.LittleEndian.PutUint16(b[24:], 300)
 		binary.LittleEndian.PutUint64(b[32:], chain)
 		b[26], b[27] = byte(len(words)), flags
 		for _, w := range words {
@@ -101,7 +103,7 @@ func TestChain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []Chain{{1, 7, 3, []uint64{0x100, 0x200}}, {2, 7, 3, []uint64{0x300}}}
+	want := []Chain{{7, 300, 3, []uint64{0x100, 0x200}}, {7, 300, 3, []uint64{0x300}}}
 	if diff := cmp.Diff(want, sink.chains); diff != "" {
 		t.Error(diff)
 	}

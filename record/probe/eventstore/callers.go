@@ -35,15 +35,21 @@ func (c *Callers) Renew() {
 	}
 }
 
-// SetLength says how many return addresses of the chains above a site are of use, from 1 to
-// bpf.MaxChain. A site is an innermost return address in a process.
-func (c *Callers) SetLength(pid uint32, epoch, site uint64, length int) {
-	hash := mix(uint64(pid)|epoch<<32, site)
+// Need says how many return addresses of a chain above a site are of use. Of the chains above the
+// same site, the longest counts. A site is an innermost return address in a process.
+func (c *Callers) Need(pid uint32, epoch, address uint64, length int) {
+	hash := mix(uint64(pid)|epoch<<32, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.table != nil {
-		atomic.StoreUint64(&c.table.Sites[hash>>(64-siteBits)], hash&^bpf.SiteLength|uint64(length)&bpf.SiteLength)
+	if c.table == nil {
+		return
 	}
+	site := &c.table.Sites[hash>>(64-siteBits)]
+	known := atomic.LoadUint64(site)
+	if (known^hash)&^bpf.SiteLength == 0 && known&bpf.SiteLength >= uint64(length) {
+		return
+	}
+	atomic.StoreUint64(site, hash&^bpf.SiteLength|uint64(min(max(length, 1), bpf.MaxChain)))
 }
 
 func (c *Callers) close() {

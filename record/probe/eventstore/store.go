@@ -1,6 +1,6 @@
 // Package eventstore reads the memory into which the eBPF program writes its events. The
-// recorder has that memory mapped: chunks of events, each of one thread, and a slot for each
-// thread. Out come the bytes of events, those of one thread in order, and the threads. The file
+// recorder maps that memory: chunks of events, each of one thread, and a slot for each thread.
+// The output is the threads, and the bytes of events, in order within a thread. The file
 // store.h of package bpf describes the memory.
 package eventstore
 

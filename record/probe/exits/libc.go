@@ -25,7 +25,7 @@ type libcProbes struct {
 func (w *Watcher) watchLibc(pid int, mappings []procfs.Mapping) error {
 	m, found := findLibc(mappings)
 	if !found {
-		return fmt.Errorf("process %d has no libc.so.6: that it ends by itself is not seen beforehand", pid)
+		return fmt.Errorf("process %d has no libc.so.6: its _exit and exec are not noticed in time", pid)
 	}
 	old := w.libc[pid]
 	if old != nil && old.file == m.File {

@@ -1,7 +1,7 @@
-// Package kerneltypes fits the eBPF program to the running kernel. The program goes in; out
-// comes what the loader needs to relocate it: the few types of the kernel that the program
-// names. The loader can read all of the kernel's type information itself, but that took most of
-// the loading time.
+// Package kerneltypes fits the eBPF program to the running kernel. The input is the program.
+// The output is the types that the loader needs to relocate it: the few types of the kernel
+// that the program uses. The loader can read all of the kernel's type information itself, but
+// that took most of the loading time.
 package kerneltypes
 
 import (

@@ -1,6 +1,6 @@
-// Package recipe says how the arguments of CUDA functions are recorded. The functions of
-// cudaapi go in. Out come a cookie for each probe, a recipe for the eBPF program where a cookie
-// has too few bits, and the decoding of the words that come back.
+// Package recipe says how the arguments of CUDA functions are recorded. The input is the
+// functions of cudaapi. The output is a cookie for each probe, a recipe for the eBPF program
+// where a cookie has too few bits, and the decoding of the words that come back.
 //
 // A plain function needs no recipe: its probe copies whole words, as its cookie says, and
 // Arguments reads the arguments from them.
@@ -39,15 +39,18 @@ func (o *Options) needs(f *cudaapi.Function) bool {
 
 // A Table has every function to probe.
 type Table struct {
-	names   map[string]*cudaapi.Function
-	plain   [bpf.MaxFunctions]*plain
-	chains  [bpf.MaxFunctions]uint64     // most return addresses above a call
-	recipes map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
+	names  map[string]*cudaapi.Function
+	plain  [bpf.MaxFunctions]*plain
+	chains [bpf.MaxFunctions]uint64 // most return addresses above a call
+	// launches are the runtime's launches that are not chosen, by name. They are probed where the
+	// runtime refuses launches.
+	launches map[string]*cudaapi.Function
+	recipes  map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
 
 // New compiles the recipes of the functions that o names or needs.
 func New(o Options) (*Table, error) {
-	t := &Table{names: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
+	t := &Table{names: map[string]*cudaapi.Function{}, launches: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
 	chosen := map[string]bool{}
 	for _, f := range o.Functions {
 		if int(f.ID) >= bpf.MaxFunctions || len(f.Args) > bpf.MaxArgs {
@@ -64,18 +67,34 @@ func New(o Options) (*Table, error) {
 		}
 	}
 	for _, f := range t.names {
-		r, err := o.compile(f)
-		if err != nil {
+		if err := t.compile(o, f, !chosen[f.Name]); err != nil {
 			return nil, err
 		}
-		if !chosen[f.Name] {
-			r.Quiet = 1
+	}
+	for _, f := range cudaapi.RuntimeLaunches() {
+		if t.names[f.Name] == nil {
+			t.launches[f.Name] = f
+			if err := t.compile(o, f, false); err != nil {
+				return nil, err
+			}
 		}
-		t.add(uint32(f.ID), r)
-		t.chains[f.ID] = chainOf(f)
 	}
 	t.add(CUPTIClient, clientRecipe())
 	return t, nil
+}
+
+// compile adds a function. The calls of a quiet one are not recorded.
+func (t *Table) compile(o Options, f *cudaapi.Function, quiet bool) error {
+	r, err := o.compile(f)
+	if err != nil {
+		return err
+	}
+	if quiet {
+		r.Quiet = 1
+	}
+	t.add(uint32(f.ID), r)
+	t.chains[f.ID] = chainOf(f)
+	return nil
 }
 
 var (
@@ -120,6 +139,10 @@ func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
 
 // Function returns the function to probe at a symbol, nil if there is none.
 func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbol] }
+
+// Launch returns the runtime's launch to probe at a symbol in a process whose launches the runtime
+// refuses, nil if there is none.
+func (t *Table) Launch(symbol string) *cudaapi.Function { return t.launches[symbol] }
 
 // Cookie is the attach cookie of a function's probe.
 func (t *Table) Cookie(function uint32) uint64 {

@@ -1,5 +1,5 @@
 /* A small CUPTI client, injected into the simulation's own programs: it keeps
- * every record, and at exit checks what must hold between them. Prints one
+ * every record, and checks the rules between them at exit. Prints one
  * "records ..." line and a "FAIL ..." line for each rule that is broken. */
 #include <pthread.h>
 #include <stdbool.h>
@@ -63,7 +63,7 @@ void fail(const char *what, unsigned long long detail)
 		printf("FAIL %s (%llu)\n", what, detail);
 }
 
-/* Called by the thread that writes the records, so its id is one to expect. */
+/* Called by the thread that writes the records: records with its id are expected. */
 static void requested(uint8_t **buffer, size_t *size, size_t *max)
 {
 	size_t i = tid_count++;
@@ -227,7 +227,7 @@ static void check_apis(uint64_t ended)
 static void at_exit(void)
 {
 	if ((uint32_t)getpid() != process)
-		return; /* a forked child has nothing to tell */
+		return; /* a forked child reports nothing */
 	CUptiResult r = cuptiActivityFlushAll(1);
 	uint64_t ended = monotonic();
 	size_t dropped = 0;
@@ -251,7 +251,7 @@ static void at_exit(void)
 		_exit(99);
 }
 
-/* The calls that make GPU work, by name: what cudatrace switches on. */
+/* The calls that create GPU work, by name: cudatrace switches these on. */
 static bool makes_work(const char *name)
 {
 	static const char *const prefixes[] = {"cuLaunchK", "cuLaunchC", "cuGraphLaunch", "cuMemcpy", "cuMemset",
@@ -274,7 +274,7 @@ static void enable_selected(uint32_t domain)
 	}
 }
 
-/* Counts pairs of entry and exit of kernel launches. */
+/* Counts the pairs of entry and exit of kernel launches. */
 static void called(void *user, uint32_t domain, uint32_t cbid, const void *info)
 {
 	static _Thread_local uint64_t *entered;

@@ -9,8 +9,8 @@
 
 void fail(const char *what, unsigned long long detail);
 
-/* events.c: records that are no GPU work and no calls. */
+/* events.c: records that are neither GPU work nor calls. */
 void events_keep(const uint32_t *record);
-void events_check(bool (*has_call)(uint32_t correlation), const size_t *counts); /* and prints what there was */
+void events_check(bool (*has_call)(uint32_t correlation), const size_t *counts); /* and prints the counts */
 
 #endif

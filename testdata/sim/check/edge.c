@@ -1,4 +1,4 @@
-/* Ends in unusual ways, by its first argument. */
+/* Ends in the unusual way that its first argument names. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ REGISTER_KERNELS(kernels, stubs)
 
 static const dim3 one = {1, 1, 1};
 
-/* Leaves main while a kernel runs, which takes an hour. */
+/* Leaves main while a kernel of an hour runs. */
 static int running(void)
 {
 	CHECK(cudaLaunchKernel(host_address(stubs[0]), one, one, NULL, 0, NULL));
@@ -19,7 +19,7 @@ static int running(void)
 	return 0;
 }
 
-/* A forked child cannot use CUDA, and is told so. */
+/* A forked child cannot use CUDA, and gets the error for that. */
 static int forked(void)
 {
 	void *p;

@@ -1,4 +1,4 @@
-/* NVTX, memory, graphs and CUPTI's own costs: what must hold between these records. */
+/* The rules between records of NVTX, memory, graphs and CUPTI's own costs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ void events_keep(const uint32_t *record)
 	}
 }
 
-/* The start of a range has its end's id and domain, and comes first. */
+/* The start of a range comes before the end, with the same id and domain. */
 static size_t check_markers(void)
 {
 	size_t open = 0;
@@ -111,7 +111,7 @@ static size_t check_markers(void)
 	return open;
 }
 
-/* What is released was allocated, with as many bytes. */
+/* Released memory was allocated before, with as many bytes. */
 static void check_memory(bool (*has_call)(uint32_t))
 {
 	for (size_t i = 0; i < memory_count; i++) {

@@ -21,7 +21,7 @@ static inline uint64_t sim_now(void)
 
 static inline struct timespec sim_timespec(uint64_t ns)
 {
-	if (ns > UINT64_C(9000000000000000000)) /* keep tv_sec in range: centuries are never */
+	if (ns > UINT64_C(9000000000000000000)) /* keep tv_sec in range: no time is centuries away */
 		ns = UINT64_C(9000000000000000000);
 	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }

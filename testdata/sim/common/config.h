@@ -1,4 +1,4 @@
-/* The CUDASIM_* environment variables, all of them, read once a library. */
+/* The CUDASIM_* environment variables. Each library reads them once. */
 #ifndef SIM_CONFIG_H
 #define SIM_CONFIG_H
 
@@ -7,24 +7,24 @@
 struct sim_config {
 	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs */
 	uint64_t memory_mb;     /* CUDASIM_MEMORY_MB: memory of a GPU */
-	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that names none */
-	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: from a call to the earliest start of its work */
-	uint64_t return_ns;     /* CUDASIM_RETURN_NS: from the submission of work to the return of its call */
-	uint64_t copy_ns;       /* CUDASIM_COPY_NS: fixed part of a copy's or set's duration */
+	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that sets none */
+	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: time from a call to the earliest start of its work */
+	uint64_t return_ns;     /* CUDASIM_RETURN_NS: time from the submission of work to the return of its call */
+	uint64_t copy_ns;       /* CUDASIM_COPY_NS: fixed part of a copy's or memset's duration */
 	uint64_t host_mb_s;     /* CUDASIM_HOST_MB_S: copies between host and device */
-	uint64_t device_mb_s;   /* CUDASIM_DEVICE_MB_S: copies on and between devices, and sets */
+	uint64_t device_mb_s;   /* CUDASIM_DEVICE_MB_S: copies on and between devices, and memsets */
 	uint64_t hang_after;    /* CUDASIM_HANG_AFTER: the kernel of this number (from 1) never ends; 0: none */
 	uint64_t driver_version; /* CUDASIM_DRIVER_VERSION */
 	uint64_t cupti_version; /* CUDASIM_CUPTI_VERSION */
 	uint64_t zero_times;    /* CUDASIM_CUPTI_ZERO_TIMES: with a timestamp callback, kernels get start = end = 0 */
 	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: all times stay on CLOCK_REALTIME */
-	uint64_t enable_error;  /* CUDASIM_CUPTI_ENABLE_ERROR: cuptiActivityEnable answers this error */
+	uint64_t enable_error;  /* CUDASIM_CUPTI_ENABLE_ERROR: error that cuptiActivityEnable returns */
 	uint64_t ignore_for_gpu; /* CUDASIM_CUPTI_GPU_REALTIME: API times by the callback, GPU times on CLOCK_REALTIME */
-	uint64_t enable_error_kind; /* CUDASIM_CUPTI_ENABLE_ERROR_KIND: only for this kind; 0: for all */
-	uint64_t register_error; /* CUDASIM_CUPTI_REGISTER_ERROR: cuptiActivityRegisterCallbacks answers this error */
-	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: every so many GPU records one has no times; 0: none */
-	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: a flush takes so much longer */
-	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: every so many GPU records one is dropped; 0: none */
+	uint64_t enable_error_kind; /* CUDASIM_CUPTI_ENABLE_ERROR_KIND: the only kind that gets this error; 0: all kinds */
+	uint64_t register_error; /* CUDASIM_CUPTI_REGISTER_ERROR: error that cuptiActivityRegisterCallbacks returns */
+	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: one GPU record in this many has no times; 0: none */
+	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: extra time of a flush */
+	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: one GPU record in this many is dropped; 0: none */
 	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
 	uint64_t callback_error; /* CUDASIM_CUPTI_CALLBACK_ERROR: registering a timestamp callback answers this error */
 	uint64_t callback_calls; /* CUDASIM_CUPTI_CALLBACK_CALLS: after so many calls another client's callback is in its place; 0: never */

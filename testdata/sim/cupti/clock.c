@@ -15,8 +15,8 @@ static uint64_t realtime(void)
 	return sim_clock(CLOCK_REALTIME);
 }
 
-/* The clocks' difference, from the tightest of many brackets; 0 where all of
- * them allow it, so that a monotonic callback is met to the nanosecond. */
+/* The difference between the clocks, from the tightest of many brackets; 0 where all brackets
+ * allow 0, so that a monotonic callback is matched to the nanosecond. */
 static int64_t difference(CUptiTimestamp clock)
 {
 	uint64_t tightest = UINT64_MAX;

@@ -21,8 +21,8 @@ CUPTI(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, uint32_t **re
 	return cupti_record_size(**record) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_KIND;
 }
 
-/* Delivers everything that has finished, and with FLUSH_FORCED what still runs.
- * Returns when the client has it. */
+/* Delivers all finished work, and with FLUSH_FORCED also running work.
+ * Returns when the client has the records. */
 CUPTI(cuptiActivityFlushAll, (uint32_t flag))
 {
 	if (!cupti_hook() || cupti_forked())
@@ -35,7 +35,7 @@ CUPTI(cuptiActivityFlushAll, (uint32_t flag))
 	CUptiResult r = cupti_worker_wait();
 	if (sim_config()->slow_flush_ms)
 		usleep((useconds_t)sim_config()->slow_flush_ms * 1000);
-	if (cupti_kind(CUPTI_KIND_OVERHEAD)) { /* told at the next flush */
+	if (cupti_kind(CUPTI_KIND_OVERHEAD)) { /* reported at the next flush */
 		CUptiOverhead o;
 		cupti_overhead(&o, CUPTI_OVERHEAD_BUFFER_FLUSH, start);
 		cupti_store(&o, sizeof o);

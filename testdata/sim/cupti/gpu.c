@@ -1,4 +1,4 @@
-/* From finished (or, in a forced flush, running) GPU work to its record. */
+/* Makes the records of finished GPU work, and in a forced flush of running work. */
 #include <string.h>
 
 #include "internal.h"
@@ -8,7 +8,7 @@
 
 static _Atomic int64_t grids;
 
-/* Without room for times on the device CUPTI leaves both out. */
+/* Without room for times on the device CUPTI leaves out start and end. */
 static bool timeless(const struct sim_work *w)
 {
 	static _Atomic uint64_t count;
@@ -31,7 +31,7 @@ static struct times times_of(const struct sim_work *w, bool running)
 	return (struct times){w->start ? cupti_gpu_time(w->start) : 0, running ? 0 : cupti_gpu_time(w->end)};
 }
 
-/* A release that loses records is told to lose one in so many. */
+/* Loses one record in so many, as configured. */
 static void store(const void *record, size_t size)
 {
 	static _Atomic uint64_t count;
@@ -110,7 +110,7 @@ static void set(const struct sim_work *w, bool running)
 	store(&r, sizeof r);
 }
 
-/* Of a launch that is cut short by a forced flush nothing is told. */
+/* A launch that is cut short by a forced flush gets no record. */
 static void graph(const struct sim_work *w, bool running)
 {
 	CUptiGraphTrace r = {
@@ -126,7 +126,7 @@ static void graph(const struct sim_work *w, bool running)
 void cupti_on_work(const struct sim_work *w, bool running)
 {
 	if (w->graph && cupti_kind_at(CUPTI_KIND_GRAPH_TRACE, w->submit)) {
-		graph(w, running); /* and none of its nodes' */
+		graph(w, running); /* and no records of its nodes */
 		return;
 	}
 	switch (w->type) {

@@ -1,4 +1,4 @@
-/* Records about what exists: devices, contexts, streams; and about waiting. */
+/* Records of devices, contexts and streams, and of waits. */
 #include <string.h>
 
 #include "internal.h"

@@ -1,4 +1,4 @@
-/* What the files of the simulated CUPTI share. */
+/* Declarations that the files of the simulated CUPTI share. */
 #ifndef SIM_CUPTI_INTERNAL_H
 #define SIM_CUPTI_INTERNAL_H
 
@@ -22,7 +22,7 @@
 /* attach.c: the driver's hook, NULL without a driver. */
 struct sim_hook *cupti_hook(void);
 bool cupti_forked(void);
-void cupti_attach(bool on); /* the driver calls us, or not */
+void cupti_attach(bool on); /* whether the driver calls us */
 
 /* kinds.c */
 bool cupti_kind(uint32_t kind);
@@ -30,11 +30,11 @@ bool cupti_kind_at(uint32_t kind, uint64_t submit);
 size_t cupti_record_size(uint32_t kind);
 bool cupti_api_wanted(uint32_t domain, uint32_t cbid);
 void cupti_kinds_clear(void);
-void cupti_reattach(void); /* after any change of what is on */
+void cupti_reattach(void); /* after kinds were switched on or off */
 
 /* clock.c */
 uint64_t cupti_clock(void);             /* the clock of API records */
-uint64_t cupti_gpu_time(uint64_t mono); /* the GPU's clock on the same */
+uint64_t cupti_gpu_time(uint64_t mono); /* a time of the GPU's clock on that clock */
 bool cupti_has_callback(void);
 
 /* store.c: copies a record into the calling thread's buffer. */
@@ -47,9 +47,9 @@ void cupti_complete(uint32_t tid, uint8_t *buffer, size_t size, size_t valid); /
 /* worker.c */
 int cupti_worker_start(void);
 void cupti_worker_give(uint32_t tid, uint8_t *buffer, size_t size, size_t valid);
-int cupti_worker_wait(void); /* until all that was given is delivered */
+int cupti_worker_wait(void); /* until all given buffers are delivered */
 
-/* gpu.c, api.c, info.c: what the driver calls. */
+/* gpu.c, api.c, info.c: called by the driver. */
 void cupti_on_work(const struct sim_work *w, bool running);
 void cupti_on_enter(struct sim_frame *f);
 void cupti_on_exit(struct sim_frame *f, int result);
@@ -58,11 +58,11 @@ void cupti_on_context(const struct sim_context_info *c);
 void cupti_on_stream(const struct sim_stream_info *s);
 void cupti_on_memory(const struct sim_memory_info *m);
 void cupti_on_pool(const struct sim_pool_info *p);
-void cupti_announce(uint32_t kind); /* what exists already, when its kind is switched on */
+void cupti_announce(uint32_t kind); /* existing objects, when their kind is switched on */
 uint32_t cupti_thread_id(void);
 uint32_t cupti_process_id(void);
 
-/* overhead.c: fills a record of the calling thread's; the clock is read by the caller. */
+/* overhead.c: fills a record of the calling thread; the caller reads the clock. */
 void cupti_overhead(CUptiOverhead *r, uint32_t kind, uint64_t start);
 
 /* subscribe.c */

@@ -5,7 +5,7 @@ static _Atomic uint8_t apis[SIM_RUNTIME + 1][CBIDS];
 static _Atomic int apis_on;
 
 /* The kinds that CUPTI 13 knows and that can be switched on, with the sizes of their records.
- * Those that the simulation never produces are accepted and stay silent: their size is 0. */
+ * Kinds that the simulation never produces can be switched on, but no record follows: their size is 0. */
 static const struct {
 	bool known;
 	uint16_t size;
@@ -49,8 +49,8 @@ size_t cupti_record_size(uint32_t kind)
 static _Atomic uint64_t since[CUPTI_KIND_COUNT], until[CUPTI_KIND_COUNT];
 
 /*
- * Whether work makes a record: what counts is its submission. A kernel that waits
- * for the GPU when its kind is switched off still has one (H200, CUPTI 13.0.1).
+ * Whether work gets a record depends on the time of its submission. A kernel that waits
+ * for the GPU when its kind is switched off still gets one (H200, CUPTI 13.0.1).
  */
 bool cupti_kind_at(uint32_t kind, uint64_t submit)
 {
@@ -128,7 +128,7 @@ static CUptiResult change_api(uint32_t domain, uint32_t cbid, uint8_t on)
 	return CUPTI_SUCCESS;
 }
 
-/* Not of CUPTI: whether kernels have records now. Programs of this stack ask. */
+/* Whether kernels have records now. No function of CUPTI: programs of this stack call it. */
 CUPTI_EXPORT int cudasim_kernels_recorded(void);
 
 CUPTI_EXPORT int cudasim_kernels_recorded(void)
@@ -146,7 +146,7 @@ CUPTI(cuptiActivityDisable, (uint32_t kind))
 	return change(kind, false);
 }
 
-/* One context's records cannot be told apart here: as for all contexts. */
+/* Records of one context cannot be switched separately here: the switch is for all contexts. */
 CUPTI(cuptiActivityEnableContext, (void *context, uint32_t kind))
 {
 	return context ? change(kind, true) : CUPTI_ERROR_INVALID_CONTEXT;

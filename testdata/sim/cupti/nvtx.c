@@ -15,7 +15,7 @@ struct nvtx_string {
 	const char *text;
 };
 
-/* The ranges that a thread has pushed and not popped, of all domains. */
+/* The ranges of all domains that a thread has pushed and not popped. */
 struct stack {
 	size_t depth, room;
 	struct {
@@ -100,7 +100,7 @@ static uint32_t begin(uint32_t flags, nvtxDomainHandle_t d, const nvtxEventAttri
 	return id;
 }
 
-/* How many ranges of d the thread has open, from 0. */
+/* The number of ranges of d that the thread has open. */
 static int level(const struct stack *s, nvtxDomainHandle_t d)
 {
 	int n = 0;
@@ -183,7 +183,7 @@ static nvtxStringHandle_t make_string(const char *text)
 	return s;
 }
 
-/* What replaces the program's functions. */
+/* The replacements of the program's functions. */
 static void on_MarkEx(const nvtxEventAttributes_t *a)
 {
 	begin(CUPTI_MARKER_INSTANT, NULL, a, NULL);
@@ -254,7 +254,7 @@ static int on_DomainRangePop(nvtxDomainHandle_t d)
 	return pop(d);
 }
 
-/* A string of any domain; domains and strings are never given back. */
+/* A string of any domain; domains and strings are never freed. */
 static nvtxStringHandle_t on_DomainRegisterStringA(nvtxDomainHandle_t d, const char *text)
 {
 	(void)d;

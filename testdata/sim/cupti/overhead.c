@@ -1,4 +1,4 @@
-/* What CUPTI itself costs, and what happens to memory. */
+/* Records of CUPTI's own costs and of memory. */
 #include "internal.h"
 
 void cupti_overhead(CUptiOverhead *r, uint32_t kind, uint64_t start)

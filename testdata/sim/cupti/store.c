@@ -1,6 +1,6 @@
-/* A buffer a thread, whose id the completion callback gets as its stream,
- * requested from the client by the thread that has a record
- * to write, as CUPTI 13 does by default. */
+/* One buffer per thread. The completion callback gets the thread's id as its stream.
+ * The thread that has a record to write requests the buffer from the client,
+ * as in CUPTI 13 by default. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +126,7 @@ void cupti_store_dropped(void)
 	atomic_fetch_add(&dropped, 1);
 }
 
-/* A new buffer's first record is followed by one about how long the client took. */
+/* After the first record of a new buffer comes a record of the time that the client took for the request. */
 static bool renew(struct owner *o, const void *record, size_t size)
 {
 	bool tell = cupti_kind(CUPTI_KIND_OVERHEAD);
@@ -169,8 +169,8 @@ void cupti_complete(uint32_t tid, uint8_t *buffer, size_t size, size_t valid)
 	atomic_load(&completed)(NULL, tid, buffer, size, valid);
 }
 
-/* A later client takes the place of an earlier one and gets all buffers from
- * then on, also those that the earlier one gave: seen on an H200. */
+/* A later client replaces an earlier one and gets all buffers from
+ * then on, also buffers that the earlier client supplied: seen on an H200. */
 CUPTI(cuptiActivityRegisterCallbacks, (CUptiBufferRequested request_fn, CUptiBufferCompleted complete_fn))
 {
 	if (!request_fn || !complete_fn)

@@ -1,4 +1,4 @@
-/* Texts that records point to: kept for good, each once. */
+/* Texts that records point to. Each text is stored once and never freed. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -79,7 +79,7 @@ CUPTI(cuptiEnableDomain, (uint32_t enable, struct CUptiSubscriber *s, uint32_t d
 	if (!mine(s))
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (domain != SIM_DRIVER && domain != SIM_RUNTIME)
-		return CUPTI_SUCCESS; /* resource, synchronize, NVTX: nothing comes */
+		return CUPTI_SUCCESS; /* resource, synchronize, NVTX: no callbacks */
 	for (uint32_t i = 0; i < CBIDS; i++)
 		atomic_store(&enabled[domain][i], enable != 0);
 	return CUPTI_SUCCESS;

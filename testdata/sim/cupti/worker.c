@@ -1,4 +1,4 @@
-/* CUPTI's own thread, which alone calls the client's completion callback. */
+/* CUPTI's own thread. Only this thread calls the client's completion callback. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

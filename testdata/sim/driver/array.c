@@ -1,4 +1,4 @@
-/* Arrays: here plain memory, row after row. */
+/* Arrays are plain memory here, row after row. */
 #include "internal.h"
 
 static struct sim_slab arrays = SIM_SLAB(struct CUarray_st, 65536);

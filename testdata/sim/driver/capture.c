@@ -1,4 +1,4 @@
-/* Streams whose calls make a graph instead of running. */
+/* Streams in capture: their calls add nodes to a graph and run nothing. */
 #include "internal.h"
 
 static CUresult join(struct CUstream_st *s, CUgraph g)
@@ -90,7 +90,7 @@ static CUresult info(CUstream stream, int *status, uint64_t *id, CUgraph *graph,
 	return CUDA_SUCCESS;
 }
 
-/* A thread's mode is kept, and nothing is refused by it. */
+/* A thread's mode is stored without effect: no call is refused. */
 static CUresult exchange(int *mode)
 {
 	static _Thread_local int own;

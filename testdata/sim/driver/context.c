@@ -174,7 +174,7 @@ static CUresult get_device(CUdevice *dev)
 	return CUDA_SUCCESS;
 }
 
-/* Contexts are waited for but never given back: their ids stay unique. */
+/* Contexts are waited for but never freed, so that their ids stay unique. */
 static CUresult destroy(CUcontext ctx)
 {
 	if (!sim_context_valid(ctx))
@@ -226,7 +226,7 @@ static CUresult pop(CUcontext *out)
 	return CUDA_SUCCESS;
 }
 
-/* A value that a context keeps and that changes nothing: answered at out. */
+/* Returns a value at out that a context stores without effect. */
 static CUresult in_context(void *out, size_t size, const void *value)
 {
 	if (!sim_context_current())

@@ -4,7 +4,7 @@
 
 #define PEER_TO_PEER 10 /* CUPTI's kind of a copy between devices */
 
-/* What the caller's function says about its pointers. */
+/* The kinds of the pointers, as the called function declares them. */
 enum claim { ANY, TO_DEVICE, TO_HOST, ON_DEVICE };
 
 struct side {
@@ -41,8 +41,8 @@ static uint8_t kind_of(uint8_t src, uint8_t dst)
 	return kinds[from][to];
 }
 
-/* Fills in kinds and devices; a device pointer that is none, or that the copy
- * runs out of, is an invalid value. */
+/* Fills in kinds and devices. An invalid device pointer, or one that the copy
+ * runs beyond, is an invalid value. */
 static CUresult classify(struct sim_copy_work *w, const struct copy *c)
 {
 	struct sim_block from = {0}, to = {0};
@@ -97,7 +97,7 @@ static CUresult copy(const struct copy *c, CUstream stream, enum sim_default_str
 	r = describe(&w, c);
 	if (!r)
 		r = submit(s, &w);
-	/* A copy within device memory does not hold the host up. */
+	/* The host does not wait for a copy within device memory. */
 	if (r || c->async || (sim_on_device(w.src_kind) && sim_on_device(w.dst_kind)))
 		return r;
 	return sim_stream_wait(s);

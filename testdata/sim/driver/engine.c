@@ -1,15 +1,15 @@
 /* The GPU: one thread that executes the work of all streams. Work carries its
- * time of submission; start and end are computed from it, so that when the
- * thread gets round to it does not show. Work is executed as soon as nothing
- * that it depends on is open, and retired (reported, its slot given back) when
- * the clock has passed its simulated end. */
+ * time of submission; start and end are computed from that time, so that it
+ * makes no difference when the thread executes the work. Work is executed as soon
+ * as the work that it depends on has been, and retired (reported, its slot freed)
+ * when the clock has passed its simulated end. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-#define NAP 500000u       /* ns without a look at the streams while work keeps coming */
+#define NAP 500000u       /* ns between two looks at the streams while work keeps coming */
 #define VALUE_LOOK 50000u /* ns between looks at a value in memory */
 #define RETIRE_DELAY 1000000u /* ns that a finished piece of work may wait for its record */
 
@@ -28,7 +28,7 @@ static pthread_mutex_t list_mu = PTHREAD_MUTEX_INITIALIZER;
 static struct CUstream_st **list;
 static size_t list_len, list_room;
 
-/* The GPU thread's own: the streams of this pass and when something is due. */
+/* State of the GPU thread: the streams of this pass, and the times of the next steps. */
 static struct {
 	struct CUstream_st **streams;
 	size_t len, room;
@@ -110,7 +110,7 @@ static void note(uint64_t *due, uint64_t time)
 		*due = time;
 }
 
-/* Does s hold work that is not executed and was submitted before time? */
+/* Does s hold unexecuted work that was submitted before time? */
 static bool open_before(const struct CUstream_st *s, uint64_t time)
 {
 	uint64_t i = atomic_load_explicit(&s->executed, memory_order_relaxed);
@@ -118,8 +118,8 @@ static bool open_before(const struct CUstream_st *s, uint64_t time)
 }
 
 /* The legacy default stream waits for all earlier work of the context's
- * blocking streams, and they for its. Answers whether nothing is open, and
- * moves start past what was waited for. */
+ * blocking streams, and they wait for its work. Returns whether all of it has been
+ * executed, and moves start past it. */
 static bool legacy_ready(const struct CUstream_st *s, uint64_t submit, uint64_t *start)
 {
 	const struct CUstream_st *null = s->ctx->null_stream;
@@ -152,7 +152,7 @@ static bool host_ready(struct sim_host_work *h, uint64_t start)
 	return step == SIM_HOST_DONE;
 }
 
-/* Nobody tells when memory changes: it is looked at again and again. */
+/* Nothing announces a change of memory, so it is polled. */
 static bool value_ready(const struct sim_value_work *v, uint64_t *start)
 {
 	uint64_t now = v->wide ? __atomic_load_n((uint64_t *)v->address, __ATOMIC_SEQ_CST)
@@ -169,7 +169,7 @@ static bool value_ready(const struct sim_value_work *v, uint64_t *start)
 	return there;
 }
 
-/* When can w start? False: not yet known. */
+/* Sets the earliest start of w. False: not known yet. */
 static bool ready(struct CUstream_st *s, struct sim_work *w, uint64_t *start)
 {
 	*start = max(atomic_load_explicit(&s->available, memory_order_relaxed), w->submit + sim_config()->latency_ns);
@@ -254,7 +254,7 @@ static bool finished(const struct CUstream_st *s)
 	return atomic_load(&s->closed) && atomic_load(&s->retired) == atomic_load(&s->head);
 }
 
-/* Executes what is ready until nothing is, then retires what has ended. */
+/* Executes ready work until there is none, then retires ended work. */
 static void run(bool running)
 {
 	bool again = true;
@@ -317,7 +317,7 @@ static void *gpu(void *unused)
 			atomic_store(&state, NAPPING);
 			sleep_until(due(pass.now + NAP));
 		} else if (atomic_load(&state) != IDLE) {
-			atomic_store(&state, IDLE); /* and look again: a submitter may not have seen it */
+			atomic_store(&state, IDLE); /* and look again: a submitter may have missed the change */
 		} else {
 			sleep_until(due(SIM_NEVER));
 		}

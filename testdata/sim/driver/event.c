@@ -48,7 +48,7 @@ void sim_event_executed(const struct sim_event_work *w, uint64_t time)
 	atomic_store(&w->event->executed, w->version);
 }
 
-/* In a capture an event is a mark in the graph, not work. */
+/* In a capture an event is a mark in the graph and no work. */
 static bool captured(struct CUevent_st *e, struct CUstream_st *s)
 {
 	pthread_mutex_lock(&s->mu);

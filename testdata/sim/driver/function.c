@@ -1,4 +1,4 @@
-/* What a kernel is like, and how much of it fits on a GPU. */
+/* Attributes and occupancy of a kernel. */
 #include "internal.h"
 
 #define SM_THREADS 2048

@@ -1,4 +1,4 @@
-/* Graphs: made, copied, instantiated, updated, launched. A launch puts the nodes
+/* Making, copying, instantiating, updating and launching graphs. A launch puts the nodes
  * on one stream, in the order in which they were added. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +151,7 @@ CUresult sim_node_copy(struct sim_work *to, const struct sim_work *from)
 	return from->type == SIM_KERNEL ? sim_kernel_copy(&to->kernel, &from->kernel) : CUDA_SUCCESS;
 }
 
-/* Nodes that only order others, and memory that a graph holds for good, are no
+/* Nodes that only order others, and memory that a graph never frees, are no
  * work. */
 static bool is_work(const struct CUgraphNode_st *n)
 {
@@ -250,7 +250,7 @@ static int difference(const struct CUgraphExec_st *a, const struct CUgraphExec_s
 	return UPDATED;
 }
 
-/* The executable graph does g's work from now on; it must have g's shape. */
+/* Gives the work of g to the executable graph, which must have g's shape. */
 static CUresult update(CUgraphExec e, CUgraph g, CUgraphNode *error_node, int *result)
 {
 	struct CUgraphExec_st fresh = {.nodes = NULL};
@@ -352,7 +352,7 @@ static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream w
 	return r;
 }
 
-/* There is nothing to carry to the GPU. */
+/* Does nothing: no graph has to be copied to the GPU. */
 static CUresult upload(CUgraphExec e, CUstream stream, enum sim_default_stream which)
 {
 	struct CUstream_st *s;

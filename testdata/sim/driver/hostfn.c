@@ -38,7 +38,7 @@ static void start_runner(void)
 		pthread_detach(thread);
 }
 
-/* Called by the GPU thread again and again until it is taken. */
+/* The GPU thread calls this again until the function is accepted. */
 void sim_host_start(struct sim_host_work *w)
 {
 	pthread_mutex_lock(&mu);

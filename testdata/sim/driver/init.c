@@ -27,7 +27,7 @@ bool sim_ready(void)
 	return atomic_load_explicit(&state, memory_order_acquire) != FRESH && !sim_forked();
 }
 
-/* As the driver does: a library that cannot be loaded changes nothing. */
+/* A library that cannot be loaded changes nothing, as in the real driver. */
 static void inject(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -87,6 +87,6 @@ static CUresult driver_version(int *version)
 
 DRIVER(cuInit, (unsigned flags), sim_init(flags))
 DRIVER(cuDriverGetVersion, (int *version), driver_version(version))
-/* For tools that stand between; nothing is recorded here. */
+/* For tools between program and driver; not recorded here. */
 DRIVER(cuProfilerStart, (void), sim_ready() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED)
 DRIVER(cuProfilerStop, (void), sim_ready() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED)

@@ -1,4 +1,4 @@
-/* What the files of the simulated driver share. */
+/* Declarations that the files of the simulated driver share. */
 #ifndef SIM_DRIVER_INTERNAL_H
 #define SIM_DRIVER_INTERNAL_H
 
@@ -23,7 +23,7 @@
 		return sim_frame_exit(&cudasim_hook, &sim_frame_, (call)); \
 	}
 
-/* The same in both spellings: call names by `which` what the default stream is. */
+/* Defines both spellings: `which` tells call what the default stream is. */
 #define DRIVER_AS(name, params, meant, call) \
 	SIM_EXPORT CUresult name params; \
 	SIM_EXPORT CUresult name params \
@@ -80,7 +80,7 @@ CUresult sim_init(unsigned flags);
 /* hook.c */
 uint32_t sim_correlation(void);
 void sim_report_sync(enum sim_sync_type type, uint32_t context, uint32_t stream, uint32_t event, uint64_t start);
-void sim_note_kernel(const char *name); /* for callbacks: what this call launches */
+void sim_note_kernel(const char *name); /* the kernel that this call launches, for callbacks */
 struct sim_block;
 struct CUstream_st;
 void sim_report_memory(enum sim_memory_op op, const struct sim_block *b, const struct CUstream_st *s);
@@ -117,7 +117,7 @@ enum sim_memory { /* CUPTI's numbers */
 };
 struct sim_block {
 	char *start;
-	size_t size, mapped; /* mapped 0: the pages are somebody else's */
+	size_t size, mapped; /* mapped 0: the pages belong to somebody else */
 	enum sim_memory kind;
 	CUdevice device;
 	CUcontext context;
@@ -142,7 +142,7 @@ CUresult sim_memory_share(void *p, size_t *size, int *fd); /* moves a block's pa
 struct CUmemPoolHandle_st {
 	struct sim_handle handle;
 	CUdevice device;
-	char *base; /* its place among the addresses */
+	char *base; /* its address */
 	_Atomic uint64_t reserved, used, reserved_high, used_high, threshold;
 	bool own; /* not a device's first */
 };
@@ -214,7 +214,7 @@ void sim_event_executed(const struct sim_event_work *w, uint64_t time);
 void sim_event_put(struct CUevent_st *e);
 bool sim_event_valid(CUevent e);
 
-/* copy.c, set.c: the work that the arguments describe. */
+/* copy.c, set.c: make the work that the arguments describe. */
 CUresult sim_copy_describe(struct sim_copy_work *w, const CUDA_MEMCPY3D *p);
 CUresult sim_set_describe(struct sim_set_work *w, const CUDA_MEMSET_NODE_PARAMS *p);
 

@@ -1,5 +1,5 @@
-/* Device memory of another process. The handle says in whose open files the
- * pages are. */
+/* Device memory of another process. The handle names the process whose open files
+ * hold the pages. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

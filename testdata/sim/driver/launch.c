@@ -22,7 +22,7 @@ static bool args_room(struct sim_kernel_work *w, size_t n)
 	return w->args != NULL;
 }
 
-/* The buffer of the extra form, where the parameters lie as in a C struct. */
+/* The parameter buffer of the `extra` argument, laid out as a C struct. */
 static const char *packed(void **extra)
 {
 	const char *buffer = NULL;
@@ -140,7 +140,7 @@ static CUresult launch_config(const CUlaunchConfig *c, CUfunction f, void **para
 	 CUstream s, void **params)
 #define EX_PARAMS (const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 
-/* The old way: shape and parameters are set on the function, call by call. */
+/* The old launch functions: earlier calls set shape and parameters on the function. */
 static CUresult set_shape(CUfunction f, int x, int y, int z)
 {
 	if (!sim_function_valid(f) || x < 1 || y < 1 || z < 1)

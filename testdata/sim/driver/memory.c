@@ -158,7 +158,7 @@ CUresult sim_memory_free(void *p, enum sim_memory kind)
 	return sim_memory_drop(p);
 }
 
-/* The pages become a file's, at the same place, so that another process can map
+/* Moves the pages into a file, at the same address, so that another process can map
  * them too. */
 CUresult sim_memory_share(void *p, size_t *size, int *fd)
 {
@@ -210,7 +210,7 @@ static CUresult alloc(void **p, size_t n, enum sim_memory kind, unsigned flags)
 	return r;
 }
 
-#define PITCH 512 /* bytes that rows are aligned to */
+#define PITCH 512 /* alignment of rows, bytes */
 
 static CUresult alloc_pitch(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
 {

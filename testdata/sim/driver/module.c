@@ -8,7 +8,7 @@ struct CUmod_st {
 	struct sim_handle handle;
 	const struct sim_image *image;
 	CUfunction functions[256];
-	void *globals[SIM_MAX_GLOBALS]; /* device memory, made at the first question */
+	void *globals[SIM_MAX_GLOBALS]; /* device memory, allocated at the first query */
 };
 
 static struct sim_slab modules = SIM_SLAB(struct CUmod_st, 4096);
@@ -73,7 +73,7 @@ static CUresult find(struct CUmod_st *m, const char *name, CUfunction *out)
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* Code in files is for real GPUs. */
+/* Only a real GPU loads code from files. */
 static CUresult module_file(const char *path)
 {
 	if (!path)

@@ -1,4 +1,4 @@
-/* A graph's nodes, added one by one, asked and changed. */
+/* Adding, querying and changing the nodes of a graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static CUresult begin(CUgraphNode *out, CUgraph g, enum sim_node type, const CUg
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Takes the node back that could not be filled. */
+/* Removes a node that could not be filled. */
 static CUresult finish(CUgraphNode *out, CUgraph g, CUresult r)
 {
 	if (r) {
@@ -81,7 +81,7 @@ static CUresult fill_child(CUgraphNode n, CUgraph child)
 	return sim_graph_clone(&n->child, child);
 }
 
-/* The node's own part, by its type. */
+/* Fills the part of a node that depends on its type. */
 static CUresult fill(CUgraphNode n, CUgraphNodeParams *p)
 {
 	switch (n->type) {
@@ -116,7 +116,7 @@ static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *deps, size_t
 	return r ? r : finish(out, g, fill(*out, p));
 }
 
-/* With what one field of the params is. */
+/* Passes one field of the params. */
 #define ADD_AS(node_type, field, value) \
 	(p ? add(out, g, deps, count, &(CUgraphNodeParams){.type = (node_type), .field = (value)}) : CUDA_ERROR_INVALID_VALUE)
 #define DEPS CUgraphNode *out, CUgraph g, const CUgraphNode *deps, size_t count
@@ -207,7 +207,7 @@ static CUresult type_of(CUgraphNode n, int *out)
 	return CUDA_SUCCESS;
 }
 
-/* Without out only the number; what does not fit is left out. */
+/* Without out returns only the number; nodes that do not fit are left out. */
 static CUresult list(CUgraph g, CUgraphNode *out, size_t *count, bool roots)
 {
 	size_t found = 0;

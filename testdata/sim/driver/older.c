@@ -1,5 +1,5 @@
-/* Earlier spellings that take the same arguments, or fewer, and that programs
- * built years ago still call. They call the newest. */
+/* Earlier spellings with the same arguments, or fewer, which programs
+ * built years ago still call. They call the newest spelling. */
 #include <string.h>
 
 #include "internal.h"

@@ -1,5 +1,5 @@
-/* Access from one device to another's memory: on one address space all devices
- * see all memory, so that only the account is kept. */
+/* Access from one device to another's memory. With one address space all devices
+ * see all memory, so only the permissions are stored. */
 #include "internal.h"
 
 #define DEVICES 16

@@ -1,4 +1,4 @@
-/* What a pointer points to, and advice about it. */
+/* Attributes of pointers, and advice about memory. */
 #include <string.h>
 
 #include "internal.h"
@@ -63,7 +63,7 @@ static CUresult get(void *out, int attribute, CUdeviceptr p)
 	return value_of(&b, attribute, out, p) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Of a pointer that is unknown every value is 0. */
+/* Every attribute of an unknown pointer is 0. */
 static CUresult get_all(unsigned count, const int *attributes, void **out, CUdeviceptr p)
 {
 	struct sim_block b, none = {.kind = SIM_PAGEABLE};
@@ -82,7 +82,7 @@ static CUresult get_all(unsigned count, const int *attributes, void **out, CUdev
 	return CUDA_SUCCESS;
 }
 
-/* Memory has one place here, so that moving it and advice change nothing. */
+/* Memory has only one place here, so moving it and advising on it change nothing. */
 static CUresult managed(CUdeviceptr p, size_t n)
 {
 	struct sim_block b;
@@ -117,7 +117,7 @@ static CUresult prefetch_batch(const CUdeviceptr *list, const size_t *sizes, siz
 	return r;
 }
 
-/* Nothing was ever advised: no, or no device. */
+/* No advice is ever stored: the result is no, or no device. */
 static CUresult range_attribute(void *out, size_t size, int attribute, CUdeviceptr p, size_t n)
 {
 	if (!out || size < sizeof(int) || attribute < 1 || attribute > 4)

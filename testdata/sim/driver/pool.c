@@ -1,4 +1,4 @@
-/* Memory in stream order. A pool keeps the account that CUDA keeps: what it has
+/* Memory in stream order. A pool counts bytes as CUDA does: the memory that it has
  * reserved grows in steps and shrinks when it is trimmed. */
 #include <sys/mman.h>
 
@@ -203,7 +203,7 @@ DRIVER_PTSZ(cuMemFreeAsync, (CUdeviceptr p, CUstream s), free_async(p, s, which)
 DRIVER(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, first))
 DRIVER(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, chosen))
 DRIVER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool p), choose(dev, p))
-/* Memory of graphs is the device's own, and never kept back. */
+/* Memory of graphs belongs to the device and is freed at once. */
 DRIVER(cuDeviceGraphMemTrim, (CUdevice dev), sim_device_info(dev, &(struct sim_device_info){0}))
 DRIVER(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), create(out, props))
 DRIVER(cuMemPoolDestroy, (CUmemoryPool p), destroy(p))

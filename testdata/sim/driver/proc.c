@@ -8,7 +8,7 @@
 
 enum { FOUND, SYMBOL_NOT_FOUND };
 
-/* The newest spelling of name wins, and the per-thread one where asked for. */
+/* The newest spelling of name wins, the per-thread spelling on request. */
 static void *look_up(void *self, const char *name, uint64_t flags)
 {
 	static const char *const per_thread[] = {"_v4_ptsz", "_v3_ptsz", "_v2_ptsz", "_v2_ptds", "_ptsz", "_ptds"};
@@ -16,7 +16,7 @@ static void *look_up(void *self, const char *name, uint64_t flags)
 	char full[256];
 	void *found = NULL;
 	if (!strcmp(name, "cuGraphInstantiate"))
-		name = "cuGraphInstantiateWithFlags"; /* its meaning from CUDA 12 on */
+		name = "cuGraphInstantiateWithFlags"; /* the meaning of the name since CUDA 12 */
 	if (flags & PER_THREAD_DEFAULT_STREAM)
 		for (size_t i = 0; !found && i < sizeof per_thread / sizeof *per_thread; i++) {
 			snprintf(full, sizeof full, "%s%s", name, per_thread[i]);
@@ -36,7 +36,7 @@ static bool suffixed(const char *name)
 	return last && (!strcmp(last, "_ptsz") || !strcmp(last, "_ptds") || (last[1] == 'v' && last[2] >= '0' && last[2] <= '9'));
 }
 
-/* With a status to answer in, a name that is not found is no error. */
+/* With a status argument, a name that is not found is no error. */
 static CUresult proc_address(const char *name, void **fn, int version, uint64_t flags, int *status)
 {
 	if (!name || !fn || version < 0)

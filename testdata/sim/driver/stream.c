@@ -180,7 +180,7 @@ static CUresult query(CUstream handle, enum sim_default_stream which)
 	return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/* What the stream is, in the one of the places that is not NULL. */
+/* Returns the kind of stream in the argument that is not NULL. */
 struct about {
 	int *priority;
 	unsigned *flags;

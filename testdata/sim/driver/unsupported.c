@@ -1,5 +1,5 @@
-/* Functions that exist, and whose work is not simulated: they say so, as the
- * driver does of what a GPU cannot do. Their arguments are not looked at. */
+/* Functions whose work is not simulated. They return an error, as the
+ * driver does for features that a GPU lacks. They ignore their arguments. */
 #include "internal.h"
 
 #define NOT_SIMULATED(name) DRIVER(name, (void), CUDA_ERROR_NOT_SUPPORTED)

@@ -1,5 +1,5 @@
-/* Addresses and memory apart: a range is reserved, pages are made, and mapped
- * into the range. Pages are a file of their own, addresses without access until
+/* Virtual memory management: a range is reserved, pages are made and mapped
+ * into the range. Each allocation of pages is a file. Addresses have no access until
  * cuMemSetAccess. */
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -92,7 +92,7 @@ static CUresult release(CUmemGenericAllocationHandle h)
 	return CUDA_SUCCESS;
 }
 
-/* The place of the mapping that starts at p, or of a free place for NULL; -1. */
+/* The index of the mapping that starts at p, or of a free slot for NULL; -1 for none. */
 static int place(const char *p)
 {
 	for (int i = 0; i < MAPPINGS; i++)
@@ -125,7 +125,7 @@ static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllo
 
 static CUresult unmap(CUdeviceptr at, size_t size)
 {
-	sim_memory_disown((void *)at); /* where it was accessible: after the work that uses it */
+	sim_memory_disown((void *)at); /* if it was accessible: after the work that uses it */
 	pthread_mutex_lock(&mu);
 	int i = at ? place((char *)at) : -1;
 	if (i >= 0 && mapped[i].size == size) {

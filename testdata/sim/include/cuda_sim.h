@@ -19,7 +19,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUfunc_st *CUfunction;
-typedef struct CUfunc_st *CUkernel; /* the driver takes either where it takes one */
+typedef struct CUfunc_st *CUkernel; /* the driver accepts either type for the other */
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
@@ -105,7 +105,7 @@ typedef struct {
 	size_t WidthInBytes, Height;
 } CUDA_MEMCPY2D;
 
-/* With contexts in the reserved places it is CUDA_MEMCPY3D_PEER. */
+/* With contexts in the reserved fields this is CUDA_MEMCPY3D_PEER. */
 typedef struct {
 	size_t srcXInBytes, srcY, srcZ, srcLOD;
 	unsigned srcMemoryType;
@@ -247,7 +247,7 @@ typedef struct {
 	CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 
-/* What cuGraphAddNode takes: one struct for every type of node. */
+/* The argument of cuGraphAddNode: one struct for every type of node. */
 typedef struct {
 	int type, reserved0[3];
 	union {
@@ -273,7 +273,7 @@ _Static_assert(sizeof(CUgraphNodeParams) == 256, "CUgraphNodeParams of CUDA 13")
 	(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shm, \
 	 CUstream s, void **params, void **extra)
 
-/* What a program calls directly. Everything else is fetched with dlsym or
+/* The functions that a program calls directly. All others are fetched with dlsym or
  * cuGetProcAddress_v2, through the pointer types of the caller. */
 CUresult cuInit(unsigned flags);
 CUresult cuDeviceGet(CUdevice *dev, int ordinal);

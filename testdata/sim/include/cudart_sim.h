@@ -119,8 +119,8 @@ _Static_assert(sizeof(cudaMemcpy3DPeerParms) == 168, "cudaMemcpy3DPeerParms of C
 _Static_assert(sizeof(cudaPointerAttributes) == 88, "cudaPointerAttributes of CUDA 13");
 _Static_assert(sizeof(cudaFuncAttributes) == 144, "cudaFuncAttributes of CUDA 13");
 
-/* The head of cudaDeviceProp (1008 bytes in CUDA 13); the simulation fills this
- * much and clears the rest. */
+/* The first fields of cudaDeviceProp (1008 bytes in CUDA 13). The simulation fills
+ * these and clears the rest. */
 typedef struct {
 	char name[256];
 	CUuuid uuid;
@@ -241,7 +241,7 @@ cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 grid, dim3 block, void 
 cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, int kind);
 cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream);
 
-/* What nvcc's generated constructors call, with nvcc's signatures. */
+/* The functions that nvcc's generated constructors call, with nvcc's signatures. */
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);

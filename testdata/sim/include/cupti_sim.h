@@ -182,7 +182,7 @@ enum {
 	CUPTI_OBJECT_STREAM = 5,
 };
 
-/* A thread: its process and itself. Something of CUDA's: device, context, stream. */
+/* A thread by process and thread id, or a CUDA object by device, context and stream. */
 typedef struct {
 	uint32_t id[3];
 } CUptiObject;

@@ -1,7 +1,7 @@
-/* The private seam between the simulated libraries. libcuda.so.1 exports one
+/* The private interface between the simulated libraries. libcuda.so.1 exports one
  * symbol, cudasim_hook; libcupti.so.13 puts a sim_client into it while
  * anything is switched on, and libcudart announces its calls through it.
- * Without a client an API call pays one load and one branch. */
+ * Without a client an API call costs one load and one branch. */
 #ifndef SIM_HOOK_H
 #define SIM_HOOK_H
 
@@ -20,7 +20,7 @@ enum sim_domain { SIM_DRIVER = 1, SIM_RUNTIME = 2 };
 struct sim_frame {
 	struct sim_frame *up; /* the call that made this one, or NULL */
 	uint32_t domain, cbid;
-	uint32_t correlation; /* that of the outermost call */
+	uint32_t correlation; /* correlation id of the outermost call */
 	bool live;            /* a client saw it enter */
 	bool covered;         /* an outer call is recorded: this one gets no record */
 	bool recorded;        /* set by the client: this call gets the record */
@@ -71,7 +71,7 @@ struct sim_value_work {
 	void *address;
 	uint64_t value;
 	bool wide, write; /* 64 bits; writes instead of waiting */
-	unsigned flags;   /* how a wait compares, in CUDA's numbers */
+	unsigned flags;   /* comparison of a wait, CUDA's number */
 };
 
 struct sim_host_work {
@@ -90,7 +90,7 @@ struct sim_work {
 	uint64_t submit, start, end;
 	bool reported; /* a forced flush delivered it while it ran */
 	bool graph_first, graph_last; /* of one graph launch */
-	uint64_t graph_start;         /* of the last: when the first started */
+	uint64_t graph_start;         /* in the last piece: start of the first */
 	union {
 		struct sim_kernel_work kernel;
 		struct sim_copy_work copy;
@@ -111,7 +111,7 @@ struct sim_sync {
 	uint64_t start, end;
 };
 
-/* CUPTI's numbers for what happened to memory and to pools of it. */
+/* CUPTI's numbers for operations on memory and memory pools. */
 enum sim_memory_op { SIM_ALLOCATED = 1, SIM_RELEASED = 2 };
 enum sim_pool_op { SIM_POOL_CREATED = 1, SIM_POOL_DESTROYED = 2, SIM_POOL_TRIMMED = 3 };
 
@@ -149,7 +149,7 @@ struct sim_stream_info {
 	int priority;
 };
 
-/* What libcupti implements. work and running come from the GPU's thread. */
+/* The functions that libcupti implements. The GPU's thread calls work and running. */
 struct sim_client {
 	void (*enter)(struct sim_frame *frame);
 	void (*exit)(struct sim_frame *frame, int result);
@@ -166,10 +166,10 @@ struct sim_hook {
 	_Atomic(const struct sim_client *) client;
 	void (*enter)(struct sim_frame *frame);
 	void (*exit)(struct sim_frame *frame, int result);
-	/* Hand every finished piece of work to the client; with running, also what
+	/* Hand every finished piece of work to the client; with running, also the work that
 	 * runs now. Returns when that is done. */
 	void (*drain)(bool running);
-	/* Announce what exists already. */
+	/* Announce the existing objects. */
 	int (*device)(int ordinal, struct sim_device_info *info);
 	void (*contexts)(void (*each)(const struct sim_context_info *));
 	void (*streams)(void (*each)(const struct sim_stream_info *));

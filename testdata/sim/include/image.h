@@ -1,4 +1,4 @@
-/* A simulated code image: what stands in for a cubin. cuModuleLoadData,
+/* A simulated code image, in place of a cubin. cuModuleLoadData,
  * cuLibraryLoadData and the data pointer of __cudaRegisterFatBinary's wrapper
  * take a pointer to a sim_image. */
 #ifndef SIM_IMAGE_H
@@ -16,7 +16,7 @@ struct sim_launch {
 	uint32_t dynamic_shared;
 };
 
-/* A kernel's body, run once a launch (not once a thread). args points to a
+/* A kernel's body, run once per launch (not once per thread). args points to a
  * copy of each parameter, as the kernelParams of cuLaunchKernel do. */
 typedef void (*sim_body)(void **args, const struct sim_launch *launch);
 

@@ -1,7 +1,7 @@
 /* The part of NVTX v3's injection interface that is used here. NVTX is a header
  * in the program: at its first use it loads the library that
  * NVTX_INJECTION64_PATH names and calls its InitializeInjectionNvtx2 with a
- * function that answers tables of the program's function pointers, which the
+ * function that returns tables of the program's function pointers, which the
  * library overwrites with its own. Ids never change meaning. */
 #ifndef SIM_NVTX_ABI_H
 #define SIM_NVTX_ABI_H
@@ -12,7 +12,7 @@
 typedef void (*nvtx_function)(void);
 typedef nvtx_function **nvtx_table; /* table[id] is the address of the pointer to set */
 
-enum { NVTX_TABLE_CALLBACKS = 1 }; /* what the library asks the exporter for */
+enum { NVTX_TABLE_CALLBACKS = 1 }; /* the table that the library requests */
 enum { NVTX_MODULE_CORE = 1, NVTX_MODULE_CUDA = 2, NVTX_MODULE_CUDART = 4, NVTX_MODULE_CORE2 = 5 };
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
 _Static_assert(sizeof(nvtxEventAttributes_t) == 48, "nvtxEventAttributes_v2");
 
 /* Every function that a tool can take over: module, name, result, parameters,
- * and what the call answers without a tool. */
+ * and the call's result without a tool. */
 #define NVTX_FUNCTIONS(F) \
 	F(CORE, MarkEx, void, (const nvtxEventAttributes_t *a), (a), ) \
 	F(CORE, MarkA, void, (const char *text), (text), ) \

@@ -1,4 +1,4 @@
-/* Starting this program again, and hearing from it what it issued. */
+/* Starts this program again, and reads the counts of the work that it issued. */
 #ifndef SIM_PROG_CHILDREN_H
 #define SIM_PROG_CHILDREN_H
 
@@ -43,7 +43,7 @@ static inline struct child child_start(char **args)
 	return c;
 }
 
-/* Waits for the child and adds its counts. Answers the number of errors. */
+/* Waits for the child and adds its counts. Returns the number of errors. */
 static inline int child_wait(struct child c, struct counts *total)
 {
 	struct counts theirs;
@@ -58,7 +58,7 @@ static inline int child_wait(struct child c, struct counts *total)
 	return 0;
 }
 
-/* For the parent, where there is one. Answers whether there is. */
+/* Reports to the parent, if there is one. Returns whether there is. */
 static inline bool child_report(int argc, char **argv, const struct counts *total)
 {
 	long fd = option_number(argc, argv, "--report", -1, -1);

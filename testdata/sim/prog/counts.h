@@ -1,4 +1,4 @@
-/* How much GPU work a program issued: what its records must add up to. */
+/* The amount of GPU work that a program issued. There must be as many records. */
 #ifndef SIM_PROG_COUNTS_H
 #define SIM_PROG_COUNTS_H
 

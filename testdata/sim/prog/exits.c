@@ -1,5 +1,5 @@
-/* Launches kernels and ends in the way of its first argument, without waiting for
- * the last of them. What it launches is printed before the last launch. */
+/* Launches kernels and ends in the way that its first argument names, without waiting for
+ * the last of them. Prints the number of launches before the last launch. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ static struct {
 	bool group; /* signals go to the whole process group */
 } own;
 
-/* All but the last kernel, the counts, and the last. */
+/* Launches all kernels but the last, prints the counts, and launches the last. */
 static void launch_to_the_end(void)
 {
 	struct counts total = own.work.issued;
@@ -98,7 +98,7 @@ static int by_kill(void)
 	return 0;
 }
 
-/* What a C++ compiler makes of "throw 1", and nobody catches. */
+/* An uncaught "throw 1", as a C++ compiler translates it. */
 static int by_exception(void)
 {
 	void *(*allocate)(size_t) = NULL;
@@ -193,7 +193,7 @@ static const struct {
 	{"daemon", by_return}, {"device-reset", by_device_reset}, {"hang", by_hang},
 };
 
-/* Goes on in a session of its own once the first process has ended. */
+/* Runs on in a new session after the first process has ended. */
 static void become_daemon(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -206,7 +206,7 @@ static void become_daemon(void)
 		usleep(1000);
 }
 
-/* The program's own handlers, which end it with 100 and the signal's number. */
+/* The program's own handlers, which exit with 100 plus the signal's number. */
 static void handled(int signal)
 {
 	static const char text[] = "handled\n";

@@ -1,4 +1,4 @@
-/* Forks when CUDA has started. The child uses no CUDA and ends with exit, or
+/* Forks after CUDA has started. The child uses no CUDA and ends with exit, or
  * with _exit; the parent goes on. */
 #include <sys/wait.h>
 #include <unistd.h>

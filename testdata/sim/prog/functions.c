@@ -1,5 +1,5 @@
-/* One call or more of very many functions, each with a result that is checked:
- * memory of all kinds, copies and sets in all shapes, streams, code, contexts. */
+/* Calls very many functions, each at least once, and checks each result:
+ * memory of all kinds, copies and memsets of all shapes, streams, code, contexts. */
 #include <dlfcn.h>
 
 #include "functions.h"
@@ -127,7 +127,7 @@ static int code(void)
 	return EXPECT(about.numRegs == 10 && blocks == 8);
 }
 
-/* The spellings of programs built for a default stream a thread. */
+/* The spellings for programs built with per-thread default streams. */
 static int own_default_stream(void)
 {
 	dim3 one = {1, 1, 1};

@@ -8,7 +8,7 @@
 #include "counts.h"
 
 extern struct counts functions_issued;
-int functions_expect(bool right, const char *what); /* answers the number of errors */
+int functions_expect(bool right, const char *what); /* returns the number of errors */
 #define EXPECT(right) functions_expect((right), #right)
 
 int functions_driver(const struct sim_image *image, const char *self);

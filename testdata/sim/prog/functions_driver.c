@@ -91,7 +91,7 @@ static void to_text(char *out, const CUipcMemHandle *handle)
 		sprintf(out + 2 * i, "%02hhx", (unsigned char)handle->reserved[i]);
 }
 
-/* In the other process: what is in the memory, plus one. */
+/* In the other process: adds one to the content of the memory. */
 int functions_open(const char *text)
 {
 	CUipcMemHandle handle;
@@ -189,7 +189,7 @@ static int batch(void)
 	return EXPECT(out[4] == 6 && out[6] == 6 && out[7] == 6);
 }
 
-/* The launches of other times. */
+/* The old launch functions. */
 static int launches(const struct sim_image *image)
 {
 	CUstream s;

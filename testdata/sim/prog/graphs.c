@@ -16,7 +16,7 @@ static void tick_on(cudaStream_t s)
 	CHECK(cudaLaunchKernel(host_address(stubs[0]), one, one, args, 0, s));
 }
 
-/* Two kernels and a copy on the first stream, a set on the second. */
+/* Two kernels and a copy on the first stream, a memset on the second. */
 static cudaGraph_t capture(void)
 {
 	cudaEvent_t forked, joined;
@@ -63,7 +63,7 @@ static int captured(long n)
 	return info.result != 0 || *pinned != 2 * n || block[63] != 0x07070707;
 }
 
-/* A set, after it a kernel, after it a graph of one kernel. */
+/* A memset, then a kernel, then a graph of one kernel. */
 static int built(long launches)
 {
 	void *args[] = {&cell};

@@ -1,4 +1,4 @@
-/* What nvcc would generate around kernels: a host stub a kernel, whose symbol
+/* The code that nvcc would generate around kernels: a host stub per kernel, whose symbol
  * is the kernel's mangled name, an image, and a constructor that registers
  * both. */
 #ifndef SIM_PROG_KERNELS_H

@@ -51,8 +51,8 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The n-th launch of a thread: its streams are those that no other thread
- * uses, where there are enough. */
+/* The n-th launch of a thread, on streams that no other thread uses if there are
+ * enough of them. */
 static void launch(int thread, long n)
 {
 	int own = loop.streams / loop.threads;
@@ -132,6 +132,6 @@ int main(int argc, char **argv)
 		total += *loop.cell[i];
 	printf("launchloop: %ld launches, %d threads, %d streams, %d kernels, %.0f ran\n", loop.launches, loop.threads,
 	       loop.streams, loop.kernels, (double)total);
-	printf("%.0f ns per launch\n", busy / (double)loop.launches * 1e9); /* of its thread's time */
+	printf("%.0f ns per launch\n", busy / (double)loop.launches * 1e9); /* of the thread's time */
 	return (long)total != loop.launches && loop.launches < 1 << 24;
 }

@@ -1,7 +1,7 @@
 /*
  * Launches kernels for some seconds, or until SIGTERM or SIGINT. With --until on or
- * --until off it ends a hundred launches after kernels' records went on, or off again.
- * It prints how many of its launches have a record at least, and at most.
+ * --until off it ends a hundred launches after kernel records went on, or off again.
+ * It prints the least and the largest possible number of its launches that have a record.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ static bool recorded(void)
 }
 
 static struct {
-	long least, most; /* launches that have a record: for certain, perhaps */
+	long least, most; /* launches that certainly, and possibly, have a record */
 	long on, off;     /* launches since records went on, since they went off again */
 } seen;
 

@@ -1,4 +1,4 @@
-/* A bit of everything: streams, copies both ways, sets, events, a graph, a host
+/* A bit of everything: streams, copies both ways, memsets, events, a graph, a host
  * function, driver calls through a library opened at run time, and calls that
  * fail (not with --no-errors). */
 #include <dlfcn.h>
@@ -142,7 +142,7 @@ static int host_function(void)
 	return !ran;
 }
 
-/* A library that knows the driver only by dlopen. */
+/* A library that reaches the driver only by dlopen. */
 static int driver(void)
 {
 	CUresult (*load)(CUmodule *, const void *), (*function)(CUfunction *, CUmodule, const char *);

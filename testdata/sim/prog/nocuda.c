@@ -1,4 +1,4 @@
-/* Never touches CUDA. Exits with the code of its first argument. */
+/* Does not use CUDA. Exits with the code in its first argument. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,6 +4,6 @@
 
 #include "counts.h"
 
-int plugin_work(struct counts *total, long launches); /* answers the number of errors */
+int plugin_work(struct counts *total, long launches); /* returns the number of errors */
 
 #endif

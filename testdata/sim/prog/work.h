@@ -28,7 +28,7 @@ struct work {
 	struct counts issued;
 };
 
-/* On a stream of its own: one allocation and one set. */
+/* Prepares a stream, with one allocation and one memset. */
 static inline void work_begin(struct work *w)
 {
 	w->issued = (struct counts){0, 0, 0};
@@ -49,7 +49,7 @@ static inline void work_launch(struct work *w, long n)
 	}
 }
 
-/* One copy back. Answers the number of errors: 0 or 1. */
+/* Copies the counter back. Returns the number of errors: 0 or 1. */
 static inline int work_end(struct work *w)
 {
 	int ran = -1;

@@ -1,5 +1,5 @@
 /* A launcher that uses no CUDA starts equal workers, as torchrun does: equal
- * work, so equal stream numbers and correlation ids in every one. */
+ * work, so equal stream numbers and correlation ids in each worker. */
 #include "children.h"
 #include "work.h"
 

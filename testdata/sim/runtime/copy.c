@@ -47,7 +47,7 @@ INTERNAL int flat_async(const struct sim_driver *drv, void *dst, const void *src
 	return copy_async(drv, dst, src, n, kind, s);
 }
 
-/* A side of a copy in rows: memory, or an array, whose x is in bytes here too. */
+/* One side of a copy in rows: memory or an array. x is in bytes for both. */
 struct rows {
 	const void *p;
 	size_t pitch;
@@ -174,7 +174,7 @@ INTERNAL int from_symbol(const struct sim_driver *drv, void *dst, const void *sy
 	return async ? copy_async(drv, dst, at, n, kind, s) : copy(drv, dst, at, n, kind);
 }
 
-/* Where byte x of row y lies in an array. */
+/* The place of byte x of row y in an array. */
 static size_t in_array(CUarray a, size_t x, size_t y)
 {
 	CUDA_ARRAY3D_DESCRIPTOR d = {0};

@@ -9,7 +9,7 @@ struct sim_driver sim_drv, sim_drv_own;
 enum { LEGACY_STREAM = 1, OWN_STREAM = 2 }; /* flags of cuGetProcAddress */
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int loaded = -1; /* the result of loading, -1 before it */
+static _Atomic int loaded = -1; /* the result of loading, -1 before loading */
 static CUcontext primary[16];
 static _Atomic unsigned epoch = 1; /* changes when contexts are reset */
 
@@ -125,7 +125,7 @@ static int last_error(bool clear)
 	return r;
 }
 
-/* These two answer an error without failing, so they leave it alone. */
+/* These two return an error without failing, so they do not store it. */
 #define LAST_ERROR(name, clear) \
 	SIM_EXPORT cudaError_t name(void) \
 	{ \

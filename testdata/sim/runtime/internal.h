@@ -1,4 +1,4 @@
-/* What the files of the simulated runtime share. */
+/* Declarations that the files of the simulated runtime share. */
 #ifndef SIM_RUNTIME_INTERNAL_H
 #define SIM_RUNTIME_INTERNAL_H
 
@@ -20,7 +20,7 @@ int sim_rt_context(int device, CUcontext *out);
 int sim_rt_set_device(int device);
 int sim_rt_device(void);
 int sim_rt_reset(void);
-int sim_rt_fail(int error); /* remembers the thread's last error, and answers it */
+int sim_rt_fail(int error); /* stores the thread's last error and returns it */
 
 /* register.c */
 int sim_rt_function(const void *host, CUfunction *out);
@@ -32,8 +32,8 @@ int sim_rt_copy_params(CUDA_MEMCPY3D *out, const cudaMemcpy3DParms *p);
 CUDA_MEMCPY3D sim_rt_flat(void *dst, const void *src, size_t n);
 
 /* An exported function around call, which finds the driver's functions in *drv.
- * The driver is there before the call is announced, so that a program's very
- * first call is seen as well. */
+ * The driver is loaded before the call is announced, so that a program's very
+ * first call is recorded too. */
 #define RUNTIME_FROM(table, name, params, prepare, call) \
 	SIM_EXPORT cudaError_t name params; \
 	SIM_EXPORT cudaError_t name params \

@@ -50,7 +50,7 @@ static int attributes(cudaFuncAttributes *out, const void *host)
 	return 0;
 }
 
-/* A question about the kernel of host, asked of the driver as f. */
+/* Calls the driver's function f for the kernel of a host stub. */
 #define ASK(question) \
 	({ \
 		CUfunction f; \

@@ -1,10 +1,10 @@
-/* Code loaded by hand, and the driver's functions by name. */
+/* Loading code explicitly, and getting the driver's functions by name. */
 #include "internal.h"
 
 #define JIT void *jit, void **jit_values, unsigned jits, void *options, void **option_values, unsigned option_count
 #define JIT_ARGS jit, jit_values, jits, options, option_values, option_count
 
-/* A name that is not found is told in the status, and is no error. */
+/* A name that is not found sets the status and is no error. */
 static int entry(const char *name, void **out, unsigned version, unsigned long long flags, int *status)
 {
 	int found = 0;

@@ -1,4 +1,4 @@
-/* Which kernel a host stub stands for. Filled by constructors before main (and
+/* The kernels of host stubs. Constructors fill this table before main (and
  * by libraries that are opened later), read without a lock at each launch. */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct entry {
 	_Atomic(CUfunction) function; /* resolved at the first launch */
 };
 
-/* A variable of the device, and what stands for it in the program. */
+/* A variable of the device, and its counterpart in the program. */
 struct variable {
 	const void *host;
 	const char *name;
@@ -69,7 +69,7 @@ int sim_rt_function(const void *host, CUfunction *out)
 		return cudaErrorInvalidDeviceFunction;
 	struct entry *e = slot(host);
 	if (!atomic_load_explicit(&e->host, memory_order_acquire))
-		return cudaErrorInvalidResourceHandle; /* as CUDA 13 answers, seen on an H200 */
+		return cudaErrorInvalidResourceHandle; /* as CUDA 13 returns, seen on an H200 */
 	*out = atomic_load_explicit(&e->function, memory_order_acquire);
 	return *out ? 0 : resolve(e, out);
 }
@@ -118,7 +118,7 @@ SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 }
 
 /* Kernels of an image that goes away stay known: programs unregister at exit
- * only, while launches may still be on their way. */
+ * only, while launches may still be running. */
 SIM_EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
 	(void)handle;

@@ -2,7 +2,7 @@
 
 #define D(p) ((CUdeviceptr)(uintptr_t)(p))
 
-/* A set a slice. */
+/* One memset per slice. */
 INTERNAL int box(const struct sim_driver *drv, cudaPitchedPtr p, int value, cudaExtent e, bool async, CUstream s)
 {
 	unsigned char byte = (unsigned char)value;

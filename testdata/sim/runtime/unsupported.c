@@ -1,5 +1,5 @@
-/* Functions that exist, and whose work is not simulated: they say so. Their
- * arguments are not looked at. */
+/* Functions whose work is not simulated. They return an error and ignore their
+ * arguments. */
 #include "internal.h"
 
 #define NOT_SIMULATED(name) RUNTIME(name, (void), CUDA_ERROR_NOT_SUPPORTED)

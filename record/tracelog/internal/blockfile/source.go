@@ -57,8 +57,8 @@ func (s *Source) HeaderAt(at int64) (h Header, ok bool, err error) {
 	return h, ok, nil
 }
 
-// Load reads the payload of the block at an offset, whose header is known, and reports
-// whether all of it is there and is what was written.
+// Load reads the payload of the block at an offset, whose header is known. It reports whether
+// the payload is complete and its checksum is right.
 func (s *Source) Load(b *Block, h Header, at int64) (intact bool, err error) {
 	if int64(h.Length) > s.Size()-at-HeaderSize {
 		return false, nil

@@ -73,7 +73,7 @@ func (w *Walker) grown(b *Block) (grown bool) {
 	return grown
 }
 
-// step deals with what is at the current offset and reports whether that is a block.
+// step reads the block at the current offset. It reports whether there is one.
 func (w *Walker) step(b *Block) bool {
 	left := w.Size() - w.off
 	switch {

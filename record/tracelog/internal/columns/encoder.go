@@ -69,9 +69,9 @@ func (e *Encoder) Transpose(l *schema.Layout, rows []uint64) *Rows {
 	return &e.rows
 }
 
-// appendContent appends a table without its length. Fields that are 0 in every row are left
-// out. Those with one value stand first, so that the beginning of a table says what all
-// its rows have in common.
+// appendContent appends a table without its length. It leaves out fields that are 0 in every
+// row. Fields with one value in all rows stand first, so that the beginning of a table has
+// everything that its rows share.
 func (e *Encoder) appendContent(dst []byte, l *schema.Layout, rows *Rows, texts []string) []byte {
 	e.begin(rows.Len())
 	columns := len(l.Texts)

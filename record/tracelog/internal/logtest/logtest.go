@@ -1,4 +1,5 @@
-// Package logtest has what the tests of several packages of the log need.
+// Package logtest is for tests of the log's packages. It holds sections of documents against what
+// the code says, reads the seeds of fuzz tests, and fills records with hostile values.
 package logtest
 
 import (

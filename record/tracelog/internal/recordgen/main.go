@@ -1,5 +1,6 @@
-// Recordgen writes the Go types of a log's records and their methods from the tables of
-// package schema. `go generate ./record/tracelog` runs it in the folder of package tracelog.
+// Recordgen generates the Go types of a log's records. In go the tables of package schema; out
+// come the types and their methods. `go generate ./record/tracelog` runs it in the folder of
+// package tracelog.
 package main
 
 import (

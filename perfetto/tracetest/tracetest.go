@@ -1,4 +1,5 @@
-package perfetto
+// Package tracetest shows traces as text, for tests.
+package tracetest
 
 import (
 	"errors"
@@ -9,10 +10,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// schema has the fields of all messages in a trace, by message and number: "name", or
-// "name Message" for a nested message, or "name int" for a signed integer, or "name delta"
-// for an unsigned one that wraps. It stands apart from the constants of fields.go on purpose.
-var schema = map[string]map[protowire.Number]string{
+// Schema has the fields of all messages in a trace, by message and number: "name", or
+// "name Message" for a nested message, "name int" for a signed integer, "name delta" for an
+// unsigned one that wraps. It is independent of the constants in package perfetto, on purpose.
+var Schema = map[string]map[protowire.Number]string{
 	"Trace": {1: "packet TracePacket"},
 	"TracePacket": {
 		2: "process_tree ProcessTree", 6: "clock_snapshot ClockSnapshot", 8: "timestamp delta", 10: "trusted_packet_sequence_id",
@@ -72,9 +73,9 @@ var schema = map[string]map[protowire.Number]string{
 	"GpuInfo.Gpu.KeyValue": {1: "key", 2: "value"},
 }
 
-// traceText returns a trace in a form like protobuf's text format: a packet is a block of
-// lines, a field of it a line.
-func traceText(trace []byte) (string, error) {
+// Text returns a trace in a form like protobuf's text format: a packet is a block of lines,
+// each of its fields a line.
+func Text(trace []byte) (string, error) {
 	var out strings.Builder
 	for len(trace) > 0 {
 		number, typ, n := protowire.ConsumeTag(trace)
@@ -95,6 +96,13 @@ func traceText(trace []byte) (string, error) {
 	return out.String(), nil
 }
 
+// Message returns the fields of a message, which is one of Schema, on one line.
+func Message(name string, b []byte) (string, error) {
+	var out strings.Builder
+	err := messageText(&out, name, b, " ", "")
+	return strings.TrimPrefix(out.String(), " "), err
+}
+
 // messageText prints the fields of a message, with text before and after each one.
 func messageText(out *strings.Builder, name string, b []byte, before, after string) error {
 	for len(b) > 0 {
@@ -102,7 +110,7 @@ func messageText(out *strings.Builder, name string, b []byte, before, after stri
 		if n < 0 {
 			return fmt.Errorf("%s: %w", name, protowire.ParseError(n))
 		}
-		entry, ok := schema[name][number]
+		entry, ok := Schema[name][number]
 		if !ok {
 			return fmt.Errorf("%s has no field %d", name, number)
 		}

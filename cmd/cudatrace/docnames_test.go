@@ -1,0 +1,188 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// guides are the documents that lead through the code.
+var guides = []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md"}
+
+var (
+	repositoryPath = regexp.MustCompile(`(?:^|[\s"'(\x60])((?:\./)?(?:bench|bpf|cmd|convert|docs|perfetto|record|testdata|\.ci)/[\w./*-]*[\w*])(?::(\w+))?`)
+	markdownLink   = regexp.MustCompile(`\]\(([^)#]+)?(#[\w-]+)?\)`)
+	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
+)
+
+// TestGuides checks that every path in a guide exists, and that a file has the functions, types
+// and constants that are named behind it, as in convert/files.go:Files.
+func TestGuides(t *testing.T) {
+	t.Parallel()
+	named := 0
+	for _, guide := range guides {
+		text := readRepository(t, guide)
+		for _, m := range repositoryPath.FindAllStringSubmatch(text, -1) {
+			path, name := strings.TrimPrefix(m[1], "./"), m[2]
+			if strings.HasSuffix(path, "NAME.go") || strings.HasSuffix(path, "/...") {
+				continue
+			}
+			if files, err := filepath.Glob(filepath.Join(root, path)); err != nil || len(files) == 0 {
+				t.Errorf("%s names %s, which does not exist", guide, path)
+			} else if name != "" {
+				named++
+				if !declares(t, files[0], name) {
+					t.Errorf("%s names %s in %s, which has nothing of that name", guide, name, path)
+				}
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("the guides name %d functions: have these another form now?", named)
+	}
+}
+
+// TestGuideLinks checks the links between the documents.
+func TestGuideLinks(t *testing.T) {
+	t.Parallel()
+	for _, guide := range guides {
+		for _, m := range markdownLink.FindAllStringSubmatch(readRepository(t, guide), -1) {
+			target, anchor := m[1], strings.TrimPrefix(m[2], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := guide
+			if target != "" {
+				path = filepath.Join(filepath.Dir(guide), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", guide, target)
+			} else if anchor != "" && !hasAnchor(readRepository(t, path), anchor) {
+				t.Errorf("%s links to #%s of %s, which has no such heading", guide, anchor, path)
+			}
+		}
+	}
+}
+
+// hasAnchor says whether a Markdown text has a heading with an anchor, as GitHub makes anchors.
+func hasAnchor(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		title := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		if strings.ReplaceAll(title, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// declares says whether a source file declares a name.
+func declares(t *testing.T, path, name string) bool {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Ext(path) != ".go" { // in C, a declaration begins in the first column
+		return regexp.MustCompile(`(?m)^[a-zA-Z][^;]*\b` + name + `\b`).Match(text)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.Name == name {
+				return true
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if specDeclares(s, name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func specDeclares(s ast.Spec, name string) bool {
+	switch s := s.(type) {
+	case *ast.TypeSpec:
+		return s.Name.Name == name
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			if n.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestContributing holds the list of files that a kind of event goes through, in CONTRIBUTING.md,
+// against the files: each has the word beside it, and no other file of the conversion speaks of
+// that kind.
+func TestContributing(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{}
+	line := regexp.MustCompile(`(?m)^ +(convert/\S+\.go) +(\S+)`)
+	for _, m := range line.FindAllStringSubmatch(readRepository(t, "CONTRIBUTING.md"), -1) {
+		listed[m[1]] = true
+		if !strings.Contains(readRepository(t, m[1]), m[2]) {
+			t.Errorf("%s has no %s", m[1], m[2])
+		}
+	}
+	if len(listed) < 4 {
+		t.Fatalf("CONTRIBUTING.md lists %d files", len(listed))
+	}
+	for _, folder := range []string{"convert", "perfetto"} {
+		for _, path := range goFiles(t, folder) {
+			if !listed[path] && strings.Contains(readRepository(t, path), "MemoryPool") {
+				t.Errorf("%s speaks of memory pools: CONTRIBUTING.md does not list it", path)
+			}
+		}
+	}
+}
+
+// TestREADMECommands checks that README has every command.
+func TestREADMECommands(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "README.md")
+	for _, c := range newApp(io.Discard, io.Discard).Commands {
+		if !strings.Contains(text, "`cudatrace "+c.Name) {
+			t.Errorf("README.md does not name the command %s", c.Name)
+		}
+	}
+}
+
+func readRepository(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// goFiles returns the paths of the Go files below a folder of the repository.
+func goFiles(t *testing.T, folder string) (paths []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".go" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

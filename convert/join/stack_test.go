@@ -1,0 +1,350 @@
+package join
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// definitionsOfTests begin the logs of tests.
+const definitionsOfTests = `
+function id=1 name=cudaLaunchKernel library=runtime args="func:ptr"
+function id=2 name=cuLaunchKernel library=driver args="f:handle stream:handle"
+function id=3 name=cuMemAlloc_v2 library=driver args="bytes:size"
+function id=4 name=cuStreamSynchronize library=driver args="stream:handle"
+function id=5 name=cudaStreamSynchronize library=runtime args="stream:handle"
+function id=6 name=cudaMalloc library=runtime args=""
+function id=7 name=cuGraphLaunch library=driver args="graphExec:handle stream:handle"
+function id=8 name=cuEventQuery library=driver args=""
+function id=9 name=cudaMemGetInfo library=runtime args=""
+process pid=1 start=1
+`
+
+// Calls nest by their times, and an API record is one call with the pair of its function.
+func TestCallStacks(t *testing.T) {
+	t.Parallel()
+	runJoinTests(t, []joinTest{
+		{"a pair", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8]`, "Pairs=1 Calls=1", Options{}},
+		{"an API record", `
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=100 dur=50 correlation=3`, `
+			thread 1:
+			cuMemAlloc 100-150 c3`, "APIs=1 Unprobed=1 Calls=1", Options{}},
+		{"an API record of a call that failed", `
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=100 dur=50 correlation=3 ret=2`, `
+			thread 1:
+			cuMemAlloc 100-150 c3 ret=2`, "APIs=1 Calls=1 Failed=1", Options{}},
+		{"a driver record within its pair", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=110 dur=30 correlation=3`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8] c3`, "Pairs=1 APIs=1 Joined=1 Calls=1", Options{}},
+		{"a pair within its driver record", `
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=100 dur=50 correlation=3
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=30 ret=2 args: bytes=8`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8] c3 ret=2`, "Pairs=1 APIs=1 Joined=1 Calls=1 Failed=1", Options{}},
+		{"a driver call within its runtime record", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=30 args: bytes=8
+api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=3`, `
+			thread 1:
+			cudaMalloc 100-150 c3
+			  cuMemAlloc_v2 110-140 [8]`, "Pairs=1 APIs=1 Joined=1 Calls=1", Options{}},
+		{"equal intervals", `
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=100 dur=50 correlation=3
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
+api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=4`, `
+			thread 1:
+			cudaMalloc 100-150 c4
+			  cuMemAlloc_v2 100-150 [8] c3`, "Pairs=1 APIs=2 Joined=2 Calls=1", Options{}},
+		{"a runtime record with two driver calls counts once", `
+api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=3
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 args: bytes=8
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=130 dur=10 args: bytes=9`, `
+			thread 1:
+			cudaMalloc 100-150 c3
+			  cuMemAlloc_v2 110-120 [8]
+			  cuMemAlloc_v2 130-140 [9]`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+		{"pairs of both libraries with the runtime's record", `
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50
+api pid=1 tid=1 domain=2 name=cudaMalloc start=105 dur=40 correlation=3
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 args: bytes=8`, `
+			thread 1:
+			cudaMalloc 100-150 c3
+			  cuMemAlloc_v2 110-120 [8]`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+		{"one record for one pair", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=110 dur=10 correlation=3
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=130 dur=10 correlation=4`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8] c3
+			  cuMemAlloc 130-140 c4`, "Pairs=1 APIs=2 Joined=1 Unprobed=1 Calls=1", Options{}},
+		{"another function's record", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
+api pid=1 tid=1 domain=1 name=cuMemFree start=110 dur=10 correlation=3`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8]
+			  cuMemFree 110-120 c3`, "Pairs=1 APIs=1 Unprobed=1 Calls=1", Options{}},
+		{"a record that ends after its pair", `
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
+api pid=1 tid=1 domain=1 name=cuMemAlloc start=110 dur=50 correlation=3`, `
+			thread 1:
+			cuMemAlloc_v2 100-150 [8]
+			  cuMemAlloc 110-150 c3`, "Pairs=1 APIs=1 Unprobed=1 Calls=1 Clipped=1", Options{}},
+		{"a runtime call within another's record", `
+api pid=1 tid=1 domain=2 name=cudaMalloc start=100 dur=50 correlation=3
+call pid=1 tid=1 func=cudaMemGetInfo enter=110 dur=10`, `
+			thread 1:
+			cudaMalloc 100-150 c3
+			  cudaMemGetInfo 110-120`, "Pairs=1 APIs=1 Unprobed=1 Calls=1", Options{}},
+		{"a call that ends when the next begins", `
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50
+call pid=1 tid=1 func=cudaMalloc enter=150 dur=50`, `
+			thread 1:
+			cudaMalloc 100-150
+			cudaMalloc 150-200`, "Pairs=2 Calls=2", Options{}},
+		{"threads do not nest in each other", `
+call pid=1 tid=2 func=cudaMalloc enter=110 dur=10
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50`, `
+			thread 1:
+			cudaMalloc 100-150
+			thread 2:
+			cudaMalloc 110-120`, "Pairs=2 Calls=2", Options{}},
+		{"no return", `
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50 flags=1
+call pid=1 tid=2 func=cudaMalloc enter=100 dur=50 flags=2 ret=3
+end time=900 complete=1`, `
+			thread 1:
+			cudaMalloc 100-900 flags=1
+			thread 2:
+			cudaMalloc 100-150 ret=3 flags=2`, "Pairs=2 Calls=2 Unfinished=1", Options{}},
+	})
+}
+
+// Outermost calls count, and so do their errors.
+func TestCallCounts(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t, logtest.Assemble(t, definitionsOfTests+`
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50 ret=2
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 ret=2 args: bytes=8
+call pid=1 tid=1 func=cudaMalloc enter=200 dur=50 ret=2
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=300 dur=50 ret=1 args: bytes=8
+call pid=1 tid=1 func=cuEventQuery enter=400 dur=50 ret=600
+call pid=1 tid=1 func=cuEventQuery enter=500 dur=50 ret=4
+call pid=1 tid=1 func=cudaMalloc enter=600 dur=50 flags=2 ret=1
+call pid=1 tid=1 func=cudaLaunchKernel enter=700 dur=50 args: func=1
+call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=10 args: f=1 stream=0
+call pid=1 tid=1 func=cuLaunchKernel enter=800 dur=10 ret=1 args: f=1 stream=0
+call pid=1 tid=1 func=cuLaunchKernel enter=900 dur=10 args: f=1 stream=0
+`), Options{}).run()
+	j.timeline()
+	want := CallStats{Calls: 9, Failed: 4, Launches: 2, Errors: map[Failure]uint64{
+		{"cudaMalloc", "runtime", 2}: 2, {"cuMemAlloc_v2", "driver", 1}: 1, {"cuLaunchKernel", "driver", 1}: 1}}
+	want.Pairs = 11
+	if diff := cmp.Diff(want, j.Found.Calls); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+}
+
+// A call that creates GPU work and has no API record is missing one, if CUPTI recorded its
+// process, the call succeeded and it returned before CUPTI's last word.
+func TestUncorrelated(t *testing.T) {
+	t.Parallel()
+	const cupti = "cupti pid=1 version=130001 driver_version=13000 path=/x status=on\n"
+	const launch = "call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 "
+	const kernel = "kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3\n"
+	const end = "process_end pid=1 time=800 status=0 complete=1 until=700\nend time=900 complete=1\n"
+	for name, c := range map[string]struct {
+		log  string
+		want uint64
+	}{
+		"a launch":           {cupti + kernel + launch + "\n" + end, 1},
+		"without CUPTI":      {launch + "\n" + end, 0},
+		"with a record":      {cupti + kernel + launch + "\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3\n" + end, 0},
+		"in a runtime call":  {cupti + kernel + launch + "\napi pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=90 correlation=3\n" + end, 0},
+		"that failed":        {cupti + kernel + launch + "ret=1\n" + end, 0},
+		"that did not end":   {cupti + kernel + launch + "flags=2\n" + end, 0},
+		"of no GPU work":     {cupti + kernel + "call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50\n" + end, 0},
+		"after CUPTI's word": {cupti + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJoining(t, logtest.Assemble(t, definitionsOfTests+c.log), Options{}).run()
+			j.timeline()
+			if got := j.Found.Calls.Uncorrelated; got != c.want {
+				t.Errorf("%d calls are uncorrelated, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// The outermost launch names its kernel, unless its work does.
+func TestKernelsOfLaunches(t *testing.T) {
+	t.Parallel()
+	const symbols = `
+symbol pid=1 time=10 handle=0x10 name=k
+symbol pid=1 time=10 handle=0x20 name=l
+`
+	runJoinTests(t, []joinTest{
+		{"by its handle", symbols + `
+call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
+call pid=1 tid=1 func=cuLaunchKernel enter=200 dur=50 args: f=0x20 stream=0
+call pid=1 tid=1 func=cuLaunchKernel enter=300 dur=50 args: f=0x30 stream=0`, `
+			thread 1:
+			cuLaunchKernel 100-150 [16 0] kernel=k
+			cuLaunchKernel 200-250 [32 0] kernel=l
+			cuLaunchKernel 300-350 [48 0]`, "Pairs=3 Calls=3 Launches=3", Options{}},
+		{"by its work", symbols + `
+call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3
+kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3 name=k`, `
+			thread 1:
+			cuLaunchKernel 100-150 [16 0] c3 -> k on 7
+			stream 1/7:
+			k 120-125 by cuLaunchKernel@100`, "Pairs=1 APIs=1 Joined=1 Calls=1 Launches=1 Kernels=1 Matched=1", Options{}},
+		{"by the work of the call around it", symbols + `
+api pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=100 correlation=3
+call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
+kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3 name=k
+call pid=1 tid=1 func=cuLaunchKernel enter=200 dur=50 args: f=0x20 stream=0`, `
+			thread 1:
+			cudaLaunchKernel 90-190 c3 -> k on 7
+			  cuLaunchKernel 100-150 [16 0]
+			cuLaunchKernel 200-250 [32 0] kernel=l
+			stream 1/7:
+			k 120-125 by cudaLaunchKernel@90`, "Pairs=2 APIs=1 Joined=1 Calls=2 Launches=2 Kernels=1 Matched=1", Options{}},
+	})
+}
+
+// nested returns a log of a call around many, with its record before theirs or behind them.
+func nested(t testing.TB, calls, perBlock int, outerFirst bool) logtest.Opener {
+	t.Helper()
+	g := logtest.NewGrowing(t)
+	g.Append("function id=1 name=cudaMalloc library=runtime\nfunction id=2 name=cudaLaunchKernel library=runtime\nprocess pid=1 start=1")
+	outer := fmt.Sprintf("call pid=1 tid=1 func=#2 enter=100 dur=%d", 10*calls+10)
+	if outerFirst {
+		g.Append(outer)
+	}
+	for from := 0; from < calls; from += perBlock {
+		block := ""
+		for i := from; i < min(from+perBlock, calls); i++ {
+			block += fmt.Sprintf("call pid=1 tid=1 func=#1 enter=%d dur=5\n", 110+10*i)
+		}
+		g.Append(block)
+	}
+	if !outerFirst {
+		g.Append(outer)
+	}
+	g.Finish(tracelog.End{Time: uint64(1000 + 10*calls), Complete: 1})
+	return logtest.InMemory(g.Bytes())
+}
+
+// A call that is open for long does not hold back all calls within it.
+func TestLongCall(t *testing.T) {
+	t.Parallel()
+	const calls = maxOpenPending + 3000
+	j := newJoining(t, nested(t, calls, 1000, true), Options{})
+	most := 0
+	j.eachBlock(func() { j.threads.each(func(s *stack) { most = max(most, s.pending.len()) }) })
+	if most > maxOpenPending || most < maxOpenPending/2 {
+		t.Errorf("%d calls were held back, of at most %d", most, maxOpenPending)
+	}
+	slices := j.timeline().Processes[0].Threads[0].Slices
+	if len(slices) != calls+1 || slices[0].Depth != 0 || slices[0].End != 110+10*calls {
+		t.Fatalf("%d slices, the first of which is %s", len(slices), sliceText(&slices[0], nil))
+	}
+	for i := range slices[1:] {
+		if sl := &slices[1+i]; sl.Depth != 1 || sl.Start != uint64(110+10*i) || sl.End != sl.Start+5 {
+			t.Fatalf("slice %d is %s", i, sliceText(sl, nil))
+		}
+	}
+}
+
+// Calls that wait for too long for the record of a call around them are shown without it.
+func TestRecordsBudget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		budget int
+		late   uint64
+	}{"enough": {1 << 20, 0}, "too small": {100, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget := &Budget{Records: c.budget, Calls: 1 << 19}
+			j := newJoining(t, nested(t, 1000, 10, false), Options{Budget: budget})
+			j.eachBlock(func() {
+				if held := j.threads.held(); held > c.budget {
+					t.Errorf("%d records are held back, of at most %d", held, c.budget)
+				}
+			})
+			if j.Found.Calls.Late != c.late || budget.records != 0 || budget.calls != 0 {
+				t.Errorf("%d calls are late, want %d; %+v is held in the end", j.Found.Calls.Late, c.late, budget)
+			}
+			if slices := j.timeline().Processes[0].Threads[0].Slices; len(slices) != 1001 {
+				t.Errorf("%d slices", len(slices))
+			}
+		})
+	}
+}
+
+// Logs share a budget.
+func TestBudgetOfSeveral(t *testing.T) {
+	t.Parallel()
+	b := &Budget{Records: 100, Calls: 10}
+	var first, second share
+	for i, over := range []bool{
+		b.holdRecords(&first, 60),
+		b.holdCalls(&first, 10),
+		b.holdRecords(&second, 40),
+		!b.holdRecords(&second, 41),
+		!b.holdCalls(&second, 1),
+		b.holdRecords(&first, 59),
+		b.holdCalls(&first, 0),
+	} {
+		if over {
+			t.Errorf("step %d of what is held has the wrong answer", i)
+		}
+	}
+	if b.records != 100 || b.calls != 1 {
+		t.Errorf("%d records and %d calls are held, want 100 and 1", b.records, b.calls)
+	}
+}
+
+// A queue of calls gives them in the order in which they came, each from one place.
+func TestCallQueue(t *testing.T) {
+	t.Parallel()
+	var q callQueue
+	var chunks pool[callChunk]
+	places := make(map[uint64]*call)
+	next, out := uint64(0), uint64(0)
+	for _, step := range []struct{ push, pop int }{{1, 1}, {chunkCalls, 3}, {2*chunkCalls - 5, 2*chunkCalls - 7}, {1, 6}, {1000, 1000}, {3, 3}} {
+		for range step.push {
+			c := q.push(&chunks)
+			c.Start, places[next] = next, c
+			next++
+		}
+		for n := step.pop; n > 0; {
+			list := q.front()
+			list = list[:min(len(list), n)]
+			for i := range list {
+				if c := &list[i]; c.Start != out || c != places[out] {
+					t.Fatalf("call %d comes in place of %d, or has moved", c.Start, out)
+				}
+				out++
+			}
+			n -= len(list)
+			q.pop(len(list), &chunks)
+		}
+		if q.len() != int(next-out) {
+			t.Fatalf("%d calls are held, want %d", q.len(), next-out)
+		}
+	}
+	if n := len(chunks.free) + len(q.chunks); n > 6 {
+		t.Errorf("%d chunks were made for at most 1000 calls", n)
+	}
+}

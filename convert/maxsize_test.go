@@ -1,0 +1,211 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// launchesFile writes a log of launches.
+func launchesFile(t testing.TB, launches int) string {
+	t.Helper()
+	var log bytes.Buffer
+	logtest.WriteLaunches(t, &log, launches)
+	path := filepath.Join(t.TempDir(), "launches.cudatrace")
+	if err := os.WriteFile(path, log.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestMaxBytes bounds traces: the newest use most of their room, and all say what was kept.
+// Of the longest, which last about as long as each other here, many fit or few.
+func TestMaxBytes(t *testing.T) {
+	t.Parallel()
+	path := launchesFile(t, 5000)
+	for _, o := range []TraceOptions{
+		{Compress: output.Gzip}, {Compress: output.Gzip, Longest: true},
+		{Compress: output.None}, {Compress: output.None, Longest: true},
+	} {
+		for _, share := range []float64{0.1, 0.5, 0.9} {
+			t.Run(fmt.Sprintf("%s, longest %t, %g", o.Compress, o.Longest, share), func(t *testing.T) {
+				t.Parallel()
+				o := o
+				whole := len(trace(t, Path(path).Open, o))
+				o.MaxBytes = int64(share * float64(whole))
+				out := filepath.Join(t.TempDir(), "x")
+				all, err := Files([]string{path}, out, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := os.Stat(out)
+				if err != nil || info.Size() > o.MaxBytes || info.Size() < o.MaxBytes*6/10 && !o.Longest || info.Size() < o.MaxBytes/10 {
+					t.Errorf("the trace has %d of %d bytes, %v", info.Size(), o.MaxBytes, err)
+				}
+				kept := "kept the newest "
+				if o.Longest {
+					kept = "kept what lasts "
+				}
+				if l := all[0].LeftOut; l == nil || !strings.HasPrefix(l.What, kept) || l.Records == 0 != o.Longest || l.Slices == 0 == o.Longest {
+					t.Errorf("left out is %+v", l)
+				}
+			})
+		}
+	}
+}
+
+// A bound that everything fits into changes nothing; one that nothing fits into makes no
+// file.
+func TestMaxBytesEnds(t *testing.T) {
+	t.Parallel()
+	path := launchesFile(t, 1000)
+	for _, longest := range []bool{false, true} {
+		o := TraceOptions{Longest: longest}
+		whole := trace(t, Path(path).Open, o)
+		o.MaxBytes = int64(len(whole))
+		out := filepath.Join(t.TempDir(), "x")
+		all, err := Files([]string{path}, out, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, whole) || all[0].LeftOut != nil {
+			t.Errorf("longest %t: %d bytes of %d, left out is %+v, %v", longest, len(got), len(whole), all[0].LeftOut, err)
+		}
+		o.MaxBytes = 100
+		out = filepath.Join(t.TempDir(), "y")
+		_, err = Files([]string{path}, out, o)
+		if want := path + ": no part of it fits into 100 bytes"; fmt.Sprint(err) != want {
+			t.Errorf("longest %t: the error is %v, want %s", longest, err, want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("longest %t: there is a file even so", longest)
+		}
+	}
+}
+
+// Durations of a bucket are at least its start and less than that of the next one, which is
+// at most a third larger.
+func TestDurationBuckets(t *testing.T) {
+	t.Parallel()
+	check := func(d uint64) {
+		t.Helper()
+		i := bucket(d)
+		if i < 0 || i >= durationBuckets || bucketStart(i) > d || i+1 < durationBuckets-4 && bucketStart(i+1) <= d {
+			t.Errorf("%d is in bucket %d, which begins with %d", d, i, bucketStart(i))
+		}
+	}
+	for d := range uint64(10_000) {
+		check(d)
+	}
+	for shift := range 64 {
+		for _, d := range []uint64{1 << shift, 1<<shift - 1, 1<<shift + 1, 3 << shift >> 1, 7 << shift >> 2} {
+			check(d)
+		}
+	}
+	check(math.MaxUint64)
+}
+
+// surveyOf returns what is known of blocks of 100 records each, from and to times.
+func surveyOf(times ...[2]uint64) *surveyed {
+	s := &surveyed{}
+	for _, x := range times {
+		s.blocks = append(s.blocks, tracelog.IndexEntry{Rows: 100, From: x[0], To: x[1]})
+		s.records += 100
+		s.end = max(s.end, x[1])
+	}
+	return s
+}
+
+// The records of a block are taken to lie evenly in its time.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	even := surveyOf([2]uint64{0, 1000}, [2]uint64{1000, 2000})
+	burst := surveyOf([2]uint64{0, 1000}, [2]uint64{600, 600}, [2]uint64{1000, 2000})
+	for i, c := range []struct {
+		s     *surveyed
+		share float64
+		want  uint64
+	}{{even, 1, 0}, {even, 0.5, 1000}, {even, 0.25, 1500}, {even, 0.75, 500}, {even, 0, 2000}, {burst, 0.5, 601}, {burst, 0.9, 300}} {
+		if got := c.s.since(c.share); got != c.want {
+			t.Errorf("case %d: a share of %g lies behind %d, want %d", i, c.share, got, c.want)
+		}
+	}
+}
+
+func TestShortest(t *testing.T) {
+	t.Parallel()
+	s := &surveyed{longest: true}
+	for d, n := range map[uint64]uint64{1: 50, 100: 30, 5000: 20} {
+		s.durations[bucket(d)] += n
+		s.records += float64(n)
+	}
+	for share, want := range map[float64]uint64{0.1: 5120, 0.2: 112, 0.49: 112, 0.5: 2, 0.99: 2, 1: 0} {
+		if got := s.shortest(share); got != want {
+			t.Errorf("a share of %g lasts %d and longer, want %d", share, got, want)
+		}
+	}
+}
+
+// A block counts as far as it lies in the span that is asked for.
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for i, c := range []struct {
+		block, span, want [2]uint64 // into the recording, which begins at 1000
+		rows              uint64
+		ok                bool
+	}{
+		{[2]uint64{1000, 2000}, [2]uint64{0, 5000}, [2]uint64{0, 1000}, 100, true},
+		{[2]uint64{1000, 2000}, [2]uint64{250, 5000}, [2]uint64{250, 1000}, 75, true},
+		{[2]uint64{1000, 2000}, [2]uint64{0, 100}, [2]uint64{0, 100}, 10, true},
+		{[2]uint64{1000, 2000}, [2]uint64{1000, 5000}, [2]uint64{1000, 1000}, 1, true},
+		{[2]uint64{1500, 1500}, [2]uint64{500, 500}, [2]uint64{500, 500}, 100, true},
+		{[2]uint64{500, 1500}, [2]uint64{0, 500}, [2]uint64{0, 500}, 100, true}, // it begins before the recording
+		{block: [2]uint64{1000, 2000}, span: [2]uint64{1001, 5000}},
+		{block: [2]uint64{3000, 4000}, span: [2]uint64{0, 1999}},
+	} {
+		b, ok := clip(tracelog.IndexEntry{Rows: 100, From: c.block[0], To: c.block[1]}, 1000, c.span[0], c.span[1])
+		if ok != c.ok || ok && (b.From != c.want[0] || b.To != c.want[1] || b.Rows != c.rows) {
+			t.Errorf("case %d: %+v, %t; want %v with %d records, %t", i, b, ok, c.want, c.rows, c.ok)
+		}
+	}
+}
+
+// What a size leaves in is within what the filter asks for.
+func TestLimitWithinFilter(t *testing.T) {
+	t.Parallel()
+	s := surveyOf([2]uint64{0, 1e6})
+	for _, c := range []struct {
+		filter Filter
+		share  float64
+		from   time.Duration
+		kept   string
+	}{
+		{Filter{}, 1, 0, ""},
+		{Filter{}, 0.5, 500e3, "kept the newest 500µs"},
+		{Filter{From: 300e3}, 0.5, 500e3, "kept the newest 500µs"},
+	} {
+		o, kept := s.limit(TraceOptions{Options: Options{Filter: c.filter}}, c.share)
+		if o.Filter.From != c.from || kept != c.kept {
+			t.Errorf("%+v: from %d, %q; want %d, %q", c, o.Filter.From, kept, c.from, c.kept)
+		}
+	}
+	s = &surveyed{longest: true, records: 100}
+	s.durations[bucket(4096)] = 100
+	o, kept := s.limit(TraceOptions{Options: Options{Filter: Filter{MinDuration: time.Second}}}, 0.5)
+	if o.Filter.MinDuration != time.Second || kept != "kept what lasts 1s and longer" {
+		t.Errorf("%s, %q", o.Filter.MinDuration, kept)
+	}
+	o, kept = s.limit(TraceOptions{}, 0.5)
+	if o.Filter.MinDuration != 5120 || kept != "kept what lasts 5.12µs and longer" {
+		t.Errorf("%s, %q", o.Filter.MinDuration, kept)
+	}
+}
