@@ -2,7 +2,7 @@
  * The table of chains: the return addresses above a call, innermost first. Each different
  * chain has a number, which API records hold in its place, and is sent once. walk.c asks
  * for numbers inside CUDA calls: nothing there may wait or allocate. match.c has chains sent
- * before the first record with their number, and control.c sooner.
+ * before the first record with their number, and those sooner that are known to be of calls.
  *
  * How many addresses of a chain tell anything depends on its innermost one: the recorder
  * finds out and says so, since the rest only makes more chains.
@@ -23,15 +23,15 @@
 struct chain {
 	_Atomic uint64_t hash; /* of epoch and addresses; 0 marks a free entry */
 	uint32_t epoch;
-	_Atomic uint32_t count; /* of addresses; 0 until they are there */
+	_Atomic uint16_t count; /* of addresses; 0 until they are there */
+	atomic_bool due;        /* to be sent soon */
 	uint64_t address[CT_CHAIN_MAX];
 };
 
 static struct chain *chains; /* number N is chains[N] */
 static _Atomic uint64_t *depths; /* by innermost address, in the upper bits; 0 marks a free entry */
 static _Atomic uint32_t epoch = 1;
-static _Atomic uint32_t made;
-static uint32_t sent_count;
+static atomic_bool any_due;
 static bool sent[CT_CHAINS];
 
 bool ct_chains_start(void)
@@ -74,8 +74,7 @@ uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh)
 		if (there == 0 && atomic_compare_exchange_strong(&c->hash, &there, h)) {
 			c->epoch = e;
 			memcpy(c->address, addresses, count * sizeof *addresses);
-			atomic_store_explicit(&c->count, count, memory_order_release);
-			atomic_fetch_add(&made, 1);
+			atomic_store_explicit(&c->count, (uint16_t)count, memory_order_release);
 			*fresh = true;
 			return number;
 		}
@@ -105,18 +104,24 @@ bool ct_chain_send(uint32_t number)
 	if (!ct_queue_definition(&m, size))
 		return false;
 	sent[number] = true;
-	sent_count++;
 	return true;
 }
 
-/* Has all new chains sent. */
+/* A chain that is to be sent soon; for every thread, inside CUDA calls. */
+void ct_chain_due(uint32_t number)
+{
+	atomic_store_explicit(&chains[number].due, true, memory_order_relaxed);
+	atomic_store_explicit(&any_due, true, memory_order_release);
+}
+
+/* Has the chains sent that are due. */
 void ct_chains_send(void)
 {
-	if (atomic_load(&made) == sent_count)
+	if (!atomic_exchange(&any_due, false))
 		return;
 	for (uint32_t number = 1; number < CT_CHAINS; number++)
-		if (atomic_load_explicit(&chains[number].hash, memory_order_relaxed) != 0)
-			ct_chain_send(number);
+		if (atomic_exchange_explicit(&chains[number].due, false, memory_order_relaxed) && !ct_chain_send(number))
+			ct_chain_due(number);
 }
 
 static uint32_t depth_slot(uint64_t innermost, uint32_t i)

@@ -11,6 +11,7 @@ bool ct_chains_start(void);
 /* For every thread, inside CUDA calls. */
 uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh);
 uint32_t ct_chain_depth(uint64_t innermost);
+void ct_chain_due(uint32_t number);
 
 /* For one thread at a time. */
 bool ct_chain_send(uint32_t number);

@@ -33,7 +33,7 @@ struct call {
 
 struct site {
 	_Atomic uint64_t place; /* 0 marks a free entry */
-	atomic_bool ends;
+	atomic_bool starts, ends;
 	uint32_t starts_seen, ends_seen;
 };
 
@@ -80,6 +80,12 @@ uint32_t ct_site_number(uint64_t site)
 			return i;
 	}
 	return OTHER_SITE;
+}
+
+/* Whether a place is known to be called at starts of calls. */
+bool ct_site_starts(uint32_t number)
+{
+	return atomic_load_explicit(&sites[number].starts, memory_order_relaxed);
 }
 
 /* Whether a place is known to be called at ends of calls only. */
@@ -133,6 +139,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 {
 	struct site *starts = &sites[ct_seen_site(word)];
 	starts->starts_seen++;
+	atomic_store_explicit(&starts->starts, true, memory_order_relaxed);
 	atomic_store_explicit(&starts->ends, false, memory_order_relaxed);
 	uint64_t at_end = judging ? take(tid, end) : 0;
 	if (at_end == 0)

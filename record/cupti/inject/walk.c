@@ -31,6 +31,7 @@
 
 #define INNER_MAX 48 /* frames of libcupti and libcuda */
 #define RANGES 4
+#define EARLY 16 /* chains before the first flush */
 #define LOWEST 0x10000u /* nothing is mapped below */
 
 /* The code of a library. */
@@ -144,6 +145,22 @@ static uint32_t collect(struct ct_view *v, uintptr_t frame, uint64_t *chain)
 	return count;
 }
 
+/*
+ * The recorder should soon know a new chain, and say how much of it is of use. First CUPTI is flushed, as
+ * records tell the calls from what else CUPTI asks the time for.
+ */
+static void announce(uint32_t number, uint32_t site, uint64_t innermost)
+{
+	static atomic_uint early;
+	if (ct_site_starts(site)) {
+		ct_chain_due(number);
+		if (ct_chain_depth(innermost) == 0)
+			ct_wake_look();
+	} else if (atomic_fetch_add_explicit(&early, 1, memory_order_relaxed) == EARLY) {
+		ct_wake_flush();
+	}
+}
+
 static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t *chain, uint32_t count)
 {
 	bool fresh;
@@ -152,12 +169,12 @@ static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t
 		ct_seen_drop();
 		return;
 	}
-	bool full = ct_seen_add(t, ct_seen_word(now, site, number));
-	if (full || (fresh && ct_chain_depth(chain[0]) == 0)) {
-		int before = errno;
+	int before = errno;
+	if (ct_seen_add(t, ct_seen_word(now, site, number)))
 		ct_wake_look();
-		errno = before;
-	}
+	if (fresh)
+		announce(number, site, chain[0]);
+	errno = before;
 }
 
 static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
