@@ -46,7 +46,7 @@ static bool judged;         /* one has been */
 static uint64_t began;      /* calls from then on have chains */
 static uint64_t last_dropped;
 static uint32_t missed;
-static atomic_bool failed, on;
+static atomic_bool failed, on, known; /* the last: of a place */
 
 bool ct_match_start(size_t memory)
 {
@@ -82,7 +82,13 @@ uint32_t ct_site_number(uint64_t site)
 	return OTHER_SITE;
 }
 
-/* Whether a place is known to be called at starts of calls. */
+/* Whether any place is known to be called at starts of calls. */
+bool ct_sites_known(void)
+{
+	return atomic_load_explicit(&known, memory_order_relaxed);
+}
+
+/* Whether this place is. */
 bool ct_site_starts(uint32_t number)
 {
 	return atomic_load_explicit(&sites[number].starts, memory_order_relaxed);
@@ -140,6 +146,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	struct site *starts = &sites[ct_seen_site(word)];
 	starts->starts_seen++;
 	atomic_store_explicit(&starts->starts, true, memory_order_relaxed);
+	atomic_store_explicit(&known, true, memory_order_relaxed);
 	atomic_store_explicit(&starts->ends, false, memory_order_relaxed);
 	uint64_t at_end = judging ? take(tid, end) : 0;
 	if (at_end == 0)

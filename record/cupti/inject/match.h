@@ -14,6 +14,7 @@ uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end);
 
 /* For walk.c, inside CUDA calls. */
 uint32_t ct_site_number(uint64_t site);
+bool ct_sites_known(void);
 bool ct_site_starts(uint32_t number);
 bool ct_site_ends(uint32_t number);
 

@@ -3,7 +3,7 @@
  * match.c: a ring for each thread. walk.c adds to the ring of the calling thread, inside
  * CUDA calls: nothing there may wait, allocate or take a lock. One thread at a time takes
  * from all rings. When a thread ends, its ring goes to the next new thread; what is still in
- * it stays there.
+ * it stays there. The first rings are large, since few threads of a program launch much.
  */
 #include "seen.h"
 
@@ -18,17 +18,21 @@
 
 _Static_assert(CT_CHAINS <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in a word");
 
-#define RING 8192u /* words */
+#define SMALL 4096u /* words of a ring, as the next */
+#define LARGE 32768u
+#define LARGE_RINGS 8u
+#define BYTES(words) (sizeof(struct ring) + (words) * sizeof(uint64_t))
 #define FAST_KEYS 32u /* glibc keeps the values of so many keys in the thread's descriptor */
 
 struct ring {
 	_Alignas(64) struct ct_thread thread;
 	_Atomic uint32_t tid; /* of the owner, 0 without one */
 	uint32_t next, limit; /* the owner's: where it writes, and how far it may */
+	uint32_t size;        /* words, a power of two */
+	_Atomic uint64_t *words;
 	_Alignas(64) _Atomic uint32_t written;
 	_Alignas(64) _Atomic uint32_t taken;
 	uint32_t taken_tid; /* of the words that are taken next */
-	_Atomic uint64_t words[RING];
 };
 
 static struct ring *rings;
@@ -45,11 +49,21 @@ static void thread_ends(void *t)
 /* False when there can be no rings. */
 bool ct_seen_start(size_t memory)
 {
-	ring_count = (uint32_t)(memory / sizeof *rings);
-	if (ring_count == 0 || pthread_key_create(&key, thread_ends) != 0 || key >= FAST_KEYS)
+	size_t large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
+	size_t count = large + (memory - large * BYTES(LARGE)) / BYTES(SMALL);
+	if (count == 0 || pthread_key_create(&key, thread_ends) != 0 || key >= FAST_KEYS)
 		return false;
-	rings = ct_alloc(ring_count * sizeof *rings);
-	return rings != NULL;
+	rings = ct_alloc(memory);
+	if (!rings)
+		return false;
+	_Atomic uint64_t *words = (_Atomic uint64_t *)&rings[count];
+	for (size_t i = 0; i < count; i++) {
+		rings[i].size = i < large ? LARGE : SMALL;
+		rings[i].words = words;
+		words += rings[i].size;
+	}
+	ring_count = (uint32_t)count;
+	return true;
 }
 
 void ct_seen_drop(void)
@@ -67,13 +81,13 @@ static bool has_room(struct ring *r)
 {
 	if (r->next != r->limit)
 		return true;
-	r->limit = atomic_load_explicit(&r->taken, memory_order_acquire) + RING;
+	r->limit = atomic_load_explicit(&r->taken, memory_order_acquire) + r->size;
 	return r->next != r->limit;
 }
 
 static void put(struct ring *r, uint64_t word)
 {
-	atomic_store_explicit(&r->words[r->next % RING], word, memory_order_relaxed);
+	atomic_store_explicit(&r->words[r->next & (r->size - 1)], word, memory_order_relaxed);
 	r->next++;
 	atomic_store_explicit(&r->written, r->next, memory_order_release);
 }
@@ -121,7 +135,7 @@ bool ct_seen_add(struct ct_thread *t, uint64_t word)
 		return true;
 	}
 	put(r, word);
-	return r->limit - r->next == RING / 2;
+	return r->limit - r->next == r->size / 2;
 }
 
 static void take(struct ring *r, void (*each)(uint32_t tid, uint64_t word))
@@ -129,7 +143,7 @@ static void take(struct ring *r, void (*each)(uint32_t tid, uint64_t word))
 	uint32_t at = atomic_load_explicit(&r->taken, memory_order_relaxed);
 	uint32_t end = atomic_load_explicit(&r->written, memory_order_acquire);
 	for (; at != end; at++) {
-		uint64_t word = atomic_load_explicit(&r->words[at % RING], memory_order_relaxed);
+		uint64_t word = atomic_load_explicit(&r->words[at & (r->size - 1)], memory_order_relaxed);
 		if (ct_seen_chain(word) == 0 && ct_seen_site(word) == CT_SITE_NONE)
 			r->taken_tid = (uint32_t)(word >> CT_SEEN_TIME_SHIFT);
 		else

@@ -31,7 +31,7 @@
 
 #define INNER_MAX 48 /* frames of libcupti and libcuda */
 #define RANGES 4
-#define EARLY 16 /* chains before the first flush */
+#define EARLY 100 /* calls before the first flush */
 #define LOWEST 0x10000u /* nothing is mapped below */
 
 /* The code of a library. */
@@ -87,7 +87,7 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory)
 	if (!driver || !dl_iterate_phdr(find_code, &cupti_code) || !dl_iterate_phdr(find_code, &driver_code))
 		return false;
 	dl_iterate_phdr(count_unloads, &unloads);
-	return ct_chains_start() && ct_match_start(memory / 4) && ct_seen_start(memory / 4 * 3);
+	return ct_chains_start() && ct_match_start(memory / 3) && ct_seen_start(memory / 3 * 2);
 }
 
 void ct_walk_begin(void)
@@ -145,20 +145,12 @@ static uint32_t collect(struct ct_view *v, uintptr_t frame, uint64_t *chain)
 	return count;
 }
 
-/*
- * The recorder should soon know a new chain, and say how much of it is of use. First CUPTI is flushed, as
- * records tell the calls from what else CUPTI asks the time for.
- */
-static void announce(uint32_t number, uint32_t site, uint64_t innermost)
+/* Records tell starts of calls from what else CUPTI asks the time for: there should soon be some. */
+static void hasten(void)
 {
 	static atomic_uint early;
-	if (ct_site_starts(site)) {
-		ct_chain_due(number);
-		if (ct_chain_depth(innermost) == 0)
-			ct_wake_look();
-	} else if (atomic_fetch_add_explicit(&early, 1, memory_order_relaxed) == EARLY) {
+	if (!ct_sites_known() && atomic_fetch_add_explicit(&early, 1, memory_order_relaxed) == EARLY)
 		ct_wake_flush();
-	}
 }
 
 static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t *chain, uint32_t count)
@@ -170,10 +162,14 @@ static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t
 		return;
 	}
 	int before = errno;
-	if (ct_seen_add(t, ct_seen_word(now, site, number)))
+	bool wake = ct_seen_add(t, ct_seen_word(now, site, number));
+	if (fresh && ct_site_starts(site)) {
+		ct_chain_due(number);
+		wake = wake || ct_chain_depth(chain[0]) == 0; /* the recorder says it when it knows the chain */
+	}
+	if (wake)
 		ct_wake_look();
-	if (fresh)
-		announce(number, site, chain[0]);
+	hasten();
 	errno = before;
 }
 
