@@ -32,8 +32,8 @@ type calls struct {
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 
-	refused  func(pid uint32, launch string) // as of newCallerLog, for calls that CUPTI records
-	refusing sync.Map                        // processes in which the runtime has refused a launch, by PID
+	events   siteEvents // of calls that CUPTI records
+	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -108,7 +108,7 @@ func (c *calls) notProbed(err error) {
 
 // findSites finds out where calls were made that CUPTI records.
 func (c *calls) findSites() {
-	c.sites = newCallSites(c.log, c.refused)
+	c.sites = newCallSites(c.log, c.events)
 	c.callers = c.sites.log
 }
 

@@ -19,10 +19,17 @@ type callSites struct {
 	epochs map[uint64]uint64 // by cupti.Peer.ID: the process's own count
 }
 
-// newCallSites starts to write caller records. refused is as of newCallerLog.
-func newCallSites(log *tracelog.Writer, refused func(pid uint32, launch string)) *callSites {
+// siteEvents are told of calls whose names the return addresses do not give.
+type siteEvents struct {
+	refused  func(pid uint32, launch string) // as of newCallerLog
+	nameless func(pid uint32, path string)   // nothing names the functions of the runtime in a file
+}
+
+// newCallSites starts to write caller records.
+func newCallSites(log *tracelog.Writer, e siteEvents) *callSites {
 	s := &callSites{epochs: map[uint64]uint64{}}
-	s.log = newCallerLog(log, s.epoch.Load, refused)
+	s.log = newCallerLog(log, s.epoch.Load, e.refused)
+	s.log.resolver.Nameless = func(pid int, path string) { e.nameless(uint32(pid), path) }
 	return s
 }
 

@@ -80,6 +80,12 @@ func (i *injection) launchRefused(pid uint32, launch string) {
 	i.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
 }
 
+// nameless is called when nothing names the functions of a process's runtime.
+func (i *injection) nameless(pid uint32, path string) {
+	i.server.RecordRuntime(pid)
+	i.report.remark(pid, fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", pid, path))
+}
+
 // wantsCallers says whether CUPTI's records of the driver's calls stand for those of the runtime's.
 func (i *injection) wantsCallers() bool {
 	return i.calls.source == CallsCUPTI && !i.opts.Runtime && driverTellsAll(i.opts.Functions)

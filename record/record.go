@@ -92,7 +92,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
-	r.calls.refused = r.injection.launchRefused
+	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
