@@ -211,11 +211,11 @@ void ct_enable_runtime(const struct ct_cupti *api, bool failed)
 {
 	if (!atomic_exchange(&chains, false))
 		return;
-	ct_walk_end();
 	if (failed)
 		without_chains();
 	anchor(api, 1);
 	ct_switch_renew(api);
+	ct_walk_end();
 }
 
 /*
