@@ -87,41 +87,21 @@ void ct_view_begin(struct ct_view *v, struct ct_home *h, uintptr_t frame)
 	v->more = OTHER_PAGES;
 }
 
-/* Signed return addresses (arm64) without their signature. */
-static uintptr_t plain(uintptr_t address)
-{
-#ifdef __aarch64__
-	register uintptr_t x30 __asm__("x30") = address;
-	__asm__("hint #7" : "+r"(x30)); /* XPACLRI; nothing on processors without signatures */
-	return x30;
-#else
-	return address;
-#endif
-}
-
-/* Not for sanitizers: other functions' frames are read on purpose. */
-__attribute__((noinline, no_sanitize("address", "thread"))) static uintptr_t word(uintptr_t at)
+#ifdef CT_CHECKED
+__attribute__((no_sanitize("address", "thread"))) uintptr_t ct_stack_word(uintptr_t at)
 {
 	return *(const volatile uintptr_t *)at;
 }
+#endif
 
-/*
- * Reads a frame record: the frame pointer of the caller's frame, and the return address. False when
- * there cannot be a record at that address. Frames must rise.
- */
-bool ct_view_frame(struct ct_view *v, uintptr_t frame, uintptr_t *above, uintptr_t *address)
+/* Whether all up to an address can be read. */
+bool ct_view_reaches(struct ct_view *v, uintptr_t end)
 {
-	const uintptr_t size = 2 * sizeof(uintptr_t);
-	if (frame < v->from || frame % sizeof(uintptr_t) != 0 || frame > UINTPTR_MAX - size)
-		return false;
-	while (frame + size > v->to) {
+	while (end > v->to) {
 		if (v->more == 0 || !readable(v->to))
 			return false;
 		v->more--;
 		v->to += PAGE;
 	}
-	*above = word(frame);
-	*address = plain(word(frame + sizeof(uintptr_t)));
-	v->from = frame + size;
 	return true;
 }
