@@ -20,6 +20,7 @@
 
 #define PROBES 8u /* places in the table where a call may be */
 #define SURE 16u  /* ends, before a place is believed to be called at ends only */
+#define SAMPLE 16u /* calls of which one is looked at */
 #define MANY 64u  /* records in a row without a chain, before something is wrong */
 #define SITES CT_SITE_NONE
 #define OTHER_SITE (SITES - 1) /* stands for all that found no room */
@@ -100,11 +101,6 @@ bool ct_site_ends(uint32_t number)
 	return atomic_load_explicit(&sites[number].ends, memory_order_relaxed);
 }
 
-static uint64_t time_of(uint64_t word)
-{
-	return word >> CT_SEEN_TIME_SHIFT;
-}
-
 static uint32_t place(uint32_t tid, uint64_t time, uint32_t i)
 {
 	uint64_t h = (time ^ (uint64_t)tid << 40) * 0x9e3779b97f4a7c15ull;
@@ -116,7 +112,7 @@ static void keep(uint32_t tid, uint64_t word)
 {
 	struct call *to = NULL;
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct call *c = &calls[place(tid, time_of(word), i)];
+		struct call *c = &calls[place(tid, ct_seen_time(word), i)];
 		if (!to || c->word < to->word)
 			to = c;
 		if (to->word == 0)
@@ -126,19 +122,45 @@ static void keep(uint32_t tid, uint64_t word)
 	to->tid = tid;
 }
 
-/* Takes the call that began or ended at that time, 0 if there is none. Under the lock. */
-static uint64_t take(uint32_t tid, uint64_t time)
+static uint64_t take_kept(uint32_t tid, uint64_t time)
 {
-	time = time_of(ct_seen_word(time, 0, 0)); /* as many bits as a word has */
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct call *c = &calls[place(tid, time, i)];
-		if (c->word == 0 || c->tid != tid || time_of(c->word) != time)
+		if (c->word == 0 || c->tid != tid || ct_seen_time(c->word) != time)
 			continue;
 		uint64_t word = c->word;
 		c->word = 0;
 		return word;
 	}
 	return 0;
+}
+
+/*
+ * Takes the call that began or ended at that time, 0 if there is none. Records come in the order of
+ * the calls of a thread, mostly, so the call is the next in the thread's ring. Under the lock.
+ */
+static uint64_t take(uint32_t tid, uint64_t time)
+{
+	time = ct_seen_time(ct_seen_word(time, 0, 0)); /* as many bits as a word has */
+	uint64_t word = ct_seen_find(tid, time, keep);
+	return word != 0 ? word : take_kept(tid, time);
+}
+
+/* The same, on a thread whose ring may be new. */
+static uint64_t take_from_any(uint32_t tid, uint64_t time)
+{
+	uint64_t word = take(tid, time);
+	if (word != 0)
+		return word;
+	ct_seen_empty(keep, true);
+	return take(tid, time);
+}
+
+/* Whether to look at the end of a call, too: of few, once a place is known. */
+static bool looks_at_end(void)
+{
+	static uint32_t records;
+	return judging && (!judged || ++records % SAMPLE == 0);
 }
 
 static void judge(uint32_t tid, uint64_t word, uint64_t end)
@@ -148,7 +170,9 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	atomic_store_explicit(&starts->starts, true, memory_order_relaxed);
 	atomic_store_explicit(&known, true, memory_order_relaxed);
 	atomic_store_explicit(&starts->ends, false, memory_order_relaxed);
-	uint64_t at_end = judging ? take(tid, end) : 0;
+	if (!looks_at_end())
+		return;
+	uint64_t at_end = take(tid, end);
 	if (at_end == 0)
 		return;
 	struct site *s = &sites[ct_seen_site(at_end)];
@@ -179,11 +203,7 @@ static void miss(void)
 
 static uint32_t chain_of(uint32_t tid, uint64_t start, uint64_t end)
 {
-	uint64_t word = take(tid, start);
-	if (word == 0) {
-		ct_seen_take(keep);
-		word = take(tid, start);
-	}
+	uint64_t word = take_from_any(tid, start);
 	if (word == 0) {
 		if (start > began)
 			miss();
@@ -206,13 +226,13 @@ uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end)
 	return chain;
 }
 
-/* Empties the rings, and has new chains sent. */
+/* Makes room in the rings, and has new chains sent. */
 void ct_match_poll(void)
 {
 	if (!atomic_load(&on))
 		return;
 	pthread_mutex_lock(&lock);
-	ct_seen_take(keep);
+	ct_seen_empty(keep, false);
 	ct_chains_send();
 	pthread_mutex_unlock(&lock);
 }

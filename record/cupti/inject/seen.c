@@ -138,22 +138,58 @@ bool ct_seen_add(struct ct_thread *t, uint64_t word)
 	return r->limit - r->next == r->size / 2;
 }
 
-static void take(struct ring *r, void (*each)(uint32_t tid, uint64_t word))
+/*
+ * Takes words from a ring up to the one of a thread with that time, or to the first later one of that
+ * thread. Others are passed on. 0 if there is none.
+ */
+static uint64_t find_in(struct ring *r, uint32_t tid, uint64_t time, ct_seen_fn passed)
 {
 	uint32_t at = atomic_load_explicit(&r->taken, memory_order_relaxed);
 	uint32_t end = atomic_load_explicit(&r->written, memory_order_acquire);
-	for (; at != end; at++) {
+	uint64_t found = 0;
+	for (; at != end && found == 0; at++) {
 		uint64_t word = atomic_load_explicit(&r->words[at & (r->size - 1)], memory_order_relaxed);
 		if (ct_seen_chain(word) == 0 && ct_seen_site(word) == CT_SITE_NONE)
-			r->taken_tid = (uint32_t)(word >> CT_SEEN_TIME_SHIFT);
+			r->taken_tid = (uint32_t)ct_seen_time(word);
+		else if (r->taken_tid != tid || ct_seen_time(word) < time)
+			passed(r->taken_tid, word);
+		else if (ct_seen_time(word) == time)
+			found = word;
 		else
-			each(r->taken_tid, word);
+			break;
 	}
-	atomic_store_explicit(&r->taken, end, memory_order_release);
+	atomic_store_explicit(&r->taken, at, memory_order_release);
+	return found;
 }
 
-void ct_seen_take(void (*each)(uint32_t tid, uint64_t word))
+/* The ring whose next words are of a thread; NULL if none is known. */
+static struct ring *ring_of(uint32_t tid)
 {
-	for (uint32_t i = 0; i < ring_count; i++)
-		take(&rings[i], each);
+	static struct ring *last;
+	for (uint32_t i = 0; i < ring_count && (!last || last->taken_tid != tid); i++)
+		if (rings[i].taken_tid == tid)
+			last = &rings[i];
+	return last && last->taken_tid == tid ? last : NULL;
+}
+
+/*
+ * Takes the word of a thread with that time, and those of the thread before it, which are passed on. 0 if the
+ * ring has none; a ring whose owner is new has to be emptied first.
+ */
+uint64_t ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed)
+{
+	struct ring *r = ring_of(tid);
+	return r ? find_in(r, tid, time, passed) : 0;
+}
+
+/* Passes on what is in rings: in all, or in those that are half full. */
+void ct_seen_empty(ct_seen_fn passed, bool all)
+{
+	for (uint32_t i = 0; i < ring_count; i++) {
+		struct ring *r = &rings[i];
+		uint32_t waiting = atomic_load_explicit(&r->written, memory_order_relaxed) -
+				   atomic_load_explicit(&r->taken, memory_order_relaxed);
+		if (waiting > 0 && (all || waiting >= r->size / 2))
+			find_in(r, 0, 0, passed);
+	}
 }

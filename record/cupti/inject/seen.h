@@ -22,6 +22,11 @@ static inline uint64_t ct_seen_word(uint64_t time, uint32_t site, uint32_t chain
 	return time << CT_SEEN_TIME_SHIFT | (uint64_t)site << CT_SEEN_CHAIN_BITS | chain;
 }
 
+static inline uint64_t ct_seen_time(uint64_t word)
+{
+	return word >> CT_SEEN_TIME_SHIFT;
+}
+
 static inline uint32_t ct_seen_site(uint64_t word)
 {
 	return (uint32_t)(word >> CT_SEEN_CHAIN_BITS) & CT_SITE_NONE;
@@ -43,6 +48,10 @@ struct ct_thread *ct_seen_thread(void);
 bool ct_seen_add(struct ct_thread *t, uint64_t word);
 void ct_seen_drop(void);
 uint64_t ct_seen_dropped(void);
-void ct_seen_take(void (*each)(uint32_t tid, uint64_t word));
+
+/* For one thread at a time. */
+typedef void (*ct_seen_fn)(uint32_t tid, uint64_t word);
+uint64_t ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed);
+void ct_seen_empty(ct_seen_fn passed, bool all);
 
 #endif
