@@ -16,8 +16,10 @@ import (
 type callerLog struct {
 	log      *tracelog.Writer
 	resolver *callers.Resolver
-	last     atomic.Uint32 // ID that was given last
-	unknown  atomic.Uint64 // chains without a record
+	epoch    func() uint64
+	looked   map[uint32]uint64 // 1 + epoch of the last look at the code of a process, by PID
+	last     atomic.Uint32     // ID that was given last
+	unknown  atomic.Uint64     // chains without a record
 	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
 	// refuses then.
 	refused  func(pid uint32, launch string)
@@ -28,9 +30,9 @@ type callerLog struct {
 	queue   chan newChain // nil once finished
 }
 
-// A newChain is a chain without a record yet. One without addresses asks only for a look at the
-// code of its process.
+// A newChain is a chain without a record yet, or news of another kind.
 type newChain struct {
+	news      news
 	id        uint32
 	pid       uint32
 	epoch     uint64
@@ -38,9 +40,17 @@ type newChain struct {
 	addresses []uint64
 	// trim, if not nil, is told how many of the addresses are of use.
 	trim func(depth int)
-	// failed is set for a call that failed, by the ID of its chain. There are no addresses.
-	failed bool
 }
+
+// news is a kind of news.
+type news uint8
+
+const (
+	chainFound news = iota
+	codeMapped      // the process may have mapped other code
+	newProcess      // the PID belongs to another program now
+	callFailed      // a call of the chain with this ID has failed
+)
 
 // maxNewChains is the most chains that wait for their records. Those of more calls at a time have
 // none.
@@ -49,7 +59,7 @@ const maxNewChains = 1 << 14
 // newCallerLog starts to write records. epoch tells the time of the mappings in which addresses lie,
 // as callers.New wants it.
 func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid uint32, launch string)) *callerLog {
-	c := &callerLog{log: log, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
+	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
 	c.resolver = callers.New(epoch, nil)
 	queue := c.queue
 	c.working.Go(func() { c.write(queue) })
@@ -57,7 +67,10 @@ func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid ui
 }
 
 // look reads what code a process has mapped, so that a process that ends soon is known.
-func (c *callerLog) look(pid uint32) { c.enqueue(newChain{pid: pid}) }
+func (c *callerLog) look(pid uint32) { c.enqueue(newChain{news: codeMapped, pid: pid}) }
+
+// forget drops what is known of a PID.
+func (c *callerLog) forget(pid uint32) { c.enqueue(newChain{news: newProcess, pid: pid}) }
 
 // add gives a chain its ID. The addresses are the caller's again when add returns.
 func (c *callerLog) add(n newChain) uint32 {
@@ -71,7 +84,7 @@ func (c *callerLog) add(n newChain) uint32 {
 }
 
 // fail tells of a driver call that looks for a kernel and has failed.
-func (c *callerLog) fail(pid, id uint32) { c.enqueue(newChain{pid: pid, id: id, failed: true}) }
+func (c *callerLog) fail(pid, id uint32) { c.enqueue(newChain{news: callFailed, pid: pid, id: id}) }
 
 // enqueue returns false if the queue is full, or closed.
 func (c *callerLog) enqueue(n newChain) bool {
@@ -88,15 +101,21 @@ func (c *callerLog) enqueue(n newChain) bool {
 // write writes the records of chains until the queue is closed.
 func (c *callerLog) write(queue <-chan newChain) {
 	for n := range queue {
-		switch {
-		case n.failed:
+		switch n.news {
+		case chainFound:
+			c.resolve(n)
+		case codeMapped:
+			if epoch := c.epoch(); c.looked[n.pid] != epoch+1 {
+				c.looked[n.pid] = epoch + 1
+				c.resolver.Look(int(n.pid))
+			}
+		case newProcess:
+			delete(c.looked, n.pid)
+			c.resolver.Forget(int(n.pid))
+		case callFailed:
 			if launch := c.launches[n.id]; launch != "" {
 				c.refused(n.pid, launch)
 			}
-		case n.addresses == nil:
-			c.resolver.Look(int(n.pid))
-		default:
-			c.resolve(n)
 		}
 	}
 }

@@ -187,12 +187,22 @@ func (c *calls) deliver(ctx context.Context) {
 	}
 }
 
+// begin probes a process that runs a new program, under a PID that may be known from another one.
+func (c *calls) begin(pid uint32) {
+	if c.probed {
+		c.prober.Callers().Renew()
+	}
+	if c.callers != nil {
+		c.callers.forget(pid)
+	}
+	c.attach(pid)
+}
+
 // attach probes a process.
 func (c *calls) attach(pid uint32) {
 	if c.prober == nil {
 		return
 	}
-	c.prober.Callers().Renew() // the process may have replaced its program
 	if c.callers != nil {
 		c.callers.look(pid)
 	}
@@ -212,6 +222,9 @@ func (c *calls) rescan(pids []uint32) {
 		return
 	}
 	for _, pid := range pids {
+		if c.callers != nil {
+			c.callers.look(pid)
+		}
 		_, err := c.prober.Rescan(int(pid))
 		c.notAttached(pid, err)
 	}

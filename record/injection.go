@@ -51,7 +51,7 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.attach(p.PID)
+	i.calls.begin(p.PID)
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
 	}

@@ -49,9 +49,9 @@ type Stats struct {
 	Dropped    uint64 // those whose caller is one too many for the log
 }
 
-// New returns a Resolver. The epoch is a counter that changes whenever a process may have lost a mapping: addresses
-// of equal epoch lie in the same file, or in one that was mapped later. now reads it. Resolve calls
-// write with each new record before it returns its ID.
+// New returns a Resolver. now reads the epoch, a counter that rises whenever a process may have lost a
+// mapping: within an epoch mappings are only added. Resolve calls write with each new record before it
+// returns its ID.
 func New(now func() uint64, write func(*tracelog.Caller)) *Resolver {
 	return &Resolver{now: now, write: write, processes: map[int]*process{}, ids: map[tracelog.Caller]uint32{}}
 }

@@ -15,7 +15,7 @@ const (
 	maxOpen      = 256     // files that are examined
 	maxSymbols   = 1 << 22 // functions of one file
 	maxAllNames  = 1 << 23 // functions of all files, of 16 bytes each
-	maxFrames    = 1 << 14 // return addresses that are remembered, of a file
+	maxFrames    = 1 << 12 // return addresses that are remembered, of a file
 	maxCallBytes = 9       // longest call instruction
 )
 
@@ -40,6 +40,7 @@ type module struct {
 	broken  bool
 	buildID string
 	kind    kind
+	launch  uint64          // address of cudaLaunchKernel, where its code tells it
 	table   *elfsym.Symbols // nil: not read yet
 	frames  map[uint64]*frame
 }

@@ -67,7 +67,7 @@ func (p *process) open(pid int, epoch uint64, code []procfs.Mapping, modules *mo
 		}
 		known := mapping{Mapping: m, from: from, to: to}
 		if old := earlier.around(from); old != nil && old.Mapping == m {
-			known.module = old.module
+			known = *old // and its texts
 		} else if again, ok := opened[m.File]; ok {
 			known.module = again
 		} else if m.File.Inode != 0 {

@@ -83,8 +83,19 @@ func (m *module) role(f *frame) (role, string) {
 			return internal, ""
 		}
 		return program, ""
+	case m.kind == runtimeCoded && m.farFromRuntime(f):
+		return program, ""
 	}
 	return unknown, ""
+}
+
+// runtimeReach is more than the code of a runtime takes, several times: 0.6 MiB in CUDA 13. A linker
+// puts the code of a static library in one place.
+const runtimeReach = 4 << 20
+
+// farFromRuntime says whether a function lies too far from cudaLaunchKernel to be the runtime's.
+func (m *module) farFromRuntime(f *frame) bool {
+	return f.found && (f.To+runtimeReach < m.launch || m.launch+runtimeReach < f.From)
 }
 
 // internalPrefix begins the names of internal functions in NVIDIA's static runtime, beside
@@ -110,7 +121,7 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		return "", false
 	}
 	for _, s := range f.symbols {
-		if !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported) || s.Name == name {
+		if s.Name == name || !cudaapi.IsRuntimeName(s.Name) && !(m.kind == runtimeShared && s.Exported && beginsLikeRuntime(s.Name)) {
 			continue
 		}
 		if found { // several names: the code knows which
@@ -120,6 +131,11 @@ func (m *module) exportedName(f *frame) (name string, found bool) {
 		name, found = s.Name, true
 	}
 	return name, found
+}
+
+// beginsLikeRuntime says whether a name looks like one of the runtime's: a release may have new ones.
+func beginsLikeRuntime(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, "__"), "cuda")
 }
 
 // examine finds out whether a file has a runtime linked into it.
@@ -198,6 +214,7 @@ func (m *module) showsSignature() bool {
 			f := frame{}
 			f.Frame, f.found = m.elf.Frame(address + uint64(at))
 			if id, ok := m.signature(&f); ok && id == launchCallback && f.Linked {
+				m.launch = f.From
 				return true
 			}
 		}

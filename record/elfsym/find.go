@@ -1,5 +1,6 @@
-// Package elfsym finds functions in ELF files: names go in, file offsets come out. It reads
-// files of any size, valid or not, with little memory.
+// Package elfsym finds functions in ELF files. Names go in, file offsets come out: Find, Exported. Or
+// addresses go in, and out come the function around each, its symbol and its frame: Open. It reads files
+// of any size, valid or not, with little memory.
 package elfsym
 
 import (

@@ -2,11 +2,11 @@ package elfsym
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"math"
 
-	"debug/elf"
 	"github.com/cudatrace/cudatrace/record/host"
 )
 
@@ -111,10 +111,9 @@ func signed32(b []byte) uint64 { return uint64(int64(int32(binary.LittleEndian.U
 
 // An unwindEntry describes the frames of a function.
 type unwindEntry struct {
-	span          Span
-	common        commonEntry
-	instructions  []byte
-	instructionAt uint64
+	span         Span
+	common       commonEntry
+	instructions []byte
 }
 
 // A commonEntry is what the entries of several functions share.

@@ -17,13 +17,8 @@ import (
 // headers count. An Image is safe for concurrent use if its reader is.
 type Image struct {
 	file
-	headers uint64 // address of the binary-search table of .eh_frame_hdr, 0 without one
-	dynamic dynamic
-}
-
-// A dynamic is what the dynamic section says.
-type dynamic struct {
-	soname string
+	headers uint64 // address of .eh_frame_hdr, 0 without one
+	soname  string
 }
 
 // A Span is the addresses of a function, of which To is the first one behind it.
@@ -44,12 +39,12 @@ func Open(r io.ReaderAt) (*Image, error) {
 			im.headers = p.Vaddr
 		}
 	}
-	im.dynamic.soname = im.readSoname()
+	im.soname = im.readSoname()
 	return im, nil
 }
 
 // Soname is the name by which programs are linked with a library, "" without one.
-func (im *Image) Soname() string { return im.dynamic.soname }
+func (im *Image) Soname() string { return im.soname }
 
 // Address is the address of the code at an offset of the file; ok is false if no code is there.
 func (im *Image) Address(offset uint64) (address uint64, ok bool) {

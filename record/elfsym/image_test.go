@@ -75,8 +75,8 @@ func TestSymbols(t *testing.T) {
 	path := compileFrames(t)
 	im := openImage(t, path)
 	symbols, err := im.Symbols(1000)
-	if err != nil || !symbols.Full() {
-		t.Fatal(symbols, err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, s := range functionsOf(t, path) {
 		for _, at := range []uint64{s.Value, s.Value + s.Size/2, s.Value + s.Size - 1} {

@@ -1,6 +1,9 @@
 package elfsym
 
-import "math"
+import (
+	"maps"
+	"math"
+)
 
 // Instructions of the unwind tables (DWARF 5, section 6.4.2). The first three carry an operand in
 // their lower six bits.
@@ -44,11 +47,7 @@ type rules struct {
 }
 
 func (r rules) clone() rules {
-	saved := make(map[uint64]int64, len(r.saved))
-	for register, offset := range r.saved {
-		saved[register] = offset
-	}
-	r.saved = saved
+	r.saved = maps.Clone(r.saved)
 	return r
 }
 

@@ -17,7 +17,6 @@ import (
 type Symbols struct {
 	entries []symbolEntry
 	names   [2]*io.SectionReader // of the table of exported functions, and of the full one
-	full    bool
 }
 
 // A Symbol is a function that a symbol table names.
@@ -82,7 +81,6 @@ func (im *Image) addSymbols(found *Symbols, s elf.Section64, table uint32, most 
 				return fmt.Errorf("%w: more than %d", errTooManySymbols, most)
 			}
 			e.name |= table
-			found.full = found.full || table != 0
 			found.entries = append(found.entries, e)
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -106,9 +104,6 @@ func (im *Image) function(entry []byte) (symbolEntry, bool) {
 
 // Len is the number of functions.
 func (s *Symbols) Len() int { return len(s.entries) }
-
-// Full says whether the file has its full symbol table: it names functions that are not exported, too.
-func (s *Symbols) Full() bool { return s.full }
 
 // maxOverlap is how many symbols may begin within a function, before its end is given up.
 const maxOverlap = 64
