@@ -123,9 +123,6 @@ func (c *callerLog) write(queue <-chan newChain) {
 // resolve writes the record of a chain.
 func (c *callerLog) resolve(n newChain) {
 	found, depth := c.resolver.Find(int(n.pid), n.epoch, n.function, n.addresses)
-	if found.Module == "" && depth == len(n.addresses) {
-		depth++ // the chain may have been too short
-	}
 	if n.trim != nil {
 		n.trim(depth)
 	}

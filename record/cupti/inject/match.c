@@ -45,6 +45,7 @@ static struct site sites[SITES];
 static bool judging = true; /* places may be judged */
 static bool judged;         /* one has been */
 static uint64_t began;      /* calls from then on have chains */
+static uint64_t doubt_from, doubt_to; /* chains of calls in between are not believed */
 static uint64_t last_dropped;
 static uint32_t missed;
 static atomic_bool failed, on, known; /* the last: of a place */
@@ -211,6 +212,8 @@ static uint32_t chain_of(uint32_t tid, uint64_t start, uint64_t end)
 	}
 	missed = 0;
 	judge(tid, word, end);
+	if (start >= doubt_from && start <= doubt_to)
+		return 0;
 	uint32_t chain = ct_seen_chain(word);
 	return ct_chain_send(chain) ? chain : 0;
 }
@@ -234,6 +237,18 @@ void ct_match_poll(void)
 	pthread_mutex_lock(&lock);
 	ct_seen_empty(keep, false);
 	ct_chains_send();
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * A library was unloaded within that time: an address in a chain may have meant what has gone, or what
+ * has come in its place. Later calls have chains of their own.
+ */
+void ct_match_doubt(uint64_t from, uint64_t to)
+{
+	pthread_mutex_lock(&lock);
+	doubt_from = from;
+	doubt_to = to;
 	pthread_mutex_unlock(&lock);
 }
 

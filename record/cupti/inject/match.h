@@ -9,6 +9,7 @@ bool ct_match_start(size_t memory);
 void ct_match_begin(uint64_t now);
 bool ct_match_failed(void);
 void ct_match_poll(void);
+void ct_match_doubt(uint64_t from, uint64_t to);
 void ct_match_depth(uint64_t innermost, uint32_t depth);
 uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end);
 

@@ -44,6 +44,7 @@ struct code {
 static struct code cupti_code, driver_code;
 static atomic_bool on;
 static unsigned long long unloads; /* by the dynamic linker's count */
+static uint64_t unloads_known;     /* the time of that count */
 
 static bool in(const struct code *c, uintptr_t address)
 {
@@ -86,6 +87,7 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory)
 	driver_code.inside = (uintptr_t)driver;
 	if (!driver || !dl_iterate_phdr(find_code, &cupti_code) || !dl_iterate_phdr(find_code, &driver_code))
 		return false;
+	unloads_known = ct_now();
 	dl_iterate_phdr(count_unloads, &unloads);
 	return ct_chains_start() && ct_match_start(memory / 3) && ct_seen_start(memory / 3 * 2);
 }
@@ -106,16 +108,20 @@ void ct_walk_forked(void)
 	ct_walk_end();
 }
 
-/* For the control thread, now and then. */
+/* For the control thread now and then, before flushes too, and for the one that exits. */
 void ct_walk_poll(void)
 {
-	unsigned long long now = 0;
+	unsigned long long count = 0;
+	uint64_t before = ct_now();
 	if (!atomic_load(&on))
 		return;
-	dl_iterate_phdr(count_unloads, &now);
-	if (now != unloads)
+	dl_iterate_phdr(count_unloads, &count);
+	if (count != unloads) {
 		ct_chains_unloaded();
-	unloads = now;
+		ct_match_doubt(unloads_known, ct_now());
+	}
+	unloads = count;
+	unloads_known = before;
 	ct_match_poll();
 }
 
