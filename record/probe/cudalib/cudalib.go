@@ -6,8 +6,10 @@ package cudalib
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -57,16 +59,13 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	if err != nil {
 		return nil, relevant(m.Path, err)
 	}
-	found, err := fd.examine(f)
+	found, err := fd.examine(f, isLibc(m.Path))
 	if err != nil {
 		return nil, errors.Join(relevant(m.Path, err), f.Close())
 	}
-	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration}
+	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration, Unloading: found.unloading}
 	if side, functions, ok := found.side(m.Path); ok {
 		file.Side, file.Functions = side, functions
-	}
-	if isLibc(m.Path) {
-		file.Unloading = found.unloading
 	}
 	if file.Functions == nil && file.Registration == 0 && file.Unloading == 0 {
 		return nil, f.Close()
@@ -91,7 +90,7 @@ func relevant(path string, err error) error {
 }
 
 // examine returns the functions that an open file defines.
-func (fd *Finder) examine(f *os.File) (symbols, error) {
+func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
 	key, err := procfs.ContentOf(f)
 	if err != nil {
 		return symbols{}, err
@@ -101,9 +100,11 @@ func (fd *Finder) examine(f *os.File) (symbols, error) {
 	if s, ok := fd.files[key]; ok {
 		return s, nil
 	}
-	found, err := elfsym.Find(f, func(name string) bool {
-		return name == registration || name == unloading || cudaapi.ByName(name) != nil
-	})
+	find := findCUDA
+	if libc {
+		find = findUnloading
+	}
+	found, err := find(f)
 	if err != nil {
 		return symbols{}, err
 	}
@@ -112,6 +113,14 @@ func (fd *Finder) examine(f *os.File) (symbols, error) {
 	}
 	fd.files[key] = divide(found)
 	return fd.files[key], nil
+}
+
+func findCUDA(f io.ReaderAt) (map[string]uint64, error) {
+	return elfsym.Find(f, func(name string) bool { return name == registration || cudaapi.ByName(name) != nil })
+}
+
+func findUnloading(f io.ReaderAt) (map[string]uint64, error) {
+	return elfsym.Exported(f, slices.Values([]string{unloading}))
 }
 
 // divide separates the functions of the driver, the runtime and CUPTI.

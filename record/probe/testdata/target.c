@@ -422,12 +422,30 @@ static void registers(long request)
 		abort();
 }
 
+/* One launch, of which the program itself says where it was called. */
+static void chain(long unused)
+{
+	(void)unused;
+	printf("%p\n", __builtin_return_address(0));
+	launch(1, 0);
+}
+
+/* A library comes and goes. */
+static void unloads(long n)
+{
+	for (long i = 0; i < n; i++) {
+		void *other = dlopen("libhandover.so", RTLD_NOW);
+		if (!other || dlclose(other))
+			abort();
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };
