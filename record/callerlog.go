@@ -36,7 +36,7 @@ type newChain struct {
 	id        uint32
 	pid       uint32
 	epoch     uint64
-	function  string // the function that was called
+	function  string // the function that was called; empty for a function of the driver that CUPTI names with the call
 	addresses []uint64
 	// trim, if not nil, is told how many of the addresses are of use.
 	trim func(depth int)
@@ -132,7 +132,7 @@ func (c *callerLog) resolve(n newChain) {
 	}
 	found.ID = n.id
 	c.log.Add(&found)
-	if looksUpKernel(n.function) && cudaapi.TraitsOf(found.Function).Launches {
+	if (n.function == "" || looksUpKernel(n.function)) && cudaapi.TraitsOf(found.Function).Launches {
 		c.launches[n.id] = found.Function
 	}
 }

@@ -28,10 +28,12 @@ type calls struct {
 
 	prober  *probe.Prober  // nil without the rights for eBPF
 	callers *callerLog     // where calls were made; nil before open
+	sites   *callSites     // the same for calls that CUPTI records; nil unless these are the source
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 
-	refusing sync.Map // processes in which the runtime has refused a launch, by PID
+	events   siteEvents // of calls that CUPTI records
+	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -45,6 +47,9 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
 // onClient is called for each registration with CUPTI. Calls are delivered until ctx is done.
 func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint64)) {
+	if c.source == CallsCUPTI {
+		c.findSites()
+	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.openWatcher(ctx, onClient)
 		return
@@ -90,6 +95,7 @@ func (c *calls) notProbed(err error) {
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
+		c.findSites()
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
 			// CUPTI gives every call that was asked for, so nothing is missing.
@@ -98,6 +104,12 @@ func (c *calls) notProbed(err error) {
 		}
 	}
 	c.report.miss(0, text)
+}
+
+// findSites finds out where calls were made that CUPTI records.
+func (c *calls) findSites() {
+	c.sites = newCallSites(c.log, c.events)
+	c.callers = c.sites.log
 }
 
 // calibrate measures the cost of a probed call while the program starts. The summary says how
@@ -177,8 +189,10 @@ func (c *calls) deliver(ctx context.Context) {
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
 func (c *calls) begin(pid uint32) {
-	if c.callers != nil {
+	if c.probed {
 		c.prober.Callers().Renew()
+	}
+	if c.callers != nil {
 		c.callers.forget(pid)
 	}
 	c.attach(pid)
@@ -289,16 +303,17 @@ func (c *calls) noteLosses() {
 // finish delivers the calls in the buffers and the calls that have not returned.
 func (c *calls) finish() {
 	c.beside.Wait()
-	if c.prober == nil {
-		return
-	}
-	if err := c.prober.Finish(c.sink()); err != nil {
-		c.report.miss(0, "calls may be missing: "+err.Error())
+	if c.prober != nil {
+		if err := c.prober.Finish(c.sink()); err != nil {
+			c.report.miss(0, "calls may be missing: "+err.Error())
+		}
 	}
 	if c.callers != nil {
 		c.callers.finish()
 	}
-	c.noteLosses()
+	if c.prober != nil {
+		c.noteLosses()
+	}
 }
 
 // cost says how much time recording has cost so far.

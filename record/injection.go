@@ -52,6 +52,9 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
 	i.calls.begin(p.PID)
+	if i.wantsCallers() {
+		i.calls.sites.begin(p)
+	}
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
@@ -61,6 +64,32 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
+
+// FindCaller finds out where a call was made.
+func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
+	return i.calls.sites.find(p, c, need)
+}
+
+// launchRefused is called for a launch that the runtime has refused: it refuses those of the same kernel
+// that follow without asking the driver.
+func (i *injection) launchRefused(pid uint32, launch string) {
+	if _, known := i.calls.refusing.LoadOrStore(pid, true); known {
+		return
+	}
+	i.server.RecordRuntime(pid)
+	i.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
+}
+
+// nameless is called when nothing names the functions of a process's runtime.
+func (i *injection) nameless(pid uint32, path string) {
+	i.server.RecordRuntime(pid)
+	i.report.remark(pid, fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", pid, path))
+}
+
+// wantsCallers says whether CUPTI's records of the driver's calls stand for those of the runtime's.
+func (i *injection) wantsCallers() bool {
+	return i.calls.source == CallsCUPTI && !i.opts.Runtime && driverTellsAll(i.opts.Functions)
+}
 
 // Note is called with a line from the injected library.
 func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
@@ -98,8 +127,13 @@ type records struct {
 
 func (r records) Add(record tracelog.Record) {
 	record.AddTo(r.log)
-	if c, ok := record.(*tracelog.CUPTI); ok {
-		r.i.started(c)
+	switch record := record.(type) {
+	case *tracelog.CUPTI:
+		r.i.started(record)
+	case *tracelog.API:
+		if record.Ret != 0 && record.Caller != 0 && record.Name == kernelLookup {
+			r.i.calls.callers.fail(record.PID, record.Caller)
+		}
 	}
 }
 
@@ -190,13 +224,21 @@ func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	}
 	switch {
 	case i.calls.source == CallsCUPTI:
-		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime)
+		c.Callers = i.wantsCallers()
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime && !c.Callers)
+		if c.Callers {
+			c.Calls = append(c.Calls, kernelLookup)
+		}
 	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true)
 	}
 	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI
 	return c
 }
+
+// kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches
+// the driver's launch.
+const kernelLookup = "cuLibraryGetKernel"
 
 // maxHandover is the longest time for which the injected library keeps records, even if the log is
 // flushed less often. A converter has to hold all other records of that time in memory.

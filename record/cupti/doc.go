@@ -29,6 +29,11 @@
 // _exit and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
 //
+// With GoConfig.Callers the library also finds the return addresses above each call of the driver.
+// A [CallerFinder] turns them into caller records. The runtime's functions need no API records
+// then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
+// as usual.
+//
 // # Where things are
 //
 // The library is in the folder inject, whose README.md shows its floors; its built form is
@@ -44,7 +49,7 @@
 //	wire.go       messages
 //	batch.go      batches of records
 //	records.go    the kinds of record in a batch
-//	nametable.go  names, which records hold as numbers
+//	nametable.go  names, which records hold as numbers; callertable.go: callers
 //	locate.go     the places from which a process could load libcupti
 //
 // # Adding a kind of activity record

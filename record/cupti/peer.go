@@ -101,6 +101,10 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
 	config := p.handler.Hello(p.Peer).withDefaults()
+	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
+		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
+		p.decoder.callers.tell = p.tellDepth
+	}
 	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }

@@ -189,6 +189,24 @@ bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct
 	return is;
 }
 
+/* Switches the records of work on once more where they are on, since more of them are wanted. */
+void ct_switch_renew(const struct ct_cupti *api)
+{
+	pthread_mutex_lock(&lock);
+	bool renew = wait_for_other() && on && !left;
+	applying = applying || renew;
+	pthread_mutex_unlock(&lock);
+	if (!renew)
+		return;
+	if (!work.on(api))
+		complain();
+	pthread_mutex_lock(&lock);
+	applying = false;
+	pthread_cond_broadcast(&changed);
+	apply(api, false);
+	pthread_mutex_unlock(&lock);
+}
+
 bool ct_switch_is_on(void)
 {
 	pthread_mutex_lock(&lock);

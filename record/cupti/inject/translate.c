@@ -10,6 +10,7 @@
 
 #include "calibration.h"
 #include "flush.h"
+#include "match.h"
 #include "names.h"
 #include "thread_state.h"
 #include "wanted.h"
@@ -258,6 +259,7 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 		.cbid = u32(r, API_CBID),
 		.ret = u32(r, API_RETURN),
 		.name = id,
+		.chain = domain == DOMAIN_DRIVER ? ct_match_chain(u32(r, API_TID), u64(r, API_START), u64(r, API_END)) : 0,
 	};
 	if (bad) {
 		without_time(b, CT_LOST_CLOCK);
