@@ -152,7 +152,7 @@ static void anchor(const struct ct_cupti *api, uint8_t on)
 {
 	for (uint32_t domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++) {
 		ct_result (*enable)(uint32_t, uint8_t) = one_call(api, domain);
-		if (enable && !(chains && domain == DOMAIN_RUNTIME))
+		if (enable)
 			enable(anchors[domain], on); /* refused, it is only no anchor */
 	}
 }
