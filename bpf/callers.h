@@ -72,6 +72,9 @@ struct caller_frame {
  */
 struct window {
 	u64 words[WINDOW_WORDS];
+	u64 site;  /* the innermost return address, 0 when not known */
+	u32 reach; /* bytes of words that were read */
+	u32 pad;
 };
 
 /* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
@@ -85,12 +88,12 @@ INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
 	return 1;
 }
 
-/* The same, with w from sp up having reach bytes. */
-INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp, u32 reach)
+/* The same, by way of the window from sp up. */
+INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp)
 {
 	u64 at = (fp - sp) / 8;
 
-	if (fp <= above || fp & 7 || at + 2 > reach / 8 || at + 2 > WINDOW_WORDS)
+	if (fp <= above || fp & 7 || at + 2 > w->reach / 8 || at + 2 > WINDOW_WORDS)
 		return read_frame(f, fp, above);
 	BARRIER;
 	if (at > WINDOW_WORDS - 2)
@@ -101,9 +104,9 @@ INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct wi
 }
 
 /* The number of the chain above a call, from its innermost return address up. It is not 0. */
-INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u64 site, u32 most, const struct window *w)
+INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u32 most, const struct window *w)
 {
-	u64 hash = site_hash(s->id, c->epoch, site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
+	u64 hash = site_hash(s->id, c->epoch, w->site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
 	u32 i, length = chain_length(c, hash, most);
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
 
@@ -111,13 +114,13 @@ INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table 
 	for (i = 1; i < MAX_CHAIN; i++) {
 		u64 fp = f.next;
 
-		if (i >= length || !find_frame(&f, fp, above, w, sp, s->reach))
+		if (i >= length || !find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
 		hash = mix(hash, f.address);
 	}
 	needed = above + sizeof(f) - sp;
-	if (needed > s->reach && needed <= sizeof(*w))
+	if (needed > s->reach && needed <= sizeof(w->words))
 		s->reach = needed;
 	return hash ? hash : 1;
 }

@@ -303,29 +303,38 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 	abandon(s->index, sp + 1);
 }
 
+/* Reads a number of bytes of the stack into the window. Returns 0 when they cannot be read. */
+INLINE u32 read_stack(struct pt_regs *ctx, struct window *w, u32 size)
+{
+	BARRIER_ON(size); /* the verifier wants the bounds on this register */
+	size &= sizeof(w->words) * 2 - 1;
+	if (size > sizeof(w->words))
+		size = sizeof(w->words);
+	return size && read_user(w->words, size, (void *)STACK_POINTER(ctx)) ? 0 : size;
+}
+
 /*
  * Reads the thread's window of its stack, with at least some words for arguments in it, and
- * the innermost return address.
+ * the innermost return address. Near the top of a stack there is less than the thread's
+ * chains need elsewhere. Returns 0 when the arguments cannot be read.
  */
-INLINE long read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack, u64 *site)
+INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack)
 {
-	u32 size = STACK_ARGS_AT + stack * 8;
+	u32 least = STACK_ARGS_AT + stack * 8, want = s->reach > least ? s->reach : least;
 
-	if (s->reach < size)
-		s->reach = size;
-	size = s->reach;
-	BARRIER_ON(size); /* the verifier wants the bound on this register */
-	size &= sizeof(*w) * 2 - 1;
-	if (size > sizeof(*w))
-		size = sizeof(*w);
-	if (size && read_user(w->words, size, (void *)STACK_POINTER(ctx)))
-		return 1;
+	w->reach = read_stack(ctx, w, want);
+	if (w->reach < least)
+		w->reach = read_stack(ctx, w, least);
+	if (w->reach < least) {
+		w->site = 0;
+		return 0;
+	}
 #if RETURN_POPS
-	*site = w->words[0];
+	w->site = w->words[0];
 #else
-	*site = CODE_ADDRESS(ctx->x[30]);
+	w->site = CODE_ADDRESS(ctx->x[30]);
 #endif
-	return 0;
+	return 1;
 }
 
 /* Brings all that a recipe copies from into words and block. */
@@ -431,12 +440,12 @@ NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
 {
 	struct caller_table *c = known_callers();
 	struct thread *t = thread_at(s->index);
-	u64 chain, site = 0;
+	u64 chain;
 
-	if (!c || !t || !COOKIE_CHAIN(cookie) || read_window(ctx, s, &t->window, 0, &site))
+	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
 		return 0;
-	chain = chain_above(ctx, s, c, site, COOKIE_CHAIN(cookie), &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, site, cookie);
+	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, t->window.site, cookie);
 }
 
 /* The flags of a call that begins. */
@@ -487,8 +496,8 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	return 0;
 }
 
-/* Reads the words of a plain function's event and the return address, and returns the number of words. */
-INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie, u64 *site)
+/* Reads the words of a plain function's event and the thread's window, and returns the number of words. */
+INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie)
 {
 	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS, i;
 
@@ -497,7 +506,7 @@ INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64
 		LOAD_MORE_REGISTERS(words, ctx);
 		n = REGISTER_ARGS;
 	}
-	if (read_window(ctx, s, w, stack, site))
+	if (!read_window(ctx, s, w, stack))
 		count(READ_FAULT);
 	BOUNDED
 	for (i = 0; i < stack; i++)
@@ -530,11 +539,35 @@ NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64
 	return 1;
 }
 
+/* Finds the chain above the call at the tail. Returns where the tail is then, 0 when there is no room. */
+INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct event *e, struct window *w, u64 cookie)
+{
+	struct caller_table *c = known_callers();
+
+	if (!c || !w->site || !COOKIE_CHAIN(cookie))
+		return e;
+	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
+	if (chain_known(c, e->chain))
+		return e;
+	return define_in_front(ctx, s, e->chain, w->site, cookie) ? tail_of(s) : 0;
+}
+
+/* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
+INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, struct thread *t, u64 id, u64 cookie)
+{
+	struct event *e = room(s);
+
+	if (!e)
+		return 0;
+	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
+	e->nargs = read_words(ctx, s, &t->window, e->args, cookie);
+	return find_chain(ctx, s, e, &t->window, cookie);
+}
+
 /* Returns 0 when the call's return is wanted. */
 INLINE int enter(struct pt_regs *ctx)
 {
-	u64 cookie = attach_cookie(ctx), id = current_id(), site = 0;
-	struct caller_table *c;
+	u64 cookie = attach_cookie(ctx), id = current_id();
 	struct thread *t;
 	struct slot *s;
 	struct event *e;
@@ -550,29 +583,11 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	if ((s->depth || s->announced != ANNOUNCED) && !prepare(ctx, s, id, 0))
 		return 1;
-	e = room(s);
+	t = thread_at(s->index);
+	e = t ? note_call(ctx, s, t, id, cookie) : 0;
 	if (!e) {
 		count(LOST_BUFFER_FULL);
 		return 1;
-	}
-	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	t = thread_at(s->index);
-	if (!t)
-		return 1;
-	e->nargs = read_words(ctx, s, &t->window, e->args, cookie, &site);
-	c = known_callers();
-	if (c && COOKIE_CHAIN(cookie)) {
-		e->chain = chain_above(ctx, s, c, site, COOKIE_CHAIN(cookie), &t->window);
-		if (!chain_known(c, e->chain)) {
-			if (!define_in_front(ctx, s, e->chain, site, cookie))
-				e = 0;
-			else
-				e = tail_of(s);
-			if (!e) {
-				count(LOST_BUFFER_FULL);
-				return 1;
-			}
-		}
 	}
 	s->sp = STACK_POINTER(ctx);
 	s->tail = 1;

@@ -113,6 +113,9 @@ type ProbesThread struct {
 	Window struct {
 		_     structs.HostLayout
 		Words [64]uint64
+		Site  uint64
+		Reach uint32
+		Pad   uint32
 	}
 	Frames [8]struct {
 		_     structs.HostLayout

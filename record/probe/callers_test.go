@@ -98,3 +98,28 @@ func TestChainLengthAndEpoch(t *testing.T) {
 		t.Errorf("the last chain is of epoch %d, want %d", got, before+6)
 	}
 }
+
+// A call at the top of a stack loses nothing, although the chains of its thread reach further elsewhere.
+func TestChainAtTopOfStack(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("chain", 0)
+	target.run("fiber", 0)
+	r := finish(t, p)
+	calls := r.byEntry()
+	if len(calls) != 2 || len(r.chains) != 2 {
+		t.Fatalf("%d calls, %d chains", len(calls), len(r.chains))
+	}
+	above, last := calls[0], calls[1]
+	if last.Caller != 2 || r.chains[1].Addresses[0] != r.chains[0].Addresses[0] {
+		t.Errorf("the call has chain %d, of %#x", last.Caller, r.chains)
+	}
+	above.Args[1] = 77 // gridX
+	if last.Args != above.Args || last.NArgs != above.NArgs {
+		t.Errorf("arguments %d, want %d", last.Args, above.Args)
+	}
+	if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
+		t.Errorf("lost: %v (%v)", lost, err)
+	}
+}

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 int cuLaunchKernel(uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **, void **);
@@ -430,6 +431,28 @@ static void chain(long unused)
 	launch(1, 0);
 }
 
+static ucontext_t here, there;
+
+static void fiber_main(void)
+{
+	launch(77, 0);
+	swapcontext(&there, &here);
+}
+
+/* A launch at the very top of a stack, above which nothing can be read. */
+static void fiber(long unused)
+{
+	(void)unused;
+	char *stack = mmap(NULL, 3 * 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED || mprotect(stack, 2 * 16384, PROT_READ | PROT_WRITE))
+		abort();
+	getcontext(&there);
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = 2 * 16384;
+	makecontext(&there, fiber_main, 0);
+	swapcontext(&here, &there);
+}
+
 /* A library comes and goes. */
 static void unloads(long n)
 {
@@ -445,7 +468,7 @@ static const struct {
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };
