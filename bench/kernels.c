@@ -9,8 +9,9 @@
  *	w         a walk up the stack in this callback (walk.c)
  *	c         the records are read and counted
  *
- * With BENCH_PARTS=1 kernel records are off as well, until the program itself switches
- * parts with bench_parts.
+ * BENCH_PARTS, where it is set, takes the place of the kernel records: a list of parts from which
+ * the program switches to others with bench_parts. CUPTI makes API records only of a domain of
+ * which one call or more had them when the runtime started.
  *
  * The driver loads this library by CUDA_INJECTION64_PATH. The libcupti that the
  * program has mapped is used, else the one whose path is in BENCH_CUPTI. At the
@@ -181,25 +182,35 @@ static bool turn_all(const char *list, bool on)
 	return true;
 }
 
+/* Switches from the parts that are on to those of a list. */
+static bool switch_to(const char *list)
+{
+	static char on[256];
+	if (strlen(list) >= sizeof on || !turn_all(on, false))
+		return false;
+	strcpy(on, list);
+	return turn_all(on, true);
+}
+
 /*
- * Switches from the parts of the call before to those of a list, while the program does no GPU
- * work. Returns the counts up to now as text, or NULL when CUPTI refuses.
+ * Switches to the parts of a list, while the program does no GPU work. Returns the counts up to
+ * now as text, or NULL when CUPTI refuses.
  */
 const char *bench_parts(const char *list)
 {
-	static char before[256], said[160];
-	if (!started || cupti.flush(1) != 0 || strlen(list) >= sizeof before || !turn_all(before, false))
+	static char said[160];
+	if (!started || cupti.flush(1) != 0)
 		return NULL;
 	snprintf(said, sizeof said, "gpu=%llu driver=%llu runtime=%llu answers=%llu walks=%llu", atomic_exchange(&gpu, 0),
 		 atomic_exchange(&driver, 0), atomic_exchange(&runtime, 0), atomic_exchange(&answers, 0), atomic_exchange(&walks, 0));
-	strcpy(before, list);
-	return turn_all(list, true) ? said : NULL;
+	return switch_to(list) ? said : NULL;
 }
 
 static bool begin(void)
 {
+	const char *parts = getenv("BENCH_PARTS");
 	return load() && cupti.callbacks(requested, completed) == 0 && turn_all(getenv("BENCH_RECORDS"), true) &&
-	       (getenv("BENCH_PARTS") || turn('k', CONCURRENT_KERNEL, true));
+	       (parts ? switch_to(parts) : turn('k', CONCURRENT_KERNEL, true));
 }
 
 int InitializeInjection(void)

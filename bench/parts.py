@@ -55,6 +55,9 @@ class Set:
         return (count > 0) == (kind in self.parts)
 
 
+# Parts that are on when the program starts: kernels.c says why.
+FIRST = ",".join(LISTS[part] for part in ("gpu", "driver", "runtime"))
+
 # figures.py compares with the set named plain.
 SETS = [
     Set("plain", "nothing", ()),
@@ -83,7 +86,7 @@ class Switched:
         self.folder = tempfile.mkdtemp(dir=scratch)
         self.channel = Channel(self.folder)
         env = {"CUDA_INJECTION64_PATH": setting.places["floor"], "BENCH_CUPTI": setting.cupti, "BENCH_RECORDS": "t",
-               "BENCH_PARTS": "1"}
+               "BENCH_PARTS": FIRST}
         self.program = Program(setting.programs[name] + self.channel.paths, {**setting.env, **env}, self.folder, self.channel)
 
     def start(self, works):
