@@ -191,7 +191,7 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(c.Filter.Name, c.Filter.Caller, uint64(c.Filter.MinDuration))
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || c.Filter.Caller != "", Filter: l.filter, Threads: l.threads,
-		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held,
+		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }
 
