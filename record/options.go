@@ -73,7 +73,7 @@ type GPUSource string
 // The sources of GPU work.
 const (
 	GPUCUPTI GPUSource = "cupti"
-	GPUNone  GPUSource = "none"
+	GPUNone  GPUSource = "none" // calls alone
 )
 
 // ParseGPUSource reads the name of a source of GPU work.

@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -131,6 +134,42 @@ func TestOtherClient(t *testing.T) {
 	}
 }
 
+// TestOtherClientWithoutProbes does the same where CUPTI records the calls, too: the program's own client
+// gets every kernel that it would get alone, and what our log lacks is said.
+func TestOtherClientWithoutProbes(t *testing.T) {
+	t.Parallel()
+	for gpu, lacks := range map[string]string{"cupti": "the log lacks its calls and GPU work", "none": "the log lacks its calls"} {
+		t.Run(gpu, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", gpu, sim("kineto"), "-n", "500")
+			var own, earlier uint64
+			_, line, _ := strings.Cut(r.stdout, "kineto ")
+			if _, err := fmt.Sscanf(line, "kernels=%d earlier=%d", &own, &earlier); err != nil {
+				t.Fatalf("%v in %q", err, r.stdout)
+			}
+			if own+earlier < 500 {
+				t.Errorf("the program's own client has %d of 500 kernels", own+earlier)
+			}
+			if r.Complete || !slices.ContainsFunc(r.Reasons, func(s string) bool { return strings.HasSuffix(s, lacks) }) {
+				t.Errorf("complete %t %q", r.Complete, r.Reasons)
+			}
+			if !strings.Contains(r.stderr, lacks+"\n") {
+				t.Errorf("it is not said:\n%s", r.stderr)
+			}
+		})
+	}
+}
+
+// TestOwnClientAlone records calls alone, by probes: the program's own client takes nothing from us.
+func TestOwnClientAlone(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "--gpu", "none", sim("kineto"))
+	kernels, _, _ := counts(t, r.stdout)
+	if !strings.Contains(r.stdout, "kineto kernels=200 earlier=0\n") || r.Launches != kernels || !r.Complete {
+		t.Errorf("%d launches, complete %t %q\n%s", r.Launches, r.Complete, r.Reasons, r.stdout)
+	}
+}
+
 // TestInjectionTaken runs a program into which another tool is injected already.
 func TestInjectionTaken(t *testing.T) {
 	t.Parallel()
@@ -213,6 +252,39 @@ func TestKernelNames(t *testing.T) {
 	tptest.NoErrors(t, tr)
 	expectRows(t, tr, r.Launches, "launches that name their kernel",
 		"select count(*) from slice where name glob 'cuLaunchKernel*' and extract_arg(arg_set_id, 'debug.kernel') is not null")
+}
+
+// TestNoGPUWork has CUPTI record calls alone: the same calls as beside GPU work, and nothing else.
+func TestNoGPUWork(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"many", "threads", "graphs"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", sim(program))
+			if !r.Complete || r.LostTotal() != 0 {
+				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
+			}
+			if diff := cmp.Diff(with.Functions, r.Functions); diff != "" {
+				t.Errorf("calls:\n%s", diff)
+			}
+			if diff := cmp.Diff(with.Callers, r.Callers); diff != "" {
+				t.Errorf("callers:\n%s", diff)
+			}
+			records, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(records)) {
+				kind, _, _ := strings.Cut(line, " ")
+				switch kind {
+				case "api", "caller", "clock", "cupti", "end", "flushed", "meta", "note", "process", "process_end", "thread":
+				default:
+					t.Errorf("a record that nobody asked for: %s", line)
+				}
+			}
+		})
+	}
 }
 
 // TestNVTX shows ranges beside the thread that made them, properly nested.

@@ -47,7 +47,7 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
-		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work"},
+		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.BoolFlag{Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},

@@ -8,17 +8,17 @@ import (
 // Records is a set of groups of activity records, one bit per group.
 type Records uint32
 
-// The groups of records. Work is always recorded: kernels, memcpys, memsets, the calls
-// behind them, devices, contexts, streams.
+// The groups of records. Calls are always recorded.
 const (
-	RecordWork     Records = 1 << iota
+	RecordCalls    Records = 1 << iota
+	RecordWork             // kernels, memcpys, memsets; devices, contexts, streams
 	RecordSync             // calls that wait for GPU work
 	RecordOverhead         // time that CUPTI and the driver take for themselves
 	RecordNVTX             // marks, ranges and names
 	RecordMemory           // allocations, releases and pools of memory
 	RecordGraphs           // launches of graphs as a whole; their nodes are left out
 
-	DefaultRecords = RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
+	DefaultRecords = RecordCalls | RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
 )
 
 // A GoConfig is the answer to a process's hello: what to record, and how. A zero value means
@@ -89,7 +89,7 @@ func appendGo(b []byte, c GoConfig) []byte {
 	p = le.AppendUint32(p, c.flags())
 	p = le.AppendUint32(p, candidates)
 	p = le.AppendUint32(p, named)
-	p = le.AppendUint32(p, uint32(c.Records&^RecordWork)>>1)
+	p = le.AppendUint32(p, uint32(c.Records)>>1)
 	p = le.AppendUint32(p, 0)
 	return appendFrame(b, msgGo, append(append(p, paths...), calls...))
 }

@@ -214,7 +214,7 @@ func (p *peer) takenOver(why string) {
 	p.cupti.Status = why
 	p.report()
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: its GPU work from here on is missing: %s (run it without its own profiler)", p.PID, why))
+		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }
 
 func (p *peer) clock(payload []byte) error {

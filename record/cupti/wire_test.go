@@ -249,7 +249,7 @@ func TestGo(t *testing.T) {
 	for i := 20; i < goSize; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 16, 0}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 0}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMalloc"

@@ -39,7 +39,7 @@
  */
 static void leave_to_rival(void)
 {
-	static const char words[] = "another CUPTI client in the program has taken the records of GPU work over";
+	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
 	ct_switch_leave();
 	ct_walk_end();

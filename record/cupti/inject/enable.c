@@ -20,13 +20,12 @@
 #include "wanted.h"
 #include "wire.h"
 
-#define ALWAYS 0u
 enum { OPTIONAL, ESSENTIAL };
 enum { PAUSES, STAYS };
 
 static const struct {
 	uint32_t kind;
-	uint32_t group; /* CT_RECORDS_* that it belongs to; ALWAYS */
+	uint32_t group; /* CT_RECORDS_* that it belongs to */
 	const char *name;
 	bool essential;
 	bool stays; /* on while the records of work are off */
@@ -236,8 +235,8 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 		return false;
 	}
 	for (size_t i = 0; i < KINDS; i++)
-		kind_wanted[i] = kinds[i].group == ALWAYS || (wish->records & kinds[i].group) != 0;
-	ct_want_calls(api, &wish->calls);
+		kind_wanted[i] = (wish->records & kinds[i].group) != 0;
+	ct_want_calls(api, &wish->calls, (wish->records & CT_RECORDS_WORK) != 0);
 	anchor(api, 1);
 	if (!enable_kinds(api, true) || !ct_switch_start(api, wish->flags, &work)) {
 		ct_disable(api, false);

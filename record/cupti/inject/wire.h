@@ -119,12 +119,13 @@ struct ct_go {
  */
 #define CT_GO_CALLERS 32u
 
-/* Groups of records beside those of kernels, memcpys, memsets, calls, devices, contexts and streams. */
-#define CT_RECORDS_SYNC 1u
-#define CT_RECORDS_OVERHEAD 2u
-#define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
-#define CT_RECORDS_MEMORY 8u /* allocations and pools */
-#define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
+/* Groups of records beside those of calls. */
+#define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
+#define CT_RECORDS_SYNC 2u
+#define CT_RECORDS_OVERHEAD 4u
+#define CT_RECORDS_NVTX 8u    /* marks, ranges, names */
+#define CT_RECORDS_MEMORY 16u /* allocations and pools */
+#define CT_RECORDS_GRAPHS 32u /* graph launches as a whole, their nodes not at all */
 
 /* DEPTH: how many return addresses of the chains with this innermost one are of use. */
 struct ct_depth {
