@@ -72,6 +72,9 @@ func summaryText(m *Summary) string {
 	}
 	line("matched %d unmatched %d early %d", m.Matched, m.Unmatched, m.Early)
 	line("pairs %d API records %d joined %d unprobed %d", m.Pairs, m.APIRecords, m.APIJoined, m.Unprobed)
+	if m.Unnamed > 0 {
+		line("launches without a kernel name: %d", m.Unnamed)
+	}
 	if m.Callers != nil {
 		line("callers known %d unknown %d: %.1f %%", m.Callers.Known, m.Callers.Unknown, m.Callers.Share())
 	}

@@ -43,8 +43,9 @@ type Summary struct {
 	Kernels    uint64 `json:"kernels"`
 	Copies     uint64 `json:"copies"`
 	Memsets    uint64 `json:"sets"`
-	Graphs     uint64 `json:"graphs"`   // whole graphs, where their nodes were not recorded one by one
-	Launches   uint64 `json:"launches"` // calls that launched kernels
+	Graphs     uint64 `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
+	Launches   uint64 `json:"launches"`         // calls that launched kernels
+	Unnamed    uint64 `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
 	Calls      uint64 `json:"calls"`
 	Failed     uint64 `json:"failed_calls"`
 	Unfinished uint64 `json:"unfinished_calls"`
@@ -146,7 +147,7 @@ func (c *conversion) summary(l *log) Summary {
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
-		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches,
+		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,

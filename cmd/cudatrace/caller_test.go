@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
@@ -99,5 +100,19 @@ func TestInfoCallers(t *testing.T) {
 	}
 	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match(stdout.Bytes()) {
 		t.Errorf("info says\n%s", &stdout)
+	}
+}
+
+// Launches whose kernel is unknown are counted in a line of the summary.
+func TestUnnamedLaunches(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]convert.Summary{
+		"": {Launches: 3},
+		"1 of 1,000 launches has no kernel name: ": {Launches: 1000, Unnamed: 1},
+		"2 of 3 launches have no kernel name: ":    {Launches: 3, Unnamed: 2},
+	} {
+		if got := unnamed(s); (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%d of %d: %q, want %q", s.Unnamed, s.Launches, got, want)
+		}
 	}
 }

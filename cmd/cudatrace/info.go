@@ -89,6 +89,7 @@ func infoText(w io.Writer, s convert.Summary) error {
 			row("  "+name, figures.Group(s.Functions[name]))
 		}
 	}
+	row("kernel names", unnamed(s))
 	row("callers", callers(s))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))

@@ -50,6 +50,9 @@ func TestAttach(t *testing.T) {
 	if b.Launches == 0 || b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
 		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", b.Launches, b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
 	}
+	if b.Unnamed > b.Launches || strings.Contains(b.recording.stderr, "no kernel name") != (b.Unnamed > 0) {
+		t.Errorf("%d of %d launches have no kernel name:\n%s", b.Unnamed, b.Launches, b.recording.stderr)
+	}
 	if err := program.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the program did not live on: %v", err)
 	}

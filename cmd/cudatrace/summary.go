@@ -23,6 +23,9 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  remedy: %s\n", remedy)
 	}
+	if words := unnamed(s); words != "" {
+		fmt.Fprintf(w, "  kernel names: %s\n", words)
+	}
 	if words := callers(s); words != "" {
 		fmt.Fprintf(w, "  callers: %s\n", words)
 	}
@@ -38,6 +41,19 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
 	}
 	tab.Flush()
+}
+
+// unnamed says how many launches have no kernel name, and why; "" if all have one.
+func unnamed(s convert.Summary) string {
+	if s.Unnamed == 0 {
+		return ""
+	}
+	verb := "have"
+	if s.Unnamed == 1 {
+		verb = "has"
+	}
+	return fmt.Sprintf("%s of %s %s no kernel name: the program looked the kernels up before recording began, or unseen, and their callers don't name them",
+		figures.Group(s.Unnamed), figures.Count(s.Launches, "launch", "launches"), verb)
 }
 
 // cost says how much time recording took, as far as that is known.

@@ -50,7 +50,7 @@ func (l *Callers) one(r *tracelog.Caller) *Caller {
 	c = &Caller{Function: r.Function, traits: cudaapi.TraitsOf(r.Function), base: cudaapi.Unversioned(r.Function)}
 	if r.Module != "" {
 		c.Place = &timeline.Caller{Module: r.Module, BuildID: r.BuildID, Address: r.Address,
-			Symbol: r.Symbol, SymbolOffset: r.SymbolOffset, ID: r.ID}
+			Symbol: r.Symbol, SymbolOffset: r.SymbolOffset, ID: r.ID, Stub: hostStub(r.Symbol)}
 	}
 	l.distinct[content] = c
 	return c

@@ -37,6 +37,7 @@ type CallStats struct {
 	Clipped      uint64 // slices that were cut at the end of the slice around them
 	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
+	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work
 	Located      uint64 // those of Calls whose caller is known
 	Errors       map[Failure]uint64
 	Functions    []FunctionCalls // parts of Calls, by Function.ID

@@ -20,6 +20,9 @@ import (
 //   - body work before any top-level work of the graph
 //   - body work that begins before any top-level work of the latest launch has ended
 //   - top-level work without a correlation ID: the GPU launched this graph
+//
+// One case stays unseen: a conditional node that depends on no top-level work, and whose body ran
+// behind such work, or not at all, in all launches before.
 
 // A graphKey identifies an executable graph in a program.
 type graphKey struct {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -93,6 +94,29 @@ api pid=1 tid=1 domain=1 name=cuGraphLaunch start=200 dur=50 correlation=4
 				}
 			}
 		})
+	}
+}
+
+// Beyond its limits a program's body work has no call.
+func TestBodyLimits(t *testing.T) {
+	t.Parallel()
+	o := &orphan{stream: &stream{out: &timeline.Stream{Context: &timeline.Context{ID: 1}}}}
+	top, body := &timeline.Work{Start: 100, Dur: 4, Graph: 9, Correlation: 3}, &timeline.Work{Start: 200, Dur: 5, Graph: 9}
+	full := graphs{size: maxGraphs}
+	if full.take(top, o) || full.take(body, o) || len(full.byKey) > 0 {
+		t.Error("a graph too many is followed")
+	}
+	late := graphs{top: make([]nodeWork, maxTop)}
+	if late.take(top, o) || late.take(body, o) || !late.off || late.top != nil {
+		t.Error("more top-level work waits than may")
+	}
+	last := graphs{size: maxGraphs - 1}
+	if last.take(top, o); !last.take(body, o) {
+		t.Fatal("the last graph is not followed")
+	}
+	last.settle(timeline.Never, nil, nil)
+	if g := last.recent; !g.unsure || len(g.nodes) > 0 || len(last.bodies) > 0 {
+		t.Errorf("a node too many is followed: %+v", g)
 	}
 }
 

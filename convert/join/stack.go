@@ -22,6 +22,7 @@ type stack struct {
 	last    uint64 // latest start
 	begun   bool   // the sink knows the thread
 	launch  int32  // depth of the open launching call, deepest without one
+	unnamed bool   // that call is a part of CallStats.Unnamed
 	joined  int32  // depth of the outermost call with work, deepest without one
 }
 
@@ -269,6 +270,19 @@ func (s *stack) show(c *call) {
 	}
 }
 
+// kernel returns the kernel that a call without GPU work launched, nil if it is unknown.
+func (s *stack) kernel(c *call) *timeline.Kernel {
+	if handle, ok := c.fn.KernelHandle(c.Args); ok {
+		if k := s.program.Handles.Kernel(handle, c.Start); k != nil {
+			return k
+		}
+	}
+	if c.fn.Launches && c.Caller != nil {
+		return c.Caller.Stub
+	}
+	return nil
+}
+
 // finish names the kernel of a launch and counts the call.
 func (s *stack) finish(c *call) {
 	s.program.correlation.release(c)
@@ -279,18 +293,23 @@ func (s *stack) finish(c *call) {
 		s.joined = deepest
 		if c.HasWork() {
 			s.joined = c.Depth
-		} else if handle, ok := c.fn.KernelHandle(c.Args); ok {
-			c.Kernel = s.program.Handles.Kernel(handle, c.Start)
+		} else {
+			c.Kernel = s.kernel(c)
 		}
 	}
 	if c.Depth <= s.launch {
 		s.launch = deepest
 		if c.fn.Launches {
 			s.launch = c.Depth
-			if c.Ret == 0 {
+			if s.unnamed = c.Ret == 0; s.unnamed {
 				s.found.Calls.Launches++
+				s.found.Calls.Unnamed++
 			}
 		}
+	}
+	if s.unnamed && c.Depth >= s.launch && (c.HasWork() || c.Kernel != nil || s.program.hasWork) {
+		s.unnamed = false
+		s.found.Calls.Unnamed--
 	}
 	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
 }

@@ -145,7 +145,7 @@ call pid=1 tid=1 func=cuLaunchKernel enter=800 dur=10 ret=1 args: f=1 stream=0
 call pid=1 tid=1 func=cuLaunchKernel enter=900 dur=10 args: f=1 stream=0
 `), Options{}).run()
 	j.timeline()
-	want := CallStats{Calls: 9, Failed: 4, Launches: 2, Errors: map[Failure]uint64{
+	want := CallStats{Calls: 9, Failed: 4, Launches: 2, Unnamed: 2, Errors: map[Failure]uint64{
 		{"cudaMalloc", "runtime", 2}: 2, {"cuMemAlloc_v2", "driver", 1}: 1, {"cuLaunchKernel", "driver", 1}: 1}}
 	want.Pairs = 11
 	want.Functions = []FunctionCalls{
@@ -215,7 +215,7 @@ call pid=1 tid=1 func=cuLaunchKernel enter=300 dur=50 args: f=0x30 stream=0`, `
 			thread 1:
 			cuLaunchKernel 100-150 [16 0] kernel=k
 			cuLaunchKernel 200-250 [32 0] kernel=l
-			cuLaunchKernel 300-350 [48 0]`, "Pairs=3 Calls=3 Launches=3", Options{}},
+			cuLaunchKernel 300-350 [48 0]`, "Pairs=3 Calls=3 Launches=3 Unnamed=1", Options{}},
 		{"by its work", symbols + `
 call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 args: f=0x10 stream=0
 api pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3

@@ -10,12 +10,13 @@ import (
 
 // A Caller is a place in the program, or in one of its libraries, that makes calls.
 type Caller struct {
-	Module       string // path of the file with the code
-	BuildID      string // of that file, in hexadecimal; "" if unknown
-	Address      uint64 // return address, as the ELF headers of the file count addresses
-	Symbol       string // mangled name of the function around the address, "" if unknown
-	SymbolOffset uint32 // bytes from the beginning of that function to the address
-	ID           uint32 // a number that no other place in the log has, not 0
+	Module       string  // path of the file with the code
+	BuildID      string  // of that file, in hexadecimal; "" if unknown
+	Address      uint64  // return address, as the ELF headers of the file count addresses
+	Symbol       string  // mangled name of the function around the address, "" if unknown
+	SymbolOffset uint32  // bytes from the beginning of that function to the address
+	ID           uint32  // a number that no other place in the log has, not 0
+	Stub         *Kernel // the kernel that the function launches, nil unless it is a kernel's host stub
 }
 
 // File is the name of the file with the code, without its folder.
