@@ -140,13 +140,14 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
+func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) bool {
 	if a.gate != nil {
 		<-a.gate
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})
+	return false
 }
 
 // FindCaller numbers chains from 1.
