@@ -1,8 +1,8 @@
 /*
  * Calls of CUPTI's timestamp callback, on their way from the threads of the program to
  * match.c: a ring for each thread. walk.c adds to the ring of the calling thread, inside
- * CUDA calls: nothing there may wait, allocate or take a lock. One thread at a time takes
- * from all rings. When a thread ends, its ring goes to the next new thread; what is still in
+ * CUDA calls: nothing there may wait or take a lock, and only a thread's first call may
+ * allocate. One thread at a time takes from all rings. When a thread ends, its ring goes to the next new thread; what is still in
  * it stays there. The first rings are large, since few threads of a program launch much.
  */
 #include "seen.h"
@@ -22,7 +22,6 @@ _Static_assert(CT_CHAINS <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in 
 #define LARGE 32768u
 #define LARGE_RINGS 8u
 #define BYTES(words) (sizeof(struct ring) + (words) * sizeof(uint64_t))
-#define FAST_KEYS 32u /* glibc keeps the values of so many keys in the thread's descriptor */
 
 struct ring {
 	_Alignas(64) struct ct_thread thread;
@@ -51,7 +50,7 @@ bool ct_seen_start(size_t memory)
 {
 	size_t large = memory / 2 / BYTES(LARGE) < LARGE_RINGS ? memory / 2 / BYTES(LARGE) : LARGE_RINGS;
 	size_t count = large + (memory - large * BYTES(LARGE)) / BYTES(SMALL);
-	if (count == 0 || pthread_key_create(&key, thread_ends) != 0 || key >= FAST_KEYS)
+	if (count == 0 || pthread_key_create(&key, thread_ends) != 0)
 		return false;
 	rings = ct_alloc(memory);
 	if (!rings)
@@ -92,7 +91,11 @@ static void put(struct ring *r, uint64_t word)
 	atomic_store_explicit(&r->written, r->next, memory_order_release);
 }
 
-/* Gives the calling thread a ring without an owner; NULL without one. */
+/*
+ * Gives the calling thread a ring without an owner; NULL without one. To keep the value, glibc may
+ * allocate memory, once a thread, where a program has more than 32 keys (PyTorch has). That is safe
+ * inside a CUDA call, in which the driver allocates, too.
+ */
 static struct ring *claim(void)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
