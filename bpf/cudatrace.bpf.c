@@ -84,6 +84,7 @@ enum range {
 	RANGE_NONE = 0,
 	RANGE_BEGIN = 1, /* recording begins when it returns */
 	RANGE_END = 2,	 /* recording ends when it is entered */
+	RANGE_TOLD = 4,	 /* with either: the library is told when it is entered */
 };
 
 /* What a function makes: its first argument receives a handle. */
@@ -391,6 +392,17 @@ NOINLINE void set_range(u32 pid, u32 on)
 		*within = on;
 }
 
+/* A function that begins or ends the range is entered. */
+NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
+{
+	struct watch *w = range & RANGE_TOLD ? map_lookup(&watches, &pid) : 0;
+
+	if (range & RANGE_END)
+		set_range(pid, 0);
+	if (w)
+		ask_here(ctx, w);
+}
+
 /* Whether calls of the process are recorded now. */
 INLINE int recording(u32 pid)
 {
@@ -459,11 +471,11 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 
 	if (!r)
 		return 1;
-	if (capture_range && r->range == RANGE_END)
-		set_range(id >> 32, 0);
+	if (capture_range && r->range)
+		enter_range(ctx, id >> 32, r->range);
 	flags = special_flags(r, recording(id >> 32) || r->always);
 	quiet = flags & QUIET;
-	if (quiet && !r->symbol && r->range != RANGE_BEGIN) {
+	if (quiet && !r->symbol && !(r->range & RANGE_BEGIN)) {
 		pass_over(ctx, id);
 		return 1;
 	}
@@ -676,7 +688,7 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 	r = f->later ? map_lookup(&recipes, &func) : 0;
 	if (r) {
 		record_out_values(&f->event, r);
-		if (capture_range && r->range == RANGE_BEGIN)
+		if (capture_range && r->range & RANGE_BEGIN)
 			set_range(f->event.pid, 1);
 		if (r->symbol && !f->event.ret)
 			tell_symbol(&f->event, r->symbol);

@@ -101,9 +101,10 @@ func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself.
-func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
-	i.calls.watchExit(p.PID, signal, handler)
+// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
+func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) (ranges bool) {
+	watched := i.calls.watchExit(p.PID, signal, handler)
+	return watched && i.calls.probed && i.opts.CaptureRange
 }
 
 // registered is called for every registration with CUPTI. CUPTI serves the client that came

@@ -309,13 +309,15 @@ func TestNVTX(t *testing.T) {
 }
 
 // TestCaptureRange records what lies between cudaProfilerStart and cudaProfilerStop,
-// exactly, with and without probes.
+// exactly, with and without probes. With probes it needs no CUPTI subscription: the program
+// may have that.
 func TestCaptureRange(t *testing.T) {
 	t.Parallel()
-	for _, calls := range []string{"uprobe", "cupti"} {
-		t.Run(calls, func(t *testing.T) {
+	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"uprobe", "-s1"}, {"cupti", "-r1"}} {
+		t.Run(c.calls+c.option, func(t *testing.T) {
 			t.Parallel()
-			r := recordProgram(t, "--no-convert", "--calls", calls, "--capture-range", "cudaProfilerApi", sim("profiler"))
+			r := recordProgram(t, "--no-convert", "--calls", c.calls, "--capture-range", "cudaProfilerApi",
+				sim("profiler"), c.option[:2], c.option[2:], "-r", "3")
 			var inside uint64
 			_, line, _ := strings.Cut(r.stdout, "inside ")
 			if _, err := fmt.Sscanf(line, "kernels=%d", &inside); err != nil {

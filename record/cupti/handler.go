@@ -31,7 +31,10 @@ type ExitWatcher interface {
 	// be sent only while its handler in the process is the function at address handler, only to
 	// threads that do not block it, and not to a process that shares the memory but has another
 	// PID.
-	WatchExit(p Peer, signal uint32, handler uint64)
+	//
+	// With GoConfig.CaptureRange, ranges says that the signal also comes where a thread enters
+	// cuProfilerStart or cuProfilerStop. The process then needs no CUPTI subscription to see these.
+	WatchExit(p Peer, signal uint32, handler uint64) (ranges bool)
 }
 
 // A CallerFinder is a Handler that finds out where calls were made.

@@ -196,7 +196,9 @@ func (p *peer) status(payload []byte) error {
 	}
 	p.report()
 	if w, ok := p.handler.(ExitWatcher); ok && s.on {
-		w.WatchExit(p.Peer, s.exitSignal, s.exitHandler)
+		if w.WatchExit(p.Peer, s.exitSignal, s.exitHandler) {
+			p.tell(msgRange)
+		}
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {

@@ -131,6 +131,7 @@ type audience struct {
 	exits  []exitSignal
 	chains []Chain
 	depth  int           // of chains, 0: not known
+	ranges bool          // what WatchExit returns
 	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
 }
 
@@ -140,13 +141,14 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
+func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) bool {
 	if a.gate != nil {
 		<-a.gate
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})
+	return a.ranges
 }
 
 // FindCaller numbers chains from 1.

@@ -46,6 +46,7 @@ const (
 	msgReady    messageType = 38
 	msgDepth    messageType = 39
 	msgRuntime  messageType = 40
+	msgRange    messageType = 41
 )
 
 // Sizes of the fixed parts of messages.

@@ -61,11 +61,20 @@ static void record_runtime(bool failed)
 	ct_leave_cupti(false);
 }
 
+static void with_range(void (*look)(const struct ct_cupti *))
+{
+	if (!ct_enter_cupti())
+		return;
+	look(ct_recording()->api);
+	ct_leave_cupti(false);
+}
+
 /* As flush, and looks whether CUPTI still delivers to us, and calls us back. */
 static void flush_and_look(void)
 {
 	ct_walk_poll();
 	flush();
+	with_range(ct_switch_check);
 	if (ct_match_failed())
 		record_runtime(true);
 	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
@@ -124,6 +133,9 @@ static bool obey(uint16_t type)
 	case CT_MSG_RUNTIME:
 		record_runtime(false);
 		break;
+	case CT_MSG_RANGE:
+		with_range(ct_switch_told);
+		break;
 	case CT_MSG_RIVAL:
 		rival();
 		break;
@@ -169,6 +181,7 @@ static bool receive(void)
 static void answer_wake(void)
 {
 	bool flush_asked = ct_wake_receive();
+	with_range(ct_switch_poll);
 	ct_walk_poll();
 	if (!flush_asked)
 		return;

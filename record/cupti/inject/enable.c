@@ -42,7 +42,7 @@ static const struct {
  * record at all of calls that are switched on later (H200, CUPTI 13.0.1: 0 of 20
  * launches, with one 20).
  */
-static const uint32_t anchors[] = {[DOMAIN_DRIVER] = 308, [DOMAIN_RUNTIME] = 171};
+static const uint32_t anchors[] = {[DOMAIN_DRIVER] = CBID_CUPROFILERSTART, [DOMAIN_RUNTIME] = CBID_CUDAPROFILERSTART};
 
 static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for want of a finer switch */

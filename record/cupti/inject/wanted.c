@@ -16,6 +16,7 @@ static _Atomic uint32_t names[CT_DOMAINS][CT_CBID_MAX]; /* number of the call's 
 static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls; none does when work has no records */
 static bool work_wanted;
 static _Atomic uint32_t calls_wanted;
+static atomic_uint ranges; /* records of calls that begin a range */
 static _Atomic uint64_t work_until = UINT64_MAX; /* when work's records went off; UINT64_MAX while they are on */
 
 static void want_call(uint32_t domain, uint32_t cbid, const char *callback, const struct ct_calls *calls)
@@ -74,6 +75,17 @@ uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid)
 bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid)
 {
 	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && creates_work[domain][cbid];
+}
+
+/* CUPTI has a record of a call that begins the range to record. */
+void ct_range_began(void)
+{
+	atomic_fetch_add(&ranges, 1);
+}
+
+uint32_t ct_ranges_begun(void)
+{
+	return atomic_load(&ranges);
 }
 
 void ct_want_work(void)

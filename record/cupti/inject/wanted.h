@@ -16,6 +16,9 @@ uint32_t ct_wanted_calls(void);
 uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid);
 bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid);
 
+void ct_range_began(void);
+uint32_t ct_ranges_begun(void);
+
 void ct_want_work(void);
 void ct_unwant_work(void);
 bool ct_wanted_time(uint64_t start);

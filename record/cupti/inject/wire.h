@@ -73,6 +73,7 @@ enum ct_message_type {
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
 	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
+	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 };
 
 struct ct_frame {

@@ -110,11 +110,14 @@ func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	}
 	if o.CaptureRange {
 		r.Range = rangeOf[f.Range]
+		if r.Range != bpf.RangeNone && f.Library == cudaapi.Driver {
+			r.Range |= bpf.RangeTold
+		}
 	}
 	if o.Symbols {
 		r.Symbol = symbolOf[f.Naming]
 	}
-	if r.Symbol != bpf.SymbolNone || r.Range == bpf.RangeBegin {
+	if r.Symbol != bpf.SymbolNone || r.Range&bpf.RangeBegin != 0 {
 		r.Later = 1
 	}
 	return r, nil
