@@ -17,8 +17,10 @@
 // recorder attaches probes. The library then finds libcupti, switches records on, and sends
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
-// cudaProfilerStart and cudaProfilerStop. NVTX loads the same library by NVTX_INJECTION64_PATH,
-// and the library passes NVTX's functions on to libcupti.
+// cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless
+// [ExitWatcher] has them signalled: a process has one subscription, and the program's own
+// profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
+// passes NVTX's functions on to libcupti.
 //
 // Another CUPTI client in a process is a rival: it takes over the process's records. Either
 // [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.

@@ -2,8 +2,9 @@
  * Calls of CUPTI's timestamp callback, on their way from the threads of the program to
  * match.c: a ring for each thread. walk.c adds to the ring of the calling thread, inside
  * CUDA calls: nothing there may wait or take a lock, and only a thread's first call may
- * allocate. One thread at a time takes from all rings. When a thread ends, its ring goes to the next new thread; what is still in
- * it stays there. The first rings are large, since few threads of a program launch much.
+ * allocate. One thread at a time takes from all rings. When a thread ends, its ring goes to
+ * the next new thread; what is still in it stays there. The first rings are large, since few
+ * threads of a program launch much.
  */
 #include "seen.h"
 
