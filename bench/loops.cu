@@ -6,13 +6,16 @@
 //
 //	init NAME...              starts CUDA     init first_ns=.. t=..
 //	run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
+//	parts LIST                switches CUPTI  parts gpu=.. driver=.. runtime=.. answers=.. walks=..
 //	quit                      ends            bye t=..
 //
-// ns is wall time, for loop e the sum over its threads; t is CLOCK_MONOTONIC in ns.
+// ns is wall time, for loop e the sum over its threads; t is CLOCK_MONOTONIC in ns. parts needs
+// kernels.so, injected; its report counts what CUPTI wrote up to now.
 //
 // Usage: loops CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 //
 // Built by nvcc, or as C with -DBENCH_SIM against the simulated CUDA stack.
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -299,6 +302,20 @@ static void run(const char *name, const char *count_text, const char *arg_text)
 	    (unsigned long long)cpu, status_kb("VmHWM"), status_kb("VmRSS"));
 }
 
+// Switches parts of CUPTI through the injected library.
+static void parts(const char *list)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	const char *(*turn)(const char *) = library ? (const char *(*)(const char *))dlsym(library, "bench_parts") : NULL;
+	const char *counts = turn ? turn(list ? list : "") : NULL;
+	if (!counts) {
+		say("failed parts %s: %s", list ? list : "", turn ? "CUPTI refuses them" : "kernels.so is not injected");
+		exit(1);
+	}
+	say("parts %s", counts);
+}
+
 static FILE *opened(const char *path, const char *mode, FILE *standard)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, mode) : standard;
@@ -327,6 +344,8 @@ int main(int argc, char **argv)
 		} else if (!strcmp(word, "run")) {
 			char *name = strtok(NULL, " \n"), *count = strtok(NULL, " \n");
 			run(name, count, strtok(NULL, " \n"));
+		} else if (!strcmp(word, "parts")) {
+			parts(strtok(NULL, " \n"));
 		} else {
 			say("failed there is no command %s", word);
 			return 1;

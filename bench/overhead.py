@@ -19,6 +19,7 @@ import child
 import claims
 import figures
 import machine
+import parts
 import table
 import variants
 import workloads
@@ -54,8 +55,13 @@ def arguments():
                    help="folder with the files that run.sh built (default: build/bench)")
     p.add_argument("--probe-test", default="", metavar="PATH",
                    help="test binary of record/probe; its benchmark runs too")
+    p.add_argument("--parts", action="store_true",
+                   help="measure the parts of CUPTI, each on and off inside one process, in place of the variants")
     p.add_argument("--list", action="store_true", help="list the workloads and variants")
-    return p.parse_args()
+    args = p.parse_args()
+    if args.parts and (args.variants or args.variant):
+        p.error("--parts measures no variants")
+    return args
 
 
 class Setting:
@@ -245,8 +251,8 @@ class Bench:
         """Writes both files with the results so far."""
         result = self.result()
         self.document = table.document(result, self.works, self.chosen)
-        replace(os.path.join(self.args.out, "overhead.json"), json.dumps(result))
-        replace(os.path.join(self.args.out, "overhead.md"), self.document)
+        table.replace(os.path.join(self.args.out, "overhead.json"), json.dumps(result))
+        table.replace(os.path.join(self.args.out, "overhead.md"), self.document)
 
 
 def split(text):
@@ -257,12 +263,6 @@ def groups(batch):
     """Splits a batch into groups whose programs may wait together: no more than the machine has processors."""
     size = max(1, min(12, os.cpu_count() or 1))
     return [batch[i:i + size] for i in range(0, len(batch), size)]
-
-
-def replace(path, text):
-    with open(path + ".new", "w") as f:
-        f.write(text)
-    os.replace(path + ".new", path)
 
 
 def probe_floor(binary):
@@ -295,7 +295,8 @@ def main():
     child.adopt_orphans()
     scratch = tempfile.mkdtemp(prefix="cudatrace-bench-")
     try:
-        bench = Bench(args, Setting(args, scratch))
+        setting = Setting(args, scratch)
+        bench = parts.Parts(args, setting, split(args.workloads), scratch) if args.parts else Bench(args, setting)
         bench.all()
         print(bench.document, end="")
     except (ValueError, Failed) as error:

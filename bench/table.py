@@ -1,4 +1,6 @@
-"""The figures as markdown."""
+"""The figures as markdown, and files that are replaced whole."""
+import os
+
 import variants
 
 LOOP = ["", "median", "p10..p90", "× plain", "added", "of nsys's", "of torch.profiler's", "rounds", ""]
@@ -19,7 +21,12 @@ def grid(head, rows):
 
 def titled(title, head, rows):
     """A table under a title; nothing without rows."""
-    return [f"**{title}**", "", *grid(head, rows)] if rows else []
+    return [title, "", *grid(head, rows)] if rows else []
+
+
+def title(work, arg):
+    """The title of a workload's table."""
+    return f"**{work.name}: {work.title.format(arg=arg)}** ({work.scale.replace('us', 'µs')} a {work.unit})"
 
 
 def cell(text):
@@ -40,6 +47,11 @@ def share(figure):
     return f"{figure['value']:.2f} ({figure['low']:.2f}..{figure['high']:.2f})" if figure else ""
 
 
+def written(work, ns):
+    """A time in the unit of the workload's table."""
+    return "" if ns is None else f"{ns / work.per:,.{DIGITS[work.scale]}f}"
+
+
 def signed(text):
     return text if text.startswith("-") else "+" + text
 
@@ -49,20 +61,16 @@ def flag_text(flags):
 
 
 def loop_rows(summary, work, names):
-    digits, rows = DIGITS[work.scale], []
-
-    def written(ns):
-        return "" if ns is None else f"{ns / work.per:,.{digits}f}"
-
+    rows = []
     for r in summary["rows"]:
         if r["workload"] != work.name:
             continue
         name, remark = names[r["row"]], flag_text(r.get("flags", {}))
         plain = r["row"] == "plain"
         rows.append([name, *[""] * 7, remark or "not run"] if not r["rounds"] else [
-            name, written(r["median"]), f"{written(r['p10'])}..{written(r['p90'])}",
+            name, written(work, r["median"]), f"{written(work, r['p10'])}..{written(work, r['p90'])}",
             "" if plain or r["ratio"] is None else f"{r['ratio']:.3f}",
-            "" if plain or r["overhead"] is None else signed(written(r["overhead"])),
+            "" if plain or r["overhead"] is None else signed(written(work, r["overhead"])),
             share(r.get("of_nsys")), share(r.get("of_torch")), r["rounds"], remark])
     return rows
 
@@ -70,8 +78,7 @@ def loop_rows(summary, work, names):
 def loops(summary, works, chosen, args):
     names, lines = titles(chosen), []
     for work in works:
-        title, scale = work.title.format(arg=args[work.name]), work.scale.replace("us", "µs")
-        lines += [f"**{work.name}: {title}** ({scale} a {work.unit})", ""]
+        lines += [title(work, args[work.name]), ""]
         rows = loop_rows(summary, work, names)
         keep = [i for i in range(len(LOOP)) if i == 0 or any(str(row[i]) for row in rows)]
         lines += grid([LOOP[i] for i in keep], [[row[i] for i in keep] for row in rows])
@@ -113,17 +120,28 @@ def floor_lines(floor):
             *grid(["", "median", "added"], rows)]
 
 
+def head(machine, rounds, command):
+    """The first lines of a document."""
+    facts = ", ".join(f"{k} {v}" for k, v in machine.items())
+    return [f"{facts}; {rounds} rounds.", f"Command: `{command}`", ""]
+
+
 def document(result, works, chosen):
     """The whole document."""
     names, summary = titles(chosen), result["summary"]
-    facts = ", ".join(f"{k} {v}" for k, v in result["machine"].items())
-    lines = [f"{facts}; {summary['rounds']} rounds.", f"Command: `{result['command']}`", ""]
+    lines = head(result["machine"], summary["rounds"], result["command"])
     lines += loops(summary, works, chosen, {w["name"]: w["arg"] for w in result["workloads"]})
     lines += floor_lines(summary["floor"])
-    lines += titled("Beside the loops", BESIDE, list(resource_rows(summary, names)))
-    lines += titled("Once a run, beyond the plain run", ONCE, list(once_rows(summary, names)))
-    lines += titled("Bounds", ["", "measured", "at most", ""],
+    lines += titled("**Beside the loops**", BESIDE, list(resource_rows(summary, names)))
+    lines += titled("**Once a run, beyond the plain run**", ONCE, list(once_rows(summary, names)))
+    lines += titled("**Bounds**", ["", "measured", "at most", ""],
                     [[c["claim"], c["written"], c["written_bound"], c["verdict"]] for c in summary["claims"]])
     for problem in result["problems"]:
         lines += [f"- {problem}"]
     return "\n".join(lines) + "\n"
+
+
+def replace(path, text):
+    with open(path + ".new", "w") as f:
+        f.write(text)
+    os.replace(path + ".new", path)

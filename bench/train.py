@@ -3,6 +3,7 @@
     init NAME...              starts CUDA     init first_ns=.. t=..
     profile torch [PATH]      torch.profiler around every later loop, its trace to PATH
     run NAME COUNT ARG        one loop        part name=.. count=.. ns=.. step_ns=.. cpu_ns=.. hwm_kb=.. rss_kb=..
+    parts LIST                switches CUPTI  parts gpu=.. driver=.. runtime=.. answers=.. walks=..
     quit                      ends            bye t=..
 
 c: training steps of 50 small linear layers; d: the step of c as a CUDA graph; t: a step of ARG long kernels
@@ -10,6 +11,7 @@ that only move memory. ns is the wall time of the whole loop, step_ns the median
 
 Usage: train.py CONTROL REPORT    (paths, of pipes for instance; - is standard input and output)
 """
+import ctypes
 import gc
 import os
 import sys
@@ -164,6 +166,15 @@ class Server:
         self.say("part", name=name, count=count, ns=ends[-1] - ends[0], step_ns=steps[len(steps) // 2], cpu_ns=cpu,
                  hwm_kb=status_kb("VmHWM"), rss_kb=status_kb("VmRSS"), **more)
 
+    def parts(self, listed):
+        """Switches parts of CUPTI through the injected library, kernels.so."""
+        library = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
+        library.bench_parts.restype = ctypes.c_char_p
+        counts = library.bench_parts(listed.encode())
+        if counts is None:
+            raise ValueError(f"parts {listed}: CUPTI refuses them")
+        print("parts", counts.decode(), file=self.report, flush=True)
+
     def serve(self):
         self.say("ready", pid=os.getpid(), t=time.monotonic_ns(), torch=torch.__version__)
         for line in self.control:
@@ -176,6 +187,8 @@ class Server:
                 self.profile(words[1:])
             elif words[0] == "run":
                 self.run(words[1], int(words[2]), int(words[3]) if len(words) > 3 else 0)
+            elif words[0] == "parts":
+                self.parts(words[1] if len(words) > 1 else "")
             else:
                 raise ValueError(f"there is no command {words[0]}")
         self.say("bye", t=time.monotonic_ns())

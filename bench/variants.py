@@ -39,9 +39,10 @@ LOG = dict(log=".cudatrace", files=(".cudatrace", ".pftrace"), needs=("cudatrace
 NSYS = "{nsys} profile -t cuda --sample=none --cpuctxsw=none --force-overwrite=true -o {out}"
 NSYS_FILES = dict(files=(".qdstrm", ".nsys-rep"), may_fail=True, staged=False, needs=("nsys",))
 
-# For kernels.c: copies, memsets, the one call of each domain that cudatrace switches on too, and by callback ID the runtime's
-# cudaLaunchKernel, cudaLaunchKernelExC, cudaMemsetAsync and cudaMemcpyAsync, the driver's cuLaunchKernel and cuLaunchKernelEx.
-RECORDS = "k1,k2,r171,d308,r211,r430,r51,r41,d307,d652"
+# For kernels.c: copies, memsets, cudaProfilerStart and cuProfilerStart, which cudatrace switches on too, and by callback ID
+# the driver's cuLaunchKernel, cuLaunchKernelEx, cuMemsetD8Async, cuMemsetD32Async, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync and
+# cuMemcpyAsync.
+RECORDS = "k1,k2,r171,d308,d307,d652,d216,d220,d277,d279,d306"
 
 VARIANTS = [
     Variant("plain", "not traced", "{program}", apart="abgefcdt"),
@@ -66,7 +67,7 @@ VARIANTS = [
     Variant("kernels", "floor: CUPTI kernel records alone",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes {program}", workloads="aec",
             every=2, files=(".bytes",), needs=("floor",)),
-    Variant("records", "floor: CUPTI's records of kernels, copies, memsets and of the calls that make them",
+    Variant("records", "floor: CUPTI's records of kernels, copies, memsets and of the driver's calls that make them",
             "CUDA_INJECTION64_PATH={floor} BENCH_CUPTI={cupti} BENCH_BYTES={out}.bytes BENCH_RECORDS=" + RECORDS + " {program}",
             workloads="aec", every=2, files=(".bytes",), needs=("floor",)),
     Variant("empty", "floor: entry and return traps, empty programs", "{python} {bench}/emptyprobes.py {pid}",

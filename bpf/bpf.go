@@ -14,10 +14,14 @@
 //	    26     1  nargs
 //	    27     1  flags   tracelog.CallUnfinished, tracelog.CallNoReturn, Flag*
 //	    28     4  ret     the returned value, signed
-//	    32   8*n  args
+//	    32     8  chain   of return addresses above the call, 0 when not known
+//	    40   8*n  args
 //
 // An event with FlagThread has a thread's name instead of a call: 16 bytes in the place of two
 // arguments, and as the third argument its ID in its innermost PID namespace.
+//
+// An event with FlagChain stands in front of the first call of a chain. It has an epoch, and
+// the return addresses of the chain from the innermost up, in the place of arguments.
 //
 // An event with FlagRaw has whole words in the place of arguments. The attach cookie of a plain
 // function says which: LessRegisters or all argument registers, words of the stack, words of
@@ -32,12 +36,12 @@
 // rebuilds them.
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the
 // type information in the objects.
 const (
-	HeaderSize   = 32
+	HeaderSize   = 40
 	MaxArgs      = 12
 	MaxDepth     = 8    // most open calls of one thread
 	MaxFunctions = 1024 // attach cookies are smaller
@@ -47,6 +51,10 @@ const (
 	FlagSymbol   = 0x40
 	FlagQuiet    = 0x20 // of an open call in the map of threads: it is not recorded
 	FlagRaw      = 0x10
+	FlagChain    = 0x08
+	FlagFailure  = 0x04 // the call is recorded only if it fails
+	MaxChain     = 7    // most return addresses of a chain
+	SiteLength   = 7    // bits of a site in the map of callers that say how long its chains are
 	ChunkRoom    = 256  // bytes that a chunk reserves for an event
 	MaxName      = 4096 // bytes of a symbol's name with its NUL
 )
@@ -62,6 +70,7 @@ const (
 	CookieBlockWords    = 24
 	CookieBlockRegister = 28
 	CookieBlockOffset   = 32
+	CookieChain         = 48 // most return addresses of a chain
 
 	MaxStackWords = 7
 	MaxBlockWords = 7
@@ -80,6 +89,7 @@ const (
 	RangeNone  = 0
 	RangeBegin = 1 // recording begins when it returns
 	RangeEnd   = 2 // recording ends when it is entered
+	RangeTold  = 4 // with either: the injected library is told when it is entered
 )
 
 // What a function says of the handle that its first argument receives.

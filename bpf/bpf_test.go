@@ -23,7 +23,7 @@ func types(t *testing.T, object string) *btf.Spec {
 // The compiled programs lay an event out as the package comment says.
 func TestEventLayout(t *testing.T) {
 	want := map[string]uint32{
-		"enter": 0, "exit": 8, "pid": 16, "tid": 20, "func": 24, "nargs": 26, "flags": 27, "ret": 28, "args": HeaderSize,
+		"enter": 0, "exit": 8, "pid": 16, "tid": 20, "func": 24, "nargs": 26, "flags": 27, "ret": 28, "chain": 32, "args": HeaderSize,
 	}
 	for _, object := range objects {
 		var event *btf.Struct
@@ -63,7 +63,7 @@ func TestThreadLayout(t *testing.T) {
 // The constants of the C source are those of this package.
 func TestConstants(t *testing.T) {
 	var source []byte
-	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h"} {
+	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h", "cookie.h", "callers.h"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +73,8 @@ func TestConstants(t *testing.T) {
 	for _, line := range []string{
 		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_STACK_ARGS 8",
 		"#define BLOCK_SIZE 128", "#define UNFINISHED 1", "#define NO_RETURN 2", "#define THREAD_EVENT 0x80",
-		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define RAW 0x10", "#define CHUNK_ROOM 256", "#define LESS_REGISTERS 4",
+		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define RAW 0x10", "#define CHAIN_EVENT 8", "#define FAILURE 4", "#define MAX_CHAIN 7", "#define SITE_LENGTH 7",
+		"#define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7)", "#define CHUNK_ROOM 256", "#define LESS_REGISTERS 4",
 		"#define COOKIE_PLAIN (1ull << 16)", "#define COOKIE_ALWAYS (1ull << 17)", "#define COOKIE_ALL_REGISTERS (1ull << 18)",
 		"#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)", "#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)",
 		"#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)", "#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)", "#define MAX_NAME 4096", "CUT_NAME = 4,",

@@ -18,6 +18,8 @@
 #include "ids.h"
 #include "ends.h"
 #include "store.h"
+#include "cookie.h"
+#include "callers.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -25,22 +27,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define MAX_FUNCTIONS 1024
 #define MAX_STACK_ARGS 8
 #define BLOCK_SIZE 128
-
-/*
- * An attach cookie: the function, and for a plain one how its arguments are read. That
- * of others is in their recipe. A plain function's event holds words as they were found
- * at entry: LESS_REGISTERS or all registers for arguments, words of the stack, words of
- * a struct that a register points to.
- */
-#define COOKIE_FUNCTION(cookie) ((u32)(cookie) & 0xffff)
-#define COOKIE_PLAIN (1ull << 16)
-#define COOKIE_ALWAYS (1ull << 17) /* wanted while recording is paused too */
-#define COOKIE_ALL_REGISTERS (1ull << 18)
-#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)
-#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)
-#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)
-#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)
-#define LESS_REGISTERS 4
 
 struct frame {
 	u64 sp;
@@ -56,6 +42,7 @@ struct thread {
 	u64 words[REGISTER_ARGS + MAX_STACK_ARGS <= 16 ? 16 : -1]; /* the call's arguments */
 	u64 block[BLOCK_SIZE / 8];                                 /* start of a struct that one points to */
 	u64 pad;                                                   /* a load of 8 bytes at the last 4 stays inside */
+	struct window window;
 	struct frame frames[MAX_DEPTH];
 };
 #define SOURCE_MASK 0xfc /* of words and block together */
@@ -97,6 +84,7 @@ enum range {
 	RANGE_NONE = 0,
 	RANGE_BEGIN = 1, /* recording begins when it returns */
 	RANGE_END = 2,	 /* recording ends when it is entered */
+	RANGE_TOLD = 4,	 /* with either: the library is told when it is entered */
 };
 
 /* What a function makes: its first argument receives a handle. */
@@ -118,13 +106,14 @@ struct symbol_event {
 	u8 nargs;
 	u8 flags;
 	s32 length; /* of the name with its NUL, 0: none; MAX_NAME when it may be cut */
+	u64 chain;
 	u64 handle;
 	u64 of;
 	char name[];
 };
 _Static_assert(__builtin_offsetof(struct symbol_event, length) == 28, "length");
-_Static_assert(__builtin_offsetof(struct symbol_event, handle) == 32, "handle");
-_Static_assert(__builtin_offsetof(struct symbol_event, name) == 48, "name");
+_Static_assert(__builtin_offsetof(struct symbol_event, handle) == 40, "handle");
+_Static_assert(__builtin_offsetof(struct symbol_event, name) == 56, "name");
 
 /* Set when a process is recorded between the calls that start and stop its profiler. */
 const volatile u8 capture_range = 0;
@@ -315,6 +304,40 @@ INLINE void unwind(struct pt_regs *ctx, struct slot *s)
 	abandon(s->index, sp + 1);
 }
 
+/* Reads a number of bytes of the stack into the window. Returns 0 when they cannot be read. */
+INLINE u32 read_stack(struct pt_regs *ctx, struct window *w, u32 size)
+{
+	BARRIER_ON(size); /* the verifier wants the bounds on this register */
+	size &= sizeof(w->words) * 2 - 1;
+	if (size > sizeof(w->words))
+		size = sizeof(w->words);
+	return size && read_user(w->words, size, (void *)STACK_POINTER(ctx)) ? 0 : size;
+}
+
+/*
+ * Reads the thread's window of its stack, with at least some words for arguments in it, and
+ * the innermost return address. Near the top of a stack there is less than the thread's
+ * chains need elsewhere. Returns 0 when the arguments cannot be read.
+ */
+INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u32 stack)
+{
+	u32 least = STACK_ARGS_AT + stack * 8, want = s->reach > least ? s->reach : least;
+
+	w->reach = read_stack(ctx, w, want);
+	if (w->reach < least)
+		w->reach = read_stack(ctx, w, least);
+	if (w->reach < least) {
+		w->site = 0;
+		return 0;
+	}
+#if RETURN_POPS
+	w->site = w->words[0];
+#else
+	w->site = CODE_ADDRESS(ctx->x[30]);
+#endif
+	return 1;
+}
+
 /* Brings all that a recipe copies from into words and block. */
 INLINE void gather(struct pt_regs *ctx, struct thread *t, const struct recipe *r)
 {
@@ -378,6 +401,17 @@ NOINLINE void set_range(u32 pid, u32 on)
 		*within = on;
 }
 
+/* A function that begins or ends the range is entered. */
+NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
+{
+	struct watch *w = range & RANGE_TOLD ? map_lookup(&watches, &pid) : 0;
+
+	if (range & RANGE_END)
+		set_range(pid, 0);
+	if (w)
+		ask_here(ctx, w);
+}
+
 /* Whether calls of the process are recorded now. */
 INLINE int recording(u32 pid)
 {
@@ -413,21 +447,44 @@ NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
 	return 0;
 }
 
-/* The entry of a function that is more than a plain one. */
-NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
+/* The number of the chain above a call, which is defined for user space; 0 when not known. */
+NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
 {
+	struct caller_table *c = known_callers();
+	struct thread *t = thread_at(s->index);
+	u64 chain;
+
+	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
+		return 0;
+	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, t->window.site, cookie);
+}
+
+/* The flags of a call that begins. */
+INLINE u32 special_flags(const struct recipe *r, u32 recorded)
+{
+	u32 flags = r->quiet || !recorded ? QUIET : 0;
+
+	return r->symbol && recorded ? flags | FAILURE : flags;
+}
+
+/* The entry of a function that is more than a plain one. */
+NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
+{
+	u32 func = COOKIE_FUNCTION(cookie);
 	struct recipe *r = map_lookup(&recipes, &func);
 	struct slot *s;
 	struct thread *t;
 	struct frame *f;
-	u32 depth, quiet;
+	u32 depth, flags, quiet;
 
 	if (!r)
 		return 1;
-	if (capture_range && r->range == RANGE_END)
-		set_range(id >> 32, 0);
-	quiet = r->quiet || !(recording(id >> 32) || r->always);
-	if (quiet && !r->symbol && r->range != RANGE_BEGIN) {
+	if (capture_range && r->range)
+		enter_range(ctx, id >> 32, r->range);
+	flags = special_flags(r, recording(id >> 32) || r->always);
+	quiet = flags & QUIET;
+	if (quiet && !r->symbol && !(r->range & RANGE_BEGIN)) {
 		pass_over(ctx, id);
 		return 1;
 	}
@@ -441,7 +498,9 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
 	f = &t->frames[depth];
 	f->sp = STACK_POINTER(ctx);
 	f->later = r->later;
-	set_head(&f->event, id, func, r->nargs, quiet ? QUIET : 0);
+	set_head(&f->event, id, func, r->nargs, flags);
+	if (flags != QUIET)
+		f->event.chain = chain_of(ctx, s, cookie);
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
 	s->depth = depth + 1;
@@ -449,33 +508,84 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u32 func)
 	return 0;
 }
 
-/* Reads the words of a plain function's event, and returns their number. */
-INLINE u32 read_words(struct pt_regs *ctx, u64 *words, u64 cookie)
+/* Reads the words of a plain function's event and the thread's window, and returns the number of words. */
+INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64 *words, u64 cookie)
 {
-	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS;
+	u32 stack = COOKIE_STACK_WORDS(cookie), block = COOKIE_BLOCK_WORDS(cookie), n = LESS_REGISTERS, i;
 
 	LOAD_LESS_REGISTERS(words, ctx);
 	if (cookie & COOKIE_ALL_REGISTERS) {
 		LOAD_MORE_REGISTERS(words, ctx);
 		n = REGISTER_ARGS;
 	}
-	if (stack && read_user(words + n, stack * 8, (void *)(STACK_POINTER(ctx) + STACK_ARGS_AT)))
+	if (!read_window(ctx, s, w, stack))
 		count(READ_FAULT);
+	BOUNDED
+	for (i = 0; i < stack; i++)
+		words[n + i] = w->words[STACK_ARGS_AT / 8 + i];
 	n += stack;
 	if (block && read_user(words + n, block * 8, (void *)(words[COOKIE_BLOCK_REGISTER(cookie)] + COOKIE_BLOCK_OFFSET(cookie))))
 		count(READ_FAULT);
 	return n + block;
 }
 
+/*
+ * Defines the chain of the call at the tail, in front of the call. Returns where the tail
+ * is then, 0 when there is no room.
+ */
+NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
+{
+	struct thread *t = thread_at(s->index);
+	struct event *e = tail_of(s);
+	u32 top = s->depth;
+
+	if (!t || !e || top >= MAX_DEPTH)
+		return 0;
+	copy_event(&t->frames[top].event, e);
+	chain = define_chain(ctx, s, chain, site, cookie);
+	e = room(s);
+	if (!e)
+		return 0;
+	copy_event(e, &t->frames[top].event);
+	e->chain = chain;
+	return 1;
+}
+
+/* Finds the chain above the call at the tail. Returns where the tail is then, 0 when there is no room. */
+INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct event *e, struct window *w, u64 cookie)
+{
+	struct caller_table *c = known_callers();
+
+	if (!c || !w->site || !COOKIE_CHAIN(cookie))
+		return e;
+	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
+	if (chain_known(c, e->chain))
+		return e;
+	return define_in_front(ctx, s, e->chain, w->site, cookie) ? tail_of(s) : 0;
+}
+
+/* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
+INLINE struct event *note_call(struct pt_regs *ctx, struct slot *s, struct thread *t, u64 id, u64 cookie)
+{
+	struct event *e = room(s);
+
+	if (!e)
+		return 0;
+	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
+	e->nargs = read_words(ctx, s, &t->window, e->args, cookie);
+	return find_chain(ctx, s, e, &t->window, cookie);
+}
+
 /* Returns 0 when the call's return is wanted. */
 INLINE int enter(struct pt_regs *ctx)
 {
 	u64 cookie = attach_cookie(ctx), id = current_id();
+	struct thread *t;
 	struct slot *s;
 	struct event *e;
 
 	if (!(cookie & COOKIE_PLAIN))
-		return enter_special(ctx, id, COOKIE_FUNCTION(cookie));
+		return enter_special(ctx, id, cookie);
 	if (!(cookie & COOKIE_ALWAYS) && !recording(id >> 32)) {
 		pass_over(ctx, id);
 		return 1;
@@ -485,13 +595,12 @@ INLINE int enter(struct pt_regs *ctx)
 		return 1;
 	if ((s->depth || s->announced != ANNOUNCED) && !prepare(ctx, s, id, 0))
 		return 1;
-	e = room(s);
+	t = thread_at(s->index);
+	e = t ? note_call(ctx, s, t, id, cookie) : 0;
 	if (!e) {
 		count(LOST_BUFFER_FULL);
 		return 1;
 	}
-	set_head(e, id, COOKIE_FUNCTION(cookie), 0, RAW);
-	e->nargs = read_words(ctx, e->args, cookie);
 	s->sp = STACK_POINTER(ctx);
 	s->tail = 1;
 	s->depth++;
@@ -549,6 +658,7 @@ INLINE long write_symbol(struct event *e, u32 kind, const u32 size, int cut)
 	s->nargs = 2;
 	s->flags = SYMBOL_EVENT;
 	s->length = length;
+	s->chain = 0;
 	s->handle = e->args[0];
 	s->of = kind == SYMBOL_DERIVED ? e->args[1] : 0;
 	ringbuf_submit(s, RINGBUF_NO_WAKEUP);
@@ -588,10 +698,12 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 		return; /* the call was not recorded: it began before the probe did, or was nested too deep */
 	f->event.exit = now;
 	f->event.ret = (s32)RETURN_VALUE(ctx);
+	if (f->event.ret && f->event.flags & FAILURE)
+		f->event.flags &= ~QUIET;
 	r = f->later ? map_lookup(&recipes, &func) : 0;
 	if (r) {
 		record_out_values(&f->event, r);
-		if (capture_range && r->range == RANGE_BEGIN)
+		if (capture_range && r->range & RANGE_BEGIN)
 			set_range(f->event.pid, 1);
 		if (r->symbol && !f->event.ret)
 			tell_symbol(&f->event, r->symbol);
@@ -618,6 +730,33 @@ INLINE void leave(struct pt_regs *ctx)
 	s->tail = 0;
 	s->depth--;
 	publish(s, e->nargs);
+}
+
+/*
+ * At the entry and at the return of dlclose: from now on addresses may lie in another
+ * library. Chains that are walked meanwhile get a new number at the return.
+ */
+INLINE int unloading(void)
+{
+	struct caller_table *c = known_callers();
+
+	if (c)
+		__sync_fetch_and_add(&c->epoch, 1);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int unload_multi(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return unloading();
+}
+
+SEC("uprobe")
+int unload_single(struct pt_regs *ctx)
+{
+	(void)ctx;
+	return unloading();
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */

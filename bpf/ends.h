@@ -130,6 +130,16 @@ INLINE int ask(struct watch *w)
 	return 1;
 }
 
+/* Asks at the entry of a function, if that can be. */
+INLINE void ask_here(struct pt_regs *ctx, struct watch *w)
+{
+	struct task_struct *task = (void *)current_task();
+	u64 flags = 0;
+
+	if (handled(task, w, &flags) && room_below(task, STACK_POINTER(ctx), flags, 1))
+		ask(w);
+}
+
 INLINE void note_sign(u32 pid, u32 sign, s32 argument)
 {
 	struct process_end *p = map_lookup(&ends, &pid);
@@ -144,16 +154,13 @@ INLINE void note_sign(u32 pid, u32 sign, s32 argument)
 /* A libc function that ends the program, or replaces it. */
 INLINE int ending(struct pt_regs *ctx)
 {
-	struct task_struct *task = (void *)current_task();
 	u32 pid = current_id() >> 32;
 	struct watch *w = map_lookup(&watches, &pid);
-	u64 flags = 0;
 
 	if (!w)
 		return 0;
 	note_sign(pid, attach_cookie(ctx), (s32)FIRST_ARG(ctx));
-	if (handled(task, w, &flags) && room_below(task, STACK_POINTER(ctx), flags, 1))
-		ask(w);
+	ask_here(ctx, w);
 	return 0;
 }
 

@@ -121,6 +121,7 @@ struct raw_tracepoint {
  * a return moves the stack pointer. And what the processor needs for order in memory.
  */
 #define BARRIER __asm__ volatile("" ::: "memory")
+#define BARRIER_ON(value) __asm__ volatile("" : "+r"(value))
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
@@ -129,6 +130,8 @@ struct pt_regs {
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->ax)
 #define FIRST_ARG(ctx) ((ctx)->di)
+#define FRAME_POINTER(ctx) ((ctx)->bp)
+#define CODE_ADDRESS(word) (word)
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
 #define RETURN_POPS 8   /* ret pops the return address */
@@ -148,6 +151,9 @@ struct pt_regs { /* struct user_pt_regs */
 #define STACK_POINTER(ctx) ((ctx)->sp)
 #define RETURN_VALUE(ctx) ((ctx)->x[0])
 #define FIRST_ARG(ctx) ((ctx)->x[0])
+#define FRAME_POINTER(ctx) ((ctx)->x[29])
+/* A return address may be signed: pointer authentication has the bits above an address. */
+#define CODE_ADDRESS(word) ((word) & 0xffffffffffffull)
 #define REGISTER_ARGS 8
 #define STACK_ARGS_AT 0
 #define RETURN_POPS 0

@@ -13,6 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ProbesCallerTable struct {
+	_      structs.HostLayout
+	Epoch  uint64
+	Pad    [7]uint64
+	Chains [16384]uint64
+	Sites  [2048]uint64
+}
+
 type ProbesChunk struct {
 	_      structs.HostLayout
 	Id     uint64
@@ -31,6 +39,7 @@ type ProbesEvent struct {
 	Nargs uint8
 	Flags uint8
 	Ret   int32
+	Chain uint64
 	Args  [12]uint64
 }
 
@@ -86,7 +95,7 @@ type ProbesSlot struct {
 	Index     uint32
 	Announced uint32
 	Comm      [2]uint64
-	Pad       uint64
+	Reach     uint64
 }
 
 type ProbesSupply struct {
@@ -101,6 +110,13 @@ type ProbesThread struct {
 	Words  [16]uint64
 	Block  [16]uint64
 	Pad    uint64
+	Window struct {
+		_     structs.HostLayout
+		Words [64]uint64
+		Site  uint64
+		Reach uint32
+		Pad   uint32
+	}
 	Frames [8]struct {
 		_     structs.HostLayout
 		Sp    uint64
@@ -125,6 +141,7 @@ type ProbesWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ProbesMapCallers        = "callers"
 	ProbesMapChunks         = "chunks"
 	ProbesMapEnds           = "ends"
 	ProbesMapLosses         = "losses"
@@ -149,6 +166,8 @@ const (
 	ProbesProgLeaveSingle   = "leave_single"
 	ProbesProgSignalDeliver = "signal_deliver"
 	ProbesProgThreadExit    = "thread_exit"
+	ProbesProgUnloadMulti   = "unload_multi"
+	ProbesProgUnloadSingle  = "unload_single"
 	ProbesVarCaptureRange   = "capture_range"
 	ProbesVarPidnsDev       = "pidns_dev"
 	ProbesVarPidnsIno       = "pidns_ino"
@@ -211,12 +230,15 @@ type ProbesProgramSpecs struct {
 	LeaveSingle   *ebpf.ProgramSpec `ebpf:"leave_single"`
 	SignalDeliver *ebpf.ProgramSpec `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.ProgramSpec `ebpf:"thread_exit"`
+	UnloadMulti   *ebpf.ProgramSpec `ebpf:"unload_multi"`
+	UnloadSingle  *ebpf.ProgramSpec `ebpf:"unload_single"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesMapSpecs struct {
+	Callers *ebpf.MapSpec `ebpf:"callers"`
 	Chunks  *ebpf.MapSpec `ebpf:"chunks"`
 	Ends    *ebpf.MapSpec `ebpf:"ends"`
 	Losses  *ebpf.MapSpec `ebpf:"losses"`
@@ -263,6 +285,7 @@ func (o *ProbesObjects) Close() error {
 //
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesMaps struct {
+	Callers *ebpf.Map `ebpf:"callers"`
 	Chunks  *ebpf.Map `ebpf:"chunks"`
 	Ends    *ebpf.Map `ebpf:"ends"`
 	Losses  *ebpf.Map `ebpf:"losses"`
@@ -279,6 +302,7 @@ type ProbesMaps struct {
 
 func (m *ProbesMaps) Close() error {
 	return _ProbesClose(
+		m.Callers,
 		m.Chunks,
 		m.Ends,
 		m.Losses,
@@ -322,6 +346,8 @@ type ProbesPrograms struct {
 	LeaveSingle   *ebpf.Program `ebpf:"leave_single"`
 	SignalDeliver *ebpf.Program `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.Program `ebpf:"thread_exit"`
+	UnloadMulti   *ebpf.Program `ebpf:"unload_multi"`
+	UnloadSingle  *ebpf.Program `ebpf:"unload_single"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -338,6 +364,8 @@ func (p *ProbesPrograms) Close() error {
 		p.LeaveSingle,
 		p.SignalDeliver,
 		p.ThreadExit,
+		p.UnloadMulti,
+		p.UnloadSingle,
 	)
 }
 

@@ -19,13 +19,16 @@
 /* Flags of an event. The first two are those of the log's Call. */
 #define UNFINISHED 1
 #define NO_RETURN 2
+#define FAILURE 4   /* of an open call: it is wanted if it fails */
+#define CHAIN_EVENT 8
 #define RAW 0x10   /* args are the words that the arguments are in */
 #define QUIET 0x20 /* of an open call: it is not wanted */
 #define SYMBOL_EVENT 0x40
 #define THREAD_EVENT 0x80
 
 /*
- * One event: a call; with THREAD_EVENT a thread's name in args[0..1] and its id in the
+ * One event: a call; with CHAIN_EVENT the return addresses of a chain in args[1..], and in
+ * args[0] the epoch in which they hold; with THREAD_EVENT a thread's name in args[0..1] and its id in the
  * innermost PID namespace in args[2]; with SYMBOL_EVENT a handle in args[0], the handle
  * that it was made from in args[1] (0: it has a name), and behind them the name.
  */
@@ -38,6 +41,7 @@ struct event {
 	u8 nargs;
 	u8 flags;
 	s32 ret;
+	u64 chain;	    /* above the call, 0 when not known */
 	u64 args[MAX_ARGS]; /* only nargs of them are sent */
 };
 _Static_assert(__builtin_offsetof(struct event, enter) == 0, "enter");
@@ -48,7 +52,8 @@ _Static_assert(__builtin_offsetof(struct event, func) == 24, "func");
 _Static_assert(__builtin_offsetof(struct event, nargs) == 26, "nargs");
 _Static_assert(__builtin_offsetof(struct event, flags) == 27, "flags");
 _Static_assert(__builtin_offsetof(struct event, ret) == 28, "ret");
-_Static_assert(__builtin_offsetof(struct event, args) == 32, "args");
+_Static_assert(__builtin_offsetof(struct event, chain) == 32, "chain");
+_Static_assert(__builtin_offsetof(struct event, args) == 40, "args");
 
 INLINE void set_head(struct event *e, u64 id, u32 func, u32 nargs, u32 flags)
 {
@@ -59,6 +64,7 @@ INLINE void set_head(struct event *e, u64 id, u32 func, u32 nargs, u32 flags)
 	e->nargs = nargs;
 	e->flags = flags;
 	e->ret = 0;
+	e->chain = 0;
 }
 
 INLINE void copy_event(struct event *to, const struct event *from)
@@ -116,7 +122,7 @@ struct slot {
 	u32 index;    /* of this slot */
 	u32 announced;
 	u64 comm[2];
-	u64 pad;
+	u64 reach; /* bytes of its stack that are read at a call */
 };
 _Static_assert(sizeof(struct slot) == 64, "slot");
 
@@ -331,6 +337,7 @@ INLINE void clear_slot(struct slot *s)
 	s->announced = UNKNOWN;
 	s->comm[0] = 0;
 	s->comm[1] = 0;
+	s->reach = 8;
 }
 
 /* Frees a slot that was claimed. */

@@ -23,11 +23,12 @@ import (
 // benchLaunches is the number of launches in a benchmark's log.
 const benchLaunches = 200_000
 
-// perLaunch reports the numbers of runs conversions of a log with n launches.
-func perLaunch(b *testing.B, runs, n int, elapsed time.Duration, trace, log int64) {
+// perLaunch reports the numbers of runs conversions of a log with n launches, each of some
+// slices.
+func perLaunch(b *testing.B, runs, n, slices int, elapsed time.Duration, trace, log int64) {
 	launches := float64(runs) * float64(n)
 	b.ReportMetric(launches/elapsed.Seconds(), "launches/s")
-	b.ReportMetric(3*launches/elapsed.Seconds(), "slices/s")
+	b.ReportMetric(float64(slices)*launches/elapsed.Seconds(), "slices/s")
 	b.ReportMetric(float64(trace)/float64(n), "trace-B/launch")
 	b.ReportMetric(float64(log)/float64(n), "log-B/launch")
 }
@@ -35,7 +36,17 @@ func perLaunch(b *testing.B, runs, n int, elapsed time.Duration, trace, log int6
 // BenchmarkConvert makes a trace of a log in memory: three slices and an arrow a launch.
 func BenchmarkConvert(b *testing.B) {
 	var data bytes.Buffer
-	records := logtest.WriteLaunches(b, &data, benchLaunches)
+	benchConvert(b, &data, logtest.WriteLaunches(b, &data, benchLaunches), 3)
+}
+
+// BenchmarkConvertCalled is BenchmarkConvert for launches with a caller: two slices and an arrow
+// each.
+func BenchmarkConvertCalled(b *testing.B) {
+	var data bytes.Buffer
+	benchConvert(b, &data, logtest.WriteCalledLaunches(b, &data, benchLaunches), 2)
+}
+
+func benchConvert(b *testing.B, data *bytes.Buffer, records uint64, slices int) {
 	for name, convert := range map[string]func(io.Writer){
 		"none": func(w io.Writer) { traceTo(b, logtest.InMemory(data.Bytes()), TraceOptions{Compress: output.None}, w) },
 		"gzip": func(w io.Writer) { traceTo(b, logtest.InMemory(data.Bytes()), TraceOptions{Compress: output.Gzip}, w) },
@@ -59,7 +70,7 @@ func BenchmarkConvert(b *testing.B) {
 			}
 			runtime.ReadMemStats(&after)
 			b.SetBytes(max(out.Bytes, 1))
-			perLaunch(b, b.N, benchLaunches, b.Elapsed(), out.Bytes, int64(data.Len()))
+			perLaunch(b, b.N, benchLaunches, slices, b.Elapsed(), out.Bytes, int64(data.Len()))
 			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/float64(records), "allocs/record")
 		})
 	}
@@ -124,7 +135,7 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	perLaunch(b, b.N, n, elapsed, trace.Size(), log.Size())
+	perLaunch(b, b.N, n, 3, elapsed, trace.Size(), log.Size())
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
 	if err := os.Remove(path + ".pftrace"); err != nil {
 		b.Fatal(err)

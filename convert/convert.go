@@ -188,10 +188,10 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	l.chosen = selection.New(c.Filter.Name, uint64(c.Filter.MinDuration))
+	l.chosen = selection.New(c.Filter.Name, c.Filter.Caller, uint64(c.Filter.MinDuration))
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0, Filter: l.filter, Threads: l.threads,
-		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || c.Filter.Caller != "", Filter: l.filter, Threads: l.threads,
+		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }
 

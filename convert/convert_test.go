@@ -61,6 +61,9 @@ func summaryText(m *Summary) string {
 	line("processes %d threads %d streams %d", m.ProcessCount, m.ThreadCount, m.StreamCount)
 	line("kernels %d copies %d memsets %d graphs %d calls %d launches %d failed %d unfinished %d",
 		m.Kernels, m.Copies, m.Memsets, m.Graphs, m.Calls, m.Launches, m.Failed, m.Unfinished)
+	for _, name := range ByCount(m.Functions) {
+		line("called %s: %d", name, m.Functions[name])
+	}
 	line("waits %d ambiguous %d unmatched %d", m.Waits, m.WaitsAmbiguous, m.WaitsUnmatched)
 	line("NVTX ranges %d marks %d unmatched %d", m.Ranges, m.RangeMarks, m.RangesUnmatched)
 	line("overhead %d ns, peak of device memory %d bytes", m.OverheadNS, m.PeakDevice)
@@ -69,6 +72,12 @@ func summaryText(m *Summary) string {
 	}
 	line("matched %d unmatched %d early %d", m.Matched, m.Unmatched, m.Early)
 	line("pairs %d API records %d joined %d unprobed %d", m.Pairs, m.APIRecords, m.APIJoined, m.Unprobed)
+	if m.Unnamed > 0 {
+		line("launches without a kernel name: %d", m.Unnamed)
+	}
+	if m.Callers != nil {
+		line("callers known %d unknown %d: %.1f %%", m.Callers.Known, m.Callers.Unknown, m.Callers.Share())
+	}
 	line("lost: %s", LostWords(m.Lost))
 	line("complete %t damaged %t %q", m.Complete, m.Damaged, m.Reasons)
 	return b.String()

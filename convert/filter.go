@@ -23,11 +23,14 @@ type Filter struct {
 	Devices        []uint32 // as the process numbers them; limits GPU work
 	Streams        []uint32 // limits GPU work
 	Name           string   // a glob for the names of calls, kernels and ranges
+	Caller         string   // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
 	MinDuration    time.Duration
 }
 
 // limits says whether the filter may leave anything out.
-func (f *Filter) limits() bool { return f.limitsRecords() || f.Name != "" || f.MinDuration > 0 }
+func (f *Filter) limits() bool {
+	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.MinDuration > 0
+}
 
 // limitsRecords says whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {

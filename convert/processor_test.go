@@ -135,6 +135,12 @@ func TestProcessorNames(t *testing.T) {
 	one(nvtx, `select extract_arg(arg_set_id, 'debug.unfinished') from slice where name = 'never ends'`, "had not ended when recording did")
 	symbol := open("symbol")
 	one(symbol, `select extract_arg(arg_set_id, 'debug.kernel') from slice where name glob 'cuLaunchKernel*' and ts = 1200`, "void axpy<float>(float, float const*, float*, int)")
+	callers := open("callers")
+	one(callers, `select name, category, extract_arg(arg_set_id, 'debug.driver'), extract_arg(arg_set_id, 'debug.caller'), extract_arg(arg_set_id, 'debug.gridX') from slice where ts = 2600`,
+		"cudaLaunchKernel", "runtime", "cuLaunchKernel", "libtorch_cuda.so: at::native::add(...)+0x45", int64(4))
+	one(callers, `select extract_arg(arg_set_id, 'debug.error') from slice where name = 'cudaLaunchKernel' and ts in (8000, 8200) order by ts`, "cudaErrorLaunchOutOfResources", "cudaErrorNoKernelImageForDevice")
+	one(callers, `select extract_arg(arg_set_id, 'debug.caller') from slice where ts = 4000`, "libcublasLt.so.13+0x12345")
+	one(callers, `select count(*) from slice where ts = 5000 and extract_arg(arg_set_id, 'debug.caller') is null`, int64(1))
 	memory := open("memory")
 	one(memory, `select distinct unit from counter_track`, "bytes")
 	one(memory, `select k.name, pid from process_counter_track k join process using (upid) where k.name glob 'device*' order by pid`, "device memory (GPU 0)", int64(50), "device memory (GPU 0)", int64(51))

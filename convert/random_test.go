@@ -56,11 +56,11 @@ func (c *chaos) record() {
 	case 1:
 		w.Add(&tracelog.Thread{PID: c.id(), TID: c.id(), NamespaceTID: c.id()})
 	case 2, 3:
-		w.Add(&tracelog.Call{PID: c.id(), TID: c.id(), Func: c.id(), Flags: c.id(), Enter: c.time(), Dur: c.dur(), Ret: int32(c.id()), NArgs: 1,
+		w.Add(&tracelog.Call{PID: c.id(), TID: c.id(), Func: c.id(), Flags: c.id(), Enter: c.time(), Dur: c.dur(), Ret: int32(c.id()), Caller: c.id(), NArgs: 1,
 			Args: [tracelog.MaxArgs]uint64{uint64(c.id())}})
 	case 4, 5:
 		w.Add(&tracelog.API{PID: c.id(), TID: c.id(), Domain: c.id(), Name: pick(c, "cuLaunchKernel", "cudaLaunchKernel", "cudaStreamSynchronize"),
-			Start: c.time(), Dur: c.dur(), Correlation: c.id() * c.id()})
+			Start: c.time(), Dur: c.dur(), Correlation: c.id() * c.id(), Caller: c.id()})
 	case 6:
 		w.Add(&tracelog.Kernel{GPU: c.gpu(), Name: "k"})
 	case 7:
@@ -91,6 +91,10 @@ func TestChaos(t *testing.T) {
 		c := &chaos{rand.New(rand.NewPCG(seed, 1)), w}
 		w.Add(&tracelog.Function{ID: 0, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"})
 		w.Add(&tracelog.Function{ID: 1, Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"})
+		w.Add(&tracelog.Function{ID: 2, Name: "cudaLaunchKernel", Library: "runtime", Args: "function:ptr"})
+		w.Add(&tracelog.Function{ID: 3, Name: "cuLibraryGetKernel", Library: "driver", Args: "kernel:handle"})
+		w.Add(&tracelog.Caller{ID: 1, Function: "cudaLaunchKernel", Module: "/lib/a.so", Symbol: "f"})
+		w.Add(&tracelog.Caller{ID: 2, Module: "/lib/b.so"})
 		for range 10 + seed {
 			c.record()
 		}

@@ -43,8 +43,9 @@ type Summary struct {
 	Kernels    uint64 `json:"kernels"`
 	Copies     uint64 `json:"copies"`
 	Memsets    uint64 `json:"sets"`
-	Graphs     uint64 `json:"graphs"`   // whole graphs, where their nodes were not recorded one by one
-	Launches   uint64 `json:"launches"` // calls that launched kernels
+	Graphs     uint64 `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
+	Launches   uint64 `json:"launches"`         // calls that launched kernels
+	Unnamed    uint64 `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
 	Calls      uint64 `json:"calls"`
 	Failed     uint64 `json:"failed_calls"`
 	Unfinished uint64 `json:"unfinished_calls"`
@@ -56,7 +57,10 @@ type Summary struct {
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
 	WaitsUnmatched uint64 `json:"waits_unmatched"`
 
-	Errors map[string]uint64 `json:"errors"` // failed calls by function and error
+	Functions map[string]uint64 `json:"functions"` // calls by the function that the program called
+	Errors    map[string]uint64 `json:"errors"`    // failed calls by function and error
+
+	Callers *Callers `json:"callers"` // nil if callers were not recorded
 
 	Ranges          uint64 `json:"nvtx_ranges"`
 	RangeMarks      uint64 `json:"nvtx_marks"`
@@ -102,6 +106,17 @@ type LeftOut struct {
 	Unknown bool   `json:"-"`          // records were left out but not counted
 }
 
+// Callers count the calls of a log with a known and with an unknown caller.
+type Callers struct {
+	Known   uint64 `json:"known"`
+	Unknown uint64 `json:"unknown"`
+}
+
+// Share is the percentage of calls whose caller is known.
+func (c *Callers) Share() float64 {
+	return 100 * float64(c.Known) / float64(max(c.Known+c.Unknown, 1))
+}
+
 // ProcessInfo is one process of a Summary.
 type ProcessInfo struct {
 	PID     uint32   `json:"pid"`
@@ -132,14 +147,17 @@ func (c *conversion) summary(l *log) Summary {
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
-		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches,
+		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
-		Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
+		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
+	}
+	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
+		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
 	c.describeRun(l, &s)
 	l.describeCost(&s)
@@ -181,25 +199,56 @@ func limitNotes(f *join.Found) (notes []string) {
 	return notes
 }
 
-// maxErrors bounds the kinds of failed call in a Summary; the other kinds are counted together.
-const maxErrors = 100
+// maxErrors and maxFunctions bound the kinds of failed call and the functions in a Summary; the
+// rest is counted together.
+const (
+	maxErrors    = 100
+	maxFunctions = 1000
 
-const otherErrors = "other"
+	others = "other"
+)
 
 // errorCounts counts failures by "function: error", the most frequent ones only.
 func errorCounts(failures map[join.Failure]uint64) map[string]uint64 {
 	counts := make(map[string]uint64)
-	order := slices.SortedFunc(maps.Keys(failures), func(a, b join.Failure) int {
-		return cmp.Or(cmp.Compare(failures[b], failures[a]), cmp.Compare(a.Function, b.Function), cmp.Compare(a.Ret, b.Ret))
-	})
-	for _, f := range order {
-		name := f.Function + ": " + cudaapi.ResultName(f.Library, f.Ret)
-		if _, ok := counts[name]; !ok && len(counts) >= maxErrors {
-			name = otherErrors
-		}
-		counts[name] += failures[f]
+	for f, n := range failures {
+		counts[f.Function+": "+cudaapi.ResultName(f.Library, f.Ret)] += n
 	}
-	return counts
+	return most(counts, maxErrors)
+}
+
+// functionCounts counts calls by the name of their function.
+func functionCounts(calls []join.FunctionCalls) map[string]uint64 {
+	counts := make(map[string]uint64)
+	for _, f := range calls {
+		if f.Calls > 0 {
+			counts[f.Function.Name] += f.Calls
+		}
+	}
+	return most(counts, maxFunctions)
+}
+
+// ByCount lists the names of counts, the most frequent ones first.
+func ByCount(counts map[string]uint64) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+}
+
+// most returns the counts of the most frequent names, and the sum of the other counts.
+func most(counts map[string]uint64, limit int) map[string]uint64 {
+	if len(counts) <= limit {
+		return counts
+	}
+	few := make(map[string]uint64)
+	for i, name := range ByCount(counts) {
+		n := counts[name]
+		if i >= limit {
+			name = others
+		}
+		few[name] += n
+	}
+	return few
 }
 
 func (l *log) describeCost(s *Summary) {
@@ -262,11 +311,8 @@ func (l *log) describeProcesses(s *Summary) {
 
 // LostWords lists causes of loss with their counts, largest first.
 func LostWords(lost map[string]uint64) string {
-	causes := slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(lost[b], lost[a]), strings.Compare(a, b))
-	})
 	var words []string
-	for _, c := range causes {
+	for _, c := range ByCount(lost) {
 		if lost[c] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", lost[c], c))
 		}

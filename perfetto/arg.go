@@ -16,6 +16,7 @@ const (
 	argPointer
 	argFloat
 	argString
+	argRepeated
 )
 
 // An Arg is a named value of an event or a kernel: a DebugAnnotation of a TrackEvent, or
@@ -43,6 +44,10 @@ func Float(name string, v float64) Arg {
 
 // String is text. Invalid UTF-8 and NUL are replaced.
 func String(name, v string) Arg { return Arg{name: name, kind: argString, text: v} }
+
+// Repeated is text that many events share: it stands in the trace once, whatever its length.
+// Invalid UTF-8 and NUL are replaced.
+func Repeated(name, v string) Arg { return Arg{name: name, kind: argRepeated, text: v} }
 
 // An ArgName is the name of an unsigned argument whose value differs from event to event.
 // It is encoded once.
@@ -129,8 +134,12 @@ func (n *interner) appendArg(b *buffer, refs *[]stringRef, f field, message argM
 		}
 	case argFloat:
 		b.fixed(m.double, a.bits)
-	case argString:
-		if id := n.number(refs, tableStrings, a.text); id != 0 {
+	case argString, argRepeated:
+		id := uint64(0)
+		if len(a.text) <= longestValue || a.kind == argRepeated {
+			id = n.number(refs, tableStrings, a.text)
+		}
+		if id != 0 {
 			b.uint(m.stringID, id)
 		} else {
 			b.text(m.string, a.text)

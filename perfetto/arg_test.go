@@ -26,6 +26,8 @@ func TestAppendArg(t *testing.T) {
 		{String("n", "text"), "string_value_iid: 1", "string_value_iid: 1"},
 		{String("n", ""), `string_value: ""`, `string_value: ""`},
 		{String("n", long), `string_value: "` + long + `"`, `string_value: "` + long + `"`},
+		{Repeated("n", "text"), "string_value_iid: 1", "string_value_iid: 1"},
+		{Repeated("n", long), "string_value_iid: 1", "string_value_iid: 1"},
 	} {
 		for message, want := range map[argMessageID]string{debugAnnotation: c.annotation, extraComputeArg: c.compute} {
 			if got := argText(t, message, &c.arg); got != "name_iid: 1 "+want {

@@ -36,8 +36,8 @@ const (
 	// has far fewer names.
 	maxInterned = 1 << 16
 
-	// longestValue bounds the interned values of arguments. Longer values, such as paths,
-	// hardly ever come twice.
+	// longestValue bounds the values that String arguments intern. Longer values, such as
+	// paths, hardly ever come twice.
 	longestValue = 128
 
 	longestName = 1 << 20
@@ -89,7 +89,7 @@ func newInterner() interner {
 		tableEventNames:      {field: internedEventNames, longest: longestName},
 		tableCategories:      {field: internedCategories, longest: longestName},
 		tableAnnotationNames: {field: internedAnnotationNames, longest: longestName},
-		tableStrings:         {field: internedStrings, longest: longestValue},
+		tableStrings:         {field: internedStrings, longest: longestName},
 		tableComputeArgNames: {field: internedComputeArgNames, longest: longestName},
 	}}
 }

@@ -26,9 +26,14 @@ type calls struct {
 	report *report
 	source CallSource // where calls come from; open replaces CallsAuto where probes are not allowed
 
-	prober *probe.Prober  // nil without the rights for eBPF
-	probed bool           // calls are probed
-	beside sync.WaitGroup // goroutines that use prober and log
+	prober  *probe.Prober  // nil without the rights for eBPF
+	callers *callerLog     // where calls were made; nil before open
+	sites   *callSites     // the same for calls that CUPTI records; nil unless these are the source
+	probed  bool           // calls are probed
+	beside  sync.WaitGroup // goroutines that use prober and log
+
+	events   siteEvents // of calls that CUPTI records
+	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -42,6 +47,9 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
 // onClient is called for each registration with CUPTI. Calls are delivered until ctx is done.
 func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint64)) {
+	if c.source == CallsCUPTI {
+		c.findSites()
+	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
 		c.openWatcher(ctx, onClient)
 		return
@@ -56,14 +64,11 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		return
 	}
 	c.prober, c.probed = p, true
+	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.launchRefused)
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
-	for _, f := range c.opts.Functions {
-		c.log.Add(&tracelog.Function{
-			ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f),
-		})
-	}
+	c.describeFunctions()
 	go c.deliver(ctx)
 	c.beside.Go(c.calibrate)
 }
@@ -90,6 +95,7 @@ func (c *calls) notProbed(err error) {
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
+		c.findSites()
 		text += "; they come from CUPTI instead, without arguments"
 		if errors.As(err, &denied) {
 			// CUPTI gives every call that was asked for, so nothing is missing.
@@ -98,6 +104,12 @@ func (c *calls) notProbed(err error) {
 		}
 	}
 	c.report.miss(0, text)
+}
+
+// findSites finds out where calls were made that CUPTI records.
+func (c *calls) findSites() {
+	c.sites = newCallSites(c.log, c.events)
+	c.callers = c.sites.log
 }
 
 // calibrate measures the cost of a probed call while the program starts. The summary says how
@@ -112,7 +124,61 @@ func (c *calls) calibrate() {
 	c.log.Add(&tracelog.Meta{Key: tracelog.MetaCallCost, Value: strconv.FormatInt(cost.Nanoseconds(), 10)})
 }
 
-func (c *calls) sink() *countingLog { return &countingLog{log: c.log, calls: &c.seen} }
+func (c *calls) sink() *countingLog {
+	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain, failed: c.callFailed}
+}
+
+// describeFunctions logs the functions whose calls may be in the log: those that were chosen, and
+// those that tell of a launch that the runtime refuses.
+func (c *calls) describeFunctions() {
+	chosen := map[cudaapi.ID]bool{}
+	for _, f := range c.opts.Functions {
+		chosen[f.ID] = true
+	}
+	refused := map[cudaapi.ID]bool{}
+	for _, f := range cudaapi.RuntimeLaunches() {
+		refused[f.ID] = true
+	}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if chosen[f.ID] || refused[f.ID] || f.Naming != cudaapi.NamesNothing {
+			c.log.Add(&tracelog.Function{ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f)})
+		}
+	}
+}
+
+// launchRefused is called for a driver call that failed in a launch of the runtime. Of the launches
+// that follow, the runtime refuses those of the same kernel without asking the driver.
+func (c *calls) launchRefused(pid uint32, launch string) {
+	if _, known := c.refusing.LoadOrStore(pid, true); known {
+		return
+	}
+	text := fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch)
+	if err := c.prober.ProbeLaunches(int(pid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		text = fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err)
+	}
+	c.report.miss(pid, text)
+}
+
+// callFailed looks for launches that the runtime refuses.
+func (c *calls) callFailed(call *tracelog.Call) {
+	if f := cudaapi.ByID(cudaapi.ID(call.Func)); c.callers != nil && f != nil && f.Naming != cudaapi.NamesNothing {
+		c.callers.fail(call.PID, call.Caller)
+	}
+}
+
+// newChain gives a chain of return addresses above probed calls its ID.
+func (c *calls) newChain(chain *probe.Chain) uint32 {
+	if c.callers == nil {
+		return 0
+	}
+	known, pid, epoch, site := c.prober.Callers(), chain.PID, chain.Epoch, chain.Addresses[0]
+	n := newChain{pid: pid, epoch: epoch, addresses: chain.Addresses}
+	if f := cudaapi.ByID(cudaapi.ID(chain.Function)); f != nil {
+		n.function = f.Name
+	}
+	n.trim = func(depth int) { known.Need(pid, epoch, site, depth) }
+	return c.callers.add(n)
+}
 
 // deliver hands calls to the log until the recording ends.
 func (c *calls) deliver(ctx context.Context) {
@@ -121,10 +187,24 @@ func (c *calls) deliver(ctx context.Context) {
 	}
 }
 
+// begin probes a process that runs a new program, under a PID that may be known from another one.
+func (c *calls) begin(pid uint32) {
+	if c.probed {
+		c.prober.Callers().Renew()
+	}
+	if c.callers != nil {
+		c.callers.forget(pid)
+	}
+	c.attach(pid)
+}
+
 // attach probes a process.
 func (c *calls) attach(pid uint32) {
 	if c.prober == nil {
 		return
+	}
+	if c.callers != nil {
+		c.callers.look(pid)
 	}
 	a, err := c.prober.Attach(int(pid))
 	c.notAttached(pid, err)
@@ -142,6 +222,9 @@ func (c *calls) rescan(pids []uint32) {
 		return
 	}
 	for _, pid := range pids {
+		if c.callers != nil {
+			c.callers.look(pid)
+		}
 		_, err := c.prober.Rescan(int(pid))
 		c.notAttached(pid, err)
 	}
@@ -155,21 +238,22 @@ func (c *calls) notAttached(pid uint32, err error) {
 }
 
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself: the kernel sends it a signal on the way.
-func (c *calls) watchExit(pid, signal uint32, handler uint64) {
+// itself: the kernel sends it a signal on the way. ok says that it will.
+func (c *calls) watchExit(pid, signal uint32, handler uint64) (ok bool) {
 	if c.prober == nil {
-		return
+		return false
 	}
 	text := "the program handles every signal itself"
 	if signal != 0 {
 		err := c.prober.WatchExit(int(pid), int(signal), handler)
 		if err == nil {
-			return
+			return true
 		}
 		text = err.Error()
 	}
 	// Records are lost only if it ends by _exit, exec or a handler of its own; its end then says so.
 	c.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("the end of process %d is not watched: %s", pid, text))
+	return false
 }
 
 // exit says how a process ended. ok is false if its end is not watched.
@@ -220,13 +304,17 @@ func (c *calls) noteLosses() {
 // finish delivers the calls in the buffers and the calls that have not returned.
 func (c *calls) finish() {
 	c.beside.Wait()
-	if c.prober == nil {
-		return
+	if c.prober != nil {
+		if err := c.prober.Finish(c.sink()); err != nil {
+			c.report.miss(0, "calls may be missing: "+err.Error())
+		}
 	}
-	if err := c.prober.Finish(c.sink()); err != nil {
-		c.report.miss(0, "calls may be missing: "+err.Error())
+	if c.callers != nil {
+		c.callers.finish()
 	}
-	c.noteLosses()
+	if c.prober != nil {
+		c.noteLosses()
+	}
 }
 
 // cost says how much time recording has cost so far.

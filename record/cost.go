@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -37,10 +38,12 @@ func costText(calls uint64, perCall time.Duration) string {
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
-	log   *tracelog.Writer
-	calls *atomic.Uint64
-	run   uint64 // calls of the run so far
-	held  tracelog.Calls
+	log    *tracelog.Writer
+	calls  *atomic.Uint64
+	chain  func(*probe.Chain) uint32 // gives a chain its ID
+	failed func(*tracelog.Call)      // is told of calls that failed
+	run    uint64                    // calls of the run so far
+	held   tracelog.Calls
 }
 
 func (l *countingLog) Begin() { l.held = l.log.Calls() }
@@ -53,6 +56,9 @@ func (l *countingLog) End() {
 }
 
 func (l *countingLog) Call(c *tracelog.Call) {
+	if c.Ret != 0 {
+		l.failed(c)
+	}
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
 		c.AddTo(l.log)
@@ -64,6 +70,9 @@ func (l *countingLog) Call(c *tracelog.Call) {
 
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
+
+// Chain gives a chain of return addresses its ID.
+func (l *countingLog) Chain(c *probe.Chain) uint32 { return l.chain(c) }
 
 // aside calls a function that writes a record other than a call. It releases the lock meanwhile.
 func (l *countingLog) aside(f func()) {

@@ -51,7 +51,10 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.attach(p.PID)
+	i.calls.begin(p.PID)
+	if i.wantsCallers() {
+		i.calls.sites.begin(p)
+	}
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
@@ -61,6 +64,32 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
+
+// FindCaller finds out where a call was made.
+func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
+	return i.calls.sites.find(p, c, need)
+}
+
+// launchRefused is called for a launch that the runtime has refused: it refuses those of the same kernel
+// that follow without asking the driver.
+func (i *injection) launchRefused(pid uint32, launch string) {
+	if _, known := i.calls.refusing.LoadOrStore(pid, true); known {
+		return
+	}
+	i.server.RecordRuntime(pid)
+	i.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
+}
+
+// nameless is called when nothing names the functions of a process's runtime.
+func (i *injection) nameless(pid uint32, path string) {
+	i.server.RecordRuntime(pid)
+	i.report.remark(pid, fmt.Sprintf("process %d: calls have no callers, and are named by the runtime's records: nothing names the runtime's functions in %s", pid, path))
+}
+
+// wantsCallers says whether CUPTI's records of the driver's calls stand for those of the runtime's.
+func (i *injection) wantsCallers() bool {
+	return i.calls.source == CallsCUPTI && !i.opts.Runtime && driverTellsAll(i.opts.Functions)
+}
 
 // Note is called with a line from the injected library.
 func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
@@ -72,9 +101,10 @@ func (i *injection) Note(p cupti.Peer, severity uint32, text string) {
 }
 
 // WatchExit makes a process hand over its last GPU records before an end that it cannot see
-// itself.
-func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) {
-	i.calls.watchExit(p.PID, signal, handler)
+// itself. With a probe on cuProfilerStart and cuProfilerStop these tell the process, too.
+func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) (ranges bool) {
+	watched := i.calls.watchExit(p.PID, signal, handler)
+	return watched && i.calls.probed && i.opts.CaptureRange
 }
 
 // registered is called for every registration with CUPTI. CUPTI serves the client that came
@@ -87,7 +117,28 @@ func (i *injection) registered(pid uint32, request uint64) {
 		return
 	}
 	i.server.Rival(pid)
-	i.report.miss(pid, fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over the GPU records; calls are still recorded", pid))
+	what := i.fromCUPTI()
+	if what == "" {
+		return
+	}
+	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", pid, what)
+	if i.calls.probed {
+		text += "; calls are still recorded"
+	}
+	i.report.miss(pid, text)
+}
+
+// fromCUPTI names what CUPTI records for us; "" if it is not in use.
+func (i *injection) fromCUPTI() string {
+	switch calls, work := i.calls.source == CallsCUPTI, i.opts.GPU != GPUNone; {
+	case calls && work:
+		return "calls and GPU work"
+	case calls:
+		return "calls"
+	case work:
+		return "GPU work"
+	}
+	return ""
 }
 
 // records is a cupti.Sink that writes to the log.
@@ -98,8 +149,13 @@ type records struct {
 
 func (r records) Add(record tracelog.Record) {
 	record.AddTo(r.log)
-	if c, ok := record.(*tracelog.CUPTI); ok {
-		r.i.started(c)
+	switch record := record.(type) {
+	case *tracelog.CUPTI:
+		r.i.started(record)
+	case *tracelog.API:
+		if record.Ret != 0 && record.Caller != 0 && record.Name == kernelLookup {
+			r.i.calls.callers.fail(record.PID, record.Caller)
+		}
 	}
 }
 
@@ -114,16 +170,17 @@ func (i *injection) started(c *tracelog.CUPTI) {
 	}
 }
 
-// withoutCUPTI says why the GPU work of a process is not recorded, and what to do.
+// withoutCUPTI says why CUPTI does not record a process, and what to do.
 func (i *injection) withoutCUPTI(c *tracelog.CUPTI) {
-	if i.opts.GPU == GPUNone {
-		return // nobody asked for GPU work
+	what := i.fromCUPTI()
+	if what == "" {
+		return
 	}
 	why, _, _ := strings.Cut(c.Status, "; ")
 	if about, ok := strings.CutPrefix(why, "it "); ok {
 		why = "the libcupti that was found " + about
 	}
-	text := fmt.Sprintf("GPU work of process %d is not recorded: ", c.PID)
+	text := fmt.Sprintf("CUPTI cannot record the %s of process %d: ", what, c.PID)
 	switch {
 	case c.Path == "":
 		text += why + ". Looked beside the CUDA libraries that it has mapped, in its Python packages, in CUDA_HOME, /usr/local/cuda*, /opt/cuda* and" +
@@ -177,45 +234,63 @@ func (i *injection) close() {
 // config is the configuration that the injected library gets.
 func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
-		Candidates: candidates, Records: cupti.DefaultRecords,
+		Candidates: candidates, Records: i.records(),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
 		WatchRivals:   i.calls.prober == nil,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
 	}
-	if i.opts.Graphs == GraphWhole {
-		c.Records |= cupti.RecordGraphs
-	}
-	if i.opts.Waits != WaitsCUPTI {
-		c.Records &^= cupti.RecordSync
-	}
+	work := i.opts.GPU != GPUNone
 	switch {
 	case i.calls.source == CallsCUPTI:
-		c.Calls = apiRecords(i.opts.Functions, i.opts.Driver)
-	case i.opts.Driver:
-		c.Calls = apiRecords(nil, true)
+		c.Callers = i.wantsCallers()
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime && !c.Callers, work)
+		if c.Callers {
+			c.Calls = append(c.Calls, kernelLookup)
+		}
+	case !i.opts.Runtime:
+		c.Calls = apiRecords(nil, true, work)
 	}
-	c.NoCUPTI = i.opts.GPU == GPUNone && i.calls.source != CallsCUPTI
+	c.NoCUPTI = !work && i.calls.source != CallsCUPTI
 	return c
 }
+
+// records are the groups of records that CUPTI makes.
+func (i *injection) records() cupti.Records {
+	if i.opts.GPU == GPUNone {
+		return cupti.RecordCalls
+	}
+	r := cupti.DefaultRecords
+	if i.opts.Graphs == GraphWhole {
+		r |= cupti.RecordGraphs
+	}
+	if i.opts.Waits != WaitsCUPTI {
+		r &^= cupti.RecordSync
+	}
+	return r
+}
+
+// kernelLookup is the function of the driver by which a launch of the runtime's fails that never reaches
+// the driver's launch.
+const kernelLookup = "cuLibraryGetKernel"
 
 // maxHandover is the longest time for which the injected library keeps records, even if the log is
 // flushed less often. A converter has to hold all other records of that time in memory.
 const maxHandover = time.Second
 
-// apiRecords lists the functions whose API records are needed: the chosen functions, and all that
-// create GPU work, because the correlation ID of an API record names the work. With driver, the
+// apiRecords lists the functions whose API records are needed: the chosen functions and, with work,
+// all that create GPU work, because the correlation ID of an API record names the work. With driver, the
 // driver's functions are enough. Without, the runtime's are listed too, since CUPTI records a
 // driver call inside a runtime call only if it does not record the runtime call. (On an H200 with
 // CUPTI 13.0.1 the driver's records alone joined all work of a PyTorch loop, that of graphs too,
 // and the loop took 3 % less time.)
-func apiRecords(chosen []*cudaapi.Function, driver bool) []string {
+func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 	var names []string
 	for _, f := range chosen {
 		names = append(names, f.Name)
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
 		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset"
-		if f.GPUWork || f.Library == cudaapi.Runtime && creates && !driver {
+		if f.GPUWork && work || f.Library == cudaapi.Runtime && creates && !driver {
 			names = append(names, f.Name)
 		}
 	}

@@ -17,7 +17,7 @@ type Options struct {
 	Version string   // of cudatrace, for the log
 
 	Functions []*cudaapi.Function // whose calls are recorded
-	Driver    bool                // a call that creates GPU work is recorded at the driver only, not at the runtime too
+	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
 	Calls     CallSource
 	GPU       GPUSource
 	Graphs    GraphMode
@@ -73,7 +73,7 @@ type GPUSource string
 // The sources of GPU work.
 const (
 	GPUCUPTI GPUSource = "cupti"
-	GPUNone  GPUSource = "none"
+	GPUNone  GPUSource = "none" // calls alone
 )
 
 // ParseGPUSource reads the name of a source of GPU work.

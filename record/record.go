@@ -9,7 +9,7 @@
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
 //	calls.go         calls, from package probe
-//	injection.go     GPU work, from package cupti
+//	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	tracees.go       the processes that are recorded, and how each ended
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
@@ -92,6 +92,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
+	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil

@@ -30,6 +30,7 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "tid", Usage: "only records of the threads with these `TIDS`"},
 			&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`"},
 			&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
+			callerFlag("and the GPU work that they caused; records of other kinds stay"),
 			&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or ns of CLOCK_MONOTONIC"},
 			&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`"},
 		},
@@ -42,16 +43,23 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 			if format != "text" && format != "ndjson" {
 				return usagef("dump", "dump: --format must be text or ndjson, not %q", format)
 			}
-			filter, err := dumpFilter(c, log)
-			if err != nil {
+			o := logtext.Options{JSON: format == "ndjson"}
+			if o.Filter, err = dumpFilter(c, log); err != nil {
 				return err
+			}
+			if glob := c.String("caller"); glob != "" {
+				from, err := newCalledFrom(log, glob)
+				if err != nil {
+					return err
+				}
+				o.Wants = from.wants
 			}
 			r, err := tracelog.Open(log)
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			if err := logtext.Dump(stdout, r, logtext.Options{Filter: filter, JSON: format == "ndjson"}); err != nil {
+			if err := logtext.Dump(stdout, r, o); err != nil {
 				return err
 			}
 			if d := r.Damage(); d.Count > 0 {
@@ -65,10 +73,13 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 
 // dumpFilter is the filter that the options ask for.
 func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
-	for _, flag := range []string{"kind", "pid", "tid", "device", "stream", "from", "to"} {
+	for _, flag := range []string{"kind", "pid", "tid", "device", "stream", "caller", "from", "to"} {
 		if c.IsSet(flag) && len(words(strings.TrimSpace(c.String(flag)))) == 0 {
 			return f, usagef("dump", "dump: --%s needs a value", flag)
 		}
+	}
+	if err := checkGlob("dump", "caller", c.String("caller")); err != nil {
+		return f, err
 	}
 	for _, name := range words(c.String("kind")) {
 		kind, ok := tracelog.KindByName(name)

@@ -131,6 +131,7 @@ func TestTrace(t *testing.T) {
 	checkCounts(t, tr, &r, kernels+copies+sets)
 	checkArrows(t, tr)
 	checkArguments(t, tr, &r)
+	checkCallers(t, tr, &r)
 }
 
 func expectRows(t *testing.T, tr *tptest.Trace, want uint64, what, sql string) {
@@ -147,9 +148,11 @@ func checkCounts(t *testing.T, tr *tptest.Trace, r *recording, work uint64) {
 	expectRows(t, tr, work+r.Waits, "arrows", "select count(*) from flow")
 	expectRows(t, tr, r.Kernels, "kernels", "select count(*) from gpu_slice where render_stage_category = 2")
 	cpu := "select count(*) from slice s join thread_track k on s.track_id = k.id"
-	expectRows(t, tr, r.Calls, "outermost calls", cpu+" where s.depth = 0")
-	// Where the driver was called directly, its API record and the pair are one slice.
-	merged := uint64(tr.Int(cpu + " where category = 'driver' and extract_arg(s.arg_set_id, 'debug.correlation') is not null"))
+	// The runtime loads a module inside the first launch, which is one call of the program.
+	expectRows(t, tr, r.Calls, "outermost calls", cpu+" where s.depth = 0 and s.name != 'cuLibraryLoadData'")
+	// The pair of a driver call and its API record are one slice.
+	merged := uint64(tr.Int(cpu + ` where extract_arg(s.arg_set_id, 'debug.correlation') is not null
+		and (category = 'driver' or extract_arg(s.arg_set_id, 'debug.driver') is not null)`))
 	expectRows(t, tr, r.Pairs+r.APIRecords-merged, "CPU slices", cpu)
 	expectRows(t, tr, r.Pairs+r.APIRecords-merged+work, "slices of threads and streams",
 		"select count(*) from slice where track_id in (select id from thread_track union select id from gpu_track)")
@@ -190,15 +193,30 @@ func checkArguments(t *testing.T, tr *tptest.Trace, r *recording) {
 			t.Fatalf("a kernel without a name: %v", k)
 		}
 	}
-	// A launch through the driver carries its grid as the call's argument too.
+	// A launch carries its grid as the call's argument too.
 	expectRows(t, tr, 0, "calls whose grid is not their kernel's", `select count(*)
 		from flow join slice o on slice_out = o.id join gpu_slice i on slice_in = i.id
-		where o.name = 'cuLaunchKernel'
+		where 'cuLaunchKernel' in (o.name, extract_arg(o.arg_set_id, 'debug.driver'))
 		and extract_arg(o.arg_set_id, 'debug.gridX') is not extract_arg(i.arg_set_id, 'launch.grid_size.x')`)
 	expectRows(t, tr, 0, "copies without size or direction", `select count(*) from gpu_slice
 		where name glob 'Memcpy*' and (extract_arg(arg_set_id, 'bytes') is null or extract_arg(arg_set_id, 'direction') is null)`)
 	expectRows(t, tr, r.Copies, "copies", "select count(*) from gpu_slice where name glob 'Memcpy*'")
 	expectRows(t, tr, 1, "process", fmt.Sprintf("select count(*) from process where pid = %d and name = 'many'", r.ProcessList[0].PID))
+}
+
+// checkCallers checks that each call of the program is one slice, and says where it was made.
+func checkCallers(t *testing.T, tr *tptest.Trace, r *recording) {
+	t.Helper()
+	if r.Callers == nil || r.Callers.Known != r.Calls || r.Callers.Unknown != 0 {
+		t.Errorf("of %d calls the callers are %+v", r.Calls, r.Callers)
+	}
+	expectRows(t, tr, r.Pairs, "slices, one a call", "select count(*) from slice s join thread_track k on s.track_id = k.id")
+	expectRows(t, tr, r.Functions["cudaLaunchKernel"], "launches by the program's function launch",
+		`select count(*) from slice where name = 'cudaLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') = 'cuLaunchKernel'
+		and extract_arg(arg_set_id, 'debug.caller') glob 'many: launch+0x*'`)
+	expectRows(t, tr, r.Functions["cuLaunchKernel"], "launches through the driver",
+		`select count(*) from slice where name = 'cuLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') is null
+		and extract_arg(arg_set_id, 'debug.caller') glob 'many: *'`)
 }
 
 // TestNotPrivileged records without the right to use eBPF: the calls come from

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
@@ -22,6 +23,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
 		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
+		callerFlag("and the GPU work that they caused"),
 		&cli.StringFlag{Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 		&cli.StringFlag{Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
 		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
@@ -30,16 +32,16 @@ func filterFlags() []cli.Flag {
 
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
-	f := convert.Filter{Name: c.String("name")}
+	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller")}
 	for _, flag := range filterFlags() {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(convertName, "convert: --%s needs a value", name)
 		}
 	}
-	if _, err := path.Match(f.Name, ""); err != nil {
-		return f, usagef(convertName, `convert: --name %q is not a pattern: a [ lacks its ], or nothing follows a \`, f.Name)
+	err := cmp.Or(checkGlob(convertName, "name", f.Name), checkGlob(convertName, "caller", f.Caller))
+	if err != nil {
+		return f, err
 	}
-	var err error
 	if f.MinDuration, err = filterTime("min-duration", "10us, 1.5ms or 2s", c.String("min-duration")); err != nil {
 		return f, err
 	}
@@ -49,6 +51,20 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 		}
 	}
 	return f, filterTimes(c, &f)
+}
+
+// callerFlag is the flag that selects calls by their callers. belongs names the other records that
+// it selects.
+func callerFlag(belongs string) cli.Flag {
+	return &cli.StringFlag{Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
+}
+
+// checkGlob checks the value of a flag that takes a pattern.
+func checkGlob(command, flag, glob string) error {
+	if _, err := path.Match(glob, ""); err != nil {
+		return usagef(command, `%s: --%s %q is not a pattern: a [ lacks its ], or nothing follows a \`, command, flag, glob)
+	}
+	return nil
 }
 
 // numbers reads the value of a flag that takes a list of them.
@@ -139,7 +155,7 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration or thread")
+		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration, thread or caller")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -54,6 +55,9 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 	}
 }
 
+// maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.
+const maxFunctionRows = 10
+
 func infoText(w io.Writer, s convert.Summary) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -80,6 +84,13 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	for i, name := range convert.ByCount(s.Functions) {
+		if i < maxFunctionRows {
+			row("  "+name, figures.Group(s.Functions[name]))
+		}
+	}
+	row("kernel names", unnamed(s))
+	row("callers", callers(s))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
 	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
@@ -112,6 +123,21 @@ func infoText(w io.Writer, s convert.Summary) error {
 	}
 	return tab.Flush()
 }
+
+// callers gives the share of calls whose caller is known, "" if callers were not recorded.
+func callers(s convert.Summary) string {
+	if s.Callers == nil {
+		return ""
+	}
+	words := percent(s.Callers.Share()) + " of calls"
+	if n := s.Callers.Unknown; n > 0 {
+		words += fmt.Sprintf(" (not of %s)", figures.Group(n))
+	}
+	return words
+}
+
+// percent rounds down, so that only the whole is 100 %.
+func percent(share float64) string { return fmt.Sprintf("%g %%", math.Floor(10*share)/10) }
 
 func yesNo(b bool) string {
 	if b {

@@ -35,6 +35,8 @@ var layers = []struct {
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
 	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},

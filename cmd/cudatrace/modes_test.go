@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -46,6 +49,9 @@ func TestAttach(t *testing.T) {
 	b.read(t, b.base+".cudatrace")
 	if b.Launches == 0 || b.Kernels != 0 || !b.Complete || b.Pairs != b.Calls {
 		t.Errorf("launches %d, kernels %d, complete %t %q, pairs %d, calls %d", b.Launches, b.Kernels, b.Complete, b.Reasons, b.Pairs, b.Calls)
+	}
+	if b.Unnamed > b.Launches || strings.Contains(b.recording.stderr, "no kernel name") != (b.Unnamed > 0) {
+		t.Errorf("%d of %d launches have no kernel name:\n%s", b.Unnamed, b.Launches, b.recording.stderr)
 	}
 	if err := program.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the program did not live on: %v", err)
@@ -128,6 +134,42 @@ func TestOtherClient(t *testing.T) {
 	}
 	if !strings.Contains(r.stderr, "another CUPTI client") {
 		t.Errorf("it is not said:\n%s", r.stderr)
+	}
+}
+
+// TestOtherClientWithoutProbes does the same where CUPTI records the calls, too: the program's own client
+// gets every kernel that it would get alone, and what our log lacks is said.
+func TestOtherClientWithoutProbes(t *testing.T) {
+	t.Parallel()
+	for gpu, lacks := range map[string]string{"cupti": "the log lacks its calls and GPU work", "none": "the log lacks its calls"} {
+		t.Run(gpu, func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", gpu, sim("kineto"), "-n", "500")
+			var own, earlier uint64
+			_, line, _ := strings.Cut(r.stdout, "kineto ")
+			if _, err := fmt.Sscanf(line, "kernels=%d earlier=%d", &own, &earlier); err != nil {
+				t.Fatalf("%v in %q", err, r.stdout)
+			}
+			if own+earlier < 500 {
+				t.Errorf("the program's own client has %d of 500 kernels", own+earlier)
+			}
+			if r.Complete || !slices.ContainsFunc(r.Reasons, func(s string) bool { return strings.HasSuffix(s, lacks) }) {
+				t.Errorf("complete %t %q", r.Complete, r.Reasons)
+			}
+			if !strings.Contains(r.stderr, lacks+"\n") {
+				t.Errorf("it is not said:\n%s", r.stderr)
+			}
+		})
+	}
+}
+
+// TestOwnClientAlone records calls alone, by probes: the program's own client takes nothing from us.
+func TestOwnClientAlone(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--no-convert", "--gpu", "none", sim("kineto"))
+	kernels, _, _ := counts(t, r.stdout)
+	if !strings.Contains(r.stdout, "kineto kernels=200 earlier=0\n") || r.Launches != kernels || !r.Complete {
+		t.Errorf("%d launches, complete %t %q\n%s", r.Launches, r.Complete, r.Reasons, r.stdout)
 	}
 }
 
@@ -215,6 +257,39 @@ func TestKernelNames(t *testing.T) {
 		"select count(*) from slice where name glob 'cuLaunchKernel*' and extract_arg(arg_set_id, 'debug.kernel') is not null")
 }
 
+// TestNoGPUWork has CUPTI record calls alone: the same calls as beside GPU work, and nothing else.
+func TestNoGPUWork(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"many", "threads", "graphs"} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			with := recordProgram(t, "--no-convert", "--calls", "cupti", sim(program))
+			r := recordProgram(t, "--no-convert", "--calls", "cupti", "--gpu", "none", "--graphs", "whole", "--waits", "cupti", sim(program))
+			if !r.Complete || r.LostTotal() != 0 {
+				t.Errorf("complete %t %q, lost %v", r.Complete, r.Reasons, r.Lost)
+			}
+			if diff := cmp.Diff(with.Functions, r.Functions); diff != "" {
+				t.Errorf("calls:\n%s", diff)
+			}
+			if diff := cmp.Diff(with.Callers, r.Callers); diff != "" {
+				t.Errorf("callers:\n%s", diff)
+			}
+			records, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(records)) {
+				kind, _, _ := strings.Cut(line, " ")
+				switch kind {
+				case "api", "caller", "clock", "cupti", "end", "flushed", "meta", "note", "process", "process_end", "thread":
+				default:
+					t.Errorf("a record that nobody asked for: %s", line)
+				}
+			}
+		})
+	}
+}
+
 // TestNVTX shows ranges beside the thread that made them, properly nested.
 func TestNVTX(t *testing.T) {
 	t.Parallel()
@@ -237,13 +312,15 @@ func TestNVTX(t *testing.T) {
 }
 
 // TestCaptureRange records what lies between cudaProfilerStart and cudaProfilerStop,
-// exactly, with and without probes.
+// exactly, with and without probes. With probes it needs no CUPTI subscription: the program
+// may have that.
 func TestCaptureRange(t *testing.T) {
 	t.Parallel()
-	for _, calls := range []string{"uprobe", "cupti"} {
-		t.Run(calls, func(t *testing.T) {
+	for _, c := range []struct{ calls, option string }{{"uprobe", "-r1"}, {"uprobe", "-s1"}, {"cupti", "-r1"}} {
+		t.Run(c.calls+c.option, func(t *testing.T) {
 			t.Parallel()
-			r := recordProgram(t, "--no-convert", "--calls", calls, "--capture-range", "cudaProfilerApi", sim("profiler"))
+			r := recordProgram(t, "--no-convert", "--calls", c.calls, "--capture-range", "cudaProfilerApi",
+				sim("profiler"), c.option[:2], c.option[2:], "-r", "3")
 			var inside uint64
 			_, line, _ := strings.Cut(r.stdout, "inside ")
 			if _, err := fmt.Sscanf(line, "kernels=%d", &inside); err != nil {
@@ -270,7 +347,7 @@ func TestWholeGraphs(t *testing.T) {
 }
 
 // TestAllFunctions probes the runtime's functions that create GPU work as well as the
-// driver's: each call is one slice in the other.
+// driver's: each call is one slice, with the driver's arguments.
 func TestAllFunctions(t *testing.T) {
 	t.Parallel()
 	r := recordProgram(t, "--api", "all", sim("many"), "--no-errors")
@@ -278,8 +355,30 @@ func TestAllFunctions(t *testing.T) {
 	tr := tptest.Open(t, r.base+".pftrace")
 	tptest.NoErrors(t, tr)
 	checkArrows(t, tr)
-	expectRows(t, tr, 0, "runtime launches without the driver's inside", `select count(*) from slice s
-		where s.name = 'cudaLaunchKernel' and not exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
+	launches := r.Functions["cudaLaunchKernel"]
+	if launches == 0 {
+		t.Errorf("no launches: %v", r.Functions)
+	}
+	expectRows(t, tr, launches, "runtime launches with the driver's arguments", `select count(*) from slice
+		where name = 'cudaLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') = 'cuLaunchKernel'
+		and extract_arg(arg_set_id, 'debug.gridX') is not null`)
+}
+
+// TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
+func TestRuntimeCalls(t *testing.T) {
+	t.Parallel()
+	r := recordProgram(t, "--runtime-calls", sim("many"), "--no-errors")
+	r.whole(t)
+	tr := tptest.Open(t, r.base+".pftrace")
+	tptest.NoErrors(t, tr)
+	checkArrows(t, tr)
+	launches := r.Functions["cudaLaunchKernel"]
+	if launches == 0 {
+		t.Errorf("no launches: %v", r.Functions)
+	}
+	expectRows(t, tr, launches, "runtime launches with the driver's inside", `select count(*) from slice s
+		where s.name = 'cudaLaunchKernel' and exists (select 1 from slice c where c.parent_id = s.id and c.name = 'cuLaunchKernel')`)
+	expectRows(t, tr, launches, "runtime launches", "select count(*) from slice where name = 'cudaLaunchKernel'")
 }
 
 // TestWithoutCUPTI records where there is no libcupti, or none that works: the calls

@@ -32,9 +32,6 @@ func probesCommand(stdout io.Writer) *cli.Command {
 	}
 }
 
-// apiMinimal is the set of functions of the cheapest recording.
-const apiMinimal = "minimal"
-
 // functionFlags are the flags that choose functions.
 func functionFlags() []cli.Flag {
 	return []cli.Flag{

@@ -47,8 +47,9 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
-		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work"},
+		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
+		&cli.BoolFlag{Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
@@ -159,7 +160,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
-	o.Driver = c.String("api") == apiMinimal
+	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -26,6 +23,12 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  remedy: %s\n", remedy)
 	}
+	if words := unnamed(s); words != "" {
+		fmt.Fprintf(w, "  kernel names: %s\n", words)
+	}
+	if words := callers(s); words != "" {
+		fmt.Fprintf(w, "  callers: %s\n", words)
+	}
 	if words := cost(s); words != "" {
 		fmt.Fprintf(w, "  recording cost %s\n", words)
 	}
@@ -38,6 +41,19 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
 	}
 	tab.Flush()
+}
+
+// unnamed says how many launches have no kernel name, and why; "" if all have one.
+func unnamed(s convert.Summary) string {
+	if s.Unnamed == 0 {
+		return ""
+	}
+	verb := "have"
+	if s.Unnamed == 1 {
+		verb = "has"
+	}
+	return fmt.Sprintf("%s of %s %s no kernel name: the program looked the kernels up before recording began, or unseen, and their callers don't name them",
+		figures.Group(s.Unnamed), figures.Count(s.Launches, "launch", "launches"), verb)
 }
 
 // cost says how much time recording took, as far as that is known.
@@ -83,9 +99,7 @@ func remedies(s convert.Summary) []string {
 // lostByCause lists the causes of loss that there were with their counts, largest first.
 func lostByCause(lost map[string]uint64) string {
 	var parts []string
-	for _, cause := range slices.SortedFunc(maps.Keys(lost), func(a, b string) int {
-		return cmp.Or(cmp.Compare(lost[b], lost[a]), cmp.Compare(a, b))
-	}) {
+	for _, cause := range convert.ByCount(lost) {
 		if lost[cause] > 0 {
 			parts = append(parts, figures.Group(lost[cause])+" "+cause)
 		}

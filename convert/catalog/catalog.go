@@ -10,6 +10,7 @@ type Catalog struct {
 	Meta       map[string]string // the facts of the recording, by the keys of Meta records
 	Clocks     Clocks
 	Functions  Functions
+	Callers    Callers
 	Processes  Processes
 	Names      Names
 	GPUs       GPUs
@@ -26,6 +27,7 @@ func New(filter *tracelog.Filter) *Catalog {
 	return &Catalog{
 		Meta:       make(map[string]string),
 		Functions:  newFunctions(),
+		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),
@@ -104,6 +106,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.Meta[m.Key] = m.Value
 	case tracelog.KindFunction:
 		c.Functions.take(b, i)
+	case tracelog.KindCaller:
+		c.Callers.take(b, i)
 	case tracelog.KindProcess, tracelog.KindSymbol:
 		c.see(c.Processes.take(b, i))
 	case tracelog.KindThread, tracelog.KindName:

@@ -15,19 +15,26 @@ type Function struct {
 	cudaapi.Traits
 	GPUWork bool // a driver function that puts work on a GPU
 	Known   bool // it is in cudaapi's table
-	Driver  bool // its Library is the driver
-	Runtime bool
+	Driver  bool // it was recorded at the driver
+	Runtime bool // it was recorded at the runtime
 
-	base       string // Name without suffixes of version and stream
-	kernel     int    // index of the argument that is the kernel's handle, -1 for none
-	stream     int    // index of the argument that is the stream's handle, -1 for none
-	ownDefault bool   // its default stream is the thread's own
+	recorded   *Function // the function that records name: f itself, except for a result of Called
+	inner      *Function // in a result of Joined: the driver's function
+	added      []int     // in a result of Joined: indexes of the arguments that follow those of inner
+	base       string    // Name without suffixes of version and stream
+	kernel     int       // index of the argument that is the kernel's handle, -1 for none
+	stream     int       // index of the argument that is the stream's handle, -1 for none
+	ownDefault bool      // its default stream is the thread's own
 }
 
-// Functions are the functions of a log: calls refer to them by ID, API records by name.
+// Functions are the functions of a log: calls refer to them by ID, API records by name. A
+// function of the runtime and a function of the driver that were called as one have a Function
+// of their own.
 type Functions struct {
 	byID       map[uint32]*Function
 	byCallback map[callback]*Function
+	called     map[calledKey]*Function
+	joined     map[joinedKey]*Function
 	count      uint32
 }
 
@@ -39,7 +46,8 @@ type callback struct {
 }
 
 func newFunctions() Functions {
-	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function)}
+	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function),
+		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function)}
 }
 
 func (l *Functions) take(b *tracelog.Block, i int) {
@@ -85,6 +93,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		stream:   -1,
 	}
 	l.count++
+	fn.recorded = fn
 	fn.ownDefault = cudaapi.PerThreadStream(name)
 	if f := cudaapi.ByName(name); f != nil {
 		fn.Known, fn.GPUWork = true, f.GPUWork
@@ -114,6 +123,7 @@ func (f *Function) params(args string) {
 // "_v2" of some symbols and keeps that of others, and uses either suffix for functions with
 // per-thread default streams.
 func (f *Function) Same(o *Function) bool {
+	f, o = f.recorded, o.recorded
 	return f == o || f.Library == o.Library && f.base == o.base
 }
 

@@ -94,6 +94,13 @@ func (o *Outcome) Lost() map[string]uint64 {
 	return lost
 }
 
+// LacksWork says whether GPU work, or its time, may be missing from the log.
+func (o *Outcome) LacksWork() bool {
+	return o.lost[tracelog.LostCUPTIQueue]+o.lost[tracelog.LostCUPTIDropped]+o.lost[tracelog.LostCUPTIBuffer]+
+		o.lost[tracelog.LostCUPTITime]+o.lost[tracelog.LostCUPTIClock]+o.lost[tracelog.LostCUPTIUnreadable]+
+		o.lost[tracelog.LostLogWrite] > 0
+}
+
 // Remarks returns the losses and notes of a log as events, in the order of time. Those of
 // unknown time come at the end of the recording.
 func (c *Catalog) Remarks() []timeline.Event {

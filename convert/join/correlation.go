@@ -34,6 +34,7 @@ type orphan struct {
 	nth     uint64 // number in stream.pending; Never for work that is not there
 	awaited uint64 // number in stream.waits; Never for work that is not there
 	next    int32
+	body    bool // see graphs
 }
 
 const (

@@ -37,7 +37,25 @@ type CallStats struct {
 	Clipped      uint64 // slices that were cut at the end of the slice around them
 	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
+	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work
+	Located      uint64 // those of Calls whose caller is known
 	Errors       map[Failure]uint64
+	Functions    []FunctionCalls // parts of Calls, by Function.ID
+}
+
+// FunctionCalls counts the outermost calls of a function.
+type FunctionCalls struct {
+	Function *timeline.Function // nil if Calls is 0
+	Calls    uint64
+}
+
+func (s *CallStats) countFunction(f *timeline.Function) {
+	if n := int(f.ID) + 1 - len(s.Functions); n > 0 {
+		s.Functions = append(s.Functions, make([]FunctionCalls, n)...)
+	}
+	of := &s.Functions[f.ID]
+	of.Function = f
+	of.Calls++
 }
 
 // A Failure is a function with the error that it returned.
@@ -59,10 +77,14 @@ func (s *CallStats) count(c *call, correlated bool) {
 	if c.Flags&timeline.Unfinished != 0 {
 		s.Unfinished++
 	}
-	if c.Depth > 0 {
+	if c.Depth > 0 || c.state&preparing != 0 {
 		return
 	}
 	s.Calls++
+	s.countFunction(c.Function)
+	if c.Caller != nil {
+		s.Located++
+	}
 	if c.Ret == 0 || c.Ret == cudaapi.NotReady || c.Ret == cudaapi.Deinitialized || c.Flags&(timeline.Unfinished|timeline.NoReturn) != 0 {
 		return
 	}

@@ -20,6 +20,7 @@ type Options struct {
 	Offset    uint32               // added to PIDs and TIDs, so that they differ from those of other logs
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
+	Damaged   bool                 // parts of the log are missing
 }
 
 // A Joiner joins the records of a log.
@@ -51,9 +52,14 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
 	}
+	lacksWork := o.Damaged || c.Outcome.LacksWork() || o.Filter != nil && len(o.Filter.Kinds)+len(o.Filter.Streams) > 0
+	for _, p := range j.programs {
+		p.graphs.off = lacksWork
+	}
 	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found, work: j.work})
+	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+		functions: &c.Functions, calls: j.callMerge, work: j.work})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.events = newEvents(j)
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
@@ -195,7 +201,9 @@ func (j *Joiner) mark(before uint64) (force bool) {
 	for _, p := range j.programs {
 		calls := j.calling[p.PID].Low()
 		p.correlation.calls = min(before, calls)
-		p.work.mark(min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead)))
+		low := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
+		p.work.mark(low)
+		p.graphs.settle(low, p, j.work)
 	}
 	return j.options.Budget.holdCalls(&j.share, pending)
 }

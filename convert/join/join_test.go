@@ -192,7 +192,7 @@ func nonZero(v any) string {
 			switch f := v.Field(i); {
 			case f.Kind() == reflect.Struct:
 				walk(f)
-			case !f.IsZero() && f.Kind() != reflect.Map:
+			case !f.IsZero() && f.Kind() != reflect.Map && f.Kind() != reflect.Slice:
 				words = append(words, fmt.Sprint(v.Type().Field(i).Name, "=", f))
 			}
 		}
@@ -247,7 +247,7 @@ func definitions(log string) (defs, others []string) {
 	for line := range strings.Lines(log) {
 		kind, _, _ := strings.Cut(line, " ")
 		switch kind {
-		case "meta", "function", "process", "thread", "device", "context", "stream", "name", "clock", "cupti":
+		case "meta", "function", "process", "thread", "device", "context", "stream", "name", "caller", "clock", "cupti":
 			defs = append(defs, line)
 		case "#":
 		default:

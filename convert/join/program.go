@@ -28,6 +28,7 @@ type program struct {
 
 	correlation correlationTable
 	work        workProgress
+	graphs      graphs
 	waits       *waits.Joiner // nil without GPU work
 	unclosed    uint64        // start of the first open call that may create work
 

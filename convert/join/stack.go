@@ -1,6 +1,7 @@
 package join
 
 import (
+	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
@@ -21,6 +22,7 @@ type stack struct {
 	last    uint64 // latest start
 	begun   bool   // the sink knows the thread
 	launch  int32  // depth of the open launching call, deepest without one
+	unnamed bool   // that call is a part of CallStats.Unnamed
 	joined  int32  // depth of the outermost call with work, deepest without one
 }
 
@@ -29,6 +31,8 @@ type stackOutput struct {
 	out       *pipeline.Pipeline
 	selection *selection.Selection
 	found     *Found
+	functions *catalog.Functions
+	calls     *merge.Calls
 	work      *workJoiner
 	chunks    pool[callChunk]
 }
@@ -59,8 +63,7 @@ func (s *stack) place(r *merge.Call) {
 	}
 	if len(s.open) > 0 {
 		top := s.open[len(s.open)-1]
-		if top.merge(r, from) {
-			s.found.Calls.Joined++
+		if s.merge(top, r, from) {
 			return
 		}
 		if r.End > top.End {
@@ -68,6 +71,7 @@ func (s *stack) place(r *merge.Call) {
 			s.found.Calls.Clipped++
 		}
 		from |= s.partner(r, from)
+		s.inherit(r)
 	}
 	s.push(r, from)
 }
@@ -75,6 +79,13 @@ func (s *stack) place(r *merge.Call) {
 func (s *stack) push(r *merge.Call, from state) {
 	c := s.pending.push(&s.chunks)
 	fn := r.Function
+	c.Caller = nil
+	if r.Caller != nil {
+		fn, c.Caller = s.shown(fn, r.Caller, r.Ret), r.Caller.Place
+		if len(s.open) == 0 && fn == r.Function && r.Caller.Prepares(fn, r.Ret) {
+			from |= preparing
+		}
+	}
 	if fn.Launches {
 		from |= launching
 	}
@@ -145,20 +156,43 @@ func (s *stack) unclosed() uint64 {
 	return timeline.Never
 }
 
-// merge adds the other source's record of a call to the call's slice. It reports false for a
-// record of another call.
-func (c *call) merge(r *merge.Call, from state) bool {
-	if c.state&(from|committed) != 0 || r.End > c.End || !c.fn.Same(r.Function) {
+// merge adds another record of a call to the call's slice. It reports false for a record of
+// another call.
+func (s *stack) merge(c *call, r *merge.Call, from state) bool {
+	switch {
+	case c.state&committed != 0 || r.End > c.End:
+		return false
+	case c.state&from == 0 && c.fn.Same(r.Function):
+		s.add(c, r, from)
+	case c.state&(fromPair|fromAPI) == fromPair && s.isInner(c, r, from):
+		s.addInner(c, r, from)
+	default:
 		return false
 	}
+	if r.Caller != nil && c.Caller == nil {
+		c.Caller = r.Caller.Place
+	}
+	return true
+}
+
+// add adds the record of the other source, uprobe or CUPTI, to a call.
+func (s *stack) add(c *call, r *merge.Call, from state) {
+	renamed := c.fn.Renamed()
 	if from == fromAPI {
 		c.Correlation = r.Correlation
 	} else {
-		c.fn, c.Function, c.Arguments = r.Function, &r.Function.Function, r.Arguments
+		c.fn, c.Arguments = r.Function, r.Arguments
 		c.Ret, c.Flags, c.stream = r.Ret, r.Flags, r.Function.StreamHandle(r.Arguments.Args)
 	}
+	switch {
+	case renamed && from == fromPair:
+		c.fn = s.functions.As(c.fn, c.Name)
+	case !renamed && r.Caller != nil:
+		c.fn = s.shown(c.fn, r.Caller, c.Ret)
+	}
+	c.Function = &c.fn.Function
 	c.state |= from
-	return true
+	s.found.Calls.Joined++
 }
 
 // partner notes that a driver call's pair lies within the runtime record around it. It returns
@@ -236,6 +270,19 @@ func (s *stack) show(c *call) {
 	}
 }
 
+// kernel returns the kernel that a call without GPU work launched, nil if it is unknown.
+func (s *stack) kernel(c *call) *timeline.Kernel {
+	if handle, ok := c.fn.KernelHandle(c.Args); ok {
+		if k := s.program.Handles.Kernel(handle, c.Start); k != nil {
+			return k
+		}
+	}
+	if c.fn.Launches && c.Caller != nil {
+		return c.Caller.Stub
+	}
+	return nil
+}
+
 // finish names the kernel of a launch and counts the call.
 func (s *stack) finish(c *call) {
 	s.program.correlation.release(c)
@@ -246,18 +293,23 @@ func (s *stack) finish(c *call) {
 		s.joined = deepest
 		if c.HasWork() {
 			s.joined = c.Depth
-		} else if handle, ok := c.fn.KernelHandle(c.Args); ok {
-			c.Kernel = s.program.Handles.Kernel(handle, c.Start)
+		} else {
+			c.Kernel = s.kernel(c)
 		}
 	}
 	if c.Depth <= s.launch {
 		s.launch = deepest
 		if c.fn.Launches {
 			s.launch = c.Depth
-			if c.Ret == 0 {
+			if s.unnamed = c.Ret == 0; s.unnamed {
 				s.found.Calls.Launches++
+				s.found.Calls.Unnamed++
 			}
 		}
+	}
+	if s.unnamed && c.Depth >= s.launch && (c.HasWork() || c.Kernel != nil || s.program.hasWork) {
+		s.unnamed = false
+		s.found.Calls.Unnamed--
 	}
 	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
 }

@@ -29,19 +29,35 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.Add(w)
 	}
-	switch c := s.program.callOf(w.Correlation); {
+	c, known := s.program.callOf(w.Correlation), false
+	switch {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
 		o.held = &held
-		s.program.adopt(w.Correlation, c, &o, j)
 	case c != nil && s.pending.empty():
-		w.Call = c.asCause()
-		s.program.adopt(w.Correlation, c, &o, j)
-		j.show(s, w)
+		w.Call, known = c.asCause(), true
 	default:
 		o.nth = s.pending.push(w)
-		s.program.adopt(w.Correlation, c, &o, j)
 	}
+	if w.Graph != 0 && s.program.graphs.take(w, &o) {
+		return
+	}
+	s.program.adopt(w.Correlation, c, &o, j)
+	if known {
+		j.show(s, w)
+	}
+}
+
+// launched joins body work of a graph with its call, now or when the call comes.
+func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
+	o.body = true
+	switch {
+	case o.held != nil:
+		o.held.Correlation = correlation
+	case o.stream.pending.has(o.nth):
+		o.stream.pending.at(o.nth).Correlation = correlation
+	}
+	p.adopt(correlation, p.callOf(correlation), o, j)
 }
 
 // asCause returns the part of a call that its work carries.
@@ -53,10 +69,15 @@ func (c *call) asCause() timeline.Call {
 func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
 	c.AddWork(o.id)
-	c.Stream = s.out
-	j.found.Work.Matched++
+	if !o.body || c.Stream == nil {
+		c.Stream = s.out
+	}
+	chosen := !j.ofCalls || j.selection.CalledFrom(c.Caller)
+	if chosen {
+		j.found.Work.Matched++
+	}
 	switch {
-	case o.held != nil:
+	case o.held != nil && chosen:
 		j.showHeld(o, c)
 	case s.pending.has(o.nth):
 		s.pending.at(o.nth).Call = c.asCause()
@@ -68,7 +89,9 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 		if o.awaited != timeline.Never {
 			s.waits.Launched(o.awaited, c.Start)
 		}
-		s.program.waits.Learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
+		if !o.body {
+			s.program.waits.Learn(c.stream, c.stack.tid, c.fn.LaunchesGraph, s.waits)
+		}
 	}
 	if c.state&launching != 0 {
 		c.state &^= awaiting // a launch has one kernel
@@ -105,7 +128,8 @@ const callSlack = 1e6
 func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 	for !s.pending.empty() {
 		w := s.pending.front()
-		if w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known && !all {
+		if !all && (w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
+			isBody(w) && s.program.graphs.awaits(w.Start)) {
 			return
 		}
 		j.show(s, w)

@@ -46,7 +46,7 @@ kernel pid=2 context=1 stream=7 start=200 dur=5 correlation=3 name=k`, `
 			thread 1:
 			cuLaunchKernel 100-150 c3
 			stream 1/7:
-			k 200-205`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=1", Options{}},
+			k 200-205`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Unnamed=1 Kernels=1", Options{}},
 		{"of all kinds", `
 api pid=1 tid=1 domain=1 name=cuGraphLaunch start=100 dur=50 correlation=3
 graph pid=1 context=1 stream=7 start=230 dur=5 correlation=3 graph=9
@@ -89,7 +89,7 @@ kernel pid=1 context=1 stream=7 start=300 dur=5 correlation=4 name=l`, `
 kernel pid=1 context=1 stream=7 start=300 dur=5 correlation=4 name=l`, `
 			thread 1:
 			stream 1/7:
-			l 300-305`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=2 Matched=1 LeftOut=2", Options{Selection: selection.New("l", 0)}},
+			l 300-305`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=2 Matched=1 LeftOut=2", Options{Selection: selection.New("l", "", 0)}},
 		{"that a call waited for, the outermost of two", launch + kernel + `
 api pid=1 tid=1 domain=2 name=cudaStreamSynchronize start=160 dur=100 correlation=4
 call pid=1 tid=1 func=cuStreamSynchronize enter=170 dur=80 args: stream=0

@@ -11,9 +11,10 @@ import (
 )
 
 // A workload makes launches like those of a program with four threads, eight streams and 64
-// kernels. A launch is a runtime API record, the uprobe pair of the driver call inside it, and
-// the kernel, with scattered times. Each hundredth launch is in an NVTX range of its own, with
-// an allocation before and a wait after.
+// kernels. A launch is the uprobe pair of the driver call, an API record, and the kernel, with
+// scattered times. The API record is the runtime's, around the pair, or, where pairs name their
+// caller, the driver's, inside the pair. Each hundredth launch is in an NVTX range of its own,
+// with an allocation before and a wait after.
 type workload struct {
 	rnd     *rand.Rand
 	w       *tracelog.Writer
@@ -22,11 +23,12 @@ type workload struct {
 	step    [4]int
 	streams [8]uint64 // when each is free
 	next    uint32    // correlation ID
+	called  bool      // calls name their caller
 	records uint64
 }
 
-func newWorkload(w *tracelog.Writer) *workload {
-	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w}
+func newWorkload(w *tracelog.Writer, called bool) *workload {
+	l := &workload{rnd: rand.New(rand.NewPCG(1, 2)), w: w, called: called}
 	for i := range 64 {
 		l.names = append(l.names, fmt.Sprintf("_ZN2at6native29vectorized_elementwise_kernelILi%dENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", i))
 	}
@@ -41,6 +43,10 @@ func newWorkload(w *tracelog.Writer) *workload {
 	w.Add(&tracelog.Process{PID: 10, Start: start, Exe: "/bin/app", Args: "app"})
 	w.Add(&tracelog.Device{PID: 10, Name: "NVIDIA H200", UUID: "00112233445566778899aabbccddeeff"})
 	w.Add(&tracelog.CUPTI{PID: 10, Status: "on"})
+	if called {
+		w.Add(&tracelog.Caller{ID: 1, Function: "cudaLaunchKernel", Module: "/usr/lib/libtorch_cuda.so",
+			BuildID: "0123456789abcdef0123456789abcdef01234567", Address: 0x1234545, Symbol: "_ZN2at6native3addEPKfi", SymbolOffset: 69})
+	}
 	return l
 }
 
@@ -67,10 +73,17 @@ func (l *workload) launch() {
 	enter := start + l.about(1200)
 	leave := enter + l.about(1900)
 	l.now[tid] = leave + l.about(1000)
-	id := uint32(10 + tid)
-	l.w.Add(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
-		Start: start, Dur: l.now[tid] - start, Correlation: l.next})
-	l.w.Add(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, NArgs: 9,
+	id, caller := uint32(10+tid), uint32(0)
+	if l.called {
+		caller = 1
+		begin := enter + l.about(300)
+		l.w.Add(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainDriver, CBID: 307, Name: "cuLaunchKernel",
+			Start: begin, Dur: max(leave-min(leave, begin+l.about(300)), 1), Correlation: l.next})
+	} else {
+		l.w.Add(&tracelog.API{PID: 10, TID: id, Domain: tracelog.DomainRuntime, CBID: 211, Name: "cudaLaunchKernel",
+			Start: start, Dur: l.now[tid] - start, Correlation: l.next})
+	}
+	l.w.Add(&tracelog.Call{PID: 10, TID: id, Func: 1, Enter: enter, Dur: leave - enter, Caller: caller, NArgs: 9,
 		Args: [tracelog.MaxArgs]uint64{0x7fe662b00000 + uint64(which)*0x150, uint64(which%4) + 1, 1, 1, 32, 1, 1, 0, 0x7fe66bb24000 + uint64(stream)*0x260}})
 	at := max(l.streams[stream], leave) + l.about(1000)
 	dur := l.about(2000)
@@ -100,14 +113,27 @@ func (l *workload) more(tid, stream uint32, start uint64) {
 // between two flushes as in half a second of a program that launches 170,000 a second.
 const flushed = 100e6
 
-// WriteLaunches writes the log of n launches, flushed as a recorder does.
+// WriteLaunches writes the log of n launches, flushed as a recorder does. Each is recorded
+// at the runtime and at the driver.
 func WriteLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
+	tb.Helper()
+	return writeLaunches(tb, out, n, false)
+}
+
+// WriteCalledLaunches writes the log of n launches, flushed as a recorder does. Each is
+// recorded at the driver, with its caller.
+func WriteCalledLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
+	tb.Helper()
+	return writeLaunches(tb, out, n, true)
+}
+
+func writeLaunches(tb testing.TB, out io.Writer, n int, called bool) (records uint64) {
 	tb.Helper()
 	w, err := tracelog.NewWriter(out, tracelog.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	l := newWorkload(w)
+	l := newWorkload(w, called)
 	last := l.now[0]
 	for range n {
 		l.launch()

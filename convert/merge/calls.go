@@ -11,7 +11,8 @@ type Call struct {
 	Start, End  uint64
 	Function    *catalog.Function
 	Arguments   *timeline.Arguments
-	Correlation uint32 // 0 for a pair
+	Caller      *catalog.Caller // nil if unknown
+	Correlation uint32          // 0 for a pair
 	Ret         int32
 	Flags       uint16 // tracelog.CallUnfinished, tracelog.CallNoReturn
 	Program     uint16 // index of the program in the process
@@ -53,6 +54,8 @@ type Calls struct {
 type Counts struct {
 	Pairs uint64 // uprobe pairs
 	APIs  uint64 // CUPTI API records
+
+	CallerIDs uint64 // pairs and API records with the ID of a caller
 }
 
 // NewCalls returns mergers for the calls of a log. They count the records.
@@ -95,6 +98,12 @@ func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Cal
 	}
 }
 
+// NewArguments returns an argument list with an ID of its own.
+func (l *Calls) NewArguments(args []uint64) *timeline.Arguments {
+	l.arguments.lists++
+	return &timeline.Arguments{Args: args, ID: l.arguments.lists}
+}
+
 func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
 	if b.Kind == tracelog.KindAPI {
 		return l.catalog.Names.HostTID(uint32(pid), uint32(tid))
@@ -114,6 +123,8 @@ type callDecoder struct {
 	flags     tracelog.Column
 	domain    tracelog.Column
 	corr      tracelog.Column
+	caller    tracelog.Column
+	callers   bool // rows may have a caller
 	arguments argumentColumns
 
 	fn      *catalog.Function // function of the latest row
@@ -123,7 +134,9 @@ type callDecoder struct {
 
 func (d *callDecoder) open(b *tracelog.Block, p *catalog.Process) {
 	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
-	d.dur, d.ret = b.Column("dur"), b.Column("ret")
+	d.dur, d.ret, d.caller = b.Column("dur"), b.Column("ret"), b.Column("caller")
+	id, same := d.caller.Const()
+	d.callers = !same || id != 0
 	if d.pair {
 		d.function, d.start, d.flags = b.Column("func"), b.Column("enter"), b.Column("flags")
 		d.arguments.open(b)
@@ -173,6 +186,18 @@ func (d *callDecoder) row(i int, c *Call) {
 		d.pairRow(i, c)
 	} else {
 		d.apiRow(i, c)
+	}
+	c.Caller = nil
+	if d.callers {
+		d.locate(c, uint32(d.caller.At(i)))
+	}
+}
+
+// locate sets the caller of a record, by its ID.
+func (d *callDecoder) locate(c *Call, id uint32) {
+	if id != 0 {
+		d.calls.counts.CallerIDs++
+		c.Caller = d.calls.catalog.Callers.ByID(id)
 	}
 }
 

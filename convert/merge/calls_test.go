@@ -52,6 +52,9 @@ func callText(c *Call) string {
 	add("flags", int64(c.Flags))
 	add("correlation", int64(c.Correlation))
 	add("program", int64(c.Program))
+	if c.Caller != nil {
+		s += " in " + c.Caller.Function
+	}
 	return s
 }
 
@@ -84,6 +87,13 @@ function id=2 name=cudaMalloc library=runtime args="devPtr:ptr size:size"
 	}{
 		{"a uprobe pair", functions + "call pid=1 tid=1 func=#2 enter=100 dur=50 ret=2 args: devPtr=9 size=8",
 			[]string{"100-150 runtime cudaMalloc[9 8] ret=2"}},
+		{"callers", functions + `caller id=1 function=cudaLaunchKernel module=a build_id="" address=1 symbol=""
+call pid=1 tid=1 func=#1 enter=100 dur=1 caller=1
+call pid=1 tid=1 func=#1 enter=200 dur=1
+call pid=1 tid=1 func=#1 enter=300 dur=1 caller=2
+api pid=1 tid=1 domain=1 name=f start=400 dur=1 caller=1`,
+			[]string{"100-101 driver cuLaunchKernel[] in cudaLaunchKernel", "200-201 driver cuLaunchKernel[]",
+				"300-301 driver cuLaunchKernel[]", "400-401 driver f[] in cudaLaunchKernel"}},
 		{"a negative result", functions + "call pid=1 tid=1 func=#2 enter=100 dur=50 ret=-1",
 			[]string{"100-150 runtime cudaMalloc[] ret=-1"}},
 		{"API records of both domains", "api pid=1 tid=1 domain=2 cbid=211 name=cudaLaunchKernel start=100 dur=50 correlation=7\napi pid=1 tid=1 domain=1 cbid=307 name=cuLaunchKernel start=110 dur=30 correlation=7 ret=700",

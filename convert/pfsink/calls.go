@@ -17,8 +17,9 @@ type calls struct {
 	w           *perfetto.Writer
 	correlation *perfetto.ArgName
 	names       timeline.KernelNames
-	byArguments []callTemplate // calls with arguments, by their ID
-	byFunction  []callTemplate // calls without
+	byArguments []callTemplate              // calls with arguments, by the ID of the arguments
+	byFunction  []callTemplate              // calls without arguments
+	callers     map[*timeline.Caller]string // their texts
 	args        []perfetto.Arg
 	works       []uint64
 }
@@ -33,13 +34,14 @@ type callKey struct {
 	fn        *timeline.Function
 	kernel    *timeline.Kernel
 	stream    *timeline.Stream
+	caller    *timeline.Caller
 	arguments uint64 // their ID
 	ret       int32
 	flags     uint16
 }
 
 func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames) calls {
-	return calls{w: w, correlation: correlation, names: names,
+	return calls{w: w, correlation: correlation, names: names, callers: make(map[*timeline.Caller]string),
 		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
 }
 
@@ -74,20 +76,27 @@ func (c *calls) awaited(waits []timeline.Awaited) []uint64 {
 	return c.works
 }
 
+// spread is a factor that makes numbers that are close together differ in all bits.
+const spread = 0x9E3779B97F4A7C15
+
 // template returns the template of a call.
 func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 	var t *callTemplate
+	from := uint64(0)
+	if sl.Caller != nil {
+		from = uint64(sl.Caller.ID)
+	}
 	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
-		t = &c.byArguments[id%uint64(len(c.byArguments))]
+		t = &c.byArguments[(id+from*spread)%uint64(len(c.byArguments))]
 	} else {
-		h := uint64(sl.Function.ID)<<32 ^ uint64(uint32(sl.Ret))
+		h := uint64(sl.Function.ID)<<32 ^ from<<48 ^ uint64(uint32(sl.Ret))
 		if sl.Stream != nil {
 			h ^= uint64(sl.Stream.ID+1) << 8
 		}
-		t = &c.byFunction[h*0x9E3779B97F4A7C15>>32%templates]
+		t = &c.byFunction[h*spread>>32%templates]
 	}
 	if !t.key.is(sl) {
-		t.key = callKey{sl.Function, sl.Kernel, sl.Stream, sl.Arguments.ID, sl.Ret, sl.Flags}
+		t.key = callKey{sl.Function, sl.Kernel, sl.Stream, sl.Caller, sl.Arguments.ID, sl.Ret, sl.Flags}
 		c.arguments(sl)
 		t.Encode(c.w, sl.Name, sl.Library, c.args)
 	}
@@ -97,7 +106,7 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 // is says whether a call has the key.
 func (k *callKey) is(sl *timeline.Slice) bool {
 	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.kernel == sl.Kernel &&
-		k.ret == sl.Ret && k.flags == sl.Flags
+		k.caller == sl.Caller && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
 // arguments returns the arguments that the calls of one template share.
@@ -122,6 +131,22 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	if sl.Stream != nil { // show the stream's number, which its track bears too; a stream's handle says little
 		c.args = append(c.args, perfetto.Uint("stream_id", uint64(sl.Stream.ID)))
 	}
+	if sl.Driver != "" {
+		c.args = append(c.args, perfetto.String("driver", sl.Driver))
+	}
+	if sl.Caller != nil {
+		c.args = append(c.args, perfetto.Repeated("caller", c.callerText(sl.Caller)))
+	}
+}
+
+// callerText returns the text of a caller. It demangles each name once.
+func (c *calls) callerText(from *timeline.Caller) string {
+	text, ok := c.callers[from]
+	if !ok {
+		text = from.Text()
+		c.callers[from] = text
+	}
+	return text
 }
 
 // argument formats a recorded argument by the type of its parameter.

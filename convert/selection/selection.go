@@ -1,4 +1,4 @@
-// Package selection selects the part of a timeline to show, by name and duration.
+// Package selection selects the part of a timeline to show, by name, duration and caller.
 //
 // Input: slices, GPU work and spans, one at a time. Output: whether to show each of them. The
 // slices and pieces of GPU work that are not shown are counted; spans are not counted.
@@ -6,6 +6,7 @@ package selection
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -14,22 +15,49 @@ import (
 // A Selection selects slices, spans and work. Nil selects all.
 type Selection struct {
 	Name     string // a glob that names must match; "" for every name
+	Caller   string // a glob that the callers of calls must match; "" for every caller
 	Shortest uint64 // ns
 	LeftOut  uint64 // slices and pieces of work that were not selected
 	names    timeline.KernelNames
+	callers  map[*timeline.Caller]bool // whether Caller matches them
 }
 
 // New returns a selection, nil for one that selects all.
-func New(name string, shortest uint64) *Selection {
-	if name == "" && shortest == 0 {
+func New(name, caller string, shortest uint64) *Selection {
+	if name == "" && caller == "" && shortest == 0 {
 		return nil
 	}
-	return &Selection{Name: name, Shortest: shortest, names: make(timeline.KernelNames)}
+	return &Selection{Name: name, Caller: caller, Shortest: shortest,
+		names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool)}
 }
 
 // Slice says whether a call is shown, and counts it if not.
 func (s *Selection) Slice(sl *timeline.Slice) bool {
-	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start))
+	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.CalledFrom(sl.Caller))
+}
+
+// CalledFrom says whether calls of a caller are selected; nil is the unknown caller.
+func (s *Selection) CalledFrom(c *timeline.Caller) bool {
+	if s == nil || s.Caller == "" || c == nil {
+		return s == nil || s.Caller == ""
+	}
+	chosen, known := s.callers[c]
+	if !known {
+		chosen = MatchCaller(s.Caller, c)
+		s.callers[c] = chosen
+	}
+	return chosen
+}
+
+// MatchCaller says whether a glob matches a caller: its file's name, its function with or without
+// parameters, both, or its whole text.
+func MatchCaller(glob string, c *timeline.Caller) bool {
+	names := []string{c.File(), c.Text()}
+	if f := c.Function(); f != "" {
+		short := strings.TrimSuffix(strings.TrimSuffix(f, "(...)"), "()")
+		names = append(names, f, short, c.File()+": "+f, c.File()+": "+short)
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return match(glob, name) })
 }
 
 // Work says whether GPU work is shown, and counts it if not.
@@ -57,9 +85,10 @@ func (s *Selection) takes(name string, dur uint64) bool {
 var noSlash = strings.NewReplacer("/", "\x00")
 
 func (s *Selection) matches(name string) bool {
-	if s.Name == "" {
-		return true
-	}
-	ok, err := path.Match(noSlash.Replace(s.Name), noSlash.Replace(name))
+	return s.Name == "" || match(s.Name, name)
+}
+
+func match(glob, name string) bool {
+	ok, err := path.Match(noSlash.Replace(glob), noSlash.Replace(name))
 	return ok && err == nil
 }

@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 		{"[", "[", false},
 		{`a\`, `a\`, false},
 	} {
-		s := New(c.glob, 0)
+		s := New(c.glob, "", 0)
 		if got := s.Slice(call(c.name, 5)); got != c.want {
 			t.Errorf("%q chooses the call %q: %t, want %t", c.glob, c.name, got, c.want)
 		}
@@ -87,7 +87,7 @@ func TestWorkTitles(t *testing.T) {
 		{"Mem*", graph, false},
 		{"Graph 12", graph, true},
 	} {
-		s := New(c.glob, 0)
+		s := New(c.glob, "", 0)
 		for range 2 { // the second time the name is known
 			if got := s.Work(c.work); got != c.want {
 				t.Errorf("%q chooses %+v: %t, want %t", c.glob, c.work, got, c.want)
@@ -98,7 +98,7 @@ func TestWorkTitles(t *testing.T) {
 
 func TestShortest(t *testing.T) {
 	t.Parallel()
-	s := New("", 100)
+	s := New("", "", 100)
 	for dur, want := range map[uint64]bool{0: false, 99: false, 100: true, 101: true, 1 << 62: true} {
 		if got := s.Slice(call("c", dur)); got != want {
 			t.Errorf("a call of %d ns: %t, want %t", dur, got, want)
@@ -120,7 +120,7 @@ func TestOpenSpan(t *testing.T) {
 	t.Parallel()
 	open := &timeline.Span{Name: "step", Start: 1000, Open: true}
 	for glob, want := range map[string]bool{"": true, "step": true, "other": false} {
-		if got := New(glob, 1e9).Span(open); got != want {
+		if got := New(glob, "", 1e9).Span(open); got != want {
 			t.Errorf("name %q: %t, want %t", glob, got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestOpenSpan(t *testing.T) {
 // A name and a duration both have to be right.
 func TestNameAndShortest(t *testing.T) {
 	t.Parallel()
-	s := New("a*", 10)
+	s := New("a*", "", 10)
 	for _, c := range []struct {
 		name string
 		dur  uint64
@@ -146,11 +146,62 @@ func TestNameAndShortest(t *testing.T) {
 
 func TestEverything(t *testing.T) {
 	t.Parallel()
-	s := New("", 0)
+	s := New("", "", 0)
 	if s != nil {
 		t.Fatalf("a selection without limits is %+v, want nil", s)
 	}
 	if !s.Slice(call("c", 0)) || !s.Work(kernel("k", 0)) || !s.Span(&timeline.Span{}) {
 		t.Error("nil leaves something out")
+	}
+}
+
+// The callers that a glob matches: by file, by function, by both, by the whole text.
+func TestCallers(t *testing.T) {
+	t.Parallel()
+	torch := &timeline.Caller{Module: "/usr/lib/libtorch_cuda.so", Symbol: "_ZN2at6native3addEPKfi", SymbolOffset: 0x45}
+	blas := &timeline.Caller{Module: "/usr/lib/libcublasLt.so.13", Address: 0x12345}
+	for _, c := range []struct {
+		glob   string
+		caller *timeline.Caller
+		want   bool
+	}{
+		{"libtorch_cuda.so", torch, true},
+		{"libtorch*", torch, true},
+		{"/usr/lib/*", torch, false},
+		{"at::native::add", torch, true},
+		{"at::native::add(...)", torch, true},
+		{"at::*", torch, true},
+		{"add", torch, false},
+		{"libtorch_cuda.so: at::native::add", torch, true},
+		{"*torch*: at::native::*", torch, true},
+		{"libtorch_cuda.so: at::native::add(...)+0x45", torch, true},
+		{"libtorch_cuda.so: at::native::add(...)+0x46", torch, false},
+		{"libcublas*", torch, false},
+		{"libcublas*", blas, true},
+		{"libcublasLt.so.13+0x12345", blas, true},
+		{"", blas, true},
+		{"", nil, true},
+		{"*", blas, true},
+		{"*", nil, false}, // nobody knows it
+		{"[", blas, false},
+	} {
+		s := New("", c.glob, 0)
+		for range 2 { // the second answer is remembered
+			if got := s.CalledFrom(c.caller); got != c.want {
+				t.Errorf("%q chooses %+v: %t, want %t", c.glob, c.caller, got, c.want)
+			}
+		}
+		sl := call("cudaMalloc", 5)
+		sl.Caller = c.caller
+		if got := s.Slice(sl); got != c.want {
+			t.Errorf("%q chooses a call of %+v: %t, want %t", c.glob, c.caller, got, c.want)
+		}
+		if !s.Span(&timeline.Span{Name: "range", Start: 1, End: 2}) {
+			t.Errorf("%q leaves out a range, which has no caller", c.glob)
+		}
+	}
+	if s := New("cuda*", "libcublas*", 10); s.Slice(&timeline.Slice{Function: &timeline.Function{Name: "cudaMalloc"}, Caller: blas, End: 5}) ||
+		!s.Slice(&timeline.Slice{Function: &timeline.Function{Name: "cudaMalloc"}, Caller: blas, End: 15}) {
+		t.Error("a call is chosen that does not match all, or not one that does")
 	}
 }

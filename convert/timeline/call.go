@@ -6,6 +6,7 @@ import "github.com/cudatrace/cudatrace/record/cudaapi"
 type Function struct {
 	Name    string // the symbol, "cudaLaunchKernel"
 	Library string // "runtime" or "driver"
+	Driver  string // the driver's function whose call inside this runtime function is part of the slice; "" for none
 	Params  []Param
 	ID      uint32 // its number in the log, from 0 without gaps
 }
@@ -40,6 +41,7 @@ type Slice struct {
 	*Arguments
 	End    uint64
 	Kernel *Kernel // the kernel that the call launched, where no GPU work names it
+	Caller *Caller // where the call was made, nil if unknown
 	links  *links  // nil for nearly all slices
 	// The following fields are read again when the call's work arrives. They lie together,
 	// because work arrives in another order than slices have in memory.

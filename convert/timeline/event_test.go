@@ -244,7 +244,7 @@ func TestFill(t *testing.T) {
 	e := new(Slices)
 	fill(reflect.ValueOf(e).Elem(), &next)
 	got := slices.Sorted(maps.Keys(numbers(t, reflect.ValueOf(e).Elem())))
-	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.End", ".List.Start", ".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.Start"}
+	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End", ".List.Start", ".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.Start"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("uint64 fields of Slices (-want +got):\n%s", diff)
 	}

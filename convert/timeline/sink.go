@@ -11,7 +11,7 @@ type Sink interface {
 	//
 	// The events belong to the caller again when Take returns. A sink may keep the values
 	// behind a *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function,
-	// *Arguments, *Kernel or *Shape, also as keys of a map: they do not change.
+	// *Arguments, *Kernel, *Caller or *Shape, also as keys of a map: they do not change.
 	Take(events []Event) error
 
 	// End is the last call and comes once. Its argument is nil for a complete timeline,

@@ -9,6 +9,7 @@ import (
 var (
 	functions = buildTable()
 	byName    = indexNames(functions)
+	byBase    = indexBases(functions)
 )
 
 // buildTable expands the rows into one function per exported symbol. A row that cannot be read
@@ -32,6 +33,18 @@ func indexNames(table []Function) map[string]ID {
 	index := make(map[string]ID, len(table))
 	for i, f := range table {
 		index[f.Name] = ID(i)
+	}
+	return index
+}
+
+// indexBases is the index by name without suffixes; of several functions the first counts.
+func indexBases(table []Function) map[string]ID {
+	index := make(map[string]ID, len(table))
+	for i, f := range table {
+		base := Unversioned(f.Name)
+		if _, known := index[base]; !known {
+			index[base] = ID(i)
+		}
 	}
 	return index
 }

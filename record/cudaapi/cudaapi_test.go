@@ -307,3 +307,32 @@ func TestKindNames(t *testing.T) {
 		t.Error("a large kind has a name")
 	}
 }
+
+// What a driver call inside a runtime function does for it.
+func TestCarriesOut(t *testing.T) {
+	for _, c := range []struct {
+		driver, runtime string
+		want            bool
+	}{
+		{"cuLaunchKernel", "cudaLaunchKernel", true},
+		{"cuLaunchKernelEx_ptsz", "cudaLaunchKernelExC_ptsz", true},
+		{"cuMemcpyHtoD_v2_ptsz", "cudaMemcpy", true}, // a callback's spelling
+		{"cuMemsetD8_v2", "cudaMalloc3D", true},
+		{"cuGraphInstantiateWithFlags", "cudaGraphInstantiate", true},
+		{"cuLaunchKernel", "ofAnotherRuntime", true},
+		{"cuMemAlloc_v2", "cudaMalloc", true},
+		{"cuLaunchHostFunc", "cudaLaunchHostFunc", true},
+		{"cuCtxSynchronize", "cudaDeviceSynchronize", true},
+		{"cuMemAlloc_v2", "cudaLaunchKernel", false},
+		{"cuMemAlloc_v2", "ofAnotherRuntime", false},
+		{"cuLibraryLoadData", "cudaLaunchKernel", false},
+		{"cuLibraryGetKernel", "cudaFuncGetAttributes", false}, // several a call
+		{"cuDeviceGetAttribute", "cudaGetDeviceProperties", false},
+		{"cuNew", "cudaLaunchKernel", false},
+		{"cudaLaunchKernel", "cudaLaunchKernel", false},
+	} {
+		if got := CarriesOut(c.driver, c.runtime); got != c.want {
+			t.Errorf("%s carries out %s: %t", c.driver, c.runtime, got)
+		}
+	}
+}

@@ -134,6 +134,14 @@ func (t ArgType) Bytes() int {
 	return 8
 }
 
+// ByID returns the function with an ID, nil if there is none.
+func ByID(id ID) *Function {
+	if int(id) >= len(functions) {
+		return nil
+	}
+	return &functions[id]
+}
+
 // ByName returns the function with the given symbol name, nil if there is none.
 func ByName(name string) *Function {
 	id, ok := byName[name]

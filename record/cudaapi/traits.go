@@ -30,7 +30,7 @@ var waits = map[string]Wait{
 }
 
 var kernelLaunchers = map[string]bool{
-	"cudaLaunch": true, "cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
+	"cudaLaunch": true, "cudaLaunchKernel": true, "__cudaLaunchKernel": true, "cudaLaunchKernelExC": true,
 	"cudaLaunchCooperativeKernel": true, "cudaLaunchCooperativeKernelMultiDevice": true,
 	"cuLaunch": true, "cuLaunchGrid": true, "cuLaunchGridAsync": true,
 	"cuLaunchKernel": true, "cuLaunchKernelEx": true,
@@ -46,10 +46,49 @@ var workCategories = map[string]bool{"launch": true, "copy": true, "memset": tru
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
 	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base]}
-	if f := ByName(name); f != nil {
+	if f := byCallback(name); f != nil {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}
 	return t
+}
+
+// byCallback returns the function of a CUPTI callback, whose suffixes may differ from those
+// of the symbol. It is nil if there is none.
+func byCallback(name string) *Function {
+	id, ok := byName[name]
+	if !ok {
+		id, ok = byBase[Unversioned(name)]
+	}
+	if !ok {
+		return nil
+	}
+	return &functions[id]
+}
+
+// CarriesOut says whether a call of a driver's function inside a function of the runtime does
+// what the program called the runtime for: it may put work on a GPU, or it is the driver's
+// counterpart, such as cuMemAlloc_v2 inside cudaMalloc. The loading of a module inside
+// cudaLaunchKernel is neither.
+func CarriesOut(driver, runtime string) bool {
+	d, r := byCallback(driver), byCallback(runtime)
+	switch {
+	case d == nil || d.Library != Driver:
+		return false
+	case d.GPUWork || workCategories[d.Category]:
+		return true
+	}
+	return r != nil && d.Fallback && d.Sets&Default != 0 && d.Category == r.Category
+}
+
+// RuntimeLaunches lists the functions of the runtime that launch one kernel.
+func RuntimeLaunches() []*Function {
+	var found []*Function
+	for i := range functions {
+		if f := &functions[i]; f.Library == Runtime && TraitsOf(f.Name).Launches {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // Suffixes of functions whose default stream is the calling thread's own.

@@ -7,10 +7,11 @@ const recordHeader = 8
 
 // A decoder turns the batches of one process into records for the sink.
 type decoder struct {
-	pid   uint32
-	sink  Sink
-	names nameTable
-	texts textCache // texts of markers
+	pid     uint32
+	sink    Sink
+	names   nameTable
+	callers callerTable
+	texts   textCache // texts of markers
 
 	counts    counts // records that arrived
 	overheads uint64 // of these, records of CUPTI's own overhead, which every flush adds

@@ -8,17 +8,17 @@ import (
 // Records is a set of groups of activity records, one bit per group.
 type Records uint32
 
-// The groups of records. Work is always recorded: kernels, memcpys, memsets, the calls
-// behind them, devices, contexts, streams.
+// The groups of records. Calls are always recorded.
 const (
-	RecordWork     Records = 1 << iota
+	RecordCalls    Records = 1 << iota
+	RecordWork             // kernels, memcpys, memsets; devices, contexts, streams
 	RecordSync             // calls that wait for GPU work
 	RecordOverhead         // time that CUPTI and the driver take for themselves
 	RecordNVTX             // marks, ranges and names
 	RecordMemory           // allocations, releases and pools of memory
 	RecordGraphs           // launches of graphs as a whole; their nodes are left out
 
-	DefaultRecords = RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
+	DefaultRecords = RecordCalls | RecordWork | RecordSync | RecordOverhead | RecordNVTX | RecordMemory
 )
 
 // A GoConfig is the answer to a process's hello: what to record, and how. A zero value means
@@ -44,6 +44,10 @@ type GoConfig struct {
 	// not set probes. It takes a few FlushIntervals and needs CUPTI 13. Now and then a thread
 	// of the library calls cuDeviceGetCount.
 	WatchRivals bool
+	// Callers finds out where calls of the driver were made; the Handler must be a [CallerFinder].
+	// Calls of the runtime then have no API records: their names are found with the callers. A
+	// process where that is impossible makes records of the runtime's calls, and a Note says so.
+	Callers bool
 }
 
 // The defaults of a GoConfig.
@@ -85,7 +89,7 @@ func appendGo(b []byte, c GoConfig) []byte {
 	p = le.AppendUint32(p, c.flags())
 	p = le.AppendUint32(p, candidates)
 	p = le.AppendUint32(p, named)
-	p = le.AppendUint32(p, uint32(c.Records&^RecordWork)>>1)
+	p = le.AppendUint32(p, uint32(c.Records)>>1)
 	p = le.AppendUint32(p, 0)
 	return appendFrame(b, msgGo, append(append(p, paths...), calls...))
 }
@@ -101,6 +105,7 @@ func (c GoConfig) flags() uint32 {
 		{c.CaptureRange, goCaptureRange},
 		{c.OwnClock, goOwnClock},
 		{c.WatchRivals, goWatchRivals},
+		{c.Callers, goCallers},
 	} {
 		if f.set {
 			flags |= f.flag

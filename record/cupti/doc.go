@@ -17,8 +17,10 @@
 // recorder attaches probes. The library then finds libcupti, switches records on, and sends
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
-// cudaProfilerStart and cudaProfilerStop. NVTX loads the same library by NVTX_INJECTION64_PATH,
-// and the library passes NVTX's functions on to libcupti.
+// cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless
+// [ExitWatcher] has them signalled: a process has one subscription, and the program's own
+// profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
+// passes NVTX's functions on to libcupti.
 //
 // Another CUPTI client in a process is a rival: it takes over the process's records. Either
 // [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
@@ -28,6 +30,11 @@
 // the exit signal that [ExitWatcher] was told of. A probe sends that signal on the way into
 // _exit and exec. Of a process that was killed, everything up to the time Until of its end has
 // arrived.
+//
+// With GoConfig.Callers the library also finds the return addresses above each call of the driver.
+// A [CallerFinder] turns them into caller records. The runtime's functions need no API records
+// then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
+// as usual.
 //
 // # Where things are
 //
@@ -44,7 +51,7 @@
 //	wire.go       messages
 //	batch.go      batches of records
 //	records.go    the kinds of record in a batch
-//	nametable.go  names, which records hold as numbers
+//	nametable.go  names, which records hold as numbers; callertable.go: callers
 //	locate.go     the places from which a process could load libcupti
 //
 // # Adding a kind of activity record

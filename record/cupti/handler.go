@@ -31,7 +31,27 @@ type ExitWatcher interface {
 	// be sent only while its handler in the process is the function at address handler, only to
 	// threads that do not block it, and not to a process that shares the memory but has another
 	// PID.
-	WatchExit(p Peer, signal uint32, handler uint64)
+	//
+	// With GoConfig.CaptureRange, ranges says that the signal also comes where a thread enters
+	// cuProfilerStart or cuProfilerStop. The process then needs no CUPTI subscription to see these.
+	WatchExit(p Peer, signal uint32, handler uint64) (ranges bool)
+}
+
+// A CallerFinder is a Handler that finds out where calls were made.
+type CallerFinder interface {
+	// FindCaller is called with each new chain of a process. It returns the ID of the caller record
+	// that calls with that chain get, 0 for none. It should not wait: the process's records wait
+	// meanwhile. need is to be called, by any goroutine and at any time, when it is known how many
+	// addresses of chains with this innermost address are of use: the process leaves the rest out.
+	// A chain that is too short needs more addresses than it has.
+	FindCaller(p Peer, c Chain, need func(depth int)) (caller uint32)
+}
+
+// A Chain is the return addresses above a call of the driver, innermost first. It is as the
+// process says: any number may be in it.
+type Chain struct {
+	Epoch     uint64 // grows when the process may have unloaded a library
+	Addresses []uint64
 }
 
 // A Peer is a process that reports to the server.

@@ -11,7 +11,7 @@ import (
 // An activityKind is a line of inject/kinds.def.
 type activityKind struct {
 	number    int
-	group     Records // that it belongs to; RecordWork: always recorded
+	group     Records // that it belongs to
 	name      string
 	essential bool
 	stays     bool // on while recording is paused
@@ -40,10 +40,7 @@ func activityKinds(t *testing.T) []activityKind {
 	}
 	var kinds []activityKind
 	for _, m := range kindLine.FindAllStringSubmatch(string(table), -1) {
-		k := activityKind{number: numbers[m[1]], group: RecordWork, name: m[3], essential: m[4] == "ESSENTIAL", stays: m[5] == "STAYS"}
-		if m[2] != "ALWAYS" {
-			k.group = Records(wireNumbers[m[2]] << 1)
-		}
+		k := activityKind{number: numbers[m[1]], group: Records(wireNumbers[m[2]] << 1), name: m[3], essential: m[4] == "ESSENTIAL", stays: m[5] == "STAYS"}
 		if k.number == 0 || k.group == 0 {
 			t.Fatalf("%s has no number, or %s is no group", m[1], m[2])
 		}
@@ -74,7 +71,7 @@ func pausedOn(t *testing.T) int {
 func allOn(t *testing.T, groups Records) int {
 	n := anchorsOn + fakeCalls
 	for _, k := range activityKinds(t) {
-		if (groups|RecordWork)&k.group != 0 {
+		if groups&k.group != 0 {
 			n++
 		}
 	}
@@ -85,7 +82,7 @@ func allOn(t *testing.T, groups Records) int {
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	for _, records := range []Records{
-		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordWork, RecordWork | RecordSync,
+		0, DefaultRecords, DefaultRecords | RecordGraphs, RecordCalls, RecordWork, RecordWork | RecordSync,
 		RecordWork | RecordOverhead, RecordWork | RecordNVTX, RecordWork | RecordMemory, RecordGraphs,
 	} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {

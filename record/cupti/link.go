@@ -59,6 +59,16 @@ func (l *link) tell(t messageType) {
 	}
 }
 
+// tellDepth says how many addresses of the chains with an innermost address are of use.
+func (l *link) tellDepth(address uint64, depth int) {
+	payload := le.AppendUint64(nil, address)
+	payload = le.AppendUint32(payload, uint32(depth))
+	payload = le.AppendUint32(payload, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(appendFrame(nil, msgDepth, payload))
+}
+
 // write sends bytes to a process. It ignores a failure, which means that the connection has
 // ended or that nobody reads at the other end: reading the connection shows both.
 func (l *link) write(b []byte) {

@@ -101,6 +101,10 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
 	config := p.handler.Hello(p.Peer).withDefaults()
+	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
+		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
+		p.decoder.callers.tell = p.tellDepth
+	}
 	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
@@ -192,7 +196,9 @@ func (p *peer) status(payload []byte) error {
 	}
 	p.report()
 	if w, ok := p.handler.(ExitWatcher); ok && s.on {
-		w.WatchExit(p.Peer, s.exitSignal, s.exitHandler)
+		if w.WatchExit(p.Peer, s.exitSignal, s.exitHandler) {
+			p.tell(msgRange)
+		}
 	}
 	p.tell(msgReady)
 	if s.on && s.text != "" {
@@ -210,7 +216,7 @@ func (p *peer) takenOver(why string) {
 	p.cupti.Status = why
 	p.report()
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
-		"process %d: its GPU work from here on is missing: %s (run it without its own profiler)", p.PID, why))
+		"process %d: from here to its end the log lacks its calls and GPU work that CUPTI records: %s (run it without its own profiler)", p.PID, why))
 }
 
 func (p *peer) clock(payload []byte) error {

@@ -25,13 +25,14 @@ const (
 	recMemory   recordKind = 13
 	recPool     recordKind = 14
 	recGraph    recordKind = 15
+	recChain    recordKind = 16
 )
 
 // records describes each kind of record. A test compares names and sizes with inject/wire.h,
 // where the record is struct ct_NAME.
 var records = [...]struct {
 	name   string
-	size   int // bytes, without the text of a string or a marker
+	size   int // bytes, without the text of a string or a marker, or the addresses of a chain
 	decode func(*decoder, []byte) error
 }{
 	recString:   {"string", stringSize, decodeString},
@@ -49,12 +50,14 @@ var records = [...]struct {
 	recMemory:   {"memory", 64, decodeMemory},
 	recPool:     {"pool", 64, decodePool},
 	recGraph:    {"graph", 48, decodeGraph},
+	recChain:    {"chain", chainSize, decodeChain},
 }
 
-// Sizes of the records that end in a text, the text left out.
+// Sizes of the records that end in a text or in addresses, which are left out.
 const (
 	stringSize = 16
 	markerSize = 32
+	chainSize  = 24
 )
 
 // Offsets in the functions below are those of inject/wire.h.
@@ -121,8 +124,12 @@ func decodeAPI(d *decoder, b []byte) error {
 	if err != nil {
 		return err
 	}
+	caller, err := d.callers.caller(le.Uint32(b[44:]))
+	if err != nil {
+		return err
+	}
 	a := &d.api
-	a.PID, a.Correlation, a.Name = d.pid, le.Uint32(b[4:]), name
+	a.PID, a.Correlation, a.Name, a.Caller = d.pid, le.Uint32(b[4:]), name, caller
 	a.Start = le.Uint64(b[8:])
 	a.Dur = duration(a.Start, le.Uint64(b[16:]))
 	a.TID, a.Domain, a.CBID, a.Ret = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:]), le.Uint32(b[36:])

@@ -172,6 +172,12 @@ func (s *Server) Rival(pid uint32) {
 	s.peers.each(func(p *peer) { p.tellIf(pid, msgRival) })
 }
 
+// RecordRuntime makes a process record the calls of the runtime although it was told to find
+// [GoConfig.Callers]. There are no callers from then on.
+func (s *Server) RecordRuntime(pid uint32) {
+	s.peers.each(func(p *peer) { p.tellIf(pid, msgRuntime) })
+}
+
 // Close ends all connections, waits for their End, and removes the folder with the socket and
 // the library. The processes run on.
 func (s *Server) Close() error {

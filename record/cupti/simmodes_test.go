@@ -193,6 +193,25 @@ func TestSimulatedRange(t *testing.T) {
 	}
 }
 
+// TestSimulatedRangeMissed promises signals at the beginning and the end of the range, and sends none. The
+// beginning is noticed by its record, and the end by CUPTI's subscriber.
+func TestSimulatedRangeMissed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{CaptureRange: true, FlushInterval: 20 * time.Millisecond})
+	s.audience.ranges = true
+	line := s.runSim(t, "inside", "profiler", nil, "-u", "1")
+	var inside int
+	if _, err := fmt.Sscanf(line, "inside kernels=%d", &inside); err != nil {
+		t.Fatal(err)
+	}
+	if got := int(s.counts["kernel"]); got >= inside {
+		t.Errorf("%d kernels of %d", got, inside)
+	}
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "noticed late") {
+		t.Errorf("notes %q", s.notes)
+	}
+}
+
 // TestSimulatedWholeGraphs counts launches of graphs.
 func TestSimulatedWholeGraphs(t *testing.T) {
 	t.Parallel()

@@ -129,6 +129,9 @@ type audience struct {
 	ends   []tracelog.ProcessEnd
 	notes  []string
 	exits  []exitSignal
+	chains []Chain
+	depth  int           // of chains, 0: not known
+	ranges bool          // what WatchExit returns
 	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
 }
 
@@ -138,13 +141,25 @@ type exitSignal struct {
 	handler uint64
 }
 
-func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) {
+func (a *audience) WatchExit(_ Peer, signal uint32, handler uint64) bool {
 	if a.gate != nil {
 		<-a.gate
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.exits = append(a.exits, exitSignal{signal, handler})
+	return a.ranges
+}
+
+// FindCaller numbers chains from 1.
+func (a *audience) FindCaller(_ Peer, c Chain, need func(int)) uint32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.chains = append(a.chains, c)
+	if a.depth > 0 {
+		need(a.depth)
+	}
+	return uint32(len(a.chains))
 }
 
 func (a *audience) Hello(p Peer) GoConfig {

@@ -13,10 +13,12 @@ import (
 // The Go side of inject/wire.h, which describes the format. A test compiles that header and
 // compares every number.
 const (
-	wireVersion = 2
+	wireVersion = 3
 	messageMax  = 1 << 20
 	nameMax     = 32768
 	namesMax    = 65536
+	chainsMax   = 8192      // numbers of chains are below this
+	chainMax    = 6         // addresses of a chain
 	goMax       = 256 << 10 // bytes of a GO that the library accepts
 	pathsMax    = 64        // candidates in a GO that the library accepts
 	frameSize   = 8
@@ -42,6 +44,9 @@ const (
 	msgResume   messageType = 36
 	msgRival    messageType = 37
 	msgReady    messageType = 38
+	msgDepth    messageType = 39
+	msgRuntime  messageType = 40
+	msgRange    messageType = 41
 )
 
 // Sizes of the fixed parts of messages.
@@ -54,6 +59,7 @@ const (
 	noteSize    = 8
 	byeSize     = 80
 	flushedSize = 8
+	depthSize   = 16
 )
 
 const (
@@ -72,6 +78,7 @@ const (
 	goCaptureRange = 4
 	goOwnClock     = 8
 	goWatchRivals  = 16
+	goCallers      = 32
 )
 
 // lostCauses are the causes of a LOST message by the log's names.

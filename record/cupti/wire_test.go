@@ -86,6 +86,8 @@ func TestDecode(t *testing.T) {
 				Bytes: 4096, Value: 255}},
 		{"api", concat(stringRecord(1, "cudaMemcpy"), record(recAPI, 7, 1000, 0, 1500, 0, 43, 2, 31, 1, 1, 0)),
 			tracelog.API{PID: 42, TID: 43, Domain: 2, CBID: 31, Name: "cudaMemcpy", Start: 1000, Dur: 500, Correlation: 7, Ret: 1}},
+		{"chain", concat(stringRecord(1, "cuLaunchKernel"), record(recChain, 3, 9, 0, 2, 0, 0x1000, 0, 0x2000, 1), record(recAPI, 7, 1000, 0, 1500, 0, 43, 1, 307, 0, 1, 3)),
+			tracelog.API{PID: 42, TID: 43, Domain: 1, CBID: 307, Name: "cuLaunchKernel", Start: 1000, Dur: 500, Correlation: 7, Caller: 90206}},
 		{"device", concat(stringRecord(1, "H200"), record(recDevice, 1, 2, 0, 3, 0, 0x03020100, 0, 0, 0x0f000000, 1, 132, 9, 0)),
 			tracelog.Device{PID: 42, ID: 1, Memory: 2, Bandwidth: 3, UUID: "0001020300000000000000000000000f", Name: "H200",
 				Multiprocessors: 132, Major: 9}},
@@ -114,13 +116,16 @@ func TestDecode(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var got collect
-			d := decoder{pid: 42, sink: &got}
+			d := decoder{pid: 42, sink: &got, callers: callerTable{find: sumOfChain, tell: func(uint64, int) {}}}
 			if err := d.batch(test.in); err != nil {
 				t.Fatal(err)
 			}
 			kind := test.name
-			if kind == "no-end" {
+			switch kind {
+			case "no-end":
 				kind = "memset"
+			case "chain":
+				kind = "api"
 			}
 			if diff := cmp.Diff([]string{fmt.Sprintf("%s %+v", kind, test.want)}, got.lines); diff != "" {
 				t.Error(diff)
@@ -129,11 +134,28 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// sumOfChain makes a number of a chain that tells the parts of the chain.
+func sumOfChain(c Chain, need func(int)) uint32 {
+	need(1)
+	n := 10000 * uint32(c.Epoch)
+	for i, a := range c.Addresses {
+		n += uint32(a>>32)*200 + uint32(a)>>12*uint32(i+1) + uint32(i)
+	}
+	return n
+}
+
 // malformedBatches are batches that must be refused, each with a word of why.
 var malformedBatches = []struct {
 	name, why string
 	batch     []byte
 }{
+	{"chain-zero", "out of range", record(recChain, 0, 1, 0, 1, 0, 1, 0)},
+	{"chain-beyond", "out of range", record(recChain, chainsMax, 1, 0, 1, 0, 1, 0)},
+	{"chain-twice", "sent before", concat(record(recChain, 1, 1, 0, 1, 0, 1, 0), record(recChain, 1, 1, 0, 1, 0, 1, 0))},
+	{"chain-empty", "0 addresses", record(recChain, 1, 1, 0, 0, 0)},
+	{"chain-long", "7 addresses", record(recChain, 1, 1, 0, 7, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0)},
+	{"chain-cut", "2 addresses in 32", record(recChain, 1, 1, 0, 2, 0, 1, 0)},
+	{"chain-not-sent", "never sent", concat(stringRecord(1, "cuLaunchKernel"), record(recAPI, 7, 1, 0, 2, 0, 43, 1, 307, 0, 1, 5))},
 	{"trailing-bytes", "behind the last record", concat(record(recContext, 1, 2, 7), []byte{1, 2, 3})},
 	{"size-zero", "and 0 bytes", []byte{2, 0, 0, 0, 0, 0, 0, 0}},
 	{"size-odd", "and 12 bytes", []byte{2, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
@@ -227,7 +249,7 @@ func TestGo(t *testing.T) {
 	for i := 20; i < goSize; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 16, 0}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 0}, got); diff != "" {
 		t.Error(diff)
 	}
 	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMalloc"

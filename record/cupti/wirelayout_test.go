@@ -18,7 +18,7 @@ var wireNumbers = map[string]int{
 	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
 	"CT_BYE_ASKED": byeAsked, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
 	"CT_GO_PAUSED": goPaused, "CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock,
-	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
+	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
 	"CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3, "CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6,
 	"CT_LOST_UNREADABLE": 7, "CT_LOST_UNFINISHED": 8, "CT_MESSAGE_MAX": messageMax,
 	"CT_MSG_LOCATE": int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
@@ -26,14 +26,14 @@ var wireNumbers = map[string]int{
 	"CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch), "CT_MSG_CLOCK": int(msgClock),
 	"CT_MSG_LOST": int(msgLost), "CT_MSG_NOTE": int(msgNote), "CT_MSG_BYE": int(msgBye), "CT_MSG_GO": int(msgGo),
 	"CT_MSG_STOP": int(msgStop), "CT_MSG_FLUSH": int(msgFlush), "CT_MSG_FLUSHED": int(msgFlushed),
-	"CT_MSG_HANDOVER": int(msgHandover), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
-	"CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
+	"CT_MSG_HANDOVER": int(msgHandover), "CT_MSG_DEPTH": int(msgDepth), "CT_MSG_RUNTIME": int(msgRuntime), "CT_MSG_RANGE": int(msgRange), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
+	"CT_RECORDS_WORK": int(RecordWork) >> 1, "CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
 	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
 	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1, "CT_STATUS_ON": statusOn, "CT_STATUS_TAKEN": statusTaken,
 	"CT_WIRE_VERSION": wireVersion,
 
 	"ct_frame": frameSize, "ct_hello": helloSize, "ct_go": goSize, "ct_status": statusSize, "ct_clock": clockSize,
-	"ct_lost": lostSize, "ct_flushed": flushedSize, "ct_note": noteSize, "ct_bye": byeSize,
+	"ct_lost": lostSize, "ct_flushed": flushedSize, "ct_note": noteSize, "ct_bye": byeSize, "ct_depth": depthSize,
 
 	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.now": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
 	"ct_go.flush_ms": 4, "ct_go.memory_limit": 8, "ct_go.exit_ms": 16, "ct_go.flags": 20, "ct_go.candidates": 24,
@@ -42,7 +42,7 @@ var wireNumbers = map[string]int{
 	"ct_status.exit_handler": 32, "ct_clock.error": 16, "ct_lost.count": 8, "ct_lost.from": 16, "ct_lost.to": 24,
 	"ct_note.text_len": 4, "ct_bye.detail": 4, "ct_bye.now": 8, "ct_bye.kernels": 16, "ct_bye.memcpys": 24,
 	"ct_bye.memsets": 32, "ct_bye.apis": 40, "ct_bye.objects": 48, "ct_bye.extras": 56, "ct_bye.others": 64,
-	"ct_bye.until": 72,
+	"ct_bye.until": 72, "ct_depth.depth": 8, "ct_chain.id": 4, "ct_chain.epoch": 8, "ct_chain.count": 16, "ct_api.chain": 44,
 }
 
 var (

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sort"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/probe/cudalib"
 	"github.com/cudatrace/cudatrace/record/probe/recipe"
@@ -17,6 +19,7 @@ import (
 type attacher struct {
 	mode     uprobe.Mode
 	programs uprobe.Programs
+	unload   *ebpf.Program
 	table    *recipe.Table
 	clients  bool // also probe the function by which clients register with CUPTI
 }
@@ -46,7 +49,7 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*cudaapi.Function {
 	taken := map[uint64]bool{}
 	var chosen []*cudaapi.Function
-	for _, f := range a.inTableOrder(l.Functions) {
+	for _, f := range inTableOrder(l.Functions, a.table.Function) {
 		offset := l.Functions[f.Name]
 		if f.Fallback == fallback && !taken[offset] {
 			taken[offset] = true
@@ -59,11 +62,11 @@ func (a *attacher) choose(l *cudalib.File, file *probedFile, fallback bool) []*c
 	return chosen
 }
 
-// inTableOrder lists the functions of the table that a library defines.
-func (a *attacher) inTableOrder(defined map[string]uint64) []*cudaapi.Function {
+// inTableOrder lists the functions that a library defines and the table has.
+func inTableOrder(defined map[string]uint64, table func(name string) *cudaapi.Function) []*cudaapi.Function {
 	var found []*cudaapi.Function
 	for name := range defined {
-		if f := a.table.Function(name); f != nil {
+		if f := table(name); f != nil {
 			found = append(found, f)
 		}
 	}
@@ -116,6 +119,24 @@ func (a *attacher) attachSingly(l *cudalib.File, functions []*cudaapi.Function, 
 // file by now.
 func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Closer, error) {
 	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
+}
+
+// attachUnloading probes dlclose, if the file has it and it is not probed already.
+func (a *attacher) attachUnloading(pid int, proc *process, l *cudalib.File) error {
+	if l.Unloading == 0 || proc.unloading[l.ID] != nil {
+		return nil
+	}
+	mode := a.mode
+	if mode == uprobe.Session {
+		mode = uprobe.Multi // the program does the same at both ends
+	}
+	programs := uprobe.Programs{Enter: a.unload, Leave: a.unload}
+	probes, err := uprobe.Attach(mode, programs, procfs.OpenFile(l.File), []uprobe.Site{{Offset: l.Unloading}}, pid)
+	if err != nil {
+		return uprobe.AttachError(l.Path, err)
+	}
+	proc.unloading[l.ID] = probes
+	return nil
 }
 
 // attachClients probes the function by which clients register with CUPTI, if the file has it

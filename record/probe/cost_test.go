@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,18 +14,25 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/probe/loader"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // discard is a Sink that only counts.
-type discard struct{ calls int }
+type discard struct {
+	calls  int
+	chains []Chain
+}
 
 func (d *discard) Call(*tracelog.Call)     { d.calls++ }
 func (d *discard) Thread(*tracelog.Thread) {}
 func (d *discard) Symbol(*tracelog.Symbol) {}
+func (d *discard) Chain(c *Chain) uint32 {
+	d.chains = append(d.chains, Chain{PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
+	return uint32(len(d.chains))
+}
 
 // A variant is something whose cost for each call is measured.
 type variant struct {
@@ -53,6 +61,10 @@ func benchmarkCall(b *testing.B, scenario string, calls int) {
 	for _, m := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
 		variants = append(variants, recording(b, m))
 	}
+	for _, length := range []int{1, 3} {
+		variants = append(variants, shortChains(b, t, length))
+	}
+	variants = append(variants, withoutChains(b))
 	variants = append(variants, floors(b)...)
 	times := make([][]float64, len(variants))
 	for round := 0; b.Loop(); round++ {
@@ -81,15 +93,70 @@ func recording(b *testing.B, m uprobe.Mode) variant {
 			b.Fatal(err)
 		}
 		return func() {
-			var d discard
 			if err := p.Detach(pid); err != nil {
 				b.Fatal(err)
 			}
-			if err := p.Drain(&d); err != nil || d.calls == 0 {
-				b.Fatal(d.calls, err)
-			}
+			takeCalls(b, p)
 		}
 	}}
+}
+
+// shortChains is a variant in which the chains of return addresses are known to be of use up
+// to a length.
+func shortChains(b *testing.B, t *target, length int) variant {
+	p := open(b, Options{Mode: uprobe.Session, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
+		if _, err := p.Attach(pid); err != nil {
+			b.Fatal(err)
+		}
+		t.run("timing", 1)
+		var d discard
+		if err := p.Drain(&d); err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range d.chains {
+			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
+		}
+		return func() {
+			if err := p.Detach(pid); err != nil {
+				b.Fatal(err)
+			}
+			takeCalls(b, p)
+		}
+	}}
+}
+
+// withoutChains is a variant in which no callers are looked for.
+func withoutChains(b *testing.B) variant {
+	p := open(b, Options{Mode: uprobe.Session, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	dir, err := builds()
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := dir + "/libcuda.so.1"
+	cookie := p.processes.attacher.table.Cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
+	sites := []uprobe.Site{{Offset: launchOffset(b, path), Cookie: cookie}}
+	return variant{"session-no-chains", func(pid int) func() {
+		if err := p.program.maps.targets.Put(uint32(pid), uint32(0)); err != nil {
+			b.Fatal(err)
+		}
+		probes, err := uprobe.Attach(uprobe.Session, p.program.calls, path, sites, pid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return func() {
+			probes.Close()
+			takeCalls(b, p)
+		}
+	}}
+}
+
+// takeCalls empties the buffers, in which there are calls.
+func takeCalls(b *testing.B, p *Prober) {
+	var d discard
+	if err := p.Drain(&d); err != nil || d.calls == 0 {
+		b.Fatal(d.calls, err)
+	}
 }
 
 // floors are the variants with empty programs.
@@ -187,6 +254,7 @@ type logSink struct{ w *tracelog.Writer }
 func (s logSink) Call(c *tracelog.Call)     { c.AddTo(s.w) }
 func (s logSink) Thread(t *tracelog.Thread) { t.AddTo(s.w) }
 func (s logSink) Symbol(x *tracelog.Symbol) { x.AddTo(s.w) }
+func (logSink) Chain(*Chain) uint32         { return 0 }
 
 // processTime is the CPU time of this process.
 func processTime(b *testing.B) time.Duration {

@@ -18,6 +18,7 @@ type loadedProgram struct {
 	mode       uprobe.Mode
 	calls      uprobe.Programs
 	threadExit *ebpf.Program
+	unload     *ebpf.Program
 	maps       bpfMaps
 }
 
@@ -54,8 +55,12 @@ func programNames(m uprobe.Mode) (enter, leave string) {
 
 func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	enter, leave := programNames(m)
+	unload := bpf.ProbesProgUnloadMulti
+	if m == uprobe.Single {
+		unload = bpf.ProbesProgUnloadSingle
+	}
 	c, err := loader.Load(loader.Part{
-		Programs:  []string{enter, leave, bpf.ProbesProgThreadExit},
+		Programs:  []string{enter, leave, unload, bpf.ProbesProgThreadExit},
 		Shared:    store.Maps(),
 		Configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
 	})
@@ -68,7 +73,7 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 			return nil, err
 		}
 	}
-	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit)}
+	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit), unload: c.DetachProgram(unload)}
 	if leave != enter {
 		program.calls.Leave = c.DetachProgram(leave)
 	}
@@ -108,7 +113,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(),
+	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.unload.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

@@ -9,7 +9,7 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultBufferBytes holds 600,000 kernel launches of 104 bytes: 3 s of 200,000 launches a
+	// DefaultBufferBytes holds 600,000 kernel launches of 112 bytes: 3 s of 200,000 launches a
 	// second, if the recorder is stopped for that long.
 	DefaultBufferBytes = 64 << 20
 	// DefaultMaxThreads is the number of live threads that have called CUDA, in all processes.

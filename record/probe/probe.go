@@ -35,6 +35,9 @@ import (
 // A Sink takes calls, names of threads and names of kernels.
 type Sink = decode.Sink
 
+// A Chain is the return addresses above calls.
+type Chain = decode.Chain
+
 // A PermissionError is an error of Open and Attach: the recorder may not use eBPF probes.
 type PermissionError = uprobe.PermissionError
 
@@ -49,6 +52,7 @@ type Prober struct {
 	exits     *exits.Watcher
 	events    *events
 	losses    losses
+	callers   *eventstore.Callers
 
 	threadEnds   link.Link // nil if the tracepoint cannot be used
 	noThreadEnds error     // why it cannot
@@ -90,6 +94,7 @@ func (p *Prober) load(o Options, table *recipe.Table) error {
 	if err != nil {
 		return errors.Join(err, store.Close(), p.program.maps.names.Close(), p.program.close())
 	}
+	p.callers = store.Callers()
 	p.events.onClient = o.OnCUPTIClient
 	p.losses.counters = p.program.maps.losses
 	p.exits = exits.New(p.program.mode, p.program.maps.ends, p.program.maps.watches)

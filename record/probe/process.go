@@ -13,6 +13,8 @@ type process struct {
 	files   map[procfs.FileID]*probedFile
 	order   []procfs.FileID
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
+	// unloading has the probes on dlclose.
+	unloading map[procfs.FileID]io.Closer
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
 	looked map[procfs.FileID]bool
@@ -25,10 +27,11 @@ type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none
 	fallback io.Closer // nil: none
+	launches io.Closer // on the runtime's launches, where it refuses some; nil: none
 }
 
 func newProcess() *process {
-	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}}
+	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}, unloading: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *process) hasRuntime() bool {
@@ -49,12 +52,15 @@ func (proc *process) probes() []io.Closer {
 	for _, p := range proc.clients {
 		probes = append(probes, p)
 	}
+	for _, p := range proc.unloading {
+		probes = append(probes, p)
+	}
 	return probes
 }
 
 // all lists the file's probes.
 func (file *probedFile) all() []io.Closer {
-	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback}, func(p io.Closer) bool { return p == nil })
+	return slices.DeleteFunc([]io.Closer{file.probes, file.fallback, file.launches}, func(p io.Closer) bool { return p == nil })
 }
 
 // dropFallback removes the probes that are only for a process without a runtime.

@@ -33,7 +33,7 @@ type processes struct {
 func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher) *processes {
 	return &processes{
 		targets: program.maps.targets, exits: x, byPID: map[int]*process{},
-		attacher: attacher{mode: program.mode, programs: program.calls, table: table},
+		attacher: attacher{mode: program.mode, programs: program.calls, unload: program.unload, table: table},
 	}
 }
 
@@ -102,7 +102,7 @@ func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error
 		}
 	}
 	for _, l := range libraries {
-		err := errors.Join(ps.attacher.attachClients(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
+		err := errors.Join(ps.attacher.attachUnloading(pid, proc, l), ps.attacher.attachClients(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
 		errs = append(errs, err)
 		proc.looked[l.ID] = err == nil
 	}

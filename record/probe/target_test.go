@@ -155,11 +155,20 @@ type recorder struct {
 	calls   []tracelog.Call
 	threads []tracelog.Thread
 	symbols []tracelog.Symbol
+	chains  []Chain
 }
 
 func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
 func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
+
+// Chain numbers chains from 1.
+func (r *recorder) Chain(c *Chain) uint32 {
+	kept := *c
+	kept.Addresses = slices.Clone(c.Addresses)
+	r.chains = append(r.chains, kept)
+	return uint32(len(r.chains))
+}
 
 // byEntry returns the calls in the order in which they were made: they may arrive in
 // any, as a thread's inner calls end first and threads come one after the other.

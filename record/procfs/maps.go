@@ -28,6 +28,7 @@ type FileID struct {
 type Mapping struct {
 	File    FileID
 	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
+	Offset  uint64 // place in the file of the first byte
 	Path    string // of the file, in the process's own mount namespace
 	Deleted bool   // the file has been deleted or replaced
 }
@@ -45,6 +46,18 @@ func CodeFiles(pid int) ([]Mapping, error) {
 			seen[m.File] = true
 			found = append(found, m)
 		}
+	}
+	return found, nil
+}
+
+// Code lists the executable mappings, ordered by address. One that maps no file has no inode.
+func Code(pid int) ([]Mapping, error) {
+	var found []Mapping
+	for m, err := range readMappings(pid, isExecutable, parseLine) {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
 	}
 	return found, nil
 }
@@ -71,22 +84,31 @@ func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
 		if err != nil {
 			return 0, 0, false, err
 		}
-		if from, to, ok := m.addresses(); ok && address >= from && address < to {
+		if from, to, ok := m.Addresses(); ok && address >= from && address < to {
 			return from, to, true, nil
 		}
 	}
 	return 0, 0, false, nil
 }
 
-func (m Mapping) addresses() (from, to uint64, ok bool) {
+// Addresses are the first address of a mapping and the first one behind it; ok is false if Span is
+// malformed.
+func (m Mapping) Addresses() (from, to uint64, ok bool) {
 	first, last, _ := strings.Cut(m.Span, "-")
 	from, fromErr := strconv.ParseUint(first, 16, 64)
 	to, toErr := strconv.ParseUint(last, 16, 64)
 	return from, to, fromErr == nil && toErr == nil
 }
 
-// mappings reads the wanted lines of /proc/PID/maps. An error comes last.
+// mappings reads the wanted lines of /proc/PID/maps that map files. An error comes last.
 func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
+	return readMappings(pid, wanted, parseMapping)
+}
+
+// A parser reads a line of /proc/PID/maps; ok is false for a line to skip.
+type parser func(line string) (m Mapping, ok bool)
+
+func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 		if err != nil {
@@ -94,7 +116,7 @@ func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] 
 			return
 		}
 		defer f.Close()
-		for m, err := range parseMappings(f, wanted) {
+		for m, err := range parseMappings(f, wanted, parse) {
 			if err != nil {
 				err = explain(pid, err)
 			}
@@ -106,7 +128,7 @@ func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] 
 }
 
 // parseMappings reads the wanted lines of a text like /proc/PID/maps.
-func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
+func parseMappings(r io.Reader, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, 64<<10)
@@ -114,7 +136,7 @@ func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping
 			if !wanted(lines.Bytes()) {
 				continue
 			}
-			if m, ok := parseMapping(lines.Text()); ok && !yield(m, nil) {
+			if m, ok := parse(lines.Text()); ok && !yield(m, nil) {
 				return
 			}
 		}
@@ -127,26 +149,32 @@ func parseMappings(r io.Reader, wanted func(line []byte) bool) iter.Seq2[Mapping
 // showsFile and isCode check a line without parsing it: a process can have thousands of lines.
 func showsFile(line []byte) bool { return bytes.IndexByte(line, '/') >= 0 }
 
-func isCode(line []byte) bool {
+func isCode(line []byte) bool { return isExecutable(line) && showsFile(line) }
+
+func isExecutable(line []byte) bool {
 	at := bytes.IndexByte(line, ' ')
-	return at >= 0 && len(line) > at+3 && line[at+3] == 'x' && showsFile(line)
+	return at >= 0 && len(line) > at+3 && line[at+3] == 'x'
 }
 
 // parseMapping reads one line; ok is false if it maps no file:
 //
 //	7f0000000000-7f0000001000 r-xp 00002000 fd:01 1234   /usr/lib/libcuda.so.1
 func parseMapping(line string) (m Mapping, ok bool) {
+	m, ok = parseLine(line)
+	return m, ok && strings.HasPrefix(m.Path, "/")
+}
+
+// parseLine reads one line, whatever it maps.
+func parseLine(line string) (m Mapping, ok bool) {
 	var fields [5]string
 	for i := range fields {
 		fields[i], line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
 	}
 	inode, err := strconv.ParseUint(fields[4], 10, 64)
-	path := strings.TrimLeft(line, " ")
-	if err != nil || !strings.HasPrefix(path, "/") {
-		return m, false
-	}
-	path, deleted := strings.CutSuffix(path, deletedSuffix)
-	return Mapping{File: FileID{fields[3], inode}, Span: fields[0], Path: path, Deleted: deleted}, true
+	offset, offsetErr := strconv.ParseUint(fields[2], 16, 64)
+	path, deleted := strings.CutSuffix(strings.TrimLeft(line, " "), deletedSuffix)
+	m = Mapping{File: FileID{fields[3], inode}, Span: fields[0], Offset: offset, Path: path, Deleted: deleted}
+	return m, err == nil && offsetErr == nil
 }
 
 // deletedSuffix is the end that the kernel adds to the path of a deleted file.

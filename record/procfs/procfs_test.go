@@ -27,20 +27,27 @@ cut short
 `
 
 func TestParseMappings(t *testing.T) {
-	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", "/usr/bin/app", false}
+	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", 0, "/usr/bin/app", false}
 	code := []Mapping{
-		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", "/usr/bin/app", false},
-		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", "/opt/with space/libcuda.so.1", false},
-		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", "/tmp/libcudart.so.13", true},
-		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", "/memfd:jit", true},
+		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", 0x1000, "/usr/bin/app", false},
+		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", 0, "/opt/with space/libcuda.so.1", false},
+		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", 0, "/tmp/libcudart.so.13", true},
+		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", 0, "/memfd:jit", true},
 	}
+	vdso := Mapping{FileID{"00:00", 0}, "7f0000004000-7f0000005000", 0, "[vdso]", false}
+	odd := Mapping{FileID{"00:05", 7}, "7f0000006000-7f0000007000", 0, "anon_inode:thing", false}
 	for _, c := range []struct {
 		name   string
 		wanted func([]byte) bool
+		parse  parser
 		want   []Mapping
-	}{{"files", showsFile, append([]Mapping{data}, code...)}, {"code", isCode, code}} {
+	}{
+		{"files", showsFile, parseMapping, append([]Mapping{data}, code...)},
+		{"files of code", isCode, parseMapping, code},
+		{"code", isExecutable, parseLine, append(slices.Insert(slices.Clone(code), 3, vdso), odd)},
+	} {
 		var got []Mapping
-		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted) {
+		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted, c.parse) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +101,7 @@ func TestCodeAt(t *testing.T) {
 	if err != nil || len(code) == 0 {
 		t.Fatal(code, err)
 	}
-	from, to, _ := code[0].addresses()
+	from, to, _ := code[0].Addresses()
 	for address, inside := range map[uint64]bool{from: true, to - 1: true, to: false, from - 1: false} {
 		gotFrom, gotTo, ok, err := CodeAt(os.Getpid(), address)
 		if err != nil || inside && !ok || (ok && gotFrom == from && gotTo == to) != inside {

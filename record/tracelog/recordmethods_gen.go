@@ -138,9 +138,10 @@ func (x *Call) fill(r *columns.Row, in *interner) {
 	r[4] = x.Enter
 	r[5] = x.Dur
 	r[6] = columns.Zigzag(int64(x.Ret))
+	r[7] = uint64(x.Caller)
 	used := min(x.NArgs, uint32(len(x.Args)))
-	r[7] = uint64(used)
-	elements := (*[12]uint64)(r[8:])
+	r[8] = uint64(used)
+	elements := (*[12]uint64)(r[9:])
 	*elements = x.Args
 	clear(elements[used:])
 }
@@ -148,7 +149,7 @@ func (x *Call) fill(r *columns.Row, in *interner) {
 // Read fills the record from row i of a block of its kind.
 func (x *Call) Read(b *Block, i int) {
 	c := b.columns(KindCall)
-	_ = c[19]
+	_ = c[20]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Func = uint32(c[2].At(i))
@@ -156,10 +157,11 @@ func (x *Call) Read(b *Block, i int) {
 	x.Enter = c[4].At(i)
 	x.Dur = c[5].At(i)
 	x.Ret = int32(columns.Unzigzag(c[6].At(i)))
-	x.NArgs = uint32(min(c[7].At(i), uint64(len(x.Args))))
+	x.Caller = uint32(c[7].At(i))
+	x.NArgs = uint32(min(c[8].At(i), uint64(len(x.Args))))
 	clear(x.Args[x.NArgs:])
 	for k := range x.Args[:x.NArgs] {
-		x.Args[k] = c[8+k].At(i)
+		x.Args[k] = c[9+k].At(i)
 	}
 }
 
@@ -185,12 +187,13 @@ func (x *API) fill(r *columns.Row, in *interner) {
 	r[6] = x.Dur
 	r[7] = uint64(x.Correlation)
 	r[8] = uint64(x.Ret)
+	r[9] = uint64(x.Caller)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *API) Read(b *Block, i int) {
 	c := b.columns(KindAPI)
-	_ = c[8]
+	_ = c[9]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Domain = uint32(c[2].At(i))
@@ -200,6 +203,7 @@ func (x *API) Read(b *Block, i int) {
 	x.Dur = c[6].At(i)
 	x.Correlation = uint32(c[7].At(i))
 	x.Ret = uint32(c[8].At(i))
+	x.Caller = uint32(c[9].At(i))
 }
 
 func (x *GPU) fill(r *columns.Row, in *interner) {
@@ -919,6 +923,41 @@ func (x *Flushed) Read(b *Block, i int) {
 	x.Until = c[1].At(i)
 }
 
+// Kind returns KindCaller.
+func (*Caller) Kind() Kind { return KindCaller }
+
+// AddTo adds the record to a log.
+func (x *Caller) AddTo(w *Writer) {
+	if w.begin(KindCaller) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindCaller, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *Caller) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = in.id(x.Function)
+	r[2] = in.id(x.Module)
+	r[3] = in.id(x.BuildID)
+	r[4] = x.Address
+	r[5] = in.id(x.Symbol)
+	r[6] = uint64(x.SymbolOffset)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *Caller) Read(b *Block, i int) {
+	c := b.columns(KindCaller)
+	_ = c[6]
+	x.ID = uint32(c[0].At(i))
+	x.Function = b.Text(c[1].At(i))
+	x.Module = b.Text(c[2].At(i))
+	x.BuildID = b.Text(c[3].At(i))
+	x.Address = c[4].At(i)
+	x.Symbol = b.Text(c[5].At(i))
+	x.SymbolOffset = uint32(c[6].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -975,6 +1014,8 @@ func NewRecord(k Kind) Record {
 		return new(Symbol)
 	case KindFlushed:
 		return new(Flushed)
+	case KindCaller:
+		return new(Caller)
 	}
 	return nil
 }

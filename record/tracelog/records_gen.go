@@ -32,6 +32,7 @@ const (
 	KindGraph      Kind = 26
 	KindSymbol     Kind = 27
 	KindFlushed    Kind = 28
+	KindCaller     Kind = 29
 )
 
 // Meta is a fact of the recording.
@@ -68,15 +69,16 @@ type Thread struct {
 
 // Call is a call of a traced function, from its pair of uprobes.
 type Call struct {
-	PID   uint32
-	TID   uint32
-	Func  uint32     // Function.ID
-	Flags uint32     // CallUnfinished, CallNoReturn
-	Enter uint64     // entry of the function
-	Dur   uint64     // time until it returned; 0 with a flag
-	Ret   int32      // CUresult or cudaError_t
-	NArgs uint32     // number of recorded arguments
-	Args  [12]uint64 // recorded arguments, 0 from NArgs on
+	PID    uint32
+	TID    uint32
+	Func   uint32     // Function.ID
+	Flags  uint32     // CallUnfinished, CallNoReturn
+	Enter  uint64     // entry of the function
+	Dur    uint64     // time until it returned; 0 with a flag
+	Ret    int32      // CUresult or cudaError_t
+	Caller uint32     // Caller.ID, 0 when not known
+	NArgs  uint32     // number of recorded arguments
+	Args   [12]uint64 // recorded arguments, 0 from NArgs on
 }
 
 // API is a CUPTI API record: a runtime or driver call with its correlation ID.
@@ -90,6 +92,7 @@ type API struct {
 	Dur         uint64 // time until the return
 	Correlation uint32 // correlation ID
 	Ret         uint32 // return value
+	Caller      uint32 // Caller.ID, 0 when not known
 }
 
 // GPU says where and when a piece of GPU work ran. The records of GPU work begin with it.
@@ -318,4 +321,18 @@ type Symbol struct {
 type Flushed struct {
 	PID   uint32 // process whose records are meant; 0: the calls of all processes
 	Until uint64
+}
+
+// Caller says where a call was made, as the return addresses on the stack tell. A Call or
+// an API names it by ID, which is unique in the log and has no meaning outside it. Records
+// with different IDs may be equal otherwise. A call whose ID has no record has no known
+// caller.
+type Caller struct {
+	ID           uint32 // number by which calls name it, from 1
+	Function     string // function of the runtime that the program called: "cudaLaunchKernel" of a call of cuLaunchKernel; "" where the program called the recorded function itself
+	Module       string // path of the file whose code called, empty when not known
+	BuildID      string // build ID of that file in hexadecimal, empty without one
+	Address      uint64 // return address, as the ELF headers of the file count addresses
+	Symbol       string // mangled name of the function around that address, empty when the file does not tell
+	SymbolOffset uint32 // bytes from the beginning of that function to the address
 }

@@ -85,6 +85,12 @@ func (s *text) slice(sl *timeline.Slice) string {
 		args = append(args, fmt.Sprintf("%s=%d", sl.Params[i].Name, v))
 	}
 	line := fmt.Sprintf("%d BEGIN %s %s(%s)", sl.Start, sl.Library, sl.Name, strings.Join(args, " "))
+	if sl.Driver != "" {
+		line += " driver=" + sl.Driver
+	}
+	if sl.Caller != nil {
+		line += fmt.Sprintf(" caller=%q", sl.Caller.Text())
+	}
 	if sl.Correlation != 0 {
 		line += fmt.Sprintf(" correlation=%d", sl.Correlation)
 	}

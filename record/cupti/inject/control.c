@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "clock.h"
 #include "complete.h"
@@ -17,6 +18,7 @@
 #include "flush.h"
 #include "handover.h"
 #include "handover_answer.h"
+#include "match.h"
 #include "queue.h"
 #include "rival_client.h"
 #include "sender.h"
@@ -24,6 +26,7 @@
 #include "switch.h"
 #include "thread_state.h"
 #include "wake.h"
+#include "walk.h"
 #include "wire.h"
 
 #define WAKE_PAUSE_MS 2 /* between flushes that were asked for */
@@ -36,9 +39,10 @@
  */
 static void leave_to_rival(void)
 {
-	static const char words[] = "another CUPTI client in the program has taken the records of GPU work over";
+	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
 	ct_switch_leave();
+	ct_walk_end();
 	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }
 
@@ -49,10 +53,30 @@ static void flush(void)
 		ct_queue_flushed(until);
 }
 
-/* As flush, and looks whether CUPTI still delivers to us. */
+static void record_runtime(bool failed)
+{
+	if (!ct_enter_cupti())
+		return;
+	ct_enable_runtime(ct_recording()->api, failed);
+	ct_leave_cupti(false);
+}
+
+static void with_range(void (*look)(const struct ct_cupti *))
+{
+	if (!ct_enter_cupti())
+		return;
+	look(ct_recording()->api);
+	ct_leave_cupti(false);
+}
+
+/* As flush, and looks whether CUPTI still delivers to us, and calls us back. */
 static void flush_and_look(void)
 {
+	ct_walk_poll();
 	flush();
+	with_range(ct_switch_check);
+	if (ct_match_failed())
+		record_runtime(true);
 	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
 		return;
 	bool taken = ct_rival_client(ct_recording()->api);
@@ -106,6 +130,12 @@ static bool obey(uint16_t type)
 	case CT_MSG_RESUME:
 		pause_work(type == CT_MSG_PAUSE);
 		break;
+	case CT_MSG_RUNTIME:
+		record_runtime(false);
+		break;
+	case CT_MSG_RANGE:
+		with_range(ct_switch_told);
+		break;
 	case CT_MSG_RIVAL:
 		rival();
 		break;
@@ -117,28 +147,43 @@ static bool obey(uint16_t type)
 	return true;
 }
 
+/* Takes part of a DEPTH. */
+static void take_depths(const unsigned char *p, uint32_t size)
+{
+	struct ct_depth d;
+	for (; size >= sizeof d; p += sizeof d, size -= (uint32_t)sizeof d) {
+		memcpy(&d, p, sizeof d);
+		ct_match_depth(d.address, d.depth);
+	}
+}
+
 /* Takes one message of the recorder; false when there will be no more. */
 static bool receive(void)
 {
 	struct ct_frame f;
-	unsigned char skip[256];
+	unsigned char part[16 * sizeof(struct ct_depth)];
 	int fd = ct_recording()->fd;
 	uint64_t deadline = ct_now() + MESSAGE_WAIT;
 	if (!ct_connected() || !ct_recv_wait(fd, &f, sizeof f, deadline) || f.length > CT_MESSAGE_MAX)
 		return false;
 	for (uint32_t left = f.length; left > 0;) {
-		uint32_t n = left < sizeof skip ? left : (uint32_t)sizeof skip;
-		if (!ct_recv_wait(fd, skip, n, deadline))
+		uint32_t n = left < sizeof part ? left : (uint32_t)sizeof part;
+		if (!ct_recv_wait(fd, part, n, deadline))
 			return false;
+		if (f.type == CT_MSG_DEPTH)
+			take_depths(part, n);
 		left -= n;
 	}
 	return obey(f.type);
 }
 
-/* Flushes because somebody asked; not much more often than a flush takes. */
+/* Does what a thread asked for. Flushes come not much more often than one takes. */
 static void answer_wake(void)
 {
-	if (!ct_wake_receive())
+	bool flush_asked = ct_wake_receive();
+	with_range(ct_switch_poll);
+	ct_walk_poll();
+	if (!flush_asked)
 		return;
 	flush();
 	poll(NULL, 0, WAKE_PAUSE_MS);

@@ -228,6 +228,8 @@ typedef void (*ct_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const
 #define SITE_EXIT 1u
 
 #define CBID_CUDEVICEGETCOUNT 4u /* of DOMAIN_DRIVER */
+#define CBID_CUPROFILERSTART 308u /* of DOMAIN_DRIVER */
+#define CBID_CUDAPROFILERSTART 171u /* of DOMAIN_RUNTIME */
 
 /* The functions of a loaded libcupti; optional ones may be NULL. */
 struct ct_cupti {

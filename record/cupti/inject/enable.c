@@ -5,24 +5,27 @@
  */
 #include "enable.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "calibration.h"
 #include "complaints.h"
 #include "complete.h"
 #include "final_flush.h"
 #include "pool.h"
+#include "queue.h"
 #include "switch.h"
+#include "walk.h"
 #include "wanted.h"
 #include "wire.h"
 
-#define ALWAYS 0u
 enum { OPTIONAL, ESSENTIAL };
 enum { PAUSES, STAYS };
 
 static const struct {
 	uint32_t kind;
-	uint32_t group; /* CT_RECORDS_* that it belongs to; ALWAYS */
+	uint32_t group; /* CT_RECORDS_* that it belongs to */
 	const char *name;
 	bool essential;
 	bool stays; /* on while the records of work are off */
@@ -39,11 +42,12 @@ static const struct {
  * record at all of calls that are switched on later (H200, CUPTI 13.0.1: 0 of 20
  * launches, with one 20).
  */
-static const uint32_t anchors[] = {[DOMAIN_DRIVER] = 308, [DOMAIN_RUNTIME] = 171};
+static const uint32_t anchors[] = {[DOMAIN_DRIVER] = CBID_CUPROFILERSTART, [DOMAIN_RUNTIME] = CBID_CUDAPROFILERSTART};
 
 static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for want of a finer switch */
 static bool calls_on[CT_DOMAINS];
+static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool again; /* the records of work were on before: complaints begin anew */
 
 /* Switches on the kinds that stay on, or the others. False when an essential one is refused. */
@@ -101,25 +105,46 @@ static bool enable_work(const struct ct_cupti *api)
 		ct_complaints_clear();
 	again = true;
 	ct_want_work();
-	if (!enable_calls(api, DOMAIN_RUNTIME) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
+	if ((!chains && !enable_calls(api, DOMAIN_RUNTIME)) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
 		return false;
 	if (ct_wanted_calls() == 0)
 		ct_complain("no API record could be switched on", "");
 	return ct_wanted_calls() > 0;
 }
 
-/* Must precede the first enable: CUPTI takes its clock and thread IDs then. */
-static void prepare(const struct ct_cupti *api, bool own_clock)
+/* Tells that calls have no callers. */
+static void without_chains(void)
 {
-	ct_result r = 1;
-	if (api->register_timestamp && !own_clock) {
-		r = api->register_timestamp(ct_calibration_timestamp);
-		if (r != 0)
-			ct_complain_of(api, "cuptiActivityRegisterTimestampCallback", "", r);
+	static const char words[] = "calls have no callers, and are named by the runtime's records: CUPTI does not tell who calls";
+	struct ct_note note = {.severity = 0, .text_len = sizeof words - 1};
+	ct_queue_message(CT_MSG_NOTE, &note, sizeof note, words, sizeof words - 1);
+}
+
+/* The function that CUPTI asks for the time: one that looks who calls, if that is wished and possible. */
+static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api && api->set_thread_id_type &&
+		 ct_walk_start(api, wish->memory_for_chains);
+	return chains ? ct_walk_timestamp : ct_calibration_timestamp;
+}
+
+/* Must precede the first enable: CUPTI takes its clock and thread IDs then. */
+static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	ct_result clock = 1, thread = 1;
+	if (api->register_timestamp && !(wish->flags & CT_GO_OWN_CLOCK)) {
+		clock = api->register_timestamp(timestamp(api, wish));
+		if (clock != 0)
+			ct_complain_of(api, "cuptiActivityRegisterTimestampCallback", "", clock);
 	}
-	ct_calibration_begin(api, r == 0);
-	if (api->set_thread_id_type && (r = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
-		ct_complain_of(api, "cuptiSetThreadIdType", "", r);
+	ct_calibration_begin(api, clock == 0);
+	if (api->set_thread_id_type && (thread = api->set_thread_id_type(THREAD_ID_SYSTEM)) != 0)
+		ct_complain_of(api, "cuptiSetThreadIdType", "", thread);
+	chains = chains && clock == 0 && thread == 0;
+	if (chains)
+		ct_walk_begin();
+	else if (wish->flags & CT_GO_CALLERS)
+		without_chains();
 }
 
 static void anchor(const struct ct_cupti *api, uint8_t on)
@@ -174,9 +199,22 @@ static const struct ct_work_switch work = {enable_work, disable_work};
 void ct_disable(const struct ct_cupti *api, bool linger)
 {
 	ct_switch_stop(api, linger);
+	ct_walk_end();
 	disable_work(api, false);
 	anchor(api, 0);
 	disable_kinds(api, true);
+}
+
+/* Has the runtime's functions recorded after all; failed says that there are no chains. */
+void ct_enable_runtime(const struct ct_cupti *api, bool failed)
+{
+	if (!atomic_exchange(&chains, false))
+		return;
+	if (failed)
+		without_chains();
+	anchor(api, 1);
+	ct_switch_renew(api);
+	ct_walk_end();
 }
 
 /*
@@ -190,15 +228,15 @@ void ct_disable(const struct ct_cupti *api, bool linger)
  */
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 {
-	prepare(api, (wish->flags & CT_GO_OWN_CLOCK) != 0);
+	prepare(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);
 	if (r != 0) {
 		ct_complain_of(api, "cuptiActivityRegisterCallbacks", "", r);
 		return false;
 	}
 	for (size_t i = 0; i < KINDS; i++)
-		kind_wanted[i] = kinds[i].group == ALWAYS || (wish->records & kinds[i].group) != 0;
-	ct_want_calls(api, &wish->calls);
+		kind_wanted[i] = (wish->records & kinds[i].group) != 0;
+	ct_want_calls(api, &wish->calls, (wish->records & CT_RECORDS_WORK) != 0);
 	anchor(api, 1);
 	if (!enable_kinds(api, true) || !ct_switch_start(api, wish->flags, &work)) {
 		ct_disable(api, false);

@@ -17,6 +17,7 @@
 #include "flush.h"
 #include "handover.h"
 #include "thread_state.h"
+#include "walk.h"
 
 #define LONGEST (300 * CT_MS)
 #define PAUSE_MAX 16 /* ms */
@@ -34,6 +35,7 @@ uint64_t ct_final_flush(bool at_exit, bool final)
 {
 	uint64_t until = ct_now(), end = until + LONGEST;
 	bool due = true;
+	ct_walk_poll();
 	if (!ct_flush(CT_FINISHED, at_exit))
 		return 0;
 	ct_delivered_await();

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define WATCHERS 2
+#define WATCHERS 3
 
 static _Atomic pid_t self;
 static _Atomic(void (*)(void)) watchers[WATCHERS];

@@ -170,17 +170,23 @@ bool ct_load_mapped(char *path, size_t size)
 	return false;
 }
 
-/* What a function of the driver that takes an int * says; false when it cannot be asked. */
-static bool ask_driver(const char *name, int *answer)
+/* A function of the driver, which stays loaded; NULL without. */
+void *ct_load_driver_symbol(const char *name)
 {
 	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	void *f = dlsym(handle ? handle : RTLD_DEFAULT, name);
-	int (*get)(int *) = NULL;
-	memcpy(&get, &f, sizeof f);
-	bool known = get && get(answer) == 0;
 	if (handle)
 		dlclose(handle);
-	return known;
+	return f;
+}
+
+/* What a function of the driver that takes an int * says; false when it cannot be asked. */
+static bool ask_driver(const char *name, int *answer)
+{
+	void *f = ct_load_driver_symbol(name);
+	int (*get)(int *) = NULL;
+	memcpy(&get, &f, sizeof f);
+	return get && get(answer) == 0;
 }
 
 /* The newest CUDA release that the driver knows, as 13000 for 13.0; 0 when it does not say. */

@@ -27,6 +27,7 @@
 #include "signals.h"
 #include "sock.h"
 #include "threads.h"
+#include "walk.h"
 #include "wanted.h"
 #include "wire.h"
 
@@ -88,14 +89,25 @@ static bool say_hello(int fd, uint64_t deadline)
 	return ct_send_wait(fd, &m, sizeof m.frame + m.frame.length, deadline);
 }
 
+static size_t memory_limit(const struct ct_go *go)
+{
+	uint64_t least = FIXED_MEMORY + LEAST_MEMORY;
+	return (size_t)(go->memory_limit < least ? least : go->memory_limit) - FIXED_MEMORY;
+}
+
+/* The memory for chains: an eighth. */
+static size_t memory_for_chains(const struct ct_go *go)
+{
+	return go->flags & CT_GO_CALLERS ? memory_limit(go) / 8 : 0;
+}
+
 /*
- * The memory for records: three eighths each for CUPTI's buffers and the queue, an
+ * The memory for records: of the rest, three eighths each for CUPTI's buffers and the queue, an
  * eighth for names, and as much again for names that wait in the queue.
  */
 static size_t memory_for_records(const struct ct_go *go)
 {
-	uint64_t least = FIXED_MEMORY + LEAST_MEMORY;
-	return (size_t)(go->memory_limit < least ? least : go->memory_limit) - FIXED_MEMORY;
+	return memory_limit(go) - memory_for_chains(go);
 }
 
 static bool start_memory(const struct ct_go *go)
@@ -124,6 +136,7 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 	struct ct_wish wish = {
 		.records = go->records,
 		.flags = go->flags,
+		.memory_for_chains = memory_for_chains(go),
 		.calls = {.list = rest, .size = left, .count = go->calls},
 	};
 	bool on = ct_enable(&cupti, &wish);
@@ -216,7 +229,7 @@ int InitializeInjection(void)
 	if (getauxval(AT_SECURE) || !ct_fork_begin())
 		return 1;
 	ct_calibration_start();
-	if (!ct_fork_watch(ct_nvtx_forked) || !ct_fork_watch(ct_threads_forked))
+	if (!ct_fork_watch(ct_nvtx_forked) || !ct_fork_watch(ct_threads_forked) || !ct_fork_watch(ct_walk_forked))
 		return 1;
 	ct_nvtx_begin();
 	ct_nvtx_end(begin());

@@ -4,7 +4,7 @@
  * sender.
  *
  * Batches are bounded: a thread that gets no chunk drops its records and counts them.
- * Strings are bounded by the table of names and leave before any batch, so that a
+ * Strings and chains are bounded by their tables and leave before any batch, so that a
  * record never precedes its name. Of messages that repeat (losses, the clock, the time up
  * to which all is flushed) the latest alone is kept until the sender takes it. Other
  * messages are few and always find room.
@@ -27,7 +27,7 @@ struct list {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t rested; /* all is sent, or the sender has ended */
-static struct list strings, batches;
+static struct list definitions, batches; /* the former are strings and chains */
 static struct ct_chunk *idle;
 static unsigned idle_count, in_use, limit;
 static struct ct_loss losses[CT_LOST_CAUSES];
@@ -164,7 +164,31 @@ void ct_queue_message(uint16_t type, const void *head, size_t head_size, const c
 	ct_queue_push(c);
 }
 
-/* Adds a STRING to the chunk that leaves before all batches; false without memory. */
+/* Room in the chunk that leaves before all batches; NULL without memory. Under the lock. */
+static struct ct_chunk *definition_chunk(size_t size)
+{
+	struct ct_chunk *c = definitions.tail;
+	if (!c || CT_CHUNK_DATA - c->used < size) {
+		c = new_chunk();
+		if (c)
+			append(&definitions, c);
+	}
+	return c;
+}
+
+/* Adds a record that leaves before all batches; false without memory. */
+bool ct_queue_definition(const void *record, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	struct ct_chunk *c = definition_chunk(size);
+	if (c)
+		fill(c, record, size);
+	pthread_cond_signal(&more);
+	pthread_mutex_unlock(&lock);
+	return c != NULL;
+}
+
+/* The same with a STRING. */
 bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
 {
 	static const unsigned char zeros[8];
@@ -172,12 +196,7 @@ bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
 	struct ct_string s = {
 		.kind = CT_REC_STRING, .size = (uint16_t)(sizeof s + padded), .id = id, .length = length};
 	pthread_mutex_lock(&lock);
-	struct ct_chunk *c = strings.tail;
-	if (!c || CT_CHUNK_DATA - c->used < s.size) {
-		c = new_chunk();
-		if (c)
-			append(&strings, c);
-	}
+	struct ct_chunk *c = definition_chunk(s.size);
 	if (c) {
 		fill(c, &s, sizeof s);
 		fill(c, text, length);
@@ -297,7 +316,7 @@ static struct ct_chunk *next(void)
 {
 	struct ct_chunk *c = take_clock();
 	if (!c)
-		c = pop(&strings);
+		c = pop(&definitions);
 	if (!c && (!batches.head || batches.head == flushed_chunk))
 		c = take_loss();
 	return c ? c : pop(&batches);
@@ -324,7 +343,7 @@ struct ct_chunk *ct_queue_take(void)
 
 static bool nothing_waits(void)
 {
-	bool none = !strings.head && !batches.head;
+	bool none = !definitions.head && !batches.head;
 	for (int cause = 1; none && cause < CT_LOST_CAUSES; cause++)
 		none = losses[cause].count == 0;
 	return none;

@@ -7,7 +7,8 @@
  *
  * One signal more, which does nothing by default, is for the recorder: it sees a thread
  * on its way into _exit or execve, which nothing in here does, and stops the thread
- * with that signal until all is handed over.
+ * with that signal until all is handed over. With a capture range the signal also comes at
+ * the calls that begin and end it (switch.c).
  */
 #include "signals.h"
 
@@ -26,6 +27,7 @@
 #include "clock.h"
 #include "fork.h"
 #include "handover.h"
+#include "switch.h"
 #include "thread_state.h"
 #include "wire.h"
 
@@ -149,11 +151,20 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	errno = kept;
 }
 
+static uintptr_t program_counter(const ucontext_t *u)
+{
+#ifdef __x86_64__
+	return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#else
+	return (uintptr_t)u->uc_mcontext.pc;
+#endif
+}
+
 /* Those of the recorder come from the kernel. Others change nothing, so they may be held back. */
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
-	(void)sig, (void)context;
-	if (!ct_ours())
+	(void)sig;
+	if (!ct_ours() || (info->si_code == SI_KERNEL && ct_switch_at(program_counter(context))))
 		return;
 	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
 	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)

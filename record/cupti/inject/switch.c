@@ -1,8 +1,15 @@
 /*
  * When the records of work are on. The recorder may pause and resume; with a capture
  * range they are on between cudaProfilerStart and cudaProfilerStop alone, and are
- * switched in the program's own call, on its way out of the one and into the other, so
- * that the first kernel behind Start is recorded and none behind Stop.
+ * switched in the program's own call, so that the first kernel behind Start is recorded
+ * and none behind Stop.
+ *
+ * These calls are seen in one of two ways. CUPTI calls a subscriber back; but there can
+ * be only one, so a profiler in the program would find no place. Or the recorder has a
+ * probe on the driver's two functions, by which a thread that enters one gets the exit
+ * signal. Its handler has the control thread make the change, and waits. The subscription
+ * ends when the recorder says that it has that probe, and comes back if CUPTI's record of a Start
+ * shows that the signal did not come.
  *
  * Any thread may want a change: the control thread, or one of the program in those
  * calls. One thread at a time makes it, by the functions that enable.c gave, and goes on
@@ -10,20 +17,28 @@
  */
 #include "switch.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "calls.h"
 #include "clock.h"
 #include "complaints.h"
 #include "fork.h"
+#include "load.h"
 #include "queue.h"
 #include "wake.h"
 #include "wanted.h"
 #include "wire.h"
 
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
+#define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
+#define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
 
 static const char *const range_calls[] = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"};
 #define RANGE_CALLS (sizeof range_calls / sizeof range_calls[0])
@@ -38,6 +53,12 @@ static struct ct_work_switch work;
 static const struct ct_cupti *subscribed; /* NULL without a subscription */
 static void *subscriber;
 static uint32_t range_cbids[RANGE_CALLS];
+
+static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
+static atomic_bool told;       /* calls of these are signalled, and there is no subscription */
+static atomic_bool told_range; /* as the latest signal has it */
+static _Atomic uint32_t signals, answered; /* the second is a futex */
+static atomic_uint starts; /* that were seen */
 
 static bool wanted(void)
 {
@@ -109,6 +130,8 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 	for (size_t i = 0; i < RANGE_CALLS; i++) {
 		if (domain != (i < 2 ? DOMAIN_RUNTIME : DOMAIN_DRIVER) || cbid != range_cbids[i])
 			continue;
+		if (domain == DOMAIN_DRIVER && !IS_STOP(i) && site == SITE_EXIT)
+			atomic_fetch_add(&starts, 1);
 		if (IS_STOP(i) && site == SITE_ENTER) {
 			change(subscribed, &in_range, false, false);
 			ct_wake_flush();
@@ -157,6 +180,8 @@ static void start_range(const struct ct_cupti *api)
 		return;
 	}
 	find_range_calls(api);
+	range_start = (uintptr_t)ct_load_driver_symbol("cuProfilerStart");
+	range_stop = (uintptr_t)ct_load_driver_symbol("cuProfilerStop");
 	ct_result r = subscribe(api);
 	by_range = r == 0;
 	if (r == 0)
@@ -189,6 +214,24 @@ bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct
 	return is;
 }
 
+/* Switches the records of work on once more where they are on, since more of them are wanted. */
+void ct_switch_renew(const struct ct_cupti *api)
+{
+	pthread_mutex_lock(&lock);
+	bool renew = wait_for_other() && on && !left;
+	applying = applying || renew;
+	pthread_mutex_unlock(&lock);
+	if (!renew)
+		return;
+	if (!work.on(api))
+		complain();
+	pthread_mutex_lock(&lock);
+	applying = false;
+	pthread_cond_broadcast(&changed);
+	apply(api, false);
+	pthread_mutex_unlock(&lock);
+}
+
 bool ct_switch_is_on(void)
 {
 	pthread_mutex_lock(&lock);
@@ -206,8 +249,81 @@ void ct_switch_pause(const struct ct_cupti *api, bool value)
 void ct_switch_stop(const struct ct_cupti *api, bool linger)
 {
 	change(api, &stopped, true, linger);
-	if (subscribed)
+	if (subscribed && !atomic_exchange(&told, false))
 		api->unsubscribe(subscriber);
+}
+
+/* The recorder signals calls that begin or end the range: nobody need be called back. */
+void ct_switch_told(const struct ct_cupti *api)
+{
+	if (!subscribed || !range_start || !range_stop || atomic_exchange(&told, true))
+		return;
+	api->unsubscribe(subscriber);
+}
+
+static bool unanswered(uint32_t number)
+{
+	return atomic_load(&told) && (int32_t)(atomic_load(&answered) - number) < 0;
+}
+
+static void have_answered(uint32_t number)
+{
+	static const struct timespec slice = {.tv_nsec = 10 * CT_MS};
+	uint64_t deadline = ct_now() + TOLD_WAIT;
+	while (unanswered(number) && ct_now() < deadline) {
+		uint32_t seen = atomic_load(&answered);
+		if (unanswered(number))
+			syscall(SYS_futex, &answered, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+	}
+}
+
+/*
+ * A thread got the exit signal there. False if that is neither function; otherwise the records
+ * of work have been switched when it returns. Called in a signal handler.
+ */
+bool ct_switch_at(uintptr_t pc)
+{
+	bool start = range_start && pc - range_start < ENTRY;
+	if (!start && (!range_stop || pc - range_stop >= ENTRY))
+		return false;
+	if (!atomic_load(&told))
+		return true; /* the subscriber does it */
+	int before = errno;
+	if (start)
+		atomic_fetch_add(&starts, 1);
+	atomic_store(&told_range, start);
+	uint32_t number = atomic_fetch_add(&signals, 1) + 1;
+	if (ct_wake_handover())
+		have_answered(number);
+	errno = before;
+	return true;
+}
+
+/* On the control thread: does what a signalled thread waits for. */
+void ct_switch_poll(const struct ct_cupti *api)
+{
+	uint32_t number = atomic_load(&signals);
+	if (number == atomic_load(&answered))
+		return;
+	bool begins = atomic_load(&told_range);
+	change(api, &in_range, begins, false);
+	atomic_store(&answered, number);
+	syscall(SYS_futex, &answered, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	if (!begins)
+		ct_wake_flush();
+}
+
+/* On the control thread, after a flush: a Start was missed if more have records than were seen. */
+void ct_switch_check(const struct ct_cupti *api)
+{
+	static const char words[] = "the call that begins the range to record was noticed late: GPU work of its beginning is missing";
+	struct ct_note note = {.severity = 1, .text_len = sizeof words - 1};
+	if (!atomic_load(&told) || ct_ranges_begun() <= atomic_load(&starts))
+		return;
+	atomic_store(&told, false);
+	subscribe(api);
+	change(api, &in_range, true, false);
+	ct_queue_message(CT_MSG_NOTE, &note, sizeof note, words, sizeof words - 1);
 }
 
 /* Leaves everything as it is, for good. */
@@ -215,5 +331,6 @@ void ct_switch_leave(void)
 {
 	pthread_mutex_lock(&lock);
 	left = true;
+	atomic_store(&told, false);
 	pthread_mutex_unlock(&lock);
 }

@@ -17,8 +17,14 @@ struct ct_work_switch {
 
 bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct_work_switch *w);
 bool ct_switch_is_on(void);
+void ct_switch_renew(const struct ct_cupti *api);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
 void ct_switch_stop(const struct ct_cupti *api, bool linger);
 void ct_switch_leave(void);
+
+void ct_switch_told(const struct ct_cupti *api);
+bool ct_switch_at(uintptr_t pc); /* safe in a signal handler */
+void ct_switch_poll(const struct ct_cupti *api);
+void ct_switch_check(const struct ct_cupti *api);
 
 #endif

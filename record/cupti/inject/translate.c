@@ -10,6 +10,7 @@
 
 #include "calibration.h"
 #include "flush.h"
+#include "match.h"
 #include "names.h"
 #include "thread_state.h"
 #include "wanted.h"
@@ -242,6 +243,8 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 	(void)left;
 	uint32_t domain = u32(r, 0) == KIND_DRIVER ? DOMAIN_DRIVER : DOMAIN_RUNTIME;
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
+	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
+		ct_range_began();
 	if (id == 0 || u32(r, API_TID) == ct_control_tid()) { /* a call that was never asked for, or is ours */
 		b->counts.others++;
 		return;
@@ -258,6 +261,7 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 		.cbid = u32(r, API_CBID),
 		.ret = u32(r, API_RETURN),
 		.name = id,
+		.chain = domain == DOMAIN_DRIVER ? ct_match_chain(u32(r, API_TID), u64(r, API_START), u64(r, API_END)) : 0,
 	};
 	if (bad) {
 		without_time(b, CT_LOST_CLOCK);

@@ -1,6 +1,6 @@
 /*
  * A socket pair by which other threads wake the control thread. pool.c does so when CUPTI
- * holds many buffers, handover.c in handlers of signals. Nothing may be called here that
+ * holds many buffers, walk.c inside CUDA calls, handover.c in handlers of signals. Nothing may be called here that
  * waits or takes a lock.
  *
  * It is no eventfd: if a file of the program took over the number of one, waking would
@@ -23,7 +23,7 @@ static struct {
 	int listen, tell;
 	uint64_t listen_cookie, tell_cookie;
 } wake = {.listen = -1, .tell = -1};
-static atomic_bool woken;
+static atomic_bool woken, looking;
 
 bool ct_wake_start(void)
 {
@@ -49,6 +49,12 @@ void ct_wake_flush(void)
 		tell();
 }
 
+void ct_wake_look(void)
+{
+	if (ct_running() && !atomic_exchange(&looking, true))
+		tell();
+}
+
 /* False when there is no control thread, or the caller is a thread of ours. */
 bool ct_wake_handover(void)
 {
@@ -71,6 +77,7 @@ bool ct_wake_receive(void)
 		return false;
 	}
 	recv(wake.listen, bytes, sizeof bytes, MSG_DONTWAIT);
+	atomic_store(&looking, false);
 	return atomic_load(&woken);
 }
 

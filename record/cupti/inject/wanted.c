@@ -13,8 +13,10 @@
 #define MISSES 512 /* callback IDs have gaps; so many unknown ones in a row are the end */
 
 static _Atomic uint32_t names[CT_DOMAINS][CT_CBID_MAX]; /* number of the call's name, 0 for calls not wanted */
-static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls */
+static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls; none does when work has no records */
+static bool work_wanted;
 static _Atomic uint32_t calls_wanted;
+static atomic_uint ranges; /* records of calls that begin a range */
 static _Atomic uint64_t work_until = UINT64_MAX; /* when work's records went off; UINT64_MAX while they are on */
 
 static void want_call(uint32_t domain, uint32_t cbid, const char *callback, const struct ct_calls *calls)
@@ -23,7 +25,7 @@ static void want_call(uint32_t domain, uint32_t cbid, const char *callback, cons
 	if (cbid >= CT_CBID_MAX || !ct_call_wanted(callback, calls))
 		return;
 	ct_call_name(callback, name, sizeof name);
-	creates_work[domain][cbid] = ct_call_creates_work(callback);
+	creates_work[domain][cbid] = work_wanted && ct_call_creates_work(callback);
 	names[domain][cbid] = ct_name_number(name);
 	calls_wanted += names[domain][cbid] != 0;
 }
@@ -42,9 +44,10 @@ static void want_by_name(const struct ct_cupti *api, uint32_t domain, const stru
 	}
 }
 
-/* Called once, before any record is made. */
-void ct_want_calls(const struct ct_cupti *api, const struct ct_calls *calls)
+/* Called once, before any record is made; work says whether GPU work has records, too. */
+void ct_want_calls(const struct ct_cupti *api, const struct ct_calls *calls, bool work)
 {
+	work_wanted = work;
 	for (uint32_t domain = DOMAIN_DRIVER; api->get_callback_name && domain <= DOMAIN_RUNTIME; domain++)
 		want_by_name(api, domain, calls);
 	for (const struct ct_known_call *c = ct_known_calls; !api->get_callback_name && c->name; c++)
@@ -72,6 +75,17 @@ uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid)
 bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid)
 {
 	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && creates_work[domain][cbid];
+}
+
+/* CUPTI has a record of a call that begins the range to record. */
+void ct_range_began(void)
+{
+	atomic_fetch_add(&ranges, 1);
+}
+
+uint32_t ct_ranges_begun(void)
+{
+	return atomic_load(&ranges);
 }
 
 void ct_want_work(void)

@@ -19,7 +19,7 @@
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
- *      | <------------------ RIVAL, STOP |
+ *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
  *      | BYE, end of stream -----------> |
  *
  * A HANDOVER comes before an end that leaves no time for a BYE, such as a signal,
@@ -36,7 +36,8 @@
  * A BATCH holds records one after the other, each a multiple of 8 bytes long
  * and starting with its kind and its size, so that a reader skips a kind that
  * it does not know. A STRING record gives a name a number; it is sent before
- * the first record that uses the number, and number 0 means "no name".
+ * the first record that uses the number, and number 0 means "no name". A CHAIN
+record does the same for the return addresses above a call.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC unless said otherwise.
  */
@@ -45,10 +46,12 @@
 
 #include <stdint.h>
 
-#define CT_WIRE_VERSION 2u
+#define CT_WIRE_VERSION 3u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer names are cut */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
+#define CT_CHAINS 8192u /* ids run from 1 to below this */
+#define CT_CHAIN_MAX 6u /* return addresses of a chain */
 
 enum ct_message_type {
 	CT_MSG_HELLO = 1,
@@ -68,6 +71,9 @@ enum ct_message_type {
 	CT_MSG_RESUME = 36,
 	CT_MSG_RIVAL = 37, /* another CUPTI client has taken the records over */
 	CT_MSG_READY = 38,   /* no payload; the program goes on when it comes */
+	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
+	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
+	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
 };
 
 struct ct_frame {
@@ -107,13 +113,27 @@ struct ct_go {
 #define CT_GO_CAPTURE_RANGE 4u /* record only between cudaProfilerStart and cudaProfilerStop */
 #define CT_GO_OWN_CLOCK 8u     /* leave CUPTI its own clock, and measure that */
 #define CT_GO_WATCH_RIVALS 16u /* notice another CUPTI client, since no RIVAL will tell */
+/*
+ * Make no API records of the runtime's functions, but give those of the driver's the return
+ * addresses above the call. Where that is impossible, the runtime's functions have records, and
+ * a NOTE says so.
+ */
+#define CT_GO_CALLERS 32u
 
-/* Groups of records beside those of kernels, memcpys, memsets, calls, devices, contexts and streams. */
-#define CT_RECORDS_SYNC 1u
-#define CT_RECORDS_OVERHEAD 2u
-#define CT_RECORDS_NVTX 4u   /* marks, ranges, names */
-#define CT_RECORDS_MEMORY 8u /* allocations and pools */
-#define CT_RECORDS_GRAPHS 16u /* graph launches as a whole, their nodes not at all */
+/* Groups of records beside those of calls. */
+#define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
+#define CT_RECORDS_SYNC 2u
+#define CT_RECORDS_OVERHEAD 4u
+#define CT_RECORDS_NVTX 8u    /* marks, ranges, names */
+#define CT_RECORDS_MEMORY 16u /* allocations and pools */
+#define CT_RECORDS_GRAPHS 32u /* graph launches as a whole, their nodes not at all */
+
+/* DEPTH: how many return addresses of the chains with this innermost one are of use. */
+struct ct_depth {
+	uint64_t address;
+	uint32_t depth; /* 1 to CT_CHAIN_MAX */
+	uint32_t pad;
+};
 
 /* STATUS, then the path of libcupti, then words about a failure. */
 struct ct_status {
@@ -216,6 +236,7 @@ enum ct_record_kind {
 	CT_REC_MEMORY = 13,
 	CT_REC_POOL = 14,
 	CT_REC_GRAPH = 15, /* a ct_gpu alone */
+	CT_REC_CHAIN = 16,
 };
 
 /* STRING, then length bytes and zeros up to a multiple of 8. */
@@ -223,6 +244,15 @@ struct ct_string {
 	uint16_t kind, size;
 	uint32_t id;
 	uint32_t length;
+	uint32_t pad;
+};
+
+/* CHAIN, then count times u64: return addresses above a call, the innermost first. */
+struct ct_chain {
+	uint16_t kind, size;
+	uint32_t id;
+	uint64_t epoch; /* grows when the program may have unloaded a library */
+	uint32_t count;
 	uint32_t pad;
 };
 
@@ -274,7 +304,7 @@ struct ct_api {
 	uint32_t cbid;
 	uint32_t ret;
 	uint32_t name;
-	uint32_t pad;
+	uint32_t chain; /* 0 when not known */
 };
 
 struct ct_device {
@@ -368,6 +398,7 @@ struct ct_pool {
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 32, "hello");
 _Static_assert(sizeof(struct ct_go) == 40, "go");
+_Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_status) == 40, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");
@@ -375,6 +406,7 @@ _Static_assert(sizeof(struct ct_note) == 8, "note");
 _Static_assert(sizeof(struct ct_bye) == 80, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
+_Static_assert(sizeof(struct ct_chain) == 24, "chain");
 _Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
 _Static_assert(sizeof(struct ct_graph) == 48, "graph");
 _Static_assert(sizeof(struct ct_kernel) == 104, "kernel");

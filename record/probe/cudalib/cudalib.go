@@ -6,22 +6,25 @@ package cudalib
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
-	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // registration is the function by which a client registers with CUPTI, for buffers of records.
 const registration = "cuptiActivityRegisterCallbacks"
 
-// A File is one of CUDA's libraries. It is open while it is being probed.
+// unloading is the C library's function that removes a library from a process.
+const unloading = "dlclose"
+
+// A File is one of CUDA's libraries, or the C library. It is open while it is being probed.
 type File struct {
 	*os.File
 	ID        procfs.FileID
@@ -31,25 +34,22 @@ type File struct {
 	// Registration is the file offset of the function by which clients register with CUPTI, 0
 	// in other files.
 	Registration uint64
+	// Unloading is the file offset of dlclose in the C library, 0 in other files.
+	Unloading uint64
 }
 
 // A Finder examines files. It remembers what it found, because the processes of a recording
 // mostly map the same files.
 type Finder struct {
 	mu    sync.Mutex
-	files map[fileKey]symbols
-}
-
-type fileKey struct {
-	device, inode uint64
-	size          int64
-	modified      time.Time
+	files map[procfs.Content]symbols
 }
 
 // symbols are the file offsets of a file's CUDA functions.
 type symbols struct {
 	driver, runtime map[string]uint64
 	registration    uint64
+	unloading       uint64
 }
 
 // Open opens a mapped file if it is one of CUDA's libraries, else it returns nil. If the file
@@ -59,18 +59,25 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	if err != nil {
 		return nil, relevant(m.Path, err)
 	}
-	found, err := fd.examine(f)
+	found, err := fd.examine(f, isLibc(m.Path))
 	if err != nil {
 		return nil, errors.Join(relevant(m.Path, err), f.Close())
 	}
-	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration}
+	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration, Unloading: found.unloading}
 	if side, functions, ok := found.side(m.Path); ok {
 		file.Side, file.Functions = side, functions
 	}
-	if file.Functions == nil && file.Registration == 0 {
+	if file.Functions == nil && file.Registration == 0 && file.Unloading == 0 {
 		return nil, f.Close()
 	}
 	return file, nil
+}
+
+// isLibc says whether a file is a C library, or the part of it that loads libraries.
+func isLibc(path string) bool {
+	base := filepath.Base(path)
+	return strings.HasPrefix(base, "libc.") || strings.HasPrefix(base, "libc-") || strings.HasPrefix(base, "libdl.") ||
+		strings.HasPrefix(base, "libdl-") || strings.HasPrefix(base, "ld-musl")
 }
 
 // relevant drops the error of a file that does not have the name of a CUDA library.
@@ -83,8 +90,8 @@ func relevant(path string, err error) error {
 }
 
 // examine returns the functions that an open file defines.
-func (fd *Finder) examine(f *os.File) (symbols, error) {
-	key, err := keyOf(f)
+func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
+	key, err := procfs.ContentOf(f)
 	if err != nil {
 		return symbols{}, err
 	}
@@ -93,27 +100,27 @@ func (fd *Finder) examine(f *os.File) (symbols, error) {
 	if s, ok := fd.files[key]; ok {
 		return s, nil
 	}
-	found, err := elfsym.Find(f, func(name string) bool { return name == registration || cudaapi.ByName(name) != nil })
+	find := findCUDA
+	if libc {
+		find = findUnloading
+	}
+	found, err := find(f)
 	if err != nil {
 		return symbols{}, err
 	}
 	if fd.files == nil {
-		fd.files = map[fileKey]symbols{}
+		fd.files = map[procfs.Content]symbols{}
 	}
 	fd.files[key] = divide(found)
 	return fd.files[key], nil
 }
 
-func keyOf(f *os.File) (fileKey, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return fileKey{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return fileKey{}, fmt.Errorf("%s is no regular file", f.Name())
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	return fileKey{device: st.Dev, inode: st.Ino, size: info.Size(), modified: info.ModTime()}, nil
+func findCUDA(f io.ReaderAt) (map[string]uint64, error) {
+	return elfsym.Find(f, func(name string) bool { return name == registration || cudaapi.ByName(name) != nil })
+}
+
+func findUnloading(f io.ReaderAt) (map[string]uint64, error) {
+	return elfsym.Exported(f, slices.Values([]string{unloading}))
 }
 
 // divide separates the functions of the driver, the runtime and CUPTI.
@@ -122,6 +129,8 @@ func divide(found map[string]uint64) symbols {
 	for name, offset := range found {
 		if name == registration {
 			s.registration = offset
+		} else if name == unloading {
+			s.unloading = offset
 		} else if cudaapi.ByName(name).Library == cudaapi.Runtime {
 			s.runtime[name] = offset
 		} else {

@@ -1,6 +1,6 @@
 // Package decode turns the events of the eBPF program into records of the log. Input: bytes, in
-// the form that the comment of package bpf describes. Output: calls, names of threads and names
-// of kernels, to a [Sink].
+// the form that the comment of package bpf describes. Output: calls, names of threads, names
+// of kernels and chains of return addresses, to a [Sink].
 package decode
 
 import (
@@ -19,6 +19,16 @@ type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)
 	Symbol(*tracelog.Symbol)
+	// Chain returns the ID by which the calls that follow name their caller, 0 for none.
+	Chain(*Chain) uint32
+}
+
+// A Chain is the return addresses above calls.
+type Chain struct {
+	PID       uint32
+	Function  uint32   // the function that was called
+	Epoch     uint64   // of eventstore.Callers: while it stays, the addresses mean the same
+	Addresses []uint64 // from the innermost up
 }
 
 // A Decoder decodes events. Its methods are for one goroutine at a time, except Ignore and
@@ -27,6 +37,7 @@ type Decoder struct {
 	table   *recipe.Table
 	ignored atomic.Uint32 // PID whose events are dropped, 0 without one
 	clients []Client
+	chains  chains
 
 	call   tracelog.Call
 	thread tracelog.Thread
@@ -70,6 +81,8 @@ func (d *Decoder) Event(b []byte, sink Sink) error {
 	case b[27]&bpf.FlagSymbol != 0:
 		d.decodeSymbol(b)
 		sink.Symbol(&d.symbol)
+	case b[27]&bpf.FlagChain != 0:
+		d.chains.define(b, sink)
 	case function == recipe.Calibration:
 	case function == recipe.CUPTIClient:
 		if err := d.decodeCall(b); err != nil {
@@ -107,11 +120,15 @@ func (d *Decoder) decodeSymbol(b []byte) {
 	}
 }
 
+// callFlags are the flags of an event that a call has in the log.
+const callFlags = tracelog.CallUnfinished | tracelog.CallNoReturn
+
 func (d *Decoder) decodeCall(b []byte) error {
 	le := binary.LittleEndian
 	c := &d.call // the arguments from NArgs on are left from an earlier call
 	c.PID, c.TID, c.Func = le.Uint32(b[16:]), le.Uint32(b[20:]), uint32(le.Uint16(b[24:]))
-	c.Flags, c.Ret, c.NArgs = uint32(b[27]&^bpf.FlagRaw), int32(le.Uint32(b[28:])), uint32(b[26])
+	c.Flags, c.Ret, c.NArgs = uint32(b[27]&callFlags), int32(le.Uint32(b[28:])), uint32(b[26])
+	c.Caller = d.chains.id(le.Uint64(b[32:]))
 	c.Enter, c.Dur = le.Uint64(b), 0
 	if exit := le.Uint64(b[8:]); exit > c.Enter {
 		c.Dur = exit - c.Enter
@@ -132,8 +149,8 @@ func (d *Decoder) OpenCall(e *bpf.ProbesEvent) (*tracelog.Call, error) {
 		return nil, nil
 	}
 	c := &tracelog.Call{
-		PID: e.Pid, TID: e.Tid, Func: uint32(e.Func), Flags: uint32(e.Flags&^bpf.FlagRaw) | tracelog.CallUnfinished,
-		Enter: e.Enter, NArgs: uint32(e.Nargs), Args: e.Args,
+		PID: e.Pid, TID: e.Tid, Func: uint32(e.Func), Flags: uint32(e.Flags&callFlags) | tracelog.CallUnfinished,
+		Caller: d.chains.id(e.Chain), Enter: e.Enter, NArgs: uint32(e.Nargs), Args: e.Args,
 	}
 	if e.Flags&bpf.FlagRaw == 0 {
 		return c, nil

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,12 +21,23 @@ func newDecoder(t *testing.T) *Decoder {
 	return New(table)
 }
 
-// discard is a Sink that counts calls.
-type discard struct{ calls int }
+// discard is a Sink that counts calls, and keeps what it is told of callers.
+type discard struct {
+	calls   int
+	callers []uint32
+	chains  []Chain
+}
 
-func (d *discard) Call(*tracelog.Call)   { d.calls++ }
+func (d *discard) Call(c *tracelog.Call) {
+	d.calls++
+	d.callers = append(d.callers, c.Caller)
+}
 func (*discard) Thread(*tracelog.Thread) {}
 func (*discard) Symbol(*tracelog.Symbol) {}
+func (d *discard) Chain(c *Chain) uint32 {
+	d.chains = append(d.chains, Chain{c.PID, c.Function, c.Epoch, slices.Clone(c.Addresses)})
+	return uint32(len(d.chains))
+}
 
 func TestEvent(t *testing.T) {
 	event := make([]byte, bpf.HeaderSize+16)
@@ -37,8 +49,8 @@ func TestEvent(t *testing.T) {
 	le.PutUint16(event[24:], 300)
 	event[26] = 2
 	le.PutUint32(event[28:], 0xffffffff)
-	le.PutUint64(event[32:], 11)
-	le.PutUint64(event[40:], 12)
+	le.PutUint64(event[40:], 11)
+	le.PutUint64(event[48:], 12)
 	d := newDecoder(t)
 	sink := &discard{}
 	err := d.Event(event, sink)
@@ -46,11 +58,12 @@ func TestEvent(t *testing.T) {
 	if diff := cmp.Diff(want, d.call); sink.calls != 1 || err != nil || diff != "" {
 		t.Errorf("%d calls, %v, %s", sink.calls, err, diff)
 	}
+	sink.callers = make([]uint32, 0, 200)
 	if n := testing.AllocsPerRun(100, func() { d.Event(event, sink) }); n != 0 {
 		t.Errorf("%v allocations for an event", n)
 	}
 	event[27] = bpf.FlagThread
-	copy(event[32:], "sixteen letters!")
+	copy(event[40:], "sixteen letters!")
 	sink.calls = 0
 	err = d.Event(event, sink)
 	if diff := cmp.Diff(tracelog.Thread{PID: 7, TID: 8, Name: "sixteen letters!"}, d.thread); sink.calls != 0 || err != nil || diff != "" {
@@ -60,6 +73,42 @@ func TestEvent(t *testing.T) {
 		if err := d.Event(event[:cut], sink); err == nil {
 			t.Errorf("an event cut to %d bytes is taken", cut)
 		}
+	}
+}
+
+// A chain of return addresses gets an ID, by which later calls name it. It is delivered once.
+func TestChain(t *testing.T) {
+	event := func(flags byte, chain uint64, words ...uint64) []byte {
+		b := make([]byte, bpf.HeaderSize, bpf.HeaderSize+8*len(words))
+		binary.LittleEndian.PutUint32(b[16:], 7)
+		binary.LittleEndian.PutUint16(b[24:], 300)
+		binary.LittleEndian.PutUint64(b[32:], chain)
+		b[26], b[27] = byte(len(words)), flags
+		for _, w := range words {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+		return b
+	}
+	d, sink := newDecoder(t), &discard{}
+	for _, b := range [][]byte{
+		event(0, 99<<40, 1), // before it is defined
+		event(bpf.FlagChain, 1<<60, 3, 0x100, 0x200),
+		event(bpf.FlagChain, 2<<60, 3, 0x300),
+		event(bpf.FlagChain, 1<<60, 3, 0x100, 0x200), // forgotten by the eBPF program
+		event(bpf.FlagChain, 3<<60, 3),               // no address
+		event(bpf.FlagChain, 4<<60, 3, 1, 2, 3, 4, 5, 6, 7, 8),
+		event(0, 1<<60, 1), event(0, 2<<60, 1), event(0, 1<<60, 1), event(0, 3<<60, 1), event(0, 0, 1),
+	} {
+		if err := d.Event(b, sink); err != nil {
+			t.Error(err)
+		}
+	}
+	want := []Chain{{7, 300, 3, []uint64{0x100, 0x200}}, {7, 300, 3, []uint64{0x300}}}
+	if diff := cmp.Diff(want, sink.chains); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]uint32{0, 1, 2, 1, 0, 0}, sink.callers); diff != "" {
+		t.Error(diff)
 	}
 }
 

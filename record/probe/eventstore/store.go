@@ -23,16 +23,17 @@ type Store struct {
 	maps   maps
 	mapped [][]byte
 
-	chunks []bpf.ProbesChunk
-	slots  []bpf.ProbesSlot
-	queue  []uint64 // circular queue of the numbers of free chunks
-	supply *bpf.ProbesSupply
+	chunks  []bpf.ProbesChunk
+	slots   []bpf.ProbesSlot
+	queue   []uint64 // circular queue of the numbers of free chunks
+	supply  *bpf.ProbesSupply
+	callers Callers
 
 	seen uint64      // entries of the queue that have been looked at
 	open []openChunk // chunks that were taken and not given back, in the order of taking
 }
 
-type maps struct{ chunks, slots, queue, stock *ebpf.Map }
+type maps struct{ chunks, slots, queue, stock, callers *ebpf.Map }
 
 const (
 	chunkBytes = uint32(unsafe.Sizeof(bpf.ProbesChunk{}))
@@ -52,6 +53,7 @@ func Open(l Layout) (*Store, error) {
 		{&s.maps.slots, unsafe.Sizeof(bpf.ProbesSlot{}), l.Slots},
 		{&s.maps.queue, 8, l.Queue},
 		{&s.maps.stock, unsafe.Sizeof(bpf.ProbesSupply{}), 1},
+		{&s.maps.callers, unsafe.Sizeof(bpf.ProbesCallerTable{}), 1},
 	} {
 		made, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: uint32(m.size), MaxEntries: m.entries, Flags: unix.BPF_F_MMAPABLE})
 		if err != nil {
@@ -80,8 +82,13 @@ func (s *Store) mapAll(l Layout) (err error) {
 		return err
 	}
 	supply, err := mapArray[bpf.ProbesSupply](s, s.maps.stock, 1)
+	if err != nil {
+		return err
+	}
+	s.supply = &supply[0]
+	callers, err := mapArray[bpf.ProbesCallerTable](s, s.maps.callers, 1)
 	if err == nil {
-		s.supply = &supply[0]
+		s.callers.table = &callers[0]
 	}
 	return err
 }
@@ -104,16 +111,20 @@ func mapArray[T any](s *Store, m *ebpf.Map, n uint32) ([]T, error) {
 func (s *Store) Maps() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		bpf.ProbesMapChunks: s.maps.chunks, bpf.ProbesMapSlots: s.maps.slots,
-		bpf.ProbesMapQueue: s.maps.queue, bpf.ProbesMapStock: s.maps.stock,
+		bpf.ProbesMapQueue: s.maps.queue, bpf.ProbesMapStock: s.maps.stock, bpf.ProbesMapCallers: s.maps.callers,
 	}
 }
 
+// Callers is the memory of chains. It is gone after Close.
+func (s *Store) Callers() *Callers { return &s.callers }
+
 // Close unmaps the memory. The kernel frees it when the eBPF program is gone, too.
 func (s *Store) Close() error {
+	s.callers.close()
 	var errs []error
 	for _, b := range s.mapped {
 		errs = append(errs, unix.Munmap(b))
 	}
 	s.mapped, s.chunks, s.slots, s.queue, s.supply = nil, nil, nil, nil, nil
-	return errors.Join(append(errs, s.maps.chunks.Close(), s.maps.slots.Close(), s.maps.queue.Close(), s.maps.stock.Close())...)
+	return errors.Join(append(errs, s.maps.chunks.Close(), s.maps.slots.Close(), s.maps.queue.Close(), s.maps.stock.Close(), s.maps.callers.Close())...)
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/cudatrace/cudatrace/bpf"
-	"github.com/cudatrace/cudatrace/record/probe/elfsym"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )

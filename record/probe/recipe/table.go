@@ -39,14 +39,18 @@ func (o *Options) needs(f *cudaapi.Function) bool {
 
 // A Table has every function to probe.
 type Table struct {
-	names   map[string]*cudaapi.Function
-	plain   [bpf.MaxFunctions]*plain
-	recipes map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
+	names  map[string]*cudaapi.Function
+	plain  [bpf.MaxFunctions]*plain
+	chains [bpf.MaxFunctions]uint64 // most return addresses above a call
+	// launches are the runtime's launches that are not chosen, by name. They are probed where the
+	// runtime refuses launches.
+	launches map[string]*cudaapi.Function
+	recipes  map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
 
 // New compiles the recipes of the functions that o names or needs.
 func New(o Options) (*Table, error) {
-	t := &Table{names: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
+	t := &Table{names: map[string]*cudaapi.Function{}, launches: map[string]*cudaapi.Function{}, recipes: map[uint32]*bpf.ProbesRecipe{}}
 	chosen := map[string]bool{}
 	for _, f := range o.Functions {
 		if int(f.ID) >= bpf.MaxFunctions || len(f.Args) > bpf.MaxArgs {
@@ -63,17 +67,34 @@ func New(o Options) (*Table, error) {
 		}
 	}
 	for _, f := range t.names {
-		r, err := o.compile(f)
-		if err != nil {
+		if err := t.compile(o, f, !chosen[f.Name]); err != nil {
 			return nil, err
 		}
-		if !chosen[f.Name] {
-			r.Quiet = 1
+	}
+	for _, f := range cudaapi.RuntimeLaunches() {
+		if t.names[f.Name] == nil {
+			t.launches[f.Name] = f
+			if err := t.compile(o, f, false); err != nil {
+				return nil, err
+			}
 		}
-		t.add(uint32(f.ID), r)
 	}
 	t.add(CUPTIClient, clientRecipe())
 	return t, nil
+}
+
+// compile adds a function. The calls of a quiet one are not recorded.
+func (t *Table) compile(o Options, f *cudaapi.Function, quiet bool) error {
+	r, err := o.compile(f)
+	if err != nil {
+		return err
+	}
+	if quiet {
+		r.Quiet = 1
+	}
+	t.add(uint32(f.ID), r)
+	t.chains[f.ID] = chainOf(f)
+	return nil
 }
 
 var (
@@ -89,11 +110,14 @@ func (o *Options) compile(f *cudaapi.Function) (*bpf.ProbesRecipe, error) {
 	}
 	if o.CaptureRange {
 		r.Range = rangeOf[f.Range]
+		if r.Range != bpf.RangeNone && f.Library == cudaapi.Driver {
+			r.Range |= bpf.RangeTold
+		}
 	}
 	if o.Symbols {
 		r.Symbol = symbolOf[f.Naming]
 	}
-	if r.Symbol != bpf.SymbolNone || r.Range == bpf.RangeBegin {
+	if r.Symbol != bpf.SymbolNone || r.Range&bpf.RangeBegin != 0 {
 		r.Later = 1
 	}
 	return r, nil
@@ -119,12 +143,26 @@ func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
 // Function returns the function to probe at a symbol, nil if there is none.
 func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbol] }
 
+// Launch returns the runtime's launch to probe at a symbol in a process whose launches the runtime
+// refuses, nil if there is none.
+func (t *Table) Launch(symbol string) *cudaapi.Function { return t.launches[symbol] }
+
 // Cookie is the attach cookie of a function's probe.
 func (t *Table) Cookie(function uint32) uint64 {
+	chain := t.chains[function] << bpf.CookieChain
 	if p := t.plain[function]; p != nil {
-		return p.cookie
+		return p.cookie | chain
 	}
-	return uint64(function)
+	return uint64(function) | chain
+}
+
+// chainOf is the most return addresses above a call that are of use. A program calls the runtime
+// itself, but the driver mostly through the runtime.
+func chainOf(f *cudaapi.Function) uint64 {
+	if f.Library == cudaapi.Runtime {
+		return 1
+	}
+	return bpf.MaxChain
 }
 
 // CalibrationCookie is a cookie by which calls of the function Calibration are recorded like
@@ -139,7 +177,7 @@ func CalibrationCookie() (uint64, error) {
 	if !ok {
 		return 0, errors.New("a launch is not a plain function")
 	}
-	return p.cookie, nil
+	return p.cookie | bpf.MaxChain<<bpf.CookieChain, nil
 }
 
 // Arguments reads the arguments of a plain function's call from the words of its event.

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 int cuLaunchKernel(uintptr_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uintptr_t, void **, void **);
@@ -422,12 +423,52 @@ static void registers(long request)
 		abort();
 }
 
+/* One launch, of which the program itself says where it was called. */
+static void chain(long unused)
+{
+	(void)unused;
+	printf("%p\n", __builtin_return_address(0));
+	launch(1, 0);
+}
+
+static ucontext_t here, there;
+
+static void fiber_main(void)
+{
+	launch(77, 0);
+	swapcontext(&there, &here);
+}
+
+/* A launch at the very top of a stack, above which nothing can be read. */
+static void fiber(long unused)
+{
+	(void)unused;
+	char *stack = mmap(NULL, 3 * 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED || mprotect(stack, 2 * 16384, PROT_READ | PROT_WRITE))
+		abort();
+	getcontext(&there);
+	there.uc_stack.ss_sp = stack;
+	there.uc_stack.ss_size = 2 * 16384;
+	makecontext(&there, fiber_main, 0);
+	swapcontext(&here, &there);
+}
+
+/* A library comes and goes. */
+static void unloads(long n)
+{
+	for (long i = 0; i < n; i++) {
+		void *other = dlopen("libhandover.so", RTLD_NOW);
+		if (!other || dlclose(other))
+			abort();
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };

@@ -14,6 +14,8 @@ import (
 type Options struct {
 	Filter tracelog.Filter
 	JSON   bool // an object a line, as docs/ndjson.md describes
+	// Wants chooses among the records that the filter wants; nil chooses all.
+	Wants func(b *tracelog.Block, row int) bool
 }
 
 // Dump writes the records of a log, a line each, in the order of the log. With a filter, the
@@ -21,7 +23,7 @@ type Options struct {
 // damaged or missing Dump writes a remark and goes on. The error is that of writing, or of
 // reading the file; what is damaged is in r.Damage.
 func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
-	d := dumper{w: w, r: r, functions: newFunctions(), filter: &o.Filter, form: form{json: o.JSON}}
+	d := dumper{w: w, r: r, functions: newFunctions(), filter: &o.Filter, wants: o.Wants, form: form{json: o.JSON}}
 	if d.all = reflect.ValueOf(o.Filter).IsZero(); !d.all {
 		if err := r.Select(withFunctions(o.Filter)); err != nil {
 			return err
@@ -62,6 +64,7 @@ type dumper struct {
 	r         *tracelog.Reader
 	filter    *tracelog.Filter
 	all       bool // the filter wants all
+	wants     func(b *tracelog.Block, row int) bool
 	err       error
 	told      int // faults already written
 	functions functions
@@ -95,6 +98,9 @@ func (d *dumper) block(b *tracelog.Block) {
 			d.function(b, i)
 		}
 		if !d.all && !d.filter.Match(b, i) {
+			continue
+		}
+		if d.wants != nil && !d.wants(b, i) {
 			continue
 		}
 		d.begin(name)

@@ -47,6 +47,7 @@ func callFields() []Field {
 		field("enter", Time, "entry of the function"),
 		field("dur", Dur, "time until it returned; 0 with a flag"),
 		field("ret", Int, "CUresult or cudaError_t"),
+		field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
 		field("nargs", Uint, "number of arguments that follow", member("NArgs"), counts, comment("number of recorded arguments")),
 	}
 	for i := range MaxArgs {
@@ -101,6 +102,7 @@ var records = []Table{
 			field("dur", Dur, "time until the return"),
 			field("correlation", Uint, "correlation ID"),
 			field("ret", Uint, "return value"),
+			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
 		}},
 	{Kind: 8, Name: "kernel", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
 		field("name", String, "mangled name"),
@@ -279,5 +281,16 @@ var records = []Table{
 			"is in the log in front of this record, or counted as lost.", Fields: []Field{
 			field("pid", Uint, "process whose records are meant; 0: the calls of all processes"),
 			field("until", Time, "the time"),
+		}},
+	{Kind: 29, Name: "caller", Role: Definition, Meaning: "where a call was made",
+		Doc: "says where a call was made, as the return addresses on the stack tell. A Call or an API names it by ID, which is unique in the log and has no meaning outside it. Records with different IDs may be equal otherwise. A call whose ID has no record has no known caller.", Fields: []Field{
+			field("id", Uint, "number by which calls name it, from 1"),
+			field("function", String, "function of the runtime that the program called, where the call was made inside it; empty where the program called the recorded function itself",
+				comment(`function of the runtime that the program called: "cudaLaunchKernel" of a call of cuLaunchKernel; "" where the program called the recorded function itself`)),
+			field("module", String, "path of the file whose code called, empty when not known"),
+			field("build_id", String, "build ID of that file in hexadecimal, empty without one"),
+			field("address", Hex, "return address, as the ELF headers of the file count addresses", wide),
+			field("symbol", String, "mangled name of the function around that address, empty when the file does not tell"),
+			field("symbol_offset", Uint, "bytes from the beginning of that function to the address"),
 		}},
 }

@@ -320,6 +320,7 @@ class Printer:
         row = dict(row)
         values = [int(row.pop("arg%d" % i), 16) for i in range(ARGS)][:row.pop("nargs")]
         f = self.functions.get(row["func"], {"name": "", "args": ""})
+        row.setdefault("caller", 0)  # an older log has none
         row["args"] = {}
         names = f["args"].split()
         for i, v in enumerate(values):

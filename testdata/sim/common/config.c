@@ -37,6 +37,8 @@ static const struct {
 	{"CUDASIM_CUPTI_REGISTER_ERROR", &config.register_error, 0},
 	{"CUDASIM_CUPTI_ZERO_EVERY", &config.zero_every, 0},
 	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
+	{"CUDASIM_CUPTI_CALLBACK_ERROR", &config.callback_error, 0},
+	{"CUDASIM_CUPTI_CALLBACK_CALLS", &config.callback_calls, 0},
 };
 
 static void load(void)

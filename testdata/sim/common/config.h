@@ -26,6 +26,8 @@ struct sim_config {
 	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: extra time of a flush */
 	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: one GPU record in this many is dropped; 0: none */
 	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
+	uint64_t callback_error; /* CUDASIM_CUPTI_CALLBACK_ERROR: registering a timestamp callback answers this error */
+	uint64_t callback_calls; /* CUDASIM_CUPTI_CALLBACK_CALLS: after so many calls another client's callback is in its place; 0: never */
 };
 
 const struct sim_config *sim_config(void);

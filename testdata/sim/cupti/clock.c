@@ -50,9 +50,18 @@ uint64_t cupti_gpu_time(uint64_t mono)
 	return mono + (uint64_t)atomic_load_explicit(&offset, memory_order_relaxed);
 }
 
+/* After so many calls of the callback another client registers its own. */
+static void count_call(uint64_t most)
+{
+	static _Atomic uint64_t calls;
+	if (most != 0 && atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1 == most)
+		atomic_store(&callback, sim_now);
+}
+
 uint64_t cupti_clock(void)
 {
 	CUptiTimestamp f = atomic_load_explicit(&callback, memory_order_relaxed);
+	count_call(sim_config()->callback_calls);
 	return f ? f() : cupti_gpu_time(sim_now());
 }
 
@@ -60,6 +69,8 @@ CUPTI(cuptiActivityRegisterTimestampCallback, (CUptiTimestamp f))
 {
 	if (!f)
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (sim_config()->callback_error)
+		return (CUptiResult)sim_config()->callback_error;
 	if (sim_config()->no_callback)
 		return CUPTI_SUCCESS;
 	pthread_once(&once, start);

@@ -3,7 +3,7 @@
 #define D(p) ((CUdeviceptr)(uintptr_t)(p))
 #define BAD_DIRECTION 21 /* cudaErrorInvalidMemcpyDirection */
 
-static int copy(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind)
+INTERNAL int copy(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind)
 {
 	switch (kind) {
 	case cudaMemcpyHostToDevice:
@@ -20,7 +20,7 @@ static int copy(const struct sim_driver *drv, void *dst, const void *src, size_t
 	}
 }
 
-static int copy_async(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind, CUstream s)
+INTERNAL int copy_async(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind, CUstream s)
 {
 	switch (kind) {
 	case cudaMemcpyHostToDevice:
@@ -37,6 +37,16 @@ static int copy_async(const struct sim_driver *drv, void *dst, const void *src, 
 	}
 }
 
+INTERNAL int flat(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind)
+{
+	return copy(drv, dst, src, n, kind);
+}
+
+INTERNAL int flat_async(const struct sim_driver *drv, void *dst, const void *src, size_t n, int kind, CUstream s)
+{
+	return copy_async(drv, dst, src, n, kind, s);
+}
+
 /* One side of a copy in rows: memory or an array. x is in bytes for both. */
 struct rows {
 	const void *p;
@@ -48,7 +58,7 @@ struct rows {
 #define MEMORY(pointer, pitch) ((struct rows){pointer, pitch, NULL, 0, 0})
 #define ARRAY(array, x, y) ((struct rows){NULL, 0, array, x, y})
 
-static int rows(const struct sim_driver *drv, struct rows dst, struct rows src, size_t width, size_t height, bool async,
+INTERNAL int rows(const struct sim_driver *drv, struct rows dst, struct rows src, size_t width, size_t height, bool async,
 		CUstream s)
 {
 	CUDA_MEMCPY2D p = {
@@ -96,7 +106,7 @@ CUDA_MEMCPY3D sim_rt_flat(void *dst, const void *src, size_t n)
 	};
 }
 
-static int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, bool async, CUstream s)
+INTERNAL int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, bool async, CUstream s)
 {
 	CUDA_MEMCPY3D d;
 	int r = sim_rt_copy_params(&d, p);
@@ -105,7 +115,7 @@ static int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, bool 
 	return async ? drv->cuMemcpy3DAsync(&d, s) : drv->cuMemcpy3D(&d);
 }
 
-static int solid_peer(const struct sim_driver *drv, const cudaMemcpy3DPeerParms *p, bool async, CUstream s)
+INTERNAL int solid_peer(const struct sim_driver *drv, const cudaMemcpy3DPeerParms *p, bool async, CUstream s)
 {
 	CUDA_MEMCPY3D d;
 	if (!p)
@@ -122,7 +132,7 @@ static int solid_peer(const struct sim_driver *drv, const cudaMemcpy3DPeerParms 
 	return async ? drv->cuMemcpy3DPeerAsync(&d, s) : drv->cuMemcpy3DPeer(&d);
 }
 
-static int peer(void *dst, int to, const void *src, int from, size_t n, bool async, CUstream s)
+INTERNAL int peer(void *dst, int to, const void *src, int from, size_t n, bool async, CUstream s)
 {
 	CUcontext a, b;
 	int r = sim_rt_context(to, &a);
@@ -144,7 +154,7 @@ static int in_symbol(const void *symbol, size_t n, size_t offset, char **at)
 	return r;
 }
 
-static int to_symbol(const struct sim_driver *drv, const void *symbol, const void *src, size_t n, size_t offset, int kind,
+INTERNAL int to_symbol(const struct sim_driver *drv, const void *symbol, const void *src, size_t n, size_t offset, int kind,
 		     bool async, CUstream s)
 {
 	char *at;
@@ -154,7 +164,7 @@ static int to_symbol(const struct sim_driver *drv, const void *symbol, const voi
 	return async ? copy_async(drv, at, src, n, kind, s) : copy(drv, at, src, n, kind);
 }
 
-static int from_symbol(const struct sim_driver *drv, void *dst, const void *symbol, size_t n, size_t offset, int kind,
+INTERNAL int from_symbol(const struct sim_driver *drv, void *dst, const void *symbol, size_t n, size_t offset, int kind,
 		       bool async, CUstream s)
 {
 	char *at;
@@ -173,13 +183,13 @@ static size_t in_array(CUarray a, size_t x, size_t y)
 	return y * d.Width * element(a) + x;
 }
 
-static int to_array(const struct sim_driver *drv, CUarray a, size_t x, size_t y, const void *src, size_t n, int kind)
+INTERNAL int to_array(const struct sim_driver *drv, CUarray a, size_t x, size_t y, const void *src, size_t n, int kind)
 {
 	size_t at = in_array(a, x, y);
 	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyDtoA(a, at, D(src), n) : drv->cuMemcpyHtoA(a, at, src, n);
 }
 
-static int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t x, size_t y, size_t n, int kind)
+INTERNAL int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t x, size_t y, size_t n, int kind)
 {
 	size_t at = in_array(a, x, y);
 	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyAtoD(D(dst), a, at, n) : drv->cuMemcpyAtoH(dst, a, at, n);
@@ -188,9 +198,9 @@ static int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t
 #define DST_ARRAY CUarray dst, size_t x, size_t y
 #define SRC_ARRAY CUarray src, size_t x, size_t y
 
-RUNTIME_PTDS(cudaMemcpy, (void *dst, const void *src, size_t n, int kind), copy(drv, dst, src, n, kind))
+RUNTIME_PTDS(cudaMemcpy, (void *dst, const void *src, size_t n, int kind), flat(drv, dst, src, n, kind))
 RUNTIME_PTSZ(cudaMemcpyAsync, (void *dst, const void *src, size_t n, int kind, cudaStream_t s),
-	     copy_async(drv, dst, src, n, kind, s))
+	     flat_async(drv, dst, src, n, kind, s))
 RUNTIME_PTDS(cudaMemcpy2D, (void *dst, size_t dp, const void *src, size_t sp, size_t w, size_t h, int kind),
 	     ((void)kind, rows(drv, MEMORY(dst, dp), MEMORY(src, sp), w, h, false, NULL)))
 RUNTIME_PTSZ(cudaMemcpy2DAsync,

@@ -8,6 +8,9 @@
 #include "../include/cudart_sim.h"
 #include "../include/hook.h"
 
+/* A function with a frame of its own, between an exported one and the driver. */
+#define INTERNAL static __attribute__((noinline))
+
 extern struct sim_hook *sim_rt_hook; /* NULL until the driver is loaded */
 
 /* driver.c. Loads and initialises the driver at the first call. */

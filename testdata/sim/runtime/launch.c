@@ -1,6 +1,6 @@
 #include "internal.h"
 
-static int launch(const struct sim_driver *drv, const void *host, dim3 g, dim3 b, void **args, size_t shared, CUstream s,
+INTERNAL int launch(const struct sim_driver *drv, const void *host, dim3 g, dim3 b, void **args, size_t shared, CUstream s,
 		  bool cooperative)
 {
 	CUfunction f;
@@ -20,7 +20,7 @@ static CUlaunchConfig config_of(const cudaLaunchConfig_t *c)
 	};
 }
 
-static int launch_config(const struct sim_driver *drv, const cudaLaunchConfig_t *c, const void *host, void **args)
+INTERNAL int launch_config(const struct sim_driver *drv, const cudaLaunchConfig_t *c, const void *host, void **args)
 {
 	CUfunction f;
 	if (!c)

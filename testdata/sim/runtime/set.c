@@ -3,7 +3,7 @@
 #define D(p) ((CUdeviceptr)(uintptr_t)(p))
 
 /* One memset per slice. */
-static int box(const struct sim_driver *drv, cudaPitchedPtr p, int value, cudaExtent e, bool async, CUstream s)
+INTERNAL int box(const struct sim_driver *drv, cudaPitchedPtr p, int value, cudaExtent e, bool async, CUstream s)
 {
 	unsigned char byte = (unsigned char)value;
 	for (size_t z = 0; z < e.depth; z++) {
@@ -16,9 +16,19 @@ static int box(const struct sim_driver *drv, cudaPitchedPtr p, int value, cudaEx
 	return 0;
 }
 
-RUNTIME_PTDS(cudaMemset, (void *p, int value, size_t n), drv->cuMemsetD8(D(p), (unsigned char)value, n))
+INTERNAL int fill(const struct sim_driver *drv, CUdeviceptr at, unsigned char byte, size_t n)
+{
+	return drv->cuMemsetD8(at, byte, n);
+}
+
+INTERNAL int fill_async(const struct sim_driver *drv, CUdeviceptr at, unsigned char byte, size_t n, CUstream s)
+{
+	return drv->cuMemsetD8Async(at, byte, n, s);
+}
+
+RUNTIME_PTDS(cudaMemset, (void *p, int value, size_t n), fill(drv, D(p), (unsigned char)value, n))
 RUNTIME_PTSZ(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s),
-	     drv->cuMemsetD8Async(D(p), (unsigned char)value, n, s))
+	     fill_async(drv, D(p), (unsigned char)value, n, s))
 RUNTIME_PTDS(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height),
 	     drv->cuMemsetD2D8(D(p), pitch, (unsigned char)value, width, height))
 RUNTIME_PTSZ(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s),

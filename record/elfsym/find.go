@@ -1,5 +1,7 @@
-// Package elfsym finds functions in ELF files. Input: a file and the names of functions. Output:
-// file offsets. Files may have any size and may be invalid; reading them takes little memory.
+// Package elfsym finds functions in ELF files. Input: a file and the names of functions; output: file
+// offsets (Find, Exported). Or input: a file and addresses; output: the function around each address,
+// its symbol and its frame (Open). Files may have any size and may be invalid; reading them takes little
+// memory.
 package elfsym
 
 import (

@@ -25,8 +25,8 @@ func compile(t *testing.T) (files []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, args := range []string{
-		"-shared -fPIC -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 ../testdata/libcuda.c",
-		"-pthread -DWITH_RUNTIME -o %s/static ../testdata/target.c ../testdata/libcudart.c -l:libcuda.so.1 -ldl",
+		"-shared -fPIC -Wl,-soname,libcuda.so.1 -o %s/libcuda.so.1 ../probe/testdata/libcuda.c",
+		"-pthread -DWITH_RUNTIME -o %s/static ../probe/testdata/target.c ../probe/testdata/libcudart.c -l:libcuda.so.1 -ldl",
 	} {
 		words := append([]string{"-L" + dir}, strings.Fields(fmt.Sprintf(args, dir))...)
 		if out, err := exec.Command("gcc", words...).CombinedOutput(); err != nil {

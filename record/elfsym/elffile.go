@@ -15,7 +15,7 @@ import (
 const (
 	maxSections = 1 << 16
 	maxSegments = 1 << 10
-	maxTable    = 1 << 30 // bytes of a symbol or string table
+	maxTable    = 1 << 30 // bytes of a symbol table, a string table, or code
 )
 
 var errNotELF = errors.New("not a 64-bit ELF file of this machine")
@@ -25,6 +25,7 @@ type file struct {
 	r        io.ReaderAt
 	sections []elf.Section64
 	segments []elf.Prog64 // the executable segments
+	programs []elf.Prog64 // all segments
 }
 
 func readHeaders(r io.ReaderAt) (*file, error) {
@@ -59,11 +60,11 @@ func (f *file) readSegments(h *elf.Header64) error {
 	if h.Phentsize != size || h.Phnum == 0 || h.Phnum > maxSegments || h.Phoff > math.MaxInt64 {
 		return fmt.Errorf("unusual program headers: %d of %d bytes", h.Phnum, h.Phentsize)
 	}
-	all := make([]elf.Prog64, h.Phnum)
-	if err := readStruct(f.r, int64(h.Phoff), all); err != nil {
+	f.programs = make([]elf.Prog64, h.Phnum)
+	if err := readStruct(f.r, int64(h.Phoff), f.programs); err != nil {
 		return err
 	}
-	for _, p := range all {
+	for _, p := range f.programs {
 		if elf.ProgType(p.Type) == elf.PT_LOAD && elf.ProgFlag(p.Flags)&elf.PF_X != 0 {
 			f.segments = append(f.segments, p)
 		}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Where a call was made: the chain of return addresses above it. An event has only a
+ * number for its chain, a hash. When a chain is new, an event with its addresses goes in
+ * front of the call. User space maps the memory in which the known chains are.
+ *
+ * Frame pointers lead from one return address to the next. Code without frame pointers
+ * has something else in their register, which would make each of its chains a new one.
+ * Therefore user space says for an innermost return address, a site, how many addresses
+ * are of use above it.
+ */
+#ifndef CUDATRACE_CALLERS_H
+#define CUDATRACE_CALLERS_H
+
+#include "store.h"
+
+#define MAX_CHAIN 7	     /* return addresses of a chain */
+#define CHAIN_BITS 14	     /* of the index of a known chain */
+#define SITE_BITS 11	     /* of the index of a site */
+#define SITE_LENGTH 7	     /* the bits of a site that have the number of addresses; the others are of its hash */
+#define WINDOW_WORDS 64
+#define MAX_FRAME (1u << 20) /* bytes from one frame to the next */
+
+struct caller_table {
+	u64 epoch; /* addresses mean the same while it stays, except those that meant nothing */
+	u64 pad[7];
+	u64 chains[1 << CHAIN_BITS];
+	u64 sites[1 << SITE_BITS];
+};
+
+struct {
+	MAP_TYPE(MAP_ARRAY);
+	MAP_ENTRIES(1);
+	MAP_KEY(u32);
+	MAP_VALUE(struct caller_table);
+	MAP_FLAGS(MMAPABLE);
+} callers SEC(".maps");
+
+INLINE struct caller_table *known_callers(void)
+{
+	u32 zero = 0;
+
+	return map_lookup(&callers, &zero);
+}
+
+INLINE u64 mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+	return hash ^ hash >> 32;
+}
+
+/* The hash of a chain that has only the site yet. The upper half of id is the process. */
+INLINE u64 site_hash(u64 id, u64 epoch, u64 site) { return mix(id >> 32 | epoch << 32, site); }
+
+/* How many addresses the chain above a site has; most at a site that user space does not know. */
+INLINE u32 chain_length(struct caller_table *c, u64 hash, u32 most)
+{
+	u64 site = c->sites[hash >> (64 - SITE_BITS)];
+
+	return (site ^ hash) & ~(u64)SITE_LENGTH ? most : site & SITE_LENGTH;
+}
+
+/* A frame that a frame pointer leads to. */
+struct caller_frame {
+	u64 next;
+	u64 address;
+};
+
+/*
+ * The words of a thread's stack that are read at once, because each read has its price: those
+ * up to the last frame that a chain of the thread needed.
+ */
+struct window {
+	u64 words[WINDOW_WORDS];
+	u64 site;  /* the innermost return address, 0 when not known */
+	u32 reach; /* bytes of words that were read */
+	u32 pad;
+};
+
+/* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
+INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
+{
+	if (fp <= above || fp - above > MAX_FRAME || fp & 7)
+		return 0;
+	if (read_user(f, sizeof(*f), (void *)fp))
+		return 0;
+	f->address = CODE_ADDRESS(f->address);
+	return 1;
+}
+
+/* The same, by way of the window from sp up. */
+INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct window *w, u64 sp)
+{
+	u64 at = (fp - sp) / 8;
+
+	if (fp <= above || fp & 7 || at + 2 > w->reach / 8 || at + 2 > WINDOW_WORDS)
+		return read_frame(f, fp, above);
+	BARRIER;
+	if (at > WINDOW_WORDS - 2)
+		return 0;
+	f->next = w->words[at];
+	f->address = CODE_ADDRESS(w->words[at + 1]);
+	return 1;
+}
+
+/* The number of the chain above a call, from its innermost return address up. It is not 0. */
+INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u32 most, const struct window *w)
+{
+	u64 hash = site_hash(s->id, c->epoch, w->site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
+	u32 i, length = chain_length(c, hash, most);
+	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
+
+	BOUNDED
+	for (i = 1; i < MAX_CHAIN; i++) {
+		u64 fp = f.next;
+
+		if (i >= length || !find_frame(&f, fp, above, w, sp))
+			break;
+		above = fp;
+		hash = mix(hash, f.address);
+	}
+	needed = above + sizeof(f) - sp;
+	if (needed > s->reach && needed <= sizeof(w->words))
+		s->reach = needed;
+	return hash ? hash : 1;
+}
+
+INLINE int chain_known(struct caller_table *c, u64 hash) { return c->chains[hash >> (64 - CHAIN_BITS)] == hash; }
+
+/*
+ * Tells user space the addresses of a chain, and returns its number; 0 when there is no
+ * room, or when the walk finds another chain this time.
+ */
+NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
+{
+	struct caller_table *c = known_callers();
+	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
+	u64 hash, above = STACK_POINTER(ctx) - 1;
+	struct event e = {};
+	u32 i, length;
+
+	if (!c)
+		return 0;
+	e.args[0] = c->epoch;
+	e.args[1] = site;
+	hash = site_hash(s->id, e.args[0], site);
+	length = chain_length(c, hash, COOKIE_CHAIN(cookie));
+	_Pragma("clang loop unroll(full)")
+	for (i = 1; i < MAX_CHAIN; i++) {
+		u64 fp = f.next;
+
+		if (i >= length || !read_frame(&f, fp, above))
+			break;
+		above = fp;
+		hash = mix(hash, f.address);
+		e.args[i + 1] = f.address;
+	}
+	if (hash != chain)
+		return 0;
+	set_head(&e, s->id, COOKIE_FUNCTION(cookie), i + 1, CHAIN_EVENT);
+	e.chain = chain;
+	e.enter = ktime_ns();
+	if (!put(s, &e))
+		return 0;
+	c->chains[hash >> (64 - CHAIN_BITS)] = hash;
+	return chain;
+}
+
+#endif

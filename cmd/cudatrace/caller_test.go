@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// callerLog writes a log whose calls name their callers.
+func callerLog(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../convert/testdata/callers.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := logtest.Assembled(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "callers.cudatrace")
+	if err := os.WriteFile(path, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A trace of the calls of some callers has these and the GPU work that they caused.
+func TestConvertCaller(t *testing.T) {
+	t.Parallel()
+	log := callerLog(t)
+	for glob, want := range map[string]string{
+		"libcublasLt*": "cuLaunchKernel, cuLaunchKernel, gemm",
+		"*step*":       "cudaMalloc, cudaMemcpy, cuLibraryGetKernel, cudaLaunchKernel, Memcpy HtoD, plain",
+		"app: main*":   "cudaGraphLaunch, plain",
+		"nothing":      "",
+	} {
+		trace, said := converted(t, log, "--caller", glob)
+		tr := tptest.Open(t, trace)
+		tptest.NoErrors(t, tr)
+		var names []string
+		for _, row := range tr.Values("select name from slice order by id in (select id from gpu_slice), ts") {
+			names = append(names, fmt.Sprint(row...))
+		}
+		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", glob, diff)
+		}
+		if !strings.Contains(said, "by name, duration, thread or caller") {
+			t.Errorf("%s: said %q", glob, said)
+		}
+	}
+}
+
+// A dump of the calls of some callers has their records and those of their work.
+func TestDumpCaller(t *testing.T) {
+	t.Parallel()
+	log := callerLog(t)
+	for glob, want := range map[string][]string{
+		"libcublasLt*": {"call 4000", "call 8400", "api 4050", "kernel 4500"},
+		"app: main*":   {"call 7000", "api 7050", "kernel 7200"},
+		"*at::*": {"call 2000", "call 2600", "call 8000", "call 8200", "call 9100", "call 9400", "call 10100", "call 11400",
+			"api 2650", "api 11000", "kernel 3500", "kernel 11500"},
+		"nothing": nil,
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"cudatrace", "dump", log, "--kind", "call,api,kernel,memcpy", "--caller", glob}, &stdout, &stderr); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)
+		}
+		var got []string
+		for line := range strings.Lines(stdout.String()) {
+			for _, word := range strings.Fields(line) {
+				if at, ok := strings.CutPrefix(strings.TrimPrefix(word, "enter="), "start="); ok || strings.HasPrefix(word, "enter=") {
+					got = append(got, strings.Fields(line)[0]+" "+at)
+				}
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, &stdout)
+		}
+	}
+}
+
+func TestInfoCallers(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "info", callerLog(t)}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, &stderr)
+	}
+	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match(stdout.Bytes()) {
+		t.Errorf("info says\n%s", &stdout)
+	}
+}
+
+// Launches whose kernel is unknown are counted in a line of the summary.
+func TestUnnamedLaunches(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]convert.Summary{
+		"": {Launches: 3},
+		"1 of 1,000 launches has no kernel name: ": {Launches: 1000, Unnamed: 1},
+		"2 of 3 launches have no kernel name: ":    {Launches: 3, Unnamed: 2},
+	} {
+		if got := unnamed(s); (want == "") != (got == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%d of %d: %q, want %q", s.Unnamed, s.Launches, got, want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package record
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cudatrace/cudatrace/record/callers"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A callerLog writes the caller records of the log. A chain of return addresses gets its ID at
+// once, because calls wait for it. Its record follows when the files in which the addresses lie
+// have been read.
+type callerLog struct {
+	log      *tracelog.Writer
+	resolver *callers.Resolver
+	epoch    func() uint64
+	looked   map[uint32]uint64 // 1 + epoch of the last look at the code of a process, by PID
+	last     atomic.Uint32     // ID that was given last
+	unknown  atomic.Uint64     // chains without a record
+	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
+	// refuses then.
+	refused  func(pid uint32, launch string)
+	launches map[uint32]string // the runtime's launch around a driver call that looks a kernel up, by ID of the chain
+
+	working sync.WaitGroup
+	mu      sync.Mutex
+	queue   chan newChain // nil once finished
+}
+
+// A newChain is a chain without a record yet, or news of another kind.
+type newChain struct {
+	news      news
+	id        uint32
+	pid       uint32
+	epoch     uint64
+	function  string // the function that was called; empty for a function of the driver that CUPTI names with the call
+	addresses []uint64
+	// trim, if not nil, is told how many of the addresses are of use.
+	trim func(depth int)
+}
+
+// news is a kind of news.
+type news uint8
+
+const (
+	chainFound news = iota
+	codeMapped      // the process may have mapped other code
+	newProcess      // the PID belongs to another program now
+	callFailed      // a call of the chain with this ID has failed
+)
+
+// maxNewChains is the most chains that wait for their records. Those of more calls at a time have
+// none.
+const maxNewChains = 1 << 14
+
+// newCallerLog starts to write records. epoch tells the time of the mappings in which addresses lie,
+// as callers.New wants it.
+func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid uint32, launch string)) *callerLog {
+	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
+	c.resolver = callers.New(epoch, nil)
+	queue := c.queue
+	c.working.Go(func() { c.write(queue) })
+	return c
+}
+
+// look reads what code a process has mapped, so that a process that ends soon is known.
+func (c *callerLog) look(pid uint32) { c.enqueue(newChain{news: codeMapped, pid: pid}) }
+
+// forget drops what is known of a PID.
+func (c *callerLog) forget(pid uint32) { c.enqueue(newChain{news: newProcess, pid: pid}) }
+
+// add gives a chain its ID. The addresses are the caller's again when add returns.
+func (c *callerLog) add(n newChain) uint32 {
+	n.id = c.last.Add(1)
+	n.addresses = slices.Clone(n.addresses)
+	if !c.enqueue(n) {
+		c.unknown.Add(1)
+		return 0
+	}
+	return n.id
+}
+
+// fail tells of a driver call that looks for a kernel and has failed.
+func (c *callerLog) fail(pid, id uint32) { c.enqueue(newChain{news: callFailed, pid: pid, id: id}) }
+
+// enqueue returns false if the queue is full, or closed.
+func (c *callerLog) enqueue(n newChain) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.queue <- n: // never, once it is nil
+		return true
+	default:
+		return false
+	}
+}
+
+// write writes the records of chains until the queue is closed.
+func (c *callerLog) write(queue <-chan newChain) {
+	for n := range queue {
+		switch n.news {
+		case chainFound:
+			c.resolve(n)
+		case codeMapped:
+			if epoch := c.epoch(); c.looked[n.pid] != epoch+1 {
+				c.looked[n.pid] = epoch + 1
+				c.resolver.Look(int(n.pid))
+			}
+		case newProcess:
+			delete(c.looked, n.pid)
+			c.resolver.Forget(int(n.pid))
+		case callFailed:
+			if launch := c.launches[n.id]; launch != "" {
+				c.refused(n.pid, launch)
+			}
+		}
+	}
+}
+
+// resolve writes the record of a chain.
+func (c *callerLog) resolve(n newChain) {
+	found, depth := c.resolver.Find(int(n.pid), n.epoch, n.function, n.addresses)
+	if n.trim != nil {
+		n.trim(depth)
+	}
+	if found == (tracelog.Caller{}) {
+		c.unknown.Add(1)
+		return
+	}
+	found.ID = n.id
+	c.log.Add(&found)
+	if (n.function == "" || looksUpKernel(n.function)) && cudaapi.TraitsOf(found.Function).Launches {
+		c.launches[n.id] = found.Function
+	}
+}
+
+// looksUpKernel says whether a driver function finds a kernel, as the runtime does when it launches
+// one for the first time.
+func looksUpKernel(function string) bool {
+	f := cudaapi.ByName(function)
+	return f != nil && f.Naming != cudaapi.NamesNothing
+}
+
+// finish writes the records that are left. There are no more chains.
+func (c *callerLog) finish() {
+	c.mu.Lock()
+	if c.queue != nil {
+		close(c.queue)
+		c.queue = nil
+	}
+	c.mu.Unlock()
+	c.working.Wait()
+	c.resolver.Close()
+}

@@ -1,0 +1,253 @@
+package callers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// sim returns the folder of the simulated CUDA stack: the built one, or one that it builds.
+var sim = sync.OnceValues(func() (string, error) {
+	built, err := filepath.Abs("../../build/sim")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(built, "bin/profiler")); err == nil {
+		return built, nil
+	}
+	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+built).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return built, err
+})
+
+// A bench is a folder with the stand-in of the driver, the simulated runtime, and programs.
+type bench struct {
+	dir, sim string
+	testing.TB
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	built, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{dir: t.TempDir(), sim: built, TB: t}
+	b.gcc("-shared", "-fPIC", "-fno-omit-frame-pointer", "-Wl,-soname,libcuda.so.1", "-o", b.path("libcuda.so.1"), "testdata/driver.c", "-pthread")
+	b.run("cp", filepath.Join(built, "lib/libcudart.so.13"), b.dir)
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *bench) gcc(args ...string) { b.run("gcc", append([]string{"-O2"}, args...)...) }
+
+func (b *bench) run(name string, args ...string) {
+	b.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		b.Fatalf("%s %s: %v\n%s", name, args, err, out)
+	}
+}
+
+// build builds a program, with flags, of a source and more.
+func (b *bench) build(name string, args ...string) string {
+	b.Helper()
+	b.gcc(append([]string{"-o", b.path(name), "-Wl,-rpath," + b.dir}, append(args, b.path("libcuda.so.1"), "-ldl", "-pthread")...)...)
+	return b.path(name)
+}
+
+// static builds the program with the runtime linked into it.
+func (b *bench) static() string {
+	b.Helper()
+	path := b.build("static", "testdata/program.c", filepath.Join(b.sim, "lib/libcudart_static.a"))
+	b.run("objcopy", "--localize-hidden", path)
+	return path
+}
+
+func (b *bench) stripped(path string) string {
+	b.Helper()
+	b.run("strip", "-o", path+"-stripped", path)
+	return path + "-stripped"
+}
+
+// An observed call is one that a program made, with what it said of it.
+type observed struct {
+	within   string // the function that it had called: "cudaMalloc"
+	function string // of the driver
+	chain    []uint64
+}
+
+// A running program waits, after its calls, for the end of the test.
+type running struct {
+	pid   int
+	calls []observed
+}
+
+func start(t testing.TB, path string) *running {
+	t.Helper()
+	c := exec.Command(path)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		c.Wait()
+	})
+	return &running{c.Process.Pid, readCalls(t, out)}
+}
+
+func readCalls(t testing.TB, out io.Reader) (calls []observed) {
+	t.Helper()
+	within := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		switch words[0] {
+		case "done":
+			return calls
+		case "in":
+			within = words[1]
+		default:
+			calls = append(calls, observed{within, words[0], addresses(t, words[1:])})
+		}
+	}
+	t.Fatal("the program ended early")
+	return nil
+}
+
+func addresses(t testing.TB, words []string) (chain []uint64) {
+	t.Helper()
+	for _, w := range words {
+		n, err := strconv.ParseUint(w, 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain = append(chain, n)
+	}
+	return chain
+}
+
+// A log keeps records by ID.
+type log struct {
+	*Resolver
+	epoch    uint64
+	callers  map[uint32]tracelog.Caller
+	nameless []string
+}
+
+func newLog(t testing.TB) *log {
+	l := &log{epoch: 1, callers: map[uint32]tracelog.Caller{}}
+	l.Resolver = New(func() uint64 { return l.epoch }, func(c *tracelog.Caller) {
+		if c.ID == 0 || l.callers[c.ID] != (tracelog.Caller{}) {
+			t.Errorf("record %d is written again", c.ID)
+		}
+		l.callers[c.ID] = *c
+	})
+	l.Nameless = func(_ int, path string) { l.nameless = append(l.nameless, path) }
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *log) resolve(pid int, c observed) (tracelog.Caller, int) {
+	id, depth := l.Resolve(pid, l.epoch, c.function, c.chain)
+	return l.callers[id], depth
+}
+
+// expect resolves the calls of a running program and compares them with what it said.
+func (l *log) expect(t *testing.T, r *running, path, symbol string) {
+	t.Helper()
+	for _, c := range r.calls {
+		got, depth := l.resolve(r.pid, c)
+		function := c.within
+		if function == "nothing" {
+			function = ""
+		}
+		if c.within == "unknown" {
+			if got.ID != 0 {
+				t.Errorf("a call that nothing identifies: %+v", got)
+			}
+			continue
+		}
+		if got.ID == 0 || got.Function != function || got.Module != path || got.Symbol != symbol || depth < 1 || depth > len(c.chain) {
+			t.Errorf("%s in %s: depth %d of %d, %+v", c.function, c.within, depth, len(c.chain), got)
+		}
+	}
+	if len(r.calls) == 0 || len(l.nameless) > 0 {
+		t.Errorf("%d calls; without names %q", len(r.calls), l.nameless)
+	}
+}
+
+// With a shared runtime and with one whose symbols are there, each call has its name and caller.
+func TestNamedRuntimes(t *testing.T) {
+	b := newBench(t)
+	for _, path := range []string{
+		b.build("shared", "testdata/program.c", b.path("libcudart.so.13")),
+		b.build("shared-frames", "testdata/program.c", b.path("libcudart.so.13"), "-fno-omit-frame-pointer"),
+		b.static(),
+	} {
+		l := newLog(t)
+		l.expect(t, start(t, path), path, "calls")
+		t.Logf("%s: %d records, %+v", filepath.Base(path), len(l.callers), l.Stats())
+	}
+}
+
+// Without symbols the program of a shared runtime is still known, by its file.
+func TestStrippedProgram(t *testing.T) {
+	b := newBench(t)
+	path := b.stripped(b.build("shared", "testdata/program.c", b.path("libcudart.so.13")))
+	newLog(t).expect(t, start(t, path), path, "")
+}
+
+// A stripped program with a runtime of an unknown form gets no records, and it is said once.
+func TestHiddenRuntime(t *testing.T) {
+	b := newBench(t)
+	path := b.stripped(b.static())
+	r, l := start(t, path), newLog(t)
+	for _, c := range r.calls {
+		if got, _ := l.resolve(r.pid, c); got.ID != 0 {
+			t.Errorf("%s in %s: %+v", c.function, c.within, got)
+		}
+	}
+	if len(l.nameless) != 1 || l.nameless[0] != path {
+		t.Errorf("without names: %q", l.nameless)
+	}
+}
+
+// In a stripped program the code of NVIDIA's runtime tells the names.
+func TestCodedRuntime(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the code of other processors is not known")
+	}
+	b := newBench(t)
+	whole := b.build("coded", "testdata/coded.c", "-fno-omit-frame-pointer", "-fno-inline")
+	path := b.stripped(whole)
+	r, l := start(t, path), newLog(t)
+	var kept []observed
+	for _, c := range r.calls {
+		if c.within != "nothing" { // calls keeps a frame pointer here, as the runtime does
+			kept = append(kept, c)
+		}
+	}
+	r.calls = kept
+	l.expect(t, r, path, "")
+}

@@ -1,0 +1,249 @@
+package callers
+
+import (
+	"debug/elf"
+	"os"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A library calls the driver, or the runtime, at a place that depends on its name.
+const library = `
+int cuLaunchKernel(void);
+__attribute__((noinline)) int NAME(int n)
+{
+	return n ? cuLaunchKernel() + n : 0;
+}`
+
+// library builds a library of one function that calls the driver.
+func (b *bench) library(name string) string {
+	b.Helper()
+	source := b.path(name + ".c")
+	if err := os.WriteFile(source, []byte(library), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	b.gcc("-shared", "-fPIC", "-DNAME="+name, "-o", b.path(name+".so"), source, b.path("libcuda.so.1"))
+	return b.path(name + ".so")
+}
+
+// A mapped file is code in this process that is never run.
+type mappedFile struct {
+	testing.TB
+	base unsafe.Pointer
+	size uintptr
+}
+
+// reserve takes addresses for files.
+func reserve(t testing.TB) *mappedFile {
+	t.Helper()
+	const size = 1 << 20
+	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.MunmapPtr(p, size) })
+	return &mappedFile{t, p, size}
+}
+
+// show maps the code of a file at the beginning of the addresses, in the place of what was there.
+func (m *mappedFile) show(path string) {
+	m.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.replace(int(f.Fd()), uintptr(info.Size()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+}
+
+// hide maps nothing there, or memory that holds generated code.
+func (m *mappedFile) hide(protection int) {
+	m.Helper()
+	m.replace(-1, m.size, protection, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+}
+
+func (m *mappedFile) replace(fd int, size uintptr, protection, flags int) {
+	m.Helper()
+	if _, err := unix.MmapPtr(fd, 0, m.base, size, protection, flags|unix.MAP_FIXED); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// returnAddress finds the place behind the call of a function of a library, as this process maps it.
+func (m *mappedFile) returnAddress(path, function string) uint64 {
+	m.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		m.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Name != function {
+			continue
+		}
+		text := f.Section(".text")
+		code := make([]byte, s.Size)
+		if _, err := text.ReadAt(code, int64(s.Value-text.Addr)); err != nil {
+			m.Fatal(err)
+		}
+		for i := 4; i < len(code); i++ {
+			if at := s.Value + uint64(i); callBefore(code[:i], at).direct {
+				return uint64(uintptr(m.base)) + at - text.Addr + text.Offset
+			}
+		}
+	}
+	m.Fatalf("%s does not call from %s", path, function)
+	return 0
+}
+
+// A library is unloaded and another one loaded at its place: each call counts for the library that was
+// there in its epoch, and for none if that is not certain.
+func TestReplacedLibrary(t *testing.T) {
+	b := newBench(t)
+	first, second := b.library("first"), b.library("second")
+	l, m, pid := newLog(t), reserve(t), os.Getpid()
+	m.show(first)
+	chain := []uint64{m.returnAddress(first, "first")}
+	if other := m.returnAddress(second, "second"); other != chain[0] {
+		t.Fatalf("the libraries call at %#x and %#x", chain[0], other)
+	}
+	symbol := func(epoch uint64) string {
+		id, _ := l.Resolve(pid, epoch, "cuLaunchKernel", chain)
+		return l.callers[id].Symbol
+	}
+	l.Look(pid)
+	l.epoch++ // within it, the first library goes
+	m.hide(unix.PROT_NONE)
+	m.show(second)
+	l.epoch++
+	for _, c := range []struct {
+		name  string
+		epoch uint64
+		want  string
+	}{
+		{"before", 1, "first"}, {"between", 2, ""}, {"after", 3, "second"}, {"before, again", 1, "first"}, {"between, again", 2, ""},
+	} {
+		if got := symbol(c.epoch); got != c.want {
+			t.Errorf("%s: called by %q, want %q", c.name, got, c.want)
+		}
+	}
+	l.epoch += 2
+	if got := symbol(4); got != "second" { // the same before and after
+		t.Errorf("while another library went: called by %q", got)
+	}
+	l.Forget(pid)
+	if got := symbol(1); got != "" {
+		t.Errorf("when the process is forgotten: called by %q", got)
+	}
+}
+
+// A mapping that comes within an epoch is found.
+func TestAddedLibrary(t *testing.T) {
+	b := newBench(t)
+	path := b.library("late")
+	l, m := newLog(t), reserve(t)
+	l.Look(os.Getpid())
+	m.show(path)
+	id, depth := l.Resolve(os.Getpid(), l.epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "late"), 1})
+	if got := l.callers[id]; got.Symbol != "late" || got.Module != path || got.BuildID == "" || depth != 1 {
+		t.Errorf("depth %d, %+v", depth, got)
+	}
+}
+
+// While the epoch runs on, nothing is certain.
+func TestRestlessEpoch(t *testing.T) {
+	b := newBench(t)
+	path := b.library("restless")
+	m, epoch := reserve(t), uint64(0)
+	m.show(path)
+	r := New(func() uint64 { epoch++; return epoch }, func(*tracelog.Caller) { t.Error("a record") })
+	defer r.Close()
+	for want := range 5 {
+		if id, _ := r.Resolve(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); id != 0 {
+			t.Errorf("after %d: ID %d", want, id)
+		}
+	}
+}
+
+// Generated code has no caller, whether it called the driver or the runtime.
+func TestGeneratedCode(t *testing.T) {
+	b := newBench(t)
+	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	r, l, m := start(t, path), newLog(t), reserve(t)
+	m.hide(unix.PROT_READ | unix.PROT_EXEC)
+	if got, _ := l.resolve(os.Getpid(), observed{"", "cuLaunchKernel", []uint64{uint64(uintptr(m.base)) + 64}}); got.ID != 0 {
+		t.Errorf("a driver's caller: %+v", got)
+	}
+	for _, c := range r.calls {
+		_, depth := l.resolve(r.pid, c)
+		if c.within == "nothing" {
+			continue
+		}
+		c.chain = append([]uint64(nil), c.chain...)
+		c.chain[depth-1] = 64 // never mapped
+		if got, _ := l.resolve(r.pid, c); got.Function != c.within || got.Module != "" || got.Symbol != "" {
+			t.Errorf("%s in %s: %+v", c.function, c.within, got)
+		}
+	}
+}
+
+// A process that has ended serves the calls of its epochs.
+func TestEndedProcess(t *testing.T) {
+	b := newBench(t)
+	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	l := newLog(t)
+	var r *running
+	t.Run("run", func(t *testing.T) {
+		r = start(t, path)
+		l.Look(r.pid)
+	})
+	l.expect(t, r, path, "calls")
+	if id, _ := l.Resolve(r.pid, l.epoch+1, "cuLaunchKernel", r.calls[0].chain); id != 0 {
+		t.Errorf("in a later epoch: %+v", l.callers[id])
+	}
+}
+
+// A record is written once for all processes, and the numbers have no gap.
+func TestIDs(t *testing.T) {
+	b := newBench(t)
+	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
+	l := newLog(t)
+	l.expect(t, start(t, path), path, "calls")
+	n := len(l.callers)
+	again := start(t, path)
+	l.expect(t, again, path, "calls")
+	for id := range n {
+		if _, ok := l.callers[uint32(id+1)]; !ok || len(l.callers) != n {
+			t.Errorf("%d records, then %d; no %d", n, len(l.callers), id+1)
+		}
+	}
+	l.idBytes = maxCallerBytes
+	clear(l.ids)
+	if id, _ := l.Resolve(again.pid, l.epoch, "cuLaunchKernel", again.calls[0].chain); id != 0 || l.Stats().Dropped != 1 {
+		t.Errorf("beyond the limit: ID %d, %+v", id, l.Stats())
+	}
+}
+
+// Snapshots are few, however long the process runs.
+func TestManyEpochs(t *testing.T) {
+	l := newLog(t)
+	for range 5 * maxSnapshots {
+		l.Look(os.Getpid())
+		l.epoch++
+	}
+	if n := len(l.processes[os.Getpid()].snapshots); n != maxSnapshots {
+		t.Errorf("%d snapshots", n)
+	}
+}

@@ -1,0 +1,167 @@
+package callers
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+const (
+	maxSnapshots = 8 // of a process
+	maxMappings  = 1 << 16
+	maxLooks     = 3 // attempts to read the mappings while the epoch stands still
+)
+
+// A process holds what code a process had mapped, at some epochs.
+type process struct {
+	snapshots []snapshot // ascending by epoch
+	nameless  map[*module]bool
+}
+
+// A snapshot is the code that a process had mapped at a moment of an epoch.
+type snapshot struct {
+	epoch uint64
+	code  []mapping // by address
+}
+
+// A mapping is a part of a file that is mapped as code.
+type mapping struct {
+	procfs.Mapping
+	from, to uint64
+	module   *module // nil: the file cannot be read
+}
+
+// A place is an address in a file, as the file's headers count.
+type place struct {
+	module  *module
+	address uint64
+	path    string // of the file, in the process's own mount namespace
+}
+
+// look takes a snapshot. Without one the process has ended, or the epoch does not stand still.
+func (p *process) look(pid int, now func() uint64, modules *moduleCache) {
+	for range maxLooks {
+		epoch := now()
+		code, err := procfs.Code(pid)
+		if err != nil {
+			return
+		}
+		s := snapshot{epoch: epoch, code: p.open(pid, epoch, code, modules)}
+		if now() == epoch {
+			p.add(s)
+			return
+		}
+	}
+}
+
+// open finds the modules of mappings.
+func (p *process) open(pid int, epoch uint64, code []procfs.Mapping, modules *moduleCache) []mapping {
+	earlier := p.at(epoch)
+	opened := map[procfs.FileID]*module{}
+	var mappings []mapping
+	for _, m := range code[:min(len(code), maxMappings)] {
+		from, to, ok := m.Addresses()
+		if !ok {
+			continue
+		}
+		known := mapping{Mapping: m, from: from, to: to}
+		if old := earlier.around(from); old != nil && old.Mapping == m {
+			known = *old // and its texts
+		} else if again, ok := opened[m.File]; ok {
+			known.module = again
+		} else if m.File.Inode != 0 {
+			known.module = modules.open(pid, m)
+			opened[m.File] = known.module
+		}
+		mappings = append(mappings, known)
+	}
+	return mappings
+}
+
+// add keeps a snapshot, in the place of an earlier one of the same epoch: within an epoch mappings
+// are only added.
+func (p *process) add(s snapshot) {
+	i, found := slices.BinarySearchFunc(p.snapshots, s.epoch, byEpoch)
+	if found {
+		p.snapshots[i] = s
+		return
+	}
+	p.snapshots = slices.Insert(p.snapshots, i, s)
+	if len(p.snapshots) > maxSnapshots {
+		p.snapshots = slices.Delete(p.snapshots, 0, 1)
+	}
+}
+
+func byEpoch(s snapshot, epoch uint64) int { return cmp.Compare(s.epoch, epoch) }
+
+// at returns the snapshot of an epoch, nil if there is none.
+func (p *process) at(epoch uint64) *snapshot {
+	if i, found := slices.BinarySearchFunc(p.snapshots, epoch, byEpoch); found {
+		return &p.snapshots[i]
+	}
+	return nil
+}
+
+// around finds the mapping that holds an address.
+func (s *snapshot) around(address uint64) *mapping {
+	if s == nil {
+		return nil
+	}
+	i, found := slices.BinarySearchFunc(s.code, address, func(m mapping, address uint64) int { return cmp.Compare(m.from, address) })
+	if !found {
+		i--
+	}
+	if i < 0 || address >= s.code[i].to {
+		return nil
+	}
+	return &s.code[i]
+}
+
+// place finds the place in a file that an address showed. mapped is true if the address was
+// mapped, though perhaps to no file that can be read.
+func (s *snapshot) place(address uint64) (at place, mapped, ok bool) {
+	m := s.around(address)
+	if m == nil || m.module == nil {
+		return place{}, m != nil, false
+	}
+	image := m.module.image()
+	if image == nil {
+		return place{}, true, false
+	}
+	code, ok := image.Address(m.Offset + (address - m.from))
+	return place{m.module, code, m.Path}, true, ok
+}
+
+// A view is a process's memory in an epoch.
+type view struct {
+	pid      int
+	epoch    uint64
+	process  *process
+	resolver *Resolver
+	looked   bool
+}
+
+// place finds the place in a file that an address showed. An address that no snapshot of the epoch
+// has is looked up in a new one. If the epoch has moved on, the snapshots before and after must
+// agree.
+func (v *view) place(address uint64) (place, bool) {
+	if at, mapped, ok := v.process.at(v.epoch).place(address); mapped {
+		return at, ok
+	}
+	if !v.looked {
+		v.looked = true
+		v.process.look(v.pid, v.resolver.now, &v.resolver.modules)
+	}
+	if s := v.process.at(v.epoch); s != nil {
+		at, _, ok := s.place(address)
+		return at, ok
+	}
+	after, _ := slices.BinarySearchFunc(v.process.snapshots, v.epoch, byEpoch)
+	if after == 0 || after == len(v.process.snapshots) {
+		return place{}, false
+	}
+	then, _, ok1 := v.process.snapshots[after-1].place(address)
+	later, _, ok2 := v.process.snapshots[after].place(address)
+	return then, ok1 && ok2 && then == later
+}

@@ -1,0 +1,172 @@
+package record
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// simulated returns the folder of the simulated CUDA stack: the built one, or one that it builds.
+var simulated = sync.OnceValues(func() (string, error) {
+	built, err := filepath.Abs("../build/sim")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(built, "bin/stacks")); err == nil {
+		return built, nil
+	}
+	out, err := exec.Command("make", "-s", "-C", "../testdata/sim", "BUILD="+built).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return built, err
+})
+
+// A namedCalls counts the calls of a log that may create GPU work, by what the program called.
+type namedCalls struct {
+	counts  map[string]int
+	unknown int // calls of the driver's without a caller record
+}
+
+// recordNames records a program with CUPTI's records alone.
+func recordNames(t *testing.T, runtime bool, program string, args ...string) namedCalls {
+	t.Helper()
+	dir, err := simulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, err := cudaapi.Select("default", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	result, err := Run(Options{
+		Program: filepath.Join(dir, "bin", program), Args: args, Output: filepath.Join(t.TempDir(), "run"),
+		Functions: functions, Runtime: runtime, Calls: CallsCUPTI,
+		Say: func(line string) { said = append(said, line) },
+	})
+	if err != nil || result.ExitCode != 0 || result.Log == "" {
+		t.Fatalf("%+v, %v, said %q", result, err, said)
+	}
+	return countNames(t, result.Log)
+}
+
+func countNames(t *testing.T, log string) namedCalls {
+	t.Helper()
+	f, err := tracelog.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n := namedCalls{counts: map[string]int{}}
+	functions := map[uint32]string{}
+	var calls []tracelog.API
+	for f.Next() {
+		b := f.Block()
+		for i := range b.N {
+			switch b.Kind {
+			case tracelog.KindCaller:
+				var c tracelog.Caller
+				c.Read(b, i)
+				functions[c.ID] = c.Function
+			case tracelog.KindAPI:
+				var a tracelog.API
+				a.Read(b, i)
+				calls = append(calls, a)
+			}
+		}
+	}
+	if err := f.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		function, known := functions[c.Caller]
+		if c.Domain == tracelog.DomainDriver && !known {
+			n.unknown++
+		}
+		if !cudaapi.TraitsOf(c.Name).MayWork {
+			continue
+		}
+		if function == "" {
+			function = c.Name
+		}
+		n.counts[function]++
+	}
+	return n
+}
+
+// TestNamesFromCallers holds the names that the return addresses give to the driver's calls against
+// the runtime's own records, on programs that call the runtime in every way.
+func TestNamesFromCallers(t *testing.T) {
+	for _, program := range []string{
+		"vectoradd -n 5000", "vectoradd-static -n 5000", "many --no-errors", "many-static --no-errors",
+		"bundled --no-errors", "driveronly", "tworuntimes", "late", "graphs", "threads -t 4 -n 100", "functions", "launchloop -n 5000 -t 2",
+		"launchloop-static -n 5000", "stacks -n 5",
+	} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			words := strings.Fields(program)
+			want, got := recordNames(t, true, words[0], words[1:]...), recordNames(t, false, words[0], words[1:]...)
+			if got.unknown != 0 {
+				t.Errorf("%d calls have no caller", got.unknown)
+			}
+			for name := range got.counts {
+				if want.counts[name] == 0 {
+					t.Errorf("%s was called %d times, by no record of the runtime's", name, got.counts[name])
+				}
+			}
+			for name, n := range want.counts {
+				// A copy of the runtime's may be several of the driver's.
+				if got := got.counts[name]; got < n || got != n && cudaapi.TraitsOf(name).Launches {
+					t.Errorf("%s was called %d times, the runtime's records say %d", name, got, n)
+				}
+			}
+		})
+	}
+}
+
+// TestNamelessRuntime records a program in which nothing names the runtime's functions: the
+// runtime's own records name them, as soon as that is known.
+func TestNamelessRuntime(t *testing.T) {
+	t.Parallel()
+	dir, err := simulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stripped := filepath.Join(t.TempDir(), "stripped")
+	if out, err := exec.Command("strip", "-o", stripped, filepath.Join(dir, "bin/launchloop-static")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const n = 100000
+	env, err := exec.LookPath("env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, err := cudaapi.Select("default", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 10)
+	result, err := Run(Options{
+		Program: env, Args: []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib"), stripped, "-n", fmt.Sprint(n)},
+		Output: filepath.Join(t.TempDir(), "run"), Functions: functions, Calls: CallsCUPTI,
+		Say: func(line string) { said <- line },
+	})
+	if err != nil || result.ExitCode != 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if line := <-said; !strings.Contains(line, "nothing names the runtime's functions in "+stripped) || len(said) != 0 {
+		t.Errorf("said %q, and %d lines more", line, len(said))
+	}
+	got := countNames(t, result.Log)
+	if calls := got.counts["cuLaunchKernel"] + got.counts["cudaLaunchKernel"]; calls != n {
+		t.Errorf("%d calls of %d launches: %v", calls, n, got.counts)
+	}
+}

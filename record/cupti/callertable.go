@@ -1,0 +1,66 @@
+package cupti
+
+import "sync"
+
+// A callerTable holds the caller records of the calls of a process, by the number of the chain of
+// return addresses above the call.
+type callerTable struct {
+	find func(c Chain, need func(depth int)) (caller uint32) // nil: nobody wants callers
+	tell func(innermost uint64, depth int)                   // tells the process
+
+	known   [chainsMax]bool
+	callers [chainsMax]uint32
+
+	mu     sync.Mutex
+	depths map[uint64]int // by innermost address: what the process was told last
+}
+
+// add finds the caller record of a chain.
+func (t *callerTable) add(number uint32, c Chain) error {
+	if number == 0 || number >= chainsMax || t.known[number] {
+		return malformed("chain number %d, out of range or sent before", number)
+	}
+	t.known[number] = true
+	if t.find != nil {
+		t.callers[number] = t.find(c, func(depth int) { t.need(c.Addresses[0], min(depth, chainMax)) })
+	}
+	return nil
+}
+
+// need tells the process how many addresses of the chains with an innermost address are of use, if
+// that is more than it was told before.
+func (t *callerTable) need(innermost uint64, depth int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if depth <= t.depths[innermost] {
+		return
+	}
+	if t.depths == nil {
+		t.depths = map[uint64]int{}
+	}
+	t.depths[innermost] = depth
+	t.tell(innermost, depth)
+}
+
+// caller returns the ID of the caller record of a chain; chain 0 has none.
+func (t *callerTable) caller(number uint32) (uint32, error) {
+	if number == 0 {
+		return 0, nil
+	}
+	if number >= chainsMax || !t.known[number] {
+		return 0, malformed("chain number %d, which was never sent", number)
+	}
+	return t.callers[number], nil
+}
+
+func decodeChain(d *decoder, b []byte) error {
+	count := le.Uint32(b[16:])
+	if count == 0 || count > chainMax || int(count)*8 > len(b)-chainSize {
+		return malformed("a chain of %d addresses in %d bytes", count, len(b))
+	}
+	addresses := make([]uint64, count)
+	for i := range addresses {
+		addresses[i] = le.Uint64(b[chainSize+8*i:])
+	}
+	return d.callers.add(le.Uint32(b[4:]), Chain{Epoch: le.Uint64(b[8:]), Addresses: addresses})
+}

@@ -1,0 +1,57 @@
+#ifndef CT_SEEN_H
+#define CT_SEEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stack.h"
+
+/*
+ * A call of CUPTI's timestamp callback, as one word: the time that it answered, where in
+ * CUPTI it was called from, the number of the chain above. Chain 0 and site CT_SITE_NONE
+ * say that the next words are of another thread; its ID is in the time's place.
+ */
+#define CT_SEEN_CHAIN_BITS 13
+#define CT_SEEN_SITE_BITS 4
+#define CT_SEEN_TIME_SHIFT (CT_SEEN_CHAIN_BITS + CT_SEEN_SITE_BITS)
+#define CT_SITE_NONE ((1u << CT_SEEN_SITE_BITS) - 1)
+
+static inline uint64_t ct_seen_word(uint64_t time, uint32_t site, uint32_t chain)
+{
+	return time << CT_SEEN_TIME_SHIFT | (uint64_t)site << CT_SEEN_CHAIN_BITS | chain;
+}
+
+static inline uint64_t ct_seen_time(uint64_t word)
+{
+	return word >> CT_SEEN_TIME_SHIFT;
+}
+
+static inline uint32_t ct_seen_site(uint64_t word)
+{
+	return (uint32_t)(word >> CT_SEEN_CHAIN_BITS) & CT_SITE_NONE;
+}
+
+static inline uint32_t ct_seen_chain(uint64_t word)
+{
+	return (uint32_t)word & ((1u << CT_SEEN_CHAIN_BITS) - 1);
+}
+
+/* What the callback keeps for a thread. */
+struct ct_thread {
+	struct ct_home home;
+	bool busy; /* the callback is running: a signal handler came in between */
+};
+
+bool ct_seen_start(size_t memory);
+struct ct_thread *ct_seen_thread(void);
+bool ct_seen_add(struct ct_thread *t, uint64_t word);
+void ct_seen_drop(void);
+uint64_t ct_seen_dropped(void);
+
+/* For one thread at a time. */
+typedef void (*ct_seen_fn)(uint32_t tid, uint64_t word);
+uint64_t ct_seen_find(uint32_t tid, uint64_t time, ct_seen_fn passed);
+void ct_seen_empty(ct_seen_fn passed, bool all);
+
+#endif

@@ -1,0 +1,17 @@
+#ifndef CT_WALK_H
+#define CT_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti_abi.h"
+
+bool ct_walk_start(const struct ct_cupti *api, size_t memory);
+void ct_walk_begin(void);
+void ct_walk_end(void);
+void ct_walk_forked(void);
+void ct_walk_poll(void);
+uint64_t ct_walk_timestamp(void);
+
+#endif

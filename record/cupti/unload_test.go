@@ -1,0 +1,78 @@
+package cupti
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Two libraries with the same code, which come to lie at the same address.
+const plugin = `
+int cudaMalloc(void **, unsigned long);
+int use(void);
+int use(void)
+{
+	void *p;
+	for (int i = 0; i < 10; i++)
+		cudaMalloc(&p, 8);
+	return NAME;
+}
+`
+
+const reloader = `
+#include <dlfcn.h>
+#include <stdio.h>
+int cudaMalloc(void **, unsigned long);
+int main(int argc, char **argv)
+{
+	void *p, *at[2];
+	int (*use)(void), sum = cudaMalloc(&p, 8);
+	for (int i = 0; i < 2 && i + 1 < argc; i++) {
+		void *h = dlopen(argv[i + 1], RTLD_NOW);
+		if (!h)
+			return 2;
+		at[i] = *(void **)&use = dlsym(h, "use");
+		sum += use();
+		dlclose(h);
+	}
+	printf("same %d\n", at[0] == at[1]);
+	return sum != 3;
+}
+`
+
+// TestUnload opens a library in the place of another: no call has a caller that may lie in either.
+func TestUnload(t *testing.T) {
+	t.Parallel()
+	built, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, lib := t.TempDir(), filepath.Join(built, "lib")
+	build := func(out, source string, args ...string) string {
+		file, out := filepath.Join(dir, out+".c"), filepath.Join(dir, out)
+		if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"-O2", "-o", out, file, filepath.Join(lib, "libcudart.so.13"), "-Wl,-rpath," + lib, "-ldl"}, args...)
+		if b, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		return out
+	}
+	first := build("first.so", plugin, "-shared", "-fPIC", "-DNAME=1")
+	second := build("second.so", plugin, "-shared", "-fPIC", "-DNAME=2")
+	s, seen := newSites(t, Options{}, GoConfig{Calls: []string{"cuMemAlloc"}, FlushInterval: time.Minute})
+	stdout, stderr, code := s.run(t, play{build("reloader", reloader), []string{first, second}, nil})
+	if code != 0 || stderr != "" {
+		t.Fatalf("the program printed %q and ended with %d", stderr, code)
+	}
+	if stdout != "same 1\n" {
+		t.Skipf("the second library does not lie where the first did: %q", stdout)
+	}
+	if got := fmt.Sprint(seen.callers["cuMemAlloc_v2"]); got != "map[0:21]" {
+		t.Errorf("callers of calls while a library was unloaded: %s", got)
+	}
+}

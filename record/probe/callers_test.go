@@ -1,0 +1,125 @@
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+)
+
+// Each call has the chain of return addresses above it, in every mode. The chain is delivered once, in
+// front of the calls.
+func TestChains(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []uprobe.Mode{uprobe.Session, uprobe.Multi, uprobe.Single} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			p, target := open(t, Options{Mode: mode, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+			attach(t, p, target)
+			above := target.run("chain", 0)
+			for range 20 {
+				target.run("chain", 0)
+			}
+			target.run("launches", 20)
+			r := finish(t, p)
+			if len(r.chains) != 2 || len(r.calls) != 41 {
+				t.Fatalf("%d chains of %d calls", len(r.chains), len(r.calls))
+			}
+			for i, c := range r.byEntry() {
+				if want := uint32(1 + i/21); c.Caller != want {
+					t.Errorf("call %d has chain %d, want %d", i, c.Caller, want)
+				}
+			}
+			first, second := r.chains[0], r.chains[1]
+			if got := fmt.Sprintf("%#x", first.Addresses[2]); got != above || first.Addresses[0] != second.Addresses[0] {
+				t.Errorf("chains %#x and %#x, and the program says that %s is above the first function", first.Addresses, second.Addresses, above)
+			}
+			if cudaapi.ByID(cudaapi.ID(first.Function)).Name != "cuLaunchKernel" || first.PID != uint32(target.pid) || len(first.Addresses) > bpf.MaxChain {
+				t.Errorf("chain %+v", first)
+			}
+		})
+	}
+}
+
+// A chain has as many addresses as are of use above its site, and is defined anew in a new epoch, which
+// dlclose begins.
+func TestChainLengthAndEpoch(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	attach(t, p, target)
+	r := &recorder{}
+	drain := func() {
+		if err := p.Drain(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target.run("chain", 0)
+	drain()
+	first := r.chains[0]
+	need := func(n int) { p.Callers().Need(first.PID, p.Callers().Epoch(), first.Addresses[0], n) }
+	need(1)
+	target.run("chain", 0)
+	target.run("launches", 3)
+	need(2)
+	need(1) // the longest counts
+	target.run("chain", 0)
+	drain()
+	before := p.Callers().Epoch()
+	target.run("unloads", 3)
+	if got := p.Callers().Epoch() - before; got != 6 {
+		t.Errorf("%d epochs begin with 3 libraries that go, want one at either end of dlclose", got)
+	}
+	target.run("chain", 0)
+	drain()
+	var lengths []string
+	for _, c := range r.chains {
+		lengths = append(lengths, strconv.Itoa(len(c.Addresses)))
+		if !slices.Equal(c.Addresses, first.Addresses[:len(c.Addresses)]) {
+			t.Errorf("chain %#x, want the beginning of %#x", c.Addresses, first.Addresses)
+		}
+	}
+	whole := strconv.Itoa(len(first.Addresses))
+	if got, want := strings.Join(lengths, " "), whole+" 1 2 "+whole; got != want {
+		t.Errorf("chains of %s addresses, want %s", got, want)
+	}
+	var callers []uint32
+	for _, c := range r.calls {
+		callers = append(callers, c.Caller)
+	}
+	if want := []uint32{1, 2, 2, 2, 2, 3, 4}; !slices.Equal(callers, want) {
+		t.Errorf("the calls have chains %d, want %d", callers, want)
+	}
+	if got := r.chains[3].Epoch; got != before+6 {
+		t.Errorf("the last chain is of epoch %d, want %d", got, before+6)
+	}
+}
+
+// A call at the top of a stack loses nothing, although the chains of its thread reach further elsewhere.
+func TestChainAtTopOfStack(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("chain", 0)
+	target.run("fiber", 0)
+	r := finish(t, p)
+	calls := r.byEntry()
+	if len(calls) != 2 || len(r.chains) != 2 {
+		t.Fatalf("%d calls, %d chains", len(calls), len(r.chains))
+	}
+	above, last := calls[0], calls[1]
+	if last.Caller != 2 || r.chains[1].Addresses[0] != r.chains[0].Addresses[0] {
+		t.Errorf("the call has chain %d, of %#x", last.Caller, r.chains)
+	}
+	above.Args[1] = 77 // gridX
+	if last.Args != above.Args || last.NArgs != above.NArgs {
+		t.Errorf("arguments %d, want %d", last.Args, above.Args)
+	}
+	if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
+		t.Errorf("lost: %v (%v)", lost, err)
+	}
+}
