@@ -13,7 +13,7 @@ const (
 	// second, if the recorder is stopped for that long.
 	DefaultBufferBytes = 64 << 20
 	// DefaultMaxThreads is the number of live threads that have called CUDA, in all processes.
-	// Each takes 1.4 KiB of kernel memory.
+	// Each takes 2 KiB of kernel memory.
 	DefaultMaxThreads = 4096
 )
 
