@@ -70,6 +70,11 @@ func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)
 	return i.calls.sites.find(p, c, need)
 }
 
+// FindFunction finds out which function of the driver a thread is in.
+func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
+	return i.calls.sites.log.resolver.DriverFunction(int(p.PID), c.Inner)
+}
+
 // launchRefused is called for a launch that the runtime has refused: it refuses those of the same kernel
 // that follow without asking the driver.
 func (i *injection) launchRefused(pid uint32, launch string) {

@@ -134,11 +134,11 @@ type callDecoder struct {
 
 func (d *callDecoder) open(b *tracelog.Block, p *catalog.Process) {
 	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
-	d.dur, d.ret, d.caller = b.Column("dur"), b.Column("ret"), b.Column("caller")
+	d.dur, d.ret, d.caller, d.flags = b.Column("dur"), b.Column("ret"), b.Column("caller"), b.Column("flags")
 	id, same := d.caller.Const()
 	d.callers = !same || id != 0
 	if d.pair {
-		d.function, d.start, d.flags = b.Column("func"), b.Column("enter"), b.Column("flags")
+		d.function, d.start = b.Column("func"), b.Column("enter")
 		d.arguments.open(b)
 	} else {
 		d.function, d.start, d.domain, d.corr = b.Column("name"), b.Column("start"), b.Column("domain"), b.Column("correlation")
@@ -210,11 +210,16 @@ func (d *callDecoder) pairRow(i int, c *Call) {
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, l.arguments.row(&d.arguments, i), 0
 	c.Ret, c.Flags, c.Rank = int32(d.ret.Int(i)), uint16(d.flags.At(i)), Pair
+	d.finish(c)
+	l.counts.Pairs++
+}
+
+// finish finds the program of a call, and the end of one that has not returned.
+func (d *callDecoder) finish(c *Call) {
 	c.Program = d.program(c.End)
 	if c.Flags&tracelog.CallUnfinished != 0 {
-		c.End = max(l.catalog.Horizon(d.process.Programs[c.Program]), c.Start)
+		c.End = max(d.calls.catalog.Horizon(d.process.Programs[c.Program]), c.Start)
 	}
-	l.counts.Pairs++
 }
 
 func (d *callDecoder) apiRow(i int, c *Call) {
@@ -226,8 +231,8 @@ func (d *callDecoder) apiRow(i int, c *Call) {
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
-	c.Ret, c.Flags, c.Rank = int32(d.ret.At(i)), 0, r
-	c.Program = d.program(c.End)
+	c.Ret, c.Flags, c.Rank = int32(d.ret.At(i)), uint16(d.flags.At(i)), r
+	d.finish(c)
 	l.counts.APIs++
 }
 

@@ -17,6 +17,7 @@ package callers
 import (
 	"sync"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -114,6 +115,27 @@ func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.find(pid, epoch, function, chain)
+}
+
+// DriverFunction returns the name of libcuda's exported function around a return address; "" if it is not
+// certain. The process may have ended, if it has been looked at: libcuda stays where it is.
+func (r *Resolver) DriverFunction(pid int, address uint64) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.processes[pid]
+	if p == nil || len(p.snapshots) == 0 {
+		return ""
+	}
+	at, _, ok := p.snapshots[len(p.snapshots)-1].place(address)
+	if !ok || at.module.kind != driverLibrary {
+		return ""
+	}
+	for _, s := range at.module.symbols().At(at.address - 1) {
+		if f := cudaapi.ByName(s.Name); s.Exported && f != nil && f.Library == cudaapi.Driver {
+			return s.Name
+		}
+	}
+	return ""
 }
 
 func (r *Resolver) find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {

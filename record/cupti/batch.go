@@ -11,6 +11,7 @@ type decoder struct {
 	sink    Sink
 	names   nameTable
 	callers callerTable
+	called  callLog
 	texts   textCache // texts of markers
 
 	counts    counts // records that arrived

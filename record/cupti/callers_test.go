@@ -16,7 +16,8 @@ type sites struct {
 	*tally
 	mu      sync.Mutex
 	callers map[string]map[uint32]int
-	without int // calls of the driver without a caller
+	without int            // calls of the driver without a caller
+	open    []tracelog.API // calls that have not returned
 }
 
 func (s *sites) Add(r tracelog.Record) {
@@ -27,6 +28,10 @@ func (s *sites) Add(r tracelog.Record) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a.Flags&tracelog.CallUnfinished != 0 {
+		s.open = append(s.open, *a)
+		return
+	}
 	if s.callers[a.Name] == nil {
 		s.callers[a.Name] = map[uint32]int{}
 	}
@@ -80,8 +85,8 @@ func TestChains(t *testing.T) {
 			if _, stderr, code := s.run(t, play{simProgram(t, test.program), test.args, nil}); code != 0 || stderr != "" {
 				t.Fatalf("the program printed %q and ended with %d", stderr, code)
 			}
-			if s.counts["api"] == 0 || seen.without != 0 || len(s.notes) != 0 || len(s.lost) != 0 {
-				t.Errorf("%d calls, %d without a caller, notes %q, lost %v", s.counts["api"], seen.without, s.notes, s.lost)
+			if s.counts["api"] == 0 || seen.without != 0 || len(seen.open) != 0 || len(s.notes) != 0 || len(s.lost) != 0 {
+				t.Errorf("%d calls, %d without a caller, open %v, notes %q, lost %v", s.counts["api"], seen.without, seen.open, s.notes, s.lost)
 			}
 			for name := range seen.callers {
 				if strings.HasPrefix(name, "cuda") {
@@ -201,6 +206,9 @@ func TestChainsOfTheKilled(t *testing.T) {
 			t.Parallel()
 			s, seen := newSites(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
 			s.run(t, play{simProgram(t, "exits"), []string{mode, "-n", "10000"}, nil})
+			if len(seen.open) != 0 { // all of them end after a call
+				t.Errorf("calls that have returned are open: %+v", seen.open)
+			}
 			if seen.without != 0 || s.counts["kernel"] == 0 || len(s.ends) == 0 {
 				t.Errorf("%d without a caller, %v, ends %+v", seen.without, s.counts, s.ends)
 			}

@@ -10,9 +10,30 @@ type callerTable struct {
 
 	known   [chainsMax]bool
 	callers [chainsMax]uint32
+	numbers map[chainKey]uint32 // by what is in the chain
 
 	mu     sync.Mutex
 	depths map[uint64]int // by innermost address: what the process was told last
+}
+
+// A chainKey tells chains apart.
+type chainKey struct {
+	epoch     uint64
+	addresses [chainMax]uint64 // 0 from the chain's end on
+}
+
+func keyOf(c Chain) chainKey {
+	k := chainKey{epoch: c.Epoch}
+	copy(k.addresses[:], c.Addresses)
+	return k
+}
+
+// of returns the ID of the caller record of a chain that may not have been sent, without a number.
+func (t *callerTable) of(c Chain) uint32 {
+	if number, ok := t.numbers[keyOf(c)]; ok {
+		return t.callers[number]
+	}
+	return t.find(c, func(int) {})
 }
 
 // add finds the caller record of a chain.
@@ -22,6 +43,10 @@ func (t *callerTable) add(number uint32, c Chain) error {
 	}
 	t.known[number] = true
 	if t.find != nil {
+		if t.numbers == nil {
+			t.numbers = map[chainKey]uint32{}
+		}
+		t.numbers[keyOf(c)] = number
 		t.callers[number] = t.find(c, func(depth int) { t.need(c.Addresses[0], min(depth, chainMax)) })
 	}
 	return nil

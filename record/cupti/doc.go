@@ -36,6 +36,10 @@
 // then, which are what costs a program most. Where CUPTI does not tell who calls, they have records
 // as usual.
 //
+// A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
+// the server shares memory with such a process, where each thread notes the call that it is in; the
+// server reads it at the end and logs those calls with tracelog.CallUnfinished.
+//
 // # Where things are
 //
 // The library is in the folder inject, whose README.md shows its floors; its built form is
@@ -51,6 +55,7 @@
 //	wire.go       messages
 //	batch.go      batches of records
 //	records.go    the kinds of record in a batch
+//	opencalls.go  calls that have not returned
 //	nametable.go  names, which records hold as numbers; callertable.go: callers
 //	locate.go     the places from which a process could load libcupti
 //

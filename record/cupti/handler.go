@@ -45,6 +45,9 @@ type CallerFinder interface {
 	// addresses of chains with this innermost address are of use: the process leaves the rest out.
 	// A chain that is too short needs more addresses than it has.
 	FindCaller(p Peer, c Chain, need func(depth int)) (caller uint32)
+	// FindFunction returns the name of the driver's function that was called, "" if it is not certain.
+	// It is called at the end of a process.
+	FindFunction(p Peer, c OpenCall) string
 }
 
 // A Chain is the return addresses above a call of the driver, innermost first. It is as the

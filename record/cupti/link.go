@@ -14,10 +14,12 @@ const tellWait = time.Second
 
 // A link is the socket to a process. Its methods are called from several goroutines.
 type link struct {
-	conn *net.UnixConn
+	conn    *net.UnixConn
+	private bool // share no memory
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
+	open    *openMemory   // shared with the process, nil without
 	waiting []messageType // messages to send after GO
 }
 
@@ -41,11 +43,64 @@ func (l *link) credentials() (*unix.Ucred, error) {
 func (l *link) answer(config func() GoConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write(appendGo(nil, config()))
+	c := config()
+	l.write(l.share(c, appendGo(nil, c)))
 	l.going = true
 	for _, t := range l.waiting {
 		l.write(appendFrame(nil, t, nil))
 	}
+}
+
+// share sends the first bytes of GO with the memory for open calls, and returns the rest. Where
+// descriptors cannot be sent, it returns all: such a process does without.
+func (l *link) share(c GoConfig, message []byte) (rest []byte) {
+	if !c.Callers || l.private {
+		return message
+	}
+	m, err := newOpenMemory()
+	if err != nil {
+		return message
+	}
+	n := 0
+	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
+		n, _, _ = l.conn.WriteMsgUnix(message[:frameSize], unix.UnixRights(int(m.file.Fd())), nil)
+	}
+	if n == 0 {
+		m.close()
+		return message
+	}
+	l.open = m
+	return message[n:]
+}
+
+// openCalls returns the calls that the process's threads are in.
+func (l *link) openCalls() []OpenCall {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		return nil
+	}
+	return l.open.calls()
+}
+
+// forgetCalls lets go of the memory for open calls.
+func (l *link) forgetCalls() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open != nil {
+		l.open.close()
+		l.open = nil
+	}
+}
+
+// stop tells the process to stop. Calls that its threads are in have not returned when recording ends.
+func (l *link) stop() {
+	l.mu.Lock()
+	if l.open != nil && l.open.stop == nil {
+		l.open.stop = l.open.read()
+	}
+	l.mu.Unlock()
+	l.tell(msgStop)
 }
 
 // tell sends a message without payload, but not before GO.

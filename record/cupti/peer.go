@@ -30,13 +30,16 @@ type peer struct {
 	lastWord *bye           // the last HANDOVER, nil if the program has worked since
 	until    uint64         // time up to which every record has arrived, ns
 	taken    bool           // another CUPTI client gets the records
-	broken   bool           // the process sent a malformed message
+
+	clockMoved bool // CUPTI's times are corrected: those of its callback are others
+	broken     bool // the process sent a malformed message
 }
 
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
 	defer p.server.peers.remove(p)
 	defer p.conn.Close()
+	defer p.link.forgetCalls()
 	if err := p.identify(); err != nil {
 		p.complain(err)
 		return
@@ -51,6 +54,7 @@ func (p *peer) serve() {
 	}
 	err = p.receive(messages)
 	p.complain(err)
+	p.addOpenCalls()
 	p.handler.End(p.Peer, p.end())
 }
 
@@ -220,11 +224,12 @@ func (p *peer) takenOver(why string) {
 }
 
 func (p *peer) clock(payload []byte) error {
-	uncertain, silent, err := parseClock(payload)
+	uncertain, mode, err := parseClock(payload)
 	if err != nil {
 		return err
 	}
-	if silent {
+	p.clockMoved = p.clockMoved || mode != clockCommon
+	if mode == clockSilent {
 		p.server.newcomers.keepOwnClock()
 		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: kernels have no times, %s", p.PID,
 			"because this release of CUPTI gives none on our clock; processes that start later are recorded on CUPTI's own clock"))

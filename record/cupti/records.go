@@ -134,6 +134,7 @@ func decodeAPI(d *decoder, b []byte) error {
 	a.Dur = duration(a.Start, le.Uint64(b[16:]))
 	a.TID, a.Domain, a.CBID, a.Ret = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:]), le.Uint32(b[36:])
 	d.counts.apis++
+	d.called.add(a.TID, a.Start)
 	d.sink.Add(&d.api)
 	return nil
 }

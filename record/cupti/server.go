@@ -20,6 +20,7 @@ type Options struct {
 
 	library []byte   // nil for the embedded library
 	bases   []string // nil for folderBases
+	private bool     // share no memory with processes
 }
 
 // A Server takes the reports of injected processes.
@@ -29,6 +30,7 @@ type Server struct {
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
+	private  bool // as of Options
 
 	peers     *peerSet
 	newcomers newcomers
@@ -115,7 +117,7 @@ func listenIn(dir string, o Options, owner Owner) (*Server, error) {
 	if err := os.Chown(path, owner.UID, owner.GID); err != nil {
 		return nil, errors.Join(fmt.Errorf("no socket for recorded processes: %w", err), l.Close())
 	}
-	return &Server{dir: dir, listener: l, sink: o.Sink, owner: owner, peers: newPeerSet()}, nil
+	return &Server{dir: dir, listener: l, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
@@ -129,7 +131,7 @@ func (s *Server) Serve(h Handler) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn}, server: s, handler: h}
+		p := &peer{link: link{conn: conn, private: s.private}, server: s, handler: h}
 		if s.peers.add(p) {
 			go p.serve()
 		} else {
@@ -148,7 +150,7 @@ func (s *Server) Wait(timeout time.Duration) int { return s.peers.wait(timeout) 
 func (s *Server) StopAll(timeout time.Duration) int {
 	over := time.Now().Add(timeout)
 	s.peers.close()
-	s.peers.each(func(p *peer) { p.tell(msgStop) })
+	s.peers.each(func(p *peer) { p.stop() })
 	return s.Wait(time.Until(over))
 }
 

@@ -19,7 +19,7 @@ var sim = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(built, "bin/profiler")); err == nil {
+	if _, err := os.Stat(filepath.Join(built, "bin/inside")); err == nil {
 		return built, nil
 	}
 	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+built).CombinedOutput()

@@ -130,6 +130,7 @@ type audience struct {
 	notes  []string
 	exits  []exitSignal
 	chains []Chain
+	inside []OpenCall    // calls whose functions were asked for
 	depth  int           // of chains, 0: not known
 	ranges bool          // what WatchExit returns
 	gate   chan struct{} // WatchExit returns when it is closed; nil: at once
@@ -160,6 +161,14 @@ func (a *audience) FindCaller(_ Peer, c Chain, need func(int)) uint32 {
 		need(a.depth)
 	}
 	return uint32(len(a.chains))
+}
+
+// FindFunction names all functions alike.
+func (a *audience) FindFunction(_ Peer, c OpenCall) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.inside = append(a.inside, c)
+	return "cuInner"
 }
 
 func (a *audience) Hello(p Peer) GoConfig {

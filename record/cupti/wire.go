@@ -65,7 +65,8 @@ const (
 const (
 	statusOn    = 1
 	statusTaken = 2
-	clockSilent = 3
+	clockCommon = 0 // they are
+	clockSilent = 3 // kernels have none
 
 	byeExit      = 1
 	byeStop      = 2
@@ -196,13 +197,12 @@ func parseStatus(b []byte) (s status, err error) {
 	return s, err
 }
 
-// parseClock returns the largest error of a time so far, in ns, and whether kernels have no
-// times at all with our clock.
-func parseClock(b []byte) (uncertain uint64, silent bool, err error) {
+// parseClock returns the largest error of a time so far, in ns, and how CUPTI's times become ours.
+func parseClock(b []byte) (uncertain uint64, mode uint32, err error) {
 	if len(b) < clockSize {
-		return 0, false, malformed("a CLOCK of %d bytes", len(b))
+		return 0, 0, malformed("a CLOCK of %d bytes", len(b))
 	}
-	return le.Uint64(b[16:]), le.Uint32(b) == clockSilent, nil
+	return le.Uint64(b[16:]), le.Uint32(b), nil
 }
 
 type lost struct {

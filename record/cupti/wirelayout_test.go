@@ -36,6 +36,11 @@ var wireNumbers = map[string]int{
 	"ct_lost": lostSize, "ct_flushed": flushedSize, "ct_note": noteSize, "ct_bye": byeSize, "ct_depth": depthSize,
 
 	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.now": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
+	"CT_CLOCK_COMMON": clockCommon, "CT_OPEN_CALLS": openCalls, "CT_OPEN_PLACES": openPlaces,
+	"ct_open": openSize, "ct_open_shared": openTotalSize, "ct_open_shared.places": 8, "ct_open_shared.calls": openHeadSize,
+	"ct_open.tid": 4, "ct_open.last": openLastAt, "ct_open.time": openTimeAt, "ct_open.inner": openInnerAt,
+	"ct_open.epoch": openEpochAt, "ct_open.count": openCountAt, "ct_open.address": openAddressAt,
+
 	"ct_go.flush_ms": 4, "ct_go.memory_limit": 8, "ct_go.exit_ms": 16, "ct_go.flags": 20, "ct_go.candidates": 24,
 	"ct_go.calls": 28, "ct_go.records": 32, "ct_status.cupti_version": 4, "ct_status.driver_version": 8,
 	"ct_status.apis": 12, "ct_status.path_len": 16, "ct_status.text_len": 20, "ct_status.exit_signal": 24,
@@ -48,7 +53,7 @@ var wireNumbers = map[string]int{
 var (
 	wireConstant = regexp.MustCompile(`(?m)^(?:#define (CT_[A-Z_]+) .*\d|\t(CT_[A-Z_]+)(?: = \d+)?,?\s*$)`)
 	wireStruct   = regexp.MustCompile(`(?s)\nstruct (ct_\w+) \{\n(.*?)\n\};`)
-	wireField    = regexp.MustCompile(`(?m)^\t(?:struct )?\w+ ([^;/]+);`)
+	wireField    = regexp.MustCompile(`(?m)^\t(?:struct |_Atomic )?\w+ ([^;/]+);`)
 	cComment     = regexp.MustCompile(`(?s)/\*.*?\*/`)
 )
 

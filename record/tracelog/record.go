@@ -29,7 +29,7 @@ func KindByName(name string) (Kind, bool) { return schema.KindByName(name) }
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = schema.MaxArgs
 
-// Flags of a Call.
+// Flags of a Call; CallUnfinished is one of an API record, too.
 const (
 	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
 	CallNoReturn   = 1 << 1 // the function was left without returning (longjmp, exception); Dur is 0

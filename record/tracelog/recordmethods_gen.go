@@ -188,12 +188,13 @@ func (x *API) fill(r *columns.Row, in *interner) {
 	r[7] = uint64(x.Correlation)
 	r[8] = uint64(x.Ret)
 	r[9] = uint64(x.Caller)
+	r[10] = uint64(x.Flags)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *API) Read(b *Block, i int) {
 	c := b.columns(KindAPI)
-	_ = c[9]
+	_ = c[10]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Domain = uint32(c[2].At(i))
@@ -204,6 +205,7 @@ func (x *API) Read(b *Block, i int) {
 	x.Correlation = uint32(c[7].At(i))
 	x.Ret = uint32(c[8].At(i))
 	x.Caller = uint32(c[9].At(i))
+	x.Flags = uint32(c[10].At(i))
 }
 
 func (x *GPU) fill(r *columns.Row, in *interner) {

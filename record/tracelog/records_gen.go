@@ -93,6 +93,7 @@ type API struct {
 	Correlation uint32 // correlation ID
 	Ret         uint32 // return value
 	Caller      uint32 // Caller.ID, 0 when not known
+	Flags       uint32 // CallUnfinished
 }
 
 // GPU says where and when a piece of GPU work ran. The records of GPU work begin with it.

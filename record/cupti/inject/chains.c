@@ -41,6 +41,12 @@ bool ct_chains_start(void)
 	return chains && depths;
 }
 
+/* The epoch of chains that are found now. */
+uint32_t ct_chain_epoch(void)
+{
+	return atomic_load_explicit(&epoch, memory_order_relaxed);
+}
+
 static uint64_t mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15ull;

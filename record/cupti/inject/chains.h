@@ -10,6 +10,7 @@ bool ct_chains_start(void);
 
 /* For every thread, inside CUDA calls. */
 uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh);
+uint32_t ct_chain_epoch(void);
 uint32_t ct_chain_depth(uint64_t innermost);
 void ct_chain_due(uint32_t number);
 

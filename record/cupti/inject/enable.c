@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "calibration.h"
+#include "clock.h"
 #include "complaints.h"
 #include "complete.h"
 #include "final_flush.h"
+#include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
 #include "switch.h"
@@ -109,6 +111,8 @@ static bool enable_work(const struct ct_cupti *api)
 		return false;
 	if (ct_wanted_calls() == 0)
 		ct_complain("no API record could be switched on", "");
+	if (chains)
+		ct_open_believe(ct_now());
 	return ct_wanted_calls() > 0;
 }
 
@@ -185,6 +189,7 @@ static void disable_kinds(const struct ct_cupti *api, bool that_stay)
  */
 static void disable_work(const struct ct_cupti *api, bool linger)
 {
+	ct_open_doubt();
 	disable_kinds(api, false);
 	ct_unwant_work();
 	if (linger)

@@ -13,11 +13,19 @@
 
 #define GO_MAX (256u << 10)
 
-/* The payload of GO in memory of its own, NULL when none came in time. */
-unsigned char *ct_go_receive(int fd, uint32_t *length, uint64_t deadline)
+static bool receive_frame(int fd, struct ct_frame *f, int *passed, uint64_t deadline)
+{
+	return passed ? ct_recv_passed(fd, f, sizeof *f, passed, deadline) : ct_recv_wait(fd, f, sizeof *f, deadline);
+}
+
+/*
+ * The payload of GO in memory of its own, NULL when none came in time. The descriptor that came along
+ * becomes the caller's, unless passed is NULL; -1 without one.
+ */
+unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, uint64_t deadline)
 {
 	struct ct_frame f;
-	if (!ct_recv_wait(fd, &f, sizeof f, deadline) || f.type != CT_MSG_GO)
+	if (!receive_frame(fd, &f, passed, deadline) || f.type != CT_MSG_GO)
 		return NULL;
 	if (f.length < sizeof(struct ct_go) || f.length > GO_MAX)
 		return NULL;

@@ -22,6 +22,7 @@
 #include "mem.h"
 #include "names.h"
 #include "nvtx.h"
+#include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
 #include "signals.h"
@@ -213,7 +214,10 @@ static bool begin(void)
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
-	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, deadline) : NULL;
+	int memory = -1;
+	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, &memory, deadline) : NULL;
+	if (memory >= 0)
+		ct_open_map(memory);
 	bool nvtx = false;
 	bool on = go && register_handlers() && record(fd, go, length, &nvtx);
 	ct_free(go, length);

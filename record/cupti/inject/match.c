@@ -16,6 +16,7 @@
 
 #include "chains.h"
 #include "mem.h"
+#include "opencalls.h"
 #include "seen.h"
 
 #define PROBES 8u /* places in the table where a call may be */
@@ -23,7 +24,7 @@
 #define SAMPLE 16u /* calls of which one is looked at */
 #define MANY 64u  /* records in a row without a chain, before something is wrong */
 #define SITES CT_SITE_NONE
-#define OTHER_SITE (SITES - 1) /* stands for all that found no room */
+#define WITHIN 2u /* calls, before a place is believed to be within calls only */
 
 /* A call whose record has not come. */
 struct call {
@@ -35,7 +36,8 @@ struct call {
 struct site {
 	_Atomic uint64_t place; /* 0 marks a free entry */
 	atomic_bool starts, ends;
-	uint32_t starts_seen, ends_seen;
+	uint32_t starts_seen, ends_seen, within_seen;
+	bool end_seen; /* an end has been, whether looked for or not */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,6 +50,11 @@ static uint64_t began;      /* calls from then on have chains */
 static uint64_t doubt_from, doubt_to; /* chains of calls in between are not believed */
 static uint64_t last_dropped;
 static uint32_t missed;
+static struct {
+	uint32_t tid;
+	uint64_t start, end;
+} latest; /* call that had its record last */
+static bool end_missing; /* a call had an end that was not seen */
 static atomic_bool failed, on, known; /* the last: of a place */
 
 bool ct_match_start(size_t memory)
@@ -76,12 +83,12 @@ bool ct_match_failed(void)
 /* The number of a place in CUPTI. */
 uint32_t ct_site_number(uint64_t site)
 {
-	for (uint32_t i = 0; i < OTHER_SITE; i++) {
+	for (uint32_t i = 0; i < CT_SITE_OTHER; i++) {
 		uint64_t there = atomic_load_explicit(&sites[i].place, memory_order_relaxed);
 		if (there == site || (there == 0 && atomic_compare_exchange_strong(&sites[i].place, &there, site)) || there == site)
 			return i;
 	}
-	return OTHER_SITE;
+	return CT_SITE_OTHER;
 }
 
 /* Whether any place is known to be called at starts of calls. */
@@ -108,9 +115,42 @@ static uint32_t place(uint32_t tid, uint64_t time, uint32_t i)
 	return ((uint32_t)(h >> 32) + i) & call_mask;
 }
 
+/* Tells what is known of the places, to whoever looks for calls that have not returned. */
+static void publish(void)
+{
+	uint32_t starts = 0, within = 0;
+	bool ends = false;
+	for (uint32_t i = 0; i < CT_SITE_OTHER; i++) {
+		struct site *s = &sites[i];
+		ends = ends || s->end_seen;
+		if (s->starts_seen > 0 && s->within_seen == 0 && !s->end_seen)
+			starts |= 1u << i;
+		if (s->within_seen >= WITHIN && s->starts_seen == 0 && !s->end_seen)
+			within |= 1u << i;
+	}
+	ct_open_judge(starts, within, ends && !end_missing);
+}
+
+/* Learns from a call of the callback what kind of place its place is: by the call of CUDA's around it. */
+static void learn(uint32_t tid, uint64_t word)
+{
+	struct site *s = &sites[ct_seen_site(word)];
+	uint64_t time = ct_seen_time(word);
+	if (tid != latest.tid || time <= latest.start || time > latest.end)
+		return;
+	if (time < latest.end && s->within_seen < WITHIN)
+		s->within_seen++;
+	else if (time == latest.end && !s->end_seen)
+		s->end_seen = true;
+	else
+		return;
+	publish();
+}
+
 /* Keeps a call until its record comes; the oldest one gives way. Under the lock. */
 static void keep(uint32_t tid, uint64_t word)
 {
+	learn(tid, word);
 	struct call *to = NULL;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		struct call *c = &calls[place(tid, ct_seen_time(word), i)];
@@ -136,13 +176,19 @@ static uint64_t take_kept(uint32_t tid, uint64_t time)
 	return 0;
 }
 
+/* As many bits of a time as a word has. */
+static uint64_t as_seen(uint64_t time)
+{
+	return ct_seen_time(ct_seen_word(time, 0, 0));
+}
+
 /*
  * Takes the call that began or ended at that time, 0 if there is none. Records come in the order of
  * the calls of a thread, mostly, so the call is the next in the thread's ring. Under the lock.
  */
 static uint64_t take(uint32_t tid, uint64_t time)
 {
-	time = ct_seen_time(ct_seen_word(time, 0, 0)); /* as many bits as a word has */
+	time = as_seen(time);
 	uint64_t word = ct_seen_find(tid, time, keep);
 	return word != 0 ? word : take_kept(tid, time);
 }
@@ -164,20 +210,36 @@ static bool looks_at_end(void)
 	return judging && (!judged || ++records % SAMPLE == 0);
 }
 
+/* A call's end was not seen: that of later ones may not be, either. Calls that found no room explain it. */
+static void miss_end(void)
+{
+	if (judged || end_missing || ct_seen_dropped() != 0)
+		return;
+	end_missing = true;
+	publish();
+}
+
 static void judge(uint32_t tid, uint64_t word, uint64_t end)
 {
 	struct site *starts = &sites[ct_seen_site(word)];
-	starts->starts_seen++;
+	latest.tid = tid;
+	latest.start = ct_seen_time(word);
+	latest.end = as_seen(end);
+	if (starts->starts_seen++ == 0)
+		publish();
 	atomic_store_explicit(&starts->starts, true, memory_order_relaxed);
 	atomic_store_explicit(&known, true, memory_order_relaxed);
 	atomic_store_explicit(&starts->ends, false, memory_order_relaxed);
 	if (!looks_at_end())
 		return;
 	uint64_t at_end = take(tid, end);
-	if (at_end == 0)
+	if (at_end == 0) {
+		miss_end();
 		return;
+	}
+	learn(tid, at_end);
 	struct site *s = &sites[ct_seen_site(at_end)];
-	if (++s->ends_seen < SURE || s->starts_seen > 0 || s == &sites[OTHER_SITE])
+	if (++s->ends_seen < SURE || s->starts_seen > 0 || s == &sites[CT_SITE_OTHER])
 		return;
 	judged = true;
 	atomic_store_explicit(&s->ends, true, memory_order_relaxed);
@@ -187,6 +249,7 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 static void miss(void)
 {
 	uint64_t now = ct_seen_dropped();
+	ct_open_missed(); /* the callback may be another client's meanwhile */
 	if (now != last_dropped)
 		missed = 0;
 	last_dropped = now;

@@ -33,3 +33,10 @@ void ct_free(void *p, size_t size)
 		munmap(p, size);
 }
 #endif
+
+/* Memory that is shared with the owner of a descriptor, NULL when that is impossible. */
+void *ct_map_shared(int fd, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}

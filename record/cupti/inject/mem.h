@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 void *ct_alloc(size_t size); /* zeroed, 8-byte aligned; NULL without memory */
+void *ct_map_shared(int fd, size_t size);
 void ct_free(void *p, size_t size);
 
 #endif

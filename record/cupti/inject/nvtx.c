@@ -98,7 +98,7 @@ static init_fn locate(enum which which, bool *asked)
 	*asked = true;
 	init_fn f = NULL;
 	unsigned char *payload =
-		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, deadline) : NULL;
+		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, NULL, deadline) : NULL;
 	close(fd);
 	if (payload) {
 		struct ct_go go;

@@ -14,9 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "mem.h"
 #include "wire.h"
 
+_Static_assert(CT_OPEN_PLACES == CT_SITE_NONE, "places are numbered alike");
 _Static_assert(CT_CHAINS <= 1u << CT_SEEN_CHAIN_BITS, "a chain's number fits in a word");
 
 #define SMALL 4096u /* words of a ring, as the next */
@@ -43,6 +45,7 @@ static _Atomic uint64_t dropped;
 static void thread_ends(void *t)
 {
 	struct ring *r = t;
+	ct_open_release(r->thread.open, ct_now());
 	atomic_store_explicit(&r->tid, 0, memory_order_release);
 }
 
@@ -112,6 +115,7 @@ static struct ring *claim(void)
 		}
 		put(r, ct_seen_word(tid, CT_SITE_NONE, 0));
 		r->thread.busy = false;
+		r->thread.open = ct_open_claim(i, tid);
 		ct_home_find(&r->thread.home);
 		return r;
 	}

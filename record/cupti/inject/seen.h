@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "opencalls.h"
 #include "stack.h"
 
 /*
@@ -16,6 +17,7 @@
 #define CT_SEEN_SITE_BITS 4
 #define CT_SEEN_TIME_SHIFT (CT_SEEN_CHAIN_BITS + CT_SEEN_SITE_BITS)
 #define CT_SITE_NONE ((1u << CT_SEEN_SITE_BITS) - 1)
+#define CT_SITE_OTHER (CT_SITE_NONE - 1) /* stands for all that found no room */
 
 static inline uint64_t ct_seen_word(uint64_t time, uint32_t site, uint32_t chain)
 {
@@ -40,6 +42,7 @@ static inline uint32_t ct_seen_chain(uint64_t word)
 /* What the callback keeps for a thread. */
 struct ct_thread {
 	struct ct_home home;
+	struct ct_open *open; /* the call that it is in; NULL where that is not noted */
 	bool busy; /* the callback is running: a signal handler came in between */
 };
 

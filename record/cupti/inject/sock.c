@@ -108,6 +108,41 @@ bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline)
 	return true;
 }
 
+/* As recv, and takes a descriptor that comes along; *passed stays -1 without one. */
+static ssize_t receive(int fd, void *data, size_t size, int *passed)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec to = {.iov_base = data, .iov_len = size};
+	struct msghdr m = {.msg_iov = &to, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(passed, CMSG_DATA(c), sizeof(int));
+	return n;
+}
+
+/*
+ * Receives the beginning of a message and the descriptor that comes along, -1 without one. Where
+ * descriptors are refused, the message comes without.
+ */
+bool ct_recv_passed(int fd, void *data, size_t size, int *passed, uint64_t deadline)
+{
+	*passed = -1;
+	if (size == 0 || !ct_readable(fd, deadline))
+		return false;
+	ssize_t n = receive(fd, data, size, passed);
+	size_t got = n > 0 ? (size_t)n : 0;
+	if (ct_recv_wait(fd, (char *)data + got, size - got, deadline))
+		return true;
+	if (*passed >= 0)
+		close(*passed);
+	*passed = -1;
+	return false;
+}
+
 bool ct_recv_wait(int fd, void *data, size_t size, uint64_t deadline)
 {
 	unsigned char *p = data;

@@ -9,6 +9,7 @@ int ct_connect(uint64_t deadline);
 bool ct_readable(int fd, uint64_t deadline);
 uint64_t ct_cookie(int fd);
 bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline);
+bool ct_recv_passed(int fd, void *data, size_t size, int *passed, uint64_t deadline);
 bool ct_recv_wait(int fd, void *data, size_t size, uint64_t deadline);
 
 #endif

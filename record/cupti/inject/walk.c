@@ -24,6 +24,7 @@
 #include "clock.h"
 #include "load.h"
 #include "match.h"
+#include "opencalls.h"
 #include "seen.h"
 #include "stack.h"
 #include "wake.h"
@@ -100,11 +101,13 @@ void ct_walk_begin(void)
 
 void ct_walk_end(void)
 {
+	ct_open_doubt();
 	atomic_store(&on, false);
 }
 
 void ct_walk_forked(void)
 {
+	ct_open_forked();
 	ct_walk_end();
 }
 
@@ -125,15 +128,18 @@ void ct_walk_poll(void)
 	ct_match_poll();
 }
 
-/* Goes from a frame of libcupti's to the innermost return address outside of libcupti and libcuda. */
-static bool leave_driver(struct ct_view *v, uintptr_t *frame, uintptr_t *address)
+/*
+ * Goes from a frame of libcupti's to the innermost return address outside of libcupti and libcuda. inner
+ * is the one before: it is in the function of the driver's that was called.
+ */
+static bool leave_driver(struct ct_view *v, uintptr_t *frame, uintptr_t *address, uintptr_t *inner)
 {
-	bool driver = false;
+	*inner = 0;
 	for (int i = 0; i < INNER_MAX; i++) {
 		if (in(&driver_code, *address))
-			driver = true;
+			*inner = *address;
 		else if (!in(&cupti_code, *address))
-			return driver && *address >= LOWEST;
+			return *inner != 0 && *address >= LOWEST;
 		if (!ct_view_frame(v, *frame, frame, address))
 			return false;
 	}
@@ -179,20 +185,35 @@ static void add(struct ct_thread *t, uint64_t now, uint32_t site, const uint64_t
 	errno = before;
 }
 
+/*
+ * The place in CUPTI from which this callback was called; frame becomes that above it, and address is
+ * its return address. False when it cannot be told.
+ */
+static bool find_site(struct ct_view *v, uintptr_t *frame, uintptr_t *address, uint32_t *site)
+{
+	uintptr_t first;
+	*site = CT_SITE_OTHER;
+	if (!ct_view_frame(v, *frame, frame, &first) || !in(&cupti_code, first) || !ct_view_frame(v, *frame, frame, address))
+		return false;
+	*site = ct_site_number(first ^ (uint64_t)*address << 16);
+	return true;
+}
+
 static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 {
 	struct ct_view v;
-	uintptr_t address, first;
+	uintptr_t address, inner;
 	uint64_t chain[CT_CHAIN_MAX];
+	uint32_t site, count;
 	ct_view_begin(&v, &t->home, frame);
-	if (!ct_view_frame(&v, frame, &frame, &first) || !in(&cupti_code, first) ||
-	    !ct_view_frame(&v, frame, &frame, &address))
+	if (!find_site(&v, &frame, &address, &site) || ct_site_ends(site) || !leave_driver(&v, &frame, &address, &inner)) {
+		ct_open_pass(t->open, site, now);
 		return;
-	uint32_t site = ct_site_number(first ^ (uint64_t)address << 16);
-	if (ct_site_ends(site) || !leave_driver(&v, &frame, &address))
-		return;
+	}
 	chain[0] = address;
-	add(t, now, site, chain, collect(&v, frame, chain));
+	count = collect(&v, frame, chain);
+	ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
+	add(t, now, site, chain, count);
 }
 
 __attribute__((noinline)) static void seen(uint64_t now, uintptr_t frame)

@@ -44,6 +44,7 @@ record does the same for the return addresses above a call.
 #ifndef CT_WIRE_H
 #define CT_WIRE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define CT_WIRE_VERSION 3u
@@ -119,6 +120,33 @@ struct ct_go {
  * a NOTE says so.
  */
 #define CT_GO_CALLERS 32u
+
+/*
+ * Memory that the recorder shares with the library. The descriptor comes with the first byte of GO,
+ * where callers are wanted. What is in it outlives the process: opencalls.c says how the call
+ * is found that a thread is in.
+ */
+#define CT_OPEN_CALLS 512u /* threads */
+#define CT_OPEN_PLACES 15u /* in CUPTI, from which its callback is called */
+
+struct ct_open {
+	_Atomic uint32_t sequence;             /* odd while the fields from time on are written */
+	_Atomic uint32_t tid;                  /* in the program's own PID namespace, 0 for a free entry */
+	_Atomic uint64_t last[CT_OPEN_PLACES]; /* when the callback was called last, by place */
+	uint64_t time;                         /* of the call of the callback that found the rest */
+	uint64_t inner;                        /* innermost return address in the function of the driver's */
+	uint64_t epoch;                        /* as in a CHAIN, as the next two */
+	uint64_t count;
+	uint64_t address[CT_CHAIN_MAX];
+	uint64_t pad[6];
+};
+
+struct ct_open_shared {
+	_Atomic uint64_t from; /* calls that began before are not believed */
+	_Atomic uint64_t places; /* bits 0: calls begin; 16: within a call; bit 32: ends are noticed */
+	uint64_t pad[6];
+	struct ct_open calls[CT_OPEN_CALLS];
+};
 
 /* Groups of records beside those of calls. */
 #define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
@@ -399,6 +427,8 @@ _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 32, "hello");
 _Static_assert(sizeof(struct ct_go) == 40, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
+_Static_assert(sizeof(struct ct_open) == 256, "open");
+_Static_assert(sizeof(struct ct_open_shared) == 64 + 512 * 256, "open_shared");
 _Static_assert(sizeof(struct ct_status) == 40, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");

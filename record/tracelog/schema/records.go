@@ -103,6 +103,7 @@ var records = []Table{
 			field("correlation", Uint, "correlation ID"),
 			field("ret", Uint, "return value"),
 			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
+			field("flags", Hex, "1: had not returned when recording ended, dur is 0", optional, comment("CallUnfinished")),
 		}},
 	{Kind: 8, Name: "kernel", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
 		field("name", String, "mangled name"),

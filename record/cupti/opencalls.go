@@ -1,0 +1,197 @@
+package cupti
+
+import (
+	"bytes"
+	"errors"
+	"math/bits"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Layout of the memory that is shared with a process: inject/wire.h, struct ct_open_shared.
+const (
+	openCalls     = 512
+	openPlaces    = 15
+	openSize      = 256
+	openHeadSize  = 64
+	openTotalSize = openHeadSize + openCalls*openSize
+
+	openLastAt    = 8
+	openTimeAt    = openLastAt + 8*openPlaces
+	openInnerAt   = openTimeAt + 8
+	openEpochAt   = openInnerAt + 8
+	openCountAt   = openEpochAt + 8
+	openAddressAt = openCountAt + 8
+)
+
+// An OpenCall is a call of the driver that a thread was in. It is as the process says.
+type OpenCall struct {
+	Chain        // above the call
+	TID   uint32 // in the process's own PID namespace
+	Start uint64 // ns, CLOCK_MONOTONIC
+	Inner uint64 // innermost return address in the function that was called
+}
+
+// openMemory is memory that a process shares with us, in which its threads note the calls they are in.
+// Nothing that the process writes there can harm us: it is read as a file is.
+type openMemory struct {
+	file *os.File
+	stop []byte // contents when the process was told to stop, nil if it was not
+}
+
+// newOpenMemory makes the memory. All of it is there from the start, and its size is fixed, so that
+// neither side can meet a page that is missing.
+func newOpenMemory() (*openMemory, error) {
+	fd, err := unix.MemfdCreate("cudatrace", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	m := &openMemory{file: os.NewFile(uintptr(fd), "cudatrace")}
+	err = unix.Fallocate(fd, 0, 0, openTotalSize)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.file.Close())
+	}
+	return m, nil
+}
+
+// close lets go of the memory. The process keeps it.
+func (m *openMemory) close() {
+	_ = m.file.Close() // there is nothing that could be lost
+}
+
+// read returns the contents, nil if they cannot be read.
+func (m *openMemory) read() []byte {
+	b := make([]byte, openTotalSize)
+	if n, err := m.file.ReadAt(b, 0); err != nil || n != len(b) {
+		return nil
+	}
+	return b
+}
+
+// calls returns the calls that threads are in. Those of a process that runs on are the ones that they
+// have been in since it was told to stop.
+func (m *openMemory) calls() []OpenCall {
+	first, second := m.read(), m.read()
+	if m.stop != nil {
+		first = m.stop
+	}
+	if first == nil || second == nil {
+		return nil
+	}
+	var calls []OpenCall
+	for at := openHeadSize; at < openTotalSize; at += openSize {
+		entry := first[at : at+openSize]
+		if !bytes.Equal(entry, second[at:at+openSize]) {
+			continue // it is being written
+		}
+		if c, ok := parseOpenCall(first[:openHeadSize], entry); ok {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// parseOpenCall reads the entry of a thread. ok is false if the thread is in no call, or may not be.
+func parseOpenCall(head, b []byte) (c OpenCall, ok bool) {
+	from, places := le.Uint64(head), le.Uint64(head[8:])
+	starts, within, ends := uint16(places), uint16(places>>16), places>>32&1 != 0
+	place, at := latestPlace(b, within)
+	count := le.Uint64(b[openCountAt:])
+	c.TID, c.Start = le.Uint32(b[4:]), at
+	switch {
+	case le.Uint32(b)%2 != 0, c.TID == 0, count == 0, count > chainMax:
+		return OpenCall{}, false
+	case !ends, starts>>place&1 == 0, bits.OnesCount16(starts&within) != 0:
+		return OpenCall{}, false
+	case at == 0, at < from, le.Uint64(b[openTimeAt:]) < at:
+		return OpenCall{}, false
+	}
+	c.Inner, c.Epoch = le.Uint64(b[openInnerAt:]), le.Uint64(b[openEpochAt:])
+	for i := range count {
+		c.Addresses = append(c.Addresses, le.Uint64(b[openAddressAt+8*i:]))
+	}
+	return c, true
+}
+
+// latestPlace returns the place in CUPTI from which a thread's callback was called last, and when.
+// Places within calls are left out. The time is 0 if two places share it.
+func latestPlace(b []byte, within uint16) (place int, at uint64) {
+	for i := range openPlaces {
+		t := le.Uint64(b[openLastAt+8*i:])
+		switch {
+		case within>>i&1 != 0:
+		case t > at:
+			place, at = i, t
+		case t == at && t != 0:
+			return 0, 0
+		}
+	}
+	return place, at
+}
+
+// A callLog knows the latest call of each thread that has a record.
+type callLog struct {
+	latest map[uint32]*uint64 // start, by TID
+	tid    uint32             // of the record before
+	start  *uint64
+}
+
+// add notes a call that has a record.
+func (l *callLog) add(tid uint32, start uint64) {
+	if l.start == nil || l.tid != tid {
+		l.tid, l.start = tid, l.thread(tid)
+	}
+	*l.start = max(*l.start, start)
+}
+
+// maxThreads is the most threads of a process whose calls are known. Any other may have gone on.
+const maxThreads = 1 << 16
+
+func (l *callLog) thread(tid uint32) *uint64 {
+	start := l.latest[tid]
+	if start != nil {
+		return start
+	}
+	if len(l.latest) >= maxThreads {
+		return new(uint64)
+	}
+	if l.latest == nil {
+		l.latest = map[uint32]*uint64{}
+	}
+	start = new(uint64)
+	l.latest[tid] = start
+	return start
+}
+
+// passed says whether a thread has gone on after a call that began at that time.
+func (l *callLog) passed(tid uint32, start uint64) bool {
+	latest := l.latest[tid]
+	return latest != nil && *latest >= start || latest == nil && len(l.latest) >= maxThreads
+}
+
+// addOpenCalls logs the calls that the process's threads were in when it ended, or was told to stop.
+func (p *peer) addOpenCalls() {
+	f, ok := p.handler.(CallerFinder)
+	if !ok || p.taken || p.broken || p.clockMoved || p.bye != nil && p.bye.reason != byeStop {
+		return
+	}
+	for _, c := range p.openCalls() {
+		if p.decoder.called.passed(c.TID, c.Start) {
+			continue
+		}
+		name := f.FindFunction(p.Peer, c)
+		if name == "" {
+			continue
+		}
+		p.server.sink.Add(&tracelog.API{
+			PID: p.PID, TID: c.TID, Domain: tracelog.DomainDriver, Name: name, Start: c.Start,
+			Caller: p.decoder.callers.of(c.Chain), Flags: tracelog.CallUnfinished,
+		})
+	}
+}
