@@ -38,7 +38,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 	else echo "no python3 here: the tests of bench are left out"; fi
 
 # Packages with tests that need root, gcc or Node.js. In ./convert only the skipped tests do.
-NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/probe|record/callers|record/elfsym)$$
+NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
 	$(GO) test -pgo=off -skip 'Processor|LargeTrace' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -59,7 +60,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
-	return i.config(cupti.Locate(int(p.PID), mapped))
+	return i.config(libcupti.Locate(int(p.PID), mapped))
 }
 
 // End is called at the end of a process.
@@ -237,7 +238,7 @@ func (i *injection) close() {
 }
 
 // config is the configuration that the injected library gets.
-func (i *injection) config(candidates []cupti.Candidate) cupti.GoConfig {
+func (i *injection) config(candidates []libcupti.Candidate) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: i.records(),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),

@@ -1,6 +1,6 @@
 package timeline
 
-import "github.com/cudatrace/cudatrace/record/cudaapi"
+import "github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 
 // A Function is a function of CUDA's API that was called.
 type Function struct {
@@ -120,4 +120,4 @@ func (s *Slice) more() *links {
 }
 
 // ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
-func (s *Slice) ErrorName() string { return cudaapi.ResultName(s.Library, s.Ret) }
+func (s *Slice) ErrorName() string { return cudaerror.OfFailure(s.Library, s.Ret) }

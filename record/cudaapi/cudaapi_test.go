@@ -264,34 +264,6 @@ func TestSets(t *testing.T) {
 	}
 }
 
-func TestErrorName(t *testing.T) {
-	for _, c := range []struct {
-		lib  Library
-		code int32
-		want string
-	}{
-		{Driver, 0, "CUDA_SUCCESS"},
-		{Driver, 2, "CUDA_ERROR_OUT_OF_MEMORY"},
-		{Driver, 700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-		{Driver, 999, "CUDA_ERROR_UNKNOWN"},
-		{Driver, 35, "CUresult 35"},
-		{Driver, -1, "CUresult -1"},
-		{Runtime, 0, "cudaSuccess"},
-		{Runtime, 2, "cudaErrorMemoryAllocation"},
-		{Runtime, 35, "cudaErrorInsufficientDriver"},
-		{Runtime, 46, "cudaErrorDevicesUnavailable"},
-		{Runtime, 98, "cudaErrorInvalidDeviceFunction"},
-		{Runtime, 226, "cudaErrorContained"},
-		{Runtime, 719, "cudaErrorLaunchFailure"},
-		{Runtime, 910, "cudaErrorGraphExecUpdateFailure"},
-		{Runtime, 11, "cudaError_t 11"},
-	} {
-		if got := ErrorName(c.lib, c.code); got != c.want {
-			t.Errorf("%s %d: %s, want %s", c.lib, c.code, got, c.want)
-		}
-	}
-}
-
 func TestKindNames(t *testing.T) {
 	for kind, want := range []string{"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "unknown"} {
 		if got := MemcpyKindName(uint32(kind)); got != want {

@@ -57,7 +57,6 @@
 //	records.go    the kinds of record in a batch
 //	opencalls.go  calls that have not returned
 //	nametable.go  names, which records hold as numbers; callertable.go: callers
-//	locate.go     the places from which a process could load libcupti
 //
 // # Adding a kind of activity record
 //

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -348,7 +349,7 @@ func TestNVTX(t *testing.T) {
 		want   string
 	}{
 		{"located", GoConfig{}, home, "1 1\n1 2\n"},
-		{"located-late", GoConfig{Candidates: []Candidate{{library, 13}}}, nil, "1 -1\n1 2\n"},
+		{"located-late", GoConfig{Candidates: []libcupti.Candidate{{Path: library, Major: 13}}}, nil, "1 -1\n1 2\n"},
 		{"no-cupti", GoConfig{}, nil, "1 -1\n0 -1\n"},
 		{"cupti-not-wanted", GoConfig{NoCUPTI: true}, home, "1 1\n0 1\n"},
 		{"nvtx-not-wanted", GoConfig{Records: RecordWork}, home, "1 1\n0 1\n"},

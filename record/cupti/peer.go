@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -119,7 +120,7 @@ func (p *peer) locate() {
 	if err != nil {
 		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
-	p.write(appendGo(nil, GoConfig{Candidates: Locate(int(p.PID), mapped)}))
+	p.write(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped)}))
 }
 
 // tellIf sends a message without payload if the process has that PID and was sent GO. Before GO

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -177,7 +178,7 @@ func (a *audience) Hello(p Peer) GoConfig {
 	a.peers = append(a.peers, p)
 	c := a.config
 	if mapped, err := procfs.Files(int(p.PID)); err == nil {
-		c.Candidates = append(Locate(int(p.PID), mapped), c.Candidates...)
+		c.Candidates = append(libcupti.Locate(int(p.PID), mapped), c.Candidates...)
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -240,7 +241,7 @@ func TestCallBase(t *testing.T) {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	c := GoConfig{
-		Candidates: []Candidate{{"/lib/libcupti.so.13", 13}}, Records: RecordWork | RecordSync | RecordGraphs,
+		Candidates: []libcupti.Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
 	}.withDefaults()
@@ -263,7 +264,7 @@ func TestHugeGo(t *testing.T) {
 	t.Parallel()
 	var c GoConfig
 	for i := range 10000 {
-		c.Candidates = append(c.Candidates, Candidate{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 4000))})
+		c.Candidates = append(c.Candidates, libcupti.Candidate{Path: fmt.Sprintf("/%d/%s", i, strings.Repeat("a", 4000))})
 		c.Calls = append(c.Calls, fmt.Sprintf("cuCall%dx%s", i, strings.Repeat("a", 100)))
 	}
 	b := appendGo(nil, c)[frameSize:]

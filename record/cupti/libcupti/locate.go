@@ -1,4 +1,6 @@
-package cupti
+// Package libcupti finds the CUPTI libraries that a process could load. Input: a process and the files
+// that it has mapped. Output: paths, best first.
+package libcupti
 
 import (
 	"cmp"

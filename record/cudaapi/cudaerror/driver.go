@@ -1,4 +1,4 @@
-package cudaapi
+package cudaerror
 
 // driverErrors is CUresult of cuda.h.
 var driverErrors = map[int32]string{
