@@ -60,7 +60,7 @@ const maxNewChains = 1 << 14
 // as callers.New wants it.
 func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid uint32, launch string)) *callerLog {
 	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
-	c.resolver = callers.New(epoch, nil)
+	c.resolver = callers.New(epoch)
 	queue := c.queue
 	c.working.Go(func() { c.write(queue) })
 	return c

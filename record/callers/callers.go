@@ -21,11 +21,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-const (
-	maxCallers     = 1 << 20 // distinct callers in a log
-	maxCallerBytes = 256 << 20
-)
-
 // A Resolver finds out where calls were made. It is safe for concurrent use.
 type Resolver struct {
 	// Nameless, if not nil, is told once per process and file that a file holds a runtime, or may
@@ -35,29 +30,17 @@ type Resolver struct {
 
 	mu        sync.Mutex
 	now       func() uint64
-	write     func(*tracelog.Caller)
 	modules   moduleCache
 	processes map[int]*process
-	ids       map[tracelog.Caller]uint32
-	idBytes   int
-	stats     Stats
-}
-
-// Stats are counts of chains.
-type Stats struct {
-	Resolved   uint64 // those with a caller record
-	Unresolved uint64 // those of which nothing was certain
-	Dropped    uint64 // those whose caller is one too many for the log
 }
 
 // New returns a Resolver. now reads the epoch, a counter that rises whenever a process may have lost a
-// mapping: within an epoch mappings are only added. Resolve calls write with each new record before it
-// returns its ID.
-func New(now func() uint64, write func(*tracelog.Caller)) *Resolver {
-	return &Resolver{now: now, write: write, processes: map[int]*process{}, ids: map[tracelog.Caller]uint32{}}
+// mapping: within an epoch mappings are only added.
+func New(now func() uint64) *Resolver {
+	return &Resolver{now: now, processes: map[int]*process{}}
 }
 
-// Look reads what code a process has mapped. Resolve looks by itself when it meets an unknown
+// Look reads what code a process has mapped. Find looks by itself when it meets an unknown
 // address; a look at the start serves calls of a process that ends before they are resolved.
 func (r *Resolver) Look(pid int) {
 	r.mu.Lock()
@@ -79,13 +62,6 @@ func (r *Resolver) Close() {
 	r.modules.close()
 }
 
-// Stats returns the counts so far.
-func (r *Resolver) Stats() Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stats
-}
-
 func (r *Resolver) process(pid int) *process {
 	p := r.processes[pid]
 	if p == nil {
@@ -95,26 +71,24 @@ func (r *Resolver) process(pid int) *process {
 	return p
 }
 
-// Resolve returns the ID of the record that says where a call was made, 0 if nothing is certain.
-// The return addresses of the chain come innermost first, as they were in the given epoch. depth
+// Find returns the record that says where a call was made, without an ID; the zero record if nothing is
+// certain. The return addresses of the chain come innermost first, as they were in the given epoch. depth
 // is the number of addresses that were looked at. It is one more than the chain has where the next
 // one was missing.
-func (r *Resolver) Resolve(pid int, epoch uint64, function string, chain []uint64) (id uint32, depth int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, depth := r.find(pid, epoch, function, chain)
-	if c == (tracelog.Caller{}) {
-		return 0, depth
-	}
-	return r.id(c), depth
-}
-
-// Find returns the record that says where a call was made, without an ID; the zero record if nothing is
-// certain. depth is as of Resolve.
 func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.find(pid, epoch, function, chain)
+	p := r.process(pid)
+	w := walk{chain: chain, view: view{pid: pid, epoch: epoch, process: p, resolver: r}}
+	w.run(function)
+	if w.hidden != nil && !p.nameless[w.hidden] && r.Nameless != nil {
+		p.nameless[w.hidden] = true
+		r.Nameless(pid, w.hidden.path)
+	}
+	if w.function == "" && w.caller.module == nil {
+		return tracelog.Caller{}, w.depth
+	}
+	return w.record(), w.depth
 }
 
 // DriverFunction returns the name of libcuda's exported function around a return address; "" if it is not
@@ -136,40 +110,4 @@ func (r *Resolver) DriverFunction(pid int, address uint64) string {
 		}
 	}
 	return ""
-}
-
-func (r *Resolver) find(pid int, epoch uint64, function string, chain []uint64) (c tracelog.Caller, depth int) {
-	p := r.process(pid)
-	w := walk{chain: chain, view: view{pid: pid, epoch: epoch, process: p, resolver: r}}
-	w.run(function)
-	if w.hidden != nil && !p.nameless[w.hidden] && r.Nameless != nil {
-		p.nameless[w.hidden] = true
-		r.Nameless(pid, w.hidden.path)
-	}
-	if w.function == "" && w.caller.module == nil {
-		r.stats.Unresolved++
-		return tracelog.Caller{}, w.depth
-	}
-	return w.record(), w.depth
-}
-
-// id returns the number of a record, and writes the record if it is new.
-func (r *Resolver) id(c tracelog.Caller) uint32 {
-	if id, ok := r.ids[c]; ok {
-		r.stats.Resolved++
-		return id
-	}
-	size := len(c.Function) + len(c.Module) + len(c.BuildID) + len(c.Symbol)
-	if len(r.ids) >= maxCallers || r.idBytes+size > maxCallerBytes {
-		r.stats.Dropped++
-		return 0
-	}
-	id := uint32(len(r.ids) + 1)
-	r.ids[c] = id
-	r.idBytes += size
-	r.stats.Resolved++
-	written := c
-	written.ID = id
-	r.write(&written)
-	return id
 }

@@ -168,11 +168,11 @@ func TestRestlessEpoch(t *testing.T) {
 	path := b.library("restless")
 	m, epoch := reserve(t), uint64(0)
 	m.show(path)
-	r := New(func() uint64 { epoch++; return epoch }, func(*tracelog.Caller) { t.Error("a record") })
+	r := New(func() uint64 { epoch++; return epoch })
 	defer r.Close()
 	for want := range 5 {
-		if id, _ := r.Resolve(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); id != 0 {
-			t.Errorf("after %d: ID %d", want, id)
+		if c, _ := r.Find(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); c != (tracelog.Caller{}) {
+			t.Errorf("after %d: %+v", want, c)
 		}
 	}
 }
@@ -215,8 +215,8 @@ func TestEndedProcess(t *testing.T) {
 	}
 }
 
-// A record is written once for all processes, and the numbers have no gap.
-func TestIDs(t *testing.T) {
+// The same call in another process has the same record.
+func TestSameRecord(t *testing.T) {
 	b := newBench(t)
 	path := b.build("shared", "testdata/program.c", b.path("libcudart.so.13"))
 	l := newLog(t)
@@ -224,15 +224,8 @@ func TestIDs(t *testing.T) {
 	n := len(l.callers)
 	again := start(t, path)
 	l.expect(t, again, path, "calls")
-	for id := range n {
-		if _, ok := l.callers[uint32(id+1)]; !ok || len(l.callers) != n {
-			t.Errorf("%d records, then %d; no %d", n, len(l.callers), id+1)
-		}
-	}
-	l.idBytes = maxCallerBytes
-	clear(l.ids)
-	if id, _ := l.Resolve(again.pid, l.epoch, "cuLaunchKernel", again.calls[0].chain); id != 0 || l.Stats().Dropped != 1 {
-		t.Errorf("beyond the limit: ID %d, %+v", id, l.Stats())
+	if len(l.callers) != n {
+		t.Errorf("%d records, then %d", n, len(l.callers))
 	}
 }
 

@@ -5,8 +5,8 @@ import "testing"
 func TestName(t *testing.T) {
 	for _, c := range []struct {
 		library string
-		code int32
-		want string
+		code    int32
+		want    string
 	}{
 		{"driver", 0, "CUDA_SUCCESS"},
 		{"driver", 2, "CUDA_ERROR_OUT_OF_MEMORY"},
