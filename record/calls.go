@@ -146,14 +146,19 @@ func (c *calls) describeFunctions() {
 	}
 }
 
-// launchRefused is called for a driver call that failed in a launch of the runtime. Of the launches
-// that follow, the runtime refuses those of the same kernel without asking the driver.
+// launchRefused is called for a driver call that failed in a launch of the runtime.
 func (c *calls) launchRefused(pid uint32, launch string) {
+	c.recordRefused(pid, launch, func() error { return c.prober.ProbeLaunches(int(pid)) })
+}
+
+// recordRefused has the runtime's launches of a process recorded, too, from its first refused launch on:
+// the runtime refuses those of the same kernel that follow without asking the driver.
+func (c *calls) recordRefused(pid uint32, launch string, start func() error) {
 	if _, known := c.refusing.LoadOrStore(pid, true); known {
 		return
 	}
 	text := fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch)
-	if err := c.prober.ProbeLaunches(int(pid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := start(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		text = fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err)
 	}
 	c.report.miss(pid, text)

@@ -76,14 +76,12 @@ func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
 	return i.calls.sites.log.resolver.DriverFunction(int(p.PID), c.Inner)
 }
 
-// launchRefused is called for a launch that the runtime has refused: it refuses those of the same kernel
-// that follow without asking the driver.
+// launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.
 func (i *injection) launchRefused(pid uint32, launch string) {
-	if _, known := i.calls.refusing.LoadOrStore(pid, true); known {
-		return
-	}
-	i.server.RecordRuntime(pid)
-	i.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
+	i.calls.recordRefused(pid, launch, func() error {
+		i.server.RecordRuntime(pid)
+		return nil
+	})
 }
 
 // nameless is called when nothing names the functions of a process's runtime.
