@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
@@ -33,6 +35,7 @@ type Server struct {
 	private  bool // as of Options
 
 	peers     *peerSet
+	memory    peerMemory
 	newcomers newcomers
 	closing   sync.Once
 }
@@ -131,11 +134,16 @@ func (s *Server) Serve(h Handler) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn, private: s.private}, server: s, handler: h}
-		if s.peers.add(p) {
-			go p.serve()
-		} else {
+		p := &peer{link: link{conn: conn, private: s.private, memory: &s.memory}, server: s, handler: h}
+		added, full := s.peers.add(p)
+		if !added {
 			conn.Close()
+		} else {
+			go p.serve()
+		}
+		if full {
+			h.Note(Peer{}, tracelog.NoteWarning, fmt.Sprintf(
+				"%d processes are recorded at a time: further ones run unrecorded until one of these has ended", peersMax))
 		}
 	}
 }
