@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/pfsink"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // TraceOptions are the options of a trace. The zero TraceOptions convert everything and
@@ -39,13 +40,24 @@ func File(path, out string) (Summary, error) {
 	return all[0], nil
 }
 
-// Files converts logs into one Perfetto trace at out and returns a summary of each log. The
-// trace grows beside its final name and is renamed when it is complete; a device or a pipe is
-// written to directly.
+// Files converts logs into one Perfetto trace at out, in the place of a file that stands there; see
+// FilesAt.
 func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
+	t, err := outfile.At(out, outfile.Options{Named: true, Special: true})
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	all, _, err := FilesAt(paths, t, o)
+	return all, err
+}
+
+// FilesAt converts logs into one Perfetto trace at a target and returns a summary of each log. The
+// trace gets its name when it is complete; a device or a pipe is written to directly.
+func FilesAt(paths []string, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, p := range paths {
-		if output.SameFile(p, out) {
-			return nil, fmt.Errorf("%s is the log itself: give the trace another name", out)
+		if out.IsFile(p) {
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", p)
 		}
 	}
 	if o.MaxBytes > 0 {
@@ -53,7 +65,7 @@ func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	}
 	c := newConversion(Paths(paths), o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	return c.file(out, o.Compress)
 }
@@ -77,9 +89,9 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 }
 
 // file writes the trace of a conversion whose first reading is done.
-func (c *conversion) file(out string, how output.Compression) (all []Summary, err error) {
+func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Summary, done outfile.Done, err error) {
 	var readErr error
-	err = output.File(out, func(w io.Writer) error {
+	done, err = output.File(out, func(w io.Writer) error {
 		var err error
 		if all, err = c.trace(w, how); err != nil && !isSinkError(err) {
 			readErr = err
@@ -87,9 +99,9 @@ func (c *conversion) file(out string, how output.Compression) (all []Summary, er
 		return err
 	})
 	if readErr != nil {
-		return nil, readErr
+		return nil, done, readErr
 	}
-	return all, err
+	return all, done, err
 }
 
 // trace writes a trace to w.

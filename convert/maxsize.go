@@ -8,6 +8,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -19,10 +20,10 @@ const fitMargin = 0.92
 
 // fit converts logs into a trace of at most TraceOptions.MaxBytes: everything if it fits, else
 // the newest or the longest part.
-func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
+func fit(paths []string, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	s, err := survey(paths, o)
 	if err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
 	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o.Compress)))
@@ -31,7 +32,7 @@ func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
 		size, err := measure(paths, limited)
 		switch {
 		case err != nil && !errors.Is(err, output.ErrTooLarge):
-			return nil, err
+			return nil, outfile.Done{}, err
 		case err == nil && (share == 1 || float64(size) > 0.75*float64(o.MaxBytes) || most-least < 0.02):
 			return writeFitting(paths, out, limited, kept)
 		case err == nil:
@@ -46,7 +47,7 @@ func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
 		}
 	}
 	if least == 0 {
-		return nil, fmt.Errorf("%s: no part of it fits into %d bytes", paths[0], o.MaxBytes)
+		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %d bytes", paths[0], o.MaxBytes)
 	}
 	limited, kept := s.limit(o, least)
 	return writeFitting(paths, out, limited, kept)
@@ -71,11 +72,11 @@ func measure(paths []string, o TraceOptions) (int64, error) {
 	return limit.Written, err
 }
 
-func writeFitting(paths []string, out string, o TraceOptions, kept string) ([]Summary, error) {
+func writeFitting(paths []string, out *outfile.Target, o TraceOptions, kept string) ([]Summary, outfile.Done, error) {
 	c := newConversion(Paths(paths), o.Options)
 	c.kept = kept
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	return c.file(out, o.Compress)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -29,14 +30,14 @@ type injection struct {
 }
 
 // open opens the socket of the injected library. Without it nothing is recorded.
-func (i *injection) open(owner *invoker) {
+func (i *injection) open(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
 		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) is recording already, so nothing is recorded; run without it, or unset the variable")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}}
 	if owner != nil {
-		o.Owner = &cupti.Owner{UID: int(owner.uid), GID: int(owner.gid)}
+		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}
 	s, err := cupti.Listen(o)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -66,13 +67,13 @@ func Run(o Options) (Result, error) {
 	}
 	defer r.cancel()
 	defer r.close()
-	invoker := findInvoker()
-	r.injection.open(invoker)
+	user := invoker.Find()
+	r.injection.open(user)
 	go func() { // beside the program's start; the first process that uses CUDA waits for it
 		r.calls.open(r.ctx, r.injection.registered)
 		close(r.opened)
 	}()
-	r.program, err = r.start(path, invoker)
+	r.program, err = r.start(path, user)
 	<-r.opened
 	if err != nil {
 		r.discard()
@@ -99,7 +100,7 @@ func newRecording(o Options) (*recording, error) {
 }
 
 // start starts the program, with the variables by which the driver loads the library into it.
-func (r *recording) start(path string, as *invoker) (*program, error) {
+func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 	env := os.Environ()
 	if r.injection.server != nil {
 		env = r.injection.server.Environ(env)

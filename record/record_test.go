@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,11 @@ import (
 // newLog makes a log that nobody reads.
 func newLog(t *testing.T) *tracelog.Writer {
 	t.Helper()
-	w, err := tracelog.Create(filepath.Join(t.TempDir(), "log"), tracelog.Options{})
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 const convertName = "convert"
@@ -30,7 +33,7 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks\n" +
 			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace, with a number if it is taken)"},
 			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
@@ -69,14 +72,63 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 			return usagef(convertName, "convert: --max-size needs a file: name one with -o")
 		}
 		all, err = convert.FilesTo(logs, stdout, o)
+		bar.done()
 	} else {
-		all, err = convert.Files(logs, out, o)
+		all, err = convertToFile(logs, out, c.IsSet("output"), o, bar, stderr)
 	}
-	bar.done()
 	if err != nil {
 		return err
 	}
 	return verdicts(stderr, logs, all)
+}
+
+// convertToFile converts logs into a trace at a path. A path that nobody named gets a number if it is
+// taken.
+func convertToFile(logs []string, out string, named bool, o convert.TraceOptions, bar *progress, stderr io.Writer) ([]convert.Summary, error) {
+	target, err := outfile.At(out, outfile.Options{Named: named, Special: named})
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	over := abandonAtSignal(target, speaker(stderr), logs)
+	all, done, err := convert.FilesAt(logs, target, o)
+	over()
+	bar.done()
+	if err == nil && done.Taken {
+		fmt.Fprintf(stderr, "cudatrace: %s is there already; the trace is %s\n", out, done.Path)
+	}
+	return all, err
+}
+
+// abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
+// the returned function is called.
+func abandonAtSignal(target *outfile.Target, say func(string), logs []string) (over func()) {
+	signals := watchInterrupts()
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-ended:
+		case s := <-signals:
+			n, _ := s.(syscall.Signal)
+			if err := target.Abandon(); err != nil {
+				say(fmt.Sprintf("a part of the trace is left: %v", err))
+			}
+			say(fmt.Sprintf("the conversion was interrupted and wrote nothing; %s", untouched(logs)))
+			os.Exit(128 + int(n))
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(ended)
+	}
+}
+
+// untouched says that the logs are as they were.
+func untouched(logs []string) string {
+	if len(logs) == 1 {
+		return "the log is as it was: " + logs[0]
+	}
+	return "the logs are as they were"
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.

@@ -135,7 +135,11 @@ func TestFilterMaxSize(t *testing.T) {
 func rank(t *testing.T, host string, monotonic, realtime uint64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), host+".cudatrace")
-	w, err := tracelog.Create(path, tracelog.Options{})
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

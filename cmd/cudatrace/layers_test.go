@@ -45,6 +45,8 @@ var layers = []struct {
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
+	{"record/invoker", []string{module}},
+	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},

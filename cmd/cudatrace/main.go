@@ -33,6 +33,9 @@ func main() {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 1 && args[1] == conversionCommand {
+		return runConversion(args[2:], stdout)
+	}
 	out := &stdoutWriter{w: stdout}
 	app := newApp(out, stderr)
 	err := out.failure(app.Run(permute(app, args)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 const recordName = "record"
@@ -43,7 +45,7 @@ const (
 
 func recordFlags() []cli.Flag {
 	return append(functionFlags(),
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the program's name, in the current folder)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
 		&cli.BoolFlag{Name: "no-convert", Usage: "write only the log, no trace"},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
@@ -69,6 +71,7 @@ func runRecord(c *cli.Context, stderr io.Writer) error {
 		return err
 	}
 	o.Say = speaker(stderr)
+	signals := watchInterrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -83,7 +86,7 @@ func runRecord(c *cli.Context, stderr io.Writer) error {
 	case err != nil:
 		return err
 	}
-	report(stderr, c, o, res)
+	report(stderr, c, o, res, signals)
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -113,7 +116,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
-	o.Output = record.BaseName(c.String("output"), o.Program)
+	o.Output, o.OutputNamed = record.BaseName(c.String("output"), o.Program, o.Args)
 	switch r := c.String("capture-range"); r {
 	case "cudaProfilerApi":
 		o.CaptureRange = true
@@ -188,43 +191,65 @@ func speaker(w io.Writer) func(string) {
 
 // report makes the trace and prints the summary. A failure here does not change the exit code,
 // which is the program's.
-func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
-	base, say := o.Output, o.Say
+func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) {
 	if res.Lost {
 		return // it was said
 	}
-	log := res.Log
-	if log == "" {
-		log = res.Partial
-	}
-	if log == "" {
+	if res.Log == "" {
 		if !c.Bool("quiet") {
 			what := "did not use CUDA"
 			if res.Early {
 				what = "had not used CUDA when recording ended"
 			}
-			say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
+			o.Say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
 		}
 		return
 	}
-	files := []string{log}
-	var sum convert.Summary
-	var err error
-	if trace := base + record.TraceSuffix; c.Bool("no-convert") {
-		sum, err = convert.SummarizeFile(log)
-	} else if sum, err = convert.File(log, trace); err == nil {
-		record.Own(trace)
-		files = []string{trace, log}
+	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
+		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
+	files := []madeFile{{res.Log, res.Replaced}}
+	sum, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
 	if err != nil {
-		say(fmt.Sprintf("%v; the log is intact: %s", err, log))
+		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
+		if c.Bool("no-convert") {
+			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
+		}
+		o.Say(fmt.Sprintf("%v; the log is whole: %s; %s", err, res.Log, remedy))
 		return
+	}
+	if trace.path != "" {
+		files = append([]madeFile{trace}, files...)
 	}
 	if !c.Bool("quiet") {
 		printSummary(stderr, sum, files)
 	} else if !sum.Complete {
 		for _, why := range sum.Reasons {
-			say("not complete: " + why)
+			o.Say("not complete: " + why)
 		}
 	}
+}
+
+// finishTrace makes the trace of a recording, or its summary alone.
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
+	if summaryOnly {
+		sum, err = convertRecording(res.File, nil, signals)
+		return sum, trace, err
+	}
+	f, err := res.Trace.Create()
+	if err != nil {
+		return sum, trace, err
+	}
+	sum, err = convertRecording(res.File, f, signals)
+	var done outfile.Done
+	if err == nil {
+		done, err = f.Commit()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		_ = f.Discard() // the first failure is the one to report
+	}
+	return sum, madeFile{done.Path, done.Replaced}, err
 }

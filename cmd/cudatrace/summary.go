@@ -14,8 +14,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// A madeFile is a file that a recording has made.
+type madeFile struct {
+	path     string
+	replaced bool // another file stood there
+}
+
 // printSummary prints what a person sees when a recording ends.
-func printSummary(w io.Writer, s convert.Summary, files []string) {
+func printSummary(w io.Writer, s convert.Summary, files []madeFile) {
 	fmt.Fprintf(w, "cudatrace: %s; %s\n", headline(s), outcome(s))
 	for _, why := range s.Reasons {
 		fmt.Fprintf(w, "  because: %s\n", printable(why))
@@ -35,10 +41,13 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, f := range files {
 		use := "the log: convert, compare, archive"
-		if strings.HasSuffix(f, record.TraceSuffix) {
+		if strings.HasSuffix(f.path, record.TraceSuffix) {
 			use = "open it in https://ui.perfetto.dev"
 		}
-		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
+		if f.replaced {
+			use += "; replaces the file that was there"
+		}
+		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f.path, fileSize(f.path), use)
 	}
 	tab.Flush()
 }

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -56,23 +54,6 @@ type Writer struct {
 	row    columns.Row // the record being added
 	open   openBlocks
 	blocks *blockWriter
-}
-
-// Create makes the log file at path, which must not exist, and writes its beginning. The caller
-// chooses the name of the unfinished file (PartialName) and renames it.
-func Create(path string, o Options) (*Writer, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return nil, createError(path, err)
-	}
-	w, err := NewWriter(f, o)
-	if err != nil {
-		f.Close()
-		os.Remove(path)
-		return nil, err
-	}
-	w.close = f.Close
-	return w, nil
 }
 
 // nameMax is the longest name of a file on Linux, in bytes.
@@ -131,6 +112,17 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	blocks.out.send()
 	open := openBlocks{to: blocks, limits: o, byKey: make(map[blockKey]*openBlock)}
 	return &Writer{open: open, blocks: blocks}, blocks.out.err
+}
+
+// NewFileWriter is NewWriter for a file that the writer closes at the end. The caller chooses the name
+// of the unfinished file (PartialName) and renames it.
+func NewFileWriter(f *os.File, o Options) (*Writer, error) {
+	w, err := NewWriter(f, o)
+	if err != nil {
+		return nil, err
+	}
+	w.close = f.Close
+	return w, nil
 }
 
 // Add adds a record of any kind. r.AddTo(w) does the same; it needs no allocation of r where
