@@ -110,7 +110,11 @@ func abandonAtSignal(target *outfile.Target, say func(string), logs []string) (o
 		case <-ended:
 		case s := <-signals:
 			n, _ := s.(syscall.Signal)
-			if err := target.Abandon(); err != nil {
+			abandoned, err := target.Abandon()
+			if !abandoned {
+				return // the trace is whole
+			}
+			if err != nil {
 				say(fmt.Sprintf("a part of the trace is left: %v", err))
 			}
 			say(fmt.Sprintf("the conversion was interrupted and wrote nothing; %s", untouched(logs)))

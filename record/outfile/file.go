@@ -99,16 +99,19 @@ func (t *Target) partial(mode uint32) (*File, error) {
 // mostNumbers bounds the numbers of names that are tried.
 const mostNumbers = 10_000
 
-// Abandon removes the file that is being made at the target, if there is one. Any goroutine may call
-// it before the program ends. The file is not committed later.
-func (t *Target) Abandon() error {
+// Abandon removes the file that is being made at the target, if there is one, and keeps it from being
+// committed later. It returns false if a file was committed already. Any goroutine may call it.
+func (t *Target) Abandon() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.committed {
+		return false, nil
+	}
 	t.abandoned = true
 	if t.file == nil {
-		return nil
+		return true, nil
 	}
-	return t.file.remove()
+	return true, t.file.remove()
 }
 
 // Commit gives a whole file its name: the target's, or if that is taken the first one with a number
@@ -145,7 +148,7 @@ func (f *File) CommitAs(n int) (Done, error) {
 		return err
 	})
 	if err == nil {
-		t.file = nil
+		t.file, t.committed = nil, true
 	} else if !errors.Is(err, ErrTaken) {
 		err = t.Failure(err)
 	}

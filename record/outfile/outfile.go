@@ -45,6 +45,7 @@ type Target struct {
 	mu        sync.Mutex
 	file      *File // that is being made
 	abandoned bool
+	committed bool
 }
 
 // At returns a target. An error says why no file can be made there.
