@@ -171,3 +171,55 @@ func hasOpen(pid int, path string) bool {
 		return err == nil && to == path
 	})
 }
+
+// TestSudoConversion looks at the process that converts a recording under sudo: it runs as the user.
+func TestSudoConversion(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	for !lookAtConversion(t) { // it was ready before we came
+	}
+}
+
+// lookAtConversion records under sudo and looks at the conversion. It returns false if the conversion
+// was ready before.
+func lookAtConversion(t *testing.T) bool {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cudatrace-sudo-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o700); err != nil { // only root can enter
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), sim("launchloop"), "-n", "3000")
+	cmd.Env = append(os.Environ(), "SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := stopConversion(cmd.Process.Pid)
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if pid > 0 {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &stderr)
+	}
+	if pid == 0 {
+		return false
+	}
+	if !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") {
+		t.Errorf("the conversion runs as another user:\n%s", status)
+	}
+	for _, suffix := range []string{".cudatrace", ".pftrace"} {
+		var s syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(dir, "run"+suffix), &s); err != nil || s.Uid != 65534 {
+			t.Errorf("%s belongs to user %d, %v\n%s", suffix, s.Uid, err, &stderr)
+		}
+	}
+	return true
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // guides are the documents that lead through the code.
-var guides = []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md"}
+var guides = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"}
 
 var (
 	repositoryPath = regexp.MustCompile(`(?:^|[\s"'(\x60])((?:\./)?(?:bench|bpf|cmd|convert|docs|perfetto|record|testdata|\.ci)/[\w./*-]*[\w*])(?::(\w+))?`)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,7 +23,7 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that\n" +
 			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ")"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ", with a number if it is taken)"},
 		},
 		Action: func(c *cli.Context) error {
 			log, err := oneLog(c)
@@ -35,13 +37,47 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 			case "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
-			done, err := tracelog.RepairFile(log, out)
+			done, path, err := repairFile(log, out, c.IsSet("output"))
 			if err != nil {
 				return err
 			}
-			return repaired(stdout, stderr, log, out, done)
+			return repaired(stdout, stderr, log, path, done)
 		},
 	}
+}
+
+// repairFile writes the intact records of a damaged log to a log at out, or next to it if nobody named
+// out and it is taken, and returns where. An intact log is not written.
+func repairFile(log, out string, named bool) (done *tracelog.Repair, path string, err error) {
+	r, err := tracelog.Open(log)
+	if err != nil {
+		return nil, "", err
+	}
+	defer r.Close()
+	target, err := outfile.At(out, outfile.Options{Named: named})
+	if err != nil {
+		return nil, "", err
+	}
+	defer target.Close()
+	if target.IsFile(log) { // a later repair may recover more of it, and it may still be growing
+		return nil, "", fmt.Errorf("cannot write %s: it is the damaged log itself (choose another name)", out)
+	}
+	f, err := target.Create()
+	if err != nil {
+		return nil, "", err
+	}
+	done, err = tracelog.RepairTo(f, out, r)
+	if err != nil || done.Damage.Count == 0 {
+		return done, "", errors.Join(err, f.Discard())
+	}
+	where, err := f.Commit()
+	if err == nil {
+		err = target.Failure(f.Close())
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, f.Discard())
+	}
+	return done, where.Path, nil
 }
 
 // repaired says how much was kept and how much was dropped.

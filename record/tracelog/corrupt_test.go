@@ -427,19 +427,6 @@ func TestCreate(t *testing.T) {
 	if all := readAll(t, r); len(all[KindNote]) != 1 {
 		t.Errorf("records are %v", all)
 	}
-	if _, err := Create(path, Options{}); err == nil || !strings.HasSuffix(err.Error(), "file exists (remove it or choose another name)") {
-		t.Errorf("over a file: %v", err)
-	}
-	if _, err := Create(filepath.Join(dir, "x", "y"), Options{}); err == nil || !strings.HasSuffix(err.Error(), "(make its folder first)") {
-		t.Errorf("in no folder: %v", err)
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join(dir, "target"), link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Create(link, Options{}); err == nil {
-		t.Error("a link was followed")
-	}
 }
 
 // The real thing, where there is a device that is always full.

@@ -10,7 +10,7 @@ import (
 func Create(path string, o Options) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
-		return nil, createError(path, err)
+		return nil, err
 	}
 	return NewFileWriter(f, o)
 }

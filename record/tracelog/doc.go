@@ -9,7 +9,7 @@
 // about 8 bytes. FORMAT.md is the specification.
 //
 // The writer may be killed at any moment: the reader gives every whole block, and says in words
-// what is missing. Damage costs only the blocks that it is in. RepairFile recovers the intact
+// what is missing. Damage costs only the blocks that it is in. RepairTo recovers the intact
 // records of a damaged log. The log describes itself, and a reader goes by the names of kinds
 // and fields: an older reader leaves out what it does not know.
 //

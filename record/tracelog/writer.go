@@ -1,13 +1,10 @@
 package tracelog
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
@@ -73,26 +70,6 @@ func PartialName(path, tail string) string {
 		base = base[:cut]
 	}
 	return dir + base + tail
-}
-
-// createError says why a log cannot be created and what to do about it.
-func createError(path string, err error) error {
-	remedy := ""
-	switch {
-	case errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ELOOP):
-		remedy = " (remove it or choose another name)"
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
-		remedy = " (choose a folder that you can write to)"
-	case errors.Is(err, syscall.ENOENT):
-		remedy = " (make its folder first)"
-	case errors.Is(err, syscall.ENOTDIR):
-		remedy = " (choose another folder)"
-	case errors.Is(err, syscall.ENAMETOOLONG):
-		remedy = " (choose a shorter name)"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		remedy = " (make room or choose another folder)"
-	}
-	return fmt.Errorf("cannot create the log %s: %w%s", path, blockfile.Bare(err), remedy)
 }
 
 // NewWriter writes a log to out, beginning at once. Messages call out by its name if it has a
