@@ -31,27 +31,6 @@ func SummarizeFile(path string) (Summary, error) {
 	return all[0], nil
 }
 
-// File converts the log at path into a compressed Perfetto trace at out; see Files.
-func File(path, out string) (Summary, error) {
-	all, err := Files([]string{path}, out, TraceOptions{})
-	if err != nil {
-		return Summary{}, err
-	}
-	return all[0], nil
-}
-
-// Files converts logs into one Perfetto trace at out, in the place of a file that stands there; see
-// FilesAt.
-func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
-	t, err := outfile.At(out, outfile.Options{Named: true, Special: true})
-	if err != nil {
-		return nil, err
-	}
-	defer t.Close()
-	all, _, err := FilesAt(paths, t, o)
-	return all, err
-}
-
 // FilesAt converts logs into one Perfetto trace at a target and returns a summary of each log. The
 // trace gets its name when it is complete; a device or a pipe is written to directly.
 func FilesAt(paths []string, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {

@@ -23,7 +23,7 @@ var (
 )
 
 // TestGuides checks that every path in a guide exists, and that a file has the functions, types
-// and constants that are named behind it, as in convert/files.go:Files.
+// and constants that are named behind it, as in convert/files.go:FilesAt.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	named := 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -43,7 +44,7 @@ func TestGPULogText(t *testing.T) {
 func TestGPULogTrace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "streams.pftrace")
-	sum, err := convert.File(gpuLog, path)
+	sum, err := convertLog(gpuLog, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,4 +96,18 @@ func TestGPUTrainLog(t *testing.T) {
 	if perLaunch := float64(info.Size()) / float64(work); perLaunch > 12 {
 		t.Errorf("%.1f bytes a launch", perLaunch)
 	}
+}
+
+// convertLog converts a log into a trace at a path.
+func convertLog(log, trace string) (convert.Summary, error) {
+	target, err := outfile.At(trace, outfile.Options{Named: true})
+	if err != nil {
+		return convert.Summary{}, err
+	}
+	defer target.Close()
+	all, _, err := convert.FilesAt([]string{log}, target, convert.TraceOptions{})
+	if err != nil {
+		return convert.Summary{}, err
+	}
+	return all[0], nil
 }
