@@ -145,7 +145,7 @@ func (l *logFile) commit() (outfile.Done, error) {
 
 // discard removes the log of a program that did not use CUDA.
 func (l *logFile) discard() {
-	err := errors.Join(l.Close(tracelog.End{}), l.file.Discard())
+	err := errors.Join(l.Close(tracelog.End{}), l.reading.Close(), l.file.Discard())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.say(fmt.Sprintf("could not remove %s: delete it by hand", l.file.Name()))
 	}

@@ -97,12 +97,13 @@ func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signa
 	if trace != nil {
 		out = trace.File
 	}
-	var said strings.Builder
-	cmd := conversionProcess(log, out, &said)
+	var said, complaint strings.Builder
+	cmd := conversionProcess(log, out)
+	cmd.Stdout, cmd.Stderr = &said, &complaint
 	r := conversionResult{}
 	if err := cmd.Start(); err != nil {
 		r = convertFiles(log, out) // here, then
-	} else if r, err = waitForConversion(cmd, &said, signals); err != nil {
+	} else if r, err = waitForConversion(cmd, &said, &complaint, signals); err != nil {
 		return r.Summary, err
 	}
 	if r.Error != "" {
@@ -112,7 +113,7 @@ func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signa
 }
 
 // conversionProcess prepares the process.
-func conversionProcess(log, trace *os.File, stdout io.Writer) *exec.Cmd {
+func conversionProcess(log, trace *os.File) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", conversionCommand)
 	cmd.Args[0] = "cudatrace"
 	cmd.ExtraFiles = []*os.File{log}
@@ -120,13 +121,12 @@ func conversionProcess(log, trace *os.File, stdout io.Writer) *exec.Cmd {
 		cmd.Args = append(cmd.Args, "trace")
 		cmd.ExtraFiles = append(cmd.ExtraFiles, trace)
 	}
-	cmd.Stdout = stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: invoker.Find().Credential()}
 	return cmd
 }
 
 // waitForConversion waits for the process, or ends it when a signal comes.
-func waitForConversion(cmd *exec.Cmd, said *strings.Builder, signals <-chan os.Signal) (r conversionResult, err error) {
+func waitForConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult, err error) {
 	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
 	ended := make(chan error, 1)
@@ -145,7 +145,8 @@ func waitForConversion(cmd *exec.Cmd, said *strings.Builder, signals <-chan os.S
 	case status.Signaled() && status.Signal() == syscall.SIGINT, status.Signaled() && status.Signal() == syscall.SIGQUIT:
 		return r, errInterrupted // Ctrl-C reaches every process of the terminal
 	case err != nil:
-		return r, fmt.Errorf("the conversion failed: %w", err)
+		first, _, _ := strings.Cut(complaint.String(), "\n") // of a crash
+		return r, fmt.Errorf("the conversion failed: %w %s", err, printable(first))
 	}
 	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
 		return r, fmt.Errorf("the conversion said nothing: %w", err)

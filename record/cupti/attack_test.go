@@ -1,80 +1,15 @@
 package cupti
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
 )
-
-// attacker is the user who attacks, and the owner of the folder.
-const attacker = 65534
-
-// rounds is how often an attack is tried: CUDATRACE_ATTACKS, or a few times.
-func rounds(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("CUDATRACE_ATTACKS")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// attack runs a test again as the attacker, with the arguments of the attack in an environment
-// variable, until the returned function is called.
-func attack(t *testing.T, test, env string) (end func()) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
-	cmd.Env = append(os.Environ(), env)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: attacker, Gid: attacker}}
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
-		t.Fatalf("the attacker said %q, %v", said, err)
-	}
-	return func() {
-		input.Close()
-		_ = cmd.Wait()
-	}
-}
-
-// until repeats an attack until the test that started it ends it.
-func until(step func()) {
-	over := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(over)
-	}()
-	os.Stdout.WriteString("ready\n")
-	for {
-		select {
-		case <-over:
-			return
-		default:
-			step()
-		}
-	}
-}
 
 // swap puts links to the victim in the place of the files of every private folder, and a folder with
 // such links in the place of the folder itself.
@@ -105,7 +40,7 @@ func swap(base, victim string) {
 func TestAttackOnFolder(t *testing.T) {
 	if arg := os.Getenv("CUPTI_TEST_SWAP"); arg != "" {
 		base, victim, _ := strings.Cut(arg, ":")
-		until(func() { swap(base, victim) })
+		attacktest.Until(func(int) { swap(base, victim) })
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -124,7 +59,7 @@ func TestAttackOnFolder(t *testing.T) {
 			must(t, os.Chmod(base, mode))
 			must(t, os.WriteFile(victim, []byte("root's"), 0o600))
 			if mode&os.ModeSticky == 0 {
-				must(t, os.Chown(base, attacker, attacker))
+				must(t, os.Chown(base, attacktest.User, attacktest.User))
 			}
 			attackFolder(t, base, victim)
 			info, err := os.Stat(victim)
@@ -142,11 +77,11 @@ func TestAttackOnFolder(t *testing.T) {
 func attackFolder(t *testing.T, base, victim string) {
 	t.Helper()
 	parent, _, _ := strings.Cut(t.Name(), "/")
-	end := attack(t, parent, fmt.Sprintf("CUPTI_TEST_SWAP=%s:%s", base, victim))
+	end := attacktest.Start(t, parent, fmt.Sprintf("CUPTI_TEST_SWAP=%s:%s", base, victim))
 	defer end()
 	made := 0
-	for range rounds(t) {
-		s, err := Listen(Options{Sink: nowhere{}, Owner: &Owner{attacker, attacker}, bases: []string{base}})
+	for range attacktest.Rounds(t) {
+		s, err := Listen(Options{Sink: nowhere{}, Owner: &Owner{attacktest.User, attacktest.User}, bases: []string{base}})
 		if err != nil {
 			continue // the attacker can prevent a recording in a folder of its own
 		}

@@ -1,88 +1,40 @@
 package outfile
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
 )
 
 // Users of the tests: the attacker, and another one.
 const (
-	attacker  = 65534
+	attacker  = attacktest.User
 	otherUser = 65533
 )
 
-// rounds is how often an attack is tried: CUDATRACE_ATTACKS, or a few times.
-func rounds(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("CUDATRACE_ATTACKS")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	must(t, err)
-	return n
-}
-
-// attack runs a test again as the attacker, until the returned function is called.
-func attack(t *testing.T, test, env string) (end func()) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
-	cmd.Env = append(os.Environ(), env)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: attacker, Gid: attacker}}
-	input, err := cmd.StdinPipe()
-	must(t, err)
-	output, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
-		t.Fatalf("the attacker said %q, %v", said, err)
-	}
-	return func() {
-		input.Close()
-		_ = cmd.Wait()
-	}
-}
-
-// plant puts links to the victim, and to worse, in the place of everything that is or will be in the
-// folder, again and again.
-func plant(dir, victim string) {
-	over := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(over)
-	}()
-	os.Stdout.WriteString("ready\n")
+// plant puts links to the victim, and worse, in the place of everything that is or will be in the
+// folder.
+func plant(dir, victim string, round int) {
 	bad := filepath.Join(dir, "bad")
-	for i := 0; ; i++ {
-		select {
-		case <-over:
-			return
-		default:
+	list, _ := filepath.Glob(filepath.Join(dir, "run*"))
+	for _, path := range append(list, filepath.Join(dir, "run.pftrace"), filepath.Join(dir, "run-2.pftrace")) {
+		_ = os.Remove(bad)
+		switch round % 4 {
+		case 0, 1:
+			_ = os.Symlink(victim, bad)
+		case 2:
+			_ = unix.Mkfifo(bad, 0o666)
+		case 3:
+			_ = os.Symlink("/dev/full", bad)
 		}
-		list, _ := filepath.Glob(filepath.Join(dir, "run*"))
-		for _, path := range append(list, filepath.Join(dir, "run.pftrace"), filepath.Join(dir, "run-2.pftrace")) {
-			_ = os.Remove(bad)
-			switch i % 4 {
-			case 0, 1:
-				_ = os.Symlink(victim, bad)
-			case 2:
-				_ = unix.Mkfifo(bad, 0o666)
-			case 3:
-				_ = os.Symlink("/dev/full", bad)
-			}
-			_ = os.Rename(bad, path)
-		}
+		_ = os.Rename(bad, path)
 	}
 }
 
@@ -91,7 +43,7 @@ func plant(dir, victim string) {
 func TestAttackOnOutput(t *testing.T) {
 	if arg := os.Getenv("OUTFILE_TEST_PLANT"); arg != "" {
 		dir, victim, _ := strings.Cut(arg, ":")
-		plant(dir, victim)
+		attacktest.Until(func(round int) { plant(dir, victim, round) })
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -123,11 +75,11 @@ func TestAttackOnOutput(t *testing.T) {
 				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
 				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
 			}
-			end := attack(t, "TestAttackOnOutput", fmt.Sprintf("OUTFILE_TEST_PLANT=%s:%s", dir, victim))
+			end := attacktest.Start(t, "TestAttackOnOutput", fmt.Sprintf("OUTFILE_TEST_PLANT=%s:%s", dir, victim))
 			made := 0
-			for i := range rounds(t) {
+			for i := range attacktest.Rounds(t) {
 				path := filepath.Join(dir, "run.pftrace")
-				if _, err := write(path, "trace", Options{Named: i%2 == 0}, i%4 < 2); err == nil {
+				if _, err := write(path, "trace", Options{Named: i%2 == 0}, kinds[i/2%2]); err == nil {
 					made++
 				}
 			}
@@ -182,9 +134,9 @@ func TestSudo(t *testing.T) {
 			must(t, os.Mkdir(dir, 0o700))
 			must(t, os.Chown(dir, c.owner, c.group))
 			must(t, os.Chmod(dir, c.mode))
-			for _, partial := range []bool{false, true} {
-				path := filepath.Join(dir, fmt.Sprint("a", partial))
-				done, err := write(path, "new", Options{Named: true}, partial)
+			for _, how := range kinds {
+				path := filepath.Join(dir, "a "+string(how)[:7])
+				done, err := write(path, "new", Options{Named: true}, how)
 				if !c.allowed {
 					if err == nil || !strings.Contains(err.Error(), "user 65533, who called sudo, has no permission in folder "+dir) {
 						t.Errorf("the error is %v", err)
@@ -229,7 +181,7 @@ func TestForeignLinks(t *testing.T) {
 		must(t, os.Symlink(filepath.Join(real, "there"), filepath.Join(shared, "a")))
 		must(t, os.Lchown(filepath.Join(shared, "a"), owner, owner))
 		for _, path := range []string{filepath.Join(shared, "folder", "b"), filepath.Join(shared, "a")} {
-			_, err := write(path, "new", Options{Named: true}, false)
+			_, err := write(path, "new", Options{Named: true}, nameless)
 			if follows && err != nil || !follows && (err == nil || !strings.Contains(err.Error(), "a symbolic link of user 65534 is in the way")) {
 				t.Errorf("a link of user %d, %s: %v", owner, path, err)
 			}
@@ -250,10 +202,10 @@ func TestRootFolderThroughLink(t *testing.T) {
 	must(t, os.Mkdir(closed, 0o700))
 	must(t, os.Symlink(closed, link))
 	must(t, os.Lchown(link, attacker, attacker))
-	if _, err := write(filepath.Join(link, "a"), "new", Options{}, true); err == nil || listing(t, closed) != "" {
+	if _, err := write(filepath.Join(link, "a"), "new", Options{}, partial); err == nil || listing(t, closed) != "" {
 		t.Errorf("root's folder has %s, %v", listing(t, closed), err)
 	}
-	if _, err := write(filepath.Join(closed, "a"), "new", Options{}, true); err != nil {
+	if _, err := write(filepath.Join(closed, "a"), "new", Options{}, partial); err != nil {
 		t.Errorf("without the link: %v", err)
 	}
 }

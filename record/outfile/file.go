@@ -162,9 +162,9 @@ func (f *File) give(name string) error {
 	if f.name == "" {
 		err = unix.Linkat(unix.AT_FDCWD, procPath(f.File), dir, name, unix.AT_SYMLINK_FOLLOW)
 	} else {
-		err = unix.Renameat2(dir, f.name, dir, name, unix.RENAME_NOREPLACE)
+		err = f.target.rename(dir, f.name, dir, name, unix.RENAME_NOREPLACE)
 	}
-	if f.name != "" && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)) { // NFS, for instance
+	if f.name != "" && isUnknown(err) {
 		err = f.link(dir, name)
 	}
 	if errors.Is(err, unix.EEXIST) {
@@ -174,6 +174,11 @@ func (f *File) give(name string) error {
 		f.name = name
 	}
 	return err
+}
+
+// isUnknown says whether a file system lacks a kind of rename: NFS, for instance.
+func isUnknown(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
 // link gives the file a name on a file system that cannot rename without replacing.
@@ -200,8 +205,8 @@ func (f *File) replace(name string) error {
 		}
 	}
 	var s unix.Stat_t
-	err := unix.Renameat2(dir, f.name, dir, name, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // NFS, for instance
+	err := f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE)
+	if isUnknown(err) {
 		if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
@@ -223,7 +228,7 @@ func (f *File) replace(name string) error {
 		f.name = name
 		return err
 	}
-	return errors.Join(ErrTaken, unix.Renameat2(dir, f.name, dir, name, unix.RENAME_EXCHANGE))
+	return errors.Join(ErrTaken, f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE))
 }
 
 // Discard closes the file and removes it.

@@ -42,6 +42,8 @@ type Target struct {
 	place place
 	first int // number of the first name to try
 
+	rename func(fromDir int, from string, toDir int, to string, flags uint) error // unix.Renameat2
+
 	mu        sync.Mutex
 	file      *File // that is being made
 	abandoned bool
@@ -61,7 +63,7 @@ func At(path string, o Options) (*Target, error) {
 }
 
 func at(path string, o Options, as *invoker.Invoker) (*Target, error) {
-	t := &Target{path: path, opts: o, as: as, first: 1}
+	t := &Target{path: path, opts: o, as: as, first: 1, rename: unix.Renameat2}
 	uid := uint32(os.Geteuid())
 	if as != nil {
 		uid = as.UID

@@ -20,13 +20,13 @@ func must(t *testing.T, err error) {
 }
 
 // write makes a file with a text, and returns where it stands.
-func write(path, text string, o Options, partial bool) (Done, error) {
+func write(path, text string, o Options, how kind) (Done, error) {
 	target, err := At(path, o)
 	if err != nil {
 		return Done{}, err
 	}
 	defer target.Close()
-	f, err := target.begin(partial)
+	f, err := target.begin(how)
 	if err != nil {
 		return Done{}, err
 	}
@@ -37,12 +37,26 @@ func write(path, text string, o Options, partial bool) (Done, error) {
 	return f.Commit()
 }
 
-// begin makes a file of either kind.
-func (t *Target) begin(partial bool) (*File, error) {
-	if partial {
-		return t.CreatePartial()
+// A kind is a way to make a file.
+type kind string
+
+const (
+	nameless kind = "nameless"
+	partial  kind = "partial"
+	simple   kind = "partial, where the file system has simple renames only"
+)
+
+var kinds = []kind{nameless, partial, simple}
+
+// begin makes a file.
+func (t *Target) begin(how kind) (*File, error) {
+	if how == simple {
+		t.rename = func(int, string, int, string, uint) error { return unix.EINVAL }
 	}
-	return t.Create()
+	if how == nameless {
+		return t.Create()
+	}
+	return t.CreatePartial()
 }
 
 // listing is the content of a folder: "name=text", or "name->target" for a link.
@@ -92,14 +106,14 @@ func TestNames(t *testing.T) {
 		"link to a pipe":   {both(pipe("b"), link("a.pftrace", "b")), named, "it is not a regular file", Done{}},
 		"link to a device": {link("a.pftrace", "/dev/null"), named, "it is not a regular file", Done{}},
 	} {
-		for _, partial := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, partial), func(t *testing.T) {
+		for _, how := range kinds {
+			t.Run(name+"/"+string(how), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				if c.before != nil {
 					must(t, c.before(dir))
 				}
-				done, err := write(filepath.Join(dir, "a.pftrace"), "new", c.opts, partial)
+				done, err := write(filepath.Join(dir, "a.pftrace"), "new", c.opts, how)
 				if err != nil {
 					if !strings.Contains(err.Error(), c.after) || !strings.HasPrefix(err.Error(), "cannot write "+dir+"/a.pftrace: ") {
 						t.Errorf("the error is %v", err)
@@ -141,7 +155,7 @@ func both(a, b func(string) error) func(string) error {
 // stays.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, partial := range []bool{false, true} {
+	for _, how := range kinds {
 		for _, before := range []bool{false, true} {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "a.cudatrace")
@@ -150,18 +164,18 @@ func TestMeanwhile(t *testing.T) {
 			}
 			target, err := At(path, Options{Named: true})
 			must(t, err)
-			f, err := target.begin(partial)
+			f, err := target.begin(how)
 			must(t, err)
 			_, err = f.WriteString("new")
 			must(t, err)
-			_, err = write(path, "other", Options{Named: true}, true)
+			_, err = write(path, "other", Options{Named: true}, partial)
 			must(t, err)
 			if !target.IsTaken(1) || target.IsTaken(2) {
 				t.Error("what is taken is not seen")
 			}
 			done, err := f.Commit()
 			if got := listing(t, dir); err != nil || got != "a-2.cudatrace=new a.cudatrace=other" || done.Replaced || !done.Taken {
-				t.Errorf("partial %t, before %t: the folder has %s, %+v, %v", partial, before, got, done, err)
+				t.Errorf("%s, before %t: the folder has %s, %+v, %v", how, before, got, done, err)
 			}
 			target.Close()
 		}
@@ -171,16 +185,16 @@ func TestMeanwhile(t *testing.T) {
 // TestRemovedMeanwhile commits a file in the place of one that somebody has removed.
 func TestRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, partial := range []bool{false, true} {
+	for _, how := range kinds {
 		dir := t.TempDir()
 		must(t, file("a")(dir))
 		target, err := At(filepath.Join(dir, "a"), Options{Named: true})
 		must(t, err)
-		f, err := target.begin(partial)
+		f, err := target.begin(how)
 		must(t, err)
 		must(t, os.Remove(filepath.Join(dir, "a")))
 		if done, err := f.Commit(); err != nil || done.Replaced || listing(t, dir) != "a=" {
-			t.Errorf("partial %t: %s, %+v, %v", partial, listing(t, dir), done, err)
+			t.Errorf("%s: %s, %+v, %v", how, listing(t, dir), done, err)
 		}
 		target.Close()
 	}
@@ -209,7 +223,7 @@ func TestSameNameAtOnce(t *testing.T) {
 				}
 				defer target.Close()
 				opened.Wait()
-				f, err := target.begin(i%2 == 0)
+				f, err := target.begin(kinds[i%2])
 				if err != nil {
 					t.Error(err)
 					return
@@ -246,11 +260,11 @@ func TestSameNameAtOnce(t *testing.T) {
 // TestAbandon leaves nothing behind, whenever it comes.
 func TestAbandon(t *testing.T) {
 	t.Parallel()
-	for _, partial := range []bool{false, true} {
+	for _, how := range kinds {
 		dir := t.TempDir()
 		target, err := At(filepath.Join(dir, "a"), Options{})
 		must(t, err)
-		f, err := target.begin(partial)
+		f, err := target.begin(how)
 		must(t, err)
 		if abandoned, err := target.Abandon(); err != nil || !abandoned {
 			t.Errorf("abandoned %t, %v", abandoned, err)
