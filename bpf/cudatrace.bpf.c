@@ -135,8 +135,18 @@ struct {
 	MAP_TYPE(MAP_HASH);
 	MAP_ENTRIES(4096);
 	MAP_KEY(u32);	/* pid */
-	MAP_VALUE(u32); /* with capture_range: 1 within the range */
+	MAP_VALUE(u32); /* with capture_range: 1 within the range; TARGET_CALIBRATION */
 } targets SEC(".maps");
+
+#define TARGET_CALIBRATION 2 /* the process calls to measure the price of calls */
+
+/* Counts a call of a target that cannot be recorded. */
+NOINLINE void lose_call(u64 id, u32 cause)
+{
+	u32 pid = id >> 32, *target = map_lookup(&targets, &pid);
+
+	count(target && *target == TARGET_CALIBRATION ? LOST_CALIBRATION : cause);
+}
 
 /* One word, not 0 while recording is paused in all processes. */
 struct {
@@ -172,7 +182,7 @@ GLOBAL u32 add_slot(u64 id)
 		}
 		index += i;
 	}
-	count(LOST_THREAD_TABLE);
+	lose_call(id, LOST_THREAD_TABLE);
 	return NO_SLOT;
 }
 
@@ -598,7 +608,7 @@ INLINE int enter(struct pt_regs *ctx)
 	t = thread_at(s->index);
 	e = t ? note_call(ctx, s, t, id, cookie) : 0;
 	if (!e) {
-		count(LOST_BUFFER_FULL);
+		lose_call(id, LOST_BUFFER_FULL);
 		return 1;
 	}
 	s->sp = STACK_POINTER(ctx);
