@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -71,16 +72,26 @@ func New(o Options) (*Table, error) {
 			return nil, err
 		}
 	}
+	t.add(CUPTIClient, clientRecipe())
+	return t, t.addLaunches(o)
+}
+
+// addLaunches adds the runtime's launches, if launches are chosen.
+func (t *Table) addLaunches(o Options) error {
+	launches := func(f *cudaapi.Function) bool { return cudaapi.TraitsOf(f.Name).Launches }
+	if !slices.ContainsFunc(o.Functions, launches) {
+		return nil
+	}
 	for _, f := range cudaapi.RuntimeLaunches() {
-		if t.names[f.Name] == nil {
-			t.launches[f.Name] = f
-			if err := t.compile(o, f, failed); err != nil {
-				return nil, err
-			}
+		if t.names[f.Name] != nil {
+			continue
+		}
+		t.launches[f.Name] = f
+		if err := t.compile(o, f, failed); err != nil {
+			return err
 		}
 	}
-	t.add(CUPTIClient, clientRecipe())
-	return t, nil
+	return nil
 }
 
 // wanted says which calls of a function are recorded.
