@@ -66,6 +66,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	}
 	c.prober, c.probed = p, true
 	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.launchRefused)
+	c.callers.resolver.Nameless = c.nameless
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
@@ -174,6 +175,11 @@ func (c *calls) recordRefused(pid uint32, launch string, missing bool, start fun
 	case missing:
 		c.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
 	}
+}
+
+// nameless is called when nothing names the functions of a process's runtime.
+func (c *calls) nameless(pid int, path string) {
+	c.report.remark(uint32(pid), fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", pid, path))
 }
 
 // callFailed looks for launches that the runtime refuses.
