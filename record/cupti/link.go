@@ -16,6 +16,7 @@ const tellWait = time.Second
 type link struct {
 	conn    *net.UnixConn
 	private bool // share no memory
+	memory  *peerMemory
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
@@ -52,13 +53,14 @@ func (l *link) answer(config func() GoConfig) {
 }
 
 // share sends the first bytes of GO with the memory for open calls, and returns the rest. Where
-// descriptors cannot be sent, it returns all: such a process does without.
+// descriptors cannot be sent, or memory is short, it returns all: such a process does without.
 func (l *link) share(c GoConfig, message []byte) (rest []byte) {
-	if !c.Callers || l.private {
+	if !c.Callers || l.private || !l.memory.take(openTotalSize) {
 		return message
 	}
 	m, err := newOpenMemory()
 	if err != nil {
+		l.memory.give(openTotalSize)
 		return message
 	}
 	n := 0
@@ -67,6 +69,7 @@ func (l *link) share(c GoConfig, message []byte) (rest []byte) {
 	}
 	if n == 0 {
 		m.close()
+		l.memory.give(openTotalSize)
 		return message
 	}
 	l.open = m
@@ -89,6 +92,7 @@ func (l *link) forgetCalls() {
 	defer l.mu.Unlock()
 	if l.open != nil {
 		l.open.close()
+		l.memory.give(openTotalSize)
 		l.open = nil
 	}
 }

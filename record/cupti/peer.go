@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -15,7 +16,7 @@ import (
 
 const (
 	helloWait = 5 * time.Second // longest wait for the hello of a connection
-	readSize  = 128 << 10
+	readSize  = 16 << 10        // larger pieces of a message are read without a copy
 )
 
 // A peer is one process and its connection. One goroutine reads it.
@@ -45,7 +46,9 @@ func (p *peer) serve() {
 		p.complain(err)
 		return
 	}
-	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize)}
+	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize), memory: &p.server.memory}
+	defer messages.release()
+	defer p.decoder.release()
 	stays, err := p.greet(messages)
 	if err != nil {
 		p.complain(err)
@@ -55,6 +58,7 @@ func (p *peer) serve() {
 	}
 	err = p.receive(messages)
 	p.complain(err)
+	p.complainOfNames()
 	p.addOpenCalls()
 	p.handler.End(p.Peer, p.end())
 }
@@ -67,7 +71,7 @@ func (p *peer) identify() error {
 		return err
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
-	p.decoder = decoder{pid: p.PID, sink: p.server.sink}
+	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
 	p.cupti.PID = p.PID
 	return p.server.owner.admits(cred.Uid)
 }
@@ -296,6 +300,15 @@ func (p *peer) complain(err error) {
 	p.broken = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
 		"process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense))
+}
+
+// complainOfNames tells the handler how many names of a process found no room.
+func (p *peer) complainOfNames() {
+	if n := p.decoder.unnamed; n > 0 {
+		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+			"process %d: %s missing: the names of all processes together need more than the %s that recording allows them",
+			p.PID, figures.Count(n, "name is", "names are"), figures.Bytes(peerBytesMax)))
+	}
 }
 
 // end is the ProcessEnd of the process.
