@@ -238,6 +238,15 @@ static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &s, sizeof s, s.gpu.start);
 }
 
+static void count_call(struct ct_batch *b, const struct ct_api *a)
+{
+	struct ct_delivery *d = &b->delivery;
+	if (a->correlation > d->newest_call)
+		d->newest_call = a->correlation;
+	if (a->correlation > d->newest_success && a->ret == 0)
+		d->newest_success = a->correlation;
+}
+
 static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
@@ -267,8 +276,8 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 		without_time(b, CT_LOST_CLOCK);
 		a.start = a.end = 0;
 	}
-	if (a.correlation > b->delivery.newest_call && ct_wanted_creates_work(domain, a.cbid))
-		b->delivery.newest_call = a.correlation;
+	if (ct_wanted_creates_work(domain, a.cbid))
+		count_call(b, &a);
 	if (!ct_wanted_time(a.start)) {
 		b->counts.others++;
 		return;
