@@ -32,20 +32,6 @@
 #define WAKE_PAUSE (2 * CT_MS) /* between flushes that were asked for */
 #define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
 
-/*
- * Another client has the records: nothing of CUPTI is touched from now on, so that the
- * rival goes on as if we were not there, and is not flushed by us at the end when it
- * may be gone.
- */
-static void leave_to_rival(void)
-{
-	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
-	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
-	ct_switch_leave();
-	ct_walk_end();
-	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
-}
-
 static void flush(void)
 {
 	uint64_t until = ct_now();
@@ -77,11 +63,11 @@ static void flush_and_look(void)
 	with_range(ct_switch_check);
 	if (ct_match_failed())
 		record_runtime(true);
-	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
+	if (!ct_enter_cupti())
 		return;
 	bool taken = ct_rival_client(ct_recording()->api);
 	if (taken)
-		leave_to_rival();
+		ct_rival_leave();
 	ct_leave_cupti(taken);
 }
 
@@ -89,7 +75,7 @@ static void rival(void)
 {
 	if (!ct_enter_cupti())
 		return;
-	leave_to_rival();
+	ct_rival_leave();
 	ct_leave_cupti(true);
 }
 

@@ -16,6 +16,7 @@
 static struct ct_recording recording;
 static atomic_bool running; /* both threads were started */
 static _Atomic uint32_t control_tid, sender_tid, exit_tid;
+static _Atomic uint64_t exits_from; /* when exit_tid began to */
 
 static struct ct_lock lock;
 static struct ct_condition changed;
@@ -129,6 +130,7 @@ void ct_this_is_sender(void)
 
 void ct_this_exits(void)
 {
+	atomic_store(&exits_from, ct_now());
 	atomic_store(&exit_tid, this_tid());
 }
 
@@ -140,6 +142,15 @@ uint32_t ct_control_tid(void)
 uint32_t ct_exiting_tid(void)
 {
 	return atomic_load(&exit_tid);
+}
+
+/*
+ * Whether a call was made by us: by the control thread, or by the thread that exits, since it does. Only
+ * cuDeviceGetCount is called there.
+ */
+bool ct_is_own_call(uint32_t tid, uint64_t start, bool counts_devices)
+{
+	return tid == ct_control_tid() || (counts_devices && tid == ct_exiting_tid() && start >= atomic_load(&exits_from));
 }
 
 bool ct_is_own_thread(uint32_t tid)

@@ -50,5 +50,6 @@ void ct_this_exits(void);
 uint32_t ct_control_tid(void); /* 0 before it runs, as the next */
 uint32_t ct_exiting_tid(void); /* of the thread that runs the exit handler */
 bool ct_is_own_thread(uint32_t tid);
+bool ct_is_own_call(uint32_t tid, uint64_t start, bool counts_devices);
 
 #endif

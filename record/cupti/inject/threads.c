@@ -16,6 +16,7 @@
 #include "handover.h"
 #include "lock.h"
 #include "queue.h"
+#include "rival_client.h"
 #include "sender.h"
 #include "sigmask.h"
 #include "signals.h"
@@ -94,6 +95,16 @@ bool ct_threads_start(const struct ct_recording *r)
 	return started;
 }
 
+/* On the thread that exits. */
+static void deliver_last(void)
+{
+	const struct ct_cupti *api = ct_recording()->api;
+	if (api && ct_rival_client_now(api))
+		ct_rival_leave();
+	else
+		ct_sender_until(ct_final_flush(true, true));
+}
+
 /*
  * The program ends: the last flushes, the rest of the queue, BYE. When the control
  * thread hangs in CUPTI, CUPTI is left alone.
@@ -106,7 +117,7 @@ void ct_threads_exit(void)
 	ct_reach(CT_EXITING);
 	bool idle = ct_wait_outside_cupti(ct_now() + FLUSH_WAIT);
 	if (idle && !ct_reached(CT_ENDED))
-		ct_sender_until(ct_final_flush(true, true));
+		deliver_last();
 	ct_sender_finish(CT_BYE_EXIT);
 	if (!ct_wait_reached(CT_SENT, ct_now() + ct_exit_wait() + CT_SECOND))
 		return;

@@ -254,11 +254,12 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
 	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
 		ct_range_began();
-	if (id == 0 || u32(r, API_TID) == ct_control_tid()) { /* a call that was never asked for, or is ours */
+	bool bad = false, counts_devices = domain == DOMAIN_DRIVER && u32(r, API_CBID) == CBID_CUDEVICEGETCOUNT;
+	/* a call that was never asked for, or is ours */
+	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices)) {
 		b->counts.others++;
 		return;
 	}
-	bool bad = false;
 	struct ct_api a = {
 		.kind = CT_REC_API,
 		.size = sizeof a,
