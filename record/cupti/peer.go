@@ -35,13 +35,14 @@ type peer struct {
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
+	failed     bool // the process stopped sending before its end
 }
 
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
 	defer p.server.peers.remove(p)
+	defer p.unshare() // after Close: the process then finds that the connection has ended
 	defer p.conn.Close()
-	defer p.link.forgetCalls()
 	if err := p.identify(); err != nil {
 		p.complain(err)
 		return
@@ -59,6 +60,7 @@ func (p *peer) serve() {
 	err = p.receive(messages)
 	p.complain(err)
 	p.complainOfNames()
+	p.explain()
 	p.addOpenCalls()
 	p.handler.End(p.Peer, p.end())
 }
@@ -311,6 +313,19 @@ func (p *peer) complainOfNames() {
 	}
 }
 
+// explain tells the handler why a process stopped sending before its end.
+func (p *peer) explain() {
+	why := p.failure()
+	if why == "" && p.bye != nil && p.bye.reason == byeFailed {
+		why = "the injected library could not go on"
+	}
+	if why == "" || p.broken || p.taken {
+		return
+	}
+	p.failed = true
+	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+}
+
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
@@ -320,7 +335,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 	case p.bye != nil:
 		c = &p.bye.counts
 		e.Time, e.Reason = p.bye.now, p.bye.words()
-		e.Complete = 1
+		e.Complete = truth(off || p.bye.until != 0)
 	case p.lastWord != nil:
 		c = &p.lastWord.counts
 		e.Time, e.Reason = p.lastWord.now, p.lastWord.words()
@@ -329,7 +344,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
-	if p.taken || p.broken {
+	if p.taken || p.broken || p.failed {
 		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis
