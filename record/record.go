@@ -152,7 +152,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			waitForStragglers(server, r.opts.Program, r.opts.Say)
+			newStragglers(r.opts.Program, server.Environ(nil)[0]).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle
