@@ -34,6 +34,7 @@ type calls struct {
 
 	events   siteEvents // of calls that CUPTI records
 	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
+	working  sync.Map   // processes in which a launch has reached the driver, by PID
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -69,7 +70,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
 	c.describeFunctions()
-	go c.deliver(ctx)
+	go c.deliver(ctx, c.launchesWork)
 	c.beside.Go(c.calibrate)
 }
 
@@ -86,7 +87,7 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 		return
 	}
 	c.prober = p
-	go c.deliver(ctx)
+	go c.deliver(ctx, nil)
 }
 
 // notProbed says why calls are not probed and where they come from instead.
@@ -146,22 +147,33 @@ func (c *calls) describeFunctions() {
 	}
 }
 
-// launchRefused is called for a driver call that failed in a launch of the runtime.
-func (c *calls) launchRefused(pid uint32, launch string) {
-	c.recordRefused(pid, launch, func() error { return c.prober.ProbeLaunches(int(pid)) })
+// launchesWork is called for a process in which a launch has reached the driver. The log's lock is
+// held.
+func (c *calls) launchesWork(pid uint32) {
+	if _, known := c.working.LoadOrStore(pid, true); !known {
+		go c.prober.ReleaseLaunches(int(pid))
+	}
 }
 
-// recordRefused has the runtime's launches of a process recorded, too, from its first refused launch on:
-// the runtime refuses those of the same kernel that follow without asking the driver.
-func (c *calls) recordRefused(pid uint32, launch string, start func() error) {
+// launchRefused is called for a driver call that failed in a launch of the runtime.
+func (c *calls) launchRefused(pid uint32, launch string) {
+	_, worked := c.working.Load(pid)
+	c.recordRefused(pid, launch, worked, func() error { return c.prober.ProbeLaunches(int(pid)) })
+}
+
+// recordRefused has refused launches of a process recorded, too, from its first one on: the
+// runtime refuses those of the same kernel that follow without asking the driver. missing says
+// whether some have not been recorded until now.
+func (c *calls) recordRefused(pid uint32, launch string, missing bool, start func() error) {
 	if _, known := c.refusing.LoadOrStore(pid, true); known {
 		return
 	}
-	text := fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch)
-	if err := start(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		text = fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err)
+	switch err := start(); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		c.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err))
+	case missing:
+		c.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
 	}
-	c.report.miss(pid, text)
 }
 
 // callFailed looks for launches that the runtime refuses.
@@ -186,8 +198,10 @@ func (c *calls) newChain(chain *probe.Chain) uint32 {
 }
 
 // deliver hands calls to the log until the recording ends.
-func (c *calls) deliver(ctx context.Context) {
-	if err := c.prober.Run(ctx, c.sink()); err != nil {
+func (c *calls) deliver(ctx context.Context, works func(pid uint32)) {
+	sink := c.sink()
+	sink.works = works
+	if err := c.prober.Run(ctx, sink); err != nil {
 		c.report.miss(0, "calls are no longer recorded: "+err.Error())
 	}
 }
