@@ -55,7 +55,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.openWatcher(ctx, onClient)
 		return
 	}
-	p, err := probe.Open(probe.Options{
+	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange,
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0,
@@ -74,6 +74,14 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	c.beside.Go(c.calibrate)
 }
 
+// openProber loads the eBPF programs, if there is room for their files.
+func openProber(o probe.Options) (*probe.Prober, error) {
+	if err := checkFiles(filesToProbe); err != nil {
+		return nil, err
+	}
+	return probe.Open(o)
+}
+
 // watcherBytes is the buffer size of a prober without functions, which has few events.
 const watcherBytes = 64 << 10
 
@@ -81,7 +89,7 @@ const watcherBytes = 64 << 10
 // that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
 // sees most of both by itself.
 func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request uint64)) {
-	p, err := probe.Open(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
+	p, err := openProber(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
 	if err != nil {
 		c.report.note(0, tracelog.NoteInfo, "the ends of processes are not watched: "+err.Error())
 		return

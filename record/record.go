@@ -13,6 +13,7 @@
 //	tracees.go       the processes that are recorded, and how each ended
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
+//	descriptors.go   room for open files
 //	logfile.go       the log on disk; outputfiles.go: names of files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
@@ -57,6 +58,10 @@ func Run(o Options) (Result, error) {
 	path, err := lookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
+	}
+	if err := checkFiles(filesToRecord); err != nil {
+		o.Say("nothing is recorded: " + err.Error())
+		return Result{}, runUnrecorded(path, o)
 	}
 	signals := watchSignals(true)
 	defer signal.Stop(signals)

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
@@ -122,12 +125,16 @@ func listenIn(dir string, o Options, owner Owner) (*Server, error) {
 
 // Serve accepts processes and answers them. It returns after Close.
 func (s *Server) Serve(h Handler) {
+	var told sync.Once
 	for {
 		conn, err := s.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // for instance, too many files are open: the process waits meanwhile
+		if err != nil { // the process waits meanwhile
+			told.Do(func() {
+				h.Note(Peer{}, tracelog.NoteWarning, "processes may run unrecorded: none can be accepted now: "+errno.Words(err))
+			})
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
 )
 
@@ -40,6 +41,9 @@ func LoadError(m Mode, cause error) error {
 	if errors.Is(cause, unix.ENOMEM) {
 		return fmt.Errorf("no memory for the eBPF maps (choose smaller buffers or fewer threads): %w", cause)
 	}
+	if noFiles(cause) {
+		return fmt.Errorf("no room for the eBPF programs: %w", errno.Plain(cause))
+	}
 	return &UnsupportedError{Mode: m, Release: cmp.Or(host.KernelRelease(), "unknown"), cause: cause}
 }
 
@@ -52,14 +56,17 @@ func AttachError(path string, cause error) error {
 	case errors.Is(cause, unix.ESRCH), errors.Is(cause, fs.ErrNotExist):
 		return fmt.Errorf("the process has ended before probes were on %s: %w", path, fs.ErrNotExist)
 	}
-	return fmt.Errorf("no probes on %s: %w", path, cause)
+	return fmt.Errorf("no probes on %s: %w", path, errno.Plain(cause))
 }
+
+// noFiles says whether an error is that no more files may be open.
+func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 // IsPermission says whether an error is a missing right.
 func IsPermission(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// Fatal says whether an error concerns the process or the recorder's rights, so that no other
+// Fatal says whether an error concerns the process or what the recorder may do, so that no other
 // function can be probed either.
 func Fatal(err error) bool {
-	return IsPermission(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOMEM)
+	return IsPermission(err) || noFiles(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOMEM)
 }

@@ -18,6 +18,7 @@ func TestErrors(t *testing.T) {
 		is   error
 	}{
 		{LoadError(Auto, unix.ENOMEM), "no memory for the eBPF maps", unix.ENOMEM},
+		{LoadError(Auto, unix.EMFILE), "no room for the eBPF programs: the limit of", unix.EMFILE},
 		{LoadError(Session, unix.EINVAL), "Linux 6.13 or newer", unix.EINVAL},
 		{LoadError(Auto, unix.EINVAL), oldestKernel + " or newer", unix.EINVAL},
 		{&PermissionError{cause: unix.EPERM}, "start the container with --privileged); operation not permitted", fs.ErrPermission},
