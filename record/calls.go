@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -33,6 +34,8 @@ type calls struct {
 	beside  sync.WaitGroup // goroutines that use prober and log
 
 	events   siteEvents // of calls that CUPTI records
+	turns    *turns     // of processes that wait until they are probed
+	late     sync.Map   // processes that are not probed because there was no time, by PID
 	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
 	working  sync.Map   // processes in which a launch has reached the driver, by PID
 
@@ -42,7 +45,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns()}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
@@ -215,19 +218,40 @@ func (c *calls) deliver(ctx context.Context, works func(pid uint32)) {
 }
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
-func (c *calls) begin(pid uint32) {
+// The process waits until the deadline. Where many start at once there may be no time to probe them
+// all: it returns false, and leaves the process alone from then on.
+func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
 	if c.probed {
 		c.prober.Callers().Renew()
 	}
 	if c.callers != nil {
 		c.callers.forget(pid)
 	}
+	if c.prober == nil {
+		return true
+	}
+	c.late.Delete(pid)
+	if !c.turns.take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
+		c.late.Store(pid, true)
+		return false
+	}
+	defer c.turns.give(time.Now())
 	c.attach(pid)
+	return true
+}
+
+// answerTime is left of the time for which a process waits when its turn to be probed comes at last.
+const answerTime = time.Second
+
+// isLate says whether a process is left alone because there was no time to probe it.
+func (c *calls) isLate(pid uint32) bool {
+	_, late := c.late.Load(pid)
+	return late
 }
 
 // attach probes a process.
 func (c *calls) attach(pid uint32) {
-	if c.prober == nil {
+	if c.prober == nil || c.isLate(pid) {
 		return
 	}
 	if c.callers != nil {
@@ -249,6 +273,9 @@ func (c *calls) rescan(pids []uint32) {
 		return
 	}
 	for _, pid := range pids {
+		if c.isLate(pid) {
+			continue
+		}
 		if c.callers != nil {
 			c.callers.look(pid)
 		}
@@ -267,7 +294,7 @@ func (c *calls) notAttached(pid uint32, err error) {
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself: the kernel sends it a signal on the way. ok says that it will.
 func (c *calls) watchExit(pid, signal uint32, handler uint64) (ok bool) {
-	if c.prober == nil {
+	if c.prober == nil || c.isLate(pid) {
 		return false
 	}
 	text := "the program handles every signal itself"

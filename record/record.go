@@ -8,7 +8,7 @@
 //
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
-//	calls.go         calls, from package probe
+//	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	tracees.go       the processes that are recorded, and how each ended
 //	stragglers.go    processes that outlive the program
