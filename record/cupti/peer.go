@@ -32,6 +32,7 @@ type peer struct {
 	lastWord *bye           // the last HANDOVER, nil if the program has worked since
 	until    uint64         // time up to which every record has arrived, ns
 	taken    bool           // another CUPTI client gets the records
+	late     bool           // GO came after the process had stopped waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
@@ -62,6 +63,11 @@ func (p *peer) serve() {
 	p.complainOfNames()
 	p.explain()
 	p.addOpenCalls()
+	if t, ok := p.handler.(AbsenceTaker); ok {
+		if why := p.absence(); why != "" {
+			t.Absent(p.Peer, why)
+		}
+	}
 	p.handler.End(p.Peer, p.end())
 }
 
@@ -111,13 +117,29 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
+	// It may have begun to wait for the recorder well before its hello.
+	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
 	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
+}
+
+// absence says why a process that was sent GO runs unrecorded, "" if it does not.
+func (p *peer) absence() string {
+	switch {
+	case p.cupti.Status != "", p.bye != nil, p.broken:
+		return ""
+	case p.late:
+		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
+	case procfs.Describe(int(p.PID)).Executable != "":
+		return "the injected library could not start in them: it found no memory, or no thread"
+	}
+	return "" // it ended before it could do any GPU work
 }
 
 // locate answers a process that uses NVTX before CUDA and needs the place of libcupti.
