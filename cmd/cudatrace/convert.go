@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
@@ -16,7 +15,7 @@ import (
 
 const convertName = "convert"
 
-func convertCommand(stdout, stderr io.Writer) *cli.Command {
+func convertCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
 		Usage:     "make a Perfetto trace from one or more logs",
@@ -33,11 +32,11 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
 			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
-		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
+		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
 }
 
-func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
+func runConvert(c *cli.Context, con *console.Console) error {
 	logs := c.Args().Slice()
 	out := c.String("output")
 	switch {
@@ -61,12 +60,16 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
-	bar := newProgress(stderr)
+	bar := newProgress(con)
 	o.Progress = bar.show
 	var all []convert.Summary
 	if out == "-" {
 		if o.MaxBytes > 0 {
 			return usagef(convertName, "convert: --max-size needs a file: name one with -o")
+		}
+		stdout, ok := con.Binary()
+		if !ok {
+			return usagef(convertName, "convert: the trace is binary and standard output is a terminal: name a file with -o, or use a pipe")
 		}
 		all, err = convert.FilesTo(logs, stdout, o)
 	} else {
@@ -76,7 +79,7 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return verdicts(stderr, logs, all)
+	return verdicts(con, logs, all)
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.
@@ -96,16 +99,16 @@ func sameLog(logs []string) string {
 }
 
 // verdicts says of each log what was left out of the trace and what the log lacks.
-func verdicts(stderr io.Writer, logs []string, all []convert.Summary) error {
+func verdicts(con *console.Console, logs []string, all []convert.Summary) error {
 	var failed error
 	for i, sum := range all {
 		if sum.Aligned != "" {
-			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], printable(sum.Aligned))
+			con.Sayf("%s: %s", logs[i], sum.Aligned)
 		}
 		if words := leftOut(sum.LeftOut); words != "" {
-			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], words)
+			con.Sayf("%s: %s", logs[i], words)
 		}
-		if err := verdict(stderr, logs[i], sum); err != nil {
+		if err := verdict(con, logs[i], sum); err != nil {
 			failed = err
 		}
 	}
@@ -126,9 +129,9 @@ func oneLog(c *cli.Context) (string, error) {
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact
 // records were used.
-func verdict(stderr io.Writer, log string, sum convert.Summary) error {
+func verdict(con *console.Console, log string, sum convert.Summary) error {
 	for _, why := range sum.Reasons {
-		fmt.Fprintf(stderr, "cudatrace: %s is not complete: %s\n", log, why)
+		con.Sayf("%s is not complete: %s", log, why)
 	}
 	if sum.Damaged {
 		return exitCode(exitFailure)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,11 +8,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-func dumpCommand(stdout, stderr io.Writer) *cli.Command {
+func dumpCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "dump",
 		Usage:     "print the records of a log, one per line",
@@ -59,11 +58,11 @@ func dumpCommand(stdout, stderr io.Writer) *cli.Command {
 				return err
 			}
 			defer r.Close()
-			if err := logtext.Dump(stdout, r, o); err != nil {
+			if err := logtext.Dump(con.Text(), r, o); err != nil {
 				return err
 			}
 			if d := r.Damage(); d.Count > 0 {
-				fmt.Fprintf(stderr, "cudatrace: %s is not complete: %s\n", log, d)
+				con.Sayf("%s is not complete: %s", log, d)
 				return exitCode(exitFailure)
 			}
 			return nil

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/cudatrace/cudatrace/record/errno"
 )
 
 const helpName = "help"
@@ -58,28 +54,4 @@ func flagLine(f cli.Flag) string {
 
 func noCommand(name string) error {
 	return usageError{fmt.Sprintf("unknown command %q; see 'cudatrace help'", name)}
-}
-
-// A stdoutWriter is standard output. It keeps the first error, as not every caller checks the
-// error of its own write.
-type stdoutWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (o *stdoutWriter) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err != nil && o.err == nil {
-		o.err = err
-	}
-	return n, err
-}
-
-// failure is the error of a command that wrote to standard output: err, unless the write failed
-// first.
-func (o *stdoutWriter) failure(err error) error {
-	if o.err == nil || err != nil && !errors.Is(err, o.err) {
-		return err
-	}
-	return fmt.Errorf("standard output cannot be written: %s", errno.Words(o.err))
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -33,9 +35,9 @@ func main() {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	out := &stdoutWriter{w: stdout}
-	app := newApp(out, stderr)
-	err := out.failure(app.Run(permute(app, args)))
+	con := console.New(stdout, stderr)
+	app := newApp(con)
+	err := con.Failure(app.Run(permute(app, args)))
 	if err == nil {
 		return 0
 	}
@@ -43,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "cudatrace: %v\n", err)
+	con.Error(err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
@@ -76,7 +78,7 @@ func plain(msg string) string {
 	return msg
 }
 
-func newApp(stdout, stderr io.Writer) *cli.App {
+func newApp(con *console.Console) *cli.App {
 	cli.FlagStringer = flagLine
 	app := &cli.App{
 		Name:      "cudatrace",
@@ -85,12 +87,12 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Description: "Shows every CUDA call on its thread, every kernel and copy on its stream, and an arrow from\n" +
 			"the call to the work that it caused. Open the trace in https://ui.perfetto.dev.",
 		Version:   version(),
-		Writer:    stdout,
-		ErrWriter: stderr,
+		Writer:    con.Text(),
+		ErrWriter: io.Discard,               // run says what is wrong
 		Flags:     []cli.Flag{cli.HelpFlag}, // the library adds it with its own help command only
 		Commands: []*cli.Command{
-			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
-			dumpCommand(stdout, stderr), repairCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
+			recordCommand(con), convertCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
+			probesCommand(con), versionCommand(con),
 			helpCommand(),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides

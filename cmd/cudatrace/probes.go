@@ -1,16 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"text/tabwriter"
-
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-func probesCommand(stdout io.Writer) *cli.Command {
+func probesCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "probes",
 		Usage:     "list the functions that can be recorded and mark those that would be",
@@ -27,7 +24,8 @@ func probesCommand(stdout io.Writer) *cli.Command {
 			if err != nil {
 				return usagef("probes", "probes: %v", err)
 			}
-			return printProbes(stdout, chosen)
+			printProbes(con, chosen)
+			return nil
 		},
 	}
 }
@@ -45,12 +43,12 @@ func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
 	return cudaapi.Select(c.String("api"), c.StringSlice("probe"), c.StringSlice("no-probe"))
 }
 
-func printProbes(w io.Writer, chosen []*cudaapi.Function) error {
+func printProbes(con *console.Console, chosen []*cudaapi.Function) {
 	is := make(map[cudaapi.ID]bool, len(chosen))
 	for _, f := range chosen {
 		is[f.ID] = true
 	}
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range cudaapi.Functions(cudaapi.All) {
 		mark, where := " ", f.Library.String()
 		if is[f.ID] {
@@ -59,7 +57,7 @@ func printProbes(w io.Writer, chosen []*cudaapi.Function) error {
 		if f.Fallback {
 			where += " (no runtime)"
 		}
-		fmt.Fprintf(tab, "%s %s\t%s\t%s\t%s\n", mark, f.Name, where, f.Category, cudaapi.ArgSpec(f))
+		rows = append(rows, []string{mark + " " + f.Name, where, string(f.Category), cudaapi.ArgSpec(f)})
 	}
-	return tab.Flush()
+	con.Table(rows)
 }

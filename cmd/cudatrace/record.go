@@ -4,21 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 )
 
 const recordName = "record"
 
-func recordCommand(stderr io.Writer) *cli.Command {
+func recordCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      recordName,
 		Usage:     "run a program, or attach to a running one, and record its calls and GPU work",
@@ -32,7 +31,7 @@ func recordCommand(stderr io.Writer) *cli.Command {
 			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.\n" +
 			"A TIME has a unit: 500ms, 10s, 1m. BYTES may have one: 64K, 64M, 1G.",
 		Flags:  recordFlags(),
-		Action: func(c *cli.Context) error { return runRecord(c, stderr) },
+		Action: func(c *cli.Context) error { return runRecord(c, con) },
 	}
 }
 
@@ -63,12 +62,12 @@ func recordFlags() []cli.Flag {
 	)
 }
 
-func runRecord(c *cli.Context, stderr io.Writer) error {
+func runRecord(c *cli.Context, con *console.Console) error {
 	o, err := recordOptions(c)
 	if err != nil {
 		return err
 	}
-	o.Say = speaker(stderr)
+	o.Say = con.Say
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -83,7 +82,7 @@ func runRecord(c *cli.Context, stderr io.Writer) error {
 	case err != nil:
 		return err
 	}
-	report(stderr, c, o, res)
+	report(con, c, o, res)
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -176,19 +175,9 @@ func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)
 	return v, err
 }
 
-// speaker returns a function that prints one whole line of ours, on any goroutine.
-func speaker(w io.Writer) func(string) {
-	var mu sync.Mutex
-	return func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "cudatrace: %s\n", line)
-	}
-}
-
 // report makes the trace and prints the summary. A failure here does not change the exit code,
 // which is the program's.
-func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
+func report(con *console.Console, c *cli.Context, o record.Options, res record.Result) {
 	base, say := o.Output, o.Say
 	if res.Lost {
 		return // it was said
@@ -221,7 +210,7 @@ func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Resul
 		return
 	}
 	if !c.Bool("quiet") {
-		printSummary(stderr, sum, files)
+		printSummary(con, sum, files)
 	} else if !sum.Complete {
 		for _, why := range sum.Reasons {
 			say("not complete: " + why)

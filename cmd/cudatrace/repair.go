@@ -1,18 +1,17 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-func repairCommand(stdout, stderr io.Writer) *cli.Command {
+func repairCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
 		Usage:     "recover the intact records of a damaged log",
@@ -39,22 +38,23 @@ func repairCommand(stdout, stderr io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return repaired(stdout, stderr, log, out, done)
+			repaired(con, log, out, done)
+			return nil
 		},
 	}
 }
 
 // repaired says how much was kept and how much was dropped.
-func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) error {
+func repaired(con *console.Console, log, out string, done *tracelog.Repair) {
 	if done.Damage.Count == 0 {
-		fmt.Fprintf(stderr, "cudatrace: %s is intact: there is nothing to repair\n", log)
-		return nil
+		con.Sayf("%s is intact: there is nothing to repair", log)
+		return
 	}
 	for _, err := range done.Damage.Errors {
-		fmt.Fprintf(stderr, "cudatrace: %v\n", err)
+		con.Error(err)
 	}
 	if more := done.Damage.Count - len(done.Damage.Errors); more > 0 {
-		fmt.Fprintf(stderr, "cudatrace: and %s\n", figures.Count(more, "more fault", "more faults"))
+		con.Sayf("and %s", figures.Count(more, "more fault", "more faults"))
 	}
 	dropped := "nothing was dropped"
 	if done.Dropped > 0 {
@@ -63,7 +63,6 @@ func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) 
 	if done.Missing > 0 {
 		dropped += ", and with them " + figures.Count(done.Missing, "record", "records")
 	}
-	_, err := fmt.Fprintf(stdout, "%s: %s in %s; %s\n", out,
+	con.Print("%s: %s in %s; %s", out,
 		figures.Count(done.Records, "record", "records"), figures.Count(done.Blocks, "block", "blocks"), dropped)
-	return err
 }
