@@ -23,14 +23,16 @@ func convertCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --from last\\ 5s --min-duration 10us -o end.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace",
-		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
-			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks\n" +
-			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.",
+		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to " +
+			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks " +
+			"are aligned.\n" +
+			"A TIME counts from the start of each log, in seconds or with a unit: 1.5, 200ms. A list is " +
+			"separated by commas: 7,13.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
-			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
+			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
+			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}

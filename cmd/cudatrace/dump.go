@@ -24,7 +24,7 @@ func dumpCommand(con *console.Console) *cli.Command {
 			"docs/ndjson.md documents the JSON and lists the kinds of record.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: ndjson is one JSON object per line"},
-			&cli.StringFlag{Name: "kind", Usage: "only records of these `KINDS`: call,api,kernel,memcpy,memset,..."},
+			&cli.StringFlag{Name: "kind", Usage: "only records of these `KINDS`: call,kernel,memcpy and so on"},
 			&cli.StringFlag{Name: "pid", Usage: "only records of the processes with these `PIDS`"},
 			&cli.StringFlag{Name: "tid", Usage: "only records of the threads with these `TIDS`"},
 			&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`"},

@@ -21,7 +21,7 @@ func infoCommand(con *console.Console) *cli.Command {
 		Usage:     "summarize a log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace info LOG [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels",
-		Description: "Prints the program, host, GPUs, versions, duration, counts and losses.\n" +
+		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. " +
 			"docs/info.md documents the JSON.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},

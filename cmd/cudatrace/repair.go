@@ -17,7 +17,7 @@ func repairCommand(con *console.Console) *cli.Command {
 		Usage:     "recover the intact records of a damaged log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace repair LOG [-o OUT]\n\nExample: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
-		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that\n" +
+		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that " +
 			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ")"},
