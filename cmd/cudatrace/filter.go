@@ -154,8 +154,6 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, l.What)
 	}
 	switch {
-	case l.Records > 0 && l.Records == l.Of:
-		parts = append(parts, fmt.Sprintf("left out all %s records: none matches the filter", figures.Group(l.Of)))
 	case l.Records > 0:
 		parts = append(parts, fmt.Sprintf("left out %s of %s records", figures.Group(l.Records), figures.Group(l.Of)))
 	case l.Of == 0 && l.Unknown:
@@ -168,4 +166,15 @@ func leftOut(l *convert.LeftOut) string {
 		return "the filter left nothing out"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// chosen lists the options among some that a person gave, with their values.
+func chosen(c *cli.Context, flags []cli.Flag) string {
+	var words []string
+	for _, f := range flags {
+		if name := f.Names()[0]; c.IsSet(name) {
+			words = append(words, fmt.Sprintf("--%s %s", name, c.String(name)))
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -21,7 +21,7 @@ func infoCommand(con *console.Console) *cli.Command {
 		Usage:     "summarize a log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace info LOG [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels",
-		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. " +
+		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. A LOG of - is standard input. " +
 			"docs/info.md documents the JSON.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
@@ -35,7 +35,7 @@ func infoCommand(con *console.Console) *cli.Command {
 			if format != "text" && format != "json" {
 				return usagef("info", "info: --format must be text or json, not %q", format)
 			}
-			sum, err := convert.SummarizeFile(log)
+			sum, err := convert.Summarize(log)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func infoCommand(con *console.Console) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return verdict(con, log, sum)
+			return verdict(con, log.Name, sum)
 		},
 	}
 }

@@ -117,6 +117,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	switch {
 	case len(o.PIDs) == 0 && o.Program == "":
 		return o, usagef(recordName, "record: no program given")
+	case c.String("output") == stdio:
+		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):

@@ -23,15 +23,18 @@ func repairCommand(con *console.Console) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ")"},
 		},
 		Action: func(c *cli.Context) error {
-			log, err := oneLog(c)
+			if c.Args().First() == stdio {
+				return usagef("repair", "repair: LOG must be a file, not standard input")
+			}
+			input, err := oneLog(c)
 			if err != nil {
 				return err
 			}
-			out := c.String("output")
-			switch out {
-			case "-":
+			log, out := input.Name, c.String("output")
+			switch {
+			case out == stdio:
 				return usagef("repair", "repair: -o must name a file, not standard output")
-			case "":
+			case out == "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
 			done, err := tracelog.RepairFile(log, out)

@@ -93,6 +93,19 @@ func table(rows [][]string, indent string, gap int) string {
 	return b.String()
 }
 
+// IsTerminalAt says whether a path is that of a terminal.
+func IsTerminalAt(path string) bool {
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return IsTerminal(f)
+}
+
 // IsTerminal says whether what is written to w, or read from it, is on a terminal.
 func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)
