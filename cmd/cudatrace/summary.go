@@ -21,6 +21,9 @@ func printSummary(con *console.Console, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		con.Detail("remedy: %s", remedy)
 	}
+	if words := failures(s); words != "" {
+		con.Detail("failed: %s", words)
+	}
 	if words := unnamed(s); words != "" {
 		con.Detail("kernel names: %s", words)
 	}
@@ -39,6 +42,22 @@ func printSummary(con *console.Console, s convert.Summary, files []string) {
 		rows = append(rows, []string{f, fileSize(f), use})
 	}
 	con.Details(rows)
+}
+
+// maxFailures is the number of kinds of failure that the summary names; info has all.
+const maxFailures = 5
+
+// failures names the calls that failed with their errors, the most frequent ones; "" without any.
+func failures(s convert.Summary) string {
+	var words []string
+	names := convert.ByCount(s.Errors)
+	for i, name := range names {
+		if i == maxFailures {
+			return strings.Join(words, ", ") + ", and " + figures.Count(len(names)-i, "other error", "other errors")
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", name, figures.Count(s.Errors[name], "call", "calls")))
+	}
+	return strings.Join(words, ", ")
 }
 
 // unnamed says how many launches have no kernel name, and why; "" if all have one.
@@ -128,7 +147,7 @@ func headline(s convert.Summary) string {
 	if s.ProcessCount > 1 {
 		line += " of " + figures.Count(s.ProcessCount, "process", "processes")
 	}
-	return line + " in " + figures.Duration(s.DurationNS)
+	return line + " in " + figures.DurationBeside(s.CUDANS, s.DurationNS) + " of CUDA, " + figures.Duration(s.DurationNS) + " in all"
 }
 
 // outcome says whether anything is missing.
