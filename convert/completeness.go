@@ -18,7 +18,7 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, d.Error())
 	}
 	if more := damage.Count - len(damage.Errors); more > 0 {
-		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
+		s.Reasons = append(s.Reasons, "and "+figures.Count(more, "more fault", "more faults"))
 	}
 	s.Damaged = damage.Count > 0
 	s.Reasons = append(s.Reasons, unfinishedReasons(l.catalog, s)...)
@@ -33,7 +33,7 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}
 	if o.LeftOut > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d more losses and notes are not shown one by one", o.LeftOut))
+		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+" not shown one by one")
 	}
 	s.Complete = len(s.Reasons) == 0
 }
@@ -66,11 +66,11 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 	}
 	lost := s.Lost[tracelog.LostCUPTIQueue] + s.Lost[tracelog.LostLogWrite]
 	for _, x := range []struct {
-		what      string
+		one, many string
 		said, got uint64
-	}{{"kernels", said.Kernels, s.Kernels}, {"copies", said.Copies, s.Copies}, {"memsets", said.Sets, s.Memsets}} {
+	}{{"kernel", "kernels", said.Kernels, s.Kernels}, {"copy", "copies", said.Copies, s.Copies}, {"memset", "memsets", said.Sets, s.Memsets}} {
 		if x.said > x.got && x.said-x.got > lost {
-			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %d %s, the log holds %d", x.said, x.what, x.got))
+			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %s, the log holds %s", figures.Count(x.said, x.one, x.many), figures.Group(x.got)))
 		}
 	}
 	return reasons

@@ -22,21 +22,13 @@ type Options struct {
 
 // A Log is a log to convert.
 type Log struct {
-	Name string                           // its name in messages
+	Name string                           // its name in messages; its path, if it is at one
 	Open func() (*tracelog.Reader, error) // a conversion opens it several times
 }
 
 // Path returns the log at a path.
 func Path(path string) Log {
 	return Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
-}
-
-// Paths returns the logs at some paths.
-func Paths(paths []string) (logs []Log) {
-	for _, p := range paths {
-		logs = append(logs, Path(p))
-	}
-	return logs
 }
 
 // Timeline passes the timeline of one or more logs to a sink and returns a summary of each log.
@@ -68,6 +60,7 @@ type conversion struct {
 	held *join.Budget
 	pids pidSpace
 	kept string // the part that was kept to fit a size
+	seen bool   // the trace has something to see
 }
 
 // A log is a log during its conversion.

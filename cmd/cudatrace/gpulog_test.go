@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestGPULogText(t *testing.T) {
 	t.Parallel()
 	var got, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "dump", gpuLog}, &got, &stderr); code != 0 {
+	if code := run([]string{"cudatrace", "dump", "--raw", "--all", gpuLog}, &got, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	golden := filepath.Join(filepath.Dir(gpuLog), "streams.txt")

@@ -117,8 +117,8 @@ func TestDelay(t *testing.T) {
 	t.Parallel()
 	r := recordProgram(t, "--no-convert", "--delay", "1s", sim("longrun"), "60", "--until", "on")
 	r.checkSwitched(t)
-	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").Output()
-	if err != nil || strings.Contains(string(early), "kernel ") {
+	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").CombinedOutput()
+	if err == nil || !strings.Contains(string(early), "matches --kind kernel --to 1s") {
 		t.Errorf("%v, in the first second:\n%s", err, early)
 	}
 }

@@ -190,6 +190,7 @@ func nonZero(v any) string {
 	walk = func(v reflect.Value) {
 		for i := range v.NumField() {
 			switch f := v.Field(i); {
+			case f.Type() == reflect.TypeFor[Span](): // times are no counts
 			case f.Kind() == reflect.Struct:
 				walk(f)
 			case !f.IsZero() && f.Kind() != reflect.Map && f.Kind() != reflect.Slice:

@@ -36,7 +36,15 @@ func (e *CorruptError) Error() string {
 	if e.Skipped == 0 {
 		return fmt.Sprintf("the log is damaged at byte %d: %s", e.Offset, e.Reason)
 	}
-	return fmt.Sprintf("the log is damaged at byte %d: %s; %d bytes were left out", e.Offset, e.Reason, e.Skipped)
+	return fmt.Sprintf("the log is damaged at byte %d: %s; %s left out", e.Offset, e.Reason, count(e.Skipped, "byte was", "bytes were"))
+}
+
+// count writes a number of things.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // A TruncatedError says that the log ends early. Everything before Offset was read.
@@ -96,7 +104,7 @@ func (d *Damage) String() string {
 		b.WriteString(err.Error())
 	}
 	if more := d.Count - len(d.Errors); more > 0 {
-		fmt.Fprintf(&b, "; and %d more faults", more)
+		b.WriteString("; and " + count(int64(more), "more fault", "more faults"))
 	}
 	return b.String()
 }

@@ -239,10 +239,10 @@ func (m *mender) reason() string {
 		why = "the log was repaired"
 	}
 	if m.done.Dropped > 0 {
-		why += fmt.Sprintf("; %d damaged bytes were left out", m.done.Dropped)
+		why += "; " + count(int64(m.done.Dropped), "damaged byte was", "damaged bytes were") + " left out"
 	}
 	if m.done.Missing > 0 {
-		why += fmt.Sprintf(", %d records with them", m.done.Missing)
+		why += ", " + count(int64(m.done.Missing), "record", "records") + " with them"
 	}
 	return why
 }

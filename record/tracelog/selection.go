@@ -156,13 +156,8 @@ func (s *selection) readBlock(b *blockfile.Block, h blockfile.Header, ok bool, a
 }
 
 // Begin is the time of a log's first reading of the clocks, with which a recording
-// begins, in ns of CLOCK_MONOTONIC; 0 without one.
-func Begin(path string) (uint64, error) {
-	r, err := Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Close()
+// begins, in ns of CLOCK_MONOTONIC; 0 without one. It reads on to there.
+func Begin(r *Reader) (uint64, error) {
 	if err := r.Select(Filter{Kinds: []Kind{KindClock}}); err != nil {
 		return 0, err
 	}
