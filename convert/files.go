@@ -22,9 +22,15 @@ type TraceOptions struct {
 	Longest  bool
 }
 
+// ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
+var ErrNothing = errors.New("nothing matches the filter")
+
 // SummarizeFile summarizes the log at path.
-func SummarizeFile(path string) (Summary, error) {
-	all, err := Timeline([]Log{Path(path)}, Options{}, nil)
+func SummarizeFile(path string) (Summary, error) { return Summarize(Path(path)) }
+
+// Summarize summarizes a log.
+func Summarize(l Log) (Summary, error) {
+	all, err := Timeline([]Log{l}, Options{}, nil)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -33,16 +39,16 @@ func SummarizeFile(path string) (Summary, error) {
 
 // FilesAt converts logs into one Perfetto trace at a target and returns a summary of each log. The
 // trace gets its name when it is complete; a device or a pipe is written to directly.
-func FilesAt(paths []string, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
-	for _, p := range paths {
-		if out.IsFile(p) {
-			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", p)
+func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
+	for _, l := range logs {
+		if out.IsFile(l.Name) {
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
 	}
 	if o.MaxBytes > 0 {
-		return fit(paths, out, o)
+		return fit(logs, out, o)
 	}
-	c := newConversion(Paths(paths), o.Options)
+	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
 		return nil, outfile.Done{}, err
 	}
@@ -51,20 +57,28 @@ func FilesAt(paths []string, out *outfile.Target, o TraceOptions) ([]Summary, ou
 
 // FilesTo converts logs into one Perfetto trace on w. It does not support
 // TraceOptions.MaxBytes, because written bytes cannot be taken back.
-func FilesTo(paths []string, w io.Writer, o TraceOptions) ([]Summary, error) {
-	all, err := toTrace(Paths(paths), w, o)
+func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+	held := &output.Held{W: w} // so that an empty trace is none
+	all, c, err := toTrace(logs, held, o)
+	if err == nil && c.empty() {
+		return nil, ErrNothing
+	}
+	if failed := held.Release(); failed != nil && err == nil {
+		err = &SinkError{failed}
+	}
 	if isSinkError(err) {
 		return all, fmt.Errorf("the trace could not be written: %s", output.Reason(err))
 	}
 	return all, err
 }
 
-func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, error) {
 	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, c, err
 	}
-	return c.trace(w, o.Compress)
+	all, err := c.trace(w, o.Compress)
+	return all, c, err
 }
 
 // file writes the trace of a conversion whose first reading is done.
@@ -72,7 +86,10 @@ func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Su
 	var readErr error
 	done, err = output.File(out, func(w io.Writer) error {
 		var err error
-		if all, err = c.trace(w, how); err != nil && !isSinkError(err) {
+		if all, err = c.trace(w, how); err == nil && c.empty() {
+			err = ErrNothing
+		}
+		if err != nil && !isSinkError(err) {
 			readErr = err
 		}
 		return err
@@ -86,7 +103,9 @@ func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Su
 // trace writes a trace to w.
 func (c *conversion) trace(w io.Writer, how output.Compression) ([]Summary, error) {
 	out := how.NewWriter(w)
-	all, err := c.run(pfsink.New(out, how.PieceBytes()))
+	sink := &watched{Sink: pfsink.New(out, how.PieceBytes())}
+	all, err := c.run(sink)
+	c.seen = sink.seen
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}

@@ -59,7 +59,7 @@ func convertFiles(log, trace *os.File) (r conversionResult) {
 		r.Summary, err = convert.SummarizeFile(path)
 	} else {
 		var all []convert.Summary
-		if all, err = convert.FilesTo([]string{path}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
+		if all, err = convert.FilesTo([]convert.Log{convert.Path(path)}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
 			r.Summary = all[0]
 		}
 	}
@@ -146,7 +146,7 @@ func waitForConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-ch
 		return r, errInterrupted // Ctrl-C reaches every process of the terminal
 	case err != nil:
 		first, _, _ := strings.Cut(complaint.String(), "\n") // of a crash
-		return r, fmt.Errorf("the conversion failed: %w %s", err, printable(first))
+		return r, fmt.Errorf("the conversion failed: %w %s", err, first)
 	}
 	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
 		return r, fmt.Errorf("the conversion said nothing: %w", err)

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // guides are the documents that lead through the code.
@@ -156,7 +158,7 @@ func TestContributing(t *testing.T) {
 func TestREADMECommands(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "README.md")
-	for _, c := range newApp(io.Discard, io.Discard).Commands {
+	for _, c := range newApp(console.New(io.Discard, io.Discard)).Commands {
 		if !strings.Contains(text, "`cudatrace "+c.Name) {
 			t.Errorf("README.md does not name the command %s", c.Name)
 		}

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestGPULogText(t *testing.T) {
 	t.Parallel()
 	var got, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "dump", gpuLog}, &got, &stderr); code != 0 {
+	if code := run([]string{"cudatrace", "dump", "--raw", "--all", gpuLog}, &got, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	golden := filepath.Join(filepath.Dir(gpuLog), "streams.txt")
@@ -105,7 +105,7 @@ func convertLog(log, trace string) (convert.Summary, error) {
 		return convert.Summary{}, err
 	}
 	defer target.Close()
-	all, _, err := convert.FilesAt([]string{log}, target, convert.TraceOptions{})
+	all, _, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, convert.TraceOptions{})
 	if err != nil {
 		return convert.Summary{}, err
 	}

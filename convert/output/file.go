@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -35,6 +36,13 @@ func File(t *outfile.Target, write func(io.Writer) error) (outfile.Done, error) 
 		_ = f.Discard()
 	}
 	return done, err
+}
+
+// SameFile says whether two names refer to one existing file.
+func SameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
 // Reason is the cause of a failed file operation in plain words.

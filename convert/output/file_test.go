@@ -198,6 +198,22 @@ func TestFileIsPipe(t *testing.T) {
 	}
 }
 
+func TestSameFile(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"a": "text", "b": "text", "link": "-> a", "lost": "-> nothing"})
+	if err := os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "hard")); err != nil {
+		t.Fatal(err)
+	}
+	for other, want := range map[string]bool{"a": true, "link": true, "hard": true, "b": false, "none": false, "lost": false} {
+		if SameFile(filepath.Join(dir, "a"), filepath.Join(dir, other)) != want || SameFile(filepath.Join(dir, other), filepath.Join(dir, "a")) != want {
+			t.Errorf("a and %s: want %t", other, want)
+		}
+	}
+	if lost := filepath.Join(dir, "lost"); SameFile(lost, lost) {
+		t.Error("what does not exist is a file")
+	}
+}
+
 func TestReason(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

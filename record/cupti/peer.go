@@ -32,16 +32,18 @@ type peer struct {
 	lastWord *bye           // the last HANDOVER, nil if the program has worked since
 	until    uint64         // time up to which every record has arrived, ns
 	taken    bool           // another CUPTI client gets the records
+	late     bool           // GO came after the process had stopped waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
+	failed     bool // the process stopped sending before its end
 }
 
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
 	defer p.server.peers.remove(p)
+	defer p.unshare() // after Close: the process then finds that the connection has ended
 	defer p.conn.Close()
-	defer p.link.forgetCalls()
 	if err := p.identify(); err != nil {
 		p.complain(err)
 		return
@@ -59,7 +61,13 @@ func (p *peer) serve() {
 	err = p.receive(messages)
 	p.complain(err)
 	p.complainOfNames()
+	p.explain()
 	p.addOpenCalls()
+	if t, ok := p.handler.(AbsenceTaker); ok {
+		if why := p.absence(); why != "" {
+			t.Absent(p.Peer, why)
+		}
+	}
 	p.handler.End(p.Peer, p.end())
 }
 
@@ -109,13 +117,29 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
+	// It may have begun to wait for the recorder well before its hello.
+	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
 	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
+}
+
+// absence says why a process that was sent GO runs unrecorded, "" if it does not.
+func (p *peer) absence() string {
+	switch {
+	case p.cupti.Status != "", p.bye != nil, p.broken:
+		return ""
+	case p.late:
+		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
+	case procfs.Describe(int(p.PID)).Executable != "":
+		return "the injected library could not start in them: it found no memory, or no thread"
+	}
+	return "" // it ended before it could do any GPU work
 }
 
 // locate answers a process that uses NVTX before CUDA and needs the place of libcupti.
@@ -311,6 +335,19 @@ func (p *peer) complainOfNames() {
 	}
 }
 
+// explain tells the handler why a process stopped sending before its end.
+func (p *peer) explain() {
+	why := p.failure()
+	if why == "" && p.bye != nil && p.bye.reason == byeFailed {
+		why = "the injected library could not go on"
+	}
+	if why == "" || p.broken || p.taken {
+		return
+	}
+	p.failed = true
+	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+}
+
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
@@ -320,7 +357,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 	case p.bye != nil:
 		c = &p.bye.counts
 		e.Time, e.Reason = p.bye.now, p.bye.words()
-		e.Complete = 1
+		e.Complete = truth(off || p.bye.until != 0)
 	case p.lastWord != nil:
 		c = &p.lastWord.counts
 		e.Time, e.Reason = p.lastWord.now, p.lastWord.words()
@@ -329,7 +366,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
-	if p.taken || p.broken {
+	if p.taken || p.broken || p.failed {
 		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -100,12 +101,16 @@ func Listen(o Options) (*Server, error) {
 
 // Serve accepts processes and answers them. It returns after Close.
 func (s *Server) Serve(h Handler) {
+	var told sync.Once
 	for {
 		conn, err := s.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // for instance, too many files are open: the process waits meanwhile
+		if err != nil { // the process waits meanwhile
+			told.Do(func() {
+				h.Note(Peer{}, tracelog.NoteWarning, "processes may run unrecorded: none can be accepted now: "+errno.Words(err))
+			})
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}

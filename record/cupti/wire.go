@@ -73,6 +73,10 @@ const (
 	byeSignal    = 3
 	byeQuickExit = 4
 	byeAsked     = 5
+	byeFailed    = 6
+
+	failedSend   = 1
+	failedClosed = 2
 
 	goNoCUPTI      = 1
 	goPaused       = 2

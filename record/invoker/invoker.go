@@ -67,14 +67,38 @@ func (in *Invoker) Apply(cmd *exec.Cmd) {
 		return
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: in.Credential()}
+	cmd.Env = in.environ(cmd.Env)
+}
+
+// environ is the invoker's environment, from ours.
+func (in *Invoker) environ(ours []string) []string {
 	changed := append([]string{"SUDO_COMMAND=", "SUDO_USER=", "SUDO_UID=", "SUDO_GID="}, in.env...)
-	env := make([]string, 0, len(cmd.Env))
-	for _, e := range cmd.Env {
+	env := make([]string, 0, len(ours))
+	for _, e := range ours {
 		if !sets(changed, e) {
 			env = append(env, e)
 		}
 	}
-	cmd.Env = append(env, in.env...)
+	return append(env, in.env...)
+}
+
+// Become makes this process the invoker's, and returns the invoker's environment.
+func (in *Invoker) Become(ours []string) ([]string, error) {
+	if in == nil {
+		return ours, nil
+	}
+	groups := make([]int, len(in.groups))
+	for i, g := range in.groups {
+		groups[i] = int(g)
+	}
+	err := syscall.Setgroups(groups)
+	if err == nil {
+		err = syscall.Setgid(int(in.GID))
+	}
+	if err == nil {
+		err = syscall.Setuid(int(in.UID))
+	}
+	return in.environ(ours), err
 }
 
 func sets(changed []string, setting string) bool {
@@ -97,7 +121,7 @@ func (in *Invoker) Do(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine, and its rights with it
-		err := in.become()
+		err := in.enter()
 		if err == nil {
 			err = f()
 		}
@@ -106,8 +130,8 @@ func (in *Invoker) Do(f func() error) error {
 	return <-done
 }
 
-// become gives the calling thread the invoker's rights to files.
-func (in *Invoker) become() error {
+// enter gives the calling thread the invoker's rights to files.
+func (in *Invoker) enter() error {
 	ids := append([]uint32{in.GID}, in.groups...)
 	// The thread's own groups: syscall.Setgroups would change those of all threads.
 	if _, _, no := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(ids)), uintptr(unsafe.Pointer(&ids[0])), 0); no != 0 {

@@ -32,6 +32,7 @@ func procPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()
 // unless through is set.
 func (p *place) find(path string, uid uint32, through bool) error {
 	p.uid = uid
+	defer p.keep()
 	if err := p.enter(unix.AT_FDCWD, begin(path)); err != nil {
 		return err
 	}
@@ -159,6 +160,19 @@ type foreignLink uint32
 
 func (l foreignLink) Error() string {
 	return fmt.Sprintf("a symbolic link of user %d is in the way; choose another place with -o", uint32(l))
+}
+
+// keep lets go of what was passed on the way.
+func (p *place) keep() {
+	kept := p.opened[:0]
+	for _, f := range p.opened {
+		if f == p.dir || f == p.found {
+			kept = append(kept, f)
+		} else {
+			f.Close()
+		}
+	}
+	p.opened = kept
 }
 
 // close lets go of all that is open.

@@ -1,7 +1,6 @@
 package tracelog
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
@@ -54,6 +53,9 @@ func totals(src *blockfile.Source) map[Kind]uint64 {
 	}
 	return f.totals
 }
+
+// repairStrings is the number of texts that a repair adds.
+const repairStrings = 2
 
 // A mender copies intact blocks from a reader to a writer.
 type mender struct {
@@ -140,7 +142,7 @@ func (m *mender) finish() {
 func (m *mender) end(end End) {
 	// In a log with the largest number of texts, ours replace the last two. They stand
 	// behind all records that use those.
-	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
+	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-repairStrings))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last columns.Row
 	note.fill(&first, &m.w.strings)
@@ -178,10 +180,10 @@ func (m *mender) reason() string {
 		why = "the log was repaired"
 	}
 	if m.done.Dropped > 0 {
-		why += fmt.Sprintf("; %d damaged bytes were left out", m.done.Dropped)
+		why += "; " + count(int64(m.done.Dropped), "damaged byte was", "damaged bytes were") + " left out"
 	}
 	if m.done.Missing > 0 {
-		why += fmt.Sprintf(", %d records with them", m.done.Missing)
+		why += ", " + count(int64(m.done.Missing), "record", "records") + " with them"
 	}
 	return why
 }
