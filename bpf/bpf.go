@@ -110,7 +110,12 @@ const (
 	LostNesting     = 2
 	ReadFault       = 3 // an argument could not be read and is 0; the call is there
 	CutName         = 4 // a symbol's name was longer than MaxName
+	LostCalibration = 5 // a call of a process that is TargetCalibration, for any cause
 )
+
+// TargetCalibration is the value in the map of targets of the process whose calls measure the
+// cost of a probed call.
+const TargetCalibration = 2
 
 // Signs that a process is about to end. The map of ends keeps the last one. The first two are
 // the cookies of the probes on libc.

@@ -82,6 +82,7 @@ func TestConstants(t *testing.T) {
 		"RANGE_NONE = 0,", "RANGE_BEGIN = 1,", "RANGE_END = 2,", "SYMBOL_NONE = 0,", "SYMBOL_NAMED = 1,", "SYMBOL_DERIVED = 2,",
 		"OP_COPY = 0,", "OP_FIELD = 1,", "OP_OUT = 2,",
 		"LOST_BUFFER_FULL = 0,", "LOST_THREAD_TABLE = 1,", "LOST_NESTING = 2,", "READ_FAULT = 3,",
+		"LOST_CALIBRATION = 5,", "#define TARGET_CALIBRATION 2",
 	} {
 		if !strings.Contains(string(source), line) {
 			t.Errorf("the source lacks %q", line)
@@ -99,7 +100,7 @@ func TestConstants(t *testing.T) {
 		t.Error("a constant of the ends of processes differs from the source's")
 	}
 	if OpCopy != 0 || OpField != 1 || OpOut != 2 || LostBufferFull != 0 || LostThreadTable != 1 || LostNesting != 2 || ReadFault != 3 ||
-		CutName != 4 || RangeNone != 0 || RangeBegin != 1 || RangeEnd != 2 || SymbolNone != 0 || SymbolNamed != 1 || SymbolDerived != 2 {
+		CutName != 4 || LostCalibration != 5 || TargetCalibration != 2 || RangeNone != 0 || RangeBegin != 1 || RangeEnd != 2 || SymbolNone != 0 || SymbolNamed != 1 || SymbolDerived != 2 {
 		t.Error("an enumeration differs from the source's")
 	}
 }

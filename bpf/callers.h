@@ -72,10 +72,21 @@ struct caller_frame {
  */
 struct window {
 	u64 words[WINDOW_WORDS];
-	u64 site;  /* the innermost return address, 0 when not known */
-	u32 reach; /* bytes of words that were read */
+	u64 site;   /* the innermost return address, 0 when not known */
+	u64 hidden; /* the return address of the innermost open call, 0 unless the call is quiet */
+	u32 reach;  /* bytes of words that were read */
 	u32 pad;
 };
+
+/*
+ * What a return address on the stack stands for. That of a return-probed call is the
+ * start of the kernel's trampoline, a page. A recorded call has a chain of its own, which
+ * tells where it was made. A quiet one has none, so its return address is put back.
+ */
+INLINE u64 unhidden(u64 address, const struct window *w)
+{
+	return w->hidden && !(address & 0xfff) ? w->hidden : address;
+}
 
 /* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
 INLINE int read_frame(struct caller_frame *f, u64 fp, u64 above)
@@ -117,7 +128,7 @@ INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table 
 		if (i >= length || !find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
-		hash = mix(hash, f.address);
+		hash = mix(hash, unhidden(f.address, w));
 	}
 	needed = above + sizeof(f) - sp;
 	if (needed > s->reach && needed <= sizeof(w->words))
@@ -131,7 +142,7 @@ INLINE int chain_known(struct caller_table *c, u64 hash) { return c->chains[hash
  * Tells user space the addresses of a chain, and returns its number; 0 when there is no
  * room, or when the walk finds another chain this time.
  */
-NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
+NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, const struct window *w, u64 cookie)
 {
 	struct caller_table *c = known_callers();
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
@@ -142,8 +153,8 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 si
 	if (!c)
 		return 0;
 	e.args[0] = c->epoch;
-	e.args[1] = site;
-	hash = site_hash(s->id, e.args[0], site);
+	e.args[1] = w->site;
+	hash = site_hash(s->id, e.args[0], w->site);
 	length = chain_length(c, hash, COOKIE_CHAIN(cookie));
 	_Pragma("clang loop unroll(full)")
 	for (i = 1; i < MAX_CHAIN; i++) {
@@ -152,8 +163,8 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, u64 si
 		if (i >= length || !read_frame(&f, fp, above))
 			break;
 		above = fp;
-		hash = mix(hash, f.address);
-		e.args[i + 1] = f.address;
+		e.args[i + 1] = unhidden(f.address, w);
+		hash = mix(hash, e.args[i + 1]);
 	}
 	if (hash != chain)
 		return 0;

@@ -31,6 +31,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct frame {
 	u64 sp;
 	u64 later; /* the recipe's */
+	u64 site;  /* the return address, 0 when not known */
 	struct event event;
 };
 
@@ -71,9 +72,10 @@ struct recipe {
 	u8 range;  /* enum range */
 	u8 symbol; /* enum symbol */
 	u8 quiet;  /* calls are not wanted, but what they do is */
+	u8 failed; /* with quiet: calls that fail are wanted */
 	u8 always; /* calls are wanted while recording is paused too */
 	u8 later;  /* there is something to do when a call returns */
-	u8 pad[3];
+	u8 pad[2];
 	struct op ops[MAX_ARGS];
 };
 _Static_assert(sizeof(struct op) == 16, "op");
@@ -135,8 +137,18 @@ struct {
 	MAP_TYPE(MAP_HASH);
 	MAP_ENTRIES(4096);
 	MAP_KEY(u32);	/* pid */
-	MAP_VALUE(u32); /* with capture_range: 1 within the range */
+	MAP_VALUE(u32); /* with capture_range: 1 within the range; TARGET_CALIBRATION */
 } targets SEC(".maps");
+
+#define TARGET_CALIBRATION 2 /* the process calls to measure the price of calls */
+
+/* Counts a call of a target that cannot be recorded. */
+NOINLINE void lose_call(u64 id, u32 cause)
+{
+	u32 pid = id >> 32, *target = map_lookup(&targets, &pid);
+
+	count(target && *target == TARGET_CALIBRATION ? LOST_CALIBRATION : cause);
+}
 
 /* One word, not 0 while recording is paused in all processes. */
 struct {
@@ -172,7 +184,7 @@ GLOBAL u32 add_slot(u64 id)
 		}
 		index += i;
 	}
-	count(LOST_THREAD_TABLE);
+	lose_call(id, LOST_THREAD_TABLE);
 	return NO_SLOT;
 }
 
@@ -314,6 +326,17 @@ INLINE u32 read_stack(struct pt_regs *ctx, struct window *w, u32 size)
 	return size && read_user(w->words, size, (void *)STACK_POINTER(ctx)) ? 0 : size;
 }
 
+/* The return address of the innermost open call, if the call is recorded only when it fails. */
+NOINLINE u64 hidden_address(struct slot *s)
+{
+	struct thread *t = thread_at(s->index);
+	u32 top = s->depth - 1;
+
+	if (!t || top >= MAX_DEPTH || !(t->frames[top].event.flags & QUIET))
+		return 0;
+	return t->frames[top].site;
+}
+
 /*
  * Reads the thread's window of its stack, with at least some words for arguments in it, and
  * the innermost return address. Near the top of a stack there is less than the thread's
@@ -323,6 +346,7 @@ INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u3
 {
 	u32 least = STACK_ARGS_AT + stack * 8, want = s->reach > least ? s->reach : least;
 
+	w->hidden = s->depth ? hidden_address(s) : 0;
 	w->reach = read_stack(ctx, w, want);
 	if (w->reach < least)
 		w->reach = read_stack(ctx, w, least);
@@ -457,7 +481,7 @@ NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
 	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
 		return 0;
 	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, t->window.site, cookie);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, &t->window, cookie);
 }
 
 /* The flags of a call that begins. */
@@ -465,7 +489,7 @@ INLINE u32 special_flags(const struct recipe *r, u32 recorded)
 {
 	u32 flags = r->quiet || !recorded ? QUIET : 0;
 
-	return r->symbol && recorded ? flags | FAILURE : flags;
+	return (r->symbol || r->failed) && recorded ? flags | FAILURE : flags;
 }
 
 /* The entry of a function that is more than a plain one. */
@@ -484,7 +508,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 		enter_range(ctx, id >> 32, r->range);
 	flags = special_flags(r, recording(id >> 32) || r->always);
 	quiet = flags & QUIET;
-	if (quiet && !r->symbol && !(r->range & RANGE_BEGIN)) {
+	if (flags == QUIET && !r->symbol && !(r->range & RANGE_BEGIN)) {
 		pass_over(ctx, id);
 		return 1;
 	}
@@ -499,8 +523,11 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f->sp = STACK_POINTER(ctx);
 	f->later = r->later;
 	set_head(&f->event, id, func, r->nargs, flags);
-	if (flags != QUIET)
+	f->site = 0;
+	if (flags != QUIET) {
 		f->event.chain = chain_of(ctx, s, cookie);
+		f->site = f->event.chain ? t->window.site : 0;
+	}
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
 	s->depth = depth + 1;
@@ -533,7 +560,7 @@ INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64
  * Defines the chain of the call at the tail, in front of the call. Returns where the tail
  * is then, 0 when there is no room.
  */
-NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64 site, u64 cookie)
+NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, const struct window *w, u64 cookie)
 {
 	struct thread *t = thread_at(s->index);
 	struct event *e = tail_of(s);
@@ -542,7 +569,7 @@ NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, u64
 	if (!t || !e || top >= MAX_DEPTH)
 		return 0;
 	copy_event(&t->frames[top].event, e);
-	chain = define_chain(ctx, s, chain, site, cookie);
+	chain = define_chain(ctx, s, chain, w, cookie);
 	e = room(s);
 	if (!e)
 		return 0;
@@ -561,7 +588,7 @@ INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct even
 	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
 	if (chain_known(c, e->chain))
 		return e;
-	return define_in_front(ctx, s, e->chain, w->site, cookie) ? tail_of(s) : 0;
+	return define_in_front(ctx, s, e->chain, w, cookie) ? tail_of(s) : 0;
 }
 
 /* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
@@ -598,7 +625,7 @@ INLINE int enter(struct pt_regs *ctx)
 	t = thread_at(s->index);
 	e = t ? note_call(ctx, s, t, id, cookie) : 0;
 	if (!e) {
-		count(LOST_BUFFER_FULL);
+		lose_call(id, LOST_BUFFER_FULL);
 		return 1;
 	}
 	s->sp = STACK_POINTER(ctx);
@@ -679,6 +706,14 @@ NOINLINE void tell_symbol(struct event *e, u32 kind)
 		count(CUT_NAME);
 }
 
+/* A call that was not wanted before it failed. */
+INLINE void want(struct slot *s, struct event *e)
+{
+	e->flags &= ~QUIET;
+	if (s->announced != ANNOUNCED)
+		announce(s->index, s->id);
+}
+
 /* The return of a call that lies in a frame, or of one that is not recorded. */
 NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 {
@@ -699,7 +734,7 @@ NOINLINE void leave_special(struct pt_regs *ctx, struct slot *s, u64 now)
 	f->event.exit = now;
 	f->event.ret = (s32)RETURN_VALUE(ctx);
 	if (f->event.ret && f->event.flags & FAILURE)
-		f->event.flags &= ~QUIET;
+		want(s, &f->event);
 	r = f->later ? map_lookup(&recipes, &func) : 0;
 	if (r) {
 		record_out_values(&f->event, r);

@@ -79,9 +79,10 @@ type ProbesRecipe struct {
 	Range       uint8
 	Symbol      uint8
 	Quiet       uint8
+	Failed      uint8
 	Always      uint8
 	Later       uint8
-	Pad         [3]uint8
+	Pad         [2]uint8
 	Ops         [12]ProbesOp
 }
 
@@ -111,16 +112,18 @@ type ProbesThread struct {
 	Block  [16]uint64
 	Pad    uint64
 	Window struct {
-		_     structs.HostLayout
-		Words [64]uint64
-		Site  uint64
-		Reach uint32
-		Pad   uint32
+		_      structs.HostLayout
+		Words  [64]uint64
+		Site   uint64
+		Hidden uint64
+		Reach  uint32
+		Pad    uint32
 	}
 	Frames [8]struct {
 		_     structs.HostLayout
 		Sp    uint64
 		Later uint64
+		Site  uint64
 		Event ProbesEvent
 	}
 }

@@ -83,7 +83,8 @@ enum lost_cause {
 	LOST_NESTING = 2,
 	READ_FAULT = 3, /* an argument became 0, the call is there */
 	CUT_NAME = 4,   /* the name has its first MAX_NAME - 1 bytes */
-	LOST_CAUSES = 5,
+	LOST_CALIBRATION = 5, /* a call of the calibration, for any cause */
+	LOST_CAUSES = 6,
 };
 
 struct lost {

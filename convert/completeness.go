@@ -26,7 +26,7 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, o.End.Reason)
 	}
 	if s.Uncorrelated > 0 {
-		s.Reasons = append(s.Reasons, figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have")+" no record from CUPTI: another CUPTI client may have taken its records")
+		s.Reasons = append(s.Reasons, withoutRecord(s))
 	}
 	s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
 	if n := s.LostTotal(); n > 0 {
@@ -38,7 +38,19 @@ func (l *log) judge(s *Summary) {
 	s.Complete = len(s.Reasons) == 0
 }
 
-// shortfall compares the log with the counts that the injected libraries reported.
+// withoutRecord says why calls that create GPU work may have no record from CUPTI.
+func withoutRecord(s *Summary) string {
+	why := "another CUPTI client may have taken its records"
+	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite} {
+		if s.Lost[cause] > 0 {
+			why = "it is among the records that were lost"
+		}
+	}
+	return figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have") + " no record from CUPTI: " + why
+}
+
+// shortfall compares the log with the counts that the injected libraries reported. Records that were
+// lost on the way from there are among the losses.
 func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 	if c.Filtered() {
 		return nil // records that the filter left out are not missing
@@ -52,11 +64,12 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 		said.Copies += e.Copies
 		said.Sets += e.Sets
 	}
+	lost := s.Lost[tracelog.LostCUPTIQueue] + s.Lost[tracelog.LostLogWrite]
 	for _, x := range []struct {
 		one, many string
 		said, got uint64
 	}{{"kernel", "kernels", said.Kernels, s.Kernels}, {"copy", "copies", said.Copies, s.Copies}, {"memset", "memsets", said.Sets, s.Memsets}} {
-		if x.said > x.got {
+		if x.said > x.got && x.said-x.got > lost {
 			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %s, the log holds %s", figures.Count(x.said, x.one, x.many), figures.Group(x.got)))
 		}
 	}

@@ -116,10 +116,10 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	defer r.Close()
 	l.catalog = catalog.New(l.filter)
-	if l.filter == nil {
-		r.Project(catalog.Project()) // a filter looks at other fields too
-	} else if err := r.Select(*l.filter); err != nil {
-		return err
+	if l.filter != nil {
+		if err := r.Select(*l.filter); err != nil {
+			return err
+		}
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
@@ -157,7 +157,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	for _, l := range c.logs {
 		p.Shift(l.shift)
 		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
-		if err := l.catalog.Processes.Resolve(l.Open); err != nil {
+		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
 		l.joiner = join.New(l.catalog, p, c.joining(l))
@@ -170,7 +170,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
 		p.Shift(l.shift)
-		err := l.joiner.Run(l.Open, l.damage, progress)
+		err := l.joiner.Run(l.Open, progress)
 		if err != nil {
 			return err
 		}

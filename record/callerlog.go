@@ -17,9 +17,8 @@ type callerLog struct {
 	log      *tracelog.Writer
 	resolver *callers.Resolver
 	epoch    func() uint64
-	looked   map[uint32]uint64 // 1 + epoch of the last look at the code of a process, by PID
-	last     atomic.Uint32     // ID that was given last
-	unknown  atomic.Uint64     // chains without a record
+	last     atomic.Uint32 // ID that was given last
+	unknown  atomic.Uint64 // chains without a record
 	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
 	// refuses then.
 	refused  func(pid uint32, launch string)
@@ -27,7 +26,8 @@ type callerLog struct {
 
 	working sync.WaitGroup
 	mu      sync.Mutex
-	queue   chan newChain // nil once finished
+	looked  map[uint32]uint64 // 1 + epoch of the last look at the code of a process, by PID
+	queue   chan newChain     // nil once finished
 }
 
 // A newChain is a chain without a record yet, or news of another kind.
@@ -40,6 +40,7 @@ type newChain struct {
 	addresses []uint64
 	// trim, if not nil, is told how many of the addresses are of use.
 	trim func(depth int)
+	code callers.Mappings // of codeMapped
 }
 
 // news is a kind of news.
@@ -66,11 +67,34 @@ func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid ui
 	return c
 }
 
-// look reads what code a process has mapped, so that a process that ends soon is known.
-func (c *callerLog) look(pid uint32) { c.enqueue(newChain{news: codeMapped, pid: pid}) }
+// look reads what code a process has mapped, unless it did in the same epoch. The process may
+// end when look has returned.
+func (c *callerLog) look(pid uint32) {
+	if !c.unseen(pid) {
+		return
+	}
+	if code, ok := callers.Read(int(pid), c.epoch); ok {
+		c.enqueue(newChain{news: codeMapped, pid: pid, code: code})
+	}
+}
+
+// unseen says whether a process has not been looked at in this epoch.
+func (c *callerLog) unseen(pid uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.epoch() + 1
+	before := c.looked[pid]
+	c.looked[pid] = now
+	return before != now
+}
 
 // forget drops what is known of a PID.
-func (c *callerLog) forget(pid uint32) { c.enqueue(newChain{news: newProcess, pid: pid}) }
+func (c *callerLog) forget(pid uint32) {
+	c.mu.Lock()
+	delete(c.looked, pid)
+	c.mu.Unlock()
+	c.enqueue(newChain{news: newProcess, pid: pid})
+}
 
 // add gives a chain its ID. The addresses are the caller's again when add returns.
 func (c *callerLog) add(n newChain) uint32 {
@@ -105,12 +129,8 @@ func (c *callerLog) write(queue <-chan newChain) {
 		case chainFound:
 			c.resolve(n)
 		case codeMapped:
-			if epoch := c.epoch(); c.looked[n.pid] != epoch+1 {
-				c.looked[n.pid] = epoch + 1
-				c.resolver.Look(int(n.pid))
-			}
+			c.resolver.Add(n.code)
 		case newProcess:
-			delete(c.looked, n.pid)
 			c.resolver.Forget(int(n.pid))
 		case callFailed:
 			if launch := c.launches[n.id]; launch != "" {

@@ -133,10 +133,20 @@ func TestNamesFromCallers(t *testing.T) {
 	}
 }
 
-// TestNamelessRuntime records a program in which nothing names the runtime's functions: the
-// runtime's own records name them, as soon as that is known.
+// TestNamelessRuntime records a program in which nothing names the runtime's functions. With CUPTI's
+// records of calls the runtime's own records name them, as soon as that is known. With probes the
+// names of the driver's functions stay. Both are said.
 func TestNamelessRuntime(t *testing.T) {
-	t.Parallel()
+	for _, source := range []CallSource{CallsCUPTI, CallsUprobe} {
+		t.Run(string(source), func(t *testing.T) {
+			t.Parallel()
+			recordNameless(t, source)
+		})
+	}
+}
+
+func recordNameless(t *testing.T, source CallSource) {
+	t.Helper()
 	dir, err := simulated()
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +167,7 @@ func TestNamelessRuntime(t *testing.T) {
 	said := make(chan string, 10)
 	result, err := Run(Options{
 		Program: env, Args: []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib"), stripped, "-n", fmt.Sprint(n)},
-		Output: filepath.Join(t.TempDir(), "run"), Functions: functions, Calls: CallsCUPTI,
+		Output: filepath.Join(t.TempDir(), "run"), Functions: functions, Calls: source,
 		Say: func(line string) { said <- line },
 	})
 	if err != nil || result.ExitCode != 0 {

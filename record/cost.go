@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -35,6 +36,17 @@ func costText(calls uint64, perCall time.Duration) string {
 	return text
 }
 
+// driverLaunches are the functions of the driver that launch one kernel.
+var driverLaunches = func() map[cudaapi.ID]bool {
+	found := map[cudaapi.ID]bool{}
+	for _, f := range cudaapi.Functions(cudaapi.All) {
+		if f.Library == cudaapi.Driver && cudaapi.TraitsOf(f.Name).Launches {
+			found[f.ID] = true
+		}
+	}
+	return found
+}()
+
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
@@ -42,6 +54,8 @@ type countingLog struct {
 	calls  *atomic.Uint64
 	chain  func(*probe.Chain) uint32 // gives a chain its ID
 	failed func(*tracelog.Call)      // is told of calls that failed
+	works  func(pid uint32)          // is told of processes whose launches reach the driver; may be nil
+	worked uint32                    // the last of them
 	run    uint64                    // calls of the run so far
 	held   tracelog.Calls
 }
@@ -58,6 +72,9 @@ func (l *countingLog) End() {
 func (l *countingLog) Call(c *tracelog.Call) {
 	if c.Ret != 0 {
 		l.failed(c)
+	} else if c.PID != l.worked && l.works != nil && driverLaunches[cudaapi.ID(c.Func)] {
+		l.worked = c.PID
+		l.works(c.PID)
 	}
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)

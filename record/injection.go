@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type injection struct {
 	calls   *calls
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
+	crowded sync.Once       // it was said that too many processes start at once
 	paused  atomic.Bool     // set until the delay is over, and at the end
 }
 
@@ -52,7 +54,10 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.begin(p.PID)
+	inTime := i.calls.begin(p.PID, p.Deadline())
+	if !inTime {
+		i.notInTime(p.PID)
+	}
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
 	}
@@ -60,8 +65,28 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
-	return i.config(libcupti.Locate(int(p.PID), mapped))
+	return i.config(libcupti.Locate(int(p.PID), mapped), inTime)
 }
+
+// notInTime says that there was no time to probe a process.
+func (i *injection) notInTime(pid uint32) {
+	i.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: too many processes started at the same time", pid))
+	const text = "so many processes start at the same time that there is no time to probe them all"
+	switch {
+	case !i.calls.probed:
+	case i.calls.source == CallsAuto:
+		i.crowded.Do(func() {
+			i.report.remark(0, text+": the calls of some come from CUPTI instead, without arguments and callers")
+		})
+	default:
+		i.crowded.Do(func() {
+			i.report.miss(0, text+": the calls of some are not recorded (--calls auto has CUPTI record them)")
+		})
+	}
+}
+
+// Absent is called for a process that runs unrecorded although it said hello.
+func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID, why) }
 
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
@@ -78,7 +103,7 @@ func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
 
 // launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.
 func (i *injection) launchRefused(pid uint32, launch string) {
-	i.calls.recordRefused(pid, launch, func() error {
+	i.calls.recordRefused(pid, launch, true, func() error {
 		i.server.RecordRuntime(pid)
 		return nil
 	})
@@ -236,11 +261,12 @@ func (i *injection) close() {
 }
 
 // config is the configuration that the injected library gets.
-func (i *injection) config(candidates []libcupti.Candidate) cupti.GoConfig {
+// Calls of a process for which there was no time to probe it come from CUPTI, too.
+func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: i.records(),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
-		WatchRivals:   i.calls.prober == nil,
+		WatchRivals:   i.calls.prober == nil || !inTime,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
 	}
 	work := i.opts.GPU != GPUNone
@@ -251,6 +277,8 @@ func (i *injection) config(candidates []libcupti.Candidate) cupti.GoConfig {
 		if c.Callers {
 			c.Calls = append(c.Calls, kernelLookup)
 		}
+	case !inTime && i.calls.source == CallsAuto:
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime, work)
 	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true, work)
 	}

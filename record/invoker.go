@@ -52,14 +52,38 @@ func (in *invoker) apply(cmd *exec.Cmd) {
 		return
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: in.uid, Gid: in.gid, Groups: in.groups}}
+	cmd.Env = in.environ(cmd.Env)
+}
+
+// environ is the invoker's environment, from ours.
+func (in *invoker) environ(ours []string) []string {
 	changed := append([]string{"SUDO_COMMAND=", "SUDO_USER=", "SUDO_UID=", "SUDO_GID="}, in.env...)
-	env := make([]string, 0, len(cmd.Env))
-	for _, e := range cmd.Env {
+	env := make([]string, 0, len(ours))
+	for _, e := range ours {
 		if !sets(changed, e) {
 			env = append(env, e)
 		}
 	}
-	cmd.Env = append(env, in.env...)
+	return append(env, in.env...)
+}
+
+// become makes this process the invoker's, and returns the invoker's environment.
+func (in *invoker) become(ours []string) ([]string, error) {
+	if in == nil {
+		return ours, nil
+	}
+	groups := make([]int, len(in.groups))
+	for i, g := range in.groups {
+		groups[i] = int(g)
+	}
+	err := syscall.Setgroups(groups)
+	if err == nil {
+		err = syscall.Setgid(int(in.gid))
+	}
+	if err == nil {
+		err = syscall.Setuid(int(in.uid))
+	}
+	return in.environ(ours), err
 }
 
 func sets(changed []string, setting string) bool {

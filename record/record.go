@@ -8,11 +8,12 @@
 //
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
-//	calls.go         calls, from package probe
+//	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	tracees.go       the processes that are recorded, and how each ended
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
+//	descriptors.go   room for open files
 //	logfile.go       the log on disk; outputfiles.go: names of files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
@@ -57,6 +58,10 @@ func Run(o Options) (Result, error) {
 	path, err := lookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
+	}
+	if err := checkFiles(filesToRecord); err != nil {
+		o.Say("nothing is recorded: " + err.Error())
+		return Result{}, runUnrecorded(path, o)
 	}
 	signals := watchSignals(true)
 	defer signal.Stop(signals)
@@ -152,7 +157,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			waitForStragglers(server, r.opts.Program, r.opts.Say)
+			newStragglers(r.opts.Program, server.Environ(nil)[0]).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle

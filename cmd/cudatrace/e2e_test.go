@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -211,7 +212,8 @@ func checkCallers(t *testing.T, tr *tptest.Trace, r *recording) {
 		t.Errorf("of %d calls the callers are %+v", r.Calls, r.Callers)
 	}
 	expectRows(t, tr, r.Pairs, "slices, one a call", "select count(*) from slice s join thread_track k on s.track_id = k.id")
-	expectRows(t, tr, r.Functions["cudaLaunchKernel"], "launches by the program's function launch",
+	refused := r.Errors["cudaLaunchKernel: cudaErrorInvalidResourceHandle"] // seen until the recorder knows that others work
+	expectRows(t, tr, r.Functions["cudaLaunchKernel"]-refused, "launches by the program's function launch",
 		`select count(*) from slice where name = 'cudaLaunchKernel' and extract_arg(arg_set_id, 'debug.driver') = 'cuLaunchKernel'
 		and extract_arg(arg_set_id, 'debug.caller') glob 'many: launch+0x*'`)
 	expectRows(t, tr, r.Functions["cuLaunchKernel"], "launches through the driver",
@@ -240,7 +242,7 @@ func TestNotPrivileged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !regexp.MustCompile(`calls are not probed.*CAP_BPF`).Match(out) {
+	if !regexp.MustCompile(`calls are not probed.*CAP_BPF.*--cap-add BPF --cap-add PERFMON`).Match(out) {
 		t.Errorf("no line names the missing capability:\n%s", out)
 	}
 	sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))
@@ -249,5 +251,32 @@ func TestNotPrivileged(t *testing.T) {
 	}
 	if sum.Kernels != 1 || sum.Copies != 3 || sum.Matched != 4 || sum.Pairs != 0 || !sum.Complete || sum.Calls < 9 {
 		t.Errorf("kernels %d, copies %d, matched %d, pairs %d, calls %d, complete %t %q", sum.Kernels, sum.Copies, sum.Matched, sum.Pairs, sum.Calls, sum.Complete, sum.Reasons)
+	}
+}
+
+// TestRefusedLaunches records launches that the runtime refuses, all but the first without a word to
+// the driver. Where no launch has reached the driver before, none is missing; else what may be
+// missing is said.
+func TestRefusedLaunches(t *testing.T) {
+	t.Parallel()
+	const refused, reason = "cudaLaunchKernel: cudaErrorSymbolNotFound", "the runtime refused a launch (cudaLaunchKernel); further ones until now may be missing"
+	first := recordProgram(t, sim("refused"), "-n", "500")
+	if first.Errors[refused] != 500 || first.Functions["cudaLaunchKernel"] != 500 || first.Failed != 500 {
+		t.Errorf("errors %v, functions %v, %d failed: not 500 refused launches", first.Errors, first.Functions, first.Failed)
+	}
+	if !first.Complete || first.LostTotal() != 0 {
+		t.Errorf("complete %t %q, lost %v", first.Complete, first.Reasons, first.Lost)
+	}
+	later := recordProgram(t, sim("refused"), "-l", "2000", "-n", "500")
+	for _, r := range []*recording{&first, &later} { // also below a launch that is probed for its failure
+		if r.Callers.Unknown != 0 {
+			t.Errorf("%d calls have no caller", r.Callers.Unknown)
+		}
+	}
+	if n := later.Errors[refused]; n == 0 || n > 500 || later.Functions["cudaLaunchKernel"] != 2000+n {
+		t.Errorf("errors %v, functions %v: not up to 500 refused launches behind 2000", later.Errors, later.Functions)
+	}
+	if later.Errors[refused] < 500 && (later.Complete || !strings.Contains(later.stderr, reason)) {
+		t.Errorf("complete %t: it is not said that refused launches may be missing:\n%s", later.Complete, later.stderr)
 	}
 }

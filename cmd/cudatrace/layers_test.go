@@ -45,6 +45,7 @@ var layers = []struct {
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
+	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},

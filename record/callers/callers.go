@@ -40,12 +40,12 @@ func New(now func() uint64) *Resolver {
 	return &Resolver{now: now, processes: map[int]*process{}}
 }
 
-// Look reads what code a process has mapped. Find looks by itself when it meets an unknown
-// address; a look at the start serves calls of a process that ends before they are resolved.
-func (r *Resolver) Look(pid int) {
+// Add tells what code a process has mapped. Find reads the mappings by itself when it meets an unknown
+// address; those of the start serve calls of a process that ends before they are resolved.
+func (r *Resolver) Add(m Mappings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.process(pid).look(pid, r.now, &r.modules)
+	r.process(m.pid).take(m, &r.modules)
 }
 
 // Forget drops what is known of a process, after its last call.

@@ -49,6 +49,9 @@ type module struct {
 func (c *moduleCache) open(pid int, m procfs.Mapping) *module {
 	f, err := m.Open(pid)
 	if err != nil {
+		f, err = m.OpenPath() // the process has ended
+	}
+	if err != nil {
 		return nil
 	}
 	defer f.Close()

@@ -39,20 +39,38 @@ type place struct {
 	path    string // of the file, in the process's own mount namespace
 }
 
-// look takes a snapshot. Without one the process has ended, or the epoch does not stand still.
-func (p *process) look(pid int, now func() uint64, modules *moduleCache) {
+// Mappings are the parts of files that a process had mapped as code, at some moment of an epoch.
+type Mappings struct {
+	pid   int
+	epoch uint64
+	code  []procfs.Mapping
+}
+
+// Read reads a process's mappings. ok is false when the process has ended, or the epoch that now
+// reads does not stand still. The process may end afterwards: the Resolver still reads the files.
+func Read(pid int, now func() uint64) (m Mappings, ok bool) {
 	for range maxLooks {
 		epoch := now()
 		code, err := procfs.Code(pid)
 		if err != nil {
-			return
+			return Mappings{}, false
 		}
-		s := snapshot{epoch: epoch, code: p.open(pid, epoch, code, modules)}
 		if now() == epoch {
-			p.add(s)
-			return
+			return Mappings{pid, epoch, code}, true
 		}
 	}
+	return Mappings{}, false
+}
+
+// look takes a snapshot, if it can.
+func (p *process) look(pid int, now func() uint64, modules *moduleCache) {
+	if m, ok := Read(pid, now); ok {
+		p.take(m, modules)
+	}
+}
+
+func (p *process) take(m Mappings, modules *moduleCache) {
+	p.add(snapshot{m.epoch, p.open(m.pid, m.epoch, m.code, modules)})
 }
 
 // open finds the modules of mappings.

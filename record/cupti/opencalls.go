@@ -3,8 +3,11 @@ package cupti
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/bits"
 	"os"
+	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +16,8 @@ import (
 
 // Layout of the memory that is shared with a process: inject/wire.h, struct ct_open_shared.
 const (
+	openBellAt    = 16
+	openFailureAt = 24
 	openCalls     = 512
 	openPlaces    = 15
 	openSize      = 256
@@ -35,10 +40,12 @@ type OpenCall struct {
 	Inner uint64 // innermost return address in the function that was called
 }
 
-// openMemory is memory that a process shares with us, in which its threads note the calls they are in.
-// Nothing that the process writes there can harm us: it is read as a file is.
+// openMemory is memory that a process shares with us. In it are the calls that its threads are in, why
+// nothing more is sent, and the bell that wakes its control thread. Nothing that the process writes
+// there can harm us: it is read as a file is. Only the bell's page is mapped.
 type openMemory struct {
 	file *os.File
+	page []byte // the first page, nil if it cannot be mapped
 	stop []byte // contents when the process was told to stop, nil if it was not
 }
 
@@ -57,12 +64,41 @@ func newOpenMemory() (*openMemory, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.file.Close())
 	}
+	m.page, err = unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		m.page = nil // the process looks for messages once a second
+	}
 	return m, nil
 }
 
+// ring wakes the control thread of the process.
+func (m *openMemory) ring() {
+	if m.page == nil {
+		return
+	}
+	bell := (*uint32)(unsafe.Pointer(&m.page[openBellAt]))
+	atomic.AddUint32(bell, 1)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(bell)), futexWake, math.MaxInt32, 0, 0, 0) // who is not woken looks within a second
+}
+
+const futexWake = 1 // FUTEX_WAKE of linux/futex.h
+
 // close lets go of the memory. The process keeps it.
 func (m *openMemory) close() {
+	if m.page != nil {
+		_ = unix.Munmap(m.page)
+		m.page = nil
+	}
 	_ = m.file.Close() // there is nothing that could be lost
+}
+
+// failure says why the process sends nothing more; what is 0 without a reason.
+func (m *openMemory) failure() (what uint32, errno unix.Errno) {
+	b := make([]byte, 8)
+	if _, err := m.file.ReadAt(b, openFailureAt); err != nil {
+		return 0, 0
+	}
+	return le.Uint32(b[4:]), unix.Errno(le.Uint32(b))
 }
 
 // read returns the contents, nil if they cannot be read.

@@ -145,7 +145,7 @@ func TestNobodyThere(t *testing.T) {
 func answer(t *testing.T, s *stage, how string) {
 	t.Helper()
 	socket := filepath.Join(s.server.dir, socketName)
-	if err := s.server.listener.Close(); err != nil { // removes the socket
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	if how == "no-socket" {
@@ -256,7 +256,7 @@ func TestStalledRecorder(t *testing.T) {
 	t.Parallel()
 	begin := monotonic()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := s.server.listener.Close(); err != nil {
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	l := listenAt(t, filepath.Join(s.server.dir, socketName))
@@ -307,7 +307,7 @@ func TestStalledRecorder(t *testing.T) {
 func TestEndWithStalledRecorder(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := s.server.listener.Close(); err != nil {
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	l := listenAt(t, filepath.Join(s.server.dir, socketName))

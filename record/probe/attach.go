@@ -35,6 +35,9 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 	if !hasRuntime && err == nil {
 		file.fallback, err = a.attachFunctions(l, a.choose(l, file, true), pid, file)
 	}
+	if l.Side == cudaapi.Runtime && proc.launches != launchesWork && err == nil {
+		file.launches, err = a.attachLaunches(l, pid)
+	}
 	if err != nil {
 		return errors.Join(uprobe.AttachError(l.Path, err), uprobe.InOrder(file.all()).Close())
 	}

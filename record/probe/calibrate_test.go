@@ -39,6 +39,26 @@ func TestCalibrateWithSmallRings(t *testing.T) {
 	}
 }
 
+// The calls of a calibration that meets full buffers are no calls of the program.
+func TestCalibrateWithFullBuffers(t *testing.T) {
+	t.Parallel()
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+		p, target := open(t, Options{Mode: m, BufferBytes: 64 << 10}), startTarget(t, "driver")
+		attach(t, p, target)
+		target.run("launches", 10_000)
+		if lost, err := p.LostSince(); err != nil || len(lost) != 1 {
+			t.Fatalf("lost %+v (%v)", lost, err)
+		}
+		if _, err := p.Calibrate(); err == nil || !strings.Contains(err.Error(), "were full") {
+			t.Errorf("error %v", err)
+		}
+		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
+			t.Errorf("lost %+v (%v)", lost, err)
+		}
+		p.processes.background.closing.Wait()
+	})
+}
+
 func BenchmarkCalibrate(b *testing.B) {
 	p := open(b, Options{})
 	var cost time.Duration

@@ -2,14 +2,32 @@ package probe
 
 import (
 	"errors"
+	"io"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/cudalib"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// ProbeLaunches probes the launches of the runtimes that an attached process has mapped, too.
-// Launches are probed at the driver, which those that the runtime refuses never reach.
+// Launches are probed at the driver, which those that the runtime refuses never reach. A
+// launchState says whether the launches of a process's runtimes are probed, too. Where they are,
+// those that fail are recorded.
+type launchState uint8
+
+const (
+	launchesUntried launchState = iota // no launch has reached the driver yet: probed
+	launchesWork                       // one has: not probed
+	launchesRefused                    // the runtime has refused one: probed
+)
+
+// ProbeLaunches is called for a process in which the runtime has refused a launch. From now on
+// refused launches are recorded.
 func (p *Prober) ProbeLaunches(pid int) error { return p.processes.probeLaunches(pid) }
+
+// ReleaseLaunches is called for a process in which a launch has reached the driver: it removes
+// the probes from the runtime's launches, unless the runtime has refused one. It does not wait
+// for the probes to be gone.
+func (p *Prober) ReleaseLaunches(pid int) { p.processes.releaseLaunches(pid) }
 
 func (ps *processes) probeLaunches(pid int) error {
 	ps.mu.Lock()
@@ -18,6 +36,7 @@ func (ps *processes) probeLaunches(pid int) error {
 	if proc == nil {
 		return nil
 	}
+	proc.launches = launchesRefused
 	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return err
@@ -26,19 +45,39 @@ func (ps *processes) probeLaunches(pid int) error {
 	for _, m := range mappings {
 		file := proc.files[m.File]
 		if file != nil && file.library.Side == cudaapi.Runtime && file.launches == nil {
-			errs = append(errs, ps.attachLaunches(pid, m, file))
+			errs = append(errs, ps.openLaunches(pid, m, file))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (ps *processes) attachLaunches(pid int, m procfs.Mapping, file *probedFile) error {
+func (ps *processes) openLaunches(pid int, m procfs.Mapping, file *probedFile) error {
 	l, err := ps.finder.Open(pid, m)
 	if err != nil || l == nil {
 		return err
 	}
 	defer l.Close()
-	launches := inTableOrder(l.Functions, ps.attacher.table.Launch)
-	file.launches, err = ps.attacher.attachFunctions(l, launches, pid, file)
+	file.launches, err = ps.attacher.attachLaunches(l, pid)
 	return err
+}
+
+// attachLaunches probes the launches of a runtime.
+func (a *attacher) attachLaunches(l *cudalib.File, pid int) (io.Closer, error) {
+	return a.attachFunctions(l, inTableOrder(l.Functions, a.table.Launch), pid, &probedFile{})
+}
+
+func (ps *processes) releaseLaunches(pid int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	proc := ps.byPID[pid]
+	if proc == nil || proc.launches != launchesUntried {
+		return
+	}
+	proc.launches = launchesWork
+	for _, file := range proc.files {
+		if file.launches != nil {
+			ps.background.close(file.launches)
+			file.launches = nil
+		}
+	}
 }

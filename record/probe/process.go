@@ -17,8 +17,9 @@ type process struct {
 	unloading map[procfs.FileID]io.Closer
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
-	looked map[procfs.FileID]bool
-	code   codeSize
+	looked   map[procfs.FileID]bool
+	code     codeSize
+	launches launchState
 }
 
 // A probedFile is a library and its probes. The probes of fallback are on functions that are
@@ -27,7 +28,7 @@ type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none
 	fallback io.Closer // nil: none
-	launches io.Closer // on the runtime's launches, where it refuses some; nil: none
+	launches io.Closer // on the runtime's launches, as the process's launchState says; nil: none
 }
 
 func newProcess() *process {

@@ -188,24 +188,37 @@ func (m Mapping) Open(pid int) (*os.File, error) {
 	if err == nil || m.Deleted {
 		return f, err
 	}
-	f, err = os.Open(fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
+	return m.openAt(fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
+}
+
+// OpenPath opens the mapped file by its path, as we see it, after the process has ended.
+func (m Mapping) OpenPath() (*os.File, error) {
+	if m.Deleted {
+		return nil, fmt.Errorf("%s has been deleted", m.Path)
+	}
+	return m.openAt(m.Path)
+}
+
+// openAt looks at the file before it opens it: a device could act on being opened.
+func (m Mapping) openAt(path string) (*os.File, error) {
+	at, err := os.OpenFile(path, unix.O_PATH, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !m.shows(f) {
-		f.Close()
-		return nil, fmt.Errorf("%s has been replaced since process %d started", m.Path, pid)
+	defer at.Close()
+	if !m.shows(at) {
+		return nil, fmt.Errorf("%s has been replaced since the process mapped it", m.Path)
 	}
-	return f, nil
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
 }
 
-// shows says whether f is the mapped file, by its inode. On an overlay file system it cannot tell:
-// a mapping shows another inode there than the file.
+// shows says whether f is the mapped file, by its inode. On an overlay file system it can only tell
+// that f is a regular file: a mapping shows another inode there than the file.
 func (m Mapping) shows(f *os.File) bool {
 	var st unix.Stat_t
 	var system unix.Statfs_t
 	if unix.Fstat(int(f.Fd()), &st) != nil || unix.Fstatfs(int(f.Fd()), &system) != nil {
 		return false
 	}
-	return st.Ino == m.File.Inode || system.Type == unix.OVERLAYFS_SUPER_MAGIC
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Ino == m.File.Inode || system.Type == unix.OVERLAYFS_SUPER_MAGIC)
 }

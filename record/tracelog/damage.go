@@ -30,8 +30,6 @@ type CorruptError struct {
 	Offset  int64 // of the first byte that could not be used
 	Skipped int64 // bytes up to the next intact block; 0 when no bytes were left out
 	Reason  string
-
-	content bool // the checksum is right
 }
 
 func (e *CorruptError) Error() string {
@@ -89,32 +87,8 @@ func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
 	case f.Cut:
 		d.add(&TruncatedError{f.Offset, reason})
 	default:
-		d.add(&CorruptError{f.Offset, f.Skipped, reason, false})
+		d.add(&CorruptError{f.Offset, f.Skipped, reason})
 	}
-}
-
-// Join adds the damage that another reader of this log found in blocks whose checksums are
-// right, unless it is there already. It adds nothing once there is more damage than Errors has.
-// A reader that decodes only some fields (Reader.Project) misses such damage.
-func (d *Damage) Join(o *Damage) {
-	if d.Count > len(d.Errors) {
-		return
-	}
-	for _, err := range o.Errors {
-		if e, ok := err.(*CorruptError); ok && e.content && !d.at(e.Offset) {
-			d.add(e)
-		}
-	}
-}
-
-// at reports whether there is damage at a place.
-func (d *Damage) at(offset int64) bool {
-	for _, err := range d.Errors {
-		if e, ok := err.(*CorruptError); ok && e.Offset == offset {
-			return true
-		}
-	}
-	return false
 }
 
 // String is the damage in words, on one line.

@@ -15,7 +15,7 @@
 //
 // A Reader gives all blocks in the order of the file, or on request
 //   - only the blocks that may have records that a [Filter] wants, found through the index (Select),
-//   - only some fields (Project),
+//   - the blocks that another reader of the log has given, and no others (Reread),
 //   - blocks that other goroutines have decoded ahead (Parallel),
 //   - the blocks of a log that is still being written, as it grows (Follow).
 //
@@ -30,6 +30,8 @@
 //	internal/blockfile  file → checksummed blocks, past damage, and as the file grows
 //	reader.go           file → decoding.go, logschema.go, strings.go → block.go
 //	selection.go        the blocks that a filter may want, by the index
+//	ledger.go           whether index and footer are those of the log
+//	contents.go         reading a log a second time
 //	repair.go           recovering the intact records of a damaged log
 //	logtext             the text form and JSON
 //

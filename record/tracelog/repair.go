@@ -113,6 +113,9 @@ func totals(src *blockfile.Source) map[Kind]uint64 {
 	return f.totals
 }
 
+// repairStrings is the number of texts that a repair adds.
+const repairStrings = 2
+
 // A mender copies intact blocks from a reader to a writer.
 type mender struct {
 	r       *Reader
@@ -198,7 +201,7 @@ func (m *mender) finish() {
 func (m *mender) end(end End) {
 	// In a log with the largest number of texts, ours replace the last two. They stand
 	// behind all records that use those.
-	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
+	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-repairStrings))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last columns.Row
 	note.fill(&first, &m.w.strings)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -43,7 +44,7 @@ type Table struct {
 	plain  [bpf.MaxFunctions]*plain
 	chains [bpf.MaxFunctions]uint64 // most return addresses above a call
 	// launches are the runtime's launches that are not chosen, by name. They are probed where the
-	// runtime refuses launches.
+	// runtime may refuse launches, and recorded where they fail.
 	launches map[string]*cudaapi.Function
 	recipes  map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
@@ -67,30 +68,59 @@ func New(o Options) (*Table, error) {
 		}
 	}
 	for _, f := range t.names {
-		if err := t.compile(o, f, !chosen[f.Name]); err != nil {
+		if err := t.compile(o, f, wantedIf(chosen[f.Name])); err != nil {
 			return nil, err
 		}
 	}
-	for _, f := range cudaapi.RuntimeLaunches() {
-		if t.names[f.Name] == nil {
-			t.launches[f.Name] = f
-			if err := t.compile(o, f, false); err != nil {
-				return nil, err
-			}
-		}
-	}
 	t.add(CUPTIClient, clientRecipe())
-	return t, nil
+	return t, t.addLaunches(o)
 }
 
-// compile adds a function. The calls of a quiet one are not recorded.
-func (t *Table) compile(o Options, f *cudaapi.Function, quiet bool) error {
+// addLaunches adds the runtime's launches, if launches are chosen.
+func (t *Table) addLaunches(o Options) error {
+	launches := func(f *cudaapi.Function) bool { return cudaapi.TraitsOf(f.Name).Launches }
+	if !slices.ContainsFunc(o.Functions, launches) {
+		return nil
+	}
+	for _, f := range cudaapi.RuntimeLaunches() {
+		if t.names[f.Name] != nil {
+			continue
+		}
+		t.launches[f.Name] = f
+		if err := t.compile(o, f, failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted says which calls of a function are recorded.
+type wanted uint8
+
+const (
+	every wanted = iota
+	none         // those of a function that finds a kernel are, if they fail
+	failed
+)
+
+func wantedIf(chosen bool) wanted {
+	if chosen {
+		return every
+	}
+	return none
+}
+
+// compile adds a function.
+func (t *Table) compile(o Options, f *cudaapi.Function, w wanted) error {
 	r, err := o.compile(f)
 	if err != nil {
 		return err
 	}
-	if quiet {
+	if w != every {
 		r.Quiet = 1
+	}
+	if w == failed {
+		r.Failed = 1
 	}
 	t.add(uint32(f.ID), r)
 	t.chains[f.ID] = chainOf(f)
@@ -144,7 +174,7 @@ func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
 func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbol] }
 
 // Launch returns the runtime's launch to probe at a symbol in a process whose launches the runtime
-// refuses, nil if there is none.
+// may refuse, nil if there is none. Its calls are recorded if they fail.
 func (t *Table) Launch(symbol string) *cudaapi.Function { return t.launches[symbol] }
 
 // Cookie is the attach cookie of a function's probe.

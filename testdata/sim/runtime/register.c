@@ -18,6 +18,7 @@ struct entry {
 	const char *name;
 	struct fatbin *fatbin;
 	_Atomic(CUfunction) function; /* resolved at the first launch */
+	int error;		      /* of the look-up, which is not tried again */
 };
 
 /* A variable of the device, and its counterpart in the program. */
@@ -54,9 +55,9 @@ static int load(struct fatbin *f)
 static int resolve(struct entry *e, CUfunction *out)
 {
 	pthread_mutex_lock(&mu);
-	int r = load(e->fatbin);
+	int r = e->error ? e->error : load(e->fatbin);
 	if (!r)
-		r = sim_drv.cuLibraryGetKernel(out, e->fatbin->library, e->name);
+		r = e->error = sim_drv.cuLibraryGetKernel(out, e->fatbin->library, e->name);
 	if (!r)
 		atomic_store_explicit(&e->function, *out, memory_order_release);
 	pthread_mutex_unlock(&mu);

@@ -24,6 +24,8 @@
  *   forks        FORKS children forked while the threads launch end, in turns, through
  *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
+ *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work
+ *   sandbox      launches, puts itself into a sandbox (sandbox.h), launches, waits, launches
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -38,6 +40,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "sandbox.h"
 
 static const char *mode;
 static int launches;
@@ -68,7 +71,9 @@ static const char *name_of(int i)
 
 static void *launch(void *arg)
 {
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	static _Thread_local uint32_t tid; /* a sandbox may refuse to tell */
+	if (tid == 0)
+		tid = (uint32_t)syscall(SYS_gettid);
 	for (int i = 0; i < launches; i++) {
 		uint32_t id = ++correlation;
 		fake_api(2, 211, tid, id);
@@ -163,6 +168,13 @@ static void signal_child(void)
 	raise(SIGTERM);
 }
 
+/* A launch without a kernel. */
+static void launch_nothing(uint32_t result)
+{
+	fake_result = result;
+	fake_api(2, 211, (uint32_t)syscall(SYS_gettid), ++correlation);
+}
+
 static void hold(void)
 {
 	launch(NULL);
@@ -229,6 +241,20 @@ static void wait_for_input(int threads)
 	fflush(stdout);
 	while (getchar() != EOF)
 		;
+}
+
+/* On one thread: a sandbox may forbid new ones. */
+static void play_in_sandbox(void)
+{
+	char c;
+	launch(NULL);
+	sandbox_enter();
+	launch(NULL);
+	printf("waiting\n");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	launch(NULL);
 }
 
 static void phases(int threads)
@@ -310,9 +336,17 @@ int main(int argc, char **argv)
 		become_client(threads);
 	pthread_t forker;
 	bool forks = strcmp(mode, "forks") == 0 && pthread_create(&forker, NULL, fork_many, NULL) == 0;
-	launch_all(threads);
+	bool fails = strcmp(mode, "fails") == 0, empties = strcmp(mode, "empties") == 0;
+	if (fails || empties)
+		fake_result = 0;
+	if (strcmp(mode, "sandbox") == 0)
+		play_in_sandbox();
+	else
+		launch_all(threads);
 	if (forks)
 		pthread_join(forker, NULL);
+	if (fails || empties)
+		launch_nothing(fails ? 719 : 0);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
 	if (strcmp(mode, "orphan") == 0)

@@ -1,0 +1,45 @@
+package record
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// turns lets one process after the other be probed, as long as each of them can wait.
+type turns struct {
+	turn    chan struct{}
+	waiting atomic.Int64
+	took    atomic.Int64 // ns, as long as the last turn took
+}
+
+// leastTurn is how long a turn takes at least beside many others that wait for theirs.
+const leastTurn = 20 * time.Millisecond
+
+func newTurns() *turns {
+	t := &turns{turn: make(chan struct{}, 1)}
+	t.took.Store(int64(leastTurn))
+	return t
+}
+
+// take waits for a turn. It returns false when the time is over, and at once if it is going to be.
+func (t *turns) take(patience time.Duration) bool {
+	before := t.waiting.Add(1) - 1
+	defer t.waiting.Add(-1)
+	if time.Duration(before*t.took.Load()) > patience {
+		return false
+	}
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case t.turn <- struct{}{}:
+		return true
+	case <-over.C:
+		return false
+	}
+}
+
+// give ends a turn that began at that time.
+func (t *turns) give(began time.Time) {
+	t.took.Store(int64(max(time.Since(began), leastTurn)))
+	<-t.turn
+}

@@ -1,0 +1,32 @@
+/* Launches a kernel that the image of the program lacks: the runtime asks the driver once, and
+ * refuses every launch. */
+#include "options.h"
+#include "work.h"
+
+KERNEL_STUB(missing, "_Z7missingv") /* void missing() */
+
+static long refused_launches(long n)
+{
+	dim3 one = {1, 1, 1};
+	long refused = 0;
+	for (long i = 0; i < n; i++)
+		refused += cudaLaunchKernel((const void *)(uintptr_t)missing, one, one, NULL, 0, NULL) != cudaSuccess;
+	return refused;
+}
+
+int main(int argc, char **argv)
+{
+	long n = option_number(argc, argv, "-n", 100, 1), launched = option_number(argc, argv, "-l", 0, 0);
+	struct work w = {0};
+	__cudaRegisterFunction(fatbin_handle_, (const char *)(uintptr_t)missing, "_Z7missingv", "_Z7missingv", -1, NULL, NULL, NULL, NULL,
+			       NULL);
+	if (launched) {
+		work_begin(&w);
+		work_launch(&w, launched);
+		if (work_end(&w))
+			return 1;
+	}
+	printf("refused %ld\n", refused_launches(n));
+	counts_print("counts", w.issued);
+	return 0;
+}
