@@ -133,3 +133,27 @@ func TestHelpGroups(t *testing.T) {
 		t.Errorf("groups %q, want %q", groups, want)
 	}
 }
+
+// FuzzArguments: whatever is typed, it is an error, a request for help, or options in front of the
+// arguments that were typed.
+func FuzzArguments(f *testing.F) {
+	for _, typed := range []string{"record -d5s -oNAME -- a -b", "convert a - -o - --x", "dump -h", "-", "--", "record -q=1 -qqo= a", "help help", "h x", "- record"} {
+		f.Add(typed)
+	}
+	f.Fuzz(func(t *testing.T, typed string) {
+		args := append([]string{"cudatrace"}, strings.Split(typed, " ")...)
+		app := newApp(quiet())
+		got, err := arguments(app, args)
+		if err != nil {
+			return
+		}
+		cmd := app.Command(got[min(1, len(got)-1)])
+		if end := slices.Index(got, "--"); cmd != nil && end > 0 {
+			for _, option := range got[2:end] {
+				if !strings.HasPrefix(option, "--") {
+					t.Errorf("%q is read as %q", args, got)
+				}
+			}
+		}
+	})
+}

@@ -43,7 +43,6 @@ func TestConvertCaller(t *testing.T) {
 		"libcublasLt*": "cuLaunchKernel, cuLaunchKernel, gemm",
 		"*step*":       "cudaMalloc, cudaMemcpy, cuLibraryGetKernel, cudaLaunchKernel, Memcpy HtoD, plain",
 		"app: main*":   "cudaGraphLaunch, plain",
-		"nothing":      "",
 	} {
 		trace, said := converted(t, log, "--caller", glob)
 		tr := tptest.Open(t, trace)

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -263,7 +265,7 @@ func openTerminal(t *testing.T) (terminal, other *os.File) {
 	return terminal, other
 }
 
-// TestNoBinaryToTerminal: a trace is not written to a terminal.
+// TestNoBinaryToTerminal: a trace is not written to a terminal, and a log is not read from one.
 func TestNoBinaryToTerminal(t *testing.T) {
 	t.Parallel()
 	terminal, _ := openTerminal(t)
@@ -271,5 +273,38 @@ func TestNoBinaryToTerminal(t *testing.T) {
 	if code := run([]string{"cudatrace", "convert", gpuLog, "-o", "-"}, terminal, &stderr); code != exitUsage ||
 		!strings.Contains(stderr.String(), "the trace is binary and standard output is a terminal") {
 		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+	stderr.Reset()
+	if code := run([]string{"cudatrace", "convert", gpuLog, "-o", terminal.Name()}, terminal, &stderr); code != exitUsage ||
+		!strings.Contains(stderr.String(), "the trace is binary and "+terminal.Name()+" is a terminal") {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+	info := exec.Command("cudatrace", "info", "-")
+	info.Stdin = terminal
+	if said, err := info.CombinedOutput(); err == nil || !strings.Contains(string(said), "info: standard input is a terminal: name a log, or pipe one") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
+// TestStatusLine: the progress of a conversion is on a terminal alone, and a line that is said
+// takes its place.
+func TestStatusLine(t *testing.T) {
+	t.Parallel()
+	terminal, other := openTerminal(t)
+	con := console.New(io.Discard, terminal)
+	con.Status("half \x1b[2J")
+	con.Say("done")
+	con.ClearStatus()
+	con.Say("end")
+	var got []byte
+	for b := make([]byte, 200); !bytes.HasSuffix(got, []byte("end\r\n")); {
+		n, err := other.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b[:n]...)
+	}
+	if want := "\r\x1b[Khalf \\u001b[2J\r\x1b[Kcudatrace: done\r\ncudatrace: end\r\n"; string(got) != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
