@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// turns lets one process after the other be probed, as long as each of them can wait.
+// turns lets one process after the other be probed. In a crowd a process waits only as long as it
+// can.
 type turns struct {
 	turn    chan struct{}
 	waiting atomic.Int64
@@ -21,10 +22,19 @@ func newTurns() *turns {
 	return t
 }
 
-// take waits for a turn. It returns false when the time is over, and at once if it is going to be.
+// crowd is the number of processes that wait at the same time from which on there may be no time for
+// all. Fewer are all probed, however slow the machine is.
+const crowd = 16
+
+// take waits for a turn. In a crowd it returns false when the time is over, and at once if it is
+// going to be.
 func (t *turns) take(patience time.Duration) bool {
 	before := t.waiting.Add(1) - 1
 	defer t.waiting.Add(-1)
+	if before < crowd {
+		t.turn <- struct{}{}
+		return true
+	}
 	if time.Duration(before*t.took.Load()) > patience {
 		return false
 	}

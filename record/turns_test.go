@@ -5,36 +5,39 @@ import (
 	"time"
 )
 
-// A process that cannot be probed in time does not wait for its turn.
+// Few processes wait for their turns, however long it takes. In a crowd a process that cannot be
+// probed in time does not wait.
 func TestTurns(t *testing.T) {
 	turns := newTurns()
-	if !turns.take(time.Hour) {
+	if !turns.take(0) {
 		t.Fatal("the first has no turn")
 	}
-	if turns.take(time.Millisecond) {
-		t.Error("two have a turn at a time")
+	done := make(chan bool)
+	wait := func(patience time.Duration, waiting int64) {
+		go func() { done <- turns.take(patience) }()
+		for turns.waiting.Load() < waiting {
+			time.Sleep(time.Millisecond)
+		}
 	}
-	next := make(chan bool)
-	go func() { next <- turns.take(time.Hour) }()
-	for turns.waiting.Load() == 0 {
-		time.Sleep(time.Millisecond)
+	for n := range int64(crowd) {
+		wait(0, n+1)
 	}
-	if turns.take(leastTurn - 1) {
-		t.Error("one that can wait for less than a turn has one")
+	if turns.take(crowd*leastTurn - 1) {
+		t.Error("one of a crowd that can wait for less than the turns of the others has one")
 	}
+	wait(time.Hour, crowd+1)
 	turns.give(time.Now().Add(-time.Minute))
-	if !<-next {
+	if !<-done {
 		t.Error("the second has no turn")
 	}
-	go func() { next <- turns.take(time.Hour) }()
-	for turns.waiting.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if turns.take(59 * time.Second) { // returns at once: a turn takes a minute
+	wait(time.Hour, crowd+1)
+	if turns.take(crowd*time.Minute - 1) { // returns at once: a turn takes a minute
 		t.Error("one waits for a turn that comes too late")
 	}
-	turns.give(time.Now())
-	if !<-next {
-		t.Error("the third has no turn")
+	for range crowd + 1 {
+		turns.give(time.Now())
+		if !<-done {
+			t.Error("one that waits has no turn")
+		}
 	}
 }

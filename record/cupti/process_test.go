@@ -285,7 +285,7 @@ func TestStalledRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	input.Close()
-	reader := &peer{link: link{conn: conn}, server: s.server, handler: s.audience}
+	reader := &peer{link: link{conn: conn, memory: &s.server.memory}, server: s.server, handler: s.audience}
 	s.server.peers.add(reader)
 	reader.serve()
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
