@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -28,27 +24,8 @@ func TestDumpView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for golden, args := range map[string][]string{
-		"testdata/dump.golden":     {"dump", log},
-		"testdata/dump_all.golden": {"dump", "--all", log},
-	} {
-		var got, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace"}, args...), &got, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		if *update {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" {
-			t.Errorf("%s differs (-want +got):\n%s", golden, diff)
-		}
-	}
+	checkOutput(t, "testdata/dump.golden", "dump", log)
+	checkOutput(t, "testdata/dump_all.golden", "dump", "--all", log)
 }
 
 // TestEnumerations: every field that holds an enumeration of CUPTI has names, and every name is of

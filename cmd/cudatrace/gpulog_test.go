@@ -19,11 +19,16 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestGPULogText holds the text form of a log from a real GPU.
 func TestGPULogText(t *testing.T) {
 	t.Parallel()
+	checkOutput(t, filepath.Join(filepath.Dir(gpuLog), "streams.txt"), "dump", "--raw", "--all", gpuLog)
+}
+
+// checkOutput compares what a command prints with a golden file.
+func checkOutput(t *testing.T, golden string, args ...string) {
+	t.Helper()
 	var got, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "dump", "--raw", "--all", gpuLog}, &got, &stderr); code != 0 {
+	if code := run(append([]string{"cudatrace"}, args...), &got, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	golden := filepath.Join(filepath.Dir(gpuLog), "streams.txt")
 	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

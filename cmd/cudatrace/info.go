@@ -63,19 +63,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 			rows = append(rows, []string{name, value})
 		}
 	}
-	row("program", strings.Join(s.Args, " "))
-	if s.ExitStatus >= 0 {
-		row("exit status", fmt.Sprint(s.ExitStatus))
-	}
-	row("host", s.Host)
-	row("kernel", s.Kernel)
-	row("GPUs", strings.Join(s.GPUs, ", "))
-	row("CUDA driver", s.Driver)
-	row("CUPTI", s.CUPTI)
-	row("recorded by", "cudatrace "+s.Recorder)
-	row("start", s.Start)
-	row("CUDA time", figures.DurationBeside(s.CUDANS, s.DurationNS)+" from the first call to the last end")
-	row("wall time", figures.Duration(s.DurationNS))
+	runRows(row, s)
 	row("processes", figures.Group(s.ProcessCount))
 	row("threads", figures.Group(s.ThreadCount))
 	row("streams", figures.Group(s.StreamCount))
@@ -121,6 +109,23 @@ func infoRows(s convert.Summary) (rows [][]string) {
 			figures.Count(p.Threads, "thread", "threads"), figures.Count(p.Streams, "stream", "streams"), p.CUPTI))
 	}
 	return rows
+}
+
+// runRows describes the program's run and the machine.
+func runRows(row func(name, value string), s convert.Summary) {
+	row("program", strings.Join(s.Args, " "))
+	if s.ExitStatus >= 0 {
+		row("exit status", fmt.Sprint(s.ExitStatus))
+	}
+	row("host", s.Host)
+	row("kernel", s.Kernel)
+	row("GPUs", strings.Join(s.GPUs, ", "))
+	row("CUDA driver", s.Driver)
+	row("CUPTI", s.CUPTI)
+	row("recorded by", "cudatrace "+s.Recorder)
+	row("start", s.Start)
+	row("CUDA time", figures.DurationBeside(s.CUDANS, s.DurationNS)+" from the first call to the last end")
+	row("wall time", figures.Duration(s.DurationNS))
 }
 
 // callers gives the share of calls whose caller is known, "" if callers were not recorded.
