@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
@@ -16,6 +18,8 @@ import (
 const (
 	helloWait = 5 * time.Second // longest wait for the hello of a connection
 	readSize  = 128 << 10
+
+	failureWait = 100 * time.Millisecond // longest wait for a process that runs on to say why its connection has ended
 )
 
 // A peer is one process and its connection. One goroutine reads it.
@@ -302,8 +306,13 @@ func (p *peer) complain(err error) {
 
 // explain tells the handler why a process stopped sending before its end.
 func (p *peer) explain() {
-	why := p.failure()
-	if why == "" && p.bye != nil && p.bye.reason == byeFailed {
+	runsOn := p.bye == nil && p.loaded()
+	wait := failureWait
+	if !runsOn {
+		wait = 0
+	}
+	why := p.failure(wait)
+	if why == "" && (runsOn || p.bye != nil && p.bye.reason == byeFailed) {
 		why = "the injected library could not go on"
 	}
 	if why == "" || p.broken || p.taken {
@@ -311,6 +320,13 @@ func (p *peer) explain() {
 	}
 	p.failed = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+}
+
+// loaded says whether the process still has the library: it has not ended and runs no other program. It is
+// false where the process may not be read.
+func (p *peer) loaded() bool {
+	files, err := procfs.Files(int(p.PID))
+	return err == nil && slices.ContainsFunc(files, func(path string) bool { return strings.HasPrefix(path, p.server.dir) })
 }
 
 // end is the ProcessEnd of the process.

@@ -25,7 +25,7 @@
  *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
  *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work
- *   sandbox      launches, puts itself into a sandbox (sandbox.h), launches, waits, launches
+ *   sandbox      launches, puts itself into the sandbox that SANDBOX describes, launches, waits, launches
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 #include "fake.h"
-#include "sandbox.h"
+#include "../../../../testdata/sim/prog/sandbox.h"
 
 static const char *mode;
 static int launches;
@@ -248,7 +248,7 @@ static void play_in_sandbox(void)
 {
 	char c;
 	launch(NULL);
-	sandbox_enter();
+	sandbox_enter(getenv("SANDBOX"));
 	launch(NULL);
 	printf("waiting\n");
 	fflush(stdout);
