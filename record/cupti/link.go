@@ -96,6 +96,13 @@ func (l *link) reason() (what uint32, errno unix.Errno) {
 	return l.open.failure()
 }
 
+// shares says whether the process still maps the shared memory: it has not ended, and runs no other program.
+func (l *link) shares(pid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open != nil && l.open.mappedBy(pid)
+}
+
 // failure says in words why the process sends nothing more, "" if it gives no reason within a time.
 func (l *link) failure(wait time.Duration) string {
 	what, errno := l.reason()

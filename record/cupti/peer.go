@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
@@ -306,7 +304,7 @@ func (p *peer) complain(err error) {
 
 // explain tells the handler why a process stopped sending before its end.
 func (p *peer) explain() {
-	runsOn := p.bye == nil && p.loaded()
+	runsOn := p.bye == nil && p.shares(p.PID)
 	wait := failureWait
 	if !runsOn {
 		wait = 0
@@ -320,13 +318,6 @@ func (p *peer) explain() {
 	}
 	p.failed = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
-}
-
-// loaded says whether the process still has the library: it has not ended and runs no other program. It is
-// false where the process may not be read.
-func (p *peer) loaded() bool {
-	files, err := procfs.Files(int(p.PID))
-	return err == nil && slices.ContainsFunc(files, func(path string) bool { return strings.HasPrefix(path, p.server.dir) })
 }
 
 // end is the ProcessEnd of the process.
