@@ -112,6 +112,8 @@ func (l *link) failure(wait time.Duration) string {
 	}
 	refused := what != 0 && errno != 0 && errno != unix.EBADF && errno != unix.ENOTSOCK
 	switch {
+	case errno == unix.EPIPE, errno == unix.ECONNRESET:
+		return "the program shut the socket to the recorder down"
 	case refused:
 		return fmt.Sprintf("the program may not use the socket to the recorder any more (%s): a sandbox refuses it", errno)
 	case what == failedClosed:
