@@ -87,16 +87,36 @@ func (l *link) openCalls() []OpenCall {
 	return l.open.calls()
 }
 
-// failure says in words why the process sends nothing more, "" if it gave no reason.
-func (l *link) failure() string {
+// reason reads why the process sends nothing more; what is 0 if it gave no reason. The process is asked to
+// look.
+func (l *link) reason() (what uint32, errno unix.Errno) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open == nil {
-		return ""
+		return 0, 0
 	}
-	what, errno := l.open.failure()
-	refused := what != 0 && errno != 0 && errno != unix.EBADF
+	l.open.ring()
+	return l.open.failure()
+}
+
+// shares says whether the process still maps the shared memory: it has not ended, and runs no other program.
+func (l *link) shares(pid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open != nil && l.open.mappedBy(pid)
+}
+
+// failure says in words why the process sends nothing more, "" if it gives no reason within a time.
+func (l *link) failure(wait time.Duration) string {
+	what, errno := l.reason()
+	for end := time.Now().Add(wait); what == 0 && time.Now().Before(end); {
+		time.Sleep(wait / 20)
+		what, errno = l.reason()
+	}
+	refused := what != 0 && errno != 0 && errno != unix.EBADF && errno != unix.ENOTSOCK
 	switch {
+	case errno == unix.EPIPE, errno == unix.ECONNRESET:
+		return "the program shut the socket to the recorder down"
 	case refused:
 		return fmt.Sprintf("the program may not use the socket to the recorder any more (%s): a sandbox refuses it", errno)
 	case what == failedClosed:

@@ -7,10 +7,12 @@ import (
 	"math/bits"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -52,11 +54,11 @@ type openMemory struct {
 // newOpenMemory makes the memory. All of it is there from the start, and its size is fixed, so that
 // neither side can meet a page that is missing.
 func newOpenMemory() (*openMemory, error) {
-	fd, err := unix.MemfdCreate("cudatrace", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(openMemoryName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
 	}
-	m := &openMemory{file: os.NewFile(uintptr(fd), "cudatrace")}
+	m := &openMemory{file: os.NewFile(uintptr(fd), openMemoryName)}
 	err = unix.Fallocate(fd, 0, 0, openTotalSize)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -81,6 +83,8 @@ func (m *openMemory) ring() {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(bell)), futexWake, math.MaxInt32, 0, 0, 0) // who is not woken looks within a second
 }
 
+const openMemoryName = "cudatrace"
+
 const futexWake = 1 // FUTEX_WAKE of linux/futex.h
 
 // close lets go of the memory. The process keeps it.
@@ -90,6 +94,16 @@ func (m *openMemory) close() {
 		m.page = nil
 	}
 	_ = m.file.Close() // there is nothing that could be lost
+}
+
+// mappedBy says whether a process maps the memory.
+func (m *openMemory) mappedBy(pid uint32) bool {
+	info, err := m.file.Stat()
+	if err != nil {
+		return false
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && procfs.MapsFile(int(pid), "/memfd:"+openMemoryName, s.Ino)
 }
 
 // failure says why the process sends nothing more; what is 0 without a reason.

@@ -17,6 +17,8 @@ import (
 const (
 	helloWait = 5 * time.Second // longest wait for the hello of a connection
 	readSize  = 16 << 10        // larger pieces of a message are read without a copy
+
+	failureWait = 100 * time.Millisecond // longest wait for a process that runs on to say why its connection has ended
 )
 
 // A peer is one process and its connection. One goroutine reads it.
@@ -337,8 +339,13 @@ func (p *peer) complainOfNames() {
 
 // explain tells the handler why a process stopped sending before its end.
 func (p *peer) explain() {
-	why := p.failure()
-	if why == "" && p.bye != nil && p.bye.reason == byeFailed {
+	runsOn := p.bye == nil && p.shares(p.PID)
+	wait := failureWait
+	if !runsOn {
+		wait = 0
+	}
+	why := p.failure(wait)
+	if why == "" && (runsOn || p.bye != nil && p.bye.reason == byeFailed) {
 		why = "the injected library could not go on"
 	}
 	if why == "" || p.broken || p.taken {

@@ -499,6 +499,9 @@ func TestDescriptorsTakenAway(t *testing.T) {
 	if left := s.server.Wait(patience); left != 0 || s.ends[0].Complete != 0 {
 		t.Errorf("%d are left, the end is %+v", left, s.ends)
 	}
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "its GPU work from here on is missing: the ") {
+		t.Errorf("notes %q", s.notes)
+	}
 }
 
 func TestEndWithoutHandlers(t *testing.T) {

@@ -19,6 +19,7 @@
 #include "handover_answer.h"
 #include "lock.h"
 #include "match.h"
+#include "opencalls.h"
 #include "queue.h"
 #include "rival_client.h"
 #include "sender.h"
@@ -172,8 +173,10 @@ static enum how receive(void)
 {
 	struct ct_frame f;
 	for (;;) {
-		if (!ct_connected())
+		if (!ct_connected()) {
+			ct_open_failed(CT_FAILED_CLOSED, errno);
 			return FAILED;
+		}
 		ssize_t n = ct_recv_some(ct_recording()->fd, &f, sizeof f);
 		if (n < 0)
 			return errno == ECONNRESET ? FAILED : GOES_ON;

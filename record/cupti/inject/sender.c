@@ -38,11 +38,10 @@ static bool sending_is_over(uint64_t progress)
 	return now > last || now > (progress > begun ? progress : begun) + CT_STALL;
 }
 
-/* Tells the recorder why nothing comes any more, unless it is the recorder that has gone. */
+/* Tells the recorder why nothing comes any more. */
 static bool failed(uint32_t what, int error)
 {
-	if (error != EPIPE && error != ECONNRESET)
-		ct_open_failed(what, error);
+	ct_open_failed(what, error);
 	return false;
 }
 

@@ -130,7 +130,7 @@ static void send_owed(void)
 /*
  * The thread goes on as if the signal came later, since it may hold a lock that the
  * handover needs. The control thread sends the signal again after the handover; a timer
- * does if that never ends, and without a timer the thread is not let go.
+ * does if that never ends. False without a timer: the thread has to wait then.
  */
 static bool leave(int sig)
 {
@@ -151,7 +151,9 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
 	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
 	bool may_die = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
-	if (what != NOTHING && (may_die || !leave(sig)))
+	if (!may_die && !leave(sig))
+		may_die = ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, false);
+	if (what != NOTHING && may_die)
 		die(sig, info);
 	errno = kept;
 }

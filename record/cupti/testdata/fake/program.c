@@ -18,6 +18,7 @@
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
  *   hold         launches, prints a line, and is in calls of CUPTI ever after
+ *   spin         launches, prints a line, and runs on without system calls
  *   urgent       as wait, with a handler of its own for SIGURG from before CUDA
  *   chain        by SIGTERM, whose handler, installed after CUDA, calls the one before
  *   fork-signal  by SIGTERM, after a forked child did so, which SIGURG leaves alone
@@ -25,7 +26,7 @@
  *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
  *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work
- *   sandbox      launches, puts itself into a sandbox (sandbox.h), launches, waits, launches
+ *   sandbox      launches, puts itself into the sandbox that SANDBOX describes, launches, waits, launches
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@
 #include <unistd.h>
 
 #include "fake.h"
-#include "sandbox.h"
+#include "../../../../testdata/sim/prog/sandbox.h"
 
 static const char *mode;
 static int launches;
@@ -184,6 +185,16 @@ static void hold(void)
 		fake_hold();
 }
 
+static void spin(void)
+{
+	static volatile int turns;
+	launch(NULL);
+	printf("waiting\n");
+	fflush(stdout);
+	for (;;)
+		turns++;
+}
+
 #define FORKS 200
 
 static void *fork_many(void *arg)
@@ -248,7 +259,7 @@ static void play_in_sandbox(void)
 {
 	char c;
 	launch(NULL);
-	sandbox_enter();
+	sandbox_enter(getenv("SANDBOX"));
 	launch(NULL);
 	printf("waiting\n");
 	fflush(stdout);
@@ -311,6 +322,10 @@ int main(int argc, char **argv)
 	if (strcmp(mode, "hold") == 0) {
 		inject();
 		hold();
+	}
+	if (strcmp(mode, "spin") == 0) {
+		inject();
+		spin();
 	}
 	if (strcmp(mode, "urgent") == 0)
 		signal(SIGURG, nothing);

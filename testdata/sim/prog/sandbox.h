@@ -1,12 +1,12 @@
 /*
- * A sandbox for the whole process, as SANDBOX says: a list of words.
+ * A sandbox that a program puts itself into, for all of its threads. Words say what is in it:
  *   nofile=N    the limit of descriptors is N
  *   error=N     system calls named behind it fail with that errno
  *   kill        system calls named behind it kill the process
  *   N           a system call's number
  */
-#ifndef SANDBOX_H
-#define SANDBOX_H
+#ifndef SIM_PROG_SANDBOX_H
+#define SIM_PROG_SANDBOX_H
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -42,11 +42,10 @@ static inline void sandbox_word(struct sandbox *s, const char *word)
 	}
 }
 
-static inline void sandbox_enter(void)
+static inline void sandbox_enter(const char *list)
 {
 	struct sandbox s = {.code = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))}, .length = 1};
-	const char *set = getenv("SANDBOX");
-	char *words = strdup(set ? set : ""), *rest = words;
+	char *words = strdup(list ? list : ""), *rest = words;
 	for (char *word; (word = strsep(&rest, " ,"));)
 		if (*word)
 			sandbox_word(&s, word);
