@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
@@ -143,7 +144,7 @@ func (c *conversion) summary(l *log) Summary {
 	meta := l.catalog.Meta
 	s := Summary{
 		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
-		Args: strings.Split(meta[tracelog.MetaArgs], "\x00"),
+		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
@@ -192,6 +193,9 @@ func limitNotes(f *join.Found) (notes []string) {
 	}
 	if f.Calls.Late > 0 {
 		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.Calls.Late))
+	}
+	if f.Calls.TooDeep > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
 	}
 	if f.Untracked > 0 {
 		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", f.Untracked, memory.MaxLive))
