@@ -132,7 +132,7 @@ type ProcessInfo struct {
 func (s *Summary) LostTotal() uint64 {
 	var n uint64
 	for _, v := range s.Lost {
-		n += v
+		n += min(v, math.MaxUint64-n)
 	}
 	return n
 }

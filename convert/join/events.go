@@ -89,7 +89,7 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
 	}
 	p.overheads.Add(sp)
-	e.found.OverheadNS += x.Dur
+	e.found.OverheadNS = timeline.End(e.found.OverheadNS, x.Dur)
 }
 
 func (e *events) marker(b *tracelog.Block, i int) {

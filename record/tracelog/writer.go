@@ -71,8 +71,17 @@ func Create(path string, o Options) (*Writer, error) {
 		os.Remove(path)
 		return nil, err
 	}
-	w.close = f.Close
+	w.close = func() error { return closeLog(f) }
 	return w, nil
+}
+
+// closeLog gives back the space behind the end of a log and closes its file.
+func closeLog(f *os.File) error {
+	info, err := f.Stat()
+	if err == nil && f.Truncate(info.Size()) != nil {
+		err = nil // the space stays reserved, and the log is as good
+	}
+	return errors.Join(err, f.Close())
 }
 
 // nameMax is the longest name of a file on Linux, in bytes.
@@ -125,6 +134,9 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	blocks, err := newBlockWriter(out, name, o)
 	if err != nil {
 		return nil, err
+	}
+	if f, ok := out.(*os.File); ok {
+		blocks.out.reserve = newReserve(f)
 	}
 	blocks.out.begin(blockfile.VersionMinor)
 	blocks.schema()
@@ -235,6 +247,10 @@ func (w *Writer) Close(end End) error {
 // finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
+	w.blocks.out.send()
+	if r := w.blocks.out.reserve; r != nil {
+		r.ending = true
+	}
 	w.blocks.out.send()
 	w.blocks.strings.useReserve()
 	if n := w.blocks.lost.total(); n > 0 {
