@@ -38,8 +38,8 @@ func bombs() []bomb {
 		{"equal marks", times(1<<17, func(i int) tracelog.Record {
 			return &tracelog.Marker{PID: 1, TID: 1, Flags: 2, ID: uint32(i), Time: 1000, Name: "r"}
 		}), ""},
-		{"equal pools", times(1<<17, func(i int) tracelog.Record {
-			return &tracelog.MemoryPool{PID: 1, Operation: 1, Time: 1000, Address: uint64(i)}
+		{"equal overhead", times(1<<17, func(i int) tracelog.Record {
+			return &tracelog.Overhead{PID: 1, OverheadKind: 1, Start: 1000, Dur: uint64(i)}
 		}), ""},
 		{"equal work", times(1<<17, func(i int) tracelog.Record {
 			k := kernel(0)
