@@ -72,6 +72,7 @@ type log struct {
 	filter  *tracelog.Filter
 	all     uint64 // events in the whole log, with a filter; 0 when not known
 	shift   uint64 // added to its times, wrapping
+	size    int64  // bytes
 	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
 	threads merge.Threads // that the filter wants
@@ -123,7 +124,7 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
-	l.damage = r.Damage()
+	l.damage, l.size = r.Damage(), r.Size()
 	return err
 }
 

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -83,5 +84,33 @@ func TestManyArguments(t *testing.T) {
 				t.Fatalf("%d different: kernel %d has a grid of %d, want %d", different, i, got, grids[i])
 			}
 		}
+	}
+}
+
+// A block that sequential reading leaves out is left out everywhere, also where the index names it: its
+// process is in no catalog.
+func TestIndexOfDroppedBlock(t *testing.T) {
+	t.Parallel()
+	log, err := logtest.Assembled("process pid=1 start=1\n" +
+		"call pid=1 tid=1 func=#1 enter=100 dur=5\ncall pid=2 tid=2 func=#1 enter=200 dur=5\n" +
+		"kernel pid=3 context=1 stream=7 start=300 dur=5\nmemory pid=4 operation=1 time=400\nend complete=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := 0
+	for at := 16; at < len(log)-24; at += 24 + int(binary.LittleEndian.Uint32(log[at+12:])) {
+		if log[at+4] != 2 { // no block of records
+			continue
+		}
+		bad := bytes.Clone(log)
+		binary.LittleEndian.PutUint32(bad[at+8:], 0) // the number of the first block
+		_, sum := timelineOf(t, logtest.InMemory(logtest.Mended(bad)))
+		if !sum.Damaged {
+			t.Errorf("nothing is said of the block at byte %d", at)
+		}
+		dropped++
+	}
+	if dropped < 5 {
+		t.Errorf("%d blocks were dropped", dropped)
 	}
 }

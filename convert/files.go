@@ -103,11 +103,36 @@ func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Su
 // trace writes a trace to w.
 func (c *conversion) trace(w io.Writer, how output.Compression) ([]Summary, error) {
 	out := how.NewWriter(w)
-	sink := &watched{Sink: pfsink.New(out, how.PieceBytes())}
+	sink := &watched{Sink: pfsink.New(&bounded{w: out, left: c.mostTrace()}, how.PieceBytes())}
 	all, err := c.run(sink)
 	c.seen = sink.seen
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
+}
+
+// mostTrace is the largest number of bytes of the trace before its compression. A launch takes 8
+// bytes in a log and 230 in a trace; a log that was made for it could fill any disk.
+func (c *conversion) mostTrace() int64 {
+	most := int64(64 << 20)
+	for _, l := range c.logs {
+		most += 2048 * l.size
+	}
+	return most
+}
+
+// A bounded writer fails when too many bytes are written to it.
+type bounded struct {
+	w    io.Writer
+	left int64
+}
+
+var errHuge = errors.New("it would be larger than the trace of a log of this size can be (no recorder writes such a log)")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errHuge
+	}
+	return b.w.Write(p)
 }

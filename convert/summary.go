@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
@@ -133,7 +134,7 @@ type ProcessInfo struct {
 func (s *Summary) LostTotal() uint64 {
 	var n uint64
 	for _, v := range s.Lost {
-		n += v
+		n += min(v, math.MaxUint64-n)
 	}
 	return n
 }
@@ -145,7 +146,7 @@ func (c *conversion) summary(l *log) Summary {
 	meta := l.catalog.Meta
 	s := Summary{
 		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
-		Args: strings.Split(meta[tracelog.MetaArgs], "\x00"),
+		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
@@ -194,6 +195,9 @@ func limitNotes(f *join.Found) (notes []string) {
 	}
 	if f.Calls.Late > 0 {
 		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")
+	}
+	if f.Calls.TooDeep > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
 	}
 	if f.Untracked > 0 {
 		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(memory.MaxLive)+" were live")

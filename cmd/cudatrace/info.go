@@ -155,5 +155,8 @@ func lostRow(s convert.Summary) string {
 	if n := s.LostTotal(); n > 0 {
 		return figures.Count(n, "record", "records") + ": " + lostByCause(s.Lost)
 	}
+	if !s.Complete {
+		return "nothing was counted, but records may be missing"
+	}
 	return "nothing"
 }

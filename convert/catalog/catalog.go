@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -60,6 +62,9 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	r.Remember()
 	for n := 0; r.Next(); n++ {
 		c.Take(r.Block())
+		if err := c.excess(); err != nil {
+			return fmt.Errorf("%s %w", r.Name(), err)
+		}
 		if n%64 == 0 {
 			progress(float64(r.BytesRead()) / float64(max(r.Size(), 1)))
 		}

@@ -172,12 +172,6 @@ flushed pid=0 until=200
 end time=400 complete=1
 `
 
-func launches(t testing.TB, n int) logtest.Opener {
-	var log bytes.Buffer
-	logtest.WriteLaunches(t, &log, n)
-	return logtest.InMemory(log.Bytes())
-}
-
 // A log that is read while it is written has after each step the catalog that its blocks so
 // far have, and in the end that of the whole log.
 func TestReadInSteps(t *testing.T) {

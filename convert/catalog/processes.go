@@ -13,6 +13,7 @@ import (
 type Processes struct {
 	PIDs  []uint32 // in the order of first sight
 	byPID map[uint32]*Process
+	texts int // bytes of the names and arguments of programs
 }
 
 func newProcesses() Processes { return Processes{byPID: make(map[uint32]*Process)} }
@@ -83,6 +84,7 @@ func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	r.Read(b, i)
 	p := l.get(r.PID)
 	p.records = append(p.records, r)
+	l.texts += len(r.Exe) + len(r.Args)
 	return r.Start
 }
 
@@ -148,6 +150,12 @@ func (l *Processes) Resolve(open func() (*tracelog.Reader, error), contents *tra
 	return l.cut(several, open, contents)
 }
 
+// maxArgs bounds the arguments of a program that are told apart.
+const maxArgs = 1 << 14
+
+// SplitArgs returns the arguments of a program, which a log holds with a zero byte between them.
+func SplitArgs(args string) []string { return strings.SplitN(args, "\x00", maxArgs) }
+
 // split finds the programs of a process.
 func (p *Process) split() {
 	slices.SortStableFunc(p.records, func(a, b tracelog.Process) int { return cmp.Compare(a.Start, b.Start) })
@@ -161,7 +169,7 @@ func (p *Process) split() {
 			p.Programs = append(p.Programs, &Program{PID: p.PID})
 		}
 		g := p.Programs[i]
-		g.PPID, g.Start, g.Args = r.PPID, r.Start, strings.Split(r.Args, "\x00")
+		g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
 		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
 	}
 	symbols := make([][]tracelog.Symbol, len(p.Programs))

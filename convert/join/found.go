@@ -50,6 +50,7 @@ type CallStats struct {
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
 	Clipped      uint64 // slices that were cut at the end of the slice around them
+	TooDeep      uint64 // slices that were cut because more than maxNesting calls were open
 	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
 	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work

@@ -239,7 +239,7 @@ func (p *peer) addOpenCalls() {
 		if name == "" {
 			continue
 		}
-		p.server.sink.Add(&tracelog.API{
+		p.decoder.sink.Add(&tracelog.API{
 			PID: p.PID, TID: c.TID, Domain: tracelog.DomainDriver, Name: name, Start: c.Start,
 			Caller: p.decoder.callers.of(c.Chain), Flags: tracelog.CallUnfinished,
 		})

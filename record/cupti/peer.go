@@ -32,9 +32,10 @@ type peer struct {
 	cupti    tracelog.CUPTI // the record that was logged last
 	bye      *bye           // the BYE, nil before it
 	lastWord *bye           // the last HANDOVER, nil if the program has worked since
-	until    uint64         // time up to which every record has arrived, ns
-	taken    bool           // another CUPTI client gets the records
-	late     bool           // GO came after the process had stopped waiting
+	until    uint64         // time up to which every record has arrived, ns, on the process's clock
+	shift    clockShift
+	taken    bool // another CUPTI client gets the records
+	late     bool // GO came after the process had stopped waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
@@ -82,6 +83,9 @@ func (p *peer) identify() error {
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
 	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
+	if p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic); p.shift != 0 {
+		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
+	}
 	p.cupti.PID = p.PID
 	return p.server.owner.admits(cred.Uid)
 }
@@ -118,7 +122,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.now), h.path, h.request
 	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
@@ -289,7 +293,7 @@ func (p *peer) flushedUntil(until uint64) {
 		return
 	}
 	p.until = until
-	p.server.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
+	p.decoder.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
 // handover keeps a HANDOVER, which may be the last word of a process.
@@ -312,7 +316,7 @@ func (p *peer) lost(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	p.server.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
+	p.decoder.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
 	return nil
 }
 
@@ -357,17 +361,17 @@ func (p *peer) explain() {
 
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
-	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
+	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.shift.host(p.until)}
 	c := &p.decoder.counts
 	off := p.cupti.Status != "" && p.cupti.Status != "on" // no record was expected
 	switch {
 	case p.bye != nil:
 		c = &p.bye.counts
-		e.Time, e.Reason = p.bye.now, p.bye.words()
+		e.Time, e.Reason = p.shift.host(p.bye.now), p.bye.words()
 		e.Complete = truth(off || p.bye.until != 0)
 	case p.lastWord != nil:
 		c = &p.lastWord.counts
-		e.Time, e.Reason = p.lastWord.now, p.lastWord.words()
+		e.Time, e.Reason = p.shift.host(p.lastWord.now), p.lastWord.words()
 		e.Complete = truth(p.lastWord.until != 0)
 	default:
 		e.Time = host.Monotonic()

@@ -68,7 +68,7 @@ func (e *IndexEntry) matches(row *IndexEntry, minor uint16) bool {
 	if minor > blockfile.VersionMinor {
 		return row.Kind == e.Kind && row.Rows == e.Rows
 	}
-	return *row == wants || *row == *e // a repair writes whole rows into a log of any version
+	return *row == wants || *row == *e // a repair of an older log writes all fields
 }
 
 // footer checks the footer of a log without damage.

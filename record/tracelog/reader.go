@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +34,7 @@ type Reader struct {
 	filter   *Filter   // nil wants all
 	ledger   *ledger   // nil for a reader of a part of the log
 	contents *Contents // of Remember, else nil
+	rows     int64     // records so far
 	begun    bool
 	done     bool
 	err      error // of reading the file
@@ -184,9 +186,31 @@ func (r *Reader) Block() *Block { return &r.block }
 // its Release. It is for callers that hand blocks to other goroutines.
 func (r *Reader) Keep() *Block {
 	b := r.block
+	if b.N <= smallBlock {
+		b.own, b.file = copied(b.own, b.N), nil
+		b.strings = r.strings.share()
+		return &b
+	}
 	b.kept, b.spare, b.strings = r.current, &r.spare, r.strings.share()
 	r.current = nil
 	return &b
+}
+
+// smallBlock is the number of records up to which a kept block is a copy: the buffers of a block are
+// many times as large.
+const smallBlock = 16
+
+// copied returns columns with numbers of their own.
+func copied(list []columns.Column, rows int) []columns.Column {
+	list = slices.Clone(list)
+	numbers := make([]uint64, 0, len(list)*rows)
+	for i := range list {
+		c := &list[i]
+		from := len(numbers)
+		numbers = append(numbers, c.Numbers...)
+		c.Numbers, c.Picks = numbers[from:len(numbers):len(numbers)], slices.Clone(c.Picks)
+	}
+	return list
 }
 
 // Err returns the first thing that is wrong with the log as far as it has been read: an error
@@ -208,6 +232,9 @@ func (r *Reader) Damage() *Damage { return &r.damage }
 // End returns the log's End record, and whether it has been read. A log without one
 // was not finished.
 func (r *Reader) End() (End, bool) { return r.end, r.ended }
+
+// Name returns the log's name in messages.
+func (r *Reader) Name() string { return r.name }
 
 // Size returns the size of the log in bytes.
 func (r *Reader) Size() int64 { return r.src.Size() }
@@ -242,6 +269,10 @@ func (r *Reader) use(d *decoding) (given bool) {
 		return false
 	}
 	given, err := r.accept(d)
+	if r.err = r.excess(); r.err != nil {
+		r.done = true
+		return false
+	}
 	if given && r.contents != nil {
 		r.contents.add(&r.block, d.Header)
 	}
@@ -249,6 +280,15 @@ func (r *Reader) use(d *decoding) (given bool) {
 		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error()})
 	}
 	return given
+}
+
+// excess is the error of a log with more records than its size allows: a reader could spend any
+// time on it.
+func (r *Reader) excess() error {
+	if most := schema.MostRecords(r.src.Size()); r.rows > most {
+		return fmt.Errorf("has more than %d records in its %d bytes: no recorder writes such a log", most, r.src.Size())
+	}
+	return nil
 }
 
 // pause ends the reading, for good unless the file may still grow.
@@ -309,7 +349,7 @@ func (r *Reader) records(d *decoding) (given bool, err error) {
 		return false, err
 	}
 	if b.Kind == KindString {
-		if err := r.strings.add(b); err != nil {
+		if err := r.strings.add(b, schema.MostStringBytes(r.src.Size())); err != nil {
 			return false, err
 		}
 	}
@@ -317,6 +357,7 @@ func (r *Reader) records(d *decoding) (given bool, err error) {
 		r.end.Read(b, 0)
 		r.ended = true
 	}
+	r.rows += int64(b.N)
 	if r.ledger != nil {
 		r.ledger.records(b)
 	}

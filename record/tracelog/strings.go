@@ -135,12 +135,12 @@ func (t *stringTable) share() *stringTable {
 
 var errStrings = errors.New("its strings are too many, too large or have impossible numbers")
 
-// add takes in a block of strings, or none of them.
-func (t *stringTable) add(b *Block) error {
+// add takes in a block of strings, or none of them. most is the number of bytes that all may have.
+func (t *stringTable) add(b *Block, most int) error {
 	bytes := t.bytes
 	for i := range b.N {
 		id, text := b.at(0, i), b.own[1].Text(i)
-		if bytes += len(text); id == 0 || id > schema.MaxStrings || bytes > schema.MaxStringBytes || t.differs(id, text) {
+		if bytes += len(text); id == 0 || id > schema.MaxStrings || bytes > most || t.differs(id, text) {
 			return errStrings
 		}
 	}

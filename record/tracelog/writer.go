@@ -1,6 +1,7 @@
 package tracelog
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -53,6 +54,15 @@ type Writer struct {
 	blocks *blockWriter
 }
 
+// closeLog gives back the space behind the end of a log and closes its file.
+func closeLog(f *os.File) error {
+	info, err := f.Stat()
+	if err == nil && f.Truncate(info.Size()) != nil {
+		err = nil // the space stays reserved, and the log is as good
+	}
+	return errors.Join(err, f.Close())
+}
+
 // nameMax is the longest name of a file on Linux, in bytes.
 const nameMax = 255
 
@@ -84,6 +94,9 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := out.(*os.File); ok {
+		blocks.out.reserve = newReserve(f)
+	}
 	blocks.out.begin(blockfile.VersionMinor)
 	blocks.schema()
 	blocks.out.send()
@@ -98,7 +111,7 @@ func NewFileWriter(f *os.File, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.close = f.Close
+	w.close = func() error { return closeLog(f) }
 	return w, nil
 }
 
@@ -204,6 +217,10 @@ func (w *Writer) Close(end End) error {
 // finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
+	w.blocks.out.send()
+	if r := w.blocks.out.reserve; r != nil {
+		r.ending = true
+	}
 	w.blocks.out.send()
 	w.blocks.strings.useReserve()
 	if n := w.blocks.lost.total(); n > 0 {
