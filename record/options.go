@@ -136,6 +136,7 @@ func choice[T ~string](values []T) string {
 // Result says how a recording went.
 type Result struct {
 	Log      string // path of the finished log; "" when nothing used CUDA
+	Unseen   string // why nothing was recorded of a program that may have used CUDA
 	Partial  string // path of the log as far as it got, when it could not be finished
 	Lost     bool   // the log is gone: its folder was removed
 	Early    bool   // recording ended before the program did

@@ -198,7 +198,9 @@ func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Resul
 		log = res.Partial
 	}
 	if log == "" {
-		if !c.Bool("quiet") {
+		if res.Unseen != "" {
+			say("nothing was recorded: " + res.Unseen)
+		} else if !c.Bool("quiet") {
 			what := "did not use CUDA"
 			if res.Early {
 				what = "had not used CUDA when recording ended"
