@@ -23,6 +23,9 @@ func printSummary(w io.Writer, s convert.Summary, files []string) {
 	for _, remedy := range remedies(s) {
 		fmt.Fprintf(w, "  remedy: %s\n", remedy)
 	}
+	for _, hang := range s.Hangs[:min(len(s.Hangs), 5)] {
+		fmt.Fprintf(w, "  hang: %s\n", printable(hang))
+	}
 	if words := unnamed(s); words != "" {
 		fmt.Fprintf(w, "  kernel names: %s\n", words)
 	}
