@@ -18,6 +18,8 @@ type Options struct {
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
+
+	nested bool // the conversion looks for hangs, and does not look for them again
 }
 
 // A Log is a log to convert.

@@ -43,18 +43,19 @@ type Summary struct {
 	StreamCount  int           `json:"streams"`
 	ProcessList  []ProcessInfo `json:"process_list"`
 
-	Kernels    uint64 `json:"kernels"`
-	Copies     uint64 `json:"copies"`
-	Memsets    uint64 `json:"sets"`
-	Graphs     uint64 `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
-	Launches   uint64 `json:"launches"`         // calls that launched kernels
-	Unnamed    uint64 `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
-	Calls      uint64 `json:"calls"`
-	Failed     uint64 `json:"failed_calls"`
-	Unfinished uint64 `json:"unfinished_calls"`
-	Matched    uint64 `json:"matched"`
-	Unmatched  uint64 `json:"unmatched"`
-	Early      uint64 `json:"early"` // GPU work that starts before its call
+	Kernels    uint64   `json:"kernels"`
+	Copies     uint64   `json:"copies"`
+	Memsets    uint64   `json:"sets"`
+	Graphs     uint64   `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
+	Launches   uint64   `json:"launches"`         // calls that launched kernels
+	Unnamed    uint64   `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
+	Calls      uint64   `json:"calls"`
+	Failed     uint64   `json:"failed_calls"`
+	Unfinished uint64   `json:"unfinished_calls"`
+	Hangs      []string `json:"-"` // what the unfinished calls waited for
+	Matched    uint64   `json:"matched"`
+	Unmatched  uint64   `json:"unmatched"`
+	Early      uint64   `json:"early"` // GPU work that starts before its call
 
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
@@ -161,6 +162,9 @@ func (c *conversion) summary(l *log) Summary {
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
+	}
+	if s.Unfinished > 0 && !c.nested {
+		s.Hangs = c.hangs(l)
 	}
 	c.describeRun(l, &s)
 	l.describeCost(&s)

@@ -27,6 +27,8 @@ type injection struct {
 	calls   *calls
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
+	why     string          // it cannot be
+	unseen  *unseen         // nil without server
 	crowded sync.Once       // it was said that too many processes start at once
 	paused  atomic.Bool     // set until the delay is over, and at the end
 }
@@ -34,7 +36,7 @@ type injection struct {
 // open opens the socket of the injected library. Without it nothing is recorded.
 func (i *injection) open(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
-		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) is recording already, so nothing is recorded; run without it, or unset the variable")
+		i.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}}
@@ -43,11 +45,34 @@ func (i *injection) open(owner *invoker.Invoker) {
 	}
 	s, err := cupti.Listen(o)
 	if err != nil {
-		i.report.miss(0, "nothing is recorded: "+err.Error())
+		i.unable(err.Error())
 		return
 	}
 	i.server = s
+	i.unseen = newUnseen(s.Environ(nil)[0], owner)
 	go s.Serve(i)
+}
+
+// unable says why the library cannot be injected.
+func (i *injection) unable(why string) {
+	i.why = why
+	i.report.miss(0, "nothing is recorded: "+why)
+}
+
+// look finds processes of the program's that use CUDA and run unrecorded.
+func (i *injection) look(program int) {
+	if i.unseen != nil {
+		i.unseen.look(program, i.tracees.has, i.report.miss)
+	}
+}
+
+// whyNothing says why nothing was recorded of a program that uses CUDA, as far as is known; "" if the
+// program did not use CUDA.
+func (i *injection) whyNothing(program string) string {
+	if i.unseen == nil {
+		return i.why
+	}
+	return i.unseen.reason(program)
 }
 
 // Hello probes a process that has initialised CUDA and waits for the answer. The process goes on
@@ -256,6 +281,7 @@ func (i *injection) close() {
 	if i.server == nil {
 		return
 	}
+	i.unseen.close()
 	if err := i.server.Close(); err != nil {
 		i.report.say("could not remove everything that recording needed: " + err.Error())
 	}

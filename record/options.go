@@ -140,6 +140,7 @@ func choice[T ~string](values []T) string {
 // Result says how a recording went.
 type Result struct {
 	Log      string          // path of the log; "" when nothing used CUDA
+	Unseen   string          // why nothing was recorded of a program that may have used CUDA
 	Partial  bool            // the log has a partial name, since it could not be finished
 	Replaced bool            // another log stood there
 	File     *os.File        // the log, open

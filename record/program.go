@@ -81,6 +81,7 @@ func startError(path string, err error) error {
 // A program is a child process: the program that is recorded.
 type program struct {
 	name  string // as a person names it
+	path  string
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the program has ended
 }
@@ -96,7 +97,7 @@ func startProgram(path string, o Options, env []string, as *invoker.Invoker) (*p
 	if err := cmd.Start(); err != nil {
 		return nil, startError(o.Program, err)
 	}
-	return &program{name: o.Program, cmd: cmd, ended: make(chan struct{})}, nil
+	return &program{name: o.Program, path: path, cmd: cmd, ended: make(chan struct{})}, nil
 }
 
 // wait waits for the program's end, and closes ended.

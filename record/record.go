@@ -11,6 +11,7 @@
 //	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	tracees.go       the processes that are recorded, and how each ended
+//	unseen.go        processes that use CUDA and are not recorded
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
 //	descriptors.go   room for open files
@@ -197,6 +198,9 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 			r.log.save()
 		case <-rescan.C:
 			r.calls.rescan(r.tracees.live())
+			if r.program != nil {
+				r.injection.look(r.program.pid())
+			}
 		}
 	}
 }
@@ -234,6 +238,9 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.calls.finish()
 	if r.tracees.none() {
+		if r.program != nil {
+			res.Unseen = r.injection.whyNothing(r.program.path)
+		}
 		r.discard()
 		return
 	}

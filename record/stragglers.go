@@ -160,8 +160,11 @@ func (w *stragglers) names() string {
 // usesCUDA says whether a process has the driver library mapped.
 func usesCUDA(pid int) bool {
 	files, err := procfs.Files(pid)
-	return err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") })
+	return err == nil && slices.ContainsFunc(files, isDriver)
 }
+
+// isDriver says whether a path is that of the driver library.
+func isDriver(path string) bool { return strings.Contains(path, "/libcuda.so") }
 
 // processList names processes for a person: "python3 (4711), sh (4712)".
 func processList(pids []int) string {

@@ -136,6 +136,9 @@ func (ts *tracees) setAbsent(id uint64, why string) {
 	}
 }
 
+// has says whether a process is a tracee, or has been one.
+func (ts *tracees) has(pid uint32) bool { return ts.any(func(t *tracee) bool { return t.pid == pid }) }
+
 // live lists the PIDs of the tracees that have not ended.
 func (ts *tracees) live() []uint32 {
 	ts.mu.Lock()

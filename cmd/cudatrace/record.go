@@ -226,7 +226,9 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		return // it was said
 	}
 	if res.Log == "" {
-		if !c.Bool("quiet") {
+		if res.Unseen != "" {
+			o.Say("nothing was recorded: " + res.Unseen)
+		} else if !c.Bool("quiet") {
 			what := "did not use CUDA"
 			if res.Early {
 				what = "had not used CUDA when recording ended"

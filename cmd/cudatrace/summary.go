@@ -30,6 +30,9 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
 	}
+	for _, hang := range s.Hangs[:min(len(s.Hangs), 5)] {
+		con.Detail("hang: %s", hang)
+	}
 	if words := unnamed(s); words != "" {
 		con.Detail("kernel names: %s", words)
 	}
