@@ -52,7 +52,7 @@ type Summary struct {
 	Calls      uint64   `json:"calls"`
 	Failed     uint64   `json:"failed_calls"`
 	Unfinished uint64   `json:"unfinished_calls"`
-	Hangs      []string `json:"-"` // what the unfinished calls waited for
+	Hangs      []string `json:"hangs"` // what the unfinished calls waited for
 	Matched    uint64   `json:"matched"`
 	Unmatched  uint64   `json:"unmatched"`
 	Early      uint64   `json:"early"` // GPU work that starts before its call
@@ -163,8 +163,9 @@ func (c *conversion) summary(l *log) Summary {
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
+	s.Hangs = []string{}
 	if s.Unfinished > 0 && !c.nested {
-		s.Hangs = c.hangs(l)
+		s.Hangs = append(s.Hangs, c.hangs(l)...)
 	}
 	c.describeRun(l, &s)
 	l.describeCost(&s)

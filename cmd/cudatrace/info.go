@@ -71,6 +71,9 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
+		row("hang", hang)
+	}
 	for i, name := range convert.ByCount(s.Functions) {
 		if i < maxFunctionRows {
 			row("  "+name, figures.Group(s.Functions[name]))

@@ -30,7 +30,7 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
 	}
-	for _, hang := range s.Hangs[:min(len(s.Hangs), 5)] {
+	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
 		con.Detail("hang: %s", hang)
 	}
 	if words := unnamed(s); words != "" {
@@ -55,6 +55,9 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	}
 	con.Details(rows)
 }
+
+// maxHangs is the number of hanging calls that summary and info name.
+const maxHangs = 5
 
 // maxFailures is the number of kinds of failure that the summary names; info has all.
 const maxFailures = 5

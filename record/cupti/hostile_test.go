@@ -167,7 +167,7 @@ func TestNamesOfAllProcesses(t *testing.T) {
 		runtime.Gosched()
 	}
 	kept := len(s.server.memory.names)
-	if s.server.memory.used() > most || uint64(kept) != processes*each-s.lost[tracelog.LostStrings] || kept < most/(20<<10) {
+	if s.server.memory.used() > most || uint64(kept) != processes*each-s.lost[tracelog.LostStrings] || kept < most/(24<<10) {
 		t.Errorf("%d names of %d are kept in %d bytes, %v are lost", kept, processes*each, s.server.memory.used(), s.lost)
 	}
 	for _, conn := range conns {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -194,6 +195,26 @@ func (f *File) link(dir int, name string) error {
 	return unix.Renameat(dir, f.name, dir, name) // no links either
 }
 
+// lockPatience is the longest wait for others that replace a file in the same folder. Anybody can hold
+// the lock of a folder that anybody can read.
+const lockPatience = 2 * time.Second
+
+// lockFolder keeps other recorders from replacing a file in the folder. While two change the names of
+// files at the same time, each could take the other's file for what it found there. Where the folder
+// cannot be locked, it goes without: then no file is lost, but two may have each other's names.
+func lockFolder(dir int) (unlock func()) {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return func() {}
+	}
+	for until := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(until) {
+			return func() { unix.Close(fd) }
+		}
+	}
+}
+
 // replace puts the file in the place of the one that was found there, and of no other: the two change
 // names, which shows which one had the name.
 func (f *File) replace(name string) error {
@@ -204,15 +225,16 @@ func (f *File) replace(name string) error {
 			return err
 		}
 	}
+	defer lockFolder(dir)()
 	var s unix.Stat_t
+	if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if !p.isFound(&s) {
+		return ErrTaken
+	}
 	err := f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE)
 	if isUnknown(err) {
-		if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
-		if !p.isFound(&s) {
-			return ErrTaken
-		}
 		err = unix.Renameat(dir, f.name, dir, name)
 		f.name = name
 		return err
