@@ -32,7 +32,7 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
 			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
-		}, filterFlags()...),
+		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
 	}
 }

@@ -89,7 +89,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		ErrWriter: stderr,
 		Flags:     []cli.Flag{cli.HelpFlag}, // the library adds it with its own help command only
 		Commands: []*cli.Command{
-			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
+			recordCommand(stderr), convertCommand(stdout, stderr), statsCommand(stdout, stderr), infoCommand(stdout, stderr),
 			dumpCommand(stdout, stderr), repairCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
 			helpCommand(),
 		},

@@ -50,3 +50,20 @@ func (d *Distribution) StdDev() float64 {
 	}
 	return math.Sqrt(d.squares / float64(d.Count-1))
 }
+
+// Merge adds the numbers of another distribution.
+func (d *Distribution) Merge(o *Distribution) {
+	if o.Count == 0 {
+		return
+	}
+	if d.Count == 0 {
+		d.Min = o.Min
+	}
+	d.Min, d.Max, d.Total = min(d.Min, o.Min), max(d.Max, o.Max), Sum(d.Total, o.Total)
+	n, m := float64(d.Count), float64(o.Count)
+	from := o.mean - d.mean
+	d.mean += from * m / (n + m)
+	d.squares += o.squares + from*from*n*m/(n+m)
+	d.Count += o.Count
+	d.sketch.Merge(&o.sketch)
+}

@@ -73,3 +73,21 @@ func (s *Sketch) Quantile(percent uint64) uint64 {
 	}
 	return 0
 }
+
+// Merge adds the numbers of another sketch.
+func (s *Sketch) Merge(o *Sketch) {
+	for i, p := range &o.pages {
+		if p == nil {
+			continue
+		}
+		sum := new([perPage]uint64)
+		if s.pages[i] != nil {
+			*sum = *s.pages[i]
+		}
+		for bucket, n := range p {
+			sum[bucket] += n
+		}
+		s.pages[i] = sum
+	}
+	s.count += o.count
+}

@@ -123,3 +123,26 @@ func TestSketchSize(t *testing.T) {
 		t.Errorf("%g allocations for a number", n)
 	}
 }
+
+// A merged distribution describes the numbers of both.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range [][2]int{{0, 0}, {0, 5}, {5, 0}, {1, 1}, {300, 200}} {
+		var a, b, all Distribution
+		for i, d := range []*Distribution{&a, &b} {
+			for range n[i] {
+				v := r.Uint64N(1e6) + 1e5*uint64(i)
+				d.Add(v)
+				all.Add(v)
+			}
+		}
+		a.Merge(&b)
+		if a.Count != all.Count || a.Total != all.Total || a.Min != all.Min || a.Max != all.Max || a.Percentile(50) != all.Percentile(50) {
+			t.Errorf("%d: %+v, want %+v", n, a, all)
+		}
+		if math.Abs(a.Mean()-all.Mean()) > 1e-6 || math.Abs(a.StdDev()-all.StdDev()) > 1e-6 {
+			t.Errorf("%d: mean %g ± %g, want %g ± %g", n, a.Mean(), a.StdDev(), all.Mean(), all.StdDev())
+		}
+	}
+}

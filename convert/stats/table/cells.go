@@ -20,6 +20,11 @@ func cell(v any, u Unit) string {
 		return unknown
 	case string:
 		return printable(v)
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
 	case uint64:
 		return whole(v, u)
 	case float64:
@@ -41,6 +46,8 @@ func whole(n uint64, u Unit) string {
 		return figures.Bytes(n)
 	case Address:
 		return fmt.Sprintf("%#x", n)
+	case ID:
+		return strconv.FormatUint(n, 10)
 	}
 	return figures.Group(n)
 }

@@ -23,6 +23,8 @@ const (
 	Share                // float64, 1 is all
 	Rate                 // float64, GB/s
 	Address              // uint64
+	Flag                 // bool
+	ID                   // uint64, a number that names something
 )
 
 // A Column describes the values of a column.

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	leastText = 16 // a text column is not narrower, unless all its texts are
+	leastName = 30 // the first column is not narrower, unless all its texts are
+	leastText = 16 // no other text column is narrower, unless all its texts are
 	between   = 2  // spaces between two columns
 )
 
@@ -54,13 +55,20 @@ func (l *layout) least() int {
 	sum := -between
 	for i, c := range l.columns {
 		sum += between
-		if c.Unit == Text {
-			sum += min(l.widths[i], leastText)
-		} else {
-			sum += l.widths[i]
-		}
+		sum += l.leastOf(i, c)
 	}
 	return sum
+}
+
+// leastOf returns the smallest width of a column.
+func (l *layout) leastOf(i int, c Column) int {
+	switch {
+	case c.Unit != Text:
+		return l.widths[i]
+	case i == 0:
+		return min(l.widths[i], leastName)
+	}
+	return min(l.widths[i], leastText)
 }
 
 // drop leaves out the column with the highest rank, the last one of several.
