@@ -61,7 +61,7 @@ func newCalls(c *clock) calls {
 	all := calls{clock: c}
 	all.byName = newGroups(functionKey{name: other}, func(k functionKey) *callRow { return &callRow{callerKey: callerKey{functionKey: k}} })
 	all.callers = newGroups(callerKey{functionKey{name: other}, other}, func(k callerKey) *callRow { return &callRow{callerKey: k} })
-	all.errors = newGroups(errorKey{functionKey{name: other}, other}, func(k errorKey) *errorRow { return &errorRow{errorKey: k, first: timeline.Never} })
+	all.errors = newGroups(errorKey{functionKey{name: other}, other}, func(k errorKey) *errorRow { return &errorRow{errorKey: k} })
 	all.caches.functions = make(map[*timeline.Function]*callRow)
 	all.caches.callers = make(map[from]*callRow)
 	return all
@@ -114,7 +114,7 @@ func length(sl *timeline.Slice) uint64 { return sl.End - min(sl.Start, sl.End) }
 
 func (r *errorRow) add(t *timeline.Thread, sl *timeline.Slice) {
 	r.count++
-	if sl.Start < r.first {
+	if r.thread == nil || sl.Start < r.first {
 		r.first, r.thread, r.caller = sl.Start, t, sl.Caller
 	}
 	r.last = max(r.last, sl.Start)

@@ -36,7 +36,7 @@ func cell(v any, u Unit) string {
 func whole(n uint64, u Unit) string {
 	switch u {
 	case Duration:
-		return figures.Duration(n)
+		return span(n)
 	case Moment:
 		return fmt.Sprintf("%.6f s", float64(n)/1e9)
 	case Bytes:
@@ -50,6 +50,32 @@ func whole(n uint64, u Unit) string {
 		return strconv.FormatUint(n, 10)
 	}
 	return figures.Group(n)
+}
+
+// span writes a number of ns with three digits.
+func span(ns uint64) string {
+	switch v := float64(ns); {
+	case ns < 1000:
+		return fmt.Sprintf("%d ns", ns)
+	case v < 999.5e3:
+		return threeDigits(v/1e3) + " µs"
+	case v < 999.5e6:
+		return threeDigits(v/1e6) + " ms"
+	case ns < 600e9:
+		return threeDigits(v/1e9) + " s"
+	}
+	return figures.Duration(ns)
+}
+
+// threeDigits writes a number from 1 to 999.
+func threeDigits(v float64) string {
+	switch {
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 func fraction(v float64, u Unit) string {

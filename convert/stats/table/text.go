@@ -12,7 +12,7 @@ import (
 
 const (
 	leastName = 30 // the first column is not narrower, unless all its texts are
-	leastText = 16 // no other text column is narrower, unless all its texts are
+	leastText = 36 // no other text column is narrower, unless all its texts are
 	between   = 2  // spaces between two columns
 )
 
