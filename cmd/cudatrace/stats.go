@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -32,9 +33,9 @@ func statsCommand(stdout, stderr io.Writer) *cli.Command {
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' for text of all (default: all in json and csv, else those that are no details)"},
+			&cli.StringFlag{Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
-			&cli.IntFlag{Name: "top", Value: -1, Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
+			&cli.StringFlag{Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
 			&cli.StringFlag{Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runStats(c, stdout, stderr) },
@@ -94,20 +95,31 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if err := o.readReports(c); err != nil {
 		return o, err
 	}
-	if o.top = c.Int("top"); !c.IsSet("top") {
-		o.top = 0
-		if o.forPeople() {
-			o.top = 10
-		}
-	}
-	if o.top < 0 {
-		return o, usagef(statsName, "stats: --top %d is negative", o.top)
+	if o.top, err = o.readTop(c); err != nil {
+		return o, err
 	}
 	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
 	}
 	o.filter, err = filterOptions(c)
 	return o, err
+}
+
+// rowsForPeople is the number of rows of a report where --top does not say it.
+const rowsForPeople = 10
+
+func (o *statsOptions) readTop(c *cli.Context) (int, error) {
+	switch {
+	case c.IsSet("top"):
+		n, err := strconv.ParseUint(c.String("top"), 10, 31)
+		if err != nil {
+			return 0, usagef(statsName, "stats: --top %q is not a number of rows: write 20, or 0 for all", c.String("top"))
+		}
+		return int(n), nil
+	case o.forPeople():
+		return rowsForPeople, nil
+	}
+	return 0, nil
 }
 
 // forPeople says whether the format is one that people read.

@@ -140,7 +140,7 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 		remarks(&b, t, "  ")
 		b.WriteString("\n")
 	}
-	_, err := io.WriteString(w, strings.TrimSuffix(b.String()+empty.String(), "\n")+"\n")
+	_, err := io.WriteString(w, strings.TrimRight(b.String()+empty.String(), "\n")+"\n")
 	return err
 }
 
