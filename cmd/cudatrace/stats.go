@@ -196,24 +196,22 @@ func statsHead(logs []string, all []convert.Summary) []table.Member {
 
 // statsFacts says what no log has.
 func statsFacts(all []convert.Summary) stats.Facts {
-	f := stats.Facts{GPU: "no process used CUDA", Callers: "callers were not recorded"}
+	f := stats.Facts{Callers: "callers were not recorded"}
+	recorded := false // GPU work of a process
 	for i := range all {
-		for _, p := range all[i].ProcessList {
-			switch {
-			case p.CUPTI == "on" || f.GPU == "":
-				f.GPU = ""
-			case p.CUPTI == "":
-				f.GPU = "GPU work was not recorded"
-			default:
-				f.GPU = "GPU work was not recorded: " + p.CUPTI
-			}
-		}
-		if all[i].Kernels+all[i].Copies+all[i].Memsets+all[i].Graphs > 0 {
-			f.GPU = ""
-		}
+		f.Filtered = f.Filtered || all[i].LeftOut != nil
 		if all[i].Callers != nil {
 			f.Callers = ""
 		}
+		for _, p := range all[i].ProcessList {
+			if recorded = recorded || p.CUPTI == "on"; p.CUPTI != "on" {
+				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")
+			}
+		}
+		recorded = recorded || all[i].Kernels+all[i].Copies+all[i].Memsets+all[i].Graphs > 0
+	}
+	if recorded {
+		f.GPU = ""
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
@@ -162,9 +163,27 @@ func TestStatsOptions(t *testing.T) {
 	}
 }
 
-// Without GPU records the reports of the GPU say why.
+// A report without rows says why.
 func TestStatsReasons(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct {
+		sum       convert.Summary
+		gpu, call string
+	}{
+		{convert.Summary{}, "", "callers were not recorded"},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{CUPTI: "no libcupti"}}, Callers: &convert.Callers{}}, "GPU work was not recorded: no libcupti", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{}}, Callers: &convert.Callers{}}, "GPU work was not recorded", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{CUPTI: "on"}, {CUPTI: "no libcupti"}}, Callers: &convert.Callers{}}, "", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{}}, Kernels: 1, Callers: &convert.Callers{}}, "", ""},
+	} {
+		if f := statsFacts([]convert.Summary{c.sum}); f.GPU != c.gpu || f.Callers != c.call || f.Filtered {
+			t.Errorf("%+v: %+v", c.sum, f)
+		}
+	}
+	filtered := statsJSON(t, "--stream", "99")["reasons"].(map[string]any)
+	if got, want := filtered["kernels"], "no kernels in the part that the filter selects"; got != want {
+		t.Errorf("with a filter: %v, want %q", got, want)
+	}
 	reasons := statsJSON(t)["reasons"].(map[string]any)
 	for report, want := range map[string]string{"callers": "callers were not recorded", "errors": "no failed calls", "nvtx": "no NVTX ranges or marks"} {
 		if reasons[report] != want {

@@ -25,5 +25,9 @@ func reason(report string, f Facts) string {
 	case report == "callers" && f.Callers != "":
 		return f.Callers
 	}
-	return cmp.Or(reasons[report], "nothing")
+	why := cmp.Or(reasons[report], "nothing")
+	if f.Filtered {
+		why += " in the part that the filter selects"
+	}
+	return why
 }

@@ -105,6 +105,8 @@ func (s *Sink) workList(l *timeline.WorkList) {
 type Facts struct {
 	GPU     string // why there is no GPU work, "" if it was recorded
 	Callers string // why no call has a caller, "" if callers were recorded
+	// Filtered says that a filter selected a part of the logs.
+	Filtered bool
 }
 
 // Tables returns all reports, with the largest rows first.

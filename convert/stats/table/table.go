@@ -52,13 +52,30 @@ func (t *Table) Column(key string) int {
 }
 
 // Sort sorts the rows by a column: numbers from the largest, texts from A, unknown values last.
-// It does nothing if the table has no such column.
+// Equal rows are sorted by their names. It does nothing if the table has no such column.
 func (t *Table) Sort(key string) {
 	i := t.Column(key)
 	if i < 0 {
 		return
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []any) int { return compare(a[i], b[i]) })
+	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Or(compare(a[i], b[i]), t.compareNames(a, b)) })
+}
+
+// compareNames compares what names two rows: their texts, and their numbers that are names.
+func (t *Table) compareNames(a, b []any) int {
+	for i, c := range t.Columns {
+		order := 0
+		switch c.Unit {
+		case Text:
+			order = compare(a[i], b[i])
+		case ID:
+			order = compare(b[i], a[i])
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return 0
 }
 
 func compare(a, b any) int {
