@@ -48,7 +48,8 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
 	testdata/gpu/check.sh build/gpu
 
-test-long: build sim ## slow tests: 1,000 recordings in a row, a trace of 1,000,000 launches
+test-long: build sim ## slow tests: 1,000 recordings in a row, a trace of 1,000,000 launches, 1,000 attacks of each kind
+	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 

@@ -22,21 +22,13 @@ type Options struct {
 
 // A Log is a log to convert.
 type Log struct {
-	Name string                           // its name in messages
+	Name string                           // its name in messages; its path, if it is at one
 	Open func() (*tracelog.Reader, error) // a conversion opens it several times
 }
 
 // Path returns the log at a path.
 func Path(path string) Log {
 	return Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
-}
-
-// Paths returns the logs at some paths.
-func Paths(paths []string) (logs []Log) {
-	for _, p := range paths {
-		logs = append(logs, Path(p))
-	}
-	return logs
 }
 
 // Timeline passes the timeline of one or more logs to a sink and returns a summary of each log.
@@ -68,6 +60,7 @@ type conversion struct {
 	held *join.Budget
 	pids pidSpace
 	kept string // the part that was kept to fit a size
+	seen bool   // the trace has something to see
 }
 
 // A log is a log during its conversion.
@@ -123,10 +116,10 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	defer r.Close()
 	l.catalog = catalog.New(l.filter)
-	if l.filter == nil {
-		r.Project(catalog.Project()) // a filter looks at other fields too
-	} else if err := r.Select(*l.filter); err != nil {
-		return err
+	if l.filter != nil {
+		if err := r.Select(*l.filter); err != nil {
+			return err
+		}
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
@@ -164,7 +157,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	for _, l := range c.logs {
 		p.Shift(l.shift)
 		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
-		if err := l.catalog.Processes.Resolve(l.Open); err != nil {
+		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
 		l.joiner = join.New(l.catalog, p, c.joining(l))
@@ -177,7 +170,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
 		p.Shift(l.shift)
-		err := l.joiner.Run(l.Open, l.damage, progress)
+		err := l.joiner.Run(l.Open, progress)
 		if err != nil {
 			return err
 		}

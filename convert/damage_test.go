@@ -6,19 +6,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Whatever is wrong with a block that has the right checksum is in the summary, also
-// where the first reading does not look at it.
+// Whatever is wrong with a block that has the right checksum is in the summary.
 func TestFaultsBehindChecksums(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	logtest.WriteLaunches(t, &out, 3000)
 	rnd := rand.New(rand.NewPCG(7, 7))
-	faults, late := 0, 0
+	faults := 0
 	for range 150 {
 		log := bytes.Clone(out.Bytes())
 		log[16+rnd.IntN(len(log)-16)] ^= 1 << rnd.IntN(8)
@@ -38,19 +36,9 @@ func TestFaultsBehindChecksums(t *testing.T) {
 		if !sum.Damaged {
 			t.Errorf("nothing is said of: %v", r.Damage())
 		}
-		first, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		first.Project(catalog.Project())
-		for first.Next() {
-		}
-		if first.Damage().Count == 0 {
-			late++
-		}
 	}
-	if faults < 20 || late < 3 {
-		t.Errorf("%d logs with faults, %d of which the first reading does not find", faults, late)
+	if faults < 20 {
+		t.Errorf("%d logs with faults", faults)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/pfsink"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // TraceOptions are the options of a trace. The zero TraceOptions convert everything and
@@ -21,81 +22,90 @@ type TraceOptions struct {
 	Longest  bool
 }
 
+// ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
+var ErrNothing = errors.New("nothing matches the filter")
+
 // SummarizeFile summarizes the log at path.
-func SummarizeFile(path string) (Summary, error) {
-	all, err := Timeline([]Log{Path(path)}, Options{}, nil)
+func SummarizeFile(path string) (Summary, error) { return Summarize(Path(path)) }
+
+// Summarize summarizes a log.
+func Summarize(l Log) (Summary, error) {
+	all, err := Timeline([]Log{l}, Options{}, nil)
 	if err != nil {
 		return Summary{}, err
 	}
 	return all[0], nil
 }
 
-// File converts the log at path into a compressed Perfetto trace at out; see Files.
-func File(path, out string) (Summary, error) {
-	all, err := Files([]string{path}, out, TraceOptions{})
-	if err != nil {
-		return Summary{}, err
-	}
-	return all[0], nil
-}
-
-// Files converts logs into one Perfetto trace at out and returns a summary of each log. The
-// trace grows beside its final name and is renamed when it is complete; a device or a pipe is
-// written to directly.
-func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
-	for _, p := range paths {
-		if output.SameFile(p, out) {
-			return nil, fmt.Errorf("%s is the log itself: give the trace another name", out)
+// FilesAt converts logs into one Perfetto trace at a target and returns a summary of each log. The
+// trace gets its name when it is complete; a device or a pipe is written to directly.
+func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
+	for _, l := range logs {
+		if out.IsFile(l.Name) {
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
 	}
 	if o.MaxBytes > 0 {
-		return fit(paths, out, o)
+		return fit(logs, out, o)
 	}
-	c := newConversion(Paths(paths), o.Options)
+	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	return c.file(out, o.Compress)
 }
 
 // FilesTo converts logs into one Perfetto trace on w. It does not support
 // TraceOptions.MaxBytes, because written bytes cannot be taken back.
-func FilesTo(paths []string, w io.Writer, o TraceOptions) ([]Summary, error) {
-	all, err := toTrace(Paths(paths), w, o)
+func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+	held := &output.Held{W: w} // so that an empty trace is none
+	all, c, err := toTrace(logs, held, o)
+	if err == nil && c.empty() {
+		return nil, ErrNothing
+	}
+	if failed := held.Release(); failed != nil && err == nil {
+		err = &SinkError{failed}
+	}
 	if isSinkError(err) {
 		return all, fmt.Errorf("the trace could not be written: %s", output.Reason(err))
 	}
 	return all, err
 }
 
-func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, error) {
 	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, c, err
 	}
-	return c.trace(w, o.Compress)
+	all, err := c.trace(w, o.Compress)
+	return all, c, err
 }
 
 // file writes the trace of a conversion whose first reading is done.
-func (c *conversion) file(out string, how output.Compression) (all []Summary, err error) {
+func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Summary, done outfile.Done, err error) {
 	var readErr error
-	err = output.File(out, func(w io.Writer) error {
+	done, err = output.File(out, func(w io.Writer) error {
 		var err error
-		if all, err = c.trace(w, how); err != nil && !isSinkError(err) {
+		if all, err = c.trace(w, how); err == nil && c.empty() {
+			err = ErrNothing
+		}
+		if err != nil && !isSinkError(err) {
 			readErr = err
 		}
 		return err
 	})
 	if readErr != nil {
-		return nil, readErr
+		return nil, done, readErr
 	}
-	return all, err
+	return all, done, err
 }
 
 // trace writes a trace to w.
 func (c *conversion) trace(w io.Writer, how output.Compression) ([]Summary, error) {
 	out := how.NewWriter(w)
-	all, err := c.run(pfsink.New(out, how.PieceBytes()))
+	sink := &watched{Sink: pfsink.New(out, how.PieceBytes())}
+	all, err := c.run(sink)
+	c.seen = sink.seen
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}

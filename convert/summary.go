@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -30,6 +31,7 @@ type Summary struct {
 	Recorder   string   `json:"cudatrace"`
 	Start      string   `json:"start"` // RFC 3339, UTC
 	DurationNS uint64   `json:"duration_ns"`
+	CUDANS     uint64   `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
 	GPUs       []string `json:"gpus"`
 	Driver     string   `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
 	CUPTI      string   `json:"cupti_version"`
@@ -153,7 +155,7 @@ func (c *conversion) summary(l *log) Summary {
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
-		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
+		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
@@ -188,13 +190,13 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 // belong to them would have taken too much memory.
 func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.Forced))
+		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+" shown before everything that may belong to a call was read: arrows may be missing")
 	}
 	if f.Calls.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.Calls.Late))
+		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")
 	}
 	if f.Untracked > 0 {
-		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", f.Untracked, memory.MaxLive))
+		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(memory.MaxLive)+" were live")
 	}
 	return notes
 }
@@ -314,7 +316,7 @@ func LostWords(lost map[string]uint64) string {
 	var words []string
 	for _, c := range ByCount(lost) {
 		if lost[c] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", lost[c], c))
+			words = append(words, figures.Group(lost[c])+" "+c)
 		}
 	}
 	return strings.Join(words, ", ")

@@ -14,26 +14,32 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// The groups of options in the help of convert and dump.
+const (
+	partGroup = "Which part to show"
+	sizeGroup = "How much"
+)
+
 // filterFlags are the flags that select a part of the logs.
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
-		&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
-		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
-		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
-		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
-		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
+		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
+		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
+		&cli.StringFlag{Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
+		&cli.StringFlag{Category: partGroup, Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
+		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
+		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
-		&cli.StringFlag{Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
+		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}
 }
 
 // sizeFlags are the flags that bound the size of a trace.
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
+		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
 	}
 }
 
@@ -49,7 +55,7 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 	if err != nil {
 		return f, err
 	}
-	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2s", c.String("min-duration")); err != nil {
+	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
 		return f, err
 	}
 	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
@@ -63,7 +69,7 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 // callerFlag is the flag that selects calls by their callers. belongs names the other records that
 // it selects.
 func callerFlag(belongs string) cli.Flag {
-	return &cli.StringFlag{Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
+	return &cli.StringFlag{Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
 }
 
 // checkGlob checks the value of a flag that takes a pattern.
@@ -88,11 +94,11 @@ func numbers(command, flag, list string) (all []uint32, err error) {
 
 func filterTimes(c *cli.Context, f *convert.Filter) error {
 	from, last := strings.CutPrefix(strings.TrimSpace(c.String("from")), "last ")
-	at, err := filterTime(c.Command.Name, "from", "1.5s, 200ms or 'last 5s'", from)
+	at, err := filterTime(c.Command.Name, "from", "1.5 (seconds), 200ms or 'last 5s'", from)
 	if err != nil {
 		return err
 	}
-	if f.To, err = filterTime(c.Command.Name, "to", "1.5s or 200ms", c.String("to")); err != nil {
+	if f.To, err = filterTime(c.Command.Name, "to", "1.5 (seconds) or 200ms", c.String("to")); err != nil {
 		return err
 	}
 	switch {
@@ -110,14 +116,15 @@ func filterTimes(c *cli.Context, f *convert.Filter) error {
 	return nil
 }
 
-// filterTime reads the value of a flag that takes a time; examples are for the error.
-func filterTime(command, flag, examples, value string) (time.Duration, error) {
+// filterTime reads the value of an option that takes a time, 0 without one; examples are for the
+// error.
+func filterTime(command, option, examples, value string) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(strings.TrimSpace(value))
-	if err != nil || d < 0 {
-		return 0, usagef(command, "%s: --%s %q is not a time: write %s", command, flag, value, examples)
+	d, err := parseTime(option, value, examples)
+	if err != nil {
+		return 0, usagef(command, "%s: %v", command, err)
 	}
 	return d, nil
 }
@@ -154,8 +161,6 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, l.What)
 	}
 	switch {
-	case l.Records > 0 && l.Records == l.Of:
-		parts = append(parts, fmt.Sprintf("left out all %s records: none matches the filter", figures.Group(l.Of)))
 	case l.Records > 0:
 		parts = append(parts, fmt.Sprintf("left out %s of %s records", figures.Group(l.Records), figures.Group(l.Of)))
 	case l.Of == 0 && l.Unknown:
@@ -168,4 +173,15 @@ func leftOut(l *convert.LeftOut) string {
 		return "the filter left nothing out"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// chosen lists the options among some that a person gave, with their values.
+func chosen(c *cli.Context, flags []cli.Flag) string {
+	var words []string
+	for _, f := range flags {
+		if name := f.Names()[0]; c.IsSet(name) {
+			words = append(words, fmt.Sprintf("--%s %s", name, c.String(name)))
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -4,14 +4,13 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -19,7 +18,7 @@ import (
 
 const statsName = "stats"
 
-func statsCommand(stdout, stderr io.Writer) *cli.Command {
+func statsCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      statsName,
 		Usage:     "print tables of kernels, calls, copies, waits, memory and more",
@@ -32,13 +31,13 @@ func statsCommand(stdout, stderr io.Writer) *cli.Command {
 			"Reports: " + strings.Join(stats.Names()[:9], ", ") + ",\n" + strings.Join(stats.Names()[9:], ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
-			&cli.StringFlag{Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
-			&cli.StringFlag{Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
-			&cli.StringFlag{Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
+			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
+			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, filterFlags()...),
-		Action: func(c *cli.Context) error { return runStats(c, stdout, stderr) },
+		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
 }
 
@@ -53,29 +52,37 @@ type statsOptions struct {
 	filter  convert.Filter
 }
 
-func runStats(c *cli.Context, stdout, stderr io.Writer) error {
-	logs := c.Args().Slice()
+func runStats(c *cli.Context, con *console.Console) error {
+	names := c.Args().Slice()
 	switch {
-	case len(logs) == 0:
+	case len(names) == 0:
 		return usagef(statsName, "stats: no log given")
-	case sameLog(logs) != "":
-		return usagef(statsName, "stats: %s is given twice", sameLog(logs))
+	case sameLog(names) != "":
+		return usagef(statsName, "stats: %s is given twice", sameLog(names))
 	}
 	o, err := readStatsOptions(c)
 	if err != nil {
 		return err
 	}
-	bar := newProgress(stderr)
+	var logs []convert.Log
+	for _, name := range names {
+		l, err := namedLog(statsName, name)
+		if err != nil {
+			return err
+		}
+		logs = append(logs, l)
+	}
+	bar := newProgress(con)
 	sink := stats.New()
-	all, err := convert.Timeline(convert.Paths(logs), convert.Options{Filter: o.filter, Progress: bar.show}, sink)
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
 	bar.done()
 	if err != nil {
 		return err
 	}
-	if err := o.print(stdout, sink, logs, all); err != nil {
+	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(stderr, logs, all)
+	return verdicts(con, logs, all)
 }
 
 // readStatsOptions reads the options.
@@ -158,7 +165,8 @@ func (o *statsOptions) choose(all []*table.Table) []*table.Table {
 	return slices.DeleteFunc(all, func(t *table.Table) bool { return !slices.Contains(o.reports, t.Name) })
 }
 
-func (o *statsOptions) print(w io.Writer, sink *stats.Sink, logs []string, all []convert.Summary) error {
+func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []convert.Log, all []convert.Summary) error {
+	w := con.Text()
 	if o.nsys {
 		return o.printNsys(w, sink)
 	}
@@ -175,21 +183,21 @@ func (o *statsOptions) print(w io.Writer, sink *stats.Sink, logs []string, all [
 	case "markdown":
 		return table.WriteMarkdown(w, tables)
 	}
-	return table.WriteText(w, tables, terminalWidth(w))
+	return table.WriteText(w, tables, con.Width())
 }
 
 // statsVersion is the version of the JSON.
 const statsVersion = 1
 
 // statsHead are the members of the JSON before the reports.
-func statsHead(logs []string, all []convert.Summary) []table.Member {
+func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 	type logInfo struct {
 		Name     string `json:"name"`
 		Complete bool   `json:"complete"`
 	}
 	infos := []logInfo{}
 	for i := range all {
-		infos = append(infos, logInfo{logs[i], all[i].Complete})
+		infos = append(infos, logInfo{logs[i].Name, all[i].Complete})
 	}
 	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}}
 }
@@ -236,21 +244,4 @@ func (o *statsOptions) printNsys(w io.Writer, sink *stats.Sink) error {
 		}
 	}
 	return nil
-}
-
-// terminalWidth is the number of characters in a line of a terminal, 80 without one.
-func terminalWidth(w io.Writer) int {
-	const usual = 80
-	if out, ok := w.(*stdoutWriter); ok {
-		w = out.w
-	}
-	f, ok := w.(*os.File)
-	if !ok {
-		return usual
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 {
-		return usual
-	}
-	return max(int(size.Col), 40)
 }

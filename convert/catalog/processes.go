@@ -133,8 +133,8 @@ func (l *Processes) Count() (n int) {
 }
 
 // Resolve finds the programs of all processes. It opens the log once more where a process ran
-// several programs.
-func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
+// several programs. contents are those of the log.
+func (l *Processes) Resolve(open func() (*tracelog.Reader, error), contents *tracelog.Contents) error {
 	var several []uint32
 	for _, pid := range l.PIDs {
 		p := l.byPID[pid]
@@ -145,7 +145,7 @@ func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
 	if len(several) == 0 {
 		return nil
 	}
-	return l.cut(several, open)
+	return l.cut(several, open, contents)
 }
 
 // split finds the programs of a process.
@@ -176,27 +176,25 @@ func (p *Process) split() {
 
 // cut finds, for each program that was replaced by exec, the call in which the recorder met the
 // next program. That call was entered before Until and returned after it.
-func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error)) error {
+func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error), contents *tracelog.Contents) error {
 	r, err := open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	f := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, PIDs: pids, From: timeline.Never}
+	f := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, From: timeline.Never}
 	for _, pid := range pids {
 		programs := l.byPID[pid].Programs
 		f.From = min(f.From, programs[0].Until)
 		f.To = max(f.To, programs[len(programs)-2].Until)
 	}
-	if err := r.Select(f); err != nil {
+	if err := r.Reread(contents, f); err != nil {
 		return err
 	}
 	for r.Next() {
-		if b := r.Block(); b.Kind == tracelog.KindCall {
-			l.cutAt(b)
-		}
+		l.cutAt(r.Block())
 	}
-	return nil // the second reading reports other damage of the log
+	return r.Err()
 }
 
 // cutAt moves the cuts of programs to the calls of a block.
@@ -204,7 +202,7 @@ func (l *Processes) cutAt(b *tracelog.Block) {
 	pids, enters, durs := b.Column("pid"), b.Column("enter"), b.Column("dur")
 	for i := range b.N {
 		p := l.byPID[uint32(pids.At(i))]
-		if p == nil {
+		if len(p.Programs) == 1 {
 			continue
 		}
 		enter := enters.At(i)

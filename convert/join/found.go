@@ -20,7 +20,22 @@ type Found struct {
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
 	Untracked  uint64 // allocations beyond memory.MaxLive
+	Span       Span   // from the first call to the last end of a call or of GPU work
 }
+
+// A Span is a part of time.
+type Span struct{ First, Last uint64 }
+
+// add widens the span to an interval. A hostile log may hold one that ends before it begins.
+func (s *Span) add(from, to uint64) {
+	if s.First == 0 || from < s.First {
+		s.First = from
+	}
+	s.Last = max(s.Last, from, to)
+}
+
+// Duration is the length of the span.
+func (s *Span) Duration() uint64 { return s.Last - s.First }
 
 // Slices is the number of calls and pieces of work that were shown.
 func (f *Found) Slices() uint64 { return f.Calls.Pairs + f.Calls.APIs + f.Work.Total() }

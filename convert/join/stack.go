@@ -311,5 +311,6 @@ func (s *stack) finish(c *call) {
 		s.unnamed = false
 		s.found.Calls.Unnamed--
 	}
+	s.found.Span.add(c.Start, c.End)
 	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
 }

@@ -18,6 +18,9 @@ type workJoiner struct {
 // take takes the next piece of work of a stream.
 func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	s.program.work.done++
+	if w.Start != 0 {
+		j.found.Span.add(w.Start, w.Start+w.Dur)
+	}
 	w.ID = j.ids.next(s.program, w.Correlation)
 	w.Call = timeline.Call{}
 	if j.ofCalls {

@@ -2,63 +2,40 @@ package output
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
-	"time"
 
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// File makes the file at path; write writes its content. The file grows beside its final name
-// and is renamed when it is complete. A symbolic link stays: its target is replaced. A device
-// or a pipe is written to directly.
-func File(path string, write func(io.Writer) error) error {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
+// File makes the file at a target; write writes its content. The file gets its name when it is
+// complete. A device or a pipe is written to directly.
+func File(t *outfile.Target, write func(io.Writer) error) (outfile.Done, error) {
+	if t.IsSpecial() {
+		f, err := t.OpenSpecial()
+		if err != nil {
+			return outfile.Done{}, err
+		}
+		return outfile.Done{}, t.Failure(errors.Join(write(f), f.Close()))
 	}
-	info, err := os.Stat(target)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("cannot write %s: a folder of that name is in the way", path)
-	case err == nil && !info.Mode().IsRegular():
-		err = writeThrough(target, write)
-	default:
-		err = replace(target, write)
-	}
+	f, err := t.Create()
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %s", path, Reason(err))
+		return outfile.Done{}, err
 	}
-	return nil
-}
-
-// writeThrough writes to a device or a pipe.
-func writeThrough(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
+	if err := write(f); err != nil {
+		_ = f.Discard() // the first failure is the one to report
+		return outfile.Done{}, t.Failure(err)
 	}
-	return errors.Join(write(f), f.Close())
-}
-
-func replace(path string, write func(io.Writer) error) error {
-	temp := tracelog.PartialName(path, fmt.Sprintf("%d-%x", os.Getpid(), time.Now().UnixNano()))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Close())
+	done, err := f.Commit()
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = t.Failure(f.Close())
 	}
 	if err != nil {
-		os.Remove(temp) // the first failure is the one to report
+		_ = f.Discard()
 	}
-	return err
+	return done, err
 }
 
 // SameFile says whether two names refer to one existing file.

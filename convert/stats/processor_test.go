@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
@@ -108,7 +110,12 @@ func TestSums(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "trace.pftrace")
-			if _, err := convert.File(path, out); err != nil {
+			f, err := os.Create(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Compress: output.None}); err != nil {
 				t.Fatal(err)
 			}
 			tr, tables := tptest.Open(t, out), tablesOf(t, path)

@@ -27,7 +27,11 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
 	t.Helper()
 	s := stats.New()
-	if _, err := convert.Timeline(convert.Paths(paths), o, s); err != nil {
+	var list []convert.Log
+	for _, path := range paths {
+		list = append(list, convert.Path(path))
+	}
+	if _, err := convert.Timeline(list, o, s); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -110,6 +110,30 @@ func TestCodeAt(t *testing.T) {
 	}
 }
 
+func TestMapsFile(t *testing.T) {
+	fd, err := unix.MemfdCreate("maps-file", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	var s unix.Stat_t
+	if err := errors.Join(unix.Ftruncate(fd, 4096), unix.Fstat(fd, &s)); err != nil {
+		t.Fatal(err)
+	}
+	maps := func(inode uint64) bool { return MapsFile(os.Getpid(), "/memfd:maps-file", inode) }
+	if maps(s.Ino) {
+		t.Error("it is not mapped yet")
+	}
+	page, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	if !maps(s.Ino) || maps(s.Ino+1) {
+		t.Error("it is mapped, and no other")
+	}
+}
+
 // Where map_files can't be used, the file of that name is taken if it is the same.
 func TestOpenByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")

@@ -26,24 +26,26 @@ type Reader struct {
 	name  string // of the file, for messages
 	close func() error
 
-	blocks     blockSource
-	ahead      *decodingAhead // of Parallel, else nil
-	spare      spareDecodings
-	current    *decoding
-	filter     *Filter     // nil wants all
-	projection *projection // nil wants all
-	begun      bool
-	done       bool
-	err        error // of reading the file
+	blocks   blockSource
+	ahead    *decodingAhead // of Parallel, else nil
+	spare    spareDecodings
+	current  *decoding
+	filter   *Filter   // nil wants all
+	ledger   *ledger   // nil for a reader of a part of the log
+	contents *Contents // of Remember, else nil
+	begun    bool
+	done     bool
+	err      error // of reading the file
 
-	minor   uint16 // version
-	footed  bool   // the footer has been read
-	schema  *logSchema
-	strings stringTable
-	block   Block
-	damage  Damage
-	end     End
-	ended   bool
+	minor     uint16 // version
+	footed    bool   // the footer has been read
+	described bool   // blocks of records, or the schema, have been read
+	schema    *logSchema
+	strings   stringTable
+	block     Block
+	damage    Damage
+	end       End
+	ended     bool
 }
 
 // A blockSource gives the blocks of a file that a reader needs, in the order of the file, and
@@ -104,6 +106,7 @@ func NewReader(src io.ReaderAt, size int64, name string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{src: blockfile.NewSource(src, size), name: name, current: d, schema: builtin()}
+	r.ledger = new(ledger)
 	r.blocks = blockfile.NewWalker(r.src)
 	if err := r.readFileHeader(); err != nil {
 		return nil, err
@@ -132,7 +135,7 @@ func (r *Reader) readFileHeader() error {
 			h.Major, blockfile.VersionMajor))
 	case !h.Intact:
 		r.minor = blockfile.VersionMinor
-		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong", false})
+		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
 	default:
 		r.minor = h.Minor
 	}
@@ -171,7 +174,7 @@ func (r *Reader) take() {
 		r.current = r.spare.get()
 	}
 	r.blocks.Next(&r.current.Block)
-	r.current.decode(r.projection)
+	r.current.decode()
 }
 
 // Block returns the block that Next moved to.
@@ -239,8 +242,11 @@ func (r *Reader) use(d *decoding) (given bool) {
 		return false
 	}
 	given, err := r.accept(d)
+	if given && r.contents != nil {
+		r.contents.add(&r.block, d.Header)
+	}
 	if d.fault = err; err != nil {
-		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error(), true})
+		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error()})
 	}
 	return given
 }
@@ -256,24 +262,39 @@ func (r *Reader) pause(open bool) {
 func (r *Reader) accept(d *decoding) (given bool, err error) {
 	switch d.Type {
 	case blockfile.Schema:
-		s, err := parseSchema(d.dec, d.Payload)
-		if err == nil {
-			r.schema = s
-			r.projection.compare(s)
-		}
-		return false, err
+		return false, r.takeSchema(d)
 	case blockfile.Records:
-		if r.projection.misled(d) {
-			d.decode(nil)
-		}
-		if d.fault != nil || d.table == nil {
+		r.described = true
+		if d.fault != nil {
 			return false, d.fault
 		}
 		return r.records(d)
+	case blockfile.Index:
+		if r.ledger != nil {
+			return false, r.ledger.index(d, r.damage.Count == 0, r.minor)
+		}
 	case blockfile.Footer:
 		r.footed = true
+		if r.ledger != nil {
+			return false, r.ledger.footer(d, r.damage.Count == 0)
+		}
 	}
-	return false, nil // the index, the footer, or a type of a newer version
+	return false, nil // a type of a newer version, or a description of other blocks
+}
+
+var errLateSchema = errors.New("a schema has records or another schema in front of it")
+
+// takeSchema takes the schema block in. The blocks of records before it were read without it.
+func (r *Reader) takeSchema(d *decoding) error {
+	s, err := parseSchema(d.dec, d.Payload)
+	switch {
+	case err != nil:
+		return err
+	case r.described:
+		return errLateSchema
+	}
+	r.schema, r.described = s, true
+	return nil
 }
 
 // records takes a table of records: strings into the string table, others into the block.
@@ -284,14 +305,39 @@ func (r *Reader) records(d *decoding) (given bool, err error) {
 	b := &r.block
 	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &r.strings}
 	r.fill(b, d)
-	switch b.Kind {
-	case KindString:
-		return false, r.strings.add(b)
-	case KindEnd:
+	if err := typed(b.table, d.table); err != nil {
+		return false, err
+	}
+	if b.Kind == KindString {
+		if err := r.strings.add(b); err != nil {
+			return false, err
+		}
+	}
+	if b.Kind == KindEnd {
 		r.end.Read(b, 0)
 		r.ended = true
 	}
+	if r.ledger != nil {
+		r.ledger.records(b)
+	}
+	if b.Kind == KindString {
+		return false, nil
+	}
 	return r.filter == nil || r.filter.block(b), nil
+}
+
+var errType = errors.New("a column has texts in place of numbers, or numbers in place of texts")
+
+// typed checks that a table has texts in the fields of texts and numbers in the others. described
+// is the log's description of the table, nil without one.
+func typed(described *schema.Table, t *columns.Table) error {
+	for i, f := range t.Fields {
+		if described != nil && f < uint64(len(described.Fields)) &&
+			(described.Fields[f].Type == schema.Text) != (t.Columns[i].Texts != nil) {
+			return errType
+		}
+	}
+	return nil
 }
 
 // fill sets the columns of the block: by the log's schema, and by this version's.
