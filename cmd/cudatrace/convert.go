@@ -39,7 +39,7 @@ func convertCommand(con *console.Console) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace, with a number if it is taken)"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
-		}, filterFlags()...),
+		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
 }
@@ -76,7 +76,7 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.done()
 	if errors.Is(err, convert.ErrNothing) {
-		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, filterFlags()))
+		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
 	}
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ const (
 	sizeGroup = "How much"
 )
 
+// filterFlags are the flags that select a part of the logs.
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
@@ -31,6 +32,12 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
+	}
+}
+
+// sizeFlags are the flags that bound the size of a trace.
+func sizeFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
 		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
 	}
@@ -39,20 +46,20 @@ func filterFlags() []cli.Flag {
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
 	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller")}
-	for _, flag := range filterFlags() {
+	for _, flag := range append(filterFlags(), sizeFlags()...) {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
-			return f, usagef(convertName, "convert: --%s needs a value", name)
+			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(convertName, "name", f.Name), checkGlob(convertName, "caller", f.Caller))
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller))
 	if err != nil {
 		return f, err
 	}
-	if f.MinDuration, err = filterTime("min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
+	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
 		return f, err
 	}
 	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
-		if *list, err = numbers(convertName, flag, c.String(flag)); err != nil {
+		if *list, err = numbers(c.Command.Name, flag, c.String(flag)); err != nil {
 			return f, err
 		}
 	}
@@ -87,22 +94,22 @@ func numbers(command, flag, list string) (all []uint32, err error) {
 
 func filterTimes(c *cli.Context, f *convert.Filter) error {
 	from, last := strings.CutPrefix(strings.TrimSpace(c.String("from")), "last ")
-	at, err := filterTime("from", "1.5 (seconds), 200ms or 'last 5s'", from)
+	at, err := filterTime(c.Command.Name, "from", "1.5 (seconds), 200ms or 'last 5s'", from)
 	if err != nil {
 		return err
 	}
-	if f.To, err = filterTime("to", "1.5 (seconds) or 200ms", c.String("to")); err != nil {
+	if f.To, err = filterTime(c.Command.Name, "to", "1.5 (seconds) or 200ms", c.String("to")); err != nil {
 		return err
 	}
 	switch {
 	case last && at == 0:
-		return usagef(convertName, "convert: --from 'last %s' leaves nothing", strings.TrimSpace(from))
+		return usagef(c.Command.Name, "%s: --from 'last %s' leaves nothing", c.Command.Name, strings.TrimSpace(from))
 	case c.IsSet("to") && f.To == 0:
-		return usagef(convertName, "convert: --to %s leaves nothing", c.String("to"))
+		return usagef(c.Command.Name, "%s: --to %s leaves nothing", c.Command.Name, c.String("to"))
 	case last:
 		f.Last = at
 	case f.To > 0 && at > f.To:
-		return usagef(convertName, "convert: --from %v is later than --to %v", at, f.To)
+		return usagef(c.Command.Name, "%s: --from %v is later than --to %v", c.Command.Name, at, f.To)
 	default:
 		f.From = at
 	}
@@ -111,13 +118,13 @@ func filterTimes(c *cli.Context, f *convert.Filter) error {
 
 // filterTime reads the value of an option that takes a time, 0 without one; examples are for the
 // error.
-func filterTime(option, examples, value string) (time.Duration, error) {
+func filterTime(command, option, examples, value string) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
 	}
 	d, err := parseTime(option, value, examples)
 	if err != nil {
-		return 0, usagef(convertName, "convert: %v", err)
+		return 0, usagef(command, "%s: %v", command, err)
 	}
 	return d, nil
 }

@@ -30,6 +30,9 @@ var layers = []struct {
 	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
+	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/sketch", []string{module}},
+	{"convert/stats/table", []string{module + "convert"}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
@@ -89,6 +92,9 @@ var dataPath = []struct{ name, imports string }{
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
+	{"stats/sketch", ""},
+	{"stats/table", ""},
+	{"stats", "stats/sketch stats/table timeline"},
 	{"output", "output/deflate"},
 	{"", "catalog join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }

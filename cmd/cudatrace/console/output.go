@@ -115,3 +115,18 @@ func IsTerminal(w any) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
+
+// Width is the number of characters in a line of the terminal that standard output is, 80 without
+// one.
+func (c *Console) Width() int {
+	const usual, least = 80, 40
+	f, ok := c.out.w.(*os.File)
+	if !ok {
+		return usual
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return usual
+	}
+	return max(int(size.Col), least)
+}
