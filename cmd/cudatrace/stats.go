@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -232,7 +231,7 @@ func (o *statsOptions) printNsys(w io.Writer, sink *stats.Sink) error {
 			continue
 		}
 		if printed++; printed > 1 {
-			if _, err := fmt.Fprintln(w); err != nil {
+			if _, err := io.WriteString(w, "\n"); err != nil {
 				return err
 			}
 		}
