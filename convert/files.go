@@ -13,7 +13,13 @@ import (
 // compress with gzip.
 type TraceOptions struct {
 	Options
+	Format   Format
 	Compress output.Compression
+
+	// StepRange is a glob: NVTX ranges with such names are the steps of a Chrome trace. "" is none.
+	StepRange string
+	// Several is called when a trace has become several files in a folder.
+	Several func(folder string, files int)
 
 	// MaxBytes bounds the size of the trace: the newest events that fit are kept, or with
 	// Longest the longest slices. 0 is no bound.
@@ -39,9 +45,9 @@ func File(path, out string) (Summary, error) {
 	return all[0], nil
 }
 
-// Files converts logs into one Perfetto trace at out and returns a summary of each log. The
-// trace grows beside its final name and is renamed when it is complete; a device or a pipe is
-// written to directly.
+// Files converts logs into one trace at out and returns a summary of each log. The trace grows
+// beside its final name and is renamed when it is complete; a device or a pipe is written to
+// directly. A Chrome trace of several processes is a folder; see ChromeFolder.
 func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	for _, p := range paths {
 		if output.SameFile(p, out) {
@@ -55,10 +61,10 @@ func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	return c.file(out, o.Compress)
+	return c.file(out, o)
 }
 
-// FilesTo converts logs into one Perfetto trace on w. It does not support
+// FilesTo converts logs into one trace on w, a Chrome trace only of a single process. It does not support
 // TraceOptions.MaxBytes, because written bytes cannot be taken back.
 func FilesTo(paths []string, w io.Writer, o TraceOptions) ([]Summary, error) {
 	all, err := toTrace(Paths(paths), w, o)
@@ -73,15 +79,18 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	return c.trace(w, o.Compress)
+	return c.trace(w, o)
 }
 
 // file writes the trace of a conversion whose first reading is done.
-func (c *conversion) file(out string, how output.Compression) (all []Summary, err error) {
+func (c *conversion) file(out string, o TraceOptions) (all []Summary, err error) {
+	if o.Format == Chrome {
+		return c.chromeFiles(out, o)
+	}
 	var readErr error
 	err = output.File(out, func(w io.Writer) error {
 		var err error
-		if all, err = c.trace(w, how); err != nil && !isSinkError(err) {
+		if all, err = c.trace(w, o); err != nil && !isSinkError(err) {
 			readErr = err
 		}
 		return err
@@ -93,9 +102,12 @@ func (c *conversion) file(out string, how output.Compression) (all []Summary, er
 }
 
 // trace writes a trace to w.
-func (c *conversion) trace(w io.Writer, how output.Compression) ([]Summary, error) {
-	out := how.NewWriter(w)
-	all, err := c.run(pfsink.New(out, how.PieceBytes()))
+func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
+	if o.Format == Chrome {
+		return c.chromeTo(w, o)
+	}
+	out := o.Compress.NewWriter(w)
+	all, err := c.run(pfsink.New(out, o.Compress.PieceBytes()))
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}

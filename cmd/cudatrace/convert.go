@@ -19,18 +19,22 @@ const convertName = "convert"
 func convertCommand(stdout, stderr io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
-		Usage:     "make a Perfetto trace from one or more logs",
+		Usage:     "make a Perfetto or Chrome trace from one or more logs",
 		ArgsUsage: "LOG...",
 		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from last\\ 5s --min-duration 10us -o end.pftrace\n" +
-			"Example: cudatrace convert rank*.cudatrace -o all.pftrace",
+			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'",
 		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
 			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks\n" +
-			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.",
+			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.\n" +
+			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz)"},
+			&cli.StringFlag{Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome`: a trace for https://ui.perfetto.dev, or JSON as PyTorch's profiler writes it, for the tools that read that"},
+			&cli.StringFlag{Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
 			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
@@ -48,13 +52,12 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	case sameLog(logs) != "":
 		return usagef(convertName, "convert: %s is given twice", sameLog(logs))
 	case out == "":
-		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
+		out = strings.TrimSuffix(logs[0], record.LogSuffix) + traceSuffix(c)
 	}
-	o := convert.TraceOptions{Compress: output.Compression(c.String("compress"))}
-	if o.Compress != output.Gzip && o.Compress != output.None {
-		return usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
+	o, err := formatOptions(c, stderr)
+	if err != nil {
+		return err
 	}
-	var err error
 	if o.Filter, err = filterOptions(c); err != nil {
 		return err
 	}
@@ -77,6 +80,33 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	return verdicts(stderr, logs, all)
+}
+
+// formatOptions are the options of the trace's form.
+func formatOptions(c *cli.Context, stderr io.Writer) (convert.TraceOptions, error) {
+	o := convert.TraceOptions{Format: convert.Format(c.String("format")), Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range")}
+	switch {
+	case o.Compress != output.Gzip && o.Compress != output.None:
+		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
+	case o.Format != convert.Perfetto && o.Format != convert.Chrome:
+		return o, usagef(convertName, "convert: --format must be perfetto or chrome, not %q", o.Format)
+	case c.IsSet("step-range") && o.Format != convert.Chrome:
+		return o, usagef(convertName, "convert: --step-range needs --format chrome")
+	case c.IsSet("step-range") && o.StepRange == "":
+		return o, usagef(convertName, "convert: --step-range needs a value")
+	}
+	o.Several = func(folder string, files int) {
+		fmt.Fprintf(stderr, "cudatrace: %d processes: a file for each is in %s\n", files, folder)
+	}
+	return o, checkGlob(convertName, "step-range", o.StepRange)
+}
+
+// traceSuffix is the suffix of a trace that the user gave no name.
+func traceSuffix(c *cli.Context) string {
+	if convert.Format(c.String("format")) == convert.Chrome {
+		return convert.ChromeSuffix(output.Compression(c.String("compress")))
+	}
+	return record.TraceSuffix
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.
