@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
 // chromeTo writes the Chrome trace of a log with one process, uncompressed.
@@ -83,18 +84,6 @@ func (f *chromeFile) parse(tb testing.TB) *chromeTrace {
 	return &tr
 }
 
-// perfettoCategories counts the slices of a Perfetto trace by the categories of a Chrome trace.
-const perfettoCategories = `select case
-		when g.id is null then case s.category when 'runtime' then 'cuda_runtime' when 'driver' then 'cuda_driver'
-			when 'nvtx' then 'user_annotation' when 'cupti' then 'overhead' when 'memory' then 'memory_pool' else 'cuda_driver' end
-		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
-	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id) where s.category is not 'cudatrace' group by 1 order by 1`
-
-const chromeCategories = `select category, count(*), sum(max(dur, 0)) from slice where category != 'cudatrace' group by 1 order by 1`
-
-// launchArrows are the arrows from calls to their work in a Perfetto trace.
-const launchArrows = `select count(*) from flow where slice_in in (select id from gpu_slice)`
-
 // TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
 // has the slices and the launch arrows of the Perfetto trace, with the same total times.
 func TestChromeProcessor(t *testing.T) {
@@ -117,35 +106,65 @@ func TestChromeProcessor(t *testing.T) {
 // compareFormats compares the two traces of a log.
 func compareFormats(t *testing.T, open logtest.Opener) {
 	t.Helper()
-	pf := openTrace(t, open)
 	files, sum := chromeFilesOf(t, open, TraceOptions{})
-	got, arrows := make(map[string][2]int64), int64(0)
+	var paths []string
 	for i, f := range files {
 		f.parse(t)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
 		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		tr := tptest.Open(t, path)
-		tptest.NoErrors(t, tr)
-		addCounts(got, tr.Values(chromeCategories))
-		arrows += tr.Int(`select count(*) from flow`)
+		paths = append(paths, path)
 	}
-	want := make(map[string][2]int64)
-	addCounts(want, pf.Values(perfettoCategories))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("number and time of the slices by category (-want +got):\n%s", diff)
-	}
-	if want := pf.Int(launchArrows) - int64(sum.Early); arrows != want { // no arrow leads back in time
-		t.Errorf("%d arrows, want %d", arrows, want)
-	}
+	chrometest.Same(t, openTrace(t, open), paths, sum.Early)
 }
 
-func addCounts(sums map[string][2]int64, rows [][]any) {
-	for _, r := range rows {
-		cat, _ := r[0].(string)
-		n, _ := r[1].(int64)
-		dur, _ := r[2].(int64)
-		sums[cat] = [2]int64{sums[cat][0] + n, sums[cat][1] + dur}
+// TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
+// real GPU.
+func TestChromeGolden(t *testing.T) {
+	for _, name := range []string{"callers", "exec", "graph", "memory", "nvtx"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile("testdata/" + name + ".log.txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			holdChrome(t, name, logtest.Assemble(t, string(text)), TraceOptions{StepRange: "step*"})
+		})
+	}
+	t.Run("streams", func(t *testing.T) {
+		t.Parallel()
+		log := Path("../testdata/gpu/logs/streams.cudatrace")
+		holdChrome(t, "streams", log.Open, TraceOptions{Options: Options{Filter: Filter{From: streamsFrom, To: streamsTo}}})
+	})
+}
+
+// The time of the first round of streams.cudatrace.
+const (
+	streamsFrom = 386 * time.Millisecond
+	streamsTo   = 386_400 * time.Microsecond
+)
+
+// holdChrome compares the Chrome trace of a log with its golden file.
+func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) {
+	t.Helper()
+	files, _ := chromeFilesOf(t, open, o)
+	var got bytes.Buffer
+	for _, f := range files {
+		f.parse(t)
+		got.Write(f.Bytes())
+	}
+	golden := "testdata/chrome/" + name + ".json"
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatalf("%v (make it with -update)", err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
 	}
 }
