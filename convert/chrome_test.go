@@ -1,18 +1,24 @@
 package convert
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -81,7 +87,45 @@ func (f *chromeFile) parse(tb testing.TB) *chromeTrace {
 	if err := json.Unmarshal(f.Bytes(), &tr); err != nil {
 		tb.Fatalf("%v\n%s", err, f)
 	}
+	tr.nests(tb)
 	return &tr
+}
+
+// nests fails the test when two slices of a thread cross: readers drop one of them.
+func (tr *chromeTrace) nests(tb testing.TB) {
+	tb.Helper()
+	type extent struct{ start, end int64 }
+	threads := make(map[[2]uint32][]extent)
+	for _, e := range tr.TraceEvents {
+		if e.Ph == "X" {
+			start := nanoseconds(tb, e.TS)
+			key := [2]uint32{e.PID, e.TID}
+			threads[key] = append(threads[key], extent{start, start + nanoseconds(tb, e.Dur)})
+		}
+	}
+	for key, list := range threads {
+		slices.SortStableFunc(list, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+		var open []int64
+		for _, x := range list {
+			for len(open) > 0 && open[len(open)-1] <= x.start {
+				open = open[:len(open)-1]
+			}
+			if len(open) > 0 && open[len(open)-1] < x.end {
+				tb.Fatalf("slices of thread %d of process %d cross at %d", key[1], key[0], x.start)
+			}
+			open = append(open, x.end)
+		}
+	}
+}
+
+// nanoseconds reads a time in microseconds with three decimals.
+func nanoseconds(tb testing.TB, us json.Number) int64 {
+	whole, part, _ := strings.Cut(us.String(), ".")
+	ns, err := strconv.ParseInt(whole+part, 10, 64)
+	if err != nil || len(part) != 3 {
+		tb.Fatalf("%s is not a time in microseconds with three decimals", us)
+	}
+	return ns
 }
 
 // TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
@@ -164,7 +208,74 @@ func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) 
 	if err != nil {
 		t.Fatalf("%v (make it with -update)", err)
 	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+	if diff := gocmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
 	}
+}
+
+// TestChromeLarge makes a Chrome trace in a process of its own: the trace is whole, and takes less
+// memory than its text. CUDATRACE_LAUNCHES is the number of launches.
+func TestChromeLarge(t *testing.T) {
+	t.Parallel()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "200000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "large.cudatrace")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.WriteLaunches(t, f, n)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if peak := peakOf(t, out) >> 10; peak > 150 {
+		t.Errorf("it took %d MiB of memory", peak)
+	}
+	got := countEvents(t, path+".pftrace")
+	for kind, want := range map[string]int{"X kernel": n, "X cuda_runtime": n + n/100, "X cuda_driver": n, "s ac2g": n, "f ac2g": n} {
+		if got[kind] != want {
+			t.Errorf("%d events %s, want %d", got[kind], kind, want)
+		}
+	}
+}
+
+// countEvents counts the events of a compressed Chrome trace, and reads each as JSON.
+func countEvents(t *testing.T, path string) map[string]int {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	lines, last := bufio.NewScanner(z), ""
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		last = lines.Text()
+		event, ok := strings.CutPrefix(last, `{"ph":"`)
+		if !ok {
+			continue
+		}
+		if !json.Valid([]byte(strings.TrimSuffix(last, ","))) {
+			t.Fatalf("%q is not valid", last)
+		}
+		cat, _, _ := strings.Cut(event[len(`X","cat":"`):], `"`)
+		got[event[:1]+" "+cat]++
+	}
+	if err := lines.Err(); err != nil || last != "}" {
+		t.Fatalf("the file ends in %q: %v", last, err)
+	}
+	return got
 }

@@ -34,8 +34,10 @@ type clock struct {
 	start uint64 // of the recording
 }
 
-// basePeriod is Kineto's: three months.
-const basePeriod = 7_889_238e9
+// basePeriod is half of Kineto's three months. From 2^42 µs on, which is more than this and less
+// than Kineto's period, a reader that multiplies microseconds by 1000 and rounds is wrong by a ns
+// now and then, and drops slices that seem to overlap by that.
+const basePeriod = 7_889_238e9 / 2
 
 func newClock(r *timeline.Recording) clock {
 	if r.Realtime == 0 {
@@ -50,7 +52,10 @@ const latest = 1 << 62
 
 func (c *clock) at(t uint64) int64 { return int64(min(t, latest) + c.shift) }
 
-func length(start, end uint64) int64 { return int64(min(end-min(start, end), latest)) }
+func length(start, end uint64) int64 {
+	start, end = min(start, latest), min(end, latest)
+	return int64(end - min(start, end))
+}
 
 func newFile(out io.Writer, c clock, p *timeline.Process) *file {
 	f := &file{clock: c, process: p, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -113,7 +114,21 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// All traces of three months have one base, and a time keeps each ns.
+// A reader that multiplies a time by 1000 and rounds has each ns, at any time of a period and some
+// days after it.
+func TestTimesAreExact(t *testing.T) {
+	for ns := uint64(0); ns < basePeriod+5*24*3600e9; ns += 12_345_678_901_237 {
+		o := object{}
+		o.micros("ts", int64(ns))
+		_, text, _ := strings.Cut(string(o.b), ":")
+		us, err := strconv.ParseFloat(text, 64)
+		if err != nil || uint64(math.Round(us*1000)) != ns {
+			t.Fatalf("%d ns are %s, read as %f", ns, text, us*1000)
+		}
+	}
+}
+
+// All traces of a period have one base, and a time keeps each ns.
 func TestBaseTime(t *testing.T) {
 	later := *recording
 	later.Monotonic, later.Realtime = 5000, recording.Realtime+60e9
