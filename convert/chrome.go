@@ -87,7 +87,7 @@ func (c *conversion) chromeTo(w io.Writer, o TraceOptions) ([]Summary, error) {
 // chrome writes a Chrome trace for each process.
 func (c *conversion) chrome(o TraceOptions, create func(*timeline.Process) (io.Writer, error)) ([]Summary, error) {
 	var files []io.WriteCloser
-	sink := chromesink.New(chromesink.Options{Step: o.step(), Open: func(p *timeline.Process) (io.Writer, error) {
+	sink := chromesink.New(chromesink.Options{Step: o.step(), Shown: o.shown(), Open: func(p *timeline.Process) (io.Writer, error) {
 		w, err := create(p)
 		if err != nil {
 			return nil, err
@@ -111,4 +111,15 @@ func (o *TraceOptions) step() func(name string) bool {
 		return nil
 	}
 	return func(name string) bool { return selection.Match(o.StepRange, name) }
+}
+
+// shown returns the choice of the calls that are shown, nil for all.
+func (o *TraceOptions) shown() func(*timeline.Call) bool {
+	s := selection.New(o.Filter.Name, "", uint64(o.Filter.MinDuration))
+	if s == nil {
+		return nil
+	}
+	return func(c *timeline.Call) bool {
+		return s.Slice(&timeline.Slice{Function: c.Function, Start: c.Start, End: c.End})
+	}
 }

@@ -213,6 +213,22 @@ func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) 
 	}
 }
 
+// An arrow ends at work only if its call is shown.
+func TestChromeFilter(t *testing.T) {
+	t.Parallel()
+	log := Path("../testdata/gpu/logs/streams.cudatrace")
+	for name, want := range map[string]int{"*axpy*": 0, "*": 423} {
+		files, _ := chromeFilesOf(t, log.Open, TraceOptions{Options: Options{Filter: Filter{Name: name}}})
+		ends := make(map[string]int)
+		for _, e := range files[0].parse(t).TraceEvents {
+			ends[e.Ph]++
+		}
+		if ends["f"] != want || ends["s"] != want || ends["X"] == 0 {
+			t.Errorf("%s: events %v, want %d arrows", name, ends, want)
+		}
+	}
+}
+
 // TestChromeLarge makes a Chrome trace in a process of its own: the trace is whole, and takes less
 // memory than its text. CUDATRACE_LAUNCHES is the number of launches.
 func TestChromeLarge(t *testing.T) {

@@ -12,6 +12,9 @@ type Options struct {
 	// Open opens the file of a process. It is called once for each process that has events; for
 	// a timeline without events it is called once.
 	Open func(*timeline.Process) (io.Writer, error)
+	// Shown says of the call of a piece of work whether the timeline has it; nil is every call. Work
+	// without its call has no arrow.
+	Shown func(*timeline.Call) bool
 	// Step says of the name of an NVTX range whether the range is a step: it is shown as
 	// ProfilerStep#N. nil is no step.
 	Step func(name string) bool

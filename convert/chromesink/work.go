@@ -99,7 +99,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 		o.string("untimed", "CUPTI gave no times; shown where its call returned")
 	}
 	f.endArgs(&o)
-	if w.Call.Function != nil {
+	if w.Call.Function != nil && (s.options.Shown == nil || s.options.Shown(&w.Call)) {
 		f.flow("f", flowID(w.Correlation, w.ID), r.pid, l.tid, w.Start)
 	}
 }
