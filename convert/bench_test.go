@@ -163,7 +163,7 @@ func TestConvertForBenchmark(t *testing.T) {
 		t.Skip("BenchmarkLarge runs it")
 	}
 	o := TraceOptions{Format: Format(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
-	if _, err := Files([]string{path}, path+".pftrace", o); err != nil {
+	if _, err := Files([]Log{Path(path)}, path+".pftrace", o); err != nil {
 		t.Fatal(err)
 	}
 	status, err := os.ReadFile("/proc/self/status")

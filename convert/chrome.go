@@ -30,33 +30,12 @@ func ChromeSuffix(c output.Compression) string {
 	return ".pt.trace.json.gz"
 }
 
-// ChromeFolder is the folder of the files of several processes, for a trace at out.
-func ChromeFolder(out string) string {
-	out = strings.TrimRight(out, "/")
-	if folder, ok := strings.CutSuffix(strings.TrimSuffix(out, ".gz"), ".json"); ok && folder != "" && !strings.HasSuffix(folder, "/") {
+// ChromeFolder is the name of the folder of several processes' files, from the name of a single file.
+func ChromeFolder(name string) string {
+	if folder, ok := strings.CutSuffix(strings.TrimSuffix(name, ".gz"), ".json"); ok && folder != "" {
 		return folder
 	}
-	return out
-}
-
-// chromeFiles writes the Chrome traces of a conversion whose first reading is done.
-func (c *conversion) chromeFiles(out string, o TraceOptions) (all []Summary, err error) {
-	folder := ChromeFolder(out)
-	var readErr error
-	n, err := output.Files(out, folder, func(set *output.Set) (err error) {
-		all, err = c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return set.Create(chromeName(p, o.Compress)) })
-		if err != nil && !isSinkError(err) {
-			readErr = err
-		}
-		return err
-	})
-	if readErr != nil {
-		return nil, readErr
-	}
-	if n > 1 && o.Several != nil {
-		o.Several(folder, n)
-	}
-	return all, err
+	return name
 }
 
 // chromeName is the name of a process's file beside those of other processes, in Kineto's form:
@@ -74,29 +53,32 @@ func chromeName(p *timeline.Process, c output.Compression) string {
 
 // chromeTo writes the Chrome trace of one process to w.
 func (c *conversion) chromeTo(w io.Writer, o TraceOptions) ([]Summary, error) {
-	given := false
-	return c.chrome(o, func(*timeline.Process) (io.Writer, error) {
-		if given {
-			return nil, output.ErrSeveral
-		}
-		given = true
-		return w, nil
-	})
+	only := output.Only(w)
+	return c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return only(chromeName(p, o.Compress)) })
 }
+
+// mostFiles bounds the files of a trace, all of which are open at once: each takes a few MiB of memory.
+const mostFiles = 256
+
+var errFiles = fmt.Errorf("it would be more than %d files, one for each process: choose processes with --process", mostFiles)
 
 // chrome writes a Chrome trace for each process.
 func (c *conversion) chrome(o TraceOptions, create func(*timeline.Process) (io.Writer, error)) ([]Summary, error) {
 	var files []io.WriteCloser
+	bound := c.bound(Chrome)
 	sink := chromesink.New(chromesink.Options{Step: o.step(), Shown: o.shown(), Open: func(p *timeline.Process) (io.Writer, error) {
+		if len(files) == mostFiles {
+			return nil, errFiles
+		}
 		w, err := create(p)
 		if err != nil {
 			return nil, err
 		}
 		f := o.Compress.NewWriter(w)
 		files = append(files, f)
-		return f, nil
+		return bound(f), nil
 	}})
-	all, err := c.run(sink)
+	all, err := c.watch(sink)
 	for _, f := range files {
 		if closing := f.Close(); closing != nil && (err == nil || isSinkError(err)) {
 			err = &SinkError{errors.Join(err, closing)}

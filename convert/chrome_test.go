@@ -29,7 +29,7 @@ import (
 // chromeTo writes the Chrome trace of a log with one process, uncompressed.
 func chromeTo(tb testing.TB, open logtest.Opener, w io.Writer) {
 	tb.Helper()
-	if _, err := toTrace([]Log{{"test", open}}, w, TraceOptions{Format: Chrome, Compress: output.None}); err != nil {
+	if _, _, err := toTrace([]Log{{"test", open}}, w, TraceOptions{Format: Chrome, Compress: output.None}); err != nil {
 		tb.Fatal(err)
 	}
 }

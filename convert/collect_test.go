@@ -38,7 +38,7 @@ func trace(t testing.TB, open logtest.Opener, o TraceOptions) []byte {
 
 func traceTo(t testing.TB, open logtest.Opener, o TraceOptions, w io.Writer) Summary {
 	t.Helper()
-	all, err := toTrace([]Log{{"test", open}}, w, o)
+	all, _, err := toTrace([]Log{{"test", open}}, w, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,7 +18,7 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, d.Error())
 	}
 	if more := damage.Count - len(damage.Errors); more > 0 {
-		s.Reasons = append(s.Reasons, fmt.Sprintf("and %d more faults", more))
+		s.Reasons = append(s.Reasons, "and "+figures.Count(more, "more fault", "more faults"))
 	}
 	s.Damaged = damage.Count > 0
 	s.Reasons = append(s.Reasons, unfinishedReasons(l.catalog, s)...)
@@ -25,19 +26,31 @@ func (l *log) judge(s *Summary) {
 		s.Reasons = append(s.Reasons, o.End.Reason)
 	}
 	if s.Uncorrelated > 0 {
-		s.Reasons = append(s.Reasons, fmt.Sprintf("%d calls that create GPU work have no record from CUPTI: another CUPTI client may have taken its records", s.Uncorrelated))
+		s.Reasons = append(s.Reasons, withoutRecord(s))
 	}
 	s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
 	if n := s.LostTotal(); n > 0 {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}
 	if o.LeftOut > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d more losses and notes are not shown one by one", o.LeftOut))
+		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+" not shown one by one")
 	}
 	s.Complete = len(s.Reasons) == 0
 }
 
-// shortfall compares the log with the counts that the injected libraries reported.
+// withoutRecord says why calls that create GPU work may have no record from CUPTI.
+func withoutRecord(s *Summary) string {
+	why := "another CUPTI client may have taken its records"
+	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite} {
+		if s.Lost[cause] > 0 {
+			why = "it is among the records that were lost"
+		}
+	}
+	return figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have") + " no record from CUPTI: " + why
+}
+
+// shortfall compares the log with the counts that the injected libraries reported. Records that were
+// lost on the way from there are among the losses.
 func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 	if c.Filtered() {
 		return nil // records that the filter left out are not missing
@@ -51,12 +64,13 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 		said.Copies += e.Copies
 		said.Sets += e.Sets
 	}
+	lost := s.Lost[tracelog.LostCUPTIQueue] + s.Lost[tracelog.LostLogWrite]
 	for _, x := range []struct {
-		what      string
+		one, many string
 		said, got uint64
-	}{{"kernels", said.Kernels, s.Kernels}, {"copies", said.Copies, s.Copies}, {"memsets", said.Sets, s.Memsets}} {
-		if x.said > x.got {
-			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %d %s, the log holds %d", x.said, x.what, x.got))
+	}{{"kernel", "kernels", said.Kernels, s.Kernels}, {"copy", "copies", said.Copies, s.Copies}, {"memset", "memsets", said.Sets, s.Memsets}} {
+		if x.said > x.got && x.said-x.got > lost {
+			reasons = append(reasons, fmt.Sprintf("CUPTI delivered %s, the log holds %s", figures.Count(x.said, x.one, x.many), figures.Group(x.got)))
 		}
 	}
 	return reasons

@@ -18,25 +18,19 @@ type Options struct {
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
+
+	nested bool // the conversion looks for hangs, and does not look for them again
 }
 
 // A Log is a log to convert.
 type Log struct {
-	Name string                           // its name in messages
+	Name string                           // its name in messages; its path, if it is at one
 	Open func() (*tracelog.Reader, error) // a conversion opens it several times
 }
 
 // Path returns the log at a path.
 func Path(path string) Log {
 	return Log{Name: path, Open: func() (*tracelog.Reader, error) { return tracelog.Open(path) }}
-}
-
-// Paths returns the logs at some paths.
-func Paths(paths []string) (logs []Log) {
-	for _, p := range paths {
-		logs = append(logs, Path(p))
-	}
-	return logs
 }
 
 // Timeline passes the timeline of one or more logs to a sink and returns a summary of each log.
@@ -68,6 +62,9 @@ type conversion struct {
 	held *join.Budget
 	pids pidSpace
 	kept string // the part that was kept to fit a size
+	seen bool   // the trace has something to see
+
+	failed error // other than a SinkError
 }
 
 // A log is a log during its conversion.
@@ -79,6 +76,7 @@ type log struct {
 	filter  *tracelog.Filter
 	all     uint64 // events in the whole log, with a filter; 0 when not known
 	shift   uint64 // added to its times, wrapping
+	size    int64  // bytes
 	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
 	threads merge.Threads // that the filter wants
@@ -123,14 +121,14 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	defer r.Close()
 	l.catalog = catalog.New(l.filter)
-	if l.filter == nil {
-		r.Project(catalog.Project()) // a filter looks at other fields too
-	} else if err := r.Select(*l.filter); err != nil {
-		return err
+	if l.filter != nil {
+		if err := r.Select(*l.filter); err != nil {
+			return err
+		}
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
-	l.damage = r.Damage()
+	l.damage, l.size = r.Damage(), r.Size()
 	return err
 }
 
@@ -164,7 +162,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	for _, l := range c.logs {
 		p.Shift(l.shift)
 		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
-		if err := l.catalog.Processes.Resolve(l.Open); err != nil {
+		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
 		l.joiner = join.New(l.catalog, p, c.joining(l))
@@ -177,7 +175,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
 		p.Shift(l.shift)
-		err := l.joiner.Run(l.Open, l.damage, progress)
+		err := l.joiner.Run(l.Open, progress)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/pfsink"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // TraceOptions are the options of a trace. The zero TraceOptions convert everything and
@@ -18,8 +20,6 @@ type TraceOptions struct {
 
 	// StepRange is a glob: NVTX ranges with such names are the steps of a Chrome trace. "" is none.
 	StepRange string
-	// Several is called when a trace has become several files in a folder.
-	Several func(folder string, files int)
 
 	// MaxBytes bounds the size of the trace: the newest events that fit are kept, or with
 	// Longest the longest slices. 0 is no bound.
@@ -27,78 +27,95 @@ type TraceOptions struct {
 	Longest  bool
 }
 
+// ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
+var ErrNothing = errors.New("nothing matches the filter")
+
 // SummarizeFile summarizes the log at path.
-func SummarizeFile(path string) (Summary, error) {
-	all, err := Timeline([]Log{Path(path)}, Options{}, nil)
+func SummarizeFile(path string) (Summary, error) { return Summarize(Path(path)) }
+
+// Summarize summarizes a log.
+func Summarize(l Log) (Summary, error) {
+	all, err := Timeline([]Log{l}, Options{}, nil)
 	if err != nil {
 		return Summary{}, err
 	}
 	return all[0], nil
 }
 
-// File converts the log at path into a compressed Perfetto trace at out; see Files.
-func File(path, out string) (Summary, error) {
-	all, err := Files([]string{path}, out, TraceOptions{})
-	if err != nil {
-		return Summary{}, err
-	}
-	return all[0], nil
-}
-
-// Files converts logs into one trace at out and returns a summary of each log. The trace grows
-// beside its final name and is renamed when it is complete; a device or a pipe is written to
-// directly. A Chrome trace of several processes is a folder; see ChromeFolder.
-func Files(paths []string, out string, o TraceOptions) ([]Summary, error) {
-	for _, p := range paths {
-		if output.SameFile(p, out) {
-			return nil, fmt.Errorf("%s is the log itself: give the trace another name", out)
+// FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
+// its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
+// processes is a folder, if the target's [outfile.Options] have [ChromeFolder].
+func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
+	for _, l := range logs {
+		if out.IsFile(l.Name) {
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
 	}
 	if o.MaxBytes > 0 {
-		return fit(paths, out, o)
+		return fit(logs, out, o)
 	}
-	c := newConversion(Paths(paths), o.Options)
+	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	return c.file(out, o)
 }
 
 // FilesTo converts logs into one trace on w, a Chrome trace only of a single process. It does not support
 // TraceOptions.MaxBytes, because written bytes cannot be taken back.
-func FilesTo(paths []string, w io.Writer, o TraceOptions) ([]Summary, error) {
-	all, err := toTrace(Paths(paths), w, o)
+func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+	held := &output.Held{W: w} // so that an empty trace is none
+	all, c, err := toTrace(logs, held, o)
+	if err == nil && c.empty() {
+		return nil, ErrNothing
+	}
+	if failed := held.Release(); failed != nil && err == nil {
+		err = &SinkError{failed}
+	}
 	if isSinkError(err) {
 		return all, fmt.Errorf("the trace could not be written: %s", output.Reason(err))
 	}
 	return all, err
 }
 
-func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
+func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, error) {
 	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, c, err
 	}
-	return c.trace(w, o)
+	all, err := c.trace(w, o)
+	return all, c, err
 }
 
 // file writes the trace of a conversion whose first reading is done.
-func (c *conversion) file(out string, o TraceOptions) (all []Summary, err error) {
+func (c *conversion) file(out *outfile.Target, o TraceOptions) (all []Summary, done outfile.Done, err error) {
 	if o.Format == Chrome {
-		return c.chromeFiles(out, o)
+		done, err = output.Files(out, func(create output.Creator) (err error) {
+			all, err = c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return create(chromeName(p, o.Compress)) })
+			return c.verdict(err)
+		})
+	} else {
+		done, err = output.File(out, func(w io.Writer) (err error) {
+			all, err = c.trace(w, o)
+			return c.verdict(err)
+		})
 	}
-	var readErr error
-	err = output.File(out, func(w io.Writer) error {
-		var err error
-		if all, err = c.trace(w, o); err != nil && !isSinkError(err) {
-			readErr = err
-		}
-		return err
-	})
-	if readErr != nil {
-		return nil, readErr
+	if c.failed != nil {
+		return nil, done, c.failed
 	}
-	return all, err
+	return all, done, err
+}
+
+// verdict is the error of a trace that has been written with an error, or without. It keeps an error
+// that is no failure to write.
+func (c *conversion) verdict(err error) error {
+	if err == nil && c.empty() {
+		err = ErrNothing
+	}
+	if err != nil && !isSinkError(err) {
+		c.failed = err
+	}
+	return err
 }
 
 // trace writes a trace to w.
@@ -107,9 +124,48 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	all, err := c.run(pfsink.New(out, o.Compress.PieceBytes()))
+	all, err := c.watch(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
+}
+
+// watch does the second reading, and notes whether the sink got anything to see.
+func (c *conversion) watch(sink timeline.Sink) ([]Summary, error) {
+	watching := &watched{Sink: sink}
+	all, err := c.run(watching)
+	c.seen = watching.seen
+	return all, err
+}
+
+// bound returns a function that makes bounded writers. They share the largest number of bytes of a
+// trace before its compression. A launch takes 8 bytes in a log, 230 in a Perfetto trace and 1000 in
+// a Chrome trace, which has the names of kernels again with each launch. A log that was made for it
+// could fill any disk.
+func (c *conversion) bound(f Format) func(io.Writer) io.Writer {
+	each := int64(2048)
+	if f == Chrome {
+		each = 8192
+	}
+	left := int64(64 << 20)
+	for _, l := range c.logs {
+		left += each * l.size
+	}
+	return func(w io.Writer) io.Writer { return &bounded{w: w, left: &left} }
+}
+
+// A bounded writer fails when too many bytes are written to it and those of the same bound.
+type bounded struct {
+	w    io.Writer
+	left *int64
+}
+
+var errHuge = errors.New("it would be larger than the trace of a log of this size can be (no recorder writes such a log)")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if *b.left -= int64(len(p)); *b.left < 0 {
+		return 0, errHuge
+	}
+	return b.w.Write(p)
 }

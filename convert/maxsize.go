@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,21 +22,21 @@ const fitMargin = 0.92
 
 // fit converts logs into a trace of at most TraceOptions.MaxBytes: everything if it fits, else
 // the newest or the longest part.
-func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
-	s, err := survey(paths, o)
+func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
+	s, err := survey(logs, o)
 	if err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
 	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o)))
 	for range maxAttempts {
 		limited, kept := s.limit(o, share)
-		size, err := measure(paths, limited)
+		size, err := measure(logs, limited)
 		switch {
 		case err != nil && !errors.Is(err, output.ErrTooLarge):
-			return nil, err
+			return nil, outfile.Done{}, err
 		case err == nil && (share == 1 || float64(size) > 0.75*float64(o.MaxBytes) || most-least < 0.02):
-			return writeFitting(paths, out, limited, kept)
+			return writeFitting(logs, out, limited, kept)
 		case err == nil:
 			least = share
 			share = min(share*fitMargin*float64(o.MaxBytes)/float64(size), least+0.9*(most-least))
@@ -48,10 +49,10 @@ func fit(paths []string, out string, o TraceOptions) ([]Summary, error) {
 		}
 	}
 	if least == 0 {
-		return nil, fmt.Errorf("%s: no part of it fits into %d bytes", paths[0], o.MaxBytes)
+		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %d bytes", logs[0].Name, o.MaxBytes)
 	}
 	limited, kept := s.limit(o, least)
-	return writeFitting(paths, out, limited, kept)
+	return writeFitting(logs, out, limited, kept)
 }
 
 // bytesPerRecord is the approximate size of a record in a trace.
@@ -68,10 +69,10 @@ func bytesPerRecord(o TraceOptions) float64 {
 }
 
 // measure returns the size of a trace without writing it.
-func measure(paths []string, o TraceOptions) (int64, error) {
+func measure(logs []Log, o TraceOptions) (int64, error) {
 	o.Progress = nil
 	limit := &output.Limit{Most: o.MaxBytes}
-	err := discard(Paths(paths), limit, o)
+	err := discard(logs, limit, o)
 	if limit.Written > limit.Most {
 		err = output.ErrTooLarge
 	}
@@ -92,11 +93,11 @@ func discard(logs []Log, w io.Writer, o TraceOptions) error {
 	return err
 }
 
-func writeFitting(paths []string, out string, o TraceOptions, kept string) ([]Summary, error) {
-	c := newConversion(Paths(paths), o.Options)
+func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) ([]Summary, outfile.Done, error) {
+	c := newConversion(logs, o.Options)
 	c.kept = kept
 	if err := c.read(); err != nil {
-		return nil, err
+		return nil, outfile.Done{}, err
 	}
 	return c.file(out, o)
 }
@@ -131,13 +132,13 @@ func bucketStart(i int) uint64 {
 
 // survey reads the index of each log for the times of its records; for the longest part it
 // reads all calls and work of all logs.
-func survey(paths []string, o TraceOptions) (*surveyed, error) {
+func survey(logs []Log, o TraceOptions) (*surveyed, error) {
 	s := &surveyed{longest: o.Longest}
 	if !s.longest {
-		return s, s.times(paths, &o.Filter)
+		return s, s.times(logs, &o.Filter)
 	}
-	for _, path := range paths {
-		r, err := tracelog.Open(path)
+	for _, l := range logs {
+		r, err := l.Open()
 		if err != nil {
 			return nil, err
 		}
@@ -167,9 +168,9 @@ func (s *surveyed) lasting(b *tracelog.Block) {
 }
 
 // times adds the times of the logs' blocks; each log has times of its own.
-func (s *surveyed) times(paths []string, f *Filter) error {
-	for _, path := range paths {
-		l := &log{Log: Path(path)}
+func (s *surveyed) times(logs []Log, f *Filter) error {
+	for _, given := range logs {
+		l := &log{Log: given}
 		begin, last, err := l.extent(true)
 		if err != nil {
 			return err

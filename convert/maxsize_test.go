@@ -43,7 +43,7 @@ func TestMaxBytes(t *testing.T) {
 				whole := len(trace(t, Path(path).Open, o))
 				o.MaxBytes = int64(share * float64(whole))
 				out := filepath.Join(t.TempDir(), "x")
-				all, err := Files([]string{path}, out, o)
+				all, err := Files([]Log{Path(path)}, out, o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestMaxBytesEnds(t *testing.T) {
 		whole := trace(t, Path(path).Open, o)
 		o.MaxBytes = int64(len(whole))
 		out := filepath.Join(t.TempDir(), "x")
-		all, err := Files([]string{path}, out, o)
+		all, err := Files([]Log{Path(path)}, out, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestMaxBytesEnds(t *testing.T) {
 		}
 		o.MaxBytes = 100
 		out = filepath.Join(t.TempDir(), "y")
-		_, err = Files([]string{path}, out, o)
+		_, err = Files([]Log{Path(path)}, out, o)
 		if want := path + ": no part of it fits into 100 bytes"; fmt.Sprint(err) != want {
 			t.Errorf("longest %t: the error is %v, want %s", longest, err, want)
 		}

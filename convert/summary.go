@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -30,6 +32,7 @@ type Summary struct {
 	Recorder   string   `json:"cudatrace"`
 	Start      string   `json:"start"` // RFC 3339, UTC
 	DurationNS uint64   `json:"duration_ns"`
+	CUDANS     uint64   `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
 	GPUs       []string `json:"gpus"`
 	Driver     string   `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
 	CUPTI      string   `json:"cupti_version"`
@@ -40,18 +43,19 @@ type Summary struct {
 	StreamCount  int           `json:"streams"`
 	ProcessList  []ProcessInfo `json:"process_list"`
 
-	Kernels    uint64 `json:"kernels"`
-	Copies     uint64 `json:"copies"`
-	Memsets    uint64 `json:"sets"`
-	Graphs     uint64 `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
-	Launches   uint64 `json:"launches"`         // calls that launched kernels
-	Unnamed    uint64 `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
-	Calls      uint64 `json:"calls"`
-	Failed     uint64 `json:"failed_calls"`
-	Unfinished uint64 `json:"unfinished_calls"`
-	Matched    uint64 `json:"matched"`
-	Unmatched  uint64 `json:"unmatched"`
-	Early      uint64 `json:"early"` // GPU work that starts before its call
+	Kernels    uint64   `json:"kernels"`
+	Copies     uint64   `json:"copies"`
+	Memsets    uint64   `json:"sets"`
+	Graphs     uint64   `json:"graphs"`           // whole graphs, where their nodes were not recorded one by one
+	Launches   uint64   `json:"launches"`         // calls that launched kernels
+	Unnamed    uint64   `json:"launches_unnamed"` // those of Launches whose kernel is unknown, in processes without GPU records
+	Calls      uint64   `json:"calls"`
+	Failed     uint64   `json:"failed_calls"`
+	Unfinished uint64   `json:"unfinished_calls"`
+	Hangs      []string `json:"hangs"` // what the unfinished calls waited for
+	Matched    uint64   `json:"matched"`
+	Unmatched  uint64   `json:"unmatched"`
+	Early      uint64   `json:"early"` // GPU work that starts before its call
 
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
@@ -131,7 +135,7 @@ type ProcessInfo struct {
 func (s *Summary) LostTotal() uint64 {
 	var n uint64
 	for _, v := range s.Lost {
-		n += v
+		n += min(v, math.MaxUint64-n)
 	}
 	return n
 }
@@ -143,7 +147,7 @@ func (c *conversion) summary(l *log) Summary {
 	meta := l.catalog.Meta
 	s := Summary{
 		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
-		Args: strings.Split(meta[tracelog.MetaArgs], "\x00"),
+		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
@@ -153,11 +157,15 @@ func (c *conversion) summary(l *log) Summary {
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
-		OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
+		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
+	}
+	s.Hangs = []string{}
+	if s.Unfinished > 0 && !c.nested {
+		s.Hangs = append(s.Hangs, c.hangs(l)...)
 	}
 	c.describeRun(l, &s)
 	l.describeCost(&s)
@@ -188,13 +196,16 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 // belong to them would have taken too much memory.
 func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls were shown before all that may belong to them was read: arrows may be missing", f.Forced))
+		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+" shown before everything that may belong to a call was read: arrows may be missing")
 	}
 	if f.Calls.Late > 0 {
-		notes = append(notes, fmt.Sprintf("%d calls came too late in the log to be shown where they began: they are shown later", f.Calls.Late))
+		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")
+	}
+	if f.Calls.TooDeep > 0 {
+		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
 	}
 	if f.Untracked > 0 {
-		notes = append(notes, fmt.Sprintf("%d allocations are not counted: more than %d were live", f.Untracked, memory.MaxLive))
+		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(memory.MaxLive)+" were live")
 	}
 	return notes
 }
@@ -314,7 +325,7 @@ func LostWords(lost map[string]uint64) string {
 	var words []string
 	for _, c := range ByCount(lost) {
 		if lost[c] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", lost[c], c))
+			words = append(words, figures.Group(lost[c])+" "+c)
 		}
 	}
 	return strings.Join(words, ", ")

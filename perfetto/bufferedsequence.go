@@ -9,6 +9,9 @@ const (
 	// maxBuffered bounds the bytes in the buffers of all sequences together.
 	maxBuffered = 32 << 20
 
+	// firstBytes is the size of the first buffer of a sequence. There may be 100,000 sequences.
+	firstBytes = 1 << 10
+
 	// pieceSlack is room for the event that completes a piece, so that nearly no event
 	// makes a buffer grow.
 	pieceSlack = 4 << 10
@@ -97,7 +100,11 @@ func (s *bufferedSequence) closePacket(b []byte, i int, ts uint64) (packet []byt
 func (s *bufferedSequence) room(n int) []byte {
 	have := len(s.buffer.b)
 	if cap(s.buffer.b)-have < n+spareBytes {
-		grown := make([]byte, have, max(2*have, s.w.output.pieceBytes+pieceSlack, have+n+spareBytes))
+		size := max(2*have, firstBytes)
+		if piece := s.w.output.pieceBytes; 2*size > piece {
+			size = max(size, piece+pieceSlack)
+		}
+		grown := make([]byte, have, max(size, have+n+spareBytes))
 		copy(grown, s.buffer.b)
 		s.buffer.b = grown
 	}

@@ -1,6 +1,9 @@
 package perfetto
 
-import "math/bits"
+import (
+	"math/bits"
+	"strings"
+)
 
 // A tableID names a table of interned strings.
 type tableID uint8
@@ -18,7 +21,7 @@ const (
 // sequences of a trace; each sequence interns a string before it uses the number.
 type stringTable struct {
 	field   field
-	longest int // longer strings are not interned
+	longest int // longer strings are cut
 	ids     map[string]uint32
 	texts   []string // by number - 1
 	recent  [recentStrings]struct {
@@ -41,6 +44,9 @@ const (
 	longestValue = 128
 
 	longestName = 1 << 20
+
+	// cutMark ends a string that was cut.
+	cutMark = "... (cut)"
 )
 
 // id returns the number of s, or 0 when s is not interned. The empty string is not.
@@ -65,7 +71,10 @@ func (t *stringTable) lookup(s string) uint32 {
 	if id, ok := t.ids[s]; ok {
 		return id
 	}
-	if len(s) > t.longest || len(t.texts) >= maxInterned {
+	if len(s) > t.longest {
+		return t.lookup(strings.ToValidUTF8(s[:t.longest-len(cutMark)], "") + cutMark)
+	}
+	if len(t.texts) >= maxInterned {
 		return 0
 	}
 	if t.ids == nil {

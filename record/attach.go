@@ -19,6 +19,9 @@ import (
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
+	if err := checkFiles(filesToProbe + len(o.PIDs)); err != nil {
+		return Result{}, err
+	}
 	signals := watchSignals(false)
 	defer signal.Stop(signals)
 	targets, err := openTargets(o.PIDs)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -33,6 +34,8 @@ type calls struct {
 	beside  sync.WaitGroup // goroutines that use prober and log
 
 	events   siteEvents // of calls that CUPTI records
+	turns    *turns     // of processes that wait until they are probed
+	late     sync.Map   // processes that are not probed because there was no time, by PID
 	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
 	working  sync.Map   // processes in which a launch has reached the driver, by PID
 
@@ -42,7 +45,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns()}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
@@ -55,7 +58,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.openWatcher(ctx, onClient)
 		return
 	}
-	p, err := probe.Open(probe.Options{
+	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange,
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0,
@@ -75,6 +78,14 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	c.beside.Go(c.calibrate)
 }
 
+// openProber loads the eBPF programs, if there is room for their files.
+func openProber(o probe.Options) (*probe.Prober, error) {
+	if err := checkFiles(filesToProbe); err != nil {
+		return nil, err
+	}
+	return probe.Open(o)
+}
+
 // watcherBytes is the buffer size of a prober without functions, which has few events.
 const watcherBytes = 64 << 10
 
@@ -82,7 +93,7 @@ const watcherBytes = 64 << 10
 // that register with CUPTI. Where the rights or the kernel do not allow it, the injected library
 // sees most of both by itself.
 func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, request uint64)) {
-	p, err := probe.Open(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
+	p, err := openProber(probe.Options{BufferBytes: watcherBytes, OnCUPTIClient: onClient, WatchExits: true})
 	if err != nil {
 		c.report.note(0, tracelog.NoteInfo, "the ends of processes are not watched: "+err.Error())
 		return
@@ -213,19 +224,40 @@ func (c *calls) deliver(ctx context.Context, works func(pid uint32)) {
 }
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
-func (c *calls) begin(pid uint32) {
+// The process waits until the deadline. Where many start at once there may be no time to probe them
+// all: it returns false, and leaves the process alone from then on.
+func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
 	if c.probed {
 		c.prober.Callers().Renew()
 	}
 	if c.callers != nil {
 		c.callers.forget(pid)
 	}
+	if c.prober == nil {
+		return true
+	}
+	c.late.Delete(pid)
+	if !c.turns.take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
+		c.late.Store(pid, true)
+		return false
+	}
+	defer c.turns.give(time.Now())
 	c.attach(pid)
+	return true
+}
+
+// answerTime is left of the time for which a process waits when its turn to be probed comes at last.
+const answerTime = time.Second
+
+// isLate says whether a process is left alone because there was no time to probe it.
+func (c *calls) isLate(pid uint32) bool {
+	_, late := c.late.Load(pid)
+	return late
 }
 
 // attach probes a process.
 func (c *calls) attach(pid uint32) {
-	if c.prober == nil {
+	if c.prober == nil || c.isLate(pid) {
 		return
 	}
 	if c.callers != nil {
@@ -247,6 +279,9 @@ func (c *calls) rescan(pids []uint32) {
 		return
 	}
 	for _, pid := range pids {
+		if c.isLate(pid) {
+			continue
+		}
 		if c.callers != nil {
 			c.callers.look(pid)
 		}
@@ -265,7 +300,7 @@ func (c *calls) notAttached(pid uint32, err error) {
 // watchExit makes a process hand over its last GPU records before an end that it cannot see
 // itself: the kernel sends it a signal on the way. ok says that it will.
 func (c *calls) watchExit(pid, signal uint32, handler uint64) (ok bool) {
-	if c.prober == nil {
+	if c.prober == nil || c.isLate(pid) {
 		return false
 	}
 	text := "the program handles every signal itself"

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -25,26 +27,52 @@ type injection struct {
 	calls   *calls
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
+	why     string          // it cannot be
+	unseen  *unseen         // nil without server
+	crowded sync.Once       // it was said that too many processes start at once
 	paused  atomic.Bool     // set until the delay is over, and at the end
 }
 
 // open opens the socket of the injected library. Without it nothing is recorded.
-func (i *injection) open(owner *invoker) {
+func (i *injection) open(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
-		i.report.miss(0, other+" is set: another tool (nsys, ncu, compute-sanitizer) is recording already, so nothing is recorded; run without it, or unset the variable")
+		i.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}}
 	if owner != nil {
-		o.Owner = &cupti.Owner{UID: int(owner.uid), GID: int(owner.gid)}
+		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}
 	s, err := cupti.Listen(o)
 	if err != nil {
-		i.report.miss(0, "nothing is recorded: "+err.Error())
+		i.unable(err.Error())
 		return
 	}
 	i.server = s
+	i.unseen = newUnseen(s.Environ(nil)[0], owner)
 	go s.Serve(i)
+}
+
+// unable says why the library cannot be injected.
+func (i *injection) unable(why string) {
+	i.why = why
+	i.report.miss(0, "nothing is recorded: "+why)
+}
+
+// look finds processes of the program's that use CUDA and run unrecorded.
+func (i *injection) look(program int) {
+	if i.unseen != nil {
+		i.unseen.look(program, i.tracees.has, i.report.miss)
+	}
+}
+
+// whyNothing says why nothing was recorded of a program that uses CUDA, as far as is known; "" if the
+// program did not use CUDA.
+func (i *injection) whyNothing(program string) string {
+	if i.unseen == nil {
+		return i.why
+	}
+	return i.unseen.reason(program)
 }
 
 // Hello probes a process that has initialised CUDA and waits for the answer. The process goes on
@@ -52,7 +80,10 @@ func (i *injection) open(owner *invoker) {
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
-	i.calls.begin(p.PID)
+	inTime := i.calls.begin(p.PID, p.Deadline())
+	if !inTime {
+		i.notInTime(p.PID)
+	}
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
 	}
@@ -60,8 +91,28 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
-	return i.config(libcupti.Locate(int(p.PID), mapped))
+	return i.config(libcupti.Locate(int(p.PID), mapped), inTime)
 }
+
+// notInTime says that there was no time to probe a process.
+func (i *injection) notInTime(pid uint32) {
+	i.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("process %d is not probed: too many processes started at the same time", pid))
+	const text = "so many processes start at the same time that there is no time to probe them all"
+	switch {
+	case !i.calls.probed:
+	case i.calls.source == CallsAuto:
+		i.crowded.Do(func() {
+			i.report.remark(0, text+": the calls of some come from CUPTI instead, without arguments and callers")
+		})
+	default:
+		i.crowded.Do(func() {
+			i.report.miss(0, text+": the calls of some are not recorded (--calls auto has CUPTI record them)")
+		})
+	}
+}
+
+// Absent is called for a process that runs unrecorded although it said hello.
+func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID, why) }
 
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
@@ -230,17 +281,19 @@ func (i *injection) close() {
 	if i.server == nil {
 		return
 	}
+	i.unseen.close()
 	if err := i.server.Close(); err != nil {
 		i.report.say("could not remove everything that recording needed: " + err.Error())
 	}
 }
 
 // config is the configuration that the injected library gets.
-func (i *injection) config(candidates []libcupti.Candidate) cupti.GoConfig {
+// Calls of a process for which there was no time to probe it come from CUPTI, too.
+func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.GoConfig {
 	c := cupti.GoConfig{
 		Candidates: candidates, Records: i.records(),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
-		WatchRivals:   i.calls.prober == nil,
+		WatchRivals:   i.calls.prober == nil || !inTime,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
 	}
 	work := i.opts.GPU != GPUNone
@@ -251,6 +304,8 @@ func (i *injection) config(candidates []libcupti.Candidate) cupti.GoConfig {
 		if c.Callers {
 			c.Calls = append(c.Calls, kernelLookup)
 		}
+	case !inTime && i.calls.source == CallsAuto:
+		c.Calls = apiRecords(i.opts.Functions, !i.opts.Runtime, work)
 	case !i.opts.Runtime:
 		c.Calls = apiRecords(nil, true, work)
 	}

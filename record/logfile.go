@@ -8,8 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,31 +20,48 @@ import (
 // final name when it is finished.
 type logFile struct {
 	*tracelog.Writer
-	final, partial string // paths
-	say            func(line string)
-	unwritten      bool // the last flush failed
+	file      *outfile.File
+	reading   *os.File // the same file, open after the writer has closed it
+	trace     *outfile.Target
+	path      string // as a person knows the log
+	say       func(line string)
+	unwritten bool // the last flush failed
 }
 
 // createLog creates the log and writes what is known before the program runs.
 func createLog(o Options) (*logFile, error) {
-	l := &logFile{final: o.Output + LogSuffix, say: o.Say}
-	for _, path := range []string{l.final, o.Output + TraceSuffix} {
-		if err := checkReplaceable(path); err != nil {
-			return nil, err
-		}
+	l := &logFile{path: o.Output + LogSuffix, say: o.Say}
+	named := outfile.Options{Named: o.OutputNamed}
+	log, err := outfile.At(l.path, named)
+	if err != nil {
+		return nil, err
 	}
-	l.partial = partialName(l.final)
-	var err error
-	if l.Writer, err = tracelog.Create(l.partial, tracelog.Options{}); err != nil {
-		return nil, errno.Writing(l.final, err)
+	if l.trace, err = outfile.At(o.Output+TraceSuffix, named); err != nil {
+		return nil, err
 	}
-	Own(l.partial)
+	if l.file, err = log.CreatePartial(); err != nil {
+		return nil, err
+	}
+	if err := l.open(); err != nil {
+		return nil, errors.Join(errno.Writing(l.path, err), l.file.Discard())
+	}
 	l.Add(readClocks())
 	l.describe(o)
 	if err := l.Flush(); err != nil {
-		return nil, errors.Join(errno.Writing(l.final, err), os.Remove(l.partial))
+		return nil, errors.Join(errno.Writing(l.path, err), l.file.Discard())
 	}
 	return l, nil
+}
+
+// open begins to write the log.
+func (l *logFile) open() error {
+	fd, err := unix.FcntlInt(l.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	l.reading = os.NewFile(uintptr(fd), l.file.Name())
+	l.Writer, err = tracelog.NewFileWriter(l.file.File, tracelog.Options{})
+	return err
 }
 
 // describe logs which program is recorded, on which host, and with which options.
@@ -73,7 +93,7 @@ func readClocks() *tracelog.Clock {
 func (l *logFile) save() {
 	err := l.Flush()
 	if err != nil && !l.unwritten {
-		l.say(fmt.Sprintf("%v; recording goes on, and records that cannot be written are counted as lost", errno.Writing(l.final, err)))
+		l.say(fmt.Sprintf("%v; recording goes on, and records that cannot be written are counted as lost", errno.Writing(l.path, err)))
 	}
 	l.unwritten = err != nil
 }
@@ -87,27 +107,46 @@ func (l *logFile) finish(reasons []string, res *Result) {
 	if len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")
 	}
+	var done outfile.Done
 	err := l.Close(end)
-	if err == nil {
-		err = os.Rename(l.partial, l.final)
+	if err != nil {
+		err = errno.Writing(l.path, err)
+	} else {
+		done, err = l.commit()
 	}
-	if _, gone := os.Stat(l.partial); err != nil && gone != nil {
-		l.say(fmt.Sprintf("the log is lost: its folder %s was removed while recording", filepath.Dir(l.final)))
+	switch {
+	case err != nil && l.file.IsGone():
+		l.say(fmt.Sprintf("the log is lost: its folder %s was removed while recording", filepath.Dir(l.path)))
 		res.Lost = true
 		return
+	case err != nil:
+		l.say(fmt.Sprintf("%v; the unfinished log is %s", err, l.file.Name()))
+		res.Log, res.Partial = l.file.Name(), true
+	default:
+		res.Log, res.Replaced = done.Path, done.Replaced
 	}
-	if err != nil {
-		l.say(fmt.Sprintf("%v; the unfinished log is %s", errno.Writing(l.final, err), l.partial))
-		res.Partial = l.partial
-		return
+	res.File, res.Trace = l.reading, l.trace
+}
+
+// commit gives the log its final name: the one that a person chose, or the first one that is free for
+// both the log and its trace.
+func (l *logFile) commit() (outfile.Done, error) {
+	for n := 1; ; n++ {
+		if l.trace.IsTaken(n) {
+			continue
+		}
+		l.trace.From(n)
+		done, err := l.file.CommitAs(n)
+		if !errors.Is(err, outfile.ErrTaken) {
+			return done, err
+		}
 	}
-	res.Log = l.final
 }
 
 // discard removes the log of a program that did not use CUDA.
 func (l *logFile) discard() {
-	err := errors.Join(l.Close(tracelog.End{}), os.Remove(l.partial))
+	err := errors.Join(l.Close(tracelog.End{}), l.reading.Close(), l.file.Discard())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		l.say(fmt.Sprintf("could not remove %s: delete it by hand", l.partial))
+		l.say(fmt.Sprintf("could not remove %s: delete it by hand", l.file.Name()))
 	}
 }

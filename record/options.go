@@ -2,10 +2,12 @@ package record
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // Options say what to record and where to.
@@ -14,7 +16,9 @@ type Options struct {
 	Args    []string // without the program
 	PIDs    []int    // processes to attach to, instead of a program
 	Output  string   // path of the files without suffix; BaseName makes it
-	Version string   // of cudatrace, for the log
+	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
+	OutputNamed bool
+	Version     string // of cudatrace, for the log
 
 	Functions []*cudaapi.Function // whose calls are recorded
 	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
@@ -135,11 +139,15 @@ func choice[T ~string](values []T) string {
 
 // Result says how a recording went.
 type Result struct {
-	Log      string // path of the finished log; "" when nothing used CUDA
-	Partial  string // path of the log as far as it got, when it could not be finished
-	Lost     bool   // the log is gone: its folder was removed
-	Early    bool   // recording ended before the program did
-	ExitCode int    // the program's own, 128+N after signal N; 0 for attached processes
+	Log      string          // path of the log; "" when nothing used CUDA
+	Unseen   string          // why nothing was recorded of a program that may have used CUDA
+	Partial  bool            // the log has a partial name, since it could not be finished
+	Replaced bool            // another log stood there
+	File     *os.File        // the log, open
+	Trace    *outfile.Target // where its trace belongs
+	Lost     bool            // the log is gone: its folder was removed
+	Early    bool            // recording ended before the program did
+	ExitCode int             // the program's own, 128+N after signal N; 0 for attached processes
 }
 
 // schedule names the options that leave a part of the program's run out: "delay 2s".

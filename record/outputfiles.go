@@ -1,16 +1,11 @@
 package record
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
-	"syscall"
-
-	"github.com/cudatrace/cudatrace/record/errno"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Suffixes of the files that a recording makes.
@@ -19,38 +14,52 @@ const (
 	TraceSuffix = ".pftrace"
 )
 
-// BaseName is the path of a recording's files without suffix. If output is "" or a folder, the
-// files have the program's name and are in the current folder or in that one.
-func BaseName(output, program string) string {
+// BaseName is the path of a recording's files without suffix. If output is "" or a folder, the files
+// have the name of the program, or of the script that it runs, and are in the current folder or in
+// that one. named says that output is the path itself.
+func BaseName(output, program string, args []string) (base string, named bool) {
 	if output == "" {
-		return filepath.Base(program)
+		return defaultName(program, args), false
 	}
 	if info, err := os.Stat(output); err == nil && info.IsDir() {
-		return filepath.Join(output, filepath.Base(program))
+		return filepath.Join(output, defaultName(program, args)), false
 	}
 	output = strings.TrimSuffix(output, LogSuffix)
-	return strings.TrimSuffix(output, TraceSuffix)
+	return strings.TrimSuffix(output, TraceSuffix), true
 }
 
-// partialName is the path of a log until it is complete. It is beside the final path, so that the
-// rename needs no space. It has our PID in it, so that it does not overwrite the log of a recorder
-// that was killed.
-func partialName(final string) string {
-	return tracelog.PartialName(final, strconv.Itoa(os.Getpid()))
-}
-
-// checkReplaceable returns an error if no file can be renamed to a path.
-func checkReplaceable(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, syscall.ENAMETOOLONG):
-		return errno.Writing(path, err)
-	case err != nil:
-		return nil // nothing is in the way
-	case info.IsDir():
-		return fmt.Errorf("cannot write %s: a folder of that name is in the way", path)
-	case info.Mode()&(os.ModeDevice|os.ModeNamedPipe|os.ModeSocket) != 0:
-		return fmt.Errorf("cannot write %s: it is not a regular file", path)
+// defaultName is the name of what a command line runs: "train" for "python3 train.py".
+func defaultName(program string, args []string) string {
+	name := filepath.Base(program)
+	if runsScripts.MatchString(name) {
+		if script := scriptOf(args); script != "" {
+			return script
+		}
 	}
-	return nil
+	return name
+}
+
+// runsScripts matches the names of interpreters, and of programs that start others.
+var runsScripts = regexp.MustCompile(`^(python|pypy|ipython|perl|ruby|node|julia|lua|Rscript|(ba|da|z|k)?sh|` +
+	`torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|env|uv|conda|nice|timeout|numactl|taskset|stdbuf|setsid|nohup)[0-9.]*t?$`)
+
+// scriptEnd matches the suffixes of scripts.
+var scriptEnd = regexp.MustCompile(`\.(py|sh|bash|pl|rb|js|mjs|jl|lua|R|r)$`)
+
+// scriptOf is the name of the script among the arguments of an interpreter, or of the Python module
+// that it runs; "" without one.
+func scriptOf(args []string) string {
+	for i, arg := range args {
+		switch {
+		case arg == "-c" || arg == "-e":
+			return "" // a program in the command line
+		case scriptEnd.MatchString(arg) && !strings.HasPrefix(arg, "-"):
+			name := filepath.Base(arg)
+			return strings.TrimSuffix(name, filepath.Ext(name))
+		case arg == "-m" && i+1 < len(args) && !slices.ContainsFunc(args[i+2:], scriptEnd.MatchString):
+			module := args[i+1]
+			return module[strings.LastIndexByte(module, '.')+1:]
+		}
+	}
+	return ""
 }

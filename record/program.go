@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/invoker"
 )
 
 // Exit codes of a shell for a program that can't be started.
@@ -80,22 +81,23 @@ func startError(path string, err error) error {
 // A program is a child process: the program that is recorded.
 type program struct {
 	name  string // as a person names it
+	path  string
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the program has ended
 }
 
 // startProgram starts the program at a path. The program has our input and output, and runs as
 // the user who called sudo.
-func startProgram(path string, o Options, env []string, as *invoker) (*program, error) {
+func startProgram(path string, o Options, env []string, as *invoker.Invoker) (*program, error) {
 	cmd := exec.Command(path, o.Args...)
 	cmd.Args[0] = o.Program
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = env
-	as.apply(cmd)
+	as.Apply(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, startError(o.Program, err)
 	}
-	return &program{name: o.Program, cmd: cmd, ended: make(chan struct{})}, nil
+	return &program{name: o.Program, path: path, cmd: cmd, ended: make(chan struct{})}, nil
 }
 
 // wait waits for the program's end, and closes ended.

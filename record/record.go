@@ -8,11 +8,13 @@
 //
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
-//	calls.go         calls, from package probe
+//	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	tracees.go       the processes that are recorded, and how each ended
+//	unseen.go        processes that use CUDA and are not recorded
 //	stragglers.go    processes that outlive the program
 //	signals.go       Ctrl-C and other signals
+//	descriptors.go   room for open files
 //	logfile.go       the log on disk; outputfiles.go: names of files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
@@ -27,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -58,6 +61,10 @@ func Run(o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := checkFiles(filesToRecord); err != nil {
+		o.Say("nothing is recorded: " + err.Error())
+		return Result{}, runUnrecorded(path, o)
+	}
 	signals := watchSignals(true)
 	defer signal.Stop(signals)
 	r, err := newRecording(o)
@@ -66,13 +73,13 @@ func Run(o Options) (Result, error) {
 	}
 	defer r.cancel()
 	defer r.close()
-	invoker := findInvoker()
-	r.injection.open(invoker)
+	user := invoker.Find()
+	r.injection.open(user)
 	go func() { // beside the program's start; the first process that uses CUDA waits for it
 		r.calls.open(r.ctx, r.injection.registered)
 		close(r.opened)
 	}()
-	r.program, err = r.start(path, invoker)
+	r.program, err = r.start(path, user)
 	<-r.opened
 	if err != nil {
 		r.discard()
@@ -99,7 +106,7 @@ func newRecording(o Options) (*recording, error) {
 }
 
 // start starts the program, with the variables by which the driver loads the library into it.
-func (r *recording) start(path string, as *invoker) (*program, error) {
+func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 	env := os.Environ()
 	if r.injection.server != nil {
 		env = r.injection.server.Environ(env)
@@ -152,7 +159,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			waitForStragglers(server, r.opts.Program, r.opts.Say)
+			newStragglers(r.opts.Program, server.Environ(nil)[0]).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle
@@ -191,6 +198,9 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 			r.log.save()
 		case <-rescan.C:
 			r.calls.rescan(r.tracees.live())
+			if r.program != nil {
+				r.injection.look(r.program.pid())
+			}
 		}
 	}
 }
@@ -228,6 +238,9 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.calls.finish()
 	if r.tracees.none() {
+		if r.program != nil {
+			res.Unseen = r.injection.whyNothing(r.program.path)
+		}
 		r.discard()
 		return
 	}

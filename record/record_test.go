@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,11 @@ import (
 // newLog makes a log that nobody reads.
 func newLog(t *testing.T) *tracelog.Writer {
 	t.Helper()
-	w, err := tracelog.Create(filepath.Join(t.TempDir(), "log"), tracelog.Options{})
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +106,16 @@ func TestLastRecords(t *testing.T) {
 	}
 	if got := ts.finish(nil, true); len(got) != 0 {
 		t.Errorf("when recording is ended early, missing:\n%s", strings.Join(got, "\n"))
+	}
+	for pid := range uint32(7) {
+		ts.add(uint64(50+pid), tracee{pid: 50 + pid})
+		ts.setAbsent(uint64(50+pid), "they waited")
+	}
+	if got := ts.finish(nil, false); got[len(got)-1] != "7 processes are not recorded (50, 51, 52, 53, 54, ...): they waited" {
+		t.Errorf("with some that are not recorded:\n%s", strings.Join(got, "\n"))
+	}
+	for pid := range uint32(7) {
+		delete(ts.byID, uint64(50+pid))
 	}
 	for pid := range uint32(3) {
 		ts.add(uint64(100+pid), tracee{pid: 100 + pid})

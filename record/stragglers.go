@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,13 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cudatrace/cudatrace/record/cupti"
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 const (
-	// stragglerInterval is the time between two looks for processes that outlive the program.
+	// stragglerInterval is the least time between two looks for processes that outlive the program.
 	stragglerInterval = 50 * time.Millisecond
+	// stragglerLook is that time while one of them uses CUDA.
+	stragglerLook = time.Second
 	// stragglerGrace is the time in which a process that outlives the program, such as a daemon,
 	// has to open the driver. Recording does not wait for it any longer.
 	stragglerGrace = 2 * time.Second
@@ -23,51 +27,144 @@ const (
 	stragglerHint = time.Second
 )
 
-// waitForStragglers waits until no process of the program's tree uses CUDA or may be about to.
-func waitForStragglers(server *cupti.Server, program string, say func(string)) {
+// wait waits until no process of the program's tree uses CUDA or may be about to.
+// connected waits for a time until no process is connected, and returns the number of those that are.
+func (w *stragglers) wait(connected func(time.Duration) int, say func(string)) {
+	defer w.forget()
 	began, told := time.Now(), false
 	for {
-		left := stragglers(server)
-		users := slices.ContainsFunc(left, usesCUDA)
 		waited := time.Since(began)
-		if server.Wait(stragglerInterval) == 0 && !users && (len(left) == 0 || waited > stragglerGrace) {
+		if connected(stragglerInterval) == 0 && w.over(waited > stragglerGrace) {
 			return
 		}
 		if waited > stragglerHint && !told {
 			told = true
-			say(fmt.Sprintf("%s has ended, but processes that it started still run (%s); recording goes on until those that use CUDA end (Ctrl-C or SIGTERM stops it)",
-				program, processList(left[:min(len(left), 5)])))
+			say(fmt.Sprintf("%s has ended, but processes that it started still run%s; recording goes on until those that use CUDA end (Ctrl-C or SIGTERM stops it)",
+				w.program, w.names()))
 		}
 	}
 }
 
-// stragglers lists the processes of the program's tree that still run: the processes whose
-// environment has the path of this recording's injected library.
-func stragglers(server *cupti.Server) []int {
-	mark := []byte(server.Environ(nil)[0] + "\x00")
+// stragglers are the processes of the program's tree that outlive the program. A look at every
+// process of the machine takes long beside hundreds of them, so there is one only when the known
+// stragglers do not tell whether recording is over.
+type stragglers struct {
+	program string
+	mark    []byte // is in the environment of each process of the tree
+	known   []straggler
+	looked  time.Time
+	looks   int
+}
+
+type straggler struct {
+	pid      int
+	end      int // descriptor that tells of the end, -1 if the kernel gives none
+	usesCUDA bool
+}
+
+func newStragglers(program, setting string) *stragglers {
+	return &stragglers{program: program, mark: []byte(setting + "\x00")}
+}
+
+// over says whether there is no straggler to wait for. If there is one, it waits a moment for an end.
+// Within the grace, a straggler may still open the driver.
+func (w *stragglers) over(graceIsOver bool) bool {
+	w.await(0)
+	if age := time.Since(w.looked); len(w.known) == 0 || graceIsOver && (!w.useCUDA() || age > stragglerLook) {
+		time.Sleep(stragglerInterval - age)
+		w.look()
+	}
+	if len(w.known) == 0 || graceIsOver && !w.useCUDA() {
+		return true
+	}
+	w.await(stragglerInterval)
+	return false
+}
+
+// look finds the processes whose environment has the mark.
+func (w *stragglers) look() {
+	w.forget()
+	w.looked = time.Now()
+	w.looks++
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil // without /proc, the connected processes are known all the same
+		return // without /proc, the connected processes are known all the same
 	}
-	var left []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		// A process that has ended has an empty environment.
-		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, mark) {
-			left = append(left, pid)
+		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, w.mark) {
+			end, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				end = -1
+			}
+			w.known = append(w.known, straggler{pid: pid, end: end, usesCUDA: usesCUDA(pid)})
 		}
 	}
-	return left
+}
+
+// await waits until a known straggler ends or the time is over, and forgets those that have ended.
+func (w *stragglers) await(timeout time.Duration) {
+	ends := make([]unix.PollFd, len(w.known))
+	for i, s := range w.known {
+		ends[i] = unix.PollFd{Fd: int32(s.end), Events: unix.POLLIN} // a negative one is left out
+	}
+	_, _ = unix.Poll(ends, int(timeout.Milliseconds())) // after a signal there is another time
+	left := w.known[:0]
+	for i, s := range w.known {
+		if ends[i].Revents != 0 || s.end < 0 && errors.Is(unix.Kill(s.pid, 0), unix.ESRCH) {
+			s.forget()
+			continue
+		}
+		left = append(left, s)
+	}
+	w.known = left
+}
+
+func (w *stragglers) forget() {
+	for _, s := range w.known {
+		s.forget()
+	}
+	w.known = nil
+}
+
+func (s straggler) forget() {
+	if s.end >= 0 {
+		unix.Close(s.end)
+	}
+}
+
+// useCUDA says whether a straggler used CUDA at the last look.
+func (w *stragglers) useCUDA() bool {
+	return slices.ContainsFunc(w.known, func(s straggler) bool { return s.usesCUDA })
+}
+
+// names lists a few stragglers for a person: " (python3 (4711))".
+func (w *stragglers) names() string {
+	if len(w.known) == 0 {
+		w.look()
+	}
+	var pids []int
+	for _, s := range w.known[:min(len(w.known), 5)] {
+		pids = append(pids, s.pid)
+	}
+	if len(pids) == 0 {
+		return ""
+	}
+	return " (" + processList(pids) + ")"
 }
 
 // usesCUDA says whether a process has the driver library mapped.
 func usesCUDA(pid int) bool {
 	files, err := procfs.Files(pid)
-	return err == nil && slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") })
+	return err == nil && slices.ContainsFunc(files, isDriver)
 }
+
+// isDriver says whether a path is that of the driver library.
+func isDriver(path string) bool { return strings.Contains(path, "/libcuda.so") }
 
 // processList names processes for a person: "python3 (4711), sh (4712)".
 func processList(pids []int) string {

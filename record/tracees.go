@@ -25,6 +25,7 @@ type tracee struct {
 	recorded bool   // by CUPTI
 	rival    bool   // another CUPTI client gets its records
 	ended    bool
+	absent   string // why it runs unrecorded although it said hello
 	end      tracelog.ProcessEnd
 }
 
@@ -126,6 +127,18 @@ func (ts *tracees) registered(pid uint32, request uint64) (own bool) {
 	return own
 }
 
+// setAbsent notes why a tracee runs unrecorded.
+func (ts *tracees) setAbsent(id uint64, why string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.byID[id]; t != nil {
+		t.absent = why
+	}
+}
+
+// has says whether a process is a tracee, or has been one.
+func (ts *tracees) has(pid uint32) bool { return ts.any(func(t *tracee) bool { return t.pid == pid }) }
+
 // live lists the PIDs of the tracees that have not ended.
 func (ts *tracees) live() []uint32 {
 	ts.mu.Lock()
@@ -145,13 +158,18 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var cut []string
+	absent := map[string][]uint32{}
 	for _, id := range slices.Sorted(maps.Keys(ts.byID)) {
 		t := ts.byID[id]
 		e := ts.lastWord(t)
 		if status, ok := known[e.PID]; ok {
 			e.Status = int32(status)
 		}
-		if e.Complete == 0 && !early && !t.rival {
+		switch {
+		case early:
+		case t.absent != "":
+			absent[t.absent] = append(absent[t.absent], t.pid)
+		case e.Complete == 0 && !t.rival:
 			cut = append(cut, cutText(&e))
 		}
 		e.AddTo(ts.log)
@@ -159,7 +177,22 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 	if more := len(cut) - maxCut; more > 0 {
 		cut = append(cut[:maxCut], "so did "+figures.Count(more, "more process", "more processes"))
 	}
+	for _, why := range slices.Sorted(maps.Keys(absent)) {
+		cut = append(cut, absentText(absent[why], why))
+	}
 	return cut
+}
+
+// absentText names processes that run unrecorded.
+func absentText(pids []uint32, why string) string {
+	text := fmt.Sprintf("%s not recorded (%d", figures.Count(len(pids), "process is", "processes are"), pids[0])
+	for _, pid := range pids[1:min(len(pids), maxCut)] {
+		text += fmt.Sprintf(", %d", pid)
+	}
+	if len(pids) > maxCut {
+		text += ", ..."
+	}
+	return text + "): " + why
 }
 
 // maxCut is the most processes that are named one by one.

@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // checkChrome compares the Chrome trace of a log with its Perfetto trace.
@@ -25,17 +26,21 @@ func checkChrome(t *testing.T, log string, perfetto *tptest.Trace, early uint64)
 // chromeFiles makes the Chrome trace of a log and returns its files.
 func chromeFiles(t *testing.T, log string) []string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "run.pt.trace.json.gz")
-	files := []string{out}
-	_, err := convert.Files([]string{log}, out, convert.TraceOptions{Format: convert.Chrome, Several: func(folder string, n int) {
-		var err error
-		files, err = filepath.Glob(filepath.Join(folder, "*_*.pt.trace.json.gz"))
-		if err != nil || len(files) != n {
-			t.Errorf("%d files in %s, want %d", len(files), folder, n)
-		}
-	}})
+	target, err := outfile.At(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), outfile.Options{Folder: convert.ChromeFolder})
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer target.Close()
+	_, done, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, convert.TraceOptions{Format: convert.Chrome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done.Files == 0 {
+		return []string{done.Path}
+	}
+	files, err := filepath.Glob(filepath.Join(done.Path, "*_*.pt.trace.json.gz"))
+	if err != nil || len(files) != done.Files {
+		t.Errorf("%d files in %s, want %d", len(files), done.Path, done.Files)
 	}
 	return files
 }
@@ -48,7 +53,7 @@ func TestGPULogChrome(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")
 			path := filepath.Join(t.TempDir(), name+".pftrace")
-			sum, err := convert.File(log, path)
+			sum, err := convertLog(log, path)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,22 +1,26 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 const convertName = "convert"
 
-func convertCommand(stdout, stderr io.Writer) *cli.Command {
+func convertCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
 		Usage:     "make a Perfetto or Chrome trace from one or more logs",
@@ -24,37 +28,33 @@ func convertCommand(stdout, stderr io.Writer) *cli.Command {
 		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --from last\\ 5s --min-duration 10us -o end.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'",
-		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to\n" +
-			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks\n" +
-			"are aligned. A time counts from the start of each log. A list is separated by commas: 7,13.\n" +
+			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'\n" +
+			"Example: ssh host cat app.cudatrace | cudatrace convert - -o app.pftrace",
+		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to " +
+			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks " +
+			"are aligned. A LOG of - is standard input.\n" +
+			"A TIME counts from the start of each log, in seconds or with a unit: 1.5, 200ms. A list is " +
+			"separated by commas: 7,13.\n" +
 			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz)"},
-			&cli.StringFlag{Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome`: a trace for https://ui.perfetto.dev, or JSON as PyTorch's profiler writes it, for the tools that read that"},
-			&cli.StringFlag{Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
-			&cli.StringFlag{Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
-		}, filterFlags()...),
-		Action: func(c *cli.Context) error { return runConvert(c, stdout, stderr) },
+			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome`: a trace for https://ui.perfetto.dev, or JSON as PyTorch's profiler writes it, for the tools that read that"},
+			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
+			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
+		}, append(filterFlags(), sizeFlags()...)...),
+		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
 }
 
-func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
-	logs := c.Args().Slice()
-	out := c.String("output")
-	switch {
-	case len(logs) == 0:
-		return usagef(convertName, "convert: no log given")
-	case len(logs) > 1 && out == "":
-		return usagef(convertName, "convert: several logs need -o OUT")
-	case sameLog(logs) != "":
-		return usagef(convertName, "convert: %s is given twice", sameLog(logs))
-	case out == "":
-		out = strings.TrimSuffix(logs[0], record.LogSuffix) + traceSuffix(c)
+func runConvert(c *cli.Context, con *console.Console) error {
+	names := c.Args().Slice()
+	out, err := traceName(c.String("output"), names, traceSuffix(c))
+	if err != nil {
+		return err
 	}
-	o, err := formatOptions(c, stderr)
+	o, err := formatOptions(c)
 	if err != nil {
 		return err
 	}
@@ -64,26 +64,133 @@ func runConvert(c *cli.Context, stdout, stderr io.Writer) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
-	bar := newProgress(stderr)
-	o.Progress = bar.show
-	var all []convert.Summary
-	if out == "-" {
-		if o.MaxBytes > 0 {
-			return usagef(convertName, "convert: --max-size needs a file: name one with -o")
-		}
-		all, err = convert.FilesTo(logs, stdout, o)
-	} else {
-		all, err = convert.Files(logs, out, o)
+	if out == stdio && o.MaxBytes > 0 {
+		return usagef(convertName, "convert: --max-size needs a file: name one with -o")
 	}
+	var logs []convert.Log
+	for _, name := range names {
+		l, err := namedLog(convertName, name)
+		if err != nil {
+			return err
+		}
+		logs = append(logs, l)
+	}
+	bar := newProgress(con)
+	o.Progress = bar.show
+	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.done()
+	if errors.Is(err, convert.ErrNothing) {
+		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
+	}
 	if err != nil {
 		return err
 	}
-	return verdicts(stderr, logs, all)
+	return verdicts(con, logs, all)
+}
+
+// traceName is where the trace of logs goes.
+func traceName(out string, logs []string, suffix string) (string, error) {
+	switch {
+	case len(logs) == 0:
+		return "", usagef(convertName, "convert: no log given")
+	case len(logs) > 1 && out == "":
+		return "", usagef(convertName, "convert: several logs need -o OUT")
+	case sameLog(logs) != "":
+		return "", usagef(convertName, "convert: %s is given twice", sameLog(logs))
+	case out == "" && logs[0] == stdio:
+		return "", usagef(convertName, "convert: a log from standard input needs -o OUT")
+	case slices.Contains(logs, stdio) && isInput(out):
+		return "", fmt.Errorf("%s is the log itself: give the trace another name", out)
+	case out == "":
+		out = strings.TrimSuffix(logs[0], record.LogSuffix) + suffix
+	}
+	return out, nil
+}
+
+// writeTrace writes the trace of logs to a file or to standard output, but to no terminal.
+func writeTrace(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
+	stdout, ok := con.Binary()
+	switch {
+	case out == stdio && !ok:
+		return nil, usagef(convertName, "convert: the trace is %s and standard output is a terminal: name a file with -o, or use a pipe", written(o))
+	case out == stdio:
+		return convert.FilesTo(logs, stdout, o)
+	case console.IsTerminalAt(out):
+		return nil, usagef(convertName, "convert: the trace is %s and %s is a terminal: name a file with -o", written(o), out)
+	}
+	return convertToFile(con, logs, out, named, o)
+}
+
+// written says what the bytes of a trace are.
+func written(o convert.TraceOptions) string {
+	if o.Format == convert.Chrome && o.Compress == output.None {
+		return "JSON"
+	}
+	return "binary"
+}
+
+// convertToFile converts logs into a trace at a path. A path that nobody named gets a number if it is
+// taken.
+func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
+	place := outfile.Options{Named: named, Special: named}
+	if o.Format == convert.Chrome {
+		place.Folder = convert.ChromeFolder
+	}
+	target, err := outfile.At(out, place)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	over := abandonAtSignal(target, con.Say, logs)
+	all, done, err := convert.FilesAt(logs, target, o)
+	over()
+	switch {
+	case err != nil:
+	case done.Files > 1:
+		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
+	case done.Taken:
+		con.Sayf("%s is there already; the trace is %s", out, done.Path)
+	}
+	return all, err
+}
+
+// abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
+// the returned function is called.
+func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
+	signals := watchInterrupts()
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-ended:
+		case s := <-signals:
+			n, _ := s.(syscall.Signal)
+			abandoned, err := target.Abandon()
+			if !abandoned {
+				return // the trace is whole
+			}
+			if err != nil {
+				say(fmt.Sprintf("a part of the trace is left: %v", err))
+			}
+			say(fmt.Sprintf("the conversion was interrupted and wrote nothing; %s", untouched(logs)))
+			os.Exit(128 + int(n))
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(ended)
+	}
+}
+
+// untouched says that the logs are as they were.
+func untouched(logs []convert.Log) string {
+	if len(logs) == 1 {
+		return "the log is as it was: " + logs[0].Name
+	}
+	return "the logs are as they were"
 }
 
 // formatOptions are the options of the trace's form.
-func formatOptions(c *cli.Context, stderr io.Writer) (convert.TraceOptions, error) {
+func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
 	o := convert.TraceOptions{Format: convert.Format(c.String("format")), Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range")}
 	switch {
 	case o.Compress != output.Gzip && o.Compress != output.None:
@@ -94,9 +201,6 @@ func formatOptions(c *cli.Context, stderr io.Writer) (convert.TraceOptions, erro
 		return o, usagef(convertName, "convert: --step-range needs --format chrome")
 	case c.IsSet("step-range") && o.StepRange == "":
 		return o, usagef(convertName, "convert: --step-range needs a value")
-	}
-	o.Several = func(folder string, files int) {
-		fmt.Fprintf(stderr, "cudatrace: %d processes: a file for each is in %s\n", files, folder)
 	}
 	return o, checkGlob(convertName, "step-range", o.StepRange)
 }
@@ -112,13 +216,17 @@ func traceSuffix(c *cli.Context) string {
 // sameLog is the first log that is given a second time, under any name; "" without one.
 func sameLog(logs []string) string {
 	var before []os.FileInfo
-	for _, log := range logs {
+	for _, name := range logs {
+		log := name
+		if log == stdio {
+			log = "/dev/stdin"
+		}
 		info, err := os.Stat(log)
 		if err != nil {
 			continue // reading it says why
 		}
 		if slices.ContainsFunc(before, func(b os.FileInfo) bool { return os.SameFile(b, info) }) {
-			return log
+			return name
 		}
 		before = append(before, info)
 	}
@@ -126,39 +234,27 @@ func sameLog(logs []string) string {
 }
 
 // verdicts says of each log what was left out of the trace and what the log lacks.
-func verdicts(stderr io.Writer, logs []string, all []convert.Summary) error {
+func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary) error {
 	var failed error
 	for i, sum := range all {
 		if sum.Aligned != "" {
-			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], printable(sum.Aligned))
+			con.Sayf("%s: %s", logs[i].Name, sum.Aligned)
 		}
 		if words := leftOut(sum.LeftOut); words != "" {
-			fmt.Fprintf(stderr, "cudatrace: %s: %s\n", logs[i], words)
+			con.Sayf("%s: %s", logs[i].Name, words)
 		}
-		if err := verdict(stderr, logs[i], sum); err != nil {
+		if err := verdict(con, logs[i].Name, sum); err != nil {
 			failed = err
 		}
 	}
 	return failed
 }
 
-// oneLog is the command's only argument.
-func oneLog(c *cli.Context) (string, error) {
-	switch c.NArg() {
-	case 0:
-		return "", usagef(c.Command.Name, "%s: no log given", c.Command.Name)
-	case 1:
-		return c.Args().First(), nil
-	default:
-		return "", usagef(c.Command.Name, "%s: takes one log", c.Command.Name)
-	}
-}
-
 // verdict says what is missing from a log. A damaged log is a failure, although its intact
 // records were used.
-func verdict(stderr io.Writer, log string, sum convert.Summary) error {
+func verdict(con *console.Console, log string, sum convert.Summary) error {
 	for _, why := range sum.Reasons {
-		fmt.Fprintf(stderr, "cudatrace: %s is not complete: %s\n", log, why)
+		con.Sayf("%s is not complete: %s", log, why)
 	}
 	if sum.Damaged {
 		return exitCode(exitFailure)

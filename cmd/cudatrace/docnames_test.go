@@ -11,10 +11,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // guides are the documents that lead through the code.
-var guides = []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md"}
+var guides = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"}
 
 var (
 	repositoryPath = regexp.MustCompile(`(?:^|[\s"'(\x60])((?:\./)?(?:bench|bpf|cmd|convert|docs|perfetto|record|testdata|\.ci)/[\w./*-]*[\w*])(?::(\w+))?`)
@@ -23,7 +25,7 @@ var (
 )
 
 // TestGuides checks that every path in a guide exists, and that a file has the functions, types
-// and constants that are named behind it, as in convert/files.go:Files.
+// and constants that are named behind it, as in convert/files.go:FilesAt.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	named := 0
@@ -156,7 +158,7 @@ func TestContributing(t *testing.T) {
 func TestREADMECommands(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "README.md")
-	for _, c := range newApp(io.Discard, io.Discard).Commands {
+	for _, c := range newApp(console.New(io.Discard, io.Discard)).Commands {
 		if !strings.Contains(text, "`cudatrace "+c.Name) {
 			t.Errorf("README.md does not name the command %s", c.Name)
 		}

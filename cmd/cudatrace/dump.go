@@ -1,105 +1,203 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-func dumpCommand(stdout, stderr io.Writer) *cli.Command {
+const dumpName = "dump"
+
+func dumpCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      "dump",
+		Name:      dumpName,
 		Usage:     "print the records of a log, one per line",
 		ArgsUsage: "LOG",
-		UsageText: "cudatrace dump LOG [--format text|ndjson] [FILTER...]\n\nExample: cudatrace dump app.cudatrace --kind call,kernel --from 1.5s --to 2s",
-		Description: "Prints records in the order of the log: block by block, not by time. Calls have no device and\n" +
-			"no stream, so --device and --stream keep them. A list is separated by commas: 7,13.\n" +
-			"docs/ndjson.md documents the JSON and lists the kinds of record.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: ndjson is one JSON object per line"},
-			&cli.StringFlag{Name: "kind", Usage: "only records of these `KINDS`: call,api,kernel,memcpy,memset,..."},
-			&cli.StringFlag{Name: "pid", Usage: "only records of the processes with these `PIDS`"},
-			&cli.StringFlag{Name: "tid", Usage: "only records of the threads with these `TIDS`"},
-			&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`"},
-			&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-			callerFlag("and the GPU work that they caused; records of other kinds stay"),
-			&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or ns of CLOCK_MONOTONIC"},
-			&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`"},
-		},
-		Action: func(c *cli.Context) error {
-			log, err := oneLog(c)
-			if err != nil {
-				return err
-			}
-			format := c.String("format")
-			if format != "text" && format != "ndjson" {
-				return usagef("dump", "dump: --format must be text or ndjson, not %q", format)
-			}
-			o := logtext.Options{JSON: format == "ndjson"}
-			if o.Filter, err = dumpFilter(c, log); err != nil {
-				return err
-			}
-			if glob := c.String("caller"); glob != "" {
-				from, err := newCalledFrom(log, glob)
-				if err != nil {
-					return err
-				}
-				o.Wants = from.wants
-			}
-			r, err := tracelog.Open(log)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if err := logtext.Dump(stdout, r, o); err != nil {
-				return err
-			}
-			if d := r.Damage(); d.Count > 0 {
-				fmt.Fprintf(stderr, "cudatrace: %s is not complete: %s\n", log, d)
-				return exitCode(exitFailure)
-			}
-			return nil
-		},
+		UsageText: "cudatrace dump LOG [--format text|ndjson] [FILTER...]\n\n" +
+			"Example: cudatrace dump app.cudatrace --kind call,kernel --from 1.5 --to 2",
+		Description: "Prints records in the order of the log: block by block, not by time. A time counts from the " +
+			"beginning of the recording. Of functions, threads, streams and so on, only those are shown that " +
+			"belong to a shown record.\n" +
+			"A TIME is in seconds or has a unit: 1.5, 200ms; with --raw or ndjson a number is in ns of " +
+			"CLOCK_MONOTONIC. A list is separated by commas: 7,13. A LOG of - is standard input. Calls have no " +
+			"device and no stream, so --device and --stream keep them.\n" +
+			"The kinds of record are " + strings.Join(logtext.KindNames(), ", ") + ". docs/ndjson.md documents the JSON.",
+		Flags:  append(dumpFlags(), dumpFilters()...),
+		Action: func(c *cli.Context) error { return runDump(c, con) },
 	}
 }
 
-// dumpFilter is the filter that the options ask for.
-func dumpFilter(c *cli.Context, log string) (f tracelog.Filter, err error) {
-	for _, flag := range []string{"kind", "pid", "tid", "device", "stream", "caller", "from", "to"} {
-		if c.IsSet(flag) && len(words(strings.TrimSpace(c.String(flag)))) == 0 {
-			return f, usagef("dump", "dump: --%s needs a value", flag)
+func dumpFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|ndjson`: ndjson is one JSON object per line, with raw values and all definitions"},
+		&cli.BoolFlag{Category: outputGroup, Name: "all", Usage: "also show functions, threads, streams and so on to which no shown record belongs"},
+		&cli.BoolFlag{Category: outputGroup, Name: "raw", Usage: "show values as the log has them: times in ns of CLOCK_MONOTONIC, mangled names, numbers"},
+	}
+}
+
+func dumpFilters() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: partGroup, Name: "kind", Usage: "only records of these `KINDS`: call,kernel,memcpy"},
+		&cli.StringFlag{Category: partGroup, Name: "pid", Usage: "only records of the processes with these `PIDS`"},
+		&cli.StringFlag{Category: partGroup, Name: "tid", Usage: "only records of the threads with these `TIDS`"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`"},
+		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
+		callerFlag("and the GPU work that they caused; records of other kinds stay"),
+		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`"},
+		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`"},
+	}
+}
+
+func runDump(c *cli.Context, con *console.Console) error {
+	log, err := oneLog(c)
+	if err != nil {
+		return err
+	}
+	o, err := dumpOptions(c, log)
+	if err != nil {
+		return err
+	}
+	r, err := log.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	filters := chosen(c, dumpFilters())
+	matched := filters == ""
+	o.Wants = noting(&matched, o)
+	if err := logtext.Dump(con.Text(), r, o); err != nil {
+		return err
+	}
+	if d := r.Damage(); d.Count > 0 {
+		con.Sayf("%s is not complete: %s", log.Name, d)
+		return exitCode(exitFailure)
+	}
+	if !matched {
+		return fmt.Errorf("nothing in %s matches %s", log.Name, filters)
+	}
+	return nil
+}
+
+// noting notes whether a record is shown that a person asked for: one of the named kinds, else an
+// event, with --caller a call or its work.
+func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
+	wants := o.Wants
+	return func(b *tracelog.Block, i int) bool {
+		if wants != nil && !wants(b, i) {
+			return false
+		}
+		l := schema.LayoutOf(b.Kind)
+		*matched = *matched || len(o.Filter.Kinds) > 0 ||
+			l != nil && l.Role == schema.Event && (wants == nil || hasCaller(b.Kind))
+		return true
+	}
+}
+
+// dumpOptions reads the command line.
+func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error) {
+	format := c.String("format")
+	if format != "text" && format != "ndjson" {
+		return o, usagef(dumpName, "dump: --format must be text or ndjson, not %q", format)
+	}
+	o.JSON = format == "ndjson"
+	begin, err := beginOf(log)
+	if err != nil {
+		return o, err
+	}
+	if o.Filter, err = dumpFilter(c, begin, o.JSON || c.Bool("raw")); err != nil {
+		return o, err
+	}
+	if glob := c.String("caller"); glob != "" {
+		from, err := newCalledFrom(log, glob)
+		if err != nil {
+			return o, err
+		}
+		o.Wants = from.wants
+	}
+	if !c.Bool("raw") {
+		o.View = newView(begin)
+	}
+	if !o.JSON && !c.Bool("all") && len(o.Filter.Kinds) == 0 {
+		o.Only, err = references(log, o)
+	}
+	return o, err
+}
+
+// beginOf is the time at which a log's recording began.
+func beginOf(log convert.Log) (uint64, error) {
+	r, err := log.Open()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return tracelog.Begin(r)
+}
+
+// references are the things to which the shown records of a log refer.
+func references(log convert.Log, o logtext.Options) (*logtext.References, error) {
+	r, err := log.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return logtext.Refer(r, o)
+}
+
+// dumpFilter is the filter that the options ask for. In the raw form a number is a time in ns.
+func dumpFilter(c *cli.Context, begin uint64, raw bool) (f tracelog.Filter, err error) {
+	for _, flag := range dumpFilters() {
+		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
+			return f, usagef(dumpName, "dump: --%s needs a value", name)
 		}
 	}
-	if err := checkGlob("dump", "caller", c.String("caller")); err != nil {
+	if err := checkGlob(dumpName, "caller", c.String("caller")); err != nil {
 		return f, err
 	}
-	for _, name := range words(c.String("kind")) {
-		kind, ok := tracelog.KindByName(name)
-		if !ok {
-			return f, usagef("dump", "dump: unknown kind of record %q", name)
-		}
-		f.Kinds = append(f.Kinds, kind)
+	if f.Kinds, err = kindList(c.String("kind")); err != nil {
+		return f, usagef(dumpName, "dump: %v", err)
 	}
 	for name, to := range map[string]*[]uint32{"pid": &f.PIDs, "tid": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
-		if *to, err = numbers("dump", name, c.String(name)); err != nil {
+		if *to, err = numbers(dumpName, name, c.String(name)); err != nil {
 			return f, err
 		}
 	}
-	if f.From, err = dumpTime(c, "from", log); err != nil {
-		return f, err
+	for name, to := range map[string]*uint64{"from": &f.From, "to": &f.To} {
+		if *to, err = dumpTime(name, c.String(name), begin, raw); err != nil {
+			return f, usagef(dumpName, "dump: %v", err)
+		}
 	}
-	if f.To, err = dumpTime(c, "to", log); err == nil && f.To > 0 && f.From > f.To {
-		return f, usagef("dump", "dump: --from %s is later than --to %s", c.String("from"), c.String("to"))
+	if f.To > 0 && f.From > f.To {
+		return f, usagef(dumpName, "dump: --from %s is later than --to %s", c.String("from"), c.String("to"))
 	}
-	return f, err
+	return f, nil
+}
+
+// kindList reads a list of kinds of record.
+func kindList(list string) (all []tracelog.Kind, err error) {
+	for _, name := range words(list) {
+		kind, ok := tracelog.KindByName(strings.TrimSpace(name))
+		if ok {
+			all = append(all, kind)
+			continue
+		}
+		known := logtext.KindNames()
+		meant := ""
+		if near := nearest(name, known); near != "" {
+			meant = " (did you mean " + near + "?)"
+		}
+		return nil, fmt.Errorf("--kind %q is unknown%s; the kinds are %s", name, meant, strings.Join(known, ", "))
+	}
+	return all, nil
 }
 
 // words splits a list at its commas.
@@ -108,18 +206,19 @@ func words(list string) []string {
 }
 
 // dumpTime is a time of an option in ns of CLOCK_MONOTONIC, 0 without the option.
-func dumpTime(c *cli.Context, option, log string) (uint64, error) {
-	value := c.String(option)
+func dumpTime(option, value string, begin uint64, raw bool) (uint64, error) {
 	if value == "" {
 		return 0, nil
 	}
-	if ns, err := strconv.ParseUint(value, 10, 64); err == nil {
+	if ns, err := strconv.ParseUint(value, 10, 64); raw && err == nil {
 		return max(ns, 1), nil
 	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d < 0 {
-		return 0, usagef("dump", "dump: --%s %q is not a time: write 1.5s, 200ms, or ns of CLOCK_MONOTONIC", option, value)
+	d, err := parseTime(option, value, "1.5 (seconds) or 200ms")
+	if err != nil {
+		if _, noNumber := strconv.ParseUint(value, 10, 64); noNumber == nil {
+			err = errors.New(err.Error() + "; --raw takes ns of CLOCK_MONOTONIC")
+		}
+		return 0, err
 	}
-	begin, err := tracelog.Begin(log)
-	return max(begin+uint64(d), 1), err
+	return max(begin+uint64(d), 1), nil
 }

@@ -15,18 +15,18 @@ type calledFrom struct {
 }
 
 // newCalledFrom selects the calls of a log whose callers match a glob.
-func newCalledFrom(log, glob string) (*calledFrom, error) {
+func newCalledFrom(log convert.Log, glob string) (*calledFrom, error) {
 	f := &calledFrom{callers: make(map[uint64]bool), correlations: make(map[uint32]map[uint32]uint64)}
 	if err := f.readCallers(log, glob); err != nil || len(f.callers) == 0 {
 		return f, err
 	}
 	// Only a conversion knows the API record and the work of a probed call.
-	_, err := convert.Timeline(convert.Paths([]string{log}), convert.Options{Filter: convert.Filter{Caller: glob}}, f)
+	_, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: convert.Filter{Caller: glob}}, f)
 	return f, err
 }
 
-func (f *calledFrom) readCallers(log, glob string) error {
-	r, err := tracelog.Open(log)
+func (f *calledFrom) readCallers(log convert.Log, glob string) error {
+	r, err := log.Open()
 	if err != nil {
 		return err
 	}
@@ -82,15 +82,24 @@ func (f *calledFrom) End(error) error { return nil }
 // wants says whether to print a record: one of the selected calls or of their work, or a record of
 // a kind that is neither call nor work.
 func (f *calledFrom) wants(b *tracelog.Block, i int) bool {
-	switch b.Kind {
-	case tracelog.KindCall:
+	switch {
+	case !hasCaller(b.Kind):
+		return true
+	case b.Kind == tracelog.KindCall:
 		return f.calls(b, i)
-	case tracelog.KindAPI:
+	case b.Kind == tracelog.KindAPI:
 		return f.calls(b, i) || f.correlated(b, i)
-	case tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
-		return f.correlated(b, i)
 	}
-	return true
+	return f.correlated(b, i)
+}
+
+// hasCaller says whether records of a kind are calls, or work that a call caused.
+func hasCaller(k tracelog.Kind) bool {
+	switch k {
+	case tracelog.KindCall, tracelog.KindAPI, tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
+		return true
+	}
+	return false
 }
 
 func (f *calledFrom) calls(b *tracelog.Block, i int) bool {

@@ -242,7 +242,7 @@ func TestNotPrivileged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !regexp.MustCompile(`calls are not probed.*CAP_BPF`).Match(out) {
+	if !regexp.MustCompile(`calls are not probed.*CAP_BPF.*--cap-add BPF --cap-add PERFMON`).Match(out) {
 		t.Errorf("no line names the missing capability:\n%s", out)
 	}
 	sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))

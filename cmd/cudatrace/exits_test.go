@@ -305,6 +305,13 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 		}
 	}
 	e.check(t, &b.recording, 20000)
+	kernel := "kernel last"
+	if source == "cupti" && code == syscall.SIGKILL {
+		kernel = "a kernel" // its name comes with its record
+	}
+	if said := b.recording.stderr; !strings.Contains(said, "hang: "+kernel+" has run for ") || !strings.Contains(said, " has been in cudaStreamSynchronize for ") {
+		t.Errorf("the hang is not described:\n%s", said)
+	}
 	if dump := b.dump(t); !strings.Contains(dump, "cudaStreamSynchronize") {
 		t.Error("the call that hangs is not in the log")
 	}

@@ -14,39 +14,52 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// The groups of options in the help of convert and dump.
+const (
+	partGroup = "Which part to show"
+	sizeGroup = "How much"
+)
+
+// filterFlags are the flags that select a part of the logs.
 func filterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
-		&cli.StringFlag{Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
-		&cli.StringFlag{Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
-		&cli.StringFlag{Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
-		&cli.StringFlag{Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
-		&cli.StringFlag{Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-		&cli.StringFlag{Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
+		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
+		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
+		&cli.StringFlag{Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
+		&cli.StringFlag{Category: partGroup, Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
+		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
+		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
-		&cli.StringFlag{Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
-		&cli.StringFlag{Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
+		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
+	}
+}
+
+// sizeFlags are the flags that bound the size of a trace.
+func sizeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
 	}
 }
 
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
 	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller")}
-	for _, flag := range filterFlags() {
+	for _, flag := range append(filterFlags(), sizeFlags()...) {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
-			return f, usagef(convertName, "convert: --%s needs a value", name)
+			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(convertName, "name", f.Name), checkGlob(convertName, "caller", f.Caller))
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller))
 	if err != nil {
 		return f, err
 	}
-	if f.MinDuration, err = filterTime("min-duration", "10us, 1.5ms or 2s", c.String("min-duration")); err != nil {
+	if f.MinDuration, err = filterTime(c.Command.Name, "min-duration", "10us, 1.5ms or 2 (seconds)", c.String("min-duration")); err != nil {
 		return f, err
 	}
 	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
-		if *list, err = numbers(convertName, flag, c.String(flag)); err != nil {
+		if *list, err = numbers(c.Command.Name, flag, c.String(flag)); err != nil {
 			return f, err
 		}
 	}
@@ -56,7 +69,7 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 // callerFlag is the flag that selects calls by their callers. belongs names the other records that
 // it selects.
 func callerFlag(belongs string) cli.Flag {
-	return &cli.StringFlag{Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
+	return &cli.StringFlag{Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " + belongs + ": 'libcublas*', 'at::native::*'"}
 }
 
 // checkGlob checks the value of a flag that takes a pattern.
@@ -81,36 +94,37 @@ func numbers(command, flag, list string) (all []uint32, err error) {
 
 func filterTimes(c *cli.Context, f *convert.Filter) error {
 	from, last := strings.CutPrefix(strings.TrimSpace(c.String("from")), "last ")
-	at, err := filterTime("from", "1.5s, 200ms or 'last 5s'", from)
+	at, err := filterTime(c.Command.Name, "from", "1.5 (seconds), 200ms or 'last 5s'", from)
 	if err != nil {
 		return err
 	}
-	if f.To, err = filterTime("to", "1.5s or 200ms", c.String("to")); err != nil {
+	if f.To, err = filterTime(c.Command.Name, "to", "1.5 (seconds) or 200ms", c.String("to")); err != nil {
 		return err
 	}
 	switch {
 	case last && at == 0:
-		return usagef(convertName, "convert: --from 'last %s' leaves nothing", strings.TrimSpace(from))
+		return usagef(c.Command.Name, "%s: --from 'last %s' leaves nothing", c.Command.Name, strings.TrimSpace(from))
 	case c.IsSet("to") && f.To == 0:
-		return usagef(convertName, "convert: --to %s leaves nothing", c.String("to"))
+		return usagef(c.Command.Name, "%s: --to %s leaves nothing", c.Command.Name, c.String("to"))
 	case last:
 		f.Last = at
 	case f.To > 0 && at > f.To:
-		return usagef(convertName, "convert: --from %v is later than --to %v", at, f.To)
+		return usagef(c.Command.Name, "%s: --from %v is later than --to %v", c.Command.Name, at, f.To)
 	default:
 		f.From = at
 	}
 	return nil
 }
 
-// filterTime reads the value of a flag that takes a time; examples are for the error.
-func filterTime(flag, examples, value string) (time.Duration, error) {
+// filterTime reads the value of an option that takes a time, 0 without one; examples are for the
+// error.
+func filterTime(command, option, examples, value string) (time.Duration, error) {
 	if value == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(strings.TrimSpace(value))
-	if err != nil || d < 0 {
-		return 0, usagef(convertName, "convert: --%s %q is not a time: write %s", flag, value, examples)
+	d, err := parseTime(option, value, examples)
+	if err != nil {
+		return 0, usagef(command, "%s: %v", command, err)
 	}
 	return d, nil
 }
@@ -147,8 +161,6 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, l.What)
 	}
 	switch {
-	case l.Records > 0 && l.Records == l.Of:
-		parts = append(parts, fmt.Sprintf("left out all %s records: none matches the filter", figures.Group(l.Of)))
 	case l.Records > 0:
 		parts = append(parts, fmt.Sprintf("left out %s of %s records", figures.Group(l.Records), figures.Group(l.Of)))
 	case l.Of == 0 && l.Unknown:
@@ -161,4 +173,15 @@ func leftOut(l *convert.LeftOut) string {
 		return "the filter left nothing out"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// chosen lists the options among some that a person gave, with their values.
+func chosen(c *cli.Context, flags []cli.Flag) string {
+	var words []string
+	for _, f := range flags {
+		if name := f.Names()[0]; c.IsSet(name) {
+			words = append(words, fmt.Sprintf("--%s %s", name, c.String(name)))
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -28,12 +28,16 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 // kernelsOf counts the kernels of a log that a condition holds for; begin is that of the recording.
 func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel, begin uint64) bool) (n int64) {
 	t.Helper()
-	begin, err := tracelog.Begin(path)
+	r, err := tracelog.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := tracelog.Open(path)
+	begin, err := tracelog.Begin(r)
+	r.Close()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = tracelog.Open(path); err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
@@ -66,7 +70,6 @@ func TestFilters(t *testing.T) {
 		"":                   {func(*tracelog.Kernel, uint64) bool { return true }, 879},
 		"--stream 13,14":     {func(k *tracelog.Kernel, _ uint64) bool { return k.Stream == 13 || k.Stream == 14 }, 879},
 		"--device 1":         {func(k *tracelog.Kernel, _ uint64) bool { return k.Device == 1 }, 879},
-		"--thread 1":         {func(*tracelog.Kernel, uint64) bool { return false }, 0},
 		"--pid 3147":         {func(k *tracelog.Kernel, _ uint64) bool { return k.PID == 3147 }, 879},
 		"--min-duration 2us": {func(k *tracelog.Kernel, _ uint64) bool { return k.Dur >= 2000 }, -1},
 		"--name *axpy*":      {func(k *tracelog.Kernel, _ uint64) bool { return strings.Contains(k.Name, "axpy") }, 0},
@@ -101,7 +104,7 @@ func TestFilters(t *testing.T) {
 // TestFilterIsNoLoss: what a filter leaves out is not said to be missing.
 func TestFilterIsNoLoss(t *testing.T) {
 	t.Parallel()
-	for _, filter := range []string{"--stream=13", "--device=1", "--process=1", "--thread=1", "--from=last 100ms", "--from=387ms", "--to=387ms", "--name=x", "--min-duration=1h"} {
+	for _, filter := range []string{"--stream=13", "--device=1", "--process=3147", "--from=last 250ms", "--from=387ms", "--to=387ms", "--name=addOne", "--min-duration=2us"} {
 		if _, said := converted(t, gpuLog, filter); strings.Contains(said, "not complete") {
 			t.Errorf("%s: %s", filter, said)
 		}
@@ -135,7 +138,7 @@ func TestFilterMaxSize(t *testing.T) {
 func rank(t *testing.T, host string, monotonic, realtime uint64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), host+".cudatrace")
-	w, err := tracelog.Create(path, tracelog.Options{})
+	w, err := createLog(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,4 +228,32 @@ func TestSeveralLogsOneBroken(t *testing.T) {
 	if n := tr.Int("select count(*) from gpu_slice where render_stage_category = 2"); n < 180 {
 		t.Errorf("%d kernels", n)
 	}
+}
+
+// TestFilterMatchesNothing: a filter that leaves nothing makes no trace, whatever limits it.
+func TestFilterMatchesNothing(t *testing.T) {
+	t.Parallel()
+	for _, filter := range []string{"--process=1", "--thread=1", "--name=x", "--min-duration=1h", "--caller=x", "--from=1h", "--to=1ns"} {
+		trace := filepath.Join(t.TempDir(), "x.pftrace")
+		for _, out := range []string{trace, "-"} {
+			var stdout, stderr bytes.Buffer
+			code := run([]string{"cudatrace", "convert", gpuLog, "-o", out, filter}, &stdout, &stderr)
+			want := strings.Replace(filter, "=", " ", 1) + "; no trace was written\n"
+			if code != exitFailure || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), want) {
+				t.Errorf("%s: exit code %d, %d bytes, %s", filter, code, stdout.Len(), &stderr)
+			}
+		}
+		if entries, err := os.ReadDir(filepath.Dir(trace)); err != nil || len(entries) > 0 {
+			t.Errorf("%s: %d files, %v", filter, len(entries), err)
+		}
+	}
+}
+
+// createLog begins a log at a path.
+func createLog(path string) (*tracelog.Writer, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return tracelog.NewFileWriter(f, tracelog.Options{})
 }

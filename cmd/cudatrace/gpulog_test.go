@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -18,11 +19,16 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestGPULogText holds the text form of a log from a real GPU.
 func TestGPULogText(t *testing.T) {
 	t.Parallel()
+	checkOutput(t, filepath.Join(filepath.Dir(gpuLog), "streams.txt"), "dump", "--raw", "--all", gpuLog)
+}
+
+// checkOutput compares what a command prints with a golden file.
+func checkOutput(t *testing.T, golden string, args ...string) {
+	t.Helper()
 	var got, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "dump", gpuLog}, &got, &stderr); code != 0 {
+	if code := run(append([]string{"cudatrace"}, args...), &got, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	golden := filepath.Join(filepath.Dir(gpuLog), "streams.txt")
 	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -43,7 +49,7 @@ func TestGPULogText(t *testing.T) {
 func TestGPULogTrace(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "streams.pftrace")
-	sum, err := convert.File(gpuLog, path)
+	sum, err := convertLog(gpuLog, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,4 +101,18 @@ func TestGPUTrainLog(t *testing.T) {
 	if perLaunch := float64(info.Size()) / float64(work); perLaunch > 12 {
 		t.Errorf("%.1f bytes a launch", perLaunch)
 	}
+}
+
+// convertLog converts a log into a trace at a path.
+func convertLog(log, trace string) (convert.Summary, error) {
+	target, err := outfile.At(trace, outfile.Options{Named: true})
+	if err != nil {
+		return convert.Summary{}, err
+	}
+	defer target.Close()
+	all, _, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, convert.TraceOptions{})
+	if err != nil {
+		return convert.Summary{}, err
+	}
+	return all[0], nil
 }

@@ -1,19 +1,19 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
+	"os"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 const helpName = "help"
 
-func helpCommand() *cli.Command {
+func helpCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      helpName,
 		Aliases:   []string{"h"},
@@ -26,60 +26,168 @@ func helpCommand() *cli.Command {
 			case c.NArg() > 1:
 				return usagef("", "help: takes one command")
 			case name == "":
-				return cli.ShowAppHelp(c)
+				return printHelp(con, appHelp(c.App))
 			case c.App.Command(name) == nil:
-				return noCommand(name)
+				return noCommand(c.App, name)
 			}
-			return cli.ShowCommandHelp(c.Lineage()[1], name)
+			return printHelp(con, commandHelp(c.App.Command(name)))
 		},
 	}
 }
 
-// standardFlagLine makes "--gpu cupti|none\tcupti|none: source of GPU work (default: "cupti")", and
-// "--pid PID [ --pid PID ]\t..." of a flag that may be repeated.
-var standardFlagLine = cli.FlagStringer
-
-// flagLine is a flag's line of a help text. It shows the values of a flag once, and a default only
-// where it tells something.
-func flagLine(f cli.Flag) string {
-	name, text, _ := strings.Cut(standardFlagLine(f), "\t")
-	name, _, _ = strings.Cut(name, " [")
-	if values := name[strings.LastIndexByte(name, ' ')+1:]; strings.Contains(values, "|") {
-		text = strings.TrimPrefix(text, values+": ")
-	}
-	if text, value, ok := strings.Cut(text, ` (default: "`); ok {
-		return name + "\t" + strings.TrimSuffix(text+" (default: "+strings.TrimSuffix(value, `")`)+")", " (default: default)")
-	}
-	for _, nothing := range []string{" (default: false)", " (default: 0s)"} {
-		text = strings.TrimSuffix(text, nothing)
-	}
-	return name + "\t" + text
+func printHelp(con *console.Console, text string) error {
+	_, err := con.Text().Write([]byte(text))
+	return err
 }
 
-func noCommand(name string) error {
-	return usageError{fmt.Sprintf("unknown command %q; see 'cudatrace help'", name)}
+// A helpPage is the text of a help.
+type helpPage struct {
+	strings.Builder
+	width int
 }
 
-// A stdoutWriter is standard output. It keeps the first error, as not every caller checks the
-// error of its own write.
-type stdoutWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (o *stdoutWriter) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err != nil && o.err == nil {
-		o.err = err
+// newPage begins a page as wide as COLUMNS says, or 80 columns.
+func newPage() *helpPage {
+	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || width <= 0 {
+		width = 80
 	}
-	return n, err
+	return &helpPage{width: max(width, 40)}
 }
 
-// failure is the error of a command that wrote to standard output: err, unless the write failed
-// first.
-func (o *stdoutWriter) failure(err error) error {
-	if o.err == nil || err != nil && !errors.Is(err, o.err) {
-		return err
+// appHelp is the help of the program: its commands.
+func appHelp(app *cli.App) string {
+	p := newPage()
+	p.paragraph("cudatrace: " + app.Usage)
+	p.usage(app.UsageText)
+	p.text(app.Description)
+	p.heading("Commands")
+	for _, c := range app.Commands {
+		p.item(c.Name, c.Usage, 10)
 	}
-	return fmt.Errorf("standard output cannot be written: %s", errno.Words(o.err))
+	p.WriteByte('\n')
+	p.paragraph("'cudatrace help COMMAND', or COMMAND --help, explains a command and lists its options.")
+	return p.String()
+}
+
+// commandHelp is the help of a command: its options in groups.
+func commandHelp(c *cli.Command) string {
+	p := newPage()
+	p.paragraph("cudatrace " + c.Name + ": " + c.Usage)
+	p.usage(c.UsageText)
+	p.text(c.Description)
+	group := ""
+	for i, f := range c.VisibleFlags() {
+		if name := groupOf(f); i == 0 || name != group {
+			if i > 0 {
+				p.WriteByte('\n')
+			}
+			p.heading(name)
+			group = name
+		}
+		left, right := flagLine(f)
+		p.item(left, right, optionColumn)
+	}
+	return strings.TrimRight(p.String(), "\n") + "\n"
+}
+
+// groupOf is the heading over an option.
+func groupOf(f cli.Flag) string {
+	if f, ok := f.(cli.CategorizableFlag); ok && f.GetCategory() != "" {
+		return f.GetCategory()
+	}
+	return "Options"
+}
+
+// flagLine has the name of an option, "-o, --output NAME", and its explanation. The name of the value
+// stands between backquotes in the option's usage; values that are listed there have a text behind a
+// colon. A default is shown where the usage has none and it says something.
+func flagLine(f cli.Flag) (name, text string) {
+	doc := f.(cli.DocGenerationFlag) // each of the library's flags is one
+	name = "--" + f.Names()[0]
+	if len(f.Names()) > 1 && len(f.Names()[1]) == 1 {
+		name = "-" + f.Names()[1] + ", " + name
+	}
+	before, rest, named := strings.Cut(doc.GetUsage(), "`")
+	text = before
+	if value, after, ok := strings.Cut(rest, "`"); named && ok {
+		name += " " + value
+		text = before + value + after
+		if strings.Contains(value, "|") {
+			text = strings.TrimPrefix(text, value+": ")
+		}
+	}
+	if s, ok := f.(*cli.StringFlag); ok && s.Value != "" && s.Value != "none" && s.Value != "default" && !strings.Contains(text, "(default") {
+		text += " (default: " + s.Value + ")"
+	}
+	return name, text
+}
+
+// optionColumn is the column of the explanations of options.
+const optionColumn = 22
+
+func (p *helpPage) heading(text string) { p.WriteString(text + ":\n") }
+
+// item writes a name and, in a column of its own, what it means.
+func (p *helpPage) item(name, text string, column int) {
+	line := "  " + name
+	if room := column + 2 - utf8.RuneCountInString(line); room >= 2 {
+		line += strings.Repeat(" ", room)
+	} else {
+		p.WriteString(line + "\n")
+		line = strings.Repeat(" ", column+2)
+	}
+	p.wrap(line, text, strings.Repeat(" ", column+2))
+}
+
+// usage writes command lines and, behind an empty line, examples. They are not wrapped: a person
+// copies them.
+func (p *helpPage) usage(text string) {
+	lines, examples, _ := strings.Cut(text, "\n\n")
+	p.heading("Usage")
+	for line := range strings.SplitSeq(lines, "\n") {
+		p.WriteString("  " + line + "\n")
+	}
+	p.WriteByte('\n')
+	if examples == "" {
+		return
+	}
+	for line := range strings.SplitSeq(examples, "\n") {
+		p.WriteString(line + "\n")
+	}
+	p.WriteByte('\n')
+}
+
+// text writes paragraphs, a line each.
+func (p *helpPage) text(text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" {
+			p.wrap("", line, "")
+		}
+	}
+	if text != "" {
+		p.WriteByte('\n')
+	}
+}
+
+func (p *helpPage) paragraph(text string) {
+	p.wrap("", text, "")
+	p.WriteByte('\n')
+}
+
+// wrap writes a text within the page's width. Its first line begins with first, the others with
+// indent.
+func (p *helpPage) wrap(first, text, indent string) {
+	line, empty := first, true
+	for word := range strings.FieldsSeq(text) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width {
+			p.WriteString(line + "\n")
+			line, empty = indent, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	p.WriteString(strings.TrimRight(line, " ") + "\n")
 }

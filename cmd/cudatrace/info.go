@@ -3,26 +3,25 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-func infoCommand(stdout, stderr io.Writer) *cli.Command {
+func infoCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "info",
 		Usage:     "summarize a log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace info LOG [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels",
-		Description: "Prints the program, host, GPUs, versions, duration, counts and losses.\n" +
+		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. A LOG of - is standard input. " +
 			"docs/info.md documents the JSON.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
@@ -36,21 +35,21 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 			if format != "text" && format != "json" {
 				return usagef("info", "info: --format must be text or json, not %q", format)
 			}
-			sum, err := convert.SummarizeFile(log)
+			sum, err := convert.Summarize(log)
 			if err != nil {
 				return err
 			}
 			if format == "json" {
-				e := json.NewEncoder(stdout)
+				e := json.NewEncoder(con.Text())
 				e.SetIndent("", "  ")
 				err = e.Encode(sum)
 			} else {
-				err = infoText(stdout, sum)
+				con.Table(infoRows(sum))
 			}
 			if err != nil {
 				return err
 			}
-			return verdict(stderr, log, sum)
+			return verdict(con, log.Name, sum)
 		},
 	}
 }
@@ -58,25 +57,13 @@ func infoCommand(stdout, stderr io.Writer) *cli.Command {
 // maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.
 const maxFunctionRows = 10
 
-func infoText(w io.Writer, s convert.Summary) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func infoRows(s convert.Summary) (rows [][]string) {
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(tab, "%s\t%s\n", printable(name), printable(value))
+			rows = append(rows, []string{name, value})
 		}
 	}
-	row("program", strings.Join(s.Args, " "))
-	if s.ExitStatus >= 0 {
-		row("exit status", fmt.Sprint(s.ExitStatus))
-	}
-	row("host", s.Host)
-	row("kernel", s.Kernel)
-	row("GPUs", strings.Join(s.GPUs, ", "))
-	row("CUDA driver", s.Driver)
-	row("CUPTI", s.CUPTI)
-	row("recorded by", "cudatrace "+s.Recorder)
-	row("start", s.Start)
-	row("duration", figures.Duration(s.DurationNS))
+	runRows(row, s)
 	row("processes", figures.Group(s.ProcessCount))
 	row("threads", figures.Group(s.ThreadCount))
 	row("streams", figures.Group(s.StreamCount))
@@ -84,6 +71,9 @@ func infoText(w io.Writer, s convert.Summary) error {
 	row("copies", figures.Group(s.Copies))
 	row("memsets", figures.Group(s.Memsets))
 	row("calls", fmt.Sprintf("%s (%s failed, %s unfinished)", figures.Group(s.Calls), figures.Group(s.Failed), figures.Group(s.Unfinished)))
+	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
+		row("hang", hang)
+	}
 	for i, name := range convert.ByCount(s.Functions) {
 		if i < maxFunctionRows {
 			row("  "+name, figures.Group(s.Functions[name]))
@@ -121,7 +111,24 @@ func infoText(w io.Writer, s convert.Summary) error {
 		row(fmt.Sprintf("process %d", p.PID), fmt.Sprintf("%s: %s, %s, CUPTI %s", p.Name,
 			figures.Count(p.Threads, "thread", "threads"), figures.Count(p.Streams, "stream", "streams"), p.CUPTI))
 	}
-	return tab.Flush()
+	return rows
+}
+
+// runRows describes the program's run and the machine.
+func runRows(row func(name, value string), s convert.Summary) {
+	row("program", strings.Join(s.Args, " "))
+	if s.ExitStatus >= 0 {
+		row("exit status", fmt.Sprint(s.ExitStatus))
+	}
+	row("host", s.Host)
+	row("kernel", s.Kernel)
+	row("GPUs", strings.Join(s.GPUs, ", "))
+	row("CUDA driver", s.Driver)
+	row("CUPTI", s.CUPTI)
+	row("recorded by", "cudatrace "+s.Recorder)
+	row("start", s.Start)
+	row("CUDA time", figures.DurationBeside(s.CUDANS, s.DurationNS)+" from the first call to the last end")
+	row("wall time", figures.Duration(s.DurationNS))
 }
 
 // callers gives the share of calls whose caller is known, "" if callers were not recorded.
@@ -150,6 +157,9 @@ func yesNo(b bool) string {
 func lostRow(s convert.Summary) string {
 	if n := s.LostTotal(); n > 0 {
 		return figures.Count(n, "record", "records") + ": " + lostByCause(s.Lost)
+	}
+	if !s.Complete {
+		return "nothing was counted, but records may be missing"
 	}
 	return "nothing"
 }

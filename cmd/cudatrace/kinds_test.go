@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -136,7 +135,7 @@ func recordKind(t *testing.T, kind, mode int) string {
 func checkTrace(t *testing.T, r *recording) {
 	t.Helper()
 	trace := r.base + ".pftrace"
-	if _, err := convert.File(r.base+".cudatrace", trace); err != nil {
+	if _, err := convertLog(r.base+".cudatrace", trace); err != nil {
 		t.Fatal(err)
 	}
 	tr := tptest.Open(t, trace)

@@ -31,6 +31,9 @@ var layers = []struct {
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/sketch", []string{module}},
+	{"convert/stats/table", []string{module + "convert"}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
@@ -46,6 +49,9 @@ var layers = []struct {
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
+	{"record/invoker", []string{module}},
+	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
+	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd", []string{"net/http"}},
@@ -88,6 +94,9 @@ var dataPath = []struct{ name, imports string }{
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
 	{"chromesink", "timeline"},
+	{"stats/sketch", ""},
+	{"stats/table", ""},
+	{"stats", "stats/sketch stats/table timeline"},
 	{"output", "output/deflate"},
 	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -33,9 +35,16 @@ func main() {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	out := &stdoutWriter{w: stdout}
-	app := newApp(out, stderr)
-	err := out.failure(app.Run(permute(app, args)))
+	if len(args) > 1 && args[1] == conversionCommand {
+		return runConversion(args[2:], stdout)
+	}
+	con := console.New(stdout, stderr)
+	app := newApp(con)
+	args, err := arguments(app, args)
+	if err == nil {
+		err = app.Run(args)
+	}
+	err = con.Failure(err)
 	if err == nil {
 		return 0
 	}
@@ -43,7 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	fmt.Fprintf(stderr, "cudatrace: %v\n", err)
+	con.Error(err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
@@ -63,49 +72,38 @@ func (e usageError) Error() string { return e.msg }
 
 func usagef(command, format string, args ...any) error {
 	help := strings.TrimSpace("cudatrace help " + command)
-	return usageError{plain(fmt.Sprintf(format, args...)) + fmt.Sprintf("; see '%s'", help)}
+	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see '%s'", help)}
 }
 
-// plain cuts the words of Go's own parsers off a message about a value.
-func plain(msg string) string {
-	for _, tail := range []string{": strconv.", ": parse error", ": time: "} {
-		if i := strings.Index(msg, tail); i > 0 {
-			return msg[:i]
-		}
-	}
-	return msg
-}
-
-func newApp(stdout, stderr io.Writer) *cli.App {
-	cli.FlagStringer = flagLine
+func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
 		Name:      "cudatrace",
 		Usage:     "record what a CUDA program does and view it in Perfetto",
 		UsageText: "cudatrace record ./app\ncudatrace COMMAND [OPTION...] [ARG...]",
-		Description: "Shows every CUDA call on its thread, every kernel and copy on its stream, and an arrow from\n" +
-			"the call to the work that it caused. Open the trace in https://ui.perfetto.dev.",
-		Version:   version(),
-		Writer:    stdout,
-		ErrWriter: stderr,
-		Flags:     []cli.Flag{cli.HelpFlag}, // the library adds it with its own help command only
+		Description: "Shows CUDA calls on their threads, kernels and copies on their streams, and an arrow from " +
+			"each call to the work that it caused. Open the trace in https://ui.perfetto.dev.",
+		Version:     version(),
+		HideHelp:    true, // arguments makes the help command of each request
+		HideVersion: true,
+		Writer:      con.Text(),
+		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(stderr), convertCommand(stdout, stderr), infoCommand(stdout, stderr),
-			dumpCommand(stdout, stderr), repairCommand(stdout, stderr), probesCommand(stdout), versionCommand(stdout),
-			helpCommand(),
+			recordCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
+			probesCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
-				return noCommand(name)
+				return noCommand(c.App, name)
 			}
-			return cli.ShowAppHelp(c)
+			return printHelp(con, appHelp(c.App))
 		},
 		CommandNotFound: nil,
 	}
 	for _, c := range app.Commands {
 		name := c.Name
 		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef(name, "%s: %v", name, err) }
-		c.HideHelpCommand = true
+		c.HideHelp = true
 	}
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usagef("", "%v", err) }
 	return app

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+		"nosocket":  withoutSockets,
 	})
 }
 

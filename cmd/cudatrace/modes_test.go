@@ -117,8 +117,8 @@ func TestDelay(t *testing.T) {
 	t.Parallel()
 	r := recordProgram(t, "--no-convert", "--delay", "1s", sim("longrun"), "60", "--until", "on")
 	r.checkSwitched(t)
-	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").Output()
-	if err != nil || strings.Contains(string(early), "kernel ") {
+	early, err := exec.Command("cudatrace", "dump", "--kind", "kernel", "--to", "1s", r.base+".cudatrace").CombinedOutput()
+	if err == nil || !strings.Contains(string(early), "matches --kind kernel --to 1s") {
 		t.Errorf("%v, in the first second:\n%s", err, early)
 	}
 }
@@ -182,7 +182,7 @@ func TestInjectionTaken(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "sum ok") {
 		t.Errorf("the program did not run: %v", err)
 	}
-	if !strings.Contains(string(out), "CUDA_INJECTION64_PATH=/opt/other/tool.so is set") {
+	if !strings.Contains(string(out), "nothing was recorded: CUDA_INJECTION64_PATH=/opt/other/tool.so is set") || strings.Contains(string(out), "did not use CUDA") {
 		t.Errorf("it is not said:\n%s", out)
 	}
 }
@@ -424,8 +424,8 @@ func TestMinimal(t *testing.T) {
 	for _, calls := range []string{"auto", "cupti"} {
 		t.Run(calls, func(t *testing.T) {
 			t.Parallel()
-			with := recordProgram(t, "--no-convert", sim("many"))
-			r := recordProgram(t, "--no-convert", "--api", "minimal", "--calls", calls, sim("many"))
+			with := recordProgram(t, "--no-convert", sim("many"), "--no-errors")
+			r := recordProgram(t, "--no-convert", "--api", "minimal", "--calls", calls, sim("many"), "--no-errors")
 			if r.Kernels != with.Kernels || r.Launches != with.Launches || r.Copies != with.Copies || r.Matched != with.Matched || r.Unmatched != 0 {
 				t.Errorf("kernels %d of %d, launches %d of %d, copies %d of %d, matched %d of %d, unmatched %d", r.Kernels, with.Kernels,
 					r.Launches, with.Launches, r.Copies, with.Copies, r.Matched, with.Matched, r.Unmatched)
@@ -439,13 +439,13 @@ func TestMinimal(t *testing.T) {
 }
 
 // TestWaits finds the same arrows to calls that waited from the calls as from CUPTI's
-// synchronization records.
+// synchronization records. (Without errors: of launches that the runtime refuses it depends on the time how many are seen.)
 func TestWaits(t *testing.T) {
 	for _, program := range []string{"many", "threads", "forkexec", "graphs"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			with := recordProgram(t, "--no-convert", "--waits", "cupti", sim(program))
-			r := recordProgram(t, "--no-convert", sim(program))
+			with := recordProgram(t, "--no-convert", "--waits", "cupti", sim(program), "--no-errors")
+			r := recordProgram(t, "--no-convert", sim(program), "--no-errors")
 			r.whole(t)
 			with.whole(t)
 			if r.Waits == 0 || r.Waits != with.Waits || r.Kernels != with.Kernels || r.Calls != with.Calls {

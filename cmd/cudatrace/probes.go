@@ -1,24 +1,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-func probesCommand(stdout io.Writer) *cli.Command {
+func probesCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "probes",
 		Usage:     "list the functions that can be recorded and mark those that would be",
 		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
-		Description: "A + marks the functions that 'record' with the same options would record. Functions that\n" +
-			"create GPU work are probed in the driver; all others in the runtime, and those marked\n" +
+		Description: "A + marks the functions that 'record' with the same options would record. Functions that " +
+			"create GPU work are probed in the driver; all others in the runtime, and those marked " +
 			"(no runtime) in the driver of a program that has no runtime.",
-		Flags: functionFlags(),
+		Flags: append([]cli.Flag{apiFlag("")}, globFlags("")...),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("probes", "probes takes no arguments")
@@ -27,30 +27,49 @@ func probesCommand(stdout io.Writer) *cli.Command {
 			if err != nil {
 				return usagef("probes", "probes: %v", err)
 			}
-			return printProbes(stdout, chosen)
+			printProbes(con, chosen)
+			return nil
 		},
 	}
 }
 
-// functionFlags are the flags that choose functions.
-func functionFlags() []cli.Flag {
+// apiFlag is the option that chooses a set of functions; group is its place in the help.
+func apiFlag(group string) cli.Flag {
+	return &cli.StringFlag{Category: group, Name: "api", Value: "default", Usage: "`minimal|default|all`: functions to record; minimal: launches; default: also copies, memory and waits; all: every function"}
+}
+
+// globFlags are the options that add functions to a set, and remove them.
+func globFlags(group string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "api", Value: "default", Usage: "`minimal|default|all`: functions to record; minimal: launches; default: also copies, memory and waits; all: every function"},
-		&cli.StringSliceFlag{Name: "probe", Usage: "also record the functions that match `GLOB` (repeatable)"},
-		&cli.StringSliceFlag{Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
+		&cli.StringSliceFlag{Category: group, Name: "probe", Usage: "also record the functions that match `GLOB` (repeatable)"},
+		&cli.StringSliceFlag{Category: group, Name: "no-probe", Usage: "leave out the functions that match `GLOB` (repeatable)"},
 	}
 }
 
 func chosenFunctions(c *cli.Context) ([]*cudaapi.Function, error) {
-	return cudaapi.Select(c.String("api"), c.StringSlice("probe"), c.StringSlice("no-probe"))
+	if _, err := cudaapi.Select(c.String("api"), nil, nil); err != nil {
+		return nil, fmt.Errorf("--api %w", err)
+	}
+	for _, option := range []string{"probe", "no-probe"} {
+		for _, glob := range c.StringSlice(option) {
+			if err := cudaapi.CheckGlob(glob); err != nil {
+				return nil, fmt.Errorf("--%s: %w", option, err)
+			}
+		}
+	}
+	chosen, err := cudaapi.Select(c.String("api"), c.StringSlice("probe"), c.StringSlice("no-probe"))
+	if errors.Is(err, cudaapi.ErrNoFunction) {
+		err = fmt.Errorf("--no-probe: %w", err)
+	}
+	return chosen, err
 }
 
-func printProbes(w io.Writer, chosen []*cudaapi.Function) error {
+func printProbes(con *console.Console, chosen []*cudaapi.Function) {
 	is := make(map[cudaapi.ID]bool, len(chosen))
 	for _, f := range chosen {
 		is[f.ID] = true
 	}
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range cudaapi.Functions(cudaapi.All) {
 		mark, where := " ", f.Library.String()
 		if is[f.ID] {
@@ -59,7 +78,7 @@ func printProbes(w io.Writer, chosen []*cudaapi.Function) error {
 		if f.Fallback {
 			where += " (no runtime)"
 		}
-		fmt.Fprintf(tab, "%s %s\t%s\t%s\t%s\n", mark, f.Name, where, f.Category, cudaapi.ArgSpec(f))
+		rows = append(rows, []string{mark + " " + f.Name, where, string(f.Category), cudaapi.ArgSpec(f)})
 	}
-	return tab.Flush()
+	con.Table(rows)
 }

@@ -2,37 +2,21 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // A progress is a line on a terminal that shows how far a conversion has come. It appears after
 // a second, and never where there is no terminal.
 type progress struct {
-	w     io.Writer // nil without a terminal
+	con   *console.Console
 	start time.Time
 	last  time.Time
-	shown bool
 }
 
-func newProgress(w io.Writer) *progress {
-	p := &progress{start: time.Now()}
-	if isTerminal(w) {
-		p.w = w
-	}
-	return p
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+func newProgress(con *console.Console) *progress {
+	return &progress{con: con, start: time.Now()}
 }
 
 const (
@@ -43,11 +27,11 @@ const (
 func (p *progress) show(share float64, slices uint64) {
 	now := time.Now()
 	taken := now.Sub(p.start)
-	if p.w == nil || taken < progressAfter || now.Sub(p.last) < progressEvery {
+	if taken < progressAfter || now.Sub(p.last) < progressEvery {
 		return
 	}
-	p.last, p.shown = now, true
-	fmt.Fprintf(p.w, "\r\x1b[Kcudatrace: %s", progressLine(share, slices, taken))
+	p.last = now
+	p.con.Status("cudatrace: " + progressLine(share, slices, taken))
 }
 
 // progressLine has the share done, the rate, and the time left at that rate.
@@ -64,8 +48,4 @@ func progressLine(share float64, slices uint64, taken time.Duration) string {
 }
 
 // done clears the line.
-func (p *progress) done() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
-}
+func (p *progress) done() { p.con.ClearStatus() }

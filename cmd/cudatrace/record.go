@@ -4,21 +4,24 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 const recordName = "record"
 
-func recordCommand(stderr io.Writer) *cli.Command {
+func recordCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      recordName,
 		Usage:     "run a program, or attach to a running one, and record its calls and GPU work",
@@ -27,12 +30,12 @@ func recordCommand(stderr io.Writer) *cli.Command {
 			"cudatrace record [OPTION...] -p PID [-p PID...]\n\n" +
 			"Example: cudatrace record -o run1 python3 train.py --epochs 1\n" +
 			"Example: cudatrace record -p 4711 -d 10s",
-		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and\n" +
-			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts.\n" +
+		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and " +
+			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts. " +
 			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.\n" +
-			"A TIME has a unit: 500ms, 10s, 1m. BYTES may have one: 64K, 64M, 1G.",
+			"A TIME is in seconds or has a unit: 10, 500ms, 1m. BYTES may have one: 500K, 64M, 1GiB.",
 		Flags:  recordFlags(),
-		Action: func(c *cli.Context) error { return runRecord(c, stderr) },
+		Action: func(c *cli.Context) error { return runRecord(c, con) },
 	}
 }
 
@@ -41,34 +44,46 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
+// The groups of options in the help of record.
+const (
+	commonGroup = "Common options"
+	whatGroup   = "What to record"
+	whenGroup   = "When to record"
+	limitGroup  = "How much"
+	outputGroup = "Output"
+)
+
 func recordFlags() []cli.Flag {
-	return append(functionFlags(),
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the program's name, in the current folder)"},
-		&cli.BoolFlag{Name: "no-convert", Usage: "write only the log, no trace"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
-		&cli.StringFlag{Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
-		&cli.StringFlag{Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
-		&cli.StringFlag{Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
-		&cli.BoolFlag{Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
-		&cli.StringFlag{Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
-		&cli.IntSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
-		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
-		&cli.DurationFlag{Name: "delay", Usage: "start recording after `TIME`"},
-		&cli.StringFlag{Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
-		&cli.DurationFlag{Name: "flush-interval", Value: record.DefaultFlushInterval, Usage: "write each record to disk within `TIME`, 10ms to 1m"},
-		&cli.StringFlag{Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
-		&cli.StringFlag{Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
+	return slices.Concat([]cli.Flag{
+		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
+		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
+		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
+		apiFlag(commonGroup),
+	}, globFlags(whatGroup), []cli.Flag{
+		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
+		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
+		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
+		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
+		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
+		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
+		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
+		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
+		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
+		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
-		&cli.StringFlag{Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
-	)
+		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
+		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
+		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
+	})
 }
 
-func runRecord(c *cli.Context, stderr io.Writer) error {
+func runRecord(c *cli.Context, con *console.Console) error {
 	o, err := recordOptions(c)
 	if err != nil {
 		return err
 	}
-	o.Say = speaker(stderr)
+	o.Say = con.Say
+	signals := watchInterrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -83,7 +98,7 @@ func runRecord(c *cli.Context, stderr io.Writer) error {
 	case err != nil:
 		return err
 	}
-	report(stderr, c, o, res)
+	report(con, c, o, res, signals)
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -93,12 +108,20 @@ func runRecord(c *cli.Context, stderr io.Writer) error {
 // recordOptions reads the command line.
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), PIDs: c.IntSlice("pid"), Version: version(),
-		Delay: c.Duration("delay"), Duration: c.Duration("duration"),
+		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(),
+	}
+	if err := recordTimes(c, &o); err != nil {
+		return o, usagef(recordName, "record: %v", err)
+	}
+	var err error
+	if o.PIDs, err = pids(c); err != nil {
+		return o, usagef(recordName, "record: %v", err)
 	}
 	switch {
 	case len(o.PIDs) == 0 && o.Program == "":
 		return o, usagef(recordName, "record: no program given")
+	case c.String("output") == stdio:
+		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
@@ -107,13 +130,11 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
 		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
-	case o.Delay < 0 || o.Duration < 0:
-		return o, usagef(recordName, "record: --delay and --duration must not be negative")
 	}
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
-	o.Output = record.BaseName(c.String("output"), o.Program)
+	o.Output, o.OutputNamed = record.BaseName(c.String("output"), o.Program, o.Args)
 	switch r := c.String("capture-range"); r {
 	case "cudaProfilerApi":
 		o.CaptureRange = true
@@ -131,7 +152,32 @@ func isSet(c *cli.Context, flags ...string) bool {
 	return slices.ContainsFunc(flags, c.IsSet)
 }
 
-// recordLimits reads the limits of memory and time.
+// recordTimes reads when to record, and how long a record may take to the disk.
+func recordTimes(c *cli.Context, o *record.Options) (err error) {
+	for option, to := range map[string]*time.Duration{"delay": &o.Delay, "duration": &o.Duration, "flush-interval": &o.FlushInterval} {
+		if *to, err = optionTime(c, option, timeExamples); err != nil {
+			return err
+		}
+	}
+	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
+		return errors.New("--flush-interval must be between 10ms and 1m")
+	}
+	return nil
+}
+
+// pids reads the processes to attach to.
+func pids(c *cli.Context) (list []int, err error) {
+	for _, word := range c.StringSlice("pid") {
+		n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 32)
+		if err != nil || n <= 0 {
+			return nil, fmt.Errorf("--pid %q is not the number of a process", word)
+		}
+		list = append(list, int(n))
+	}
+	return list, nil
+}
+
+// recordLimits reads the limits of memory.
 func recordLimits(c *cli.Context, o *record.Options) error {
 	var errs [3]error
 	var memory, buffer uint64
@@ -142,10 +188,7 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 		flag = oldCallBufferFlag
 	}
 	buffer, errs[2] = parseSize(flag, c.String(flag), 64<<10, 1<<30)
-	o.FlushInterval, o.MemoryLimit, o.CallBufferBytes = c.Duration("flush-interval"), memory, int(buffer)
-	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
-		return usagef(recordName, "record: --flush-interval must be between 10ms and 1m")
-	}
+	o.MemoryLimit, o.CallBufferBytes = memory, int(buffer)
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)
 	}
@@ -176,55 +219,69 @@ func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)
 	return v, err
 }
 
-// speaker returns a function that prints one whole line of ours, on any goroutine.
-func speaker(w io.Writer) func(string) {
-	var mu sync.Mutex
-	return func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "cudatrace: %s\n", line)
-	}
-}
-
 // report makes the trace and prints the summary. A failure here does not change the exit code,
 // which is the program's.
-func report(stderr io.Writer, c *cli.Context, o record.Options, res record.Result) {
-	base, say := o.Output, o.Say
+func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) {
 	if res.Lost {
 		return // it was said
 	}
-	log := res.Log
-	if log == "" {
-		log = res.Partial
-	}
-	if log == "" {
-		if !c.Bool("quiet") {
+	if res.Log == "" {
+		if res.Unseen != "" {
+			o.Say("nothing was recorded: " + res.Unseen)
+		} else if !c.Bool("quiet") {
 			what := "did not use CUDA"
 			if res.Early {
 				what = "had not used CUDA when recording ended"
 			}
-			say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
+			o.Say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
 		}
 		return
 	}
-	files := []string{log}
-	var sum convert.Summary
-	var err error
-	if trace := base + record.TraceSuffix; c.Bool("no-convert") {
-		sum, err = convert.SummarizeFile(log)
-	} else if sum, err = convert.File(log, trace); err == nil {
-		record.Own(trace)
-		files = []string{trace, log}
+	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
+		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
+	files := []madeFile{{res.Log, res.Replaced}}
+	sum, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
 	if err != nil {
-		say(fmt.Sprintf("%v; the log is intact: %s", err, log))
+		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
+		if c.Bool("no-convert") {
+			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
+		}
+		o.Say(fmt.Sprintf("%v; the log is whole: %s; %s", err, res.Log, remedy))
 		return
+	}
+	if trace.path != "" {
+		files = append([]madeFile{trace}, files...)
 	}
 	if !c.Bool("quiet") {
-		printSummary(stderr, sum, files)
+		printSummary(con, sum, files)
 	} else if !sum.Complete {
 		for _, why := range sum.Reasons {
-			say("not complete: " + why)
+			o.Say("not complete: " + why)
 		}
 	}
+}
+
+// finishTrace makes the trace of a recording, or its summary alone.
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
+	if summaryOnly {
+		sum, err = convertRecording(res.File, nil, signals)
+		return sum, trace, err
+	}
+	f, err := res.Trace.Create()
+	if err != nil {
+		return sum, trace, err
+	}
+	sum, err = convertRecording(res.File, f, signals)
+	var done outfile.Done
+	if err == nil {
+		done, err = f.Commit()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		_ = f.Discard() // the first failure is the one to report
+	}
+	return sum, madeFile{done.Path, done.Replaced}, err
 }

@@ -1,60 +1,100 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-func repairCommand(stdout, stderr io.Writer) *cli.Command {
+func repairCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "repair",
 		Usage:     "recover the intact records of a damaged log",
 		ArgsUsage: "LOG",
 		UsageText: "cudatrace repair LOG [-o OUT]\n\nExample: cudatrace repair app.cudatrace.partial-4711 -o app.cudatrace",
-		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that\n" +
+		Description: "Copies every intact block of a log that was cut off, damaged, or left behind by a recorder that " +
 			"was killed. OUT says that it was repaired. LOG itself is not changed.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ")"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the repaired log to `OUT` (default: the log's name with .repaired" + record.LogSuffix + ", with a number if it is taken)"},
 		},
 		Action: func(c *cli.Context) error {
-			log, err := oneLog(c)
+			if c.Args().First() == stdio {
+				return usagef("repair", "repair: LOG must be a file, not standard input")
+			}
+			input, err := oneLog(c)
 			if err != nil {
 				return err
 			}
-			out := c.String("output")
-			switch out {
-			case "-":
+			log, out := input.Name, c.String("output")
+			switch {
+			case out == stdio:
 				return usagef("repair", "repair: -o must name a file, not standard output")
-			case "":
+			case out == "":
 				out = strings.TrimSuffix(log, record.LogSuffix) + ".repaired" + record.LogSuffix
 			}
-			done, err := tracelog.RepairFile(log, out)
+			done, path, err := repairFile(log, out, c.IsSet("output"))
 			if err != nil {
 				return err
 			}
-			return repaired(stdout, stderr, log, out, done)
+			repaired(con, log, path, done)
+			return nil
 		},
 	}
 }
 
+// repairFile writes the intact records of a damaged log to a log at out, or next to it if nobody named
+// out and it is taken, and returns where. An intact log is not written.
+func repairFile(log, out string, named bool) (done *tracelog.Repair, path string, err error) {
+	r, err := tracelog.Open(log)
+	if err != nil {
+		return nil, "", err
+	}
+	defer r.Close()
+	target, err := outfile.At(out, outfile.Options{Named: named})
+	if err != nil {
+		return nil, "", err
+	}
+	defer target.Close()
+	if target.IsFile(log) { // a later repair may recover more of it, and it may still be growing
+		return nil, "", fmt.Errorf("cannot write %s: it is the damaged log itself (choose another name)", out)
+	}
+	f, err := target.Create()
+	if err != nil {
+		return nil, "", err
+	}
+	done, err = tracelog.RepairTo(f, out, r)
+	if err != nil || done.Damage.Count == 0 {
+		return done, "", errors.Join(err, f.Discard())
+	}
+	where, err := f.Commit()
+	if err == nil {
+		err = target.Failure(f.Close())
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, f.Discard())
+	}
+	return done, where.Path, nil
+}
+
 // repaired says how much was kept and how much was dropped.
-func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) error {
+func repaired(con *console.Console, log, out string, done *tracelog.Repair) {
 	if done.Damage.Count == 0 {
-		fmt.Fprintf(stderr, "cudatrace: %s is intact: there is nothing to repair\n", log)
-		return nil
+		con.Sayf("%s is intact: there is nothing to repair", log)
+		return
 	}
 	for _, err := range done.Damage.Errors {
-		fmt.Fprintf(stderr, "cudatrace: %v\n", err)
+		con.Error(err)
 	}
 	if more := done.Damage.Count - len(done.Damage.Errors); more > 0 {
-		fmt.Fprintf(stderr, "cudatrace: and %s\n", figures.Count(more, "more fault", "more faults"))
+		con.Sayf("and %s", figures.Count(more, "more fault", "more faults"))
 	}
 	dropped := "nothing was dropped"
 	if done.Dropped > 0 {
@@ -63,7 +103,6 @@ func repaired(stdout, stderr io.Writer, log, out string, done *tracelog.Repair) 
 	if done.Missing > 0 {
 		dropped += ", and with them " + figures.Count(done.Missing, "record", "records")
 	}
-	_, err := fmt.Fprintf(stdout, "%s: %s in %s; %s\n", out,
+	con.Print("%s: %s in %s; %s", out,
 		figures.Count(done.Records, "record", "records"), figures.Count(done.Blocks, "block", "blocks"), dropped)
-	return err
 }

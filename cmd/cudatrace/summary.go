@@ -2,45 +2,77 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
-	"unicode"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// A madeFile is a file that a recording has made.
+type madeFile struct {
+	path     string
+	replaced bool // another file stood there
+}
+
 // printSummary prints what a person sees when a recording ends.
-func printSummary(w io.Writer, s convert.Summary, files []string) {
-	fmt.Fprintf(w, "cudatrace: %s; %s\n", headline(s), outcome(s))
+func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
+	con.Sayf("%s; %s", headline(s), outcome(s))
 	for _, why := range s.Reasons {
-		fmt.Fprintf(w, "  because: %s\n", printable(why))
+		con.Detail("because: %s", why)
 	}
 	for _, remedy := range remedies(s) {
-		fmt.Fprintf(w, "  remedy: %s\n", remedy)
+		con.Detail("remedy: %s", remedy)
+	}
+	if words := failures(s); words != "" {
+		con.Detail("failed: %s", words)
+	}
+	for _, hang := range s.Hangs[:min(len(s.Hangs), maxHangs)] {
+		con.Detail("hang: %s", hang)
 	}
 	if words := unnamed(s); words != "" {
-		fmt.Fprintf(w, "  kernel names: %s\n", words)
+		con.Detail("kernel names: %s", words)
 	}
 	if words := callers(s); words != "" {
-		fmt.Fprintf(w, "  callers: %s\n", words)
+		con.Detail("callers: %s", words)
 	}
 	if words := cost(s); words != "" {
-		fmt.Fprintf(w, "  recording cost %s\n", words)
+		con.Detail("recording cost %s", words)
 	}
-	tab := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	var rows [][]string
 	for _, f := range files {
 		use := "the log: convert, compare, archive"
-		if strings.HasSuffix(f, record.TraceSuffix) {
+		if strings.HasSuffix(f.path, record.TraceSuffix) {
 			use = "open it in https://ui.perfetto.dev"
 		}
-		fmt.Fprintf(tab, "  %s\t%s\t%s\n", f, fileSize(f), use)
+		if f.replaced {
+			use += "; replaces the file that was there"
+		}
+		rows = append(rows, []string{f.path, fileSize(f.path), use})
 	}
-	tab.Flush()
+	con.Details(rows)
+}
+
+// maxHangs is the number of hanging calls that summary and info name.
+const maxHangs = 5
+
+// maxFailures is the number of kinds of failure that the summary names; info has all.
+const maxFailures = 5
+
+// failures names the calls that failed with their errors, the most frequent ones; "" without any.
+func failures(s convert.Summary) string {
+	var words []string
+	names := convert.ByCount(s.Errors)
+	for i, name := range names {
+		if i == maxFailures {
+			return strings.Join(words, ", ") + ", and " + figures.Count(len(names)-i, "other error", "other errors")
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", name, figures.Count(s.Errors[name], "call", "calls")))
+	}
+	return strings.Join(words, ", ")
 }
 
 // unnamed says how many launches have no kernel name, and why; "" if all have one.
@@ -82,6 +114,7 @@ var remedyOf = map[string]string{
 	tracelog.LostCUPTIBuffer:  "CUPTI had no buffer left: raise --memory-limit (256M)",
 	tracelog.LostCUPTIDropped: "CUPTI dropped records: raise --memory-limit (256M) or shorten --flush-interval (100ms)",
 	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms), or use --graphs whole for large graphs",
+	tracelog.LostCUPTIName:    "the library had no memory left for names: raise --memory-limit (256M)",
 	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, or choose another with -o",
 }
 
@@ -107,17 +140,6 @@ func lostByCause(lost map[string]uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// printable replaces the control characters of a text from a log or a program: they could move
-// a terminal's cursor or worse.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
-
 // headline counts what was recorded: GPU work with its streams, calls with their threads.
 func headline(s convert.Summary) string {
 	parts := []string{figures.Count(s.Kernels, "kernel", "kernels")}
@@ -141,7 +163,7 @@ func headline(s convert.Summary) string {
 	if s.ProcessCount > 1 {
 		line += " of " + figures.Count(s.ProcessCount, "process", "processes")
 	}
-	return line + " in " + figures.Duration(s.DurationNS)
+	return line + " in " + figures.DurationBeside(s.CUDANS, s.DurationNS) + " of CUDA, " + figures.Duration(s.DurationNS) + " in all"
 }
 
 // outcome says whether anything is missing.

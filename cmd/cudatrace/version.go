@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // release is set by the linker for a release build.
@@ -32,7 +32,7 @@ func version() string {
 	return "devel"
 }
 
-func versionCommand(stdout io.Writer) *cli.Command {
+func versionCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "version",
 		Usage:     "print the version",
@@ -41,8 +41,8 @@ func versionCommand(stdout io.Writer) *cli.Command {
 			if c.Args().Present() {
 				return usagef("version", "version takes no arguments")
 			}
-			_, err := fmt.Fprintf(stdout, "cudatrace %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			con.Print("cudatrace %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
 		},
 	}
 }

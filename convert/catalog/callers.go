@@ -25,6 +25,7 @@ const maxCallerIDs = 1 << 21
 type Callers struct {
 	byID     []*Caller // nil where the log has no record
 	distinct map[tracelog.Caller]*Caller
+	texts    int // bytes of their texts
 }
 
 func (l *Callers) take(b *tracelog.Block, i int) {
@@ -53,6 +54,7 @@ func (l *Callers) one(r *tracelog.Caller) *Caller {
 			Symbol: r.Symbol, SymbolOffset: r.SymbolOffset, ID: r.ID, Stub: hostStub(r.Symbol)}
 	}
 	l.distinct[content] = c
+	l.texts += len(r.Function) + len(r.Module) + len(r.Symbol)
 	return c
 }
 

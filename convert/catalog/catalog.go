@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -16,7 +18,8 @@ type Catalog struct {
 	GPUs       GPUs
 	Outcome    Outcome
 	Watermarks Watermarks
-	Totals     [256]uint64 // records by kind
+	Totals     [256]uint64        // records by kind
+	Contents   *tracelog.Contents // the blocks that were read, for the second reading
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
@@ -56,31 +59,21 @@ func (c *Catalog) Filtered() bool { return c.filter != nil }
 // only errors of reading the file. Now and then it calls progress with the share of the file
 // that has been read.
 func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
+	r.Remember()
 	for n := 0; r.Next(); n++ {
 		c.Take(r.Block())
+		if err := c.excess(); err != nil {
+			return fmt.Errorf("%s %w", r.Name(), err)
+		}
 		if n%64 == 0 {
 			progress(float64(r.BytesRead()) / float64(max(r.Size(), 1)))
 		}
 	}
+	c.Contents = r.Contents()
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return err
 	}
 	return nil
-}
-
-// Project returns the fields of events that Take needs, so that tracelog's Reader decodes no
-// others.
-func Project() map[tracelog.Kind][]string {
-	fields := make(map[tracelog.Kind][]string)
-	for k, p := range placements {
-		fields[k] = []string{"pid"}
-		for _, f := range []string{p.Start, p.Dur, p.context, p.id, p.device} {
-			if f != "" {
-				fields[k] = append(fields[k], f)
-			}
-		}
-	}
-	return fields
 }
 
 // Take takes a block.

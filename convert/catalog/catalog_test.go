@@ -49,7 +49,7 @@ func catalogOf(t testing.TB, open logtest.Opener) *Catalog {
 func resolved(t testing.TB, open logtest.Opener) *Catalog {
 	t.Helper()
 	c := catalogOf(t, open)
-	if err := c.Processes.Resolve(open); err != nil {
+	if err := c.Processes.Resolve(open, c.Contents); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -171,28 +171,6 @@ process_end pid=10 time=390 complete=1 until=385
 flushed pid=0 until=200
 end time=400 complete=1
 `
-
-// The fields that Project names are all that the first reading needs.
-func TestProject(t *testing.T) {
-	t.Parallel()
-	for name, open := range map[string]logtest.Opener{
-		"blocks of one owner":     logtest.Assemble(t, everything),
-		"blocks of several":       logtest.Mixed(t, everything+everything),
-		"blocks of some launches": launches(t, 500),
-	} {
-		r := openLog(t, open)
-		r.Project(Project())
-		if got, want := take(t, New(nil), r), catalogOf(t, open); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: the catalog is\n%+v, without a projection\n%+v", name, got, want)
-		}
-	}
-}
-
-func launches(t testing.TB, n int) logtest.Opener {
-	var log bytes.Buffer
-	logtest.WriteLaunches(t, &log, n)
-	return logtest.InMemory(log.Bytes())
-}
 
 // A log that is read while it is written has after each step the catalog that its blocks so
 // far have, and in the end that of the whole log.

@@ -83,6 +83,9 @@ func (l *Functions) ByCallback(b *tracelog.Block, runtime bool, name uint64) *Fu
 }
 
 func (l *Functions) make(name, library, args string) *Function {
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "") + "... (cut)"
+	}
 	fn := &Function{
 		Function: timeline.Function{Name: name, Library: library, ID: l.count},
 		Traits:   cudaapi.TraitsOf(name),
@@ -107,7 +110,10 @@ var kernelParams = map[string]bool{"function": true, "func": true, "f": true, "h
 
 // params parses the recorded arguments, tracelog.Function.Args.
 func (f *Function) params(args string) {
-	for _, word := range strings.Fields(args) {
+	for word := range strings.FieldsSeq(args) {
+		if len(f.Params) == tracelog.MaxArgs {
+			return
+		}
 		name, typ, _ := strings.Cut(word, ":")
 		if f.Launches && f.kernel < 0 && kernelParams[name] {
 			f.kernel = len(f.Params)

@@ -25,7 +25,9 @@ type GPUs struct {
 	Streams  map[StreamKey]tracelog.Stream
 	devices  map[DeviceKey]tracelog.Device
 	number   map[DeviceKey]uint32 // timeline.GPU.Index of the devices that were used
+	indexes  map[uint32]bool      // the values of number
 	order    []DeviceKey
+	texts    int // bytes of the names of devices
 }
 
 func newGPUs() GPUs {
@@ -34,6 +36,7 @@ func newGPUs() GPUs {
 		Streams:  make(map[StreamKey]tracelog.Stream),
 		devices:  make(map[DeviceKey]tracelog.Device),
 		number:   make(map[DeviceKey]uint32),
+		indexes:  make(map[uint32]bool),
 	}
 }
 
@@ -43,6 +46,7 @@ func (g *GPUs) take(b *tracelog.Block, i int) {
 		var d tracelog.Device
 		d.Read(b, i)
 		g.devices[DeviceKey{d.PID, d.ID}] = d
+		g.texts += len(d.Name) + len(d.UUID)
 	case tracelog.KindContext:
 		var c tracelog.Context
 		c.Read(b, i)
@@ -89,14 +93,7 @@ func (g *GPUs) StreamKeys() []StreamKey {
 }
 
 // Uses says whether the log used the GPU with a number of the timeline.
-func (g *GPUs) Uses(index uint32) bool {
-	for _, n := range g.number {
-		if n == index {
-			return true
-		}
-	}
-	return false
-}
+func (g *GPUs) Uses(index uint32) bool { return g.indexes[index] }
 
 // An Inventory has the GPUs of a timeline, which several logs may share.
 type Inventory struct {
@@ -118,7 +115,8 @@ func (v *Inventory) Number(c *Catalog) {
 	for _, key := range g.order {
 		d := g.devices[key]
 		d.PID, d.ID = key.PID, key.Device
-		g.number[key] = v.add(&d, c.Names.device(&d))
+		index := v.add(&d, c.Names.device(&d))
+		g.number[key], g.indexes[index] = index, true
 	}
 }
 

@@ -9,6 +9,7 @@ type Names struct {
 	threads   map[ThreadKey]string     // the kernel's names
 	host      map[ThreadKey]uint32     // host TID, by namespace TID
 	namespace map[ThreadKey]uint32     // namespace TID, by host TID
+	texts     int                      // bytes of the names
 }
 
 func newNames() Names {
@@ -35,6 +36,7 @@ func (n *Names) take(b *tracelog.Block, i int) {
 func (n *Names) thread(t *tracelog.Thread) {
 	if t.Name != "" {
 		n.threads[ThreadKey{t.PID, t.TID}] = t.Name
+		n.texts += len(t.Name)
 	}
 	if t.NamespaceTID != 0 {
 		n.host[ThreadKey{t.PID, t.NamespaceTID}] = t.TID
@@ -51,6 +53,7 @@ func (n *Names) give(x tracelog.Name) {
 	}
 	x.Device, x.Name = 0, ""
 	n.given[x] = name
+	n.texts += len(name)
 }
 
 // HostTID returns the host TID of a thread with a namespace TID, which is the only one that

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -20,17 +21,21 @@ type Outcome struct {
 	Notes   []tracelog.Note
 	LeftOut uint64 // losses and notes beyond MaxRemarks
 
-	lost    map[string]uint64
-	losses  []tracelog.Lost
-	order   []bool            // order of losses and notes in the file: true for a note
-	flushed map[uint32]uint64 // Flushed.Until, by PID
+	lost       map[string]uint64
+	losses     []tracelog.Lost
+	order      []bool            // order of losses and notes in the file: true for a note
+	flushed    map[uint32]uint64 // Flushed.Until, by PID
+	recorded   map[uint32]bool   // see Recorded
+	clockError uint64
+	text       int // bytes of the texts of notes
 }
 
 func newOutcome() Outcome {
 	return Outcome{
-		Ends:    make(map[uint32]tracelog.ProcessEnd),
-		lost:    make(map[string]uint64),
-		flushed: make(map[uint32]uint64),
+		Ends:     make(map[uint32]tracelog.ProcessEnd),
+		lost:     make(map[string]uint64),
+		flushed:  make(map[uint32]uint64),
+		recorded: make(map[uint32]bool),
 	}
 }
 
@@ -41,17 +46,21 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 		var c tracelog.CUPTI
 		c.Read(b, i)
 		o.CUPTI = append(o.CUPTI, c)
+		o.recorded[c.PID] = c.Status == "on"
+		o.clockError = max(o.clockError, c.ClockError)
 	case tracelog.KindLost:
 		var x tracelog.Lost
 		x.Read(b, i)
-		o.lost[x.Cause] += x.Count
+		o.lost[x.Cause] = saturated(o.lost[x.Cause], x.Count)
 		if o.room(false) {
 			o.losses = append(o.losses, x)
 		}
 	case tracelog.KindNote:
 		var n tracelog.Note
 		n.Read(b, i)
-		if o.room(true) {
+		if o.text += len(n.Text); o.text > maxRemarkText {
+			o.LeftOut++
+		} else if o.room(true) {
 			o.Notes = append(o.Notes, n)
 		}
 		return n.Time
@@ -71,6 +80,14 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 		return e.Time
 	}
 	return 0
+}
+
+// saturated is the sum of two numbers, or the largest number.
+func saturated(a, b uint64) uint64 {
+	if a+b < a {
+		return math.MaxUint64
+	}
+	return a + b
 }
 
 // room says whether one more loss or note can be kept.
@@ -135,23 +152,10 @@ func (c *Catalog) Remarks() []timeline.Event {
 func (c *Catalog) into(at uint64) uint64 { return at - min(at, c.First()) }
 
 // Recorded says whether CUPTI recorded a process.
-func (o *Outcome) Recorded(pid uint32) bool {
-	on := false
-	for _, x := range o.CUPTI {
-		if x.PID == pid {
-			on = x.Status == "on"
-		}
-	}
-	return on
-}
+func (o *Outcome) Recorded(pid uint32) bool { return o.recorded[pid] }
 
 // ClockError is the largest error of a CUPTI time that the log states, ns.
-func (o *Outcome) ClockError() (largest uint64) {
-	for _, x := range o.CUPTI {
-		largest = max(largest, x.ClockError)
-	}
-	return largest
-}
+func (o *Outcome) ClockError() uint64 { return o.clockError }
 
 // CallsUntil returns the time up to which the log has every call, as the log states it; 0 when
 // it states none.

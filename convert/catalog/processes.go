@@ -13,6 +13,7 @@ import (
 type Processes struct {
 	PIDs  []uint32 // in the order of first sight
 	byPID map[uint32]*Process
+	texts int // bytes of the names and arguments of programs
 }
 
 func newProcesses() Processes { return Processes{byPID: make(map[uint32]*Process)} }
@@ -83,6 +84,7 @@ func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	r.Read(b, i)
 	p := l.get(r.PID)
 	p.records = append(p.records, r)
+	l.texts += len(r.Exe) + len(r.Args)
 	return r.Start
 }
 
@@ -133,8 +135,8 @@ func (l *Processes) Count() (n int) {
 }
 
 // Resolve finds the programs of all processes. It opens the log once more where a process ran
-// several programs.
-func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
+// several programs. contents are those of the log.
+func (l *Processes) Resolve(open func() (*tracelog.Reader, error), contents *tracelog.Contents) error {
 	var several []uint32
 	for _, pid := range l.PIDs {
 		p := l.byPID[pid]
@@ -145,8 +147,14 @@ func (l *Processes) Resolve(open func() (*tracelog.Reader, error)) error {
 	if len(several) == 0 {
 		return nil
 	}
-	return l.cut(several, open)
+	return l.cut(several, open, contents)
 }
+
+// maxArgs bounds the arguments of a program that are told apart.
+const maxArgs = 1 << 14
+
+// SplitArgs returns the arguments of a program, which a log holds with a zero byte between them.
+func SplitArgs(args string) []string { return strings.SplitN(args, "\x00", maxArgs) }
 
 // split finds the programs of a process.
 func (p *Process) split() {
@@ -161,7 +169,7 @@ func (p *Process) split() {
 			p.Programs = append(p.Programs, &Program{PID: p.PID})
 		}
 		g := p.Programs[i]
-		g.PPID, g.Start, g.Args = r.PPID, r.Start, strings.Split(r.Args, "\x00")
+		g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
 		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
 	}
 	symbols := make([][]tracelog.Symbol, len(p.Programs))
@@ -176,27 +184,25 @@ func (p *Process) split() {
 
 // cut finds, for each program that was replaced by exec, the call in which the recorder met the
 // next program. That call was entered before Until and returned after it.
-func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error)) error {
+func (l *Processes) cut(pids []uint32, open func() (*tracelog.Reader, error), contents *tracelog.Contents) error {
 	r, err := open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	f := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, PIDs: pids, From: timeline.Never}
+	f := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCall}, From: timeline.Never}
 	for _, pid := range pids {
 		programs := l.byPID[pid].Programs
 		f.From = min(f.From, programs[0].Until)
 		f.To = max(f.To, programs[len(programs)-2].Until)
 	}
-	if err := r.Select(f); err != nil {
+	if err := r.Reread(contents, f); err != nil {
 		return err
 	}
 	for r.Next() {
-		if b := r.Block(); b.Kind == tracelog.KindCall {
-			l.cutAt(b)
-		}
+		l.cutAt(r.Block())
 	}
-	return nil // the second reading reports other damage of the log
+	return r.Err()
 }
 
 // cutAt moves the cuts of programs to the calls of a block.
@@ -204,7 +210,7 @@ func (l *Processes) cutAt(b *tracelog.Block) {
 	pids, enters, durs := b.Column("pid"), b.Column("enter"), b.Column("dur")
 	for i := range b.N {
 		p := l.byPID[uint32(pids.At(i))]
-		if p == nil {
+		if len(p.Programs) == 1 {
 			continue
 		}
 		enter := enters.At(i)

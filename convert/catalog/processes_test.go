@@ -171,22 +171,22 @@ func TestResolveOpens(t *testing.T) {
 	t.Parallel()
 	failing := errors.New("gone")
 	fails := func() (*tracelog.Reader, error) { return nil, failing }
-	if c := catalogOf(t, logtest.Assemble(t, "process pid=1 start=1\nprocess pid=2 start=1")); c.Processes.Resolve(fails) != nil {
+	if c := catalogOf(t, logtest.Assemble(t, "process pid=1 start=1\nprocess pid=2 start=1")); c.Processes.Resolve(fails, c.Contents) != nil {
 		t.Error("a log without exec was opened once more")
 	}
 	exec := logtest.Assemble(t, "process pid=1 start=1\nprocess pid=1 start=5")
 	c := catalogOf(t, exec)
-	if err := c.Processes.Resolve(fails); !errors.Is(err, failing) {
+	if err := c.Processes.Resolve(fails, c.Contents); !errors.Is(err, failing) {
 		t.Errorf("the error is %v", err)
 	}
 	begun := func() (*tracelog.Reader, error) {
 		r, err := exec()
 		if err == nil {
-			r.Next() // too late for Select
+			r.Next() // too late for Reread
 		}
 		return r, err
 	}
-	if err := c.Processes.Resolve(begun); err == nil {
+	if err := c.Processes.Resolve(begun, c.Contents); err == nil {
 		t.Error("a log that can't be read from the start was read")
 	}
 }

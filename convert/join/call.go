@@ -69,7 +69,7 @@ func (q *callQueue) push(pool *pool[callChunk]) *call {
 // pop removes n calls from the front.
 func (q *callQueue) pop(n int, pool *pool[callChunk]) {
 	q.n -= n
-	if q.head += n; q.head == chunkCalls {
+	if q.head += n; q.head == chunkCalls || q.n == 0 { // an idle thread holds no chunk
 		pool.put(q.chunks[0])
 		n := copy(q.chunks, q.chunks[1:])
 		q.chunks[n] = nil

@@ -24,6 +24,9 @@ type events struct {
 	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
+// maxHeldMarkers bounds the markers that wait for earlier ones.
+const maxHeldMarkers = 1 << 18
+
 // A marker is an NVTX marker of a program.
 type marker struct {
 	program *program
@@ -86,7 +89,7 @@ func (e *events) overhead(b *tracelog.Block, i int) {
 		sp.Args = []timeline.Detail{{Name: "thread", Value: uint64(e.catalog.Names.HostTID(x.PID, x.TID))}}
 	}
 	p.overheads.Add(sp)
-	e.found.OverheadNS += x.Dur
+	e.found.OverheadNS = timeline.End(e.found.OverheadNS, x.Dur)
 }
 
 func (e *events) marker(b *tracelog.Block, i int) {
@@ -140,7 +143,8 @@ func (e *events) low(k tracelog.Kind) uint64 { return e.catalog.Watermarks.Kind(
 // advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
 	low := e.low(tracelog.KindMarker)
-	e.markers.Drain(func(m *marker) bool { return m.Time < low || all }, func(m *marker) {
+	full := e.markers.Len() > maxHeldMarkers
+	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
 		p := m.program
 		if p.ranges == nil {
 			p.ranges = spans.NewNVTXRanges(&e.spans, &e.found.NVTX, p.out, p.horizon, p.thread)

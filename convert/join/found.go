@@ -20,7 +20,22 @@ type Found struct {
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
 	Untracked  uint64 // allocations beyond memory.MaxLive
+	Span       Span   // from the first call to the last end of a call or of GPU work
 }
+
+// A Span is a part of time.
+type Span struct{ First, Last uint64 }
+
+// add widens the span to an interval. A hostile log may hold one that ends before it begins.
+func (s *Span) add(from, to uint64) {
+	if s.First == 0 || from < s.First {
+		s.First = from
+	}
+	s.Last = max(s.Last, from, to)
+}
+
+// Duration is the length of the span.
+func (s *Span) Duration() uint64 { return s.Last - s.First }
 
 // Slices is the number of calls and pieces of work that were shown.
 func (f *Found) Slices() uint64 { return f.Calls.Pairs + f.Calls.APIs + f.Work.Total() }
@@ -35,6 +50,7 @@ type CallStats struct {
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
 	Clipped      uint64 // slices that were cut at the end of the slice around them
+	TooDeep      uint64 // slices that were cut because more than maxNesting calls were open
 	Late         uint64 // slices that began before a slice that was already shown, and were moved to it
 	Launches     uint64 // calls that launched a kernel; of nested calls only the outermost counts
 	Unnamed      uint64 // those of Launches whose kernel is unknown, in programs without GPU work

@@ -82,10 +82,9 @@ const (
 	workAhead = 10e6
 )
 
-// Run reads the log and hands on its events. It adds to damage what the first reading did not
-// find, and reports progress from 0 to 1.
-func (j *Joiner) Run(open merge.Opener, damage *tracelog.Damage, progress func(share float64)) error {
-	rs, err := merge.OpenReaders(open, &j.catalog.Totals, j.options.Filter)
+// Run reads the log again and hands on its events. It reports progress from 0 to 1.
+func (j *Joiner) Run(open merge.Opener, progress func(share float64)) error {
+	rs, err := merge.OpenReaders(open, j.catalog.Contents, j.options.Filter)
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,6 @@ func (j *Joiner) Run(open merge.Opener, damage *tracelog.Damage, progress func(s
 	if err := rs.Err(); err != nil {
 		return err
 	}
-	rs.AddDamage(damage)
 	j.steps()
 	j.finish()
 	return nil

@@ -51,7 +51,7 @@ func newJoining(t testing.TB, open logtest.Opener, o Options) *joining {
 // run reads the log.
 func (j *joining) run() *joining {
 	j.t.Helper()
-	if err := j.Run(j.open, new(tracelog.Damage), func(float64) {}); err != nil {
+	if err := j.Run(j.open, func(float64) {}); err != nil {
 		j.t.Fatal(err)
 	}
 	return j
@@ -66,7 +66,7 @@ func (j *joining) runInSteps() *joining {
 // eachBlock is runInSteps with a look behind each block.
 func (j *joining) eachBlock(look func()) *joining {
 	j.t.Helper()
-	rs, err := merge.OpenReaders(j.open, &j.catalog.Totals, j.options.Filter)
+	rs, err := merge.OpenReaders(j.open, j.catalog.Contents, j.options.Filter)
 	if err != nil {
 		j.t.Fatal(err)
 	}
@@ -190,6 +190,7 @@ func nonZero(v any) string {
 	walk = func(v reflect.Value) {
 		for i := range v.NumField() {
 			switch f := v.Field(i); {
+			case f.Type() == reflect.TypeFor[Span](): // times are no counts
 			case f.Kind() == reflect.Struct:
 				walk(f)
 			case !f.IsZero() && f.Kind() != reflect.Map && f.Kind() != reflect.Slice:
@@ -343,7 +344,7 @@ func TestRunErrors(t *testing.T) {
 	open := launches(t, 30_000)
 	failed := errors.New("gone")
 	j := newJoining(t, open, Options{})
-	if err := j.Run(func() (*tracelog.Reader, error) { return nil, failed }, new(tracelog.Damage), func(float64) {}); !errors.Is(err, failed) {
+	if err := j.Run(func() (*tracelog.Reader, error) { return nil, failed }, func(float64) {}); !errors.Is(err, failed) {
 		t.Errorf("the error is %v", err)
 	}
 	j.timeline()
@@ -351,7 +352,7 @@ func TestRunErrors(t *testing.T) {
 	pipe := pipeline.New(sink)
 	j.Joiner = New(catalogtest.Of(t, open), pipe, Options{IDs: new(WorkIDs), Budget: DefaultBudget()})
 	steps := 0
-	err := j.Run(open, new(tracelog.Damage), func(float64) { steps++ })
+	err := j.Run(open, func(float64) { steps++ })
 	if closed := pipe.Close(); !errors.Is(closed, errSink) || sink.taken != 1 {
 		t.Errorf("the sink was given %d lists of events, the error is %v", sink.taken, closed)
 	}
@@ -366,7 +367,7 @@ func TestRunProgress(t *testing.T) {
 	var shares []float64
 	var shown []uint64
 	j := newJoining(t, launches(t, 30_000), Options{})
-	err := j.Run(j.open, new(tracelog.Damage), func(share float64) {
+	err := j.Run(j.open, func(share float64) {
 		shares, shown = append(shares, share), append(shown, j.Found.Slices())
 	})
 	if err != nil {
@@ -379,27 +380,6 @@ func TestRunProgress(t *testing.T) {
 		t.Errorf("found are %s", nonZero(*f))
 	}
 	j.timeline()
-}
-
-// Damage that the first reading did not find is told.
-func TestRunDamage(t *testing.T) {
-	t.Parallel()
-	g := logtest.NewGrowing(t)
-	g.Append("process pid=1 start=1")
-	from := g.Len()
-	g.Append("call pid=1 tid=1 func=#1 enter=100 dur=5")
-	g.Append("call pid=1 tid=1 func=#1 enter=200 dur=5")
-	g.Finish(tracelog.End{Time: 300})
-	j := newJoining(t, logtest.InMemory(g.Bytes()), Options{})
-	log := bytes.Clone(g.Bytes())
-	log[from+26] = 0 // rows, of which a block has some
-	var damage tracelog.Damage
-	if err := j.Run(logtest.InMemory(logtest.Mended(log)), &damage, func(float64) {}); err != nil {
-		t.Fatal(err)
-	}
-	if text := shortText(j.timeline()); text != "thread 1:\nfunction 1 200-205" || damage.Count != 1 {
-		t.Errorf("the timeline is %s, the damage %v", text, &damage)
-	}
 }
 
 // What was found of each process is told, of programs that took one another's place of each.

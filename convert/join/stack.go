@@ -43,6 +43,10 @@ const deepest = 1<<31 - 1
 // open, for instance a call that takes hours.
 const maxOpenPending = 1 << 15
 
+// maxNesting bounds the calls that are open on a thread at one time. A program has a few; with more
+// the innermost call is cut off where the next one begins.
+const maxNesting = 256
+
 func newStack(o *stackOutput, p *program, tid uint32) *stack {
 	p.callers++
 	return &stack{stackOutput: o, program: p, thread: p.thread(tid), tid: tid, launch: deepest, joined: deepest}
@@ -57,6 +61,11 @@ func (s *stack) place(r *merge.Call) {
 	}
 	s.last = r.Start
 	s.closeUntil(r.Start)
+	if n := len(s.open); n == maxNesting {
+		s.open[n-1].End = r.Start
+		s.found.Calls.TooDeep++
+		s.closeUntil(r.Start)
+	}
 	from := fromAPI
 	if r.Rank == merge.Pair {
 		from = fromPair
@@ -311,5 +320,6 @@ func (s *stack) finish(c *call) {
 		s.unnamed = false
 		s.found.Calls.Unnamed--
 	}
+	s.found.Span.add(c.Start, c.End)
 	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
 }

@@ -22,7 +22,7 @@ type streamWork struct {
 	process *catalog.Process
 	merger  *merge.Merger[merge.Work]
 	lows    catalog.Lows
-	streams []*stream // by program, nil for one without work here
+	streams byProgram[*stream]
 }
 
 // streams are the streams of a log.
@@ -57,7 +57,7 @@ func (l *streams) get(key catalog.StreamKey) *streamWork {
 	w := l.byKey[key]
 	if w == nil {
 		p := l.catalog.Processes.Get(key.PID)
-		w = &streamWork{key: key, process: p, merger: l.works.Stream(p), streams: make([]*stream, len(p.Programs)),
+		w = &streamWork{key: key, process: p, merger: l.works.Stream(p),
 			lows: l.catalog.Watermarks.Stream(key.PID, key.Context, key.Stream)}
 		l.byKey[key] = w
 		l.order = append(l.order, w)
@@ -73,12 +73,7 @@ func (l *streams) merger(pid, context, id uint32) *merge.Merger[merge.Work] {
 
 // stream returns the stream that a piece of work ran on.
 func (l *streams) stream(w *streamWork, device uint32, of uint16) *stream {
-	s := w.streams[of]
-	if s == nil {
-		s = l.newStream(l.programs[w.key.PID][of], w.key, device)
-		w.streams[of] = s
-	}
-	return s
+	return w.streams.get(of, func() *stream { return l.newStream(l.programs[w.key.PID][of], w.key, device) })
 }
 
 func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *stream {
@@ -132,10 +127,8 @@ func (l *streams) announceIdle() {
 // each calls f with every stream.
 func (l *streams) each(f func(*stream)) {
 	for _, w := range l.order {
-		for _, s := range w.streams {
-			if s != nil {
-				f(s)
-			}
+		for _, s := range w.streams.values {
+			f(s)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type threadCalls struct {
 	process *catalog.Process
 	merger  *merge.Merger[merge.Call]
 	lows    catalog.Lows
-	stacks  []*stack // by program, nil for one without calls here
+	stacks  byProgram[*stack]
 }
 
 // threads are the threads of a log.
@@ -42,7 +42,7 @@ func (l *threads) merger(pid, tid uint32) *merge.Merger[merge.Call] {
 	t := l.byKey[key]
 	if t == nil {
 		p := l.catalog.Processes.Get(pid)
-		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key), stacks: make([]*stack, len(p.Programs))}
+		t = &threadCalls{key: key, process: p, merger: l.calls.Thread(p), lows: l.lows.Of(key)}
 		l.byKey[key] = t
 		l.order = append(l.order, t)
 	}
@@ -53,10 +53,8 @@ func (l *threads) merger(pid, tid uint32) *merge.Merger[merge.Call] {
 // each calls f with every stack.
 func (l *threads) each(f func(*stack)) {
 	for _, t := range l.order {
-		for _, s := range t.stacks {
-			if s != nil {
-				f(s)
-			}
+		for _, s := range t.stacks.values {
+			f(s)
 		}
 	}
 }
@@ -65,20 +63,16 @@ func (l *threads) each(f func(*stack)) {
 func (l *threads) advance(t *threadCalls, low uint64, all bool) {
 	t.merger.Until(low, all)
 	for r := t.merger.Next(); r != nil; r = t.merger.Next() {
-		s := t.stacks[r.Program]
-		if s == nil {
-			s = newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
-			t.stacks[r.Program] = s
-		}
+		s := t.stacks.get(r.Program, func() *stack {
+			return newStack(l.output, l.programs[t.key.PID][r.Program], t.key.TID)
+		})
 		s.place(r)
 	}
 	if all {
 		return
 	}
-	for _, s := range t.stacks {
-		if s != nil {
-			s.closeUntil(low)
-		}
+	for _, s := range t.stacks.values {
+		s.closeUntil(low)
 	}
 }
 

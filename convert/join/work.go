@@ -18,6 +18,9 @@ type workJoiner struct {
 // take takes the next piece of work of a stream.
 func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	s.program.work.done++
+	if w.Start != 0 {
+		j.found.Span.add(w.Start, w.Start+w.Dur)
+	}
 	w.ID = j.ids.next(s.program, w.Correlation)
 	w.Call = timeline.Call{}
 	if j.ofCalls {
@@ -156,7 +159,7 @@ func (q *workQueue) len() int { return int(q.pushed - q.popped) }
 
 // push adds a piece of work. It returns the piece's number, for at.
 func (q *workQueue) push(w *timeline.Work) (nth uint64) {
-	if q.pushed%chunkWork == 0 {
+	if q.pushed%chunkWork == 0 || q.empty() {
 		q.chunks = append(q.chunks, q.pool.get())
 	}
 	nth = q.pushed
@@ -175,7 +178,7 @@ func (q *workQueue) at(nth uint64) *timeline.Work {
 func (q *workQueue) front() *timeline.Work { return &q.chunks[0][q.popped%chunkWork] }
 
 func (q *workQueue) pop() {
-	if q.popped++; q.popped%chunkWork == 0 {
+	if q.popped++; q.popped%chunkWork == 0 || q.empty() { // an idle stream holds no chunk
 		q.pool.put(q.chunks[0])
 		q.chunks = q.chunks[:copy(q.chunks, q.chunks[1:])]
 	}

@@ -21,6 +21,9 @@ type Emitter interface{ Emit(timeline.Event) }
 // MaxLive bounds the live allocations whose size is kept.
 const MaxLive = 1 << 20
 
+// maxHeld bounds the events that wait for earlier ones.
+const maxHeld = 1 << 18
+
 // Usage tracks the memory of all processes of a log, since their sum on one GPU is needed.
 type Usage struct {
 	Peak    uint64 // largest number of live bytes of device memory on one GPU
@@ -102,7 +105,8 @@ func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
 // Advance processes the events before low, or with all every event, over all processes in the
 // order of time.
 func (u *Usage) Advance(low uint64, all bool) {
-	u.pending.Drain(func(e *event) bool { return e.at < low || all }, func(e *event) {
+	full := u.pending.Len() > maxHeld
+	u.pending.Drain(func(e *event) bool { return e.at < low || all || full }, func(e *event) {
 		if e.ends {
 			e.process.end(e.at)
 		} else {

@@ -29,19 +29,15 @@ var readTogether = [][]tracelog.Kind{
 	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool},
 }
 
-// OpenReaders opens readers for the events of a log that a filter selects; a nil filter selects
-// all. totals has the number of records of each kind.
-func OpenReaders(open Opener, totals *[256]uint64, filter *tracelog.Filter) (*Readers, error) {
+// OpenReaders opens readers for the events that a filter selects among the contents of a log; a nil
+// filter selects all.
+func OpenReaders(open Opener, contents *tracelog.Contents, filter *tracelog.Filter) (*Readers, error) {
 	rs := &Readers{}
 	for _, kinds := range readTogether {
-		some := false
-		for _, k := range kinds {
-			some = some || totals[k] > 0
-		}
-		if !some {
+		if !contents.Have(kinds...) {
 			continue
 		}
-		if err := rs.add(open, kinds, filter); err != nil {
+		if err := rs.add(open, contents, kinds, filter); err != nil {
 			rs.Close()
 			return nil, err
 		}
@@ -49,7 +45,7 @@ func OpenReaders(open Opener, totals *[256]uint64, filter *tracelog.Filter) (*Re
 	return rs, nil
 }
 
-func (rs *Readers) add(open Opener, kinds []tracelog.Kind, filter *tracelog.Filter) error {
+func (rs *Readers) add(open Opener, contents *tracelog.Contents, kinds []tracelog.Kind, filter *tracelog.Filter) error {
 	r, err := open()
 	if err != nil {
 		return err
@@ -60,7 +56,7 @@ func (rs *Readers) add(open Opener, kinds []tracelog.Kind, filter *tracelog.Filt
 		f = *filter
 	}
 	f.Kinds = kinds
-	if err := r.Select(f); err != nil {
+	if err := r.Reread(contents, f); err != nil {
 		return err
 	}
 	r.Parallel(1)
@@ -103,18 +99,11 @@ func (rs *Readers) Next() *tracelog.Reader {
 // Err returns the first error of reading the file.
 func (rs *Readers) Err() error {
 	for _, r := range rs.list {
-		if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		if err := r.Err(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// AddDamage adds the damage that the readers found to damage, unless it is there already.
-func (rs *Readers) AddDamage(damage *tracelog.Damage) {
-	for _, r := range rs.list {
-		damage.Join(r.Damage())
-	}
 }
 
 // Share is the part of the time from first to last that all readers have passed. (The number of

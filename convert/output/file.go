@@ -2,63 +2,81 @@ package output
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
-	"time"
 
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// File makes the file at path; write writes its content. The file grows beside its final name
-// and is renamed when it is complete. A symbolic link stays: its target is replaced. A device
-// or a pipe is written to directly.
-func File(path string, write func(io.Writer) error) error {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
+// File makes the file at a target; write writes its content. The file gets its name when it is
+// complete. A device or a pipe is written to directly.
+func File(t *outfile.Target, write func(io.Writer) error) (outfile.Done, error) {
+	if t.IsSpecial() {
+		f, err := t.OpenSpecial()
+		if err != nil {
+			return outfile.Done{}, err
+		}
+		return outfile.Done{}, t.Failure(errors.Join(write(f), f.Close()))
 	}
-	info, err := os.Stat(target)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("cannot write %s: a folder of that name is in the way", path)
-	case err == nil && !info.Mode().IsRegular():
-		err = writeThrough(target, write)
-	default:
-		err = replace(target, write)
-	}
+	f, err := t.Create()
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %s", path, Reason(err))
+		return outfile.Done{}, err
 	}
-	return nil
-}
-
-// writeThrough writes to a device or a pipe.
-func writeThrough(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
+	if err := write(f); err != nil {
+		_ = f.Discard() // the first failure is the one to report
+		return outfile.Done{}, t.Failure(err)
 	}
-	return errors.Join(write(f), f.Close())
-}
-
-func replace(path string, write func(io.Writer) error) error {
-	temp := tracelog.PartialName(path, fmt.Sprintf("%d-%x", os.Getpid(), time.Now().UnixNano()))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Close())
+	done, err := f.Commit()
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = t.Failure(f.Close())
 	}
 	if err != nil {
-		os.Remove(temp) // the first failure is the one to report
+		_ = f.Discard()
 	}
-	return err
+	return done, err
+}
+
+// A Creator creates the next file of an output.
+type Creator func(name string) (io.Writer, error)
+
+// ErrSeveral is the error of a second file for an output that can only be one.
+var ErrSeveral = errors.New("it would be several files, one for each process: name a file or a folder with -o, or choose a process with --process")
+
+// Only returns a creator of a single file, whose content goes to w.
+func Only(w io.Writer) Creator {
+	given := false
+	return func(string) (io.Writer, error) {
+		if given {
+			return nil, ErrSeveral
+		}
+		given = true
+		return w, nil
+	}
+}
+
+// Files makes the files of one output; write creates them and writes their content. A single file is
+// at the target, several are in its folder. They get their names when all are complete. A device or a
+// pipe takes one file, which is written to it directly.
+func Files(t *outfile.Target, write func(Creator) error) (outfile.Done, error) {
+	if t.IsSpecial() {
+		return File(t, func(w io.Writer) error { return write(Only(w)) })
+	}
+	set := outfile.NewSet(t)
+	err := write(func(name string) (io.Writer, error) { return set.Create(name) })
+	if err != nil {
+		_ = set.Discard() // the first failure is the one to report
+		return outfile.Done{}, t.Failure(err)
+	}
+	done, err := set.Commit()
+	if err == nil {
+		err = set.Close()
+	}
+	if err != nil {
+		_ = set.Discard()
+	}
+	return done, err
 }
 
 // SameFile says whether two names refer to one existing file.

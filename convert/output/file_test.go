@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // folder makes a folder with files: a text each, or the target of a link after "-> ".
@@ -63,6 +65,17 @@ func contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
+// makeFile makes a file at a path that a person named.
+func makeFile(path string, write func(io.Writer) error) error {
+	target, err := outfile.At(path, outfile.Options{Named: true, Special: true})
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	_, err = File(target, write)
+	return err
+}
+
 var errWrite = errors.New("out of events")
 
 // TestFile makes the file x in a folder, and once fails to.
@@ -88,7 +101,7 @@ func TestFile(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, c.before)
 			path := filepath.Join(dir, "x")
-			err := File(path, func(w io.Writer) error {
+			err := makeFile(path, func(w io.Writer) error {
 				io.WriteString(w, "half of it")
 				return errWrite
 			})
@@ -101,11 +114,8 @@ func TestFile(t *testing.T) {
 			}
 			sameFolder(t, "a failure", dir, c.before)
 
-			err = File(path, func(w io.Writer) error {
+			err = makeFile(path, func(w io.Writer) error {
 				during := contents(t, dir)
-				if len(during) != len(c.before)+1 {
-					t.Errorf("while it grows the folder has %q", during)
-				}
 				for name, text := range c.before {
 					if during[name] != text {
 						t.Errorf("while the new file grows %s is %q", name, during[name])
@@ -136,23 +146,26 @@ func nonNil(m map[string]string) map[string]string {
 	return m
 }
 
-// A file that cannot be renamed goes.
-func TestFileCannotBeRenamed(t *testing.T) {
+// A file whose name is taken while it grows gets a number.
+func TestFileNameIsTaken(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, nil)
 	path := filepath.Join(dir, "x")
-	err := File(path, func(w io.Writer) error { return os.Mkdir(path, 0o755) })
-	if err == nil || !strings.HasPrefix(err.Error(), "cannot write "+path+": ") {
+	err := makeFile(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		return errors.Join(err, os.Mkdir(path, 0o755))
+	})
+	if err != nil {
 		t.Errorf("the error is %v", err)
 	}
-	sameFolder(t, "the failure", dir, map[string]string{"x/": ""})
+	sameFolder(t, "the end", dir, map[string]string{"x/": "", "x-2": "new"})
 }
 
 func TestFileWithoutFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "no", "x")
-	err := File(path, func(io.Writer) error { t.Error("something is written"); return nil })
-	if got, want := fmt.Sprint(err), "cannot write "+path+": the folder does not exist"; got != want {
+	err := makeFile(path, func(io.Writer) error { t.Error("something is written"); return nil })
+	if got, want := fmt.Sprint(err), "cannot write "+path+": the folder "+filepath.Dir(path)+" does not exist"; got != want {
 		t.Errorf("the error is %q, want %q", got, want)
 	}
 }
@@ -171,7 +184,7 @@ func TestFileIsPipe(t *testing.T) {
 			text, err := os.ReadFile(path)
 			read <- fmt.Sprintf("%s, %v", text, err)
 		}()
-		err := File(filepath.Join(dir, "link"), func(w io.Writer) error {
+		err := makeFile(filepath.Join(dir, "link"), func(w io.Writer) error {
 			_, err := io.WriteString(w, "piped")
 			return errors.Join(err, failing)
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // A Sink maps a timeline onto Perfetto's tracks and its GPU model.
@@ -232,7 +233,7 @@ func (s *Sink) loss(l *timeline.Loss) {
 		perfetto.Uint("count", l.Count),
 		perfetto.Uint("from_ns", l.From),
 		perfetto.Uint("to_ns", l.To))
-	s.remark(l.Time, l.PID, fmt.Sprintf("%d records lost: %s", l.Count, l.Cause))
+	s.remark(l.Time, l.PID, figures.Count(l.Count, "record", "records")+" lost: "+l.Cause)
 }
 
 // remark writes a line for people to the "cudatrace" track.

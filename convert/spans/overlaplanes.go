@@ -36,9 +36,10 @@ func (l *OverlapLanes) Add(sp timeline.Span) { l.pending.Add(&span{Span: sp}) }
 func (l *OverlapLanes) AddInstant(sp timeline.Span) { l.pending.Add(&span{Span: sp, instant: true}) }
 
 // Advance puts the spans that begin before low on tracks, where no later span begins before
-// low; or with all, every span, and ends them.
+// low; or with all, every span, and ends them. It holds back maxHeldSpans at most.
 func (l *OverlapLanes) Advance(low uint64, all bool) {
-	l.pending.Drain(func(sp **span) bool { return (*sp).Start < low || all }, func(sp **span) { l.lay(*sp) })
+	full := l.pending.Len() > maxHeldSpans
+	l.pending.Drain(func(sp **span) bool { return (*sp).Start < low || all || full }, func(sp **span) { l.lay(*sp) })
 	if all {
 		for _, lane := range l.lanes {
 			lane.endAll()

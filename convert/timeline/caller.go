@@ -25,8 +25,8 @@ func (c *Caller) File() string { return path.Base(c.Module) }
 // Function is the demangled name of the function around the address, "" if unknown. The parameters
 // of a C++ function may run to thousands of characters, so they are "(...)", or "()" for none.
 func (c *Caller) Function() string {
-	name := demangle.Filter(c.Symbol, demangle.NoParams, demangle.LLVMStyle)
-	switch full := demangle.Filter(c.Symbol, demangle.LLVMStyle); {
+	name := plainName(c.Symbol, demangle.NoParams)
+	switch full := plainName(c.Symbol); {
 	case strings.Contains(full, name+"()"):
 		return name + "()"
 	case strings.Contains(full, name+"("):

@@ -121,10 +121,10 @@ func demangled(mangled string) KernelName {
 	if mangled == "" {
 		return KernelName{Short: "(unnamed kernel)"}
 	}
-	short := demangle.Filter(mangled, demangle.NoParams, demangle.LLVMStyle)
+	short := plainName(mangled, demangle.NoParams)
 	return KernelName{
 		Short: strings.TrimPrefix(short, "void "),
-		Full:  demangle.Filter(mangled, demangle.LLVMStyle),
+		Full:  plainName(mangled),
 	}
 }
 
@@ -139,4 +139,18 @@ func (n KernelNames) Title(w *Work) string {
 		return fmt.Sprintf("Graph %d", w.Graph)
 	}
 	return n.Of(w.Shape.Kernel.Name).Short
+}
+
+// Bounds of a demangled name: a short mangled name can stand for one of any length.
+const (
+	longestMangled = 1 << 16
+	longestPlain   = 20 // as a power of 2
+)
+
+// plainName is the plain form of a mangled name, the name itself where it has none.
+func plainName(name string, options ...demangle.Option) string {
+	if len(name) > longestMangled {
+		return name
+	}
+	return demangle.Filter(name, append(options, demangle.LLVMStyle, demangle.MaxLength(longestPlain))...)
 }

@@ -44,10 +44,16 @@ func Select(set string, probe, noProbe []string) ([]*Function, error) {
 	}
 	chosen = slices.DeleteFunc(chosen, func(f *Function) bool { return f == nil })
 	if len(chosen) == 0 {
-		return nil, errors.New("no function is left to record")
+		return nil, ErrNoFunction
 	}
 	return chosen, nil
 }
+
+// ErrNoFunction says that the globs leave nothing to record.
+var ErrNoFunction = errors.New("no function is left to record")
+
+// CheckGlob returns an error for a person if a glob cannot be read or matches no function.
+func CheckGlob(glob string) error { return eachMatch([]string{glob}, func(*Function) {}) }
 
 // always is a function without the condition that the process has no runtime.
 func always(f *Function) *Function {
@@ -67,7 +73,8 @@ func parseSet(name string) (Set, error) {
 		}
 		known = append(known, s.name)
 	}
-	return 0, fmt.Errorf("%q is not a set of functions: use one of %s", name, strings.Join(known, ", "))
+	last := len(known) - 1
+	return 0, fmt.Errorf("must be %s or %s, not %q", strings.Join(known[:last], ", "), known[last], name)
 }
 
 // eachMatch calls take with the functions that match one of the globs. The error names every

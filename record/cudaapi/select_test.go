@@ -65,7 +65,7 @@ func TestSelectRefuses(t *testing.T) {
 		probe, noProbe []string
 		want           string
 	}{
-		{"some", nil, nil, `"some" is not a set of functions: use one of minimal, default, all`},
+		{"some", nil, nil, `must be minimal, default or all, not "some"`},
 		{"default", []string{"cudaMaloc*"}, nil, `no function matches "cudaMaloc*"; similar: cudaMalloc, cudaMalloc3D, cudaMallocHost, cudaMallocPitch, cudaMallocAsync`},
 		{"default", nil, []string{"cudamalloc"}, `no function matches "cudamalloc"; similar: cudaMalloc,`},
 		{"default", []string{"cuLaunchKernal"}, nil, `no function matches "cuLaunchKernal"; similar: cuLaunchKernel,`},

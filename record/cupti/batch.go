@@ -9,12 +9,14 @@ const recordHeader = 8
 type decoder struct {
 	pid     uint32
 	sink    Sink
+	shared  *peerMemory
 	names   nameTable
 	callers callerTable
 	called  callLog
 	texts   textCache // texts of markers
 
 	counts    counts // records that arrived
+	unnamed   int    // names that found no room
 	overheads uint64 // of these, records of CUPTI's own overhead, which every flush adds
 
 	// These records are reused, so that decoding allocates nothing.
@@ -26,6 +28,12 @@ type decoder struct {
 	marker tracelog.Marker
 	memory tracelog.Memory
 	graph  tracelog.Graph
+}
+
+// release gives the memory of the process's names and callers back.
+func (d *decoder) release() {
+	d.names.release(d.shared)
+	d.callers.release(d.shared)
 }
 
 // recorded is the number of records of the program's own activity.

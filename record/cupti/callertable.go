@@ -11,6 +11,7 @@ type callerTable struct {
 	known   [chainsMax]bool
 	callers [chainsMax]uint32
 	numbers map[chainKey]uint32 // by what is in the chain
+	taken   int                 // bytes of memory for chains
 
 	mu     sync.Mutex
 	depths map[uint64]int // by innermost address: what the process was told last
@@ -36,13 +37,17 @@ func (t *callerTable) of(c Chain) uint32 {
 	return t.find(c, func(int) {})
 }
 
-// add finds the caller record of a chain.
-func (t *callerTable) add(number uint32, c Chain) error {
+// chainCost is the memory of a chain, bytes.
+const chainCost = 256
+
+// add finds the caller record of a chain. A chain for which there is no room has none.
+func (t *callerTable) add(m *peerMemory, number uint32, c Chain) error {
 	if number == 0 || number >= chainsMax || t.known[number] {
 		return malformed("chain number %d, out of range or sent before", number)
 	}
 	t.known[number] = true
-	if t.find != nil {
+	if t.find != nil && m.take(chainCost) {
+		t.taken += chainCost
 		if t.numbers == nil {
 			t.numbers = map[chainKey]uint32{}
 		}
@@ -51,6 +56,9 @@ func (t *callerTable) add(number uint32, c Chain) error {
 	}
 	return nil
 }
+
+// release gives the memory of the chains back.
+func (t *callerTable) release(m *peerMemory) { m.give(t.taken) }
 
 // need tells the process how many addresses of the chains with an innermost address are of use, if
 // that is more than it was told before.
@@ -87,5 +95,5 @@ func decodeChain(d *decoder, b []byte) error {
 	for i := range addresses {
 		addresses[i] = le.Uint64(b[chainSize+8*i:])
 	}
-	return d.callers.add(le.Uint32(b[4:]), Chain{Epoch: le.Uint64(b[8:]), Addresses: addresses})
+	return d.callers.add(d.shared, le.Uint32(b[4:]), Chain{Epoch: le.Uint64(b[8:]), Addresses: addresses})
 }

@@ -190,3 +190,33 @@ func TestExitsSanitized(t *testing.T) {
 		})
 	}
 }
+
+// TestLastCallFailed ends programs whose last launch gives the GPU no work. The clock stands still: who
+// waits for that work waits until the test moves the clock.
+func TestLastCallFailed(t *testing.T) {
+	t.Parallel()
+	for mode, waits := range map[string]bool{"fails": false, "empties": true} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s, c := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour}), newCues(t)
+			c.stopClock()
+			cmd := play{"program", []string{mode, "1", "100"}, c.env()}.command(t, s.server.Environ(os.Environ()))
+			var out, errs strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			defer timer.Stop()
+			if waits {
+				c.until(cueFlushesBegun, 6)
+				c.advance(time.Second)
+			}
+			_ = cmd.Wait() // the exit code says it
+			expect(t, out.String(), errs.String(), cmd.ProcessState.ExitCode(), "launched 101 dropped 0\n")
+			if n := c.get(cueFlushesDone); waits != (n > 3) {
+				t.Errorf("%d flushes", n)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package cupti
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,17 +46,22 @@ func TestNoFolder(t *testing.T) {
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	open := filepath.Join(t.TempDir(), "open")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		base, why string
 		owner     Owner
 	}{
+		{open, "is not safe: other users can replace what is in " + open, Owner{}},
 		{"relative", "is not an absolute path", Owner{}},
 		{"/nowhere", "no such file", Owner{}},
 		{long, "too long a path for a socket", Owner{}},
 		{closed, "cannot be entered by user 65534", Owner{65534, 65534}},
 	}
 	for _, test := range tests {
-		_, err := makeFolder([]string{test.base}, test.owner)
+		_, err := makeFolder([]string{test.base}, library, test.owner)
 		if err == nil || !strings.Contains(err.Error(), test.why) || !strings.Contains(err.Error(), "set TMPDIR") {
 			t.Errorf("%s: got %v, want %q and the remedy", test.base, err, test.why)
 		}
@@ -78,6 +84,33 @@ func TestNoexecMountIsSkipped(t *testing.T) {
 	}()
 	if err := usable(dir, Owner{}); err == nil || err.Error() != "is mounted noexec" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFullFolderIsSkipped makes the private folder elsewhere when there is no room for the library.
+func TestFullFolderIsSkipped(t *testing.T) {
+	t.Parallel()
+	full, roomy := t.TempDir(), t.TempDir()
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=16k"); err != nil {
+		t.Skipf("a mount needs root: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(full, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := Listen(Options{Sink: nowhere{}, bases: []string{full, roomy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(s.dir) != roomy {
+		t.Errorf("the folder is %s", s.dir)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(full); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

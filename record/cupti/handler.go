@@ -1,6 +1,11 @@
 package cupti
 
-import "github.com/cudatrace/cudatrace/record/tracelog"
+import (
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
 
 // A Handler is told of processes. Its methods are called from several goroutines at a time;
 // about one process from one goroutine at a time.
@@ -37,6 +42,12 @@ type ExitWatcher interface {
 	WatchExit(p Peer, signal uint32, handler uint64) (ranges bool)
 }
 
+// An AbsenceTaker is a Handler that is told of processes that said hello and run unrecorded.
+type AbsenceTaker interface {
+	// Absent is called before End. why continues a sentence about several processes.
+	Absent(p Peer, why string)
+}
+
 // A CallerFinder is a Handler that finds out where calls were made.
 type CallerFinder interface {
 	// FindCaller is called with each new chain of a process. It returns the ID of the caller record
@@ -69,4 +80,17 @@ type Peer struct {
 	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI
 	// client.
 	BufferRequest uint64
+}
+
+// helloPatience is the time for which a process waits for the answer to its hello: inject/main.c,
+// HELLO_WAIT.
+const helloPatience = 2 * time.Second
+
+// Deadline is the time at which the process no longer waits for the answer, in ns of CLOCK_MONOTONIC.
+func (p Peer) Deadline() uint64 {
+	said, now := p.Time, host.Monotonic()
+	if said > now || now-said > uint64(time.Minute) {
+		said = now // its clock is another one, in a time namespace
+	}
+	return said + uint64(helloPatience)
 }

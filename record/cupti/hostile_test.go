@@ -1,13 +1,19 @@
 package cupti
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // TestOddEnvironment runs a program whose environment names no library that could be
@@ -124,4 +130,132 @@ func TestFloodOfStrangers(t *testing.T) {
 	if s.counts["kernel"] != 2000 || s.ends[0].Complete != 1 {
 		t.Errorf("%v arrived, the end is %+v", s.counts, s.ends)
 	}
+}
+
+// names are BATCHes with so many names of 16 KiB each, which begin with a text.
+func names(begin string, count int) []byte {
+	var all []byte
+	for i := range count {
+		name := fmt.Sprintf("%s %d ", begin, i)
+		name += strings.Repeat("x", 16<<10-len(name))
+		all = append(all, appendFrame(nil, msgBatch, stringRecord(uint32(i+1), name))...)
+	}
+	return all
+}
+
+// TestNamesOfAllProcesses has twenty processes send names, more than all of them together may: each
+// name is kept or counted as lost, the loss is said, and the memory is free when they have ended.
+func TestNamesOfAllProcesses(t *testing.T) {
+	t.Parallel()
+	const processes, each, most = 20, 100, 8 << 20
+	s := newStage(t, Options{}, GoConfig{})
+	s.server.memory.most = most
+	var conns []*net.UnixConn
+	var all sync.WaitGroup
+	for i := range processes {
+		conn := dial(t, s.server)
+		conns = append(conns, conn)
+		all.Go(func() {
+			kernel := appendFrame(nil, msgBatch, record(recKernel, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0, each, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
+			if _, err := conn.Write(stream(concat(names(fmt.Sprint("process ", i), each), kernel))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for s.count("kernel") < processes { // the names came before
+		runtime.Gosched()
+	}
+	kept := len(s.server.memory.names)
+	if s.server.memory.used() > most || uint64(kept) != processes*each-s.lost[tracelog.LostStrings] || kept < most/(24<<10) {
+		t.Errorf("%d names of %d are kept in %d bytes, %v are lost", kept, processes*each, s.server.memory.used(), s.lost)
+	}
+	for _, conn := range conns {
+		if err := conn.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	s.server.Wait(patience)
+	if left := s.server.memory.used(); left != 0 || len(s.server.memory.names) != 0 {
+		t.Errorf("%d bytes stay taken", left)
+	}
+	if said := strings.Join(s.notes, "\n"); !strings.Contains(said, "names are missing: the names of all processes together need more than") {
+		t.Errorf("said: %s", said)
+	}
+}
+
+// TestSameNames has many processes send the same names: each text takes memory once.
+func TestSameNames(t *testing.T) {
+	t.Parallel()
+	m := &peerMemory{most: 2 << 20}
+	var tables [50]nameTable
+	for i := range tables {
+		for n := range uint32(64) {
+			name := fmt.Sprintf("%16384d", n)
+			if kept, err := tables[i].add(m, n+1, []byte(name)); err != nil || !kept {
+				t.Fatalf("name %d of process %d: %t, %v", n, i, kept, err)
+			}
+		}
+	}
+	for i := range tables {
+		tables[i].release(m)
+	}
+	if m.taken != 0 || len(m.names) != 0 {
+		t.Errorf("%d bytes and %d names stay", m.taken, len(m.names))
+	}
+}
+
+// TestLargeMessages has processes hold the memory of large messages: no more than all may take.
+func TestLargeMessages(t *testing.T) {
+	t.Parallel()
+	m := &peerMemory{most: 3 * messageMax}
+	refused := 0
+	for range 20 {
+		whole := appendFrame(nil, msgBatch, make([]byte, messageMax))
+		r := messageReader{memory: m, r: bytes.NewReader(whole)}
+		if _, _, err := r.next(); err != nil {
+			if !strings.Contains(err.Error(), "no memory") {
+				t.Fatal(err)
+			}
+			refused++
+		}
+		if m.used() > m.most {
+			t.Errorf("%d bytes are taken", m.used())
+		}
+		defer r.release()
+	}
+	if refused != 17 {
+		t.Errorf("%d messages are refused", refused)
+	}
+}
+
+// TestTooManyProcesses fills the set of processes: the next is refused until one has ended.
+func TestTooManyProcesses(t *testing.T) {
+	t.Parallel()
+	s := newPeerSet()
+	peers := make([]peer, peersMax+1)
+	for i := range peers {
+		if added, full := s.add(&peers[i]); added != (i < peersMax) || full == added {
+			t.Fatalf("process %d: added %t, full %t", i, added, full)
+		}
+	}
+	s.remove(&peers[0])
+	if added, full := s.add(&peers[peersMax]); !added || full {
+		t.Errorf("added %t, full %t", added, full)
+	}
+}
+
+// used is the number of bytes that are taken.
+func (m *peerMemory) used() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.taken
+}
+
+// count is the number of records of a kind that have arrived.
+func (s *tally) count(kind string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[kind]
 }

@@ -2,6 +2,7 @@ package cupti
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ const tellWait = time.Second
 type link struct {
 	conn    *net.UnixConn
 	private bool // share no memory
+	memory  *peerMemory
 
 	mu      sync.Mutex
 	going   bool          // GO was sent
@@ -44,21 +46,22 @@ func (l *link) answer(config func() GoConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := config()
-	l.write(l.share(c, appendGo(nil, c)))
+	l.write(l.share(appendGo(nil, c)))
 	l.going = true
 	for _, t := range l.waiting {
 		l.write(appendFrame(nil, t, nil))
 	}
 }
 
-// share sends the first bytes of GO with the memory for open calls, and returns the rest. Where
-// descriptors cannot be sent, it returns all: such a process does without.
-func (l *link) share(c GoConfig, message []byte) (rest []byte) {
-	if !c.Callers || l.private {
+// share sends the first bytes of GO with the shared memory, and returns the rest. Where
+// descriptors cannot be sent, or memory is short, it returns all: such a process does without.
+func (l *link) share(message []byte) (rest []byte) {
+	if l.private || !l.memory.take(openTotalSize) {
 		return message
 	}
 	m, err := newOpenMemory()
 	if err != nil {
+		l.memory.give(openTotalSize)
 		return message
 	}
 	n := 0
@@ -67,6 +70,7 @@ func (l *link) share(c GoConfig, message []byte) (rest []byte) {
 	}
 	if n == 0 {
 		m.close()
+		l.memory.give(openTotalSize)
 		return message
 	}
 	l.open = m
@@ -83,12 +87,54 @@ func (l *link) openCalls() []OpenCall {
 	return l.open.calls()
 }
 
-// forgetCalls lets go of the memory for open calls.
-func (l *link) forgetCalls() {
+// reason reads why the process sends nothing more; what is 0 if it gave no reason. The process is asked to
+// look.
+func (l *link) reason() (what uint32, errno unix.Errno) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		return 0, 0
+	}
+	l.open.ring()
+	return l.open.failure()
+}
+
+// shares says whether the process still maps the shared memory: it has not ended, and runs no other program.
+func (l *link) shares(pid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open != nil && l.open.mappedBy(pid)
+}
+
+// failure says in words why the process sends nothing more, "" if it gives no reason within a time.
+func (l *link) failure(wait time.Duration) string {
+	what, errno := l.reason()
+	for end := time.Now().Add(wait); what == 0 && time.Now().Before(end); {
+		time.Sleep(wait / 20)
+		what, errno = l.reason()
+	}
+	refused := what != 0 && errno != 0 && errno != unix.EBADF && errno != unix.ENOTSOCK
+	switch {
+	case errno == unix.EPIPE, errno == unix.ECONNRESET:
+		return "the program shut the socket to the recorder down"
+	case refused:
+		return fmt.Sprintf("the program may not use the socket to the recorder any more (%s): a sandbox refuses it", errno)
+	case what == failedClosed:
+		return "the program closed the socket to the recorder"
+	case what == failedSend:
+		return "the socket to the recorder does not take messages any more"
+	}
+	return ""
+}
+
+// unshare lets go of the shared memory. The connection has ended: the process may still wait for messages.
+func (l *link) unshare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open != nil {
+		l.open.ring()
 		l.open.close()
+		l.memory.give(openTotalSize)
 		l.open = nil
 	}
 }
@@ -129,5 +175,8 @@ func (l *link) tellDepth(address uint64, depth int) {
 func (l *link) write(b []byte) {
 	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
 		_, _ = l.conn.Write(b)
+	}
+	if l.open != nil {
+		l.open.ring()
 	}
 }

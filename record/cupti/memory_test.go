@@ -68,7 +68,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			finish()
 
 			s := newStage(t, Options{}, GoConfig{})
-			if err := s.server.listener.Close(); err != nil {
+			if err := removeSocket(s.server); err != nil {
 				t.Fatal(err)
 			}
 			l := listenAt(t, filepath.Join(s.server.dir, socketName))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -15,7 +16,9 @@ import (
 
 const (
 	helloWait = 5 * time.Second // longest wait for the hello of a connection
-	readSize  = 128 << 10
+	readSize  = 16 << 10        // larger pieces of a message are read without a copy
+
+	failureWait = 100 * time.Millisecond // longest wait for a process that runs on to say why its connection has ended
 )
 
 // A peer is one process and its connection. One goroutine reads it.
@@ -29,23 +32,28 @@ type peer struct {
 	cupti    tracelog.CUPTI // the record that was logged last
 	bye      *bye           // the BYE, nil before it
 	lastWord *bye           // the last HANDOVER, nil if the program has worked since
-	until    uint64         // time up to which every record has arrived, ns
-	taken    bool           // another CUPTI client gets the records
+	until    uint64         // time up to which every record has arrived, ns, on the process's clock
+	shift    clockShift
+	taken    bool // another CUPTI client gets the records
+	late     bool // GO came after the process had stopped waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
+	failed     bool // the process stopped sending before its end
 }
 
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
 	defer p.server.peers.remove(p)
+	defer p.unshare() // after Close: the process then finds that the connection has ended
 	defer p.conn.Close()
-	defer p.link.forgetCalls()
 	if err := p.identify(); err != nil {
 		p.complain(err)
 		return
 	}
-	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize)}
+	messages := &messageReader{r: bufio.NewReaderSize(p.conn, readSize), memory: &p.server.memory}
+	defer messages.release()
+	defer p.decoder.release()
 	stays, err := p.greet(messages)
 	if err != nil {
 		p.complain(err)
@@ -55,7 +63,14 @@ func (p *peer) serve() {
 	}
 	err = p.receive(messages)
 	p.complain(err)
+	p.complainOfNames()
+	p.explain()
 	p.addOpenCalls()
+	if t, ok := p.handler.(AbsenceTaker); ok {
+		if why := p.absence(); why != "" {
+			t.Absent(p.Peer, why)
+		}
+	}
 	p.handler.End(p.Peer, p.end())
 }
 
@@ -67,7 +82,10 @@ func (p *peer) identify() error {
 		return err
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
-	p.decoder = decoder{pid: p.PID, sink: p.server.sink}
+	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
+	if p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic); p.shift != 0 {
+		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
+	}
 	p.cupti.PID = p.PID
 	return p.server.owner.admits(cred.Uid)
 }
@@ -104,14 +122,30 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, h.now, h.path, h.request
+	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.now), h.path, h.request
+	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
+	// It may have begun to wait for the recorder well before its hello.
+	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
 	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
+}
+
+// absence says why a process that was sent GO runs unrecorded, "" if it does not.
+func (p *peer) absence() string {
+	switch {
+	case p.cupti.Status != "", p.bye != nil, p.broken:
+		return ""
+	case p.late:
+		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
+	case procfs.Describe(int(p.PID)).Executable != "":
+		return "the injected library could not start in them: it found no memory, or no thread"
+	}
+	return "" // it ended before it could do any GPU work
 }
 
 // locate answers a process that uses NVTX before CUDA and needs the place of libcupti.
@@ -259,7 +293,7 @@ func (p *peer) flushedUntil(until uint64) {
 		return
 	}
 	p.until = until
-	p.server.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
+	p.decoder.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
 }
 
 // handover keeps a HANDOVER, which may be the last word of a process.
@@ -282,7 +316,7 @@ func (p *peer) lost(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	p.server.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
+	p.decoder.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
 	return nil
 }
 
@@ -298,25 +332,52 @@ func (p *peer) complain(err error) {
 		"process %d: its GPU work from here on is missing: it sent a malformed message (%s)", p.PID, nonsense))
 }
 
+// complainOfNames tells the handler how many names of a process found no room.
+func (p *peer) complainOfNames() {
+	if n := p.decoder.unnamed; n > 0 {
+		p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf(
+			"process %d: %s missing: the names of all processes together need more than the %s that recording allows them",
+			p.PID, figures.Count(n, "name is", "names are"), figures.Bytes(peerBytesMax)))
+	}
+}
+
+// explain tells the handler why a process stopped sending before its end.
+func (p *peer) explain() {
+	runsOn := p.bye == nil && p.shares(p.PID)
+	wait := failureWait
+	if !runsOn {
+		wait = 0
+	}
+	why := p.failure(wait)
+	if why == "" && (runsOn || p.bye != nil && p.bye.reason == byeFailed) {
+		why = "the injected library could not go on"
+	}
+	if why == "" || p.broken || p.taken {
+		return
+	}
+	p.failed = true
+	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+}
+
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
-	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.until}
+	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.shift.host(p.until)}
 	c := &p.decoder.counts
 	off := p.cupti.Status != "" && p.cupti.Status != "on" // no record was expected
 	switch {
 	case p.bye != nil:
 		c = &p.bye.counts
-		e.Time, e.Reason = p.bye.now, p.bye.words()
-		e.Complete = 1
+		e.Time, e.Reason = p.shift.host(p.bye.now), p.bye.words()
+		e.Complete = truth(off || p.bye.until != 0)
 	case p.lastWord != nil:
 		c = &p.lastWord.counts
-		e.Time, e.Reason = p.lastWord.now, p.lastWord.words()
+		e.Time, e.Reason = p.shift.host(p.lastWord.now), p.lastWord.words()
 		e.Complete = truth(p.lastWord.until != 0)
 	default:
 		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
-	if p.taken || p.broken {
+	if p.taken || p.broken || p.failed {
 		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis

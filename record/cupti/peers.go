@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// peersMax is the most processes that are connected at a time. It bounds the memory that each one
+// takes beside its share of a peerMemory, about 150 KiB.
+const peersMax = 2048
+
 // A peerSet is the set of connected processes.
 type peerSet struct {
 	mu     sync.Mutex
@@ -23,18 +27,19 @@ func newPeerSet() *peerSet {
 	return s
 }
 
-// add gives a process its ID and returns true. After close it returns false.
-func (s *peerSet) add(p *peer) bool {
+// add gives a process its ID and returns true. After close, and while the set is full, it returns
+// false.
+func (s *peerSet) add(p *peer) (added, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
+	if full = len(s.all) >= peersMax; s.closed || full {
+		return false, full && !s.closed
 	}
 	s.lastID++
 	p.ID = s.lastID
 	s.all[p.ID] = p
 	s.active.Add(1)
-	return true
+	return true, false
 }
 
 func (s *peerSet) remove(p *peer) {

@@ -145,7 +145,7 @@ func TestNobodyThere(t *testing.T) {
 func answer(t *testing.T, s *stage, how string) {
 	t.Helper()
 	socket := filepath.Join(s.server.dir, socketName)
-	if err := s.server.listener.Close(); err != nil { // removes the socket
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	if how == "no-socket" {
@@ -256,7 +256,7 @@ func TestStalledRecorder(t *testing.T) {
 	t.Parallel()
 	begin := monotonic()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := s.server.listener.Close(); err != nil {
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	l := listenAt(t, filepath.Join(s.server.dir, socketName))
@@ -285,7 +285,7 @@ func TestStalledRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	input.Close()
-	reader := &peer{link: link{conn: conn}, server: s.server, handler: s.audience}
+	reader := &peer{link: link{conn: conn, memory: &s.server.memory}, server: s.server, handler: s.audience}
 	s.server.peers.add(reader)
 	reader.serve()
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
@@ -307,7 +307,7 @@ func TestStalledRecorder(t *testing.T) {
 func TestEndWithStalledRecorder(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := s.server.listener.Close(); err != nil {
+	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
 	l := listenAt(t, filepath.Join(s.server.dir, socketName))
@@ -498,6 +498,9 @@ func TestDescriptorsTakenAway(t *testing.T) {
 	}
 	if left := s.server.Wait(patience); left != 0 || s.ends[0].Complete != 0 {
 		t.Errorf("%d are left, the end is %+v", left, s.ends)
+	}
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "its GPU work from here on is missing: the ") {
+		t.Errorf("notes %q", s.notes)
 	}
 }
 

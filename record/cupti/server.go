@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
@@ -25,14 +27,15 @@ type Options struct {
 
 // A Server takes the reports of injected processes.
 type Server struct {
-	dir      string
-	lock     *os.File // held while dir is in use
+	dir      string // path of the private folder
+	folder   *folder
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
 	private  bool // as of Options
 
 	peers     *peerSet
+	memory    peerMemory
 	newcomers newcomers
 	closing   sync.Once
 }
@@ -89,53 +92,38 @@ func Listen(o Options) (*Server, error) {
 			removeStale(base, os.Geteuid(), owner.UID)
 		}
 	}
-	dir, err := makeFolder(o.bases, owner)
+	f, err := makeFolder(o.bases, o.library, owner)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockFolder(dir)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the injected library's folder cannot be used: %w", err), os.RemoveAll(dir))
-	}
-	s, err := listenIn(dir, o, owner)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir), lock.Close())
-	}
-	s.lock = lock
-	return s, nil
-}
-
-func listenIn(dir string, o Options, owner Owner) (*Server, error) {
-	if err := writeLibrary(dir, o.library, owner); err != nil {
-		return nil, fmt.Errorf("the injected library cannot be written: %w", err)
-	}
-	path := filepath.Join(dir, socketName)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("no socket for recorded processes: %w", err)
-	}
-	if err := os.Chown(path, owner.UID, owner.GID); err != nil {
-		return nil, errors.Join(fmt.Errorf("no socket for recorded processes: %w", err), l.Close())
-	}
-	return &Server{dir: dir, listener: l, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
+	return &Server{dir: f.path, folder: f, listener: f.listener, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
 func (s *Server) Serve(h Handler) {
+	var told sync.Once
 	for {
 		conn, err := s.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // for instance, too many files are open: the process waits meanwhile
+		if err != nil { // the process waits meanwhile
+			told.Do(func() {
+				h.Note(Peer{}, tracelog.NoteWarning, "processes may run unrecorded: none can be accepted now: "+errno.Words(err))
+			})
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn, private: s.private}, server: s, handler: h}
-		if s.peers.add(p) {
-			go p.serve()
-		} else {
+		p := &peer{link: link{conn: conn, private: s.private, memory: &s.memory}, server: s, handler: h}
+		added, full := s.peers.add(p)
+		if !added {
 			conn.Close()
+		} else {
+			go p.serve()
+		}
+		if full {
+			h.Note(Peer{}, tracelog.NoteWarning, fmt.Sprintf(
+				"%d processes are recorded at a time: further ones run unrecorded until one of these has ended", peersMax))
 		}
 	}
 }
@@ -190,11 +178,8 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	s.peers.close()
-	err := s.listener.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
+	err := s.folder.closeSocket()
 	s.peers.each(func(p *peer) { p.conn.Close() })
 	s.peers.active.Wait()
-	return errors.Join(err, os.RemoveAll(s.dir), s.lock.Close())
+	return errors.Join(err, s.folder.remove())
 }

@@ -276,3 +276,42 @@ func TestSignalWithinCall(t *testing.T) {
 		})
 	}
 }
+
+// TestSignalWithoutTimer interrupts a thread that might be in the way of a slow flush. It cannot be let go for a
+// while, since there is no timer that would send the signal again: it waits for the flush.
+func TestSignalWithoutTimer(t *testing.T) {
+	t.Parallel()
+	cue := newCues(t)
+	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+	pid, finish, end := s.running(t, "spin", cue.env()...)
+	defer finish()
+	if err := unix.Prlimit(pid, unix.RLIMIT_SIGPENDING, &unix.Rlimit{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cue.set(cueHang, 1)
+	cue.stopClock()
+	kill(t, pid, syscall.SIGTERM)
+	cue.until(cueFlushesBegun, 1)
+	cue.advance(40 * time.Millisecond) // more than LET_GO of the library
+	before := waits(t, pid)
+	eventually(t, func() bool { return waits(t, pid) > before+5 }, func() string { return "the program does not wait" })
+	cue.set(cueHang, 0)
+	if status := end(); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("the program ended with %v", status)
+	}
+	s.whole(t, 1000)
+}
+
+// waits counts how often the main thread of a process has waited.
+func waits(t *testing.T, pid int) (n int) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, count, _ := strings.Cut(string(b), "\nvoluntary_ctxt_switches:")
+	if _, err := fmt.Sscan(count, &n); err != nil {
+		t.Fatalf("the program has ended: %v", err)
+	}
+	return n
+}

@@ -78,11 +78,21 @@ func TestSimulatedNVTX(t *testing.T) {
 }
 
 // TestSimulatedClient has a program that becomes a CUPTI client in between: each
-// record of a kernel goes to the one or the other.
+// record of a kernel goes to the one or the other. In the hour before the next look for a client, the
+// program ends.
 func TestSimulatedClient(t *testing.T) {
 	t.Parallel()
+	for _, interval := range []time.Duration{10 * time.Millisecond, time.Hour} {
+		t.Run(interval.String(), func(t *testing.T) {
+			t.Parallel()
+			testSimulatedClient(t, GoConfig{FlushInterval: interval, WatchRivals: true})
+		})
+	}
+}
+
+func testSimulatedClient(t *testing.T, c GoConfig) {
 	const n = 20000
-	s := newStage(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond, WatchRivals: true})
+	s := newStage(t, Options{}, c)
 	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
 	var own, earlier uint64
 	if _, err := fmt.Sscanf(line, "kineto kernels=%d earlier=%d", &own, &earlier); err != nil {
@@ -92,7 +102,7 @@ func TestSimulatedClient(t *testing.T) {
 	if arrived == 0 || own == 0 || arrived+own+earlier < 2*n || arrived+own+earlier > 3*n {
 		t.Errorf("%q, and %d arrived", line, arrived)
 	}
-	if taken := len(s.notes) == 1; len(s.notes) > 1 || taken == (s.ends[0].Complete == 1) {
+	if len(s.notes) != 1 || s.ends[0].Complete == 1 {
 		t.Errorf("notes %q, the end is %+v", s.notes, s.ends)
 	}
 }

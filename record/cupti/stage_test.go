@@ -303,3 +303,8 @@ func (s *stage) whole(t *testing.T, n uint64) {
 		t.Errorf("notes: %q", s.notes)
 	}
 }
+
+// removeSocket closes a server's socket, and removes it.
+func removeSocket(s *Server) error {
+	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, socketName)))
+}

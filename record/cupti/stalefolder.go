@@ -2,8 +2,8 @@ package cupti
 
 import (
 	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,16 +30,18 @@ const (
 
 // lockFolder marks a folder as in use while the file is open. On a file system without
 // locks the folder stays unmarked and is never removed as stale.
-func lockFolder(dir string) (*os.File, error) {
-	path := filepath.Join(dir, lockNewName)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+func lockFolder(dir int) (*os.File, error) {
+	fd, err := unix.Openat(dir, lockNewName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return f, os.Remove(path)
+	f := os.NewFile(uintptr(fd), lockNewName)
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		err = unix.Unlinkat(dir, lockNewName, 0)
+	} else {
+		err = unix.Renameat(dir, lockNewName, dir, lockName)
 	}
-	if err := os.Rename(path, filepath.Join(dir, lockName)); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -91,12 +93,18 @@ func removeContents(base int, name string, owners []int) bool {
 	if unix.Fstat(lock, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
-	for _, n := range []string{socketName, libraryName, lockName} { // the lock last: it protects the others
+	return emptyFolder(dir) == nil
+}
+
+// emptyFolder removes the files of a recorder from a folder: the lock last, since it protects the
+// others.
+func emptyFolder(dir int) error {
+	for _, n := range []string{socketName, libraryName, lockName} {
 		if err := unix.Unlinkat(dir, n, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return false
+			return fmt.Errorf("%s: %w", n, err)
 		}
 	}
-	return true
+	return nil
 }
 
 func ownedByOneOf(s *unix.Stat_t, owners []int) bool {

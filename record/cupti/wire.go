@@ -73,6 +73,10 @@ const (
 	byeSignal    = 3
 	byeQuickExit = 4
 	byeAsked     = 5
+	byeFailed    = 6
+
+	failedSend   = 1
+	failedClosed = 2
 
 	goNoCUPTI      = 1
 	goPaused       = 2
@@ -105,10 +109,15 @@ func malformed(format string, args ...any) error {
 	return protocolError(fmt.Sprintf(format, args...))
 }
 
+// messageUsual is the size of the largest message that the injected library sends, and a little more.
+const messageUsual = 66 << 10
+
 // A messageReader reads framed messages from a peer that may send anything.
 type messageReader struct {
-	r   io.Reader
-	buf []byte
+	r      io.Reader
+	memory *peerMemory
+	buf    []byte
+	taken  int // bytes of buf that memory gave
 }
 
 // next returns a message; its payload is valid until the next call. The error is io.EOF between
@@ -122,8 +131,8 @@ func (m *messageReader) next() (messageType, []byte, error) {
 	if length > messageMax {
 		return 0, nil, malformed("a message of %d bytes, more than the %d allowed", length, messageMax)
 	}
-	if uint32(cap(m.buf)) < length {
-		m.buf = make([]byte, length)
+	if err := m.grow(int(length)); err != nil {
+		return 0, nil, err
 	}
 	payload := m.buf[:length]
 	if _, err := io.ReadFull(m.r, payload); err != nil {
@@ -134,6 +143,24 @@ func (m *messageReader) next() (messageType, []byte, error) {
 	}
 	return messageType(le.Uint16(frame[4:])), payload, nil
 }
+
+// grow makes room for a message.
+func (m *messageReader) grow(length int) error {
+	if cap(m.buf) >= length {
+		return nil
+	}
+	if more := length - messageUsual - m.taken; more > 0 {
+		if !m.memory.take(more) {
+			return malformed("a message of %d bytes, for which there is no memory: all processes together have taken %d bytes", length, peerBytesMax)
+		}
+		m.taken += more
+	}
+	m.buf = make([]byte, max(length, min(2*cap(m.buf), messageUsual)))
+	return nil
+}
+
+// release gives the memory of the messages back.
+func (m *messageReader) release() { m.memory.give(m.taken) }
 
 func appendFrame(b []byte, t messageType, payload []byte) []byte {
 	b = le.AppendUint32(b, uint32(len(payload)))

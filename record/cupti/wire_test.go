@@ -117,7 +117,7 @@ func TestDecode(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var got collect
-			d := decoder{pid: 42, sink: &got, callers: callerTable{find: sumOfChain, tell: func(uint64, int) {}}}
+			d := decoder{pid: 42, shared: new(peerMemory), sink: &got, callers: callerTable{find: sumOfChain, tell: func(uint64, int) {}}}
 			if err := d.batch(test.in); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestMalformedBatches(t *testing.T) {
 	for _, test := range malformedBatches {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := decoder{pid: 42, sink: &collect{}}
+			d := decoder{pid: 42, shared: new(peerMemory), sink: &collect{}}
 			err := d.batch(test.batch)
 			if err == nil || !strings.Contains(err.Error(), test.why) {
 				t.Errorf("got %v, want an error with %q", err, test.why)
@@ -192,7 +192,7 @@ func TestMalformedBatches(t *testing.T) {
 func TestUnknownRecordIsSkipped(t *testing.T) {
 	t.Parallel()
 	var got collect
-	d := decoder{pid: 42, sink: &got}
+	d := decoder{pid: 42, shared: new(peerMemory), sink: &got}
 	in := concat(record(999, 1, 2, 3, 4, 5), record(0, 1), record(recContext, 1, 2, 7))
 	if err := d.batch(in); err != nil || len(got.lines) != 1 {
 		t.Errorf("got %q and %v, want the context alone", got.lines, err)
@@ -277,7 +277,7 @@ func TestMessageReader(t *testing.T) {
 	t.Parallel()
 	whole := appendFrame(nil, msgFlush, []byte("12345678"))
 	for cut := range whole {
-		r := messageReader{r: strings.NewReader(string(whole[:cut]))}
+		r := messageReader{memory: new(peerMemory), r: strings.NewReader(string(whole[:cut]))}
 		want := io.ErrUnexpectedEOF
 		if cut == 0 {
 			want = io.EOF
@@ -287,7 +287,7 @@ func TestMessageReader(t *testing.T) {
 		}
 	}
 	huge := le.AppendUint32(nil, 0xffffffff)
-	r := messageReader{r: strings.NewReader(string(append(huge, 0, 0, 0, 0)))}
+	r := messageReader{memory: new(peerMemory), r: strings.NewReader(string(append(huge, 0, 0, 0, 0)))}
 	if _, _, err := r.next(); err == nil || cap(r.buf) != 0 {
 		t.Errorf("a huge length: got %v and a buffer of %d bytes", err, cap(r.buf))
 	}
@@ -386,8 +386,8 @@ func TestReasons(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			p := &peer{server: &Server{sink: nowhere{}}, handler: silent{}, decoder: decoder{pid: 1, sink: nowhere{}}}
-			p.complain(p.receive(&messageReader{r: strings.NewReader(string(test.in))}))
+			p := &peer{server: &Server{sink: nowhere{}}, handler: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: nowhere{}}}
+			p.complain(p.receive(&messageReader{memory: new(peerMemory), r: strings.NewReader(string(test.in))}))
 			e := p.end()
 			if e.Complete != test.complete || e.Until != test.until || e.Reason != test.reason {
 				t.Errorf("got %+v", e)
@@ -418,8 +418,8 @@ func TestSeeds(t *testing.T) {
 func FuzzPeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		got := &collect{}
-		p := &peer{server: &Server{sink: got}, handler: silent{}, decoder: decoder{pid: 1, sink: got}}
-		m := &messageReader{r: strings.NewReader(string(in))}
+		p := &peer{server: &Server{sink: got}, handler: silent{}, decoder: decoder{pid: 1, shared: new(peerMemory), sink: got}}
+		m := &messageReader{memory: new(peerMemory), r: strings.NewReader(string(in))}
 		kind, payload, err := m.next()
 		if err != nil || kind != msgHello {
 			return
@@ -452,7 +452,7 @@ func (silent) Note(Peer, uint32, string)     {}
 func BenchmarkDecode(b *testing.B) {
 	kernel := record(recKernel, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0, 1, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 	api := record(recAPI, 7, 1000, 0, 1500, 0, 43, 2, 31, 1, 1, 0)
-	d := decoder{pid: 42, sink: nowhere{}}
+	d := decoder{pid: 42, shared: new(peerMemory), sink: nowhere{}}
 	if err := d.batch(stringRecord(1, "_Z3addPfS_")); err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // messages, offsets of their fields. Those of records are in the table records.
 var wireNumbers = map[string]int{
 	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
-	"CT_BYE_ASKED": byeAsked, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
+	"CT_BYE_ASKED": byeAsked, "CT_BYE_FAILED": byeFailed, "CT_FAILED_SEND": failedSend, "CT_FAILED_CLOSED": failedClosed, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
 	"CT_GO_PAUSED": goPaused, "CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock,
 	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
 	"CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3, "CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6,
@@ -37,7 +37,7 @@ var wireNumbers = map[string]int{
 
 	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.now": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
 	"CT_CLOCK_COMMON": clockCommon, "CT_OPEN_CALLS": openCalls, "CT_OPEN_PLACES": openPlaces,
-	"ct_open": openSize, "ct_open_shared": openTotalSize, "ct_open_shared.places": 8, "ct_open_shared.calls": openHeadSize,
+	"ct_open": openSize, "ct_open_shared": openTotalSize, "ct_open_shared.places": 8, "ct_open_shared.bell": openBellAt, "ct_open_shared.failure": openFailureAt, "ct_open_shared.calls": openHeadSize,
 	"ct_open.tid": 4, "ct_open.last": openLastAt, "ct_open.time": openTimeAt, "ct_open.inner": openInnerAt,
 	"ct_open.epoch": openEpochAt, "ct_open.count": openCountAt, "ct_open.address": openAddressAt,
 

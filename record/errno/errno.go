@@ -14,11 +14,34 @@ import (
 // the call and the file, because the message around it names them.
 func Words(err error) string {
 	var number syscall.Errno
-	if errors.As(err, &number) {
-		return number.Error()
+	if !errors.As(err, &number) {
+		return err.Error()
 	}
-	return err.Error()
+	switch number {
+	case syscall.EMFILE:
+		return fmt.Sprintf("the limit of %sopen files is too low: raise it (ulimit -n 4096)", fileLimit())
+	case syscall.ENFILE:
+		return "too many files are open on this machine: raise its limit (sysctl fs.file-max)"
+	}
+	return number.Error()
 }
+
+// fileLimit is the largest number of open files, with a space behind it; "" if it is not known.
+func fileLimit() string {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return ""
+	}
+	return fmt.Sprint(limit.Cur, " ")
+}
+
+// Plain is an error whose text is its reason in plain words.
+func Plain(err error) error { return plain{err} }
+
+type plain struct{ error }
+
+func (p plain) Error() string { return Words(p.error) }
+func (p plain) Unwrap() error { return p.error }
 
 // Writing says why a file that a person named cannot be written, and what to do about it.
 func Writing(path string, err error) error {

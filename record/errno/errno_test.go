@@ -18,10 +18,20 @@ func TestWords(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOSPC}, "no space left on device"},
 		{fmt.Errorf("around it: %w", os.NewSyscallError("bpf", syscall.EPERM)), "operation not permitted"},
 		{errors.New("its own words"), "its own words"},
+		{os.NewSyscallError("bpf", syscall.ENFILE), "too many files are open on this machine: raise its limit (sysctl fs.file-max)"},
 	} {
 		if got := Words(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+// The limit of open files is named, with the remedy.
+func TestOpenFiles(t *testing.T) {
+	err := Plain(fmt.Errorf("around it: %w", syscall.EMFILE))
+	var limit int
+	if _, e := fmt.Sscanf(err.Error(), "the limit of %d open files is too low: raise it (ulimit -n", &limit); e != nil || limit < 3 || !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("%q", err)
 	}
 }
 

@@ -4,6 +4,7 @@ package figures
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -29,14 +30,18 @@ func Count[N Number](n N, one, many string) string {
 	return Group(n) + " " + many
 }
 
+// mostShown is the longest time that is shown, in ns: a time.Duration has no room for more, nor for
+// its rounding.
+const mostShown = uint64(math.MaxInt64 / time.Hour * time.Hour)
+
 // Duration writes a number of ns in the unit that suits it.
 func Duration(ns uint64) string { return DurationBeside(ns, ns) }
 
 // DurationBeside writes a number of ns in the unit that suits another, which stands in the
 // same line.
 func DurationBeside(ns, other uint64) string {
-	d := time.Duration(ns)
-	switch other := time.Duration(other); {
+	d := time.Duration(min(ns, mostShown))
+	switch other := time.Duration(min(other, mostShown)); {
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
 	case other >= time.Second:

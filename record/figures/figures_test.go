@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -11,6 +12,7 @@ func TestFigures(t *testing.T) {
 		{Count(0, "copy", "copies"), "0 copies"}, {Count(1, "copy", "copies"), "1 copy"}, {Count(4321, "copy", "copies"), "4,321 copies"},
 		{Duration(0), "0.0 µs"}, {Duration(49_000), "49.0 µs"}, {Duration(100_000), "0.1 ms"}, {Duration(577_300_000), "577.3 ms"},
 		{Duration(1_250_000_000), "1.2 s"}, {Duration(uint64(90 * time.Second)), "1m30s"},
+		{Duration(math.MaxUint64), "2562047h0m0s"}, {DurationBeside(5, math.MaxUint64), "0.000 s"},
 		{DurationBeside(1_250_000, 3_000_000_000), "0.001 s"}, {DurationBeside(1_250, 1_000_000), "0.001 ms"},
 		{DurationBeside(2_500_000, 577_300_000), "2.5 ms"},
 		{Bytes(0), "0.0 KiB"}, {Bytes(12 << 10), "12.0 KiB"}, {Bytes(int64(3) << 19), "1.5 MiB"}, {Bytes(uint64(5) << 29), "2.5 GiB"},

@@ -4,8 +4,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// Monotonic is the time of CLOCK_MONOTONIC in ns, the clock of every time in a log.
-func Monotonic() uint64 { return read(unix.CLOCK_MONOTONIC) }
+// Monotonic is the time of the host's CLOCK_MONOTONIC in ns, the clock of every time in a log.
+func Monotonic() uint64 { return read(unix.CLOCK_MONOTONIC) - uint64(own().Monotonic) }
 
 // Clocks is one reading of several clocks, in ns. Monotonic is the middle of two readings, one
 // before and one after the others.
@@ -14,7 +14,7 @@ type Clocks struct{ Monotonic, Realtime, Boottime uint64 }
 // ReadClocks reads the clocks once.
 func ReadClocks() Clocks {
 	before := Monotonic()
-	c := Clocks{Realtime: read(unix.CLOCK_REALTIME), Boottime: read(unix.CLOCK_BOOTTIME)}
+	c := Clocks{Realtime: read(unix.CLOCK_REALTIME), Boottime: read(unix.CLOCK_BOOTTIME) - uint64(own().Boottime)}
 	c.Monotonic = before + (Monotonic()-before)/2
 	return c
 }

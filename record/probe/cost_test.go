@@ -240,7 +240,11 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 func newLog(b *testing.B) Sink {
-	w, err := tracelog.Create(filepath.Join(b.TempDir(), "log"), tracelog.Options{})
+	f, err := os.Create(filepath.Join(b.TempDir(), "log"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -68,10 +68,8 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 		return nil, err
 	}
 	defer c.Close()
-	if m == uprobe.Multi {
-		if err := uprobe.CheckMulti(c.Programs[enter]); err != nil {
-			return nil, err
-		}
+	if err := uprobe.Check(m, c.Programs[enter]); err != nil {
+		return nil, err
 	}
 	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit), unload: c.DetachProgram(unload)}
 	if leave != enter {

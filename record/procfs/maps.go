@@ -78,6 +78,18 @@ func Files(pid int) ([]string, error) {
 	return files, nil
 }
 
+// MapsFile says whether a process maps the file with that path and inode. It is false if the process may not
+// be read.
+func MapsFile(pid int, path string, inode uint64) bool {
+	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
+	for m, err := range mappings(pid, named) {
+		if err == nil && m.File.Inode == inode {
+			return true
+		}
+	}
+	return false
+}
+
 // CodeAt finds the executable mapping of a file around an address; ok is false if there is none.
 func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
 	for m, err := range mappings(pid, isCode) {

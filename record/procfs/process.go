@@ -3,6 +3,7 @@ package procfs
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,6 +52,37 @@ func parent(dir string) uint32 {
 	}
 	pid, _ := strconv.ParseUint(fields[1], 10, 32)
 	return uint32(pid)
+}
+
+// Tree lists a process and those that descend from it, as far as their parents still run.
+func Tree(pid int) []int {
+	tree := []int{pid}
+	for i := 0; i < len(tree); i++ {
+		tasks, err := os.ReadDir(folder(tree[i]) + "/task")
+		if err != nil {
+			continue // it has ended
+		}
+		for _, t := range tasks {
+			children, _ := os.ReadFile(folder(tree[i]) + "/task/" + t.Name() + "/children") // none if it has ended
+			for _, word := range strings.Fields(string(children)) {
+				if child, err := strconv.Atoi(word); err == nil && !slices.Contains(tree, child) {
+					tree = append(tree, child)
+				}
+			}
+		}
+	}
+	return tree
+}
+
+// User is the effective user of a process; ok is false if the process has ended.
+func User(pid int) (uid uint32, ok bool) {
+	status, err := os.ReadFile(folder(pid) + "/status")
+	fields := statusFields(status, "Uid:")
+	if err != nil || len(fields) < 2 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(fields[1]), 10, 32)
+	return uint32(n), err == nil
 }
 
 // CodeSize is the size of a process's code in KiB; 0 for a process that has given up its memory.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +111,30 @@ func TestCodeAt(t *testing.T) {
 	}
 }
 
+func TestMapsFile(t *testing.T) {
+	fd, err := unix.MemfdCreate("maps-file", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	var s unix.Stat_t
+	if err := errors.Join(unix.Ftruncate(fd, 4096), unix.Fstat(fd, &s)); err != nil {
+		t.Fatal(err)
+	}
+	maps := func(inode uint64) bool { return MapsFile(os.Getpid(), "/memfd:maps-file", inode) }
+	if maps(s.Ino) {
+		t.Error("it is not mapped yet")
+	}
+	page, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	if !maps(s.Ino) || maps(s.Ino+1) {
+		t.Error("it is mapped, and no other")
+	}
+}
+
 // Where map_files can't be used, the file of that name is taken if it is the same.
 func TestOpenByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
@@ -199,5 +224,33 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := CodeFiles(1 << 30); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no process: %v", err)
+	}
+}
+
+// A process's tree holds its children, and each process has a user.
+func TestTree(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	tree := Tree(os.Getpid())
+	if len(tree) < 3 || tree[0] != os.Getpid() || !slices.Contains(tree, cmd.Process.Pid) || len(Tree(cmd.Process.Pid)) != 2 {
+		t.Errorf("the tree of %d is %v, that of its child %v", os.Getpid(), tree, Tree(cmd.Process.Pid))
+	}
+	if user, ok := User(cmd.Process.Pid); !ok || int(user) != os.Geteuid() {
+		t.Errorf("user %d, %v", user, ok)
+	}
+	if _, ok := User(1 << 30); ok {
+		t.Error("a process that is not there has a user")
 	}
 }

@@ -90,10 +90,16 @@ func (b *Block) entry() IndexEntry {
 
 // common is the value of a field that all records share, else none.
 func (b *Block) common(field int, none int64) int64 {
-	if !b.Known() || field < 0 || b.own[field].Mask != 0 {
+	if !b.Known() || field < 0 {
 		return none
 	}
-	return int64(b.at(field, 0))
+	c := &b.own[field]
+	for i := 1; i < b.N && c.Mask != 0; i++ {
+		if c.Numbers[i] != c.Numbers[0] {
+			return none
+		}
+	}
+	return int64(c.Numbers[0])
 }
 
 // Release gives the memory of a kept block back to the reader. The block must not be

@@ -216,6 +216,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		return append(append(bytes.Clone(log[:at]), b...), log[at:]...)
 	}
 	sixth, seventh := blocks[5], blocks[6]
+	payload := func(b place) []byte { return log[b.from+blockfile.HeaderSize : b.to] }
 	records := func(table ...byte) []byte { return withBlock(footless, blockfile.Records, seq, oneTable(table...)) }
 	// const column 0 of 1 row; a column is field, encoding, length, data
 	return []damagedLog{
@@ -243,7 +244,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"unknown_kind", records(100, 2, 1, 0, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
 		{"unknown_field", records(byte(KindNote), 2, 1, 40, reprConst, 1, 7), all + 2, "the log ends before its footer", 1},
 		{"no_columns", records(byte(KindNote), 3, 0), all + 3, "the log ends before its footer", 1},
-		{"empty_payload", withBlock(footless, blockfile.Records, seq, nil), all, "the log ends before its footer", 1},
+		{"empty_payload", withBlock(footless, blockfile.Records, seq, nil), all, "wrong number of tables", 2},
 		{"two_tables", withBlock(footless, blockfile.Records, seq, append(oneTable(byte(KindNote), 3, 0), oneTable(byte(KindNote), 3, 0)...)), all, "wrong number of tables", 2},
 		{"no_rows", records(byte(KindNote), 0, 0), all, "too many rows", 2},
 		{"huge_row_count", records(byte(KindNote), 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 1, 0, reprConst, 1, 7), all, "too many rows", 2},
@@ -266,8 +267,43 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"text_too_long", records(byte(KindString), 1, 2, 0, reprConst, 1, 9, 1, reprText, 2, 0x7F, 'x'), all, "a column is cut short", 2},
 		{"record_block_of_a_frame_table", records(0x80|byte(schema.Index), 1, 1, 0), all, "the schema makes no sense", 2},
 		{"schema_without_texts", withBlock(footless, blockfile.Schema, seq, schemaWithoutTexts(t)), all, "the schema makes no sense", 2},
+		{"schema_again", withBlock(footless, blockfile.Schema, seq, payload(blocks[0])), all, "has records or another schema in front of it", 2},
+		{"numbers_for_texts", records(byte(KindString), 1, 2, 0, reprConst, 1, 99, 1, reprConst, 1, 7), all, "numbers in place of texts", 2},
+		{"texts_for_numbers", records(byte(KindNote), 1, 1, 0, reprText, 2, 1, 'x'), all, "texts in place of numbers", 2},
+		{"string_of_two_texts", records(byte(KindString), 1, 2, 0, reprConst, 1, 1, 1, reprText, 2, 1, 'x'), all, "its strings are", 2},
+		{"index_of_another_kind", withIndex(t, log, func(e *IndexEntry) { e.Kind++ }), all, "an index does not match", 1},
+		{"index_of_another_process", withIndex(t, log, func(e *IndexEntry) { e.PID = 99 }), all, "an index does not match", 1},
+		{"index_of_another_time", withIndex(t, log, func(e *IndexEntry) { e.To++ }), all, "an index does not match", 1},
+		{"index_of_nothing", ended(footless, seq, oneTable(0x80|byte(schema.Index), 1, 1, 0), payload(last)), all, "an index does not match", 1},
+		{"index_cut_short", ended(footless, seq, oneTable(0x80|byte(schema.Index), 1, 1, 1), payload(last)), all, "a table is cut short", 1},
+		{"footer_of_nothing", ended(footless, seq, payload(blocks[len(blocks)-2]), nil), all, "the footer does not match", 1},
+		{"footer_cut_short", ended(footless, seq, payload(blocks[len(blocks)-2]), oneTable(0x80|byte(schema.Totals), 1, 1, 1)), all, "a table is cut short", 1},
+		{"trailer_of_another_footer", blockfile.AppendTrailer(bytes.Clone(log[:len(log)-blockfile.TrailerSize]), 16), all, "the trailer is wrong", 1},
 		{"schema_of_nonsense", withBlock(footless, blockfile.Schema, seq, oneTable(0x80|byte(schema.Fields), 1, 1, 1, 0, reprConst, 1, 100)), all, "the schema makes no sense", 2},
 	}
+}
+
+// ended appends an index, a footer and a trailer to a log.
+func ended(log []byte, seq uint32, index, footer []byte) []byte {
+	log = withBlock(log, blockfile.Index, seq, index)
+	return blockfile.AppendTrailer(withBlock(log, blockfile.Footer, seq+1, footer), uint64(len(log)))
+}
+
+// withIndex is a log whose index is wrong in its fourth row.
+func withIndex(t testing.TB, log []byte, wrong func(*IndexEntry)) []byte {
+	t.Helper()
+	x, err := openBytes(t, log).Index()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong(&x.Blocks[3])
+	var rows indexEntries
+	for i := range x.Blocks {
+		rows.add(&x.Blocks[i])
+	}
+	blocks, e, l := blocksOf(t, log), newEncoder(t), schema.LayoutOf(schema.Index)
+	index, footer := blocks[len(blocks)-2], blocks[len(blocks)-1]
+	return ended(log[:index.from], index.header.Seq, e.AppendTable(nil, l, e.Transpose(l, rows.rows), nil), log[footer.from+blockfile.HeaderSize:footer.to])
 }
 
 // schemaWithoutTexts is a schema whose strings have no text.
@@ -426,19 +462,6 @@ func TestCreate(t *testing.T) {
 	defer r.Close()
 	if all := readAll(t, r); len(all[KindNote]) != 1 {
 		t.Errorf("records are %v", all)
-	}
-	if _, err := Create(path, Options{}); err == nil || !strings.HasSuffix(err.Error(), "file exists (remove it or choose another name)") {
-		t.Errorf("over a file: %v", err)
-	}
-	if _, err := Create(filepath.Join(dir, "x", "y"), Options{}); err == nil || !strings.HasSuffix(err.Error(), "(make its folder first)") {
-		t.Errorf("in no folder: %v", err)
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join(dir, "target"), link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Create(link, Options{}); err == nil {
-		t.Error("a link was followed")
 	}
 }
 

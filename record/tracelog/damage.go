@@ -30,15 +30,21 @@ type CorruptError struct {
 	Offset  int64 // of the first byte that could not be used
 	Skipped int64 // bytes up to the next intact block; 0 when no bytes were left out
 	Reason  string
-
-	content bool // the checksum is right
 }
 
 func (e *CorruptError) Error() string {
 	if e.Skipped == 0 {
 		return fmt.Sprintf("the log is damaged at byte %d: %s", e.Offset, e.Reason)
 	}
-	return fmt.Sprintf("the log is damaged at byte %d: %s; %d bytes were left out", e.Offset, e.Reason, e.Skipped)
+	return fmt.Sprintf("the log is damaged at byte %d: %s; %s left out", e.Offset, e.Reason, count(e.Skipped, "byte was", "bytes were"))
+}
+
+// count writes a number of things.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // A TruncatedError says that the log ends early. Everything before Offset was read.
@@ -81,32 +87,8 @@ func (d *Damage) addFault(f *blockfile.Fault, ended bool) {
 	case f.Cut:
 		d.add(&TruncatedError{f.Offset, reason})
 	default:
-		d.add(&CorruptError{f.Offset, f.Skipped, reason, false})
+		d.add(&CorruptError{f.Offset, f.Skipped, reason})
 	}
-}
-
-// Join adds the damage that another reader of this log found in blocks whose checksums are
-// right, unless it is there already. It adds nothing once there is more damage than Errors has.
-// A reader that decodes only some fields (Reader.Project) misses such damage.
-func (d *Damage) Join(o *Damage) {
-	if d.Count > len(d.Errors) {
-		return
-	}
-	for _, err := range o.Errors {
-		if e, ok := err.(*CorruptError); ok && e.content && !d.at(e.Offset) {
-			d.add(e)
-		}
-	}
-}
-
-// at reports whether there is damage at a place.
-func (d *Damage) at(offset int64) bool {
-	for _, err := range d.Errors {
-		if e, ok := err.(*CorruptError); ok && e.Offset == offset {
-			return true
-		}
-	}
-	return false
 }
 
 // String is the damage in words, on one line.
@@ -122,7 +104,7 @@ func (d *Damage) String() string {
 		b.WriteString(err.Error())
 	}
 	if more := d.Count - len(d.Errors); more > 0 {
-		fmt.Fprintf(&b, "; and %d more faults", more)
+		b.WriteString("; and " + count(int64(more), "more fault", "more faults"))
 	}
 	return b.String()
 }

@@ -31,12 +31,11 @@ func newDecoding() (*decoding, error) {
 
 // decode decodes a block of records. It needs nothing but the block, so that any goroutine
 // can do it.
-func (d *decoding) decode(p *projection) {
+func (d *decoding) decode() {
 	d.table, d.fault = nil, nil
 	if d.End || d.Err != nil || d.Type != blockfile.Records {
 		return
 	}
-	p.apply(d.dec)
 	d.fault = d.dec.EachTable(d.Payload, func(t *columns.Table) error {
 		if d.table != nil {
 			return columns.ErrTables
@@ -44,6 +43,9 @@ func (d *decoding) decode(p *projection) {
 		d.table = t
 		return nil
 	})
+	if d.fault == nil && d.table == nil {
+		d.fault = columns.ErrTables
+	}
 }
 
 // spareDecodings are decodings that are not in use.
@@ -149,7 +151,7 @@ func (a *decodingAhead) fetch() {
 
 func (a *decodingAhead) decode() {
 	for d := range a.read {
-		d.decode(a.reader.projection)
+		d.decode()
 		d.ready <- struct{}{}
 	}
 }

@@ -9,13 +9,13 @@
 // about 8 bytes. FORMAT.md is the specification.
 //
 // The writer may be killed at any moment: the reader gives every whole block, and says in words
-// what is missing. Damage costs only the blocks that it is in. RepairFile recovers the intact
+// what is missing. Damage costs only the blocks that it is in. RepairTo recovers the intact
 // records of a damaged log. The log describes itself, and a reader goes by the names of kinds
 // and fields: an older reader leaves out what it does not know.
 //
 // A Reader gives all blocks in the order of the file, or on request
 //   - only the blocks that may have records that a [Filter] wants, found through the index (Select),
-//   - only some fields (Project),
+//   - the blocks that another reader of the log has given, and no others (Reread),
 //   - blocks that other goroutines have decoded ahead (Parallel),
 //   - the blocks of a log that is still being written, as it grows (Follow).
 //
@@ -30,6 +30,8 @@
 //	internal/blockfile  file → checksummed blocks, past damage, and as the file grows
 //	reader.go           file → decoding.go, logschema.go, strings.go → block.go
 //	selection.go        the blocks that a filter may want, by the index
+//	ledger.go           whether index and footer are those of the log
+//	contents.go         reading a log a second time
 //	repair.go           recovering the intact records of a damaged log
 //	logtext             the text form and JSON
 //

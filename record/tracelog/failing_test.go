@@ -206,6 +206,48 @@ func TestSmallTmpfs(t *testing.T) {
 	}
 }
 
+// A log on a disk that is full to the end of the recording ends in order, and says how many records it
+// lacks.
+func TestFullToTheEnd(t *testing.T) {
+	for _, size := range []string{"size=1m", "size=6m", "size=20m"} {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+			t.Skipf("mounting needs root: %v", err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+		path := filepath.Join(dir, "a.cudatrace")
+		w, err := Create(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := uint64(0)
+		for more := 0; more < 30; given += 2 * 10_000 {
+			give(w, 10_000)
+			if w.Flush() != nil {
+				more++
+			}
+		}
+		if err := w.Close(End{Complete: 1}); err != nil {
+			t.Errorf("%s: %v", size, err)
+		}
+		log, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, r := counts(t, log)
+		var lost Lost
+		for again := openBytes(t, log); again.Next(); {
+			if again.Block().Kind == KindLost {
+				lost.Read(again.Block(), 0)
+			}
+		}
+		if end, ended := r.End(); !ended || end.Complete != 0 || lost.Cause != LostLogWrite || lost.Count == 0 ||
+			got[KindCall]+got[KindKernel]+lost.Count != given {
+			t.Errorf("%s: %v and %d lost of %d, end %+v", size, got, lost.Count, given, end)
+		}
+	}
+}
+
 // After Flush a copy of the file has every record, whatever becomes of the writer.
 func TestFlushedIsOnDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.cudatrace")

@@ -118,9 +118,9 @@ func TestReaderStreams(t *testing.T) {
 // A block behind of nothing but misplaced blocks tells of few of them.
 func TestFaultsAreBounded(t *testing.T) {
 	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
-	log = withBlock(log, blockfile.Records, 1<<30, nil)
+	log = withBlock(log, 99, 1<<30, nil)
 	for range 5000 {
-		log = withBlock(log, blockfile.Records, 7, nil)
+		log = withBlock(log, 99, 7, nil)
 	}
 	r := openBytes(t, log)
 	r.Next()

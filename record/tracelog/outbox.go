@@ -13,9 +13,10 @@ import (
 // An outbox has the finished blocks that are not yet in the file. While the file cannot be
 // written (a full disk), it keeps them until they can be.
 type outbox struct {
-	out  io.Writer
-	name string // of the file, for messages
-	err  error  // of the last write, nil if it succeeded
+	out     io.Writer
+	name    string   // of the file, for messages
+	err     error    // of the last write, nil if it succeeded
+	reserve *reserve // of space for the end of the log
 
 	off    int64  // bytes of the log, those in buf included
 	seq    uint32 // number of the next block
@@ -46,11 +47,14 @@ const maxBacklog = 8 << 20
 // full reports whether the backlog is too large for records of a role. Events are refused
 // first: other records refer to definitions, and statements say how complete the log is.
 func (o *outbox) full(r schema.Role) bool {
-	most := 4 * maxBacklog
-	if r == schema.Event {
-		most = maxBacklog
+	if o.err == nil {
+		return false
 	}
-	return o.err != nil && len(o.buf) >= most
+	most := o.reserve.backlog(o.written(), 4*maxBacklog)
+	if r == schema.Event {
+		most = min(most/2, maxBacklog)
+	}
+	return int64(len(o.buf)) >= most
 }
 
 // begin appends the header of the file.
@@ -92,7 +96,10 @@ func (o *outbox) sendDue() {
 // send writes the buffer to the file, and keeps the bytes that could not be written.
 func (o *outbox) send() {
 	if len(o.buf) > 0 {
-		n, err := o.out.Write(o.buf)
+		n, err := 0, o.reserve.take(o.written(), int64(len(o.buf)))
+		if err == nil {
+			n, err = o.out.Write(o.buf)
+		}
 		n = min(max(n, 0), len(o.buf))
 		if err == nil && n < len(o.buf) {
 			err = io.ErrShortWrite

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -26,24 +27,27 @@ type Reader struct {
 	name  string // of the file, for messages
 	close func() error
 
-	blocks     blockSource
-	ahead      *decodingAhead // of Parallel, else nil
-	spare      spareDecodings
-	current    *decoding
-	filter     *Filter     // nil wants all
-	projection *projection // nil wants all
-	begun      bool
-	done       bool
-	err        error // of reading the file
+	blocks   blockSource
+	ahead    *decodingAhead // of Parallel, else nil
+	spare    spareDecodings
+	current  *decoding
+	filter   *Filter   // nil wants all
+	ledger   *ledger   // nil for a reader of a part of the log
+	contents *Contents // of Remember, else nil
+	rows     int64     // records so far
+	begun    bool
+	done     bool
+	err      error // of reading the file
 
-	minor   uint16 // version
-	footed  bool   // the footer has been read
-	schema  *logSchema
-	strings stringTable
-	block   Block
-	damage  Damage
-	end     End
-	ended   bool
+	minor     uint16 // version
+	footed    bool   // the footer has been read
+	described bool   // blocks of records, or the schema, have been read
+	schema    *logSchema
+	strings   stringTable
+	block     Block
+	damage    Damage
+	end       End
+	ended     bool
 }
 
 // A blockSource gives the blocks of a file that a reader needs, in the order of the file, and
@@ -104,6 +108,7 @@ func NewReader(src io.ReaderAt, size int64, name string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{src: blockfile.NewSource(src, size), name: name, current: d, schema: builtin()}
+	r.ledger = new(ledger)
 	r.blocks = blockfile.NewWalker(r.src)
 	if err := r.readFileHeader(); err != nil {
 		return nil, err
@@ -132,7 +137,7 @@ func (r *Reader) readFileHeader() error {
 			h.Major, blockfile.VersionMajor))
 	case !h.Intact:
 		r.minor = blockfile.VersionMinor
-		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong", false})
+		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
 	default:
 		r.minor = h.Minor
 	}
@@ -171,7 +176,7 @@ func (r *Reader) take() {
 		r.current = r.spare.get()
 	}
 	r.blocks.Next(&r.current.Block)
-	r.current.decode(r.projection)
+	r.current.decode()
 }
 
 // Block returns the block that Next moved to.
@@ -181,9 +186,31 @@ func (r *Reader) Block() *Block { return &r.block }
 // its Release. It is for callers that hand blocks to other goroutines.
 func (r *Reader) Keep() *Block {
 	b := r.block
+	if b.N <= smallBlock {
+		b.own, b.file = copied(b.own, b.N), nil
+		b.strings = r.strings.share()
+		return &b
+	}
 	b.kept, b.spare, b.strings = r.current, &r.spare, r.strings.share()
 	r.current = nil
 	return &b
+}
+
+// smallBlock is the number of records up to which a kept block is a copy: the buffers of a block are
+// many times as large.
+const smallBlock = 16
+
+// copied returns columns with numbers of their own.
+func copied(list []columns.Column, rows int) []columns.Column {
+	list = slices.Clone(list)
+	numbers := make([]uint64, 0, len(list)*rows)
+	for i := range list {
+		c := &list[i]
+		from := len(numbers)
+		numbers = append(numbers, c.Numbers...)
+		c.Numbers, c.Picks = numbers[from:len(numbers):len(numbers)], slices.Clone(c.Picks)
+	}
+	return list
 }
 
 // Err returns the first thing that is wrong with the log as far as it has been read: an error
@@ -205,6 +232,9 @@ func (r *Reader) Damage() *Damage { return &r.damage }
 // End returns the log's End record, and whether it has been read. A log without one
 // was not finished.
 func (r *Reader) End() (End, bool) { return r.end, r.ended }
+
+// Name returns the log's name in messages.
+func (r *Reader) Name() string { return r.name }
 
 // Size returns the size of the log in bytes.
 func (r *Reader) Size() int64 { return r.src.Size() }
@@ -239,10 +269,26 @@ func (r *Reader) use(d *decoding) (given bool) {
 		return false
 	}
 	given, err := r.accept(d)
+	if r.err = r.excess(); r.err != nil {
+		r.done = true
+		return false
+	}
+	if given && r.contents != nil {
+		r.contents.add(&r.block, d.Header)
+	}
 	if d.fault = err; err != nil {
-		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error(), true})
+		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error()})
 	}
 	return given
+}
+
+// excess is the error of a log with more records than its size allows: a reader could spend any
+// time on it.
+func (r *Reader) excess() error {
+	if most := schema.MostRecords(r.src.Size()); r.rows > most {
+		return fmt.Errorf("has more than %d records in its %d bytes: no recorder writes such a log", most, r.src.Size())
+	}
+	return nil
 }
 
 // pause ends the reading, for good unless the file may still grow.
@@ -256,24 +302,39 @@ func (r *Reader) pause(open bool) {
 func (r *Reader) accept(d *decoding) (given bool, err error) {
 	switch d.Type {
 	case blockfile.Schema:
-		s, err := parseSchema(d.dec, d.Payload)
-		if err == nil {
-			r.schema = s
-			r.projection.compare(s)
-		}
-		return false, err
+		return false, r.takeSchema(d)
 	case blockfile.Records:
-		if r.projection.misled(d) {
-			d.decode(nil)
-		}
-		if d.fault != nil || d.table == nil {
+		r.described = true
+		if d.fault != nil {
 			return false, d.fault
 		}
 		return r.records(d)
+	case blockfile.Index:
+		if r.ledger != nil {
+			return false, r.ledger.index(d, r.damage.Count == 0, r.minor)
+		}
 	case blockfile.Footer:
 		r.footed = true
+		if r.ledger != nil {
+			return false, r.ledger.footer(d, r.damage.Count == 0)
+		}
 	}
-	return false, nil // the index, the footer, or a type of a newer version
+	return false, nil // a type of a newer version, or a description of other blocks
+}
+
+var errLateSchema = errors.New("a schema has records or another schema in front of it")
+
+// takeSchema takes the schema block in. The blocks of records before it were read without it.
+func (r *Reader) takeSchema(d *decoding) error {
+	s, err := parseSchema(d.dec, d.Payload)
+	switch {
+	case err != nil:
+		return err
+	case r.described:
+		return errLateSchema
+	}
+	r.schema, r.described = s, true
+	return nil
 }
 
 // records takes a table of records: strings into the string table, others into the block.
@@ -284,14 +345,40 @@ func (r *Reader) records(d *decoding) (given bool, err error) {
 	b := &r.block
 	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &r.strings}
 	r.fill(b, d)
-	switch b.Kind {
-	case KindString:
-		return false, r.strings.add(b)
-	case KindEnd:
+	if err := typed(b.table, d.table); err != nil {
+		return false, err
+	}
+	if b.Kind == KindString {
+		if err := r.strings.add(b, schema.MostStringBytes(r.src.Size())); err != nil {
+			return false, err
+		}
+	}
+	if b.Kind == KindEnd {
 		r.end.Read(b, 0)
 		r.ended = true
 	}
+	r.rows += int64(b.N)
+	if r.ledger != nil {
+		r.ledger.records(b)
+	}
+	if b.Kind == KindString {
+		return false, nil
+	}
 	return r.filter == nil || r.filter.block(b), nil
+}
+
+var errType = errors.New("a column has texts in place of numbers, or numbers in place of texts")
+
+// typed checks that a table has texts in the fields of texts and numbers in the others. described
+// is the log's description of the table, nil without one.
+func typed(described *schema.Table, t *columns.Table) error {
+	for i, f := range t.Fields {
+		if described != nil && f < uint64(len(described.Fields)) &&
+			(described.Fields[f].Type == schema.Text) != (t.Columns[i].Texts != nil) {
+			return errType
+		}
+	}
+	return nil
 }
 
 // fill sets the columns of the block: by the log's schema, and by this version's.

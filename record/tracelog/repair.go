@@ -1,11 +1,7 @@
 package tracelog
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
@@ -21,61 +17,6 @@ type Repair struct {
 	Missing uint64 // records that the log's footer counts and that are not kept
 	Damage  Damage // what was wrong with the log
 	Reason  string // why the repaired log is not complete; it is in its End record
-}
-
-// RepairFile recovers the intact records of the damaged log at path and writes them to a log at
-// out. It replaces a regular file at out, and the file that a symbolic link at out leads to. It
-// writes nothing if the log has no damage: then Repair.Damage.Count is 0.
-func RepairFile(path, out string) (*Repair, error) {
-	r, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	target, err := replaceable(path, out)
-	if err != nil {
-		return nil, err
-	}
-	temp := PartialName(target, fmt.Sprintf("%d-%x", os.Getpid(), time.Now().UnixNano()))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return nil, createError(out, err)
-	}
-	done, err := RepairTo(f, out, r)
-	if closing := f.Close(); err == nil && closing != nil {
-		err = fmt.Errorf("cannot write %s: %w", out, blockfile.Bare(closing))
-	}
-	if err != nil || done.Damage.Count == 0 {
-		os.Remove(temp)
-		return done, err
-	}
-	if err := os.Rename(temp, target); err != nil {
-		os.Remove(temp)
-		return nil, createError(out, err)
-	}
-	return done, nil
-}
-
-// replaceable is the file to replace when a log is written to out. It refuses files that must
-// not be replaced. The damaged log is one of them: a later repair may recover more of it, and
-// it may still be growing.
-func replaceable(path, out string) (string, error) {
-	info, err := os.Stat(out)
-	switch {
-	case err != nil:
-		return out, nil // if the file cannot be made, making it says why
-	case info.IsDir():
-		return "", fmt.Errorf("cannot write %s: it is a folder (add a file's name)", out)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("cannot write %s: it is not a regular file (choose another name)", out)
-	}
-	if log, err := os.Stat(path); err == nil && os.SameFile(log, info) {
-		return "", fmt.Errorf("cannot write %s: it is the damaged log itself (choose another name)", out)
-	}
-	if real, err := filepath.EvalSymlinks(out); err == nil {
-		return real, nil
-	}
-	return out, nil
 }
 
 // RepairTo writes a log with every intact block of another one to out, which messages call
@@ -112,6 +53,9 @@ func totals(src *blockfile.Source) map[Kind]uint64 {
 	}
 	return f.totals
 }
+
+// repairStrings is the number of texts that a repair adds.
+const repairStrings = 2
 
 // A mender copies intact blocks from a reader to a writer.
 type mender struct {
@@ -198,7 +142,7 @@ func (m *mender) finish() {
 func (m *mender) end(end End) {
 	// In a log with the largest number of texts, ours replace the last two. They stand
 	// behind all records that use those.
-	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-2))
+	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-repairStrings))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last columns.Row
 	note.fill(&first, &m.w.strings)
@@ -236,10 +180,10 @@ func (m *mender) reason() string {
 		why = "the log was repaired"
 	}
 	if m.done.Dropped > 0 {
-		why += fmt.Sprintf("; %d damaged bytes were left out", m.done.Dropped)
+		why += "; " + count(int64(m.done.Dropped), "damaged byte was", "damaged bytes were") + " left out"
 	}
 	if m.done.Missing > 0 {
-		why += fmt.Sprintf(", %d records with them", m.done.Missing)
+		why += ", " + count(int64(m.done.Missing), "record", "records") + " with them"
 	}
 	return why
 }

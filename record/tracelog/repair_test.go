@@ -2,15 +2,11 @@ package tracelog
 
 import (
 	"bytes"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
-	"golang.org/x/sys/unix"
 )
 
 // repairOf repairs a log in memory.
@@ -84,83 +80,6 @@ func TestRepairCounts(t *testing.T) {
 	_, done := repairOf(t, log)
 	if lost == 0 || done.Missing != lost || done.Dropped != bytesLost {
 		t.Errorf("%d records and %d bytes are missing, the repair says %d and %d", lost, bytesLost, done.Missing, done.Dropped)
-	}
-}
-
-func TestRepairFile(t *testing.T) {
-	dir := t.TempDir()
-	log := launches(t, 2000)
-	good, cut, out := filepath.Join(dir, "good"), filepath.Join(dir, "cut"), filepath.Join(dir, "out")
-	for path, b := range map[string][]byte{good: log, cut: log[:len(log)-100]} {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if done, err := RepairFile(good, out); err != nil || done.Damage.Count != 0 {
-		t.Errorf("an intact log: %+v, %v", done, err)
-	}
-	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an intact log was written: %v", err)
-	}
-	link, target := filepath.Join(dir, "link"), filepath.Join(dir, "target")
-	if err := errors.Join(os.Symlink(target, link), os.WriteFile(target, []byte("old"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	long := filepath.Join(dir, strings.Repeat("é", 127)+"x")
-	for _, to := range []string{out, out, link, long} {
-		if done, err := RepairFile(cut, to); err != nil || done.Damage.Count == 0 {
-			t.Fatalf("%+v, %v", done, err)
-		}
-		r, err := Open(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if survivors(r); r.Err() != nil {
-			t.Error(r.Err())
-		}
-		r.Close()
-	}
-	if to, err := os.Readlink(link); err != nil || to != target {
-		t.Errorf("the link leads to %s, %v", to, err)
-	}
-	if b, err := os.ReadFile(cut); err != nil || !bytes.Equal(b, log[:len(log)-100]) {
-		t.Errorf("the damaged log has %d bytes, %v", len(b), err)
-	}
-	if rest, _ := filepath.Glob(filepath.Join(dir, "*partial*")); len(rest) > 0 {
-		t.Errorf("%v is left", rest)
-	}
-}
-
-// What a repair could do harm to it does not write to; the message says what to do.
-func TestRepairRefuses(t *testing.T) {
-	dir := t.TempDir()
-	log := launches(t, 100)
-	cut, link, pipe := filepath.Join(dir, "cut"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(cut, log[:len(log)-100], 0o600), os.Symlink(cut, link), unix.Mkfifo(pipe, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for out, says := range map[string]string{
-		cut:                             "it is the damaged log itself (choose another name)",
-		link:                            "it is the damaged log itself (choose another name)",
-		dir:                             "it is a folder (add a file's name)",
-		pipe:                            "it is not a regular file (choose another name)",
-		filepath.Join(dir, "none", "x"): "no such file or directory (make its folder first)",
-		filepath.Join(cut, "x"):         "not a directory (choose another folder)",
-		filepath.Join(dir, strings.Repeat("x", 256)): "file name too long (choose a shorter name)",
-	} {
-		_, err := RepairFile(cut, out)
-		if err == nil || !strings.HasSuffix(err.Error(), out+": "+says) {
-			t.Errorf("%s: %v", out, err)
-		}
-	}
-	if b, err := os.ReadFile(cut); err != nil || !bytes.Equal(b, log[:len(log)-100]) {
-		t.Errorf("the damaged log has %d bytes, %v", len(b), err)
-	}
-	if _, err := RepairFile(pipe, filepath.Join(dir, "out")); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
-		t.Errorf("a pipe: %v", err)
-	}
-	if rest, _ := filepath.Glob(filepath.Join(dir, "*partial*")); len(rest) > 0 {
-		t.Errorf("%v is left", rest)
 	}
 }
 

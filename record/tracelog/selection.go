@@ -21,7 +21,7 @@ func (r *Reader) Select(f Filter) error {
 	if err != nil {
 		return r.fileError(err, "")
 	}
-	r.blocks, r.filter = s, &f
+	r.blocks, r.filter, r.ledger = s, &f, nil
 	return nil
 }
 
@@ -156,13 +156,8 @@ func (s *selection) readBlock(b *blockfile.Block, h blockfile.Header, ok bool, a
 }
 
 // Begin is the time of a log's first reading of the clocks, with which a recording
-// begins, in ns of CLOCK_MONOTONIC; 0 without one.
-func Begin(path string) (uint64, error) {
-	r, err := Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Close()
+// begins, in ns of CLOCK_MONOTONIC; 0 without one. It reads on to there.
+func Begin(r *Reader) (uint64, error) {
 	if err := r.Select(Filter{Kinds: []Kind{KindClock}}); err != nil {
 		return 0, err
 	}

@@ -135,21 +135,29 @@ func (t *stringTable) share() *stringTable {
 
 var errStrings = errors.New("its strings are too many, too large or have impossible numbers")
 
-// add takes in a block of strings.
-func (t *stringTable) add(b *Block) error {
+// add takes in a block of strings, or none of them. most is the number of bytes that all may have.
+func (t *stringTable) add(b *Block, most int) error {
+	bytes := t.bytes
 	for i := range b.N {
-		if !t.set(b.at(0, i), b.own[1].Text(i)) {
+		id, text := b.at(0, i), b.own[1].Text(i)
+		if bytes += len(text); id == 0 || id > schema.MaxStrings || bytes > most || t.differs(id, text) {
 			return errStrings
 		}
+	}
+	for i := range b.N {
+		t.set(b.at(0, i), b.own[1].Text(i))
 	}
 	return nil
 }
 
-// set notes the text of an id and reports whether the table may hold it.
-func (t *stringTable) set(id uint64, text string) bool {
-	if id == 0 || id > schema.MaxStrings || t.bytes+len(text) > schema.MaxStringBytes {
-		return false
-	}
+// differs reports whether an id has another text already. A number stands for one text, but for
+// those that a repair may need.
+func (t *stringTable) differs(id uint64, text string) bool {
+	return id <= schema.MaxStrings-repairStrings && id <= uint64(len(t.texts)) && t.texts[id-1] != text && t.texts[id-1] != lostText
+}
+
+// set notes the text of an id.
+func (t *stringTable) set(id uint64, text string) {
 	if id <= uint64(t.shared) { // only in a log with blocks out of place
 		t.texts, t.shared = slices.Clone(t.texts), 0
 	}
@@ -158,7 +166,6 @@ func (t *stringTable) set(id uint64, text string) bool {
 	}
 	t.texts[id-1] = text
 	t.bytes += len(text)
-	return true
 }
 
 // lostText stands for a text that is lost because its block is damaged.

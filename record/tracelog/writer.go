@@ -2,15 +2,11 @@ package tracelog
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
@@ -58,21 +54,13 @@ type Writer struct {
 	blocks *blockWriter
 }
 
-// Create makes the log file at path, which must not exist, and writes its beginning. The caller
-// chooses the name of the unfinished file (PartialName) and renames it.
-func Create(path string, o Options) (*Writer, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return nil, createError(path, err)
+// closeLog gives back the space behind the end of a log and closes its file.
+func closeLog(f *os.File) error {
+	info, err := f.Stat()
+	if err == nil && f.Truncate(info.Size()) != nil {
+		err = nil // the space stays reserved, and the log is as good
 	}
-	w, err := NewWriter(f, o)
-	if err != nil {
-		f.Close()
-		os.Remove(path)
-		return nil, err
-	}
-	w.close = f.Close
-	return w, nil
+	return errors.Join(err, f.Close())
 }
 
 // nameMax is the longest name of a file on Linux, in bytes.
@@ -94,26 +82,6 @@ func PartialName(path, tail string) string {
 	return dir + base + tail
 }
 
-// createError says why a log cannot be created and what to do about it.
-func createError(path string, err error) error {
-	remedy := ""
-	switch {
-	case errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ELOOP):
-		remedy = " (remove it or choose another name)"
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
-		remedy = " (choose a folder that you can write to)"
-	case errors.Is(err, syscall.ENOENT):
-		remedy = " (make its folder first)"
-	case errors.Is(err, syscall.ENOTDIR):
-		remedy = " (choose another folder)"
-	case errors.Is(err, syscall.ENAMETOOLONG):
-		remedy = " (choose a shorter name)"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		remedy = " (make room or choose another folder)"
-	}
-	return fmt.Errorf("cannot create the log %s: %w%s", path, blockfile.Bare(err), remedy)
-}
-
 // NewWriter writes a log to out, beginning at once. Messages call out by its name if it has a
 // method Name, as files do.
 func NewWriter(out io.Writer, o Options) (*Writer, error) {
@@ -126,11 +94,25 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := out.(*os.File); ok {
+		blocks.out.reserve = newReserve(f)
+	}
 	blocks.out.begin(blockfile.VersionMinor)
 	blocks.schema()
 	blocks.out.send()
 	open := openBlocks{to: blocks, limits: o, byKey: make(map[blockKey]*openBlock)}
 	return &Writer{open: open, blocks: blocks}, blocks.out.err
+}
+
+// NewFileWriter is NewWriter for a file that the writer closes at the end. The caller chooses the name
+// of the unfinished file (PartialName) and renames it.
+func NewFileWriter(f *os.File, o Options) (*Writer, error) {
+	w, err := NewWriter(f, o)
+	if err != nil {
+		return nil, err
+	}
+	w.close = func() error { return closeLog(f) }
+	return w, nil
 }
 
 // Add adds a record of any kind. r.AddTo(w) does the same; it needs no allocation of r where
@@ -235,6 +217,10 @@ func (w *Writer) Close(end End) error {
 // finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
+	w.blocks.out.send()
+	if r := w.blocks.out.reserve; r != nil {
+		r.ending = true
+	}
 	w.blocks.out.send()
 	w.blocks.strings.useReserve()
 	if n := w.blocks.lost.total(); n > 0 {

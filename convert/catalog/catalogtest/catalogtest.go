@@ -22,7 +22,7 @@ func Filtered(t testing.TB, open logtest.Opener, filter *tracelog.Filter) *catal
 	if err := c.Read(Reader(t, open), func(float64) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Processes.Resolve(open); err != nil {
+	if err := c.Processes.Resolve(open, c.Contents); err != nil {
 		t.Fatal(err)
 	}
 	new(catalog.Inventory).Number(c)

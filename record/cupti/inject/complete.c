@@ -75,7 +75,7 @@ static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stre
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	sigset_t before;
-	if (!buffer || !ct_ours())
+	if (!buffer || !ct_here())
 		return;
 	ct_sigmask_block(&before);
 	ct_delivered_buffer();

@@ -6,7 +6,6 @@
 #include "control.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +17,9 @@
 #include "flush.h"
 #include "handover.h"
 #include "handover_answer.h"
+#include "lock.h"
 #include "match.h"
+#include "opencalls.h"
 #include "queue.h"
 #include "rival_client.h"
 #include "sender.h"
@@ -29,22 +30,8 @@
 #include "walk.h"
 #include "wire.h"
 
-#define WAKE_PAUSE_MS 2 /* between flushes that were asked for */
+#define WAKE_PAUSE (2 * CT_MS) /* between flushes that were asked for */
 #define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
-
-/*
- * Another client has the records: nothing of CUPTI is touched from now on, so that the
- * rival goes on as if we were not there, and is not flushed by us at the end when it
- * may be gone.
- */
-static void leave_to_rival(void)
-{
-	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
-	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
-	ct_switch_leave();
-	ct_walk_end();
-	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
-}
 
 static void flush(void)
 {
@@ -77,11 +64,11 @@ static void flush_and_look(void)
 	with_range(ct_switch_check);
 	if (ct_match_failed())
 		record_runtime(true);
-	if (!ct_recording()->watch_rivals || !ct_enter_cupti())
+	if (!ct_enter_cupti())
 		return;
 	bool taken = ct_rival_client(ct_recording()->api);
 	if (taken)
-		leave_to_rival();
+		ct_rival_leave();
 	ct_leave_cupti(taken);
 }
 
@@ -89,7 +76,7 @@ static void rival(void)
 {
 	if (!ct_enter_cupti())
 		return;
-	leave_to_rival();
+	ct_rival_leave();
 	ct_leave_cupti(true);
 }
 
@@ -118,6 +105,8 @@ static void stop(bool flushed)
 	ct_complete_start(NULL);
 	ct_leave_cupti(true);
 }
+
+enum how { GOES_ON, STOPPED, FAILED };
 
 /* Does what a message says; false when there will be no more. */
 static bool obey(uint16_t type)
@@ -157,24 +146,45 @@ static void take_depths(const unsigned char *p, uint32_t size)
 	}
 }
 
-/* Takes one message of the recorder; false when there will be no more. */
-static bool receive(void)
+/* Takes the rest of a message whose frame has begun to come; false when it is none. */
+static bool receive_rest(struct ct_frame *f, size_t got)
 {
-	struct ct_frame f;
 	unsigned char part[16 * sizeof(struct ct_depth)];
 	int fd = ct_recording()->fd;
 	uint64_t deadline = ct_now() + MESSAGE_WAIT;
-	if (!ct_connected() || !ct_recv_wait(fd, &f, sizeof f, deadline) || f.length > CT_MESSAGE_MAX)
+	if (!ct_recv_wait(fd, (char *)f + got, sizeof *f - got, deadline) || f->length > CT_MESSAGE_MAX)
 		return false;
-	for (uint32_t left = f.length; left > 0;) {
+	for (uint32_t left = f->length; left > 0;) {
 		uint32_t n = left < sizeof part ? left : (uint32_t)sizeof part;
 		if (!ct_recv_wait(fd, part, n, deadline))
 			return false;
-		if (f.type == CT_MSG_DEPTH)
+		if (f->type == CT_MSG_DEPTH)
 			take_depths(part, n);
 		left -= n;
 	}
-	return obey(f.type);
+	return true;
+}
+
+/*
+ * Takes the messages of the recorder that are there. Where a sandbox does not let any come,
+ * the recording goes on without.
+ */
+static enum how receive(void)
+{
+	struct ct_frame f;
+	for (;;) {
+		if (!ct_connected()) {
+			ct_open_failed(CT_FAILED_CLOSED, errno);
+			return FAILED;
+		}
+		ssize_t n = ct_recv_some(ct_recording()->fd, &f, sizeof f);
+		if (n < 0)
+			return errno == ECONNRESET ? FAILED : GOES_ON;
+		if (n == 0 || !receive_rest(&f, (size_t)n))
+			return FAILED;
+		if (!obey(f.type))
+			return STOPPED;
+	}
 }
 
 /* Does what a thread asked for. Flushes come not much more often than one takes. */
@@ -186,7 +196,7 @@ static void answer_wake(void)
 	if (!flush_asked)
 		return;
 	flush();
-	poll(NULL, 0, WAKE_PAUSE_MS);
+	ct_pause(WAKE_PAUSE);
 	ct_wake_received();
 }
 
@@ -195,19 +205,17 @@ static uint64_t next_flush(void)
 	return ct_now() + ct_recording()->flush_ms * CT_MS;
 }
 
-/* Until the recorder is gone or has said STOP, or the program ends. */
-static void listen_and_flush(void)
+/* Until the recorder has said STOP (true) or is out of reach (false), or the program ends. */
+static bool listen_and_flush(void)
 {
 	uint64_t next = next_flush();
-	for (;;) {
-		uint64_t now = ct_now();
-		int wait = now < next ? (int)((next - now) / CT_MS) + 1 : 0;
-		struct pollfd p[2] = {{.fd = ct_recording()->fd, .events = POLLIN}, {.fd = ct_wake_fd(), .events = POLLIN}};
-		if (poll(p, 2, wait) < 0 && errno != EINTR)
-			return;
-		if (p[0].revents && !receive())
-			return;
-		if (p[1].revents)
+	for (uint32_t counted = ct_wake_count() - 1, before;;) {
+		before = counted;
+		counted = ct_wake_count();
+		enum how how = receive();
+		if (how != GOES_ON || ct_reached(CT_SENT))
+			return how == STOPPED;
+		if (counted != before)
 			answer_wake();
 		if (ct_handover_wanted()) {
 			ct_handover_answer();
@@ -217,13 +225,15 @@ static void listen_and_flush(void)
 			flush_and_look();
 			next = next_flush();
 		}
+		ct_wake_wait(counted, next);
 	}
 }
 
 void ct_control_run(void)
 {
 	ct_this_is_control();
-	listen_and_flush();
+	if (listen_and_flush())
+		return;
 	stop(false);
-	ct_sender_finish(CT_BYE_STOP);
+	ct_sender_finish(CT_BYE_FAILED);
 }

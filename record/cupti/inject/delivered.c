@@ -13,7 +13,7 @@
 static _Atomic uint64_t buffers;
 static _Atomic uint64_t last; /* when a buffer came, or recording began */
 
-static _Atomic uint32_t newest_call, newest_work; /* correlation IDs, which grow */
+static _Atomic uint32_t newest_call, newest_success, newest_work; /* correlation IDs, which grow */
 static _Atomic uint32_t target;  /* the newest call whose work is awaited, 0 before an end */
 static _Atomic uint64_t awaited; /* work of that call and those before */
 
@@ -54,14 +54,15 @@ static void raise_to(_Atomic uint32_t *to, uint32_t value)
 void ct_delivered_add(const struct ct_delivery *d)
 {
 	raise_to(&newest_call, d->newest_call);
+	raise_to(&newest_success, d->newest_success);
 	raise_to(&newest_work, d->newest_work);
 	atomic_fetch_add(&awaited, d->awaited);
 }
 
-/* From now on work of the calls known so far is counted. */
+/* From now on work of the calls known so far is counted. A call that failed has none. */
 void ct_delivered_await(void)
 {
-	atomic_store(&target, atomic_load(&newest_call));
+	atomic_store(&target, atomic_load(&newest_success));
 }
 
 uint32_t ct_delivered_target(void)

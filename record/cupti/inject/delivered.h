@@ -13,8 +13,9 @@ uint64_t ct_delivered_again(uint64_t now);
 
 /* What a buffer holds, by correlation IDs. */
 struct ct_delivery {
-	uint32_t newest_call, newest_work; /* largest ID: of a call that makes work, of work */
-	uint32_t awaited;                  /* pieces of work that were awaited */
+	uint32_t newest_call, newest_success; /* largest ID: of a call that makes work, of one that has not failed */
+	uint32_t newest_work;                 /* of work */
+	uint32_t awaited;                     /* pieces of work that were awaited */
 };
 void ct_delivered_add(const struct ct_delivery *d);
 void ct_delivered_await(void);

@@ -10,20 +10,19 @@
  */
 #include "final_flush.h"
 
-#include <poll.h>
-
 #include "clock.h"
 #include "delivered.h"
 #include "flush.h"
 #include "handover.h"
+#include "lock.h"
 #include "thread_state.h"
 #include "walk.h"
 
 #define LONGEST (300 * CT_MS)
-#define PAUSE_MAX 16 /* ms */
+#define PAUSE_MAX (16 * CT_MS)
 #define CALLS_LEAST (20 * CT_MS) /* for calls to return that nothing is known of yet */
 #define CALLS_MOST (100 * CT_MS) /* for those that are known to be on their way */
-#define CALLS_PAUSE 5 /* ms */
+#define CALLS_PAUSE (5 * CT_MS)
 
 /*
  * Flushes, on the control thread or, when the program exits, on the thread that does.
@@ -39,8 +38,8 @@ uint64_t ct_final_flush(bool at_exit, bool final)
 	if (!ct_flush(CT_FINISHED, at_exit))
 		return 0;
 	ct_delivered_await();
-	for (int pause = 1; due && ct_now() < end; pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX) {
-		poll(NULL, 0, pause);
+	for (uint64_t pause = CT_MS; due && ct_now() < end; pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX) {
+		ct_pause(pause);
 		uint64_t now = ct_now(), before = ct_delivered_awaited();
 		if (!ct_flush(CT_FINISHED, at_exit))
 			return until;
@@ -59,7 +58,7 @@ void ct_flush_calls(void)
 {
 	uint64_t begin = ct_now(), passed;
 	do {
-		poll(NULL, 0, CALLS_PAUSE);
+		ct_pause(CALLS_PAUSE);
 		ct_flush_now(CT_FINISHED);
 		passed = ct_now() - begin;
 		if (passed >= CALLS_LEAST && !ct_delivered_lacks_calls())

@@ -15,11 +15,17 @@
 static _Atomic uint64_t begun; /* when the flush in progress has; 0 without one */
 static atomic_bool forcing;    /* that flush is forced */
 
+/* A flush begins with what precedes ct_flush_now. */
+void ct_flush_begin(void)
+{
+	atomic_store(&begun, ct_now());
+}
+
 /* For a thread that may call CUPTI already. */
 void ct_flush_now(uint32_t forced)
 {
 	const struct ct_cupti *api = ct_recording()->api;
-	atomic_store(&begun, ct_now());
+	ct_flush_begin();
 	atomic_store(&forcing, forced == CT_UNFINISHED);
 	ct_calibration_repeat(api);
 	api->flush_all(forced);

@@ -13,6 +13,7 @@
 #define WATCHERS 3
 
 static _Atomic pid_t self;
+static atomic_bool forked; /* known without a system call, after fork alone */
 static _Atomic(void (*)(void)) watchers[WATCHERS];
 
 bool ct_fork_begin(void)
@@ -21,19 +22,39 @@ bool ct_fork_begin(void)
 	return atomic_compare_exchange_strong(&self, &none, getpid());
 }
 
+/* Whether this is the process with that ID. A sandbox may refuse to tell: the number is negative then. */
+static bool is(pid_t pid)
+{
+	pid_t now = getpid();
+	return now >= 0 ? now == pid : !atomic_load(&forked);
+}
+
 bool ct_ours(void)
 {
-	return getpid() == atomic_load(&self);
+	return is(atomic_load(&self));
+}
+
+/* As ct_ours, without a system call: for places that run in no child but fork's. */
+bool ct_here(void)
+{
+	return !atomic_load_explicit(&forked, memory_order_relaxed);
+}
+
+/* The recorded process. */
+pid_t ct_self(void)
+{
+	return atomic_load(&self);
 }
 
 bool ct_forked(void)
 {
 	pid_t recorded = atomic_load(&self);
-	return recorded != 0 && recorded != getpid();
+	return recorded != 0 && !is(recorded);
 }
 
 static void in_child(void)
 {
+	atomic_store(&forked, true);
 	for (size_t i = 0; i < WATCHERS; i++) {
 		void (*f)(void) = atomic_load(&watchers[i]);
 		if (f)

@@ -10,16 +10,15 @@
 #include "handover.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "flush.h"
 #include "fork.h"
+#include "lock.h"
 #include "thread_state.h"
 #include "wake.h"
 
@@ -40,14 +39,13 @@ static bool waiting(uint32_t number)
 
 static bool wait_for_answer(uint32_t number, bool may_leave)
 {
-	static const struct timespec slice = {.tv_nsec = SLICE};
 	uint64_t deadline = ct_now() + ct_exit_wait();
 	while (waiting(number) && ct_now() < deadline && !ct_flush_stuck(CT_STALL)) {
 		if (may_leave && ct_flush_stuck(LET_GO))
 			return false;
 		uint32_t seen = atomic_load(&answered);
 		if (waiting(number))
-			syscall(SYS_futex, &answered, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+			ct_word_wait(&answered, seen, SLICE);
 	}
 	return true;
 }
@@ -102,7 +100,7 @@ struct ct_request ct_handover_requested(void)
 void ct_handover_release(uint32_t number)
 {
 	atomic_store(&answered, number);
-	syscall(SYS_futex, &answered, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ct_word_wake(&answered);
 	if (on_release)
 		on_release();
 }

@@ -5,6 +5,7 @@
  */
 #include "handover_answer.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "bye.h"
@@ -12,6 +13,7 @@
 #include "final_flush.h"
 #include "handover.h"
 #include "queue.h"
+#include "rival_client.h"
 #include "thread_state.h"
 
 static void say(uint32_t reason, uint32_t detail, uint64_t until)
@@ -30,6 +32,12 @@ void ct_handover_answer(void)
 	if (ct_exiting_tid() != 0 && !r.from_exit)
 		return;
 	uint64_t deadline = ct_now() + ct_exit_wait();
+	if (ct_enter_cupti()) {
+		bool taken = ct_rival_client_now(ct_recording()->api);
+		if (taken)
+			ct_rival_leave();
+		ct_leave_cupti(taken);
+	}
 	uint64_t until = ct_final_flush(false, r.reason != CT_BYE_ASKED);
 	if (ct_queue_wait_sent(deadline, CT_STALL)) {
 		say(r.reason, r.detail, until);

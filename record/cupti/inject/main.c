@@ -184,12 +184,12 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
 	struct ct_recording r = {
 		.fd = fd,
-		.cookie = ct_cookie(fd),
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
 		.exit_ms = go.exit_ms,
 		.api = on ? &cupti : NULL,
 		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
 	};
+	ct_identify(fd, &r.identity);
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (on)
 		ct_signals_start();

@@ -11,10 +11,10 @@
  */
 #include "match.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "chains.h"
+#include "lock.h"
 #include "mem.h"
 #include "opencalls.h"
 #include "seen.h"
@@ -40,7 +40,7 @@ struct site {
 	bool end_seen; /* an end has been, whether looked for or not */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ct_lock lock;
 static struct call *calls;
 static uint32_t call_mask;
 static struct site sites[SITES];
@@ -286,9 +286,9 @@ uint32_t ct_match_chain(uint32_t tid, uint64_t start, uint64_t end)
 {
 	if (!atomic_load(&on))
 		return 0;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	uint32_t chain = chain_of(tid, start, end);
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return chain;
 }
 
@@ -297,10 +297,10 @@ void ct_match_poll(void)
 {
 	if (!atomic_load(&on))
 		return;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	ct_seen_empty(keep, false);
 	ct_chains_send();
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 /*
@@ -309,10 +309,10 @@ void ct_match_poll(void)
  */
 void ct_match_doubt(uint64_t from, uint64_t to)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	doubt_from = from;
 	doubt_to = to;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 /* The recorder has found out how much of chains is of use. */

@@ -6,9 +6,9 @@
  */
 #include "names.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "lock.h"
 #include "mem.h"
 #include "queue.h"
 
@@ -21,7 +21,7 @@ struct entry {
 	uint32_t id; /* 0 marks a free entry */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ct_lock lock;
 static struct entry *table;
 static uint32_t slots; /* a power of two */
 static uint32_t last_id;
@@ -109,11 +109,11 @@ uint32_t ct_name_number(const char *text)
 		return 0;
 	uint32_t length = (uint32_t)strnlen(text, CT_NAME_MAX);
 	uint64_t h = hash(text, length);
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct entry *e = find(text, length, h);
 	if (e->id == 0)
 		add(e, text, length, h);
 	uint32_t id = e->id;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return id;
 }

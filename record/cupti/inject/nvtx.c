@@ -13,7 +13,6 @@
 #include "nvtx.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include "fork.h"
 #include "go.h"
 #include "load.h"
+#include "lock.h"
 #include "mem.h"
 #include "sock.h"
 #include "wire.h"
@@ -39,7 +39,7 @@ static const char *const init_names[] = {[NVTX3] = "InitializeInjectionNvtx2", [
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void *get_export_table);
 __attribute__((visibility("default"))) int InitializeInjectionNvtx(void *get_export_table);
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ct_lock lock;
 static enum { FRESH, STARTING, ON, OFF } stage;
 static struct table {
 	void *get_export_table;
@@ -66,22 +66,22 @@ static init_fn as_function(void *symbol)
 static struct table *enter(enum which which, void *get_export_table)
 {
 	void *module = module_of(get_export_table);
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct table *t = stage != OFF && table_count < TABLES ? &tables[table_count++] : NULL;
 	if (t)
 		*t = (struct table){.get_export_table = get_export_table, .module = module, .which = which};
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return t;
 }
 
 /* Passes a table on, once to each libcupti; early gives way to the one in use. */
 static bool pass(struct table *t, init_fn f, bool early)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool mine = f && t->passed_to != f && !(early && stage != FRESH && stage != STARTING);
 	if (mine)
 		t->passed_to = f;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return !mine || f(t->get_export_table) != 0;
 }
 
@@ -115,7 +115,7 @@ static init_fn locate(enum which which, bool *asked)
 /* In a forked child: a thread that is not there any more may have held the lock. */
 void ct_nvtx_forked(void)
 {
-	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	lock = (struct ct_lock){0};
 }
 
 static int initialize(enum which which, void *get_export_table)
@@ -125,9 +125,9 @@ static int initialize(enum which which, void *get_export_table)
 	struct table *t = enter(which, get_export_table);
 	if (!t)
 		return 0;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	int now = stage;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	if (now == ON)
 		return pass(t, as_function(ct_load_symbol(init_names[which])), false);
 	if (now != FRESH) /* passed on when CUDA has started */
@@ -150,18 +150,18 @@ int InitializeInjectionNvtx(void *get_export_table)
 /* CUDA is starting. */
 void ct_nvtx_begin(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	stage = STARTING;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 /* CUDA has started; wanted says whether NVTX goes to the libcupti in use. */
 void ct_nvtx_end(bool wanted)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	stage = wanted ? ON : OFF;
 	unsigned count = wanted ? table_count : 0;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	for (unsigned i = 0; i < count; i++) {
 		struct table *t = &tables[i];
 		if (t->module && module_of(t->get_export_table) == t->module)

@@ -16,11 +16,11 @@
  */
 #include "pool.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "fork.h"
+#include "lock.h"
 #include "mem.h"
 #include "opencalls.h"
 #include "sigmask.h"
@@ -36,7 +36,7 @@ struct entry {
 	uint32_t next; /* idle one, as its index and 1 */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ct_lock lock;
 static struct entry *table;
 static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
 static uint32_t idle[SIZES]; /* the first, as its index and 1 */
@@ -112,14 +112,14 @@ static size_t reserve(unsigned *tier)
 static uint8_t *create(size_t size, unsigned tier)
 {
 	uint8_t *buffer = malloc(size);
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	if (buffer) {
 		*find(buffer) = (struct entry){.buffer = buffer, .size = size, .tier = tier};
 	} else {
 		used -= size;
 		out -= size;
 	}
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return buffer;
 }
 
@@ -127,13 +127,13 @@ static uint8_t *create(size_t size, unsigned tier)
 static uint8_t *get(size_t *size, bool *low)
 {
 	unsigned tier = 0;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct entry *e = take_idle();
 	uint8_t *buffer = e ? e->buffer : NULL;
 	*size = e ? e->size : reserve(&tier);
 	out += *size;
 	*low = *size == 0 || out > enough;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return buffer || *size == 0 ? buffer : create(*size, tier);
 }
 
@@ -144,14 +144,14 @@ void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	*max_records = 0; /* as many as fit */
 	bool low = false;
 	ct_sigmask_block(&before);
-	*buffer = ct_ours() ? get(size, &low) : NULL;
+	*buffer = ct_here() ? get(size, &low) : NULL;
 	ct_sigmask_restore(&before);
 	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
 	if (low)
 		ct_wake_flush();
 	if (*buffer)
 		return;
-	if (ct_ours())
+	if (ct_here())
 		ct_open_missed(); /* without a record, the end of the call may go unnoticed */
 	*buffer = scratch;
 	*size = scratch_size;
@@ -171,12 +171,12 @@ bool ct_pool_scratch(const uint8_t *buffer)
 /* Takes a buffer back. One that is not ours, of a client before us, is left alone. */
 void ct_pool_release(uint8_t *buffer)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct entry *e = find(buffer);
 	if (e->buffer) {
 		out -= e->size;
 		e->next = idle[e->tier];
 		idle[e->tier] = (uint32_t)(e - table) + 1;
 	}
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }

@@ -11,11 +11,10 @@
  */
 #include "queue.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
+#include "lock.h"
 #include "mem.h"
 
 #define KEEP 4 /* idle chunks */
@@ -24,9 +23,9 @@ struct list {
 	struct ct_chunk *head, *tail;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-static pthread_cond_t rested; /* all is sent, or the sender has ended */
+static struct ct_lock lock;
+static struct ct_condition more;
+static struct ct_condition rested; /* all is sent, or the sender has ended */
 static struct list definitions, batches; /* the former are strings and chains */
 static struct ct_chunk *idle;
 static unsigned idle_count, in_use, limit;
@@ -51,11 +50,6 @@ static struct ct_chunk *new_chunk(void)
 
 bool ct_queue_start(size_t memory)
 {
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&rested, &attr);
-	pthread_condattr_destroy(&attr);
 	limit = (unsigned)(memory / CT_CHUNK_SIZE);
 	state_chunk = new_chunk();
 	flushed_chunk = new_chunk();
@@ -86,15 +80,15 @@ static struct ct_chunk *pop(struct list *l)
 
 static void give_back(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	in_use--;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 /* An empty chunk for records; NULL when the queue has reached its limit. */
 struct ct_chunk *ct_queue_chunk(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool allowed = in_use < limit && !finishing;
 	struct ct_chunk *c = allowed ? idle : NULL;
 	if (c) {
@@ -102,7 +96,7 @@ struct ct_chunk *ct_queue_chunk(void)
 		idle_count--;
 	}
 	in_use += allowed;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	if (!allowed)
 		return NULL;
 	if (!c)
@@ -116,17 +110,17 @@ struct ct_chunk *ct_queue_chunk(void)
 
 void ct_queue_push(struct ct_chunk *c)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	append(&batches, c);
-	pthread_cond_signal(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 }
 
 /* Takes a chunk back that was sent. */
 void ct_queue_recycle(struct ct_chunk *c)
 {
 	bool keep = c == state_chunk || c == flushed_chunk;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	in_use -= c->counted;
 	if (c == flushed_chunk)
 		flushed_free = true;
@@ -138,7 +132,7 @@ void ct_queue_recycle(struct ct_chunk *c)
 		idle_count++;
 		keep = true;
 	}
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	if (!keep)
 		ct_free(c, CT_CHUNK_SIZE);
 }
@@ -151,12 +145,15 @@ static void fill(struct ct_chunk *c, const void *data, size_t size)
 	c->used += (uint32_t)size;
 }
 
-/* Sends a single message beside the limit. Without memory it is left out. */
+/* Sends a single message beside the limit. Without memory it is left out, and counts as a lost record. */
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size)
 {
 	struct ct_chunk *c = new_chunk();
-	if (!c)
+	if (!c) {
+		uint64_t now = ct_now();
+		ct_queue_lost(CT_LOST_QUEUE, &(struct ct_loss){.count = 1, .from = now, .to = now});
 		return;
+	}
 	c->frame.type = type;
 	fill(c, head, head_size);
 	if (text_size > 0)
@@ -179,12 +176,12 @@ static struct ct_chunk *definition_chunk(size_t size)
 /* Adds a record that leaves before all batches; false without memory. */
 bool ct_queue_definition(const void *record, size_t size)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct ct_chunk *c = definition_chunk(size);
 	if (c)
 		fill(c, record, size);
-	pthread_cond_signal(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 	return c != NULL;
 }
 
@@ -195,15 +192,15 @@ bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
 	uint32_t padded = (length + 7) & ~7u;
 	struct ct_string s = {
 		.kind = CT_REC_STRING, .size = (uint16_t)(sizeof s + padded), .id = id, .length = length};
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct ct_chunk *c = definition_chunk(s.size);
 	if (c) {
 		fill(c, &s, sizeof s);
 		fill(c, text, length);
 		fill(c, zeros, padded - length);
 	}
-	pthread_cond_signal(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 	return c != NULL;
 }
 
@@ -220,10 +217,10 @@ void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add)
 {
 	if (add->count == 0)
 		return;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	ct_loss_add(&losses[cause], add);
-	pthread_cond_signal(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 }
 
 /*
@@ -233,30 +230,30 @@ void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add)
 void ct_queue_flushed(uint64_t until)
 {
 	struct ct_flushed message = {.until = until};
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	if (flushed_free) {
 		flushed_free = false;
 		flushed_chunk->frame.type = CT_MSG_FLUSHED;
 		flushed_chunk->used = 0;
 		fill(flushed_chunk, &message, sizeof message);
 		append(&batches, flushed_chunk);
-		pthread_cond_signal(&more);
+		ct_condition_tell(&more);
 	}
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 void ct_queue_clock(const struct ct_clock *clock)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	clocks[clock->mode] = *clock;
 	clock_waits[clock->mode] = true;
-	pthread_cond_signal(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 }
 
 void ct_queue_count(const struct ct_counts *add)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	counts.kernels += add->kernels;
 	counts.memcpys += add->memcpys;
 	counts.memsets += add->memsets;
@@ -264,14 +261,14 @@ void ct_queue_count(const struct ct_counts *add)
 	counts.objects += add->objects;
 	counts.extras += add->extras;
 	counts.others += add->others;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 struct ct_counts ct_queue_counts(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	struct ct_counts c = counts;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return c;
 }
 
@@ -326,16 +323,16 @@ static struct ct_chunk *next(void)
 struct ct_chunk *ct_queue_take(void)
 {
 	struct ct_chunk *c;
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	while (!(c = next()) && !finishing) {
 		resting = true;
 		rests++;
-		pthread_cond_broadcast(&rested);
-		pthread_cond_wait(&more, &lock);
+		ct_condition_tell(&rested);
+		ct_condition_wait(&more, &lock, CT_FOREVER);
 	}
 	resting = false;
 	taken++;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	if (c)
 		c->frame.length = c->used;
 	return c;
@@ -355,36 +352,37 @@ static bool nothing_waits(void)
  */
 bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
 {
-	pthread_mutex_lock(&lock);
-	uint64_t begun = rests, last = taken;
+	ct_lock(&lock);
+	uint64_t begun = rests, last = taken, now = ct_now(), until = now + stall;
 	bool moves = true;
 	while (moves && !closed && !(resting && nothing_waits()) && rests == begun) {
-		uint64_t until = ct_now() + stall < deadline ? ct_now() + stall : deadline;
-		struct timespec t = {(time_t)(until / CT_SECOND), (long)(until % CT_SECOND)};
-		if (pthread_cond_timedwait(&rested, &lock, &t) == 0)
-			continue;
-		moves = taken != last && ct_now() < deadline;
+		now = ct_now();
+		if (taken != last)
+			until = now + stall;
 		last = taken;
+		moves = now < until && now < deadline;
+		if (moves)
+			ct_condition_wait(&rested, &lock, (until < deadline ? until : deadline) - now);
 	}
 	bool sent = moves && !closed;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return sent;
 }
 
 /* The sender has ended. */
 void ct_queue_end(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	closed = true;
-	pthread_cond_broadcast(&rested);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&rested);
+	ct_unlock(&lock);
 }
 
 /* From now on records are dropped, and the sender ends when the queue is empty. */
 void ct_queue_finish(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	finishing = true;
-	pthread_cond_broadcast(&more);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&more);
+	ct_unlock(&lock);
 }

@@ -2,7 +2,7 @@
  * Noticing another CUPTI client in the program. The client that registers its buffer
  * callbacks last gets every record from then on, and CUPTI tells nobody. Where the
  * recorder has a probe on that call, the recorder says so at once; without, it has the
- * control thread ask here after each flush that is due. When nothing has come for a
+ * control thread ask here after each flush that is due, and before an end. When nothing has come for a
  * while, a call is made that must give a record, and hence a request for a buffer or a
  * buffer. Nothing else of the rival's may be touched.
  *
@@ -15,9 +15,13 @@
 #include <stdint.h>
 
 #include "delivered.h"
+#include "flush.h"
 #include "load.h"
 #include "pool.h"
+#include "queue.h"
 #include "switch.h"
+#include "thread_state.h"
+#include "walk.h"
 #include "wanted.h"
 
 #define PROOFS 3 /* calls without a record before it is believed */
@@ -36,17 +40,23 @@ static bool call_with_record(const struct ct_cupti *api)
 	bool on = ct_switch_is_on() && ct_wanted_name(DOMAIN_DRIVER, CBID_CUDEVICEGETCOUNT) != 0;
 	if (!on && api->enable_driver_api(CBID_CUDEVICEGETCOUNT, 1) != 0)
 		return false;
+	ct_flush_begin();
 	bool made = ct_load_count_devices();
 	if (!on)
 		api->enable_driver_api(CBID_CUDEVICEGETCOUNT, 0);
-	api->flush_all(0);
+	ct_flush_now(CT_FINISHED);
 	return made;
+}
+
+static bool can_tell(const struct ct_cupti *api)
+{
+	return ct_recording()->watch_rivals && api->version >= CUPTI_V13_0 && api->enable_driver_api;
 }
 
 /* True when CUPTI's records go to somebody else. */
 bool ct_rival_client(const struct ct_cupti *api)
 {
-	if (api->version < CUPTI_V13_0 || !api->enable_driver_api)
+	if (!can_tell(api))
 		return false;
 	if (seen() == last_seen && !call_with_record(api))
 		return false;
@@ -54,4 +64,29 @@ bool ct_rival_client(const struct ct_cupti *api)
 	missed = now == last_seen ? missed + 1 : 0;
 	last_seen = now;
 	return missed >= PROOFS;
+}
+
+/* Likewise at once, before an end: a client that came just now has not been missed yet. */
+bool ct_rival_client_now(const struct ct_cupti *api)
+{
+	for (unsigned i = 0; i < PROOFS && can_tell(api); i++) {
+		uint64_t before = seen();
+		if (!call_with_record(api) || seen() != before)
+			return false;
+	}
+	return can_tell(api);
+}
+
+/*
+ * Another client has the records: nothing of CUPTI is touched from now on, so that the
+ * rival goes on as if we were not there, and is not flushed by us at the end when it
+ * may be gone.
+ */
+void ct_rival_leave(void)
+{
+	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
+	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
+	ct_switch_leave();
+	ct_walk_end();
+	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }

@@ -6,17 +6,24 @@
 #include "sender.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
+#include <sys/types.h>
 
 #include "bye.h"
 #include "clock.h"
+#include "lock.h"
+#include "opencalls.h"
 #include "queue.h"
+#include "sock.h"
 #include "thread_state.h"
+#include "wake.h"
 #include "wire.h"
+
+/* Between tries, while the recorder is slow: poll is what sandboxes refuse. */
+#define PAUSE_MIN (CT_MS / 2)
+#define PAUSE_MAX (8 * CT_MS)
 
 static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
 static atomic_uint bye_reason;
@@ -31,27 +38,36 @@ static bool sending_is_over(uint64_t progress)
 	return now > last || now > (progress > begun ? progress : begun) + CT_STALL;
 }
 
+/* Tells the recorder why nothing comes any more. */
+static bool failed(uint32_t what, int error)
+{
+	ct_open_failed(what, error);
+	return false;
+}
+
 /* Sends it all, however long the recorder takes, until the end is near. */
 static bool send_all(const void *data, size_t size)
 {
 	const unsigned char *p = data;
 	int fd = ct_recording()->fd;
-	uint64_t progress = ct_now();
+	uint64_t progress = ct_now(), pause = PAUSE_MIN;
 	while (size > 0) {
 		if (!ct_connected())
-			return false;
-		ssize_t n = send(fd, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+			return failed(CT_FAILED_CLOSED, errno);
+		ssize_t n = ct_send_some(fd, p, size);
 		if (n > 0) {
 			p += n;
 			size -= (size_t)n;
 			progress = ct_now();
+			pause = PAUSE_MIN;
 			continue;
 		}
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n == 0 || errno != EAGAIN || sending_is_over(progress))
+		if (n == 0 || !ct_transient(errno))
+			return failed(CT_FAILED_SEND, n == 0 ? 0 : errno);
+		if (sending_is_over(progress))
 			return false;
-		poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 100);
+		ct_pause(pause);
+		pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
 	}
 	return true;
 }
@@ -78,10 +94,9 @@ void ct_sender_run(void)
 	}
 	if (ok)
 		say_bye();
-	if (ct_connected())
-		shutdown(ct_recording()->fd, SHUT_RDWR); /* wakes the control thread */
 	ct_queue_end();
 	ct_reach(CT_SENT);
+	ct_wake_control();
 }
 
 /* The time up to which all is flushed, for the BYE. */

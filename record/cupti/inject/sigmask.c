@@ -7,14 +7,19 @@
 
 #include <pthread.h>
 
+#define UNBLOCKED SIGKILL /* no thread blocks it: in a mask, it says that nothing was blocked */
+
 void ct_sigmask_block(sigset_t *before)
 {
 	sigset_t all;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, before);
+	sigemptyset(before);
+	if (pthread_sigmask(SIG_SETMASK, &all, before) != 0)
+		sigaddset(before, UNBLOCKED);
 }
 
 void ct_sigmask_restore(const sigset_t *before)
 {
-	pthread_sigmask(SIG_SETMASK, before, NULL);
+	if (!sigismember(before, UNBLOCKED))
+		pthread_sigmask(SIG_SETMASK, before, NULL);
 }

@@ -51,7 +51,7 @@ static atomic_int owed; /* a signal that is still to kill: its thread was let go
 static bool own_fault(int sig, const siginfo_t *info)
 {
 	if (info->si_code == SI_TKILL)
-		return info->si_pid == getpid();
+		return info->si_pid == ct_self();
 	return info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL ||
 				     sig == SIGTRAP || sig == SIGSYS);
 }
@@ -60,7 +60,8 @@ static void on_fatal(int sig, siginfo_t *info, void *context);
 
 /*
  * Has the signal come again with its default action: when the handler returns or,
- * where the program's own handler has called this one, at once.
+ * where the program's own handler has called this one, at once. Where a sandbox does not
+ * let that happen, the program ends with the exit code that a shell shows for the signal.
  */
 static void die(int sig, siginfo_t *info)
 {
@@ -68,12 +69,15 @@ static void die(int sig, siginfo_t *info)
 	sigset_t it;
 	sigemptyset(&it);
 	sigaddset(&it, sig);
-	bool direct = sigaction(sig, &none, &was) == 0 && was.sa_sigaction == on_fatal;
+	if (sigaction(sig, &none, &was) != 0)
+		_exit(128 + sig);
+	bool direct = was.sa_sigaction == on_fatal;
 	pthread_sigmask(direct ? SIG_BLOCK : SIG_UNBLOCK, &it, NULL); /* until the return */
-	pid_t pid = getpid();
+	pid_t pid = ct_ours() ? ct_self() : getpid();
 	long tid = syscall(SYS_gettid);
-	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) != 0)
-		syscall(SYS_tgkill, pid, tid, sig);
+	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, info) != 0 && syscall(SYS_tgkill, pid, tid, sig) != 0 &&
+	    (pid <= 0 || kill(pid, sig) != 0))
+		_exit(128 + sig);
 }
 
 /* What is to be done about a signal: the first is waited for, a second is not. */
@@ -119,13 +123,14 @@ static void send_owed(void)
 		return;
 	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == on_fatal)
 		sigaction(sig, &none, NULL);
-	kill(getpid(), sig);
+	if (kill(ct_self(), sig) != 0)
+		_exit(128 + sig);
 }
 
 /*
  * The thread goes on as if the signal came later, since it may hold a lock that the
  * handover needs. The control thread sends the signal again after the handover; a timer
- * does if that never ends, and without a timer the thread is not let go.
+ * does if that never ends. False without a timer: the thread has to wait then.
  */
 static bool leave(int sig)
 {
@@ -146,7 +151,9 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
 	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
 	bool may_die = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
-	if (what != NOTHING && (may_die || !leave(sig)))
+	if (!may_die && !leave(sig))
+		may_die = ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, false);
+	if (what != NOTHING && may_die)
 		die(sig, info);
 	errno = kept;
 }

@@ -18,19 +18,15 @@
 #include "switch.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "calls.h"
 #include "clock.h"
 #include "complaints.h"
 #include "fork.h"
 #include "load.h"
+#include "lock.h"
 #include "queue.h"
 #include "wake.h"
 #include "wanted.h"
@@ -38,14 +34,15 @@
 
 #define APPLY_WAIT (50 * CT_MS) /* for a change that another thread makes */
 #define TOLD_WAIT CT_SECOND /* for the control thread, which may be flushing */
+#define TOLD_SLICE (10 * CT_MS) /* between looks */
 #define ENTRY 16 /* bytes of code in which a thread is that has just entered a function */
 
 static const char *const range_calls[] = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"};
 #define RANGE_CALLS (sizeof range_calls / sizeof range_calls[0])
 #define IS_STOP(i) ((i) % 2 == 1)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed;
+static struct ct_lock lock;
+static struct ct_condition changed;
 static bool paused, by_range, in_range, stopped, left; /* left: CUPTI belongs to somebody else */
 static bool on, applying, lingering; /* the last: see struct ct_work_switch */
 static struct ct_work_switch work;
@@ -68,12 +65,10 @@ static bool wanted(void)
 /* Waits while another thread makes a change; false when that takes too long. */
 static bool wait_for_other(void)
 {
-	uint64_t deadline = ct_now() + APPLY_WAIT;
-	struct timespec until = {.tv_sec = (time_t)(deadline / CT_SECOND), .tv_nsec = (long)(deadline % CT_SECOND)};
-	while (applying)
-		if (pthread_cond_timedwait(&changed, &lock, &until) != 0)
-			return !applying;
-	return true;
+	uint64_t now, deadline = ct_now() + APPLY_WAIT;
+	while (applying && (now = ct_now()) < deadline)
+		ct_condition_wait(&changed, &lock, deadline - now);
+	return !applying;
 }
 
 /* For a person, when the records cannot be switched on again. */
@@ -98,25 +93,25 @@ static void apply(const struct ct_cupti *api, bool linger)
 		bool to = wanted();
 		applying = true;
 		lingering = linger && !to;
-		pthread_mutex_unlock(&lock);
+		ct_unlock(&lock);
 		if (!to)
 			work.off(api, linger);
 		else if (!work.on(api))
 			complain();
-		pthread_mutex_lock(&lock);
+		ct_lock(&lock);
 		applying = lingering = false;
 		on = to;
-		pthread_cond_broadcast(&changed);
+		ct_condition_tell(&changed);
 	}
 }
 
 /* linger: see struct ct_work_switch; never in a call of the program's own. */
 static void change(const struct ct_cupti *api, bool *flag, bool value, bool linger)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	*flag = value;
 	apply(api, linger);
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 /* CUPTI calls it at both ends of the four calls. */
@@ -125,7 +120,7 @@ static void at_range_call(void *user, uint32_t domain, uint32_t cbid, const void
 	(void)user;
 	uint32_t site;
 	memcpy(&site, (const char *)data + CALLBACK_SITE, sizeof site);
-	if (!ct_ours())
+	if (!ct_here())
 		return;
 	for (size_t i = 0; i < RANGE_CALLS; i++) {
 		if (domain != (i < 2 ? DOMAIN_RUNTIME : DOMAIN_DRIVER) || cbid != range_cbids[i])
@@ -196,47 +191,42 @@ static void start_range(const struct ct_cupti *api)
  */
 bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct_work_switch *w)
 {
-	pthread_condattr_t attr;
 	work = *w;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&changed, &attr);
-	pthread_condattr_destroy(&attr);
 	paused = (flags & CT_GO_PAUSED) != 0;
 	if (flags & CT_GO_CAPTURE_RANGE)
 		start_range(api);
 	if (paused || by_range)
 		return true;
 	bool is = work.on(api);
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	on = is;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return is;
 }
 
 /* Switches the records of work on once more where they are on, since more of them are wanted. */
 void ct_switch_renew(const struct ct_cupti *api)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool renew = wait_for_other() && on && !left;
 	applying = applying || renew;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	if (!renew)
 		return;
 	if (!work.on(api))
 		complain();
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	applying = false;
-	pthread_cond_broadcast(&changed);
+	ct_condition_tell(&changed);
 	apply(api, false);
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }
 
 bool ct_switch_is_on(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool is = on;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return is;
 }
 
@@ -268,12 +258,11 @@ static bool unanswered(uint32_t number)
 
 static void have_answered(uint32_t number)
 {
-	static const struct timespec slice = {.tv_nsec = 10 * CT_MS};
 	uint64_t deadline = ct_now() + TOLD_WAIT;
 	while (unanswered(number) && ct_now() < deadline) {
 		uint32_t seen = atomic_load(&answered);
 		if (unanswered(number))
-			syscall(SYS_futex, &answered, FUTEX_WAIT_PRIVATE, seen, &slice, NULL, 0);
+			ct_word_wait(&answered, seen, TOLD_SLICE);
 	}
 }
 
@@ -308,7 +297,7 @@ void ct_switch_poll(const struct ct_cupti *api)
 	bool begins = atomic_load(&told_range);
 	change(api, &in_range, begins, false);
 	atomic_store(&answered, number);
-	syscall(SYS_futex, &answered, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+	ct_word_wake(&answered);
 	if (!begins)
 		ct_wake_flush();
 }
@@ -329,8 +318,8 @@ void ct_switch_check(const struct ct_cupti *api)
 /* Leaves everything as it is, for good. */
 void ct_switch_leave(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	left = true;
 	atomic_store(&told, false);
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 }

@@ -6,32 +6,27 @@
  */
 #include "thread_state.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lock.h"
 #include "sock.h"
 
 static struct ct_recording recording;
 static atomic_bool running; /* both threads were started */
 static _Atomic uint32_t control_tid, sender_tid, exit_tid;
+static _Atomic uint64_t exits_from; /* when exit_tid began to */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed;
+static struct ct_lock lock;
+static struct ct_condition changed;
 static bool in_cupti; /* the control thread is in a call of CUPTI */
 static bool reached[CT_STAGES];
 
 /* Called once, before the threads start. */
 void ct_recording_set(const struct ct_recording *r)
 {
-	pthread_condattr_t attr;
 	recording = *r;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&changed, &attr);
-	pthread_condattr_destroy(&attr);
 }
 
 const struct ct_recording *ct_recording(void)
@@ -42,7 +37,7 @@ const struct ct_recording *ct_recording(void)
 /* Whether our descriptor still is the socket to the recorder. */
 bool ct_connected(void)
 {
-	return ct_cookie(recording.fd) == recording.cookie;
+	return ct_same_socket(recording.fd, &recording.identity);
 }
 
 /* How long the program's end may wait for the recorder, ns. */
@@ -53,30 +48,29 @@ uint64_t ct_exit_wait(void)
 
 void ct_reach(enum ct_stage stage)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	reached[stage] = true;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&changed);
+	ct_unlock(&lock);
 }
 
 bool ct_reached(enum ct_stage stage)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool value = reached[stage];
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return value;
 }
 
 /* Waits for a flag to get a value; false when the deadline is over. */
 static bool wait_flag(const bool *flag, bool value, uint64_t deadline)
 {
-	struct timespec until = {(time_t)(deadline / CT_SECOND), (long)(deadline % CT_SECOND)};
-	int r = 0;
-	pthread_mutex_lock(&lock);
-	while (*flag != value && r == 0)
-		r = pthread_cond_timedwait(&changed, &lock, &until);
+	uint64_t now;
+	ct_lock(&lock);
+	while (*flag != value && (now = ct_now()) < deadline)
+		ct_condition_wait(&changed, &lock, deadline - now);
 	bool is = *flag == value;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return is;
 }
 
@@ -93,20 +87,20 @@ bool ct_wait_outside_cupti(uint64_t deadline)
 /* True when the control thread may call CUPTI now; ct_leave_cupti follows. */
 bool ct_enter_cupti(void)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	bool allowed = recording.api && !reached[CT_EXITING] && !reached[CT_ENDED];
 	in_cupti = allowed;
-	pthread_mutex_unlock(&lock);
+	ct_unlock(&lock);
 	return allowed;
 }
 
 void ct_leave_cupti(bool end)
 {
-	pthread_mutex_lock(&lock);
+	ct_lock(&lock);
 	in_cupti = false;
 	reached[CT_ENDED] = reached[CT_ENDED] || end;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	ct_condition_tell(&changed);
+	ct_unlock(&lock);
 }
 
 void ct_running_set(bool value)
@@ -136,6 +130,7 @@ void ct_this_is_sender(void)
 
 void ct_this_exits(void)
 {
+	atomic_store(&exits_from, ct_now());
 	atomic_store(&exit_tid, this_tid());
 }
 
@@ -147,6 +142,15 @@ uint32_t ct_control_tid(void)
 uint32_t ct_exiting_tid(void)
 {
 	return atomic_load(&exit_tid);
+}
+
+/*
+ * Whether a call was made by us: by the control thread, or by the thread that exits, since it does. Only
+ * cuDeviceGetCount is called there.
+ */
+bool ct_is_own_call(uint32_t tid, uint64_t start, bool counts_devices)
+{
+	return tid == ct_control_tid() || (counts_devices && tid == ct_exiting_tid() && start >= atomic_load(&exits_from));
 }
 
 bool ct_is_own_thread(uint32_t tid)

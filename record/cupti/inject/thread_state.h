@@ -6,13 +6,14 @@
 
 #include "clock.h"
 #include "cupti_abi.h"
+#include "sock.h"
 
 #define CT_STALL (1500 * CT_MS) /* at the end: longest time in which nothing moves */
 
 /* The recording, as it was agreed on with the recorder. */
 struct ct_recording {
 	int fd;
-	uint64_t cookie; /* tells our socket from another that got its number */
+	struct ct_identity identity; /* tells our socket from another that got its number */
 	uint32_t flush_ms;
 	uint32_t exit_ms;
 	const struct ct_cupti *api; /* NULL when no records are made */
@@ -49,5 +50,6 @@ void ct_this_exits(void);
 uint32_t ct_control_tid(void); /* 0 before it runs, as the next */
 uint32_t ct_exiting_tid(void); /* of the thread that runs the exit handler */
 bool ct_is_own_thread(uint32_t tid);
+bool ct_is_own_call(uint32_t tid, uint64_t start, bool counts_devices);
 
 #endif

@@ -14,7 +14,9 @@
 #include "control.h"
 #include "final_flush.h"
 #include "handover.h"
+#include "lock.h"
 #include "queue.h"
+#include "rival_client.h"
 #include "sender.h"
 #include "sigmask.h"
 #include "signals.h"
@@ -27,6 +29,13 @@
 
 static pthread_t sender, control;
 
+/* glibc ends the program where it cannot wait: the thread has ended then, or is about to. */
+static void join(pthread_t t)
+{
+	if (!ct_futex_refused())
+		pthread_join(t, NULL);
+}
+
 static void *run_sender(void *arg)
 {
 	ct_sender_run();
@@ -36,9 +45,11 @@ static void *run_sender(void *arg)
 static void *run_control(void *arg)
 {
 	ct_control_run();
-	pthread_join(sender, NULL);
+	ct_wait_reached(CT_SENT, CT_FOREVER);
+	join(sender);
 	ct_handover_end();
-	ct_signals_end();
+	if (!ct_reached(CT_EXITING))
+		ct_signals_end();
 	if (ct_connected())
 		close(ct_recording()->fd);
 	ct_reach(CT_DONE);
@@ -67,7 +78,7 @@ static bool start_both(void)
 	if (start_thread(&control, run_control, CONTROL_STACK, "cudatrace-ctl"))
 		return true;
 	ct_queue_finish();
-	pthread_join(sender, NULL);
+	join(sender);
 	return false;
 }
 
@@ -76,13 +87,22 @@ bool ct_threads_start(const struct ct_recording *r)
 {
 	sigset_t before;
 	ct_recording_set(r);
-	if (!ct_wake_start())
-		return false;
+	ct_wake_start();
 	ct_sigmask_block(&before);
 	bool started = start_both();
 	ct_sigmask_restore(&before);
 	ct_running_set(started);
 	return started;
+}
+
+/* On the thread that exits. */
+static void deliver_last(void)
+{
+	const struct ct_cupti *api = ct_recording()->api;
+	if (api && ct_rival_client_now(api))
+		ct_rival_leave();
+	else
+		ct_sender_until(ct_final_flush(true, true));
 }
 
 /*
@@ -97,12 +117,12 @@ void ct_threads_exit(void)
 	ct_reach(CT_EXITING);
 	bool idle = ct_wait_outside_cupti(ct_now() + FLUSH_WAIT);
 	if (idle && !ct_reached(CT_ENDED))
-		ct_sender_until(ct_final_flush(true, true));
+		deliver_last();
 	ct_sender_finish(CT_BYE_EXIT);
 	if (!ct_wait_reached(CT_SENT, ct_now() + ct_exit_wait() + CT_SECOND))
 		return;
 	if (idle && ct_wait_reached(CT_DONE, ct_now() + CT_SECOND))
-		pthread_join(control, NULL);
+		join(control);
 }
 
 /* In a forked child: lets go of the sockets, so that the recorder sees the parent's end. */

@@ -238,6 +238,15 @@ static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &s, sizeof s, s.gpu.start);
 }
 
+static void count_call(struct ct_batch *b, const struct ct_api *a)
+{
+	struct ct_delivery *d = &b->delivery;
+	if (a->correlation > d->newest_call)
+		d->newest_call = a->correlation;
+	if (a->correlation > d->newest_success && a->ret == 0)
+		d->newest_success = a->correlation;
+}
+
 static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
@@ -245,11 +254,12 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
 	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
 		ct_range_began();
-	if (id == 0 || u32(r, API_TID) == ct_control_tid()) { /* a call that was never asked for, or is ours */
+	bool bad = false, counts_devices = domain == DOMAIN_DRIVER && u32(r, API_CBID) == CBID_CUDEVICEGETCOUNT;
+	/* a call that was never asked for, or is ours */
+	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices)) {
 		b->counts.others++;
 		return;
 	}
-	bool bad = false;
 	struct ct_api a = {
 		.kind = CT_REC_API,
 		.size = sizeof a,
@@ -267,8 +277,8 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 		without_time(b, CT_LOST_CLOCK);
 		a.start = a.end = 0;
 	}
-	if (a.correlation > b->delivery.newest_call && ct_wanted_creates_work(domain, a.cbid))
-		b->delivery.newest_call = a.correlation;
+	if (ct_wanted_creates_work(domain, a.cbid))
+		count_call(b, &a);
 	if (!ct_wanted_time(a.start)) {
 		b->counts.others++;
 		return;

@@ -1,58 +1,54 @@
 /*
- * A socket pair by which other threads wake the control thread. pool.c does so when CUPTI
- * holds many buffers, walk.c inside CUDA calls, handover.c in handlers of signals. Nothing may be called here that
- * waits or takes a lock.
+ * The bell by which other threads wake the control thread. pool.c rings it when CUPTI
+ * holds many buffers, walk.c inside CUDA calls, handover.c in handlers of signals. Nothing may be called
+ * here that waits or takes a lock.
  *
- * It is no eventfd: if a file of the program took over the number of one, waking would
- * write to that file, while send fails on all but sockets. The pair stays open until
- * the process ends.
+ * The bell is a futex, so that ringing and waiting need no descriptor, and no system call that sandboxes
+ * refuse. It lies in the memory that the recorder shares, and the recorder rings it when it has sent a
+ * message. Without that memory the control thread looks for messages now and then.
  */
 #include "wake.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sock.h"
+#include "clock.h"
+#include "lock.h"
+#include "opencalls.h"
 #include "thread_state.h"
 
-static struct {
-	int listen, tell;
-	uint64_t listen_cookie, tell_cookie;
-} wake = {.listen = -1, .tell = -1};
+#define LONGEST CT_SECOND /* between looks for messages */
+#define LONGEST_ALONE (20 * CT_MS) /* likewise, where the recorder cannot ring */
+
+static _Atomic uint32_t own;
+static _Atomic uint32_t *bell = &own;
 static atomic_bool woken, looking;
 
-bool ct_wake_start(void)
+void ct_wake_start(void)
 {
-	int fd[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0)
-		return false;
-	wake.listen = fd[0];
-	wake.tell = fd[1];
-	wake.listen_cookie = ct_cookie(fd[0]);
-	wake.tell_cookie = ct_cookie(fd[1]);
-	return true;
+	_Atomic uint32_t *shared = ct_open_bell();
+	if (shared)
+		bell = shared;
 }
 
-static bool tell(void)
+void ct_wake_control(void)
 {
-	return ct_cookie(wake.tell) == wake.tell_cookie &&
-	       (send(wake.tell, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
+	atomic_fetch_add(bell, 1);
+	ct_shared_wake(bell);
 }
 
 void ct_wake_flush(void)
 {
 	if (ct_running() && !atomic_exchange(&woken, true))
-		tell();
+		ct_wake_control();
 }
 
 void ct_wake_look(void)
 {
 	if (ct_running() && !atomic_exchange(&looking, true))
-		tell();
+		ct_wake_control();
 }
 
 /* False when there is no control thread, or the caller is a thread of ours. */
@@ -61,22 +57,25 @@ bool ct_wake_handover(void)
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 	if (!ct_running() || ct_is_own_thread(tid))
 		return false;
-	return tell();
+	ct_wake_control();
+	return true;
 }
 
-int ct_wake_fd(void)
+uint32_t ct_wake_count(void)
 {
-	return wake.listen;
+	return atomic_load(bell);
+}
+
+/* Waits until the bell has rung since it was counted, or until a time. */
+void ct_wake_wait(uint32_t counted, uint64_t until)
+{
+	uint64_t now = ct_now(), most = bell == &own ? LONGEST_ALONE : LONGEST;
+	if (now < until)
+		ct_shared_wait(bell, counted, until - now < most ? until - now : most);
 }
 
 bool ct_wake_receive(void)
 {
-	char bytes[64];
-	if (ct_cookie(wake.listen) != wake.listen_cookie) {
-		wake.listen = -1;
-		return false;
-	}
-	recv(wake.listen, bytes, sizeof bytes, MSG_DONTWAIT);
 	atomic_store(&looking, false);
 	return atomic_load(&woken);
 }
@@ -87,10 +86,8 @@ void ct_wake_received(void)
 	atomic_store(&woken, false);
 }
 
+/* In a forked child: the bell is the parent's. */
 void ct_wake_forked(void)
 {
-	if (ct_cookie(wake.listen) == wake.listen_cookie)
-		close(wake.listen);
-	if (ct_cookie(wake.tell) == wake.tell_cookie)
-		close(wake.tell);
+	bell = &own;
 }

@@ -122,9 +122,8 @@ struct ct_go {
 #define CT_GO_CALLERS 32u
 
 /*
- * Memory that the recorder shares with the library. The descriptor comes with the first byte of GO,
- * where callers are wanted. What is in it outlives the process: opencalls.c says how the call
- * is found that a thread is in.
+ * Memory that the recorder shares with the library. The descriptor comes with the first byte of GO.
+ * What is in it outlives the process: opencalls.c says how the call is found that a thread is in.
  */
 #define CT_OPEN_CALLS 512u /* threads */
 #define CT_OPEN_PLACES 15u /* in CUPTI, from which its callback is called */
@@ -144,9 +143,15 @@ struct ct_open {
 struct ct_open_shared {
 	_Atomic uint64_t from; /* calls that began before are not believed */
 	_Atomic uint64_t places; /* bits 0: calls begin; 16: within a call; bit 32: ends are noticed */
-	uint64_t pad[6];
+	_Atomic uint32_t bell;   /* a futex; either side adds 1 to have the control thread look */
+	_Atomic uint32_t bell_pad;
+	_Atomic uint64_t failure; /* why nothing more is sent: CT_FAILED_* << 32 | errno; 0 without */
+	uint64_t pad[4];
 	struct ct_open calls[CT_OPEN_CALLS];
 };
+
+#define CT_FAILED_SEND 1u   /* the kernel refused to send */
+#define CT_FAILED_CLOSED 2u /* the descriptor of the socket is closed, or it cannot be told */
 
 /* Groups of records beside those of calls. */
 #define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
@@ -247,6 +252,7 @@ struct ct_bye {
 #define CT_BYE_SIGNAL 3u /* one that kills the program */
 #define CT_BYE_QUICK_EXIT 4u
 #define CT_BYE_ASKED 5u /* the exit signal came: its sender knows why */
+#define CT_BYE_FAILED 6u /* the library cannot go on; the program runs on */
 
 enum ct_record_kind {
 	CT_REC_STRING = 1,

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe/kerneltypes"
 )
 
@@ -34,6 +35,7 @@ func Load(p Part) (*ebpf.Collection, error) {
 		return nil, fmt.Errorf("reading the embedded eBPF object: %w", err)
 	}
 	p.cut(spec)
+	setVersion(spec)
 	if p.Configure != nil {
 		if err := p.Configure(spec); err != nil {
 			return nil, fmt.Errorf("setting up the embedded eBPF object: %w", err)
@@ -62,6 +64,14 @@ func (p Part) cut(spec *ebpf.CollectionSpec) {
 		if p.Maps != nil && !slices.Contains(p.Maps, name) && !strings.HasPrefix(name, ".") {
 			delete(spec.Maps, name)
 		}
+	}
+}
+
+// setVersion says for which kernel the programs are. Otherwise the library would look into this
+// process's memory, which a process with file capabilities must not read.
+func setVersion(spec *ebpf.CollectionSpec) {
+	for _, p := range spec.Programs {
+		p.KernelVersion = host.KernelVersion()
 	}
 }
 

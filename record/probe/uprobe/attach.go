@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 )
 
 // A Site is the place of a function in a file, and the cookie for the program.
@@ -16,6 +15,17 @@ type Site struct {
 
 // Programs run at the entry and the return of a function. In the mode Session, Enter does both.
 type Programs struct{ Enter, Leave *ebpf.Program }
+
+// Check returns an error if the kernel cannot attach the loaded programs of a mode.
+func Check(m Mode, enter *ebpf.Program) error {
+	switch m {
+	case Multi:
+		return checkMulti(enter)
+	case Single:
+		return checkSingle()
+	}
+	return nil
+}
 
 // Attach probes functions of a file in one process. The returned Closer removes the entry
 // probes before the return probes, so that no call is seen to begin whose return is missed. For
@@ -36,13 +46,9 @@ func AttachEntries(m Mode, program *ebpf.Program, path string, sites []Site, pid
 	if m != Single {
 		return attachMulti(program, traceUprobeMulti, 0, path, sites, pid)
 	}
-	file, err := link.OpenExecutable(path)
-	if err != nil {
-		return nil, err
-	}
 	var entries together
 	for _, s := range sites {
-		if err := entries.add(file.Uprobe, program, s, pid); err != nil {
+		if err := entries.add(program, path, s, false, pid); err != nil {
 			return nil, errors.Join(err, entries.Close())
 		}
 	}
@@ -63,15 +69,11 @@ func attachPair(p Programs, path string, sites []Site, pid int) (io.Closer, erro
 
 // attachSingles makes one perf event per entry and one per return.
 func attachSingles(p Programs, path string, sites []Site, pid int) (io.Closer, error) {
-	file, err := link.OpenExecutable(path)
-	if err != nil {
-		return nil, err
-	}
 	var enters, leaves together
 	for _, s := range sites {
 		err := errors.Join(
-			leaves.add(file.Uretprobe, p.Leave, s, pid),
-			enters.add(file.Uprobe, p.Enter, s, pid))
+			leaves.add(p.Leave, path, s, true, pid),
+			enters.add(p.Enter, path, s, false, pid))
 		if err != nil {
 			return nil, errors.Join(err, enters.Close(), leaves.Close())
 		}
@@ -79,10 +81,8 @@ func attachSingles(p Programs, path string, sites []Site, pid int) (io.Closer, e
 	return InOrder{enters, leaves}, nil
 }
 
-type attachFunc func(symbol string, program *ebpf.Program, o *link.UprobeOptions) (link.Link, error)
-
-func (t *together) add(attach attachFunc, program *ebpf.Program, s Site, pid int) error {
-	l, err := attach("", program, &link.UprobeOptions{Address: s.Offset, Cookie: s.Cookie, PID: pid})
+func (t *together) add(program *ebpf.Program, path string, s Site, atReturn bool, pid int) error {
+	l, err := attachSingle(program, path, s, atReturn, pid)
 	if err != nil {
 		return err
 	}

@@ -36,10 +36,19 @@ type linkCreateAttr struct {
 	_          uint32
 }
 
-// A multiLink is the file descriptor of a uprobe_multi link.
-type multiLink int
+// A bpfLink is the file descriptor of a link between a program and its probes.
+type bpfLink int
 
-func (l multiLink) Close() error { return unix.Close(int(l)) }
+func (l bpfLink) Close() error { return unix.Close(int(l)) }
+
+// createLink makes a link from a part of union bpf_attr.
+func createLink(attr unsafe.Pointer, size uintptr) (bpfLink, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, linkCreate, uintptr(attr), size)
+	if errno != 0 {
+		return -1, errno
+	}
+	return bpfLink(fd), nil
+}
 
 func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []Site, pid int) (io.Closer, error) {
 	offsets, cookies := make([]uint64, len(sites)), make([]uint64, len(sites))
@@ -54,18 +63,18 @@ func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, s
 		program: uint32(program.FD()), attachType: attachType, multiFlags: flags, pid: uint32(pid), count: uint32(len(sites)),
 		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)), cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, linkCreate, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	l, err := createLink(unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	runtime.KeepAlive(program)
-	if errno != 0 {
-		return nil, errno
+	if err != nil {
+		return nil, err
 	}
-	return multiLink(fd), nil
+	return l, nil
 }
 
-// CheckMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's, and
+// checkMulti returns an error on a kernel whose uprobe_multi takes the PID for a thread's, and
 // so misses all other threads of the process. A kernel that filters by process checks the PID
 // before the path, and refuses -1. program is a program for the mode Multi.
-func CheckMulti(program *ebpf.Program) error {
+func checkMulti(program *ebpf.Program) error {
 	l, err := attachMulti(program, traceUprobeMulti, 0, "/", []Site{{Offset: 1}}, -1)
 	if err == nil {
 		return errors.Join(errors.New("the kernel probed a folder"), l.Close())

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -17,15 +18,20 @@ func TestErrors(t *testing.T) {
 		is   error
 	}{
 		{LoadError(Auto, unix.ENOMEM), "no memory for the eBPF maps", unix.ENOMEM},
+		{LoadError(Auto, unix.EMFILE), "no room for the eBPF programs: the limit of", unix.EMFILE},
 		{LoadError(Session, unix.EINVAL), "Linux 6.13 or newer", unix.EINVAL},
 		{LoadError(Auto, unix.EINVAL), oldestKernel + " or newer", unix.EINVAL},
-		{&PermissionError{cause: unix.EPERM}, "start the container with --privileged", fs.ErrPermission},
+		{&PermissionError{cause: unix.EPERM}, "start the container with --privileged); operation not permitted", fs.ErrPermission},
 		{AttachError("/lib/x", unix.ESRCH), "the process has ended before probes were on /lib/x", fs.ErrNotExist},
 		{AttachError("/lib/x", unix.EIO), "no probes on /lib/x", unix.EIO},
 	} {
 		if !strings.Contains(c.err.Error(), c.want) || !errors.Is(c.err, c.is) {
 			t.Errorf("%q lacks %q, or is no %v", c.err, c.want, c.is)
 		}
+	}
+	admin := &PermissionError{Missing: []string{capSysAdmin}, rights: rights{user: 1000, bounding: 1<<41 - 1}, cause: unix.EACCES}
+	if got := LoadError(Auto, fmt.Errorf("loading: %w", admin)).Error(); !strings.Contains(got, "CAP_SYS_ADMIN missing (run with sudo, or once: sudo setcap cap_sys_admin+ep on") {
+		t.Error(got)
 	}
 	if !IsPermission(LoadError(Auto, unix.EPERM)) || Fatal(unix.EBUSY) || !Fatal(unix.ESRCH) {
 		t.Error("errors are taken for others")
@@ -69,4 +75,36 @@ func (m meeting) Close() error {
 	close(m.here)
 	<-m.there
 	return nil
+}
+
+// Each obstacle has its remedy.
+func TestRemedies(t *testing.T) {
+	const (
+		all  = "\nCapBnd:\t000001ffffffffff"
+		none = "Name:\tcudatrace\nCapEff:\t0000000000000000"
+		both = "Name:\tcudatrace\nCapEff:\t000000c000000000"
+	)
+	for _, c := range []struct {
+		status string
+		rights rights
+		want   string
+	}{
+		{none + all, rights{user: 1000}, "CAP_BPF and CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_bpf,cap_perfmon+ep on the cudatrace binary)"},
+		{"Name:\tcudatrace\nCapEff:\t0000008000000000" + all, rights{user: 1000}, "CAP_PERFMON missing (run with sudo, or once: sudo setcap cap_perfmon+ep on"},
+		{none + all, rights{user: 0}, "(start the container with --cap-add BPF --cap-add PERFMON)"},
+		{none + "\nCapBnd:\t00000000a80425fb", rights{user: 1000}, "(start the container with --cap-add BPF --cap-add PERFMON)"},
+		{none + all + "\nNoNewPrivs:\t1\nSeccomp:\t2", rights{user: 1000}, "without --security-opt no-new-privileges"},
+		{none + all, rights{user: 1000, nosuid: true}, "mounted nosuid"},
+		{both + all, rights{foreign: true}, "in its first user namespace only"},
+		{none + all, rights{foreign: true}, "in its first user namespace only"},
+		{both + all + "\nSeccomp:\t2\n", rights{}, "seccomp=unconfined); operation not permitted"},
+		{"Name:\tcudatrace\nCapEff:\t0000000000200000", rights{}, "a security module"},
+		{both + all, rights{lockdown: true}, "lockdown=integrity"},
+	} {
+		c.rights.readStatus([]byte(c.status))
+		err := &PermissionError{Missing: lacking(c.rights.effective), rights: c.rights, cause: unix.EPERM}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q lacks %q", err, c.want)
+		}
+	}
 }

@@ -16,6 +16,23 @@ type Options struct {
 	JSON   bool // an object a line, as docs/ndjson.md describes
 	// Wants chooses among the records that the filter wants; nil chooses all.
 	Wants func(b *tracelog.Block, row int) bool
+	// View shows values to people; nil shows them as the log has them.
+	View *View
+	// Only limits definitions to things to which others refer; nil is no limit.
+	Only *References
+
+	all bool // the filter wants all
+}
+
+// prepare notes and returns whether the filter wants all.
+func (o *Options) prepare() bool {
+	o.all = reflect.ValueOf(o.Filter).IsZero()
+	return o.all
+}
+
+// shows reports whether the filter and Wants choose a record.
+func (o *Options) shows(b *tracelog.Block, i int) bool {
+	return (o.all || o.Filter.Match(b, i)) && (o.Wants == nil || o.Wants(b, i))
 }
 
 // Dump writes the records of a log, a line each, in the order of the log. With a filter, the
@@ -23,8 +40,8 @@ type Options struct {
 // damaged or missing Dump writes a remark and goes on. The error is that of writing, or of
 // reading the file; what is damaged is in r.Damage.
 func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
-	d := dumper{w: w, r: r, functions: newFunctions(), filter: &o.Filter, wants: o.Wants, form: form{json: o.JSON}}
-	if d.all = reflect.ValueOf(o.Filter).IsZero(); !d.all {
+	d := dumper{w: w, r: r, functions: newFunctions(), options: &o, view: o.View, form: form{json: o.JSON}}
+	if !o.prepare() {
 		if err := r.Select(withFunctions(o.Filter)); err != nil {
 			return err
 		}
@@ -62,13 +79,13 @@ type dumper struct {
 	form
 	w         io.Writer
 	r         *tracelog.Reader
-	filter    *tracelog.Filter
-	all       bool // the filter wants all
-	wants     func(b *tracelog.Block, row int) bool
+	options   *Options
+	view      *View
 	err       error
 	told      int // faults already written
 	functions functions
 	columns   []tracelog.Column // of the current block: those of the fields of its lines
+	views     []columnView      // of these columns, with a view
 }
 
 // writeSize is the number of bytes from which text is written.
@@ -93,14 +110,18 @@ func (d *dumper) block(b *tracelog.Block) {
 	isFunction := b.Known() && b.Kind == tracelog.KindFunction
 	isCall := b.Known() && b.Kind == tracelog.KindCall
 	d.columns = appendColumns(d.columns[:0], b, isCall)
+	switch {
+	case d.view == nil:
+	case isCall:
+		d.views = d.view.columns(d.views[:0], b.Kind, callFields)
+	default:
+		d.views = d.view.columns(d.views[:0], b.Kind, fields)
+	}
 	for i := 0; i < b.N && d.err == nil; i++ {
 		if isFunction {
-			d.function(b, i)
+			d.functions.addRow(b, i)
 		}
-		if !d.all && !d.filter.Match(b, i) {
-			continue
-		}
-		if d.wants != nil && !d.wants(b, i) {
+		if !d.options.shows(b, i) || d.options.Only != nil && !d.options.Only.names(b, i) {
 			continue
 		}
 		d.begin(name)
@@ -139,12 +160,6 @@ func appendColumns(dst []tracelog.Column, b *tracelog.Block, isCall bool) []trac
 	return dst
 }
 
-// function takes note of a function, for the calls that name it.
-func (d *dumper) function(b *tracelog.Block, i int) {
-	id, name, args := b.Column("id"), b.Column("name"), b.Column("args")
-	d.functions.add(id.At(i), b.Text(name.At(i)), b.Text(args.At(i)))
-}
-
 // fields appends the fields that a record has by the log's schema.
 func (d *dumper) fields(b *tracelog.Block, fields []schema.Field, i int) {
 	own := schema.LayoutOf(b.Kind)
@@ -154,15 +169,22 @@ func (d *dumper) fields(b *tracelog.Block, fields []schema.Field, i int) {
 		if v == 0 && !d.json && own != nil && f < len(own.Fields) && own.Fields[f].Optional {
 			continue
 		}
-		switch field.Type {
-		case schema.String:
-			d.text(field.Name, b.Text(v))
-		case schema.Text:
+		switch {
+		case field.Type == schema.String:
+			d.viewedText(f, field, b.Text(v))
+		case field.Type == schema.Text:
 			d.text(field.Name, c.Text(i))
-		default:
+		case b.Known() && b.Kind == tracelog.KindAPI && f == apiRet && d.viewedResult(field, d.domain(b, i), int32(v)):
+		case !d.viewed(f, field, v):
 			d.number(field.Name, field.Type, v)
 		}
 	}
+}
+
+// domain is the library of an API record.
+func (d *dumper) domain(b *tracelog.Block, i int) string {
+	c := b.Column("domain")
+	return domains[c.At(i)]
 }
 
 // unnamed appends the columns of a kind that is in no schema.
@@ -177,8 +199,13 @@ func (d *dumper) unnamed(i int) {
 // callFields are the fields of a call. Its arguments stand last, behind their number.
 var callFields = schema.LayoutOf(tracelog.KindCall).Fields
 
-// Numbers of fields of a call: its function and its first argument.
+// domains are the libraries of API records.
+var domains = map[uint64]string{tracelog.DomainDriver: "driver", tracelog.DomainRuntime: "runtime"}
+
+// Numbers of fields of an API record and of a call: results, the function and the first argument.
 var (
+	apiRet   = schema.LayoutOf(tracelog.KindAPI).Field("ret")
+	callRet  = schema.LayoutOf(tracelog.KindCall).Field("ret")
 	callFunc = schema.LayoutOf(tracelog.KindCall).Field("func")
 	callArg0 = schema.LayoutOf(tracelog.KindCall).Field("arg0")
 )
@@ -193,7 +220,9 @@ func (d *dumper) call(i int) {
 		switch {
 		case f == callFunc:
 			d.reference(field.Name, &d.functions, v)
-		case v != 0 || d.json || !field.Optional:
+		case f == callRet && d.viewedResult(field, d.functions.byID[d.columns[callFunc].At(i)].library, int32(d.columns[f].Int(i))):
+		case v == 0 && !d.json && field.Optional:
+		case !d.viewed(f, field, v):
 			d.number(field.Name, field.Type, v)
 		}
 	}

@@ -2,6 +2,7 @@ package logtext
 
 import (
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -38,7 +39,13 @@ func (f *form) remark(text string) {
 		f.finish()
 		return
 	}
-	f.buf = append(append(append(f.buf, "# "...), text...), '\n')
+	f.buf = append(f.buf, "# "...)
+	if isPlain(text) || isShown(text) {
+		f.buf = append(f.buf, text...)
+	} else {
+		f.buf = strconv.AppendQuote(f.buf, text)
+	}
+	f.buf = append(f.buf, '\n')
 }
 
 // closeObject puts the brace in place of the comma behind the last member.
@@ -147,21 +154,38 @@ func isPlain(s string) bool {
 	return true
 }
 
-// appendEscaped appends a text as it stands in a JSON string.
+// isShown reports whether people can see every character of a text: none is a control character
+// or changes the direction of writing.
+func isShown(s string) bool {
+	for _, r := range s {
+		if !strconv.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+// appendEscaped appends a text as it stands in a JSON string. A character that people cannot see
+// is escaped: it could be a command to a terminal.
 func appendEscaped(dst []byte, s string) []byte {
 	for _, r := range s { // an invalid byte is U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))
-		case r < 0x20 || r == 0x7F:
-			dst = append(dst, `\u00`...)
-			if r < 0x10 {
-				dst = append(dst, '0')
-			}
-			dst = strconv.AppendUint(dst, uint64(r), 16)
-		default:
+		case strconv.IsPrint(r):
 			dst = utf8.AppendRune(dst, r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnit(appendUnit(dst, high), low)
+		default:
+			dst = appendUnit(dst, r)
 		}
 	}
 	return dst
+}
+
+// appendUnit appends a UTF-16 unit as JSON escapes it: \u001b.
+func appendUnit(dst []byte, unit rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[unit>>12&15], digits[unit>>8&15], digits[unit>>4&15], digits[unit&15])
 }

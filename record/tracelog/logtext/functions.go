@@ -3,6 +3,8 @@ package logtext
 import (
 	"strconv"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // functions are the functions of a log that are known so far: their names and arguments by
@@ -13,8 +15,9 @@ type functions struct {
 }
 
 type function struct {
-	name string
-	args []argument
+	name    string
+	library string
+	args    []argument
 }
 
 func newFunctions() functions {
@@ -22,11 +25,24 @@ func newFunctions() functions {
 }
 
 // add notes a function. A later one with the same id takes its place.
-func (f *functions) add(id uint64, name, args string) {
-	f.byID[id] = function{name, parseArgs(args)}
+func (f *functions) add(id uint64, name, library, args string) {
+	f.byID[id] = function{name, library, parseArgs(args)}
 	if _, taken := f.byName[name]; !taken {
 		f.byName[name] = id
 	}
+}
+
+// addBlock notes the functions of a block.
+func (f *functions) addBlock(b *tracelog.Block) {
+	for i := range b.N {
+		f.addRow(b, i)
+	}
+}
+
+// addRow notes a function of a block.
+func (f *functions) addRow(b *tracelog.Block, i int) {
+	id, name, library, args := b.Column("id"), b.Column("name"), b.Column("library"), b.Column("args")
+	f.add(id.At(i), b.Text(name.At(i)), b.Text(library.At(i)), b.Text(args.At(i)))
 }
 
 // appendRef appends the name of a call's function. Where the name alone could stand for

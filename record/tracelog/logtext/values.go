@@ -62,8 +62,9 @@ var argTypes = map[string]argType{
 
 // An argument is one entry of Function.Args.
 type argument struct {
-	name string
-	typ  argType
+	name   string
+	typ    argType
+	handle bool
 }
 
 // parseArgs reads Function.Args. An argument whose name cannot stand in a line gets the
@@ -75,7 +76,7 @@ func parseArgs(args string) []argument {
 		if !isBare(name) || strings.Contains(name, "=") {
 			name = "arg" + strconv.Itoa(len(list))
 		}
-		if list = append(list, argument{name, argTypes[typ]}); len(list) == tracelog.MaxArgs {
+		if list = append(list, argument{name, argTypes[typ], typ == "handle"}); len(list) == tracelog.MaxArgs {
 			break
 		}
 	}

@@ -23,6 +23,13 @@ const (
 	MaxString      = 8 << 20 // bytes of one string
 )
 
+// MostRecords is the largest number of records, strings included, of a log of a size in bytes: 8
+// times as many as the densest recordings have.
+func MostRecords(size int64) int64 { return 1<<20 + 16*size }
+
+// MostStringBytes is the largest number of bytes of all strings of a log of a size in bytes.
+func MostStringBytes(size int64) int { return int(min(16<<20+64*size, MaxStringBytes)) }
+
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = 12
 

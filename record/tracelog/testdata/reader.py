@@ -223,6 +223,7 @@ class Table:
         for i, c in enumerate(columns):
             c.decode(self.rows, columns[:i])
         self.fields = {c.field: c.values for c in columns}
+        self.texts = {c.field: c.repr == 5 for c in columns}
         check(len(self.fields) == n and all(f < MAX_COLUMNS for f in self.fields), "a field twice, or none")
 
     def column(self, field, kind=UINT):
@@ -278,15 +279,19 @@ def schema_of(payload):
 class Printer:
     def __init__(self):
         self.schema, self.strings, self.functions, self.ids = own_schema(), {}, {}, {}
+        self.bytes = {}  # of the strings
+        self.described = False  # the schema or records have been read
 
     def block(self, kind, payload):
         if kind == SCHEMA:
-            self.schema = schema_of(payload)
+            schema = schema_of(payload)
+            check(not self.described, "a schema behind records or another schema")
+            self.schema, self.described = schema, True
         elif kind == RECORDS:
+            self.described = True
             found = tables(payload)
-            check(len(found) <= 1 and all(t.number < 128 for t in found), "no table of records")
-            for t in found:
-                self.records(t)
+            check(len(found) == 1 and found[0].number < 128, "no table of records")
+            self.records(found[0])
 
     def records(self, t):
         name, fields = self.schema.get(t.number, ("kind%d" % t.number, None))
@@ -295,12 +300,17 @@ class Printer:
                 shown = {"field%d" % f: t.fields[f][i] for f in sorted(t.fields) if t.fields[f][i]}
                 show({"kind": name, **shown})
             return
+        check(all(t.texts[n] == (fields[n][1] == TEXT) for n in t.texts if n < len(fields)), "texts for numbers, or numbers for texts")
+        if t.number == STRING_KIND:
+            for number, text in zip(t.column(0), t.column(1, TEXT)):
+                check(1 <= number <= MAX_STRINGS, "a string with an impossible number")
+                check(number > MAX_STRINGS - 2 or self.bytes.get(number, text) == text, "a string with two texts")
+            self.bytes.update(zip(t.column(0), t.column(1, TEXT)))
         columns = [self.shown(kind, t.column(n, kind)) for n, (_, kind) in enumerate(fields)]
         names = [f for f, _ in fields]
         for values in zip(*columns):
             row = dict(zip(names, values))
             if t.number == STRING_KIND:
-                check(1 <= row["id"] <= MAX_STRINGS, "a string with an impossible number")
                 self.strings[row["id"]] = row["text"]
                 continue
             if t.number == FUNCTION_KIND:

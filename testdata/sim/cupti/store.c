@@ -44,9 +44,12 @@ static void give(struct owner *o)
 		cupti_worker_give(full.tid, full.buffer, full.size, full.used);
 }
 
+/* In a forked child a thread that the child does not have may hold the locks. */
 static void thread_ends(void *arg)
 {
 	struct owner *o = arg;
+	if (cupti_forked())
+		return;
 	pthread_mutex_lock(&mu);
 	*o->link = o->next;
 	if (o->next)

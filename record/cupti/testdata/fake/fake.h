@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+extern uint32_t fake_result; /* of the calls that follow */
+
 void fake_api(uint32_t domain, uint32_t cbid, uint32_t tid, uint32_t correlation);
 void fake_kernel(const char *name, uint32_t stream, uint32_t correlation);
 void fake_profiler(int start);

@@ -23,6 +23,8 @@
 #include "cues.h"
 #include "fake.h"
 
+uint32_t fake_result = 9;
+
 static void (*request)(uint8_t **, size_t *, size_t *);
 static void (*complete)(void *, uint32_t, uint8_t *, size_t, size_t);
 static uint64_t (*timestamp)(void);
@@ -406,7 +408,7 @@ void fake_api(uint32_t domain, uint32_t cbid, uint32_t tid, uint32_t correlation
 	set(r, 16, record_time(), 8);
 	set(r, 28, tid, 4);
 	set(r, 32, correlation, 4);
-	set(r, 36, 9, 4);
+	set(r, 36, fake_result, 4);
 	put(r, domain == 1 ? 4 : 5);
 }
 

@@ -18,12 +18,15 @@
  *   names        a name of its own for each launch
  *   _exit        without exit handlers
  *   hold         launches, prints a line, and is in calls of CUPTI ever after
+ *   spin         launches, prints a line, and runs on without system calls
  *   urgent       as wait, with a handler of its own for SIGURG from before CUDA
  *   chain        by SIGTERM, whose handler, installed after CUDA, calls the one before
  *   fork-signal  by SIGTERM, after a forked child did so, which SIGURG leaves alone
  *   forks        FORKS children forked while the threads launch end, in turns, through
  *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
+ *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work
+ *   sandbox      launches, puts itself into the sandbox that SANDBOX describes, launches, waits, launches
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -38,6 +41,7 @@
 #include <unistd.h>
 
 #include "fake.h"
+#include "../../../../testdata/sim/prog/sandbox.h"
 
 static const char *mode;
 static int launches;
@@ -68,7 +72,9 @@ static const char *name_of(int i)
 
 static void *launch(void *arg)
 {
-	uint32_t tid = (uint32_t)syscall(SYS_gettid);
+	static _Thread_local uint32_t tid; /* a sandbox may refuse to tell */
+	if (tid == 0)
+		tid = (uint32_t)syscall(SYS_gettid);
 	for (int i = 0; i < launches; i++) {
 		uint32_t id = ++correlation;
 		fake_api(2, 211, tid, id);
@@ -163,6 +169,13 @@ static void signal_child(void)
 	raise(SIGTERM);
 }
 
+/* A launch without a kernel. */
+static void launch_nothing(uint32_t result)
+{
+	fake_result = result;
+	fake_api(2, 211, (uint32_t)syscall(SYS_gettid), ++correlation);
+}
+
 static void hold(void)
 {
 	launch(NULL);
@@ -170,6 +183,16 @@ static void hold(void)
 	fflush(stdout);
 	for (;;)
 		fake_hold();
+}
+
+static void spin(void)
+{
+	static volatile int turns;
+	launch(NULL);
+	printf("waiting\n");
+	fflush(stdout);
+	for (;;)
+		turns++;
 }
 
 #define FORKS 200
@@ -231,6 +254,20 @@ static void wait_for_input(int threads)
 		;
 }
 
+/* On one thread: a sandbox may forbid new ones. */
+static void play_in_sandbox(void)
+{
+	char c;
+	launch(NULL);
+	sandbox_enter(getenv("SANDBOX"));
+	launch(NULL);
+	printf("waiting\n");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	launch(NULL);
+}
+
 static void phases(int threads)
 {
 	for (int c; (c = getchar()) != EOF;) {
@@ -286,6 +323,10 @@ int main(int argc, char **argv)
 		inject();
 		hold();
 	}
+	if (strcmp(mode, "spin") == 0) {
+		inject();
+		spin();
+	}
 	if (strcmp(mode, "urgent") == 0)
 		signal(SIGURG, nothing);
 	inject();
@@ -310,9 +351,17 @@ int main(int argc, char **argv)
 		become_client(threads);
 	pthread_t forker;
 	bool forks = strcmp(mode, "forks") == 0 && pthread_create(&forker, NULL, fork_many, NULL) == 0;
-	launch_all(threads);
+	bool fails = strcmp(mode, "fails") == 0, empties = strcmp(mode, "empties") == 0;
+	if (fails || empties)
+		fake_result = 0;
+	if (strcmp(mode, "sandbox") == 0)
+		play_in_sandbox();
+	else
+		launch_all(threads);
 	if (forks)
 		pthread_join(forker, NULL);
+	if (fails || empties)
+		launch_nothing(fails ? 719 : 0);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
 	if (strcmp(mode, "orphan") == 0)

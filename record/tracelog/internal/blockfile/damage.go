@@ -42,6 +42,7 @@ func (b *Block) Spoil(f Fault) {
 // corrupt notes a fault. skipped is the number of bytes left out because of it.
 func (w *Walker) corrupt(b *Block, at, skipped int64, reason string) {
 	b.note(Fault{Offset: at, Skipped: skipped, Reason: reason})
+	w.faulty = true
 	if skipped > 0 {
 		w.gap = true
 	}

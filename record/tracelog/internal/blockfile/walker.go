@@ -36,6 +36,8 @@ type Walker struct {
 	gap      bool  // something was left out since the last good block
 	wasted   int64 // bytes read for blocks that turned out damaged
 	footed   bool
+	footer   int64 // offset of the footer
+	faulty   bool  // something is wrong with the file
 	done     bool
 	waits    bool  // at an unfinished block of a file that may still grow
 	searched int64 // offset up to which a search has found no block; 0 without one
@@ -132,7 +134,12 @@ func (w *Walker) accept(b *Block) bool {
 	}
 	w.seq.advance(seq)
 	w.gap = false
-	w.footed = w.footed || b.Type == Footer
+	if w.footed {
+		w.corrupt(b, b.Offset, 0, "a block follows the footer")
+	}
+	if b.Type == Footer {
+		w.footed, w.footer = true, b.Offset
+	}
 	return true
 }
 
@@ -153,8 +160,8 @@ func (w *Walker) trailer(b *Block) bool {
 	if b.Err = w.ReadAt(w.head[:], w.off); b.Err != nil {
 		return false
 	}
-	_, ok := ParseTrailer(w.head[:])
-	return ok
+	footer, ok := ParseTrailer(w.head[:])
+	return ok && (footer == uint64(w.footer) || w.faulty)
 }
 
 // find reads little at first, since the next block is often near, and more each

@@ -12,18 +12,17 @@ import (
 // A Decoder reads tables. It checks every length and count before it uses it or allocates
 // anything, and holds no more than the limits of the format allow.
 type Decoder struct {
-	zstd       *zstd.Decoder
-	projection *Projection // nil for all fields
-	stubs      []stub      // columns of the table
-	table      Table
-	pool       [][]uint64 // one a column
-	unpack     []byte
-	indexes    [][]byte // bytes of the dictionary columns
-	sizes      []int
-	budget     int // decoded bytes that the table may still have
+	zstd    *zstd.Decoder
+	stubs   []stub // columns of the table
+	table   Table
+	pool    [][]uint64 // one a column
+	unpack  []byte
+	indexes [][]byte // bytes of the dictionary columns
+	sizes   []int
+	budget  int // decoded bytes that the table may still have
 }
 
-// NewDecoder returns a decoder of all fields.
+// NewDecoder returns a decoder.
 func NewDecoder() (*Decoder, error) {
 	z, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),
@@ -118,12 +117,7 @@ func (d *Decoder) decode(b []byte) (*Table, error) {
 		return nil, err
 	}
 	t.Columns, d.sizes, d.budget = t.Columns[:0], d.sizes[:0], schema.MaxPayload
-	needed := d.needed(t.Number)
 	for i := range d.stubs {
-		if needed>>i&1 == 0 {
-			d.push(Zeros(), 0)
-			continue
-		}
 		if err := d.column(&d.stubs[i]); err != nil {
 			return nil, err
 		}
@@ -153,38 +147,11 @@ func (d *Decoder) split(c *cursor, columns uint64) error {
 	return nil
 }
 
-// Project makes the decoder decode the fields of p only; others are 0. nil stands for all
-// fields.
-func (d *Decoder) Project(p *Projection) { d.projection = p }
-
-// Projected reports whether the decoder decodes some fields only.
-func (d *Decoder) Projected() bool { return d.projection != nil }
-
-// needed has a bit for each column of a table, by its place, that is wanted or to which a
-// wanted one refers.
-func (d *Decoder) needed(table uint64) (all uint64) {
-	if d.projection == nil || table >= uint64(len(d.projection)) || d.projection[table] == 0 {
-		return 1<<64 - 1
-	}
-	for i := len(d.stubs) - 1; i >= 0; i-- {
-		s := &d.stubs[i]
-		if all>>i&1 == 0 && d.projection[table]>>s.field&1 == 0 {
-			continue
-		}
-		all |= 1 << i
-		if s.refers && s.ref < uint64(i) {
-			all |= 1 << s.ref
-		}
-	}
-	return all
-}
-
 // A stub is a column that is not decoded yet.
 type stub struct {
 	field     uint64
 	ref       uint64 // the column that it refers to, by its place in the table
 	repr, rel byte
-	refers    bool
 	packed    bool
 	data      []byte
 }
@@ -200,7 +167,7 @@ func parseStub(c *cursor) (s stub, err error) {
 	if how[0]&^(reprMask|relMask|packed) != 0 {
 		return s, errEncoding
 	}
-	if s.refers = s.repr == reprLookup || s.rel == relGap; s.refers {
+	if s.repr == reprLookup || s.rel == relGap {
 		s.ref = c.uvarint()
 	}
 	s.data = c.take(c.uvarint())

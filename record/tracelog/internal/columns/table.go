@@ -1,7 +1,5 @@
 package columns
 
-import "github.com/cudatrace/cudatrace/record/tracelog/schema"
-
 // A Table is a decoded table. Its columns are valid until the decoder's next table.
 type Table struct {
 	Number  uint64
@@ -44,7 +42,3 @@ func (c *Column) Text(i int) string {
 	}
 	return c.Texts[i]
 }
-
-// A Projection says which fields of records a decoder decodes: a bit for each field, by the
-// kind of record. 0 stands for all fields.
-type Projection [schema.Kinds]uint64

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// arguments brings a command line into the form that the library reads: each option is one word,
+// --output=NAME, and stands in front of the arguments. A request for help anywhere becomes the help
+// command. The options behind the program of record are the program's.
+func arguments(app *cli.App, args []string) ([]string, error) {
+	if len(args) < 2 {
+		return args, nil
+	}
+	if strings.HasPrefix(args[1], "-") {
+		return withoutCommand(app, args)
+	}
+	cmd := app.Command(args[1])
+	if cmd == nil {
+		return args, nil // the library asks noCommand
+	}
+	l := commandLine{cmd: cmd}
+	l.read(args[2:])
+	switch {
+	case l.help && cmd.Name == helpName:
+		return []string{args[0], helpName}, nil
+	case l.help:
+		return []string{args[0], helpName, cmd.Name}, nil
+	}
+	return slices.Concat(args[:1], []string{cmd.Name}, l.options, []string{"--"}, l.rest), l.err
+}
+
+// withoutCommand reads a command line that begins with an option.
+func withoutCommand(app *cli.App, args []string) ([]string, error) {
+	switch word := args[1]; {
+	case isHelp(word) && len(args) > 2 && app.Command(args[2]) != nil:
+		return []string{args[0], helpName, args[2]}, nil
+	case isHelp(word):
+		return []string{args[0], helpName}, nil
+	case word == "-v" || word == "--version" || word == "-version":
+		return []string{args[0], "version"}, nil
+	case word == "--" || word == "-":
+		return nil, usagef("", "no command given")
+	default:
+		l := commandLine{cmd: app.Command(recordName)}
+		if l.read([]string{word, ""}); l.err == nil {
+			return nil, usagef("", "%s is an option of record: write 'cudatrace record %s ...'", word, word)
+		}
+		return nil, usagef("", "unknown option %s", word)
+	}
+}
+
+func isHelp(word string) bool { return word == "-h" || word == "--help" || word == "-help" }
+
+// A commandLine is what stands behind a command.
+type commandLine struct {
+	cmd           *cli.Command
+	options, rest []string
+	help          bool
+	err           error // the first
+}
+
+// read takes the words apart.
+func (l *commandLine) read(words []string) {
+	for len(words) > 0 && !l.help {
+		word := words[0]
+		words = words[1:]
+		switch {
+		case word == "--":
+			l.rest = append(l.rest, words...)
+			return
+		case isHelp(word):
+			l.help = true
+		case len(word) > 1 && word[0] == '-':
+			words = l.option(word, words)
+		case l.cmd.Name == recordName:
+			l.rest = append([]string{word}, words...)
+			return
+		default:
+			l.rest = append(l.rest, word)
+		}
+	}
+}
+
+// option reads an option, and its value from the words behind it. It returns the other words.
+func (l *commandLine) option(word string, next []string) []string {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	f := l.flag(name)
+	switch {
+	case f == nil && word[1] != '-':
+		return l.letters(word, next)
+	case f == nil:
+		l.fail("unknown option --%s%s", name, l.similar(name))
+		return next
+	case hasValue:
+		l.add(f, value, true)
+		return next
+	default:
+		return l.valueBehind(word, f, next)
+	}
+}
+
+// valueBehind reads an option whose value is the next word.
+func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []string {
+	switch {
+	case !takesValue(f):
+		l.add(f, "", false)
+		return next
+	case len(next) == 0:
+		l.fail("%s needs a value", word)
+		return nil
+	case isHelp(next[0]):
+		l.help = true
+		return nil
+	}
+	l.add(f, next[0], true)
+	return next[1:]
+}
+
+// letters reads options of one letter in one word. The value may stand in the word: -d5s, -qo NAME.
+func (l *commandLine) letters(word string, next []string) []string {
+	if near := l.similar(word[1:]); near != "" { // a long option with one dash, and a slip
+		l.fail("unknown option %s%s", word, near)
+		return next
+	}
+	for rest := word[1:]; rest != ""; {
+		f := l.flag(rest[:1])
+		if f == nil {
+			l.fail("unknown option %s", word)
+			return next
+		}
+		rest = rest[1:]
+		switch {
+		case !takesValue(f):
+			l.add(f, "", false)
+		case rest == "":
+			return l.valueBehind("-"+f.Names()[1], f, next)
+		default:
+			l.add(f, strings.TrimPrefix(rest, "="), true)
+			return next
+		}
+	}
+	return next
+}
+
+// add adds an option in the library's form.
+func (l *commandLine) add(f cli.Flag, value string, hasValue bool) {
+	option := "--" + f.Names()[0]
+	switch {
+	case takesValue(f):
+		option += "=" + value
+	case hasValue && value != "true" && value != "false":
+		l.fail("%s takes no value", option)
+		return
+	case hasValue:
+		option += "=" + value
+	}
+	l.options = append(l.options, option)
+}
+
+func (l *commandLine) fail(format string, args ...any) {
+	if l.err == nil {
+		l.err = usagef(l.cmd.Name, l.cmd.Name+": "+format, args...)
+	}
+}
+
+// flag is the command's option of a name.
+func (l *commandLine) flag(name string) cli.Flag {
+	for _, f := range l.cmd.Flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+func takesValue(f cli.Flag) bool {
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}
+
+// similar offers the command's option that is most like a name.
+func (l *commandLine) similar(name string) string {
+	var names []string
+	for _, f := range l.cmd.VisibleFlags() {
+		names = append(names, f.Names()[0])
+	}
+	if near := nearest(name, names); near != "" {
+		return " (did you mean --" + near + "?)"
+	}
+	return ""
+}
+
+// noCommand says what is wrong with a word that is no command.
+func noCommand(app *cli.App, word string) error {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	if near := nearest(word, names); near != "" {
+		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)
+	}
+	if _, err := exec.LookPath(word); err == nil || strings.Contains(word, "/") {
+		return usagef("", "unknown command %q; to record a program, write 'cudatrace record %s'", word, word)
+	}
+	return usagef("", "unknown command %q", word)
+}

@@ -1,0 +1,125 @@
+// Package console is the program's only way to standard output and standard error. Texts go in,
+// from logs, traced programs, file names and command lines, none of them trusted; lines that are
+// safe on a terminal come out. A control character or a mark that changes the direction of writing
+// comes out escaped, as in JSON: \u001b.
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/cudatrace/cudatrace/record/errno"
+)
+
+// A Console has the two outputs of a command. Several goroutines may use it.
+type Console struct {
+	mu     sync.Mutex
+	out    *output
+	err    *output
+	status bool // a status line stands on the terminal
+}
+
+// New returns a console that writes to two files.
+func New(stdout, stderr io.Writer) *Console {
+	return &Console{out: &output{w: stdout}, err: &output{w: stderr}}
+}
+
+// Say writes a line about what the program does to standard error. It stays one line, whatever
+// is in the text.
+func (c *Console) Say(text string) { c.errorLine("cudatrace: " + text) }
+
+// Sayf formats a line and says it.
+func (c *Console) Sayf(format string, args ...any) { c.Say(fmt.Sprintf(format, args...)) }
+
+// Error says what failed. The texts of joined errors stand in one line.
+func (c *Console) Error(err error) { c.Say(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+
+// Detail writes a line that belongs to the one said before.
+func (c *Console) Detail(format string, args ...any) {
+	c.errorLine("  " + fmt.Sprintf(format, args...))
+}
+
+func (c *Console) errorLine(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	c.err.text(Escape(text) + "\n")
+}
+
+// Details writes a table of details to standard error.
+func (c *Console) Details(rows [][]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	c.err.text(table(rows, "  ", 3))
+}
+
+// Print writes a line of results to standard output.
+func (c *Console) Print(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.text(Escape(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// Table writes a table of results to standard output.
+func (c *Console) Table(rows [][]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.text(table(rows, "", 2))
+}
+
+// Text returns standard output for a text of many lines, whose lines the caller ends. It escapes
+// everything else. Escapes are right within a string of JSON, too.
+func (c *Console) Text() io.Writer { return textWriter{c} }
+
+// Binary returns standard output as it is. ok is false for a terminal, which would take bytes for
+// commands.
+func (c *Console) Binary() (w io.Writer, ok bool) {
+	if IsTerminal(c.out.w) {
+		return nil, false
+	}
+	return c.out, true
+}
+
+// Status shows a line on a terminal that the next one replaces. Without a terminal it does nothing.
+func (c *Console) Status(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !IsTerminal(c.err.w) {
+		return
+	}
+	c.status = true
+	c.err.text(clearLine + Escape(line))
+}
+
+// ClearStatus removes the status line.
+func (c *Console) ClearStatus() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+}
+
+// clearLine goes to the beginning of a terminal's line and clears it.
+const clearLine = "\r\x1b[K"
+
+func (c *Console) clear() {
+	if c.status {
+		c.status = false
+		c.err.text(clearLine)
+	}
+}
+
+// Failure is the error of a command: err, unless writing to standard output failed first. Not every
+// caller can check its own write.
+func (c *Console) Failure(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed := c.out.flush()
+	if failed == nil || err != nil && !errors.Is(err, failed) {
+		return err
+	}
+	return fmt.Errorf("standard output cannot be written: %s", errno.Words(failed))
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/outfile"
+)
+
+// A recording is converted by a process of its own, for two reasons: when that process is killed
+// because memory runs out, the recorder still ends with the program's exit code and says what to do;
+// and under sudo what recorded processes have sent is read with the user's rights. The process gets
+// open files and makes none: the recorder gives the trace its name.
+
+// conversionCommand is the command of that process. Nobody types it.
+const conversionCommand = "convert-recording"
+
+// Descriptors of that process.
+const (
+	conversionLog   = 3
+	conversionTrace = 4
+)
+
+// A conversionResult is what that process says, as JSON on its standard output.
+type conversionResult struct {
+	Summary convert.Summary
+	Error   string
+}
+
+// runConversion is that process. Its argument says whether there is a trace to write.
+func runConversion(args []string, stdout io.Writer) int {
+	log := os.NewFile(conversionLog, "log")
+	var trace *os.File
+	if len(args) > 0 && args[0] == "trace" {
+		trace = os.NewFile(conversionTrace, "trace")
+	}
+	if err := json.NewEncoder(stdout).Encode(convertFiles(log, trace)); err != nil {
+		return exitFailure
+	}
+	return 0
+}
+
+// convertFiles converts an open log; without a trace it only makes the summary.
+func convertFiles(log, trace *os.File) (r conversionResult) {
+	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
+	var err error
+	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
+	if trace == nil {
+		r.Summary, err = convert.SummarizeFile(path)
+	} else {
+		var all []convert.Summary
+		if all, err = convert.FilesTo([]convert.Log{convert.Path(path)}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
+			r.Summary = all[0]
+		}
+	}
+	if err != nil {
+		r.Error = strings.ReplaceAll(err.Error(), path, "the log")
+	}
+	return r
+}
+
+// errInterrupted says that a person did not want to wait for a conversion.
+var errInterrupted = errors.New("the conversion was interrupted")
+
+// watchInterrupts returns the signals by which a person ends a conversion. It leaves out those that
+// are ignored: a program that is recorded inherits that.
+func watchInterrupts() chan os.Signal {
+	c := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// convertRecording converts the log of a recording, unless a signal comes first. Without a trace it
+// only makes the summary.
+func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
+	runtime.LockOSThread() // the process ends when this thread does
+	defer runtime.UnlockOSThread()
+	select {
+	case <-signals: // one that ended the recording
+	default:
+	}
+	var out *os.File
+	if trace != nil {
+		out = trace.File
+	}
+	var said, complaint strings.Builder
+	cmd := conversionProcess(log, out)
+	cmd.Stdout, cmd.Stderr = &said, &complaint
+	r := conversionResult{}
+	if err := cmd.Start(); err != nil {
+		r = convertFiles(log, out) // here, then
+	} else if r, err = waitForConversion(cmd, &said, &complaint, signals); err != nil {
+		return r.Summary, err
+	}
+	if r.Error != "" {
+		return r.Summary, errors.New(r.Error)
+	}
+	return r.Summary, nil
+}
+
+// conversionProcess prepares the process.
+func conversionProcess(log, trace *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", conversionCommand)
+	cmd.Args[0] = "cudatrace"
+	cmd.ExtraFiles = []*os.File{log}
+	if trace != nil {
+		cmd.Args = append(cmd.Args, "trace")
+		cmd.ExtraFiles = append(cmd.ExtraFiles, trace)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: invoker.Find().Credential()}
+	return cmd
+}
+
+// waitForConversion waits for the process, or ends it when a signal comes.
+func waitForConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult, err error) {
+	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-signals:
+		_ = cmd.Process.Kill()
+		<-ended
+		return r, errInterrupted
+	}
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return r, errors.New("the conversion was killed, probably because memory ran out")
+	case status.Signaled() && status.Signal() == syscall.SIGINT, status.Signaled() && status.Signal() == syscall.SIGQUIT:
+		return r, errInterrupted // Ctrl-C reaches every process of the terminal
+	case err != nil:
+		first, _, _ := strings.Cut(complaint.String(), "\n") // of a crash
+		return r, fmt.Errorf("the conversion failed: %w %s", err, first)
+	}
+	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
+		return r, fmt.Errorf("the conversion said nothing: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// deny are the words of testdata/sim/prog/sandbox.h by which system calls fail.
+func deny(errno unix.Errno, calls ...uintptr) string {
+	return fmt.Sprintf("sandbox=error=%d%s", errno, callNumbers(calls))
+}
+
+// kill are the words by which system calls kill the process.
+func kill(calls ...uintptr) string { return "sandbox=kill" + callNumbers(calls) }
+
+func callNumbers(calls []uintptr) string {
+	var b strings.Builder
+	for _, nr := range calls {
+		fmt.Fprintf(&b, ",%d", nr)
+	}
+	return b.String()
+}
+
+func unshare(flags int) string { return fmt.Sprintf("unshare=%#x", flags) }
+
+var (
+	networkCalls = []uintptr{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_SENDTO, unix.SYS_SENDMSG,
+		unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_SHUTDOWN}
+	fileCalls    = []uintptr{unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_MEMFD_CREATE, unix.SYS_PIPE2}
+	processCalls = []uintptr{unix.SYS_CLONE, unix.SYS_CLONE3, unix.SYS_EXECVE, unix.SYS_PTRACE, unix.SYS_KILL, unix.SYS_TGKILL}
+)
+
+// hostile are programs that make themselves hard to record: actions of testdata/sim/prog/hostile.c.
+var hostile = []struct {
+	name    string
+	actions string
+	lossy   bool // records may be missing, which is said
+}{
+	{"nothing", "work end", false},
+
+	// Descriptors.
+	{"close", "work close work end", true},
+	{"close-first", "close work end", false},
+	{"close-standard", "work close=0 work end", true},
+	{"reuse", "work reuse work end", true},
+	{"overwrite", "work overwrite work end", true},
+	{"fill", "fill work end", true},
+	{"fill-later", "work fill work end", false},
+	{"shut", "work shut work end", true},
+	{"block", "work block work end", false},
+	{"garble", "work garble work end", true},
+
+	// Limits.
+	{"nofile-0", "work limit=nofile:0 work end", false},
+	{"nofile-1", "work limit=nofile:1 work end", false},
+	{"nofile-3-first", "limit=nofile:3 work end", true},
+	{"nofile-_exit", "work limit=nofile:0 launch end=_exit", false},
+	{"nofile-term", "work limit=nofile:0 launch end=15", false},
+	{"address-space", "work limit=as:1 work end", true},
+	{"data", "work limit=data:0 work end", true},
+	{"file-size", "work limit=fsize:0 work end", false},
+	{"processes", "limit=nproc:0 work end", false},
+	{"stack", "work limit=stack:65536 work end", false},
+	{"core", "work limit=core:0 end=segv", false},
+	{"locked", "work limit=memlock:0 work end", false},
+	{"pending-signals", "work limit=sigpending:0 launch end=15", false},
+
+	// Sandboxes.
+	{"deny-poll", "work " + deny(unix.EPERM, pollCalls...) + " work end", false},
+	{"deny-poll-nosys", "work " + deny(unix.ENOSYS, pollCalls...) + " work end", false},
+	{"deny-poll-first", deny(unix.EPERM, pollCalls...) + " work end", false},
+	{"deny-network", "work " + deny(unix.EPERM, networkCalls...) + " work end", true},
+	{"deny-network-access", "work " + deny(unix.EACCES, networkCalls...) + " work end", true},
+	{"deny-network-first", deny(unix.EPERM, networkCalls...) + " work end", true},
+	{"deny-files", "work " + deny(unix.EACCES, fileCalls...) + " work end", false},
+	{"deny-memory", "work " + deny(unix.ENOMEM, unix.SYS_MMAP, unix.SYS_BRK, unix.SYS_MUNMAP) + " work end", true},
+	{"deny-identity", "work " + deny(unix.EPERM, unix.SYS_GETPID, unix.SYS_GETTID) + " work end", false},
+	{"deny-signals", "work " + deny(unix.EPERM, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK) + " work end", false},
+	{"deny-default-action", "work " + deny(unix.EPERM, unix.SYS_RT_SIGACTION) + " launch end=15", false},
+	{"deny-raise", "work " + deny(unix.EPERM, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_TGKILL) + " launch end=15", false},
+	{"deny-processes", "work " + deny(unix.EPERM, processCalls...) + " work end", false},
+	{"kill-poll", "work " + kill(pollCalls...) + " work end", false},
+	{"kill-files", "work " + kill(fileCalls...) + " work end", false},
+	{"kill-processes", "work " + kill(processCalls...) + " work end", false},
+	{"kill-for-what-it-does", "work " + kill(unix.SYS_GETPPID, unix.SYS_CHROOT) + " work chroot=/ end", true},
+	{"strict-child", "work fork=strict work end", false},
+
+	// Namespaces.
+	{"user-namespace", unshare(unix.CLONE_NEWUSER) + " work end", false},
+	{"mount-namespace", unshare(unix.CLONE_NEWNS) + " work end", false},
+	{"network-namespace", "work " + unshare(unix.CLONE_NEWNET) + " work end", false},
+	{"ipc-uts-namespaces", "work " + unshare(unix.CLONE_NEWIPC|unix.CLONE_NEWUTS) + " work end", false},
+	{"pid-namespace", unshare(unix.CLONE_NEWPID) + " daemon work end", false},
+	{"chroot", "work chroot=/proc work end", false},
+
+	// Forks.
+	{"fork-exit", "work fork=exit work end", false},
+	{"fork-crash", "work fork=crash work end", false},
+	{"fork-raw", "work fork=raw work end", false},
+	{"fork-work", "work fork=work work end", false},
+	{"fork-exec", "work fork=exec vfork work end", false},
+	{"daemon", "daemon work fork=exit end", false},
+
+	// Other programs, users and tracers.
+	{"exec", "work exec work end", false},
+	{"exec-closed", "work close exec work end", true},
+	{"exec-fails", "work umask chroot=/proc exec shut work end", true},
+	{"exec-clean", "work exec=clean end", false},
+	{"user", "work user=65534 work end", false},
+	{"user-first", "user=65534 work end", true},
+	{"not-dumpable", "work prctl=4:0 work end", false},
+	{"no-new-privileges", "prctl=38:1 work end", false},
+	{"traced", "traced work end", false},
+	{"traced-calls", "traced=1 work end", false},
+	{"traced-signal", "traced launch end=15", false},
+
+	// Signals and surroundings.
+	{"masked", "mask work end", false},
+	{"masked-abort", "mask work end=abort", false},
+	{"ignored", "ignore work end", false},
+	{"own-urgent", "handle=23 launch end=_exit", false},
+	{"storm", "storm work=2000 calm end", false},
+	{"stopped", "work stop work end", false},
+	{"no-folder", "lose-folder work end", false},
+	{"no-environment", "work clear-environment work end", false},
+	{"no-permissions", "umask work end", false},
+}
+
+// TestHostile records each of the programs above: it prints and returns what it does alone, and the log has
+// everything, or says that it has not.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	for _, h := range hostile {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{sim("hostile")}, strings.Fields(h.actions)...)
+			alone, aloneCode := runHostile(t, args[0], args[1:]...)
+			for _, calls := range []string{"uprobe", "cupti"} {
+				base := filepath.Join(t.TempDir(), "run")
+				out, code := runHostile(t, "cudatrace", append([]string{"record", "--no-convert", "--calls", calls, "-o", base}, args...)...)
+				if out.stdout != alone.stdout || code != aloneCode {
+					t.Errorf("--calls %s: it printed %q and returned %d, alone %q and %d\n%s", calls, out.stdout, code, alone.stdout, aloneCode, out.stderr)
+				}
+				checkHostile(t, base+".cudatrace", out, h.lossy)
+			}
+		})
+	}
+}
+
+type hostileOutput struct{ stdout, stderr string }
+
+func runHostile(t *testing.T, program string, args ...string) (hostileOutput, int) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Dir = t.TempDir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	defer timer.Stop()
+	_ = cmd.Wait() // the exit code says it
+	return hostileOutput{stdout.String(), stderr.String()}, exitStatusOf(cmd.ProcessState)
+}
+
+// checkHostile holds a log against the kernels that the program says it launched.
+func checkHostile(t *testing.T, log string, out hostileOutput, lossy bool) {
+	t.Helper()
+	var launched uint64
+	for line := range strings.Lines(out.stdout) {
+		var n uint64
+		if _, err := fmt.Sscanf(line, "counts kernels=%d", &n); err == nil {
+			launched += n
+		}
+	}
+	var r recording
+	info, err := exec.Command("cudatrace", "info", "--format", "json", log).Output()
+	if jsonErr := json.Unmarshal(info, &r.Summary); jsonErr != nil {
+		if !lossy || !strings.Contains(out.stderr, "cudatrace: ") {
+			t.Errorf("there is no log (%v):\n%s", err, out.stderr)
+		}
+		return
+	}
+	var lost uint64
+	for _, n := range r.Lost {
+		lost += n
+	}
+	if r.Complete && r.Kernels != launched || !r.Complete && len(r.Reasons) == 0 && lost == 0 {
+		t.Errorf("%d kernels of %d, complete %t, lost %v, reasons %q\n%s", r.Kernels, launched, r.Complete, r.Lost, r.Reasons, out.stderr)
+	}
+	if !lossy && (!r.Complete || r.Damaged) {
+		t.Errorf("%d kernels of %d are there, lost %v, reasons %q", r.Kernels, launched, r.Lost, r.Reasons)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// stdio is the name of standard input among logs, and of standard output behind -o.
+const stdio = "-"
+
+// oneLog is the command's only argument.
+func oneLog(c *cli.Context) (convert.Log, error) {
+	switch c.NArg() {
+	case 0:
+		return convert.Log{}, usagef(c.Command.Name, "%s: no log given", c.Command.Name)
+	case 1:
+		return namedLog(c.Command.Name, c.Args().First())
+	default:
+		return convert.Log{}, usagef(c.Command.Name, "%s: takes one log", c.Command.Name)
+	}
+}
+
+// namedLog is the log that an argument names.
+func namedLog(command, name string) (convert.Log, error) {
+	if name != stdio {
+		return convert.Path(name), nil
+	}
+	if console.IsTerminal(standardInput) {
+		return convert.Log{}, usagef(command, "%s: standard input is a terminal: name a log, or pipe one", command)
+	}
+	return inputLog(standardInput)
+}
+
+// standardInput is where a log named - comes from.
+var standardInput = os.Stdin
+
+// inputLog is the log on an open file. A log is read several times and from its end, so that of a
+// pipe is copied to a file without a name.
+func inputLog(f *os.File) (convert.Log, error) {
+	const name = "standard input"
+	info, err := f.Stat()
+	if err != nil {
+		return convert.Log{}, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
+	}
+	if info.IsDir() {
+		return convert.Log{}, fmt.Errorf("%s is not a cudatrace log: it is a folder", name)
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil || at != 0 || !info.Mode().IsRegular() {
+		if f, err = kept(f); err != nil {
+			return convert.Log{}, fmt.Errorf("%s %w", name, err)
+		}
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return convert.Log{}, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
+	}
+	return convert.Log{Name: name, Open: func() (*tracelog.Reader, error) { return tracelog.NewReader(f, size, name) }}, nil
+}
+
+// kept is a file with the rest of another one.
+func kept(from *os.File) (*os.File, error) {
+	to, err := os.CreateTemp("", "cudatrace-")
+	if err == nil {
+		err = os.Remove(to.Name()) // it lives as long as it is open
+	}
+	if err == nil {
+		_, err = io.Copy(to, reading{from})
+	}
+	var failed *readError
+	switch {
+	case errors.As(err, &failed):
+		return nil, fmt.Errorf("cannot be read: %s", errno.Words(failed.err))
+	case err != nil:
+		return nil, fmt.Errorf("cannot be kept in %s: %s; set TMPDIR to a folder with room, or save the log to a file", os.TempDir(), errno.Words(err))
+	}
+	return to, nil
+}
+
+// A reading tells errors of reading from those of writing.
+type reading struct{ r io.Reader }
+
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+func (r reading) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	if err != nil && err != io.EOF {
+		err = &readError{err}
+	}
+	return n, err
+}
+
+// isInput says whether a path is that of the file on standard input.
+func isInput(path string) bool { return output.SameFile("/dev/stdin", path) }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// TestREADMESample records the program of README's sample output, and compares what is said, but
+// for times, sizes, costs and the number of calls.
+func TestREADMESample(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "README.md")
+	_, sample, _ := strings.Cut(text, "$ sudo $(command -v cudatrace) record -o demo build/sim/bin/many\n")
+	sample, _, ok := strings.Cut(sample, "```")
+	if !ok {
+		t.Fatal("README.md has no sample output")
+	}
+	cmd := exec.Command("cudatrace", "record", "-o", "demo", sim("many"))
+	cmd.Dir = t.TempDir()
+	got, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, got)
+	}
+	if diff := cmp.Diff(withoutFigures(sample), withoutFigures(string(got))); diff != "" {
+		t.Errorf("README.md's sample differs (-README +got):\n%s", diff)
+	}
+}
+
+// withoutFigures leaves out what differs from run to run.
+func withoutFigures(text string) string {
+	text = regexp.MustCompile(`[\d.]+ (ms|s|µs|KiB)\b`).ReplaceAllString(text, "TIME OR SIZE")
+	text = regexp.MustCompile(`(callers:|recording cost) .*`).ReplaceAllString(text, "$1")
+	// A launch that the runtime refuses without a word to the driver is not always recorded.
+	text = regexp.MustCompile(`\d+ calls`).ReplaceAllString(text, "CALLS")
+	text = strings.Replace(text, "cudaLaunchKernel: cudaErrorInvalidResourceHandle (1 call), ", "", 1)
+	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
+}
+
+// TestREADMEMessages: each message that README explains is one that the program has, word for word.
+func TestREADMEMessages(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readRepository(t, "README.md"), "### When something is missing")
+	table, _, _ = strings.Cut(table, "\n## ")
+	sources := sourceText(t)
+	rows := 0
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		rows++
+		for _, part := range regexp.MustCompile(`\.\.\.|\bN\b`).Split(m[1], -1) {
+			if part = strings.Trim(part, " :=()"); !hasWords(sources, part) {
+				t.Errorf("README.md explains the message %q: no code says %q", m[1], part)
+			}
+		}
+	}
+	if rows < 6 {
+		t.Errorf("README.md explains %d messages", rows)
+	}
+}
+
+// hasWords says whether code has a text, in one piece or in two: "processes are" "not recorded".
+func hasWords(sources, text string) bool {
+	if strings.Contains(sources, text) {
+		return true
+	}
+	for i := range text {
+		if text[i] == ' ' && strings.Contains(sources, `"`+text[:i]) && strings.Contains(sources, text[i+1:]) ||
+			text[i] == ' ' && strings.Contains(sources, text[:i]+`"`) && strings.Contains(sources, text[i+1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceText is the code that has messages.
+func sourceText(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, folder := range []string{"cmd", "convert", "record"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".c") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// TestREADMEFunctions holds what README says of the default set against the table.
+func TestREADMEFunctions(t *testing.T) {
+	t.Parallel()
+	inDefault := make(map[string]bool)
+	for _, f := range cudaapi.Functions(cudaapi.Default) {
+		inDefault[f.Name] = true
+	}
+	all := cudaapi.Functions(cudaapi.All)
+	if want := fmt.Sprintf("By default %d of the %d symbols", len(inDefault), len(all)); !strings.Contains(readRepository(t, "README.md"), want) {
+		t.Errorf("README.md does not say %q", want)
+	}
+	for _, name := range []string{"cudaGetDevice", "cudaGetLastError", "cudaEventQuery", "cudaEventRecord"} {
+		if inDefault[name] {
+			t.Errorf("README.md says that %s is not recorded by default", name)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+const statsName = "stats"
+
+func statsCommand(con *console.Console) *cli.Command {
+	return &cli.Command{
+		Name:      statsName,
+		Usage:     "print tables of kernels, calls, copies, waits, memory and more",
+		ArgsUsage: "LOG...",
+		UsageText: "cudatrace stats LOG... [OPTION...]\n\n" +
+			"Example: cudatrace stats app.cudatrace\n" +
+			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
+			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
+		Description: "Counts and measures what the logs have. Several logs become one set of tables.\n" +
+			"Reports: " + strings.Join(stats.Names()[:9], ", ") + ",\n" + strings.Join(stats.Names()[9:], ", ") + ".\n" +
+			"docs/stats.md explains each report and documents the JSON.",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
+			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
+			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
+		}, filterFlags()...),
+		Action: func(c *cli.Context) error { return runStats(c, con) },
+	}
+}
+
+// statsOptions are the options of the command.
+type statsOptions struct {
+	format  string
+	nsys    bool
+	reports []string
+	named   bool // the reports were named
+	sort    string
+	top     int
+	filter  convert.Filter
+}
+
+func runStats(c *cli.Context, con *console.Console) error {
+	names := c.Args().Slice()
+	switch {
+	case len(names) == 0:
+		return usagef(statsName, "stats: no log given")
+	case sameLog(names) != "":
+		return usagef(statsName, "stats: %s is given twice", sameLog(names))
+	}
+	o, err := readStatsOptions(c)
+	if err != nil {
+		return err
+	}
+	var logs []convert.Log
+	for _, name := range names {
+		l, err := namedLog(statsName, name)
+		if err != nil {
+			return err
+		}
+		logs = append(logs, l)
+	}
+	bar := newProgress(con)
+	sink := stats.New()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if err := o.print(con, sink, logs, all); err != nil {
+		return err
+	}
+	return verdicts(con, logs, all)
+}
+
+// readStatsOptions reads the options.
+func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
+	o.format = c.String("format")
+	if !slices.Contains([]string{"text", "json", "csv", "markdown"}, o.format) {
+		return o, usagef(statsName, "stats: --format must be text, json, csv or markdown, not %q", o.format)
+	}
+	switch headers := c.String("headers"); {
+	case headers != "cudatrace" && headers != "nsys":
+		return o, usagef(statsName, "stats: --headers must be cudatrace or nsys, not %q", headers)
+	case headers == "nsys" && o.format != "csv":
+		return o, usagef(statsName, "stats: --headers nsys needs --format csv")
+	default:
+		o.nsys = headers == "nsys"
+	}
+	if err := o.readReports(c); err != nil {
+		return o, err
+	}
+	if o.top, err = o.readTop(c); err != nil {
+		return o, err
+	}
+	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
+		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
+	}
+	o.filter, err = filterOptions(c)
+	return o, err
+}
+
+// rowsForPeople is the number of rows of a report where --top does not say it.
+const rowsForPeople = 10
+
+func (o *statsOptions) readTop(c *cli.Context) (int, error) {
+	switch {
+	case c.IsSet("top"):
+		n, err := strconv.ParseUint(c.String("top"), 10, 31)
+		if err != nil {
+			return 0, usagef(statsName, "stats: --top %q is not a number of rows: write 20, or 0 for all", c.String("top"))
+		}
+		return int(n), nil
+	case o.forPeople():
+		return rowsForPeople, nil
+	}
+	return 0, nil
+}
+
+// forPeople says whether the format is one that people read.
+func (o *statsOptions) forPeople() bool { return o.format == "text" || o.format == "markdown" }
+
+func (o *statsOptions) readReports(c *cli.Context) error {
+	known := stats.Names()
+	named := words(c.String("report"))
+	for _, name := range named {
+		if name != "all" && !slices.Contains(known, name) {
+			return usagef(statsName, "stats: no report %q; the reports are %s", name, strings.Join(known, ", "))
+		}
+		if o.nsys && name != "all" && stats.NsightReports[name] == nil {
+			return usagef(statsName, "stats: --headers nsys has no report %q: it has kernels, calls, copies and sets", name)
+		}
+	}
+	if c.IsSet("report") && len(named) == 0 {
+		return usagef(statsName, "stats: --report needs a value")
+	}
+	o.named = len(named) > 0
+	for _, name := range known {
+		if slices.Contains(named, name) || slices.Contains(named, "all") || !o.named && !(o.forPeople() && stats.IsDetail(name)) {
+			o.reports = append(o.reports, name)
+		}
+	}
+	return nil
+}
+
+// hasColumn says whether any chosen report has a column.
+func (o *statsOptions) hasColumn(key string) bool {
+	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool { return t.Column(key) >= 0 })
+}
+
+// choose returns the tables of the chosen reports.
+func (o *statsOptions) choose(all []*table.Table) []*table.Table {
+	return slices.DeleteFunc(all, func(t *table.Table) bool { return !slices.Contains(o.reports, t.Name) })
+}
+
+func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []convert.Log, all []convert.Summary) error {
+	w := con.Text()
+	if o.nsys {
+		return o.printNsys(w, sink)
+	}
+	tables := o.choose(sink.Tables(statsFacts(all)))
+	for _, t := range tables {
+		t.Sort(o.sort)
+		t.Top(o.top)
+	}
+	switch o.format {
+	case "json":
+		return table.WriteJSON(w, statsHead(logs, all), tables)
+	case "csv":
+		return table.WriteCSV(w, tables)
+	case "markdown":
+		return table.WriteMarkdown(w, tables)
+	}
+	return table.WriteText(w, tables, con.Width())
+}
+
+// statsVersion is the version of the JSON.
+const statsVersion = 1
+
+// statsHead are the members of the JSON before the reports.
+func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
+	type logInfo struct {
+		Name     string `json:"name"`
+		Complete bool   `json:"complete"`
+	}
+	infos := []logInfo{}
+	for i := range all {
+		infos = append(infos, logInfo{logs[i].Name, all[i].Complete})
+	}
+	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}}
+}
+
+// statsFacts says what no log has.
+func statsFacts(all []convert.Summary) stats.Facts {
+	f := stats.Facts{Callers: "callers were not recorded"}
+	recorded := false // GPU work of a process
+	for i := range all {
+		f.Filtered = f.Filtered || all[i].LeftOut != nil
+		if all[i].Callers != nil {
+			f.Callers = ""
+		}
+		for _, p := range all[i].ProcessList {
+			if recorded = recorded || p.CUPTI == "on"; p.CUPTI != "on" {
+				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")
+			}
+		}
+		recorded = recorded || all[i].Kernels+all[i].Copies+all[i].Memsets+all[i].Graphs > 0
+	}
+	if recorded {
+		f.GPU = ""
+	}
+	return f
+}
+
+// printNsys prints the reports of Nsight Systems that belong to the chosen ones.
+func (o *statsOptions) printNsys(w io.Writer, sink *stats.Sink) error {
+	printed := 0
+	for _, sheet := range sink.Nsight() {
+		if !slices.ContainsFunc(o.reports, func(name string) bool { return slices.Contains(stats.NsightReports[name], sheet.Name) }) {
+			continue
+		}
+		if printed++; printed > 1 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if o.top > 0 && len(sheet.Rows) > o.top+1 {
+			sheet.Rows = sheet.Rows[:o.top+1]
+		}
+		if err := csv.NewWriter(w).WriteAll(sheet.Rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}

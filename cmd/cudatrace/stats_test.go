@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
+)
+
+// TestStatsIsDocumented holds docs/stats.md against the reports: each has a section with all of
+// its keys, and the JSON has the members of the page.
+func TestStatsIsDocumented(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(root, "docs", "stats.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(data), "\n## Nsight")
+	sections := strings.Split(text, "\n### `")
+	documented := make(map[string]string)
+	for _, s := range sections[1:] {
+		name, body, _ := strings.Cut(s, "`")
+		documented[name] = body
+	}
+	for _, r := range stats.New().Tables(stats.Facts{}) {
+		var keys []string
+		for _, c := range r.Columns {
+			keys = append(keys, c.Key)
+		}
+		slices.Sort(keys)
+		if diff := cmp.Diff(keys, firstCells(documented[r.Name])); diff != "" {
+			t.Errorf("%s (-code +docs/stats.md):\n%s", r.Name, diff)
+		}
+		delete(documented, r.Name)
+	}
+	for name := range documented {
+		t.Errorf("docs/stats.md has a section %s for no report", name)
+	}
+	members := append(firstCells(sections[0]), stats.Names()...)
+	slices.Sort(members)
+	if diff := cmp.Diff(members, jsonMembers(t)); diff != "" {
+		t.Errorf("members (-docs/stats.md +JSON):\n%s", diff)
+	}
+}
+
+// jsonMembers are the members of the JSON of a log, sorted.
+func jsonMembers(t *testing.T) (names []string) {
+	t.Helper()
+	for name := range statsJSON(t) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// statsJSON is the JSON of a log.
+func statsJSON(t *testing.T, options ...string) map[string]any {
+	t.Helper()
+	var all map[string]any
+	if err := json.Unmarshal([]byte(statsOf(t, append(options, "--format", "json")...)), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// statsOf is what the command prints about a recording on a real GPU.
+func statsOf(t *testing.T, options ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := run(append([]string{"cudatrace", "stats", gpuLog}, options...), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	return stdout.String()
+}
+
+// No line of text is longer than a terminal without a width.
+func TestStatsWidth(t *testing.T) {
+	t.Parallel()
+	for i, log := range []string{gpuLog, filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")} {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"cudatrace", "stats", log, "--report", "all", "--top", "0"}, &stdout, &stderr); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+				t.Errorf("log %d: %d characters: %s", i, n, line)
+			}
+		}
+	}
+}
+
+// The headers and the numbers are written as Nsight Systems writes them.
+func TestStatsNsys(t *testing.T) {
+	t.Parallel()
+	const want = `Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+43.0,97696,60,1628.3,1640.0,1600,1824,35.4,"reduce::blockSum(float const*, float*, int)"
+29.7,67455,60,1124.3,1128.0,1088,1248,25.3,"void axpy<float>(float, float const*, float*, int)"
+27.3,61991,60,1033.2,1032.0,992,1120,19.6,"addOne(float*, int)"
+
+Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation
+46.7,487900,63,7744.4,9152.0,1408,10560,2044.0,[CUDA memcpy Device-to-Host]
+43.1,450780,60,7513.0,7456.0,6976,11200,582.0,[CUDA memcpy Host-to-Device]
+10.2,106049,120,883.7,932.0,735,1633,140.3,[CUDA memset]
+
+Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
+15.729,120,0.131,0.000,0.000,0.262,0.132,[CUDA memset]
+15.729,63,0.250,0.262,0.000,0.262,0.056,[CUDA memcpy Device-to-Host]
+15.729,60,0.262,0.262,0.262,0.262,0.000,[CUDA memcpy Host-to-Device]
+`
+	if diff := cmp.Diff(want, statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "kernels,copies")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "calls"); !strings.HasPrefix(got,
+		"Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n25.8,969953,180,5388.6,") {
+		t.Errorf("calls: %s", got)
+	}
+}
+
+// What the options choose and order.
+func TestStatsOptions(t *testing.T) {
+	t.Parallel()
+	names := func(options ...string) (list []string) {
+		for _, row := range statsJSON(t, options...)["kernels"].([]any) {
+			list = append(list, row.(map[string]any)["name"].(string))
+		}
+		return list
+	}
+	for options, want := range map[string][]string{
+		"":                         {"reduce::blockSum", "axpy<float>", "addOne"},
+		"--top 1":                  {"reduce::blockSum"},
+		"--sort name":              {"addOne", "axpy<float>", "reduce::blockSum"},
+		"--sort queue_median_ns":   {"axpy<float>", "addOne", "reduce::blockSum"},
+		"--name *axpy*":            {"axpy<float>"},
+		"--stream 99":              nil,
+		"--min-duration 1500ns":    {"reduce::blockSum"},
+		"--report kernels,waits":   {"reduce::blockSum", "axpy<float>", "addOne"},
+		"--sort name --top 2":      {"addOne", "axpy<float>"},
+		"--report kernels --top 0": {"reduce::blockSum", "axpy<float>", "addOne"},
+	} {
+		if diff := cmp.Diff(want, names(strings.Fields(options)...)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", options, diff)
+		}
+	}
+	left := statsJSON(t, "--top", "1", "--report", "kernels")["left_out"].(map[string]any)
+	if diff := cmp.Diff(map[string]any{"kernels": 2.0}, left); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if got := statsOf(t, "--report", "kernels", "--format", "csv", "--top", "1"); !regexp.MustCompile(`^name,count,total_ns,[^\n]*\nreduce::blockSum,60,97696,[^\n]*\n$`).MatchString(got) {
+		t.Errorf("CSV: %s", got)
+	}
+	if got := statsOf(t, "--report", "kernels", "--format", "markdown", "--top", "1"); !strings.Contains(got, "| `reduce::blockSum` | 60 | 97.7 µs |") ||
+		!strings.Contains(got, "2 more rows are not shown") {
+		t.Errorf("Markdown: %s", got)
+	}
+}
+
+// A report without rows says why.
+func TestStatsReasons(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sum       convert.Summary
+		gpu, call string
+	}{
+		{convert.Summary{}, "", "callers were not recorded"},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{CUPTI: "no libcupti"}}, Callers: &convert.Callers{}}, "GPU work was not recorded: no libcupti", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{}}, Callers: &convert.Callers{}}, "GPU work was not recorded", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{CUPTI: "on"}, {CUPTI: "no libcupti"}}, Callers: &convert.Callers{}}, "", ""},
+		{convert.Summary{ProcessList: []convert.ProcessInfo{{}}, Kernels: 1, Callers: &convert.Callers{}}, "", ""},
+	} {
+		if f := statsFacts([]convert.Summary{c.sum}); f.GPU != c.gpu || f.Callers != c.call || f.Filtered {
+			t.Errorf("%+v: %+v", c.sum, f)
+		}
+	}
+	filtered := statsJSON(t, "--stream", "99")["reasons"].(map[string]any)
+	if got, want := filtered["kernels"], "no kernels in the part that the filter selects"; got != want {
+		t.Errorf("with a filter: %v, want %q", got, want)
+	}
+	reasons := statsJSON(t)["reasons"].(map[string]any)
+	for report, want := range map[string]string{"callers": "callers were not recorded", "errors": "no failed calls", "nvtx": "no NVTX ranges or marks"} {
+		if reasons[report] != want {
+			t.Errorf("%s: %v, want %q", report, reasons[report], want)
+		}
+	}
+}
+
+// README's sample is what the command prints.
+func TestStatsREADME(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(text), "$ cudatrace stats ")
+	line, rest, _ := strings.Cut(sample, "\n")
+	want, _, _ := strings.Cut(rest, "```")
+	args := append([]string{"cudatrace", "stats"}, strings.Fields(line)...)
+	args[2] = filepath.Join(root, args[2])
+	var stdout, stderr bytes.Buffer
+	if code := run(args, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	if diff := cmp.Diff(want, stdout.String()); diff != "" {
+		t.Errorf("(-README.md +command):\n%s", diff)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// withoutSockets runs a program that is denied new sockets: nosocket PROGRAM [ARG...].
+func withoutSockets() {
+	runtime.LockOSThread()
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_SOCKET},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		log.Fatal(err)
+	}
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(syscall.Exec(os.Args[1], os.Args[1:], os.Environ()))
+}
+
+// TestWithoutSockets records a program that cannot connect to the recorder: it runs as ever, and it is
+// not said that it did not use CUDA.
+func TestWithoutSockets(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("cudatrace", "record", "-o", filepath.Join(t.TempDir(), "run"), "nosocket", sim("vectoradd")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "sum ok") {
+		t.Errorf("the program did not run: %v", err)
+	}
+	if !strings.Contains(string(out), "nothing was recorded: a process used CUDA: it has loaded the injected library and did not reach the recorder") {
+		t.Errorf("the reason is not said:\n%s", out)
+	}
+}
+
+// TestRightsDropped records a program that runs as another user than the recorder's: the library is in
+// a folder that it cannot enter.
+func TestRightsDropped(t *testing.T) {
+	t.Parallel()
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root and setpriv to become another user")
+	}
+	b := recordInBackground(t, setpriv, "--reuid", "65534", "--regid", "65534", "--clear-groups", sim("longrun"), long)
+	const reason = "it runs as user 65534, who cannot load the injected library of user 0 (start cudatrace as user 65534)"
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), reason) })
+	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") || strings.Contains(b.recording.stderr, "did not use CUDA") {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+}

@@ -1,0 +1,150 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// A bomb is a log that takes little room and asks for much.
+type bomb struct {
+	name string
+	fill func(w *tracelog.Writer)
+	says string // part of the error, "" for a log that is converted
+}
+
+func bombs() []bomb {
+	huge, many := strings.Repeat("x", 2<<20), strings.Repeat("a ", 1<<20)
+	nothing := strings.Repeat("\x00", 1<<20)
+	call := func(i int) tracelog.Call { return tracelog.Call{PID: 1, TID: 1, Func: 2, Enter: 1000 + uint64(i)} }
+	kernel := func(i int) tracelog.Kernel {
+		return tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: 1000 + 10*uint64(i), Dur: 5}, Name: "k"}
+	}
+	return []bomb{
+		{"calls inside each other", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Dur = 1<<30 - 2*uint64(i); return &c }), ""},
+		{"waiting calls inside each other", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Func, c.Dur = 1, 1<<30-2*uint64(i); return &c }), ""},
+		{"calls that have not returned", times(1<<17, func(i int) tracelog.Record { c := call(i); c.Flags = tracelog.CallUnfinished; return &c }), ""},
+		{"equal calls", times(1<<17, func(i int) tracelog.Record { c := call(0); c.Dur = 10; return &c }), ""},
+		{"equal marks", times(1<<17, func(i int) tracelog.Record {
+			return &tracelog.Marker{PID: 1, TID: 1, Flags: 2, ID: uint32(i), Time: 1000, Name: "r"}
+		}), ""},
+		{"equal overhead", times(1<<17, func(i int) tracelog.Record {
+			return &tracelog.Overhead{PID: 1, OverheadKind: 1, Start: 1000, Dur: uint64(i)}
+		}), ""},
+		{"equal work", times(1<<17, func(i int) tracelog.Record {
+			k := kernel(0)
+			k.Correlation, k.Grid[0] = uint32(i), uint32(i)
+			return &k
+		}), ""},
+		{"programs of one process", func(w *tracelog.Writer) {
+			times(20_000, func(i int) tracelog.Record {
+				return &tracelog.Process{PID: 1, Start: 1000 + 10*uint64(i), Exe: "a", Args: "a"}
+			})(w)
+			times(500, func(i int) tracelog.Record { c := call(1000 * i); c.TID, c.Dur = uint32(i), 5; return &c })(w)
+			times(500, func(i int) tracelog.Record { k := kernel(100 * i); k.Stream = uint32(i); return &k })(w)
+		}, ""},
+		{"threads of one call", times(3_000, func(i int) tracelog.Record { c := call(10 * i); c.TID, c.Dur = uint32(i+1), 5; return &c }), ""},
+		{"streams of one kernel", times(3_000, func(i int) tracelog.Record { k := kernel(i); k.Stream = uint32(i); return &k }), ""},
+		{"devices", times(20_000, func(i int) tracelog.Record { k := kernel(i); k.Device = uint32(i); return &k }), ""},
+		{"callers with huge names", times(1000, func(i int) tracelog.Record {
+			return &tracelog.Caller{ID: uint32(i + 1), Module: huge, Symbol: huge, Address: uint64(i)}
+		}), "bytes of names"},
+		{"a huge name again and again", times(1000, func(i int) tracelog.Record { k := kernel(i); k.Name = huge; return &k }), ""},
+		{"a huge note again and again", times(1000, func(i int) tracelog.Record {
+			return &tracelog.Note{Time: 1000, Severity: tracelog.NoteWarning, Text: huge}
+		}), ""},
+		{"a huge cause of loss again and again", times(100, func(i int) tracelog.Record { return &tracelog.Lost{Cause: huge, Count: 1 << 63} }), "larger than the trace of a log of this size"},
+		{"huge arguments of functions", times(300, func(i int) tracelog.Record {
+			return &tracelog.Function{ID: uint32(i + 10), Name: huge, Library: "driver", Args: many}
+		}), ""},
+		{"arguments of programs", times(1000, func(i int) tracelog.Record {
+			return &tracelog.Process{PID: uint32(i), Start: 1, Args: nothing}
+		}), "bytes of names"},
+		{"processes", times(1<<17, func(i int) tracelog.Record { return &tracelog.Process{PID: 1, Start: uint64(i)} }), "more than 65536 processes"},
+		{"records", times(1<<21, func(i int) tracelog.Record { c := call(i); return &c }), "no recorder writes such a log"},
+	}
+}
+
+// times adds n records.
+func times(n int, record func(i int) tracelog.Record) func(*tracelog.Writer) {
+	return func(w *tracelog.Writer) {
+		for i := range n {
+			w.Add(record(i))
+		}
+	}
+}
+
+func (b *bomb) log(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := tracelog.NewWriter(&out, tracelog.Options{RowsPerBlock: 65536, MaxMemory: 1 << 30, MaxOpen: 1 << 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Add(&tracelog.Function{ID: 1, Name: "cuStreamSynchronize", Library: "driver", Args: "stream:handle"})
+	w.Add(&tracelog.Function{ID: 2, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle"})
+	b.fill(w)
+	if err := w.Close(tracelog.End{Time: 1 << 40, Complete: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+const bombVariable = "CUDATRACE_BOMB_LOG"
+
+// A log takes bounded memory and time, whatever is in it, or an error says what is too much.
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	for i, b := range bombs() {
+		path, start := t.TempDir()+"/bomb.cudatrace", time.Now()
+		if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBombOfVariable$", "-test.count=1")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", bombVariable, i, path))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", b.name, err, out)
+		}
+		t.Logf("%s: made and read in %v", b.name, time.Since(start))
+		use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if most := use.Maxrss << 10; most > mutantMemory {
+			t.Errorf("%s took %d bytes", b.name, most)
+		}
+		if took := time.Duration(use.Utime.Nano() + use.Stime.Nano()); took > 2*mutantTime { // info and convert
+			t.Errorf("%s took %v of processor time", b.name, took)
+		}
+	}
+}
+
+// TestBombOfVariable converts a bomb in a process of its own.
+func TestBombOfVariable(t *testing.T) {
+	var i int
+	var path string
+	if _, err := fmt.Sscan(os.Getenv(bombVariable), &i, &path); err != nil {
+		t.Skip("TestBombs runs it")
+	}
+	debug.SetMemoryLimit(200 << 20) // as the program does
+	_, summed := SummarizeFile(path)
+	var out logtest.Counter
+	_, converted := FilesTo([]Log{Path(path)}, &out, TraceOptions{Compress: output.None})
+	b := bombs()[i]
+	switch {
+	case b.says == "" && (summed != nil || converted != nil):
+		t.Errorf("errors %v and %v", summed, converted)
+	case b.says != "" && (converted == nil || !strings.Contains(converted.Error(), b.says)):
+		t.Errorf("the error is %v, want %s", converted, b.says)
+	}
+	if info, err := os.Stat(path); err != nil || out.Bytes > 64<<20+2048*info.Size() {
+		t.Errorf("the trace has %d bytes (%v)", out.Bytes, err)
+	}
+}

@@ -1,0 +1,53 @@
+package convert
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+)
+
+// A hang is a call that had not returned, and the kernel that it waited for.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	const begin = `
+process pid=1 start=1000 exe=/bin/app args=app
+clock monotonic=1000 realtime=1700000000000000000 boottime=1000
+thread pid=1 tid=1 name=main
+cupti pid=1 version=130001 driver_version=13000 path=/x status=on
+function id=1 name=cuLaunchKernel library=driver args="f:handle stream:handle"
+function id=2 name=cuStreamSynchronize library=driver args=stream:handle
+symbol pid=1 handle=0x77 name=_Z4spinPi time=1000
+call pid=1 tid=1 func=cuLaunchKernel enter=1000000 dur=5000 args: f=0x77 stream=0x5
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=1001000 dur=3000 correlation=1
+kernel pid=1 context=1 stream=7 start=2000000 dur=1000000 name=_Z4fastPi correlation=1
+`
+	const launched = `
+call pid=1 tid=1 func=cuLaunchKernel enter=2100000 dur=5000 args: f=0x77 stream=0x5
+api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=2
+`
+	const waits = "call pid=1 tid=1 func=cuStreamSynchronize enter=2200000 dur=0 flags=1 args: stream=0x5\n"
+	const end = "process_end pid=1 time=9003000000 complete=1 kernels=1\nend time=9003000000 complete=1\n"
+	for _, c := range []struct {
+		name, log string
+		want      []string
+	}{
+		{"none", begin + end, nil},
+		{"a launch without its kernel", begin + launched + waits + end,
+			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a kernel that runs", begin + launched + waits + "kernel pid=1 context=1 stream=7 start=3000000 dur=9000000000 name=_Z4spinPi correlation=2\n" + end,
+			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"no kernel", begin + "call pid=1 tid=1 func=cuStreamSynchronize enter=4000000 dur=0 flags=1 args: stream=0x5\n" + end,
+			[]string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all, err := Timeline([]Log{{"test", logtest.Assemble(t, c.log)}}, Options{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(all[0].Hangs, c.want) {
+				t.Errorf("hangs %q, want %q", all[0].Hangs, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package stats
+
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+)
+
+// calls are the reports of calls: by function, by function and caller, and the failed ones.
+type calls struct {
+	clock   *clock
+	byName  groups[functionKey, callRow]
+	callers groups[callerKey, callRow]
+	errors  groups[errorKey, errorRow]
+	caches  struct {
+		functions map[*timeline.Function]*callRow
+		callers   map[from]*callRow
+	}
+	called bool // a call has a caller
+}
+
+type functionKey struct{ name, library string }
+
+type callerKey struct {
+	functionKey
+	caller string
+}
+
+// A from is a function and the place that called it.
+type from struct {
+	function *timeline.Function
+	caller   *timeline.Caller
+}
+
+// A callRow has calls of one function.
+type callRow struct {
+	callerKey
+	time               sketch.Distribution // of the calls that returned
+	inner              uint64              // calls within another call
+	failed, unfinished uint64
+}
+
+type errorKey struct {
+	functionKey
+	error string
+}
+
+// An errorRow has the failed calls of one function with one error.
+type errorRow struct {
+	errorKey
+	count       uint64
+	first, last uint64
+	thread      *timeline.Thread // of the first call
+	caller      *timeline.Caller // of the first call
+}
+
+func newCalls(c *clock) calls {
+	all := calls{clock: c}
+	all.byName = newGroups(functionKey{name: other}, func(k functionKey) *callRow { return &callRow{callerKey: callerKey{functionKey: k}} })
+	all.callers = newGroups(callerKey{functionKey{name: other}, other}, func(k callerKey) *callRow { return &callRow{callerKey: k} })
+	all.errors = newGroups(errorKey{functionKey{name: other}, other}, func(k errorKey) *errorRow { return &errorRow{errorKey: k} })
+	all.caches.functions = make(map[*timeline.Function]*callRow)
+	all.caches.callers = make(map[from]*callRow)
+	return all
+}
+
+// take takes a call. An inner one lies within another call of its thread.
+func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) {
+	key := functionKey{sl.Name, sl.Library}
+	c.called = c.called || sl.Caller != nil
+	cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) }).add(sl, inner)
+	cached(c.caches.callers, from{sl.Function, sl.Caller}, func() *callRow {
+		return c.callers.of(callerKey{key, callerText(sl.Caller)})
+	}).add(sl, inner)
+	if failed(sl) {
+		c.errors.of(errorKey{key, sl.ErrorName()}).add(t, sl)
+	}
+}
+
+// callerText is the text of a caller, "" of an unknown one.
+func callerText(c *timeline.Caller) string {
+	if c == nil {
+		return ""
+	}
+	return c.Text()
+}
+
+// failed says whether a call returned an error that is worth a look: "not ready" answers a
+// query, "deinitialized" every cleanup after CUDA has shut down.
+func failed(sl *timeline.Slice) bool {
+	return sl.Ret != 0 && sl.Ret != cudaerror.NotReady && sl.Ret != cudaerror.Deinitialized &&
+		sl.Flags&(timeline.Unfinished|timeline.NoReturn) == 0
+}
+
+func (r *callRow) add(sl *timeline.Slice, inner bool) {
+	if inner {
+		r.inner++
+	}
+	if failed(sl) {
+		r.failed++
+	}
+	if sl.Flags&timeline.Unfinished != 0 {
+		r.unfinished++ // the end is a guess
+		return
+	}
+	r.time.Add(length(sl))
+}
+
+// length is the duration of a call.
+func length(sl *timeline.Slice) uint64 { return sl.End - min(sl.Start, sl.End) }
+
+func (r *errorRow) add(t *timeline.Thread, sl *timeline.Slice) {
+	r.count++
+	if r.thread == nil || sl.Start < r.first {
+		r.first, r.thread, r.caller = sl.Start, t, sl.Caller
+	}
+	r.last = max(r.last, sl.Start)
+}
+
+// tables returns the reports by function and by caller. total is the time that all threads
+// spent in calls.
+func (c *calls) tables(total uint64) (byName, byCaller *table.Table) {
+	byName = &table.Table{Name: "calls", Title: "CUDA calls by function"}
+	byName.Columns = slices.Concat([]table.Column{name("function")}, totals(), spread(), callCounts())
+	byCaller = &table.Table{Name: "callers", Title: "CUDA calls by function and caller"}
+	byCaller.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts())
+	for _, r := range c.byName.list {
+		byName.Rows = append(byName.Rows, r.cells(total))
+	}
+	if c.called {
+		for _, r := range c.callers.list {
+			byCaller.Rows = append(byCaller.Rows, slices.Insert(r.cells(total), 1, text(r.caller)))
+		}
+	}
+	byName.Sort("total_ns")
+	byCaller.Sort("total_ns")
+	return byName, byCaller
+}
+
+func callCounts() []table.Column {
+	return []table.Column{
+		count("failed", "failed", 9), count("inner", "", 0), count("unfinished", "", 0), column("library", "", table.Text, 0),
+	}
+}
+
+func (r *callRow) cells(total uint64) []any {
+	return slices.Concat([]any{r.name, r.time.Count + r.unfinished, r.time.Total, share(r.time.Total, total)}, spreadOf(&r.time),
+		[]any{r.failed, r.inner, r.unfinished, text(r.library)})
+}
+
+// totalOf sums the distributions of rows.
+func totalOf[R any](rows []R, of func(R) *sketch.Distribution) (total uint64) {
+	for _, r := range rows {
+		total = sketch.Sum(total, of(r).Total)
+	}
+	return total
+}
+
+func (c *calls) errorTable() *table.Table {
+	t := &table.Table{Name: "errors", Title: "failed calls", Columns: []table.Column{
+		name("function"), column("error", "error", table.Text, 0), count("count", "count", 1),
+		column("first_ns", "first", table.Moment, 2), column("last_ns", "last", table.Moment, 3),
+		id("pid", "", 0), id("tid", "thread", 4), column("caller", "caller", table.Text, 5),
+		column("library", "", table.Text, 0),
+	}}
+	for _, r := range c.errors.list {
+		t.Rows = append(t.Rows, []any{r.name, r.error, r.count, c.clock.since(r.first), c.clock.since(r.last),
+			uint64(r.thread.Process.PID), uint64(r.thread.TID), text(callerText(r.caller)), text(r.library)})
+	}
+	t.Sort("count")
+	return t
+}

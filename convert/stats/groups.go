@@ -1,0 +1,95 @@
+package stats
+
+import "github.com/cudatrace/cudatrace/convert/stats/sketch"
+
+// maxRows bounds the rows of a report. What would need a further row is counted in a row of
+// the name "other".
+const maxRows = 10_000
+
+const other = "other"
+
+// groups are the rows of a report by their keys.
+type groups[K comparable, R any] struct {
+	list   []*R // in the order of first use
+	byKey  map[K]*R
+	others K // key of the row for everything beyond maxRows
+	create func(K) *R
+}
+
+func newGroups[K comparable, R any](others K, create func(K) *R) groups[K, R] {
+	return groups[K, R]{byKey: make(map[K]*R), others: others, create: create}
+}
+
+// of returns the row of a key.
+func (g *groups[K, R]) of(key K) *R {
+	r := g.byKey[key]
+	if r != nil {
+		return r
+	}
+	if len(g.list) >= maxRows {
+		key = g.others
+		if r = g.byKey[key]; r != nil {
+			return r
+		}
+	}
+	r = g.create(key)
+	g.byKey[key] = r
+	g.list = append(g.list, r)
+	return r
+}
+
+// maxCached bounds a cache. A full cache is emptied.
+const maxCached = 1 << 16
+
+// cached returns the value of a key from a cache; find finds it the first time.
+func cached[K comparable, V any](cache map[K]*V, key K, find func() *V) *V {
+	v := cache[key]
+	if v == nil {
+		if len(cache) >= maxCached {
+			clear(cache)
+		}
+		v = find()
+		cache[key] = v
+	}
+	return v
+}
+
+// share returns the part of a total, nil of nothing.
+func share(part, total uint64) any {
+	if total == 0 {
+		return nil
+	}
+	return float64(part) / float64(total)
+}
+
+// spreadOf returns the cells of the columns of spread.
+func spreadOf(d *sketch.Distribution) []any {
+	if d.Count == 0 {
+		return []any{nil, nil, nil, nil, nil, nil}
+	}
+	return []any{d.Min, d.Percentile(50), d.Mean(), d.Percentile(95), d.Percentile(99), d.Max}
+}
+
+// median returns a distribution's median, nil of no number.
+func median(d *sketch.Distribution) any {
+	if d.Count == 0 {
+		return nil
+	}
+	return d.Percentile(50)
+}
+
+// mean returns a distribution's mean, nil of no number.
+func mean(d *sketch.Distribution) any {
+	if d.Count == 0 {
+		return nil
+	}
+	return d.Mean()
+}
+
+// text is a cell of a text, nil of none.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

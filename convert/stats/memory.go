@@ -1,0 +1,155 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// maxLive bounds the allocations that are live at one time, over all processes. A later one is
+// counted, but its size is not.
+const maxLive = 1 << 19
+
+// maxUnfreed is the number of allocations in the report of those that were not freed.
+const maxUnfreed = 10
+
+// memory is the reports of allocations.
+type memory struct {
+	clock   *clock
+	rows    groups[memoryKey, memoryUse]
+	live    map[block]allocation
+	dropped uint64 // allocations beyond maxLive
+}
+
+// A memoryKey is a use of memory by a process. Pinned memory belongs to no GPU.
+type memoryKey struct {
+	process *timeline.Process
+	use     cudaapi.MemoryUse
+	gpu     uint32
+}
+
+// A memoryUse has the allocations of one use of memory.
+type memoryUse struct {
+	memoryKey
+	allocations, frees    uint64
+	unmatched             uint64 // frees of addresses without a live allocation
+	replaced              uint64 // allocations at an address that was live: the free is missing
+	allocated             uint64 // bytes, the sum over all allocations
+	live                  uint64 // allocations
+	current, peak, peakAt uint64
+}
+
+// A block is an address in a process.
+type block struct {
+	process *timeline.Process
+	address uint64
+}
+
+type allocation struct {
+	use       *memoryUse
+	bytes, at uint64
+}
+
+func newMemory(c *clock) memory {
+	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k} }), live: make(map[block]allocation)}
+}
+
+func (m *memory) take(e *timeline.Allocation) {
+	key := memoryKey{e.Process, cudaapi.MemoryUseOf(e.Kind), e.GPU}
+	if key.use == cudaapi.PinnedMemory {
+		key.gpu = 0
+	}
+	r := m.rows.of(key)
+	at := block{e.Process, e.Address}
+	known, was := m.live[at]
+	if was {
+		delete(m.live, at)
+		known.use.live--
+		known.use.current -= known.bytes
+	}
+	switch {
+	case !e.Release:
+		if was {
+			r.replaced++
+		}
+		m.allocate(r, at, e)
+	case was:
+		known.use.frees++
+	default:
+		r.unmatched++
+	}
+}
+
+func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
+	r.allocations++
+	r.allocated = sketch.Sum(r.allocated, e.Bytes)
+	if len(m.live) >= maxLive {
+		m.dropped++
+		return
+	}
+	bytes := sketch.Sum(r.current, e.Bytes) - r.current
+	m.live[at] = allocation{r, bytes, e.Time}
+	r.live++
+	r.current += bytes
+	if r.current > r.peak {
+		r.peak, r.peakAt = r.current, e.Time
+	}
+}
+
+// tables returns the reports of memory and of what was not freed.
+func (m *memory) tables() (uses, unfreed *table.Table) {
+	uses = &table.Table{Name: "memory", Title: "allocated memory by use", Columns: []table.Column{
+		name("memory"), id("pid", "process", 3), id("gpu", "GPU", 3), column("peak_bytes", "peak", table.Bytes, 1),
+		column("peak_at_ns", "peak at", table.Moment, 2), column("current_bytes", "at the end", table.Bytes, 1),
+		count("allocations", "allocations", 2), count("frees", "frees", 2), count("not_freed", "not freed", 2),
+		column("allocated_bytes", "", table.Bytes, 0), count("unmatched_frees", "", 0), count("replaced", "", 0),
+	}}
+	for _, r := range m.rows.list {
+		if r.process == nil {
+			continue
+		}
+		uses.Rows = append(uses.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
+			r.allocations, r.frees, r.live, r.allocated, r.unmatched, r.replaced})
+	}
+	uses.Sort("peak_bytes")
+	if m.dropped > 0 {
+		uses.Notes = []string{"more allocations were live than are kept: the sizes of some are missing"}
+	}
+	return uses, m.unfreed()
+}
+
+// device is the GPU of a use of memory, nil of pinned memory.
+func (k *memoryKey) device() any {
+	if k.use == cudaapi.PinnedMemory {
+		return nil
+	}
+	return uint64(k.gpu)
+}
+
+// unfreed returns the report of the largest allocations that were not freed.
+func (m *memory) unfreed() *table.Table {
+	t := &table.Table{Name: "unfreed", Title: "largest allocations that were not freed", Columns: []table.Column{
+		name("memory"), id("pid", "process", 1), id("gpu", "GPU", 1), column("bytes", "bytes", table.Bytes, 0),
+		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 2),
+	}}
+	type entry struct {
+		block
+		allocation
+	}
+	var all []entry
+	for b, a := range m.live {
+		all = append(all, entry{b, a})
+	}
+	slices.SortFunc(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.at, b.at), cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.address, b.address))
+	})
+	for _, e := range all[:min(len(all), maxUnfreed)] {
+		t.Rows = append(t.Rows, []any{e.use.use.String(), uint64(e.process.PID), e.use.device(), e.bytes, m.clock.since(e.at), e.address})
+	}
+	t.LeftOut = len(all) - len(t.Rows)
+	return t
+}

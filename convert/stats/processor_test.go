@@ -1,0 +1,203 @@
+package stats_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// A sum is a query of the trace processor, and the columns of a report whose sums it should
+// give. Rows of a report with equal keys count as one.
+type sum struct {
+	report string
+	keys   []string // columns that name a row
+	values []string // columns to add up
+	sql    string   // keys and values, in this order
+}
+
+const (
+	isKernel = `extract_arg(arg_set_id, 'kernel_name') is not null`
+	isCopy   = `extract_arg(arg_set_id, 'direction') is not null`
+	isSet    = `name = 'Memset' and extract_arg(arg_set_id, 'bytes') is not null`
+	isGraph  = `name glob 'Graph [0-9]*' and extract_arg(arg_set_id, 'bytes') is null and extract_arg(arg_set_id, 'kernel_name') is null`
+	returned = `extract_arg(arg_set_id, 'debug.unfinished') is null`
+	isCall   = `(category in ('runtime', 'driver') or name glob 'function [0-9]*')`
+	called   = `(select count(*) from slice where extract_arg(arg_set_id, 'debug.caller') is not null) > 0`
+	isOuter  = isCall + ` and depth = 0`
+
+	threads = ` from slice s join thread_track k on s.track_id = k.id join thread using (utid) left join process using (upid) `
+	gpu     = `extract_arg(k.dimension_arg_set_id, 'gpu')`
+)
+
+// union is the time that a choice of work covers on a device, or on a stream.
+func union(of, by string) string {
+	return `select by, sum(max(0, until - max(ts, before))) from (
+		select ` + by + ` as by, g.ts, g.ts + g.dur as until,
+			coalesce(max(g.ts + g.dur) over (partition by ` + by + ` order by g.ts rows between unbounded preceding and 1 preceding), 0) as before
+		from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) where ` + of + `) group by by`
+}
+
+var sums = []sum{
+	{"kernels", []string{"name"}, []string{"count", "total_ns"},
+		`select name, count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name`},
+	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count", "total_ns"},
+		`select name, extract_arg(arg_set_id, 'launch.grid_size.x') || 'x' || extract_arg(arg_set_id, 'launch.grid_size.y') || 'x' || extract_arg(arg_set_id, 'launch.grid_size.z') as grid,
+			extract_arg(arg_set_id, 'launch.workgroup_size.x') || 'x' || extract_arg(arg_set_id, 'launch.workgroup_size.y') || 'x' || extract_arg(arg_set_id, 'launch.workgroup_size.z') as block,
+			count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name, grid, block`},
+	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
+		`select substr(name, 8), extract_arg(arg_set_id, 'src_memory') as s, extract_arg(arg_set_id, 'dst_memory') as d,
+			count(*), sum(dur), sum(extract_arg(arg_set_id, 'bytes')) from gpu_slice where ` + isCopy + ` group by name, s, d`},
+	{"sets", []string{"name"}, []string{"count", "total_ns", "bytes"},
+		`select name, count(*), sum(dur), sum(extract_arg(arg_set_id, 'bytes')) from gpu_slice where ` + isSet + ` group by name`},
+	{"graphs", []string{"name"}, []string{"count", "total_ns"},
+		`select name, count(*), sum(dur) from gpu_slice where ` + isGraph + ` group by name`},
+	{"calls", []string{"name", "library"}, []string{"count", "unfinished", "total_ns"},
+		`select name, category, count(*), sum(not ` + returned + `), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` group by name, category`},
+	{"callers", []string{"name", "caller"}, []string{"count", "total_ns"},
+		`select name, extract_arg(arg_set_id, 'debug.caller') as caller, count(*), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` and ` + called + ` group by name, caller`},
+	{"waits", []string{"name"}, []string{"count", "total_ns"},
+		`select name, count(*), sum(dur) from slice where id not in (select id from gpu_slice) and id in (select slice_in from flow) and ` + returned + ` group by name`},
+	{"waits", []string{"name"}, []string{"blocked_ns"},
+		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
+			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) group by s.id) group by name`},
+	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns"},
+		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur) from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id
+			where extract_arg(g.arg_set_id, 'kernel_name') is not null and extract_arg(g.arg_set_id, 'graph') is null and extract_arg(g.arg_set_id, 'untimed') is null
+			and s.id not in (select id from gpu_slice) group by g.name`},
+	{"devices", []string{"gpu"}, []string{"busy_ns"}, union(`true`, gpu)},
+	{"devices", []string{"gpu"}, []string{"copy_ns"}, union(of("g", isCopy), gpu)},
+	{"devices", []string{"gpu"}, []string{"compute_ns"}, union(`not (`+of("g", isCopy)+`) and g.name != 'Memset'`, gpu)},
+	{"devices", []string{"gpu"}, []string{"kernels", "copies", "sets", "graphs", "work_ns"},
+		`select ` + gpu + ` as gpu, sum(` + of("g", isKernel) + `), sum(` + of("g", isCopy) + `), sum(` + of("g", isSet) + `), sum(` + of("g", isGraph) + `), sum(dur)
+			from gpu_slice g join gpu_track k on g.track_id = k.id group by gpu`},
+	{"streams", []string{"gpu", "pid", "context", "stream"}, []string{"work_ns"},
+		`select ` + gpu + ` as gpu, pid, context, hw, sum(dur) from (select *, extract_arg(arg_set_id, 'stream') as hw, extract_arg(arg_set_id, 'context') as context from gpu_slice) g
+			join gpu_track k on g.track_id = k.id join process using (upid) group by gpu, pid, context, hw`},
+	{"streams", []string{"stream"}, []string{"busy_ns"}, union(`true`, `extract_arg(g.arg_set_id, 'stream')`)},
+	{"errors", []string{"name", "error"}, []string{"count"},
+		`select name, extract_arg(arg_set_id, 'debug.error') as error, count(*) from slice where error is not null
+			and extract_arg(arg_set_id, 'debug.result') not in (4, 600) group by name, error`},
+	{"nvtx", []string{"name"}, []string{"count", "unfinished", "total_ns"},
+		`select name, count(*), sum(not ` + returned + `), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where category = 'nvtx' group by name`},
+	{"threads", []string{"pid", "tid"}, []string{"calls"},
+		`select pid, tid, count(*)` + threads + `where ` + of("s", isOuter) + ` group by tid`},
+	{"processes", []string{"pid"}, []string{"kernels", "copies", "sets", "gpu_work_ns"},
+		`select pid, sum(` + of("g", isKernel) + `), sum(` + of("g", isCopy) + `), sum(` + of("g", isSet) + `), sum(dur)
+			from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) group by pid`},
+	{"memory", []string{"name", "pid", "gpu"}, []string{"peak_bytes"},
+		`select name, pid, gpu, sum(peak) from (select substr(k.name, 1, instr(k.name, ' ') - 1) as name, pid, case when instr(k.name, 'GPU ') > 0 then cast(substr(k.name, instr(k.name, 'GPU ') + 4) as int) end as gpu,
+			cast(max(value) as int) as peak from counter c join process_counter_track k on c.track_id = k.id join process using (upid) group by k.id) group by name, pid, gpu`},
+}
+
+// of makes a condition one on a table.
+func of(table, condition string) string {
+	return "(" + strings.NewReplacer("(arg_set_id", "("+table+".arg_set_id", "name glob", table+".name glob", "name =", table+".name =").Replace(condition) + ")"
+}
+
+// Sums of each report equal those of the trace.
+func TestSums(t *testing.T) {
+	for name, path := range logs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "trace.pftrace")
+			f, err := os.Create(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Compress: output.None}); err != nil {
+				t.Fatal(err)
+			}
+			tr, tables := tptest.Open(t, out), tablesOf(t, path)
+			tptest.NoErrors(t, tr)
+			for _, s := range sums {
+				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {
+					continue // streams of several processes have the same numbers
+				}
+				r := tables[s.report]
+				if r == nil {
+					t.Fatalf("no report %s", s.report)
+				}
+				if diff := cmp.Diff(inTrace(tr, &s), inTable(t, r, &s)); diff != "" {
+					t.Errorf("%s %v by %v (-trace +report):\n%s", s.report, s.values, s.keys, diff)
+				}
+			}
+		})
+	}
+}
+
+// inTrace returns the sums of a trace, a text a row.
+func inTrace(tr *tptest.Trace, s *sum) (rows []string) {
+	for _, row := range tr.Values(s.sql) {
+		if zero(row[len(s.keys):]) {
+			continue
+		}
+		rows = append(rows, strings.TrimSpace(fmt.Sprintln(row...)))
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// inTable returns the sums of a report, a text a row.
+func inTable(t *testing.T, r *table.Table, s *sum) (rows []string) {
+	t.Helper()
+	sums := make(map[string][]any)
+	for _, row := range r.Rows {
+		key := ""
+		for _, k := range s.keys {
+			key += fmt.Sprintln(row[r.Column(k)])
+		}
+		key = strings.ReplaceAll(strings.TrimSpace(key), "\n", " ")
+		if sums[key] == nil {
+			sums[key] = make([]any, len(s.values))
+		}
+		for i, v := range s.values {
+			before, _ := sums[key][i].(int64)
+			n, known := row[r.Column(v)].(uint64)
+			if !known {
+				t.Errorf("%s of %v is not known", v, key)
+			}
+			sums[key][i] = before + int64(n)
+		}
+	}
+	for key, values := range sums {
+		if !zero(values) {
+			rows = append(rows, key+" "+strings.TrimSpace(fmt.Sprintln(values...)))
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// zero says whether all values are 0: a report may have such a row and the trace none.
+func zero(values []any) bool {
+	return !slices.ContainsFunc(values, func(v any) bool { return v != int64(0) })
+}
+
+// Every report is compared with the trace, and the logs have rows for all of them: a sum that
+// no log has would prove nothing.
+func TestSumsAreThere(t *testing.T) {
+	t.Parallel()
+	rows := make(map[string]int)
+	for _, path := range logs(t) {
+		for name, r := range tablesOf(t, path) {
+			rows[name] += len(r.Rows)
+		}
+	}
+	for name, n := range rows {
+		compared := slices.ContainsFunc(sums, func(s sum) bool { return s.report == name })
+		if n == 0 || !compared && name != "unfreed" {
+			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package stats
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// ranges is the report of NVTX ranges and marks.
+type ranges struct {
+	rows groups[rangeKey, rangeRow]
+	open map[*timeline.Track][]openRange // innermost last
+}
+
+type rangeKey struct {
+	name, domain string
+	mark         bool
+}
+
+// A rangeRow has the ranges, or the marks, of one name.
+type rangeRow struct {
+	rangeKey
+	time       sketch.Distribution // of the ranges that ended
+	unfinished uint64
+	marks      uint64
+}
+
+type openRange struct {
+	row        *rangeRow // nil of a span that is no NVTX range
+	start      uint64
+	unfinished bool
+}
+
+func newRanges() ranges {
+	return ranges{open: make(map[*timeline.Track][]openRange),
+		rows: newGroups(rangeKey{name: other}, func(k rangeKey) *rangeRow { return &rangeRow{rangeKey: k} })}
+}
+
+// domain is the NVTX domain of a track, "" of the default one.
+func domain(t *timeline.Track) string {
+	_, name, _ := strings.Cut(t.Name, ": ")
+	return name
+}
+
+func (s *ranges) begin(e *timeline.SpanBegin) {
+	o := openRange{start: e.Start}
+	if e.Track.Category == timeline.NVTX {
+		o.row = s.rows.of(rangeKey{name: e.Name, domain: domain(e.Track)})
+		o.unfinished = slices.ContainsFunc(e.Args, func(d timeline.Detail) bool { return d.Name == "unfinished" })
+	}
+	s.open[e.Track] = append(s.open[e.Track], o)
+}
+
+func (s *ranges) end(e *timeline.SpanEnd) {
+	open := s.open[e.Track]
+	if len(open) == 0 {
+		return
+	}
+	o := open[len(open)-1]
+	s.open[e.Track] = open[:len(open)-1]
+	switch {
+	case o.row == nil:
+	case o.unfinished:
+		o.row.unfinished++ // the end is a guess
+	default:
+		o.row.time.Add(e.Time - min(e.Time, o.start))
+	}
+}
+
+func (s *ranges) mark(e *timeline.Instant) {
+	if e.Track.Category == timeline.NVTX {
+		s.rows.of(rangeKey{name: e.Name, domain: domain(e.Track), mark: true}).marks++
+	}
+}
+
+func (s *ranges) table() *table.Table {
+	t := &table.Table{Name: "nvtx", Title: "NVTX ranges and marks"}
+	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 2), column("kind", "", table.Text, 0)},
+		totals(), spread(), []table.Column{count("unfinished", "", 0)})
+	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time })
+	for _, r := range s.rows.list {
+		kind := "range"
+		if r.mark {
+			kind = "mark"
+		}
+		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.domain), kind, r.time.Count + r.unfinished + r.marks, r.time.Total,
+			share(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished}))
+	}
+	t.Sort("total_ns")
+	return t
+}

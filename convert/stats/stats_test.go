@@ -1,0 +1,290 @@
+package stats_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// sinkOf returns the statistics of logs.
+func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
+	t.Helper()
+	s := stats.New()
+	var list []convert.Log
+	for _, path := range paths {
+		list = append(list, convert.Path(path))
+	}
+	if _, err := convert.Timeline(list, o, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tablesOf returns the reports of logs by name.
+func tablesOf(t testing.TB, paths ...string) map[string]*table.Table {
+	t.Helper()
+	all := make(map[string]*table.Table)
+	for _, r := range sinkOf(t, convert.Options{}, paths...).Tables(stats.Facts{}) {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// logs are the paths of all logs in the repository: those in text form, by the name of the file,
+// and recordings on a real GPU.
+func logs(t testing.TB) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	texts, err := filepath.Glob("../testdata/*.log.txt")
+	if err != nil || len(texts) == 0 {
+		t.Fatalf("no logs in testdata: %v", err)
+	}
+	folder := t.TempDir()
+	for _, path := range texts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := logtest.Assembled(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(path), ".log.txt")
+		all[name] = filepath.Join(folder, name+".cudatrace")
+		if err := os.WriteFile(all[name], data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"streams", "train"} {
+		all["h200-"+name] = filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace")
+	}
+	return all
+}
+
+// Each log has these tables.
+func TestGolden(t *testing.T) {
+	for name, path := range logs(t) {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			tables := sinkOf(t, convert.Options{}, path).Tables(stats.Facts{})
+			if err := table.WriteText(&got, tables, 140); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".txt", got.Bytes())
+		})
+	}
+}
+
+// golden compares with a golden file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (make it with -update)", err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
+
+// The reports are those that Names lists, with rows that fit their columns and keys that differ.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, r := range stats.New().Tables(stats.Facts{}) {
+		got = append(got, r.Name)
+		var keys []string
+		for _, c := range r.Columns {
+			if slices.Contains(keys, c.Key) {
+				t.Errorf("%s has two columns %s", r.Name, c.Key)
+			}
+			keys = append(keys, c.Key)
+		}
+		if len(r.Rows) > 0 || r.Reason == "" || r.Title == "" || keys[0] != "name" {
+			t.Errorf("%s of no timeline: %d rows, reason %q, title %q, columns %q", r.Name, len(r.Rows), r.Reason, r.Title, keys)
+		}
+	}
+	if diff := cmp.Diff(stats.Names(), got); diff != "" {
+		t.Errorf("reports (-Names +Tables):\n%s", diff)
+	}
+	for name, path := range logs(t) {
+		for _, r := range tablesOf(t, path) {
+			for _, row := range r.Rows {
+				if len(row) != len(r.Columns) {
+					t.Errorf("%s: a row of %s has %d cells for %d columns", name, r.Name, len(row), len(r.Columns))
+				}
+			}
+			if (len(r.Rows) == 0) != (r.Reason != "") {
+				t.Errorf("%s: %s has %d rows and the reason %q", name, r.Name, len(r.Rows), r.Reason)
+			}
+		}
+	}
+}
+
+// Two logs together have the sums of both, and a row for each kernel.
+func TestSeveralLogs(t *testing.T) {
+	t.Parallel()
+	all := logs(t)
+	a, b := all["h200-streams"], filepath.Join(t.TempDir(), "copy.cudatrace")
+	data, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	one, two := tablesOf(t, a), tablesOf(t, a, b)
+	for _, report := range []string{"kernels", "kernel_shapes", "calls", "copies", "sets", "launches"} {
+		x, y := one[report], two[report]
+		if len(x.Rows) != len(y.Rows) {
+			t.Errorf("%s: %d rows of two logs, %d of one", report, len(y.Rows), len(x.Rows))
+			continue
+		}
+		for i, row := range x.Rows {
+			for _, key := range []string{"count", "total_ns"} {
+				k := x.Column(key)
+				if got, want := y.Rows[i][k], 2*row[k].(uint64); got != want {
+					t.Errorf("%s: %s of %v is %d, want %d", report, key, row[0], got, want)
+				}
+			}
+		}
+	}
+	if n := len(two["processes"].Rows); n != 2 {
+		t.Errorf("%d processes of two logs", n)
+	}
+}
+
+// Why a report has no rows.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	f := stats.Facts{GPU: "GPU work was not recorded: no libcupti", Callers: "callers were not recorded"}
+	for _, r := range stats.New().Tables(f) {
+		want := f.GPU
+		switch r.Name {
+		case "calls", "errors", "threads", "processes":
+			want = ""
+		case "callers":
+			want = f.Callers
+		}
+		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {
+			t.Errorf("%s: %q", r.Name, r.Reason)
+		}
+	}
+}
+
+// Rows beyond the limit are counted together.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	s := stats.New()
+	process := &timeline.Process{PID: 1}
+	stream := &timeline.Stream{Context: &timeline.Context{Process: process}}
+	const kernels = 12_000
+	for i := range kernels {
+		shape := &timeline.Shape{Kernel: timeline.KernelShape{Name: "k" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/182)}}
+		w := timeline.Work{ID: uint64(i + 1), Start: uint64(10 * i), Dur: 10, Shape: shape}
+		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{w}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.Tables(stats.Facts{})[0]
+	var count, total uint64
+	for _, row := range r.Rows {
+		count += row[r.Column("count")].(uint64)
+		total += row[r.Column("total_ns")].(uint64)
+	}
+	if len(r.Rows) != 10_001 || r.Rows[0][0] != "other" || count != kernels || total != 10*kernels {
+		t.Errorf("%d rows, the first of %v, with %d kernels of %d ns", len(r.Rows), r.Rows[0][0], count, total)
+	}
+}
+
+// checkJSON fails if the JSON of tables is not valid or lacks a report.
+func checkJSON(t testing.TB, tables []*table.Table) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := table.WriteJSON(&out, []table.Member{{Name: "version", Value: 1}}, tables); err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatalf("%v in %s", err, &out)
+	}
+	for _, r := range tables {
+		var rows []map[string]any
+		if err := json.Unmarshal(all[r.Name], &rows); err != nil || len(rows) != len(r.Rows) {
+			t.Fatalf("%s: %d rows, want %d: %v", r.Name, len(rows), len(r.Rows), err)
+		}
+	}
+}
+
+// Percentiles of real recordings are within 1 % of the exact ones.
+func TestPercentilesOfRecordings(t *testing.T) {
+	t.Parallel()
+	for _, log := range []string{"h200-streams", "h200-train"} {
+		path := logs(t)[log]
+		c := timelinetest.NewCollector(t)
+		if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, c); err != nil {
+			t.Fatal(err)
+		}
+		exact := map[string]map[string][]uint64{"kernels": {}, "calls": {}}
+		for _, p := range c.Timeline().Processes {
+			for _, s := range p.Streams {
+				for i := range s.Work {
+					if w := &s.Work[i]; w.Kind == timeline.KernelWork {
+						full := make(timeline.KernelNames).Of(w.Shape.Kernel.Name).Full
+						exact["kernels"][full] = append(exact["kernels"][full], w.Dur)
+					}
+				}
+			}
+			for _, th := range p.Threads {
+				for i := range th.Slices {
+					sl := &th.Slices[i]
+					exact["calls"][sl.Name] = append(exact["calls"][sl.Name], sl.End-sl.Start)
+				}
+			}
+		}
+		tables := tablesOf(t, path)
+		comparePercentiles(t, tables["kernels"], "signature", exact["kernels"])
+		comparePercentiles(t, tables["calls"], "name", exact["calls"])
+	}
+}
+
+// comparePercentiles compares the rows of a report, named by a column, with all numbers.
+func comparePercentiles(t *testing.T, r *table.Table, key string, exact map[string][]uint64) {
+	t.Helper()
+	if len(r.Rows) != len(exact) {
+		t.Errorf("%s: %d rows, want %d", r.Name, len(r.Rows), len(exact))
+	}
+	for _, row := range r.Rows {
+		all := exact[row[r.Column(key)].(string)]
+		slices.Sort(all)
+		for column, percent := range map[string]int{"min_ns": 0, "median_ns": 50, "p95_ns": 95, "p99_ns": 99, "max_ns": 100} {
+			want := all[max((len(all)*percent+99)/100, 1)-1]
+			if got := row[r.Column(column)].(uint64); math.Abs(float64(got)-float64(want)) > 0.01*float64(want) {
+				t.Errorf("%s of %v is %d, want %d", column, row[0], got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package table
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// unknown is what people see in place of a value that is not known.
+const unknown = "-"
+
+// cell writes a value for people.
+func cell(v any, u Unit) string {
+	switch v := v.(type) {
+	case nil:
+		return unknown
+	case string:
+		return printable(v)
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	case uint64:
+		return whole(v, u)
+	case float64:
+		return fraction(v, u)
+	}
+	return fmt.Sprint(v)
+}
+
+func whole(n uint64, u Unit) string {
+	switch u {
+	case Duration:
+		return span(n)
+	case Moment:
+		return fmt.Sprintf("%.6f s", float64(n)/1e9)
+	case Bytes:
+		if n < 1<<10 {
+			return strconv.FormatUint(n, 10) + " B"
+		}
+		return figures.Bytes(n)
+	case Address:
+		return fmt.Sprintf("%#x", n)
+	case ID:
+		return strconv.FormatUint(n, 10)
+	}
+	return figures.Group(n)
+}
+
+// span writes a number of ns with three digits.
+func span(ns uint64) string {
+	switch v := float64(ns); {
+	case ns < 1000:
+		return fmt.Sprintf("%d ns", ns)
+	case v < 999.5e3:
+		return threeDigits(v/1e3) + " µs"
+	case v < 999.5e6:
+		return threeDigits(v/1e6) + " ms"
+	case ns < 600e9:
+		return threeDigits(v/1e9) + " s"
+	}
+	return figures.Duration(ns)
+}
+
+// threeDigits writes a number from 1 to 999.
+func threeDigits(v float64) string {
+	switch {
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func fraction(v float64, u Unit) string {
+	switch u {
+	case Share:
+		return fmt.Sprintf("%.1f %%", 100*v)
+	case Rate:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return whole(uint64(v+0.5), u)
+}
+
+// plain writes a value for programs. Fractions have at most six digits.
+func plain(v any, u Unit) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case uint64:
+		if u == Address {
+			return fmt.Sprintf("%#x", v)
+		}
+		return strconv.FormatUint(v, 10)
+	case float64:
+		return digits(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// digits writes a fraction without zeros at its end.
+func digits(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 6, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// printable replaces the control characters of a name: they could move a terminal's cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// cut shortens a text in its middle: both ends of a kernel's name say which one it is.
+func cut(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width < 2 {
+		return "…"
+	}
+	runes := []rune(s)
+	tail := (width - 1) / 2
+	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
+}

@@ -1,0 +1,119 @@
+// Package table writes tables: as text for a terminal, as Markdown, CSV and JSON.
+//
+// Input: tables, whose columns say what their numbers are. Output: text.
+package table
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A Unit is the kind of value that a column has. It decides how people see the value; CSV and
+// JSON have the value itself.
+type Unit uint8
+
+// The units, with the type of their values. Any value may be nil: not known.
+const (
+	Text     Unit = iota // string
+	Number               // uint64, a count or a name that is a number
+	Duration             // uint64 or float64, ns
+	Moment               // uint64, ns from the start of the recording
+	Bytes                // uint64 or float64
+	Share                // float64, 1 is all
+	Rate                 // float64, GB/s
+	Address              // uint64
+	Flag                 // bool
+	ID                   // uint64, a number that names something
+)
+
+// A Column describes the values of a column.
+type Column struct {
+	Key   string // name in JSON and CSV
+	Title string // name in text and Markdown, "" for a column that only JSON and CSV have
+	Unit  Unit
+	Rank  int // the columns with the highest rank are left out first where there is no room
+}
+
+// A Table is a list of rows.
+type Table struct {
+	Name    string // "kernels", its key in JSON
+	Title   string // for people
+	Columns []Column
+	Rows    [][]any // a value for each column
+	Reason  string  // why there are no rows, "" if there are
+	Notes   []string
+	LeftOut int // rows that Top left out
+}
+
+// Column returns the index of a column by its key, -1 if there is none.
+func (t *Table) Column(key string) int {
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Key == key })
+}
+
+// Sort sorts the rows by a column: numbers from the largest, texts from A, unknown values last.
+// Equal rows are sorted by their names. It does nothing if the table has no such column.
+func (t *Table) Sort(key string) {
+	i := t.Column(key)
+	if i < 0 {
+		return
+	}
+	slices.SortStableFunc(t.Rows, func(a, b []any) int { return cmp.Or(compare(a[i], b[i]), t.compareNames(a, b)) })
+}
+
+// compareNames compares what names two rows: their texts, and their numbers that are names.
+func (t *Table) compareNames(a, b []any) int {
+	for i, c := range t.Columns {
+		order := 0
+		switch c.Unit {
+		case Text:
+			order = compare(a[i], b[i])
+		case ID:
+			order = compare(b[i], a[i])
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return 0
+}
+
+func compare(a, b any) int {
+	x, textX := a.(string)
+	y, textY := b.(string)
+	if textX && textY {
+		return strings.Compare(x, y)
+	}
+	n, knownN := number(a)
+	m, knownM := number(b)
+	if !knownN || !knownM {
+		return cmp.Compare(order(knownN), order(knownM))
+	}
+	return cmp.Compare(m, n)
+}
+
+func order(known bool) int {
+	if known {
+		return 0
+	}
+	return 1
+}
+
+// number returns a number as a float, which is enough to sort it.
+func number(v any) (n float64, known bool) {
+	switch v := v.(type) {
+	case uint64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// Top keeps the first n rows; 0 keeps all.
+func (t *Table) Top(n int) {
+	if n > 0 && len(t.Rows) > n {
+		t.LeftOut += len(t.Rows) - n
+		t.Rows = t.Rows[:n]
+	}
+}

@@ -1,0 +1,184 @@
+package table
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sample is a table with values of every unit, and unknown ones.
+func sample() *Table {
+	return &Table{Name: "things", Title: "all things", Columns: []Column{
+		{Key: "name", Title: "name"}, {Key: "count", Title: "count", Unit: Number, Rank: 1}, {Key: "total_ns", Title: "total", Unit: Duration, Rank: 1},
+		{Key: "share", Title: "share", Unit: Share, Rank: 2}, {Key: "bytes", Title: "bytes", Unit: Bytes, Rank: 3}, {Key: "gbps", Title: "GB/s", Unit: Rate, Rank: 4},
+		{Key: "at_ns", Title: "at", Unit: Moment, Rank: 5}, {Key: "pid", Title: "process", Unit: ID, Rank: 6}, {Key: "address", Title: "address", Unit: Address, Rank: 7},
+		{Key: "peer", Title: "peer", Unit: Flag, Rank: 8}, {Key: "from", Title: "from", Unit: Text, Rank: 9}, {Key: "hidden", Unit: Number},
+	}, Rows: [][]any{
+		{"void gemm<float, 128, 64>", uint64(12_345), uint64(7_330), 0.123456789, uint64(4096), 32.5, uint64(1_500_000_000), uint64(3200), uint64(0xff), true, "Zażółć", uint64(1)},
+		{"a\x1b[31m|`b", uint64(1), 1_234_567.25, 1.0, 512.0, nil, nil, nil, nil, false, nil, uint64(2)},
+		{"", nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil},
+	}, LeftOut: 2, Notes: []string{"a note"}}
+}
+
+func empty() *Table {
+	return &Table{Name: "nothing", Title: "no things", Columns: sample().Columns, Reason: "no <things>"}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := WriteText(&out, []*Table{sample(), empty()}, 140); err != nil {
+		t.Fatal(err)
+	}
+	const want = `things: all things
+  name                        count    total    share    bytes   GB/s          at  process  address  peer  from
+  void gemm<float, 128, 64>  12,345  7.33 µs   12.3 %  4.0 KiB  32.50  1.500000 s     3200     0xff   yes  Zażółć
+  a�[31m|` + "`" + `b                       1  1.23 ms  100.0 %    512 B      -           -        -        -    no  -
+                                  -        -        -        -      -           -        -        -     -  -
+  2 more rows are not shown
+  a note
+
+nothing: no <things>
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Columns are left out from the highest rank on, names are cut in the middle, and no line is
+// too long.
+func TestWidth(t *testing.T) {
+	t.Parallel()
+	long := sample()
+	long.Rows[0][0] = strings.Repeat("ab", 40) + "END"
+	long.Notes, long.LeftOut = nil, 0
+	for width := 45; width < 200; width++ {
+		var out strings.Builder
+		if err := WriteText(&out, []*Table{long}, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("width %d: %d characters: %s", width, n, line)
+			}
+		}
+		if !strings.Contains(out.String(), "count") || width < 120 && !strings.Contains(out.String(), "…") || !strings.Contains(out.String(), "END") {
+			t.Errorf("width %d:\n%s", width, &out)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := WriteMarkdown(&out, []*Table{sample(), empty()}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "### things: all things\n\n" +
+		"| name | count | total | share | bytes | GB/s | at | process | address | peer | from |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n" +
+		"| `void gemm<float, 128, 64>` | 12,345 | 7.33 µs | 12.3 % | 4.0 KiB | 32.50 | 1.500000 s | 3200 | 0xff | yes | `Zażółć` |\n" +
+		"| `a\uFFFD[31m\\|'b` | 1 | 1.23 ms | 100.0 % | 512 B | - | - | - | - | no | - |\n" +
+		"|  | - | - | - | - | - | - | - | - | - | - |\n\n" +
+		"2 more rows are not shown\na note\n\n" +
+		"### nothing: no things\n\nno <things>\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := WriteCSV(&out, []*Table{sample(), empty()}); err != nil {
+		t.Fatal(err)
+	}
+	const keys = "name,count,total_ns,share,bytes,gbps,at_ns,pid,address,peer,from,hidden\n"
+	const want = keys + "\"void gemm<float, 128, 64>\",12345,7330,0.123457,4096,32.5,1500000000,3200,0xff,true,Zażółć,1\n" +
+		"a\x1b[31m|`b,1,1234567.25,1,512,,,,,false,,2\n" + ",,,,,,,,,,,\n" + "\n" + keys
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := WriteJSON(&out, []Member{{"version", 1}}, []*Table{sample(), empty()}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+  "version": 1,
+  "things": [
+    {"name": "void gemm<float, 128, 64>", "count": 12345, "total_ns": 7330, "share": 0.123457, "bytes": 4096, "gbps": 32.5, "at_ns": 1500000000, "pid": 3200, "address": "0xff", "peer": true, "from": "Zażółć", "hidden": 1},
+    {"name": "a\u001b[31m|` + "`" + `b", "count": 1, "total_ns": 1234567.25, "share": 1, "bytes": 512, "gbps": null, "at_ns": null, "pid": null, "address": null, "peer": false, "from": null, "hidden": 2},
+    {"name": "", "count": null, "total_ns": null, "share": null, "bytes": null, "gbps": null, "at_ns": null, "pid": null, "address": null, "peer": null, "from": null, "hidden": null}
+  ],
+  "nothing": [],
+  "reasons": {
+    "nothing": "no <things>"
+  },
+  "notes": {
+    "things": ["a note"]
+  },
+  "left_out": {
+    "things": 2
+  }
+}
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSort(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{"name": "a b c d", "n": "d b c a", "f": "c a b d", "none": "c a d b", "id": "d a c b"} {
+		table := &Table{Columns: []Column{{Key: "name"}, {Key: "n", Unit: Number}, {Key: "f", Unit: Share}, {Key: "id", Unit: ID}}, Rows: [][]any{
+			{"c", uint64(3), 0.5, uint64(2)}, {"a", nil, 0.25, uint64(3)}, {"d", uint64(9), nil, uint64(4)}, {"b", uint64(3), 0.25, uint64(1)}}}
+		table.Sort(key)
+		var got []string
+		for _, row := range table.Rows {
+			got = append(got, row[0].(string))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("by %s: %s, want %s", key, s, want)
+		}
+	}
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int][2]int{0: {3, 2}, 1: {1, 4}, 3: {3, 2}, 9: {3, 2}} {
+		table := sample()
+		table.Top(n)
+		if got := [2]int{len(table.Rows), table.LeftOut}; got != want {
+			t.Errorf("top %d: %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	for ns, want := range map[uint64]string{0: "0 ns", 999: "999 ns", 1000: "1.00 µs", 9_994: "9.99 µs", 9_996: "10.0 µs", 99_949: "99.9 µs", 99_951: "100 µs",
+		999_499: "999 µs", 999_500: "1.00 ms", 999_499_999: "999 ms", 999_500_000: "1.00 s", 599e9: "599 s", 600e9: "10m0s"} {
+		if got := span(ns); got != want {
+			t.Errorf("%d ns is %q, want %q", ns, got, want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab…ef"}, {"abcdef", 4, "ab…f"}, {"abcdef", 2, "a…"}, {"abcdef", 1, "…"}, {"żółćżółć", 5, "żó…łć"}, {"", 0, ""}} {
+		if got := cut(c.text, c.width); got != c.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package table
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+const (
+	leastName = 30 // the first column is not narrower, unless all its texts are
+	leastText = 36 // no other text column is narrower, unless all its texts are
+	between   = 2  // spaces between two columns
+)
+
+// A layout has the columns of a table that people see, and their cells.
+type layout struct {
+	columns []Column
+	cells   [][]string // of each column, the title first
+	widths  []int
+}
+
+// newLayout chooses the columns of a table that fit a width.
+func newLayout(t *Table, width int) *layout {
+	var all layout
+	for i, c := range t.Columns {
+		if c.Title != "" {
+			all.add(t, i, c)
+		}
+	}
+	for all.least() > width && len(all.columns) > 1 {
+		all.drop()
+	}
+	all.shrink(width)
+	return &all
+}
+
+// add adds a column of a table.
+func (l *layout) add(t *Table, i int, c Column) {
+	cells := []string{c.Title}
+	wide := utf8.RuneCountInString(c.Title)
+	for _, row := range t.Rows {
+		s := cell(row[i], c.Unit)
+		cells = append(cells, s)
+		wide = max(wide, utf8.RuneCountInString(s))
+	}
+	l.columns, l.cells, l.widths = append(l.columns, c), append(l.cells, cells), append(l.widths, wide)
+}
+
+// least returns the smallest width of all columns together.
+func (l *layout) least() int {
+	sum := -between
+	for i, c := range l.columns {
+		sum += between
+		sum += l.leastOf(i, c)
+	}
+	return sum
+}
+
+// leastOf returns the smallest width of a column.
+func (l *layout) leastOf(i int, c Column) int {
+	switch {
+	case c.Unit != Text:
+		return l.widths[i]
+	case i == 0:
+		return min(l.widths[i], leastName)
+	}
+	return min(l.widths[i], leastText)
+}
+
+// drop leaves out the column with the highest rank, the last one of several.
+func (l *layout) drop() {
+	worst := 0
+	for i, c := range l.columns {
+		if c.Rank >= l.columns[worst].Rank {
+			worst = i
+		}
+	}
+	l.columns = slices.Delete(l.columns, worst, worst+1)
+	l.cells = slices.Delete(l.cells, worst, worst+1)
+	l.widths = slices.Delete(l.widths, worst, worst+1)
+}
+
+// shrink makes the widest text columns narrower until all columns fit.
+func (l *layout) shrink(width int) {
+	sum := -between
+	for _, w := range l.widths {
+		sum += w + between
+	}
+	for ; sum > width; sum-- {
+		widest := -1
+		for i, c := range l.columns {
+			if c.Unit == Text && l.widths[i] > 1 && (widest < 0 || l.widths[i] > l.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		l.widths[widest]--
+	}
+}
+
+// line returns a row, without spaces at its end; row 0 has the titles.
+func (l *layout) line(row int) string {
+	var b strings.Builder
+	for i, c := range l.columns {
+		text := cut(l.cells[i][row], l.widths[i])
+		pad := strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(text))
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", between))
+		}
+		if c.Unit == Text {
+			b.WriteString(text + pad)
+		} else {
+			b.WriteString(pad + text)
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// WriteText writes tables for a terminal of a width in characters. Columns that have no room are
+// left out, names are cut in the middle. Tables without rows are named at the end, with the
+// reason.
+func WriteText(w io.Writer, tables []*Table, width int) error {
+	var b, empty strings.Builder
+	for _, t := range tables {
+		if len(t.Rows) == 0 {
+			fmt.Fprintf(&empty, "%s: %s\n", t.Name, printable(t.Reason))
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n", t.Name, t.Title)
+		l := newLayout(t, width-between)
+		for row := range len(t.Rows) + 1 {
+			b.WriteString("  " + l.line(row) + "\n")
+		}
+		remarks(&b, t, "  ")
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, strings.TrimRight(b.String()+empty.String(), "\n")+"\n")
+	return err
+}
+
+// remarks writes how many rows are missing, and notes.
+func remarks(b *strings.Builder, t *Table, indent string) {
+	if t.LeftOut > 0 {
+		fmt.Fprintf(b, "%s%s not shown\n", indent, figures.Count(t.LeftOut, "more row is", "more rows are"))
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(b, "%s%s\n", indent, printable(n))
+	}
+}
+
+// markdownWidth is the number of characters in a row of Markdown, without its bars.
+const markdownWidth = 140
+
+// WriteMarkdown writes tables for a pull request or a job summary.
+func WriteMarkdown(w io.Writer, tables []*Table) error {
+	var b strings.Builder
+	for _, t := range tables {
+		fmt.Fprintf(&b, "### %s: %s\n\n", t.Name, t.Title)
+		if len(t.Rows) == 0 {
+			fmt.Fprintf(&b, "%s\n\n", printable(t.Reason))
+			continue
+		}
+		l := newLayout(t, markdownWidth)
+		for row := range len(t.Rows) + 1 {
+			b.WriteString("|")
+			for i, width := range l.widths {
+				fmt.Fprintf(&b, " %s |", markdownCell(cut(l.cells[i][row], width), l.columns[i].Unit, row))
+			}
+			b.WriteString("\n")
+			if row == 0 {
+				b.WriteString(ruler(l.columns))
+			}
+		}
+		b.WriteString("\n")
+		if t.LeftOut > 0 || len(t.Notes) > 0 {
+			remarks(&b, t, "")
+			b.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}
+
+// markdownCell keeps the characters of a name from being markup.
+func markdownCell(s string, u Unit, row int) string {
+	if u != Text || row == 0 || s == unknown || s == "" {
+		return s
+	}
+	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(s) + "`"
+}
+
+// ruler is the line below the titles. Numbers stand at the right.
+func ruler(columns []Column) string {
+	s := "|"
+	for _, c := range columns {
+		if c.Unit == Text {
+			s += "---|"
+		} else {
+			s += "---:|"
+		}
+	}
+	return s + "\n"
+}

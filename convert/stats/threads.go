@@ -1,0 +1,155 @@
+package stats
+
+import (
+	"cmp"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// threads are the reports of threads and processes.
+type threads struct {
+	byThread  map[*timeline.Thread]*threadRow
+	byProcess map[*timeline.Process]*processRow
+	threads   []*threadRow
+	processes []*processRow
+}
+
+// A threadRow has the calls of a thread.
+type threadRow struct {
+	*timeline.Thread
+	calls, failed uint64 // that lie in no other call
+	work          uint64
+	open          uint64 // end of the last call that lies in no other one
+	in            cover  // time in calls
+	waiting       cover  // time in calls that waited for GPU work
+}
+
+// A processRow has what a process did.
+type processRow struct {
+	*timeline.Process
+	kernels, copies, sets uint64
+	gpuTime               uint64
+}
+
+func newThreads() threads {
+	return threads{byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow)}
+}
+
+func (s *threads) of(t *timeline.Thread) *threadRow {
+	r := s.byThread[t]
+	if r == nil {
+		r = &threadRow{Thread: t}
+		s.byThread[t] = r
+		s.threads = append(s.threads, r)
+		s.process(t.Process)
+	}
+	return r
+}
+
+func (s *threads) process(p *timeline.Process) *processRow {
+	r := s.byProcess[p]
+	if r == nil {
+		r = &processRow{Process: p}
+		s.byProcess[p] = r
+		s.processes = append(s.processes, r)
+	}
+	return r
+}
+
+// call takes a call. It says whether the call lies within another one.
+func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
+	inner = sl.Start < r.open
+	r.open = max(r.open, sl.End)
+	if !inner {
+		r.calls++
+		if failed(sl) {
+			r.failed++
+		}
+	}
+	if sl.Flags&timeline.Unfinished != 0 {
+		return inner
+	}
+	r.in.add(sl.Start, sl.End)
+	if len(sl.Waits()) > 0 {
+		r.waiting.add(sl.Start, sl.End)
+	}
+	return inner
+}
+
+// inCalls is the time that all threads spent in calls.
+func (s *threads) inCalls() (ns uint64) {
+	for _, r := range s.threads {
+		ns = sketch.Sum(ns, r.in.total)
+	}
+	return ns
+}
+
+func (r *processRow) work(w *timeline.Work) {
+	switch w.Kind {
+	case timeline.KernelWork:
+		r.kernels++
+	case timeline.MemcpyWork:
+		r.copies++
+	case timeline.MemsetWork:
+		r.sets++
+	}
+	if !w.Untimed {
+		r.gpuTime = sketch.Sum(r.gpuTime, w.Dur)
+	}
+}
+
+// title is the name of a thread for people.
+func (r *threadRow) title() string {
+	if r.Main {
+		return cmp.Or(r.Name, r.Process.Name)
+	}
+	return cmp.Or(r.Name, "(unnamed)")
+}
+
+// tables returns the reports of threads and of processes.
+func (s *threads) tables() (threads, processes *table.Table) {
+	threads = &table.Table{Name: "threads", Title: "threads that made calls", Columns: []table.Column{
+		name("thread"), id("pid", "process", 3), id("tid", "number", 1), count("calls", "calls", 1),
+		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 1), duration("waiting_ns", "waiting", 2), count("gpu_work", "GPU work", 4),
+	}}
+	sums := make(map[*timeline.Process]*threadRow)
+	count := make(map[*timeline.Process]uint64)
+	for _, r := range s.threads {
+		sum := sums[r.Process]
+		if sum == nil {
+			sum = new(threadRow)
+			sums[r.Process] = sum
+		}
+		if r.calls == 0 && r.work == 0 {
+			continue // it made NVTX ranges alone
+		}
+		count[r.Process]++
+		sum.calls += r.calls
+		sum.failed += r.failed
+		sum.in.total = sketch.Sum(sum.in.total, r.in.total)
+		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.total, r.waiting.total, r.work})
+	}
+	threads.Sort("in_calls_ns")
+	processes = s.processTable(sums, count)
+	return threads, processes
+}
+
+func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads map[*timeline.Process]uint64) *table.Table {
+	t := &table.Table{Name: "processes", Title: "processes", Columns: []table.Column{
+		name("process"), id("pid", "number", 1), column("host", "host", table.Text, 6), count("threads", "threads", 3), count("calls", "calls", 1),
+		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 2), count("kernels", "kernels", 1), count("copies", "copies", 4),
+		count("sets", "sets", 4), duration("gpu_work_ns", "GPU work", 2),
+	}}
+	for _, r := range s.processes {
+		sum := sums[r.Process]
+		if sum == nil {
+			sum = new(threadRow)
+		}
+		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.total,
+			r.kernels, r.copies, r.sets, r.gpuTime})
+	}
+	t.Sort("gpu_work_ns")
+	return t
+}

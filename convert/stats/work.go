@@ -1,0 +1,248 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// work is the reports of GPU work.
+type work struct {
+	names   timeline.KernelNames
+	kernels groups[string, kernelRow]   // by mangled name
+	shapes  groups[shapeKey, kernelRow] // by mangled name, grid and block
+	copies  groups[copyKey, memoryRow]
+	sets    groups[copyKey, memoryRow]
+	graphs  groups[uint32, kernelRow]
+	cache   map[*timeline.Shape]*kernelRows
+	total   uint64 // ns of all work
+}
+
+type shapeKey struct {
+	name        string
+	grid, block [3]uint32
+}
+
+// A kernelRow has launches of one kernel, or of one graph.
+type kernelRow struct {
+	shapeKey
+	graph    uint32
+	time     sketch.Distribution // of the launches with times
+	untimed  uint64
+	inGraphs uint64
+	launch   *launchRow
+}
+
+// A launchRow has the launches of a kernel whose call is known and made one kernel.
+type launchRow struct{ call, queue, kernel sketch.Distribution }
+
+// kernelRows are the rows of a kernel's shape.
+type kernelRows struct{ byName, byShape *kernelRow }
+
+// A copyKey is the direction of a copy, with the kinds of memory; of a set all are 0.
+type copyKey struct {
+	direction, source, destination string
+	peer                           bool // between two GPUs
+}
+
+// A memoryRow has copies or sets.
+type memoryRow struct {
+	copyKey
+	time, bytes sketch.Distribution
+	timed       uint64 // bytes of the copies with times
+	untimed     uint64
+}
+
+func newWork(names timeline.KernelNames) work {
+	ofMemory := func(k copyKey) *memoryRow { return &memoryRow{copyKey: k} }
+	return work{
+		names: names,
+		kernels: newGroups(other, func(name string) *kernelRow {
+			return &kernelRow{shapeKey: shapeKey{name: name}, launch: new(launchRow)}
+		}),
+		shapes: newGroups(shapeKey{name: other}, func(k shapeKey) *kernelRow { return &kernelRow{shapeKey: k} }),
+		copies: newGroups(copyKey{direction: other}, ofMemory),
+		sets:   newGroups(copyKey{direction: other}, ofMemory),
+		graphs: newGroups(0, func(graph uint32) *kernelRow { return &kernelRow{graph: graph} }),
+		cache:  make(map[*timeline.Shape]*kernelRows),
+	}
+}
+
+func (s *work) take(w *timeline.Work) {
+	if !w.Untimed {
+		s.total = sketch.Sum(s.total, w.Dur)
+	}
+	switch w.Kind {
+	case timeline.KernelWork:
+		s.kernel(w)
+	case timeline.MemcpyWork:
+		m := &w.Shape.Memcpy
+		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
+			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
+	case timeline.MemsetWork:
+		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
+	case timeline.GraphWork:
+		s.graphs.of(w.Graph).add(w)
+	}
+}
+
+func (s *work) kernel(w *timeline.Work) {
+	rows := cached(s.cache, w.Shape, func() *kernelRows {
+		k := &w.Shape.Kernel
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block})}
+	})
+	rows.byName.add(w)
+	rows.byShape.add(w)
+	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
+		rows.byName.launch.add(w)
+	}
+}
+
+func (r *kernelRow) add(w *timeline.Work) {
+	if w.Graph != 0 {
+		r.inGraphs++
+	}
+	if w.Untimed {
+		r.untimed++
+		return
+	}
+	r.time.Add(w.Dur)
+}
+
+// add takes a launch. A kernel that starts before its call returned was not queued.
+func (r *launchRow) add(w *timeline.Work) {
+	r.call.Add(w.Call.End - min(w.Call.Start, w.Call.End))
+	r.queue.Add(w.Start - min(w.Start, w.Call.End))
+	r.kernel.Add(w.Dur)
+}
+
+func (r *memoryRow) add(w *timeline.Work, bytes uint64) {
+	r.bytes.Add(bytes)
+	if w.Untimed {
+		r.untimed++
+		return
+	}
+	r.time.Add(w.Dur)
+	r.timed = sketch.Sum(r.timed, bytes)
+}
+
+// title is the name of a kernel for people.
+func (s *work) title(mangled string) string {
+	if mangled == other {
+		return other
+	}
+	return s.names.Of(mangled).Short
+}
+
+// kernelTables returns the reports of kernels by name, and by name, grid and block.
+func (s *work) kernelTables() (byName, byShape *table.Table) {
+	byName = &table.Table{Name: "kernels", Title: "kernels by name"}
+	byName.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
+		duration("launch_median_ns", "", 0), duration("queue_median_ns", "", 0),
+		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+	})
+	byShape = &table.Table{Name: "kernel_shapes", Title: "kernels by name, grid and block"}
+	byShape.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
+		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0)})
+	for _, r := range s.kernels.list {
+		byName.Rows = append(byName.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
+			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+	}
+	for _, r := range s.shapes.list {
+		byShape.Rows = append(byShape.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
+			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+	}
+	byName.Sort("total_ns")
+	byShape.Sort("total_ns")
+	return byName, byShape
+}
+
+// cells are the cells of totals and spread.
+func (r *kernelRow) cells(total uint64) []any {
+	return append([]any{r.time.Count + r.untimed, r.time.Total, share(r.time.Total, total)}, spreadOf(&r.time)...)
+}
+
+func dimensions(d [3]uint32) any {
+	if d == [3]uint32{} {
+		return nil
+	}
+	return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2])
+}
+
+func (s *work) graphTable() *table.Table {
+	t := &table.Table{Name: "graphs", Title: "CUDA graphs that were recorded as a whole"}
+	t.Columns = slices.Concat([]table.Column{name("graph")}, totals(), spread())
+	for _, r := range s.graphs.list {
+		t.Rows = append(t.Rows, append([]any{fmt.Sprintf("Graph %d", r.graph)}, r.cells(s.total)...))
+	}
+	t.Sort("total_ns")
+	return t
+}
+
+// launchTable returns the report of launches: the time of the call, in the queue, and of the
+// kernel.
+func (s *work) launchTable() *table.Table {
+	t := &table.Table{Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel", Columns: []table.Column{
+		name("kernel"), count("count", "count", 1), duration("total_ns", "total", 1),
+		duration("call_median_ns", "call", 2), duration("queue_median_ns", "queue", 2), duration("kernel_median_ns", "kernel", 2),
+		duration("call_total_ns", "", 0), duration("queue_total_ns", "", 0), duration("kernel_total_ns", "", 0),
+		duration("call_mean_ns", "", 0), duration("queue_mean_ns", "", 0), duration("kernel_mean_ns", "", 0),
+		duration("call_p95_ns", "", 0), duration("queue_p95_ns", "queue p95", 3), duration("kernel_p95_ns", "", 0),
+		duration("call_max_ns", "", 0), duration("queue_max_ns", "queue max", 4), duration("kernel_max_ns", "", 0),
+	}}
+	for _, r := range s.kernels.list {
+		l := r.launch
+		c, q, k := &l.call, &l.queue, &l.kernel
+		if c.Count == 0 {
+			continue
+		}
+		t.Rows = append(t.Rows, []any{s.title(r.name), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total),
+			median(c), median(q), median(k), c.Total, q.Total, k.Total, mean(c), mean(q), mean(k),
+			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max})
+	}
+	t.Sort("total_ns")
+	return t
+}
+
+// memoryColumns are the columns of copies and sets behind their names.
+func memoryColumns() []table.Column {
+	return slices.Concat(totals(), []table.Column{
+		column("bytes", "bytes", table.Bytes, 2), column("gbps", "GB/s", table.Rate, 2)}, spread(), []table.Column{
+		column("min_bytes", "", table.Bytes, 0), column("median_bytes", "size", table.Bytes, 8), column("mean_bytes", "", table.Bytes, 0),
+		column("max_bytes", "", table.Bytes, 0), count("untimed", "", 0)})
+}
+
+func (r *memoryRow) cells(total uint64) []any {
+	var rate any
+	if r.time.Total > 0 {
+		rate = float64(r.timed) / float64(r.time.Total) // bytes per ns are GB per s
+	}
+	b := &r.bytes
+	return slices.Concat([]any{b.Count, r.time.Total, share(r.time.Total, total), b.Total, rate}, spreadOf(&r.time),
+		[]any{b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed})
+}
+
+func (s *work) copyTable() *table.Table {
+	t := &table.Table{Name: "copies", Title: "copies by direction and kind of memory"}
+	t.Columns = slices.Concat([]table.Column{name("direction"), column("from", "from", table.Text, 0), column("to", "to", table.Text, 0),
+		column("peer", "", table.Flag, 0)}, memoryColumns())
+	for _, r := range s.copies.list {
+		t.Rows = append(t.Rows, append([]any{r.direction, text(r.source), text(r.destination), r.peer}, r.cells(s.total)...))
+	}
+	t.Sort("total_ns")
+	return t
+}
+
+func (s *work) setTable() *table.Table {
+	t := &table.Table{Name: "sets", Title: "memory sets"}
+	t.Columns = append([]table.Column{name("operation")}, memoryColumns()...)
+	for _, r := range s.sets.list {
+		t.Rows = append(t.Rows, append([]any{cmp.Or(r.direction, "Memset")}, r.cells(s.total)...))
+	}
+	return t
+}

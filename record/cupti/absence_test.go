@@ -1,0 +1,52 @@
+package cupti
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// absentees is an audience that is told of processes that run unrecorded.
+type absentees struct {
+	*audience
+	why chan string
+}
+
+func (a absentees) Absent(_ Peer, why string) { a.why <- why }
+
+// A process that closes the connection after its hello ran on unrecorded: because GO came too late, or
+// because its library could not start.
+func TestAbsence(t *testing.T) {
+	t.Parallel()
+	for want, waited := range map[string]time.Duration{
+		"they waited 2 s for the recorder":              helloPatience * 3 / 4,
+		"the injected library could not start in them:": -time.Hour, // in a time namespace
+	} {
+		s, err := Listen(Options{Sink: newTally()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := absentees{&audience{}, make(chan string, 1)}
+		go s.Serve(a)
+		conn := dial(t, s)
+		hello := helloPayload(wireVersion, 4)
+		le.PutUint64(hello[8:], monotonic()-uint64(waited))
+		if _, err := conn.Write(appendFrame(nil, msgHello, hello)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, frameSize)); err != nil { // GO
+			t.Fatal(err)
+		}
+		conn.Close()
+		if why := <-a.why; !strings.HasPrefix(why, want) {
+			t.Errorf("after %v: %q, want %q", waited, why, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if len(a.ends) != 1 || a.ends[0].Complete != 0 {
+			t.Errorf("ends %+v", a.ends)
+		}
+	}
+}

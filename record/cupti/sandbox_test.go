@@ -1,0 +1,156 @@
+package cupti
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// refusable are the system calls that the library makes after its start, alone and together with
+// those that stand in for them.
+var refusable = []struct {
+	calls  []uintptr
+	silent bool // nothing can be sent any more
+	deaf   bool // no message of the recorder arrives
+	little bool // records may be lost, for want of memory
+}{
+	{calls: pollCalls},
+	{calls: []uintptr{unix.SYS_SENDTO}},
+	{calls: []uintptr{unix.SYS_SENDMSG}},
+	{calls: []uintptr{unix.SYS_SENDTO, unix.SYS_SENDMSG}, silent: true},
+	{calls: []uintptr{unix.SYS_RECVFROM}},
+	{calls: []uintptr{unix.SYS_RECVFROM, unix.SYS_RECVMSG}, deaf: true},
+	{calls: []uintptr{unix.SYS_GETSOCKOPT}},
+	{calls: []uintptr{unix.SYS_GETSOCKOPT, unix.SYS_FSTAT}, silent: true},
+	{calls: []uintptr{unix.SYS_FUTEX}},
+	{calls: []uintptr{unix.SYS_FUTEX, unix.SYS_NANOSLEEP}},
+	{calls: append([]uintptr{unix.SYS_FUTEX, unix.SYS_NANOSLEEP}, pollCalls...)},
+	{calls: []uintptr{unix.SYS_MMAP}, little: true},
+	{calls: []uintptr{unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MPROTECT}},
+	{calls: []uintptr{unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGACTION}},
+	{calls: []uintptr{unix.SYS_GETPID, unix.SYS_GETTID}},
+	{calls: []uintptr{unix.SYS_SHUTDOWN, unix.SYS_CLOSE}},
+	{calls: []uintptr{unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_SCHED_YIELD}},
+}
+
+// TestRefusedSystemCalls has a program that is recorded refuse system calls to all of its threads.
+func TestRefusedSystemCalls(t *testing.T) {
+	t.Parallel()
+	for _, r := range refusable {
+		for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS, unix.EACCES} {
+			var words []string
+			for _, nr := range r.calls {
+				words = append(words, fmt.Sprint(nr))
+			}
+			box := fmt.Sprintf("error=%d %s", errno, strings.Join(words, " "))
+			t.Run(strings.ReplaceAll(box, " ", ","), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour, ExitWait: 2 * time.Second})
+				s.playInSandbox(t, box, !r.deaf && !r.silent && !r.little)
+				switch {
+				case r.silent:
+					s.saidSilent(t)
+				case r.little:
+					s.accounted(t)
+				default:
+					s.whole(t, 3*sandboxLaunches)
+				}
+			})
+		}
+	}
+}
+
+// TestKillingSandbox has the sandbox kill the program for system calls that the library can do without.
+func TestKillingSandbox(t *testing.T) {
+	t.Parallel()
+	calls := append([]uintptr{unix.SYS_NANOSLEEP, unix.SYS_SCHED_YIELD, unix.SYS_RT_SIGACTION,
+		unix.SYS_TGKILL, unix.SYS_KILL, unix.SYS_SHUTDOWN, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_OPENAT, unix.SYS_PRCTL}, pollCalls...)
+	for _, nr := range calls {
+		t.Run(fmt.Sprint(nr), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+			s.playInSandbox(t, fmt.Sprintf("kill %d", nr), true)
+			s.whole(t, 3*sandboxLaunches)
+		})
+	}
+}
+
+// TestNoDescriptorsLeft has the program take all descriptors from itself: none is needed after the start.
+func TestNoDescriptorsLeft(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
+			s.playInSandbox(t, fmt.Sprintf("nofile=%d", limit), true)
+			s.whole(t, 3*sandboxLaunches)
+		})
+	}
+}
+
+const sandboxLaunches = 1000
+
+// playInSandbox runs a program that puts itself into a sandbox. With flush, what it has launched by then
+// is asked for, and arrives before the program's end.
+func (s *stage) playInSandbox(t *testing.T, box string, flush bool) {
+	t.Helper()
+	cmd := play{"program", []string{"sandbox", "1", fmt.Sprint(sandboxLaunches)}, []string{"SANDBOX=" + box}}.command(t, s.server.Environ(nil))
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	output, err := cmd.StdoutPipe()
+	cmd.Stderr = &errs
+	if err != nil || cmd.Start() != nil {
+		t.Fatalf("the program does not start: %v", err)
+	}
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	line := make([]byte, len("waiting\n"))
+	if _, err := io.ReadFull(output, line); err != nil {
+		t.Errorf("the program does not wait: %v", err)
+	}
+	if flush {
+		s.server.peers.each(func(p *peer) { p.tell(msgFlush) })
+		arrived := func() bool {
+			s.tally.mu.Lock()
+			defer s.tally.mu.Unlock()
+			return s.counts["kernel"] == 2*sandboxLaunches
+		}
+		eventually(t, arrived, func() string { return "what it has launched has not arrived" })
+	}
+	input.Close()
+	if _, err := io.Copy(&out, output); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // the exit code says it
+	expect(t, out.String(), errs.String(), cmd.ProcessState.ExitCode(), fmt.Sprintf("launched %d dropped 0\n", 3*sandboxLaunches))
+	if left := s.server.Wait(patience); left != 0 {
+		t.Fatalf("%d processes are still connected", left)
+	}
+}
+
+// saidSilent checks that the end is not complete, and that a line says why.
+func (s *stage) saidSilent(t *testing.T) {
+	t.Helper()
+	if len(s.ends) != 1 || s.ends[0].Complete != 0 || len(s.notes) != 1 || !strings.Contains(s.notes[0], "sandbox") {
+		t.Errorf("the end is %+v, notes %q", s.ends, s.notes)
+	}
+}
+
+// accounted checks that what has not arrived is counted as lost.
+func (s *stage) accounted(t *testing.T) {
+	t.Helper()
+	var lost uint64
+	for _, n := range s.lost {
+		lost += n
+	}
+	if n := s.counts["kernel"] + s.counts["api"] + lost; n < 6*sandboxLaunches || len(s.ends) != 1 {
+		t.Errorf("%v arrived and %v was lost of %d launches, the end is %+v", s.counts, s.lost, 3*sandboxLaunches, s.ends)
+	}
+}

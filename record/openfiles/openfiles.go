@@ -1,0 +1,40 @@
+// Package openfiles says whether this process may open further files. Input: a number of files.
+// Output: the kernel's reason why not.
+//
+// Where no more than two files can be opened, it takes them when the program starts: the Go runtime
+// aborts a process that opens a file and then lacks two more, and other packages open files before
+// main begins. To be initialised before these, this package imports nothing but package syscall.
+package openfiles
+
+import "syscall"
+
+func init() {
+	if taken, err := take(3); err == nil {
+		release(taken)
+	}
+}
+
+// Room returns an error if fewer than n further files can be opened.
+func Room(n int) error {
+	taken, err := take(n)
+	release(taken)
+	return err
+}
+
+// take opens n files. After an error it keeps those that it could open.
+func take(n int) (taken []int, err error) {
+	for range n {
+		fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, 0, syscall.F_DUPFD_CLOEXEC, 0)
+		if errno != 0 {
+			return taken, errno
+		}
+		taken = append(taken, int(fd))
+	}
+	return taken, nil
+}
+
+func release(files []int) {
+	for _, fd := range files {
+		syscall.Close(fd)
+	}
+}

@@ -1,0 +1,211 @@
+package outfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
+)
+
+// Users of the tests: the attacker, and another one.
+const (
+	attacker  = attacktest.User
+	otherUser = 65533
+)
+
+// plant puts links to the victim, and worse, in the place of everything that is or will be in the
+// folder.
+func plant(dir, victim string, round int) {
+	bad := filepath.Join(dir, "bad")
+	list, _ := filepath.Glob(filepath.Join(dir, "run*"))
+	for _, path := range append(list, filepath.Join(dir, "run.pftrace"), filepath.Join(dir, "run-2.pftrace")) {
+		_ = os.Remove(bad)
+		switch round % 4 {
+		case 0, 1:
+			_ = os.Symlink(victim, bad)
+		case 2:
+			_ = unix.Mkfifo(bad, 0o666)
+		case 3:
+			_ = os.Symlink("/dev/full", bad)
+		}
+		_ = os.Rename(bad, path)
+	}
+}
+
+// TestAttackOnOutput makes files where an attacker swaps everything: no other file of root's or of the
+// user's changes, nothing is given away, and no pipe or device is opened.
+func TestAttackOnOutput(t *testing.T) {
+	if arg := os.Getenv("OUTFILE_TEST_PLANT"); arg != "" {
+		dir, victim, _ := strings.Cut(arg, ":")
+		attacktest.Until(func(round int) { plant(dir, victim, round) })
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be led astray")
+	}
+	shared := 0o777 | os.ModeSticky
+	for _, c := range []struct {
+		name    string
+		invoker int // 0: none
+		mode    os.FileMode
+		folder  int // its owner
+		victim  int // its owner
+	}{
+		{"sudo by the attacker, shared folder", attacker, shared, 0, 0},
+		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
+		{"sudo by another, shared folder", otherUser, shared, 0, otherUser},
+		{"root, shared folder", 0, shared, 0, 0},
+		{"root, folder of the attacker", 0, 0o755, attacker, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top := openFolder(t)
+			dir, victim := filepath.Join(top, "out"), filepath.Join(top, "victim")
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, os.Chmod(dir, c.mode))
+			must(t, os.Chown(dir, c.folder, c.folder))
+			must(t, os.WriteFile(victim, []byte("precious"), 0o600))
+			must(t, os.Chown(victim, c.victim, c.victim))
+			if c.invoker > 0 {
+				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
+				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
+			}
+			end := attacktest.Start(t, "TestAttackOnOutput", fmt.Sprintf("OUTFILE_TEST_PLANT=%s:%s", dir, victim))
+			made := 0
+			for i := range attacktest.Rounds(t) {
+				path := filepath.Join(dir, "run.pftrace")
+				if _, err := write(path, "trace", Options{Named: i%2 == 0}, kinds[i/2%2]); err == nil {
+					made++
+				}
+			}
+			end()
+			t.Logf("%d files were made", made)
+			info, err := os.Stat(victim)
+			must(t, err)
+			text, err := os.ReadFile(victim)
+			must(t, err)
+			if s := info.Sys().(*syscall.Stat_t); string(text) != "precious" || int(s.Uid) != c.victim || info.Mode() != 0o600 {
+				t.Errorf("the victim has %q, mode %v, and belongs to user %d", text, info.Mode(), s.Uid)
+			}
+		})
+	}
+}
+
+// openFolder makes a folder that every user can enter.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	top, err := os.MkdirTemp("", "outfile-test-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(top) })
+	must(t, os.Chmod(top, 0o755))
+	return top
+}
+
+// TestSudo makes files in several folders under sudo: they belong to the user, whose rights decide,
+// except in a folder that root alone can change.
+func TestSudo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can take the rights of another user")
+	}
+	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
+	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	for _, c := range []struct {
+		name         string
+		owner, group int
+		mode         os.FileMode
+		allowed      bool
+	}{
+		{"own", otherUser, otherUser, 0o700, true},
+		{"shared", 0, 0, 0o777 | os.ModeSticky, true},
+		{"of the group", 0, otherUser, 0o770, true},
+		{"root's", 0, 0, 0o755, true},
+		{"closed, root's", 0, 0, 0o700, true},
+		{"of another user", attacker, attacker, 0o755, false},
+		{"closed, of another user", attacker, attacker, 0o700, false},
+		{"of another group", 0, attacker, 0o775, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(openFolder(t), "out")
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, os.Chown(dir, c.owner, c.group))
+			must(t, os.Chmod(dir, c.mode))
+			for _, how := range kinds {
+				path := filepath.Join(dir, "a "+string(how)[:7])
+				done, err := write(path, "new", Options{Named: true}, how)
+				if !c.allowed {
+					if err == nil || !strings.Contains(err.Error(), "user 65533, who called sudo, has no permission in folder "+dir) {
+						t.Errorf("the error is %v", err)
+					}
+					continue
+				}
+				must(t, err)
+				var s unix.Stat_t
+				must(t, unix.Lstat(done.Path, &s))
+				if s.Uid != otherUser || s.Gid != otherUser {
+					t.Errorf("the file belongs to %d:%d", s.Uid, s.Gid)
+				}
+			}
+		})
+	}
+	var fsuid int
+	fsuid, _ = unix.SetfsuidRetUid(-1)
+	if fsuid != 0 {
+		t.Errorf("a thread keeps the rights of user %d", fsuid)
+	}
+}
+
+// TestForeignLinks follows links of the user and of root, and nobody else's.
+func TestForeignLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make links of other users")
+	}
+	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
+	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	for owner, follows := range map[int]bool{0: true, otherUser: true, attacker: false} {
+		top := openFolder(t)
+		real := filepath.Join(top, "real")
+		shared := filepath.Join(top, "shared")
+		must(t, os.Mkdir(real, 0o755))
+		must(t, os.Chown(real, otherUser, otherUser))
+		must(t, os.Mkdir(shared, 0o755))
+		must(t, os.Chmod(shared, 0o777|os.ModeSticky))
+		must(t, os.Symlink(real, filepath.Join(shared, "folder")))
+		must(t, os.Lchown(filepath.Join(shared, "folder"), owner, owner))
+		must(t, os.WriteFile(filepath.Join(real, "there"), nil, 0o600))
+		must(t, os.Chown(filepath.Join(real, "there"), otherUser, otherUser))
+		must(t, os.Symlink(filepath.Join(real, "there"), filepath.Join(shared, "a")))
+		must(t, os.Lchown(filepath.Join(shared, "a"), owner, owner))
+		for _, path := range []string{filepath.Join(shared, "folder", "b"), filepath.Join(shared, "a")} {
+			_, err := write(path, "new", Options{Named: true}, nameless)
+			if follows && err != nil || !follows && (err == nil || !strings.Contains(err.Error(), "a symbolic link of user 65534 is in the way")) {
+				t.Errorf("a link of user %d, %s: %v", owner, path, err)
+			}
+		}
+	}
+}
+
+// TestRootFolderThroughLink names a folder that only root may enter, through a link of the user's: any
+// process of the user can turn the link there.
+func TestRootFolderThroughLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has folders of its own")
+	}
+	t.Setenv("SUDO_UID", fmt.Sprint(attacker))
+	t.Setenv("SUDO_GID", fmt.Sprint(attacker))
+	top := openFolder(t)
+	closed, link := filepath.Join(top, "closed"), filepath.Join(top, "link")
+	must(t, os.Mkdir(closed, 0o700))
+	must(t, os.Symlink(closed, link))
+	must(t, os.Lchown(link, attacker, attacker))
+	if _, err := write(filepath.Join(link, "a"), "new", Options{}, partial); err == nil || listing(t, closed) != "" {
+		t.Errorf("root's folder has %s, %v", listing(t, closed), err)
+	}
+	if _, err := write(filepath.Join(closed, "a"), "new", Options{}, partial); err != nil {
+		t.Errorf("without the link: %v", err)
+	}
+}

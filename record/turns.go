@@ -1,0 +1,55 @@
+package record
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// turns lets one process after the other be probed. In a crowd a process waits only as long as it
+// can.
+type turns struct {
+	turn    chan struct{}
+	waiting atomic.Int64
+	took    atomic.Int64 // ns, as long as the last turn took
+}
+
+// leastTurn is how long a turn takes at least beside many others that wait for theirs.
+const leastTurn = 20 * time.Millisecond
+
+func newTurns() *turns {
+	t := &turns{turn: make(chan struct{}, 1)}
+	t.took.Store(int64(leastTurn))
+	return t
+}
+
+// crowd is the number of processes that wait at the same time from which on there may be no time for
+// all. Fewer are all probed, however slow the machine is.
+const crowd = 16
+
+// take waits for a turn. In a crowd it returns false when the time is over, and at once if it is
+// going to be.
+func (t *turns) take(patience time.Duration) bool {
+	before := t.waiting.Add(1) - 1
+	defer t.waiting.Add(-1)
+	if before < crowd {
+		t.turn <- struct{}{}
+		return true
+	}
+	if time.Duration(before*t.took.Load()) > patience {
+		return false
+	}
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case t.turn <- struct{}{}:
+		return true
+	case <-over.C:
+		return false
+	}
+}
+
+// give ends a turn that began at that time.
+func (t *turns) give(began time.Time) {
+	t.took.Store(int64(max(time.Since(began), leastTurn)))
+	<-t.turn
+}

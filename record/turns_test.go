@@ -1,0 +1,43 @@
+package record
+
+import (
+	"testing"
+	"time"
+)
+
+// Few processes wait for their turns, however long it takes. In a crowd a process that cannot be
+// probed in time does not wait.
+func TestTurns(t *testing.T) {
+	turns := newTurns()
+	if !turns.take(0) {
+		t.Fatal("the first has no turn")
+	}
+	done := make(chan bool)
+	wait := func(patience time.Duration, waiting int64) {
+		go func() { done <- turns.take(patience) }()
+		for turns.waiting.Load() < waiting {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for n := range int64(crowd) {
+		wait(0, n+1)
+	}
+	if turns.take(crowd*leastTurn - 1) {
+		t.Error("one of a crowd that can wait for less than the turns of the others has one")
+	}
+	wait(time.Hour, crowd+1)
+	turns.give(time.Now().Add(-time.Minute))
+	if !<-done {
+		t.Error("the second has no turn")
+	}
+	wait(time.Hour, crowd+1)
+	if turns.take(crowd*time.Minute - 1) { // returns at once: a turn takes a minute
+		t.Error("one waits for a turn that comes too late")
+	}
+	for range crowd + 1 {
+		turns.give(time.Now())
+		if !<-done {
+			t.Error("one that waits has no turn")
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// An unseen looks for processes of the program's tree that use CUDA and never say hello to the
+// recorder: they run unrecorded.
+type unseen struct {
+	library string // path of the injected library
+	owner   uint32 // the user who can load it
+	opened  int    // descriptor that tells when the library is opened, -1 without one
+	told    map[int]bool
+	first   string            // what was told first
+	since   map[int]time.Time // when the library was first seen in a process without a hello
+	next    time.Time         // of the next look
+}
+
+func newUnseen(setting string, as *invoker.Invoker) *unseen {
+	_, library, _ := strings.Cut(setting, "=")
+	u := &unseen{library: library, owner: uint32(os.Geteuid()), told: map[int]bool{}, since: map[int]time.Time{}}
+	if as != nil {
+		u.owner = as.UID
+	}
+	var err error
+	if u.opened, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		u.opened = -1
+	} else if _, err := unix.InotifyAddWatch(u.opened, library, unix.IN_OPEN); err != nil {
+		u.close()
+	}
+	return u
+}
+
+func (u *unseen) close() {
+	if u.opened >= 0 {
+		unix.Close(u.opened)
+		u.opened = -1
+	}
+}
+
+// unseenPatience is the time in which a process that has loaded the library says hello, at the latest.
+const unseenPatience = 3 * time.Second
+
+// look finds the processes of the tree below the program that use CUDA and are not known. It takes at
+// most a twentieth of the time.
+func (u *unseen) look(program int, known func(pid uint32) bool, miss func(pid uint32, text string)) {
+	began := time.Now()
+	if began.Before(u.next) {
+		return
+	}
+	for _, pid := range procfs.Tree(program) {
+		if known(uint32(pid)) || u.told[pid] {
+			delete(u.since, pid)
+			continue
+		}
+		if why := u.obstacle(pid); why != "" {
+			text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
+			u.told[pid], u.first = true, cmp.Or(u.first, text)
+			miss(uint32(pid), text)
+		}
+	}
+	u.next = began.Add(20 * time.Since(began))
+}
+
+// obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or
+// if nothing does.
+func (u *unseen) obstacle(pid int) string {
+	files, err := procfs.Files(pid)
+	if err != nil || !slices.ContainsFunc(files, isDriver) {
+		return ""
+	}
+	if !slices.Contains(files, u.library) {
+		if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
+			return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
+		}
+		return ""
+	}
+	first, seen := u.since[pid]
+	if !seen {
+		u.since[pid] = time.Now()
+	}
+	if !seen || time.Since(first) < unseenPatience {
+		return ""
+	}
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has just ended
+	if bytes.Contains(status, []byte("\nSeccomp:\t2")) {
+		return "it has loaded the injected library, but a seccomp filter keeps it from the recorder's socket"
+	}
+	return noWay
+}
+
+// noWay says that a process loaded the library and did not say hello.
+const noWay = "it has loaded the injected library and did not reach the recorder: " +
+	"a seccomp filter keeps it from sockets, or it runs with raised rights (setuid, file capabilities)"
+
+// reason says why nothing was recorded although the program used CUDA, "" if it did not, as far as is known.
+func (u *unseen) reason(program string) string {
+	if u.first != "" || u.opened < 0 {
+		return u.first
+	}
+	var events [4096]byte
+	if n, err := unix.Read(u.opened, events[:]); err != nil || n <= 0 {
+		return ""
+	}
+	if raised(program) {
+		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", filepath.Base(program))
+	}
+	return "a process used CUDA: " + noWay
+}
+
+// raised says whether a program runs with other rights than those of the process that starts it.
+func raised(program string) bool {
+	info, err := os.Stat(program)
+	return err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0
+}

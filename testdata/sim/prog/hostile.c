@@ -1,0 +1,387 @@
+/* A program that makes itself hard to record. Its arguments are actions, each NAME or NAME=VALUE, which it
+ * takes in turn; the table at the end has them all. "work" launches kernels, "end" prints how many. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "sandbox.h"
+
+#define WORK_KERNEL "_Z7hostilePi" /* void hostile(int *) */
+#include "work.h"
+
+#define LAUNCHES 200
+#define DESCRIPTORS 256
+
+static struct {
+	struct work work;
+	bool begun;
+	char **rest; /* the actions that follow */
+} own;
+
+static void fail(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	fflush(stdout);
+}
+
+static void launch(const char *value)
+{
+	if (!own.begun)
+		work_begin(&own.work);
+	own.begun = true;
+	work_launch(&own.work, value ? atol(value) : LAUNCHES);
+}
+
+static void work(const char *value)
+{
+	launch(value);
+	CHECK(cudaStreamSynchronize(own.work.stream));
+}
+
+static void print(void)
+{
+	counts_print("counts", own.work.issued);
+}
+
+/* Ends as value says: exit (none), _exit, quick, abort, segv, or by a signal's number. */
+static void end(const char *value)
+{
+	static volatile int *volatile nowhere;
+	print();
+	if (!value)
+		exit(7);
+	if (!strcmp(value, "_exit"))
+		_exit(7);
+	if (!strcmp(value, "quick"))
+		quick_exit(7);
+	if (!strcmp(value, "abort"))
+		abort();
+	if (!strcmp(value, "segv"))
+		*nowhere = 1;
+	kill(getpid(), atoi(value));
+	for (;;)
+		pause();
+}
+
+static void close_all(const char *value)
+{
+	for (int fd = value ? atoi(value) : 3; fd < DESCRIPTORS; fd++)
+		close(fd);
+}
+
+/* Opens files under the numbers that it has closed. Nobody may write to them. */
+static void reuse(const char *value)
+{
+	struct stat s;
+	int fd;
+	(void)value;
+	close_all(NULL);
+	while ((fd = open("reused", O_RDWR | O_CREAT | O_APPEND, 0600)) >= 0 && fd < 64)
+		;
+	work(NULL);
+	if (stat("reused", &s) == 0)
+		printf("reused: %ld bytes\n", (long)s.st_size);
+	unlink("reused");
+}
+
+static void overwrite(const char *value)
+{
+	(void)value;
+	for (int fd = 3; fd < 64; fd++)
+		dup2(STDERR_FILENO, fd);
+}
+
+static void fill(const char *value)
+{
+	(void)value;
+	while (open("/dev/null", O_RDONLY) >= 0)
+		;
+}
+
+static void each_descriptor(void (*f)(int))
+{
+	for (int fd = 3; fd < DESCRIPTORS; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			f(fd);
+}
+
+static void shut(int fd)
+{
+	shutdown(fd, SHUT_RDWR);
+}
+
+static void shut_all(const char *value)
+{
+	(void)value;
+	each_descriptor(shut);
+}
+
+static void make_blocking(int fd)
+{
+	fcntl(fd, F_SETFL, 0);
+}
+
+static void block_all(const char *value)
+{
+	(void)value;
+	each_descriptor(make_blocking);
+}
+
+static void garble(int fd)
+{
+	static const char nonsense[] = "\xff\xff\xff\xff nonsense \xff\xff\xff\xff";
+	send(fd, nonsense, sizeof nonsense, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void garble_all(const char *value)
+{
+	(void)value;
+	each_descriptor(garble);
+}
+
+static const struct {
+	const char *name;
+	int resource;
+} limits[] = {
+	{"as", RLIMIT_AS}, {"core", RLIMIT_CORE}, {"data", RLIMIT_DATA}, {"fsize", RLIMIT_FSIZE},
+	{"memlock", RLIMIT_MEMLOCK}, {"nofile", RLIMIT_NOFILE}, {"nproc", RLIMIT_NPROC}, {"sigpending", RLIMIT_SIGPENDING},
+	{"stack", RLIMIT_STACK}, {"cpu", RLIMIT_CPU},
+};
+
+/* limit=NAME:NUMBER */
+static void limit(const char *value)
+{
+	const char *number = strchr(value, ':') + 1;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		struct rlimit l = {(rlim_t)atol(number), (rlim_t)atol(number)};
+		if (!strncmp(limits[i].name, value, (size_t)(number - value) - 1) && setrlimit(limits[i].resource, &l))
+			fail("setrlimit");
+	}
+}
+
+/* unshare=FLAGS, a number */
+static void unshare_all(const char *value)
+{
+	if (unshare((int)strtol(value, NULL, 0)))
+		fail("unshare");
+}
+
+static int status_of(pid_t child)
+{
+	int status = -1;
+	if (child < 0 || waitpid(child, &status, 0) != child)
+		fail("waitpid");
+	return status;
+}
+
+/* Children that end in some way: fork=exit, _exit, crash, strict, exec or work */
+static void fork_child(const char *value)
+{
+	static volatile int *volatile nowhere;
+	fflush(NULL);
+	pid_t child = !strcmp(value, "raw") ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	if (child == 0) {
+		if (!strcmp(value, "exit"))
+			exit(3);
+		if (!strcmp(value, "crash"))
+			*nowhere = 1;
+		if (!strcmp(value, "strict") && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0)
+			syscall(SYS_exit, 3);
+		if (!strcmp(value, "exec"))
+			execl("/bin/true", "true", (char *)NULL);
+		if (!strcmp(value, "work"))
+			_exit(cudaLaunchKernel(NULL, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL) ? 3 : 0);
+		_exit(3);
+	}
+	printf("child: %#x\n", status_of(child));
+}
+
+static void fork_exec(const char *value)
+{
+	(void)value;
+	fflush(NULL);
+	pid_t child = vfork();
+	if (child == 0) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(127);
+	}
+	printf("child: %#x\n", status_of(child));
+}
+
+/* The rest of the actions in a daemon. The first process ends. */
+static void daemonize(const char *value)
+{
+	(void)value;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child > 0)
+		_exit(0);
+	setsid();
+}
+
+/* The rest of the actions in another program: exec, exec=clean without an environment. */
+static void exec_rest(const char *value)
+{
+	char *none[] = {NULL};
+	if (own.begun)
+		print();
+	execve("/proc/self/exe", own.rest, value ? none : environ);
+	fail("execve");
+}
+
+/* The rest of the actions in a child that is traced: traced=1 stops at each system call, too. */
+static void traced(const char *value)
+{
+	int status, request = value ? PTRACE_SYSCALL : PTRACE_CONT;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+			raise(SIGSTOP);
+		return;
+	}
+	for (bool first = true; waitpid(child, &status, 0) == child && WIFSTOPPED(status); first = false) {
+		int sig = WSTOPSIG(status) == SIGTRAP || first ? 0 : WSTOPSIG(status);
+		ptrace((enum __ptrace_request)request, child, NULL, (void *)(uintptr_t)sig);
+	}
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+/* user=UID, with the group of that number and no others */
+static void become(const char *value)
+{
+	uid_t id = (uid_t)atoi(value);
+	if (setresgid(id, id, id) || setresuid(id, id, id))
+		fail("setresuid");
+}
+
+/* prctl=OPTION:VALUE */
+static void set_option(const char *value)
+{
+	if (prctl(atoi(value), strtoul(strchr(value, ':') + 1, NULL, 0), 0, 0, 0))
+		fail("prctl");
+}
+
+static void block_signals(const char *value)
+{
+	sigset_t all;
+	(void)value;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+}
+
+static void ignore_signals(const char *value)
+{
+	(void)value;
+	for (int sig = 1; sig < 65; sig++)
+		if (sig != SIGCHLD)
+			signal(sig, SIG_IGN);
+}
+
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+/* A timer's signals a thousand times a second, which end system calls. */
+static void storm(const char *value)
+{
+	struct sigaction action = {.sa_handler = nothing};
+	struct itimerval often = {{0, 1000}, {0, 1000}};
+	(void)value;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void calm(const char *value)
+{
+	(void)value;
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+}
+
+static void handle(const char *value)
+{
+	signal(atoi(value), nothing);
+}
+
+static void stop_and_go(const char *value)
+{
+	(void)value;
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		kill(getppid(), SIGSTOP);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	status_of(child);
+}
+
+static void lose_folder(const char *value)
+{
+	(void)value;
+	if (mkdir("lost", 0700) || chdir("lost") || rmdir("../lost"))
+		fail("lost");
+}
+
+static void clear_environment(const char *value)
+{
+	(void)value;
+	clearenv();
+}
+
+static void mask_files(const char *value)
+{
+	(void)value;
+	umask(0777);
+}
+
+static void enter_root(const char *value)
+{
+	if (chroot(value))
+		fail("chroot");
+}
+
+static const struct {
+	const char *name;
+	void (*act)(const char *value);
+} actions[] = {
+	{"work", work}, {"launch", launch}, {"end", end}, {"close", close_all}, {"reuse", reuse}, {"overwrite", overwrite},
+	{"fill", fill}, {"shut", shut_all}, {"block", block_all}, {"garble", garble_all}, {"limit", limit},
+	{"sandbox", sandbox_enter}, {"unshare", unshare_all}, {"fork", fork_child}, {"vfork", fork_exec},
+	{"daemon", daemonize}, {"exec", exec_rest}, {"traced", traced}, {"user", become}, {"prctl", set_option},
+	{"mask", block_signals}, {"ignore", ignore_signals}, {"storm", storm}, {"calm", calm}, {"handle", handle},
+	{"stop", stop_and_go}, {"lose-folder", lose_folder}, {"clear-environment", clear_environment}, {"umask", mask_files},
+	{"chroot", enter_root},
+};
+
+static void act(char *argument)
+{
+	char *value = strchr(argument, '=');
+	size_t length = value ? (size_t)(value - argument) : strlen(argument);
+	for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+		if (strlen(actions[i].name) == length && !strncmp(actions[i].name, argument, length)) {
+			actions[i].act(value ? value + 1 : NULL);
+			return;
+		}
+	fprintf(stderr, "hostile: no action %s\n", argument);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	for (char **a = argv + 1; *a; a++) {
+		own.rest = a; /* its first word stands for the program's name */
+		act(*a);
+	}
+	return 1;
+}
