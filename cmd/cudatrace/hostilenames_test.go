@@ -152,13 +152,7 @@ func TestHostileNamesStay(t *testing.T) {
 func TestHostileProgram(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), hostileName)
-	text, err := os.ReadFile("/bin/sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	copyProgram(t, "/bin/sleep", path)
 	running := exec.Command(path, "600")
 	if err := running.Start(); err != nil {
 		t.Fatal(err)

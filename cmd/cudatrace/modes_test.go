@@ -387,17 +387,11 @@ func TestWithoutCUPTI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"lib/libcuda.so.1", "lib/libcudart.so.13", "bin/vectoradd"} {
-		data, err := os.ReadFile(filepath.Join(root, "build/sim", name))
-		if err != nil {
-			t.Fatal(err)
-		}
 		to := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		copyProgram(t, filepath.Join(root, "build/sim", name), to)
 	}
 	for _, c := range []struct{ name, env, program, want string }{
 		{"none", "NOTHING=1", filepath.Join(dir, "bin/vectoradd"), "no libcupti was found. Looked beside"},

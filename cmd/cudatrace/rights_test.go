@@ -83,15 +83,19 @@ func copyOfSelf(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
 	to := filepath.Join(dir, "cudatrace")
-	if err := os.WriteFile(to, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	copyProgram(t, self, to)
 	return to
+}
+
+// copyProgram copies a program that is to run. Another process does it: if this one had the file open
+// for writing, a child that another test starts at that moment would have it, too, and the program could
+// not be run.
+func copyProgram(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "--", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 // setCapabilities does what setcap cap_bpf,cap_perfmon+ep does: linux/capability.h, struct vfs_cap_data.

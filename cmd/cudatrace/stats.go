@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,7 +166,7 @@ func (o *statsOptions) choose(all []*table.Table) []*table.Table {
 func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []convert.Log, all []convert.Summary) error {
 	w := con.Text()
 	if o.nsys {
-		return o.printNsys(w, sink)
+		return o.printNsys(con, sink)
 	}
 	tables := o.choose(sink.Tables(statsFacts(all)))
 	for _, t := range tables {
@@ -225,21 +223,19 @@ func statsFacts(all []convert.Summary) stats.Facts {
 }
 
 // printNsys prints the reports of Nsight Systems that belong to the chosen ones.
-func (o *statsOptions) printNsys(w io.Writer, sink *stats.Sink) error {
+func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {
 	printed := 0
 	for _, sheet := range sink.Nsight() {
 		if !slices.ContainsFunc(o.reports, func(name string) bool { return slices.Contains(stats.NsightReports[name], sheet.Name) }) {
 			continue
 		}
 		if printed++; printed > 1 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
+			con.Print("")
 		}
 		if o.top > 0 && len(sheet.Rows) > o.top+1 {
 			sheet.Rows = sheet.Rows[:o.top+1]
 		}
-		if err := csv.NewWriter(w).WriteAll(sheet.Rows); err != nil {
+		if err := csv.NewWriter(con.Text()).WriteAll(sheet.Rows); err != nil {
 			return err
 		}
 	}

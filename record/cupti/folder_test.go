@@ -71,6 +71,37 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
+// TestFullMountIsSkipped has no room for the library in the first folder, as in a full /dev/shm.
+func TestFullMountIsSkipped(t *testing.T) {
+	t.Parallel()
+	full := t.TempDir()
+	if err := unix.Mount("none", full, "tmpfs", 0, "size=8k"); err != nil {
+		t.Skipf("a mount needs root: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(full, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	f, err := makeFolder([]string{full, t.TempDir()}, library, Owner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Dir(f.path) == full {
+		t.Errorf("the folder is %s", f.path)
+	}
+	if err := f.remove(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(full); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	_, err = makeFolder([]string{full}, library, Owner{})
+	if err == nil || !strings.Contains(err.Error(), full) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestNoexecMountIsSkipped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
