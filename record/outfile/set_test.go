@@ -320,3 +320,67 @@ func TestSudoFolder(t *testing.T) {
 		})
 	}
 }
+
+// TestSwappedFolder puts another folder in the place of one that is being filled or replaced.
+func TestSwappedFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, both(both(folder("full"), file("full/a.t.json")), both(folder("x"), both(file("x/old.t.json"), link("link", "x"))))(dir))
+	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+	must(t, err)
+	defer target.Close()
+	if f, err := openIn(target.place.dir, "link"); err == nil {
+		t.Errorf("a link to %s was followed", f.Name())
+	}
+	set := NewSet(target)
+	for _, name := range []string{"a.t.json", "b.t.json"} {
+		_, err := set.Create(name)
+		must(t, err)
+	}
+	full := &newFolder{target: target, name: "full"}
+	full.fd, err = openIn(target.place.dir, "full")
+	must(t, err)
+	defer full.fd.Close()
+	if err := full.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+		t.Errorf("the error is %v", err)
+	}
+	swapped := false
+	target.rename = func(from int, a string, to int, b string, flags uint) error {
+		if flags == unix.RENAME_EXCHANGE && !swapped {
+			swapped = true
+			must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "y")))
+			must(t, both(folder("x"), file("x/new.t.json"))(dir))
+		}
+		return unix.Renameat2(from, a, to, b, flags)
+	}
+	done, err := set.Commit()
+	must(t, err)
+	must(t, set.Close())
+	if got := deepListing(t, dir); got != "full/[a.t.json=old] link->x x/[new.t.json=old] x-2/[a.t.json= b.t.json=] y/[old.t.json=old]" || !done.Taken {
+		t.Errorf("the folder has %s, %+v", got, done)
+	}
+}
+
+// TestForeignFolder refuses to fill a folder of another user.
+func TestForeignFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make folders of other users")
+	}
+	dir := t.TempDir()
+	must(t, folder("theirs")(dir))
+	must(t, os.Chown(filepath.Join(dir, "theirs"), attacker, attacker))
+	target, err := At(filepath.Join(dir, "x/"), inFolder(Options{Named: true}))
+	must(t, err)
+	defer target.Close()
+	set := NewSet(target)
+	_, err = set.Create("a.t.json")
+	must(t, err)
+	f := &newFolder{target: target, name: "theirs"}
+	f.fd, err = openIn(target.place.dir, "theirs")
+	must(t, err)
+	defer f.fd.Close()
+	if err := f.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+		t.Errorf("the error is %v", err)
+	}
+	must(t, set.Discard())
+}
