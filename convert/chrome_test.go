@@ -24,6 +24,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // chromeTo writes the Chrome trace of a log with one process, uncompressed.
@@ -294,4 +295,30 @@ func countEvents(t *testing.T, path string) map[string]int {
 		t.Fatalf("the file ends in %q: %v", last, err)
 	}
 	return got
+}
+
+// A Chrome trace has a bounded number of files, and a bounded number of bytes.
+func TestChromeBounds(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "many.cudatrace")
+	b := bomb{fill: times(mostFiles+1, func(i int) tracelog.Record {
+		return &tracelog.Call{PID: uint32(i + 1), TID: 1, Func: 2, Enter: 1000 + uint64(i), Dur: 1}
+	})}
+	if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Files([]Log{Path(path)}, filepath.Join(filepath.Dir(path), "out/"), TraceOptions{Format: Chrome})
+	if err == nil || !strings.Contains(err.Error(), "more than 256 files, one for each process: choose processes with --process") {
+		t.Errorf("the error is %v", err)
+	}
+	left := int64(10)
+	one, two := bounded{io.Discard, &left}, bounded{io.Discard, &left}
+	for i, w := range []*bounded{&one, &two} {
+		if _, err := w.Write([]byte("123456")); (err == nil) != (i == 0) {
+			t.Errorf("file %d: %v", i, err)
+		}
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
+		t.Errorf("the folder has %v, %v", list, err)
+	}
 }

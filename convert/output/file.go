@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -64,10 +65,18 @@ func Files(t *outfile.Target, write func(Creator) error) (outfile.Done, error) {
 		return File(t, func(w io.Writer) error { return write(Only(w)) })
 	}
 	set := outfile.NewSet(t)
-	err := write(func(name string) (io.Writer, error) { return set.Create(name) })
+	var failed error
+	err := write(func(name string) (io.Writer, error) {
+		f, err := set.Create(name)
+		if err != nil {
+			failed = err
+			return nil, err
+		}
+		return f, nil
+	})
 	if err != nil {
 		_ = set.Discard() // the first failure is the one to report
-		return outfile.Done{}, t.Failure(err)
+		return outfile.Done{}, cmp.Or(failed, t.Failure(err))
 	}
 	done, err := set.Commit()
 	if err == nil {
