@@ -148,7 +148,7 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 const peakLine = "VmHWM:"
 
 // peakOf finds the number in peakLine, KiB.
-func peakOf(b *testing.B, out []byte) (kib int) {
+func peakOf(b testing.TB, out []byte) (kib int) {
 	_, rest, _ := strings.Cut(string(out), peakLine)
 	if _, err := fmt.Sscan(rest, &kib); err != nil {
 		b.Fatalf("no peak of memory in %q: %v", out, err)
@@ -162,7 +162,7 @@ func TestConvertForBenchmark(t *testing.T) {
 	if path == "" {
 		t.Skip("BenchmarkLarge runs it")
 	}
-	o := TraceOptions{Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
+	o := TraceOptions{Format: Format(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
 	if _, err := Files([]Log{Path(path)}, path+".pftrace", o); err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,7 @@ func bombs() []bomb {
 		{"arguments of programs", times(1000, func(i int) tracelog.Record {
 			return &tracelog.Process{PID: uint32(i), Start: 1, Args: nothing}
 		}), "bytes of names"},
+		{"processes with a call each", times(mostFiles, func(i int) tracelog.Record { c := call(i); c.PID, c.Dur = uint32(i+1), 1; return &c }), ""},
 		{"processes", times(1<<17, func(i int) tracelog.Record { return &tracelog.Process{PID: 1, Start: uint64(i)} }), "more than 65536 processes"},
 		{"records", times(1<<21, func(i int) tracelog.Record { c := call(i); return &c }), "no recorder writes such a log"},
 	}
@@ -144,7 +145,13 @@ func TestBombOfVariable(t *testing.T) {
 	case b.says != "" && (converted == nil || !strings.Contains(converted.Error(), b.says)):
 		t.Errorf("the error is %v, want %s", converted, b.says)
 	}
-	if info, err := os.Stat(path); err != nil || out.Bytes > 64<<20+2048*info.Size() {
+	info, err := os.Stat(path)
+	if err != nil || out.Bytes > 64<<20+2048*info.Size() {
 		t.Errorf("the trace has %d bytes (%v)", out.Bytes, err)
+	}
+	all := &output.Limit{Most: 64<<20 + 8192*info.Size()}
+	err = discard([]Log{Path(path)}, all, TraceOptions{Format: Chrome, Compress: output.Gzip})
+	if err == nil && b.says != "" || all.Written > all.Most {
+		t.Errorf("the Chrome trace has %d bytes (%v)", all.Written, err)
 	}
 }

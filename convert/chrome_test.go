@@ -2,70 +2,323 @@ package convert
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A chromeSink writes a timeline in the JSON form of chrome://tracing, to hold its size
-// and cost against. Times are microseconds, as that form has it.
-type chromeSink struct {
-	w     *bufio.Writer
-	names timeline.KernelNames
-}
-
-func us(ns uint64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }
-
-func (s *chromeSink) Take(events []timeline.Event) error {
-	for _, e := range events {
-		switch e := e.(type) {
-		case *timeline.Slices:
-			for i := range e.List {
-				s.slice(e.Thread, &e.List[i])
-			}
-		case *timeline.WorkList:
-			for i := range e.List {
-				s.work(e.Stream, &e.List[i])
-			}
-		}
-	}
-	return nil
-}
-
-func (s *chromeSink) End(error) error { return s.w.Flush() }
-
-func (s *chromeSink) slice(t *timeline.Thread, sl *timeline.Slice) {
-	fmt.Fprintf(s.w, `{"ph":"X","cat":%q,"name":%q,"pid":%d,"tid":%d,"ts":%s,"dur":%s,"args":{"correlation":%d`,
-		sl.Library, sl.Name, t.Process.PID, t.TID, us(sl.Start), us(sl.End-sl.Start), sl.Correlation)
-	for i, v := range sl.Args {
-		if i < len(sl.Params) {
-			fmt.Fprintf(s.w, `,%q:%d`, sl.Params[i].Name, v)
-		}
-	}
-	s.w.WriteString("}},\n")
-	for _, id := range sl.Work() {
-		fmt.Fprintf(s.w, `{"ph":"s","id":%d,"pid":%d,"tid":%d,"ts":%s,"cat":"ac2g","name":"ac2g"},`+"\n", id, t.Process.PID, t.TID, us(sl.Start))
-	}
-}
-
-func (s *chromeSink) work(q *timeline.Stream, w *timeline.Work) {
-	k := &w.Shape.Kernel
-	fmt.Fprintf(s.w, `{"ph":"X","cat":"kernel","name":%q,"pid":%d,"tid":%d,"ts":%s,"dur":%s,"args":{"device":%d,"context":%d,"stream":%d,"correlation":%d,"registers per thread":%d,"shared memory":%d,"grid":[%d,%d,%d],"block":[%d,%d,%d]}},`+"\n",
-		s.names.Title(w), q.Context.Device, q.ID, us(w.Start), us(w.Dur), q.Context.Device, q.Context.ID, q.ID, w.Correlation,
-		k.Registers, k.StaticShared+k.DynamicShared, k.Grid[0], k.Grid[1], k.Grid[2], k.Block[0], k.Block[1], k.Block[2])
-	fmt.Fprintf(s.w, `{"ph":"f","bp":"e","id":%d,"pid":%d,"tid":%d,"ts":%s,"cat":"ac2g","name":"ac2g"},`+"\n", w.ID, q.Context.Device, q.ID, us(w.Start))
-}
-
+// chromeTo writes the Chrome trace of a log with one process, uncompressed.
 func chromeTo(tb testing.TB, open logtest.Opener, w io.Writer) {
 	tb.Helper()
-	s := &chromeSink{w: bufio.NewWriterSize(w, 1<<16), names: make(timeline.KernelNames)}
-	s.w.WriteString(`{"traceEvents":[` + "\n")
-	build(tb, open, s)
-	s.w.WriteString("{}]}\n")
-	if err := s.w.Flush(); err != nil {
+	if _, _, err := toTrace([]Log{{"test", open}}, w, TraceOptions{Format: Chrome, Compress: output.None}); err != nil {
 		tb.Fatal(err)
+	}
+}
+
+// A chromeFile is one file of a Chrome trace.
+type chromeFile struct {
+	process *timeline.Process
+	bytes.Buffer
+}
+
+// chromeFilesOf makes the files of the Chrome trace of a log, uncompressed.
+func chromeFilesOf(tb testing.TB, open logtest.Opener, o TraceOptions) (files []*chromeFile, sum Summary) {
+	tb.Helper()
+	c := newConversion([]Log{{"test", open}}, o.Options)
+	if err := c.read(); err != nil {
+		tb.Fatal(err)
+	}
+	o.Compress = output.None
+	all, err := c.chrome(o, func(p *timeline.Process) (io.Writer, error) {
+		files = append(files, &chromeFile{process: p})
+		return files[len(files)-1], nil
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return files, all[0]
+}
+
+// A chromeEvent is an event of a Chrome trace.
+type chromeEvent struct {
+	Ph, Cat, Name string
+	PID, TID      uint32
+	TS, Dur       json.Number
+	ID            uint64
+	Args          map[string]any
+}
+
+// A chromeTrace is a Chrome trace as a reader has it.
+type chromeTrace struct {
+	SchemaVersion       int
+	Host                string `json:"host_name"`
+	DisplayTimeUnit     string
+	BaseTimeNanoseconds uint64
+	DeviceProperties    []map[string]any
+	TraceEvents         []chromeEvent
+}
+
+// parse reads a file. It fails the test when the file is not valid JSON in UTF-8.
+func (f *chromeFile) parse(tb testing.TB) *chromeTrace {
+	tb.Helper()
+	if !utf8.Valid(f.Bytes()) {
+		tb.Fatal("the JSON is not UTF-8")
+	}
+	var tr chromeTrace
+	if err := json.Unmarshal(f.Bytes(), &tr); err != nil {
+		tb.Fatalf("%v\n%s", err, f)
+	}
+	tr.nests(tb)
+	return &tr
+}
+
+// nests fails the test when two slices of a thread cross: readers drop one of them.
+func (tr *chromeTrace) nests(tb testing.TB) {
+	tb.Helper()
+	type extent struct{ start, end int64 }
+	threads := make(map[[2]uint32][]extent)
+	for _, e := range tr.TraceEvents {
+		if e.Ph == "X" {
+			start := nanoseconds(tb, e.TS)
+			key := [2]uint32{e.PID, e.TID}
+			threads[key] = append(threads[key], extent{start, start + nanoseconds(tb, e.Dur)})
+		}
+	}
+	for key, list := range threads {
+		slices.SortStableFunc(list, func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+		var open []int64
+		for _, x := range list {
+			for len(open) > 0 && open[len(open)-1] <= x.start {
+				open = open[:len(open)-1]
+			}
+			if len(open) > 0 && open[len(open)-1] < x.end {
+				tb.Fatalf("slices of thread %d of process %d cross at %d", key[1], key[0], x.start)
+			}
+			open = append(open, x.end)
+		}
+	}
+}
+
+// nanoseconds reads a time in microseconds with three decimals.
+func nanoseconds(tb testing.TB, us json.Number) int64 {
+	whole, part, _ := strings.Cut(us.String(), ".")
+	ns, err := strconv.ParseInt(whole+part, 10, 64)
+	if err != nil || len(part) != 3 {
+		tb.Fatalf("%s is not a time in microseconds with three decimals", us)
+	}
+	return ns
+}
+
+// TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
+// has the slices and the launch arrows of the Perfetto trace, with the same total times.
+func TestChromeProcessor(t *testing.T) {
+	logs, err := filepath.Glob("testdata/*.log.txt")
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("no logs in testdata: %v", err)
+	}
+	for _, path := range logs {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareFormats(t, logtest.Assemble(t, string(text)))
+		})
+	}
+}
+
+// compareFormats compares the two traces of a log.
+func compareFormats(t *testing.T, open logtest.Opener) {
+	t.Helper()
+	files, sum := chromeFilesOf(t, open, TraceOptions{})
+	var paths []string
+	for i, f := range files {
+		f.parse(t)
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
+		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	chrometest.Same(t, openTrace(t, open), paths, sum.Early)
+}
+
+// TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a
+// real GPU.
+func TestChromeGolden(t *testing.T) {
+	for _, name := range []string{"callers", "exec", "graph", "memory", "nvtx"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile("testdata/" + name + ".log.txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			holdChrome(t, name, logtest.Assemble(t, string(text)), TraceOptions{StepRange: "step*"})
+		})
+	}
+	t.Run("streams", func(t *testing.T) {
+		t.Parallel()
+		log := Path("../testdata/gpu/logs/streams.cudatrace")
+		holdChrome(t, "streams", log.Open, TraceOptions{Options: Options{Filter: Filter{From: streamsFrom, To: streamsTo}}})
+	})
+}
+
+// The time of the first round of streams.cudatrace.
+const (
+	streamsFrom = 386 * time.Millisecond
+	streamsTo   = 386_400 * time.Microsecond
+)
+
+// holdChrome compares the Chrome trace of a log with its golden file.
+func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) {
+	t.Helper()
+	files, _ := chromeFilesOf(t, open, o)
+	var got bytes.Buffer
+	for _, f := range files {
+		f.parse(t)
+		got.Write(f.Bytes())
+	}
+	golden := "testdata/chrome/" + name + ".json"
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatalf("%v (make it with -update)", err)
+	}
+	if diff := gocmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
+	}
+}
+
+// An arrow ends at work only if its call is shown.
+func TestChromeFilter(t *testing.T) {
+	t.Parallel()
+	log := Path("../testdata/gpu/logs/streams.cudatrace")
+	for name, want := range map[string]int{"*axpy*": 0, "*": 423} {
+		files, _ := chromeFilesOf(t, log.Open, TraceOptions{Options: Options{Filter: Filter{Name: name}}})
+		ends := make(map[string]int)
+		for _, e := range files[0].parse(t).TraceEvents {
+			ends[e.Ph]++
+		}
+		if ends["f"] != want || ends["s"] != want || ends["X"] == 0 {
+			t.Errorf("%s: events %v, want %d arrows", name, ends, want)
+		}
+	}
+}
+
+// TestChromeLarge makes a Chrome trace in a process of its own: the trace is whole, and takes less
+// memory than its text. CUDATRACE_LAUNCHES is the number of launches.
+func TestChromeLarge(t *testing.T) {
+	t.Parallel()
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "200000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "large.cudatrace")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logtest.WriteLaunches(t, f, n)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if peak := peakOf(t, out) >> 10; peak > 150 {
+		t.Errorf("it took %d MiB of memory", peak)
+	}
+	got := countEvents(t, path+".pftrace")
+	for kind, want := range map[string]int{"X kernel": n, "X cuda_runtime": n + n/100, "X cuda_driver": n, "s ac2g": n, "f ac2g": n} {
+		if got[kind] != want {
+			t.Errorf("%d events %s, want %d", got[kind], kind, want)
+		}
+	}
+}
+
+// countEvents counts the events of a compressed Chrome trace, and reads each as JSON.
+func countEvents(t *testing.T, path string) map[string]int {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	lines, last := bufio.NewScanner(z), ""
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		last = lines.Text()
+		event, ok := strings.CutPrefix(last, `{"ph":"`)
+		if !ok {
+			continue
+		}
+		if !json.Valid([]byte(strings.TrimSuffix(last, ","))) {
+			t.Fatalf("%q is not valid", last)
+		}
+		cat, _, _ := strings.Cut(event[len(`X","cat":"`):], `"`)
+		got[event[:1]+" "+cat]++
+	}
+	if err := lines.Err(); err != nil || last != "}" {
+		t.Fatalf("the file ends in %q: %v", last, err)
+	}
+	return got
+}
+
+// A Chrome trace has a bounded number of files, and a bounded number of bytes.
+func TestChromeBounds(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "many.cudatrace")
+	b := bomb{fill: times(mostFiles+1, func(i int) tracelog.Record {
+		return &tracelog.Call{PID: uint32(i + 1), TID: 1, Func: 2, Enter: 1000 + uint64(i), Dur: 1}
+	})}
+	if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Files([]Log{Path(path)}, filepath.Join(filepath.Dir(path), "out/"), TraceOptions{Format: Chrome})
+	if err == nil || !strings.Contains(err.Error(), "more than 256 files, one for each process: choose processes with --process") {
+		t.Errorf("the error is %v", err)
+	}
+	left := int64(10)
+	one, two := bounded{io.Discard, &left}, bounded{io.Discard, &left}
+	for i, w := range []*bounded{&one, &two} {
+		if _, err := w.Write([]byte("123456")); (err == nil) != (i == 0) {
+			t.Errorf("file %d: %v", i, err)
+		}
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
+		t.Errorf("the folder has %v, %v", list, err)
 	}
 }

@@ -63,6 +63,8 @@ type conversion struct {
 	pids pidSpace
 	kept string // the part that was kept to fit a size
 	seen bool   // the trace has something to see
+
+	failed error // other than a SinkError
 }
 
 // A log is a log during its conversion.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/pfsink"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -14,7 +15,11 @@ import (
 // compress with gzip.
 type TraceOptions struct {
 	Options
+	Format   Format
 	Compress output.Compression
+
+	// StepRange is a glob: NVTX ranges with such names are the steps of a Chrome trace. "" is none.
+	StepRange string
 
 	// MaxBytes bounds the size of the trace: the newest events that fit are kept, or with
 	// Longest the longest slices. 0 is no bound.
@@ -37,8 +42,9 @@ func Summarize(l Log) (Summary, error) {
 	return all[0], nil
 }
 
-// FilesAt converts logs into one Perfetto trace at a target and returns a summary of each log. The
-// trace gets its name when it is complete; a device or a pipe is written to directly.
+// FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
+// its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
+// processes is a folder, if the target's [outfile.Options] have [ChromeFolder].
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
@@ -52,10 +58,10 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 	if err := c.read(); err != nil {
 		return nil, outfile.Done{}, err
 	}
-	return c.file(out, o.Compress)
+	return c.file(out, o)
 }
 
-// FilesTo converts logs into one Perfetto trace on w. It does not support
+// FilesTo converts logs into one trace on w, a Chrome trace only of a single process. It does not support
 // TraceOptions.MaxBytes, because written bytes cannot be taken back.
 func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	held := &output.Held{W: w} // so that an empty trace is none
@@ -77,61 +83,88 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, e
 	if err := c.read(); err != nil {
 		return nil, c, err
 	}
-	all, err := c.trace(w, o.Compress)
+	all, err := c.trace(w, o)
 	return all, c, err
 }
 
 // file writes the trace of a conversion whose first reading is done.
-func (c *conversion) file(out *outfile.Target, how output.Compression) (all []Summary, done outfile.Done, err error) {
-	var readErr error
-	done, err = output.File(out, func(w io.Writer) error {
-		var err error
-		if all, err = c.trace(w, how); err == nil && c.empty() {
-			err = ErrNothing
-		}
-		if err != nil && !isSinkError(err) {
-			readErr = err
-		}
-		return err
-	})
-	if readErr != nil {
-		return nil, done, readErr
+func (c *conversion) file(out *outfile.Target, o TraceOptions) (all []Summary, done outfile.Done, err error) {
+	if o.Format == Chrome {
+		done, err = output.Files(out, func(create output.Creator) (err error) {
+			all, err = c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return create(chromeName(p, o.Compress)) })
+			return c.verdict(err)
+		})
+	} else {
+		done, err = output.File(out, func(w io.Writer) (err error) {
+			all, err = c.trace(w, o)
+			return c.verdict(err)
+		})
+	}
+	if c.failed != nil {
+		return nil, done, c.failed
 	}
 	return all, done, err
 }
 
+// verdict is the error of a trace that has been written with an error, or without. It keeps an error
+// that is no failure to write.
+func (c *conversion) verdict(err error) error {
+	if err == nil && c.empty() {
+		err = ErrNothing
+	}
+	if err != nil && !isSinkError(err) {
+		c.failed = err
+	}
+	return err
+}
+
 // trace writes a trace to w.
-func (c *conversion) trace(w io.Writer, how output.Compression) ([]Summary, error) {
-	out := how.NewWriter(w)
-	sink := &watched{Sink: pfsink.New(&bounded{w: out, left: c.mostTrace()}, how.PieceBytes())}
-	all, err := c.run(sink)
-	c.seen = sink.seen
+func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
+	if o.Format == Chrome {
+		return c.chromeTo(w, o)
+	}
+	out := o.Compress.NewWriter(w)
+	all, err := c.watch(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
 }
 
-// mostTrace is the largest number of bytes of the trace before its compression. A launch takes 8
-// bytes in a log and 230 in a trace; a log that was made for it could fill any disk.
-func (c *conversion) mostTrace() int64 {
-	most := int64(64 << 20)
-	for _, l := range c.logs {
-		most += 2048 * l.size
-	}
-	return most
+// watch does the second reading, and notes whether the sink got anything to see.
+func (c *conversion) watch(sink timeline.Sink) ([]Summary, error) {
+	watching := &watched{Sink: sink}
+	all, err := c.run(watching)
+	c.seen = watching.seen
+	return all, err
 }
 
-// A bounded writer fails when too many bytes are written to it.
+// bound returns a function that makes bounded writers. They share the largest number of bytes of a
+// trace before its compression. A launch takes 8 bytes in a log, 230 in a Perfetto trace and 1000 in
+// a Chrome trace, which has the names of kernels again with each launch. A log that was made for it
+// could fill any disk.
+func (c *conversion) bound(f Format) func(io.Writer) io.Writer {
+	each := int64(2048)
+	if f == Chrome {
+		each = 8192
+	}
+	left := int64(64 << 20)
+	for _, l := range c.logs {
+		left += each * l.size
+	}
+	return func(w io.Writer) io.Writer { return &bounded{w: w, left: &left} }
+}
+
+// A bounded writer fails when too many bytes are written to it and those of the same bound.
 type bounded struct {
 	w    io.Writer
-	left int64
+	left *int64
 }
 
 var errHuge = errors.New("it would be larger than the trace of a log of this size can be (no recorder writes such a log)")
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
+	if *b.left -= int64(len(p)); *b.left < 0 {
 		return 0, errHuge
 	}
 	return b.w.Write(p)

@@ -2,9 +2,13 @@ package convert
 
 import "github.com/cudatrace/cudatrace/record/outfile"
 
-// Files converts logs into one Perfetto trace at out, in the place of a file that stands there.
+// Files converts logs into one trace at out, in the place of a file that stands there.
 func Files(logs []Log, out string, o TraceOptions) ([]Summary, error) {
-	t, err := outfile.At(out, outfile.Options{Named: true, Special: true})
+	place := outfile.Options{Named: true, Special: true}
+	if o.Format == Chrome {
+		place.Folder = ChromeFolder
+	}
+	t, err := outfile.At(out, place)
 	if err != nil {
 		return nil, err
 	}

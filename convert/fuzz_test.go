@@ -32,5 +32,9 @@ func FuzzConvert(f *testing.F) {
 			t.Fatalf("%+v", s)
 		}
 		traceTo(t, logtest.InMemory(data), TraceOptions{Compress: output.None}, io.Discard)
+		files, _ := chromeFilesOf(t, logtest.InMemory(data), TraceOptions{})
+		for _, f := range files {
+			f.parse(t)
+		}
 	})
 }

@@ -3,11 +3,13 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -26,7 +28,7 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		return nil, outfile.Done{}, err
 	}
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
-	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o.Compress)))
+	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o)))
 	for range maxAttempts {
 		limited, kept := s.limit(o, share)
 		size, err := measure(logs, limited)
@@ -54,8 +56,13 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 }
 
 // bytesPerRecord is the approximate size of a record in a trace.
-func bytesPerRecord(c output.Compression) float64 {
-	if c == output.None {
+func bytesPerRecord(o TraceOptions) float64 {
+	switch {
+	case o.Format == Chrome && o.Compress == output.None:
+		return 350
+	case o.Format == Chrome:
+		return 20
+	case o.Compress == output.None:
 		return 75
 	}
 	return 8
@@ -65,11 +72,25 @@ func bytesPerRecord(c output.Compression) float64 {
 func measure(logs []Log, o TraceOptions) (int64, error) {
 	o.Progress = nil
 	limit := &output.Limit{Most: o.MaxBytes}
-	_, _, err := toTrace(logs, limit, o)
+	err := discard(logs, limit, o)
 	if limit.Written > limit.Most {
 		err = output.ErrTooLarge
 	}
 	return limit.Written, err
+}
+
+// discard writes a trace, all files of it, to w.
+func discard(logs []Log, w io.Writer, o TraceOptions) error {
+	c := newConversion(logs, o.Options)
+	err := c.read()
+	switch {
+	case err != nil:
+	case o.Format == Chrome:
+		_, err = c.chrome(o, func(*timeline.Process) (io.Writer, error) { return w, nil })
+	default:
+		_, err = c.trace(w, o)
+	}
+	return err
 }
 
 func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) ([]Summary, outfile.Done, error) {
@@ -78,7 +99,7 @@ func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) 
 	if err := c.read(); err != nil {
 		return nil, outfile.Done{}, err
 	}
-	return c.file(out, o.Compress)
+	return c.file(out, o)
 }
 
 // A surveyed holds the distribution of the records of logs over time, or over their durations.

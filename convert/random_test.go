@@ -106,6 +106,10 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
 		traceTo(t, logtest.InMemory(log.Bytes()), TraceOptions{Compress: output.None}, io.Discard)
+		files, _ := chromeFilesOf(t, logtest.InMemory(log.Bytes()), TraceOptions{})
+		for _, f := range files {
+			f.parse(t)
+		}
 	}
 }
 

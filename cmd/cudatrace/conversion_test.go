@@ -124,16 +124,18 @@ func endConversion(t *testing.T, signal syscall.Signal, toRecorder, summaryOnly 
 // TestConvertIsInterrupted interrupts convert while it reads the log: nothing of the trace is left.
 func TestConvertIsInterrupted(t *testing.T) {
 	t.Parallel()
-	for !interruptConvert(t) { // it was ready before we came
+	for _, format := range []string{"perfetto", "chrome"} {
+		for !interruptConvert(t, format) { // it was ready before we came
+		}
 	}
 }
 
 // interruptConvert interrupts convert. It returns false if the trace was ready before.
-func interruptConvert(t *testing.T) bool {
+func interruptConvert(t *testing.T, format string) bool {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(root, "testdata/gpu/logs/train.cudatrace")
-	cmd := exec.Command("cudatrace", "convert", log, "-o", "x.pftrace")
+	cmd := exec.Command("cudatrace", "convert", log, "-o", "x.pftrace", "--format", format)
 	cmd.Dir = dir
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

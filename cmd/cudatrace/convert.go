@@ -23,21 +23,25 @@ const convertName = "convert"
 func convertCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
-		Usage:     "make a Perfetto trace from one or more logs",
+		Usage:     "make a Perfetto or Chrome trace from one or more logs",
 		ArgsUsage: "LOG...",
 		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'\n" +
 			"Example: ssh host cat app.cudatrace | cudatrace convert - -o app.pftrace",
 		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to " +
 			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks " +
 			"are aligned. A LOG of - is standard input.\n" +
 			"A TIME counts from the start of each log, in seconds or with a unit: 1.5, 200ms. A list is " +
-			"separated by commas: 7,13.",
+			"separated by commas: 7,13.\n" +
+			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace, with a number if it is taken)"},
+			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome`: a trace for https://ui.perfetto.dev, or JSON as PyTorch's profiler writes it, for the tools that read that"},
+			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
@@ -46,13 +50,13 @@ func convertCommand(con *console.Console) *cli.Command {
 
 func runConvert(c *cli.Context, con *console.Console) error {
 	names := c.Args().Slice()
-	out, err := traceName(c.String("output"), names)
+	out, err := traceName(c.String("output"), names, traceSuffix(c))
 	if err != nil {
 		return err
 	}
-	o := convert.TraceOptions{Compress: output.Compression(c.String("compress"))}
-	if o.Compress != output.Gzip && o.Compress != output.None {
-		return usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
+	o, err := formatOptions(c)
+	if err != nil {
+		return err
 	}
 	if o.Filter, err = filterOptions(c); err != nil {
 		return err
@@ -85,7 +89,7 @@ func runConvert(c *cli.Context, con *console.Console) error {
 }
 
 // traceName is where the trace of logs goes.
-func traceName(out string, logs []string) (string, error) {
+func traceName(out string, logs []string, suffix string) (string, error) {
 	switch {
 	case len(logs) == 0:
 		return "", usagef(convertName, "convert: no log given")
@@ -98,7 +102,7 @@ func traceName(out string, logs []string) (string, error) {
 	case slices.Contains(logs, stdio) && isInput(out):
 		return "", fmt.Errorf("%s is the log itself: give the trace another name", out)
 	case out == "":
-		out = strings.TrimSuffix(logs[0], record.LogSuffix) + record.TraceSuffix
+		out = strings.TrimSuffix(logs[0], record.LogSuffix) + suffix
 	}
 	return out, nil
 }
@@ -108,19 +112,31 @@ func writeTrace(con *console.Console, logs []convert.Log, out string, named bool
 	stdout, ok := con.Binary()
 	switch {
 	case out == stdio && !ok:
-		return nil, usagef(convertName, "convert: the trace is binary and standard output is a terminal: name a file with -o, or use a pipe")
+		return nil, usagef(convertName, "convert: the trace is %s and standard output is a terminal: name a file with -o, or use a pipe", written(o))
 	case out == stdio:
 		return convert.FilesTo(logs, stdout, o)
 	case console.IsTerminalAt(out):
-		return nil, usagef(convertName, "convert: the trace is binary and %s is a terminal: name a file with -o", out)
+		return nil, usagef(convertName, "convert: the trace is %s and %s is a terminal: name a file with -o", written(o), out)
 	}
 	return convertToFile(con, logs, out, named, o)
+}
+
+// written says what the bytes of a trace are.
+func written(o convert.TraceOptions) string {
+	if o.Format == convert.Chrome && o.Compress == output.None {
+		return "JSON"
+	}
+	return "binary"
 }
 
 // convertToFile converts logs into a trace at a path. A path that nobody named gets a number if it is
 // taken.
 func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
-	target, err := outfile.At(out, outfile.Options{Named: named, Special: named})
+	place := outfile.Options{Named: named, Special: named}
+	if o.Format == convert.Chrome {
+		place.Folder = convert.ChromeFolder
+	}
+	target, err := outfile.At(out, place)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +144,11 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	over := abandonAtSignal(target, con.Say, logs)
 	all, done, err := convert.FilesAt(logs, target, o)
 	over()
-	if err == nil && done.Taken {
+	switch {
+	case err != nil:
+	case done.Files > 1:
+		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
+	case done.Taken:
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
 	return all, err
@@ -167,6 +187,30 @@ func untouched(logs []convert.Log) string {
 		return "the log is as it was: " + logs[0].Name
 	}
 	return "the logs are as they were"
+}
+
+// formatOptions are the options of the trace's form.
+func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
+	o := convert.TraceOptions{Format: convert.Format(c.String("format")), Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range")}
+	switch {
+	case o.Compress != output.Gzip && o.Compress != output.None:
+		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
+	case o.Format != convert.Perfetto && o.Format != convert.Chrome:
+		return o, usagef(convertName, "convert: --format must be perfetto or chrome, not %q", o.Format)
+	case c.IsSet("step-range") && o.Format != convert.Chrome:
+		return o, usagef(convertName, "convert: --step-range needs --format chrome")
+	case c.IsSet("step-range") && o.StepRange == "":
+		return o, usagef(convertName, "convert: --step-range needs a value")
+	}
+	return o, checkGlob(convertName, "step-range", o.StepRange)
+}
+
+// traceSuffix is the suffix of a trace that the user gave no name.
+func traceSuffix(c *cli.Context) string {
+	if convert.Format(c.String("format")) == convert.Chrome {
+		return convert.ChromeSuffix(output.Compression(c.String("compress")))
+	}
+	return record.TraceSuffix
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.

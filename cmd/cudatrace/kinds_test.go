@@ -144,6 +144,7 @@ func checkTrace(t *testing.T, r *recording) {
 	expectRows(t, tr, work, "GPU slices", "select count(*) from gpu_slice")
 	expectRows(t, tr, work+r.Waits, "arrows", "select count(*) from flow")
 	checkArrows(t, tr)
+	checkChrome(t, r.base+".cudatrace", tr, r.Early)
 }
 
 func recorded(r *recording) string {

@@ -27,9 +27,10 @@ var layers = []struct {
 	{"convert/spans", shown},
 	{"convert/memory", shown},
 	{"convert/selection", shown},
-	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "perfetto"}},
-	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
+	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
+	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
+	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
@@ -57,7 +58,7 @@ var layers = []struct {
 }
 
 // shown is what comes behind the first reading and the merge.
-var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/output", module + "perfetto"}
+var shown = []string{module + "convert/join", module + "convert/pipeline", module + "convert/pfsink", module + "convert/chromesink", module + "convert/output", module + "perfetto"}
 
 func TestLayers(t *testing.T) {
 	for _, p := range packageDeps(t) {
@@ -92,11 +93,12 @@ var dataPath = []struct{ name, imports string }{
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
+	{"chromesink", "timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats", "stats/sketch stats/table timeline"},
 	{"output", "output/deflate"},
-	{"", "catalog join memory merge output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

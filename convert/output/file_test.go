@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -229,5 +231,79 @@ func TestReason(t *testing.T) {
 		if got := Reason(c.err); got != c.want {
 			t.Errorf("%v is told as %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+// Files makes one or several files; the first failure is said once.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		before map[string]string
+		names  []string
+		after  map[string]string
+		says   string
+	}{
+		"one":     {nil, []string{"a.json"}, map[string]string{"x.json": "a.json"}, ""},
+		"several": {nil, []string{"a.json", "b.json"}, map[string]string{"x/": ""}, ""},
+		"no room": {map[string]string{"x": "mine"}, []string{"a.json", "b.json"}, map[string]string{"x": "mine"}, "x is not a folder: choose another name with -o"},
+		"broken":  {nil, []string{"a.json", "broken"}, map[string]string{}, "broken"},
+	} {
+		dir := folder(t, c.before)
+		target, err := outfile.At(dir+"/x.json", outfile.Options{Named: true, Folder: func(string) string { return "x" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Files(target, func(create Creator) error {
+			for _, name := range c.names {
+				w, err := create(name)
+				if name == "broken" {
+					err = errors.New(name)
+				}
+				if err != nil {
+					return err
+				}
+				if _, err := io.WriteString(w, name); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		target.Close()
+		if (err == nil) != (c.says == "") || err != nil && (!strings.HasSuffix(err.Error(), c.says) || strings.Count(err.Error(), "cannot write") != 1) {
+			t.Errorf("%s: the error is %v", what, err)
+		}
+		if diff := cmp.Diff(c.after, contents(t, dir)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+// A pipe takes one file.
+func TestFilesPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		text, err := os.ReadFile(path)
+		read <- fmt.Sprintf("%s %v", text, err)
+	}()
+	target, err := outfile.At(path, outfile.Options{Named: true, Special: true, Folder: func(name string) string { return name }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	_, err = Files(target, func(create Creator) error {
+		w, err := create("a.json")
+		if err == nil {
+			_, err = io.WriteString(w, "text")
+		}
+		_, second := create("b.json")
+		return errors.Join(err, second)
+	})
+	if got := <-read; got != "text <nil>" || !errors.Is(err, ErrSeveral) && (err == nil || !strings.Contains(err.Error(), ErrSeveral.Error())) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

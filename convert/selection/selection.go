@@ -57,7 +57,7 @@ func MatchCaller(glob string, c *timeline.Caller) bool {
 		short := strings.TrimSuffix(strings.TrimSuffix(f, "(...)"), "()")
 		names = append(names, f, short, c.File()+": "+f, c.File()+": "+short)
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return match(glob, name) })
+	return slices.ContainsFunc(names, func(name string) bool { return Match(glob, name) })
 }
 
 // Work says whether GPU work is shown, and counts it if not.
@@ -85,10 +85,11 @@ func (s *Selection) takes(name string, dur uint64) bool {
 var noSlash = strings.NewReplacer("/", "\x00")
 
 func (s *Selection) matches(name string) bool {
-	return s.Name == "" || match(s.Name, name)
+	return s.Name == "" || Match(s.Name, name)
 }
 
-func match(glob, name string) bool {
+// Match says whether a glob matches a name. A * matches slashes too.
+func Match(glob, name string) bool {
 	ok, err := path.Match(noSlash.Replace(glob), noSlash.Replace(name))
 	return ok && err == nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,7 @@ type Done struct {
 	Path     string
 	Replaced bool // another file stood there
 	Taken    bool // another file stands at the path that was wanted
+	Files    int  // number of files, if Path is the folder of a [Set]
 }
 
 // ErrTaken says that another file stands at a name.
@@ -61,21 +63,25 @@ func (t *Target) create(open func() (*File, error)) (f *File, err error) {
 	if t.as != nil && errors.Is(err, fs.ErrPermission) {
 		if byRoot := atByRoot(t.path, t.opts, t.as); byRoot != nil {
 			t.Close()
-			t.as, t.owner, t.place = nil, byRoot.owner, byRoot.place
+			t.as, t.owner, t.place, t.folder = nil, byRoot.owner, byRoot.place, byRoot.folder
 			return t.create(open)
 		}
 	}
 	if err != nil {
 		return nil, t.Failure(err)
 	}
+	t.mu.Lock()
+	t.growing = append(t.growing, f)
+	abandoned := t.abandoned
+	t.mu.Unlock()
+	if abandoned {
+		return nil, errors.Join(t.Failure(errAbandoned), f.Discard())
+	}
 	if t.owner != nil {
 		if err := f.Chown(int(t.owner.UID), int(t.owner.GID)); err != nil {
 			return nil, errors.Join(t.Failure(err), f.Discard())
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.file = f
 	return f, nil
 }
 
@@ -100,8 +106,10 @@ func (t *Target) partial(mode uint32) (*File, error) {
 // mostNumbers bounds the numbers of names that are tried.
 const mostNumbers = 10_000
 
-// Abandon removes the file that is being made at the target, if there is one, and keeps it from being
-// committed later. It returns false if a file was committed already. Any goroutine may call it.
+var errAbandoned = errors.New("it was abandoned")
+
+// Abandon removes the files that are being made at the target, and keeps them from being committed
+// later. It returns false if a file was committed already. Any goroutine may call it.
 func (t *Target) Abandon() (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,10 +117,11 @@ func (t *Target) Abandon() (bool, error) {
 		return false, nil
 	}
 	t.abandoned = true
-	if t.file == nil {
-		return true, nil
+	var err error
+	for len(t.growing) > 0 {
+		err = errors.Join(err, t.growing[0].remove())
 	}
-	return true, t.file.remove()
+	return true, err
 }
 
 // Commit gives a whole file its name: the target's, or if that is taken the first one with a number
@@ -133,7 +142,7 @@ func (f *File) CommitAs(n int) (Done, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
-		return Done{}, t.Failure(errors.New("it was abandoned"))
+		return Done{}, t.Failure(errAbandoned)
 	}
 	name := numbered(t.place.name, n)
 	done := Done{Path: t.shown(name), Replaced: n == 1 && t.opts.Named && t.place.found != nil, Taken: n > 1}
@@ -149,7 +158,8 @@ func (f *File) CommitAs(n int) (Done, error) {
 		return err
 	})
 	if err == nil {
-		t.file, t.committed = nil, true
+		t.forget(f)
+		t.committed = true
 	} else if !errors.Is(err, ErrTaken) {
 		err = t.Failure(err)
 	}
@@ -158,21 +168,25 @@ func (f *File) CommitAs(n int) (Done, error) {
 
 // give gives the file a name that no file has.
 func (f *File) give(name string) error {
-	dir := int(f.target.place.dir.Fd())
-	var err error
-	if f.name == "" {
-		err = unix.Linkat(unix.AT_FDCWD, procPath(f.File), dir, name, unix.AT_SYMLINK_FOLLOW)
-	} else {
-		err = f.target.rename(dir, f.name, dir, name, unix.RENAME_NOREPLACE)
-	}
-	if f.name != "" && isUnknown(err) {
-		err = f.link(dir, name)
-	}
+	err := f.giveIn(int(f.target.place.dir.Fd()), name)
 	if errors.Is(err, unix.EEXIST) {
 		return ErrTaken
 	}
 	if err == nil {
 		f.name = name
+	}
+	return err
+}
+
+// giveIn gives the file a name in a folder that no file has there.
+func (f *File) giveIn(to int, name string) error {
+	if f.name == "" {
+		return unix.Linkat(unix.AT_FDCWD, procPath(f.File), to, name, unix.AT_SYMLINK_FOLLOW)
+	}
+	from := int(f.target.place.dir.Fd())
+	err := f.target.rename(from, f.name, to, name, unix.RENAME_NOREPLACE)
+	if isUnknown(err) {
+		err = f.link(from, to, name)
 	}
 	return err
 }
@@ -183,16 +197,16 @@ func isUnknown(err error) bool {
 }
 
 // link gives the file a name on a file system that cannot rename without replacing.
-func (f *File) link(dir int, name string) error {
-	err := unix.Linkat(dir, f.name, dir, name, 0)
+func (f *File) link(from, to int, name string) error {
+	err := unix.Linkat(from, f.name, to, name, 0)
 	if err == nil {
-		return unix.Unlinkat(dir, f.name, 0)
+		return unix.Unlinkat(from, f.name, 0)
 	}
 	var s unix.Stat_t
-	if errors.Is(err, unix.EEXIST) || unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	if errors.Is(err, unix.EEXIST) || unix.Fstatat(to, name, &s, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return unix.EEXIST
 	}
-	return unix.Renameat(dir, f.name, dir, name) // no links either
+	return unix.Renameat(from, f.name, to, name) // no links either
 }
 
 // lockPatience is the longest wait for others that replace a file in the same folder. Anybody can hold
@@ -266,13 +280,18 @@ func (f *File) Discard() error {
 
 // remove removes the file's partial name. target.mu is held.
 func (f *File) remove() error {
-	f.target.file = nil
+	f.target.forget(f)
 	if f.name == "" {
 		return nil
 	}
 	name := f.name
 	f.name = ""
 	return f.target.as.Do(func() error { return unix.Unlinkat(int(f.target.place.dir.Fd()), name, 0) })
+}
+
+// forget takes a file from those that are being made. t.mu is held.
+func (t *Target) forget(f *File) {
+	t.growing = slices.DeleteFunc(t.growing, func(g *File) bool { return g == f })
 }
 
 // IsGone says whether the file has no name any more, although it had one: somebody has removed it.

@@ -8,6 +8,7 @@
 //     folder that others can change leads root astray. Only in a folder that root alone can change
 //     are they made with root's rights.
 //   - A symbolic link is followed if it is the user's own or root's.
+//   - Several files of one output get a folder beside the path: see [Set].
 //
 // All work goes through descriptors of the folder.
 package outfile
@@ -31,6 +32,10 @@ import (
 type Options struct {
 	Named   bool // a person named the path
 	Special bool // the path may be a pipe or a device, which is written to directly
+
+	// Folder names the folder that several files get, from the name of a single file; nil if there is
+	// a single file only. Then a path that ends in a slash is the folder, also of a single file.
+	Folder func(name string) string
 }
 
 // A Target is a path where a file is to be made.
@@ -42,10 +47,13 @@ type Target struct {
 	place place
 	first int // number of the first name to try
 
+	folder  place // of several files, in the same folder as the place of a single one
+	several bool  // a single file gets a folder, too
+
 	rename func(fromDir int, from string, toDir int, to string, flags uint) error // unix.Renameat2
 
 	mu        sync.Mutex
-	file      *File // that is being made
+	growing   []*File // that are being made
 	abandoned bool
 	committed bool
 }
@@ -68,7 +76,13 @@ func at(path string, o Options, as *invoker.Invoker) (*Target, error) {
 	if as != nil {
 		uid = as.UID
 	}
+	if o.Folder != nil && strings.HasSuffix(path, "/") {
+		t.several, path = true, trimSlashes(path)
+	}
 	err := as.Do(func() error { return t.place.find(path, uid, o.Named) })
+	if err == nil && o.Folder != nil && !t.IsSpecial() {
+		err = as.Do(t.findFolder)
+	}
 	if err == nil {
 		err = t.check()
 	}
@@ -98,23 +112,28 @@ func atByRoot(path string, o Options, owner *invoker.Invoker) *Target {
 // check says why what is at the path cannot be replaced. Nobody has named a default path: then what
 // is there does not matter.
 func (t *Target) check() error {
-	if !t.opts.Named || t.place.found == nil {
+	if !t.opts.Named || t.place.found == nil || t.several {
 		return nil
 	}
 	switch kind := t.place.stat.Mode & unix.S_IFMT; {
 	case isReplaceable(kind) && !t.place.direct:
 		return nil
+	case kind == unix.S_IFDIR && t.folder.name == t.place.name:
+		return nil
 	case kind == unix.S_IFDIR:
-		return errors.New("a folder of that name is in the way")
+		return errFolder
 	case !t.opts.Special:
 		return errors.New("it is not a regular file")
 	}
 	return t.place.trustSpecial()
 }
 
+var errFolder = errors.New("a folder of that name is in the way")
+
 // IsSpecial says whether the target is a pipe or a device, or a file that is open already.
 func (t *Target) IsSpecial() bool {
-	return t.opts.Named && t.place.found != nil && (t.place.direct || !isReplaceable(t.place.stat.Mode&unix.S_IFMT))
+	kind := t.place.stat.Mode & unix.S_IFMT
+	return t.opts.Named && t.place.found != nil && (t.place.direct || !isReplaceable(kind) && kind != unix.S_IFDIR)
 }
 
 // isReplaceable says whether another file may take the place of a file of that kind: a regular file, or
@@ -159,7 +178,10 @@ func (t *Target) at(name string, s *unix.Stat_t) error {
 }
 
 // Close lets go of the target.
-func (t *Target) Close() { t.place.close() }
+func (t *Target) Close() {
+	t.place.close()
+	t.folder.close()
+}
 
 // Failure says why the file cannot be made; nil for no error.
 func (t *Target) Failure(err error) error {
@@ -183,7 +205,7 @@ func (e *permissionError) Error() string        { return e.msg }
 func (e *permissionError) Is(target error) bool { return target == fs.ErrPermission }
 
 // suffixes are those in front of which a number stands.
-var suffixes = []string{".repaired.cudatrace", ".cudatrace", ".pftrace"}
+var suffixes = []string{".repaired.cudatrace", ".cudatrace", ".pftrace", ".pt.trace.json.gz", ".pt.trace.json", ".pt.trace"}
 
 // numbered is the Nth name: "a.pftrace", "a-2.pftrace", ...
 func numbered(name string, n int) string {
@@ -202,14 +224,23 @@ func numbered(name string, n int) string {
 
 // shown is the path of a name in the target's folder, for a person.
 func (t *Target) shown(name string) string {
+	path := trimSlashes(t.path)
 	if name == t.place.name {
-		return t.path
+		return path
 	}
-	dir, _ := filepath.Split(t.path)
+	dir, _ := filepath.Split(path)
 	if t.place.followed {
 		if real, err := os.Readlink(procPath(t.place.dir)); err == nil {
 			dir = real + "/"
 		}
 	}
 	return dir + name
+}
+
+// trimSlashes takes the slashes from a path's end, but not the root folder's.
+func trimSlashes(path string) string {
+	if rest := strings.TrimRight(path, "/"); rest != "" {
+		return rest
+	}
+	return path
 }

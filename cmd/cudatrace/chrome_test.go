@@ -1,0 +1,202 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/chrometest"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/outfile"
+)
+
+// checkChrome compares the Chrome trace of a log with its Perfetto trace.
+func checkChrome(t *testing.T, log string, perfetto *tptest.Trace, early uint64) {
+	t.Helper()
+	chrometest.Same(t, perfetto, chromeFiles(t, log), early)
+}
+
+// chromeFiles makes the Chrome trace of a log and returns its files.
+func chromeFiles(t *testing.T, log string) []string {
+	t.Helper()
+	target, err := outfile.At(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), outfile.Options{Folder: convert.ChromeFolder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	_, done, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, convert.TraceOptions{Format: convert.Chrome})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done.Files == 0 {
+		return []string{done.Path}
+	}
+	files, err := filepath.Glob(filepath.Join(done.Path, "*_*.pt.trace.json.gz"))
+	if err != nil || len(files) != done.Files {
+		t.Errorf("%d files in %s, want %d", len(files), done.Path, done.Files)
+	}
+	return files
+}
+
+// TestGPULogChrome compares the two traces of the logs from real GPUs.
+func TestGPULogChrome(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"streams", "train"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")
+			path := filepath.Join(t.TempDir(), name+".pftrace")
+			sum, err := convertLog(log, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkChrome(t, log, tptest.Open(t, path), sum.Early)
+		})
+	}
+}
+
+// TestChromeIsDocumented holds docs/chrome.md against the logs from real GPUs: each argument is in
+// the table of events, what has no star is there, and what is said to be left out is left out.
+func TestChromeIsDocumented(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "docs/chrome.md")
+	events, absent := section(t, text, "## Events"), section(t, text, "## What Kineto writes and this does not")
+	seen := make(map[string]map[string]bool) // arguments by category; "" has the keys beside the events
+	for _, name := range []string{"streams", "train"} {
+		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
+			seeChrome(t, file, seen)
+		}
+	}
+	for _, m := range quoted.FindAllStringSubmatch(absent, -1) {
+		for cat, names := range seen {
+			if names[m[1]] || cat == m[1] {
+				t.Errorf("docs/chrome.md says that %q is left out", m[1])
+			}
+		}
+	}
+	for cat, args := range documentedArgs(events) {
+		for arg, always := range args {
+			if always && seen[cat] != nil && !seen[cat][arg] {
+				t.Errorf("no %s has the argument %q", cat, arg)
+			}
+		}
+		for arg := range seen[cat] {
+			if _, known := args[arg]; !known {
+				t.Errorf("%s has the argument %q, which docs/chrome.md does not have", cat, arg)
+			}
+		}
+		delete(seen, cat)
+	}
+	for cat, names := range seen {
+		for name := range names {
+			if !strings.Contains(events, "`"+name+"`") {
+				t.Errorf("docs/chrome.md does not have %q of %q", name, cat)
+			}
+		}
+		if cat != "" && cat != "M" && cat != "device" {
+			t.Errorf("docs/chrome.md does not have the category %q", cat)
+		}
+	}
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`(\\\\\\*)?")
+
+// section returns the text below a heading.
+func section(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(text, "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("no %q", heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// documentedArgs reads the table of events: for each category its arguments, and whether each is
+// always there.
+func documentedArgs(text string) map[string]map[string]bool {
+	all := make(map[string]map[string]bool)
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		cat, args := strings.Trim(cells[1], " `"), make(map[string]bool)
+		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			if same := all[m[1]]; same != nil { // "as cuda_runtime"
+				args = same
+				break
+			}
+			args[m[1]] = m[2] == ""
+		}
+		all[cat] = args
+	}
+	return all
+}
+
+// seeChrome notes the arguments of each category of a trace, the names of metadata events, and
+// the keys of the file and its devices.
+func seeChrome(t *testing.T, path string, seen map[string]map[string]bool) {
+	t.Helper()
+	var tr struct {
+		Devices []map[string]any `json:"deviceProperties"`
+		Events  []struct {
+			Ph, Cat, Name string
+			Args          map[string]any
+		} `json:"traceEvents"`
+	}
+	text := unzipped(t, path)
+	keys := make(map[string]any)
+	if err := errors.Join(json.Unmarshal(text, &tr), json.Unmarshal(text, &keys)); err != nil {
+		t.Fatal(err)
+	}
+	note := func(cat, name string) {
+		if seen[cat] == nil {
+			seen[cat] = make(map[string]bool)
+		}
+		seen[cat][name] = true
+	}
+	for key := range keys {
+		note("", key)
+	}
+	for _, d := range tr.Devices {
+		for key := range d {
+			note("device", key)
+		}
+	}
+	for i := range tr.Events {
+		e := &tr.Events[i]
+		if e.Ph == "M" {
+			note("M", e.Name)
+			continue
+		}
+		for arg := range e.Args {
+			note(e.Cat, arg)
+		}
+	}
+}
+
+func unzipped(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

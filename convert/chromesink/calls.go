@@ -1,0 +1,171 @@
+package chromesink
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// categories are Kineto's names of CUDA's libraries.
+var categories = map[string]string{"runtime": "cuda_runtime", "driver": "cuda_driver"}
+
+func (s *Sink) slices(l *timeline.Slices) {
+	if len(l.List) == 0 {
+		return
+	}
+	r := s.threadRow(l.Thread)
+	if r == nil {
+		return
+	}
+	for i := range l.List {
+		s.call(r, &l.List[i])
+	}
+}
+
+// threadRow returns the row of a thread's calls, nil without a file.
+func (s *Sink) threadRow(t *timeline.Thread) *row {
+	r := s.rows[t]
+	if r == nil {
+		f := s.file(t.Process)
+		if f == nil {
+			return nil
+		}
+		r = &row{file: f, pid: t.Process.PID, base: t.TID, name: threadName(t), nests: true}
+		s.rows[t] = r
+	}
+	return r
+}
+
+// threadName is a thread's name in Kineto's form.
+func threadName(t *timeline.Thread) string {
+	name := t.Name
+	if name == "" && t.Main {
+		name = t.Process.Name
+	}
+	if name == "" {
+		return fmt.Sprintf("thread %d", t.TID)
+	}
+	return fmt.Sprintf("thread %d (%s)", t.TID, name)
+}
+
+func (s *Sink) call(r *row, sl *timeline.Slice) {
+	f, cat := r.file, categories[sl.Library]
+	if cat == "" {
+		cat = "cuda_driver"
+	}
+	l := r.place(sl.Start, max(sl.End, sl.Start), sl.Correlation)
+	o := f.slice(cat, sl.Name, r.pid, l.tid, sl.Start, sl.End)
+	// Readers count a launch for each call with a correlation ID: of nested calls with one ID,
+	// the outer call bears it.
+	if sl.Correlation != 0 && !l.repeats(sl.Correlation) {
+		o.uint("correlation", uint64(sl.Correlation))
+	}
+	s.names.callArgs(&o, sl)
+	f.endArgs(&o)
+	if sl.HasWork() {
+		f.flow("s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
+	}
+}
+
+// flowID is the number of the arrow from a call to its work: the correlation ID, as in Kineto's
+// traces. Work without one has a number beyond all correlation IDs.
+func flowID(correlation uint32, work uint64) uint64 {
+	if correlation != 0 {
+		return uint64(correlation)
+	}
+	return 1<<32 | work
+}
+
+// callArgs adds the facts about a call. The arguments of the call have an object of their own:
+// readers take a member named stream or device for that of GPU work.
+func (t *texts) callArgs(o *object, sl *timeline.Slice) {
+	if sl.Stream != nil {
+		o.uint("cuda stream", uint64(sl.Stream.ID))
+	}
+	switch {
+	case sl.Flags&timeline.Unfinished != 0:
+		o.string("unfinished", "had not returned when recording ended")
+		o.uint("age_ns", sl.End-sl.Start)
+	case sl.Flags&timeline.NoReturn != 0:
+		o.string("no_return", "left without returning")
+	default:
+		if name := sl.ErrorName(); name != "" {
+			o.string("error", name)
+			o.int("result", int64(sl.Ret))
+		}
+	}
+	if sl.Kernel != nil {
+		o.raw("launched kernel", t.kernel(sl.Kernel.Name))
+	}
+	if sl.Driver != "" {
+		o.string("driver", sl.Driver)
+	}
+	if sl.Caller != nil {
+		o.raw("caller", t.caller(sl.Caller))
+	}
+	if len(sl.Args) == 0 {
+		return
+	}
+	o.begin("arguments")
+	for i, v := range sl.Args {
+		argument(o, sl.Params, i, v)
+	}
+	o.end()
+}
+
+// argument adds a recorded argument by the type of its parameter.
+func argument(o *object, params []timeline.Param, i int, v uint64) {
+	if i >= len(params) {
+		o.uint(fmt.Sprintf("arg%d", i), v)
+		return
+	}
+	p := &params[i]
+	switch p.Type {
+	case "ptr", "handle":
+		o.pointer(p.Name, v)
+	case "i32", "enum":
+		o.int(p.Name, int64(int32(v)))
+	case "i64":
+		o.int(p.Name, int64(v))
+	case "f32":
+		o.float(p.Name, float64(math.Float32frombits(uint32(v))))
+	default:
+		o.uint(p.Name, v)
+	}
+}
+
+// texts are long texts in JSON form, each made once.
+type texts struct {
+	names   timeline.KernelNames
+	kernels map[string][]byte // by mangled name
+	callers map[*timeline.Caller][]byte
+	scratch []byte
+}
+
+func newTexts() texts {
+	return texts{names: make(timeline.KernelNames), kernels: make(map[string][]byte), callers: make(map[*timeline.Caller][]byte)}
+}
+
+// kernel returns the demangled name of a kernel.
+func (t *texts) kernel(mangled string) []byte {
+	json := t.kernels[mangled]
+	if json == nil {
+		name := t.names.Of(mangled)
+		if name.Full == "" {
+			name.Full = name.Short
+		}
+		json = appendString(nil, name.Full)
+		t.kernels[mangled] = json
+	}
+	return json
+}
+
+func (t *texts) caller(c *timeline.Caller) []byte {
+	json := t.callers[c]
+	if json == nil {
+		json = appendString(nil, c.Text())
+		t.callers[c] = json
+	}
+	return json
+}

@@ -1,0 +1,134 @@
+package chromesink
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// spanCategories are Kineto's, where it has one.
+var spanCategories = map[timeline.Category]string{timeline.NVTX: "user_annotation", timeline.CUPTI: "overhead", timeline.Memory: "memory_pool"}
+
+func spanCategory(c timeline.Category) string { return cmp.Or(spanCategories[c], string(c)) }
+
+// overheadNames are Kineto's names of kinds of overhead.
+var overheadNames = map[string]string{
+	"unknown overhead":                 "Unknown",
+	"driver compiler":                  "Driver Compiler",
+	"CUPTI buffer flush":               "Buffer Flush",
+	"CUPTI instrumentation":            "Instrumentation",
+	"CUPTI resource":                   "Resource",
+	"runtime triggered module loading": "Runtime Triggered Module Loading",
+	"lazy function loading":            "Lazy Function Loading",
+	"command buffer full":              "Command Buffer Full",
+	"CUPTI activity buffer request":    "Activity Buffer Request",
+	"unified memory activity start":    "UVM Activity Init",
+}
+
+// A span is an open span of a track.
+type span struct {
+	timeline.Span
+	step   int  // N of ProfilerStep#N
+	isStep bool // the span is a step
+}
+
+// trackRow returns the row of a track, nil without a file. It stands beside the track's thread, or
+// else beside the main thread. The spans of a track nest, so it has one lane.
+func (s *Sink) trackRow(t *timeline.Track) *row {
+	r := s.rows[t]
+	if r == nil {
+		f := s.file(t.Process)
+		if f == nil {
+			return nil
+		}
+		r = &row{file: f, pid: t.Process.PID, base: t.Process.PID, name: t.Name, beside: true}
+		if t.Thread != nil {
+			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+t.Name
+		}
+		s.rows[t] = r
+	}
+	return r
+}
+
+// spanBegin writes a span, or keeps it until its end is known.
+func (s *Sink) spanBegin(e *timeline.SpanBegin) {
+	r := s.trackRow(e.Track)
+	if r == nil {
+		return
+	}
+	sp := &span{Span: e.Span}
+	sp.Args = slices.Clone(e.Args)
+	if e.Track.Category == timeline.NVTX && s.options.Step != nil && s.options.Step(e.Name) {
+		sp.step, sp.isStep = r.file.steps, true
+		r.file.steps++
+	}
+	s.spans[e.Track] = append(s.spans[e.Track], sp)
+	if !sp.Open {
+		r.span(e.Track, sp)
+	}
+}
+
+// spanEnd ends the innermost open span of a track.
+func (s *Sink) spanEnd(e *timeline.SpanEnd) {
+	open := s.spans[e.Track]
+	r := s.trackRow(e.Track)
+	if len(open) == 0 || r == nil {
+		return
+	}
+	sp := open[len(open)-1]
+	s.spans[e.Track] = open[:len(open)-1]
+	if sp.Open {
+		sp.End = e.Time
+		r.span(e.Track, sp)
+	}
+}
+
+func (r *row) span(t *timeline.Track, sp *span) {
+	name := sp.Name
+	switch {
+	case sp.isStep:
+		name = fmt.Sprintf("ProfilerStep#%d", sp.step)
+	case t.Category == timeline.CUPTI:
+		name = cmp.Or(overheadNames[name], name)
+	}
+	f := r.file
+	o := f.slice(spanCategory(t.Category), name, r.pid, r.first().tid, sp.Start, sp.End)
+	if sp.isStep {
+		o.string("range", sp.Name)
+	}
+	details(&o, sp.Args)
+	f.endArgs(&o)
+}
+
+func (s *Sink) instant(e *timeline.Instant) {
+	r := s.trackRow(e.Track)
+	if r == nil {
+		return
+	}
+	f := r.file
+	o := f.begin("i", spanCategory(e.Track.Category), e.Name, r.pid, r.first().tid, e.Start)
+	o.string("s", "t")
+	o.begin("args")
+	details(&o, e.Args)
+	f.endArgs(&o)
+}
+
+// renamed are the names of facts that readers take for something else: on a row of a thread they
+// count the row as a call.
+var renamed = map[string]string{"correlation": "call correlation", "stream": "cuda stream"}
+
+func details(o *object, list []timeline.Detail) {
+	for _, d := range list {
+		name := cmp.Or(renamed[d.Name], d.Name)
+		switch {
+		case d.Text != "":
+			o.string(name, d.Text)
+		case d.Hex:
+			o.pointer(name, d.Value)
+		default:
+			o.uint(name, d.Value)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package chromesink
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+const (
+	// gpuPlace is the place of device 0 among the processes, Kineto's number.
+	gpuPlace = 5_000_000
+
+	// warpSize is the number of threads in a warp, on every GPU.
+	warpSize = 32
+
+	peerCopy = 10 // CUPTI_ACTIVITY_MEMCPY_KIND_PTOP
+)
+
+func (s *Sink) workList(l *timeline.WorkList) {
+	if len(l.List) == 0 {
+		return
+	}
+	r := s.streamRow(l.Stream)
+	if r == nil {
+		return
+	}
+	for i := range l.List {
+		s.work(r, l.Stream, &l.List[i])
+	}
+}
+
+// streamRow returns the row of a stream, nil without a file.
+func (s *Sink) streamRow(t *timeline.Stream) *row {
+	r := s.rows[t]
+	if r == nil {
+		c := t.Context
+		f := s.file(c.Process)
+		if f == nil {
+			return nil
+		}
+		f.gpu(c.Device)
+		r = &row{file: f, pid: c.Device, base: t.ID, name: streamName(t)}
+		s.rows[t] = r
+	}
+	return r
+}
+
+// gpu describes a device's row once.
+func (f *file) gpu(device uint32) {
+	if !f.known[device] {
+		f.known[device] = true
+		label := fmt.Sprintf("GPU %d", device)
+		f.processRow(device, label+" ("+programName(f.process)+")", label, gpuPlace+uint64(device))
+	}
+}
+
+// streamName is a stream's name; Kineto's form ends in a blank.
+func streamName(t *timeline.Stream) string {
+	name := fmt.Sprintf("stream %d ", t.ID)
+	switch {
+	case t.Default && t.Name != "":
+		name += "(default, " + t.Name + ")"
+	case t.Default:
+		name += "(default)"
+	case t.Name != "":
+		name += "(" + t.Name + ")"
+	}
+	return name
+}
+
+// workCategories are Kineto's. A graph whose nodes were not recorded is one kernel to readers.
+var workCategories = [...]string{
+	timeline.KernelWork: "kernel", timeline.MemcpyWork: "gpu_memcpy", timeline.MemsetWork: "gpu_memset", timeline.GraphWork: "kernel",
+}
+
+// work writes a piece of GPU work, and the end of the arrow from its call.
+func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
+	f, end := r.file, timeline.End(w.Start, w.Dur)
+	l := r.place(w.Start, end, 0)
+	o := f.beginNamed("X", workCategories[w.Kind], s.title(w), r.pid, l.tid, w.Start)
+	o.micros("dur", length(w.Start, end))
+	o.begin("args")
+	workPlace(&o, t, w)
+	switch w.Kind {
+	case timeline.KernelWork:
+		s.kernelArgs(&o, t, &w.Shape.Kernel)
+	case timeline.MemcpyWork:
+		bytesArgs(&o, w.Shape.Memcpy.Bytes, w.Dur)
+	case timeline.MemsetWork:
+		bytesArgs(&o, w.Shape.Memset.Bytes, w.Dur)
+		o.uint("value", uint64(w.Shape.Memset.Value))
+	}
+	o.uint("graph id", uint64(w.Graph))
+	o.uint("graph node id", w.GraphNode)
+	if w.Untimed {
+		o.string("untimed", "CUPTI gave no times; shown where its call returned")
+	}
+	f.endArgs(&o)
+	if w.Call.Function != nil && (s.options.Shown == nil || s.options.Shown(&w.Call)) {
+		f.flow("f", flowID(w.Correlation, w.ID), r.pid, l.tid, w.Start)
+	}
+}
+
+// title returns the name of a piece of work in JSON form. It is valid until the next call.
+func (s *Sink) title(w *timeline.Work) []byte {
+	t := &s.names
+	switch w.Kind {
+	case timeline.KernelWork:
+		return t.kernel(w.Shape.Kernel.Name)
+	case timeline.MemcpyWork:
+		c := &w.Shape.Memcpy
+		t.scratch = fmt.Appendf(t.scratch[:0], `"Memcpy %s (%s -> %s)"`,
+			cudaapi.MemcpyKindName(c.CopyKind), memoryName(c.SrcKind), memoryName(c.DstKind))
+	case timeline.MemsetWork:
+		return []byte(`"Memset"`)
+	default:
+		t.scratch = fmt.Appendf(t.scratch[:0], `"Graph %d"`, w.Graph)
+	}
+	return t.scratch
+}
+
+// memoryNames are Kineto's names, where they differ from CUPTI's.
+var memoryNames = map[string]string{"DeviceStatic": "Device Static", "ManagedStatic": "Managed Static", "unknown": "Unknown"}
+
+func memoryName(kind uint32) string {
+	name := cudaapi.MemoryKindName(kind)
+	return cmp.Or(memoryNames[name], name)
+}
+
+// workPlace adds where a piece of work ran. A copy between devices names both.
+func workPlace(o *object, t *timeline.Stream, w *timeline.Work) {
+	c := t.Context
+	if copied := &w.Shape.Memcpy; w.Kind == timeline.MemcpyWork && copied.CopyKind == peerCopy {
+		o.uint("fromDevice", uint64(copied.SrcDevice))
+		o.uint("inDevice", uint64(c.Device))
+		o.uint("toDevice", uint64(copied.DstDevice))
+		o.uint("inContext", uint64(c.ID))
+	} else {
+		o.uint("device", uint64(c.Device))
+		o.uint("context", uint64(c.ID))
+	}
+	o.uint("stream", uint64(t.ID))
+	o.uint("correlation", uint64(w.Correlation))
+}
+
+func (s *Sink) kernelArgs(o *object, t *timeline.Stream, k *timeline.KernelShape) {
+	o.uint("registers per thread", uint64(k.Registers))
+	o.uint("shared memory", uint64(k.StaticShared)+uint64(k.DynamicShared))
+	if gpu := t.Context.GPU; int(gpu) < len(s.gpus) && s.gpus[gpu].Multiprocessors != 0 {
+		blocks := volume(k.Grid) / float64(s.gpus[gpu].Multiprocessors)
+		o.float("blocks per SM", rounded(blocks))
+		o.float("warps per SM", rounded(blocks*volume(k.Block)/warpSize))
+	}
+	o.triple("grid", k.Grid)
+	o.triple("block", k.Block)
+	if k.Cluster != [3]uint32{} {
+		o.triple("cluster", k.Cluster)
+	}
+	if k.LocalPerThread != 0 {
+		o.uint("local memory per thread", uint64(k.LocalPerThread))
+	}
+}
+
+func volume(v [3]uint32) float64 { return float64(v[0]) * float64(v[1]) * float64(v[2]) }
+
+// rounded rounds to the six decimals that Kineto writes.
+func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
+
+// bytesArgs adds the size and the rate of a copy or a memset. Bytes per ns are GB per second.
+func bytesArgs(o *object, bytes, dur uint64) {
+	o.uint("bytes", bytes)
+	if dur > 0 {
+		o.float("memory bandwidth (GB/s)", rounded(float64(bytes)/float64(dur)))
+	}
+}

@@ -1,0 +1,57 @@
+// Package chrometest compares the Chrome trace of a log with its Perfetto trace, both as the trace
+// processor reads them.
+package chrometest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// ofPerfetto has the slices of a Perfetto trace by the categories of a Chrome trace.
+const ofPerfetto = `select case
+		when g.id is null then case s.category when 'runtime' then 'cuda_runtime'
+			when 'nvtx' then 'user_annotation' when 'cupti' then 'overhead' when 'memory' then 'memory_pool' else 'cuda_driver' end
+		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
+	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id) where s.category is not 'cudatrace' group by 1`
+
+const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category != 'cudatrace' group by 1`
+
+// launches are the arrows of a Perfetto trace from calls to their work.
+const launches = `select count(*) from flow where slice_in in (select id from gpu_slice)`
+
+// A sum is a number of slices and their time, ns.
+type sum struct{ Slices, Time int64 }
+
+// Same fails the test when the files of a Chrome trace do not have the slices and the launch arrows
+// of a Perfetto trace, with the same total times. In a Chrome trace no arrow leads back in time:
+// early is the number of pieces of work that start before their call.
+func Same(t testing.TB, perfetto *tptest.Trace, files []string, early uint64) {
+	t.Helper()
+	got, arrows := make(map[string]sum), int64(0)
+	for _, path := range files {
+		tr := tptest.Open(t, path)
+		tptest.NoErrors(t, tr)
+		add(got, tr.Values(ofChrome))
+		arrows += tr.Int(`select count(*) from flow`)
+	}
+	want := make(map[string]sum)
+	add(want, perfetto.Values(ofPerfetto))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("slices by category (-Perfetto +Chrome):\n%s", diff)
+	}
+	if want := perfetto.Int(launches) - int64(early); arrows != want {
+		t.Errorf("%d arrows from calls to their work, want %d", arrows, want)
+	}
+}
+
+func add(sums map[string]sum, rows [][]any) {
+	for _, r := range rows {
+		cat, _ := r[0].(string)
+		n, _ := r[1].(int64)
+		time, _ := r[2].(int64)
+		sums[cat] = sum{sums[cat].Slices + n, sums[cat].Time + time}
+	}
+}

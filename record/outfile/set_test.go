@@ -1,0 +1,386 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
+)
+
+// inFolder has several files in the folder x for the name x.json.
+func inFolder(o Options) Options {
+	o.Folder = func(name string) string { return strings.TrimSuffix(name, ".json") }
+	return o
+}
+
+// writeSet makes files, each with its name as its text.
+func writeSet(path string, o Options, how kind, names ...string) (Done, error) {
+	target, err := At(path, inFolder(o))
+	if err != nil {
+		return Done{}, err
+	}
+	defer target.Close()
+	if how != nameless {
+		target.rename = func(from int, a string, to int, b string, flags uint) error {
+			if how == simple {
+				return unix.EINVAL
+			}
+			return unix.Renameat2(from, a, to, b, flags)
+		}
+	}
+	set := NewSet(target)
+	for _, name := range names {
+		f, err := set.Create(name)
+		if err == nil {
+			_, err = f.WriteString(name)
+		}
+		if err != nil {
+			return Done{}, errors.Join(err, set.Discard())
+		}
+	}
+	if how != nameless {
+		giveNames(set)
+	}
+	done, err := set.Commit()
+	if err != nil {
+		return done, errors.Join(err, set.Discard())
+	}
+	return done, set.Close()
+}
+
+// giveNames gives the files of a set partial names, as on a file system without nameless files.
+func giveNames(s *Set) {
+	for i, f := range s.files {
+		_ = f.give(fmt.Sprintf("f.partial-%d", i))
+	}
+}
+
+// deepListing is the content of a folder and of the folders in it.
+func deepListing(t *testing.T, dir string) string {
+	t.Helper()
+	all := listing(t, dir)
+	for field := range strings.FieldsSeq(all) {
+		if name, ok := strings.CutSuffix(field, "=?"); ok {
+			all = strings.Replace(all, field, name+"/["+listing(t, filepath.Join(dir, name))+"]", 1)
+		}
+	}
+	return all
+}
+
+// TestSet makes one or several files for x.json where other files stand.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	named, one, two := Options{Named: true}, []string{"a.t.json"}, []string{"a.t.json", "b.t.json"}
+	earlier := both(folder("x"), files("x/old.t.json", "x/older.t.json.gz"))
+	for name, c := range map[string]struct {
+		before func(dir string) error
+		opts   Options
+		path   string
+		names  []string
+		after  string // or the error
+		done   Done
+	}{
+		"a single file":                    {nil, named, "x.json", one, "x.json=a.t.json", Done{Path: "x.json"}},
+		"a single file replaces":           {file("x.json"), named, "x.json", one, "x.json=a.t.json", Done{Path: "x.json", Replaced: true}},
+		"a single file, nobody named":      {file("x.json"), Options{}, "x.json", one, "x-2.json=a.t.json x.json=old", Done{Path: "x-2.json", Taken: true}},
+		"a link stays":                     {both(file("y"), link("x.json", "y")), named, "x.json", one, "x.json->y y=a.t.json", Done{Path: "x.json", Replaced: true}},
+		"a folder in a single file's way":  {folder("x.json"), named, "x.json", one, "a folder of that name is in the way", Done{}},
+		"a folder in the way of x":         {folder("x"), named, "x", one, "a folder of that name is in the way", Done{}},
+		"several files":                    {file("x.json"), named, "x.json", two, "x/[a.t.json=a.t.json b.t.json=b.t.json] x.json=old", Done{Path: "x", Files: 2}},
+		"equal names":                      {nil, named, "x", []string{"a.pt.trace.json.gz", "a.pt.trace.json.gz"}, "x/[a-2.pt.trace.json.gz=a.pt.trace.json.gz a.pt.trace.json.gz=a.pt.trace.json.gz]", Done{Path: "x", Files: 2}},
+		"one file in a folder":             {nil, named, "x/", one, "x/[a.t.json=a.t.json]", Done{Path: "x", Files: 1}},
+		"a folder is replaced":             {earlier, named, "x.json", two, "x/[a.t.json=a.t.json b.t.json=b.t.json]", Done{Path: "x", Replaced: true, Files: 2}},
+		"a folder is replaced by its name": {earlier, named, "x/", one, "x/[a.t.json=a.t.json]", Done{Path: "x", Replaced: true, Files: 1}},
+		"a folder, nobody named":           {earlier, Options{}, "x.json", two, "x/[old.t.json=old older.t.json.gz=old] x-2/[a.t.json=a.t.json b.t.json=b.t.json]", Done{Path: "x-2", Taken: true, Files: 2}},
+		"a folder of other files":          {both(folder("x"), file("x/notes")), named, "x.json", two, "x holds notes, which is no trace of an earlier conversion", Done{}},
+		"a folder with a link":             {both(folder("x"), link("x/l.t.json", "/etc")), named, "x.json", two, "x holds l.t.json, which is no trace", Done{}},
+		"a folder with a folder":           {both(folder("x"), folder("x/d.t.json")), named, "x.json", two, "x holds d.t.json, which is no trace", Done{}},
+		"a file in a folder's way":         {file("x"), named, "x.json", two, "x is not a folder", Done{}},
+		"a link in a folder's way":         {link("x", "/"), named, "x.json", two, "x is not a folder", Done{}},
+		"a link to a folder":               {both(folder("y"), link("x", "y")), named, "x/", two, "x->y y/[a.t.json=a.t.json b.t.json=b.t.json]", Done{Path: "x", Replaced: true, Files: 2}},
+		"the folder above":                 {nil, named, "..", two, "a folder of that name is in the way", Done{}},
+		"no files":                         {nil, named, "x.json", nil, "", Done{}},
+	} {
+		for _, how := range kinds {
+			t.Run(name+"/"+string(how), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				if c.before != nil {
+					must(t, c.before(dir))
+				}
+				before := deepListing(t, dir)
+				done, err := writeSet(dir+"/"+c.path, c.opts, how, c.names...)
+				got := deepListing(t, dir)
+				if err != nil {
+					if !strings.Contains(err.Error(), c.after) || !strings.HasPrefix(err.Error(), "cannot write "+dir+"/"+c.path+": ") || got != before {
+						t.Errorf("the error is %v; the folder has %s", err, got)
+					}
+					return
+				}
+				done.Path = strings.TrimPrefix(done.Path, dir+"/")
+				if got != c.after || done != c.done {
+					t.Errorf("the folder has %s, %+v", got, done)
+				}
+			})
+		}
+	}
+}
+
+// TestSetMeanwhile commits a folder whose name another one has got since the target was made, or whose
+// earlier folder has got another file: both stay.
+func TestSetMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, meanwhile func(dir string) error
+		after             string
+	}{
+		"another folder": {nil, both(folder("x"), file("x/o.t.json")), "x/[o.t.json=old] x-2/[a.t.json= b.t.json=]"},
+		"another file":   {nil, file("x"), "x=old x-2/[a.t.json= b.t.json=]"},
+		"replaced":       {folder("x"), both(func(dir string) error { return os.Rename(dir+"/x", dir+"/y") }, folder("x")), "x/[] x-2/[a.t.json= b.t.json=] y/[]"},
+		"removed":        {folder("x"), func(dir string) error { return os.Remove(dir + "/x") }, "x/[a.t.json= b.t.json=]"},
+		"a file more":    {folder("x"), file("x/notes"), "x holds notes"},
+	} {
+		for _, how := range kinds {
+			dir := t.TempDir()
+			if c.before != nil {
+				must(t, c.before(dir))
+			}
+			target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+			must(t, err)
+			if how == simple {
+				target.rename = func(int, string, int, string, uint) error { return unix.EINVAL }
+			}
+			set := NewSet(target)
+			for _, name := range []string{"a.t.json", "b.t.json"} {
+				_, err := set.Create(name)
+				must(t, err)
+			}
+			must(t, c.meanwhile(dir))
+			_, err = set.Commit()
+			if err != nil {
+				if !strings.Contains(err.Error(), c.after) || deepListing(t, dir) != "x/[notes=old]" {
+					t.Errorf("%s, %s: %v, %s", name, how, err, deepListing(t, dir))
+				}
+			} else if got := deepListing(t, dir); got != c.after {
+				t.Errorf("%s, %s: the folder has %s", name, how, got)
+			}
+			must(t, set.Discard())
+			target.Close()
+		}
+	}
+}
+
+// TestSetAbandon abandons a set: nothing is left, and no further file is made.
+func TestSetAbandon(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+	must(t, err)
+	defer target.Close()
+	set := NewSet(target)
+	for _, name := range []string{"a", "b"} {
+		_, err := set.Create(name)
+		must(t, err)
+	}
+	giveNames(set)
+	if abandoned, err := target.Abandon(); !abandoned || err != nil || listing(t, dir) != "" {
+		t.Errorf("%t, %v: the folder has %s", abandoned, err, listing(t, dir))
+	}
+	if _, err := set.Create("c"); err == nil {
+		t.Error("a file was made later")
+	}
+	if _, err := set.Commit(); err == nil || listing(t, dir) != "" {
+		t.Errorf("the folder has %s, %v", listing(t, dir), err)
+	}
+	must(t, set.Discard())
+}
+
+// plantFolder puts links to the victim's folder, and folders of the attacker, in the place of
+// everything that is or will be in the folder, and moves what was there to another name.
+func plantFolder(dir, victim string, round int) {
+	bad := filepath.Join(dir, "bad")
+	list, _ := filepath.Glob(filepath.Join(dir, "x*"))
+	for i, path := range append(list, filepath.Join(dir, "x"), filepath.Join(dir, "x-2")) {
+		_ = os.Rename(path, filepath.Join(dir, fmt.Sprintf("moved-%d", i)))
+		_ = os.RemoveAll(bad)
+		if round%2 == 0 {
+			_ = os.Symlink(victim, bad)
+		} else {
+			_ = os.Mkdir(bad, 0o777)
+			_ = os.Symlink(filepath.Join(victim, "a.t.json"), filepath.Join(bad, "a.t.json"))
+		}
+		_ = os.Rename(bad, path)
+	}
+}
+
+// TestAttackOnFolder makes folders of files where an attacker swaps everything: the victim's folder
+// keeps its files, and gets none.
+func TestAttackOnFolder(t *testing.T) {
+	if arg := os.Getenv("OUTFILE_TEST_FOLDER"); arg != "" {
+		dir, victim, _ := strings.Cut(arg, ":")
+		attacktest.Until(func(round int) { plantFolder(dir, victim, round) })
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be led astray")
+	}
+	for _, c := range []struct {
+		name    string
+		invoker int // 0: none
+		mode    os.FileMode
+		folder  int // its owner
+		victim  int // its owner
+	}{
+		{"sudo by the attacker, shared folder", attacker, 0o777 | os.ModeSticky, 0, 0},
+		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
+		{"sudo by another, shared folder", otherUser, 0o777 | os.ModeSticky, 0, otherUser},
+		{"sudo by another, open folder", otherUser, 0o777, 0, otherUser},
+		{"root, shared folder", 0, 0o777 | os.ModeSticky, 0, 0},
+		{"root, folder of the attacker", 0, 0o755, attacker, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top := openFolder(t)
+			dir, victim := filepath.Join(top, "out"), filepath.Join(top, "victim")
+			for _, path := range []string{dir, victim} {
+				must(t, os.Mkdir(path, 0o755))
+			}
+			must(t, os.Chmod(dir, c.mode))
+			must(t, os.Chown(dir, c.folder, c.folder))
+			must(t, file("a.t.json")(victim))
+			must(t, os.Chown(filepath.Join(victim, "a.t.json"), c.victim, c.victim))
+			must(t, os.Chown(victim, c.victim, c.victim))
+			if c.invoker > 0 {
+				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
+				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
+			}
+			end := attacktest.Start(t, "TestAttackOnFolder", fmt.Sprintf("OUTFILE_TEST_FOLDER=%s:%s", dir, victim))
+			made := 0
+			for i := range attacktest.Rounds(t) {
+				if _, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: i%2 == 0}, kinds[i/2%len(kinds)], "a.t.json", "b.t.json"); err == nil {
+					made++
+				}
+			}
+			end()
+			t.Logf("%d folders were made", made)
+			info, err := os.Stat(victim)
+			must(t, err)
+			if s := info.Sys().(*syscall.Stat_t); listing(t, victim) != "a.t.json=old" || int(s.Uid) != c.victim || info.Mode().Perm() != 0o755 {
+				t.Errorf("the victim has %s, mode %v, and belongs to user %d", listing(t, victim), info.Mode(), s.Uid)
+			}
+		})
+	}
+}
+
+// TestSudoFolder makes folders under sudo: they and their files belong to the user, also in a folder
+// that root alone can change. A folder of somebody else is not replaced.
+func TestSudoFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can take the rights of another user")
+	}
+	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
+	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	for _, c := range []struct {
+		name  string
+		owner int
+		mode  os.FileMode
+	}{
+		{"own", otherUser, 0o700},
+		{"shared", 0, 0o777 | os.ModeSticky},
+		{"root's", 0, 0o755},
+		{"closed, root's", 0, 0o700},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(openFolder(t), "out")
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, os.Chown(dir, c.owner, c.owner))
+			must(t, os.Chmod(dir, c.mode))
+			for _, how := range kinds {
+				done, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, how, "a.t.json", "b.t.json")
+				must(t, err)
+				for _, path := range []string{done.Path, filepath.Join(done.Path, "a.t.json"), filepath.Join(done.Path, "b.t.json")} {
+					var s unix.Stat_t
+					must(t, unix.Lstat(path, &s))
+					if s.Uid != otherUser || s.Gid != otherUser {
+						t.Errorf("%s: %s belongs to %d:%d", how, path, s.Uid, s.Gid)
+					}
+				}
+			}
+			must(t, os.Chown(filepath.Join(dir, "x"), attacker, attacker))
+			_, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, nameless, "c.t.json", "d.t.json")
+			if err == nil || !strings.Contains(err.Error(), "x belongs to user 65534") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// TestSwappedFolder puts another folder in the place of one that is being filled or replaced.
+func TestSwappedFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, both(both(folder("full"), file("full/a.t.json")), both(folder("x"), both(file("x/old.t.json"), link("link", "x"))))(dir))
+	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+	must(t, err)
+	defer target.Close()
+	if f, err := openIn(target.place.dir, "link"); err == nil {
+		t.Errorf("a link to %s was followed", f.Name())
+	}
+	set := NewSet(target)
+	for _, name := range []string{"a.t.json", "b.t.json"} {
+		_, err := set.Create(name)
+		must(t, err)
+	}
+	full := &newFolder{target: target, name: "full"}
+	full.fd, err = openIn(target.place.dir, "full")
+	must(t, err)
+	defer full.fd.Close()
+	if err := full.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+		t.Errorf("the error is %v", err)
+	}
+	swapped := false
+	target.rename = func(from int, a string, to int, b string, flags uint) error {
+		if flags == unix.RENAME_EXCHANGE && !swapped {
+			swapped = true
+			must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "y")))
+			must(t, both(folder("x"), file("x/new.t.json"))(dir))
+		}
+		return unix.Renameat2(from, a, to, b, flags)
+	}
+	done, err := set.Commit()
+	must(t, err)
+	must(t, set.Close())
+	if got := deepListing(t, dir); got != "full/[a.t.json=old] link->x x/[new.t.json=old] x-2/[a.t.json= b.t.json=] y/[old.t.json=old]" || !done.Taken {
+		t.Errorf("the folder has %s, %+v", got, done)
+	}
+}
+
+// TestForeignFolder refuses to fill a folder of another user.
+func TestForeignFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make folders of other users")
+	}
+	dir := t.TempDir()
+	must(t, folder("theirs")(dir))
+	must(t, os.Chown(filepath.Join(dir, "theirs"), attacker, attacker))
+	target, err := At(filepath.Join(dir, "x/"), inFolder(Options{Named: true}))
+	must(t, err)
+	defer target.Close()
+	set := NewSet(target)
+	_, err = set.Create("a.t.json")
+	must(t, err)
+	f := &newFolder{target: target, name: "theirs"}
+	f.fd, err = openIn(target.place.dir, "theirs")
+	must(t, err)
+	defer f.fd.Close()
+	if err := f.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+		t.Errorf("the error is %v", err)
+	}
+	must(t, set.Discard())
+}
