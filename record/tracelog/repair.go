@@ -28,7 +28,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 		return nil, err
 	}
 	m := mender{r: r, w: w, totals: totals(r.src)}
-	for !r.done && w.out.err == nil {
+	for !r.done && w.out.Err() == nil {
 		r.take()
 		if r.use(r.current); !r.current.End && r.current.Err == nil {
 			m.block(r.current)
@@ -38,7 +38,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 		return nil, r.Err()
 	}
 	m.finish()
-	return &m.done, w.out.err
+	return &m.done, w.out.Err()
 }
 
 // totals are the numbers of records by kind in a log's footer, nil without one.
@@ -78,11 +78,11 @@ func (m *mender) block(d *decoding) {
 	switch {
 	case d.Type == blockfile.Index, d.Type == blockfile.Footer:
 	case d.Type != blockfile.Records:
-		m.w.out.block(d.Type, d.Payload)
+		m.w.out.Block(d.Type, d.Payload)
 	case d.table != nil && Kind(d.table.Number) != KindEnd:
 		m.records(d)
 	}
-	m.w.out.sendDue()
+	m.w.out.SendDue()
 }
 
 // start writes the header. It adds a schema where the log has lost its own, which shows in
@@ -92,7 +92,7 @@ func (m *mender) start(first uint8) {
 		return
 	}
 	m.started = true
-	m.w.out.begin(m.r.minor)
+	m.w.out.Begin(m.r.minor)
 	if first != blockfile.Schema {
 		m.w.schema()
 	}
@@ -106,7 +106,7 @@ func (m *mender) records(d *decoding) {
 	time := span{e.From, e.To}
 	m.latest.join(time)
 	m.w.note(e)
-	m.w.out.records(d.Payload, batch{b.Kind, e.Rows, time})
+	m.w.append(d.Payload, batch{b.Kind, e.Rows, time})
 	m.done.Blocks++
 	if b.Kind != KindString {
 		m.done.Records += e.Rows
@@ -151,7 +151,7 @@ func (m *mender) end(end End) {
 	m.put(KindNote, &first)
 	m.put(KindEnd, &last)
 	m.w.finish()
-	m.w.out.send()
+	m.w.out.Send()
 }
 
 // put adds a record. It puts each field where the log's own schema has it.
