@@ -36,8 +36,7 @@ type calls struct {
 	events   siteEvents // of calls that CUPTI records
 	turns    *turns     // of processes that wait until they are probed
 	late     sync.Map   // processes that are not probed because there was no time, by PID
-	refusing sync.Map   // processes in which the runtime has refused a launch, by PID
-	working  sync.Map   // processes in which a launch has reached the driver, by PID
+	refusals *refusals  // launches that the runtime refuses
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -45,7 +44,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns()}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns(), refusals: newRefusals(r)}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
@@ -68,13 +67,14 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		return
 	}
 	c.prober, c.probed = p, true
-	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.launchRefused)
+	c.refusals.prober = p
+	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.refusals.probe)
 	c.callers.resolver.Nameless = c.nameless
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
 	c.describeFunctions()
-	go c.deliver(ctx, c.launchesWork)
+	go c.deliver(ctx)
 	c.beside.Go(c.calibrate)
 }
 
@@ -99,7 +99,7 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 		return
 	}
 	c.prober = p
-	go c.deliver(ctx, nil)
+	go c.deliver(ctx)
 }
 
 // notProbed says why calls are not probed and where they come from instead.
@@ -159,35 +159,6 @@ func (c *calls) describeFunctions() {
 	}
 }
 
-// launchesWork is called for a process in which a launch has reached the driver. The log's lock is
-// held.
-func (c *calls) launchesWork(pid uint32) {
-	if _, known := c.working.LoadOrStore(pid, true); !known {
-		go c.prober.ReleaseLaunches(int(pid))
-	}
-}
-
-// launchRefused is called for a driver call that failed in a launch of the runtime.
-func (c *calls) launchRefused(pid uint32, launch string) {
-	_, worked := c.working.Load(pid)
-	c.recordRefused(pid, launch, worked, func() error { return c.prober.ProbeLaunches(int(pid)) })
-}
-
-// recordRefused has refused launches of a process recorded, too, from its first one on: the
-// runtime refuses those of the same kernel that follow without asking the driver. missing says
-// whether some have not been recorded until now.
-func (c *calls) recordRefused(pid uint32, launch string, missing bool, start func() error) {
-	if _, known := c.refusing.LoadOrStore(pid, true); known {
-		return
-	}
-	switch err := start(); {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		c.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones are not recorded: %v", pid, launch, err))
-	case missing:
-		c.report.miss(pid, fmt.Sprintf("process %d: the runtime refused a launch (%s); further ones until now may be missing, from now on they are recorded", pid, launch))
-	}
-}
-
 // nameless is called when nothing names the functions of a process's runtime.
 func (c *calls) nameless(pid int, path string) {
 	c.report.remark(uint32(pid), fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", pid, path))
@@ -215,9 +186,11 @@ func (c *calls) newChain(chain *probe.Chain) uint32 {
 }
 
 // deliver hands calls to the log until the recording ends.
-func (c *calls) deliver(ctx context.Context, works func(pid uint32)) {
+func (c *calls) deliver(ctx context.Context) {
 	sink := c.sink()
-	sink.works = works
+	if c.probed {
+		sink.refusals = c.refusals
+	}
 	if err := c.prober.Run(ctx, sink); err != nil {
 		c.report.miss(0, "calls are no longer recorded: "+err.Error())
 	}
@@ -243,6 +216,7 @@ func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
 	}
 	defer c.turns.give(time.Now())
 	c.attach(pid)
+	c.notAttached(pid, c.refusals.begin(pid))
 	return true
 }
 

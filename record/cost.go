@@ -36,28 +36,17 @@ func costText(calls uint64, perCall time.Duration) string {
 	return text
 }
 
-// driverLaunches are the functions of the driver that launch one kernel.
-var driverLaunches = func() map[cudaapi.ID]bool {
-	found := map[cudaapi.ID]bool{}
-	for _, f := range cudaapi.Functions(cudaapi.All) {
-		if f.Library == cudaapi.Driver && cudaapi.TraitsOf(f.Name).Launches {
-			found[f.ID] = true
-		}
-	}
-	return found
-}()
-
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
-	log    *tracelog.Writer
-	calls  *atomic.Uint64
-	chain  func(*probe.Chain) uint32 // gives a chain its ID
-	failed func(*tracelog.Call)      // is told of calls that failed
-	works  func(pid uint32)          // is told of processes whose launches reach the driver; may be nil
-	worked uint32                    // the last of them
-	run    uint64                    // calls of the run so far
-	held   tracelog.Calls
+	log      *tracelog.Writer
+	calls    *atomic.Uint64
+	chain    func(*probe.Chain) uint32 // gives a chain its ID
+	failed   func(*tracelog.Call)      // is told of calls that failed
+	refusals *refusals                 // is told of processes whose launches reach the driver; may be nil
+	reached  uint64                    // the last of them, and how many programs had begun
+	run      uint64                    // calls of the run so far
+	held     tracelog.Calls
 }
 
 func (l *countingLog) Begin() { l.held = l.log.Calls() }
@@ -72,9 +61,8 @@ func (l *countingLog) End() {
 func (l *countingLog) Call(c *tracelog.Call) {
 	if c.Ret != 0 {
 		l.failed(c)
-	} else if c.PID != l.worked && l.works != nil && driverLaunches[cudaapi.ID(c.Func)] {
-		l.worked = c.PID
-		l.works(c.PID)
+	} else if l.refusals != nil {
+		l.launched(c)
 	}
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
@@ -83,6 +71,14 @@ func (l *countingLog) Call(c *tracelog.Call) {
 	}
 	l.run++
 	l.held.Add(c)
+}
+
+// launched looks for the first launch of a program.
+func (l *countingLog) launched(c *tracelog.Call) {
+	key := uint64(l.refusals.programs.Load())<<32 | uint64(c.PID)
+	if key != l.reached && driverLaunches[cudaapi.ID(c.Func)] && l.refusals.reached(c) {
+		l.reached = key
+	}
 }
 
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }

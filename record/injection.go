@@ -129,7 +129,7 @@ func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
 
 // launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.
 func (i *injection) launchRefused(pid uint32, launch string) {
-	i.calls.recordRefused(pid, launch, true, func() error {
+	i.calls.refusals.record(pid, launch, func() error {
 		i.server.RecordRuntime(pid)
 		return nil
 	})

@@ -267,6 +267,10 @@ func TestRefusedLaunches(t *testing.T) {
 	if !first.Complete || first.LostTotal() != 0 {
 		t.Errorf("complete %t %q, lost %v", first.Complete, first.Reasons, first.Lost)
 	}
+	next := recordProgram(t, sim("refused"), "-l", "2000", "--exec", "-n", "500")
+	if next.Errors[refused] != 500 || !next.Complete {
+		t.Errorf("errors %v, complete %t %q: not 500 refused launches of the next program", next.Errors, next.Complete, next.Reasons)
+	}
 	later := recordProgram(t, sim("refused"), "-l", "2000", "-n", "500")
 	for _, r := range []*recording{&first, &later} { // also below a launch that is probed for its failure
 		if r.Callers.Unknown != 0 {

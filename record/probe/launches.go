@@ -22,21 +22,25 @@ const (
 
 // ProbeLaunches is called for a process in which the runtime has refused a launch. From now on
 // refused launches are recorded.
-func (p *Prober) ProbeLaunches(pid int) error { return p.processes.probeLaunches(pid) }
+func (p *Prober) ProbeLaunches(pid int) error { return p.processes.probeLaunches(pid, launchesRefused) }
+
+// RetryLaunches is called for a process that runs a new program, whose launches may be refused like
+// those of any other: the probes are as before the first launch.
+func (p *Prober) RetryLaunches(pid int) error { return p.processes.probeLaunches(pid, launchesUntried) }
 
 // ReleaseLaunches is called for a process in which a launch has reached the driver: it removes
 // the probes from the runtime's launches, unless the runtime has refused one. It does not wait
 // for the probes to be gone.
 func (p *Prober) ReleaseLaunches(pid int) { p.processes.releaseLaunches(pid) }
 
-func (ps *processes) probeLaunches(pid int) error {
+func (ps *processes) probeLaunches(pid int, state launchState) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	proc := ps.byPID[pid]
 	if proc == nil {
 		return nil
 	}
-	proc.launches = launchesRefused
+	proc.launches = state
 	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return err

@@ -109,9 +109,22 @@ static size_t reserve(unsigned *tier)
 	return 0;
 }
 
+/*
+ * Memory from malloc, NULL without. The kernel is asked first: where a seccomp filter
+ * answers brk with an error, glibc takes that error for an address, and malloc crashes.
+ */
+static uint8_t *allocate(size_t size)
+{
+	void *probe = ct_alloc(size);
+	if (!probe)
+		return NULL;
+	ct_free(probe, size);
+	return malloc(size);
+}
+
 static uint8_t *create(size_t size, unsigned tier)
 {
-	uint8_t *buffer = malloc(size);
+	uint8_t *buffer = allocate(size);
 	ct_lock(&lock);
 	if (buffer) {
 		*find(buffer) = (struct entry){.buffer = buffer, .size = size, .tier = tier};
