@@ -1,7 +1,6 @@
 package pfsink
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -163,10 +162,9 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (s *Sink) thread(t *timeline.Thread) *thread {
 	track := s.threads[t]
 	if track == nil {
-		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Name, Rank: 1}
+		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Title(), Rank: 1}
 		if t.Main {
 			info.Rank = 0
-			info.Name = cmp.Or(t.Name, t.Process.Name)
 		}
 		track = &thread{Track: s.w.Thread(info)}
 		s.threads[t] = track
