@@ -45,6 +45,7 @@ var layers = []struct {
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},
 	{"record/tracelog/internal/columns", []string{module + "record/tracelog/internal/blockfile"}},
+	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
@@ -174,12 +175,13 @@ func under(path, dir string) bool {
 
 type goPackage struct {
 	ImportPath    string
+	Dir           string
 	Imports, Deps []string
 }
 
 func packageDeps(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
