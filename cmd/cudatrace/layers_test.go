@@ -39,6 +39,7 @@ var layers = []struct {
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
 	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
