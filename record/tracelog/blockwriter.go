@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -32,7 +33,7 @@ func newBlockWriter(out io.Writer, name string, o Options) (*blockWriter, error)
 
 // schema writes the block that describes the records of this version.
 func (w *blockWriter) schema() {
-	w.out.Block(blockfile.Schema, appendSchema(nil, w.enc, schema.Records()))
+	w.out.Block(blockfile.Schema, logschema.Append(nil, w.enc, schema.Records()))
 }
 
 // records makes a block of records and notes it in the index. When the outbox is full, it
