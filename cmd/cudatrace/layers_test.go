@@ -54,6 +54,7 @@ var layers = []struct {
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
 	{"record/pcie", []string{module}},
+	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
