@@ -67,6 +67,7 @@ type Work struct {
 type Call struct {
 	*Function
 	Thread     *Thread
+	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }
 
