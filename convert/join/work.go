@@ -28,7 +28,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	if j.ofCalls {
 		j.found.LeftOut++ // counted as left out until its call is found
 	} else {
-		j.found.Work.count(w.Kind)
+		j.found.Work.Add(w.Kind)
 	}
 	o := orphan{id: w.ID, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
@@ -112,7 +112,7 @@ func (j *workJoiner) showHeld(o *orphan, c *call) {
 		w.Start, w.Dur, w.Untimed = c.End, 0, true
 	}
 	if j.ofCalls {
-		j.found.Work.count(w.Kind)
+		j.found.Work.Add(w.Kind)
 		j.found.LeftOut--
 	}
 	j.show(o.stream, w)

@@ -1,5 +1,7 @@
 package timeline
 
+import "cmp"
+
 // A Process is one program in one process. A process that runs exec becomes several of these,
 // with one PID. The event comes before all events that refer to it.
 type Process struct {
@@ -18,6 +20,14 @@ type Thread struct {
 	TID     uint32 // the timeline's own, like Process.PID
 	Name    string
 	Main    bool
+}
+
+// Title is the thread's name, of a main thread without one that of its process.
+func (t *Thread) Title() string {
+	if t.Main {
+		return cmp.Or(t.Name, t.Process.Name)
+	}
+	return t.Name
 }
 
 // A Track holds spans beside the calls, such as NVTX ranges or CUPTI's overhead.
