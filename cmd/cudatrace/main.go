@@ -88,7 +88,7 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
+			recordCommand(con), openCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
 			probesCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
