@@ -62,7 +62,9 @@ var layers = []struct {
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
+	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
 // shown is what comes behind the first reading and the merge.
