@@ -35,17 +35,22 @@ var layers = []struct {
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/diff/condition", []string{module}},
+	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
 	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},
 	{"record/tracelog/internal/columns", []string{module + "record/tracelog/internal/blockfile"}},
+	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
@@ -53,11 +58,14 @@ var layers = []struct {
 	{"record/invoker", []string{module}},
 	{"record/metadata", []string{module, "net", "os/exec"}},
 	{"record/pcie", []string{module}},
+	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
+	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
 // shown is what comes behind the first reading and the merge.
@@ -101,6 +109,10 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats", "stats/sketch stats/table timeline"},
+	{"diff/condition", ""},
+	{"diff/significance", ""},
+	{"diff", "diff/condition diff/significance selection stats stats/table"},
+	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
 	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }
@@ -178,12 +190,13 @@ func under(path, dir string) bool {
 
 type goPackage struct {
 	ImportPath    string
+	Dir           string
 	Imports, Deps []string
 }
 
 func packageDeps(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -57,18 +57,9 @@ func (f *file) gpu(device uint32) {
 	}
 }
 
-// streamName is a stream's name; Kineto's form ends in a blank.
+// streamName is a stream's name; Kineto's form, without our qualifier, ends in a blank.
 func streamName(t *timeline.Stream) string {
-	name := fmt.Sprintf("stream %d ", t.ID)
-	switch {
-	case t.Default && t.Name != "":
-		name += "(default, " + t.Name + ")"
-	case t.Default:
-		name += "(default)"
-	case t.Name != "":
-		name += "(" + t.Name + ")"
-	}
-	return name
+	return fmt.Sprintf("stream %d%s", t.ID, cmp.Or(t.Qualifier(), " "))
 }
 
 // workCategories are Kineto's. A graph whose nodes were not recorded is one kernel to readers.
@@ -96,7 +87,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	o.uint("graph id", uint64(w.Graph))
 	o.uint("graph node id", w.GraphNode)
 	if w.Untimed {
-		o.string("untimed", "CUPTI gave no times; shown where its call returned")
+		o.string("untimed", timeline.UntimedReason)
 	}
 	f.endArgs(&o)
 	if w.Call.Function != nil && (s.options.Shown == nil || s.options.Shown(&w.Call)) {

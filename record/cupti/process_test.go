@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -145,7 +146,7 @@ func TestNobodyThere(t *testing.T) {
 // answer puts a recorder in the server's place that behaves as named.
 func answer(t *testing.T, s *stage, how string) {
 	t.Helper()
-	socket := filepath.Join(s.server.dir, socketName)
+	socket := filepath.Join(s.server.dir, privatefolder.SocketName)
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestStalledRecorder(t *testing.T) {
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
-	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	p := play{"program", []string{"wait", "4", "20000"}, nil}
 	cmd := p.command(t, s.server.Environ(os.Environ()))
 	input, err := cmd.StdinPipe()
@@ -311,7 +312,7 @@ func TestEndWithStalledRecorder(t *testing.T) {
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
-	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
