@@ -2,8 +2,6 @@ package chromesink
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -84,24 +82,11 @@ func distributedInfo(p *timeline.Process) []byte {
 // otherData has the facts of the log and of the process, as text.
 func otherData(p *timeline.Process, log *timeline.Metadata) []byte {
 	o := object{b: []byte("{")}
-	for _, key := range slices.Sorted(maps.Keys(log.Values)) {
-		o.string(key, log.Values[key])
+	for _, f := range log.Facts() {
+		o.string(f.Name, f.Text)
 	}
-	if len(log.Args) > 0 {
-		o.string("args", strings.Join(log.Args, " "))
-	}
-	for _, v := range []struct{ name, text string }{{"process_args", strings.Join(p.Args, " ")}, {"process_cwd", p.Folder}, {"cuda_runtime", p.Runtime}, {"nccl", p.NCCL}} {
-		if v.text != "" {
-			o.string(v.name, v.text)
-		}
-	}
-	variables := maps.Clone(log.Variables)
-	if variables == nil {
-		variables = make(map[string]string)
-	}
-	maps.Copy(variables, p.Variables)
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		o.string("env "+name, variables[name])
+	for _, f := range p.Facts() {
+		o.string("process "+f.Name, f.Text)
 	}
 	return append(o.b, '}')
 }
