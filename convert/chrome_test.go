@@ -132,18 +132,10 @@ func nanoseconds(tb testing.TB, us json.Number) int64 {
 // TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
 // has the slices and the launch arrows of the Perfetto trace, with the same total times.
 func TestChromeProcessor(t *testing.T) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+	for _, log := range logtest.Texts(t, "testdata") {
+		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compareFormats(t, logtest.Assemble(t, string(text)))
+			compareFormats(t, logtest.Assemble(t, log.Text))
 		})
 	}
 }

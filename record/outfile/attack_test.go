@@ -38,25 +38,65 @@ func plant(dir, victim string, round int) {
 	}
 }
 
+// A scene is a folder where the recorder works, possibly for a user who called sudo, and a victim
+// beside it.
+type scene struct {
+	name    string
+	invoker int // 0: none
+	mode    os.FileMode
+	folder  int // its owner
+	victim  int // its owner
+}
+
+// folders makes the folder of a scene, and a name for the victim beside it.
+func (s *scene) folders(t *testing.T) (dir, victim string) {
+	t.Helper()
+	top := openFolder(t)
+	dir = filepath.Join(top, "out")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.Chmod(dir, s.mode))
+	must(t, os.Chown(dir, s.folder, s.folder))
+	if s.invoker > 0 {
+		t.Setenv("SUDO_UID", fmt.Sprint(s.invoker))
+		t.Setenv("SUDO_GID", fmt.Sprint(s.invoker))
+	}
+	return dir, filepath.Join(top, "victim")
+}
+
+// attack writes again and again into a folder under attack: with a name that somebody gave and
+// without, in each way.
+func attack(t *testing.T, dir, victim string, write func(o Options, how kind) error) {
+	t.Helper()
+	end := attacktest.Start(t, dir, victim)
+	made := 0
+	for i := range attacktest.Rounds(t) {
+		if write(Options{Named: i%2 == 0}, kinds[i/2%len(kinds)]) == nil {
+			made++
+		}
+	}
+	end()
+	t.Logf("%d were made", made)
+}
+
+// ownership is the mode and the owner of a file.
+func ownership(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Lstat(path)
+	must(t, err)
+	return fmt.Sprintf("%v of user %d", info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
+}
+
 // TestAttackOnOutput makes files where an attacker swaps everything: no other file of root's or of the
 // user's changes, nothing is given away, and no pipe or device is opened.
 func TestAttackOnOutput(t *testing.T) {
-	if arg := os.Getenv("OUTFILE_TEST_PLANT"); arg != "" {
-		dir, victim, _ := strings.Cut(arg, ":")
-		attacktest.Until(func(round int) { plant(dir, victim, round) })
+	if attacktest.Attacks(plant) {
 		return
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be led astray")
 	}
 	shared := 0o777 | os.ModeSticky
-	for _, c := range []struct {
-		name    string
-		invoker int // 0: none
-		mode    os.FileMode
-		folder  int // its owner
-		victim  int // its owner
-	}{
+	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, shared, 0, 0},
 		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
 		{"sudo by another, shared folder", otherUser, shared, 0, otherUser},
@@ -64,33 +104,17 @@ func TestAttackOnOutput(t *testing.T) {
 		{"root, folder of the attacker", 0, 0o755, attacker, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top := openFolder(t)
-			dir, victim := filepath.Join(top, "out"), filepath.Join(top, "victim")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chmod(dir, c.mode))
-			must(t, os.Chown(dir, c.folder, c.folder))
+			dir, victim := c.folders(t)
 			must(t, os.WriteFile(victim, []byte("precious"), 0o600))
 			must(t, os.Chown(victim, c.victim, c.victim))
-			if c.invoker > 0 {
-				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
-				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
-			}
-			end := attacktest.Start(t, "TestAttackOnOutput", fmt.Sprintf("OUTFILE_TEST_PLANT=%s:%s", dir, victim))
-			made := 0
-			for i := range attacktest.Rounds(t) {
-				path := filepath.Join(dir, "run.pftrace")
-				if _, err := write(path, "trace", Options{Named: i%2 == 0}, kinds[i/2%2]); err == nil {
-					made++
-				}
-			}
-			end()
-			t.Logf("%d files were made", made)
-			info, err := os.Stat(victim)
-			must(t, err)
+			attack(t, dir, victim, func(o Options, how kind) error {
+				_, err := write(filepath.Join(dir, "run.pftrace"), "trace", o, how)
+				return err
+			})
 			text, err := os.ReadFile(victim)
 			must(t, err)
-			if s := info.Sys().(*syscall.Stat_t); string(text) != "precious" || int(s.Uid) != c.victim || info.Mode() != 0o600 {
-				t.Errorf("the victim has %q, mode %v, and belongs to user %d", text, info.Mode(), s.Uid)
+			if got := ownership(t, victim); string(text) != "precious" || got != fmt.Sprintf("-rw------- of user %d", c.victim) {
+				t.Errorf("the victim has %q and is %s", text, got)
 			}
 		})
 	}
