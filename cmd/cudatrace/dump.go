@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/inspect"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
@@ -98,7 +99,7 @@ func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (wants == nil || hasCaller(b.Kind))
+			l != nil && l.Role == schema.Event && (wants == nil || inspect.HasCaller(b.Kind))
 		return true
 	}
 }
@@ -118,14 +119,14 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		return o, err
 	}
 	if glob := c.String("caller"); glob != "" {
-		from, err := newCalledFrom(log, glob)
+		from, err := inspect.NewCalledFrom(log, glob)
 		if err != nil {
 			return o, err
 		}
-		o.Wants = from.wants
+		o.Wants = from.Wants
 	}
 	if !c.Bool("raw") {
-		o.View = newView(begin)
+		o.View = inspect.NewView(begin)
 	}
 	if !o.JSON && !c.Bool("all") && len(o.Filter.Kinds) == 0 {
 		o.Only, err = references(log, o)

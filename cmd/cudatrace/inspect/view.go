@@ -1,4 +1,6 @@
-package main
+// Package inspect has what `cudatrace dump` shows people beyond the text form of a log: values in words,
+// and the records of calls that a place in the program made.
+package inspect
 
 import (
 	"strings"
@@ -10,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// newView shows the values of a log to people.
-func newView(begin uint64) *logtext.View {
+// NewView shows the values of a log to people.
+func NewView(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },
