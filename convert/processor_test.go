@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,21 +23,27 @@ func TestProcessor(t *testing.T) {
 			t.Parallel()
 			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
-			compare(t, tl, &sum, openTrace(t, open))
+			tr, made := openTrace(t, open)
+			compare(t, tl, &sum, tr)
+			if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
+				t.Errorf("%d slices, the summary has %d", got, made.Slices)
+			}
 		})
 	}
 }
 
 // openTrace loads the trace of a log into the trace processor.
-func openTrace(t *testing.T, open logtest.Opener) *tptest.Trace {
+func openTrace(t *testing.T, open logtest.Opener) (*tptest.Trace, Summary) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, trace(t, open, TraceOptions{}), 0o644); err != nil {
+	var out bytes.Buffer
+	sum := traceTo(t, open, TraceOptions{}, &out)
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
-	return tr
+	return tr, sum
 }
 
 func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Trace) {
@@ -105,7 +112,8 @@ func TestProcessorNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return openTrace(t, logtest.Assemble(t, string(text)))
+		tr, _ := openTrace(t, logtest.Assemble(t, string(text)))
+		return tr
 	}
 	one := func(tr *tptest.Trace, sql string, want ...any) {
 		t.Helper()

@@ -20,6 +20,7 @@ var layers = []struct {
 }{
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
+	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
@@ -52,6 +53,7 @@ var layers = []struct {
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
+	{"record/pcie", []string{module}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
@@ -84,6 +86,7 @@ func TestLayers(t *testing.T) {
 // itself. A package imports only packages that stand above it: data goes down this table.
 var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
+	{"occupancy", "timeline"},
 	{"ordered", ""},
 	{"output/deflate", ""},
 	{"catalog", "timeline"},
@@ -95,7 +98,7 @@ var dataPath = []struct{ name, imports string }{
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
-	{"chromesink", "timeline"},
+	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats", "stats/sketch stats/table timeline"},

@@ -77,7 +77,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	workPlace(&o, t, w)
 	switch w.Kind {
 	case timeline.KernelWork:
-		s.kernelArgs(&o, t, &w.Shape.Kernel)
+		s.kernelArgs(&o, t, w.Shape)
 	case timeline.MemcpyWork:
 		bytesArgs(&o, w.Shape.Memcpy.Bytes, w.Dur)
 	case timeline.MemsetWork:
@@ -137,22 +137,34 @@ func workPlace(o *object, t *timeline.Stream, w *timeline.Work) {
 	o.uint("correlation", uint64(w.Correlation))
 }
 
-func (s *Sink) kernelArgs(o *object, t *timeline.Stream, k *timeline.KernelShape) {
+func (s *Sink) kernelArgs(o *object, t *timeline.Stream, shape *timeline.Shape) {
+	k, on := &shape.Kernel, s.gpu(t.Context)
 	o.uint("registers per thread", uint64(k.Registers))
 	o.uint("shared memory", uint64(k.StaticShared)+uint64(k.DynamicShared))
-	if gpu := t.Context.GPU; int(gpu) < len(s.gpus) && s.gpus[gpu].Multiprocessors != 0 {
-		blocks := volume(k.Grid) / float64(s.gpus[gpu].Multiprocessors)
+	if on != nil && on.Multiprocessors != 0 {
+		blocks := volume(k.Grid) / float64(on.Multiprocessors)
 		o.float("blocks per SM", rounded(blocks))
 		o.float("warps per SM", rounded(blocks*volume(k.Block)/warpSize))
 	}
 	o.triple("grid", k.Grid)
 	o.triple("block", k.Block)
+	if on != nil {
+		on.fill(o, shape)
+	}
 	if k.Cluster != [3]uint32{} {
 		o.triple("cluster", k.Cluster)
 	}
 	if k.LocalPerThread != 0 {
 		o.uint("local memory per thread", uint64(k.LocalPerThread))
 	}
+}
+
+// gpu returns the GPU of a context, nil where the timeline does not have it.
+func (s *Sink) gpu(c *timeline.Context) *gpu {
+	if int(c.GPU) < len(s.gpus) {
+		return s.gpus[c.GPU]
+	}
+	return nil
 }
 
 func volume(v [3]uint32) float64 { return float64(v[0]) * float64(v[1]) * float64(v[2]) }

@@ -46,6 +46,7 @@ func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.
 
 func (s *Sink) workList(l *timeline.WorkList) {
 	q := s.queue(l.Stream)
+	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		s.works.write(q, &l.List[i])
 	}

@@ -9,18 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// A GPU is a physical device. Processes may number it differently.
-type GPU struct {
-	Index           uint32 // the timeline's own number, from 0 without gaps
-	PID, Device     uint32 // the first process that used it, and the device number in that process
-	Name            string // the product name, with the name that the program gave
-	UUID            string // 16 bytes in hexadecimal, "" when not known
-	Major, Minor    uint32 // compute capability
-	Multiprocessors uint32
-	Memory          uint64 // bytes
-	Bandwidth       uint64 // memory bandwidth, kB/s
-}
-
 // A Context is a CUDA context of a process. The event comes before its streams.
 type Context struct {
 	Process *Process
