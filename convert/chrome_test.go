@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -260,17 +259,8 @@ func TestChromeLarge(t *testing.T) {
 // countEvents counts the events of a compressed Chrome trace, and reads each as JSON.
 func countEvents(t *testing.T, path string) map[string]int {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := make(map[string]int)
-	lines, last := bufio.NewScanner(z), ""
+	lines, last := bufio.NewScanner(chrometest.Open(t, path)), ""
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		last = lines.Text()

@@ -51,16 +51,11 @@ type scene struct {
 // folders makes the folder of a scene, and a name for the victim beside it.
 func (s *scene) folders(t *testing.T) (dir, victim string) {
 	t.Helper()
-	top := openFolder(t)
-	dir = filepath.Join(top, "out")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, os.Chmod(dir, s.mode))
-	must(t, os.Chown(dir, s.folder, s.folder))
+	dir = folderOf(t, s.folder, s.folder, s.mode)
 	if s.invoker > 0 {
-		t.Setenv("SUDO_UID", fmt.Sprint(s.invoker))
-		t.Setenv("SUDO_GID", fmt.Sprint(s.invoker))
+		underSudo(t, s.invoker)
 	}
-	return dir, filepath.Join(top, "victim")
+	return dir, filepath.Join(filepath.Dir(dir), "victim")
 }
 
 // attack writes again and again into a folder under attack: with a name that somebody gave and
@@ -130,14 +125,30 @@ func openFolder(t *testing.T) string {
 	return top
 }
 
+// folderOf makes a folder of a user in one that every user can enter.
+func folderOf(t *testing.T, owner, group int, mode os.FileMode) string {
+	t.Helper()
+	dir := filepath.Join(openFolder(t), "out")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.Chown(dir, owner, group))
+	must(t, os.Chmod(dir, mode))
+	return dir
+}
+
+// underSudo makes a user the one who called sudo.
+func underSudo(t *testing.T, user int) {
+	t.Helper()
+	t.Setenv("SUDO_UID", fmt.Sprint(user))
+	t.Setenv("SUDO_GID", fmt.Sprint(user))
+}
+
 // TestSudo makes files in several folders under sudo: they belong to the user, whose rights decide,
 // except in a folder that root alone can change.
 func TestSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can take the rights of another user")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name         string
 		owner, group int
@@ -154,10 +165,7 @@ func TestSudo(t *testing.T) {
 		{"of another group", 0, attacker, 0o775, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(openFolder(t), "out")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chown(dir, c.owner, c.group))
-			must(t, os.Chmod(dir, c.mode))
+			dir := folderOf(t, c.owner, c.group, c.mode)
 			for _, how := range kinds {
 				path := filepath.Join(dir, "a "+string(how)[:7])
 				done, err := write(path, "new", Options{Named: true}, how)
@@ -188,8 +196,7 @@ func TestForeignLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make links of other users")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for owner, follows := range map[int]bool{0: true, otherUser: true, attacker: false} {
 		top := openFolder(t)
 		real := filepath.Join(top, "real")
@@ -219,8 +226,7 @@ func TestRootFolderThroughLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has folders of its own")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(attacker))
-	t.Setenv("SUDO_GID", fmt.Sprint(attacker))
+	underSudo(t, attacker)
 	top := openFolder(t)
 	closed, link := filepath.Join(top, "closed"), filepath.Join(top, "link")
 	must(t, os.Mkdir(closed, 0o700))

@@ -259,8 +259,7 @@ func TestSudoFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can take the rights of another user")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name  string
 		owner int
@@ -272,10 +271,7 @@ func TestSudoFolder(t *testing.T) {
 		{"closed, root's", 0, 0o700},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(openFolder(t), "out")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chown(dir, c.owner, c.owner))
-			must(t, os.Chmod(dir, c.mode))
+			dir := folderOf(t, c.owner, c.owner, c.mode)
 			for _, how := range kinds {
 				done, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, how, "a.t.json", "b.t.json")
 				must(t, err)
