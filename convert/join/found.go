@@ -15,6 +15,7 @@ type Found struct {
 	NVTX       spans.NVTXStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
+	Unranged   uint64 // calls whose NVTX ranges were not known when the calls were stacked
 	LeftOut    uint64 // slices and pieces of work that were read but not shown
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU

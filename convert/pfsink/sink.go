@@ -77,7 +77,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
 		s.track(e.Track).Begin(e.Start, &s.once, 0, perfetto.UintArg{})
 	case *timeline.SpanEnd:
-		s.track(e.Track).End(e.Time)
+		s.spanEnd(e)
 	case *timeline.Instant:
 		s.shown++
 		s.spanArgs(e.Args)
@@ -199,7 +199,10 @@ func (s *Sink) track(t *timeline.Track) *perfetto.Track {
 	track := s.tracks[t]
 	if track == nil {
 		info := perfetto.TrackInfo{Name: t.Name, PID: t.Process.PID, Rank: ranks[t.Category]}
-		if t.Thread != nil {
+		switch {
+		case t.Stream != nil:
+			info = s.rangesInfo(t)
+		case t.Thread != nil:
 			info.Thread = s.thread(t.Thread).Track
 		}
 		track = s.w.Track(info)

@@ -92,6 +92,7 @@ const UntimedReason = "CUPTI gave no times; shown where its call returned"
 type Call struct {
 	*Function
 	Thread     *Thread
+	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }
 

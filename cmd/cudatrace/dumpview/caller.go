@@ -1,4 +1,4 @@
-package inspect
+package dumpview
 
 import (
 	"github.com/cudatrace/cudatrace/convert"

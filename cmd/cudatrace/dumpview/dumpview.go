@@ -1,6 +1,6 @@
-// Package inspect has what `cudatrace dump` shows people beyond the text form of a log: values in words,
-// and the records of calls that a place in the program made.
-package inspect
+// Package dumpview decides what dump shows of a log. Input: a log, and what a person asked for. Output:
+// names for values, and the records of calls with certain callers.
+package dumpview
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// NewView shows the values of a log to people.
-func NewView(begin uint64) *logtext.View {
+// New returns a view that shows the values of a log to people.
+func New(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },
