@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -87,7 +88,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	o.Say = con.Say
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -310,14 +311,14 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 // finishTrace makes the trace of a recording, or its summary alone.
 func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
 	if summaryOnly {
-		sum, err = convertRecording(res.File, nil, signals)
+		sum, err = conversion.Recording(res.File, nil, signals)
 		return sum, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
 		return sum, trace, err
 	}
-	sum, err = convertRecording(res.File, f, signals)
+	sum, err = conversion.Recording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()
