@@ -12,23 +12,29 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
-// aQuery is a query of docs/queries.md, the name of the log and the result.
-var aQuery = regexp.MustCompile("(?s)```sql\n(.*?)```\n\n`([^`\n]+)`:\n\n```\n(.*?)```")
+// A page of queries has blocks of SQL, each with the names of logs and the results.
+var (
+	aQuery  = regexp.MustCompile("(?s)```sql\n(.*?)```\n\n`")
+	aResult = regexp.MustCompile("(?s)`([^`\n]+)`:\n\n```\n(.*?)```")
+)
 
 // TestQueries runs the queries of docs/queries.md and compares their results with those on the page.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	const page = "docs/queries.md"
 	text := readRepository(t, page)
-	found := aQuery.FindAllStringSubmatchIndex(text, -1)
-	if n := strings.Count(text, "```sql\n"); n == 0 || n != len(found) {
-		t.Fatalf("%d of %d queries have a result", len(found), n)
+	queries := aQuery.FindAllStringSubmatchIndex(text, -1)
+	if n := strings.Count(text, "```sql\n"); n == 0 || n != len(queries) {
+		t.Fatalf("%d of %d queries have a result", len(queries), n)
 	}
 	traces := make(map[string]*tptest.Trace)
 	var rewritten strings.Builder
-	last := 0
-	for _, at := range found {
-		sql, name, want := text[at[2]:at[3]], text[at[4]:at[5]], text[at[6]:at[7]]
+	last, sql := 0, ""
+	for _, at := range aResult.FindAllStringSubmatchIndex(text, -1) {
+		for len(queries) > 0 && queries[0][0] < at[0] {
+			sql, queries = text[queries[0][2]:queries[0][3]], queries[1:]
+		}
+		name, want := text[at[2]:at[3]], text[at[4]:at[5]]
 		if traces[name] == nil {
 			traces[name] = queriedTrace(t, name)
 		}
@@ -39,11 +45,10 @@ func TestQueries(t *testing.T) {
 		if strings.Count(got, "\n") < 2 {
 			t.Errorf("of %s\n%s\ngives nothing", name, sql)
 		}
-		rewritten.WriteString(text[last:at[6]] + got)
-		last = at[7]
+		rewritten.WriteString(text[last:at[4]] + got)
+		last = at[5]
 	}
-	rewritten.WriteString(text[last:])
-	if *update {
+	if rewritten.WriteString(text[last:]); *update {
 		if err := os.WriteFile(filepath.Join(root, page), []byte(rewritten.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
