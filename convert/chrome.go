@@ -101,7 +101,7 @@ func (o *TraceOptions) step() func(name string) bool {
 
 // shown returns the choice of the calls that are shown, nil for all.
 func (o *TraceOptions) shown() func(*timeline.Call) bool {
-	s := selection.New(o.Filter.Name, "", uint64(o.Filter.MinDuration))
+	s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: uint64(o.Filter.MinDuration)})
 	if s == nil {
 		return nil
 	}

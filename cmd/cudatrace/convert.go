@@ -83,6 +83,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
 	}
+	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%w; no trace was written", noRange(names, none))
+	}
 	if err != nil {
 		return err
 	}
