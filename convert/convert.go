@@ -159,6 +159,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
 		p.Shift(l.shift)
 		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})

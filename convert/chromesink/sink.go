@@ -31,6 +31,7 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
+	shown     uint64 // see Slices
 	err       error
 }
 
@@ -72,17 +73,24 @@ func (s *Sink) failure() error {
 	return nil
 }
 
+// Slices is the number of calls, pieces of work, spans and instants in all files so far.
+func (s *Sink) Slices() uint64 { return s.shown }
+
 func (s *Sink) event(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
+		s.shown += uint64(len(e.List))
 		s.slices(e)
 	case *timeline.WorkList:
+		s.shown += uint64(len(e.List))
 		s.workList(e)
 	case *timeline.SpanBegin:
+		s.shown++
 		s.spanBegin(e)
 	case *timeline.SpanEnd:
 		s.spanEnd(e)
 	case *timeline.Instant:
+		s.shown++
 		s.instant(e)
 	case *timeline.CounterValue:
 		s.counter(e)
