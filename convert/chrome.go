@@ -82,7 +82,7 @@ func (c *conversion) chrome(o TraceOptions, create func(*timeline.Process) (io.W
 		files = append(files, f)
 		return bound(f), nil
 	}})
-	all, err := c.watch(sink)
+	all, err := c.watch(sink, o.MaxSlices)
 	for _, f := range files {
 		if closing := f.Close(); closing != nil && (err == nil || isSinkError(err)) {
 			err = &SinkError{errors.Join(err, closing)}

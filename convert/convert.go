@@ -162,6 +162,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err

@@ -98,7 +98,7 @@ type Summary struct {
 	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
-	Slices  uint64   `json:"slices,omitempty"`   // in the Perfetto trace that was made, of all its logs together; 0 without one
+	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
 

@@ -41,7 +41,8 @@ func filterFlags() []cli.Flag {
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
+		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size and --max-slices keep"},
 	}
 }
 
@@ -140,17 +141,23 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
-	if c.String("max-size") == "" {
-		if c.IsSet("keep") {
-			return usagef(convertName, "convert: --keep needs --max-size")
+	if c.String("max-size") == "" && c.String("max-slices") == "" && c.IsSet("keep") {
+		return usagef(convertName, "convert: --keep needs --max-size or --max-slices")
+	}
+	if text := c.String("max-size"); text != "" {
+		n, err := parseSize("max-size", text, 64<<10, 1<<40)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
 		}
-		return nil
+		o.MaxBytes = int64(n)
 	}
-	n, err := parseSize("max-size", c.String("max-size"), 64<<10, 1<<40)
-	if err != nil {
-		return usagef(convertName, "convert: %v", err)
+	if text := c.String("max-slices"); text != "" {
+		n, err := parseCount("max-slices", text)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
+		}
+		o.MaxSlices = n
 	}
-	o.MaxBytes = int64(n)
 	return nil
 }
 
