@@ -110,7 +110,7 @@ func (d *Diff) section(s *section) *Section {
 		r.Count = r.figure(s, s.countOf())
 		added := r.figure(s, s.adds)
 		r.Added = added.New - added.Base
-		r.drop(s)
+		r.spare(s)
 		out.Rows = append(out.Rows, r)
 	}
 	return out
@@ -127,11 +127,15 @@ func (r *Row) figure(s *section, column string) *Compared {
 	return compare(base, new, true, false)
 }
 
-// drop takes the test from total times that differ because the count does.
-func (r *Row) drop(s *section) {
+// spare tests one time of a row: the total, or the median where the total differs with the count.
+func (r *Row) spare(s *section) {
+	other := median.column
+	if r.Count.Base != r.Count.New {
+		other = total.column
+	}
 	for i, f := range s.figures {
-		if c := r.Figures[i]; f.column == total.column && r.Count.Known() && r.Count.Base != r.Count.New {
-			r.Figures[i] = &Compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Counted: true}
+		if c := r.Figures[i]; f.column == other {
+			r.Figures[i] = &Compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Spared: true}
 		}
 	}
 }

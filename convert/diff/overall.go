@@ -46,10 +46,10 @@ var overalls = []overall{
 // sumOf is the sum of a column over all rows of a report.
 func sumOf(name string, unit condition.Unit, report, column string) overall {
 	up, down := "more", "less"
-	switch unit {
-	case condition.Time:
+	switch {
+	case column == "total_ns":
 		up, down = "slower", "faster"
-	case condition.Number:
+	case unit == condition.Number:
 		down = "fewer"
 	}
 	return overall{name, unit, up, down, []string{report}, func(r *Run) float64 { return r.total(report, column) }}
