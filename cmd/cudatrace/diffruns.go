@@ -159,10 +159,10 @@ func (o *diffOptions) run(con *console.Console, path string) (*diff.Run, error) 
 // statistics returns what stats writes about a log.
 func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, error) {
 	logs := []convert.Log{convert.Path(path)}
-	bar := newProgress(con)
+	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
-	bar.done()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}
