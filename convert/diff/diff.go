@@ -30,7 +30,7 @@ type Overall struct {
 // A Section compares the rows of a report.
 type Section struct {
 	Report, Title string
-	Rows          []*Row // those that differ first, by what they add to the total
+	Rows          []*Row // those that differ first; of these what adds most to the total, then what saves most
 	Differ        int    // rows that differ
 	Reason        string // why the report is not compared, "" if it is
 	section       *section
@@ -149,9 +149,13 @@ func (s *Section) judge() {
 		}
 	}
 	slices.SortStableFunc(s.Rows, func(a, b *Row) int {
-		return cmp.Or(-cmp.Compare(min(len(a.Verdicts), 1), min(len(b.Verdicts), 1)), -cmp.Compare(a.Added, b.Added), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(min(len(a.Verdicts), 1), min(len(b.Verdicts), 1)), -cmp.Compare(a.adds(), b.adds()),
+			-cmp.Compare(math.Abs(a.Added), math.Abs(b.Added)), cmp.Compare(a.Name, b.Name))
 	})
 }
+
+// adds is what a row adds to the total, 0 if it saves.
+func (r *Row) adds() float64 { return max(r.Added, 0) }
 
 func (r *Row) judge(s *section) {
 	if r.Count.Differs && (r.Count.Base == 0 || r.Count.New == 0) {
