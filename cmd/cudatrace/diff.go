@@ -24,6 +24,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/diff/view"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
@@ -307,7 +308,7 @@ func filesOf(words []string) ([]string, error) {
 	if slices.Contains(words, stdio) {
 		return nil, usagef(diffName, "diff: reads files, not standard input")
 	}
-	files, err := runfiles.Find(words)
+	files, err := runfiles.Find(words, record.LogSuffix, ".json")
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
 		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -138,6 +140,57 @@ func TestDiffFaults(t *testing.T) {
 		}
 		if code != c.code || !strings.Contains(stdout.String(), c.first) || stderr.String() != want {
 			t.Errorf("%+v: exit code %d\n%s%s", c.steps, code, &stdout, &stderr)
+		}
+	}
+}
+
+// recordingsVar is the number of recordings of TestSameProgram.
+const recordingsVar = "CUDATRACE_RECORDINGS"
+
+// TestSameProgram: two recordings of the same program differ in nothing in 99 of 100 tries, one
+// recording a side and, if there are enough, five a side by turns.
+func TestSameProgram(t *testing.T) {
+	t.Parallel()
+	recordings := 4
+	if text := os.Getenv(recordingsVar); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 4 {
+			t.Fatalf("%s=%q: how many recordings, 4 or more?", recordingsVar, text)
+		}
+		recordings = n
+	}
+	folder := t.TempDir()
+	var files []string
+	for i := range recordings {
+		base := filepath.Join(folder, fmt.Sprint(i))
+		if out, err := exec.Command("cudatrace", "record", "-q", "--no-convert", "-o", base, sim("launchloop"), "-n", "1500", "-k", "8").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		files = append(files, base+".cudatrace")
+	}
+	for _, runs := range []int{1, 5} {
+		tries, wrong := 0, 0
+		for first := 0; first+2*runs <= len(files); first += 2 {
+			var args []string
+			for i, name := range files[first : first+2*runs] {
+				if i%2 == 0 {
+					args = append(args, "--base", name)
+				} else {
+					args = append(args, name)
+				}
+			}
+			var stdout, stderr bytes.Buffer
+			if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 {
+				t.Fatalf("exit code %d: %s", code, &stderr)
+			}
+			if tries++; !strings.Contains(stdout.String(), "nothing differs") {
+				wrong++
+				t.Logf("%d recordings a side: %s", runs, &stdout)
+			}
+		}
+		t.Logf("%d recordings a side: %d of %d tries differ", runs, wrong, tries)
+		if wrong > tries/100 {
+			t.Errorf("%d recordings a side: %d of %d tries differ", runs, wrong, tries)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package runfiles finds the files of runs: logs, and the JSON of their statistics.
+// Package runfiles finds the files of runs.
 //
 // Input: words of a command line, which name files, folders or patterns. Output: paths of files.
 package runfiles
@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
-// Find returns the files that words name. The error for a wrong pattern is filepath.ErrBadPattern.
-func Find(words []string) (files []string, err error) {
+// Find returns the files that words name. Of a folder these are the files with the first suffix
+// that any file has: one run may be there in several forms. The error for a wrong pattern is
+// filepath.ErrBadPattern.
+func Find(words []string, suffixes ...string) (files []string, err error) {
 	for _, word := range words {
-		found, err := named(word)
+		found, err := named(word, suffixes)
 		if err != nil {
 			return nil, err
 		}
@@ -26,11 +27,11 @@ func Find(words []string) (files []string, err error) {
 }
 
 // named returns the files that a word names.
-func named(word string) ([]string, error) {
+func named(word string, suffixes []string) ([]string, error) {
 	info, err := os.Stat(word)
 	switch {
 	case err == nil && info.IsDir():
-		return in(word)
+		return in(word, suffixes)
 	case err == nil:
 		return []string{word}, nil
 	case !os.IsNotExist(err) || !strings.ContainsAny(word, "*?["):
@@ -46,14 +47,13 @@ func named(word string) ([]string, error) {
 	return files, nil
 }
 
-// in returns the logs in a folder, or its JSON files where it has no logs: one run may be there in
-// both forms.
-func in(folder string) ([]string, error) {
+// in returns the files of a folder.
+func in(folder string, suffixes []string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %s", folder, errno.Words(err))
 	}
-	for _, suffix := range []string{record.LogSuffix, ".json"} {
+	for _, suffix := range suffixes {
 		var files []string
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), suffix) && !e.IsDir() {
@@ -64,5 +64,5 @@ func in(folder string) ([]string, error) {
 			return files, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no logs (*%s) and no JSON of 'cudatrace stats' (*.json)", folder, record.LogSuffix)
+	return nil, fmt.Errorf("%s has no files *%s", folder, strings.Join(suffixes, " and no files *"))
 }
