@@ -27,8 +27,8 @@ func Document(t testing.TB, s logtest.Steps) string {
 		t.Fatal(err)
 	}
 	how := all[0].Recorded
-	info := []diff.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: how.Calls, GPU: how.GPU, Waits: how.Waits,
-		CUDANS: float64(all[0].CUDANS), PeakDevice: float64(all[0].PeakDevice)}}
+	info := []stats.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: how.Calls, GPU: how.GPU, Waits: how.Waits,
+		CUDANS: all[0].CUDANS, PeakDevice: all[0].PeakDevice}}
 	head := []table.Member{{Name: "version", Value: 1}, {Name: "logs", Value: info}, {Name: "functions", Value: how.Functions}}
 	var out bytes.Buffer
 	if err := table.WriteJSON(&out, head, sink.Tables(stats.Facts{})); err != nil {

@@ -24,7 +24,8 @@ type Page struct {
 
 // WriteText writes the page for a terminal of a width in characters.
 func (p *Page) WriteText(w io.Writer, width int) error {
-	for _, line := range p.lines(func(name string) string { return name }) {
+	plain := func(name string) string { return table.Words(name, table.Text) }
+	for _, line := range p.lines(plain) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
