@@ -124,7 +124,11 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	all, err := c.watch(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	sink := pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes())
+	all, err := c.watch(sink)
+	for i := range all {
+		all[i].Slices = sink.Slices()
+	}
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
@@ -75,10 +76,10 @@ func runConvert(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
-	o.Progress = bar.show
+	bar := con.Progress()
+	o.Progress = bar.Show
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
-	bar.done()
+	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
 	}
@@ -157,7 +158,7 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
 // the returned function is called.
 func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	ended := make(chan struct{})
 	go func() {
 		select {
