@@ -78,6 +78,9 @@ func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	if err == nil && c.empty() {
 		return nil, ErrNothing
 	}
+	if isNoRange(err) {
+		return nil, err
+	}
 	if failed := held.Release(); failed != nil && err == nil {
 		err = &SinkError{failed}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
@@ -80,13 +81,16 @@ func runConvert(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
-	o.Progress = bar.show
+	bar := con.Progress()
+	o.Progress = bar.Show
 	o.Split.Name = strings.TrimSuffix(filepath.Base(out), record.TraceSuffix)
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
-	bar.done()
+	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
+	}
+	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%w; no trace was written", noRange(names, none))
 	}
 	if err != nil {
 		return err
@@ -185,7 +189,7 @@ func made(con *console.Console, logs []convert.Log, done outfile.Done, slices ui
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
 // the returned function is called.
 func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	ended := make(chan struct{})
 	go func() {
 		select {

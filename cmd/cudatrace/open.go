@@ -16,6 +16,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/firstwork"
 	"github.com/cudatrace/cudatrace/record/errno"
@@ -169,7 +170,7 @@ type stopped struct {
 
 func watchStop() *stopped {
 	ctx, end := context.WithCancel(context.Background())
-	s, signals := &stopped{Context: ctx}, watchInterrupts()
+	s, signals := &stopped{Context: ctx}, conversion.Interrupts()
 	go func() {
 		s.by, _ = (<-signals).(syscall.Signal)
 		end()
@@ -258,12 +259,12 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 	if t.file, err = nameless(); err != nil {
 		return t, fmt.Errorf("the trace cannot be kept in %s: %s; set TMPDIR to another folder", os.TempDir(), errno.Words(err))
 	}
-	bar := newProgress(con)
-	o.Progress = bar.show
+	bar := con.Progress()
+	o.Progress = bar.Show
 	over := context.AfterFunc(stop, func() { os.Exit(int(stop.code())) })
 	all, err := convert.FilesTo([]convert.Log{log}, t.file, o)
 	over()
-	bar.done()
+	bar.Done()
 	if err == nil {
 		t.size, err = t.file.Seek(0, io.SeekEnd)
 	}

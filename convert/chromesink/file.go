@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -57,27 +56,11 @@ func length(start, end uint64) int64 {
 	return int64(end - min(start, end))
 }
 
-func newFile(out io.Writer, c clock, p *timeline.Process) *file {
-	f := &file{clock: c, process: p, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}
-	f.header()
-	f.processRow(p.PID, programName(p), "CPU", uint64(p.PID))
+func newFile(out io.Writer, c clock, p *process) *file {
+	f := &file{clock: c, process: p.Process, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}
+	f.header(p.log)
+	f.processRow(p.PID, programName(p.Process), "CPU", uint64(p.PID))
 	return f
-}
-
-// header writes what comes before the events. A blank follows each colon: a reader finds the
-// numbers here by patterns.
-func (f *file) header() {
-	o := object{b: append(f.b, "{\n\"schemaVersion\": 1,\n"...)}
-	if f.process.Host != "" {
-		o.b = append(appendString(append(o.b, `"host_name": `...), f.process.Host), ",\n"...)
-	}
-	o.b = append(o.b, "\"displayTimeUnit\": \"ms\",\n"...)
-	if f.clock.base != 0 {
-		o.b = append(o.b, "\"baseTimeNanoseconds\": "...)
-		o.b = strconv.AppendUint(o.b, f.clock.base, 10)
-		o.b = append(o.b, ",\n"...)
-	}
-	f.b = append(o.b, `"traceEvents": [`...)
 }
 
 // programName is the name of a process for people.
@@ -178,7 +161,7 @@ func (f *file) thread(pid, tid uint32, name string, place uint32) {
 }
 
 // finish writes the end of the file.
-func (f *file) finish(devices map[uint32]timeline.GPU) error {
+func (f *file) finish(devices map[uint32]*gpu) error {
 	f.b = append(f.b, "\n]"...)
 	if len(devices) > 0 {
 		f.b = append(f.b, ",\n\"deviceProperties\": ["...)
@@ -193,26 +176,6 @@ func (f *file) finish(devices map[uint32]timeline.GPU) error {
 	f.b = append(f.b, "\n}\n"...)
 	f.flush()
 	return f.err
-}
-
-// appendDevice appends the properties of a device that the log has, under Kineto's names.
-func appendDevice(b []byte, id uint32, g timeline.GPU) []byte {
-	o := object{b: b}
-	o.uint("id", uint64(id))
-	if g.Name != "" {
-		o.string("name", g.Name)
-	}
-	if g.Memory != 0 {
-		o.uint("totalGlobalMem", g.Memory)
-	}
-	if g.Major != 0 {
-		o.uint("computeMajor", uint64(g.Major))
-		o.uint("computeMinor", uint64(g.Minor))
-	}
-	if g.Multiprocessors != 0 {
-		o.uint("numSms", uint64(g.Multiprocessors))
-	}
-	return append(o.b, '}')
 }
 
 func (f *file) flush() {

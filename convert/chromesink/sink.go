@@ -24,22 +24,24 @@ type Options struct {
 type Sink struct {
 	options   Options
 	clock     clock
-	gpus      []timeline.GPU
+	gpus      []*gpu
 	names     texts
 	processes map[*timeline.Process]*process
 	order     []*process
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
-	shown     uint64 // see Slices
+	shown     uint64             // see Slices
+	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	err       error
 }
 
 // A process is a process of the timeline.
 type process struct {
 	*timeline.Process
-	file    *file // nil before the first event
-	devices map[uint32]timeline.GPU
+	file    *file              // nil before the first event
+	log     *timeline.Metadata // nil where it is not known
+	devices map[uint32]*gpu
 }
 
 // New returns a sink.
@@ -97,7 +99,11 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:
-		s.gpus = append(s.gpus, e.List...)
+		for _, g := range e.List {
+			s.gpus = append(s.gpus, newGPU(g))
+		}
+	case *timeline.Metadata:
+		s.metadata = e
 	case *timeline.Process:
 		s.process(e)
 	case *timeline.Context:
@@ -116,7 +122,7 @@ func (s *Sink) event(e timeline.Event) {
 func (s *Sink) process(t *timeline.Process) *process {
 	p := s.processes[t]
 	if p == nil {
-		p = &process{Process: t, devices: make(map[uint32]timeline.GPU)}
+		p = &process{Process: t, log: s.metadata, devices: make(map[uint32]*gpu)}
 		s.processes[t] = p
 		s.order = append(s.order, p)
 	}
@@ -132,7 +138,7 @@ func (s *Sink) file(t *timeline.Process) *file {
 			s.err = err
 			return nil
 		}
-		p.file = newFile(out, s.clock, t)
+		p.file = newFile(out, s.clock, p)
 	}
 	return p.file
 }

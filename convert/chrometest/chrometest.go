@@ -1,8 +1,11 @@
-// Package chrometest compares the Chrome trace of a log with its Perfetto trace, both as the trace
-// processor reads them.
+// Package chrometest reads the files of Chrome traces, and compares the Chrome trace of a log with its
+// Perfetto trace, both as the trace processor reads them.
 package chrometest
 
 import (
+	"compress/gzip"
+	"io"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,7 +16,7 @@ import (
 // ofPerfetto has the slices of a Perfetto trace by the categories of a Chrome trace.
 const ofPerfetto = `select case
 		when g.id is null then case s.category when 'runtime' then 'cuda_runtime'
-			when 'nvtx' then 'user_annotation' when 'cupti' then 'overhead' when 'memory' then 'memory_pool' else 'cuda_driver' end
+			when 'nvtx' then 'user_annotation' when 'nvtx_gpu' then 'gpu_user_annotation' when 'cupti' then 'overhead' when 'memory' then 'memory_pool' else 'cuda_driver' end
 		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
 	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id) where s.category is not 'cudatrace' group by 1`
 
@@ -54,4 +57,19 @@ func add(sums map[string]sum, rows [][]any) {
 		time, _ := r[2].(int64)
 		sums[cat] = sum{sums[cat].Slices + n, sums[cat].Time + time}
 	}
+}
+
+// Open opens a compressed file.
+func Open(t testing.TB, path string) io.Reader {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
 }

@@ -1,7 +1,6 @@
 package pfsink
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -78,7 +77,7 @@ func (s *Sink) event(e timeline.Event) {
 		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
 		s.track(e.Track).Begin(e.Start, &s.once, 0, perfetto.UintArg{})
 	case *timeline.SpanEnd:
-		s.track(e.Track).End(e.Time)
+		s.spanEnd(e)
 	case *timeline.Instant:
 		s.shown++
 		s.spanArgs(e.Args)
@@ -100,6 +99,8 @@ func (s *Sink) description(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Recording:
 		s.begin(e)
+	case *timeline.Metadata:
+		s.metadata(e)
 	case *timeline.GPUs:
 		s.gpus(e.List)
 	case *timeline.Process:
@@ -134,10 +135,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 		list = append(list, perfetto.GPU{
 			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
 			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
-			Extra: []string{
-				"multiprocessors", fmt.Sprint(g.Multiprocessors),
-				"memory_bytes", fmt.Sprint(g.Memory),
-			},
+			Extra:        gpuFacts(&g),
 		})
 	}
 	s.w.GPUs(list)
@@ -170,10 +168,9 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (s *Sink) thread(t *timeline.Thread) *thread {
 	track := s.threads[t]
 	if track == nil {
-		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Name, Rank: 1}
+		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Title(), Rank: 1}
 		if t.Main {
 			info.Rank = 0
-			info.Name = cmp.Or(t.Name, t.Process.Name)
 		}
 		track = &thread{Track: s.w.Thread(info)}
 		s.threads[t] = track
@@ -201,7 +198,10 @@ func (s *Sink) track(t *timeline.Track) *perfetto.Track {
 	track := s.tracks[t]
 	if track == nil {
 		info := perfetto.TrackInfo{Name: t.Name, PID: t.Process.PID, Rank: ranks[t.Category]}
-		if t.Thread != nil {
+		switch {
+		case t.Stream != nil:
+			info = s.rangesInfo(t)
+		case t.Thread != nil:
 			info.Thread = s.thread(t.Thread).Track
 		}
 		track = s.w.Track(info)

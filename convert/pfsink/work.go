@@ -67,15 +67,7 @@ func (s *Sink) queue(t *timeline.Stream) *queue {
 
 // queueName returns the name of a stream's queue; withProcess adds the process.
 func queueName(t *timeline.Stream, withProcess bool) string {
-	name := fmt.Sprintf("Stream %02d", t.ID)
-	switch {
-	case t.Default && t.Name != "":
-		name += " (default, " + t.Name + ")"
-	case t.Default:
-		name += " (default)"
-	case t.Name != "":
-		name += " (" + t.Name + ")"
-	}
+	name := fmt.Sprintf("Stream %02d%s", t.ID, t.Qualifier())
 	if withProcess {
 		name += fmt.Sprintf(" · %s %d", t.Context.Process.Name, t.Context.Process.PID)
 	}
@@ -106,7 +98,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
 	}
 	if w.Untimed {
-		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
+		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
 	}
 	if w.Cut != 0 {
 		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))

@@ -37,7 +37,7 @@ func (e emitter) Emit(event timeline.Event) {
 	case *timeline.SpanBegin:
 		e.note("begin", &event.Span)
 	case *timeline.SpanEnd:
-		e.events = append(e.events, fmt.Sprintf("end %d", event.Time))
+		e.note("end", &timeline.Span{Name: fmt.Sprint(event.Time), Args: event.Args})
 	case *timeline.Instant:
 		e.note("instant", &event.Span)
 	}
@@ -168,7 +168,7 @@ func TestOverlapLanesAdvance(t *testing.T) {
 func TestOverlapLanesSelection(t *testing.T) {
 	t.Parallel()
 	e, p := newEmitter(t)
-	l := NewOverlapLanes(&Output{Emitter: e, Selection: selection.New("", "", 10)}, timeline.Track{Process: p, Name: "spans"})
+	l := NewOverlapLanes(&Output{Emitter: e, Selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p, Name: "spans"})
 	for _, sp := range []timeline.Span{spanOf(10, 40), spanOf(15, 20), spanOf(18, 30), spanOf(50, 59)} {
 		l.Add(sp)
 	}

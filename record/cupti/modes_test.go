@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -42,19 +43,7 @@ type conversation struct {
 func (s *stage) converse(t *testing.T, mode string, env ...string) *conversation {
 	t.Helper()
 	cmd := play{"program", []string{mode, "2", "100"}, env}.command(t, s.server.Environ(os.Environ()))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	t.Cleanup(func() { timer.Stop() })
+	input, output := started(t, cmd)
 	return &conversation{t, cmd, input, bufio.NewScanner(output)}
 }
 
@@ -318,7 +307,7 @@ func TestBufferRequest(t *testing.T) {
 	var inside bool
 	for line := range strings.Lines(string(maps)) {
 		var from, to uint64
-		if _, err := fmt.Sscanf(line, "%x-%x r-xp", &from, &to); err == nil && strings.Contains(line, libraryName) {
+		if _, err := fmt.Sscanf(line, "%x-%x r-xp", &from, &to); err == nil && strings.Contains(line, privatefolder.LibraryName) {
 			inside = inside || from <= request && request < to
 		}
 	}

@@ -8,12 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
-type Owner struct{ UID, GID int }
+type Owner = privatefolder.Owner
 
 // Options are the options of Listen. Sink is required.
 type Options struct {
@@ -21,18 +23,18 @@ type Options struct {
 	Owner *Owner // nil for the user who runs the recorder
 
 	library []byte   // nil for the embedded library
-	bases   []string // nil for folderBases
+	bases   []string // nil for privatefolder.Bases
 	private bool     // share no memory with processes
 }
 
 // A Server takes the reports of injected processes.
 type Server struct {
 	dir      string // path of the private folder
-	folder   *folder
+	folder   *privatefolder.Folder
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
-	private  bool // as of Options
+	hub      *shared.Hub // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory
@@ -81,22 +83,24 @@ func Listen(o Options) (*Server, error) {
 		return nil, errors.New("there is no injected library for this processor; CUDA runs on amd64 and arm64")
 	}
 	if o.bases == nil {
-		o.bases = folderBases()
+		o.bases = privatefolder.Bases()
 	}
-	owner := Owner{os.Geteuid(), os.Getegid()}
+	owner := Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	if o.Owner != nil {
 		owner = *o.Owner
 	}
-	for _, base := range o.bases {
-		if base != "" {
-			removeStale(base, os.Geteuid(), owner.UID)
-		}
-	}
-	f, err := makeFolder(o.bases, o.library, owner)
+	f, err := privatefolder.Make(o.bases, o.library, owner)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{dir: f.path, folder: f, listener: f.listener, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
+	s := &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, peers: newPeerSet()}
+	if o.private {
+		return s, nil
+	}
+	if s.hub, err = shared.NewHub(); err != nil {
+		return nil, errors.Join(fmt.Errorf("there is no memory to share with processes: %w", err), f.CloseSocket(), f.Remove())
+	}
+	return s, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
@@ -114,7 +118,7 @@ func (s *Server) Serve(h Handler) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn, private: s.private, memory: &s.memory}, server: s, handler: h}
+		p := &peer{link: link{conn: conn, hub: s.hub}, server: s, handler: h}
 		added, full := s.peers.add(p)
 		if !added {
 			conn.Close()
@@ -178,8 +182,11 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	s.peers.close()
-	err := s.folder.closeSocket()
-	s.peers.each(func(p *peer) { p.conn.Close() })
+	err := s.folder.CloseSocket()
+	s.peers.each(func(p *peer) { p.hangUp() })
 	s.peers.active.Wait()
-	return errors.Join(err, s.folder.remove())
+	if s.hub != nil {
+		s.hub.Close()
+	}
+	return errors.Join(err, s.folder.Remove())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -230,6 +233,15 @@ type play struct {
 	env     []string
 }
 
+// started starts a command that ends within the test's patience, with pipes.
+func started(t *testing.T, cmd *exec.Cmd) (input io.WriteCloser, output io.Reader) {
+	t.Helper()
+	input, output = pipetest.Start(t, cmd)
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	t.Cleanup(func() { timer.Stop() })
+	return input, output
+}
+
 func (p play) command(t *testing.T, environ []string) *exec.Cmd {
 	t.Helper()
 	if !filepath.IsAbs(p.program) {
@@ -306,5 +318,5 @@ func (s *stage) whole(t *testing.T, n uint64) {
 
 // removeSocket closes a server's socket, and removes it.
 func removeSocket(s *Server) error {
-	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, socketName)))
+	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, privatefolder.SocketName)))
 }

@@ -1,0 +1,153 @@
+// Package conversion converts a recording by a process of its own.
+//
+// There are two reasons: when that process is killed because memory runs out, the recorder still ends
+// with the program's exit code and says what to do; and under sudo what recorded processes have sent is
+// read with the user's rights. The process gets open files and makes none: the recorder gives the trace
+// its name.
+package conversion
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/outfile"
+)
+
+// Command is the command of that process. Nobody types it.
+const Command = "convert-recording"
+
+// Descriptors of that process.
+const (
+	logFile   = 3
+	traceFile = 4
+)
+
+// A result is what that process says, as JSON on its standard output.
+type result struct {
+	Summary convert.Summary
+	Error   string
+}
+
+// Run is that process. Its argument says whether there is a trace to write.
+func Run(args []string, stdout io.Writer) error {
+	log := os.NewFile(logFile, "log")
+	var trace *os.File
+	if len(args) > 0 && args[0] == "trace" {
+		trace = os.NewFile(traceFile, "trace")
+	}
+	return json.NewEncoder(stdout).Encode(convertFiles(log, trace))
+}
+
+// convertFiles converts an open log; without a trace it only makes the summary.
+func convertFiles(log, trace *os.File) (r result) {
+	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
+	var err error
+	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
+	if trace == nil {
+		r.Summary, err = convert.SummarizeFile(path)
+	} else {
+		var all []convert.Summary
+		if all, err = convert.FilesTo([]convert.Log{convert.Path(path)}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
+			r.Summary = all[0]
+		}
+	}
+	if err != nil {
+		r.Error = strings.ReplaceAll(err.Error(), path, "the log")
+	}
+	return r
+}
+
+// errInterrupted says that a person did not want to wait for a conversion.
+var errInterrupted = errors.New("the conversion was interrupted")
+
+// Interrupts returns the signals by which a person ends a conversion. It leaves out those that
+// are ignored: a program that is recorded inherits that.
+func Interrupts() chan os.Signal {
+	c := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// Recording converts the log of a recording, unless a signal comes first. Without a trace it
+// only makes the summary.
+func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
+	runtime.LockOSThread() // the process ends when this thread does
+	defer runtime.UnlockOSThread()
+	select {
+	case <-signals: // one that ended the recording
+	default:
+	}
+	var out *os.File
+	if trace != nil {
+		out = trace.File
+	}
+	var said, complaint strings.Builder
+	cmd := process(log, out)
+	cmd.Stdout, cmd.Stderr = &said, &complaint
+	r := result{}
+	if err := cmd.Start(); err != nil {
+		r = convertFiles(log, out) // here, then
+	} else if r, err = wait(cmd, &said, &complaint, signals); err != nil {
+		return r.Summary, err
+	}
+	if r.Error != "" {
+		return r.Summary, errors.New(r.Error)
+	}
+	return r.Summary, nil
+}
+
+// process prepares the process.
+func process(log, trace *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", Command)
+	cmd.Args[0] = "cudatrace"
+	cmd.ExtraFiles = []*os.File{log}
+	if trace != nil {
+		cmd.Args = append(cmd.Args, "trace")
+		cmd.ExtraFiles = append(cmd.ExtraFiles, trace)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: invoker.Find().Credential()}
+	return cmd
+}
+
+// wait waits for the process, or ends it when a signal comes.
+func wait(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r result, err error) {
+	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-signals:
+		_ = cmd.Process.Kill()
+		<-ended
+		return r, errInterrupted
+	}
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled() && status.Signal() == syscall.SIGKILL:
+		return r, errors.New("the conversion was killed, probably because memory ran out")
+	case status.Signaled() && status.Signal() == syscall.SIGINT, status.Signaled() && status.Signal() == syscall.SIGQUIT:
+		return r, errInterrupted // Ctrl-C reaches every process of the terminal
+	case err != nil:
+		first, _, _ := strings.Cut(complaint.String(), "\n") // of a crash
+		return r, fmt.Errorf("the conversion failed: %w %s", err, first)
+	}
+	if err := json.Unmarshal([]byte(said.String()), &r); err != nil {
+		return r, fmt.Errorf("the conversion said nothing: %w", err)
+	}
+	return r, nil
+}
