@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	sink := stats.New()
 	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
+	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
+		return noRange(names, none)
+	}
 	if err != nil {
 		return err
 	}
