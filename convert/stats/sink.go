@@ -1,7 +1,10 @@
 package stats
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -9,7 +12,7 @@ import (
 type Sink struct {
 	clock   clock
 	names   timeline.KernelNames
-	calls   calls
+	calls   *calls
 	threads threads
 	waits   waits
 	work    work
@@ -31,7 +34,7 @@ func New() *Sink {
 	s.threads = newThreads()
 	s.waits = newWaits()
 	s.work = newWork(s.names)
-	s.busy = newBusy(&s.clock)
+	s.busy = newBusy(&s.clock, noWatcher{})
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	return s
@@ -65,7 +68,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock.start = e.Start
 	case *timeline.GPUs:
-		s.busy.gpus(e.List)
+		s.busy.know(e.List)
 	case *timeline.Process:
 		s.threads.process(e)
 	case *timeline.Thread:
@@ -80,7 +83,13 @@ func (s *Sink) slices(l *timeline.Slices) {
 	for i := range l.List {
 		sl := &l.List[i]
 		inner := thread.call(sl)
-		s.calls.take(l.Thread, sl, inner)
+		f := s.calls.take(l.Thread, sl, inner)
+		switch {
+		case !inner:
+			thread.history.Add(sl.Start, sl.End, f)
+		case f.Loads():
+			thread.history.Loaded()
+		}
 		if len(sl.Waits()) > 0 {
 			s.waits.take(l.Thread, sl)
 		}
@@ -92,12 +101,14 @@ func (s *Sink) workList(l *timeline.WorkList) {
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
 		w := &l.List[i]
-		s.work.take(w)
-		stream.take(w)
 		process.work(w)
+		var by *usage.History
 		if w.Call.Thread != nil {
-			s.threads.of(w.Call.Thread).work++
+			thread := s.threads.of(w.Call.Thread)
+			thread.work++
+			by = thread.history
 		}
+		stream.take(w, s.work.take(stream, w), by)
 	}
 }
 
@@ -111,14 +122,13 @@ type Facts struct {
 
 // Tables returns all reports, with the largest rows first.
 func (s *Sink) Tables(f Facts) []*table.Table {
-	streams, devices := s.busy.tables()
 	kernels, shapes := s.work.kernelTables()
 	calls, callers := s.calls.tables(s.threads.inCalls())
 	memory, unfreed := s.memory.tables()
 	threads, processes := s.threads.tables()
 	all := []*table.Table{
 		kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), devices, streams, memory, unfreed, s.calls.errorTable(),
+		s.waits.table(), s.work.launchTable(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), threads, processes,
 	}
 	for _, t := range all {
@@ -134,11 +144,16 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 func Names() []string {
 	return []string{
 		"kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches",
-		"devices", "streams", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"devices", "idle", "streams", "ranks", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
 	}
 }
 
 // IsDetail says whether a report goes into what another report sums up.
 func IsDetail(name string) bool {
-	return name == "kernel_shapes" || name == "callers" || name == "graphs" || name == "unfreed"
+	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "ranks", "unfreed"}, name)
 }
+
+type noWatcher struct{}
+
+func (noWatcher) Gap(*usage.Gap)                                       {}
+func (noWatcher) Behind(_, _ *usage.Piece, _ [2]*usage.Lane, _ uint64) {}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -14,6 +15,7 @@ type threads struct {
 	byProcess map[*timeline.Process]*processRow
 	threads   []*threadRow
 	processes []*processRow
+	room      *usage.Room
 }
 
 // A threadRow has the calls of a thread.
@@ -21,9 +23,10 @@ type threadRow struct {
 	*timeline.Thread
 	calls, failed uint64 // that lie in no other call
 	work          uint64
-	open          uint64 // end of the last call that lies in no other one
-	in            cover  // time in calls
-	waiting       cover  // time in calls that waited for GPU work
+	open          uint64      // end of the last call that lies in no other one
+	in            usage.Cover // time in calls
+	waiting       usage.Cover // time in calls that waited for GPU work
+	history       *usage.History
 }
 
 // A processRow has what a process did.
@@ -34,13 +37,13 @@ type processRow struct {
 }
 
 func newThreads() threads {
-	return threads{byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow)}
+	return threads{byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: usage.NewRoom()}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
 	r := s.byThread[t]
 	if r == nil {
-		r = &threadRow{Thread: t}
+		r = &threadRow{Thread: t, history: s.room.NewHistory(t)}
 		s.byThread[t] = r
 		s.threads = append(s.threads, r)
 		s.process(t.Process)
@@ -71,9 +74,9 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	if sl.Flags&timeline.Unfinished != 0 {
 		return inner
 	}
-	r.in.add(sl.Start, sl.End)
+	r.in.Add(sl.Start, sl.End)
 	if len(sl.Waits()) > 0 {
-		r.waiting.add(sl.Start, sl.End)
+		r.waiting.Add(sl.Start, sl.End)
 	}
 	return inner
 }
@@ -81,7 +84,7 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 // inCalls is the time that all threads spent in calls.
 func (s *threads) inCalls() (ns uint64) {
 	for _, r := range s.threads {
-		ns = sketch.Sum(ns, r.in.total)
+		ns = sketch.Sum(ns, r.in.Total)
 	}
 	return ns
 }
@@ -128,8 +131,8 @@ func (s *threads) tables() (threads, processes *table.Table) {
 		count[r.Process]++
 		sum.calls += r.calls
 		sum.failed += r.failed
-		sum.in.total = sketch.Sum(sum.in.total, r.in.total)
-		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.total, r.waiting.total, r.work})
+		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
+		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
 	}
 	threads.Sort("in_calls_ns")
 	processes = s.processTable(sums, count)
@@ -147,7 +150,7 @@ func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads ma
 		if sum == nil {
 			sum = new(threadRow)
 		}
-		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.total,
+		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.Total,
 			r.kernels, r.copies, r.sets, r.gpuTime})
 	}
 	t.Sort("gpu_work_ns")

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -39,10 +41,20 @@ type kernelRow struct {
 }
 
 // A launchRow has the launches of a kernel whose call is known and made one kernel.
-type launchRow struct{ call, queue, kernel sketch.Distribution }
+type launchRow struct {
+	call, queue, kernel sketch.Distribution
+	short               uint64 // launches that took longer than their kernel
+	onDefault           uint64 // launches on a default stream
+	underfilled         uint64 // launches with fewer blocks than the device has multiprocessors
+	filled              uint64 // launches with as many
+}
 
 // kernelRows are the rows of a kernel's shape.
-type kernelRows struct{ byName, byShape *kernelRow }
+type kernelRows struct {
+	byName, byShape *kernelRow
+	class           usage.Class
+	blocks          uint64
+}
 
 // A copyKey is the direction of a copy, with the kinds of memory; of a set all are 0.
 type copyKey struct {
@@ -73,34 +85,48 @@ func newWork(names timeline.KernelNames) work {
 	}
 }
 
-func (s *work) take(w *timeline.Work) {
+// take takes a piece of work of a stream and returns its class.
+func (s *work) take(on *streamRow, w *timeline.Work) usage.Class {
 	if !w.Untimed {
 		s.total = sketch.Sum(s.total, w.Dur)
 	}
 	switch w.Kind {
 	case timeline.KernelWork:
-		s.kernel(w)
+		return s.kernel(on, w)
 	case timeline.MemcpyWork:
 		m := &w.Shape.Memcpy
 		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
 			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
+		return usage.Copy
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
+		return usage.Set
 	case timeline.GraphWork:
 		s.graphs.of(w.Graph).add(w)
 	}
+	return usage.Compute
 }
 
-func (s *work) kernel(w *timeline.Work) {
+func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 	rows := cached(s.cache, w.Shape, func() *kernelRows {
 		k := &w.Shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block})}
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid)}
 	})
 	rows.byName.add(w)
 	rows.byShape.add(w)
 	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
-		rows.byName.launch.add(w)
+		rows.byName.launch.add(on, w, rows.blocks)
 	}
+	return rows.class
+}
+
+// classOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
+// communicate.
+func classOf(names timeline.KernelNames, mangled string) usage.Class {
+	if n := names.Of(mangled).Short; strings.HasPrefix(n, "nccl") || strings.HasPrefix(n, "nvshmem") {
+		return usage.Communication
+	}
+	return usage.Compute
 }
 
 func (r *kernelRow) add(w *timeline.Work) {
@@ -115,8 +141,22 @@ func (r *kernelRow) add(w *timeline.Work) {
 }
 
 // add takes a launch. A kernel that starts before its call returned was not queued.
-func (r *launchRow) add(w *timeline.Work) {
-	r.call.Add(w.Call.End - min(w.Call.Start, w.Call.End))
+func (r *launchRow) add(on *streamRow, w *timeline.Work, blocks uint64) {
+	call := w.Call.End - min(w.Call.Start, w.Call.End)
+	if w.Dur < call {
+		r.short++
+	}
+	if on.Default {
+		r.onDefault++
+	}
+	switch all := uint64(on.device.multiprocessors); {
+	case all == 0:
+	case blocks < all:
+		r.underfilled++
+	default:
+		r.filled++
+	}
+	r.call.Add(call)
 	r.queue.Add(w.Start - min(w.Start, w.Call.End))
 	r.kernel.Add(w.Dur)
 }
@@ -194,6 +234,7 @@ func (s *work) launchTable() *table.Table {
 		duration("call_mean_ns", "", 0), duration("queue_mean_ns", "", 0), duration("kernel_mean_ns", "", 0),
 		duration("call_p95_ns", "", 0), duration("queue_p95_ns", "queue p95", 3), duration("kernel_p95_ns", "", 0),
 		duration("call_max_ns", "", 0), duration("queue_max_ns", "queue max", 4), duration("kernel_max_ns", "", 0),
+		count("short", "short", 5), count("underfilled", "few blocks", 5), count("default_stream", "default stream", 6),
 	}}
 	for _, r := range s.kernels.list {
 		l := r.launch
@@ -203,10 +244,19 @@ func (s *work) launchTable() *table.Table {
 		}
 		t.Rows = append(t.Rows, []any{s.title(r.name), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total),
 			median(c), median(q), median(k), c.Total, q.Total, k.Total, mean(c), mean(q), mean(k),
-			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max})
+			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max, l.short, l.fewBlocks(), l.onDefault})
 	}
 	t.Sort("total_ns")
 	return t
+}
+
+// fewBlocks is the number of launches that cannot fill their device, nil if nothing is known of
+// any device.
+func (r *launchRow) fewBlocks() any {
+	if r.underfilled+r.filled == 0 {
+		return nil
+	}
+	return r.underfilled
 }
 
 // memoryColumns are the columns of copies and sets behind their names.
