@@ -25,6 +25,10 @@ type TraceOptions struct {
 	// Longest the longest slices. 0 is no bound.
 	MaxBytes int64
 	Longest  bool
+
+	// Beside is a sink that gets the events of the trace too, if the trace is written to a
+	// single file without MaxBytes.
+	Beside timeline.Sink
 }
 
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
@@ -124,12 +128,25 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	all, err := c.watch(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	sink := timeline.Sink(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	if o.Beside != nil {
+		sink = &both{sink, o.Beside}
+	}
+	all, err := c.watch(sink)
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
 }
+
+// both are two sinks that get the same events.
+type both struct{ first, second timeline.Sink }
+
+func (b *both) Take(events []timeline.Event) error {
+	return errors.Join(b.first.Take(events), b.second.Take(events))
+}
+
+func (b *both) End(err error) error { return errors.Join(b.first.End(err), b.second.End(err)) }
 
 // watch does the second reading, and notes whether the sink got anything to see.
 func (c *conversion) watch(sink timeline.Sink) ([]Summary, error) {

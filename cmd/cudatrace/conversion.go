@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -34,6 +35,7 @@ const (
 // A conversionResult is what that process says, as JSON on its standard output.
 type conversionResult struct {
 	Summary convert.Summary
+	Profile [][]string // a label and a text a line
 	Error   string
 }
 
@@ -50,18 +52,21 @@ func runConversion(args []string, stdout io.Writer) int {
 	return 0
 }
 
-// convertFiles converts an open log; without a trace it only makes the summary.
+// convertFiles converts an open log; without a trace it only makes the summary. Both read the whole
+// log once, and make the profile meanwhile.
 func convertFiles(log, trace *os.File) (r conversionResult) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
+	profile, logs := stats.NewProfile(), []convert.Log{convert.Path(path)}
+	var all []convert.Summary
 	if trace == nil {
-		r.Summary, err = convert.SummarizeFile(path)
+		all, err = convert.Timeline(logs, convert.Options{}, profile)
 	} else {
-		var all []convert.Summary
-		if all, err = convert.FilesTo([]convert.Log{convert.Path(path)}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
-			r.Summary = all[0]
-		}
+		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: profile})
+	}
+	if err == nil {
+		r.Summary, r.Profile = all[0], profile.Items()
 	}
 	if err != nil {
 		r.Error = strings.ReplaceAll(err.Error(), path, "the log")
@@ -86,7 +91,7 @@ func watchInterrupts() chan os.Signal {
 
 // convertRecording converts the log of a recording, unless a signal comes first. Without a trace it
 // only makes the summary.
-func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
+func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (conversionResult, error) {
 	runtime.LockOSThread() // the process ends when this thread does
 	defer runtime.UnlockOSThread()
 	select {
@@ -104,12 +109,12 @@ func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signa
 	if err := cmd.Start(); err != nil {
 		r = convertFiles(log, out) // here, then
 	} else if r, err = waitForConversion(cmd, &said, &complaint, signals); err != nil {
-		return r.Summary, err
+		return r, err
 	}
 	if r.Error != "" {
-		return r.Summary, errors.New(r.Error)
+		return r, errors.New(r.Error)
 	}
-	return r.Summary, nil
+	return r, nil
 }
 
 // conversionProcess prepares the process.

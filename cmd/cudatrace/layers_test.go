@@ -34,6 +34,7 @@ var layers = []struct {
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
@@ -98,7 +99,8 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},
-	{"stats", "stats/sketch stats/table stats/usage timeline"},
+	{"stats/findings", "stats/usage timeline"},
+	{"stats", "stats/findings stats/sketch stats/table stats/usage timeline"},
 	{"output", "output/deflate"},
 	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }

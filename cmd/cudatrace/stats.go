@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -26,15 +27,15 @@ func statsCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
 			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
 		Description: "Counts and measures what the logs have. Several logs become one set of tables.\n" +
-			"Reports: " + strings.Join(stats.Names()[:9], ", ") + ",\n" + strings.Join(stats.Names()[9:], ", ") + ".\n" +
+			"Reports: " + strings.Join(stats.Names()[:11], ", ") + ",\n" + strings.Join(stats.Names()[11:], ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, ranks, unfreed (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
-		}, filterFlags()...),
+		}, append(findingFlags(), filterFlags()...)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
 }
@@ -48,6 +49,7 @@ type statsOptions struct {
 	sort    string
 	top     int
 	filter  convert.Filter
+	limits  findings.Thresholds
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
@@ -71,7 +73,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 		logs = append(logs, l)
 	}
 	bar := newProgress(con)
-	sink := stats.New()
+	sink := stats.NewWith(o.limits)
 	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
 	bar.done()
 	if err != nil {
@@ -105,6 +107,9 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
+	}
+	if o.limits, err = findingOptions(c); err != nil {
+		return o, err
 	}
 	o.filter, err = filterOptions(c)
 	return o, err
@@ -168,7 +173,9 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	if o.nsys {
 		return o.printNsys(con, sink)
 	}
-	tables := o.choose(sink.Tables(statsFacts(all)))
+	facts := statsFacts(all)
+	facts.Chosen = gappy(&o.filter)
+	tables := o.choose(sink.Tables(facts))
 	for _, t := range tables {
 		t.Sort(o.sort)
 		t.Top(o.top)
@@ -206,6 +213,7 @@ func statsFacts(all []convert.Summary) stats.Facts {
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
+		f.Incomplete = f.Incomplete || all[i].Damaged || all[i].LostTotal() > 0
 		if all[i].Callers != nil {
 			f.Callers = ""
 		}

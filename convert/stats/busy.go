@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
@@ -36,6 +37,7 @@ type streamRow struct {
 	*timeline.Stream
 	device *deviceRow
 	lane   *usage.Lane
+	habits *findings.Stream // nil in a profile
 }
 
 func newBusy(c *clock, watch usage.Watcher) busy {
@@ -48,6 +50,9 @@ func (b *busy) know(list []timeline.GPU) {
 		b.gpus[g.Index] = g
 	}
 }
+
+// multiprocessors returns a device's number of multiprocessors, 0 if unknown.
+func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Multiprocessors) }
 
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]

@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -151,6 +154,36 @@ func TestChaos(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, s)
+	}
+}
+
+// The profile that a recording prints is that of the report, and its times are those of the devices.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	for name, path := range logs(t) {
+		short, all := stats.NewProfile(), tablesOf(t, path)
+		if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, short); err != nil {
+			t.Fatal(err)
+		}
+		r, devices := all["profile"], all["devices"]
+		var want [][]string
+		for _, row := range r.Rows {
+			for _, i := range r.Prose(row).Items {
+				want = append(want, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
+			}
+			for _, key := range []string{"busy_ns", "span_ns", "copy_ns", "communication_ns"} {
+				sum := uint64(0)
+				for _, d := range devices.Rows {
+					sum += d[devices.Column(key)].(uint64)
+				}
+				if got := row[r.Column(key)]; got != sum {
+					t.Errorf("%s: %s is %v, that of the devices %d", name, key, got, sum)
+				}
+			}
+		}
+		if diff := gocmp.Diff(want, short.Items()); diff != "" {
+			t.Errorf("%s (-report +recording):\n%s", name, diff)
+		}
 	}
 }
 

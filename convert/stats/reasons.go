@@ -4,6 +4,7 @@ import "cmp"
 
 // reasons say why a report has no rows although what it shows was recorded.
 var reasons = map[string]string{
+	"profile": "no GPU work", "findings": "nothing that costs enough to be worth a look",
 	"kernels": "no kernels", "kernel_shapes": "no kernels", "calls": "no calls", "callers": "no calls with a caller",
 	"copies": "no copies", "sets": "no memory sets", "graphs": "no graphs that were recorded as a whole",
 	"waits": "no calls that waited for GPU work", "launches": "no kernels whose call is known", "devices": "no GPU work",
@@ -13,13 +14,15 @@ var reasons = map[string]string{
 
 // ofGPU are the reports that need CUPTI's records.
 var ofGPU = map[string]bool{
-	"kernels": true, "kernel_shapes": true, "copies": true, "sets": true, "graphs": true, "waits": true, "launches": true,
+	"profile": true, "findings": true, "kernels": true, "kernel_shapes": true, "copies": true, "sets": true, "graphs": true, "waits": true, "launches": true,
 	"devices": true, "idle": true, "streams": true, "ranks": true, "memory": true, "unfreed": true, "nvtx": true,
 }
 
 // reason says why a report has no rows.
 func reason(report string, f Facts) string {
 	switch {
+	case report == "findings" && f.Chosen:
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller or duration"
 	case ofGPU[report] && f.GPU != "":
 		return f.GPU
 	case report == "callers" && f.Callers != "":

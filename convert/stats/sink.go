@@ -3,6 +3,7 @@ package stats
 import (
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -19,6 +20,9 @@ type Sink struct {
 	busy    busy
 	memory  memory
 	ranges  ranges
+	host    transfers
+
+	findings *findings.Collector
 }
 
 // A clock converts the times of a timeline.
@@ -27,14 +31,19 @@ type clock struct{ start uint64 }
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
-// New returns a sink without events.
-func New() *Sink {
+// New returns a sink without events, whose findings have default thresholds.
+func New() *Sink { return NewWith(findings.Defaults) }
+
+// NewWith returns a sink without events.
+func NewWith(t findings.Thresholds) *Sink {
 	s := &Sink{names: make(timeline.KernelNames)}
 	s.calls = newCalls(&s.clock)
-	s.threads = newThreads()
+	s.findings = findings.New(t)
+	s.threads = newThreads(s.findings)
 	s.waits = newWaits()
 	s.work = newWork(s.names)
-	s.busy = newBusy(&s.clock, noWatcher{})
+	s.busy = newBusy(&s.clock, s.findings)
+	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
 	return s
@@ -87,6 +96,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		switch {
 		case !inner:
 			thread.history.Add(sl.Start, sl.End, f)
+			thread.habits.Call(sl, f, failed(sl))
 		case f.Loads():
 			thread.history.Loaded()
 		}
@@ -98,10 +108,15 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
+	if stream.habits == nil {
+		stream.habits = s.findings.Stream(l.Stream)
+	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
 		w := &l.List[i]
 		process.work(w)
+		s.host.take(w)
+		stream.habits.Work(w)
 		var by *usage.History
 		if w.Call.Thread != nil {
 			thread := s.threads.of(w.Call.Thread)
@@ -118,6 +133,10 @@ type Facts struct {
 	Callers string // why no call has a caller, "" if callers were recorded
 	// Filtered says that a filter selected a part of the logs.
 	Filtered bool
+	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.
+	Chosen bool
+	// Incomplete says that records are missing.
+	Incomplete bool
 }
 
 // Tables returns all reports, with the largest rows first.
@@ -126,10 +145,11 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	calls, callers := s.calls.tables(s.threads.inCalls())
 	memory, unfreed := s.memory.tables()
 	threads, processes := s.threads.tables()
+	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
-		kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
+		profileTable(&s.busy, &s.memory, s.host, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
 		s.waits.table(), s.work.launchTable(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
-		s.ranges.table(), threads, processes,
+		s.ranges.table(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
 		t.Reason = ""
@@ -143,8 +163,9 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 // Names are the names of all reports, in the order of Tables.
 func Names() []string {
 	return []string{
-		"kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches",
+		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches",
 		"devices", "idle", "streams", "ranks", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"findings",
 	}
 }
 
@@ -152,8 +173,3 @@ func Names() []string {
 func IsDetail(name string) bool {
 	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "ranks", "unfreed"}, name)
 }
-
-type noWatcher struct{}
-
-func (noWatcher) Gap(*usage.Gap)                                       {}
-func (noWatcher) Behind(_, _ *usage.Piece, _ [2]*usage.Lane, _ uint64) {}

@@ -3,6 +3,7 @@ package stats
 import (
 	"cmp"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
@@ -16,6 +17,7 @@ type threads struct {
 	threads   []*threadRow
 	processes []*processRow
 	room      *usage.Room
+	findings  *findings.Collector
 }
 
 // A threadRow has the calls of a thread.
@@ -27,6 +29,7 @@ type threadRow struct {
 	in            usage.Cover // time in calls
 	waiting       usage.Cover // time in calls that waited for GPU work
 	history       *usage.History
+	habits        *findings.Thread
 }
 
 // A processRow has what a process did.
@@ -36,14 +39,14 @@ type processRow struct {
 	gpuTime               uint64
 }
 
-func newThreads() threads {
-	return threads{byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: usage.NewRoom()}
+func newThreads(f *findings.Collector) threads {
+	return threads{findings: f, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: usage.NewRoom()}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
 	r := s.byThread[t]
 	if r == nil {
-		r = &threadRow{Thread: t, history: s.room.NewHistory(t)}
+		r = &threadRow{Thread: t, history: s.room.NewHistory(t), habits: s.findings.Thread(t)}
 		s.byThread[t] = r
 		s.threads = append(s.threads, r)
 		s.process(t.Process)

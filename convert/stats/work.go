@@ -37,6 +37,7 @@ type kernelRow struct {
 	time     sketch.Distribution // of the launches with times
 	untimed  uint64
 	inGraphs uint64
+	first    uint64 // start of the first launch
 	launch   *launchRow
 }
 
@@ -75,7 +76,7 @@ func newWork(names timeline.KernelNames) work {
 	return work{
 		names: names,
 		kernels: newGroups(other, func(name string) *kernelRow {
-			return &kernelRow{shapeKey: shapeKey{name: name}, launch: new(launchRow)}
+			return &kernelRow{shapeKey: shapeKey{name: name}, launch: new(launchRow), first: timeline.Never}
 		}),
 		shapes: newGroups(shapeKey{name: other}, func(k shapeKey) *kernelRow { return &kernelRow{shapeKey: k} }),
 		copies: newGroups(copyKey{direction: other}, ofMemory),
@@ -108,17 +109,26 @@ func (s *work) take(on *streamRow, w *timeline.Work) usage.Class {
 }
 
 func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
-	rows := cached(s.cache, w.Shape, func() *kernelRows {
-		k := &w.Shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid)}
-	})
+	rows := s.rows(w.Shape)
 	rows.byName.add(w)
+	rows.byName.first = min(rows.byName.first, w.Start)
 	rows.byShape.add(w)
 	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
 		rows.byName.launch.add(on, w, rows.blocks)
 	}
 	return rows.class
 }
+
+// rows are the rows of a kernel's shape.
+func (s *work) rows(shape *timeline.Shape) *kernelRows {
+	return cached(s.cache, shape, func() *kernelRows {
+		k := &shape.Kernel
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid)}
+	})
+}
+
+// firstUse returns the start of the first launch of a kernel.
+func (s *work) firstUse(shape *timeline.Shape) uint64 { return s.rows(shape).byName.first }
 
 // classOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
 // communicate.

@@ -13,7 +13,9 @@ import (
 // unknown is what people see in place of a value that is not known.
 const unknown = "-"
 
-// cell writes a value for people.
+// Cell writes a value for people.
+func Cell(v any, u Unit) string { return cell(v, u) }
+
 func cell(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
@@ -29,8 +31,23 @@ func cell(v any, u Unit) string {
 		return whole(v, u)
 	case float64:
 		return fraction(v, u)
+	case []uint64:
+		return joined(v, ", ", func(n uint64) string { return whole(n, u) })
+	case []float64:
+		return joined(v, ", ", func(n float64) string { return fraction(n, u) })
+	case []string:
+		return joined(v, ", ", printable)
 	}
 	return fmt.Sprint(v)
+}
+
+// joined joins the values of a list.
+func joined[T any](list []T, by string, write func(T) string) string {
+	var words []string
+	for _, v := range list {
+		words = append(words, write(v))
+	}
+	return strings.Join(words, by)
 }
 
 func whole(n uint64, u Unit) string {
@@ -102,6 +119,12 @@ func plain(v any, u Unit) string {
 		return strconv.FormatUint(v, 10)
 	case float64:
 		return digits(v)
+	case []uint64:
+		return joined(v, " ", func(n uint64) string { return plain(n, u) })
+	case []float64:
+		return joined(v, " ", digits)
+	case []string:
+		return strings.Join(v, " | ")
 	}
 	return fmt.Sprint(v)
 }
@@ -121,6 +144,9 @@ func printable(s string) string {
 		return r
 	}, s)
 }
+
+// Cut shortens a text to a number of characters, in its middle.
+func Cut(s string, width int) string { return cut(s, width) }
 
 // cut shortens a text in its middle: both ends of a kernel's name say which one it is.
 func cut(s string, width int) string {

@@ -59,7 +59,7 @@ func roleOf(name string) Role {
 }
 
 func allocates(base string) bool {
-	for _, word := range []string{"Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register", "Unregister"} {
+	for _, word := range []string{"Malloc", "Alloc", "Free", "ArrayCreate", "Array3DCreate", "ArrayDestroy", "Register", "Unregister"} {
 		if strings.Contains(base, word) {
 			return true
 		}
