@@ -161,7 +161,8 @@ func compareFormats(t *testing.T, open logtest.Opener) {
 		}
 		paths = append(paths, path)
 	}
-	chrometest.Same(t, openTrace(t, open), paths, sum.Early)
+	tr, _ := openTrace(t, open)
+	chrometest.Same(t, tr, paths, sum.Early)
 }
 
 // TestChromeGolden shows the Chrome traces of some logs, and of the beginning of a recording on a

@@ -128,11 +128,15 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	sink := timeline.Sink(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	view := pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes())
+	sink := timeline.Sink(view)
 	if o.Beside != nil {
-		sink = &both{sink, o.Beside}
+		sink = &both{view, o.Beside}
 	}
 	all, err := c.watch(sink)
+	for i := range all {
+		all[i].Slices = view.Slices()
+	}
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}

@@ -93,8 +93,11 @@ type Summary struct {
 	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
+	Slices  uint64   `json:"slices,omitempty"`   // in the Perfetto trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
+
+	Recorded Recorded `json:"-"` // how the log was recorded
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
@@ -176,6 +179,7 @@ func (c *conversion) summary(l *log) Summary {
 		}
 	}
 	s.Notes = append(s.Notes, limitNotes(found)...)
+	s.Recorded = l.recorded(&s)
 	l.judge(&s)
 	c.leftOut(l, &s)
 	return s
@@ -197,6 +201,9 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
 		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+" shown before everything that may belong to a call was read: arrows may be missing")
+	}
+	if f.Unranged > 0 {
+		notes = append(notes, figures.Count(f.Unranged, "call is", "calls are")+" shown without the NVTX ranges around: the ranges came too late in the log")
 	}
 	if f.Calls.Late > 0 {
 		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")

@@ -20,6 +20,7 @@ var layers = []struct {
 }{
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/cupti", module + "record/probe", "github.com/urfave/cli", "net"}},
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
+	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
@@ -36,27 +37,36 @@ var layers = []struct {
 	{"convert/stats/table", []string{module + "convert"}},
 	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/diff/condition", []string{module}},
+	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
 	{"record/cupti", []string{module + "record/probe", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/cupti/privatefolder", []string{module + "record/cupti", module + "record/tracelog", module + "record/host"}},
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},
 	{"record/tracelog/internal/blockfile", []string{module + "record/tracelog/internal/columns"}},
 	{"record/tracelog/internal/columns", []string{module + "record/tracelog/internal/blockfile"}},
+	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
+	{"record/pcie", []string{module}},
+	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
+	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
 // shown is what comes behind the first reading and the merge.
@@ -84,6 +94,7 @@ func TestLayers(t *testing.T) {
 // itself. A package imports only packages that stand above it: data goes down this table.
 var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
+	{"occupancy", "timeline"},
 	{"ordered", ""},
 	{"output/deflate", ""},
 	{"catalog", "timeline"},
@@ -95,12 +106,16 @@ var dataPath = []struct{ name, imports string }{
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
 	{"pfsink", "perfetto timeline"},
-	{"chromesink", "timeline"},
+	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},
 	{"stats/findings", "stats/usage timeline"},
 	{"stats", "stats/findings stats/sketch stats/table stats/usage timeline"},
+	{"diff/condition", ""},
+	{"diff/significance", ""},
+	{"diff", "diff/condition diff/significance selection stats stats/table"},
+	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
 	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }
@@ -178,12 +193,13 @@ func under(path, dir string) bool {
 
 type goPackage struct {
 	ImportPath    string
+	Dir           string
 	Imports, Deps []string
 }
 
 func packageDeps(t *testing.T) []goPackage {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,Deps", module+"...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -72,10 +72,10 @@ func runStats(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
+	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
-	bar.done()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -194,17 +194,35 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 // statsVersion is the version of the JSON.
 const statsVersion = 1
 
+// A statsLog is what the JSON says of a log. docs/stats.md documents it.
+type statsLog struct {
+	Name       string   `json:"name"`
+	Complete   bool     `json:"complete"`
+	GPUs       []string `json:"gpus"`
+	Driver     string   `json:"driver_version"`
+	Calls      string   `json:"call_source"`
+	GPU        string   `json:"gpu_source"`
+	Waits      string   `json:"wait_source"`
+	Schedule   string   `json:"schedule"`
+	Filtered   bool     `json:"filtered"`
+	CUDANS     uint64   `json:"cuda_ns"`
+	PeakDevice uint64   `json:"peak_device_bytes"`
+}
+
 // statsHead are the members of the JSON before the reports.
 func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
-	type logInfo struct {
-		Name     string `json:"name"`
-		Complete bool   `json:"complete"`
-	}
-	infos := []logInfo{}
+	infos, functions := []statsLog{}, []string{}
 	for i := range all {
-		infos = append(infos, logInfo{logs[i].Name, all[i].Complete})
+		s := &all[i]
+		r := &s.Recorded
+		infos = append(infos, statsLog{logs[i].Name, s.Complete, s.GPUs, s.Driver, r.Calls, r.GPU, r.Waits, r.Schedule, s.LeftOut != nil,
+			s.CUDANS, s.PeakDevice})
+		if i == 0 {
+			functions = append(functions, r.Functions...)
+		}
+		functions = slices.DeleteFunc(functions, func(name string) bool { return !slices.Contains(r.Functions, name) })
 	}
-	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}}
+	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}, {Name: "functions", Value: functions}}
 }
 
 // statsFacts says what no log has.
@@ -248,4 +266,57 @@ func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {
 		}
 	}
 	return nil
+}
+
+const findingGroup = "What is worth a finding"
+
+// findingFlags are the flags of the thresholds of findings.
+func findingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the time of the process"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph"},
+		&cli.StringFlag{Category: findingGroup, Name: "small-copy", Value: "64K", Usage: "a copy of more `BYTES` is not small"},
+	}
+}
+
+// findingOptions reads the thresholds of findings.
+func findingOptions(c *cli.Context) (t findings.Thresholds, err error) {
+	cost := strings.TrimSpace(c.String("min-cost"))
+	percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(cost, "%")), 64)
+	if err != nil || !strings.HasSuffix(cost, "%") || !(percent >= 0 && percent <= 100) {
+		return t, usagef(statsName, "stats: --min-cost %q is not a share: write 1%% or 0.5%%", cost)
+	}
+	t.Cost = percent / 100
+	gap, err := parseTime("min-gap", c.String("min-gap"), "1ms or 200us")
+	if err != nil {
+		return t, usagef(statsName, "stats: %v", err)
+	}
+	t.Gap = uint64(gap)
+	if t.Repeats, err = atLeastOne(c, "min-repeats"); err != nil {
+		return t, err
+	}
+	if t.Kernels, err = atLeastOne(c, "min-kernels"); err != nil {
+		return t, err
+	}
+	if t.SmallCopy, err = parseSize("small-copy", c.String("small-copy"), 0, 1<<40); err != nil {
+		return t, usagef(statsName, "stats: %v", err)
+	}
+	return t, nil
+}
+
+// atLeastOne reads the value of an option that is a number from 1 on.
+func atLeastOne(c *cli.Context, option string) (uint64, error) {
+	n, err := strconv.ParseUint(strings.TrimSpace(c.String(option)), 10, 63)
+	if err != nil || n == 0 {
+		return 0, usagef(statsName, "stats: --%s %q is not a number from 1 on", option, c.String(option))
+	}
+	return n, nil
+}
+
+// gappy says whether a filter leaves out work between other work, or calls between other calls, so
+// that gaps and repetitions are not those of the program.
+func gappy(f *convert.Filter) bool {
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.MinDuration > 0
 }

@@ -1,7 +1,6 @@
 package pfsink
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -29,6 +28,7 @@ type Sink struct {
 	calls calls
 	works works
 	args  []perfetto.Arg
+	shown uint64                      // see Slices
 	once  perfetto.TrackEventTemplate // the template of the event that is being written
 }
 
@@ -61,6 +61,10 @@ func (s *Sink) End(err error) error {
 	return s.w.Close()
 }
 
+// Slices is the number of slices in the trace so far, as the trace processor counts them: calls,
+// GPU work, spans and instants. The load of a trace viewer grows with this number.
+func (s *Sink) Slices() uint64 { return s.shown }
+
 func (s *Sink) event(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
@@ -68,12 +72,14 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.WorkList:
 		s.workList(e)
 	case *timeline.SpanBegin:
+		s.shown++
 		s.spanArgs(e.Args)
 		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
 		s.track(e.Track).Begin(e.Start, &s.once, 0, perfetto.UintArg{})
 	case *timeline.SpanEnd:
-		s.track(e.Track).End(e.Time)
+		s.spanEnd(e)
 	case *timeline.Instant:
+		s.shown++
 		s.spanArgs(e.Args)
 		s.once.Encode(s.w, e.Name, string(e.Track.Category), s.args)
 		s.track(e.Track).Instant(e.Start, &s.once)
@@ -163,10 +169,9 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (s *Sink) thread(t *timeline.Thread) *thread {
 	track := s.threads[t]
 	if track == nil {
-		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Name, Rank: 1}
+		info := perfetto.Thread{PID: t.Process.PID, TID: t.TID, Name: t.Title(), Rank: 1}
 		if t.Main {
 			info.Rank = 0
-			info.Name = cmp.Or(t.Name, t.Process.Name)
 		}
 		track = &thread{Track: s.w.Thread(info)}
 		s.threads[t] = track
@@ -176,6 +181,7 @@ func (s *Sink) thread(t *timeline.Thread) *thread {
 
 func (s *Sink) slices(l *timeline.Slices) {
 	t := s.thread(l.Thread)
+	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		sl := &l.List[i]
 		t.closeTo(sl.Start, sl.Depth)
@@ -193,7 +199,10 @@ func (s *Sink) track(t *timeline.Track) *perfetto.Track {
 	track := s.tracks[t]
 	if track == nil {
 		info := perfetto.TrackInfo{Name: t.Name, PID: t.Process.PID, Rank: ranks[t.Category]}
-		if t.Thread != nil {
+		switch {
+		case t.Stream != nil:
+			info = s.rangesInfo(t)
+		case t.Thread != nil:
 			info.Thread = s.thread(t.Thread).Track
 		}
 		track = s.w.Track(info)
@@ -246,4 +255,5 @@ func (s *Sink) remark(at uint64, pid uint32, text string) {
 	}
 	s.once.Encode(s.w, text, "cudatrace", s.args)
 	s.own.Instant(at, &s.once)
+	s.shown++
 }

@@ -46,6 +46,7 @@ func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.
 
 func (s *Sink) workList(l *timeline.WorkList) {
 	q := s.queue(l.Stream)
+	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		s.works.write(q, &l.List[i])
 	}
@@ -66,15 +67,7 @@ func (s *Sink) queue(t *timeline.Stream) *queue {
 
 // queueName returns the name of a stream's queue; withProcess adds the process.
 func queueName(t *timeline.Stream, withProcess bool) string {
-	name := fmt.Sprintf("Stream %02d", t.ID)
-	switch {
-	case t.Default && t.Name != "":
-		name += " (default, " + t.Name + ")"
-	case t.Default:
-		name += " (default)"
-	case t.Name != "":
-		name += " (" + t.Name + ")"
-	}
+	name := fmt.Sprintf("Stream %02d%s", t.ID, t.Qualifier())
 	if withProcess {
 		name += fmt.Sprintf(" · %s %d", t.Context.Process.Name, t.Context.Process.PID)
 	}
@@ -105,7 +98,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
 	}
 	if w.Untimed {
-		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
+		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
 	}
 	q.Event(t, w.ID, w.Start, w.Dur, correlation, s.args...)
 }

@@ -22,8 +22,11 @@ type busy struct {
 	watch   usage.Watcher // nil: idle time is not looked at
 }
 
-// A workCount counts the work of a device or a stream.
-type workCount struct{ kernels, copies, sets, graphs, total uint64 }
+// A workCount has the work of a device, a stream or a process.
+type workCount struct {
+	timeline.WorkCounts
+	time uint64 // ns of the work with times
+}
 
 type deviceRow struct {
 	workCount
@@ -76,18 +79,9 @@ func (b *busy) stream(t *timeline.Stream) *streamRow {
 }
 
 func (c *workCount) count(w *timeline.Work) {
-	switch w.Kind {
-	case timeline.KernelWork:
-		c.kernels++
-	case timeline.MemcpyWork:
-		c.copies++
-	case timeline.MemsetWork:
-		c.sets++
-	case timeline.GraphWork:
-		c.graphs++
-	}
+	c.Add(w.Kind)
 	if !w.Untimed {
-		c.total = sketch.Sum(c.total, w.Dur)
+		c.time = sketch.Sum(c.time, w.Dur)
 	}
 }
 
@@ -150,7 +144,7 @@ func workColumns() []table.Column {
 	}
 }
 
-func (c *workCount) cells() []any { return []any{c.kernels, c.copies, c.sets, c.graphs, c.total} }
+func (c *workCount) cells() []any { return []any{c.Kernels, c.Copies, c.Memsets, c.Graphs, c.time} }
 
 // note says that times are not known, where there are such.
 func note(late uint64, times string) []string {
@@ -181,18 +175,7 @@ func (b *busy) streamTable() *table.Table {
 	return t
 }
 
-func (r *streamRow) title() string {
-	title := fmt.Sprintf("stream %d", r.ID)
-	switch {
-	case r.Default && r.Name != "":
-		title += " (default, " + r.Name + ")"
-	case r.Default:
-		title += " (default)"
-	case r.Name != "":
-		title += " (" + r.Name + ")"
-	}
-	return title
-}
+func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Qualifier()) }
 
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
@@ -206,7 +189,7 @@ func (b *busy) deviceTable() *table.Table {
 		more := make([]any, 9)
 		if d.Late == 0 {
 			i := &d.Idle.Time
-			more = []any{d.Kernels(), d.Copies(), d.CopyOverlap(), d.Communication(), d.CommunicationOverlap(),
+			more = []any{d.Times.Kernels(), d.Times.Copies(), d.CopyOverlap(), d.Communication(), d.CommunicationOverlap(),
 				i[usage.LaunchedLate], i[usage.Dependency], i[usage.OtherWork], i[usage.OtherCause]}
 		}
 		late += d.Late

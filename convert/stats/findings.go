@@ -46,7 +46,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 
 // findingLines are the lines that people read of a finding.
 func findingLines(row []any) table.Paragraph {
-	cell := func(i int, u table.Unit) string { return table.Cell(row[i], u) }
+	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
 	items := []table.Item{}
 	if row[4] != nil {
 		items = append(items, table.Item{Label: "costs", Text: cell(4, table.Duration) + ", " + cell(5, table.Share) + " of the time of process " + cell(2, table.ID)})

@@ -157,7 +157,7 @@ func profileTable(b *busy, m *memory, host transfers, top []namedTime, total uin
 		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
 		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
 		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
-		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Share, 0),
+		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Text, 0),
 	}}
 	devices := b.sorted()
 	if len(devices) == 0 {
@@ -191,7 +191,7 @@ func profileTimes(row []any, devices []*deviceRow) {
 			return
 		}
 		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
-		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Copies()), sketch.Sum(communication, d.Communication())
+		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
 	}
 	row[profileBusyShare], row[profileBusy], row[profileSpan] = share(busy, span), busy, span
 	row[profileCompute], row[profileCopy], row[profileCommunication] = compute, copies, communication
@@ -199,7 +199,7 @@ func profileTimes(row []any, devices []*deviceRow) {
 
 // profileLines are the lines that people read of the profile.
 func profileLines(row []any) table.Paragraph {
-	text := func(i int, u table.Unit) string { return table.Cell(row[i], u) }
+	text := func(i int, u table.Unit) string { return table.Words(row[i], u) }
 	busy := "not known"
 	if row[profileBusy] != nil {
 		busy = fmt.Sprintf("%s: %s of %s", text(profileBusyShare, table.Share), text(profileBusy, table.Duration), text(profileSpan, table.Duration))
@@ -235,7 +235,7 @@ func profileKernelText(row []any) string {
 	var words []string
 	shares := row[profileTopShares].([]float64)
 	for i, n := range row[profileTop].([]string) {
-		words = append(words, strings.ReplaceAll(table.Cut(n, kernelWidth)+" "+table.Cell(shares[i], table.Share), " ", table.Glue))
+		words = append(words, strings.ReplaceAll(table.Cut(n, kernelWidth)+" "+table.Words(shares[i], table.Share), " ", table.Glue))
 	}
 	return strings.Join(words, ", ")
 }

@@ -96,7 +96,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		switch {
 		case !inner:
 			thread.history.Add(sl.Start, sl.End, f)
-			thread.habits.Call(sl, f, failed(sl))
+			thread.habits.Call(sl, f, sl.Failed())
 		case f.Loads():
 			thread.history.Loaded()
 		}
@@ -114,7 +114,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
 		w := &l.List[i]
-		process.work(w)
+		process.count(w)
 		s.host.take(w)
 		stream.habits.Work(w)
 		var by *usage.History

@@ -35,8 +35,7 @@ type threadRow struct {
 // A processRow has what a process did.
 type processRow struct {
 	*timeline.Process
-	kernels, copies, sets uint64
-	gpuTime               uint64
+	workCount
 }
 
 func newThreads(f *findings.Collector) threads {
@@ -70,7 +69,7 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	r.open = max(r.open, sl.End)
 	if !inner {
 		r.calls++
-		if failed(sl) {
+		if sl.Failed() {
 			r.failed++
 		}
 	}
@@ -92,26 +91,12 @@ func (s *threads) inCalls() (ns uint64) {
 	return ns
 }
 
-func (r *processRow) work(w *timeline.Work) {
-	switch w.Kind {
-	case timeline.KernelWork:
-		r.kernels++
-	case timeline.MemcpyWork:
-		r.copies++
-	case timeline.MemsetWork:
-		r.sets++
-	}
-	if !w.Untimed {
-		r.gpuTime = sketch.Sum(r.gpuTime, w.Dur)
-	}
-}
-
 // title is the name of a thread for people.
 func (r *threadRow) title() string {
 	if r.Main {
-		return cmp.Or(r.Name, r.Process.Name)
+		return r.Title()
 	}
-	return cmp.Or(r.Name, "(unnamed)")
+	return cmp.Or(r.Title(), "(unnamed)")
 }
 
 // tables returns the reports of threads and of processes.
@@ -154,7 +139,7 @@ func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads ma
 			sum = new(threadRow)
 		}
 		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.Total,
-			r.kernels, r.copies, r.sets, r.gpuTime})
+			r.Kernels, r.Copies, r.Memsets, r.time})
 	}
 	t.Sort("gpu_work_ns")
 	return t

@@ -191,7 +191,7 @@ func prose() *Table {
 			{"second\x1b[31m", []uint64{}, nil, nil},
 		},
 		Prose: func(row []any) Paragraph {
-			return Paragraph{Head: row[0].(string), Items: []Item{{"at", Cell(row[1], Moment)}, {"longer", "some words that do not fit one line of 30 characters, 12 ms" + Glue + "long"}}}
+			return Paragraph{Head: row[0].(string), Items: []Item{{"at", Words(row[1], Moment)}, {"longer", "some words that do not fit one line of 30 characters, 12 ms" + Glue + "long"}}}
 		}}
 }
 

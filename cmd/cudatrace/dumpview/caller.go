@@ -1,0 +1,114 @@
+package dumpview
+
+import (
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// CalledFrom selects the records of calls with certain callers, and of the GPU work that these
+// calls caused.
+type CalledFrom struct {
+	callers      map[uint64]bool              // IDs
+	correlations map[uint32]map[uint32]uint64 // a bit for each correlation ID, 64 to a word, by PID
+}
+
+// NewCalledFrom selects the calls of a log whose callers match a glob.
+func NewCalledFrom(log convert.Log, glob string) (*CalledFrom, error) {
+	f := &CalledFrom{callers: make(map[uint64]bool), correlations: make(map[uint32]map[uint32]uint64)}
+	if err := f.readCallers(log, glob); err != nil || len(f.callers) == 0 {
+		return f, err
+	}
+	// Only a conversion knows the API record and the work of a probed call.
+	_, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: convert.Filter{Caller: glob}}, f)
+	return f, err
+}
+
+func (f *CalledFrom) readCallers(log convert.Log, glob string) error {
+	r, err := log.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindCaller}}); err != nil {
+		return err
+	}
+	matches := make(map[timeline.Caller]bool) // many IDs have equal places
+	for r.Next() {
+		b := r.Block()
+		for i := 0; i < b.N && b.Kind == tracelog.KindCaller; i++ {
+			var c tracelog.Caller
+			c.Read(b, i)
+			place := timeline.Caller{Module: c.Module, Address: c.Address, Symbol: c.Symbol, SymbolOffset: c.SymbolOffset}
+			match, known := matches[place]
+			if !known {
+				match = c.Module != "" && selection.MatchCaller(glob, &place)
+				matches[place] = match
+			}
+			if match {
+				f.callers[uint64(c.ID)] = true
+			}
+		}
+	}
+	if err := r.Err(); !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
+}
+
+// Take notes the correlation IDs of the calls that the conversion selected.
+func (f *CalledFrom) Take(events []timeline.Event) error {
+	for _, e := range events {
+		calls, ok := e.(*timeline.Slices)
+		if !ok {
+			continue
+		}
+		pid := calls.Thread.Process.PID
+		if f.correlations[pid] == nil {
+			f.correlations[pid] = make(map[uint32]uint64)
+		}
+		for i := range calls.List {
+			id := calls.List[i].Correlation
+			f.correlations[pid][id/64] |= 1 << (id % 64)
+		}
+	}
+	return nil
+}
+
+// End ends the conversion.
+func (f *CalledFrom) End(error) error { return nil }
+
+// Wants says whether to print a record: one of the selected calls or of their work, or a record of
+// a kind that is neither call nor work.
+func (f *CalledFrom) Wants(b *tracelog.Block, i int) bool {
+	switch {
+	case !HasCaller(b.Kind):
+		return true
+	case b.Kind == tracelog.KindCall:
+		return f.calls(b, i)
+	case b.Kind == tracelog.KindAPI:
+		return f.calls(b, i) || f.correlated(b, i)
+	}
+	return f.correlated(b, i)
+}
+
+// HasCaller says whether records of a kind are calls, or work that a call caused.
+func HasCaller(k tracelog.Kind) bool {
+	switch k {
+	case tracelog.KindCall, tracelog.KindAPI, tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
+		return true
+	}
+	return false
+}
+
+func (f *CalledFrom) calls(b *tracelog.Block, i int) bool {
+	caller := b.Column("caller")
+	return f.callers[caller.At(i)]
+}
+
+func (f *CalledFrom) correlated(b *tracelog.Block, i int) bool {
+	pid, correlation := b.Column("pid"), b.Column("correlation")
+	id := uint32(correlation.At(i))
+	return id != 0 && f.correlations[uint32(pid.At(i))][id/64]>>(id%64)&1 != 0
+}

@@ -1,0 +1,99 @@
+package privatefolder
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
+)
+
+// swap puts links to the victim in the place of the files of every private folder, and a folder with
+// such links in the place of the folder itself.
+func swap(base, victim string) {
+	folders, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
+	names := []string{LibraryName, SocketName, lockNewName, lockName}
+	for _, dir := range folders {
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			if os.Remove(path) == nil {
+				_ = os.Symlink(victim, path)
+			}
+		}
+		if os.Rename(dir, dir+".moved") == nil && os.Mkdir(dir, 0o700) == nil {
+			for _, name := range names {
+				_ = os.Symlink(victim, filepath.Join(dir, name))
+			}
+		}
+	}
+	moved, _ := filepath.Glob(filepath.Join(base, "*.moved"))
+	for _, dir := range moved {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// TestAttackOnFolder makes the private folder for a user whose processes swap everything in it and
+// the folder itself: no file of root's is written to, removed or given away.
+func TestAttackOnFolder(t *testing.T) {
+	if arg := os.Getenv("FOLDER_TEST_SWAP"); arg != "" {
+		base, victim, _ := strings.Cut(arg, ":")
+		attacktest.Until(func(int) { swap(base, victim) })
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes folders for another user")
+	}
+	for name, mode := range map[string]os.FileMode{"shared": 0o777 | os.ModeSticky, "of the attacker": 0o700} {
+		t.Run(name, func(t *testing.T) {
+			top, err := os.MkdirTemp("", "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(top)
+			base, victim := filepath.Join(top, "base"), filepath.Join(top, "victim")
+			must(t, os.Chmod(top, 0o755))
+			must(t, os.Mkdir(base, 0o700))
+			must(t, os.Chmod(base, mode))
+			must(t, os.WriteFile(victim, []byte("root's"), 0o600))
+			if mode&os.ModeSticky == 0 {
+				must(t, os.Chown(base, attacktest.User, attacktest.User))
+			}
+			attackFolder(t, base, victim)
+			info, err := os.Stat(victim)
+			must(t, err)
+			text, err := os.ReadFile(victim)
+			must(t, err)
+			if s := info.Sys().(*syscall.Stat_t); string(text) != "root's" || s.Uid != 0 || info.Mode() != 0o600 {
+				t.Errorf("root's file has %d bytes, mode %v, and belongs to user %d", len(text), info.Mode(), s.Uid)
+			}
+		})
+	}
+}
+
+// attackFolder makes and removes the folder under attack.
+func attackFolder(t *testing.T, base, victim string) {
+	t.Helper()
+	parent, _, _ := strings.Cut(t.Name(), "/")
+	end := attacktest.Start(t, parent, fmt.Sprintf("FOLDER_TEST_SWAP=%s:%s", base, victim))
+	defer end()
+	made := 0
+	for range attacktest.Rounds(t) {
+		f, err := Make([]string{base}, library, Owner{attacktest.User, attacktest.User})
+		if err != nil {
+			continue // the attacker can prevent a recording in a folder of its own
+		}
+		made++
+		_ = f.Remove() // what the attacker put there stays
+	}
+	t.Logf("%d folders were made", made)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
