@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
@@ -160,11 +161,13 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
 	for _, l := range c.logs {
-		p.Shift(l.shift)
-		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
+		p.Shift(l.shift)
+		p.Emit(l.metadata())
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
 	}
@@ -182,6 +185,13 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		slices += l.joiner.Found.Slices()
 	}
 	return nil
+}
+
+// byRank returns the logs in the order of the lowest rank that each has.
+func (c *conversion) byRank() []*log {
+	return slices.SortedStableFunc(slices.Values(c.logs), func(a, b *log) int {
+		return a.catalog.Processes.LowestRank().Compare(b.catalog.Processes.LowestRank())
+	})
 }
 
 // joining returns the options for joining a log.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -67,20 +69,49 @@ func (l *logFile) open() error {
 // describe logs which program is recorded, on which host, and with which options.
 func (l *logFile) describe(o Options) {
 	hostname, _ := os.Hostname() // "" if the host has no name
-	cwd, _ := os.Getwd()         // "" if the folder is gone
-	args := append([]string{o.Program}, o.Args...)
+	args := o.Program
+	if !o.NoMetadata {
+		args = metadata.WithoutCredentials(strings.Join(append([]string{o.Program}, o.Args...), "\x00"))
+	}
 	for _, m := range []tracelog.Meta{
 		{Key: tracelog.MetaVersion, Value: o.Version},
 		{Key: tracelog.MetaProgram, Value: o.Program},
-		{Key: tracelog.MetaArgs, Value: strings.Join(args, "\x00")},
-		{Key: tracelog.MetaCwd, Value: cwd},
+		{Key: tracelog.MetaArgs, Value: args},
 		{Key: tracelog.MetaHost, Value: hostname},
 		{Key: tracelog.MetaKernel, Value: host.KernelRelease()},
 	} {
 		l.Add(&m)
 	}
-	if words := o.schedule(); words != "" {
-		l.Add(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
+	l.describeIfKnown(tracelog.MetaOptions, o.Words)
+	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
+	if !o.NoMetadata {
+		l.describePlace()
+	}
+}
+
+// describePlace logs the working folder, its commit and the environment.
+func (l *logFile) describePlace() {
+	l.describeIfKnown(tracelog.MetaEnvironment, strings.Join(metadata.Variables(os.Environ()), "\x00"))
+	cwd, err := os.Getwd()
+	if err != nil {
+		return // the folder is gone
+	}
+	var owner *uint32
+	if user := invoker.Find(); user != nil {
+		owner = &user.UID
+	}
+	commit := metadata.Git(cwd, owner)
+	l.describeIfKnown(tracelog.MetaCwd, cwd)
+	l.describeIfKnown(tracelog.MetaRevision, commit.Revision)
+	l.describeIfKnown(tracelog.MetaBranch, commit.Branch)
+	l.describeIfKnown(tracelog.MetaRemote, commit.Remote)
+}
+
+// describeIfKnown logs a fact that may be unknown, "".
+func (l *logFile) describeIfKnown(key, value string) {
+	if value != "" {
+		l.Add(&tracelog.Meta{Key: key, Value: value})
 	}
 }
 

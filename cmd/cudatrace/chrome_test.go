@@ -1,11 +1,9 @@
 package main
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -185,16 +183,7 @@ func seeChrome(t *testing.T, path string, seen map[string]map[string]bool) {
 
 func unzipped(t *testing.T, path string) []byte {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
+	text, err := io.ReadAll(chrometest.Open(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
@@ -157,7 +158,7 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
 // the returned function is called.
 func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	ended := make(chan struct{})
 	go func() {
 		select {

@@ -58,6 +58,7 @@ var layers = []struct {
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
+	{"record/metadata", []string{module, "net", "os/exec"}},
 	{"record/pcie", []string{module}},
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},

@@ -196,19 +196,7 @@ func TestRecorderGone(t *testing.T) {
 func (s *stage) waiting(t *testing.T, mode string, env []string) (*exec.Cmd, io.WriteCloser) {
 	t.Helper()
 	cmd := play{"program", []string{mode, "2", "1000"}, env}.command(t, s.server.Environ(os.Environ()))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	t.Cleanup(func() { timer.Stop() })
+	input, output := started(t, cmd)
 	line := make([]byte, len("waiting\n"))
 	if _, err := io.ReadFull(output, line); err != nil || string(line) != "waiting\n" {
 		t.Fatalf("the program printed %q, %v", line, err)
@@ -264,17 +252,7 @@ func TestStalledRecorder(t *testing.T) {
 	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	p := play{"program", []string{"wait", "4", "20000"}, nil}
 	cmd := p.command(t, s.server.Environ(os.Environ()))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input, output := started(t, cmd)
 	conn, err := l.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)

@@ -99,18 +99,9 @@ const sandboxLaunches = 1000
 func (s *stage) playInSandbox(t *testing.T, box string, flush bool) {
 	t.Helper()
 	cmd := play{"program", []string{"sandbox", "1", fmt.Sprint(sandboxLaunches)}, []string{"SANDBOX=" + box}}.command(t, s.server.Environ(nil))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out, errs strings.Builder
-	output, err := cmd.StdoutPipe()
 	cmd.Stderr = &errs
-	if err != nil || cmd.Start() != nil {
-		t.Fatalf("the program does not start: %v", err)
-	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer timer.Stop()
+	input, output := started(t, cmd)
 	line := make([]byte, len("waiting\n"))
 	if _, err := io.ReadFull(output, line); err != nil {
 		t.Errorf("the program does not wait: %v", err)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 const exampleMaps = `55d0c0a00000-55d0c0a01000 r--p 00000000 fd:01 100                        /usr/bin/app
@@ -175,11 +177,7 @@ func TestStatusNumber(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	child := exec.Command("cat", "-")
-	in, err1 := child.StdinPipe()
-	out, err2 := child.StdoutPipe()
-	if err := errors.Join(err1, err2, child.Start()); err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipetest.Start(t, child)
 	fmt.Fprintln(in, "runs")
 	var word string
 	if _, err := fmt.Fscanln(out, &word); err != nil { // until then it may be about to become cat
