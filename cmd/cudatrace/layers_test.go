@@ -112,7 +112,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},
 	{"stats/findings", "stats/usage timeline"},
-	{"stats", "stats/findings stats/sketch stats/table stats/usage timeline"},
+	{"stats", "occupancy stats/findings stats/sketch stats/table stats/usage timeline"},
 	{"diff/condition", ""},
 	{"diff/significance", ""},
 	{"diff", "diff/condition diff/significance selection stats stats/table"},

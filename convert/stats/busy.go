@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -32,7 +33,8 @@ type deviceRow struct {
 	workCount
 	*usage.Device
 	index           uint32
-	multiprocessors uint32 // 0 when not known
+	multiprocessors uint32            // 0 when not known
+	rules           *occupancy.Device // nil when not known
 }
 
 type streamRow struct {
@@ -60,7 +62,7 @@ func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Mu
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, Device: usage.NewDevice(), multiprocessors: b.gpus[index].Multiprocessors}
+		d = &deviceRow{index: index, Device: usage.NewDevice(), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
 		d.Idle.Watch = b.watch
 		b.devices[index] = d
 	}

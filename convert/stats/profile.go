@@ -21,8 +21,16 @@ type Profile struct {
 	memory  memory
 	host    transfers
 	kernels groups[string, kernelTotal] // by mangled name
-	cache   map[*timeline.Shape]*kernelTotal
+	cache   map[*timeline.Shape]*shapeTotal
 	total   uint64 // ns of all work
+
+	occupied meanOccupancy
+}
+
+// A shapeTotal is a shape of a kernel.
+type shapeTotal struct {
+	*kernelTotal
+	occupancy shapeOccupancy
 }
 
 // A kernelTotal is the time of all launches of a kernel.
@@ -48,7 +56,7 @@ func (t *transfers) take(w *timeline.Work) {
 
 // NewProfile returns a profile without events.
 func NewProfile() *Profile {
-	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*kernelTotal)}
+	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*shapeTotal)}
 	p.busy = newBusy(&p.clock, nil)
 	p.memory = newMemory(&p.clock)
 	p.kernels = newGroups(other, func(name string) *kernelTotal { return &kernelTotal{name: name, class: classOf(p.names, name)} })
@@ -87,10 +95,7 @@ func (p *Profile) work(l *timeline.WorkList) {
 		case timeline.MemsetWork:
 			class = usage.Set
 		case timeline.KernelWork:
-			k := cached(p.cache, w.Shape, func() *kernelTotal { return p.kernels.of(w.Shape.Kernel.Name) })
-			if class = k.class; !w.Untimed {
-				k.ns = sketch.Sum(k.ns, w.Dur)
-			}
+			class = p.kernel(stream, w)
 		}
 		if !w.Untimed {
 			p.total = sketch.Sum(p.total, w.Dur)
@@ -99,10 +104,21 @@ func (p *Profile) work(l *timeline.WorkList) {
 	}
 }
 
+func (p *Profile) kernel(on *streamRow, w *timeline.Work) usage.Class {
+	k := cached(p.cache, w.Shape, func() *shapeTotal { return &shapeTotal{kernelTotal: p.kernels.of(w.Shape.Kernel.Name)} })
+	if !w.Untimed {
+		k.ns = sketch.Sum(k.ns, w.Dur)
+		if share, known := k.occupancy.of(on.device, &w.Shape.Kernel); known {
+			p.occupied.add(share, w.Dur)
+		}
+	}
+	return k.class
+}
+
 // Items returns the lines of the profile, a label and a text each; none if there was no GPU work.
 func (p *Profile) Items() (lines [][]string) {
 	top := largestKernels(p.kernels.list, func(k *kernelTotal) (string, uint64) { return p.names.Of(k.name).Short, k.ns })
-	t := profileTable(&p.busy, &p.memory, p.host, top, p.total)
+	t := profileTable(&p.busy, &p.memory, p.host, p.occupied, top, p.total)
 	for _, row := range t.Rows {
 		for _, i := range t.Prose(row).Items {
 			lines = append(lines, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
@@ -149,15 +165,17 @@ const (
 	profilePeakAt
 	profileTop
 	profileTopShares
+	profileOccupancy
 )
 
 // profileTable returns the report of the profile: one row of all GPUs together.
-func profileTable(b *busy, m *memory, host transfers, top []namedTime, total uint64) *table.Table {
+func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64) *table.Table {
 	t := &table.Table{Name: "profile", Title: "all GPUs together", Prose: profileLines, Columns: []table.Column{
 		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
 		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
 		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
 		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Text, 0),
+		column("occupancy", "", table.Share, 0),
 	}}
 	devices := b.sorted()
 	if len(devices) == 0 {
@@ -165,7 +183,7 @@ func profileTable(b *busy, m *memory, host transfers, top []namedTime, total uin
 	}
 	row := make([]any, len(t.Columns))
 	row[0], row[profileGPUs] = "all", uint64(len(devices))
-	row[profileAsync] = share(host.async, host.all)
+	row[profileAsync], row[profileOccupancy] = share(host.async, host.all), occupied.cell()
 	profileTimes(row, devices)
 	for gpu, g := range m.gpus {
 		if peak, known := row[profilePeak].(uint64); g.peak > peak || !known || g.peak == peak && uint64(gpu) < row[profilePeakGPU].(uint64) {
@@ -219,11 +237,16 @@ func profileLines(row []any) table.Paragraph {
 	if row[profilePeak] != nil {
 		peak = fmt.Sprintf("%s on GPU %d at %s", text(profilePeak, table.Bytes), row[profilePeakGPU], text(profilePeakAt, table.Moment))
 	}
+	occupied := "not known"
+	if row[profileOccupancy] != nil {
+		occupied = text(profileOccupancy, table.Share) + " in theory, the mean over the time of kernels"
+	}
 	return table.Paragraph{Items: []table.Item{
 		{Label: "GPU busy", Text: busy},
 		{Label: "busy with", Text: parts},
 		{Label: "asynchronous", Text: async},
 		{Label: "peak memory", Text: peak},
+		{Label: "occupancy", Text: occupied},
 		{Label: "largest kernels", Text: cmp.Or(profileKernelText(row), "no kernels")},
 	}}
 }

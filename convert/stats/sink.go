@@ -147,7 +147,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	threads, processes := s.threads.tables()
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
-		profileTable(&s.busy, &s.memory, s.host, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
+		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
 		s.waits.table(), s.work.launchTable(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), threads, processes, s.findingTable(f),
 	}

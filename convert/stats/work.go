@@ -23,6 +23,8 @@ type work struct {
 	graphs  groups[uint32, kernelRow]
 	cache   map[*timeline.Shape]*kernelRows
 	total   uint64 // ns of all work
+
+	occupied meanOccupancy
 }
 
 type shapeKey struct {
@@ -38,6 +40,7 @@ type kernelRow struct {
 	untimed  uint64
 	inGraphs uint64
 	first    uint64 // start of the first launch
+	occupied meanOccupancy
 	launch   *launchRow
 }
 
@@ -55,6 +58,7 @@ type kernelRows struct {
 	byName, byShape *kernelRow
 	class           usage.Class
 	blocks          uint64
+	occupancy       shapeOccupancy
 }
 
 // A copyKey is the direction of a copy, with the kinds of memory; of a set all are 0.
@@ -112,6 +116,11 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 	rows := s.rows(w.Shape)
 	rows.byName.add(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
+	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
+		rows.byName.occupied.add(share, w.Dur)
+		rows.byShape.occupied.add(share, w.Dur)
+		s.occupied.add(share, w.Dur)
+	}
 	rows.byShape.add(w)
 	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
 		rows.byName.launch.add(on, w, rows.blocks)
@@ -123,7 +132,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 func (s *work) rows(shape *timeline.Shape) *kernelRows {
 	return cached(s.cache, shape, func() *kernelRows {
 		k := &shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid)}
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid), shapeOccupancy{}}
 	})
 }
 
@@ -194,18 +203,19 @@ func (s *work) kernelTables() (byName, byShape *table.Table) {
 	byName = &table.Table{Name: "kernels", Title: "kernels by name"}
 	byName.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
 		duration("launch_median_ns", "", 0), duration("queue_median_ns", "", 0),
-		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0), column("occupancy", "occupancy", table.Share, 6),
 	})
 	byShape = &table.Table{Name: "kernel_shapes", Title: "kernels by name, grid and block"}
 	byShape.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
-		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0)})
+		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+			column("occupancy", "occupancy", table.Share, 6)})
 	for _, r := range s.kernels.list {
 		byName.Rows = append(byName.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
-			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
 	for _, r := range s.shapes.list {
 		byShape.Rows = append(byShape.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
-			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
 	byName.Sort("total_ns")
 	byShape.Sort("total_ns")
