@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -141,6 +142,7 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
+	err = cmp.Or(err, c.unmatched())
 	if sink != nil {
 		if failed := sink.End(err); failed != nil && err == nil {
 			err = &SinkError{failed}
@@ -160,6 +162,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
@@ -182,6 +187,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		if err != nil {
 			return err
 		}
+		l.noteRanges(p)
 		slices += l.joiner.Found.Slices()
 	}
 	return nil
@@ -196,9 +202,9 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	l.chosen = selection.New(c.Filter.Name, c.Filter.Caller, uint64(c.Filter.MinDuration))
+	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || c.Filter.Caller != "", Filter: l.filter, Threads: l.threads,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
 		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }

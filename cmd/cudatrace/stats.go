@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +77,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	sink := stats.NewWith(o.limits)
 	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
+	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
+		return noRange(names, none)
+	}
 	if err != nil {
 		return err
 	}
@@ -318,5 +322,5 @@ func atLeastOne(c *cli.Context, option string) (uint64, error) {
 // gappy says whether a filter leaves out work between other work, or calls between other calls, so
 // that gaps and repetitions are not those of the program.
 func gappy(f *convert.Filter) bool {
-	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.MinDuration > 0
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
 }

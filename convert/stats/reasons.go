@@ -22,7 +22,7 @@ var ofGPU = map[string]bool{
 func reason(report string, f Facts) string {
 	switch {
 	case report == "findings" && f.Chosen:
-		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller or duration"
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, NVTX range or duration"
 	case ofGPU[report] && f.GPU != "":
 		return f.GPU
 	case report == "callers" && f.Callers != "":

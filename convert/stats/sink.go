@@ -116,6 +116,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		w := &l.List[i]
 		process.count(w)
 		s.host.take(w)
+		s.ranges.gpu(w)
 		stream.habits.Work(w)
 		var by *usage.History
 		if w.Call.Thread != nil {
