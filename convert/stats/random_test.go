@@ -185,6 +185,30 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// The launches over time are all launches, in at most 64 intervals of one length.
+func TestLaunchRate(t *testing.T) {
+	t.Parallel()
+	for name, path := range logs(t) {
+		all := tablesOf(t, path)
+		r, launches := all["launch_rate"], all["launches"]
+		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {
+			var got, want uint64
+			for i, row := range r.Rows {
+				got += row[r.Column(key)].(uint64)
+				if at, length := row[r.Column("at_ns")].(uint64), row[r.Column("span_ns")].(uint64); at != r.Rows[0][r.Column("at_ns")].(uint64)+uint64(i)*length || i >= 64 {
+					t.Errorf("%s: interval %d of %d ns begins at %d", name, i, length, at)
+				}
+			}
+			for _, row := range launches.Rows {
+				want += row[launches.Column(key)].(uint64)
+			}
+			if got != want {
+				t.Errorf("%s: %s is %d over time, %d by kernel", name, key, got, want)
+			}
+		}
+	}
+}
+
 // Any log makes tables.
 func FuzzLog(f *testing.F) {
 	for _, log := range logtest.Texts(f, "../testdata") {

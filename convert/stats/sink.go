@@ -21,6 +21,7 @@ type Sink struct {
 	memory  memory
 	ranges  ranges
 	host    transfers
+	rate    rate
 
 	findings *findings.Collector
 }
@@ -46,6 +47,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
+	s.rate = newRate(&s.clock)
 	return s
 }
 
@@ -117,6 +119,9 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		process.count(w)
 		s.host.take(w)
 		s.ranges.gpu(w)
+		if isLaunch(w) {
+			s.rate.take(w)
+		}
 		stream.habits.Work(w)
 		var by *usage.History
 		if w.Call.Thread != nil {
@@ -149,7 +154,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
 		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
+		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
@@ -164,7 +169,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 // Names are the names of all reports, in the order of Tables.
 func Names() []string {
 	return []string{
-		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches",
+		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
 		"devices", "idle", "streams", "ranks", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
 		"findings",
 	}
@@ -172,5 +177,5 @@ func Names() []string {
 
 // IsDetail says whether a report goes into what another report sums up.
 func IsDetail(name string) bool {
-	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "ranks", "unfreed"}, name)
+	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "ranks", "unfreed"}, name)
 }

@@ -122,7 +122,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 		s.occupied.add(share, w.Dur)
 	}
 	rows.byShape.add(w)
-	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
+	if isLaunch(w) {
 		rows.byName.launch.add(on, w, rows.blocks)
 	}
 	return rows.class
@@ -138,6 +138,11 @@ func (s *work) rows(shape *timeline.Shape) *kernelRows {
 
 // firstUse returns the start of the first launch of a kernel.
 func (s *work) firstUse(shape *timeline.Shape) uint64 { return s.rows(shape).byName.first }
+
+// isLaunch says whether work is a kernel with times, whose call is known and launched no other.
+func isLaunch(w *timeline.Work) bool {
+	return w.Kind == timeline.KernelWork && w.Call.Function != nil && w.Graph == 0 && !w.Untimed
+}
 
 // classOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
 // communicate.
