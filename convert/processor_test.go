@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
@@ -69,8 +70,8 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 	}
 	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
-		`select s.name, s.ts, s.dur, k.name from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and k.name is not 'cudatrace'`: want.slices,
-		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                            want.values,
+		`select s.name, s.ts, s.dur, k.name from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'events', 'CUPTI overhead'))`: want.slices,
+		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                                                                              want.values,
 	} {
 		got := make(map[string]int)
 		for _, r := range tr.Values(sql) {
@@ -90,6 +91,9 @@ func countsOf(tl *timelinetest.Timeline) counts {
 	c := counts{make(map[string]int), make(map[string]int)}
 	spans := func(tracks []*timelinetest.Track) {
 		for _, t := range tracks {
+			if t.Category == timeline.CUPTI {
+				continue // as far as it lies within CUDA's activity
+			}
 			for _, sp := range t.Spans {
 				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), t.Name)]++
 			}

@@ -73,7 +73,9 @@ func TestArgName(t *testing.T) {
 			}
 		})
 	}
-	a := write(func(n, more *ArgName, v uint64) (UintArgs, []Arg) { return UintArgs{n.Value(v), more.Value(v + 1)}, nil })
+	a := write(func(n, more *ArgName, v uint64) (UintArgs, []Arg) {
+		return UintArgs{n.Value(v), more.Value(v + 1)}, nil
+	})
 	b := write(func(_, _ *ArgName, v uint64) (UintArgs, []Arg) {
 		return UintArgs{}, []Arg{Uint("correlation", v), Uint("delay", v+1)}
 	})

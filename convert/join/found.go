@@ -5,7 +5,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/waits"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 )
 
 // Found has the counts of a joined log.
@@ -101,7 +100,7 @@ func (s *CallStats) count(c *call, correlated bool) {
 	if c.Caller != nil {
 		s.Located++
 	}
-	if c.Ret == 0 || c.Ret == cudaerror.NotReady || c.Ret == cudaerror.Deinitialized || c.Flags&(timeline.Unfinished|timeline.NoReturn) != 0 {
+	if !c.Slice.Failed() {
 		return
 	}
 	s.Failed++

@@ -58,6 +58,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start}
+	p.out.End, p.out.Exit = c.Ending(g)
 	if offset != 0 {
 		p.out.Name = fmt.Sprintf("%s (%s, PID %d)", g.Name, host, g.PID)
 	}

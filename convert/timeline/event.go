@@ -109,6 +109,9 @@ func (p *Process) shift(by uint64) {
 	if p.Start != 0 {
 		p.Start += by
 	}
+	if p.End != 0 {
+		p.End += by
+	}
 }
 
 func (s *Slices) shift(by uint64) {

@@ -36,8 +36,15 @@ type Stream struct {
 	ID       uint32
 	Default  bool   // the context's default stream
 	Name     string // given by the program
+	Only     string // what ran on it, where nothing else did: OnlyCopies or OnlyNCCL
 	Priority int32
 }
+
+// Values of Stream.Only.
+const (
+	OnlyCopies = "copies" // copies and memsets
+	OnlyNCCL   = "NCCL"   // NCCL's kernels, with copies and memsets
+)
 
 // A WorkKind is a kind of GPU work.
 type WorkKind uint8
@@ -67,6 +74,7 @@ type Work struct {
 type Call struct {
 	*Function
 	Thread     *Thread
+	Caller     *Caller // where the call was made, nil if unknown
 	Start, End uint64
 }
 
