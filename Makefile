@@ -49,7 +49,7 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	testdata/gpu/check.sh build/gpu
 
 test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind
-	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti ./record/outfile
+	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
@@ -67,7 +67,7 @@ profile: ## measure conversions for the compiler: make a new default.pgo
 	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
 		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
-lint: deadcode ## check formatting, vet, staticcheck, layers and dead code
+lint: deadcode ## check formatting, vet, staticcheck, layers, sizes and dead code
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)

@@ -41,7 +41,8 @@ func TestLargeTrace(t *testing.T) {
 		`select count(*) from slice where name = 'cuLaunchKernel'`:                           n,
 		`select count(*) from flow`:                                                          n + int(s.Waits),
 		`select count(distinct name) from gpu_slice`:                                         64,
-		`select count(*) from slice where name = 'step' and dur > 0`:                         n / 100,
+		`select count(*) from slice where name = 'step' and dur > 0 and category = 'nvtx'`:   n / 100,
+		`select count(*) from slice where name = 'step' and category = 'nvtx_gpu'`:           n / 100,
 		`select count(*) from slice where name = 'cuLaunchKernel' and depth = 1 and dur > 0`: n,
 		`select count(*) from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id
 			where extract_arg(o.arg_set_id, 'gpu_correlation.render_stage_submission_event_ids[0]') = extract_arg(i.arg_set_id, 'correlation') and i.ts > o.ts`: n,

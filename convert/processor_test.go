@@ -70,8 +70,9 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 	}
 	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
-		`select s.name, s.ts, s.dur, k.name from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'events', 'CUPTI overhead'))`: want.slices,
-		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                                                                              want.values,
+		`select s.name, s.ts, s.dur, case s.category when 'nvtx_gpu' then 'NVTX' else k.name end from slice s join track k on s.track_id = k.id
+			where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'events', 'CUPTI overhead'))`: want.slices,
+		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`: want.values,
 	} {
 		got := make(map[string]int)
 		for _, r := range tr.Values(sql) {
@@ -145,6 +146,11 @@ func TestProcessorNames(t *testing.T) {
 	one(nvtx, `select distinct tid from slice s join thread_track k on s.track_id = k.id join thread using (utid) where k.name = 'NVTX: torch'`, int64(40))
 	one(nvtx, `select extract_arg(arg_set_id, 'debug.start_thread'), extract_arg(arg_set_id, 'debug.end_thread') from slice where name = 'request' order by ts limit 1`, int64(40), int64(41))
 	one(nvtx, `select extract_arg(arg_set_id, 'debug.unfinished') from slice where name = 'never ends'`, "had not ended when recording did")
+	ranges := open("ranges")
+	one(ranges, `select k.name from track k join slice s on s.track_id = k.id where s.name in ('step', 'never ends') and category = 'nvtx_gpu' order by s.ts`,
+		"NVTX on Stream 07 (default)", "NVTX on Stream 13", "NVTX on Stream 07 (default) · loader 41")
+	one(ranges, `select key, int_value from args join slice using (arg_set_id) where name = 'step' and ts = 1200 and category = 'nvtx_gpu' and key glob 'debug.*' order by key`,
+		"debug.cpu_duration_ns", int64(198), "debug.gpu_busy_ns", int64(250), "debug.gpu_operations", int64(3), "debug.launches", int64(2))
 	symbol := open("symbol")
 	one(symbol, `select extract_arg(arg_set_id, 'debug.kernel') from slice where name glob 'cuLaunchKernel*' and ts = 1200`, "void axpy<float>(float, float const*, float*, int)")
 	callers := open("callers")

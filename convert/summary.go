@@ -199,6 +199,9 @@ func limitNotes(f *join.Found) (notes []string) {
 	if f.Forced > 0 {
 		notes = append(notes, figures.Count(f.Forced, "call was", "calls were")+" shown before everything that may belong to a call was read: arrows may be missing")
 	}
+	if f.Unranged > 0 {
+		notes = append(notes, figures.Count(f.Unranged, "call is", "calls are")+" shown without the NVTX ranges around: the ranges came too late in the log")
+	}
 	if f.Calls.Late > 0 {
 		notes = append(notes, figures.Count(f.Calls.Late, "call", "calls")+" came too late in the log to be shown at the beginning of the call: the slice begins later")
 	}

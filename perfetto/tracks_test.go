@@ -26,7 +26,7 @@ func tracks(w *Writer) {
 	begin(nvtx, 1000, "step", "nvtx", nil, nil, nil)
 	begin(nvtx, 1100, "forward", "nvtx", nil, nil, []Arg{String("domain", "torch")})
 	instant(nvtx, 1150, "mark", "nvtx", nil)
-	nvtx.End(1200)
+	nvtx.EndWith(1200, Uint("launches", 3), String("end", "late"))
 	nvtx.End(2000)
 	begin(first, 1000, "load", "nvtx", nil, nil, nil)
 	first.End(1500)
@@ -64,6 +64,8 @@ func TestTracksInProcessor(t *testing.T) {
 		row{int64(51), "NVTX", "step", int64(1000), int64(1000), int64(0)},
 		row{int64(51), "NVTX", "forward", int64(1100), int64(100), int64(1)},
 		row{int64(51), "NVTX", "mark", int64(1150), int64(0), int64(2)})
+	rows(t, tr, `select key, display_value from args join slice using (arg_set_id) where name = 'forward' and key glob 'debug.*' order by key`,
+		row{"debug.domain", "torch"}, row{"debug.end", "late"}, row{"debug.launches", "3"})
 	// Ranges that overlap keep their own times, under one name.
 	rows(t, tr, `select pid, k.name, s.name, s.ts, s.dur, depth from slice s join process_track k on s.track_id = k.id join process using (upid) where k.parent_id is null order by s.ts`,
 		row{int64(50), "NVTX: io", "load", int64(1000), int64(500), int64(0)},

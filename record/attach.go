@@ -19,7 +19,7 @@ import (
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
-	if err := checkFiles(filesToProbe + len(o.PIDs)); err != nil {
+	if err := checkFiles(FilesToProbe + len(o.PIDs)); err != nil {
 		return Result{}, err
 	}
 	signals := watchSignals(false)

@@ -80,7 +80,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 
 // openProber loads the eBPF programs, if there is room for their files.
 func openProber(o probe.Options) (*probe.Prober, error) {
-	if err := checkFiles(filesToProbe); err != nil {
+	if err := checkFiles(FilesToProbe); err != nil {
 		return nil, err
 	}
 	return probe.Open(o)

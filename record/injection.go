@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/pcie"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -203,6 +204,9 @@ type records struct {
 }
 
 func (r records) Add(record tracelog.Record) {
+	if d, ok := record.(*tracelog.Device); ok {
+		addLink(d, pcie.Of(d.UUID))
+	}
 	record.AddTo(r.log)
 	switch record := record.(type) {
 	case *tracelog.CUPTI:
@@ -212,6 +216,13 @@ func (r records) Add(record tracelog.Record) {
 			r.i.calls.callers.fail(record.PID, record.Caller)
 		}
 	}
+}
+
+// addLink adds what CUPTI does not know of a device: its PCIe link.
+func addLink(d *tracelog.Device, l pcie.Link) {
+	d.PCI = l.Address
+	d.PCIeGeneration, d.PCIeWidth = l.Generation, l.Width
+	d.PCIeMaxGeneration, d.PCIeMaxWidth = l.MaxGeneration, l.MaxWidth
 }
 
 // started is called when the library has loaded libcupti into a process and registered with it.

@@ -57,11 +57,11 @@ type recording struct {
 // log could not be created. Once the program runs, a failure is a line for the person, not an
 // error.
 func Run(o Options) (Result, error) {
-	path, err := lookProgram(o.Program)
+	path, err := LookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := checkFiles(filesToRecord); err != nil {
+	if err := checkFiles(FilesToRecord); err != nil {
 		o.Say("nothing is recorded: " + err.Error())
 		return Result{}, runUnrecorded(path, o)
 	}

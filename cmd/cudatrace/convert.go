@@ -75,10 +75,10 @@ func runConvert(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
-	o.Progress = bar.show
+	bar := con.Progress()
+	o.Progress = bar.Show
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
-	bar.done()
+	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
 	}

@@ -89,7 +89,7 @@ func newApp(con *console.Console) *cli.App {
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
 			recordCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
-			probesCommand(con), versionCommand(con), helpCommand(con),
+			probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

@@ -70,10 +70,10 @@ func runStats(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
+	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
-	bar.done()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (g *GPUs) take(b *tracelog.Block, i int) {
 		var d tracelog.Device
 		d.Read(b, i)
 		g.devices[DeviceKey{d.PID, d.ID}] = d
-		g.texts += len(d.Name) + len(d.UUID)
+		g.texts += len(d.Name) + len(d.UUID) + len(d.PCI)
 	case tracelog.KindContext:
 		var c tracelog.Context
 		c.Read(b, i)
@@ -132,6 +132,15 @@ func (v *Inventory) add(d *tracelog.Device, name string) uint32 {
 	v.List = append(v.List, timeline.GPU{
 		Index: index, PID: d.PID, Device: d.ID, Name: name, UUID: d.UUID, Major: d.Major, Minor: d.Minor,
 		Multiprocessors: d.Multiprocessors, Memory: d.Memory, Bandwidth: d.Bandwidth,
+		L2Cache: d.L2Cache, Clock: d.Clock, CopyEngines: d.CopyEngines, ECC: d.ECC != 0,
+		Limits: timeline.Limits{
+			WarpSize: d.WarpSize, MaxWarps: d.MaxWarps, MaxBlocks: d.MaxBlocks, MaxSharedMemory: d.MaxShared, MaxRegisters: d.MaxRegisters,
+			BlockThreads: d.BlockThreads, BlockRegisters: d.BlockRegisters, BlockSharedMemory: d.BlockShared,
+		},
+		Link: timeline.Link{
+			Address: d.PCI, Generation: d.PCIeGeneration, Width: d.PCIeWidth,
+			MaxGeneration: d.PCIeMaxGeneration, MaxWidth: d.PCIeMaxWidth,
+		},
 	})
 	if d.UUID != "" {
 		if v.byUUID == nil {

@@ -133,11 +133,14 @@ func TestDevicesOfMixedBlocks(t *testing.T) {
 func TestGPUFacts(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, logtest.Assemble(t, `device pid=1 id=2 name=old uuid=ab
-device pid=1 id=2 name=H200 uuid=ab major=9 minor=1 multiprocessors=132 memory=1000 bandwidth=77
+device pid=1 id=2 name=H200 uuid=ab major=9 minor=1 multiprocessors=132 memory=1000 bandwidth=77 l2_cache=1 clock=2 copy_engines=3 ecc=1 warp_size=32 max_warps=4 max_blocks=5 max_shared=6 max_registers=7 block_registers=8 block_shared=9 block_threads=10 pci=0000:18:00.0 pcie_generation=1 pcie_width=8 pcie_max_generation=5 pcie_max_width=16
 graph pid=1 device=2 start=5`))
 	var v Inventory
 	v.Number(c)
-	want := []timeline.GPU{{Index: 0, PID: 1, Device: 2, Name: "H200", UUID: "ab", Major: 9, Minor: 1, Multiprocessors: 132, Memory: 1000, Bandwidth: 77}}
+	want := []timeline.GPU{{Index: 0, PID: 1, Device: 2, Name: "H200", UUID: "ab", Major: 9, Minor: 1, Multiprocessors: 132, Memory: 1000, Bandwidth: 77,
+		L2Cache: 1, Clock: 2, CopyEngines: 3, ECC: true,
+		Limits: timeline.Limits{WarpSize: 32, MaxWarps: 4, MaxBlocks: 5, MaxSharedMemory: 6, MaxRegisters: 7, BlockRegisters: 8, BlockSharedMemory: 9, BlockThreads: 10},
+		Link:   timeline.Link{Address: "0000:18:00.0", Generation: 1, Width: 8, MaxGeneration: 5, MaxWidth: 16}}}
 	if diff := cmp.Diff(want, v.List); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}

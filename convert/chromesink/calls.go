@@ -39,14 +39,10 @@ func (s *Sink) threadRow(t *timeline.Thread) *row {
 
 // threadName is a thread's name in Kineto's form.
 func threadName(t *timeline.Thread) string {
-	name := t.Name
-	if name == "" && t.Main {
-		name = t.Process.Name
+	if title := t.Title(); title != "" {
+		return fmt.Sprintf("thread %d (%s)", t.TID, title)
 	}
-	if name == "" {
-		return fmt.Sprintf("thread %d", t.TID)
-	}
-	return fmt.Sprintf("thread %d (%s)", t.TID, name)
+	return fmt.Sprintf("thread %d", t.TID)
 }
 
 func (s *Sink) call(r *row, sl *timeline.Slice) {
@@ -83,17 +79,15 @@ func (t *texts) callArgs(o *object, sl *timeline.Slice) {
 	if sl.Stream != nil {
 		o.uint("cuda stream", uint64(sl.Stream.ID))
 	}
-	switch {
-	case sl.Flags&timeline.Unfinished != 0:
-		o.string("unfinished", "had not returned when recording ended")
+	kind, text := sl.Ending()
+	if kind != "" {
+		o.string(kind, text)
+	}
+	switch kind {
+	case "unfinished":
 		o.uint("age_ns", sl.End-sl.Start)
-	case sl.Flags&timeline.NoReturn != 0:
-		o.string("no_return", "left without returning")
-	default:
-		if name := sl.ErrorName(); name != "" {
-			o.string("error", name)
-			o.int("result", int64(sl.Ret))
-		}
+	case "error":
+		o.int("result", int64(sl.Ret))
 	}
 	if sl.Kernel != nil {
 		o.raw("launched kernel", t.kernel(sl.Kernel.Name))

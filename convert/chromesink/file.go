@@ -178,7 +178,7 @@ func (f *file) thread(pid, tid uint32, name string, place uint32) {
 }
 
 // finish writes the end of the file.
-func (f *file) finish(devices map[uint32]timeline.GPU) error {
+func (f *file) finish(devices map[uint32]*gpu) error {
 	f.b = append(f.b, "\n]"...)
 	if len(devices) > 0 {
 		f.b = append(f.b, ",\n\"deviceProperties\": ["...)
@@ -193,26 +193,6 @@ func (f *file) finish(devices map[uint32]timeline.GPU) error {
 	f.b = append(f.b, "\n}\n"...)
 	f.flush()
 	return f.err
-}
-
-// appendDevice appends the properties of a device that the log has, under Kineto's names.
-func appendDevice(b []byte, id uint32, g timeline.GPU) []byte {
-	o := object{b: b}
-	o.uint("id", uint64(id))
-	if g.Name != "" {
-		o.string("name", g.Name)
-	}
-	if g.Memory != 0 {
-		o.uint("totalGlobalMem", g.Memory)
-	}
-	if g.Major != 0 {
-		o.uint("computeMajor", uint64(g.Major))
-		o.uint("computeMinor", uint64(g.Minor))
-	}
-	if g.Multiprocessors != 0 {
-		o.uint("numSms", uint64(g.Multiprocessors))
-	}
-	return append(o.b, '}')
 }
 
 func (f *file) flush() {

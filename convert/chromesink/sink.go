@@ -24,7 +24,7 @@ type Options struct {
 type Sink struct {
 	options   Options
 	clock     clock
-	gpus      []timeline.GPU
+	gpus      []*gpu
 	names     texts
 	processes map[*timeline.Process]*process
 	order     []*process
@@ -38,7 +38,7 @@ type Sink struct {
 type process struct {
 	*timeline.Process
 	file    *file // nil before the first event
-	devices map[uint32]timeline.GPU
+	devices map[uint32]*gpu
 }
 
 // New returns a sink.
@@ -89,7 +89,9 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:
-		s.gpus = append(s.gpus, e.List...)
+		for _, g := range e.List {
+			s.gpus = append(s.gpus, newGPU(g))
+		}
 	case *timeline.Process:
 		s.process(e)
 	case *timeline.Context:
@@ -108,7 +110,7 @@ func (s *Sink) event(e timeline.Event) {
 func (s *Sink) process(t *timeline.Process) *process {
 	p := s.processes[t]
 	if p == nil {
-		p = &process{Process: t, devices: make(map[uint32]timeline.GPU)}
+		p = &process{Process: t, devices: make(map[uint32]*gpu)}
 		s.processes[t] = p
 		s.order = append(s.order, p)
 	}

@@ -285,6 +285,40 @@ func TestProcesses(t *testing.T) {
 }
 
 // A timeline without events is one trace without events of CUDA; a broken one is none.
+// A GPU's properties are those of the log and of its compute capability, and kernels have the
+// occupancy that follows.
+func TestOccupancy(t *testing.T) {
+	launched := func(k timeline.KernelShape) timeline.Work {
+		return timeline.Work{ID: 1, Shape: &timeline.Shape{Kernel: k}}
+	}
+	all := files(t, Options{}, recording, &timeline.GPUs{List: []timeline.GPU{{Name: "H200", Multiprocessors: 132, Major: 9, Memory: 1 << 37,
+		Limits: timeline.Limits{MaxBlocks: 31}}}}, program, context,
+		&timeline.WorkList{Stream: stream, List: []timeline.Work{
+			launched(timeline.KernelShape{Grid: [3]uint32{198, 1, 1}, Block: [3]uint32{32, 8, 1}, Registers: 128, StaticShared: 1 << 10, DynamicShared: 128 << 10}),
+			launched(timeline.KernelShape{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{4096, 1, 1}}),
+		}})
+	tr := parse(t, all[program])
+	want := map[string]any{"id": 3.0, "name": "H200", "totalGlobalMem": float64(1 << 37), "computeMajor": 9.0, "computeMinor": 0.0, "maxThreadsPerBlock": 1024.0,
+		"maxThreadsPerMultiprocessor": 2048.0, "regsPerBlock": 65536.0, "warpSize": 32.0, "sharedMemPerBlock": 49152.0, "numSms": 132.0,
+		"regsPerMultiprocessor": 65536.0, "sharedMemPerBlockOptin": 232448.0, "sharedMemPerMultiprocessor": 233472.0}
+	if diff := cmp.Diff([]map[string]any{want}, tr.DeviceProperties); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, e := range tr.TraceEvents {
+		if e.Cat == "kernel" {
+			text, err := json.Marshal(e.Args["occupancy"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%v %v %v %s", e.Args["est. achieved occupancy %"], e.Args["waves"], e.Args["tail %"], text))
+		}
+	}
+	expect(t, got, `13 1.5 50 {"activeBlocksPerMultiprocessor":1,"allocatedRegistersPerBlock":32768,"allocatedSharedMemPerBlock":133120,`+
+		`"blockLimitBlocks":31,"blockLimitRegs":2,"blockLimitSharedMem":1,"blockLimitWarps":8,"limitingFactors":"SMEM"}`,
+		`<nil> <nil> <nil> null`)
+}
+
 func TestEmpty(t *testing.T) {
 	for _, events := range [][]timeline.Event{nil, {recording}, {recording, program}} {
 		if all := files(t, Options{}, events...); len(all) != 1 {

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // spanCategories are Kineto's, where it has one.
-var spanCategories = map[timeline.Category]string{timeline.NVTX: "user_annotation", timeline.CUPTI: "overhead", timeline.Memory: "memory_pool"}
+var spanCategories = map[timeline.Category]string{
+	timeline.NVTX: "user_annotation", timeline.GPURanges: "gpu_user_annotation", timeline.CUPTI: "overhead", timeline.Memory: "memory_pool",
+}
 
 func spanCategory(c timeline.Category) string { return cmp.Or(spanCategories[c], string(c)) }
 
@@ -34,8 +37,8 @@ type span struct {
 	isStep bool // the span is a step
 }
 
-// trackRow returns the row of a track, nil without a file. It stands beside the track's thread, or
-// else beside the main thread. The spans of a track nest, so it has one lane.
+// trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
+// thread, or else beside the main thread. The spans of a track nest, so it has one lane.
 func (s *Sink) trackRow(t *timeline.Track) *row {
 	r := s.rows[t]
 	if r == nil {
@@ -44,7 +47,12 @@ func (s *Sink) trackRow(t *timeline.Track) *row {
 			return nil
 		}
 		r = &row{file: f, pid: t.Process.PID, base: t.Process.PID, name: t.Name, beside: true}
-		if t.Thread != nil {
+		switch {
+		case t.Stream != nil:
+			device := t.Stream.Context.Device
+			f.gpu(device)
+			r.pid, r.base, r.name = device, t.Stream.ID, strings.TrimSpace(streamName(t.Stream))+" "+t.Name+" of "+threadName(t.Thread)
+		case t.Thread != nil:
 			r.base, r.name = t.Thread.TID, threadName(t.Thread)+" "+t.Name
 		}
 		s.rows[t] = r
@@ -80,7 +88,7 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	sp := open[len(open)-1]
 	s.spans[e.Track] = open[:len(open)-1]
 	if sp.Open {
-		sp.End = e.Time
+		sp.End, sp.Args = e.Time, append(sp.Args, e.Args...)
 		r.span(e.Track, sp)
 	}
 }

@@ -57,18 +57,9 @@ func (f *file) gpu(device uint32) {
 	}
 }
 
-// streamName is a stream's name; Kineto's form ends in a blank.
+// streamName is a stream's name; Kineto's form, without our qualifier, ends in a blank.
 func streamName(t *timeline.Stream) string {
-	name := fmt.Sprintf("stream %d ", t.ID)
-	switch {
-	case t.Default && t.Name != "":
-		name += "(default, " + t.Name + ")"
-	case t.Default:
-		name += "(default)"
-	case t.Name != "":
-		name += "(" + t.Name + ")"
-	}
-	return name
+	return fmt.Sprintf("stream %d%s", t.ID, cmp.Or(t.Qualifier(), " "))
 }
 
 // workCategories are Kineto's. A graph whose nodes were not recorded is one kernel to readers.
@@ -86,7 +77,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	workPlace(&o, t, w)
 	switch w.Kind {
 	case timeline.KernelWork:
-		s.kernelArgs(&o, t, &w.Shape.Kernel)
+		s.kernelArgs(&o, t, w.Shape)
 	case timeline.MemcpyWork:
 		bytesArgs(&o, w.Shape.Memcpy.Bytes, w.Dur)
 	case timeline.MemsetWork:
@@ -96,7 +87,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 	o.uint("graph id", uint64(w.Graph))
 	o.uint("graph node id", w.GraphNode)
 	if w.Untimed {
-		o.string("untimed", "CUPTI gave no times; shown where its call returned")
+		o.string("untimed", timeline.UntimedReason)
 	}
 	f.endArgs(&o)
 	if w.Call.Function != nil && (s.options.Shown == nil || s.options.Shown(&w.Call)) {
@@ -146,22 +137,34 @@ func workPlace(o *object, t *timeline.Stream, w *timeline.Work) {
 	o.uint("correlation", uint64(w.Correlation))
 }
 
-func (s *Sink) kernelArgs(o *object, t *timeline.Stream, k *timeline.KernelShape) {
+func (s *Sink) kernelArgs(o *object, t *timeline.Stream, shape *timeline.Shape) {
+	k, on := &shape.Kernel, s.gpu(t.Context)
 	o.uint("registers per thread", uint64(k.Registers))
 	o.uint("shared memory", uint64(k.StaticShared)+uint64(k.DynamicShared))
-	if gpu := t.Context.GPU; int(gpu) < len(s.gpus) && s.gpus[gpu].Multiprocessors != 0 {
-		blocks := volume(k.Grid) / float64(s.gpus[gpu].Multiprocessors)
+	if on != nil && on.Multiprocessors != 0 {
+		blocks := volume(k.Grid) / float64(on.Multiprocessors)
 		o.float("blocks per SM", rounded(blocks))
 		o.float("warps per SM", rounded(blocks*volume(k.Block)/warpSize))
 	}
 	o.triple("grid", k.Grid)
 	o.triple("block", k.Block)
+	if on != nil {
+		on.fill(o, shape)
+	}
 	if k.Cluster != [3]uint32{} {
 		o.triple("cluster", k.Cluster)
 	}
 	if k.LocalPerThread != 0 {
 		o.uint("local memory per thread", uint64(k.LocalPerThread))
 	}
+}
+
+// gpu returns the GPU of a context, nil where the timeline does not have it.
+func (s *Sink) gpu(c *timeline.Context) *gpu {
+	if int(c.GPU) < len(s.gpus) {
+		return s.gpus[c.GPU]
+	}
+	return nil
 }
 
 func volume(v [3]uint32) float64 { return float64(v[0]) * float64(v[1]) * float64(v[2]) }

@@ -40,6 +40,11 @@ func newEvents(j *Joiner) *events {
 		memory:  memory.NewUsage(j.out),
 		markers: ordered.NewList(func(a, b *marker) bool { return spans.MarkerBefore(&a.Marker, &b.Marker) }),
 	}
+	for _, p := range e.programs {
+		if p.hasMarkers {
+			p.nvtx(&e.spans, e.found)
+		}
+	}
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindSync:       e.sync,
 		tracelog.KindOverhead:   e.overhead,
@@ -140,17 +145,29 @@ func (e *events) pool(b *tracelog.Block, i int) {
 // low is a lower bound for the times of later events of a kind.
 func (e *events) low(k tracelog.Kind) uint64 { return e.catalog.Watermarks.Kind(k).Low() }
 
-// advance shows the events whose order is known; with all, every event.
-func (e *events) advance(all bool) {
-	low := e.low(tracelog.KindMarker)
+// markersUntil is the time up to which takeMarkers takes markers.
+func (e *events) markersUntil() uint64 { return e.low(tracelog.KindMarker) }
+
+// takeMarkers takes the NVTX markers whose order is known; with all, every marker. The calls of that
+// time may be stacked afterwards.
+func (e *events) takeMarkers(all bool) {
+	low := e.markersUntil()
 	full := e.markers.Len() > maxHeldMarkers
 	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
-		p := m.program
-		if p.ranges == nil {
-			p.ranges = spans.NewNVTXRanges(&e.spans, &e.found.NVTX, p.out, p.horizon, p.thread)
-		}
-		p.ranges.Marker(&m.Marker)
+		m.program.nvtx(&e.spans, e.found).Marker(&m.Marker)
 	})
+	if all {
+		low = timeline.Never
+	}
+	for _, p := range e.programs {
+		if p.ranges != nil {
+			p.ranges.Known(low)
+		}
+	}
+}
+
+// advance shows the events whose order is known; with all, every event.
+func (e *events) advance(all bool) {
 	e.memory.Advance(e.low(tracelog.KindMemory), all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, all)

@@ -15,6 +15,7 @@ type Found struct {
 	NVTX       spans.NVTXStats
 	OverheadNS uint64 // time that CUPTI took for itself
 	Forced     uint64 // calls that were shown before everything that belongs to them was known
+	Unranged   uint64 // calls whose NVTX ranges were not known when the calls were stacked
 	LeftOut    uint64 // slices and pieces of work that were read but not shown
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
@@ -100,7 +101,7 @@ func (s *CallStats) count(c *call, correlated bool) {
 	if c.Caller != nil {
 		s.Located++
 	}
-	if !c.Slice.Failed() {
+	if !c.Failed() {
 		return
 	}
 	s.Failed++
@@ -112,23 +113,7 @@ func (s *CallStats) count(c *call, correlated bool) {
 
 // WorkStats count GPU work, and the work whose call was found.
 type WorkStats struct {
-	Kernels, Copies, Memsets, Graphs uint64
-	Matched                          uint64
-	Early                            uint64 // pieces that started before the call that caused them
-}
-
-// Total is the number of all pieces of work.
-func (s *WorkStats) Total() uint64 { return s.Kernels + s.Copies + s.Memsets + s.Graphs }
-
-func (s *WorkStats) count(k timeline.WorkKind) {
-	switch k {
-	case timeline.KernelWork:
-		s.Kernels++
-	case timeline.MemcpyWork:
-		s.Copies++
-	case timeline.MemsetWork:
-		s.Memsets++
-	case timeline.GraphWork:
-		s.Graphs++
-	}
+	timeline.WorkCounts
+	Matched uint64
+	Early   uint64 // pieces that started before the call that caused them
 }

@@ -62,6 +62,7 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 		functions: &c.Functions, calls: j.callMerge, work: j.work})
 	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.events = newEvents(j)
+	j.work.spans = &j.events.spans
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
 	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
 	return j
@@ -129,7 +130,7 @@ func (j *Joiner) take(r *tracelog.Reader) {
 func (j *Joiner) steps() {
 	whole := merge.NoExtent
 	for _, t := range j.threads.order {
-		whole.Join(t.merger.Extent(t.lows.Low()))
+		whole.Join(t.merger.Extent(j.callsLow(t.lows)))
 	}
 	heldWork := 0
 	for _, s := range j.streams.order {
@@ -145,6 +146,12 @@ func (j *Joiner) steps() {
 	j.step(timeline.Never, heldWork)
 }
 
+// callsLow is the time up to which calls may be stacked: no earlier call will come, and the NVTX
+// ranges around these calls are known.
+func (j *Joiner) callsLow(calls catalog.Lows) uint64 {
+	return min(calls.Low(), j.events.markersUntil())
+}
+
 // workLow is the time up to which the work of a stream may be read: no earlier work will come,
 // and the calls of its process have been read nearly as far.
 func (j *Joiner) workLow(s *streamWork, held int) uint64 {
@@ -152,13 +159,14 @@ func (j *Joiner) workLow(s *streamWork, held int) uint64 {
 	if held > j.options.Budget.Records/2 {
 		return low
 	}
-	return min(low, timeline.End(j.calling[s.key.PID].Low(), workAhead))
+	return min(low, timeline.End(j.callsLow(j.calling[s.key.PID]), workAhead))
 }
 
 // step shows the events before a time. Later blocks have no events before this time.
 func (j *Joiner) step(before uint64, heldWork int) {
+	j.events.takeMarkers(false)
 	for _, t := range j.threads.order {
-		j.threads.advance(t, min(before, t.lows.Low()), false)
+		j.threads.advance(t, min(before, j.callsLow(t.lows)), false)
 	}
 	if j.options.Budget.holdRecords(&j.share, j.threads.held()) {
 		j.threads.relieve()
@@ -174,6 +182,18 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	}
 	j.events.advance(false)
 	j.emit(force, false)
+	j.passRanges(before)
+}
+
+// passRanges forgets the NVTX ranges before the calls that come next, up to a time.
+func (j *Joiner) passRanges(before uint64) {
+	for _, p := range j.programs {
+		if p.ranges != nil {
+			p.ranges.Passed(func(tid uint32) uint64 {
+				return min(before, j.callsLow(j.threads.lows.Of(catalog.ThreadKey{PID: p.PID, TID: tid})))
+			})
+		}
+	}
 }
 
 // advance reads the work of a stream that begins before low; with all, all of it.
@@ -197,7 +217,7 @@ func (j *Joiner) mark(before uint64) (force bool) {
 		s.program.unclosed = min(s.program.unclosed, s.unclosed())
 	})
 	for _, p := range j.programs {
-		calls := j.calling[p.PID].Low()
+		calls := j.callsLow(j.calling[p.PID])
 		p.correlation.calls = min(before, calls)
 		low := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
 		p.work.mark(low)
@@ -208,7 +228,7 @@ func (j *Joiner) mark(before uint64) (force bool) {
 
 // waitsLow is a time up to which a program's calls, work and Sync records are known.
 func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
-	calls := j.calling[p.PID].Low()
+	calls := j.callsLow(j.calling[p.PID])
 	work := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
 	return min(j.catalog.Watermarks.Kind(tracelog.KindSync).Low(), work, calls, p.unclosed)
 }
@@ -220,10 +240,20 @@ func (j *Joiner) emit(force, all bool) {
 		t.merger.Trim()
 	}
 	j.threads.each(func(s *stack) { s.emit(force, all) })
+	for _, p := range j.programs {
+		switch {
+		case p.projections == nil:
+		case all:
+			p.projections.Finish()
+		default:
+			p.projections.Advance()
+		}
+	}
 }
 
 // finish shows everything left, at the end of the log.
 func (j *Joiner) finish() {
+	j.events.takeMarkers(true)
 	for _, t := range j.threads.order {
 		j.threads.advance(t, timeline.Never, true)
 	}

@@ -25,6 +25,7 @@ type program struct {
 	correlated      bool   // see catalog.Correlated
 	correlatedUntil uint64
 	hasWork         bool
+	hasMarkers      bool
 
 	correlation correlationTable
 	work        workProgress
@@ -32,10 +33,11 @@ type program struct {
 	waits       *waits.Joiner // nil without GPU work
 	unclosed    uint64        // start of the first open call that may create work
 
-	ranges    *spans.NVTXRanges // this field and those below are nil until there are records for them
-	overheads *spans.OverlapLanes
-	pools     *spans.OverlapLanes
-	memory    *memory.Process
+	ranges      *spans.NVTXRanges // this field and those below are nil until there are records for them
+	projections *spans.Projections
+	overheads   *spans.OverlapLanes
+	pools       *spans.OverlapLanes
+	memory      *memory.Process
 }
 
 // newPrograms makes the programs of a log.
@@ -54,7 +56,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g.PID), correlatedUntil: c.CorrelatedUntil(g.PID),
-		hasWork: of.HasWork(),
+		hasWork: of.HasWork(), hasMarkers: of.Has(tracelog.KindMarker),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start}
@@ -76,6 +78,37 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 		p.threads[tid] = t
 	}
 	return t
+}
+
+// nvtx returns the program's NVTX ranges.
+func (p *program) nvtx(out *spans.Output, found *Found) *spans.NVTXRanges {
+	if p.ranges == nil {
+		p.ranges = spans.NewNVTXRanges(out, &found.NVTX, p.out, p.horizon, p.thread)
+	}
+	return p.ranges
+}
+
+// rangesAt returns the NVTX ranges in which a thread makes a call.
+func (p *program) rangesAt(tid uint32, at uint64, found *Found) *timeline.RangeStack {
+	if p.ranges == nil {
+		return nil
+	}
+	stack, known := p.ranges.At(tid, at)
+	if !known {
+		found.Unranged++
+	}
+	return stack
+}
+
+// project puts the NVTX ranges around the launch of a piece of work onto its stream.
+func (p *program) project(out *spans.Output, s *timeline.Stream, w *timeline.Work) {
+	if p.projections == nil {
+		if w.Call.Ranges == nil {
+			return
+		}
+		p.projections = spans.NewProjections(out, p.out)
+	}
+	p.projections.Work(s, w)
 }
 
 // waitingCall returns the call with a correlation ID from a Sync record.

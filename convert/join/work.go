@@ -3,6 +3,7 @@ package join
 import (
 	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -12,6 +13,7 @@ type workJoiner struct {
 	selection *selection.Selection
 	found     *Found
 	ids       *WorkIDs
+	spans     *spans.Output
 	ofCalls   bool // show only work that has a call
 }
 
@@ -26,7 +28,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	if j.ofCalls {
 		j.found.LeftOut++ // counted as left out until its call is found
 	} else {
-		j.found.Work.count(w.Kind)
+		j.found.Work.Add(w.Kind)
 	}
 	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
@@ -65,7 +67,7 @@ func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
 
 // asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
-	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Start: c.Start, End: c.End}
+	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Ranges: c.Ranges, Start: c.Start, End: c.End}
 }
 
 // attach links work and its call.
@@ -113,13 +115,14 @@ func (j *workJoiner) showHeld(o *orphan, c *call) {
 		w.Start, w.Dur, w.Untimed = c.End, 0, true
 	}
 	if j.ofCalls {
-		j.found.Work.count(w.Kind)
+		j.found.Work.Add(w.Kind)
 		j.found.LeftOut--
 	}
 	j.show(o.stream, w)
 }
 
 func (j *workJoiner) show(s *stream, w *timeline.Work) {
+	s.program.project(j.spans, s.out, w)
 	if j.selection.Work(w) {
 		j.out.Work(s.out, w)
 	}

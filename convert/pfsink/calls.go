@@ -176,17 +176,14 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	for i, v := range sl.Args {
 		c.args = append(c.args, argument(sl.Params, i, v))
 	}
-	switch {
-	case sl.Flags&timeline.Unfinished != 0:
-		c.args = append(c.args, perfetto.String("unfinished", "had not returned when recording ended"))
-	case sl.Flags&timeline.NoReturn != 0:
-		c.args = append(c.args, perfetto.String("no_return", "left without returning"))
-	default:
-		if name := sl.ErrorName(); name != "" {
-			c.args = append(c.args, perfetto.String("error", name), perfetto.Int("result", int64(sl.Ret)))
-			if meaning := sl.ErrorMeaning(); meaning != "" {
-				c.args = append(c.args, perfetto.String("meaning", meaning))
-			}
+	kind, text := sl.Ending()
+	if kind != "" {
+		c.args = append(c.args, perfetto.String(kind, text))
+	}
+	if kind == "error" {
+		c.args = append(c.args, perfetto.Int("result", int64(sl.Ret)))
+		if meaning := sl.ErrorMeaning(); meaning != "" {
+			c.args = append(c.args, perfetto.String("meaning", meaning))
 		}
 	}
 	if sl.Kernel != nil {

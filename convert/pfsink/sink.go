@@ -169,12 +169,18 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, 0, perfetto.UintArgs{})
 }
 
+// spanEnd ends a span, with the facts that were not known at its beginning.
 func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	if e.Track.Category == timeline.CUPTI {
 		return // written with its beginning
 	}
 	s.marks.see(e.Time, e.Time)
-	s.tracks.span(e.Track, e.Time).End(e.Time)
+	track := s.tracks.span(e.Track, e.Time)
+	if len(e.Args) == 0 {
+		track.End(e.Time)
+		return
+	}
+	track.EndWith(e.Time, s.details(e.Args)...)
 }
 
 // instant writes an event without a duration.

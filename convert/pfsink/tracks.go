@@ -1,9 +1,9 @@
 package pfsink
 
 import (
-	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
@@ -85,11 +85,9 @@ func (t *thread) closeTo(start uint64, depth int32) {
 func (t *tracks) thread(of *timeline.Thread, first uint64) *thread {
 	track := t.threads[of]
 	if track == nil {
-		info := perfetto.Thread{PID: of.Process.PID, TID: of.TID, Name: of.Name, Rank: rankOf(first - min(first, t.start))}
-		if of.Main {
-			info.Name = cmp.Or(of.Name, of.Process.Name)
-		}
-		track = &thread{Track: t.w.Thread(info)}
+		track = &thread{Track: t.w.Thread(perfetto.Thread{
+			PID: of.Process.PID, TID: of.TID, Name: of.Title(), Rank: rankOf(first - min(first, t.start)),
+		})}
 		t.threads[of] = track
 	}
 	return track
@@ -117,7 +115,10 @@ func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
 		case timeline.CUPTI:
 			info.Group, info.Rank = t.group(of.Process, noGPU), placeOverhead
 		}
-		if of.Thread != nil {
+		switch {
+		case of.Stream != nil:
+			info.Name = rangesName(of)
+		case of.Thread != nil:
 			info.Thread = t.thread(of.Thread, first).Track
 		}
 		track = t.w.Track(info)
@@ -202,21 +203,14 @@ func (t *tracks) queueName(of *timeline.Stream) string {
 
 // streamName returns the name of a stream: "Stream 07 (default)", "Stream 13 (copy-in, copies)".
 func streamName(of *timeline.Stream) string {
-	name, sep, end := fmt.Sprintf("Stream %02d", of.ID), " (", ""
-	add := func(text string) {
-		name += sep + text
-		sep, end = ", ", ")"
+	name := fmt.Sprintf("Stream %02d%s", of.ID, of.Qualifier())
+	switch {
+	case of.Only == "":
+		return name
+	case of.Qualifier() == "":
+		return name + " (" + of.Only + ")"
 	}
-	if of.Default {
-		add("default")
-	}
-	if of.Name != "" {
-		add(of.Name)
-	}
-	if of.Only != "" {
-		add(of.Only)
-	}
-	return name + end
+	return strings.TrimSuffix(name, ")") + ", " + of.Only + ")"
 }
 
 func queueDescription(t *timeline.Stream) string {

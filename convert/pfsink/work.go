@@ -59,7 +59,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
 	}
 	if w.Untimed {
-		s.args = append(s.args, perfetto.String("untimed", "CUPTI gave no times; shown where its call returned"))
+		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
 	}
 	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
 }

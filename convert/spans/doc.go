@@ -1,11 +1,14 @@
 // Package spans puts records that are not calls onto tracks beside the calls: NVTX ranges and
-// marks, the time that CUPTI took for itself, and events of memory pools.
+// marks, the time that CUPTI took for itself, and events of memory pools. It also knows which NVTX
+// ranges a thread is in, and puts these ranges onto the streams where their work ran.
 //
-// Input: records, in the order of the log. Output: spans that nest on each track. Spans that
-// overlap without nesting get several tracks of one name.
+// Input: records, in the order of the log, and for streams the work with its calls. Output: spans
+// that nest on each track. Spans that overlap without nesting get several tracks of one name.
 package spans
 
 import (
+	"cmp"
+
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -22,7 +25,30 @@ type Output struct {
 // A span is a span that is not shown yet.
 type span struct {
 	timeline.Span
-	instant bool
-	moved   bool // it ended on another thread
-	shown   bool // it was selected when it was put on its track
+	instant   bool
+	moved     bool // it ended on another thread
+	shown     bool // it was selected when it was put on its track
+	begunOpen bool // it had not ended then
+}
+
+// late are the facts that were not known when the span was put on its track.
+func (sp *span) late() []timeline.Detail {
+	if sp.begunOpen {
+		return sp.Args
+	}
+	return nil
+}
+
+// unfinished is the fact that a range has no end.
+var unfinished = timeline.Detail{Name: "unfinished", Text: "had not ended when recording did"}
+
+// nesting orders spans that begin at one time: those that have not ended first, then longer ones first.
+func nesting(a, b *span) int {
+	if a.Open != b.Open {
+		if a.Open {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(b.End, a.End)
 }

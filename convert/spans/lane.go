@@ -33,7 +33,7 @@ func (l *lane) endUntil(at uint64) {
 	for n := len(l.open); n > 0 && !l.open[n-1].Open && l.open[n-1].End <= at; n-- {
 		sp := l.open[n-1]
 		if sp.shown {
-			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End})
+			l.out.Emitter.Emit(&timeline.SpanEnd{Track: l.track, Time: sp.End, Args: sp.late()})
 		}
 		l.open[n-1] = nil
 		l.open = l.open[:n-1]
@@ -45,7 +45,7 @@ func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
 func (l *lane) add(sp *span) {
 	l.last = sp.Start
-	sp.shown = l.out.Selection.Span(&sp.Span)
+	sp.shown, sp.begunOpen = l.out.Selection.Span(&sp.Span), sp.Open
 	switch {
 	case sp.instant && sp.shown:
 		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})
@@ -54,6 +54,16 @@ func (l *lane) add(sp *span) {
 	}
 	if !sp.instant {
 		l.open = append(l.open, sp)
+	}
+}
+
+// cutWithin ends the open spans within a span when that span ends.
+func (l *lane) cutWithin(outer *span) {
+	i := slices.Index(l.open, outer)
+	for _, sp := range l.open[i+1:] {
+		if sp.Open || sp.End > outer.End {
+			sp.Open, sp.End = false, outer.End
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type NVTXRanges struct {
 	crossed map[string]*OverlapLanes // by domain
 	domains []string                 // keys of crossed, sorted
 	held    int                      // spans that wait to be put on a thread's track
+	stacks  rangeStacks
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -49,6 +50,7 @@ type domainLane struct {
 type openRange struct {
 	*span
 	laneKey
+	of *timeline.Range
 }
 
 const (
@@ -68,9 +70,10 @@ func NewNVTXRanges(out *Output, stats *NVTXStats, p *timeline.Process, horizon u
 }
 
 // MarkerBefore is the order in which Marker takes markers: by time; at one time, beginnings
-// before ends.
+// before ends, and the beginning with the smaller ID first.
 func MarkerBefore(a, b *tracelog.Marker) bool {
-	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd)) < 0
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd),
+		cmp.Compare(a.ID, b.ID)) < 0
 }
 
 // Marker takes the next marker. Its TID is a host TID.
@@ -89,12 +92,13 @@ func (r *NVTXRanges) Marker(m *tracelog.Marker) {
 	default:
 		r.stats.Marks++
 		sp := r.begin(m)
-		sp.End, sp.instant = m.Time, true
+		sp.End, sp.instant, sp.Ranges = m.Time, true, r.stacks.newest(m.TID)
 	}
 }
 
 func (r *NVTXRanges) start(m *tracelog.Marker) {
 	if earlier, ok := r.open[m.ID]; ok { // the end of the earlier range was lost
+		r.stacks.end(earlier.tid, earlier.of, m.Time)
 		r.unfinished(earlier)
 	} else if len(r.open) >= maxOpenRanges {
 		r.stats.Unmatched++
@@ -102,7 +106,10 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 	}
 	sp := r.begin(m)
 	sp.Open = true
-	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}}
+	l := r.lanes[laneKey{m.TID, m.Domain}]
+	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain}
+	sp.Ranges = r.stacks.begin(m.TID, of, m.Time)
+	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
 }
 
 // begin makes a span at its marker's place.
@@ -131,6 +138,8 @@ func (r *NVTXRanges) lane(key laneKey) *domainLane {
 func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	r.stats.Ranges++
 	sp := o.span
+	o.of.Ended(m.Time - min(m.Time, sp.Start))
+	r.stacks.end(o.tid, o.of, m.Time)
 	if !sp.Open { // the span was cut where the span around it ended
 		return
 	}
@@ -145,16 +154,6 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	}
 }
 
-// cutWithin ends the open spans within a span when that span ends.
-func (l *domainLane) cutWithin(outer *span) {
-	i := slices.Index(l.lane.open, outer)
-	for _, sp := range l.lane.open[i+1:] {
-		if sp.Open || sp.End > outer.End {
-			sp.Open, sp.End = false, outer.End
-		}
-	}
-}
-
 func (r *NVTXRanges) unfinished(o *openRange) {
 	r.stats.Unmatched++
 	r.stats.Ranges++
@@ -162,7 +161,7 @@ func (r *NVTXRanges) unfinished(o *openRange) {
 		return
 	}
 	o.Open, o.End = false, max(r.horizon, o.Start)
-	o.Args = []timeline.Detail{{Name: "unfinished", Text: "had not ended when recording did"}}
+	o.Args = []timeline.Detail{unfinished}
 }
 
 // Finish ends the unended ranges and puts all spans on their tracks.
@@ -174,6 +173,27 @@ func (r *NVTXRanges) Finish() {
 	r.advance(true)
 	for _, l := range r.order {
 		l.endAll()
+	}
+}
+
+// Known notes that all markers before a time have been taken.
+func (r *NVTXRanges) Known(until uint64) { r.stacks.until = until }
+
+// At returns the ranges that were open on a thread, by its host TID, at a time. known is false if
+// there was no memory to wait for the markers before that time. The times of a thread rise.
+func (r *NVTXRanges) At(tid uint32, at uint64) (stack *timeline.RangeStack, known bool) {
+	return r.stacks.at(tid, at)
+}
+
+// Passed says that At will be asked for no time before that which low returns for a thread.
+func (r *NVTXRanges) Passed(low func(tid uint32) uint64) {
+	if r.stacks.held == 0 {
+		return
+	}
+	for tid, t := range r.stacks.threads {
+		if t.next < len(t.changes) {
+			r.stacks.passBefore(t, low(tid))
+		}
 	}
 }
 
@@ -212,15 +232,7 @@ func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
 		return false
 	}
 	first := l.pending[:n]
-	slices.SortStableFunc(first, func(a, b *span) int {
-		if a.Open != b.Open {
-			if a.Open {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(b.End, a.End)
-	})
+	slices.SortStableFunc(first, nesting)
 	for _, sp := range first {
 		if sp.moved || l.track.Thread == nil || !l.fits(sp) {
 			r.aside(l.domain).pending.Add(r.ended(sp))

@@ -354,7 +354,7 @@ func TestNVTXRangesForced(t *testing.T) {
 		},
 		"never ends": {
 			[]tracelog.Marker{start(1, 1, 100, "outer")}, nil,
-			NVTXStats{Ranges: 1, Unmatched: 1}, "begin outer..., end 9000",
+			NVTXStats{Ranges: 1, Unmatched: 1}, "begin outer..., end 9000 unfinished=had not ended when recording did",
 		},
 		"range inside ends first": {
 			[]tracelog.Marker{start(1, 1, 100, "outer"), start(1, 2, 110, "inner")}, []tracelog.Marker{end(1, 2, 400), end(1, 1, 500)},
@@ -459,8 +459,10 @@ func TestMarkerBefore(t *testing.T) {
 		"start before end":   {start(1, 1, 10, ""), end(1, 2, 10), true},
 		"end after start":    {end(1, 2, 10), start(1, 1, 10, ""), false},
 		"end after mark":     {end(1, 2, 10), mark(1, 10, ""), false},
-		"two starts":         {start(1, 1, 10, ""), start(1, 2, 10, ""), false},
-		"mark and start":     {mark(1, 10, ""), start(1, 2, 10, ""), false},
+		"two starts":         {start(1, 1, 10, ""), start(1, 2, 10, ""), true},
+		"two starts, turned": {start(1, 2, 10, ""), start(1, 1, 10, ""), false},
+		"one start":          {start(1, 1, 10, ""), start(1, 1, 10, ""), false},
+		"start and mark":     {start(1, 2, 10, ""), mark(1, 10, ""), false},
 		"earlier end":        {end(1, 1, 9), start(1, 2, 10, ""), true},
 		"start behind a end": {start(1, 2, 10, ""), end(1, 1, 9), false},
 	} {

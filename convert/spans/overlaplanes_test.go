@@ -37,7 +37,7 @@ func (e emitter) Emit(event timeline.Event) {
 	case *timeline.SpanBegin:
 		e.note("begin", &event.Span)
 	case *timeline.SpanEnd:
-		e.events = append(e.events, fmt.Sprintf("end %d", event.Time))
+		e.note("end", &timeline.Span{Name: fmt.Sprint(event.Time), Args: event.Args})
 	case *timeline.Instant:
 		e.note("instant", &event.Span)
 	}

@@ -19,8 +19,11 @@ type busy struct {
 	streams []*streamRow
 }
 
-// A workCount counts the work of a device or a stream.
-type workCount struct{ kernels, copies, sets, graphs, total uint64 }
+// A workCount has the work of a device, a stream or a process.
+type workCount struct {
+	timeline.WorkCounts
+	time uint64 // ns of the work with times
+}
 
 type deviceRow struct {
 	workCount
@@ -65,18 +68,9 @@ func (b *busy) stream(t *timeline.Stream) *streamRow {
 }
 
 func (c *workCount) count(w *timeline.Work) {
-	switch w.Kind {
-	case timeline.KernelWork:
-		c.kernels++
-	case timeline.MemcpyWork:
-		c.copies++
-	case timeline.MemsetWork:
-		c.sets++
-	case timeline.GraphWork:
-		c.graphs++
-	}
+	c.Add(w.Kind)
 	if !w.Untimed {
-		c.total = sketch.Sum(c.total, w.Dur)
+		c.time = sketch.Sum(c.time, w.Dur)
 	}
 }
 
@@ -104,7 +98,7 @@ func (b *busy) columns() []table.Column {
 // cells returns the cells of columns.
 func (b *busy) cells(c *workCount, s *sweep) ([]any, usage) {
 	u := s.usage()
-	cells := []any{nil, nil, nil, nil, nil, nil, c.kernels, c.copies, c.sets, c.graphs, c.total}
+	cells := []any{nil, nil, nil, nil, nil, nil, c.Kernels, c.Copies, c.Memsets, c.Graphs, c.time}
 	if s.first != timeline.Never {
 		cells[3], cells[4], cells[5] = u.span, b.clock.since(s.first), b.clock.since(s.last)
 	}
@@ -141,18 +135,7 @@ func (b *busy) tables() (streams, devices *table.Table) {
 	return streams, b.deviceTable()
 }
 
-func (r *streamRow) title() string {
-	title := fmt.Sprintf("stream %d", r.ID)
-	switch {
-	case r.Default && r.Name != "":
-		title += " (default, " + r.Name + ")"
-	case r.Default:
-		title += " (default)"
-	case r.Name != "":
-		title += " (" + r.Name + ")"
-	}
-	return title
-}
+func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Qualifier()) }
 
 func (b *busy) deviceTable() *table.Table {
 	t := &table.Table{Name: "devices", Title: "GPUs with work"}

@@ -6,7 +6,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 )
 
 // calls are the reports of calls: by function, by function and caller, and the failed ones.
@@ -75,7 +74,7 @@ func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) {
 	cached(c.caches.callers, from{sl.Function, sl.Caller}, func() *callRow {
 		return c.callers.of(callerKey{key, callerText(sl.Caller)})
 	}).add(sl, inner)
-	if failed(sl) {
+	if sl.Failed() {
 		c.errors.of(errorKey{key, sl.ErrorName()}).add(t, sl)
 	}
 }
@@ -88,18 +87,11 @@ func callerText(c *timeline.Caller) string {
 	return c.Text()
 }
 
-// failed says whether a call returned an error that is worth a look: "not ready" answers a
-// query, "deinitialized" every cleanup after CUDA has shut down.
-func failed(sl *timeline.Slice) bool {
-	return sl.Ret != 0 && sl.Ret != cudaerror.NotReady && sl.Ret != cudaerror.Deinitialized &&
-		sl.Flags&(timeline.Unfinished|timeline.NoReturn) == 0
-}
-
 func (r *callRow) add(sl *timeline.Slice, inner bool) {
 	if inner {
 		r.inner++
 	}
-	if failed(sl) {
+	if sl.Failed() {
 		r.failed++
 	}
 	if sl.Flags&timeline.Unfinished != 0 {

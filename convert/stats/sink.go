@@ -94,7 +94,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		w := &l.List[i]
 		s.work.take(w)
 		stream.take(w)
-		process.work(w)
+		process.count(w)
 		if w.Call.Thread != nil {
 			s.threads.of(w.Call.Thread).work++
 		}

@@ -29,8 +29,7 @@ type threadRow struct {
 // A processRow has what a process did.
 type processRow struct {
 	*timeline.Process
-	kernels, copies, sets uint64
-	gpuTime               uint64
+	workCount
 }
 
 func newThreads() threads {
@@ -64,7 +63,7 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	r.open = max(r.open, sl.End)
 	if !inner {
 		r.calls++
-		if failed(sl) {
+		if sl.Failed() {
 			r.failed++
 		}
 	}
@@ -86,26 +85,12 @@ func (s *threads) inCalls() (ns uint64) {
 	return ns
 }
 
-func (r *processRow) work(w *timeline.Work) {
-	switch w.Kind {
-	case timeline.KernelWork:
-		r.kernels++
-	case timeline.MemcpyWork:
-		r.copies++
-	case timeline.MemsetWork:
-		r.sets++
-	}
-	if !w.Untimed {
-		r.gpuTime = sketch.Sum(r.gpuTime, w.Dur)
-	}
-}
-
 // title is the name of a thread for people.
 func (r *threadRow) title() string {
 	if r.Main {
-		return cmp.Or(r.Name, r.Process.Name)
+		return r.Title()
 	}
-	return cmp.Or(r.Name, "(unnamed)")
+	return cmp.Or(r.Title(), "(unnamed)")
 }
 
 // tables returns the reports of threads and of processes.
@@ -148,7 +133,7 @@ func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads ma
 			sum = new(threadRow)
 		}
 		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.total,
-			r.kernels, r.copies, r.sets, r.gpuTime})
+			r.Kernels, r.Copies, r.Memsets, r.time})
 	}
 	t.Sort("gpu_work_ns")
 	return t

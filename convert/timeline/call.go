@@ -44,9 +44,10 @@ type Slice struct {
 	*Function
 	*Arguments
 	End    uint64
-	Kernel *Kernel // the kernel that the call launched, where no GPU work names it
-	Caller *Caller // where the call was made, nil if unknown
-	links  *links  // nil for nearly all slices
+	Kernel *Kernel     // the kernel that the call launched, where no GPU work names it
+	Caller *Caller     // where the call was made, nil if unknown
+	Ranges *RangeStack // the NVTX ranges that were open on the thread when the call began
+	links  *links      // nil for nearly all slices
 	// The following fields are read again when the call's work arrives. They lie together,
 	// because work arrives in another order than slices have in memory.
 	Start       uint64
@@ -124,14 +125,28 @@ func (s *Slice) more() *links {
 	return s.links
 }
 
-// Failed says whether the call returned an error that a person wants to see. "Not ready" answers a
-// query about unfinished work, "deinitialized" every cleanup after CUDA has shut down.
-func (s *Slice) Failed() bool {
-	return s.Ret != 0 && s.Ret != cudaerror.NotReady && s.Ret != cudaerror.Deinitialized && s.Flags&(Unfinished|NoReturn) == 0
-}
-
 // ErrorMeaning says what the call's error means, "" for a call that succeeded and for a rare error.
 func (s *Slice) ErrorMeaning() string { return cudaerror.Meaning(s.Ret) }
 
 // ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
 func (s *Slice) ErrorName() string { return cudaerror.OfFailure(s.Library, s.Ret) }
+
+// Ending says how the call ended where it did not succeed: "error" with the error's name, or why
+// its result is not known. Both are "" for a call that succeeded.
+func (s *Slice) Ending() (kind, text string) {
+	switch {
+	case s.Flags&Unfinished != 0:
+		return "unfinished", "had not returned when recording ended"
+	case s.Flags&NoReturn != 0:
+		return "no_return", "left without returning"
+	case s.Ret != 0:
+		return "error", s.ErrorName()
+	}
+	return "", ""
+}
+
+// Failed says whether the call returned an error that is worth a look: "not ready" answers a
+// query, "deinitialized" every cleanup after CUDA has shut down.
+func (s *Slice) Failed() bool {
+	return s.Ret != 0 && s.Ret != cudaerror.NotReady && s.Ret != cudaerror.Deinitialized && s.Flags&(Unfinished|NoReturn) == 0
+}

@@ -127,3 +127,28 @@ func TestErrorName(t *testing.T) {
 		}
 	}
 }
+
+func TestSliceEnding(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		call       Slice
+		kind, text string
+		failed     bool
+	}{
+		"success":       {Slice{}, "", "", false},
+		"error":         {Slice{Ret: 2}, "error", "cudaErrorMemoryAllocation", true},
+		"unknown error": {Slice{Ret: -1}, "error", "cudaError_t -1", true},
+		"not ready":     {Slice{Ret: 600}, "error", "cudaErrorNotReady", false},
+		"deinitialized": {Slice{Ret: 4}, "error", "cudaErrorCudartUnloading", false},
+		"unfinished":    {Slice{Flags: Unfinished, Ret: 2}, "unfinished", "had not returned when recording ended", false},
+		"no return":     {Slice{Flags: NoReturn, Ret: 2}, "no_return", "left without returning", false},
+	} {
+		c.call.Function = &Function{Library: "runtime"}
+		if kind, text := c.call.Ending(); kind != c.kind || text != c.text {
+			t.Errorf("%s: ending %q, %q; want %q, %q", name, kind, text, c.kind, c.text)
+		}
+		if got := c.call.Failed(); got != c.failed {
+			t.Errorf("%s: the call failed: %t", name, got)
+		}
+	}
+}

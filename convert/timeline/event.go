@@ -55,6 +55,7 @@ type SpanBegin struct {
 type SpanEnd struct {
 	Track *Track
 	Time  uint64
+	Args  []Detail // facts that were not known when the span began
 }
 
 // An Instant is a span without length.

@@ -110,6 +110,9 @@ func fill(v reflect.Value, next *uint64) {
 			fill(v.Index(i), next)
 		}
 	case reflect.Pointer:
+		if v.Type() == reflect.TypeFor[*RangeStack]() {
+			return // it has no times, and leads to itself
+		}
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), next)
 	case reflect.Uint64:

@@ -1,5 +1,7 @@
 package timeline
 
+import "cmp"
+
 // A Process is one program in one process. A process that runs exec becomes several of these,
 // with one PID. The event comes before all events that refer to it.
 type Process struct {
@@ -22,10 +24,19 @@ type Thread struct {
 	Main    bool
 }
 
+// Title is the thread's name, of a main thread without one that of its process.
+func (t *Thread) Title() string {
+	if t.Main {
+		return cmp.Or(t.Name, t.Process.Name)
+	}
+	return t.Name
+}
+
 // A Track holds spans beside the calls, such as NVTX ranges or CUPTI's overhead.
 type Track struct {
 	Process  *Process
 	Thread   *Thread // the thread of the track; nil for a track of the process
+	Stream   *Stream // the stream of the track, for ranges of Thread whose work ran there; nil for none
 	Name     string
 	Category Category
 }
@@ -35,9 +46,10 @@ type Category string
 
 // The categories.
 const (
-	NVTX   Category = "nvtx"
-	CUPTI  Category = "cupti"  // time that CUPTI took for itself
-	Memory Category = "memory" // memory pools
+	NVTX      Category = "nvtx"
+	GPURanges Category = "nvtx_gpu" // NVTX ranges on the streams where their work ran
+	CUPTI     Category = "cupti"    // time that CUPTI took for itself
+	Memory    Category = "memory"   // memory pools
 )
 
 // A Span is a range on a track, or an instant.
@@ -47,6 +59,10 @@ type Span struct {
 	End   uint64 // equal to Start for an instant
 	Open  bool   // End is not known yet: a SpanEnd has it
 	Args  []Detail
+
+	// Ranges are, for an NVTX range, the range and the ranges around it; for an NVTX mark, the
+	// ranges around it. Nil for other spans.
+	Ranges *RangeStack
 }
 
 // A Detail is a fact shown with a span: Text, or Value where Text is empty.

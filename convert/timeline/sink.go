@@ -11,7 +11,8 @@ type Sink interface {
 	//
 	// The events belong to the caller again when Take returns. A sink may keep the values
 	// behind a *Process, *Thread, *Track, *Counter, *Context, *Stream, *Function,
-	// *Arguments, *Kernel, *Caller or *Shape, also as keys of a map: they do not change.
+	// *Arguments, *Kernel, *Caller, *Shape, *Range or *RangeStack, also as keys of a map: they do
+	// not change.
 	Take(events []Event) error
 
 	// End is the last call and comes once. Its argument is nil for a complete timeline,

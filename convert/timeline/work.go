@@ -9,18 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// A GPU is a physical device. Processes may number it differently.
-type GPU struct {
-	Index           uint32 // the timeline's own number, from 0 without gaps
-	PID, Device     uint32 // the first process that used it, and the device number in that process
-	Name            string // the product name, with the name that the program gave
-	UUID            string // 16 bytes in hexadecimal, "" when not known
-	Major, Minor    uint32 // compute capability
-	Multiprocessors uint32
-	Memory          uint64 // bytes
-	Bandwidth       uint64 // memory bandwidth, kB/s
-}
-
 // A Context is a CUDA context of a process. The event comes before its streams.
 type Context struct {
 	Process *Process
@@ -46,6 +34,20 @@ const (
 	OnlyNCCL   = "NCCL"   // NCCL's kernels, with copies and memsets
 )
 
+// Qualifier is what follows the stream's number in a title: " (default, NAME)", " (default)",
+// " (NAME)" or "".
+func (s *Stream) Qualifier() string {
+	switch {
+	case s.Default && s.Name != "":
+		return " (default, " + s.Name + ")"
+	case s.Default:
+		return " (default)"
+	case s.Name != "":
+		return " (" + s.Name + ")"
+	}
+	return ""
+}
+
 // A WorkKind is a kind of GPU work.
 type WorkKind uint8
 
@@ -56,6 +58,26 @@ const (
 	MemsetWork
 	GraphWork // a whole graph, its nodes not recorded individually
 )
+
+// WorkCounts count GPU work by its kind.
+type WorkCounts struct{ Kernels, Copies, Memsets, Graphs uint64 }
+
+// Add counts a piece of work.
+func (c *WorkCounts) Add(k WorkKind) {
+	switch k {
+	case KernelWork:
+		c.Kernels++
+	case MemcpyWork:
+		c.Copies++
+	case MemsetWork:
+		c.Memsets++
+	case GraphWork:
+		c.Graphs++
+	}
+}
+
+// Total is the number of all pieces of work.
+func (c *WorkCounts) Total() uint64 { return c.Kernels + c.Copies + c.Memsets + c.Graphs }
 
 // Work is one kernel, copy, memset or graph on a stream.
 type Work struct {
@@ -70,11 +92,15 @@ type Work struct {
 	Call        Call
 }
 
+// UntimedReason says why a piece of work has no length.
+const UntimedReason = "CUPTI gave no times; shown where its call returned"
+
 // A Call describes the call that caused a piece of GPU work. The zero Call is no call.
 type Call struct {
 	*Function
 	Thread     *Thread
-	Caller     *Caller // where the call was made, nil if unknown
+	Caller     *Caller     // where the call was made, nil if unknown
+	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }
 

@@ -63,3 +63,45 @@ func TestTitle(t *testing.T) {
 		}
 	}
 }
+
+func TestStreamQualifier(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]Stream{
+		"":                   {},
+		" (default)":         {Default: true},
+		" (copies)":          {Name: "copies"},
+		" (default, copies)": {Default: true, Name: "copies"},
+	} {
+		if got := s.Qualifier(); got != want {
+			t.Errorf("qualifier %q, want %q", got, want)
+		}
+	}
+}
+
+func TestThreadTitle(t *testing.T) {
+	t.Parallel()
+	p := &Process{Name: "train"}
+	for want, thread := range map[string]Thread{
+		"":       {Process: p},
+		"loader": {Process: p, Name: "loader"},
+		"train":  {Process: p, Main: true},
+		"main":   {Process: p, Main: true, Name: "main"},
+	} {
+		if got := thread.Title(); got != want {
+			t.Errorf("title %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWorkCounts(t *testing.T) {
+	t.Parallel()
+	var c WorkCounts
+	for n, kind := range []WorkKind{KernelWork, MemcpyWork, MemsetWork, GraphWork} {
+		for range n + 1 {
+			c.Add(kind)
+		}
+	}
+	if want := (WorkCounts{Kernels: 1, Copies: 2, Memsets: 3, Graphs: 4}); c != want || c.Total() != 10 {
+		t.Errorf("counts %+v, %d in all; want %+v", c, c.Total(), want)
+	}
+}

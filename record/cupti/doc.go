@@ -47,7 +47,7 @@
 // we do not trust: everything that it sends is checked, and the worst outcome is that its
 // connection ends.
 //
-//	server.go     the Server: its folder and socket, what all processes are told
+//	server.go     the Server: what all processes are told; package privatefolder: its folder and socket
 //	peers.go      the set of connected processes
 //	link.go       the socket to one process
 //	peer.go       the messages of one process, from its hello to its end

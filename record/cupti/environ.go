@@ -3,6 +3,8 @@ package cupti
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 )
 
 // InjectionVar is the environment variable that names the library which the CUDA driver loads
@@ -21,7 +23,7 @@ func (s *Server) Environ(env []string) []string {
 			out = append(out, e)
 		}
 	}
-	path := filepath.Join(s.dir, libraryName)
+	path := filepath.Join(s.dir, privatefolder.LibraryName)
 	return append(out, InjectionVar+"="+path, NVTXVar+"="+path)
 }
 

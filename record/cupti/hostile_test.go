@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestOddEnvironment(t *testing.T) {
 	t.Parallel()
 	ended := newStage(t, Options{}, GoConfig{})
-	orphaned := filepath.Join(t.TempDir(), libraryName)
+	orphaned := filepath.Join(t.TempDir(), privatefolder.LibraryName)
 	if err := os.WriteFile(orphaned, library, 0o500); err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +98,9 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 // TestUsers refuses who is neither root, nor the recorder, nor its programs' owner.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	owner := Owner{1000, 1000}
+	owner := Owner{UID: 1000, GID: 1000}
 	for uid, ok := range map[uint32]bool{0: true, 1000: true, uint32(os.Geteuid()): true, 4711: os.Geteuid() == 4711, 0xffffffff: false} {
-		if err := owner.admits(uid); (err == nil) != ok {
+		if err := admits(owner, uid); (err == nil) != ok {
 			t.Errorf("user %d: %v", uid, err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 )
 
 // resident returns a process's resident memory in bytes.
@@ -71,7 +73,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			if err := removeSocket(s.server); err != nil {
 				t.Fatal(err)
 			}
-			l := listenAt(t, filepath.Join(s.server.dir, socketName))
+			l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 			config := GoConfig{MemoryLimit: uint64(limit), FlushInterval: 10 * time.Millisecond, ExitWait: 100 * time.Millisecond}
 			go func() {
 				conn, err := l.Accept()

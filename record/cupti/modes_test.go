@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -318,7 +319,7 @@ func TestBufferRequest(t *testing.T) {
 	var inside bool
 	for line := range strings.Lines(string(maps)) {
 		var from, to uint64
-		if _, err := fmt.Sscanf(line, "%x-%x r-xp", &from, &to); err == nil && strings.Contains(line, libraryName) {
+		if _, err := fmt.Sscanf(line, "%x-%x r-xp", &from, &to); err == nil && strings.Contains(line, privatefolder.LibraryName) {
 			inside = inside || from <= request && request < to
 		}
 	}

@@ -87,11 +87,11 @@ func (p *peer) identify() error {
 		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
 	}
 	p.cupti.PID = p.PID
-	return p.server.owner.admits(cred.Uid)
+	return admits(p.server.owner, cred.Uid)
 }
 
 // admits refuses every user except root, the recorder's and the owner of the programs.
-func (o Owner) admits(uid uint32) error {
+func admits(o Owner, uid uint32) error {
 	if uid == 0 || int(uid) == os.Geteuid() || int(uid) == o.UID {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -96,7 +97,8 @@ func TestOtherRecords(t *testing.T) {
 			SrcDevice: 11, DstDevice: 12},
 		"memset": tracelog.Memset{GPU: gpu(set.GPU, 7, 21, 23, 22), Bytes: 64, Value: 255},
 		"device": tracelog.Device{PID: pid, ID: 34, Name: "Fake GPU", UUID: "000102030405060708090a0b0c0d0e0f",
-			Major: 9, Minor: 1, Multiprocessors: 33, Memory: 32, Bandwidth: 31},
+			Major: 9, Minor: 1, Multiprocessors: 33, Memory: 32, Bandwidth: 31, L2Cache: 1028, WarpSize: 1032, Clock: 1036, CopyEngines: 1040,
+			MaxWarps: 1052, MaxBlocks: 1056, MaxShared: 1060, MaxRegisters: 1064, BlockRegisters: 1068, BlockShared: 1072, BlockThreads: 1076, ECC: 1},
 		"context": tracelog.Context{PID: pid, ID: 41, Device: 42, NullStream: 43},
 		"stream":  tracelog.Stream{PID: pid, Context: 51, ID: 52, Priority: -5, Flags: 54},
 		"sync": tracelog.Sync{PID: pid, Type: 3, Correlation: 61, Context: 62, Stream: 63, Event: 64, Dur: 8,
@@ -144,7 +146,7 @@ func TestNobodyThere(t *testing.T) {
 // answer puts a recorder in the server's place that behaves as named.
 func answer(t *testing.T, s *stage, how string) {
 	t.Helper()
-	socket := filepath.Join(s.server.dir, socketName)
+	socket := filepath.Join(s.server.dir, privatefolder.SocketName)
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +261,7 @@ func TestStalledRecorder(t *testing.T) {
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
-	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	p := play{"program", []string{"wait", "4", "20000"}, nil}
 	cmd := p.command(t, s.server.Environ(os.Environ()))
 	input, err := cmd.StdinPipe()
@@ -310,7 +312,7 @@ func TestEndWithStalledRecorder(t *testing.T) {
 	if err := removeSocket(s.server); err != nil {
 		t.Fatal(err)
 	}
-	l := listenAt(t, filepath.Join(s.server.dir, socketName))
+	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {

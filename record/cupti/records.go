@@ -40,7 +40,7 @@ var records = [...]struct {
 	recMemcpy:   {"memcpy", 80, decodeMemcpy},
 	recMemset:   {"memset", 64, decodeMemset},
 	recAPI:      {"api", 48, decodeAPI},
-	recDevice:   {"device", 56, decodeDevice},
+	recDevice:   {"device", 104, decodeDevice},
 	recContext:  {"context", 16, decodeContext},
 	recStream:   {"stream", 24, decodeStream},
 	recSync:     {"sync", 40, decodeSync},
@@ -155,6 +155,18 @@ func decodeDevice(d *decoder, b []byte) error {
 		Multiprocessors: le.Uint32(b[44:]),
 		Major:           le.Uint32(b[48:]),
 		Minor:           le.Uint32(b[52:]),
+		L2Cache:         le.Uint32(b[56:]),
+		Clock:           le.Uint32(b[60:]),
+		CopyEngines:     le.Uint32(b[64:]),
+		ECC:             le.Uint32(b[68:]),
+		WarpSize:        le.Uint32(b[72:]),
+		MaxWarps:        le.Uint32(b[76:]),
+		MaxBlocks:       le.Uint32(b[80:]),
+		MaxShared:       le.Uint32(b[84:]),
+		MaxRegisters:    le.Uint32(b[88:]),
+		BlockRegisters:  le.Uint32(b[92:]),
+		BlockShared:     le.Uint32(b[96:]),
+		BlockThreads:    le.Uint32(b[100:]),
 	})
 	return nil
 }

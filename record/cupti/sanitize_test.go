@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 )
 
 // sanitized builds the library with a sanitizer.
@@ -22,7 +24,7 @@ func sanitizedLibrary(t *testing.T, which string) ([]byte, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := os.ReadFile(filepath.Join(dir, libraryName))
+	built, err := os.ReadFile(filepath.Join(dir, privatefolder.LibraryName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func listenAt(t *testing.T, path string) *net.UnixListener {
 
 func dial(t *testing.T, s *Server) *net.UnixConn {
 	t.Helper()
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(s.dir, socketName), Net: "unix"})
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(s.dir, privatefolder.SocketName), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}

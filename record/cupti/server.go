@@ -8,12 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Owner is the user that the recorded programs run as.
-type Owner struct{ UID, GID int }
+type Owner = privatefolder.Owner
 
 // Options are the options of Listen. Sink is required.
 type Options struct {
@@ -21,14 +22,14 @@ type Options struct {
 	Owner *Owner // nil for the user who runs the recorder
 
 	library []byte   // nil for the embedded library
-	bases   []string // nil for folderBases
+	bases   []string // nil for privatefolder.Bases
 	private bool     // share no memory with processes
 }
 
 // A Server takes the reports of injected processes.
 type Server struct {
 	dir      string // path of the private folder
-	folder   *folder
+	folder   *privatefolder.Folder
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
@@ -81,22 +82,17 @@ func Listen(o Options) (*Server, error) {
 		return nil, errors.New("there is no injected library for this processor; CUDA runs on amd64 and arm64")
 	}
 	if o.bases == nil {
-		o.bases = folderBases()
+		o.bases = privatefolder.Bases()
 	}
-	owner := Owner{os.Geteuid(), os.Getegid()}
+	owner := Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	if o.Owner != nil {
 		owner = *o.Owner
 	}
-	for _, base := range o.bases {
-		if base != "" {
-			removeStale(base, os.Geteuid(), owner.UID)
-		}
-	}
-	f, err := makeFolder(o.bases, o.library, owner)
+	f, err := privatefolder.Make(o.bases, o.library, owner)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{dir: f.path, folder: f, listener: f.listener, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
+	return &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
@@ -178,8 +174,8 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	s.peers.close()
-	err := s.folder.closeSocket()
+	err := s.folder.CloseSocket()
 	s.peers.each(func(p *peer) { p.conn.Close() })
 	s.peers.active.Wait()
-	return errors.Join(err, s.folder.remove())
+	return errors.Join(err, s.folder.Remove())
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -306,5 +307,5 @@ func (s *stage) whole(t *testing.T, n uint64) {
 
 // removeSocket closes a server's socket, and removes it.
 func removeSocket(s *Server) error {
-	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, socketName)))
+	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, privatefolder.SocketName)))
 }

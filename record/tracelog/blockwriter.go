@@ -2,19 +2,22 @@ package tracelog
 
 import (
 	"io"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A blockWriter makes blocks of rows and puts them into the outbox: first the strings that
 // they use, now and then an index.
 type blockWriter struct {
-	out     outbox
+	out     blockfile.Outbox
 	enc     *columns.Encoder
 	strings interner
 	index   indexEntries
+	waiting []waitingBatch // batches that may not be in the file yet
 	lost    losses
 	table   []byte // the table being made
 }
@@ -24,13 +27,13 @@ func newBlockWriter(out io.Writer, name string, o Options) (*blockWriter, error)
 	if err != nil {
 		return nil, err
 	}
-	return &blockWriter{out: outbox{out: out, name: name, due: flushSize}, enc: enc,
+	return &blockWriter{out: blockfile.NewOutbox(out, name), enc: enc,
 		strings: newInterner(o.MaxStrings, o.MaxStringBytes)}, nil
 }
 
 // schema writes the block that describes the records of this version.
 func (w *blockWriter) schema() {
-	w.out.block(blockfile.Schema, appendSchema(nil, w.enc, schema.Records()))
+	w.out.Block(blockfile.Schema, logschema.Append(nil, w.enc, schema.Records()))
 }
 
 // records makes a block of records and notes it in the index. When the outbox is full, it
@@ -38,14 +41,23 @@ func (w *blockWriter) schema() {
 func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []string) {
 	time := spanOf(rows, l)
 	b := batch{l.Kind, uint64(rows.Len()), time}
-	if w.out.full(l.Role) {
+	if w.out.Full(l.Role) {
 		w.lost.add(b)
 		w.strings.unwritten(texts)
 		return
 	}
 	w.note(entryOf(l, rows, time))
 	w.table = w.enc.AppendTable(w.table[:0], l, rows, texts)
-	w.out.records(w.table, b)
+	w.append(w.table, b)
+}
+
+// append appends a block of records.
+func (w *blockWriter) append(payload []byte, b batch) {
+	w.out.Block(blockfile.Records, payload)
+	if written := w.out.Written(); len(w.waiting) > 0 && w.waiting[0].end <= written {
+		w.waiting = slices.DeleteFunc(w.waiting, func(old waitingBatch) bool { return old.end <= written })
+	}
+	w.waiting = append(w.waiting, waitingBatch{b, w.out.Offset()})
 }
 
 // stringsPerBlock and stringBytes bound a block of strings; one text may be longer.
@@ -70,7 +82,7 @@ func (w *blockWriter) newStrings() {
 		l := schema.LayoutOf(KindString)
 		w.records(l, w.enc.Transpose(l, rows), pending[:n])
 		pending = pending[n:]
-		w.out.sendDue()
+		w.out.SendDue()
 	}
 	clear(w.strings.pending)
 	w.strings.pending = w.strings.pending[:0]
@@ -81,7 +93,7 @@ func (w *blockWriter) note(e IndexEntry) {
 	if w.index.len() >= indexRows {
 		w.indexBlock()
 	}
-	e.Offset = w.out.off
+	e.Offset = w.out.Offset()
 	w.index.add(&e)
 }
 
@@ -100,8 +112,8 @@ func (w *blockWriter) indexBlock() {
 	}
 	l := schema.LayoutOf(schema.Index)
 	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.rows), nil)
-	at := w.out.off
-	w.out.block(blockfile.Index, w.table)
+	at := w.out.Offset()
+	w.out.Block(blockfile.Index, w.table)
 	w.index.written(at)
 }
 
@@ -110,20 +122,71 @@ func (w *blockWriter) indexBlock() {
 // the others behind the last one in it.
 func (w *blockWriter) finish() {
 	w.indexBlock()
-	footer := w.out.off
+	footer := w.out.Offset()
 	l := schema.LayoutOf(schema.Totals)
 	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.totalRows()), nil)
 	l = schema.LayoutOf(schema.Directory)
 	directory := w.index.directory[:min(len(w.index.directory), 2*schema.MaxRows)]
 	w.table = w.enc.AppendTable(w.table, l, w.enc.Transpose(l, directory), nil)
-	w.out.block(blockfile.Footer, w.table)
-	w.out.trailer(footer)
+	w.out.Block(blockfile.Footer, w.table)
+	w.out.Trailer(footer)
 }
 
 // discard counts the records that never reached the file, and frees the memory.
 func (w *blockWriter) discard() {
-	for _, q := range w.out.abandon() {
-		w.lost.add(q.batch)
+	w.out.Abandon()
+	for _, b := range w.waiting {
+		if b.end > w.out.Written() {
+			w.lost.add(b.batch)
+		}
 	}
+	w.waiting = nil
 	w.strings.forget()
+}
+
+// A batch says which records a block has: their kind, number and time.
+type batch struct {
+	kind Kind
+	rows uint64
+	time span
+}
+
+// A waitingBatch is in the file when its block has been written.
+type waitingBatch struct {
+	batch
+	end int64 // offset of the end of its block
+}
+
+// losses counts the records that do not reach the file.
+type losses struct {
+	counts [256]uint64 // by kind
+	time   span
+}
+
+func (l *losses) add(b batch) {
+	l.counts[b.kind] += b.rows
+	l.time.join(b.time)
+}
+
+// byKind is the number of lost records by kind, nil if none is lost. It leaves out strings,
+// which no caller adds.
+func (l *losses) byKind() (m map[Kind]uint64) {
+	for k, n := range l.counts {
+		if n == 0 || Kind(k) == KindString {
+			continue
+		}
+		if m == nil {
+			m = make(map[Kind]uint64)
+		}
+		m[Kind(k)] = n
+	}
+	return m
+}
+
+// total is the number of lost records.
+func (l *losses) total() (n uint64) {
+	for _, count := range l.byKind() {
+		n += count
+	}
+	return n
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 )
 
 // Contents are the blocks that a reader gave, and what is needed to read them again: the schema
@@ -12,7 +13,7 @@ import (
 type Contents struct {
 	blocks []givenBlock
 	kinds  [4]uint64 // a bit for each kind
-	schema *logSchema
+	schema *logschema.Schema
 	texts  *stringTable
 }
 
@@ -32,7 +33,7 @@ func (r *Reader) Remember() {
 
 // Contents returns the blocks that Next has given since Remember.
 func (r *Reader) Contents() *Contents {
-	r.contents.schema, r.contents.texts = r.schema, r.strings.share()
+	r.contents.schema, r.contents.texts = r.log.schema, r.log.strings.share()
 	return r.contents
 }
 
@@ -54,8 +55,8 @@ func (r *Reader) Reread(c *Contents, f Filter) error {
 		return r.errBegun("read again")
 	}
 	own := *c.schema // each reader finds places in it by itself
-	r.schema, r.strings = &own, *c.texts
-	r.blocks, r.filter, r.ledger = &rereading{r.src, c.blocks, f.Kinds}, &f, nil
+	r.log.schema, r.log.strings = &own, *c.texts
+	r.blocks, r.log.filter, r.log.ledger = &rereading{r.src, c.blocks, f.Kinds}, &f, nil
 	return nil
 }
 

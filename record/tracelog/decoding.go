@@ -15,7 +15,7 @@ type decoding struct {
 	table *columns.Table // set for a block of records
 	fault error          // what is wrong with the block's content
 
-	file []columns.Column // see Reader.fill
+	file []columns.Column // see intake.fill
 	own  []columns.Column
 
 	ready chan struct{} // see decodingAhead

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
 // A patient takes all bytes, but for the times when it is ill: then it takes a few and fails.
@@ -86,8 +88,8 @@ func TestWriterRecovers(t *testing.T) {
 			if err := w.Flush(); err == nil || w.Err() == nil || !strings.Contains(err.Error(), c.ill.Error()) {
 				t.Errorf("Flush says %v, Err %v", err, w.Err())
 			}
-			if len(w.blocks.out.buf) > maxBacklog+1<<20 || disk.writes > 20+len(w.blocks.out.buf)/flushSize {
-				t.Errorf("%d bytes wait, and writing was tried %d times", len(w.blocks.out.buf), disk.writes)
+			if n := w.blocks.out.Waiting(); n > blockfile.MaxBacklog+1<<20 || disk.writes > 20+n/blockfile.FlushSize {
+				t.Errorf("%d bytes wait, and writing was tried %d times", n, disk.writes)
 			}
 			disk.ill = nil
 			give(w, 1000)

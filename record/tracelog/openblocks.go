@@ -91,7 +91,7 @@ func (o *openBlocks) add(k Kind, r *columns.Row) {
 		}
 		o.finish(b)
 	}
-	o.to.out.sendDue()
+	o.to.out.SendDue()
 }
 
 // block returns the open block of a key that is not at its first place in the table of recent
@@ -167,7 +167,7 @@ func (o *openBlocks) finishAll() {
 		for _, b := range o.list {
 			if (b.layout.Role == schema.Watermark) == watermarks {
 				o.finish(b)
-				o.to.out.sendDue()
+				o.to.out.SendDue()
 			}
 		}
 	}

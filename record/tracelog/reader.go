@@ -31,23 +31,11 @@ type Reader struct {
 	ahead    *decodingAhead // of Parallel, else nil
 	spare    spareDecodings
 	current  *decoding
-	filter   *Filter   // nil wants all
-	ledger   *ledger   // nil for a reader of a part of the log
+	log      intake
 	contents *Contents // of Remember, else nil
-	rows     int64     // records so far
 	begun    bool
 	done     bool
 	err      error // of reading the file
-
-	minor     uint16 // version
-	footed    bool   // the footer has been read
-	described bool   // blocks of records, or the schema, have been read
-	schema    *logSchema
-	strings   stringTable
-	block     Block
-	damage    Damage
-	end       End
-	ended     bool
 }
 
 // A blockSource gives the blocks of a file that a reader needs, in the order of the file, and
@@ -107,8 +95,7 @@ func NewReader(src io.ReaderAt, size int64, name string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: blockfile.NewSource(src, size), name: name, current: d, schema: builtin()}
-	r.ledger = new(ledger)
+	r := &Reader{src: blockfile.NewSource(src, size), name: name, current: d, log: newIntake()}
 	r.blocks = blockfile.NewWalker(r.src)
 	if err := r.readFileHeader(); err != nil {
 		return nil, err
@@ -136,10 +123,10 @@ func (r *Reader) readFileHeader() error {
 		return r.fileError(ErrNewer, fmt.Sprintf(" (log version %d, this one reads up to %d): update cudatrace",
 			h.Major, blockfile.VersionMajor))
 	case !h.Intact:
-		r.minor = blockfile.VersionMinor
-		r.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
+		r.log.minor = blockfile.VersionMinor
+		r.log.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
 	default:
-		r.minor = h.Minor
+		r.log.minor = h.Minor
 	}
 	return nil
 }
@@ -180,18 +167,18 @@ func (r *Reader) take() {
 }
 
 // Block returns the block that Next moved to.
-func (r *Reader) Block() *Block { return &r.block }
+func (r *Reader) Block() *Block { return &r.log.block }
 
 // Keep returns the current block in a form that stays valid, on any goroutine, until
 // its Release. It is for callers that hand blocks to other goroutines.
 func (r *Reader) Keep() *Block {
-	b := r.block
+	b := r.log.block
 	if b.N <= smallBlock {
 		b.own, b.file = copied(b.own, b.N), nil
-		b.strings = r.strings.share()
+		b.strings = r.log.strings.share()
 		return &b
 	}
-	b.kept, b.spare, b.strings = r.current, &r.spare, r.strings.share()
+	b.kept, b.spare, b.strings = r.current, &r.spare, r.log.strings.share()
 	r.current = nil
 	return &b
 }
@@ -219,19 +206,19 @@ func (r *Reader) Err() error {
 	if r.err != nil {
 		return r.fileError(r.err, "")
 	}
-	if r.damage.Count > 0 {
-		return r.damage.Errors[0]
+	if r.log.damage.Count > 0 {
+		return r.log.damage.Errors[0]
 	}
 	return nil
 }
 
 // Damage lists what is damaged or missing as far as the log has been read. After
 // Next has returned false, that is the whole log.
-func (r *Reader) Damage() *Damage { return &r.damage }
+func (r *Reader) Damage() *Damage { return &r.log.damage }
 
 // End returns the log's End record, and whether it has been read. A log without one
 // was not finished.
-func (r *Reader) End() (End, bool) { return r.end, r.ended }
+func (r *Reader) End() (End, bool) { return r.log.end, r.log.ended }
 
 // Name returns the log's name in messages.
 func (r *Reader) Name() string { return r.name }
@@ -256,10 +243,7 @@ func (r *Reader) Close() error {
 
 // use takes in a block of the file and reports whether it is one for the caller.
 func (r *Reader) use(d *decoding) (given bool) {
-	for i := range d.Faults {
-		r.damage.addFault(&d.Faults[i], r.ended)
-	}
-	r.damage.Count += d.MoreFaults
+	r.log.faults(&d.Block)
 	switch r.err = d.Err; {
 	case d.Err != nil:
 		r.done = true
@@ -268,27 +252,14 @@ func (r *Reader) use(d *decoding) (given bool) {
 		r.pause(d.Open)
 		return false
 	}
-	given, err := r.accept(d)
-	if r.err = r.excess(); r.err != nil {
+	if given, r.err = r.log.take(d, r.src.Size()); r.err != nil {
 		r.done = true
 		return false
 	}
 	if given && r.contents != nil {
-		r.contents.add(&r.block, d.Header)
-	}
-	if d.fault = err; err != nil {
-		r.damage.add(&CorruptError{d.Offset, blockfile.HeaderSize + int64(len(d.Payload)), err.Error()})
+		r.contents.add(&r.log.block, d.Header)
 	}
 	return given
-}
-
-// excess is the error of a log with more records than its size allows: a reader could spend any
-// time on it.
-func (r *Reader) excess() error {
-	if most := schema.MostRecords(r.src.Size()); r.rows > most {
-		return fmt.Errorf("has more than %d records in its %d bytes: no recorder writes such a log", most, r.src.Size())
-	}
-	return nil
 }
 
 // pause ends the reading, for good unless the file may still grow.
@@ -296,113 +267,4 @@ func (r *Reader) pause(open bool) {
 	if r.done = !open; open && r.ahead != nil {
 		r.ahead.pause()
 	}
-}
-
-// accept takes in an intact block and reports whether it is one for the caller.
-func (r *Reader) accept(d *decoding) (given bool, err error) {
-	switch d.Type {
-	case blockfile.Schema:
-		return false, r.takeSchema(d)
-	case blockfile.Records:
-		r.described = true
-		if d.fault != nil {
-			return false, d.fault
-		}
-		return r.records(d)
-	case blockfile.Index:
-		if r.ledger != nil {
-			return false, r.ledger.index(d, r.damage.Count == 0, r.minor)
-		}
-	case blockfile.Footer:
-		r.footed = true
-		if r.ledger != nil {
-			return false, r.ledger.footer(d, r.damage.Count == 0)
-		}
-	}
-	return false, nil // a type of a newer version, or a description of other blocks
-}
-
-var errLateSchema = errors.New("a schema has records or another schema in front of it")
-
-// takeSchema takes the schema block in. The blocks of records before it were read without it.
-func (r *Reader) takeSchema(d *decoding) error {
-	s, err := parseSchema(d.dec, d.Payload)
-	switch {
-	case err != nil:
-		return err
-	case r.described:
-		return errLateSchema
-	}
-	r.schema, r.described = s, true
-	return nil
-}
-
-// records takes a table of records: strings into the string table, others into the block.
-func (r *Reader) records(d *decoding) (given bool, err error) {
-	if d.table.Number >= uint64(schema.Kinds) {
-		return false, errSchema
-	}
-	b := &r.block
-	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &r.strings}
-	r.fill(b, d)
-	if err := typed(b.table, d.table); err != nil {
-		return false, err
-	}
-	if b.Kind == KindString {
-		if err := r.strings.add(b, schema.MostStringBytes(r.src.Size())); err != nil {
-			return false, err
-		}
-	}
-	if b.Kind == KindEnd {
-		r.end.Read(b, 0)
-		r.ended = true
-	}
-	r.rows += int64(b.N)
-	if r.ledger != nil {
-		r.ledger.records(b)
-	}
-	if b.Kind == KindString {
-		return false, nil
-	}
-	return r.filter == nil || r.filter.block(b), nil
-}
-
-var errType = errors.New("a column has texts in place of numbers, or numbers in place of texts")
-
-// typed checks that a table has texts in the fields of texts and numbers in the others. described
-// is the log's description of the table, nil without one.
-func typed(described *schema.Table, t *columns.Table) error {
-	for i, f := range t.Fields {
-		if described != nil && f < uint64(len(described.Fields)) &&
-			(described.Fields[f].Type == schema.Text) != (t.Columns[i].Texts != nil) {
-			return errType
-		}
-	}
-	return nil
-}
-
-// fill sets the columns of the block: by the log's schema, and by this version's.
-func (r *Reader) fill(b *Block, d *decoding) {
-	b.table = r.schema.table(b.Kind)
-	d.file = d.file[:0]
-	for range schema.MaxColumns {
-		d.file = append(d.file, columns.Zeros())
-	}
-	for i, f := range d.table.Fields {
-		d.file[f] = d.table.Columns[i]
-	}
-	b.file = d.file
-	l := schema.LayoutOf(b.Kind)
-	if l == nil {
-		return
-	}
-	d.own = d.own[:0]
-	for _, from := range r.schema.placesOf(l) {
-		c := columns.Zeros()
-		if from >= 0 {
-			c = b.file[from]
-		}
-		d.own = append(d.own, c)
-	}
-	b.own = d.own
 }

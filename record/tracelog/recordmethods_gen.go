@@ -368,12 +368,29 @@ func (x *Device) fill(r *columns.Row, in *interner) {
 	r[6] = uint64(x.Multiprocessors)
 	r[7] = x.Memory
 	r[8] = x.Bandwidth
+	r[9] = uint64(x.L2Cache)
+	r[10] = uint64(x.Clock)
+	r[11] = uint64(x.CopyEngines)
+	r[12] = uint64(x.ECC)
+	r[13] = uint64(x.WarpSize)
+	r[14] = uint64(x.MaxWarps)
+	r[15] = uint64(x.MaxBlocks)
+	r[16] = uint64(x.MaxShared)
+	r[17] = uint64(x.MaxRegisters)
+	r[18] = uint64(x.BlockRegisters)
+	r[19] = uint64(x.BlockShared)
+	r[20] = uint64(x.BlockThreads)
+	r[21] = in.id(x.PCI)
+	r[22] = uint64(x.PCIeGeneration)
+	r[23] = uint64(x.PCIeWidth)
+	r[24] = uint64(x.PCIeMaxGeneration)
+	r[25] = uint64(x.PCIeMaxWidth)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *Device) Read(b *Block, i int) {
 	c := b.columns(KindDevice)
-	_ = c[8]
+	_ = c[25]
 	x.PID = uint32(c[0].At(i))
 	x.ID = uint32(c[1].At(i))
 	x.Name = b.Text(c[2].At(i))
@@ -383,6 +400,23 @@ func (x *Device) Read(b *Block, i int) {
 	x.Multiprocessors = uint32(c[6].At(i))
 	x.Memory = c[7].At(i)
 	x.Bandwidth = c[8].At(i)
+	x.L2Cache = uint32(c[9].At(i))
+	x.Clock = uint32(c[10].At(i))
+	x.CopyEngines = uint32(c[11].At(i))
+	x.ECC = uint32(c[12].At(i))
+	x.WarpSize = uint32(c[13].At(i))
+	x.MaxWarps = uint32(c[14].At(i))
+	x.MaxBlocks = uint32(c[15].At(i))
+	x.MaxShared = uint32(c[16].At(i))
+	x.MaxRegisters = uint32(c[17].At(i))
+	x.BlockRegisters = uint32(c[18].At(i))
+	x.BlockShared = uint32(c[19].At(i))
+	x.BlockThreads = uint32(c[20].At(i))
+	x.PCI = b.Text(c[21].At(i))
+	x.PCIeGeneration = uint32(c[22].At(i))
+	x.PCIeWidth = uint32(c[23].At(i))
+	x.PCIeMaxGeneration = uint32(c[24].At(i))
+	x.PCIeMaxWidth = uint32(c[25].At(i))
 }
 
 // Kind returns KindContext.

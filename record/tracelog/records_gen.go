@@ -142,15 +142,32 @@ type Memset struct {
 
 // Device is a GPU, as a process numbers it.
 type Device struct {
-	PID             uint32
-	ID              uint32 // number of the device in the process
-	Name            string // product name
-	UUID            string // 16 bytes in hexadecimal
-	Major           uint32 // compute capability
-	Minor           uint32
-	Multiprocessors uint32
-	Memory          uint64 // bytes of global memory
-	Bandwidth       uint64 // memory bandwidth in kB/s
+	PID               uint32
+	ID                uint32 // number of the device in the process
+	Name              string // product name
+	UUID              string // 16 bytes in hexadecimal
+	Major             uint32 // compute capability
+	Minor             uint32
+	Multiprocessors   uint32
+	Memory            uint64 // bytes of global memory
+	Bandwidth         uint64 // memory bandwidth in kB/s
+	L2Cache           uint32 // bytes of L2 cache
+	Clock             uint32 // highest clock rate of the multiprocessors in kHz
+	CopyEngines       uint32
+	ECC               uint32 // 1 when memory errors are corrected
+	WarpSize          uint32 // threads in a warp
+	MaxWarps          uint32 // most warps of a multiprocessor
+	MaxBlocks         uint32 // most blocks of a multiprocessor
+	MaxShared         uint32 // bytes of shared memory of a multiprocessor
+	MaxRegisters      uint32 // registers of a multiprocessor
+	BlockRegisters    uint32 // most registers of a block
+	BlockShared       uint32 // most bytes of shared memory of a block that has not opted in to more
+	BlockThreads      uint32 // most threads of a block
+	PCI               string // PCI address, empty when not known
+	PCIeGeneration    uint32 // PCIe generation that the link has, or had when it was read
+	PCIeWidth         uint32 // lanes of the link
+	PCIeMaxGeneration uint32 // PCIe generation that both ends of the link have
+	PCIeMaxWidth      uint32 // lanes that both ends have
 }
 
 // Context is a CUDA context.

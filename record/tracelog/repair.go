@@ -28,7 +28,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 		return nil, err
 	}
 	m := mender{r: r, w: w, totals: totals(r.src)}
-	for !r.done && w.out.err == nil {
+	for !r.done && w.out.Err() == nil {
 		r.take()
 		if r.use(r.current); !r.current.End && r.current.Err == nil {
 			m.block(r.current)
@@ -38,7 +38,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 		return nil, r.Err()
 	}
 	m.finish()
-	return &m.done, w.out.err
+	return &m.done, w.out.Err()
 }
 
 // totals are the numbers of records by kind in a log's footer, nil without one.
@@ -78,11 +78,11 @@ func (m *mender) block(d *decoding) {
 	switch {
 	case d.Type == blockfile.Index, d.Type == blockfile.Footer:
 	case d.Type != blockfile.Records:
-		m.w.out.block(d.Type, d.Payload)
+		m.w.out.Block(d.Type, d.Payload)
 	case d.table != nil && Kind(d.table.Number) != KindEnd:
 		m.records(d)
 	}
-	m.w.out.sendDue()
+	m.w.out.SendDue()
 }
 
 // start writes the header. It adds a schema where the log has lost its own, which shows in
@@ -92,7 +92,7 @@ func (m *mender) start(first uint8) {
 		return
 	}
 	m.started = true
-	m.w.out.begin(m.r.minor)
+	m.w.out.Begin(m.r.log.minor)
 	if first != blockfile.Schema {
 		m.w.schema()
 	}
@@ -100,13 +100,13 @@ func (m *mender) start(first uint8) {
 
 // records copies a block of records, with a new entry in the index.
 func (m *mender) records(d *decoding) {
-	b := &m.r.block
+	b := &m.r.log.block
 	e := b.entry()
 	e.From, e.To = b.Time()
 	time := span{e.From, e.To}
 	m.latest.join(time)
 	m.w.note(e)
-	m.w.out.records(d.Payload, batch{b.Kind, e.Rows, time})
+	m.w.append(d.Payload, batch{b.Kind, e.Rows, time})
 	m.done.Blocks++
 	if b.Kind != KindString {
 		m.done.Records += e.Rows
@@ -119,9 +119,9 @@ func (m *mender) records(d *decoding) {
 // finish counts what is missing, and ends the log.
 func (m *mender) finish() {
 	m.start(0)
-	m.done.Damage = m.r.damage
+	m.done.Damage = m.r.log.damage
 	m.done.Dropped = max(m.r.Size()-m.intact-blockfile.FileHeaderSize, 0)
-	if m.r.footed {
+	if m.r.log.footed {
 		m.done.Dropped = max(m.done.Dropped-blockfile.TrailerSize, 0)
 	}
 	for k, n := range m.totals {
@@ -130,8 +130,8 @@ func (m *mender) finish() {
 		}
 	}
 	m.done.Reason = m.reason()
-	end := m.r.end
-	if !m.r.ended {
+	end := m.r.log.end
+	if !m.r.log.ended {
 		end.Time = m.latest.to
 	}
 	end.spoil(m.done.Reason)
@@ -142,7 +142,7 @@ func (m *mender) finish() {
 func (m *mender) end(end End) {
 	// In a log with the largest number of texts, ours replace the last two. They stand
 	// behind all records that use those.
-	m.w.strings.last = uint64(min(len(m.r.strings.texts), schema.MaxStrings-repairStrings))
+	m.w.strings.last = uint64(min(len(m.r.log.strings.texts), schema.MaxStrings-repairStrings))
 	note := Note{Time: end.Time, Severity: NoteWarning, Text: m.done.Reason}
 	var first, last columns.Row
 	note.fill(&first, &m.w.strings)
@@ -151,15 +151,15 @@ func (m *mender) end(end End) {
 	m.put(KindNote, &first)
 	m.put(KindEnd, &last)
 	m.w.finish()
-	m.w.out.send()
+	m.w.out.Send()
 }
 
 // put adds a record. It puts each field where the log's own schema has it.
 func (m *mender) put(k Kind, r *columns.Row) {
 	l := schema.LayoutOf(k)
-	if file := m.r.schema.table(k); file != l.Table {
+	if file := m.r.log.schema.Table(k); file != l.Table {
 		var moved columns.Row
-		for i, to := range m.r.schema.placesOf(l) {
+		for i, to := range m.r.log.schema.PlacesOf(l) {
 			if to >= 0 && to < len(moved) {
 				moved[to] = r[i]
 			}
@@ -176,7 +176,7 @@ func (m *mender) put(k Kind, r *columns.Row) {
 // reason says why the repaired log is not complete.
 func (m *mender) reason() string {
 	why := "the log was repaired: its recording did not finish or its end was cut off"
-	if m.r.ended {
+	if m.r.log.ended {
 		why = "the log was repaired"
 	}
 	if m.done.Dropped > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/logschema"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -18,7 +19,7 @@ func customLog(t *testing.T, minor uint16, list []schema.Table, blocks func(add 
 	t.Helper()
 	e := newEncoder(t)
 	log := blockfile.AppendFileHeader(nil, minor)
-	log = withBlock(log, blockfile.Schema, 0, appendSchema(nil, e, list))
+	log = withBlock(log, blockfile.Schema, 0, logschema.Append(nil, e, list))
 	seq := uint32(1)
 	blocks(func(l *schema.Layout, rows []uint64, texts []string) {
 		log = withBlock(log, blockfile.Records, seq, e.AppendTable(nil, l, e.Transpose(l, rows), texts))

@@ -21,7 +21,7 @@ func (r *Reader) Select(f Filter) error {
 	if err != nil {
 		return r.fileError(err, "")
 	}
-	r.blocks, r.filter, r.ledger = s, &f, nil
+	r.blocks, r.log.filter, r.log.ledger = s, &f, nil
 	return nil
 }
 

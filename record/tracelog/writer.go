@@ -1,7 +1,6 @@
 package tracelog
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,15 +53,6 @@ type Writer struct {
 	blocks *blockWriter
 }
 
-// closeLog gives back the space behind the end of a log and closes its file.
-func closeLog(f *os.File) error {
-	info, err := f.Stat()
-	if err == nil && f.Truncate(info.Size()) != nil {
-		err = nil // the space stays reserved, and the log is as good
-	}
-	return errors.Join(err, f.Close())
-}
-
 // nameMax is the longest name of a file on Linux, in bytes.
 const nameMax = 255
 
@@ -95,13 +85,13 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 		return nil, err
 	}
 	if f, ok := out.(*os.File); ok {
-		blocks.out.reserve = newReserve(f)
+		blocks.out.Reserve(f)
 	}
-	blocks.out.begin(blockfile.VersionMinor)
+	blocks.out.Begin(blockfile.VersionMinor)
 	blocks.schema()
-	blocks.out.send()
+	blocks.out.Send()
 	open := openBlocks{to: blocks, limits: o, byKey: make(map[blockKey]*openBlock)}
-	return &Writer{open: open, blocks: blocks}, blocks.out.err
+	return &Writer{open: open, blocks: blocks}, blocks.out.Err()
 }
 
 // NewFileWriter is NewWriter for a file that the writer closes at the end. The caller chooses the name
@@ -111,7 +101,7 @@ func NewFileWriter(f *os.File, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.close = func() error { return closeLog(f) }
+	w.close = func() error { return blockfile.Close(f) }
 	return w, nil
 }
 
@@ -160,14 +150,14 @@ func (w *Writer) takes(k Kind) bool {
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.blocks.out.err
+	return w.blocks.out.Err()
 }
 
 // Size returns the bytes of log written so far.
 func (w *Writer) Size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.blocks.out.written()
+	return w.blocks.out.Written()
 }
 
 // Dropped returns the number of records that will not reach the file, by kind, nil
@@ -188,9 +178,9 @@ func (w *Writer) Flush() error {
 		w.open.forgetEmpty()
 		w.open.finishAll()
 		w.blocks.indexFlushed()
-		w.blocks.out.send()
+		w.blocks.out.Send()
 	}
-	return w.blocks.out.err
+	return w.blocks.out.Err()
 }
 
 // Close writes the records that are left, the End record, the index and the footer, and
@@ -200,28 +190,26 @@ func (w *Writer) Close(end End) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return w.blocks.out.err
+		return w.blocks.out.Err()
 	}
 	w.finish(end)
 	w.closed = true
 	w.open.discard()
 	w.blocks.discard()
 	if w.close != nil {
-		if err := w.close(); err != nil && w.blocks.out.err == nil {
-			w.blocks.out.fail(err)
+		if err := w.close(); err != nil && w.blocks.out.Err() == nil {
+			w.blocks.out.Fail(err)
 		}
 	}
-	return w.blocks.out.err
+	return w.blocks.out.Err()
 }
 
 // finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
-	w.blocks.out.send()
-	if r := w.blocks.out.reserve; r != nil {
-		r.ending = true
-	}
-	w.blocks.out.send()
+	w.blocks.out.Send()
+	w.blocks.out.UseReserve()
+	w.blocks.out.Send()
 	w.blocks.strings.useReserve()
 	if n := w.blocks.lost.total(); n > 0 {
 		missing := w.blocks.lost.time
@@ -237,7 +225,7 @@ func (w *Writer) finish(end End) {
 	w.open.add(KindEnd, &w.row)
 	w.open.finishAll()
 	w.blocks.finish()
-	w.blocks.out.send()
+	w.blocks.out.Send()
 }
 
 func (w *Writer) addLost(l *Lost) {

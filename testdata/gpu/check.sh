@@ -11,7 +11,7 @@ build=/tmp/cudatrace-gpu
 rm -rf "$build" && mkdir "$build" && cp "$here"/*.cu "$here"/*.c "$here"/*.py "$build" && cd "$build" || exit 1
 trap 'rm -rf "$build"' EXIT
 nvcc -o streams-static streams.cu && nvcc -cudart shared -o streams-shared streams.cu &&
-	nvcc -o kinds kinds.cu && gcc -o driver driver.c -ldl || exit 1
+	nvcc -o kinds kinds.cu && nvcc -o occupancy occupancy.cu && gcc -o driver driver.c -ldl || exit 1
 cp streams-static streams-stripped && strip streams-stripped
 cat >script.sh <<'END'
 ./streams-static -n 5 >/dev/null
@@ -54,6 +54,11 @@ check jax python3 arrays.py jax
 check torch-cupy python3 arrays.py both
 if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
 	nvcc -o peer peer.cu && check peer ./peer
+fi
+check occupancy ./occupancy
+if [[ occupancy =~ $only ]]; then
+	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
+		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50

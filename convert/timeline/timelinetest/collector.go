@@ -164,6 +164,7 @@ func (c *Collector) tracked(e timeline.Event) {
 		c.begin(c.nesting(e.Track), e.Start, e.End, !e.Open)
 	case *timeline.SpanEnd:
 		c.end(c.nesting(e.Track), e.Time)
+		c.late(e)
 	case *timeline.Instant:
 		c.span(e.Track, Span{Span: e.Span, Instant: true})
 		n := c.nesting(e.Track)
@@ -254,6 +255,17 @@ func (c *Collector) span(t *timeline.Track, sp Span) {
 	}
 	sp.Depth = len(c.nesting(t).ends)
 	track.Spans = append(track.Spans, sp)
+}
+
+// late gives a span that has ended the facts that were not known at its beginning.
+func (c *Collector) late(e *timeline.SpanEnd) {
+	list, depth := c.tracks[e.Track].Spans, len(c.nesting(e.Track).ends)
+	for i := len(list) - 1; len(e.Args) > 0; i-- {
+		if sp := &list[i]; sp.Depth == depth && !sp.Instant {
+			sp.Args = append(slices.Clip(sp.Args), e.Args...)
+			return
+		}
+	}
 }
 
 func (c *Collector) counter(x *timeline.Counter) *Counter {

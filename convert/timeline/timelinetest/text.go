@@ -110,6 +110,7 @@ func (s *text) slice(sl *timeline.Slice) string {
 	if len(waits) > 0 {
 		line += fmt.Sprintf(" <- %d", waits)
 	}
+	line += within(sl.Ranges)
 	if sl.Kernel != nil {
 		line += " kernel=" + s.names.Of(sl.Kernel.Name).Full
 	}
@@ -117,6 +118,9 @@ func (s *text) slice(sl *timeline.Slice) string {
 }
 
 func (s *text) track(t *Track, of string) {
+	if t.Stream != nil {
+		of += fmt.Sprintf(" on stream %d", t.Stream.ID)
+	}
 	s.line("track of %s: %s %q", of, t.Category, t.Name)
 	s.depth = 1
 	var ends []uint64
@@ -182,7 +186,19 @@ func cause(w *timeline.Work) string {
 	if w.Call.Function == nil {
 		return ""
 	}
-	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID)
+	return fmt.Sprintf(" by %s at %d of thread %d", w.Call.Name, w.Call.Start, w.Call.Thread.TID) + within(w.Call.Ranges)
+}
+
+// within names the NVTX ranges around a call, the outermost one first.
+func within(stack *timeline.RangeStack) string {
+	if stack == nil {
+		return ""
+	}
+	var names []string
+	for _, s := range stack.Path(nil) {
+		names = append(names, s.Name)
+	}
+	return fmt.Sprintf(" in %q", names)
 }
 
 // LossText shows a loss as text.

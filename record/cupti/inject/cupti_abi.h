@@ -196,10 +196,22 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 /* CUpti_ActivityDevice, v4 and later */
 #define DEVICE_BANDWIDTH 8
 #define DEVICE_MEMORY 16
+#define DEVICE_L2_CACHE 28
+#define DEVICE_WARP_SIZE 32
+#define DEVICE_CLOCK 36
+#define DEVICE_COPY_ENGINES 40
 #define DEVICE_MULTIPROCESSORS 44
+#define DEVICE_MAX_WARPS 52 /* of a multiprocessor, as the next three */
+#define DEVICE_MAX_BLOCKS 56
+#define DEVICE_MAX_SHARED 60
+#define DEVICE_MAX_REGISTERS 64
+#define DEVICE_BLOCK_REGISTERS 68 /* most of a block, as the next two */
+#define DEVICE_BLOCK_SHARED 72
+#define DEVICE_BLOCK_THREADS 76
 #define DEVICE_MAJOR 104
 #define DEVICE_MINOR 108
 #define DEVICE_ID 112
+#define DEVICE_ECC 116
 #define DEVICE_UUID 120
 #define DEVICE_NAME 136
 #define DEVICE_MIN 144

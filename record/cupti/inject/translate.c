@@ -300,6 +300,18 @@ static void put_device(struct ct_batch *b, const unsigned char *r, size_t left)
 		.multiprocessors = u32(r, DEVICE_MULTIPROCESSORS),
 		.major = u32(r, DEVICE_MAJOR),
 		.minor = u32(r, DEVICE_MINOR),
+		.l2_cache = u32(r, DEVICE_L2_CACHE),
+		.clock = u32(r, DEVICE_CLOCK),
+		.copy_engines = u32(r, DEVICE_COPY_ENGINES),
+		.ecc = u32(r, DEVICE_ECC),
+		.warp_size = u32(r, DEVICE_WARP_SIZE),
+		.max_warps = u32(r, DEVICE_MAX_WARPS),
+		.max_blocks = u32(r, DEVICE_MAX_BLOCKS),
+		.max_shared = u32(r, DEVICE_MAX_SHARED),
+		.max_registers = u32(r, DEVICE_MAX_REGISTERS),
+		.block_registers = u32(r, DEVICE_BLOCK_REGISTERS),
+		.block_shared = u32(r, DEVICE_BLOCK_SHARED),
+		.block_threads = u32(r, DEVICE_BLOCK_THREADS),
 	};
 	memcpy(d.uuid, r + DEVICE_UUID, sizeof d.uuid);
 	b->counts.objects++;

@@ -350,6 +350,11 @@ struct ct_device {
 	uint32_t name;
 	uint32_t multiprocessors;
 	uint32_t major, minor; /* compute capability */
+	uint32_t l2_cache;     /* bytes */
+	uint32_t clock;        /* of the multiprocessors, kHz */
+	uint32_t copy_engines, ecc, warp_size;
+	uint32_t max_warps, max_blocks, max_shared, max_registers; /* of a multiprocessor */
+	uint32_t block_registers, block_shared, block_threads;     /* most of a block */
 };
 
 struct ct_context {
@@ -449,7 +454,7 @@ _Static_assert(sizeof(struct ct_kernel) == 104, "kernel");
 _Static_assert(sizeof(struct ct_memcpy) == 80, "memcpy");
 _Static_assert(sizeof(struct ct_memset) == 64, "memset");
 _Static_assert(sizeof(struct ct_api) == 48, "api");
-_Static_assert(sizeof(struct ct_device) == 56, "device");
+_Static_assert(sizeof(struct ct_device) == 104, "device");
 _Static_assert(sizeof(struct ct_context) == 16, "context");
 _Static_assert(sizeof(struct ct_stream) == 24, "stream");
 _Static_assert(sizeof(struct ct_sync) == 40, "sync");

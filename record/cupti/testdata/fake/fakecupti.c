@@ -457,6 +457,10 @@ void fake_others(void)
 	set(r, 0, 8, 4), set(r, 8, 31, 8), set(r, 16, 32, 8), set(r, 44, 33, 4), set(r, 104, 9, 4), set(r, 108, 1, 4);
 	set(r, 112, 34, 4), set(r, 120, 0x0706050403020100, 8), set(r, 128, 0x0f0e0d0c0b0a0908, 8);
 	set(r, 136, (uintptr_t) "Fake GPU", 8);
+	for (size_t at = 24; at < 104; at += 4) /* constantMemorySize .. maxGridDimZ, without numMultiprocessors */
+		if (at != 44)
+			set(r, at, 1000 + at, 4);
+	set(r, 116, 1, 4);
 	put(r, 8);
 	memset(r, 0, sizeof r);
 	set(r, 0, 9, 4), set(r, 4, 41, 4), set(r, 8, 42, 4), set(r, 14, 43, 2);

@@ -1,4 +1,9 @@
-package tracelog
+// Package logschema has the schema of one log: the tables that its schema block describes.
+//
+// [Append] writes the schema block, [Parse] reads one. A reader finds the fields of this version in
+// the log's tables by name and type ([Schema.PlacesOf]), so that it reads logs of older and newer
+// versions. FORMAT.md specifies the block under "Schema".
+package logschema
 
 import (
 	"errors"
@@ -7,24 +12,24 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// A logSchema is the schema of one log: the tables of its own schema block, and the places
-// in them of the fields of this version.
-type logSchema struct {
+// A Schema is the schema of one log: the tables of its own schema block, and the places
+// in them of the fields of this version. Its methods are not safe for concurrent use; a copy is.
+type Schema struct {
 	tables [256]*schema.Table
-	places [256][]int // see placesOf
+	places [256][]int // see PlacesOf
 }
 
-// builtin is the schema of this version, for a log that lost its own.
-func builtin() *logSchema {
-	var s logSchema
+// Builtin is the schema of this version, for a log that lost its own.
+func Builtin() *Schema {
+	var s Schema
 	for _, t := range schema.Records() {
 		s.tables[t.Kind] = schema.LayoutOf(t.Kind).Table
 	}
 	return &s
 }
 
-// appendSchema appends the payload of a schema block that describes tables.
-func appendSchema(dst []byte, enc *columns.Encoder, tables []schema.Table) []byte {
+// Append appends the payload of a schema block that describes tables.
+func Append(dst []byte, enc *columns.Encoder, tables []schema.Table) []byte {
 	var kinds, fields []uint64
 	var kindTexts, fieldTexts []string
 	for _, t := range tables {
@@ -41,13 +46,14 @@ func appendSchema(dst []byte, enc *columns.Encoder, tables []schema.Table) []byt
 	return enc.AppendTable(dst, l, enc.Transpose(l, fields), fieldTexts)
 }
 
-var errSchema = errors.New("the schema makes no sense")
+// ErrSchema is the error of a schema, or a table of records, that no writer writes.
+var ErrSchema = errors.New("the schema makes no sense")
 
-// parseSchema reads the payload of a schema block.
-func parseSchema(dec *columns.Decoder, payload []byte) (*logSchema, error) {
-	s := new(logSchema)
+// Parse reads the payload of a schema block.
+func Parse(dec *columns.Decoder, payload []byte) (*Schema, error) {
+	s := new(Schema)
 	err := dec.EachTable(payload, func(t *columns.Table) error {
-		switch Kind(t.Number) {
+		switch schema.Kind(t.Number) {
 		case schema.Kinds:
 			return s.addKinds(t)
 		case schema.Fields:
@@ -56,19 +62,19 @@ func parseSchema(dec *columns.Decoder, payload []byte) (*logSchema, error) {
 		return nil // of a newer version
 	})
 	if err == nil && !s.readsStrings() {
-		err = errSchema
+		err = ErrSchema
 	}
 	return s, err
 }
 
 // readsStrings reports whether string records have the fields that they have in all
 // versions: without them nothing else can be understood.
-func (s *logSchema) readsStrings() bool {
-	file := s.tables[KindString]
+func (s *Schema) readsStrings() bool {
+	file := s.tables[schema.Strings]
 	if file == nil {
 		return true
 	}
-	for i, from := range placesIn(file, schema.LayoutOf(KindString)) {
+	for i, from := range placesIn(file, schema.LayoutOf(schema.Strings)) {
 		if i != from {
 			return false
 		}
@@ -76,38 +82,38 @@ func (s *logSchema) readsStrings() bool {
 	return true
 }
 
-func (s *logSchema) addKinds(t *columns.Table) error {
+func (s *Schema) addKinds(t *columns.Table) error {
 	kind, name, meaning := t.Find(0), t.Find(1), t.Find(2)
 	for i := range t.Rows {
 		k := kind.At(i)
 		if k >= uint64(schema.Kinds) || s.tables[k] != nil || !schema.IsName(name.Text(i)) {
-			return errSchema
+			return ErrSchema
 		}
-		s.tables[k] = &schema.Table{Kind: Kind(k), Name: name.Text(i), Meaning: meaning.Text(i)}
+		s.tables[k] = &schema.Table{Kind: schema.Kind(k), Name: name.Text(i), Meaning: meaning.Text(i)}
 	}
 	return nil
 }
 
-func (s *logSchema) addFields(t *columns.Table) error {
+func (s *Schema) addFields(t *columns.Table) error {
 	kind, name, types, meaning := t.Find(0), t.Find(1), t.Find(2), t.Find(3)
 	for i := range t.Rows {
 		k := kind.At(i)
 		if k >= uint64(schema.Kinds) || s.tables[k] == nil {
-			return errSchema
+			return ErrSchema
 		}
 		file := s.tables[k]
 		if len(file.Fields) == schema.MaxColumns || !schema.IsName(name.Text(i)) {
-			return errSchema
+			return ErrSchema
 		}
 		file.Fields = append(file.Fields, schema.Field{Name: name.Text(i), Type: schema.Type(types.At(i)), Meaning: meaning.Text(i)})
 	}
 	return nil
 }
 
-// table is the log's own description of a kind, else this version's, so that the columns of
+// Table is the log's own description of a kind, else this version's, so that the columns of
 // every kind that this version knows are there, whatever the log says. It is nil for a kind
 // without either.
-func (s *logSchema) table(k Kind) *schema.Table {
+func (s *Schema) Table(k schema.Kind) *schema.Table {
 	if t := s.tables[k]; t != nil {
 		return t
 	}
@@ -117,10 +123,10 @@ func (s *logSchema) table(k Kind) *schema.Table {
 	return nil
 }
 
-// placesOf has for each field of this version the number of the field in the log's table.
-func (s *logSchema) placesOf(l *schema.Layout) []int {
+// PlacesOf has for each field of this version the number of the field in the log's table.
+func (s *Schema) PlacesOf(l *schema.Layout) []int {
 	if s.places[l.Kind] == nil {
-		s.places[l.Kind] = placesIn(s.table(l.Kind), l)
+		s.places[l.Kind] = placesIn(s.Table(l.Kind), l)
 	}
 	return s.places[l.Kind]
 }

@@ -1,4 +1,4 @@
-package cupti
+package privatefolder
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // such links in the place of the folder itself.
 func swap(base, victim string) {
 	folders, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
-	names := []string{libraryName, socketName, lockNewName, lockName}
+	names := []string{LibraryName, SocketName, lockNewName, lockName}
 	for _, dir := range folders {
 		for _, name := range names {
 			path := filepath.Join(dir, name)
@@ -38,7 +38,7 @@ func swap(base, victim string) {
 // TestAttackOnFolder makes the private folder for a user whose processes swap everything in it and
 // the folder itself: no file of root's is written to, removed or given away.
 func TestAttackOnFolder(t *testing.T) {
-	if arg := os.Getenv("CUPTI_TEST_SWAP"); arg != "" {
+	if arg := os.Getenv("FOLDER_TEST_SWAP"); arg != "" {
 		base, victim, _ := strings.Cut(arg, ":")
 		attacktest.Until(func(int) { swap(base, victim) })
 		return
@@ -77,16 +77,16 @@ func TestAttackOnFolder(t *testing.T) {
 func attackFolder(t *testing.T, base, victim string) {
 	t.Helper()
 	parent, _, _ := strings.Cut(t.Name(), "/")
-	end := attacktest.Start(t, parent, fmt.Sprintf("CUPTI_TEST_SWAP=%s:%s", base, victim))
+	end := attacktest.Start(t, parent, fmt.Sprintf("FOLDER_TEST_SWAP=%s:%s", base, victim))
 	defer end()
 	made := 0
 	for range attacktest.Rounds(t) {
-		s, err := Listen(Options{Sink: nowhere{}, Owner: &Owner{attacktest.User, attacktest.User}, bases: []string{base}})
+		f, err := Make([]string{base}, library, Owner{attacktest.User, attacktest.User})
 		if err != nil {
 			continue // the attacker can prevent a recording in a folder of its own
 		}
 		made++
-		_ = s.Close() // what the attacker put there stays
+		_ = f.Remove() // what the attacker put there stays
 	}
 	t.Logf("%d folders were made", made)
 }

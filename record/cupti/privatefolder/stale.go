@@ -1,4 +1,4 @@
-package cupti
+package privatefolder
 
 import (
 	"errors"
@@ -99,7 +99,7 @@ func removeContents(base int, name string, owners []int) bool {
 // emptyFolder removes the files of a recorder from a folder: the lock last, since it protects the
 // others.
 func emptyFolder(dir int) error {
-	for _, n := range []string{socketName, libraryName, lockName} {
+	for _, n := range []string{SocketName, LibraryName, lockName} {
 		if err := unix.Unlinkat(dir, n, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("%s: %w", n, err)
 		}

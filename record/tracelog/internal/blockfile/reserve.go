@@ -1,4 +1,4 @@
-package tracelog
+package blockfile
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reserve is disk space behind the end of a log. The end of a recording goes there when the disk is
+// A reserve is disk space behind the end of a file. The end of a recording goes there when the disk is
 // full: blocks that waited, the number of lost records, the index. A nil reserve reserves nothing.
 type reserve struct {
 	allocate func(off, length int64) error // makes sure of space on the disk; the length of the file stays
 	until    int64                         // the file has space up to here
 	none     bool                          // there is no reserve
-	ending   bool                          // the log is about to end: its blocks may go there
+	ending   bool                          // the file is about to end: its blocks may go there
 }
 
 // Sizes of a reserve, in bytes. It is smaller on a disk with less space.
 const (
-	mostReserve  = maxBacklog + 2<<20
+	mostReserve  = MaxBacklog + 2<<20
 	leastReserve = 256 << 10
 	endReserve   = 128 << 10 // the last records and the index
 )
@@ -68,4 +68,13 @@ func (r *reserve) backlog(off, most int64) int64 {
 		return most
 	}
 	return min(most, max(r.until-off-endReserve, 0))
+}
+
+// Close gives back the space that an Outbox reserved behind the end of a file, and closes the file.
+func Close(f *os.File) error {
+	info, err := f.Stat()
+	if err == nil && f.Truncate(info.Size()) != nil {
+		err = nil // the space stays reserved, and the file is as good
+	}
+	return errors.Join(err, f.Close())
 }

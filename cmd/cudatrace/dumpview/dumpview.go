@@ -1,4 +1,6 @@
-package main
+// Package dumpview decides what dump shows of a log. Input: a log, and what a person asked for. Output:
+// names for values, and the records of calls with certain callers.
+package dumpview
 
 import (
 	"strings"
@@ -10,8 +12,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// newView shows the values of a log to people.
-func newView(begin uint64) *logtext.View {
+// New returns a view that shows the values of a log to people.
+func New(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },

@@ -1,4 +1,4 @@
-package cupti
+package privatefolder
 
 import (
 	"bufio"
@@ -45,37 +45,31 @@ func exists(path string) bool {
 func TestStaleFolders(t *testing.T) {
 	t.Parallel()
 	base, outside := t.TempDir(), t.TempDir()
-	victim := filepath.Join(outside, libraryName)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.WriteFile(victim, nil, 0o600))
-	must(os.WriteFile(filepath.Join(outside, lockName), nil, 0o600))
-	all := []string{socketName, libraryName, lockName}
+	victim := filepath.Join(outside, LibraryName)
+	must(t, os.WriteFile(victim, nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(outside, lockName), nil, 0o600))
+	all := []string{SocketName, LibraryName, lockName}
 	link := func(name, target string) string {
-		must(os.Symlink(target, filepath.Join(base, folderPrefix+name)))
+		must(t, os.Symlink(target, filepath.Join(base, folderPrefix+name)))
 		return filepath.Join(base, folderPrefix+name)
 	}
 	inside := func(dir, name, target string) string {
-		must(os.Symlink(target, filepath.Join(dir, name)))
+		must(t, os.Symlink(target, filepath.Join(dir, name)))
 		return dir
 	}
-	fifo := abandoned(t, base, "fifo", libraryName)
-	must(unix.Mkfifo(filepath.Join(fifo, lockName), 0o600))
+	fifo := abandoned(t, base, "fifo", LibraryName)
+	must(t, unix.Mkfifo(filepath.Join(fifo, lockName), 0o600))
 	open := abandoned(t, base, "open", all...)
-	must(os.Chmod(open, 0o777))
+	must(t, os.Chmod(open, 0o777))
 	early := abandoned(t, base, "early", lockNewName)
 	age(t, early, 2*staleAge)
 	empty := abandoned(t, base, "empty")
 	age(t, empty, 2*staleAge)
-	old := abandoned(t, base, "old", libraryName)
+	old := abandoned(t, base, "old", LibraryName)
 	age(t, old, 2*staleAge)
 	foreign := abandoned(t, base, "foreign", all...)
 	if os.Geteuid() == 0 {
-		must(os.Chown(foreign, 4711, 4711))
+		must(t, os.Chown(foreign, 4711, 4711))
 	}
 	tests := []struct {
 		name, path string
@@ -83,14 +77,14 @@ func TestStaleFolders(t *testing.T) {
 	}{
 		{"killed", abandoned(t, base, "killed", all...), true},
 		{"killed-early", abandoned(t, base, "killed-early", lockName), true},
-		{"link-as-library", inside(abandoned(t, base, "inner", socketName, lockName), libraryName, victim), true},
+		{"link-as-library", inside(abandoned(t, base, "inner", SocketName, lockName), LibraryName, victim), true},
 		{"empty-and-old", empty, true},
 		{"killed-while-marking", early, true},
 		{"just-made", abandoned(t, base, "new"), false},
 		{"unmarked-with-files", old, false},
 		{"more-in-it", abandoned(t, base, "more", append(all, "mine")...), false},
 		{"link-to-folder", link("link", outside), false},
-		{"link-as-lock", inside(abandoned(t, base, "outer", libraryName), lockName, victim), false},
+		{"link-as-lock", inside(abandoned(t, base, "outer", LibraryName), lockName, victim), false},
 		{"fifo-as-lock", fifo, false},
 		{"open-to-others", open, false},
 		{"of-another-user", foreign, os.Geteuid() != 0},
@@ -116,15 +110,15 @@ func TestStaleFoldersInUse(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			for range 20 {
-				s, err := Listen(Options{Sink: nowhere{}, bases: []string{base}})
+				f, err := Make([]string{base}, library, self())
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if !exists(filepath.Join(s.dir, libraryName)) || !exists(filepath.Join(s.dir, socketName)) {
-					t.Errorf("%s was emptied", s.dir)
+				if !exists(filepath.Join(f.Path, LibraryName)) || !exists(filepath.Join(f.Path, SocketName)) {
+					t.Errorf("%s was emptied", f.Path)
 				}
-				if err := s.Close(); err != nil {
+				if err := f.Remove(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -139,21 +133,21 @@ func TestStaleFoldersInUse(t *testing.T) {
 // TestKilledRecorder kills a recorder; the next one removes what it left.
 func TestKilledRecorder(t *testing.T) {
 	t.Parallel()
-	if base := os.Getenv("CUPTI_TEST_RECORD_IN"); base != "" {
-		s, err := Listen(Options{Sink: nowhere{}, bases: []string{base}})
+	if base := os.Getenv("FOLDER_TEST_RECORD_IN"); base != "" {
+		f, err := Make([]string{base}, library, self())
 		if err != nil {
 			t.Fatal(err)
 		}
-		runtime.GC() // a server that nobody holds is closed with its lock
+		runtime.GC() // a folder that nobody holds is closed with its lock
 		runtime.GC()
 		os.Stdout.WriteString("ready\n")
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		runtime.KeepAlive(s)
+		runtime.KeepAlive(f)
 		return
 	}
 	base := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledRecorder$")
-	cmd.Env = append(os.Environ(), "CUPTI_TEST_RECORD_IN="+base)
+	cmd.Env = append(os.Environ(), "FOLDER_TEST_RECORD_IN="+base)
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +165,7 @@ func TestKilledRecorder(t *testing.T) {
 		t.Fatalf("the recorder said %q, %v", said, err)
 	}
 	removeStale(base, os.Geteuid())
-	if left, err := os.ReadDir(base); err != nil || len(left) != 1 || !exists(filepath.Join(base, left[0].Name(), libraryName)) {
+	if left, err := os.ReadDir(base); err != nil || len(left) != 1 || !exists(filepath.Join(base, left[0].Name(), LibraryName)) {
 		t.Errorf("a living recorder has %v, %v", left, err)
 	}
 	cmd.Process.Kill()

@@ -1,0 +1,37 @@
+package timeline
+
+import "sync/atomic"
+
+// A Range is an NVTX range of a thread: it begins on the thread, and ends where the program ends
+// it, on any thread. The work of a range is the work of the calls that its thread made meanwhile.
+type Range struct {
+	Thread *Thread
+	Name   string
+	Domain string // "" for NVTX's default domain
+	length atomic.Uint64
+}
+
+// Ended says how long the range was open.
+func (r *Range) Ended(dur uint64) { r.length.Store(End(dur, 1)) }
+
+// Duration is the time that the range was open, in ns. It is not known while the end of the
+// range has not been read. Any goroutine may ask.
+func (r *Range) Duration() (dur uint64, known bool) {
+	n := r.length.Load()
+	return n - min(n, 1), n > 0
+}
+
+// A RangeStack is the NVTX ranges that are open on a thread at one time: the range that began last,
+// and the stack around it. Nil is no range.
+type RangeStack struct {
+	*Range
+	Outer *RangeStack
+}
+
+// Path appends the stack and the stacks around it to a list, the outermost one first.
+func (s *RangeStack) Path(list []*RangeStack) []*RangeStack {
+	if s == nil {
+		return list
+	}
+	return append(s.Outer.Path(list), s)
+}

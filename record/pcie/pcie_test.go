@@ -1,0 +1,76 @@
+package pcie
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const uuid = "bd3f5d5029c394ec1e34928d68a8f59d"
+
+// machine makes the files of a machine: one GPU behind a port.
+func machine(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	write := func(path, text string) {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("proc/driver/nvidia/gpus/0000:09:00.0/information", "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\n")
+	write("proc/driver/nvidia/gpus/0000:18:00.0/information",
+		"Model: \t\t NVIDIA H200\nIRQ:   \t\t 42\nGPU UUID: \t GPU-bd3f5d50-29c3-94ec-1e34-928d68a8f59d\nBus Type: \t PCIe\n")
+	for name, text := range files {
+		write("sys/devices/pci0000:17/0000:17:01.0/"+name, text+"\n")
+	}
+	bus := filepath.Join(root, "sys/bus/pci/devices")
+	if err := os.MkdirAll(bus, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../../../devices/pci0000:17/0000:17:01.0/0000:18:00.0", filepath.Join(bus, "0000:18:00.0")); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  Link
+	}{
+		"a GPU at rest, in a narrower slot of an older port": {map[string]string{
+			"max_link_speed": "16.0 GT/s PCIe", "max_link_width": "8",
+			"0000:18:00.0/max_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/max_link_width": "16",
+			"0000:18:00.0/current_link_speed": "2.5 GT/s PCIe", "0000:18:00.0/current_link_width": "8",
+		}, Link{"0000:18:00.0", 1, 8, 4, 8}},
+		"a virtual machine without the port": {map[string]string{
+			"0000:18:00.0/max_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/max_link_width": "16",
+			"0000:18:00.0/current_link_speed": "32.0 GT/s PCIe", "0000:18:00.0/current_link_width": "16",
+		}, Link{"0000:18:00.0", 5, 16, 5, 16}},
+		"a link that does not answer": {map[string]string{
+			"0000:18:00.0/max_link_speed": "Unknown", "0000:18:00.0/max_link_width": "255", "0000:18:00.0/current_link_width": "",
+		}, Link{Address: "0000:18:00.0"}},
+		"without /sys": {nil, Link{Address: "0000:18:00.0"}},
+	} {
+		if got := find(machine(t, test.files), uuid); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestUnknownGPU(t *testing.T) {
+	t.Parallel()
+	for _, uuid := range []string{"", "00112233445566778899aabbccddeeff"} {
+		if got := find(machine(t, nil), uuid); got != (Link{}) {
+			t.Errorf("%q: %+v", uuid, got)
+		}
+	}
+	if got := Of("00112233445566778899aabbccddeeff"); got != (Link{}) {
+		t.Errorf("%+v", got)
+	}
+}
