@@ -17,8 +17,9 @@ build: ## build bin/cudatrace, one static binary
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor that tests use to read traces
+tools: ## fetch the trace processor and the browser that tests use to read traces
 	testdata/traceprocessor/install.sh
+	testdata/chromium/install.sh
 
 generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
@@ -41,7 +42,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
-	$(GO) test -pgo=off -skip 'Processor|LargeTrace' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu

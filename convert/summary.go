@@ -97,6 +97,8 @@ type Summary struct {
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
 
+	Recorded Recorded `json:"-"` // how the log was recorded
+
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
 	Damaged bool `json:"damaged"`
@@ -177,6 +179,7 @@ func (c *conversion) summary(l *log) Summary {
 		}
 	}
 	s.Notes = append(s.Notes, limitNotes(found)...)
+	s.Recorded = l.recorded(&s)
 	l.judge(&s)
 	c.leftOut(l, &s)
 	return s

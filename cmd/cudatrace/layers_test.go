@@ -35,6 +35,9 @@ var layers = []struct {
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/diff/condition", []string{module}},
+	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
@@ -59,7 +62,9 @@ var layers = []struct {
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
+	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
 // shown is what comes behind the first reading and the merge.
@@ -103,6 +108,10 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats", "stats/sketch stats/table timeline"},
+	{"diff/condition", ""},
+	{"diff/significance", ""},
+	{"diff", "diff/condition diff/significance selection stats stats/table"},
+	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
 	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
 }

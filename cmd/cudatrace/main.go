@@ -88,8 +88,8 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
-			probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
+			recordCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
+			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

@@ -73,6 +73,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
+		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
 	})
 }
@@ -98,7 +99,12 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	case err != nil:
 		return err
 	}
-	report(con, c, o, res, signals)
+	trace := report(con, c, o, res, signals)
+	if trace != "" && c.Bool("open") {
+		if err := openRecorded(con, trace); err != nil {
+			notOpened(con, trace, err)
+		}
+	}
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -128,6 +134,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+	case c.Bool("open") && c.Bool("no-convert"):
+		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
 		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
 	}
@@ -219,11 +227,19 @@ func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)
 	return v, err
 }
 
-// report makes the trace and prints the summary. A failure here does not change the exit code,
-// which is the program's.
-func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) {
+// notOpened says why a browser has not got the trace of a recording. This does not change the exit code.
+func notOpened(con *console.Console, trace string, err error) {
+	if code := exitCode(0); errors.As(err, &code) {
+		return // a person ended it
+	}
+	con.Sayf("%v; the trace is whole: 'cudatrace open %s' opens it", err, trace)
+}
+
+// report makes the trace, returns its path, "" without one, and prints the summary. A failure here
+// does not change the exit code, which is the program's.
+func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) (path string) {
 	if res.Lost {
-		return // it was said
+		return "" // it was said
 	}
 	if res.Log == "" {
 		if res.Unseen != "" {
@@ -235,7 +251,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			}
 			o.Say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
 		}
-		return
+		return ""
 	}
 	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
@@ -248,7 +264,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
 		}
 		o.Say(fmt.Sprintf("%v; the log is whole: %s; %s", err, res.Log, remedy))
-		return
+		return ""
 	}
 	if trace.path != "" {
 		files = append([]madeFile{trace}, files...)
@@ -260,6 +276,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			o.Say("not complete: " + why)
 		}
 	}
+	return trace.path
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.

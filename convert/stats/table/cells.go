@@ -13,11 +13,13 @@ import (
 // unknown is what people see in place of a value that is not known.
 const unknown = "-"
 
-// cell writes a value for people.
-func cell(v any, u Unit) string {
+// Words writes a value for people.
+func Words(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
 		return unknown
+	case Cell:
+		return Words(v.Value, v.Unit)
 	case string:
 		return printable(v)
 	case bool:
@@ -84,6 +86,16 @@ func fraction(v float64, u Unit) string {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	case Rate:
 		return fmt.Sprintf("%.2f", v)
+	case Percent:
+		if v == 0 {
+			return "0 %"
+		}
+		return fmt.Sprintf("%+.1f %%", 100*v)
+	case Difference:
+		if v < 0 {
+			return "-" + span(uint64(0.5-v))
+		}
+		return "+" + span(uint64(v+0.5))
 	}
 	return whole(uint64(v+0.5), u)
 }
@@ -93,6 +105,8 @@ func plain(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
+	case Cell:
+		return plain(v.Value, v.Unit)
 	case string:
 		return v
 	case uint64:

@@ -43,7 +43,7 @@ func (l *layout) add(t *Table, i int, c Column) {
 	cells := []string{c.Title}
 	wide := utf8.RuneCountInString(c.Title)
 	for _, row := range t.Rows {
-		s := cell(row[i], c.Unit)
+		s := Words(row[i], c.Unit)
 		cells = append(cells, s)
 		wide = max(wide, utf8.RuneCountInString(s))
 	}
@@ -192,7 +192,12 @@ func markdownCell(s string, u Unit, row int) string {
 	if u != Text || row == 0 || s == unknown || s == "" {
 		return s
 	}
-	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(s) + "`"
+	return MarkdownName(s)
+}
+
+// MarkdownName writes a name so that none of its characters are markup, in a table too.
+func MarkdownName(s string) string {
+	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(printable(s)) + "`"
 }
 
 // ruler is the line below the titles. Numbers stand at the right.
