@@ -1,11 +1,10 @@
 package pfsink
 
 import (
-	"encoding/hex"
-	"fmt"
 	"io"
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -15,20 +14,21 @@ type Sink struct {
 	out        io.Writer
 	pieceBytes int
 
-	w      *perfetto.Writer
-	tracks tracks
-	calls  calls
-	works  works
-	marks  marks
-	shown  uint64 // see Slices
-	args   []perfetto.Arg
-	once   perfetto.TrackEventTemplate // the template of the event that is being written
+	w        *perfetto.Writer
+	tracks   tracks
+	calls    calls
+	works    works
+	marks    marks
+	counters *counters.Counters
+	shown    uint64 // see Slices
+	args     []perfetto.Arg
+	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
 
 // New returns a sink that writes a trace to w. pieceBytes is the number of bytes of events of
 // one kind that stand together in the trace; 0 means perfetto's default.
 func New(w io.Writer, pieceBytes int) *Sink {
-	return &Sink{out: w, pieceBytes: pieceBytes}
+	return &Sink{out: w, pieceBytes: pieceBytes, counters: counters.New()}
 }
 
 // Take writes events. It returns the trace's first error.
@@ -88,6 +88,7 @@ func (s *Sink) description(e timeline.Event) {
 		s.marks.process(e)
 	case *timeline.Loss:
 		s.marks.loss(e)
+		s.counters.Loss(e)
 	case *timeline.Note:
 		s.marks.note(e)
 	}
@@ -108,32 +109,15 @@ func (s *Sink) begin(r *timeline.Recording) {
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.writeOverheads()
+	s.writeCounters()
 	s.writeMarks()
-}
-
-func (s *Sink) gpus(gpus []timeline.GPU) {
-	list := make([]perfetto.GPU, 0, len(gpus))
-	for _, g := range gpus {
-		uuid, err := hex.DecodeString(g.UUID)
-		if err != nil {
-			uuid = nil // UUID not known: leave the field out
-		}
-		list = append(list, perfetto.GPU{
-			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
-			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
-			Extra: []string{
-				"multiprocessors", fmt.Sprint(g.Multiprocessors),
-				"memory_bytes", fmt.Sprint(g.Memory),
-			},
-		})
-	}
-	s.w.GPUs(list)
 }
 
 func (s *Sink) slices(l *timeline.Slices) {
 	if len(l.List) == 0 {
 		return
 	}
+	s.counters.Calls(l)
 	t := s.tracks.thread(l.Thread, l.List[0].Start)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
@@ -149,6 +133,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 }
 
 func (s *Sink) workList(l *timeline.WorkList) {
+	s.counters.Work(l)
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {

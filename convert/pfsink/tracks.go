@@ -28,8 +28,8 @@ type tracks struct {
 
 // A groupKey identifies a group of tracks.
 type groupKey struct {
-	pid uint32
-	gpu int64 // GPU.Index, noGPU for the group of a process
+	pid uint32 // 0 for the group of a GPU
+	gpu int64  // GPU.Index, noGPU for the group of a process
 }
 
 const noGPU = -1
@@ -102,6 +102,7 @@ const (
 	placeHostMemory = iota
 	placePools
 	placeOverhead
+	placeSampled // the first of the sampled counters
 )
 
 // span returns a track for spans, the first of which begins at a time.
@@ -142,16 +143,20 @@ func (t *tracks) counter(c *timeline.Counter) *perfetto.Counter {
 	return counter
 }
 
-// group returns the group of a process's tracks for a GPU, or without a GPU.
+// group returns the group of a process's tracks for a GPU, or without a GPU. Without a process it is
+// the group of the GPU.
 func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
-	key := groupKey{p.PID, gpu}
+	key := groupKey{gpu: gpu}
+	if p != nil {
+		key.pid = p.PID
+	}
 	group := t.groups[key]
 	if group == nil {
 		name := "process"
 		if gpu != noGPU {
 			name = t.gpuName(uint32(gpu))
 		}
-		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: p.PID})
+		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: key.pid})
 		t.groups[key] = group
 	}
 	return group

@@ -15,6 +15,7 @@ type works struct {
 	queueDelay  *perfetto.ArgName
 	names       timeline.KernelNames
 	callers     callerTexts
+	gpus        map[uint32]*gpu // by index
 	kernels     map[timeline.KernelShape]perfetto.KernelID
 	templates   []workTemplate
 	args        []perfetto.Arg
@@ -36,7 +37,7 @@ type workKey struct {
 }
 
 func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) works {
-	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers,
+	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers, gpus: make(map[uint32]*gpu),
 		kernels: make(map[timeline.KernelShape]perfetto.KernelID), templates: make([]workTemplate, templates)}
 }
 
@@ -53,7 +54,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	s.args = s.args[:0]
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
-		s.throughput(w)
+		s.throughput(q.stream.Context.GPU, w)
 	}
 	if w.Graph != 0 && w.Kind != timeline.GraphWork {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
@@ -66,10 +67,16 @@ func (s *works) write(q *queue, w *timeline.Work) {
 
 // throughput adds the rate, so that people need not compute it. Bytes per nanosecond are GB per
 // second.
-func (s *works) throughput(w *timeline.Work) {
+func (s *works) throughput(index uint32, w *timeline.Work) {
 	bytes := w.Shape.Memcpy.Bytes + w.Shape.Memset.Bytes // one of them is 0
-	if w.Dur > 0 {
-		s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*float64(bytes)/float64(w.Dur))/1000))
+	if w.Dur == 0 {
+		return
+	}
+	rate := float64(bytes) / float64(w.Dur)
+	s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*rate)/1000))
+	kind := w.Shape.Memcpy.CopyKind
+	if g := s.gpus[index]; g != nil && g.Link.Rate() > 0 && (kind == cudaapi.MemcpyHtoD || kind == cudaapi.MemcpyDtoH) {
+		s.args = append(s.args, perfetto.Float("link_share_percent", percent(rate*1e9/g.Link.Rate())))
 	}
 }
 
@@ -98,6 +105,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	switch w.Kind {
 	case timeline.KernelWork:
 		s.kernel(e, &w.Shape.Kernel)
+		s.occupancy(t.Context.GPU, &w.Shape.Kernel)
 	case timeline.MemcpyWork:
 		s.memcpy(e, &w.Shape.Memcpy)
 	case timeline.MemsetWork:
