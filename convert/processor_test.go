@@ -59,7 +59,7 @@ func openTrace(t *testing.T, open logtest.Opener) (*tptest.Trace, Summary) {
 
 func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Trace) {
 	t.Helper()
-	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs); got != want {
+	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs)+int64(len(tl.Hangs)); got != want {
 		t.Errorf("%d GPU slices, want %d", got, want)
 	}
 	if got, want := tr.Int(`select count(*) from flow`), int64(s.Matched+s.Waits); got != want {

@@ -19,6 +19,7 @@ type Sink struct {
 	calls    calls
 	works    works
 	marks    marks
+	hangs    hangs
 	counters *counters.Counters
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
@@ -89,6 +90,10 @@ func (s *Sink) description(e timeline.Event) {
 	case *timeline.Loss:
 		s.marks.loss(e)
 		s.counters.Loss(e)
+	case *timeline.Stream:
+		s.tracks.streams = append(s.tracks.streams, e)
+	case *timeline.Hang:
+		s.hang(e)
 	case *timeline.Note:
 		s.marks.note(e)
 	}
@@ -100,6 +105,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	})
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
+	s.hangs.held = make(map[*timeline.Stream]heldWork)
 	names, callers := make(timeline.KernelNames), make(callerTexts)
 	correlation := s.w.ArgName("correlation")
 	s.calls = newCalls(s.w, correlation, names, callers)
@@ -108,6 +114,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
+	s.releaseAll()
 	s.writeOverheads()
 	s.writeCounters()
 	s.writeMarks()
@@ -132,7 +139,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 	}
 }
 
-func (s *Sink) workList(l *timeline.WorkList) {
+func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))

@@ -22,6 +22,7 @@ type tracks struct {
 	spans    map[*timeline.Track]*perfetto.Track
 	counters map[*timeline.Counter]*perfetto.Counter
 	queues   map[*timeline.Stream]*queue
+	streams  []*timeline.Stream
 	groups   map[groupKey]*perfetto.Group
 	contexts map[contextKey]uint32 // the first context of a process on a GPU
 }
@@ -188,6 +189,16 @@ func (t *tracks) queue(of *timeline.Stream) *queue {
 		t.queues[of] = q
 	}
 	return q
+}
+
+// stream returns the stream of a kernel that had not ended, nil for an unknown one.
+func (t *tracks) stream(h *timeline.Hang) *timeline.Stream {
+	for _, of := range t.streams {
+		if c := of.Context; c.Process.PID == h.PID && c.ID == h.Context && of.ID == h.Stream {
+			return of
+		}
+	}
+	return nil
 }
 
 // queueName returns the name of a stream's queue. The UI orders the queues of a GPU by name, so

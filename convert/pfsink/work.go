@@ -16,6 +16,7 @@ type works struct {
 	names       timeline.KernelNames
 	callers     callerTexts
 	gpus        map[uint32]*gpu // by index
+	hang        string          // what waits for the work that had not ended
 	kernels     map[timeline.KernelShape]perfetto.KernelID
 	templates   []workTemplate
 	args        []perfetto.Arg
@@ -48,7 +49,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed { // nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
@@ -58,6 +59,13 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	if w.Graph != 0 && w.Kind != timeline.GraphWork {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
+	}
+	if w.Unfinished {
+		if w.Correlation == 0 {
+			last[0] = perfetto.UintArg{}
+		}
+		s.args = append(s.args, perfetto.String("unfinished", "had not ended when recording ended"),
+			perfetto.Uint("age_ns", w.Dur), perfetto.String("hang", s.hang))
 	}
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
@@ -104,6 +112,13 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
+		if w.Unfinished && w.Shape.Kernel.Grid == [3]uint32{} { // only its launch was recorded
+			e.Stage = perfetto.StageKernel
+			if name := w.Shape.Kernel.Name; name != "" {
+				s.args = append(s.args, perfetto.String("kernel_demangled_name", s.names.Of(name).Full))
+			}
+			break
+		}
 		s.kernel(e, &w.Shape.Kernel)
 		s.occupancy(t.Context.GPU, &w.Shape.Kernel)
 	case timeline.MemcpyWork:

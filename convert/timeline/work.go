@@ -89,6 +89,7 @@ type Work struct {
 	Graph       uint32 // the graph that launched it, 0 for none
 	Kind        WorkKind
 	Untimed     bool // CUPTI gave no times: Start is the return of its call
+	Unfinished  bool // it had not ended when recording ended, which its Dur leads to
 	Call        Call
 }
 
