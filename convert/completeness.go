@@ -28,7 +28,9 @@ func (l *log) judge(s *Summary) {
 	if s.Uncorrelated > 0 {
 		s.Reasons = append(s.Reasons, withoutRecord(s))
 	}
-	s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
+	if !l.chosen.OfCalls() { // work of other calls was read, and is not counted
+		s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
+	}
 	if n := s.LostTotal(); n > 0 {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}

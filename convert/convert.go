@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
@@ -110,6 +112,8 @@ func (c *conversion) read() (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)
 	}
 	return nil
@@ -145,6 +149,7 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
+	err = cmp.Or(err, c.unmatched())
 	if sink != nil {
 		if failed := sink.End(err); failed != nil && err == nil {
 			err = &SinkError{failed}
@@ -164,12 +169,17 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
-		p.Shift(l.shift)
-		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
+		p.Shift(l.shift)
+		p.Emit(l.metadata())
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
 	}
@@ -184,17 +194,25 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		if err != nil {
 			return err
 		}
+		l.noteRanges(p)
 		slices += l.joiner.Found.Slices()
 	}
 	return nil
 }
 
+// byRank returns the logs in the order of the lowest rank that each has.
+func (c *conversion) byRank() []*log {
+	return slices.SortedStableFunc(slices.Values(c.logs), func(a, b *log) int {
+		return a.catalog.Processes.LowestRank().Compare(b.catalog.Processes.LowestRank())
+	})
+}
+
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
 	l.offset = c.pids.offset(l.catalog)
-	l.chosen = selection.New(c.Filter.Name, c.Filter.Caller, uint64(c.Filter.MinDuration))
+	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || c.Filter.Caller != "", Filter: l.filter, Threads: l.threads,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
 		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }

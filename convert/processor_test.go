@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,22 +19,14 @@ import (
 // timeline has: every slice with its own times, every arrow, every value of a
 // counter.
 func TestProcessor(t *testing.T) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+	for _, log := range logtest.Texts(t, "testdata") {
+		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			open := logtest.Assemble(t, string(text))
+			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
 			tr, made := openTrace(t, open)
 			compare(t, tl, &sum, tr)
-			compareText(t, tr, strings.TrimSuffix(path, ".log.txt")+".trace")
+			compareText(t, tr, filepath.Join("testdata", log.Name+".trace"))
 			if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
 				t.Errorf("%d slices, the summary has %d", got, made.Slices)
 			}

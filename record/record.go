@@ -98,6 +98,7 @@ func newRecording(o Options) (*recording, error) {
 	r := &recording{opts: o, log: log, opened: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
+	r.tracees.bare = o.NoMetadata
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
@@ -64,8 +65,8 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
-	if out == stdio && o.MaxBytes > 0 {
-		return usagef(convertName, "convert: --max-size needs a file: name one with -o")
+	if out == stdio && (o.MaxBytes > 0 || o.MaxSlices > 0) {
+		return usagef(convertName, "convert: --max-size and --max-slices need a file: name one with -o")
 	}
 	var logs []convert.Log
 	for _, name := range names {
@@ -81,6 +82,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
+	}
+	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
+		return fmt.Errorf("%w; no trace was written", noRange(names, none))
 	}
 	if err != nil {
 		return err
@@ -151,13 +155,30 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	case done.Taken:
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
+	if err == nil && done.Path != "" {
+		made(con, logs, done, all[0].Slices)
+	}
 	return all, err
+}
+
+// made says how large a trace is.
+func made(con *console.Console, logs []convert.Log, done outfile.Done, slices uint64) {
+	if done.Files <= 1 {
+		con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
+	}
+	var names []string
+	for _, l := range logs {
+		names = append(names, l.Name)
+	}
+	if words := tooLarge(slices, strings.Join(names, " ")); words != "" {
+		con.Say(words)
+	}
 }
 
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
 // the returned function is called.
 func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	ended := make(chan struct{})
 	go func() {
 		select {

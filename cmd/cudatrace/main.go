@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -35,8 +36,11 @@ func main() {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 1 && args[1] == conversionCommand {
-		return runConversion(args[2:], stdout)
+	if len(args) > 1 && args[1] == conversion.Command {
+		if conversion.Run(args[2:], stdout) != nil {
+			return exitFailure
+		}
+		return 0
 	}
 	con := console.New(stdout, stderr)
 	app := newApp(con)

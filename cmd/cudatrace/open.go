@@ -16,6 +16,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/firstwork"
 	"github.com/cudatrace/cudatrace/record/errno"
@@ -169,7 +170,7 @@ type stopped struct {
 
 func watchStop() *stopped {
 	ctx, end := context.WithCancel(context.Background())
-	s, signals := &stopped{Context: ctx}, watchInterrupts()
+	s, signals := &stopped{Context: ctx}, conversion.Interrupts()
 	go func() {
 		s.by, _ = (<-signals).(syscall.Signal)
 		end()
@@ -268,6 +269,9 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		t.size, err = t.file.Seek(0, io.SeekEnd)
 	}
 	if err == nil {
+		if words := tooLarge(all[0].Slices, log.Name); words != "" {
+			con.Say(words)
+		}
 		t.verdict = verdicts(con, []convert.Log{log}, all)
 	}
 	return t, err

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -44,6 +45,8 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
+const noMetadataFlag = "no-metadata"
+
 // The groups of options in the help of record.
 const (
 	commonGroup = "Common options"
@@ -65,6 +68,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
+		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
@@ -84,7 +88,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	o.Say = con.Say
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -114,7 +118,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 // recordOptions reads the command line.
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(),
+		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c), NoMetadata: c.Bool(noMetadataFlag),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
@@ -154,6 +158,31 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, err
 	}
 	return o, recordSources(c, &o)
+}
+
+// aboutOutput are the options that say nothing of what is recorded.
+var aboutOutput = []string{"output", "quiet", "no-convert"}
+
+// givenOptions are the options of the command line that say what is recorded, with their long names.
+func givenOptions(c *cli.Context) string {
+	var given []string
+	for _, f := range recordFlags() {
+		name := f.Names()[0]
+		if !c.IsSet(name) || slices.Contains(aboutOutput, name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.BoolFlag:
+			given = append(given, "--"+name)
+		case *cli.StringSliceFlag:
+			for _, value := range c.StringSlice(name) {
+				given = append(given, "--"+name, value)
+			}
+		default:
+			given = append(given, "--"+name, c.String(name))
+		}
+	}
+	return strings.Join(given, " ")
 }
 
 func isSet(c *cli.Context, flags ...string) bool {
@@ -282,14 +311,14 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 // finishTrace makes the trace of a recording, or its summary alone.
 func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
 	if summaryOnly {
-		sum, err = convertRecording(res.File, nil, signals)
+		sum, err = conversion.Recording(res.File, nil, signals)
 		return sum, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
 		return sum, trace, err
 	}
-	sum, err = convertRecording(res.File, f, signals)
+	sum, err = conversion.Recording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()

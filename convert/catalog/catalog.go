@@ -155,7 +155,9 @@ func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 			until = timeline.End(start, durs.At(i))
 		}
 		c.first = min(c.first, start)
-		c.last = max(c.last, until)
+		if c.filter == nil || c.filter.InTime(b, i) {
+			c.last = max(c.last, until)
+		}
 	}
 	return low
 }

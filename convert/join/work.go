@@ -80,7 +80,7 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	if !o.body || c.Stream == nil {
 		c.Stream = s.out
 	}
-	chosen := !j.ofCalls || j.selection.CalledFrom(c.Caller)
+	chosen := !j.ofCalls || j.selection.Causes(&c.Slice)
 	if chosen {
 		j.found.Work.Matched++
 	}

@@ -30,10 +30,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 		list = append(list, perfetto.GPU{
 			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
 			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
-			Extra: []string{
-				"multiprocessors", fmt.Sprint(g.Multiprocessors),
-				"memory_bytes", fmt.Sprint(g.Memory),
-			},
+			Extra:        gpuFacts(&g),
 		})
 	}
 	s.w.GPUs(list)

@@ -81,6 +81,8 @@ func (s *Sink) description(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Recording:
 		s.begin(e)
+	case *timeline.Metadata:
+		s.metadata(e)
 	case *timeline.GPUs:
 		s.tracks.gpus = e.List
 		s.gpus(e.List)
