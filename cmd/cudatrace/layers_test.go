@@ -66,6 +66,7 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
@@ -167,13 +168,13 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// Commands and tests alone know convert, pfsink alone knows perfetto, and what is for tests is known to
 // tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
 		for _, path := range p.Imports {
 			switch {
-			case path == module+"convert" && !under(p.ImportPath, module+"cmd"),
+			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)

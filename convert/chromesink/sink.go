@@ -31,8 +31,8 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
-	shown     uint64             // see Slices
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
+	shown     uint64             // see Slices
 	err       error
 }
 
