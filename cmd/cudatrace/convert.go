@@ -174,9 +174,10 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 
 // made says how large a trace is.
 func made(con *console.Console, logs []convert.Log, done outfile.Done, slices uint64) {
-	if done.Files <= 1 {
-		con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
+	if done.Files > 1 {
+		return
 	}
+	con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
 	var names []string
 	for _, l := range logs {
 		names = append(names, l.Name)
