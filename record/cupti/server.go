@@ -21,6 +21,9 @@ type Options struct {
 	Sink  Sink
 	Owner *Owner // nil for the user who runs the recorder
 
+	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
+	Within NVTXRange
+
 	library []byte   // nil for the embedded library
 	bases   []string // nil for privatefolder.Bases
 	private bool     // share no memory with processes
@@ -33,7 +36,8 @@ type Server struct {
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
-	private  bool // as of Options
+	private  bool      // as of Options
+	within   NVTXRange // as of Options
 
 	peers     *peerSet
 	memory    peerMemory
@@ -92,7 +96,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, private: o.private, peers: newPeerSet()}, nil
+	return &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, private: o.private, within: o.Within, peers: newPeerSet()}, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.

@@ -25,8 +25,10 @@
 #include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
+#include "range.h"
 #include "signals.h"
 #include "sock.h"
+#include "switch.h"
 #include "threads.h"
 #include "walk.h"
 #include "wanted.h"
@@ -173,6 +175,11 @@ static bool send_status(int fd, bool on, const char *words)
 	       send_text(fd, words, deadline);
 }
 
+static void at_range(void)
+{
+	ct_switch_range(&cupti);
+}
+
 /* From GO on. False: nothing is on, and the socket is to be closed. */
 static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 {
@@ -181,6 +188,10 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	memcpy(&go, payload, sizeof go);
 	if (!start_memory(&go))
 		return false;
+	uint32_t range_len;
+	const char *range = ct_go_range(payload, length, &range_len);
+	if (range)
+		ct_range_choose(range, range_len);
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
 	struct ct_recording r = {
 		.fd = fd,
@@ -196,8 +207,12 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	bool told = send_status(fd, on, words);
 	if (told && on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
 		ct_readable(fd, ct_now() + READY_WAIT);
-	if (told && ct_threads_start(&r))
+	if (told && ct_threads_start(&r)) {
+		if (on && ct_range_wanted()) {
+			ct_range_tell(at_range);
+		}
 		return true;
+	}
 	*nvtx = false;
 	ct_signals_end();
 	ct_complete_start(NULL);
