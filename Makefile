@@ -17,8 +17,9 @@ build: ## build bin/cudatrace, one static binary
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor that tests use to read traces
+tools: ## fetch the trace processor and the browser that tests use to read traces
 	testdata/traceprocessor/install.sh
+	testdata/chromium/install.sh
 
 generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
@@ -41,16 +42,17 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
-	$(GO) test -pgo=off -skip 'Processor|LargeTrace' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
 	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
 	testdata/gpu/check.sh build/gpu
 
-test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind
+test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
+	CUDATRACE_RECORDINGS=220 $(GO) test -count=1 -timeout 30m -run 'TestSameProgram' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 

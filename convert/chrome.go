@@ -39,7 +39,7 @@ func ChromeFolder(name string) string {
 }
 
 // chromeName is the name of a process's file beside those of other processes, in Kineto's form:
-// HOST_PID. It has no character that means something to a shell, a folder or a URL.
+// HOST_PID, with the rank in front where there is one. It has no character that means something to a shell, a folder or a URL.
 func chromeName(p *timeline.Process, c output.Compression) string {
 	host := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -48,7 +48,11 @@ func chromeName(p *timeline.Process, c output.Compression) string {
 		return '-'
 	}, p.Host)
 	host = host[:min(len(host), 64)]
-	return fmt.Sprintf("%s_%d%s", cmp.Or(host, "process"), p.PID&(1<<pidBits-1), ChromeSuffix(c))
+	rank := ""
+	if p.Rank.Known {
+		rank = fmt.Sprintf("rank%d_", p.Rank.Number)
+	}
+	return fmt.Sprintf("%s%s_%d%s", rank, cmp.Or(host, "process"), p.PID&(1<<pidBits-1), ChromeSuffix(c))
 }
 
 // chromeTo writes the Chrome trace of one process to w.
@@ -78,7 +82,7 @@ func (c *conversion) chrome(o TraceOptions, create func(*timeline.Process) (io.W
 		files = append(files, f)
 		return bound(f), nil
 	}})
-	all, err := c.watch(sink)
+	all, err := c.watch(sink, o.MaxSlices)
 	for _, f := range files {
 		if closing := f.Close(); closing != nil && (err == nil || isSinkError(err)) {
 			err = &SinkError{errors.Join(err, closing)}

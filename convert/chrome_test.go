@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,18 +131,10 @@ func nanoseconds(tb testing.TB, us json.Number) int64 {
 // TestChromeProcessor reads the Chrome trace of each log in testdata with the trace processor. It
 // has the slices and the launch arrows of the Perfetto trace, with the same total times.
 func TestChromeProcessor(t *testing.T) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+	for _, log := range logtest.Texts(t, "testdata") {
+		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compareFormats(t, logtest.Assemble(t, string(text)))
+			compareFormats(t, logtest.Assemble(t, log.Text))
 		})
 	}
 }
@@ -268,17 +259,8 @@ func TestChromeLarge(t *testing.T) {
 // countEvents counts the events of a compressed Chrome trace, and reads each as JSON.
 func countEvents(t *testing.T, path string) map[string]int {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := make(map[string]int)
-	lines, last := bufio.NewScanner(z), ""
+	lines, last := bufio.NewScanner(chrometest.Open(t, path)), ""
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		last = lines.Text()

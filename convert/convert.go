@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
@@ -109,6 +110,8 @@ func (c *conversion) read() (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)
 	}
 	return nil
@@ -161,12 +164,17 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
-		p.Shift(l.shift)
-		p.Emit(&timeline.Metadata{Log: l.Name, Values: l.catalog.Meta})
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
+		p.Shift(l.shift)
+		p.Emit(l.metadata())
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
 	}
@@ -185,6 +193,13 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		slices += l.joiner.Found.Slices()
 	}
 	return nil
+}
+
+// byRank returns the logs in the order of the lowest rank that each has.
+func (c *conversion) byRank() []*log {
+	return slices.SortedStableFunc(slices.Values(c.logs), func(a, b *log) int {
+		return a.catalog.Processes.LowestRank().Compare(b.catalog.Processes.LowestRank())
+	})
 }
 
 // joining returns the options for joining a log.

@@ -22,21 +22,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestGolden shows for each log in testdata what becomes of it: the tracks with
 // their slices, and the numbers.
 func TestGolden(t *testing.T) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+	for _, log := range logtest.Texts(t, "testdata") {
+		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			open := logtest.Assemble(t, string(text))
+			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
 			got := timelinetest.Text(tl) + summaryText(&sum)
-			golden := strings.TrimSuffix(path, ".log.txt") + ".golden"
+			golden := filepath.Join("testdata", log.Name+".golden")
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

@@ -2,8 +2,6 @@ package convert
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -12,16 +10,8 @@ import (
 
 // No log makes a conversion panic or slices cross, and the numbers add up.
 func FuzzConvert(f *testing.F) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		f.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(text))
+	for _, log := range logtest.Texts(f, "testdata") {
+		f.Add(log.Text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		data, err := logtest.Assembled(text)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -86,16 +85,8 @@ func mutantParents(t *testing.T) (logs [][]byte) {
 	var launches bytes.Buffer
 	logtest.WriteLaunches(t, &launches, 700)
 	logs = append(logs, launches.Bytes())
-	texts, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(texts) == 0 {
-		t.Fatal("there are no logs in testdata")
-	}
-	for _, path := range texts {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := logtest.Assembled(string(text))
+	for _, text := range logtest.Texts(t, "testdata") {
+		log, err := logtest.Assembled(text.Text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,18 +18,10 @@ import (
 // timeline has: every slice with its own times, every arrow, every value of a
 // counter.
 func TestProcessor(t *testing.T) {
-	logs, err := filepath.Glob("testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".log.txt"), func(t *testing.T) {
+	for _, log := range logtest.Texts(t, "testdata") {
+		t.Run(log.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			open := logtest.Assemble(t, string(text))
+			open := logtest.Assemble(t, log.Text)
 			tl, sum := timelineOf(t, open)
 			tr, made := openTrace(t, open)
 			compare(t, tl, &sum, tr)

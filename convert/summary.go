@@ -24,19 +24,24 @@ const SummaryVersion = 1
 
 // Summary describes a log in numbers. Its JSON form is an interface: docs/info.md documents it.
 type Summary struct {
-	Version    int      `json:"version"`
-	Program    string   `json:"program"`
-	Args       []string `json:"args"` // the program's name first
-	Host       string   `json:"host"`
-	Kernel     string   `json:"kernel"` // the Linux release
-	Recorder   string   `json:"cudatrace"`
-	Start      string   `json:"start"` // RFC 3339, UTC
-	DurationNS uint64   `json:"duration_ns"`
-	CUDANS     uint64   `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
-	GPUs       []string `json:"gpus"`
-	Driver     string   `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
-	CUPTI      string   `json:"cupti_version"`
-	ExitStatus int      `json:"exit_status"` // of the program; -1 when not known
+	Version       int               `json:"version"`
+	Program       string            `json:"program"`
+	Args          []string          `json:"args"` // the program's name first
+	Host          string            `json:"host"`
+	Kernel        string            `json:"kernel"` // the Linux release
+	Folder        string            `json:"cwd"`    // working folder
+	Options       string            `json:"options"`
+	Git           Git               `json:"git"`
+	Variables     map[string]string `json:"environment"` // chosen variables
+	Recorder      string            `json:"cudatrace"`
+	Start         string            `json:"start"` // RFC 3339, UTC
+	DurationNS    uint64            `json:"duration_ns"`
+	CUDANS        uint64            `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
+	GPUs          []string          `json:"gpus"`
+	Driver        string            `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
+	DriverRelease string            `json:"nvidia_driver"`  // of NVIDIA's kernel driver
+	CUPTI         string            `json:"cupti_version"`
+	ExitStatus    int               `json:"exit_status"` // of the program; -1 when not known
 
 	ProcessCount int           `json:"processes"`
 	ThreadCount  int           `json:"threads"`
@@ -93,13 +98,22 @@ type Summary struct {
 	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
-	Slices  uint64   `json:"slices,omitempty"`   // in the Perfetto trace that was made, of all its logs together; 0 without one
+	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
+
+	Recorded Recorded `json:"-"` // how the log was recorded
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
 	Damaged bool `json:"damaged"`
+}
+
+// Git is the commit of the working folder; "" for what is not known.
+type Git struct {
+	Revision string `json:"revision"`
+	Branch   string `json:"branch"`
+	Remote   string `json:"remote"` // URL of "origin", without credentials
 }
 
 // A LeftOut counts the records and slices that a filter kept out of a trace.
@@ -131,6 +145,19 @@ type ProcessInfo struct {
 	Threads int      `json:"threads"`
 	Streams int      `json:"streams"`
 	CUPTI   string   `json:"cupti"` // "on", or why there are no activity records
+
+	Rank      *RankInfo         `json:"rank"` // nil without one
+	Folder    string            `json:"cwd"`
+	Runtime   string            `json:"cuda_runtime"` // as far as the name of the library tells it
+	NCCL      string            `json:"nccl"`
+	Variables map[string]string `json:"environment"` // chosen variables
+}
+
+// A RankInfo is the rank of a process of a distributed program.
+type RankInfo struct {
+	Rank      uint32 `json:"rank"`
+	LocalRank uint32 `json:"local_rank"`
+	WorldSize uint32 `json:"world_size"` // 0 when not known
 }
 
 // LostTotal is the number of records known to be missing.
@@ -178,6 +205,7 @@ func (c *conversion) summary(l *log) Summary {
 		}
 	}
 	s.Notes = append(s.Notes, limitNotes(found)...)
+	s.Recorded = l.recorded(&s)
 	l.judge(&s)
 	c.leftOut(l, &s)
 	return s
@@ -299,14 +327,7 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 			s.GPUs = append(s.GPUs, g.Name)
 		}
 	}
-	for _, x := range l.catalog.Outcome.CUPTI {
-		if x.Version != 0 {
-			s.CUPTI = fmt.Sprint(x.Version)
-		}
-		if v := x.DriverVersion; v != 0 {
-			s.Driver = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-		}
-	}
+	l.describeMetadata(s)
 }
 
 func (l *log) describeProcesses(s *Summary) {
@@ -321,6 +342,7 @@ func (l *log) describeProcesses(s *Summary) {
 		s.ProcessList = append(s.ProcessList, ProcessInfo{
 			PID: p.PID, Name: p.Name, Args: p.Args,
 			Threads: p.Threads, Streams: p.Streams, CUPTI: status[p.PID],
+			Rank: rankInfo(p.Rank), Folder: p.Folder, Runtime: p.Runtime, NCCL: p.NCCL, Variables: known(p.Variables),
 		})
 		if e, ok := l.catalog.Outcome.Ends[p.PID]; ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)

@@ -1,10 +1,21 @@
 package convert
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
-// A watched is a sink that notes whether it got anything that a filter selects.
-type watched struct {
+// A counting sink counts the slices of the trace that it makes.
+type counting interface {
 	timeline.Sink
+	Slices() uint64
+}
+
+// A watched is a sink that notes whether it got anything that a filter selects, and fails when it has
+// too many slices.
+type watched struct {
+	counting
+	most uint64
 	seen bool
 }
 
@@ -24,7 +35,13 @@ func (w *watched) Take(events []timeline.Event) error {
 			w.seen = e.Track.Category == timeline.NVTX
 		}
 	}
-	return w.Sink.Take(events)
+	if err := w.counting.Take(events); err != nil {
+		return err
+	}
+	if w.Slices() > w.most {
+		return output.ErrTooLarge
+	}
+	return nil
 }
 
 // empty says whether a filter left nothing to see.

@@ -12,6 +12,7 @@ const (
 	tracePacket field = 1 // Trace.packet
 
 	packetProcessTree     field = 2   // TracePacket.process_tree
+	packetChromeEvents    field = 5   // TracePacket.chrome_events
 	packetClockSnapshot   field = 6   // TracePacket.clock_snapshot
 	packetTimestamp       field = 8   // TracePacket.timestamp
 	packetSequenceID      field = 10  // TracePacket.trusted_packet_sequence_id
@@ -28,6 +29,13 @@ const (
 	defaultsTrackEvent     field = 11 // TracePacketDefaults.track_event_defaults
 	defaultsClockID        field = 58 // TracePacketDefaults.timestamp_clock_id
 	eventDefaultsTrackUUID field = 11 // TrackEventDefaults.track_uuid
+)
+
+// chrome_trace_event.proto.
+const (
+	bundleMetadata field = 2 // ChromeEventBundle.metadata
+	metadataName   field = 1 // ChromeMetadata.name
+	metadataText   field = 2 // ChromeMetadata.string_value
 )
 
 // clock_snapshot.proto and ../common/builtin_clock.proto.

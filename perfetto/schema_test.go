@@ -134,8 +134,11 @@ func kind(f *descriptorpb.FieldDescriptorProto) string {
 }
 
 // extensions are fields that the trace processor carries no definitions of. That it reads
-// them is what TestSampleArgs shows.
+// them is what TestSampleArgs and TestMetadata show.
 var extensions = map[string]protowire.Number{
+	"ChromeEventBundle.metadata":     2,
+	"ChromeMetadata.name":            1,
+	"ChromeMetadata.string_value":    2,
 	"InternedData.compute_kernels":   1000,
 	"InternedData.compute_arg_names": 1001,
 }

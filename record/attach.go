@@ -19,7 +19,7 @@ import (
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
-	if err := checkFiles(filesToProbe + len(o.PIDs)); err != nil {
+	if err := checkFiles(FilesToProbe + len(o.PIDs)); err != nil {
 		return Result{}, err
 	}
 	signals := watchSignals(false)
@@ -64,7 +64,11 @@ func (r *recording) attachAll() error {
 		if len(a.Libraries) == 0 {
 			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}
-		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true})
+		mapped, err := procfs.Files(pid)
+		if err != nil {
+			mapped = nil // the process ends
+		}
+		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true}, mapped)
 		r.tracees.nameThreads(uint32(pid))
 	}
 	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
@@ -70,6 +71,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	c.refusals.prober = p
 	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.refusals.probe)
 	c.callers.resolver.Nameless = c.nameless
+	c.callers.resolver.Crowded = c.crowded
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
@@ -80,7 +82,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 
 // openProber loads the eBPF programs, if there is room for their files.
 func openProber(o probe.Options) (*probe.Prober, error) {
-	if err := checkFiles(filesToProbe); err != nil {
+	if err := checkFiles(FilesToProbe); err != nil {
 		return nil, err
 	}
 	return probe.Open(o)
@@ -123,6 +125,7 @@ func (c *calls) notProbed(err error) {
 func (c *calls) findSites() {
 	c.sites = newCallSites(c.log, c.events)
 	c.callers = c.sites.log
+	c.callers.resolver.Crowded = c.crowded
 }
 
 // calibrate measures the cost of a probed call while the program starts. The summary says how
@@ -162,6 +165,12 @@ func (c *calls) describeFunctions() {
 // nameless is called when nothing names the functions of a process's runtime.
 func (c *calls) nameless(pid int, path string) {
 	c.report.remark(uint32(pid), fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", pid, path))
+}
+
+// crowded is called when processes have mapped more code than is kept.
+func (c *calls) crowded() {
+	c.report.miss(0, fmt.Sprintf("callers are missing: the lists of code that all processes together have mapped need more than the %s that recording allows them",
+		figures.Bytes(callers.DefaultBudget)))
 }
 
 // callFailed looks for launches that the runtime refuses.

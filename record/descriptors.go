@@ -12,8 +12,8 @@ import (
 // Files that must be left to open for a recording of one process, and for one with probes. A test
 // records with these and a few fewer.
 const (
-	filesToRecord = 20
-	filesToProbe  = 48
+	FilesToRecord = 20
+	FilesToProbe  = 48
 )
 
 // checkFiles returns an error if this process may not open that many files more.

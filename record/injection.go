@@ -80,17 +80,17 @@ func (i *injection) whyNothing(program string) string {
 // when Hello returns.
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
-	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest})
+	mapped, err := procfs.Files(int(p.PID))
+	if err != nil {
+		mapped = nil // we may not read the process: look in the usual places only
+	}
+	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
 	inTime := i.calls.begin(p.PID, p.Deadline())
 	if !inTime {
 		i.notInTime(p.PID)
 	}
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
-	}
-	mapped, err := procfs.Files(int(p.PID))
-	if err != nil {
-		mapped = nil // we may not read the process: look in the usual places only
 	}
 	return i.config(libcupti.Locate(int(p.PID), mapped), inTime)
 }

@@ -12,7 +12,10 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -67,20 +70,56 @@ func (l *logFile) open() error {
 // describe logs which program is recorded, on which host, and with which options.
 func (l *logFile) describe(o Options) {
 	hostname, _ := os.Hostname() // "" if the host has no name
-	cwd, _ := os.Getwd()         // "" if the folder is gone
-	args := append([]string{o.Program}, o.Args...)
+	args := o.Program
+	if !o.NoMetadata {
+		args = metadata.WithoutCredentials(strings.Join(append([]string{o.Program}, o.Args...), "\x00"))
+	}
 	for _, m := range []tracelog.Meta{
 		{Key: tracelog.MetaVersion, Value: o.Version},
 		{Key: tracelog.MetaProgram, Value: o.Program},
-		{Key: tracelog.MetaArgs, Value: strings.Join(args, "\x00")},
-		{Key: tracelog.MetaCwd, Value: cwd},
+		{Key: tracelog.MetaArgs, Value: args},
 		{Key: tracelog.MetaHost, Value: hostname},
 		{Key: tracelog.MetaKernel, Value: host.KernelRelease()},
 	} {
 		l.Add(&m)
 	}
-	if words := o.schedule(); words != "" {
-		l.Add(&tracelog.Meta{Key: tracelog.MetaSchedule, Value: words})
+	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
+	l.describeIfKnown(tracelog.MetaOptions, o.Words)
+	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
+	if !o.NoMetadata {
+		l.describePlace(o)
+	}
+}
+
+// describePlace logs the working folder, its commit and the environment: of the program, or of the
+// first process that is attached to.
+func (l *logFile) describePlace(o Options) {
+	environ, cwd := os.Environ(), ""
+	if len(o.PIDs) > 0 {
+		environ, _ = procfs.Environment(o.PIDs[0]) // nothing where we may not read it
+		cwd = procfs.Describe(o.PIDs[0]).Folder
+	} else if dir, err := os.Getwd(); err == nil { // else the folder is gone
+		cwd = dir
+	}
+	l.describeIfKnown(tracelog.MetaEnvironment, strings.Join(metadata.Variables(environ), "\x00"))
+	l.describeIfKnown(tracelog.MetaCwd, cwd)
+	var owner *uint32
+	if user := invoker.Find(); user != nil {
+		owner = &user.UID
+	}
+	if len(o.PIDs) > 0 && !procfs.WorksIn(o.PIDs[0], cwd) {
+		return
+	}
+	commit := metadata.Git(cwd, owner)
+	l.describeIfKnown(tracelog.MetaRevision, commit.Revision)
+	l.describeIfKnown(tracelog.MetaBranch, commit.Branch)
+	l.describeIfKnown(tracelog.MetaRemote, commit.Remote)
+}
+
+// describeIfKnown logs a fact that may be unknown, "".
+func (l *logFile) describeIfKnown(key, value string) {
+	if value != "" {
+		l.Add(&tracelog.Meta{Key: key, Value: value})
 	}
 }
 

@@ -21,6 +21,8 @@ type Options struct {
 	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
 	OutputNamed bool
 	Version     string // of cudatrace, for the log
+	Words       string // these options, as a command line has them, for the log
+	NoMetadata  bool   // the log leaves out arguments, folders, environment variables and the commit
 
 	Functions []*cudaapi.Function // whose calls are recorded
 	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only

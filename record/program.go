@@ -29,8 +29,9 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.msg }
 
-// lookProgram finds a program as a shell does: by its path if the name has a slash, else in PATH.
-func lookProgram(name string) (string, error) {
+// LookProgram finds a program as a shell does: by its path if the name has a slash, else in PATH. The
+// error is a *StartError.
+func LookProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, checkExecutable(name)
 	}

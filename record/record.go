@@ -57,11 +57,11 @@ type recording struct {
 // log could not be created. Once the program runs, a failure is a line for the person, not an
 // error.
 func Run(o Options) (Result, error) {
-	path, err := lookProgram(o.Program)
+	path, err := LookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := checkFiles(filesToRecord); err != nil {
+	if err := checkFiles(FilesToRecord); err != nil {
 		o.Say("nothing is recorded: " + err.Error())
 		return Result{}, runUnrecorded(path, o)
 	}
@@ -98,6 +98,7 @@ func newRecording(o Options) (*recording, error) {
 	r := &recording{opts: o, log: log, opened: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
+	r.tracees.bare = o.NoMetadata
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)

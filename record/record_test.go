@@ -61,8 +61,8 @@ func notWatched(uint32) (probe.Exit, bool) { return probe.Exit{}, false }
 // Who registers with CUPTI by another key than ours is a rival, in its process alone.
 func TestRegistered(t *testing.T) {
 	ts := newTracees(newLog(t), notWatched)
-	ts.add(1, tracee{pid: 10, request: 0x1000})
-	ts.add(2, tracee{pid: 20, request: 0x2000})
+	ts.add(1, tracee{pid: 10, request: 0x1000}, nil)
+	ts.add(2, tracee{pid: 20, request: 0x2000}, nil)
 	if !ts.registered(10, 0x1000) || ts.hasRival(10) {
 		t.Error("our own registration is taken for a rival's")
 	}
@@ -86,7 +86,7 @@ func TestLastRecords(t *testing.T) {
 		return x, ok
 	})
 	for pid := range uint32(8) {
-		ts.add(uint64(pid), tracee{pid: pid, attached: pid == 5, rival: pid == 6})
+		ts.add(uint64(pid), tracee{pid: pid, attached: pid == 5, rival: pid == 6}, nil)
 	}
 	ts.end(1, tracelog.ProcessEnd{PID: 1, Complete: 1, Kernels: 3})
 	ts.end(2, tracelog.ProcessEnd{PID: 2, Time: 5e9, Until: 3e9, Reason: "_exit"})
@@ -108,7 +108,7 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("when recording is ended early, missing:\n%s", strings.Join(got, "\n"))
 	}
 	for pid := range uint32(7) {
-		ts.add(uint64(50+pid), tracee{pid: 50 + pid})
+		ts.add(uint64(50+pid), tracee{pid: 50 + pid}, nil)
 		ts.setAbsent(uint64(50+pid), "they waited")
 	}
 	if got := ts.finish(nil, false); got[len(got)-1] != "7 processes are not recorded (50, 51, 52, 53, 54, ...): they waited" {
@@ -118,7 +118,7 @@ func TestLastRecords(t *testing.T) {
 		delete(ts.byID, uint64(50+pid))
 	}
 	for pid := range uint32(3) {
-		ts.add(uint64(100+pid), tracee{pid: 100 + pid})
+		ts.add(uint64(100+pid), tracee{pid: 100 + pid}, nil)
 	}
 	if got := ts.finish(nil, false); len(got) != maxCut+1 || got[maxCut] != "so did 3 more processes" {
 		t.Errorf("of many, missing:\n%s", strings.Join(got, "\n"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -32,6 +33,7 @@ type tracee struct {
 // tracees are all tracees of a recording.
 type tracees struct {
 	log  *tracelog.Writer
+	bare bool                                // processes are logged without arguments, folder and environment
 	exit func(pid uint32) (probe.Exit, bool) // how a process ended; false if its end is not watched
 
 	mu   sync.Mutex
@@ -42,13 +44,27 @@ func newTracees(log *tracelog.Writer, exit func(uint32) (probe.Exit, bool)) *tra
 	return &tracees{log: log, exit: exit, byID: map[uint64]*tracee{}}
 }
 
-// add adds a tracee and logs its process.
-func (ts *tracees) add(id uint64, t tracee) {
+// add adds a tracee and logs its process, which has mapped some files.
+func (ts *tracees) add(id uint64, t tracee, mapped []string) {
 	ts.mu.Lock()
 	ts.byID[id] = &t
 	ts.mu.Unlock()
-	p := procfs.Describe(int(t.pid))
-	ts.log.Add(&tracelog.Process{PID: t.pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable, Args: p.Args})
+	ts.describe(t.pid, mapped)
+}
+
+// describe logs which program a process runs, and under which circumstances.
+func (ts *tracees) describe(pid uint32, mapped []string) {
+	p := procfs.Describe(int(pid))
+	record := tracelog.Process{PID: pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable,
+		Cudart: metadata.Version(mapped, "libcudart"), NCCL: metadata.Version(mapped, "libnccl")}
+	record.Args, _, _ = strings.Cut(p.Args, "\x00")
+	if !ts.bare {
+		record.Args, record.Cwd = metadata.WithoutCredentials(p.Args), p.Folder
+		if environ, err := procfs.Environment(int(pid)); err == nil {
+			record.Environment = strings.Join(metadata.Variables(environ), "\x00")
+		}
+	}
+	record.AddTo(ts.log)
 }
 
 // end is called with a tracee's own account of its end. If that has no reason, the probes may know

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 )
 
 // arguments brings a command line into the form that the library reads: each option is one word,
@@ -188,7 +190,7 @@ func (l *commandLine) similar(name string) string {
 	for _, f := range l.cmd.VisibleFlags() {
 		names = append(names, f.Names()[0])
 	}
-	if near := nearest(name, names); near != "" {
+	if near := nearest.To(name, names); near != "" {
 		return " (did you mean --" + near + "?)"
 	}
 	return ""
@@ -200,7 +202,7 @@ func noCommand(app *cli.App, word string) error {
 	for _, c := range app.Commands {
 		names = append(names, c.Name)
 	}
-	if near := nearest(word, names); near != "" {
+	if near := nearest.To(word, names); near != "" {
 		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)
 	}
 	if _, err := exec.LookPath(word); err == nil || strings.Contains(word, "/") {

@@ -10,6 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/dumpview"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
@@ -98,7 +100,7 @@ func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (wants == nil || hasCaller(b.Kind))
+			l != nil && l.Role == schema.Event && (wants == nil || dumpview.HasCaller(b.Kind))
 		return true
 	}
 }
@@ -118,14 +120,14 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		return o, err
 	}
 	if glob := c.String("caller"); glob != "" {
-		from, err := newCalledFrom(log, glob)
+		from, err := dumpview.NewCalledFrom(log, glob)
 		if err != nil {
 			return o, err
 		}
-		o.Wants = from.wants
+		o.Wants = from.Wants
 	}
 	if !c.Bool("raw") {
-		o.View = newView(begin)
+		o.View = dumpview.New(begin)
 	}
 	if !o.JSON && !c.Bool("all") && len(o.Filter.Kinds) == 0 {
 		o.Only, err = references(log, o)
@@ -192,7 +194,7 @@ func kindList(list string) (all []tracelog.Kind, err error) {
 		}
 		known := logtext.KindNames()
 		meant := ""
-		if near := nearest(name, known); near != "" {
+		if near := nearest.To(name, known); near != "" {
 			meant = " (did you mean " + near + "?)"
 		}
 		return nil, fmt.Errorf("--kind %q is unknown%s; the kinds are %s", name, meant, strings.Join(known, ", "))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -40,7 +42,9 @@ func filterFlags() []cli.Flag {
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
+		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size and --max-slices keep"},
+		&cli.StringFlag{Category: sizeGroup, Name: "split", Usage: "make parts that each open by themselves: parts of `TIME|BYTES`: 30s or 5m long, or at most 100M large"},
 	}
 }
 
@@ -139,17 +143,50 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
-	if c.String("max-size") == "" {
-		if c.IsSet("keep") {
-			return usagef(convertName, "convert: --keep needs --max-size")
+	if c.String("max-size") == "" && c.String("max-slices") == "" && c.IsSet("keep") {
+		return usagef(convertName, "convert: --keep needs --max-size or --max-slices")
+	}
+	if text := c.String("max-size"); text != "" {
+		n, err := parseSize("max-size", text, 64<<10, 1<<40)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
 		}
+		o.MaxBytes = int64(n)
+	}
+	if text := c.String("max-slices"); text != "" {
+		n, err := parseCount("max-slices", text)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
+		}
+		o.MaxSlices = n
+	}
+	return splitOption(c, o)
+}
+
+// splitOption reads the size of the parts of a trace.
+func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
+	if !c.IsSet("split") {
 		return nil
 	}
-	n, err := parseSize("max-size", c.String("max-size"), 64<<10, 1<<40)
+	text := strings.TrimSpace(c.String("split"))
+	switch {
+	case o.Format == convert.Chrome:
+		return usagef(convertName, "convert: --split needs --format perfetto: Chrome JSON has a file for each process")
+	case o.MaxBytes > 0 || o.MaxSlices > 0:
+		return usagef(convertName, "convert: --split keeps everything: --max-size and --max-slices do not apply")
+	case text != "" && strings.ContainsAny(text[len(text)-1:], sizeUnits+"B"):
+		var n uint64
+		n, err = parseSize("split", text, 64<<10, 1<<40)
+		o.Split.Bytes = int64(n)
+	default:
+		o.Split.Every, err = parseTime("split", text, "30s, 5m (minutes), or 100M (MiB)")
+		if err == nil && o.Split.Every == 0 {
+			err = errors.New("--split 0 leaves nothing")
+		}
+	}
 	if err != nil {
 		return usagef(convertName, "convert: %v", err)
 	}
-	o.MaxBytes = int64(n)
 	return nil
 }
 
@@ -186,7 +223,7 @@ func noRange(logs []string, e *convert.NoRangeError) error {
 	if len(e.Names) == 0 {
 		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Glob, where)
 	}
-	if near := nearest(strings.Trim(e.Glob, "*"), e.Names); near != "" {
+	if near := nearest.To(strings.Trim(e.Glob, "*"), e.Names); near != "" {
 		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Glob, near)
 	}
 	var there []string

@@ -108,8 +108,11 @@ func infoRows(s convert.Summary) (rows [][]string) {
 		row("  because", why)
 	}
 	for _, p := range s.ProcessList {
-		row(fmt.Sprintf("process %d", p.PID), fmt.Sprintf("%s: %s, %s, CUPTI %s", p.Name,
-			figures.Count(p.Threads, "thread", "threads"), figures.Count(p.Streams, "stream", "streams"), p.CUPTI))
+		row(fmt.Sprintf("process %d", p.PID), processRow(&p))
+	}
+	if len(s.Variables) > 0 {
+		row("environment", figures.Count(len(s.Variables), "variable", "variables"))
+		variableRows(row, s)
 	}
 	return rows
 }
@@ -121,14 +124,67 @@ func runRows(row func(name, value string), s convert.Summary) {
 		row("exit status", fmt.Sprint(s.ExitStatus))
 	}
 	row("host", s.Host)
+	row("working folder", s.Folder)
+	row("git", gitRow(s.Git))
+	row("options", s.Options)
 	row("kernel", s.Kernel)
 	row("GPUs", strings.Join(s.GPUs, ", "))
-	row("CUDA driver", s.Driver)
+	row("CUDA driver", driverRow(s))
 	row("CUPTI", s.CUPTI)
 	row("recorded by", "cudatrace "+s.Recorder)
 	row("start", s.Start)
 	row("CUDA time", figures.DurationBeside(s.CUDANS, s.DurationNS)+" from the first call to the last end")
 	row("wall time", figures.Duration(s.DurationNS))
+}
+
+// gitRow names a commit: its revision, its branch, its remote.
+func gitRow(g convert.Git) string {
+	words := g.Revision
+	if g.Branch != "" {
+		words += " on " + g.Branch
+	}
+	if g.Remote != "" {
+		words += " of " + g.Remote
+	}
+	return strings.TrimSpace(words)
+}
+
+// driverRow gives the CUDA version of the driver, and its release.
+func driverRow(s convert.Summary) string {
+	if s.DriverRelease == "" {
+		return s.Driver
+	}
+	return strings.TrimSpace(s.Driver + " (release " + s.DriverRelease + ")")
+}
+
+// variableRows lists the environment variables of the recording.
+func variableRows(row func(name, value string), s convert.Summary) {
+	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
+		row("  "+name, s.Variables[name])
+	}
+}
+
+// processRow describes a process.
+func processRow(p *convert.ProcessInfo) string {
+	words := fmt.Sprintf("%s: %s, %s, CUPTI %s", p.Name,
+		figures.Count(p.Threads, "thread", "threads"), figures.Count(p.Streams, "stream", "streams"), p.CUPTI)
+	if p.Runtime != "" {
+		words += ", CUDA runtime " + p.Runtime
+	}
+	if p.NCCL != "" {
+		words += ", NCCL " + p.NCCL
+	}
+	if r := p.Rank; r != nil {
+		words = fmt.Sprintf("rank %d", r.Rank) + ofWorld(r.WorldSize) + ", " + words
+	}
+	return words
+}
+
+func ofWorld(size uint32) string {
+	if size == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %d", size)
 }
 
 // callers gives the share of calls whose caller is known, "" if callers were not recorded.

@@ -32,9 +32,13 @@ var layers = []struct {
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/diff/condition", []string{module}},
+	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
@@ -53,12 +57,17 @@ var layers = []struct {
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
 	{"record/invoker", []string{module}},
+	{"record/metadata", []string{module, "net", "os/exec"}},
 	{"record/pcie", []string{module}},
+	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
+	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
+	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
 // shown is what comes behind the first reading and the merge.
@@ -97,13 +106,18 @@ var dataPath = []struct{ name, imports string }{
 	{"spans", "ordered selection timeline"},
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
+	{"parts", "timeline"},
 	{"pfsink", "perfetto timeline"},
 	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats", "stats/sketch stats/table timeline"},
+	{"diff/condition", ""},
+	{"diff/significance", ""},
+	{"diff", "diff/condition diff/significance selection stats stats/table"},
+	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.
@@ -154,13 +168,13 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// Commands and tests alone know convert, pfsink alone knows perfetto, and what is for tests is known to
 // tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
 		for _, path := range p.Imports {
 			switch {
-			case path == module+"convert" && !under(p.ImportPath, module+"cmd"),
+			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)

@@ -70,10 +70,7 @@ func inputLog(f *os.File) (convert.Log, error) {
 
 // kept is a file with the rest of another one.
 func kept(from *os.File) (*os.File, error) {
-	to, err := os.CreateTemp("", "cudatrace-")
-	if err == nil {
-		err = os.Remove(to.Name()) // it lives as long as it is open
-	}
+	to, err := nameless()
 	if err == nil {
 		_, err = io.Copy(to, reading{from})
 	}
@@ -85,6 +82,15 @@ func kept(from *os.File) (*os.File, error) {
 		return nil, fmt.Errorf("cannot be kept in %s: %s; set TMPDIR to a folder with room, or save the log to a file", os.TempDir(), errno.Words(err))
 	}
 	return to, nil
+}
+
+// nameless makes a temporary file that lives as long as it is open.
+func nameless() (*os.File, error) {
+	f, err := os.CreateTemp("", "cudatrace-")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	return f, err
 }
 
 // A reading tells errors of reading from those of writing.

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -35,8 +36,11 @@ func main() {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 1 && args[1] == conversionCommand {
-		return runConversion(args[2:], stdout)
+	if len(args) > 1 && args[1] == conversion.Command {
+		if conversion.Run(args[2:], stdout) != nil {
+			return exitFailure
+		}
+		return 0
 	}
 	con := console.New(stdout, stderr)
 	app := newApp(con)
@@ -88,8 +92,8 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), convertCommand(con), statsCommand(con), infoCommand(con), dumpCommand(con), repairCommand(con),
-			probesCommand(con), versionCommand(con), helpCommand(con),
+			recordCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
+			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

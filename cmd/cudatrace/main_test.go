@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // root is the repository's root, build/sim below it the simulated CUDA stack.
@@ -23,16 +24,18 @@ func sim(name string) string { return filepath.Join(root, "build/sim/bin", name)
 
 // TestMain puts a command "cudatrace", which is this test binary, into PATH.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) != "cudatrace" {
+	commands := map[string]func(){
+		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+		"nosocket":  without(unix.SYS_SOCKET, unix.EACCES),
+		"nobpf":     without(unix.SYS_BPF, unix.EPERM),
+	}
+	if commands[filepath.Base(os.Args[0])] == nil {
 		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "the simulated CUDA stack does not build: %v\n%s", err, out)
 			os.Exit(1)
 		}
 	}
-	testscript.Main(m, map[string]func(){
-		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
-		"nosocket":  withoutSockets,
-	})
+	testscript.Main(m, commands)
 }
 
 // TestScript runs what a person types and compares what they see.

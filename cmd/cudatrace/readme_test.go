@@ -41,7 +41,7 @@ func withoutFigures(text string) string {
 	text = regexp.MustCompile(`[\d.]+ (ms|s|µs|KiB)\b`).ReplaceAllString(text, "TIME OR SIZE")
 	text = regexp.MustCompile(`(callers:|recording cost) .*`).ReplaceAllString(text, "$1")
 	// A launch that the runtime refuses without a word to the driver is not always recorded.
-	text = regexp.MustCompile(`\d+ calls`).ReplaceAllString(text, "CALLS")
+	text = regexp.MustCompile(`\d+ (calls|slices)`).ReplaceAllString(text, "CALLS")
 	text = strings.Replace(text, "cudaLaunchKernel: cudaErrorInvalidResourceHandle (1 call), ", "", 1)
 	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }

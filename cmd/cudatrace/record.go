@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -44,6 +45,8 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
+const noMetadataFlag = "no-metadata"
+
 // The groups of options in the help of record.
 const (
 	commonGroup = "Common options"
@@ -65,6 +68,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
+		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
@@ -73,6 +77,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
+		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
 	})
 }
@@ -83,7 +88,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	o.Say = con.Say
-	signals := watchInterrupts()
+	signals := conversion.Interrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -98,7 +103,12 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	case err != nil:
 		return err
 	}
-	report(con, c, o, res, signals)
+	trace := report(con, c, o, res, signals)
+	if trace != "" && c.Bool("open") {
+		if err := openRecorded(con, trace); err != nil {
+			notOpened(con, trace, err)
+		}
+	}
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -108,7 +118,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 // recordOptions reads the command line.
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(),
+		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c), NoMetadata: c.Bool(noMetadataFlag),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
@@ -128,6 +138,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+	case c.Bool("open") && c.Bool("no-convert"):
+		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
 		return o, usagef(recordName, "record: --calls none records no calls to choose from: --api, --probe and --no-probe do not apply")
 	}
@@ -163,6 +175,31 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:NAME or none, not %q", value)
 	}
 	return nil
+}
+
+// aboutOutput are the options that say nothing of what is recorded.
+var aboutOutput = []string{"output", "quiet", "no-convert"}
+
+// givenOptions are the options of the command line that say what is recorded, with their long names.
+func givenOptions(c *cli.Context) string {
+	var given []string
+	for _, f := range recordFlags() {
+		name := f.Names()[0]
+		if !c.IsSet(name) || slices.Contains(aboutOutput, name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.BoolFlag:
+			given = append(given, "--"+name)
+		case *cli.StringSliceFlag:
+			for _, value := range c.StringSlice(name) {
+				given = append(given, "--"+name, value)
+			}
+		default:
+			given = append(given, "--"+name, c.String(name))
+		}
+	}
+	return strings.Join(given, " ")
 }
 
 func isSet(c *cli.Context, flags ...string) bool {
@@ -236,11 +273,19 @@ func flagValue[T any](c *cli.Context, flag string, parse func(string) (T, error)
 	return v, err
 }
 
-// report makes the trace and prints the summary. A failure here does not change the exit code,
-// which is the program's.
-func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) {
+// notOpened says why a browser has not got the trace of a recording. This does not change the exit code.
+func notOpened(con *console.Console, trace string, err error) {
+	if code := exitCode(0); errors.As(err, &code) {
+		return // a person ended it
+	}
+	con.Sayf("%v; the trace is whole: 'cudatrace open %s' opens it", err, trace)
+}
+
+// report makes the trace, returns its path, "" without one, and prints the summary. A failure here
+// does not change the exit code, which is the program's.
+func report(con *console.Console, c *cli.Context, o record.Options, res record.Result, signals <-chan os.Signal) (path string) {
 	if res.Lost {
-		return // it was said
+		return "" // it was said
 	}
 	if res.Log == "" {
 		if res.Unseen != "" {
@@ -252,7 +297,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			}
 			o.Say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
 		}
-		return
+		return ""
 	}
 	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
@@ -265,7 +310,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
 		}
 		o.Say(fmt.Sprintf("%v; the log is whole: %s; %s", err, res.Log, remedy))
-		return
+		return ""
 	}
 	if trace.path != "" {
 		files = append([]madeFile{trace}, files...)
@@ -277,19 +322,20 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 			o.Say("not complete: " + why)
 		}
 	}
+	return trace.path
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.
 func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
 	if summaryOnly {
-		sum, err = convertRecording(res.File, nil, signals)
+		sum, err = conversion.Recording(res.File, nil, signals)
 		return sum, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
 		return sum, trace, err
 	}
-	sum, err = convertRecording(res.File, f, signals)
+	sum, err = conversion.Recording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()

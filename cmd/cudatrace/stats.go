@@ -71,10 +71,10 @@ func runStats(c *cli.Context, con *console.Console) error {
 		}
 		logs = append(logs, l)
 	}
-	bar := newProgress(con)
+	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.show}, sink)
-	bar.done()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
 		return noRange(names, none)
 	}
@@ -193,15 +193,18 @@ const statsVersion = 1
 
 // statsHead are the members of the JSON before the reports.
 func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
-	type logInfo struct {
-		Name     string `json:"name"`
-		Complete bool   `json:"complete"`
-	}
-	infos := []logInfo{}
+	infos, functions := []stats.Log{}, []string{}
 	for i := range all {
-		infos = append(infos, logInfo{logs[i].Name, all[i].Complete})
+		s := &all[i]
+		r := &s.Recorded
+		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Calls: r.Calls, GPU: r.GPU,
+			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
+		if i == 0 {
+			functions = append(functions, r.Functions...)
+		}
+		functions = slices.DeleteFunc(functions, func(name string) bool { return !slices.Contains(r.Functions, name) })
 	}
-	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}}
+	return []table.Member{{Name: "version", Value: statsVersion}, {Name: "logs", Value: infos}, {Name: "functions", Value: functions}}
 }
 
 // statsFacts says what no log has.

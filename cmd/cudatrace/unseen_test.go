@@ -14,13 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutSockets runs a program that is denied new sockets: nosocket PROGRAM [ARG...].
-func withoutSockets() {
+// without returns a command that runs a program to which a system call is denied: NAME PROGRAM [ARG...].
+func without(call uint32, errno unix.Errno) func() {
+	return func() { runWithout(call, errno) }
+}
+
+func runWithout(call uint32, errno unix.Errno) {
 	runtime.LockOSThread()
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the system call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_SOCKET},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: call},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -54,6 +55,17 @@ func (l *Functions) take(b *tracelog.Block, i int) {
 	var f tracelog.Function
 	f.Read(b, i)
 	l.byID[f.ID] = l.make(f.Name, f.Library, f.Args)
+}
+
+// Recorded lists the functions that were probed, sorted.
+func (l *Functions) Recorded() (names []string) {
+	for _, f := range l.byID {
+		if f.Library != "" {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ByID returns the function of a call. A log that was cut or damaged may not have it.

@@ -106,7 +106,7 @@ type Inventory struct {
 func (v *Inventory) Number(c *Catalog) {
 	g := &c.GPUs
 	order := make(map[uint32]int, len(c.Processes.PIDs))
-	for i, pid := range c.Processes.PIDs {
+	for i, pid := range c.Processes.byRank() {
 		order[pid] = i
 	}
 	slices.SortStableFunc(g.order, func(a, b DeviceKey) int {

@@ -33,6 +33,7 @@ type Program struct {
 	Start     uint64
 	Name      string
 	Args      []string
+	timeline.Circumstances
 
 	// Until is the time at which the recorder met the program that replaced this one by
 	// exec. Cut is the entry of the call in which the recorder met that program. Both are 0
@@ -84,7 +85,7 @@ func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	r.Read(b, i)
 	p := l.get(r.PID)
 	p.records = append(p.records, r)
-	l.texts += len(r.Exe) + len(r.Args)
+	l.texts += len(r.Exe) + len(r.Args) + len(r.Cwd) + len(r.Environment) + len(r.Cudart) + len(r.NCCL)
 	return r.Start
 }
 
@@ -124,6 +125,33 @@ func (l *Processes) Have(k tracelog.Kind) bool {
 // HasWork says whether the process has GPU work.
 func (p *Process) HasWork() bool {
 	return p.Has(tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph)
+}
+
+// LowestRank is the lowest rank of a process.
+func (l *Processes) LowestRank() (lowest timeline.Rank) {
+	for _, p := range l.byPID {
+		if r := p.rank(); r.Compare(lowest) < 0 {
+			lowest = r
+		}
+	}
+	return lowest
+}
+
+// byRank returns the PIDs, those with a rank first, in the order of their ranks.
+func (l *Processes) byRank() []uint32 {
+	ranks := make(map[uint32]timeline.Rank, len(l.PIDs))
+	for _, pid := range l.PIDs {
+		ranks[pid] = l.byPID[pid].rank()
+	}
+	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return ranks[a].Compare(ranks[b]) })
+}
+
+// rank is the rank of the process's first program.
+func (p *Process) rank() timeline.Rank {
+	if len(p.records) == 0 {
+		return timeline.Rank{}
+	}
+	return timeline.RankOf(SplitVariables(p.records[0].Environment))
 }
 
 // Count is the number of programs of all processes.
@@ -171,6 +199,7 @@ func (p *Process) split() {
 		g := p.Programs[i]
 		g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
 		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
+		g.Circumstances = circumstances(r)
 	}
 	symbols := make([][]tracelog.Symbol, len(p.Programs))
 	for _, x := range p.symbols {
@@ -180,6 +209,26 @@ func (p *Process) split() {
 	for i, g := range p.Programs {
 		g.Handles = newKernelHandles(symbols[i])
 	}
+}
+
+// circumstances returns those that a record states.
+func circumstances(r *tracelog.Process) timeline.Circumstances {
+	variables := SplitVariables(r.Environment)
+	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, NCCL: r.NCCL, Variables: variables, Rank: timeline.RankOf(variables)}
+}
+
+// SplitVariables returns environment variables, which a log holds as NAME=VALUE with a zero byte
+// between them; nil without any.
+func SplitVariables(environment string) map[string]string {
+	if environment == "" {
+		return nil
+	}
+	variables := make(map[string]string)
+	for _, v := range SplitArgs(environment) {
+		name, value, _ := strings.Cut(v, "=")
+		variables[name] = value
+	}
+	return variables
 }
 
 // cut finds, for each program that was replaced by exec, the call in which the recorder met the

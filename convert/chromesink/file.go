@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -57,27 +56,11 @@ func length(start, end uint64) int64 {
 	return int64(end - min(start, end))
 }
 
-func newFile(out io.Writer, c clock, p *timeline.Process) *file {
-	f := &file{clock: c, process: p, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}
-	f.header()
-	f.processRow(p.PID, programName(p), "CPU", uint64(p.PID))
+func newFile(out io.Writer, c clock, p *process) *file {
+	f := &file{clock: c, process: p.Process, out: out, taken: make(map[uint32]numbers), known: make(map[uint32]bool)}
+	f.header(p.log)
+	f.processRow(p.PID, programName(p.Process), "CPU", uint64(p.PID))
 	return f
-}
-
-// header writes what comes before the events. A blank follows each colon: a reader finds the
-// numbers here by patterns.
-func (f *file) header() {
-	o := object{b: append(f.b, "{\n\"schemaVersion\": 1,\n"...)}
-	if f.process.Host != "" {
-		o.b = append(appendString(append(o.b, `"host_name": `...), f.process.Host), ",\n"...)
-	}
-	o.b = append(o.b, "\"displayTimeUnit\": \"ms\",\n"...)
-	if f.clock.base != 0 {
-		o.b = append(o.b, "\"baseTimeNanoseconds\": "...)
-		o.b = strconv.AppendUint(o.b, f.clock.base, 10)
-		o.b = append(o.b, ",\n"...)
-	}
-	f.b = append(o.b, `"traceEvents": [`...)
 }
 
 // programName is the name of a process for people.

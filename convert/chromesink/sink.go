@@ -31,13 +31,16 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
+	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
+	shown     uint64             // see Slices
 	err       error
 }
 
 // A process is a process of the timeline.
 type process struct {
 	*timeline.Process
-	file    *file // nil before the first event
+	file    *file              // nil before the first event
+	log     *timeline.Metadata // nil where it is not known
 	devices map[uint32]*gpu
 }
 
@@ -72,17 +75,24 @@ func (s *Sink) failure() error {
 	return nil
 }
 
+// Slices is the number of calls, pieces of work, spans and instants in all files so far.
+func (s *Sink) Slices() uint64 { return s.shown }
+
 func (s *Sink) event(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
+		s.shown += uint64(len(e.List))
 		s.slices(e)
 	case *timeline.WorkList:
+		s.shown += uint64(len(e.List))
 		s.workList(e)
 	case *timeline.SpanBegin:
+		s.shown++
 		s.spanBegin(e)
 	case *timeline.SpanEnd:
 		s.spanEnd(e)
 	case *timeline.Instant:
+		s.shown++
 		s.instant(e)
 	case *timeline.CounterValue:
 		s.counter(e)
@@ -92,6 +102,8 @@ func (s *Sink) event(e timeline.Event) {
 		for _, g := range e.List {
 			s.gpus = append(s.gpus, newGPU(g))
 		}
+	case *timeline.Metadata:
+		s.metadata = e
 	case *timeline.Process:
 		s.process(e)
 	case *timeline.Context:
@@ -110,7 +122,7 @@ func (s *Sink) event(e timeline.Event) {
 func (s *Sink) process(t *timeline.Process) *process {
 	p := s.processes[t]
 	if p == nil {
-		p = &process{Process: t, devices: make(map[uint32]*gpu)}
+		p = &process{Process: t, log: s.metadata, devices: make(map[uint32]*gpu)}
 		s.processes[t] = p
 		s.order = append(s.order, p)
 	}
@@ -126,7 +138,7 @@ func (s *Sink) file(t *timeline.Process) *file {
 			s.err = err
 			return nil
 		}
-		p.file = newFile(out, s.clock, t)
+		p.file = newFile(out, s.clock, p)
 	}
 	return p.file
 }

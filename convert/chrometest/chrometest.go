@@ -1,8 +1,11 @@
-// Package chrometest compares the Chrome trace of a log with its Perfetto trace, both as the trace
-// processor reads them.
+// Package chrometest reads the files of Chrome traces, and compares the Chrome trace of a log with its
+// Perfetto trace, both as the trace processor reads them.
 package chrometest
 
 import (
+	"compress/gzip"
+	"io"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,4 +57,19 @@ func add(sums map[string]sum, rows [][]any) {
 		time, _ := r[2].(int64)
 		sums[cat] = sum{sums[cat].Slices + n, sums[cat].Time + time}
 	}
+}
+
+// Open opens a compressed file.
+func Open(t testing.TB, path string) io.Reader {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
 }

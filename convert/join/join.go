@@ -68,9 +68,10 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	return j
 }
 
-// Describe hands on the processes.
+// Describe hands on the processes: those with a rank first, in the order of their ranks.
 func (j *Joiner) Describe() {
-	for _, p := range j.programs {
+	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
+	for _, p := range programs {
 		j.out.Emit(p.out)
 	}
 }
@@ -289,13 +290,14 @@ type Process struct {
 	Args    []string
 	Threads int // number of threads that made calls
 	Streams int // number of streams with work
+	timeline.Circumstances
 }
 
 // Processes returns the counts of each process, in the order of first sight.
 func (j *Joiner) Processes() []Process {
 	list := make([]Process, 0, len(j.programs))
 	for _, p := range j.programs {
-		list = append(list, Process{p.PID, p.out.Name, slices.Clone(p.Args), p.callers, p.streams})
+		list = append(list, Process{p.PID, p.Name, slices.Clone(p.Args), p.callers, p.streams, p.Circumstances})
 	}
 	return list
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -228,17 +226,9 @@ func runJoinTests(t *testing.T, tests []joinTest) {
 // sampleLogs are the logs of package convert's tests, by name.
 func sampleLogs(t testing.TB) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("../testdata/*.log.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no logs: %v", err)
-	}
 	logs := make(map[string]string)
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		logs[strings.TrimSuffix(filepath.Base(path), ".log.txt")] = string(text)
+	for _, log := range logtest.Texts(t, "../testdata") {
+		logs[log.Name] = log.Text
 	}
 	return logs
 }

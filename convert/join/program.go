@@ -59,9 +59,12 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 		hasWork: of.HasWork(), hasMarkers: of.Has(tracelog.KindMarker),
 	}
 	host := c.Meta[tracelog.MetaHost]
-	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start}
+	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Circumstances: g.Circumstances}
+	if g.Rank.Known {
+		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
+	}
 	if offset != 0 {
-		p.out.Name = fmt.Sprintf("%s (%s, PID %d)", g.Name, host, g.PID)
+		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}
 	if p.hasWork {
 		p.waits = waits.NewJoiner(of.Has(tracelog.KindSync), c.Outcome.ClockError(), p.waitingCall, &found.Waits)

@@ -7,6 +7,8 @@ package logtest
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,6 +34,27 @@ func Assemble(t testing.TB, text string) Opener {
 		t.Fatal(err)
 	}
 	return InMemory(data)
+}
+
+// A Text is a log in text form.
+type Text struct{ Name, Text string }
+
+// Texts are the logs in text form of a folder, NAME.log.txt, by name.
+func Texts(t testing.TB, folder string) (all []Text) {
+	t.Helper()
+	const suffix = ".log.txt"
+	paths, err := filepath.Glob(filepath.Join(folder, "*"+suffix))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no logs in %s: %v", folder, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Text{strings.TrimSuffix(filepath.Base(path), suffix), string(text)})
+	}
+	return all
 }
 
 // Assembled returns the bytes of a log from its text form.

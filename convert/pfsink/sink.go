@@ -99,6 +99,8 @@ func (s *Sink) description(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Recording:
 		s.begin(e)
+	case *timeline.Metadata:
+		s.metadata(e)
 	case *timeline.GPUs:
 		s.gpus(e.List)
 	case *timeline.Process:
@@ -133,10 +135,7 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 		list = append(list, perfetto.GPU{
 			ID: g.Index, Name: g.Name, Vendor: "NVIDIA", Model: g.Name, UUID: uuid,
 			Architecture: fmt.Sprintf("sm_%d%d", g.Major, g.Minor),
-			Extra: []string{
-				"multiprocessors", fmt.Sprint(g.Multiprocessors),
-				"memory_bytes", fmt.Sprint(g.Memory),
-			},
+			Extra:        gpuFacts(&g),
 		})
 	}
 	s.w.GPUs(list)

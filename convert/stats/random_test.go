@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -156,16 +154,8 @@ func TestChaos(t *testing.T) {
 
 // Any log makes tables.
 func FuzzLog(f *testing.F) {
-	logs, err := filepath.Glob("../testdata/*.log.txt")
-	if err != nil || len(logs) == 0 {
-		f.Fatalf("no logs in testdata: %v", err)
-	}
-	for _, path := range logs {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(text))
+	for _, log := range logtest.Texts(f, "../testdata") {
+		f.Add(log.Text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		data, err := logtest.Assembled(text)

@@ -52,23 +52,14 @@ func tablesOf(t testing.TB, paths ...string) map[string]*table.Table {
 func logs(t testing.TB) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
-	texts, err := filepath.Glob("../testdata/*.log.txt")
-	if err != nil || len(texts) == 0 {
-		t.Fatalf("no logs in testdata: %v", err)
-	}
 	folder := t.TempDir()
-	for _, path := range texts {
-		text, err := os.ReadFile(path)
+	for _, log := range logtest.Texts(t, "../testdata") {
+		data, err := logtest.Assembled(log.Text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := logtest.Assembled(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(path), ".log.txt")
-		all[name] = filepath.Join(folder, name+".cudatrace")
-		if err := os.WriteFile(all[name], data, 0o644); err != nil {
+		all[log.Name] = filepath.Join(folder, log.Name+".cudatrace")
+		if err := os.WriteFile(all[log.Name], data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

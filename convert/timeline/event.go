@@ -22,10 +22,15 @@ type Recording struct {
 // GPUs are the GPUs of all logs, by Index.
 type GPUs struct{ List []GPU }
 
-// Metadata are the facts of a log, by the keys of tracelog's Meta records.
+// Metadata are the facts of a log, by the keys of tracelog's Meta records. Facts that are a list have
+// members of their own.
 type Metadata struct {
-	Log    string
-	Values map[string]string
+	Log       string
+	Values    map[string]string
+	Args      []string          // of the program, which comes first
+	Variables map[string]string // of the recorder's environment, those that are recorded
+	Driver    string            // CUDA version that the driver supports, "13.0"
+	CUPTI     string            // version of libcupti
 }
 
 // Slices are calls of a thread in pre-order: a call precedes those that it made.

@@ -12,6 +12,16 @@ type Process struct {
 	Args      []string // the command line, with the program's name first
 	Host      string
 	Start     uint64 // when the recorder first saw it, 0 when not known
+	Circumstances
+}
+
+// Circumstances are those under which a program ran. What is not known is "".
+type Circumstances struct {
+	Rank      Rank
+	Folder    string            // that it worked in
+	Runtime   string            // version of the CUDA runtime, as far as the name of the library tells it: 13 or 13.0.96
+	NCCL      string            // version of NCCL, likewise
+	Variables map[string]string // of its environment, those that are recorded; docs/metadata.md lists them
 }
 
 // A Thread is a thread that made calls or NVTX ranges.

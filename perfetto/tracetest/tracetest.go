@@ -17,13 +17,15 @@ import (
 var Schema = map[string]map[protowire.Number]string{
 	"Trace": {1: "packet TracePacket"},
 	"TracePacket": {
-		2: "process_tree ProcessTree", 6: "clock_snapshot ClockSnapshot", 8: "timestamp delta", 10: "trusted_packet_sequence_id",
+		2: "process_tree ProcessTree", 5: "chrome_events ChromeEventBundle", 6: "clock_snapshot ClockSnapshot", 8: "timestamp delta", 10: "trusted_packet_sequence_id",
 		11: "track_event TrackEvent", 12: "interned_data InternedData", 13: "sequence_flags",
 		53: "gpu_render_stage_event GpuRenderStageEvent", 59: "trace_packet_defaults TracePacketDefaults",
 		60: "track_descriptor TrackDescriptor", 128: "gpu_info GpuInfo",
 	},
 	"ProcessTree":         {1: "processes ProcessTree.Process"},
 	"ProcessTree.Process": {1: "pid int", 3: "cmdline"},
+	"ChromeEventBundle":   {2: "metadata ChromeMetadata"},
+	"ChromeMetadata":      {1: "name", 2: "string_value"},
 	"ClockSnapshot":       {1: "clocks ClockSnapshot.Clock", 2: "primary_trace_clock"},
 	"ClockSnapshot.Clock": {1: "clock_id", 2: "timestamp", 3: "is_incremental"},
 	"TracePacketDefaults": {11: "track_event_defaults TrackEventDefaults", 58: "timestamp_clock_id"},

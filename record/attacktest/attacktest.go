@@ -8,8 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 // User is the user who attacks.
@@ -29,36 +32,16 @@ func Rounds(t *testing.T) int {
 	return n
 }
 
-// Start runs a test again as the attacker, with a variable that says what to attack, until the returned
-// function is called. That test calls Until.
-func Start(t *testing.T, test, variable string) (end func()) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
-	cmd.Env = append(os.Environ(), variable)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: User, Gid: User}}
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
-		t.Fatalf("the attacker said %q, %v", said, err)
-	}
-	return func() {
-		input.Close()
-		_ = cmd.Wait()
-	}
-}
+// variable names the folder that the attacker's process attacks, and the victim.
+const variable = "CUDATRACE_ATTACK"
 
-// Until repeats a step of an attack until the test that called Start ends it.
-func Until(step func(round int)) {
+// Attacks says whether this process is the attacker's: it then repeats a step of the attack until the
+// test that called Start ends it.
+func Attacks(step func(folder, victim string, round int)) bool {
+	folder, victim, is := strings.Cut(os.Getenv(variable), ":")
+	if !is {
+		return false
+	}
 	over := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -68,9 +51,28 @@ func Until(step func(round int)) {
 	for i := 0; ; i++ {
 		select {
 		case <-over:
-			return
+			return true
 		default:
-			step(i)
+			step(folder, victim, i)
 		}
+	}
+}
+
+// Start runs a test again as the attacker, until the returned function is called. That test calls
+// Attacks first.
+func Start(t *testing.T, folder, victim string) (end func()) {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), variable+"="+folder+":"+victim)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: User, Gid: User}}
+	input, output := pipetest.Start(t, cmd)
+	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
+		t.Fatalf("the attacker said %q, %v", said, err)
+	}
+	return func() {
+		input.Close()
+		_ = cmd.Wait()
 	}
 }

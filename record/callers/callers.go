@@ -27,17 +27,22 @@ type Resolver struct {
 	// hold one, whose functions nothing names: calls out of it have no caller record. It must not
 	// call the Resolver.
 	Nameless func(pid int, path string)
+	// Crowded, if not nil, is told once that there is no memory for all code that processes have mapped:
+	// calls out of the rest have no caller record. It must not call the Resolver.
+	Crowded func()
 
 	mu        sync.Mutex
 	now       func() uint64
 	modules   moduleCache
 	processes map[int]*process
+	budget    budget
+	crowded   sync.Once
 }
 
 // New returns a Resolver. now reads the epoch, a counter that rises whenever a process may have lost a
 // mapping: within an epoch mappings are only added.
 func New(now func() uint64) *Resolver {
-	return &Resolver{now: now, processes: map[int]*process{}}
+	return &Resolver{now: now, processes: map[int]*process{}, budget: budget{most: DefaultBudget}}
 }
 
 // Add tells what code a process has mapped. Find reads the mappings by itself when it meets an unknown
@@ -45,14 +50,25 @@ func New(now func() uint64) *Resolver {
 func (r *Resolver) Add(m Mappings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.process(m.pid).take(m, &r.modules)
+	r.take(m)
 }
 
 // Forget drops what is known of a process, after its last call.
 func (r *Resolver) Forget(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if p := r.processes[pid]; p != nil {
+		for _, s := range p.snapshots {
+			r.budget.drop(s)
+		}
+	}
 	delete(r.processes, pid)
+}
+
+func (r *Resolver) crowd() {
+	if r.Crowded != nil {
+		r.crowded.Do(r.Crowded)
+	}
 }
 
 // Close closes the files that are open.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -99,17 +100,7 @@ func start(t testing.TB, path string) *running {
 	t.Helper()
 	c := exec.Command(path)
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipetest.Start(t, c)
 	t.Cleanup(func() {
 		in.Close()
 		c.Wait()

@@ -25,6 +25,7 @@ type moduleCache struct {
 	modules map[procfs.Content]*module
 	opened  int
 	symbols int
+	names   int // bytes of symbols in frames
 }
 
 // A module is a file that processes have mapped as code.
@@ -172,11 +173,27 @@ func (m *module) frame(address uint64) *frame {
 	if m.kind != driverLibrary {
 		f.symbols = m.symbols().At(address - 1)
 	}
+	m.cache.remember(m, address, f)
+	return f
+}
+
+// remember keeps a frame. Frames that find no room are examined again.
+func (c *moduleCache) remember(m *module, address uint64, f *frame) {
+	size := 0
+	for _, s := range f.symbols {
+		size += len(s.Name)
+	}
+	if c.names+size > maxNames {
+		for _, other := range c.modules {
+			clear(other.frames)
+		}
+		c.names = 0
+	}
 	if len(m.frames) >= maxFrames {
 		clear(m.frames)
 	}
+	c.names += size
 	m.frames[address] = f
-	return f
 }
 
 // begins says whether an address is the beginning of the function around the frame.

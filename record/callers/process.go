@@ -23,6 +23,7 @@ type process struct {
 type snapshot struct {
 	epoch uint64
 	code  []mapping // by address
+	cut   bool      // there was no memory for all of it
 }
 
 // A mapping is a part of a file that is mapped as code.
@@ -62,23 +63,28 @@ func Read(pid int, now func() uint64) (m Mappings, ok bool) {
 	return Mappings{}, false
 }
 
-// look takes a snapshot, if it can.
-func (p *process) look(pid int, now func() uint64, modules *moduleCache) {
-	if m, ok := Read(pid, now); ok {
-		p.take(m, modules)
+// take takes a snapshot.
+func (r *Resolver) take(m Mappings) {
+	p := r.process(m.pid)
+	s := p.open(m, &r.modules)
+	for i := range s.code {
+		if !r.budget.keep(&s.code[i]) {
+			s.code, s.cut = slices.Clone(s.code[:i]), true
+			r.crowd()
+			break
+		}
+	}
+	for _, old := range p.add(s) {
+		r.budget.drop(old)
 	}
 }
 
-func (p *process) take(m Mappings, modules *moduleCache) {
-	p.add(snapshot{m.epoch, p.open(m.pid, m.epoch, m.code, modules)})
-}
-
 // open finds the modules of mappings.
-func (p *process) open(pid int, epoch uint64, code []procfs.Mapping, modules *moduleCache) []mapping {
-	earlier := p.at(epoch)
+func (p *process) open(read Mappings, modules *moduleCache) snapshot {
+	earlier := p.at(read.epoch)
 	opened := map[procfs.FileID]*module{}
 	var mappings []mapping
-	for _, m := range code[:min(len(code), maxMappings)] {
+	for _, m := range read.code[:min(len(read.code), maxMappings)] {
 		from, to, ok := m.Addresses()
 		if !ok {
 			continue
@@ -89,26 +95,29 @@ func (p *process) open(pid int, epoch uint64, code []procfs.Mapping, modules *mo
 		} else if again, ok := opened[m.File]; ok {
 			known.module = again
 		} else if m.File.Inode != 0 {
-			known.module = modules.open(pid, m)
+			known.module = modules.open(read.pid, m)
 			opened[m.File] = known.module
 		}
 		mappings = append(mappings, known)
 	}
-	return mappings
+	return snapshot{epoch: read.epoch, code: mappings}
 }
 
 // add keeps a snapshot, in the place of an earlier one of the same epoch: within an epoch mappings
-// are only added.
-func (p *process) add(s snapshot) {
+// are only added. It returns those that it does not keep any more.
+func (p *process) add(s snapshot) (gone []snapshot) {
 	i, found := slices.BinarySearchFunc(p.snapshots, s.epoch, byEpoch)
 	if found {
+		gone = []snapshot{p.snapshots[i]}
 		p.snapshots[i] = s
-		return
+		return gone
 	}
 	p.snapshots = slices.Insert(p.snapshots, i, s)
 	if len(p.snapshots) > maxSnapshots {
+		gone = []snapshot{p.snapshots[0]}
 		p.snapshots = slices.Delete(p.snapshots, 0, 1)
 	}
+	return gone
 }
 
 func byEpoch(s snapshot, epoch uint64) int { return cmp.Compare(s.epoch, epoch) }
@@ -141,7 +150,7 @@ func (s *snapshot) around(address uint64) *mapping {
 func (s *snapshot) place(address uint64) (at place, mapped, ok bool) {
 	m := s.around(address)
 	if m == nil || m.module == nil {
-		return place{}, m != nil, false
+		return place{}, m != nil || s != nil && s.cut, false
 	}
 	image := m.module.image()
 	if image == nil {
@@ -169,7 +178,9 @@ func (v *view) place(address uint64) (place, bool) {
 	}
 	if !v.looked {
 		v.looked = true
-		v.process.look(v.pid, v.resolver.now, &v.resolver.modules)
+		if m, ok := Read(v.pid, v.resolver.now); ok {
+			v.resolver.take(m)
+		}
 	}
 	if s := v.process.at(v.epoch); s != nil {
 		at, _, ok := s.place(address)

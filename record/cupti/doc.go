@@ -2,9 +2,9 @@
 // library, injected into every process that initialises CUDA. The second is the recorder's
 // server, to which the library reports.
 //
-//	driver, in cuInit ── loads ──► injected library ── private socket ──► Server
-//	                                     │                                │    │
-//	                                 libcupti                          Sink    Handler
+//	driver, in cuInit ── loads ──► injected library ── shared memory ──► Server
+//	                                     │                               │    │
+//	                                 libcupti                         Sink    Handler
 //
 // Input: messages from processes, and orders of the recorder to processes. Output: records of
 // package tracelog, to a [Sink], and the events of each process (its hello, notes for a person,
@@ -37,19 +37,20 @@
 // as usual.
 //
 // A call makes its record when it returns. The call in which a process was killed, or hangs, has none. So
-// the server shares memory with such a process, where each thread notes the call that it is in; the
-// server reads it at the end and logs those calls with tracelog.CallUnfinished.
+// each thread notes the call that it is in, in the shared memory; the server reads it at the end and
+// logs those calls with tracelog.CallUnfinished.
 //
 // # Where things are
 //
 // The library is in the folder inject, whose README.md shows its floors; its built form is
-// embedded here. inject/wire.h describes the messages on the socket. A peer is a process that
+// embedded here. inject/wire.h describes the messages. The process and the server meet over a private
+// socket and go on in memory that both map, package shared. A peer is a process that
 // we do not trust: everything that it sends is checked, and the worst outcome is that its
 // connection ends.
 //
 //	server.go     the Server: what all processes are told; package privatefolder: its folder and socket
 //	peers.go      the set of connected processes
-//	link.go       the socket to one process
+//	link.go       the connection to one process: a socket, then memory
 //	peer.go       the messages of one process, from its hello to its end
 //	config.go     what a process is told to record
 //	wire.go       messages

@@ -2,27 +2,30 @@ package cupti
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 )
 
-// tellWait is the longest wait for a process to take a message.
+// tellWait is the longest wait for a process to take a message from the socket.
 const tellWait = time.Second
 
-// A link is the socket to a process. Its methods are called from several goroutines.
+// A link is the connection to a process: a socket until the process has its memory, then the memory. Its
+// methods are called from several goroutines.
 type link struct {
-	conn    *net.UnixConn
-	private bool // share no memory
-	memory  *peerMemory
+	conn *net.UnixConn
+	hub  *shared.Hub // nil: share no memory
 
 	mu      sync.Mutex
-	going   bool          // GO was sent
-	open    *openMemory   // shared with the process, nil without
-	waiting []messageType // messages to send after GO
+	going   bool           // GO was sent
+	over    bool           // hangUp was called
+	memory  *shared.Memory // nil before GO, or if there is none for the process
+	stopped []byte         // contents of the memory when the process was told to stop, nil if it was not
+	waiting []messageType  // messages to send after GO
 }
 
 // credentials asks the kernel which process is at the other end.
@@ -42,108 +45,89 @@ func (l *link) credentials() (*unix.Ucred, error) {
 // answer sends GO and the messages that wait for it. It calls config under the lock, so that
 // messages told meanwhile come after GO. If the process has given up waiting, the next read of
 // the connection shows it.
-func (l *link) answer(config func() GoConfig) {
+func (l *link) answer(pid uint32, config func() GoConfig) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := config()
-	l.write(l.share(appendGo(nil, c)))
+	l.send(l.share(pid, appendGo(nil, config())))
 	l.going = true
 	for _, t := range l.waiting {
 		l.write(appendFrame(nil, t, nil))
 	}
 }
 
-// share sends the first bytes of GO with the shared memory, and returns the rest. Where
-// descriptors cannot be sent, or memory is short, it returns all: such a process does without.
-func (l *link) share(message []byte) (rest []byte) {
-	if l.private || !l.memory.take(openTotalSize) {
+// share sends the first bytes of GO with the memory, and returns the rest. Where there is no memory, it
+// returns all: such a process runs unrecorded.
+func (l *link) share(pid uint32, message []byte) (rest []byte) {
+	if l.hub == nil || l.over {
 		return message
 	}
-	m, err := newOpenMemory()
+	m, err := l.hub.NewMemory(openEntries)
 	if err != nil {
-		l.memory.give(openTotalSize)
 		return message
 	}
+	m.Watch(int(pid))
 	n := 0
 	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
-		n, _, _ = l.conn.WriteMsgUnix(message[:frameSize], unix.UnixRights(int(m.file.Fd())), nil)
+		n, _, _ = l.conn.WriteMsgUnix(message[:frameSize], unix.UnixRights(m.Descriptors()...), nil)
 	}
 	if n == 0 {
-		m.close()
-		l.memory.give(openTotalSize)
+		m.Close()
 		return message
 	}
-	l.open = m
+	l.memory = m
 	return message[n:]
 }
 
-// openCalls returns the calls that the process's threads are in.
-func (l *link) openCalls() []OpenCall {
+// contents returns what is in the memory, nil if there is none.
+func (l *link) contents() (now, stopped []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil {
-		return nil
+	if l.memory == nil {
+		return nil, nil
 	}
-	return l.open.calls()
+	return l.memory.Contents(), l.stopped
 }
 
-// reason reads why the process sends nothing more; what is 0 if it gave no reason. The process is asked to
-// look.
-func (l *link) reason() (what uint32, errno unix.Errno) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open == nil {
-		return 0, 0
-	}
-	l.open.ring()
-	return l.open.failure()
-}
-
-// shares says whether the process still maps the shared memory: it has not ended, and runs no other program.
+// shares says whether the process still maps the memory: it has not ended, and runs no other program.
 func (l *link) shares(pid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open != nil && l.open.mappedBy(pid)
+	return l.memory != nil && l.memory.MappedBy(pid)
 }
 
-// failure says in words why the process sends nothing more, "" if it gives no reason within a time.
-func (l *link) failure(wait time.Duration) string {
-	what, errno := l.reason()
-	for end := time.Now().Add(wait); what == 0 && time.Now().Before(end); {
-		time.Sleep(wait / 20)
-		what, errno = l.reason()
-	}
-	refused := what != 0 && errno != 0 && errno != unix.EBADF && errno != unix.ENOTSOCK
-	switch {
-	case errno == unix.EPIPE, errno == unix.ECONNRESET:
-		return "the program shut the socket to the recorder down"
-	case refused:
-		return fmt.Sprintf("the program may not use the socket to the recorder any more (%s): a sandbox refuses it", errno)
-	case what == failedClosed:
-		return "the program closed the socket to the recorder"
-	case what == failedSend:
-		return "the socket to the recorder does not take messages any more"
-	}
-	return ""
+// senderDied says whether the thread of the process that sends has ended.
+func (l *link) senderDied() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memory != nil && l.memory.SenderDied()
 }
 
-// unshare lets go of the shared memory. The connection has ended: the process may still wait for messages.
+// hangUp ends the connection.
+func (l *link) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	l.conn.Close()
+	if l.memory != nil {
+		l.memory.End()
+	}
+}
+
+// unshare lets go of the memory. The connection has ended: the process may still wait for messages.
 func (l *link) unshare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open != nil {
-		l.open.ring()
-		l.open.close()
-		l.memory.give(openTotalSize)
-		l.open = nil
+	if l.memory != nil {
+		l.memory.Close()
+		l.memory = nil
 	}
 }
 
 // stop tells the process to stop. Calls that its threads are in have not returned when recording ends.
 func (l *link) stop() {
 	l.mu.Lock()
-	if l.open != nil && l.open.stop == nil {
-		l.open.stop = l.open.read()
+	if l.memory != nil && l.stopped == nil {
+		l.stopped = l.memory.Contents()
 	}
 	l.mu.Unlock()
 	l.tell(msgStop)
@@ -170,13 +154,16 @@ func (l *link) tellDepth(address uint64, depth int) {
 	l.write(appendFrame(nil, msgDepth, payload))
 }
 
-// write sends bytes to a process. It ignores a failure, which means that the connection has
-// ended or that nobody reads at the other end: reading the connection shows both.
-func (l *link) write(b []byte) {
+// write sends a message to a process that was sent GO. It ignores a failure: reading the connection shows it.
+func (l *link) write(message []byte) {
+	if l.memory != nil {
+		l.memory.Send(message)
+	}
+}
+
+// send sends bytes over the socket, likewise.
+func (l *link) send(b []byte) {
 	if l.conn.SetWriteDeadline(time.Now().Add(tellWait)) == nil {
 		_, _ = l.conn.Write(b)
-	}
-	if l.open != nil {
-		l.open.ring()
 	}
 }

@@ -33,19 +33,7 @@ func resident(t *testing.T, pid int) int64 {
 func launchedAndWaits(t *testing.T, environ []string) (pid int, finish func()) {
 	t.Helper()
 	cmd := play{"program", []string{"wait", "4", "50000"}, nil}.command(t, environ)
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	t.Cleanup(func() { timer.Stop() })
+	input, output := started(t, cmd)
 	if _, err := io.ReadFull(output, make([]byte, len("waiting\n"))); err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +64,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 			config := GoConfig{MemoryLimit: uint64(limit), FlushInterval: 10 * time.Millisecond, ExitWait: 100 * time.Millisecond}
 			go func() {
-				conn, err := l.Accept()
-				if err != nil {
-					return
+				if conn, err := l.AcceptUnix(); err == nil {
+					s.answered(t, conn, config)
 				}
-				t.Cleanup(func() { conn.Close() })
-				_, _ = conn.Write(appendGo(nil, config.withDefaults()))
 			}()
 			pid, finish = launchedAndWaits(t, s.server.Environ(os.Environ()))
 			grown := resident(t, pid) - plain

@@ -43,19 +43,7 @@ type conversation struct {
 func (s *stage) converse(t *testing.T, mode string, env ...string) *conversation {
 	t.Helper()
 	cmd := play{"program", []string{mode, "2", "100"}, env}.command(t, s.server.Environ(os.Environ()))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	t.Cleanup(func() { timer.Stop() })
+	input, output := started(t, cmd)
 	return &conversation{t, cmd, input, bufio.NewScanner(output)}
 }
 

@@ -2,29 +2,18 @@ package cupti
 
 import (
 	"bytes"
-	"errors"
-	"math"
 	"math/bits"
-	"os"
-	"sync/atomic"
-	"syscall"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Layout of the memory that is shared with a process: inject/wire.h, struct ct_open_shared.
+// Layout of the entries in the memory that is shared with a process: inject/wire.h, struct ct_open.
 const (
-	openBellAt    = 16
-	openFailureAt = 24
-	openCalls     = 512
-	openPlaces    = 15
-	openSize      = 256
-	openHeadSize  = 64
-	openTotalSize = openHeadSize + openCalls*openSize
+	openCalls   = 512
+	openPlaces  = 15
+	openSize    = 256
+	openEntries = openCalls * openSize
 
 	openLastAt    = 8
 	openTimeAt    = openLastAt + 8*openPlaces
@@ -42,105 +31,24 @@ type OpenCall struct {
 	Inner uint64 // innermost return address in the function that was called
 }
 
-// openMemory is memory that a process shares with us. In it are the calls that its threads are in, why
-// nothing more is sent, and the bell that wakes its control thread. Nothing that the process writes
-// there can harm us: it is read as a file is. Only the bell's page is mapped.
-type openMemory struct {
-	file *os.File
-	page []byte // the first page, nil if it cannot be mapped
-	stop []byte // contents when the process was told to stop, nil if it was not
-}
-
-// newOpenMemory makes the memory. All of it is there from the start, and its size is fixed, so that
-// neither side can meet a page that is missing.
-func newOpenMemory() (*openMemory, error) {
-	fd, err := unix.MemfdCreate(openMemoryName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, err
-	}
-	m := &openMemory{file: os.NewFile(uintptr(fd), openMemoryName)}
-	err = unix.Fallocate(fd, 0, 0, openTotalSize)
-	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.file.Close())
-	}
-	m.page, err = unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		m.page = nil // the process looks for messages once a second
-	}
-	return m, nil
-}
-
-// ring wakes the control thread of the process.
-func (m *openMemory) ring() {
-	if m.page == nil {
-		return
-	}
-	bell := (*uint32)(unsafe.Pointer(&m.page[openBellAt]))
-	atomic.AddUint32(bell, 1)
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(bell)), futexWake, math.MaxInt32, 0, 0, 0) // who is not woken looks within a second
-}
-
-const openMemoryName = "cudatrace"
-
-const futexWake = 1 // FUTEX_WAKE of linux/futex.h
-
-// close lets go of the memory. The process keeps it.
-func (m *openMemory) close() {
-	if m.page != nil {
-		_ = unix.Munmap(m.page)
-		m.page = nil
-	}
-	_ = m.file.Close() // there is nothing that could be lost
-}
-
-// mappedBy says whether a process maps the memory.
-func (m *openMemory) mappedBy(pid uint32) bool {
-	info, err := m.file.Stat()
-	if err != nil {
-		return false
-	}
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && procfs.MapsFile(int(pid), "/memfd:"+openMemoryName, s.Ino)
-}
-
-// failure says why the process sends nothing more; what is 0 without a reason.
-func (m *openMemory) failure() (what uint32, errno unix.Errno) {
-	b := make([]byte, 8)
-	if _, err := m.file.ReadAt(b, openFailureAt); err != nil {
-		return 0, 0
-	}
-	return le.Uint32(b[4:]), unix.Errno(le.Uint32(b))
-}
-
-// read returns the contents, nil if they cannot be read.
-func (m *openMemory) read() []byte {
-	b := make([]byte, openTotalSize)
-	if n, err := m.file.ReadAt(b, 0); err != nil || n != len(b) {
-		return nil
-	}
-	return b
-}
-
-// calls returns the calls that threads are in. Those of a process that runs on are the ones that they
-// have been in since it was told to stop.
-func (m *openMemory) calls() []OpenCall {
-	first, second := m.read(), m.read()
-	if m.stop != nil {
-		first = m.stop
+// openCalls returns the calls that the process's threads are in. Those of a process that runs on are the
+// ones that they have been in since it was told to stop.
+func (l *link) openCalls() []OpenCall {
+	first, stopped := l.contents()
+	second, _ := l.contents()
+	if stopped != nil {
+		first = stopped
 	}
 	if first == nil || second == nil {
 		return nil
 	}
 	var calls []OpenCall
-	for at := openHeadSize; at < openTotalSize; at += openSize {
+	for at := shared.HeadSize; at < shared.HeadSize+openEntries; at += openSize {
 		entry := first[at : at+openSize]
 		if !bytes.Equal(entry, second[at:at+openSize]) {
 			continue // it is being written
 		}
-		if c, ok := parseOpenCall(first[:openHeadSize], entry); ok {
+		if c, ok := parseOpenCall(first[:shared.HeadSize], entry); ok {
 			calls = append(calls, c)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -85,17 +86,23 @@ func (s *stage) openNow() (all []OpenCall) {
 	return all
 }
 
-// TestPrivateMemory records a process that shares no memory: it has no open calls, and all others.
+// TestPrivateMemory runs a process to which no memory comes: it runs on unrecorded, which is said.
 func TestPrivateMemory(t *testing.T) {
 	t.Parallel()
-	s, seen := newSites(t, Options{private: true}, callsAndWaits)
-	s.run(t, play{simProgram(t, "inside"), []string{filepath.Join(t.TempDir(), "told"), "-n", "1000", "--fault"}, nil})
-	if len(seen.open) != 0 {
-		t.Errorf("open calls %v", seen.open)
+	s, err := Listen(Options{Sink: newTally(), bases: []string{t.TempDir(), "/tmp"}, private: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.run(t, play{simProgram(t, "exits"), []string{"return", "-n", "1000"}, nil})
-	if n := s.recorded("cuLaunchKernel"); n < 1000 || seen.without != 0 || len(s.notes) != 0 {
-		t.Errorf("%d launches, %d calls without a caller, notes %q", n, seen.without, s.notes)
+	a := absentees{&audience{}, make(chan string, 1)}
+	go s.Serve(a)
+	cmd := play{"program", []string{"return", "2", "1000"}, nil}.command(t, s.Environ(os.Environ()))
+	stdout, stderr, code := runCommand(t, cmd)
+	expect(t, stdout, stderr, code, "launched 2000 dropped 0\n")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(a.ends) != 1 || a.ends[0].Complete != 0 || a.ends[0].Kernels != 0 {
+		t.Errorf("ends %+v", a.ends)
 	}
 }
 
@@ -173,7 +180,7 @@ func (e *entry) parse() (OpenCall, bool) {
 			panic(err)
 		}
 	}
-	return parseOpenCall(append(head, make([]byte, openHeadSize-len(head))...), append(b.Bytes(), make([]byte, openSize-b.Len())...))
+	return parseOpenCall(append(head, make([]byte, shared.HeadSize-len(head))...), append(b.Bytes(), make([]byte, openSize-b.Len())...))
 }
 
 // TestOpenEntries reads entries of threads in calls and out of them. Calls begin at place 0 and end at
@@ -219,11 +226,11 @@ func TestOpenEntries(t *testing.T) {
 
 // FuzzOpenCall reads anything as the entry of a thread.
 func FuzzOpenCall(f *testing.F) {
-	f.Add(make([]byte, openHeadSize+openSize))
-	f.Add(bytes.Repeat([]byte{255}, openHeadSize+openSize))
+	f.Add(make([]byte, shared.HeadSize+openSize))
+	f.Add(bytes.Repeat([]byte{255}, shared.HeadSize+openSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = append(b, make([]byte, openHeadSize+openSize)...)
-		c, open := parseOpenCall(b[:openHeadSize], b[openHeadSize:openHeadSize+openSize])
+		b = append(b, make([]byte, shared.HeadSize+openSize)...)
+		c, open := parseOpenCall(b[:shared.HeadSize], b[shared.HeadSize:shared.HeadSize+openSize])
 		if open && (c.TID == 0 || c.Start == 0 || len(c.Addresses) == 0 || len(c.Addresses) > chainMax) {
 			t.Errorf("%+v", c)
 		}
@@ -259,7 +266,7 @@ func TestHostileOpenCalls(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				le.PutUint64(memory[openHeadSize+8*(i%1000):], i)
+				le.PutUint64(memory[shared.HeadSize+8*(i%1000):], i)
 			}
 		}
 	}()
@@ -285,16 +292,17 @@ func mapPassed(t *testing.T, oob []byte) []byte {
 		t.Fatalf("%d control messages, %v", len(messages), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
+	if err != nil || len(fds) != 2 {
 		t.Fatalf("descriptors %v, %v", fds, err)
 	}
 	defer unix.Close(fds[0])
-	for _, size := range []int64{0, openTotalSize - 1, openTotalSize + 1, 1 << 30} {
-		if err := unix.Ftruncate(fds[0], size); err == nil {
+	defer unix.Close(fds[1])
+	for _, size := range []int{0, shared.Size(openEntries) - 1, shared.Size(openEntries) + 1, 1 << 30} {
+		if err := unix.Ftruncate(fds[0], int64(size)); err == nil {
 			t.Errorf("the memory can have %d bytes", size)
 		}
 	}
-	memory, err := unix.Mmap(fds[0], 0, openTotalSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := unix.Mmap(fds[0], 0, shared.Size(openEntries), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}

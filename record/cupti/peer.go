@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -17,8 +18,6 @@ import (
 const (
 	helloWait = 5 * time.Second // longest wait for the hello of a connection
 	readSize  = 16 << 10        // larger pieces of a message are read without a copy
-
-	failureWait = 100 * time.Millisecond // longest wait for a process that runs on to say why its connection has ended
 )
 
 // A peer is one process and its connection. One goroutine reads it.
@@ -35,6 +34,7 @@ type peer struct {
 	until    uint64         // time up to which every record has arrived, ns, on the process's clock
 	shift    clockShift
 	taken    bool // another CUPTI client gets the records
+	mapped   bool // its messages come through the memory
 	late     bool // GO came after the process had stopped waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
@@ -45,8 +45,8 @@ type peer struct {
 // serve runs the connection from its hello to its end.
 func (p *peer) serve() {
 	defer p.server.peers.remove(p)
-	defer p.unshare() // after Close: the process then finds that the connection has ended
-	defer p.conn.Close()
+	defer p.unshare()
+	defer p.hangUp()
 	if err := p.identify(); err != nil {
 		p.complain(err)
 		return
@@ -61,8 +61,12 @@ func (p *peer) serve() {
 	if !stays {
 		return
 	}
-	err = p.receive(messages)
-	p.complain(err)
+	p.hear(messages)
+}
+
+// hear handles messages until the end of the process, and reports it.
+func (p *peer) hear(messages *messageReader) {
+	p.complain(p.receive(messages))
 	p.complainOfNames()
 	p.explain()
 	p.addOpenCalls()
@@ -132,7 +136,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	}
 	// It may have begun to wait for the recorder well before its hello.
 	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
-	p.answer(func() GoConfig { return p.server.newcomers.config(config) })
+	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
 
@@ -155,7 +159,7 @@ func (p *peer) locate() {
 	if err != nil {
 		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
-	p.write(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped), within: p.server.within}))
+	p.send(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped), within: p.server.within}))
 }
 
 // tellIf sends a message without payload if the process has that PID and was sent GO. Before GO
@@ -175,10 +179,28 @@ func (p *peer) receive(m *messageReader) error {
 		if err != nil {
 			return err
 		}
-		if err := p.message(t, payload); err != nil {
+		if t == msgMapped {
+			err = p.goOnInMemory(m)
+		} else {
+			err = p.message(t, payload)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// goOnInMemory reads further messages from the memory.
+func (p *peer) goOnInMemory(m *messageReader) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.memory == nil || p.mapped {
+		return malformed("a second memory, or one that it was not given")
+	}
+	p.mapped = true
+	p.conn.Close()
+	m.r = bufio.NewReaderSize(p.memory, readSize)
 	return nil
 }
 
@@ -325,7 +347,9 @@ func (p *peer) lost(payload []byte) error {
 // connection that ended: processes get killed, and End says that the recording is not complete.
 func (p *peer) complain(err error) {
 	var nonsense protocolError
-	if !errors.As(err, &nonsense) {
+	if errors.Is(err, shared.ErrPosition) {
+		nonsense = protocolError(err.Error())
+	} else if !errors.As(err, &nonsense) {
 		return
 	}
 	p.broken = true
@@ -344,20 +368,33 @@ func (p *peer) complainOfNames() {
 
 // explain tells the handler why a process stopped sending before its end.
 func (p *peer) explain() {
-	runsOn := p.bye == nil && p.shares(p.PID)
-	wait := failureWait
-	if !runsOn {
-		wait = 0
-	}
-	why := p.failure(wait)
-	if why == "" && (runsOn || p.bye != nil && p.bye.reason == byeFailed) {
-		why = "the injected library could not go on"
-	}
-	if why == "" || p.broken || p.taken {
+	why := ""
+	switch {
+	case p.broken || p.taken || !p.mapped:
 		return
+	case p.bye != nil && p.bye.reason == byeFailed:
+		why = "the injected library could not go on"
+	case p.bye != nil || !p.runsOn():
+		return
+	case p.senderDied():
+		why = "a thread of the injected library was ended: a seccomp filter does so for system calls"
+	default:
+		why = "the injected library could not go on"
 	}
 	p.failed = true
 	p.handler.Note(p.Peer, tracelog.NoteWarning, fmt.Sprintf("process %d: its GPU work from here on is missing: %s", p.PID, why))
+}
+
+// runsOn says whether a process that sends nothing more goes on all the same. One that is about to end
+// does so within this time.
+func (p *peer) runsOn() bool {
+	const patience = time.Second
+	for late := time.Now().Add(patience); p.shares(p.PID); time.Sleep(patience / 100) {
+		if time.Now().After(late) {
+			return true
+		}
+	}
+	return false
 }
 
 // end is the ProcessEnd of the process.

@@ -8,8 +8,8 @@ import (
 )
 
 // peersMax is the most processes that are connected at a time. It bounds the memory that each one
-// takes beside its share of a peerMemory, about 150 KiB.
-const peersMax = 2048
+// takes beside its share of a peerMemory, about 410 KiB with the memory that it shares.
+const peersMax = 1024
 
 // A peerSet is the set of connected processes.
 type peerSet struct {

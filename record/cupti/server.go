@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -36,8 +37,8 @@ type Server struct {
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
-	private  bool      // as of Options
-	within   NVTXRange // as of Options
+	within   NVTXRange   // as of Options
+	hub      *shared.Hub // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory
@@ -96,7 +97,14 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, private: o.private, within: o.Within, peers: newPeerSet()}, nil
+	s := &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, within: o.Within, peers: newPeerSet()}
+	if o.private {
+		return s, nil
+	}
+	if s.hub, err = shared.NewHub(); err != nil {
+		return nil, errors.Join(fmt.Errorf("there is no memory to share with processes: %w", err), f.CloseSocket(), f.Remove())
+	}
+	return s, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
@@ -114,7 +122,7 @@ func (s *Server) Serve(h Handler) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn, private: s.private, memory: &s.memory}, server: s, handler: h}
+		p := &peer{link: link{conn: conn, hub: s.hub}, server: s, handler: h}
 		added, full := s.peers.add(p)
 		if !added {
 			conn.Close()
@@ -179,7 +187,10 @@ func (s *Server) Close() error {
 func (s *Server) close() error {
 	s.peers.close()
 	err := s.folder.CloseSocket()
-	s.peers.each(func(p *peer) { p.conn.Close() })
+	s.peers.each(func(p *peer) { p.hangUp() })
 	s.peers.active.Wait()
+	if s.hub != nil {
+		s.hub.Close()
+	}
 	return errors.Join(err, s.folder.Remove())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -229,6 +231,15 @@ type play struct {
 	program string // in the folder of the fake, or absolute
 	args    []string
 	env     []string
+}
+
+// started starts a command that ends within the test's patience, with pipes.
+func started(t *testing.T, cmd *exec.Cmd) (input io.WriteCloser, output io.Reader) {
+	t.Helper()
+	input, output = pipetest.Start(t, cmd)
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	t.Cleanup(func() { timer.Stop() })
+	return input, output
 }
 
 func (p play) command(t *testing.T, environ []string) *exec.Cmd {

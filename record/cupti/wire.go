@@ -13,7 +13,7 @@ import (
 // The Go side of inject/wire.h, which describes the format. A test compiles that header and
 // compares every number.
 const (
-	wireVersion = 3
+	wireVersion = 4
 	messageMax  = 1 << 20
 	nameMax     = 32768
 	namesMax    = 65536
@@ -37,6 +37,7 @@ const (
 	msgLocate   messageType = 8
 	msgFlushed  messageType = 9
 	msgHandover messageType = 10
+	msgMapped   messageType = 11
 	msgGo       messageType = 32
 	msgStop     messageType = 33
 	msgFlush    messageType = 34
@@ -74,9 +75,6 @@ const (
 	byeQuickExit = 4
 	byeAsked     = 5
 	byeFailed    = 6
-
-	failedSend   = 1
-	failedClosed = 2
 
 	goNoCUPTI      = 1
 	goPaused       = 2

@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/cupti/shared"
 )
 
 // wireNumbers are the numbers that the Go side takes from wire.h: constants, sizes of
 // messages, offsets of their fields. Those of records are in the table records.
 var wireNumbers = map[string]int{
 	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
-	"CT_BYE_ASKED": byeAsked, "CT_BYE_FAILED": byeFailed, "CT_FAILED_SEND": failedSend, "CT_FAILED_CLOSED": failedClosed, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
+	"CT_BYE_ASKED": byeAsked, "CT_BYE_FAILED": byeFailed, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
 	"CT_GO_PAUSED": goPaused, "CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock,
 	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
 	"CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3, "CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6,
@@ -26,7 +28,7 @@ var wireNumbers = map[string]int{
 	"CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch), "CT_MSG_CLOCK": int(msgClock),
 	"CT_MSG_LOST": int(msgLost), "CT_MSG_NOTE": int(msgNote), "CT_MSG_BYE": int(msgBye), "CT_MSG_GO": int(msgGo),
 	"CT_MSG_STOP": int(msgStop), "CT_MSG_FLUSH": int(msgFlush), "CT_MSG_FLUSHED": int(msgFlushed),
-	"CT_MSG_HANDOVER": int(msgHandover), "CT_MSG_DEPTH": int(msgDepth), "CT_MSG_RUNTIME": int(msgRuntime), "CT_MSG_RANGE": int(msgRange), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
+	"CT_MSG_HANDOVER": int(msgHandover), "CT_MSG_MAPPED": int(msgMapped), "CT_MSG_DEPTH": int(msgDepth), "CT_MSG_RUNTIME": int(msgRuntime), "CT_MSG_RANGE": int(msgRange), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
 	"CT_RECORDS_WORK": int(RecordWork) >> 1, "CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
 	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
 	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1, "CT_STATUS_ON": statusOn, "CT_STATUS_TAKEN": statusTaken,
@@ -37,7 +39,11 @@ var wireNumbers = map[string]int{
 
 	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.now": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
 	"CT_CLOCK_COMMON": clockCommon, "CT_OPEN_CALLS": openCalls, "CT_OPEN_PLACES": openPlaces,
-	"ct_open": openSize, "ct_open_shared": openTotalSize, "ct_open_shared.places": 8, "ct_open_shared.bell": openBellAt, "ct_open_shared.failure": openFailureAt, "ct_open_shared.calls": openHeadSize,
+	"ct_open": openSize, "ct_shared": shared.Size(openEntries), "ct_shared.places": 8, "ct_shared.bell": shared.BellAt, "ct_shared.closed": shared.ClosedAt,
+	"ct_shared.left": shared.LeftAt, "ct_shared.out": shared.OutAt, "ct_shared.in": shared.InAt, "ct_shared.sender": shared.SenderAt,
+	"ct_shared.calls": shared.HeadSize, "ct_shared.in_data": shared.HeadSize + openEntries, "ct_shared.out_data": shared.HeadSize + openEntries + shared.InSize,
+	"ct_ring.written": 0, "ct_ring.read": shared.ReadAt, "ct_ring.waits": shared.WaitsAt, "CT_OUT_SIZE": shared.OutSize, "CT_IN_SIZE": shared.InSize,
+	"ct_recorder": shared.HubSize, "ct_recorder.asleep": shared.AsleepAt, "ct_recorder.life": shared.LifeAt, "CT_DIED": shared.Died,
 	"ct_open.tid": 4, "ct_open.last": openLastAt, "ct_open.time": openTimeAt, "ct_open.inner": openInnerAt,
 	"ct_open.epoch": openEpochAt, "ct_open.count": openCountAt, "ct_open.address": openAddressAt,
 

@@ -38,25 +38,60 @@ func plant(dir, victim string, round int) {
 	}
 }
 
+// A scene is a folder where the recorder works, possibly for a user who called sudo, and a victim
+// beside it.
+type scene struct {
+	name    string
+	invoker int // 0: none
+	mode    os.FileMode
+	folder  int // its owner
+	victim  int // its owner
+}
+
+// folders makes the folder of a scene, and a name for the victim beside it.
+func (s *scene) folders(t *testing.T) (dir, victim string) {
+	t.Helper()
+	dir = folderOf(t, s.folder, s.folder, s.mode)
+	if s.invoker > 0 {
+		underSudo(t, s.invoker)
+	}
+	return dir, filepath.Join(filepath.Dir(dir), "victim")
+}
+
+// attack writes again and again into a folder under attack: with a name that somebody gave and
+// without, in each way.
+func attack(t *testing.T, dir, victim string, write func(o Options, how kind) error) {
+	t.Helper()
+	end := attacktest.Start(t, dir, victim)
+	made := 0
+	for i := range attacktest.Rounds(t) {
+		if write(Options{Named: i%2 == 0}, kinds[i/2%len(kinds)]) == nil {
+			made++
+		}
+	}
+	end()
+	t.Logf("%d were made", made)
+}
+
+// ownership is the mode and the owner of a file.
+func ownership(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Lstat(path)
+	must(t, err)
+	return fmt.Sprintf("%v of user %d", info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
+}
+
 // TestAttackOnOutput makes files where an attacker swaps everything: no other file of root's or of the
 // user's changes, nothing is given away, and no pipe or device is opened.
 func TestAttackOnOutput(t *testing.T) {
-	if arg := os.Getenv("OUTFILE_TEST_PLANT"); arg != "" {
-		dir, victim, _ := strings.Cut(arg, ":")
-		attacktest.Until(func(round int) { plant(dir, victim, round) })
+	if attacktest.Attacks(plant) {
 		return
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be led astray")
 	}
 	shared := 0o777 | os.ModeSticky
-	for _, c := range []struct {
-		name    string
-		invoker int // 0: none
-		mode    os.FileMode
-		folder  int // its owner
-		victim  int // its owner
-	}{
+	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, shared, 0, 0},
 		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
 		{"sudo by another, shared folder", otherUser, shared, 0, otherUser},
@@ -64,33 +99,17 @@ func TestAttackOnOutput(t *testing.T) {
 		{"root, folder of the attacker", 0, 0o755, attacker, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top := openFolder(t)
-			dir, victim := filepath.Join(top, "out"), filepath.Join(top, "victim")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chmod(dir, c.mode))
-			must(t, os.Chown(dir, c.folder, c.folder))
+			dir, victim := c.folders(t)
 			must(t, os.WriteFile(victim, []byte("precious"), 0o600))
 			must(t, os.Chown(victim, c.victim, c.victim))
-			if c.invoker > 0 {
-				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
-				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
-			}
-			end := attacktest.Start(t, "TestAttackOnOutput", fmt.Sprintf("OUTFILE_TEST_PLANT=%s:%s", dir, victim))
-			made := 0
-			for i := range attacktest.Rounds(t) {
-				path := filepath.Join(dir, "run.pftrace")
-				if _, err := write(path, "trace", Options{Named: i%2 == 0}, kinds[i/2%2]); err == nil {
-					made++
-				}
-			}
-			end()
-			t.Logf("%d files were made", made)
-			info, err := os.Stat(victim)
-			must(t, err)
+			attack(t, dir, victim, func(o Options, how kind) error {
+				_, err := write(filepath.Join(dir, "run.pftrace"), "trace", o, how)
+				return err
+			})
 			text, err := os.ReadFile(victim)
 			must(t, err)
-			if s := info.Sys().(*syscall.Stat_t); string(text) != "precious" || int(s.Uid) != c.victim || info.Mode() != 0o600 {
-				t.Errorf("the victim has %q, mode %v, and belongs to user %d", text, info.Mode(), s.Uid)
+			if got := ownership(t, victim); string(text) != "precious" || got != fmt.Sprintf("-rw------- of user %d", c.victim) {
+				t.Errorf("the victim has %q and is %s", text, got)
 			}
 		})
 	}
@@ -106,14 +125,30 @@ func openFolder(t *testing.T) string {
 	return top
 }
 
+// folderOf makes a folder of a user in one that every user can enter.
+func folderOf(t *testing.T, owner, group int, mode os.FileMode) string {
+	t.Helper()
+	dir := filepath.Join(openFolder(t), "out")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.Chown(dir, owner, group))
+	must(t, os.Chmod(dir, mode))
+	return dir
+}
+
+// underSudo makes a user the one who called sudo.
+func underSudo(t *testing.T, user int) {
+	t.Helper()
+	t.Setenv("SUDO_UID", fmt.Sprint(user))
+	t.Setenv("SUDO_GID", fmt.Sprint(user))
+}
+
 // TestSudo makes files in several folders under sudo: they belong to the user, whose rights decide,
 // except in a folder that root alone can change.
 func TestSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can take the rights of another user")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name         string
 		owner, group int
@@ -130,10 +165,7 @@ func TestSudo(t *testing.T) {
 		{"of another group", 0, attacker, 0o775, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(openFolder(t), "out")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chown(dir, c.owner, c.group))
-			must(t, os.Chmod(dir, c.mode))
+			dir := folderOf(t, c.owner, c.group, c.mode)
 			for _, how := range kinds {
 				path := filepath.Join(dir, "a "+string(how)[:7])
 				done, err := write(path, "new", Options{Named: true}, how)
@@ -164,8 +196,7 @@ func TestForeignLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make links of other users")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for owner, follows := range map[int]bool{0: true, otherUser: true, attacker: false} {
 		top := openFolder(t)
 		real := filepath.Join(top, "real")
@@ -195,8 +226,7 @@ func TestRootFolderThroughLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has folders of its own")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(attacker))
-	t.Setenv("SUDO_GID", fmt.Sprint(attacker))
+	underSudo(t, attacker)
 	top := openFolder(t)
 	closed, link := filepath.Join(top, "closed"), filepath.Join(top, "link")
 	must(t, os.Mkdir(closed, 0o700))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -223,21 +222,13 @@ func plantFolder(dir, victim string, round int) {
 // TestAttackOnFolder makes folders of files where an attacker swaps everything: the victim's folder
 // keeps its files, and gets none.
 func TestAttackOnFolder(t *testing.T) {
-	if arg := os.Getenv("OUTFILE_TEST_FOLDER"); arg != "" {
-		dir, victim, _ := strings.Cut(arg, ":")
-		attacktest.Until(func(round int) { plantFolder(dir, victim, round) })
+	if attacktest.Attacks(plantFolder) {
 		return
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be led astray")
 	}
-	for _, c := range []struct {
-		name    string
-		invoker int // 0: none
-		mode    os.FileMode
-		folder  int // its owner
-		victim  int // its owner
-	}{
+	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, 0o777 | os.ModeSticky, 0, 0},
 		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
 		{"sudo by another, shared folder", otherUser, 0o777 | os.ModeSticky, 0, otherUser},
@@ -246,33 +237,17 @@ func TestAttackOnFolder(t *testing.T) {
 		{"root, folder of the attacker", 0, 0o755, attacker, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			top := openFolder(t)
-			dir, victim := filepath.Join(top, "out"), filepath.Join(top, "victim")
-			for _, path := range []string{dir, victim} {
-				must(t, os.Mkdir(path, 0o755))
-			}
-			must(t, os.Chmod(dir, c.mode))
-			must(t, os.Chown(dir, c.folder, c.folder))
+			dir, victim := c.folders(t)
+			must(t, os.Mkdir(victim, 0o755))
 			must(t, file("a.t.json")(victim))
 			must(t, os.Chown(filepath.Join(victim, "a.t.json"), c.victim, c.victim))
 			must(t, os.Chown(victim, c.victim, c.victim))
-			if c.invoker > 0 {
-				t.Setenv("SUDO_UID", fmt.Sprint(c.invoker))
-				t.Setenv("SUDO_GID", fmt.Sprint(c.invoker))
-			}
-			end := attacktest.Start(t, "TestAttackOnFolder", fmt.Sprintf("OUTFILE_TEST_FOLDER=%s:%s", dir, victim))
-			made := 0
-			for i := range attacktest.Rounds(t) {
-				if _, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: i%2 == 0}, kinds[i/2%len(kinds)], "a.t.json", "b.t.json"); err == nil {
-					made++
-				}
-			}
-			end()
-			t.Logf("%d folders were made", made)
-			info, err := os.Stat(victim)
-			must(t, err)
-			if s := info.Sys().(*syscall.Stat_t); listing(t, victim) != "a.t.json=old" || int(s.Uid) != c.victim || info.Mode().Perm() != 0o755 {
-				t.Errorf("the victim has %s, mode %v, and belongs to user %d", listing(t, victim), info.Mode(), s.Uid)
+			attack(t, dir, victim, func(o Options, how kind) error {
+				_, err := writeSet(filepath.Join(dir, "x.json"), o, how, "a.t.json", "b.t.json")
+				return err
+			})
+			if got := ownership(t, victim); listing(t, victim) != "a.t.json=old" || got != fmt.Sprintf("drwxr-xr-x of user %d", c.victim) {
+				t.Errorf("the victim has %s and is %s", listing(t, victim), got)
 			}
 		})
 	}
@@ -284,8 +259,7 @@ func TestSudoFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can take the rights of another user")
 	}
-	t.Setenv("SUDO_UID", fmt.Sprint(otherUser))
-	t.Setenv("SUDO_GID", fmt.Sprint(otherUser))
+	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name  string
 		owner int
@@ -297,10 +271,7 @@ func TestSudoFolder(t *testing.T) {
 		{"closed, root's", 0, 0o700},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := filepath.Join(openFolder(t), "out")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, os.Chown(dir, c.owner, c.owner))
-			must(t, os.Chmod(dir, c.mode))
+			dir := folderOf(t, c.owner, c.owner, c.mode)
 			for _, how := range kinds {
 				done, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, how, "a.t.json", "b.t.json")
 				must(t, err)
@@ -321,6 +292,15 @@ func TestSudoFolder(t *testing.T) {
 	}
 }
 
+// swappedIn is a folder that exists already, in the place of the one that a set makes.
+func swappedIn(t *testing.T, target *Target, name string) *newFolder {
+	t.Helper()
+	fd, err := openIn(target.place.dir, name)
+	must(t, err)
+	t.Cleanup(func() { fd.Close() })
+	return &newFolder{target: target, name: name, fd: fd}
+}
+
 // TestSwappedFolder puts another folder in the place of one that is being filled or replaced.
 func TestSwappedFolder(t *testing.T) {
 	t.Parallel()
@@ -337,11 +317,7 @@ func TestSwappedFolder(t *testing.T) {
 		_, err := set.Create(name)
 		must(t, err)
 	}
-	full := &newFolder{target: target, name: "full"}
-	full.fd, err = openIn(target.place.dir, "full")
-	must(t, err)
-	defer full.fd.Close()
-	if err := full.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+	if err := swappedIn(t, target, "full").check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
 		t.Errorf("the error is %v", err)
 	}
 	swapped := false
@@ -375,11 +351,7 @@ func TestForeignFolder(t *testing.T) {
 	set := NewSet(target)
 	_, err = set.Create("a.t.json")
 	must(t, err)
-	f := &newFolder{target: target, name: "theirs"}
-	f.fd, err = openIn(target.place.dir, "theirs")
-	must(t, err)
-	defer f.fd.Close()
-	if err := f.check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
+	if err := swappedIn(t, target, "theirs").check(set); err == nil || !strings.Contains(err.Error(), "another program changes names") {
 		t.Errorf("the error is %v", err)
 	}
 	must(t, set.Discard())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/probe/callcost"
+	"github.com/cudatrace/cudatrace/record/probe/eventstore"
 	"github.com/cudatrace/cudatrace/record/probe/recipe"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
@@ -17,7 +18,7 @@ import (
 // run beside other methods. Its calls are not delivered, and not counted as lost. A call
 // that finds the buffers full costs less than one that is recorded: then Calibrate fails.
 func (p *Prober) Calibrate() (perCall time.Duration, err error) {
-	calls := p.calibrationCalls()
+	calls := calibrationCalls(p.layout)
 	if calls < 2 {
 		return 0, errors.New("the cost of a call is not measured: the buffers are too small")
 	}
@@ -42,9 +43,9 @@ func (p *Prober) calibrated() error {
 
 // calibrationCalls is the number of calls in a round. The calls of all rounds fit into a
 // quarter of the buffers.
-func (p *Prober) calibrationCalls() uint32 {
+func calibrationCalls(l eventstore.Layout) uint32 {
 	const most, bytes = 256, bpf.HeaderSize + 8*bpf.MaxArgs
-	return uint32(min(most, p.layout.Bytes()/4/bytes/callcost.Rounds))
+	return uint32(min(most, l.Bytes()/4/bytes/callcost.Rounds))
 }
 
 // attachCalibration probes the function of the child process.

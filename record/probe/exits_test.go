@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 )
 
@@ -32,15 +33,7 @@ func startEnding(tb testing.TB, mode string) *ending {
 		tb.Fatal(err)
 	}
 	e := &ending{tb: tb, cmd: exec.Command(filepath.Join(dir, "ends"), mode)}
-	if e.stdin, err = e.cmd.StdinPipe(); err != nil {
-		tb.Fatal(err)
-	}
-	if e.stdout, err = e.cmd.StdoutPipe(); err != nil {
-		tb.Fatal(err)
-	}
-	if err := e.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	e.stdin, e.stdout = pipetest.Start(tb, e.cmd)
 	tb.Cleanup(func() { e.cmd.Process.Kill(); e.cmd.Wait() })
 	if _, err := fmt.Fscanf(e.stdout, "%v\n", &e.handler); err != nil {
 		tb.Fatal(err)

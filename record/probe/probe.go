@@ -41,6 +41,9 @@ type Chain = decode.Chain
 // A PermissionError is an error of Open and Attach: the recorder may not use eBPF probes.
 type PermissionError = uprobe.PermissionError
 
+// Rights says in words what this process may do about probes, and what restricts it.
+func Rights() string { return uprobe.Rights() }
+
 // An Exit says how a process ended, or that it is about to.
 type Exit = exits.Exit
 
@@ -122,6 +125,9 @@ func (p *Prober) prepare(o Options, table *recipe.Table) error {
 	}
 	return nil
 }
+
+// Mode is the way in which functions are probed.
+func (p *Prober) Mode() uprobe.Mode { return p.program.mode }
 
 // Degraded says what does not work in full, in words for a person; nil normally.
 func (p *Prober) Degraded() error {

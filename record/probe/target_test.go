@@ -17,6 +17,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -94,18 +95,8 @@ func startTargetIn(tb testing.TB, program string, namespaces uintptr, env ...str
 	// A real driver's folder may come first in the environment.
 	t.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
 	t.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
-	t.stdin, err = t.cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := t.cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	t.stdout = bufio.NewScanner(out)
-	if err := t.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	stdin, stdout := pipetest.Start(tb, t.cmd)
+	t.stdin, t.stdout = stdin, bufio.NewScanner(stdout)
 	tb.Cleanup(func() { t.cmd.Process.Kill(); t.cmd.Wait() })
 	t.pid = t.cmd.Process.Pid
 	if line := t.line(); line != "ready" {

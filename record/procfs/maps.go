@@ -50,12 +50,19 @@ func CodeFiles(pid int) ([]Mapping, error) {
 	return found, nil
 }
 
+// maxCodePaths is the most bytes of paths that Code reads.
+const maxCodePaths = 32 << 20
+
 // Code lists the executable mappings, ordered by address. One that maps no file has no inode.
 func Code(pid int) ([]Mapping, error) {
 	var found []Mapping
+	paths := 0
 	for m, err := range readMappings(pid, isExecutable, parseLine) {
 		if err != nil {
 			return nil, err
+		}
+		if paths += len(m.Path); paths > maxCodePaths {
+			return nil, fmt.Errorf("process %d maps code of more than %d bytes of paths", pid, maxCodePaths)
 		}
 		found = append(found, m)
 	}

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 type Process struct {
 	Executable string // path
 	Args       string // separated by NUL
+	Folder     string // that it works in
 	Parent     uint32 // PID
 }
 
@@ -20,7 +22,34 @@ type Process struct {
 func Describe(pid int) Process {
 	dir := folder(pid)
 	cmdline, _ := os.ReadFile(dir + "/cmdline")
-	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Parent: parent(dir)}
+	cwd, _ := os.Readlink(dir + "/cwd")
+	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Folder: cwd, Parent: parent(dir)}
+}
+
+// WorksIn says whether a path leads to the working folder of a process. In a container it leads elsewhere,
+// if anywhere.
+func WorksIn(pid int, path string) bool {
+	cwd, err := os.Stat(folder(pid) + "/cwd")
+	there, err2 := os.Stat(path)
+	return err == nil && err2 == nil && os.SameFile(cwd, there)
+}
+
+// maxEnvironment bounds what is read of an environment.
+const maxEnvironment = 8 << 20
+
+// Environment reads the environment variables that a process was started with, NAME=VALUE. What the
+// process changed since is not there.
+func Environment(pid int) ([]string, error) {
+	f, err := os.Open(folder(pid) + "/environ")
+	if err != nil {
+		return nil, explain(pid, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvironment))
+	if err != nil {
+		return nil, explain(pid, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
 }
 
 // Name is the base name of the program that a process runs, "" if it cannot be read.

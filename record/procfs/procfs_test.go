@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 const exampleMaps = `55d0c0a00000-55d0c0a01000 r--p 00000000 fd:01 100                        /usr/bin/app
@@ -175,11 +177,7 @@ func TestStatusNumber(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	child := exec.Command("cat", "-")
-	in, err1 := child.StdinPipe()
-	out, err2 := child.StdoutPipe()
-	if err := errors.Join(err1, err2, child.Start()); err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipetest.Start(t, child)
 	fmt.Fprintln(in, "runs")
 	var word string
 	if _, err := fmt.Fscanln(out, &word); err != nil { // until then it may be about to become cat
@@ -205,6 +203,30 @@ func TestDescribe(t *testing.T) {
 	child.Wait()
 	if p := Describe(pid); p != (Process{}) || Name(pid) != "" {
 		t.Errorf("when it has ended, it is %+v", p)
+	}
+}
+
+func TestSurroundings(t *testing.T) {
+	own := os.Getpid()
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := Describe(own); p.Folder != cwd || !WorksIn(own, cwd) || WorksIn(own, "/") || WorksIn(own, "/no/such") {
+		t.Errorf("%+v works in %s", p, cwd)
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = []string{"RANK=1", "EMPTY=", "LINES=a\nb"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	if got, err := Environment(cmd.Process.Pid); err != nil || !slices.Equal(got, cmd.Env) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Environment(1 << 30); err == nil {
+		t.Error("there is no such process")
 	}
 }
 

@@ -73,6 +73,13 @@ const (
 	MetaVersion  = "cudatrace" // version of the recorder
 	MetaPID      = "pid"       // of the program
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
+	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
+
+	MetaDriver      = "nvidia_driver" // release of the kernel driver; this and the others are absent where they are not known
+	MetaRevision    = "git_revision"  // commit that the working folder was made from
+	MetaBranch      = "git_branch"
+	MetaRemote      = "git_remote"  // URL of "origin", without credentials
+	MetaEnvironment = "environment" // chosen variables, NAME=VALUE joined by NUL
 
 	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
 	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end

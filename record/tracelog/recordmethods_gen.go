@@ -76,17 +76,25 @@ func (x *Process) fill(r *columns.Row, in *interner) {
 	r[2] = x.Start
 	r[3] = in.id(x.Exe)
 	r[4] = in.id(x.Args)
+	r[5] = in.id(x.Cwd)
+	r[6] = in.id(x.Environment)
+	r[7] = in.id(x.Cudart)
+	r[8] = in.id(x.NCCL)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *Process) Read(b *Block, i int) {
 	c := b.columns(KindProcess)
-	_ = c[4]
+	_ = c[8]
 	x.PID = uint32(c[0].At(i))
 	x.PPID = uint32(c[1].At(i))
 	x.Start = c[2].At(i)
 	x.Exe = b.Text(c[3].At(i))
 	x.Args = b.Text(c[4].At(i))
+	x.Cwd = b.Text(c[5].At(i))
+	x.Environment = b.Text(c[6].At(i))
+	x.Cudart = b.Text(c[7].At(i))
+	x.NCCL = b.Text(c[8].At(i))
 }
 
 // Kind returns KindThread.

@@ -52,11 +52,15 @@ type Function struct {
 
 // Process is a process of the recording that initialised CUDA, or the program itself.
 type Process struct {
-	PID   uint32
-	PPID  uint32 // its parent
-	Start uint64 // when the recorder first saw it
-	Exe   string // path of the program
-	Args  string // arguments joined by NUL
+	PID         uint32
+	PPID        uint32 // its parent
+	Start       uint64 // when the recorder first saw it
+	Exe         string // path of the program
+	Args        string // arguments joined by NUL
+	Cwd         string // working folder
+	Environment string // chosen variables of its environment, NAME=VALUE joined by NUL
+	Cudart      string // version of the CUDA runtime that it had mapped, as far as the name of the file tells it
+	NCCL        string // version of NCCL, likewise
 }
 
 // Thread names a thread. A later record for the same thread renames it.

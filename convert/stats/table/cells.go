@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -13,11 +12,13 @@ import (
 // unknown is what people see in place of a value that is not known.
 const unknown = "-"
 
-// cell writes a value for people.
-func cell(v any, u Unit) string {
+// Words writes a value for people.
+func Words(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
 		return unknown
+	case Cell:
+		return Words(v.Value, v.Unit)
 	case string:
 		return printable(v)
 	case bool:
@@ -84,6 +85,16 @@ func fraction(v float64, u Unit) string {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	case Rate:
 		return fmt.Sprintf("%.2f", v)
+	case Percent:
+		if v == 0 {
+			return "0 %"
+		}
+		return fmt.Sprintf("%+.1f %%", 100*v)
+	case Difference:
+		if v < 0 {
+			return "-" + span(uint64(0.5-v))
+		}
+		return "+" + span(uint64(v+0.5))
 	}
 	return whole(uint64(v+0.5), u)
 }
@@ -93,6 +104,8 @@ func plain(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
+	case Cell:
+		return plain(v.Value, v.Unit)
 	case string:
 		return v
 	case uint64:
@@ -120,17 +133,4 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// cut shortens a text in its middle: both ends of a kernel's name say which one it is.
-func cut(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	if width < 2 {
-		return "…"
-	}
-	runes := []rune(s)
-	tail := (width - 1) / 2
-	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
 }

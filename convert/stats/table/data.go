@@ -114,6 +114,8 @@ func value(v any, u Unit) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
+	case Cell:
+		return value(v.Value, v.Unit)
 	case string:
 		return encoded(v)
 	case uint64:

@@ -15,17 +15,26 @@ type Unit uint8
 
 // The units, with the type of their values. Any value may be nil: not known.
 const (
-	Text     Unit = iota // string
-	Number               // uint64, a count or a name that is a number
-	Duration             // uint64 or float64, ns
-	Moment               // uint64, ns from the start of the recording
-	Bytes                // uint64 or float64
-	Share                // float64, 1 is all
-	Rate                 // float64, GB/s
-	Address              // uint64
-	Flag                 // bool
-	ID                   // uint64, a number that names something
+	Text       Unit = iota // string
+	Number                 // uint64, a count or a name that is a number
+	Duration               // uint64 or float64, ns
+	Moment                 // uint64, ns from the start of the recording
+	Bytes                  // uint64 or float64
+	Share                  // float64, 1 is all
+	Rate                   // float64, GB/s
+	Address                // uint64
+	Flag                   // bool
+	ID                     // uint64, a number that names something
+	Percent                // float64, a change: 0.05 is 5 % more
+	Difference             // float64, ns more
+	Figures                // string, numbers with their units
 )
+
+// A Cell is a value with a unit of its own, in a column of several units.
+type Cell struct {
+	Value any
+	Unit  Unit
+}
 
 // A Column describes the values of a column.
 type Column struct {

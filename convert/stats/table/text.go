@@ -43,7 +43,7 @@ func (l *layout) add(t *Table, i int, c Column) {
 	cells := []string{c.Title}
 	wide := utf8.RuneCountInString(c.Title)
 	for _, row := range t.Rows {
-		s := cell(row[i], c.Unit)
+		s := Words(row[i], c.Unit)
 		cells = append(cells, s)
 		wide = max(wide, utf8.RuneCountInString(s))
 	}
@@ -108,7 +108,7 @@ func (l *layout) shrink(width int) {
 func (l *layout) line(row int) string {
 	var b strings.Builder
 	for i, c := range l.columns {
-		text := cut(l.cells[i][row], l.widths[i])
+		text := figures.Cut(l.cells[i][row], l.widths[i])
 		pad := strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(text))
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", between))
@@ -170,7 +170,7 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("|")
 			for i, width := range l.widths {
-				fmt.Fprintf(&b, " %s |", markdownCell(cut(l.cells[i][row], width), l.columns[i].Unit, row))
+				fmt.Fprintf(&b, " %s |", markdownCell(figures.Cut(l.cells[i][row], width), l.columns[i].Unit, row))
 			}
 			b.WriteString("\n")
 			if row == 0 {
@@ -192,7 +192,12 @@ func markdownCell(s string, u Unit, row int) string {
 	if u != Text || row == 0 || s == unknown || s == "" {
 		return s
 	}
-	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(s) + "`"
+	return MarkdownName(s)
+}
+
+// MarkdownName writes a name so that none of its characters are markup, in a table too.
+func MarkdownName(s string) string {
+	return "`" + strings.NewReplacer("|", `\|`, "`", "'").Replace(printable(s)) + "`"
 }
 
 // ruler is the line below the titles. Numbers stand at the right.

@@ -5,7 +5,6 @@
  */
 #include "control.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,13 +16,12 @@
 #include "flush.h"
 #include "handover.h"
 #include "handover_answer.h"
+#include "link.h"
 #include "lock.h"
 #include "match.h"
-#include "opencalls.h"
 #include "queue.h"
 #include "rival_client.h"
 #include "sender.h"
-#include "sock.h"
 #include "switch.h"
 #include "thread_state.h"
 #include "wake.h"
@@ -31,7 +29,7 @@
 #include "wire.h"
 
 #define WAKE_PAUSE (2 * CT_MS) /* between flushes that were asked for */
-#define MESSAGE_WAIT CT_SECOND /* for the rest of a message that has begun */
+#define MESSAGE_MOST 1024 /* bytes of a message's payload */
 
 static void flush(void)
 {
@@ -136,7 +134,6 @@ static bool obey(uint16_t type)
 	return true;
 }
 
-/* Takes part of a DEPTH. */
 static void take_depths(const unsigned char *p, uint32_t size)
 {
 	struct ct_depth d;
@@ -146,42 +143,19 @@ static void take_depths(const unsigned char *p, uint32_t size)
 	}
 }
 
-/* Takes the rest of a message whose frame has begun to come; false when it is none. */
-static bool receive_rest(struct ct_frame *f, size_t got)
-{
-	unsigned char part[16 * sizeof(struct ct_depth)];
-	int fd = ct_recording()->fd;
-	uint64_t deadline = ct_now() + MESSAGE_WAIT;
-	if (!ct_recv_wait(fd, (char *)f + got, sizeof *f - got, deadline) || f->length > CT_MESSAGE_MAX)
-		return false;
-	for (uint32_t left = f->length; left > 0;) {
-		uint32_t n = left < sizeof part ? left : (uint32_t)sizeof part;
-		if (!ct_recv_wait(fd, part, n, deadline))
-			return false;
-		if (f->type == CT_MSG_DEPTH)
-			take_depths(part, n);
-		left -= n;
-	}
-	return true;
-}
-
-/*
- * Takes the messages of the recorder that are there. Where a sandbox does not let any come,
- * the recording goes on without.
- */
+/* Takes the messages of the recorder that are there. */
 static enum how receive(void)
 {
 	struct ct_frame f;
+	unsigned char payload[MESSAGE_MOST];
 	for (;;) {
-		if (!ct_connected()) {
-			ct_open_failed(CT_FAILED_CLOSED, errno);
+		if (!ct_link_alive())
 			return FAILED;
-		}
-		ssize_t n = ct_recv_some(ct_recording()->fd, &f, sizeof f);
-		if (n < 0)
-			return errno == ECONNRESET ? FAILED : GOES_ON;
-		if (n == 0 || !receive_rest(&f, (size_t)n))
-			return FAILED;
+		enum ct_received r = ct_link_receive(&f, payload, sizeof payload);
+		if (r != CT_RECEIVED)
+			return r == CT_NOTHING ? GOES_ON : FAILED;
+		if (f.type == CT_MSG_DEPTH)
+			take_depths(payload, f.length);
 		if (!obey(f.type))
 			return STOPPED;
 	}

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mem.h"
 #include "sock.h"
@@ -13,28 +14,38 @@
 
 #define GO_MAX (256u << 10)
 
-static bool receive_frame(int fd, struct ct_frame *f, int *passed, uint64_t deadline)
+static void close_all(const int *passed, unsigned count)
 {
-	return passed ? ct_recv_passed(fd, f, sizeof *f, passed, deadline) : ct_recv_wait(fd, f, sizeof *f, deadline);
+	for (unsigned i = 0; i < count; i++)
+		if (passed[i] >= 0)
+			close(passed[i]);
+}
+
+static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline)
+{
+	if (length < sizeof(struct ct_go) || length > GO_MAX)
+		return NULL;
+	unsigned char *payload = ct_alloc(length);
+	if (payload && !ct_recv_wait(fd, payload, length, deadline)) {
+		ct_free(payload, length);
+		payload = NULL;
+	}
+	return payload;
 }
 
 /*
- * The payload of GO in memory of its own, NULL when none came in time. The descriptor that came along
- * becomes the caller's, unless passed is NULL; -1 without one.
+ * The payload of GO in memory of its own, NULL when none came in time. The descriptors that came along
+ * become the caller's; -1 for each that did not.
  */
-unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, uint64_t deadline)
+unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t deadline)
 {
 	struct ct_frame f;
-	if (!receive_frame(fd, &f, passed, deadline) || f.type != CT_MSG_GO)
+	if (!ct_recv_passed(fd, &f, sizeof f, passed, count, deadline) || f.type != CT_MSG_GO)
 		return NULL;
-	if (f.length < sizeof(struct ct_go) || f.length > GO_MAX)
-		return NULL;
-	unsigned char *payload = ct_alloc(f.length);
-	if (payload && !ct_recv_wait(fd, payload, f.length, deadline)) {
-		ct_free(payload, f.length);
-		payload = NULL;
-	}
 	*length = f.length;
+	unsigned char *payload = receive_payload(fd, f.length, deadline);
+	if (!payload)
+		close_all(passed, count);
 	return payload;
 }
 

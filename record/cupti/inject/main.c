@@ -18,6 +18,7 @@
 #include "fork.h"
 #include "go.h"
 #include "handover.h"
+#include "link.h"
 #include "load.h"
 #include "mem.h"
 #include "names.h"
@@ -26,6 +27,7 @@
 #include "pool.h"
 #include "queue.h"
 #include "range.h"
+#include "rehearsal.h"
 #include "signals.h"
 #include "sock.h"
 #include "switch.h"
@@ -36,7 +38,6 @@
 
 #define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
 #define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
-#define STATUS_WAIT CT_SECOND
 #define LEAST_MEMORY (1u << 20) /* for records */
 #define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
 
@@ -149,14 +150,9 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 	return on;
 }
 
-static bool send_text(int fd, const char *text, uint64_t deadline)
+/* The ring is empty yet, and larger than all of this. */
+static void send_status(bool on, const char *words)
 {
-	return ct_send_wait(fd, text, strlen(text), deadline);
-}
-
-static bool send_status(int fd, bool on, const char *words)
-{
-	uint64_t deadline = ct_now() + STATUS_WAIT;
 	struct {
 		struct ct_frame frame;
 		struct ct_status status;
@@ -171,8 +167,9 @@ static bool send_status(int fd, bool on, const char *words)
 	};
 	m.status.exit_signal = ct_signals_exit(&m.status.exit_handler);
 	m.frame.length = (uint32_t)sizeof m.status + m.status.path_len + m.status.text_len;
-	return ct_send_wait(fd, &m, sizeof m, deadline) && send_text(fd, ct_load_path(), deadline) &&
-	       send_text(fd, words, deadline);
+	ct_link_send(&m, sizeof m);
+	ct_link_send(ct_load_path(), m.status.path_len);
+	ct_link_send(words, m.status.text_len);
 }
 
 static void at_range(void)
@@ -180,8 +177,8 @@ static void at_range(void)
 	ct_switch_range(&cupti);
 }
 
-/* From GO on. False: nothing is on, and the socket is to be closed. */
-static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
+/* From GO on. False: nothing is on. */
+static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 {
 	struct ct_go go;
 	const char *words;
@@ -194,23 +191,20 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 		ct_range_choose(range, range_len);
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
 	struct ct_recording r = {
-		.fd = fd,
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
 		.exit_ms = go.exit_ms,
 		.api = on ? &cupti : NULL,
 		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
 	};
-	ct_identify(fd, &r.identity);
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
 	if (on)
 		ct_signals_start();
-	bool told = send_status(fd, on, words);
-	if (told && on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
-		ct_readable(fd, ct_now() + READY_WAIT);
-	if (told && ct_threads_start(&r)) {
-		if (on && ct_range_wanted()) {
+	send_status(on, words);
+	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
+		ct_link_await_message(ct_now() + READY_WAIT);
+	if (ct_threads_start(&r)) {
+		if (on && ct_range_wanted())
 			ct_range_tell(at_range);
-		}
 		return true;
 	}
 	*nvtx = false;
@@ -221,23 +215,33 @@ static bool record(int fd, unsigned char *payload, uint32_t length, bool *nvtx)
 	return false;
 }
 
+/* Goes on in the memory that came with GO, and leaves the socket. */
+static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], uint64_t deadline)
+{
+	static const struct ct_frame mapped = {.type = CT_MSG_MAPPED};
+	struct ct_shared *memory = ct_link_start(passed);
+	if (!memory || !ct_send_wait(fd, &mapped, sizeof mapped, deadline))
+		return false;
+	ct_open_start(memory);
+	return true;
+}
+
 /* True when NVTX is to be recorded. */
 static bool begin(void)
 {
 	uint64_t deadline = ct_now() + HELLO_WAIT;
-	int fd = ct_connect(deadline);
+	int fd = ct_rehearsed() ? ct_connect(deadline) : -1;
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
-	int memory = -1;
-	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, &memory, deadline) : NULL;
-	if (memory >= 0)
-		ct_open_map(memory);
+	int passed[CT_LINK_MEMORIES];
+	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, deadline) : NULL;
+	bool linked = go && go_on_in_memory(fd, passed, deadline);
+	close(fd);
 	bool nvtx = false;
-	bool on = go && register_handlers() && record(fd, go, length, &nvtx);
+	if (linked && !(register_handlers() && record(go, length, &nvtx)))
+		ct_link_end();
 	ct_free(go, length);
-	if (!on)
-		close(fd);
 	return nvtx;
 }
 

@@ -34,6 +34,18 @@ void ct_free(void *p, size_t size)
 }
 #endif
 
+/* Memory that is shared with forked children, NULL when that is impossible. */
+void *ct_alloc_shared(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void ct_free_shared(void *p, size_t size)
+{
+	munmap(p, size);
+}
+
 /* Memory that is shared with the owner of a descriptor, NULL when that is impossible. */
 void *ct_map_shared(int fd, size_t size)
 {

@@ -1,6 +1,6 @@
 /*
- * The memory that is shared with the recorder, which reads it when the process has ended. In it are the
- * calls that have begun: the call in which a thread was killed has no record. walk.c writes here inside CUDA calls; nothing may
+ * The calls that have begun, in memory that the recorder reads when the process has ended: the call in
+ * which a thread was killed has no record. walk.c writes here inside CUDA calls; nothing may
  * wait, allocate or take a lock.
  *
  * A thread notes when CUPTI's callback was last called from each place in CUPTI. The thread is in a
@@ -11,18 +11,14 @@
 #include "opencalls.h"
 
 #include <stddef.h>
-#include <unistd.h>
 
 #include "clock.h"
-#include "mem.h"
 
-static struct ct_open_shared *shared; /* NULL without such memory */
+static struct ct_shared *shared; /* NULL without such memory */
 
-/* Takes the memory whose descriptor came with GO, and closes the descriptor. */
-void ct_open_map(int fd)
+void ct_open_start(struct ct_shared *memory)
 {
-	shared = ct_map_shared(fd, sizeof *shared);
-	close(fd);
+	shared = memory;
 	ct_open_doubt();
 }
 
@@ -30,20 +26,6 @@ void ct_open_map(int fd)
 void ct_open_forked(void)
 {
 	shared = NULL;
-}
-
-/* The futex that the recorder rings; NULL without such memory. */
-_Atomic uint32_t *ct_open_bell(void)
-{
-	return shared ? &shared->bell : NULL;
-}
-
-/* Tells the recorder why nothing more is sent; the first reason stands. */
-void ct_open_failed(uint32_t what, int error)
-{
-	uint64_t none = 0;
-	if (shared)
-		atomic_compare_exchange_strong(&shared->failure, &none, (uint64_t)what << 32 | (uint32_t)error);
 }
 
 /* Calls that begin from then on are believed to be open as long as no place says otherwise. */

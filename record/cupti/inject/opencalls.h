@@ -7,10 +7,8 @@
 
 #include "wire.h"
 
-void ct_open_map(int fd);
+void ct_open_start(struct ct_shared *memory);
 void ct_open_forked(void);
-_Atomic uint32_t *ct_open_bell(void);
-void ct_open_failed(uint32_t what, int error);
 void ct_open_believe(uint64_t from);
 void ct_open_doubt(void);
 void ct_open_missed(void);

@@ -10,10 +10,9 @@
  */
 #include "range.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "fork.h"
 #include "lock.h"
@@ -31,7 +30,7 @@ static struct ct_lock lock;
 static struct open {
 	void *domain;
 	uint64_t id;	 /* of a started range; 0 for a pushed one */
-	uint32_t thread; /* of a pushed range */
+	uint64_t thread; /* of a pushed range */
 	uint32_t above;	 /* ranges that the thread has pushed after it */
 } opens[OPEN];
 static unsigned open_count;
@@ -165,9 +164,12 @@ static bool in_domain(const void *domain)
 	return domain ? known(domains, domain) : domain_name[0] == 0;
 }
 
-static uint32_t this_thread(void)
+static uint64_t this_thread(void)
 {
-	return (uint32_t)syscall(SYS_gettid);
+	pthread_t self = pthread_self();
+	uint64_t number = 0;
+	memcpy(&number, &self, sizeof self < sizeof number ? sizeof self : sizeof number);
+	return number;
 }
 
 /*
@@ -214,7 +216,7 @@ static bool end(unsigned i)
 /* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
 static struct open *pushed(const void *domain)
 {
-	uint32_t thread = this_thread();
+	uint64_t thread = this_thread();
 	for (unsigned i = 0; i < open_count; i++)
 		if (opens[i].id == 0 && opens[i].thread == thread && opens[i].domain == domain)
 			return &opens[i];

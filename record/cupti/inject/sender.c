@@ -1,29 +1,23 @@
 /*
- * The sender thread: it writes what the queue holds to the recorder, then a BYE. It
+ * The sender thread: it sends what the queue holds to the recorder, then a BYE. It
  * waits for a slow recorder as long as the program lives. It must not call CUPTI, so
  * that a slow flush never delays the sending.
  */
 #include "sender.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 #include "bye.h"
 #include "clock.h"
-#include "lock.h"
-#include "opencalls.h"
+#include "link.h"
 #include "queue.h"
-#include "sock.h"
 #include "thread_state.h"
 #include "wake.h"
 #include "wire.h"
 
-/* Between tries, while the recorder is slow: poll is what sandboxes refuse. */
-#define PAUSE_MIN (CT_MS / 2)
-#define PAUSE_MAX (8 * CT_MS)
+#define LOOK (8 * CT_MS) /* between looks, while the recorder is slow */
 
 static _Atomic uint64_t give_up; /* when the sender stops trying, 0 until the end has begun */
 static atomic_uint bye_reason;
@@ -38,36 +32,22 @@ static bool sending_is_over(uint64_t progress)
 	return now > last || now > (progress > begun ? progress : begun) + CT_STALL;
 }
 
-/* Tells the recorder why nothing comes any more. */
-static bool failed(uint32_t what, int error)
-{
-	ct_open_failed(what, error);
-	return false;
-}
-
 /* Sends it all, however long the recorder takes, until the end is near. */
 static bool send_all(const void *data, size_t size)
 {
 	const unsigned char *p = data;
-	int fd = ct_recording()->fd;
-	uint64_t progress = ct_now(), pause = PAUSE_MIN;
+	uint64_t progress = ct_now();
 	while (size > 0) {
-		if (!ct_connected())
-			return failed(CT_FAILED_CLOSED, errno);
-		ssize_t n = ct_send_some(fd, p, size);
+		size_t n = ct_link_send(p, size);
 		if (n > 0) {
 			p += n;
-			size -= (size_t)n;
+			size -= n;
 			progress = ct_now();
-			pause = PAUSE_MIN;
 			continue;
 		}
-		if (n == 0 || !ct_transient(errno))
-			return failed(CT_FAILED_SEND, n == 0 ? 0 : errno);
-		if (sending_is_over(progress))
+		if (!ct_link_alive() || sending_is_over(progress))
 			return false;
-		ct_pause(pause);
-		pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
+		ct_link_await_room(LOOK);
 	}
 	return true;
 }
@@ -88,6 +68,7 @@ void ct_sender_run(void)
 	bool ok = true;
 	struct ct_chunk *c;
 	ct_this_is_sender();
+	ct_link_hold();
 	while (ok && (c = ct_queue_take())) {
 		ok = send_all(&c->frame, sizeof c->frame + c->used);
 		ct_queue_recycle(c);

@@ -1,5 +1,5 @@
 /*
- * Calls of the socket to the recorder, for the handshakes and for the threads of ours.
+ * Calls of the socket to the recorder, for the handshakes.
  * None may raise a signal, wait past its deadline, or print.
  */
 #include "sock.h"
@@ -12,12 +12,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define RETRY CT_MS /* between tries where nothing can be waited for */
+#define DESCRIPTORS 4 /* that may come with a message */
 
 /* The socket lies beside this library, under the name "sock". */
 static bool socket_path(struct sockaddr_un *to)
@@ -61,7 +60,7 @@ static bool wait_for(int fd, short events, uint64_t deadline)
 }
 
 /* Whether there is something to read before the deadline. */
-bool ct_readable(int fd, uint64_t deadline)
+static bool readable(int fd, uint64_t deadline)
 {
 	return wait_for(fd, POLLIN, deadline);
 }
@@ -86,44 +85,6 @@ int ct_connect(uint64_t deadline)
 	return fd;
 }
 
-/* The kernel's own number of a socket; false with errno when it does not tell. */
-static bool cookie_of(int fd, uint64_t *cookie)
-{
-	socklen_t size = sizeof *cookie;
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &size) == 0;
-}
-
-static bool inode_of(int fd, uint64_t *inode)
-{
-	struct stat s;
-	bool is = syscall(SYS_fstat, fd, &s) == 0 && S_ISSOCK(s.st_mode);
-	*inode = is ? s.st_ino : 0;
-	return is;
-}
-
-void ct_identify(int fd, struct ct_identity *i)
-{
-	*i = (struct ct_identity){0};
-	cookie_of(fd, &i->cookie);
-	inode_of(fd, &i->inode);
-}
-
-/*
- * Whether fd still is that socket; errno says why it is not, or cannot be told. Programs close
- * descriptors that they did not open (daemons do). A file that gets our number then
- * is the program's, and must neither be written to nor closed.
- */
-bool ct_same_socket(int fd, const struct ct_identity *i)
-{
-	uint64_t number = 0;
-	errno = EBADF;
-	if (i->cookie != 0 && cookie_of(fd, &number))
-		return number == i->cookie;
-	if (errno == ENOTSOCK || i->inode == 0)
-		return false;
-	return inode_of(fd, &number) && number == i->inode;
-}
-
 /* Whether the call failed for now, or as it should: no other call would do better. */
 static bool final(int error)
 {
@@ -134,14 +95,8 @@ static bool final(int error)
 	return false;
 }
 
-/* Whether the same call may succeed later. */
-bool ct_transient(int error)
-{
-	return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ENOMEM;
-}
-
 /* As send without waiting, by another system call where a sandbox refuses that one. */
-ssize_t ct_send_some(int fd, const void *data, size_t size)
+static ssize_t send_some(int fd, const void *data, size_t size)
 {
 	ssize_t n = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n >= 0 || final(errno))
@@ -151,7 +106,7 @@ ssize_t ct_send_some(int fd, const void *data, size_t size)
 }
 
 /* As recv without waiting, likewise. */
-ssize_t ct_recv_some(int fd, void *data, size_t size)
+static ssize_t recv_some(int fd, void *data, size_t size)
 {
 	ssize_t n = recv(fd, data, size, MSG_DONTWAIT);
 	if (n >= 0 || final(errno))
@@ -164,7 +119,7 @@ bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline)
 {
 	const unsigned char *p = data;
 	while (size > 0) {
-		ssize_t n = ct_send_some(fd, p, size);
+		ssize_t n = send_some(fd, p, size);
 		if (n > 0) {
 			p += n;
 			size -= (size_t)n;
@@ -178,52 +133,65 @@ bool ct_send_wait(int fd, const void *data, size_t size, uint64_t deadline)
 	return true;
 }
 
-/* As recv, and takes a descriptor that comes along; *passed stays -1 without one. */
-static ssize_t receive(int fd, void *data, size_t size, int *passed)
+/* As recv, and takes descriptors that come along, at most count. */
+static ssize_t receive(int fd, void *data, size_t size, int *passed, unsigned count)
 {
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 	} control;
 	struct iovec to = {.iov_base = data, .iov_len = size};
 	struct msghdr m = {.msg_iov = &to, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(passed, CMSG_DATA(c), sizeof(int));
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return n;
+	for (unsigned i = 0; i < DESCRIPTORS && CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
+		int one;
+		memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
+		if (i < count)
+			passed[i] = one;
+		else
+			close(one);
+	}
 	return n;
 }
 
 /*
- * Receives the beginning of a message and the descriptor that comes along, -1 without one. Where
- * descriptors are refused, the message comes without.
+ * Receives the beginning of a message and the descriptors that come along, -1 for each that does not.
+ * Where descriptors are refused, the message comes without.
  */
-bool ct_recv_passed(int fd, void *data, size_t size, int *passed, uint64_t deadline)
+bool ct_recv_passed(int fd, void *data, size_t size, int *passed, unsigned count, uint64_t deadline)
 {
-	*passed = -1;
-	if (size == 0 || !ct_readable(fd, deadline))
-		return false;
-	ssize_t n = receive(fd, data, size, passed);
+	for (unsigned i = 0; i < count; i++)
+		passed[i] = -1;
+	ssize_t n = -1;
+	errno = EAGAIN;
+	while (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		if (!readable(fd, deadline))
+			return false;
+		n = receive(fd, data, size, passed, count);
+	}
 	size_t got = n > 0 ? (size_t)n : 0;
 	if (ct_recv_wait(fd, (char *)data + got, size - got, deadline))
 		return true;
-	if (*passed >= 0)
-		close(*passed);
-	*passed = -1;
+	for (unsigned i = 0; i < count; i++)
+		if (passed[i] >= 0)
+			close(passed[i]);
 	return false;
 }
 
-/* Also after the start, so without poll. */
 bool ct_recv_wait(int fd, void *data, size_t size, uint64_t deadline)
 {
 	unsigned char *p = data;
 	while (size > 0) {
-		ssize_t n = ct_recv_some(fd, p, size);
+		ssize_t n = recv_some(fd, p, size);
 		if (n > 0) {
 			p += n;
 			size -= (size_t)n;
-		} else if (n < 0 && errno == EAGAIN && ct_now() < deadline) {
-			ct_pause(RETRY);
+		} else if (n < 0 && errno == EAGAIN) {
+			if (!readable(fd, deadline))
+				return false;
 		} else if (n == 0 || errno != EINTR) {
 			return false;
 		}

@@ -1,5 +1,5 @@
 /*
- * What the threads of a recording share: its connection and settings, how far its end
+ * What the threads of a recording share: its settings, how far its end
  * has come, which threads are ours, and whether the control thread is in CUPTI.
  * threads.c sets it up, all threads read it, signal handlers read the atomic parts.
  * Nothing of it may call CUPTI or send.
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "lock.h"
-#include "sock.h"
 
 static struct ct_recording recording;
 static atomic_bool running; /* both threads were started */
@@ -32,12 +31,6 @@ void ct_recording_set(const struct ct_recording *r)
 const struct ct_recording *ct_recording(void)
 {
 	return &recording;
-}
-
-/* Whether our descriptor still is the socket to the recorder. */
-bool ct_connected(void)
-{
-	return ct_same_socket(recording.fd, &recording.identity);
 }
 
 /* How long the program's end may wait for the recorder, ns. */

@@ -6,14 +6,11 @@
 
 #include "clock.h"
 #include "cupti_abi.h"
-#include "sock.h"
 
 #define CT_STALL (1500 * CT_MS) /* at the end: longest time in which nothing moves */
 
 /* The recording, as it was agreed on with the recorder. */
 struct ct_recording {
-	int fd;
-	struct ct_identity identity; /* tells our socket from another that got its number */
 	uint32_t flush_ms;
 	uint32_t exit_ms;
 	const struct ct_cupti *api; /* NULL when no records are made */
@@ -21,7 +18,6 @@ struct ct_recording {
 };
 void ct_recording_set(const struct ct_recording *r);
 const struct ct_recording *ct_recording(void);
-bool ct_connected(void);
 uint64_t ct_exit_wait(void);
 
 /* Stages of the recording, each reached once. */

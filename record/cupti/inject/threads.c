@@ -1,19 +1,18 @@
 /*
  * The two threads of ours, sender and control, from their start to the program's exit.
- * main.c starts them, has them end in an exit handler, and has their sockets closed in
- * forked children. They must not take signals, which belong to the program.
+ * main.c starts them, and has them end in an exit handler. They must not take signals, which belong to the program.
  */
 #include "threads.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "control.h"
 #include "final_flush.h"
 #include "handover.h"
+#include "link.h"
 #include "lock.h"
 #include "queue.h"
 #include "rival_client.h"
@@ -50,8 +49,6 @@ static void *run_control(void *arg)
 	ct_handover_end();
 	if (!ct_reached(CT_EXITING))
 		ct_signals_end();
-	if (ct_connected())
-		close(ct_recording()->fd);
 	ct_reach(CT_DONE);
 	return arg;
 }
@@ -125,12 +122,11 @@ void ct_threads_exit(void)
 		join(control);
 }
 
-/* In a forked child: lets go of the sockets, so that the recorder sees the parent's end. */
+/* In a forked child: the threads and the link are the parent's. */
 void ct_threads_forked(void)
 {
 	if (!ct_running())
 		return;
-	if (ct_connected())
-		close(ct_recording()->fd);
 	ct_wake_forked();
+	ct_link_forked();
 }

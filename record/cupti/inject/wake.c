@@ -5,7 +5,7 @@
  *
  * The bell is a futex, so that ringing and waiting need no descriptor, and no system call that sandboxes
  * refuse. It lies in the memory that the recorder shares, and the recorder rings it when it has sent a
- * message. Without that memory the control thread looks for messages now and then.
+ * message. A recorder that dies does not ring, so the control thread looks now and then.
  */
 #include "wake.h"
 
@@ -15,12 +15,11 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "link.h"
 #include "lock.h"
-#include "opencalls.h"
 #include "thread_state.h"
 
-#define LONGEST CT_SECOND /* between looks for messages */
-#define LONGEST_ALONE (20 * CT_MS) /* likewise, where the recorder cannot ring */
+#define LONGEST CT_SECOND /* between looks at the recorder */
 
 static _Atomic uint32_t own;
 static _Atomic uint32_t *bell = &own;
@@ -28,9 +27,7 @@ static atomic_bool woken, looking;
 
 void ct_wake_start(void)
 {
-	_Atomic uint32_t *shared = ct_open_bell();
-	if (shared)
-		bell = shared;
+	bell = ct_link_bell();
 }
 
 void ct_wake_control(void)
@@ -69,9 +66,9 @@ uint32_t ct_wake_count(void)
 /* Waits until the bell has rung since it was counted, or until a time. */
 void ct_wake_wait(uint32_t counted, uint64_t until)
 {
-	uint64_t now = ct_now(), most = bell == &own ? LONGEST_ALONE : LONGEST;
+	uint64_t now = ct_now();
 	if (now < until)
-		ct_shared_wait(bell, counted, until - now < most ? until - now : most);
+		ct_shared_wait(bell, counted, until - now < LONGEST ? until - now : LONGEST);
 }
 
 bool ct_wake_receive(void)

@@ -1,7 +1,9 @@
 /*
  * Wire format between the injected library and the recorder.
  *
- * Both sides run on one machine, over a Unix stream socket. Everything is
+ * Both sides run on one machine. They meet over a Unix stream socket, and go on in memory
+ * that both map: after its start the library makes no system call for its messages but futex, since a
+ * program may put itself into a sandbox that kills for any other. Everything is
  * little-endian. A message is a frame header and its payload:
  *
  *   +-------------+-----------+-----------+----------------+
@@ -12,15 +14,22 @@
  * or path follows the fixed part of its message, unterminated.
  *
  *   library                           recorder
+ *  over the socket:
  *      | HELLO ------------------------> |   probes are attached here
- *      | <-------------------------- GO  |
+ *      | <-------------------------- GO  |   with the descriptors of the memory
+ *      | MAPPED, end of stream --------> |
+ *  in the memory:
  *      | STATUS -----------------------> |   the process's end is watched from here on
  *      | <----------------------- READY  |
  *      | BATCH, CLOCK, LOST, NOTE -----> |
  *      | FLUSHED, HANDOVER ------------> |
  *      | <--------- FLUSH, PAUSE, RESUME |
  *      | <-- DEPTH, RUNTIME, RIVAL, STOP |
- *      | BYE, end of stream -----------> |
+ *      | BYE --------------------------> |
+ *
+ * Both streams are rings of bytes (struct ct_ring). The library's stream ends with a BYE, when
+ * it is closed, or when its sender thread or its process has ended. A process to which no memory came
+ * runs unrecorded.
  *
  * A HANDOVER comes before an end that leaves no time for a BYE, such as a signal,
  * and stands for it when the stream ends behind it. If the program lives on after
@@ -37,7 +46,7 @@
  * and starting with its kind and its size, so that a reader skips a kind that
  * it does not know. A STRING record gives a name a number; it is sent before
  * the first record that uses the number, and number 0 means "no name". A CHAIN
-record does the same for the return addresses above a call.
+ * record does the same for the return addresses above a call.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC unless said otherwise.
  */
@@ -47,7 +56,7 @@ record does the same for the return addresses above a call.
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define CT_WIRE_VERSION 3u
+#define CT_WIRE_VERSION 4u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer names are cut */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -65,6 +74,7 @@ enum ct_message_type {
 	CT_MSG_LOCATE = 8, /* no payload; first and last message of its connection */
 	CT_MSG_FLUSHED = 9,
 	CT_MSG_HANDOVER = 10, /* a ct_bye */
+	CT_MSG_MAPPED = 11,   /* no payload; the stream goes on in the memory */
 	CT_MSG_GO = 32,
 	CT_MSG_STOP = 33,  /* no payload */
 	CT_MSG_FLUSH = 34, /* no payload */
@@ -123,8 +133,8 @@ struct ct_go {
 #define CT_GO_CALLERS 32u
 
 /*
- * Memory that the recorder shares with the library. The descriptor comes with the first byte of GO.
- * What is in it outlives the process: opencalls.c says how the call is found that a thread is in.
+ * Calls that have begun, in the memory that the recorder shares with the library. What is in it
+ * outlives the process: opencalls.c says how the call is found that a thread is in.
  */
 #define CT_OPEN_CALLS 512u /* threads */
 #define CT_OPEN_PLACES 15u /* in CUPTI, from which its callback is called */
@@ -141,18 +151,47 @@ struct ct_open {
 	uint64_t pad[6];
 };
 
-struct ct_open_shared {
+#define CT_OUT_SIZE (128u << 10) /* of the ring from the library to the recorder, bytes */
+#define CT_IN_SIZE (16u << 10)   /* of the other; each message is written to it as a whole */
+
+/*
+ * A stream of bytes with one writer and one reader. Byte number N is at N modulo the ring's size.
+ * The recorder keeps its own positions to itself: a process can write any here.
+ */
+struct ct_ring {
+	_Atomic uint64_t written; /* bytes, ever */
+	_Atomic uint64_t read;
+	_Atomic uint32_t waits; /* a futex; 1 while the library waits for room, the recorder makes it 0 */
+	uint32_t pad;
+	uint64_t pads[5];
+};
+
+/*
+ * The memory of one process. Its descriptor comes with the first byte of GO, before that of the
+ * recorder's memory.
+ */
+struct ct_shared {
 	_Atomic uint64_t from; /* calls that began before are not believed */
 	_Atomic uint64_t places; /* bits 0: calls begin; 16: within a call; bit 32: ends are noticed */
 	_Atomic uint32_t bell;   /* a futex; either side adds 1 to have the control thread look */
-	_Atomic uint32_t bell_pad;
-	_Atomic uint64_t failure; /* why nothing more is sent: CT_FAILED_* << 32 | errno; 0 without */
-	uint64_t pad[4];
+	_Atomic uint32_t closed; /* 1: the library sends nothing more */
+	_Atomic uint32_t left;   /* 1: the recorder reads nothing more */
+	uint32_t pad;
+	uint64_t pads[4];
+	struct ct_ring out, in; /* from the library, to the library */
+	uint8_t sender[64]; /* a robust mutex that the sender thread holds: a u32, CT_DIED when it has ended */
 	struct ct_open calls[CT_OPEN_CALLS];
+	uint8_t in_data[CT_IN_SIZE];
+	uint8_t out_data[CT_OUT_SIZE];
 };
 
-#define CT_FAILED_SEND 1u   /* the kernel refused to send */
-#define CT_FAILED_CLOSED 2u /* the descriptor of the socket is closed, or it cannot be told */
+/* The recorder's memory, which all processes map. */
+struct ct_recorder {
+	_Atomic uint32_t asleep; /* a futex; 1 while the recorder waits for messages, who sends one makes it 0 and wakes */
+	_Atomic uint32_t life;   /* held as a robust futex: CT_DIED when the recorder has ended */
+	uint64_t pad[7];
+};
+#define CT_DIED 0x40000000u /* FUTEX_OWNER_DIED of linux/futex.h */
 
 /* Groups of records beside those of calls. */
 #define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams */
@@ -440,7 +479,9 @@ _Static_assert(sizeof(struct ct_hello) == 32, "hello");
 _Static_assert(sizeof(struct ct_go) == 40, "go");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");
-_Static_assert(sizeof(struct ct_open_shared) == 64 + 512 * 256, "open_shared");
+_Static_assert(sizeof(struct ct_ring) == 64, "ring");
+_Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT_SIZE, "shared");
+_Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
 _Static_assert(sizeof(struct ct_status) == 40, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");

@@ -145,7 +145,7 @@ func candidatesIn(root, pattern string) []Candidate {
 		}
 		key := path.Dir(p) + "/" + soname
 		if old, have := byFile[key]; !have || len(p) < len(old.Path) {
-			byFile[key] = Candidate{Path: p, Major: sonameMajor(soname)}
+			byFile[key] = Candidate{Path: p, Major: Major(soname)}
 		}
 	}
 	var found []Candidate
@@ -158,8 +158,8 @@ func candidatesIn(root, pattern string) []Candidate {
 	return found
 }
 
-// sonameMajor is 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
-func sonameMajor(soname string) uint32 {
+// Major is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
+func Major(soname string) uint32 {
 	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
 	n, err := strconv.ParseUint(major, 10, 16)
 	if err != nil || n >= 2000 { // libcupti.so.2025.3.1 has the year

@@ -127,7 +127,7 @@ func TestSonameMajor(t *testing.T) {
 	for soname, want := range map[string]uint32{
 		"libcupti.so.13": 13, "libcupti.so.11.8": 11, "libcupti.so.2025.3.1": 0, "libcupti.so.": 0, "libcupti.so.x": 0,
 	} {
-		if got := sonameMajor(soname); got != want {
+		if got := Major(soname); got != want {
 			t.Errorf("%s: got %d, want %d", soname, got, want)
 		}
 	}

@@ -1,10 +1,8 @@
 package privatefolder
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -13,7 +11,7 @@ import (
 
 // swap puts links to the victim in the place of the files of every private folder, and a folder with
 // such links in the place of the folder itself.
-func swap(base, victim string) {
+func swap(base, victim string, _ int) {
 	folders, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
 	names := []string{LibraryName, SocketName, lockNewName, lockName}
 	for _, dir := range folders {
@@ -38,9 +36,7 @@ func swap(base, victim string) {
 // TestAttackOnFolder makes the private folder for a user whose processes swap everything in it and
 // the folder itself: no file of root's is written to, removed or given away.
 func TestAttackOnFolder(t *testing.T) {
-	if arg := os.Getenv("FOLDER_TEST_SWAP"); arg != "" {
-		base, victim, _ := strings.Cut(arg, ":")
-		attacktest.Until(func(int) { swap(base, victim) })
+	if attacktest.Attacks(swap) {
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -76,8 +72,7 @@ func TestAttackOnFolder(t *testing.T) {
 // attackFolder makes and removes the folder under attack.
 func attackFolder(t *testing.T, base, victim string) {
 	t.Helper()
-	parent, _, _ := strings.Cut(t.Name(), "/")
-	end := attacktest.Start(t, parent, fmt.Sprintf("FOLDER_TEST_SWAP=%s:%s", base, victim))
+	end := attacktest.Start(t, base, victim)
 	defer end()
 	made := 0
 	for range attacktest.Rounds(t) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 // abandoned makes a folder as a killed recorder leaves it.
@@ -148,18 +150,8 @@ func TestKilledRecorder(t *testing.T) {
 	base := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledRecorder$")
 	cmd.Env = append(os.Environ(), "FOLDER_TEST_RECORD_IN="+base)
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	input, output := pipetest.Start(t, cmd)
 	defer input.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	said, err := bufio.NewReader(output).ReadString('\n')
 	if said != "ready\n" {
 		t.Fatalf("the recorder said %q, %v", said, err)

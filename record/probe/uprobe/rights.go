@@ -84,6 +84,40 @@ type rights struct {
 	lockdown            bool // the kernel keeps its secrets even from root
 }
 
+// Rights says in words what this process may do about probes, and what restricts it.
+func Rights() string {
+	r := readRights()
+	words := []string{fmt.Sprintf("user %d", r.user)}
+	for _, c := range []string{capBPF, capPerfmon} {
+		switch {
+		case grants(r.effective, c):
+			words = append(words, "has "+c)
+		case grants(r.bounding, c):
+			words = append(words, "lacks "+c)
+		default:
+			words = append(words, "cannot have "+c)
+		}
+	}
+	return strings.Join(append(words, r.restrictions()...), ", ")
+}
+
+// restrictions are what may keep this process from probes although it has the capabilities.
+func (r *rights) restrictions() []string {
+	var words []string
+	for _, w := range []struct {
+		is   bool
+		text string
+	}{
+		{r.foreign, "in a user namespace"}, {r.noNewPrivileges, "no_new_privs is set"}, {r.seccomp, "a seccomp filter is on"},
+		{r.nosuid, "the file system of this binary is mounted nosuid"}, {r.lockdown, "the kernel is locked down for confidentiality"},
+	} {
+		if w.is {
+			words = append(words, w.text)
+		}
+	}
+	return words
+}
+
 // firstUserNamespace is the inode number of the initial user namespace.
 const firstUserNamespace = 0xEFFFFFFD
 

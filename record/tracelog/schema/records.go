@@ -81,6 +81,10 @@ var records = []Table{
 			field("start", Time, "when the recorder first saw it"),
 			field("exe", String, "path of the program"),
 			field("args", String, "arguments joined by NUL"),
+			field("cwd", String, "working folder", optional),
+			field("environment", String, "chosen variables of its environment, NAME=VALUE joined by NUL", optional),
+			field("cudart", String, "version of the CUDA runtime that it had mapped, as far as the name of the file tells it", optional),
+			field("nccl", String, "version of NCCL, likewise", optional),
 		}},
 	{Kind: 5, Name: "thread", Role: Definition, Meaning: "a thread's name; a later record renames it",
 		Doc: "names a thread. A later record for the same thread renames it.", Fields: []Field{

@@ -24,6 +24,7 @@ static struct {
 	struct work work;
 	bool begun;
 	char **rest; /* the actions that follow */
+	struct counts printed;
 } own;
 
 static void fail(const char *what)
@@ -46,9 +47,12 @@ static void work(const char *value)
 	CHECK(cudaStreamSynchronize(own.work.stream));
 }
 
+/* Prints what was launched since the last time. */
 static void print(void)
 {
-	counts_print("counts", own.work.issued);
+	struct counts all = own.work.issued, last = own.printed;
+	counts_print("counts", (struct counts){all.kernels - last.kernels, all.copies - last.copies, all.sets - last.sets});
+	own.printed = all;
 }
 
 /* Ends as value says: exit (none), _exit, quick, abort, segv, or by a signal's number. */

@@ -25,7 +25,8 @@
  *   forks        FORKS children forked while the threads launch end, in turns, through
  *                exit, quick_exit, _exit and SIGTERM
  *   crash-all    by SIGSEGV on every thread
- *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work
+ *   fails        the last launch fails; empties: it succeeds, and gives the GPU no work;
+ *                allocates: the last call is no launch
  *   sandbox      launches, puts itself into the sandbox that SANDBOX describes, launches, waits, launches
  */
 #include <dlfcn.h>
@@ -169,11 +170,11 @@ static void signal_child(void)
 	raise(SIGTERM);
 }
 
-/* A launch without a kernel. */
-static void launch_nothing(uint32_t result)
+/* A call without a kernel. */
+static void call_alone(uint32_t cbid, uint32_t result)
 {
 	fake_result = result;
-	fake_api(2, 211, (uint32_t)syscall(SYS_gettid), ++correlation);
+	fake_api(2, cbid, (uint32_t)syscall(SYS_gettid), ++correlation);
 }
 
 static void hold(void)
@@ -351,8 +352,8 @@ int main(int argc, char **argv)
 		become_client(threads);
 	pthread_t forker;
 	bool forks = strcmp(mode, "forks") == 0 && pthread_create(&forker, NULL, fork_many, NULL) == 0;
-	bool fails = strcmp(mode, "fails") == 0, empties = strcmp(mode, "empties") == 0;
-	if (fails || empties)
+	bool fails = strcmp(mode, "fails") == 0, empties = strcmp(mode, "empties") == 0, allocates = strcmp(mode, "allocates") == 0;
+	if (fails || empties || allocates)
 		fake_result = 0;
 	if (strcmp(mode, "sandbox") == 0)
 		play_in_sandbox();
@@ -360,8 +361,8 @@ int main(int argc, char **argv)
 		launch_all(threads);
 	if (forks)
 		pthread_join(forker, NULL);
-	if (fails || empties)
-		launch_nothing(fails ? 719 : 0);
+	if (fails || empties || allocates)
+		call_alone(allocates ? 20 : 211, fails ? 719 : 0);
 	printf("launched %d dropped %llu\n", (int)correlation, (unsigned long long)fake_dropped());
 	fflush(stdout);
 	if (strcmp(mode, "orphan") == 0)

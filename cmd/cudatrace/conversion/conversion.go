@@ -1,4 +1,10 @@
-package main
+// Package conversion converts a recording by a process of its own.
+//
+// There are two reasons: when that process is killed because memory runs out, the recorder still ends
+// with the program's exit code and says what to do; and under sudo what recorded processes have sent is
+// read with the user's rights. The process gets open files and makes none: the recorder gives the trace
+// its name.
+package conversion
 
 import (
 	"encoding/json"
@@ -17,41 +23,33 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// A recording is converted by a process of its own, for two reasons: when that process is killed
-// because memory runs out, the recorder still ends with the program's exit code and says what to do;
-// and under sudo what recorded processes have sent is read with the user's rights. The process gets
-// open files and makes none: the recorder gives the trace its name.
-
-// conversionCommand is the command of that process. Nobody types it.
-const conversionCommand = "convert-recording"
+// Command is the command of that process. Nobody types it.
+const Command = "convert-recording"
 
 // Descriptors of that process.
 const (
-	conversionLog   = 3
-	conversionTrace = 4
+	logFile   = 3
+	traceFile = 4
 )
 
-// A conversionResult is what that process says, as JSON on its standard output.
-type conversionResult struct {
+// A result is what that process says, as JSON on its standard output.
+type result struct {
 	Summary convert.Summary
 	Error   string
 }
 
-// runConversion is that process. Its argument says whether there is a trace to write.
-func runConversion(args []string, stdout io.Writer) int {
-	log := os.NewFile(conversionLog, "log")
+// Run is that process. Its argument says whether there is a trace to write.
+func Run(args []string, stdout io.Writer) error {
+	log := os.NewFile(logFile, "log")
 	var trace *os.File
 	if len(args) > 0 && args[0] == "trace" {
-		trace = os.NewFile(conversionTrace, "trace")
+		trace = os.NewFile(traceFile, "trace")
 	}
-	if err := json.NewEncoder(stdout).Encode(convertFiles(log, trace)); err != nil {
-		return exitFailure
-	}
-	return 0
+	return json.NewEncoder(stdout).Encode(convertFiles(log, trace))
 }
 
 // convertFiles converts an open log; without a trace it only makes the summary.
-func convertFiles(log, trace *os.File) (r conversionResult) {
+func convertFiles(log, trace *os.File) (r result) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
@@ -72,9 +70,9 @@ func convertFiles(log, trace *os.File) (r conversionResult) {
 // errInterrupted says that a person did not want to wait for a conversion.
 var errInterrupted = errors.New("the conversion was interrupted")
 
-// watchInterrupts returns the signals by which a person ends a conversion. It leaves out those that
+// Interrupts returns the signals by which a person ends a conversion. It leaves out those that
 // are ignored: a program that is recorded inherits that.
-func watchInterrupts() chan os.Signal {
+func Interrupts() chan os.Signal {
 	c := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -84,9 +82,9 @@ func watchInterrupts() chan os.Signal {
 	return c
 }
 
-// convertRecording converts the log of a recording, unless a signal comes first. Without a trace it
+// Recording converts the log of a recording, unless a signal comes first. Without a trace it
 // only makes the summary.
-func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
+func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
 	runtime.LockOSThread() // the process ends when this thread does
 	defer runtime.UnlockOSThread()
 	select {
@@ -98,12 +96,12 @@ func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signa
 		out = trace.File
 	}
 	var said, complaint strings.Builder
-	cmd := conversionProcess(log, out)
+	cmd := process(log, out)
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	r := conversionResult{}
+	r := result{}
 	if err := cmd.Start(); err != nil {
 		r = convertFiles(log, out) // here, then
-	} else if r, err = waitForConversion(cmd, &said, &complaint, signals); err != nil {
+	} else if r, err = wait(cmd, &said, &complaint, signals); err != nil {
 		return r.Summary, err
 	}
 	if r.Error != "" {
@@ -112,9 +110,9 @@ func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signa
 	return r.Summary, nil
 }
 
-// conversionProcess prepares the process.
-func conversionProcess(log, trace *os.File) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", conversionCommand)
+// process prepares the process.
+func process(log, trace *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", Command)
 	cmd.Args[0] = "cudatrace"
 	cmd.ExtraFiles = []*os.File{log}
 	if trace != nil {
@@ -125,8 +123,8 @@ func conversionProcess(log, trace *os.File) *exec.Cmd {
 	return cmd
 }
 
-// waitForConversion waits for the process, or ends it when a signal comes.
-func waitForConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult, err error) {
+// wait waits for the process, or ends it when a signal comes.
+func wait(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r result, err error) {
 	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
 	ended := make(chan error, 1)

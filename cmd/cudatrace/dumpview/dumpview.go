@@ -1,4 +1,6 @@
-package main
+// Package dumpview decides what dump shows of a log. Input: a log, and what a person asked for. Output:
+// names for values, and the records of calls with certain callers.
+package dumpview
 
 import (
 	"strings"
@@ -7,16 +9,18 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// newView shows the values of a log to people.
-func newView(begin uint64) *logtext.View {
+// New returns a view that shows the values of a log to people.
+func New(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },
 		Result:   cudaerror.OfFailure,
 		Demangle: func(name string) string { return demangle.Filter(name, demangle.LLVMStyle) },
+		Text:     func(text string) string { return figures.Cut(text, figures.LongText) },
 	}
 }
 

@@ -1,11 +1,13 @@
-package main
+// Package nearest corrects slips. Input: a word that a person typed and the names that there are.
+// Output: the name that was meant.
+package nearest
 
 import "strings"
 
-// nearest is the name that a person most likely meant by a word: one that begins with the word, or
+// To is the name that a person most likely meant by a word: one that begins with the word, or
 // the one that needs the fewest changes, at most one and another for every five letters; "" if
 // there is none.
-func nearest(word string, names []string) string {
+func To(word string, names []string) string {
 	best, least := "", 2+len(word)/5
 	if len(word) < 2 {
 		return ""

@@ -1,22 +1,21 @@
-package main
+package console
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
-// A progress is a line on a terminal that shows how far a conversion has come. It appears after
+// A Progress is a line on a terminal that shows how far a conversion has come. It appears after
 // a second, and never where there is no terminal.
-type progress struct {
-	con   *console.Console
+type Progress struct {
+	con   *Console
 	start time.Time
 	last  time.Time
 }
 
-func newProgress(con *console.Console) *progress {
-	return &progress{con: con, start: time.Now()}
+// Progress returns a line that is not shown yet.
+func (c *Console) Progress() *Progress {
+	return &Progress{con: c, start: time.Now()}
 }
 
 const (
@@ -24,7 +23,8 @@ const (
 	progressEvery = 200 * time.Millisecond
 )
 
-func (p *progress) show(share float64, slices uint64) {
+// Show says how far it is, at most five times a second.
+func (p *Progress) Show(share float64, slices uint64) {
 	now := time.Now()
 	taken := now.Sub(p.start)
 	if taken < progressAfter || now.Sub(p.last) < progressEvery {
@@ -47,5 +47,5 @@ func progressLine(share float64, slices uint64, taken time.Duration) string {
 	return line
 }
 
-// done clears the line.
-func (p *progress) done() { p.con.ClearStatus() }
+// Done clears the line.
+func (p *Progress) Done() { p.con.ClearStatus() }

@@ -1,0 +1,148 @@
+// Package browser hands one trace to Perfetto's UI in a web browser.
+//
+// Input: an open file with a trace. The package serves it on loopback, and nothing else: at an
+// address that cannot be guessed, to one origin, to requests for this machine. Output: the trace in the
+// browser's memory.
+//
+// There are two ways. By default the server has a small page, which fetches the trace, opens the UI at
+// a click and posts the trace to it. Or the UI fetches the trace itself, which its own rules allow
+// from port 9001 only.
+package browser
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DirectPort is the only port from which the UI fetches traces itself.
+const DirectPort = 9001
+
+// Options say what is handed over.
+type Options struct {
+	Name     string // of the trace, for people
+	UI       UI
+	View     View
+	Direct   bool          // the UI fetches the trace itself
+	Port     int           // 0: any that is free
+	Patience time.Duration // the longest time without a request
+}
+
+// ErrNobody says that nobody came for the trace.
+var ErrNobody = errors.New("nobody has opened the trace")
+
+// A Server serves one trace.
+type Server struct {
+	o        Options
+	token    string
+	trace    io.ReaderAt
+	size     int64
+	listener net.Listener
+	files    map[string]file // of the page, by name
+
+	delivered chan struct{} // gets a value when somebody has the trace
+	seen      chan struct{} // gets a value while somebody is served
+	failed    chan error    // gets the error that ends the server
+	slots     chan struct{} // has a value for each connection
+
+	handlers sync.WaitGroup
+	mu       sync.Mutex
+	open     map[net.Conn]bool
+	closed   bool
+}
+
+// A file is a part of the page.
+type file struct {
+	kind    string
+	content []byte
+}
+
+//go:embed page
+var page embed.FS
+
+// Listen opens the port. A trace has size bytes.
+func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
+	l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", o.Port))
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, listener: l, open: make(map[net.Conn]bool),
+		delivered: make(chan struct{}, 1), seen: make(chan struct{}, 1), failed: make(chan error, 1), slots: make(chan struct{}, connections)}
+	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct {
+		err = s.fillPage()
+	}
+	return s, err
+}
+
+// fillPage makes the files of the page.
+func (s *Server) fillPage() error {
+	about, err := json.Marshal(map[string]any{
+		"title": s.o.Name, "size": s.size, "ui": s.o.UI.address(s.o.View, ""), "origin": s.o.UI.Origin})
+	s.files = map[string]file{"about.json": {"application/json", about}}
+	for name, of := range map[string]struct{ file, kind string }{
+		"":         {"index.html", "text/html; charset=utf-8"},
+		"open.css": {"open.css", "text/css; charset=utf-8"},
+		"open.js":  {"open.js", "text/javascript; charset=utf-8"},
+	} {
+		content, failed := page.ReadFile("page/" + of.file)
+		err = errors.Join(err, failed)
+		s.files[name] = file{of.kind, content}
+	}
+	return err
+}
+
+// Port is the port of the server.
+func (s *Server) Port() int { return s.o.Port }
+
+// Address is what a browser has to open.
+func (s *Server) Address() string {
+	here := fmt.Sprintf("http://127.0.0.1:%d/%s/", s.o.Port, s.token)
+	if s.o.Direct {
+		return s.o.UI.address(s.o.View, here+s.traceName())
+	}
+	return here
+}
+
+// traceName is the name under which the trace is served. The UI shows it, if it fetches the trace
+// itself.
+func (s *Server) traceName() string {
+	if !s.o.Direct {
+		return "trace"
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '_'
+	}, s.o.Name)
+}
+
+// Run serves until the browser has the trace. It returns ErrNobody if nobody came for it, and the
+// context's error when that ends.
+func (s *Server) Run(ctx context.Context) error {
+	go s.accept()
+	patience := time.NewTimer(s.o.Patience)
+	defer s.stop()
+	for {
+		select {
+		case <-s.delivered:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-s.failed:
+			return err
+		case <-s.seen:
+			patience.Reset(s.o.Patience)
+		case <-patience.C:
+			return ErrNobody
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var perfetto = UI{"https://ui.perfetto.dev/", "https://ui.perfetto.dev"}
+
+// ask sends a request as it is, and returns the answer.
+func ask(t *testing.T, s *Server, text string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	return string(answer)
+}
+
+// request is what a browser sends.
+func requestText(method, path, host string, fields ...string) string {
+	return method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Join(append(fields, "\r\n"), "\r\n")
+}
+
+// Only this machine's names, the whole address and the right origin get anything; nobody gets a file
+// that is not of the page.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	trace := []byte("TRACE BYTES")
+	s, ended := serving(t, trace, Options{Name: "app.pftrace", UI: perfetto, Patience: time.Hour})
+	page := "/" + s.token + "/"
+	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
+	for name, c := range map[string]struct{ request, want string }{
+		"the page":                    {requestText("GET", page, own), "200 OK"},
+		"through a tunnel":            {requestText("GET", page, "localhost:8080"), "200 OK"},
+		"from the page":               {requestText("GET", page+"about.json", own, "Origin: http://"+own), "200 OK"},
+		"by a name that means us now": {requestText("GET", page+"trace", "stranger.test:"+fmt.Sprint(s.Port())), "403 Forbidden"},
+		"by an address of the net":    {requestText("GET", page+"trace", "192.168.0.7:80"), "403 Forbidden"},
+		"by a name that begins right": {requestText("GET", page+"trace", "localhost.stranger.test:80"), "403 Forbidden"},
+		"by two names":                {requestText("GET", page+"trace", own, "Host: stranger.test:80"), "403 Forbidden"},
+		"by no name":                  {"GET " + page + "trace HTTP/1.0\r\n\r\n", "403 Forbidden"},
+		"without a port":              {requestText("GET", page+"trace", "localhost"), "403 Forbidden"},
+		"from a page of another":      {requestText("GET", page+"trace", own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"from the UI":                 {requestText("GET", page+"trace", own, "Origin: https://ui.perfetto.dev"), "403 Forbidden"},
+		"from no origin":              {requestText("GET", page+"trace", own, "Origin: null"), "403 Forbidden"},
+		"from two origins":            {requestText("GET", page+"trace", own, "Origin: http://"+own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"the root":                    {requestText("GET", "/", own), "404 Not Found"},
+		"the trace, without token":    {requestText("GET", "/trace", own), "404 Not Found"},
+		"with another token":          {requestText("GET", "/"+strings.Repeat("A", len(s.token))+"/trace", own), "404 Not Found"},
+		"with half the token":         {requestText("GET", "/"+s.token[:10]+"/trace", own), "404 Not Found"},
+		"another file":                {requestText("GET", page+"../../../etc/passwd", own), "404 Not Found"},
+		"another file, by its path":   {requestText("GET", page+"/etc/passwd", own), "404 Not Found"},
+		"a file of the program":       {requestText("GET", page+"page/index.html", own), "404 Not Found"},
+		"changed":                     {requestText("DELETE", page+"trace", own), "405 Method Not Allowed"},
+		"asked before":                {requestText("OPTIONS", page+"trace", own), "405 Method Not Allowed"},
+		"as a proxy":                  {requestText("GET", "http://stranger.test/", own), "400 Bad Request"},
+		"with a body":                 {requestText("GET", page+"trace", own, "Content-Length: 3") + "abc", "400 Bad Request"},
+		"with another body":           {requestText("GET", page+"trace", own, "Transfer-Encoding: chunked"), "400 Bad Request"},
+		"in another language":         {"HELO me\r\n\r\n", "400 Bad Request"},
+		"without an end":              {"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", headBytes), "400 Bad Request"},
+	} {
+		answer := ask(t, s, c.request)
+		if !strings.HasPrefix(answer, "HTTP/1.1 "+c.want+"\r\n") {
+			t.Errorf("%s: the answer is %q, want %s", name, answer, c.want)
+		}
+		if strings.Contains(answer, string(trace)) || strings.Contains(answer, "Access-Control") {
+			t.Errorf("%s: the answer has too much: %q", name, answer)
+		}
+		for _, field := range []string{"Cache-Control: no-store", "Referrer-Policy: no-referrer", "X-Content-Type-Options: nosniff"} {
+			if !strings.Contains(answer, "\r\n"+field+"\r\n") {
+				t.Errorf("%s: the answer lacks %s", name, field)
+			}
+		}
+	}
+	if answer := ask(t, s, requestText("GET", page+"trace", own, "Origin: http://"+own)); !strings.HasSuffix(answer, "\r\n\r\n"+string(trace)) {
+		t.Errorf("the page gets %q", answer)
+	}
+	if err := next(t, ended); err != nil {
+		t.Errorf("the trace was taken; the server: %v", err)
+	}
+	if _, err := s.listener.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the port is open still: %v", err)
+	}
+}
+
+// The UI alone may fetch the trace itself.
+func TestStrangersDirect(t *testing.T) {
+	t.Parallel()
+	s, ended := serving(t, []byte("TRACE BYTES"), Options{Name: "my app.pftrace", UI: perfetto, Patience: time.Hour, Direct: true})
+	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
+	path := "/" + s.token + "/my_app.pftrace"
+	from := "Origin: https://ui.perfetto.dev"
+	const allowed = "\r\nAccess-Control-Allow-Origin: https://ui.perfetto.dev\r\n"
+	for name, c := range map[string]struct{ request, want string }{
+		"by a person":             {requestText("GET", path, own), "403 Forbidden"},
+		"from a page of another":  {requestText("GET", path, own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"from a similar page":     {requestText("GET", path, own, from+".stranger.test"), "403 Forbidden"},
+		"asked before by another": {requestText("OPTIONS", path, own, "Origin: https://stranger.test"), "403 Forbidden"},
+		"by another name":         {requestText("GET", path, "stranger.test:9001", from), "403 Forbidden"},
+		"the page":                {requestText("GET", "/"+s.token+"/", own, from), "404 Not Found"},
+		"without token":           {requestText("GET", "/my_app.pftrace", own, from), "404 Not Found"},
+		"written":                 {requestText("PUT", path, own, from), "405 Method Not Allowed"},
+		"asked before":            {requestText("OPTIONS", path, own, from, "Access-Control-Request-Private-Network: true"), "204 No Content"},
+	} {
+		answer := ask(t, s, c.request)
+		if !strings.HasPrefix(answer, "HTTP/1.1 "+c.want+"\r\n") || strings.Contains(answer, "TRACE BYTES") || strings.Contains(answer, "Access-Control") != (c.want[0] == '2') {
+			t.Errorf("%s: the answer is %q, want %s", name, answer, c.want)
+		}
+	}
+	if answer := ask(t, s, requestText("GET", path, own, from)); !strings.Contains(answer, allowed) || !strings.HasSuffix(answer, "\r\n\r\nTRACE BYTES") {
+		t.Errorf("the UI gets %q", answer)
+	}
+	if err := next(t, ended); err != nil {
+		t.Errorf("the trace was taken; the server: %v", err)
+	}
+}
+
+func TestNobody(t *testing.T) {
+	t.Parallel()
+	_, ended := serving(t, nil, Options{UI: perfetto, Patience: 1})
+	if err := next(t, ended); !errors.Is(err, ErrNobody) {
+		t.Errorf("nobody came: %v", err)
+	}
+}
+
+// An interrupt closes connections on which nothing comes.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(bytes.NewReader(nil), 0, Options{UI: perfetto, Patience: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	var idle []net.Conn
+	for range 2 * connections {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		idle = append(idle, c)
+	}
+	interrupt()
+	if err := next(t, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("after an interrupt: %v", err)
+	}
+	for _, c := range idle {
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("a connection got something")
+		}
+	}
+}
+
+// A trace that somebody does not read to the end was not delivered.
+func TestHalf(t *testing.T) {
+	t.Parallel()
+	trace := make([]byte, 64<<20) // more than fits into the buffers of a connection
+	s, ended := serving(t, trace, Options{UI: perfetto, Patience: time.Hour})
+	client := &http.Client{Timeout: 3 * time.Minute}
+	r, err := client.Get(s.Address() + "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, r.Body, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	r, err = client.Get(s.Address() + "trace") // the server is there still
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, r.Body); err != nil || n != int64(len(trace)) {
+		t.Errorf("%d bytes: %v", n, err)
+	}
+	r.Body.Close()
+	if err := next(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// The file that is served becomes shorter, or cannot be read.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	for want, trace := range map[string]io.ReaderAt{
+		"app cannot be read: it became shorter meanwhile": strings.NewReader("short"),
+		"app cannot be read: ":                            file,
+	} {
+		s, err := Listen(trace, 1000, Options{Name: "app", UI: perfetto, Patience: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context()) }()
+		r, err := http.Get(s.Address() + "trace")
+		if err == nil {
+			if n, err := io.Copy(io.Discard, r.Body); err == nil {
+				t.Errorf("%d bytes arrived, and no error", n)
+			}
+			r.Body.Close()
+		}
+		if err := next(t, ended); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("the server: %v, want %s", err, want)
+		}
+	}
+}
+
+func TestParseUI(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]UI{
+		"https://ui.perfetto.dev":          perfetto,
+		"https://ui.perfetto.dev/":         perfetto,
+		"HTTPS://UI.perfetto.dev:443":      perfetto,
+		"http://127.0.0.1:10000":           {"http://127.0.0.1:10000/", "http://127.0.0.1:10000"},
+		"http://[::1]:80/":                 {"http://[::1]/", "http://[::1]"},
+		"https://perf.example/ui/v53/":     {"https://perf.example/ui/v53/", "https://perf.example"},
+		"https://perf.example:8443/a b":    {"https://perf.example:8443/a%20b", "https://perf.example:8443"},
+		"https://perf.example:8443/x.html": {"https://perf.example:8443/x.html", "https://perf.example:8443"},
+	} {
+		if got, err := ParseUI(text); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "ui.perfetto.dev", "javascript:alert(1)", "file:///etc/passwd", "https://", "https://a b/", "https://me@host/",
+		"https://host/?x", "https://host/#!/x", "https://höst/", "https://host:port/", "https://host\r\nX: y/", "ftp://host/"} {
+		if got, err := ParseUI(text); err == nil {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// Whatever a stranger sends, a request that is taken has a host that a check looked at.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(requestText("GET", "/token/trace", "127.0.0.1:1")))
+	f.Add([]byte("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"))
+	f.Add([]byte("GET  / HTTP/1.1\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		q, err := readRequest(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if q.checkHost() == nil && !bytes.Contains(bytes.ToLower(text), []byte("host")) {
+			t.Errorf("%q has no host", text)
+		}
+		if name, err := q.file("token"); err == nil && !bytes.Contains(text, []byte("/token/"+name)) {
+			t.Errorf("%q is for %q", text, name)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+// Package chromiumtest drives a headless Chromium in tests.
+//
+// Input: addresses and JavaScript. Output: what the JavaScript results in. Chromium is told what to do
+// by its DevTools protocol, over two pipes.
+package chromiumtest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const remedy = "run `make tools` in the root of the repository (it installs Debian's package chromium, as root)"
+
+// patience is the time in which Chromium has to do everything that a test asks for. It decides only how
+// long a test that fails takes.
+const patience = 3 * time.Minute
+
+// A Browser is a running Chromium, which ends with the test.
+type Browser struct {
+	t      testing.TB
+	to     *os.File
+	from   *bufio.Reader
+	next   int
+	stderr bytes.Buffer
+}
+
+// A Page is a tab.
+type Page struct {
+	b       *Browser
+	session string
+}
+
+// Start starts Chromium. The test fails when it is missing.
+func Start(t testing.TB, options ...string) *Browser {
+	t.Helper()
+	path := find()
+	if path == "" {
+		t.Fatalf("chromium is not in PATH: %s", remedy)
+	}
+	b := &Browser{t: t}
+	theirIn, ourOut, err1 := os.Pipe()
+	ourIn, theirOut, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	b.to, b.from = ourOut, bufio.NewReader(ourIn)
+	cmd := exec.Command(path, append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--no-default-browser-check", "--disable-background-networking", "--disable-component-update", "--disable-extensions",
+		"--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "about:blank"}, options...)...)
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	cmd.Stderr = &b.stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	limit := time.AfterFunc(patience, func() { ourIn.Close() })
+	t.Cleanup(func() {
+		limit.Stop()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // Chromium is many processes
+		_ = cmd.Wait()                                      // it was killed
+		ourOut.Close()
+		ourIn.Close()
+	})
+	return b
+}
+
+// find returns the path of Chromium, "" without one.
+func find() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// A message is one of the DevTools protocol.
+type message struct {
+	ID      int             `json:"id,omitempty"`
+	Session string          `json:"sessionId,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  map[string]any  `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   *failure        `json:"error,omitempty"`
+}
+
+type failure struct{ Message string }
+
+// call calls a method and reads its result.
+func (b *Browser) call(session, method string, params map[string]any, result any) {
+	b.t.Helper()
+	b.next++
+	text, err := json.Marshal(message{ID: b.next, Session: session, Method: method, Params: params})
+	if err == nil {
+		_, err = b.to.Write(append(text, 0))
+	}
+	if err != nil {
+		b.fail(method, err)
+	}
+	m := b.wait(method, func(m *message) bool { return m.ID == b.next })
+	if m.Error != nil {
+		b.fail(method, errors.New(m.Error.Message))
+	}
+	if err := json.Unmarshal(m.Result, result); err != nil {
+		b.fail(method, err)
+	}
+}
+
+// wait reads messages up to one that is wanted.
+func (b *Browser) wait(what string, wanted func(*message) bool) *message {
+	b.t.Helper()
+	for {
+		text, err := b.from.ReadBytes(0)
+		if err != nil {
+			b.fail(what, err)
+		}
+		m := new(message)
+		if err := json.Unmarshal(bytes.TrimSuffix(text, []byte{0}), m); err != nil {
+			b.fail(what, err)
+		}
+		if wanted(m) {
+			return m
+		}
+	}
+}
+
+func (b *Browser) fail(what string, err error) {
+	b.t.Helper()
+	b.t.Fatalf("chromium: %s: %v\n%s", what, err, b.stderr.String())
+}
+
+// Open opens an address in a tab and waits until it is loaded.
+func (b *Browser) Open(address string) *Page {
+	b.t.Helper()
+	var target struct{ TargetID string }
+	b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var session struct{ SessionID string }
+	b.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &session)
+	p := &Page{b, session.SessionID}
+	b.call(p.session, "Page.enable", nil, &struct{}{})
+	var done struct{ ErrorText string }
+	b.call(p.session, "Page.navigate", map[string]any{"url": address}, &done)
+	if done.ErrorText != "" {
+		b.fail(address, errors.New(done.ErrorText))
+	}
+	b.wait("the end of loading "+address, func(m *message) bool { return m.Session == p.session && m.Method == "Page.loadEventFired" })
+	return p
+}
+
+// Eval evaluates JavaScript, as if a person had clicked, and returns its value, or that of its promise.
+func (p *Page) Eval(script string) any {
+	p.b.t.Helper()
+	var r struct {
+		Result           struct{ Value any }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "userGesture": true, "returnByValue": true}, &r)
+	if e := r.ExceptionDetails; e != nil {
+		p.b.fail(script, fmt.Errorf("%s %s", e.Text, e.Exception.Description))
+	}
+	return r.Result.Value
+}

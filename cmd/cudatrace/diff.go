@@ -1,0 +1,374 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/runfiles"
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/diff"
+	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/diff/view"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/errno"
+)
+
+const diffName = "diff"
+
+// exitHolds is the exit code of diff when a condition holds.
+const exitHolds = 3
+
+// The groups of options in the help of diff.
+const (
+	sideGroup  = "What to compare"
+	gateGroup  = "When to fail"
+	allowGroup = "What not to fail for"
+)
+
+func diffCommand(con *console.Console) *cli.Command {
+	return &cli.Command{
+		Name:      diffName,
+		Usage:     "compare runs with earlier runs, and fail where they got worse",
+		ArgsUsage: "BASE NEW",
+		UsageText: "cudatrace diff BASE NEW [OPTION...]\n" +
+			"cudatrace diff --base BASE... NEW... [OPTION...]\n\n" +
+			"Example: cudatrace diff base.cudatrace new.cudatrace\n" +
+			"Example: cudatrace diff 'base*.cudatrace' 'new*.cudatrace' --fail-on 'kernel_time > +5%'\n" +
+			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown",
+		Description: fmt.Sprintf("Says what is new, gone, slower and faster. BASE and NEW are each a log, the JSON of 'cudatrace stats', "+
+			"a folder of either, or a pattern between quotes; each file is one run. Times are judged from %d runs a side on, counts always.\n"+
+			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains conditions, and documents the JSON.", diff.LeastRuns),
+		Flags: slices.Concat([]cli.Flag{
+			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
+			&cli.GenericFlag{Category: gateGroup, Name: "fail-on", Value: new(texts), Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > 2GiB', 'kernel:gemm*:median > +10%'; may be repeated"},
+			&cli.GenericFlag{Category: gateGroup, Name: "budget", Value: new(texts), Usage: "end with 3 when a condition in `FILE` holds: one a line, # begins a comment; may be repeated"},
+			&cli.StringFlag{Category: gateGroup, Name: "significance", Value: "1%", Usage: "rate of false discoveries, `PERCENT|none`; none does not test changes, and needs no more than one run a side"},
+			&cli.StringFlag{Category: gateGroup, Name: "min-change", Value: "5%", Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-gpu", Usage: "runs on different GPUs"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-driver", Usage: "runs with different drivers"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-mode", Usage: "runs that were recorded with different options"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|markdown|junit|json`: form of the output; junit has a test case for each condition"},
+			&cli.StringFlag{Category: outputGroup, Name: "top", Value: "10", Usage: "only the first `N` rows of each table in text and markdown, 0 for all"},
+		}, filterFlags()),
+		Action: func(c *cli.Context) error { return runDiff(c, con) },
+	}
+}
+
+// texts are the values of an option that may be repeated. A comma is part of a value.
+type texts []string
+
+func (t *texts) Set(s string) error {
+	*t = append(*t, s)
+	return nil
+}
+
+func (t *texts) String() string { return strings.Join(*t, " ") }
+
+func textsOf(c *cli.Context, option string) []string { return *c.Generic(option).(*texts) }
+
+// diffOptions are the options of the command.
+type diffOptions struct {
+	base, new  []string // files
+	rule       diff.Rule
+	conditions []*condition.Condition
+	format     string
+	top        int
+	filter     convert.Filter
+	filters    string // the filters that were given, "" for none
+}
+
+func runDiff(c *cli.Context, con *console.Console) error {
+	o, err := readDiffOptions(c, con)
+	if err != nil {
+		return err
+	}
+	base, err := o.runs(con, o.base)
+	if err != nil {
+		return err
+	}
+	now, err := o.runs(con, o.new)
+	if err != nil {
+		return err
+	}
+	d := diff.Compare(base, now, o.rule)
+	page := view.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Rule: o.rule, Top: o.top}
+	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return c.Bool("allow-" + p.Kind) })
+	if err := o.print(con, &page, refused); err != nil {
+		return err
+	}
+	return concluded(con, page.Outcomes, refused)
+}
+
+func (o *diffOptions) print(con *console.Console, p *view.Page, refused []diff.Problem) error {
+	switch o.format {
+	case "json":
+		return p.WriteJSON(con.Text())
+	case "markdown":
+		return p.WriteMarkdown(con.Text())
+	case "junit":
+		return p.WriteJUnit(con.Text(), refused)
+	}
+	return p.WriteText(con.Text(), con.Width())
+}
+
+// concluded says what went wrong, and is the end of the command.
+func concluded(con *console.Console, outcomes []*diff.Outcome, refused []diff.Problem) error {
+	for _, p := range refused {
+		con.Sayf("%s; --allow-%s compares them nevertheless", p.Text, p.Kind)
+	}
+	failed, broken := false, len(refused) > 0
+	for _, o := range outcomes {
+		switch o.State {
+		case diff.Failed:
+			failed = true
+			con.Sayf("%s: %s", o.Text, view.Explained(o))
+		case diff.Broken:
+			broken = true
+			con.Sayf("%s cannot be checked: %s%s", o.Text, o.Why, remedyFor(o))
+		}
+	}
+	switch {
+	case broken:
+		return exitCode(exitFailure)
+	case failed:
+		return exitCode(exitHolds)
+	}
+	return nil
+}
+
+// remedyFor names the option that allows a name that matches nothing.
+func remedyFor(o *diff.Outcome) string {
+	if o.Unmatched {
+		return "; --allow-missing passes the condition then"
+	}
+	return ""
+}
+
+// readDiffOptions reads the options.
+func readDiffOptions(c *cli.Context, con *console.Console) (o diffOptions, err error) {
+	o.format = c.String("format")
+	if !slices.Contains([]string{"text", "markdown", "junit", "json"}, o.format) {
+		return o, usagef(diffName, "diff: --format must be text, markdown, junit or json, not %q", o.format)
+	}
+	top, err := strconv.ParseUint(c.String("top"), 10, 31)
+	if err != nil {
+		return o, usagef(diffName, "diff: --top %q is not a number of rows: write 20, or 0 for all", c.String("top"))
+	}
+	o.top = int(top)
+	if o.rule, err = readRule(c); err != nil {
+		return o, err
+	}
+	if o.filter, err = filterOptions(c); err != nil {
+		return o, err
+	}
+	o.filters = chosen(c, filterFlags())
+	if err := o.readConditions(c, con); err != nil {
+		return o, err
+	}
+	if o.format == "junit" && len(o.conditions) == 0 {
+		return o, usagef(diffName, "diff: --format junit needs conditions: add --fail-on or --budget")
+	}
+	return o, o.readSides(c)
+}
+
+func readRule(c *cli.Context) (r diff.Rule, err error) {
+	if r.MinChange, err = percentOption(c, "min-change"); err != nil {
+		return r, err
+	}
+	if c.String("significance") == "none" {
+		r.Untested = true
+		return r, nil
+	}
+	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {
+		err = usagef(diffName, "diff: --significance %s must be above 0%% and below 100%%", c.String("significance"))
+	}
+	return r, err
+}
+
+// percentOption reads the value of an option.
+func percentOption(c *cli.Context, option string) (float64, error) {
+	text := strings.TrimSpace(strings.TrimSuffix(c.String(option), "%"))
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= 1e6) {
+		return 0, usagef(diffName, "diff: --%s %q is not a percentage: write 5%%", option, c.String(option))
+	}
+	return v / 100, nil
+}
+
+// readConditions reads the conditions of the command line and of budgets, each once.
+func (o *diffOptions) readConditions(c *cli.Context, con *console.Console) error {
+	for _, text := range textsOf(c, "fail-on") {
+		if err := o.addCondition(con, "--fail-on", text); err != nil {
+			return err
+		}
+	}
+	for _, path := range textsOf(c, "budget") {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+		}
+		defer f.Close()
+		lines, err := condition.Budget(f)
+		if err != nil {
+			return fmt.Errorf("%s cannot be read: %s", path, errno.Words(err))
+		}
+		if len(lines) == 0 {
+			return fmt.Errorf("%s has no conditions: write one a line, such as kernel_time > +5%%", path)
+		}
+		for _, l := range lines {
+			if err := o.addCondition(con, fmt.Sprintf("%s:%d", path, l.Number), l.Text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addCondition adds a condition. A wrong one is shown with a mark below its fault.
+func (o *diffOptions) addCondition(con *console.Console, where, text string) error {
+	found, err := condition.Parse(text, diff.Vocabulary())
+	var wrong *condition.Error
+	if errors.As(err, &wrong) {
+		words := wrong.Error()
+		if near := nearest.To(wrong.Word, wrong.Choices); near != "" {
+			words = fmt.Sprintf("%s (did you mean %s?)", wrong.Message, near)
+		}
+		con.Sayf("diff: %s: %s; see 'cudatrace help diff'", where, words)
+		before := utf8.RuneCountInString(console.Escape(wrong.Text[:wrong.At]))
+		marked := utf8.RuneCountInString(console.Escape(wrong.Text[wrong.At : wrong.At+wrong.Len]))
+		con.Detail("%s", wrong.Text)
+		con.Detail("%s%s", strings.Repeat(" ", before), strings.Repeat("^", max(marked, 1)))
+		return exitCode(exitUsage)
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(o.conditions, func(c *condition.Condition) bool { return c.Text == found.Text }) {
+		o.conditions = append(o.conditions, found)
+	}
+	return nil
+}
+
+// maxRuns bounds the runs of a side, and so the memory for them.
+const maxRuns = 100
+
+// readSides finds the files of both sides.
+func (o *diffOptions) readSides(c *cli.Context) error {
+	args := c.Args().Slice()
+	switch {
+	case !c.IsSet("base") && len(args) > 2:
+		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base")
+	case !c.IsSet("base") && len(args) < 2:
+		return usagef(diffName, "diff: BASE and NEW are needed")
+	case len(args) == 0:
+		return usagef(diffName, "diff: no NEW given")
+	}
+	var err error
+	if o.base, err = filesOf(baseWords(c)); err == nil {
+		o.new, err = filesOf(newWords(c))
+	}
+	return err
+}
+
+// baseWords are the words that name BASE.
+func baseWords(c *cli.Context) []string {
+	if c.IsSet("base") {
+		return textsOf(c, "base")
+	}
+	return c.Args().Slice()[:1]
+}
+
+// newWords are the words that name NEW.
+func newWords(c *cli.Context) []string {
+	if c.IsSet("base") {
+		return c.Args().Slice()
+	}
+	return c.Args().Slice()[1:]
+}
+
+// filesOf returns the files that words name.
+func filesOf(words []string) ([]string, error) {
+	if slices.Contains(words, stdio) {
+		return nil, usagef(diffName, "diff: reads files, not standard input")
+	}
+	files, err := runfiles.Find(words, record.LogSuffix, ".json")
+	switch {
+	case errors.Is(err, filepath.ErrBadPattern):
+		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
+	case err != nil:
+		return nil, err
+	case sameLog(files) != "":
+		return nil, usagef(diffName, "diff: %s is given twice: each file is one run", sameLog(files))
+	case len(files) > maxRuns:
+		return nil, fmt.Errorf("%s: %d files are more than the %d runs that a side may have", words[0], len(files), maxRuns)
+	}
+	return files, nil
+}
+
+// runs reads the runs of a side.
+func (o *diffOptions) runs(con *console.Console, files []string) (all []*diff.Run, err error) {
+	for _, path := range files {
+		r, err := o.run(con, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// run reads a run: the JSON of stats, or a log.
+func (o *diffOptions) run(con *console.Console, path string) (*diff.Run, error) {
+	wanted := diff.Reports(o.conditions)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	if first, err := in.Peek(1); err == nil && first[0] == '{' {
+		if o.filters != "" {
+			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
+		}
+		return diff.Read(in, path, wanted)
+	}
+	document, err := o.statistics(con, path)
+	if err != nil {
+		return nil, err
+	}
+	return diff.Read(document, path, wanted)
+}
+
+// statistics returns what stats writes about a log.
+func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, error) {
+	logs := []convert.Log{convert.Path(path)}
+	bar := con.Progress()
+	sink := stats.New()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	wanted := diff.Reports(o.conditions)
+	tables := slices.DeleteFunc(sink.Tables(statsFacts(all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
+	var document bytes.Buffer
+	err = table.WriteJSON(&document, statsHead(logs, all), tables)
+	return &document, err
+}

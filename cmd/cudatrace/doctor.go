@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/doctor"
+)
+
+// exitPart is the exit code of doctor where a recording gets less than everything.
+const exitPart = 3
+
+func doctorCommand(con *console.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "say what a recording gets here, and what to do about what it lacks",
+		ArgsUsage: "[PROGRAM]",
+		UsageText: "cudatrace doctor [--format text|json] [PROGRAM | -p PID]\n\nExample: cudatrace doctor ./app",
+		Description: "Looks at the kernel, this user's rights, the driver, the GPUs, the libraries that PROGRAM would load, " +
+			"and the folders that a recording needs. It does not start PROGRAM. The first line is the result; " +
+			"each further line is one thing that was looked at. Exit code: 0 if a recording gets everything, " +
+			"3 if it gets part, 1 if it gets nothing, 2 for a wrong command line.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "look at the running process `PID`"},
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`"},
+		},
+		Action: func(c *cli.Context) error {
+			o, err := doctorOptions(c)
+			if err != nil {
+				return usagef("doctor", "doctor: %v", err)
+			}
+			report, err := doctor.Examine(o)
+			if err != nil {
+				return err
+			}
+			return printReport(con, report, c.String("format"))
+		},
+	}
+}
+
+func doctorOptions(c *cli.Context) (doctor.Options, error) {
+	o := doctor.Options{Program: c.Args().First(), Env: os.Environ(), Folder: "."}
+	list, err := pids(c)
+	switch format := c.String("format"); {
+	case err != nil:
+		return o, err
+	case len(list) > 1:
+		return o, errors.New("--pid names one process")
+	case len(list) > 0 && c.Args().Present():
+		return o, errors.New("a program and --pid exclude each other")
+	case format != "text" && format != "json":
+		return o, errors.New("--format must be text or json")
+	case len(list) > 0:
+		o.PID = list[0]
+	}
+	return o, nil
+}
+
+// printReport prints a report and returns its exit code.
+func printReport(con *console.Console, r *doctor.Report, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(con.Text())
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	} else {
+		con.Print("%s", r.Text)
+		con.Table(reportRows(r))
+	}
+	switch r.Outcome {
+	case doctor.Part:
+		return exitCode(exitPart)
+	case doctor.None:
+		return exitCode(exitFailure)
+	}
+	return nil
+}
+
+// reportRows has a row for each check, and one more for a remedy.
+func reportRows(r *doctor.Report) [][]string {
+	var rows [][]string
+	for _, c := range r.Checks {
+		rows = append(rows, []string{"  " + string(c.Status), c.Name, c.Found})
+		if c.Remedy != "" {
+			rows = append(rows, []string{"", "", "→ " + c.Remedy})
+		}
+	}
+	return rows
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+)
+
+// An opening is a running "cudatrace open", or a recording with --open.
+type opening struct {
+	*exec.Cmd
+	address string
+	stderr  *bufio.Reader
+	temp    string // its TMPDIR
+}
+
+var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/[A-Z2-7]{26}/`)
+
+// open starts a command in a folder, and waits until it prints an address.
+func open(t *testing.T, dir string, args ...string) *opening {
+	t.Helper()
+	return openWith(t, nil, dir, args...)
+}
+
+// openWith sets variables of the command.
+func openWith(t *testing.T, env []string, dir string, args ...string) *opening {
+	t.Helper()
+	o := &opening{Cmd: exec.Command("cudatrace", args...), temp: t.TempDir()}
+	if err := errors.Join(os.Chmod(o.temp, 0o777), os.Chmod(filepath.Dir(o.temp), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	o.Dir, o.Env = dir, append(append(os.Environ(), "TMPDIR="+o.temp, "DISPLAY=", "WAYLAND_DISPLAY=", "SSH_CONNECTION=10.0.0.1 5000 10.0.0.2 2222"), env...)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Stdout, o.Stderr, o.stderr = w, w, bufio.NewReader(r)
+	if err := o.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		_ = o.Process.Kill() // it has ended, unless the test failed
+		r.Close()
+	})
+	for said := ""; o.address == ""; {
+		line, err := o.stderr.ReadString('\n')
+		if err != nil {
+			t.Fatalf("cudatrace %s ends: %v\n%s", strings.Join(args, " "), err, said)
+		}
+		said += line
+		o.address = pageAddress.FindString(line)
+	}
+	return o
+}
+
+// get takes a file of the page.
+func (o *opening) get(t *testing.T, name string) []byte {
+	t.Helper()
+	r, err := http.Get(o.address + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != 200 {
+		t.Fatalf("%s: %s, %v", name, r.Status, err)
+	}
+	return b
+}
+
+// end waits for the end and returns what was said since the address.
+func (o *opening) end(t *testing.T, code int) string {
+	t.Helper()
+	said, err := io.ReadAll(o.stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = o.Wait() // the exit code says it
+	if got := o.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d, want %d\n%s", got, code, said)
+	}
+	if left, err := os.ReadDir(o.temp); err != nil || len(left) > 0 {
+		t.Errorf("%v is left in the temporary folder: %v", left, err)
+	}
+	return string(said)
+}
+
+// A log is converted as convert does it, the UI begins with its first GPU work, and the program ends
+// by itself.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	dir, log := t.TempDir(), filepath.Join(root, "testdata/gpu/logs/streams.cudatrace")
+	trace := filepath.Join(dir, "want.pftrace")
+	if out, err := exec.Command("cudatrace", "convert", log, "-o", trace).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, trace)
+	first := tr.Int("select min(ts) from gpu_slice")
+	last := tr.Int("select max(ts + dur) from (select ts, dur from gpu_slice order by ts limit 50)")
+	for _, name := range []string{log, trace} {
+		o := open(t, dir, "open", name, "--ui", "http://127.0.0.1:10000/ui/")
+		var about struct {
+			Title, UI, Origin string
+			Size              int
+		}
+		if err := json.Unmarshal(o.get(t, "about.json"), &about); err != nil {
+			t.Fatal(err)
+		}
+		title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) + ".pftrace"
+		if about.Title != title || about.Size != len(want) || about.Origin != "http://127.0.0.1:10000" {
+			t.Errorf("%s: the page is told %+v", name, about)
+		}
+		var from, to int64
+		_, err := fmt.Sscanf(about.UI, "http://127.0.0.1:10000/ui/#!/?visStart=%d&visEnd=%d&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute", &from, &to)
+		if room := (last - first) / 20; err != nil || from != first-room || to != last+room {
+			t.Errorf("%s: the UI is at %s: %v; the first GPU work is from %d to %d", name, about.UI, err, first, last)
+		}
+		if !bytes.Equal(o.get(t, "trace"), want) {
+			t.Errorf("%s: another trace is served than convert makes", name)
+		}
+		said := o.end(t, 0)
+		if !regexp.MustCompile(`(?m)^  for the browser of another machine, there: ssh -p 2222 -N -L \d+:127\.0\.0\.1:\d+ \w+@10\.0\.0\.2\n`).MatchString(said) || !strings.HasSuffix(said, "cudatrace: the browser has the trace\n") {
+			t.Errorf("%s: it says\n%s", name, said)
+		}
+	}
+}
+
+// Ctrl-C ends the program, and the converted trace is gone.
+func TestOpenInterrupted(t *testing.T) {
+	t.Parallel()
+	o := open(t, t.TempDir(), "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	if err := o.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if said := o.end(t, 130); strings.Contains(said, "has the trace") {
+		t.Errorf("it says\n%s", said)
+	}
+}
+
+// With --open a recording serves its trace, and keeps the program's exit code and standard output.
+func TestRecordOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := open(t, dir, "record", "--open", "-o", "run", "sh", "-c", sim("vectoradd")+"; exit 7")
+	served := o.get(t, "trace")
+	said := o.end(t, 7)
+	if trace, err := os.ReadFile(filepath.Join(dir, "run.pftrace")); err != nil || !bytes.Equal(served, trace) {
+		t.Errorf("another trace is served than run.pftrace: %v", err)
+	}
+	if !strings.HasSuffix(said, "cudatrace: the browser has the trace\n") {
+		t.Errorf("it says\n%s", said)
+	}
+	cmd := exec.Command("cudatrace", "record", "--open", "-o", "none", sim("nocuda"), "3")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 || strings.Contains(string(out), "http") {
+		t.Errorf("a recording without a trace: %v\n%s", err, out)
+	}
+}
+
+// The UI fetches traces from one port only. The message says so where another program has it.
+func TestOpenPortInUse(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp4", "127.0.0.1:9001"); err == nil {
+		defer l.Close()
+	} // else another program has it
+	cmd := exec.Command("cudatrace", "open", "--direct", "--no-browser", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	out, _ := cmd.CombinedOutput() // the exit code says it
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "cudatrace: port 9001 is in use, and the UI fetches traces from no other: end the program that uses it") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+// Under sudo the log is read, and the trace is served, with the rights of the user who called sudo.
+func TestOpenSudo(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir, err := os.MkdirTemp("", "cudatrace-sudo-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	log, err := os.ReadFile(filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	path := filepath.Join(dir, "streams.cudatrace")
+	if err := errors.Join(err, os.WriteFile(path, log, 0o600), os.Chown(dir, 65534, 65534), os.Chown(path, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	sudo := []string{"SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody"}
+	o := openWith(t, sudo, dir, "open", path)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", o.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("the threads %v: %v", threads, err)
+	}
+	for _, thread := range threads {
+		if status, err := os.ReadFile(thread); err == nil && !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") {
+			t.Errorf("a thread runs as another user:\n%s", status)
+		}
+	}
+	o.get(t, "trace")
+	o.end(t, 0)
+	if err := os.Chown(path, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cudatrace", "open", "--no-browser", path)
+	cmd.Env = append(os.Environ(), sudo...)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
+		t.Errorf("the user opens root's log: %v\n%s", err, out)
+	}
+}
+
+// Where there is a display, the user's browser is started, and keeps running after Ctrl-C.
+func TestOpenLaunches(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "launched")
+	script := "#!/bin/sh\necho \"$1 $(cut -d' ' -f5 /proc/$$/stat)\" >" + fifo + "\n"
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	o := openWith(t, []string{"DISPLAY=:0", "PATH=" + dir + ":" + os.Getenv("PATH")}, dir, "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	launched, err := os.ReadFile(fifo)
+	var address string
+	var group int
+	if _, scanned := fmt.Sscan(string(launched), &address, &group); err != nil || scanned != nil || address != o.address {
+		t.Errorf("the browser is started with %q, want %s: %v", launched, o.address, errors.Join(err, scanned))
+	}
+	if ours, err := syscall.Getpgid(o.Process.Pid); err != nil || group == ours {
+		t.Errorf("the browser is in group %d, and so are we: %v", group, err)
+	}
+	o.get(t, "trace")
+	if said := o.end(t, 0); strings.Contains(said, "ssh") {
+		t.Errorf("it says\n%s", said)
+	}
+}

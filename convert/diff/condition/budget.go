@@ -1,0 +1,49 @@
+package condition
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxLine is the length of the longest line of a budget, in bytes.
+const maxLine = 64 << 10
+
+// A Line is a condition of a budget.
+type Line struct {
+	Number int
+	Text   string
+}
+
+// Budget reads the lines of a budget: a condition each. Empty lines, and what stands behind a #
+// at the beginning of a line or after a space, say nothing.
+func Budget(from io.Reader) (lines []Line, err error) {
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, maxLine)
+	for n := 1; in.Scan(); n++ {
+		text := strings.TrimPrefix(in.Text(), "\ufeff")
+		if text = strings.TrimSpace(withoutComment(text)); text != "" {
+			lines = append(lines, Line{n, text})
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+	}
+	return lines, in.Err()
+}
+
+// withoutComment cuts a line at its comment. Between quotes a # is part of a name.
+func withoutComment(text string) string {
+	quoted := false
+	for i, c := range text {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '#' && !quoted && (i == 0 || text[i-1] == ' ' || text[i-1] == '\t'):
+			return text[:i]
+		}
+	}
+	return text
+}

@@ -1,0 +1,209 @@
+package diff
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/selection"
+)
+
+// A State is the result of a condition.
+type State string
+
+// The states.
+const (
+	Passed State = "passed" // the condition does not hold
+	Failed State = "failed" // the condition holds
+	Broken State = "broken" // it is not known whether the condition holds
+	Absent State = "absent" // nothing has the name, and that is allowed
+)
+
+// An Outcome is the result of a condition.
+type Outcome struct {
+	*condition.Condition
+	State State
+	Why   string    // of a Broken or an Absent one
+	Cases []Checked // the figures that the condition is about
+	// Unmatched says that the condition's name matches nothing.
+	Unmatched bool
+	Holds     int // those of Cases for which the condition holds, which come first
+}
+
+// A Checked is a figure that a condition is about.
+type Checked struct {
+	Name string // of a row, "" of an overall figure
+	*Compared
+	Value float64 // what the condition compares
+	Holds bool
+}
+
+// Gate checks conditions. allowAbsent lets names match nothing.
+func (d *Diff) Gate(conditions []*condition.Condition, allowAbsent bool) []*Outcome {
+	var all []*Outcome
+	var compared []*Compared
+	for _, c := range conditions {
+		o := &Outcome{Condition: c}
+		o.Why = d.collect(o)
+		if o.Why == "" && len(o.Cases) == 0 {
+			o.State, o.Why, o.Unmatched = Broken, d.nothing(c), true
+			if allowAbsent {
+				o.State = Absent
+			}
+		}
+		for _, x := range o.Cases {
+			compared = append(compared, x.Compared)
+		}
+		all = append(all, o)
+	}
+	d.rule.adjust(compared)
+	for _, o := range all {
+		d.decide(o)
+	}
+	return all
+}
+
+// collect finds the figures that a condition is about. It says why it cannot.
+func (d *Diff) collect(o *Outcome) (why string) {
+	if o.Figure != "" {
+		i := slices.IndexFunc(overalls, func(f overall) bool { return f.name == o.Figure })
+		for _, report := range overalls[i].reports {
+			if why := d.lacks(report); why != "" {
+				return why
+			}
+		}
+		o.add("", each(d.Base, overalls[i].of), each(d.New, overalls[i].of))
+		return ""
+	}
+	if why := d.lacks(o.Report); why != "" {
+		return why
+	}
+	for _, p := range pairsOf(o.Report, d.Base, d.New) {
+		if selection.Match(o.Name, p.name) || p.was != "" && selection.Match(o.Name, p.was) {
+			base, new := p.values(o.Column)
+			o.add(p.label, base, new)
+		}
+	}
+	if len(o.Cases) == 0 && o.Report == "calls" && isAdded(o.Column) && d.probed(o.Name) {
+		o.add(o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
+	}
+	return ""
+}
+
+// probed says whether a function was probed in all runs: if it has no calls, it was not called.
+func (d *Diff) probed(name string) bool {
+	return !slices.ContainsFunc(d.runs(), func(r *Run) bool { return !slices.Contains(r.Functions, name) })
+}
+
+// nothing says that a name matches nothing.
+func (d *Diff) nothing(c *condition.Condition) string {
+	if c.Report == "calls" {
+		return fmt.Sprintf("nothing in calls matches %q, and no function of that name was probed in all runs", c.Name)
+	}
+	return fmt.Sprintf("nothing in %s matches %q", c.Report, c.Name)
+}
+
+// add adds a figure with the values of the runs.
+func (o *Outcome) add(name string, base, new []float64) {
+	exact := o.Unit == condition.Number || o.Unit == condition.Bytes
+	x := Checked{Name: name, Compared: compare(base, new, exact, o.Unit == condition.Time)}
+	if !o.Change {
+		x.Compared.P = math.NaN() // nothing is tested
+		x.Value = o.absolute(known(new), exact)
+	}
+	o.Cases = append(o.Cases, x)
+}
+
+// absolute is the value of NEW: of counts and bytes the worst of all runs, else the mean.
+func (o *Outcome) absolute(new []float64, exact bool) float64 {
+	switch {
+	case len(new) == 0:
+		return math.NaN()
+	case exact && o.Rises():
+		return slices.Max(new)
+	case exact:
+		return slices.Min(new)
+	}
+	sum := 0.0
+	for _, v := range new {
+		sum += v
+	}
+	return sum / float64(len(new))
+}
+
+// decide says whether a condition holds.
+func (d *Diff) decide(o *Outcome) {
+	if o.State != "" {
+		return
+	}
+	if o.Why != "" {
+		o.State = Broken
+		return
+	}
+	few, unknown := false, 0
+	for i := range o.Cases {
+		x := &o.Cases[i]
+		if o.Change {
+			x.Value = x.New - x.Base
+			if o.Percent {
+				x.Value = x.Change()
+			}
+		}
+		switch {
+		case math.IsNaN(x.Value):
+			unknown++
+		case o.Change && x.Few && !d.rule.Untested:
+			few = true
+		default:
+			x.Holds = o.Condition.Holds(x.Value) && (!o.Change || d.rule.significant(x.Compared))
+		}
+		if x.Holds {
+			o.Holds++
+		}
+	}
+	o.sort()
+	switch {
+	case o.Holds > 0:
+		o.State = Failed
+	case few:
+		o.State, o.Why = Broken, fmt.Sprintf("a change of a figure that varies takes %d runs on each side, or --significance none", LeastRuns)
+	case unknown == len(o.Cases):
+		o.State, o.Why = Broken, "the figure is not known"
+		if o.Change {
+			o.Why += " on both sides"
+		}
+	default:
+		o.State = Passed
+	}
+}
+
+// sort puts the figures for which the condition holds first, by how far they are from the limit.
+func (o *Outcome) sort() {
+	slices.SortStableFunc(o.Cases, func(a, b Checked) int {
+		switch {
+		case a.Holds != b.Holds && a.Holds:
+			return -1
+		case a.Holds != b.Holds:
+			return 1
+		case o.Rises():
+			return compareFloats(b.Value, a.Value)
+		}
+		return compareFloats(a.Value, b.Value)
+	})
+}
+
+// compareFloats orders numbers; a NaN comes last.
+func compareFloats(a, b float64) int {
+	switch {
+	case math.IsNaN(a) && math.IsNaN(b):
+		return 0
+	case math.IsNaN(a):
+		return 1
+	case math.IsNaN(b), a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats"
+)
+
+// Kinds of problems.
+const (
+	Incomplete  = "incomplete"
+	OtherGPU    = "gpu"
+	OtherDriver = "driver"
+	OtherMode   = "mode"
+)
+
+// A Problem is a reason not to compare runs.
+type Problem struct{ Kind, Text string }
+
+// problems finds what makes the figures of runs differ although the program is the same.
+func problems(base, new []*Run) (all []Problem) {
+	runs := slices.Concat(base, new)
+	for _, r := range runs {
+		for i := range r.Logs {
+			if l := &r.Logs[i]; !l.Complete {
+				all = append(all, Problem{Incomplete, fmt.Sprintf("%s is not complete ('cudatrace info' says why)", l.Name)})
+			}
+		}
+	}
+	for _, c := range conditionsOfRuns {
+		if text := differing(runs, c.what, c.of); text != "" {
+			all = append(all, Problem{c.kind, text})
+		}
+	}
+	if text := otherFunctions(runs); text != "" {
+		all = append(all, Problem{OtherMode, text})
+	}
+	return all
+}
+
+// conditionsOfRuns are what must be the same in all runs. A "" is not known.
+var conditionsOfRuns = []struct {
+	kind, what string
+	of         func(*Run) string
+}{
+	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
+	{OtherDriver, "CUDA version of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
+	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
+	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
+	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
+	{OtherMode, "recorded part", func(r *Run) string {
+		return r.said(func(l *stats.Log) string {
+			if l.Schedule == "" {
+				return "all"
+			}
+			return l.Schedule
+		})
+	}},
+	{OtherMode, "filter", func(r *Run) string {
+		return r.said(func(l *stats.Log) string {
+			if l.Filtered {
+				return "a part of the log"
+			}
+			return "all of the log"
+		})
+	}},
+	{OtherMode, "recording of CUDA graphs", (*Run).graphs},
+}
+
+// said lists the different words of a run's logs.
+func (r *Run) said(of func(*stats.Log) string) string {
+	return r.listed(func(l *stats.Log) []string { return []string{of(l)} })
+}
+
+func (r *Run) listed(of func(*stats.Log) []string) string {
+	var words []string
+	for i := range r.Logs {
+		words = append(words, of(&r.Logs[i])...)
+	}
+	slices.Sort(words)
+	return strings.Join(slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" }), ", ")
+}
+
+// graphs says how CUDA graphs were recorded, "" of a run without any.
+func (r *Run) graphs() string {
+	switch {
+	case r.reports["graphs"] != nil && len(r.reports["graphs"].rows) > 0:
+		return "whole graphs"
+	case r.reports["kernels"] != nil && r.total("kernels", "in_graphs") > 0:
+		return "node by node"
+	}
+	return ""
+}
+
+// differing names the first two runs that differ, "" if none do.
+func differing(runs []*Run, what string, of func(*Run) string) string {
+	var first *Run
+	for _, r := range runs {
+		switch {
+		case of(r) == "":
+		case first == nil:
+			first = r
+		case of(r) != of(first):
+			return fmt.Sprintf("%s: %s has %s, %s has %s", what, first.Name, of(first), r.Name, of(r))
+		}
+	}
+	return ""
+}
+
+// otherFunctions names functions that were probed in one run and not in another, "" if none were.
+func otherFunctions(runs []*Run) string {
+	var first *Run
+	for _, r := range runs {
+		switch {
+		case len(r.Functions) == 0:
+		case first == nil:
+			first = r
+		case !slices.Equal(r.Functions, first.Functions):
+			missing, of := difference(r.Functions, first.Functions), first
+			if missing == "" {
+				missing, of = difference(first.Functions, r.Functions), r
+			}
+			return fmt.Sprintf("probed functions: %s lacks %s", of.Name, missing)
+		}
+	}
+	return ""
+}
+
+// difference lists what is in a and not in b, the first three.
+func difference(a, b []string) string {
+	const most = 3
+	var only []string
+	for _, name := range a {
+		if _, ok := slices.BinarySearch(b, name); !ok {
+			only = append(only, name)
+		}
+	}
+	if len(only) > most {
+		only = append(only[:most], fmt.Sprintf("and %d more", len(only)-most))
+	}
+	return strings.Join(only, ", ")
+}

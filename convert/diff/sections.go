@@ -1,0 +1,47 @@
+package diff
+
+// A section says what is compared of a report.
+type section struct {
+	report, title string
+	figures       []figure
+	adds          string // the column that says what a row adds to the total
+}
+
+// A figure is a column that is compared.
+type figure struct {
+	column   string
+	exact    bool   // counts and bytes: any difference is one
+	up, down string // verdicts about a larger and a smaller value
+}
+
+var (
+	counted = figure{"count", true, "more", "fewer"}
+	total   = figure{"total_ns", false, "slower", "faster"}
+	median  = figure{"median_ns", false, "slower", "faster"}
+)
+
+// sections are what is compared, in the order in which one thing causes another: a call waits
+// for kernels.
+var sections = []section{
+	{"kernels", "kernels", []figure{counted, total, median}, "total_ns"},
+	{"copies", "copies", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
+	{"sets", "memory sets", []figure{counted, {"bytes", true, "more bytes", "fewer bytes"}, total, median}, "total_ns"},
+	{"graphs", "whole CUDA graphs", []figure{counted, total, median}, "total_ns"},
+	{"calls", "CUDA calls", []figure{counted, {"failed", true, "more failures", "fewer failures"}, total, median}, "total_ns"},
+	{"errors", "failed calls", []figure{counted}, "count"},
+	{"nvtx", "NVTX ranges and marks", []figure{counted, total, median}, "total_ns"},
+	{"memory", "allocated memory", []figure{{"peak_bytes", true, "larger peak", "smaller peak"},
+		{"allocations", true, "more allocations", "fewer allocations"}, {"not_freed", true, "more not freed", "fewer not freed"}}, "peak_bytes"},
+	{"devices", "GPUs", []figure{{"busy_ns", false, "busier", "less busy"}, {"idle_ns", false, "more idle", "less idle"}}, "busy_ns"},
+}
+
+// countOf is the column that says how often a row happened.
+func (s *section) countOf() string {
+	switch s.report {
+	case "memory":
+		return "allocations"
+	case "devices":
+		return "kernels"
+	}
+	return "count"
+}

@@ -1,0 +1,149 @@
+package view
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/diff"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// version is the version of the JSON.
+const version = 1
+
+// WriteJSON writes the page as a JSON object, which docs/diff.md documents.
+func (p *Page) WriteJSON(w io.Writer) error {
+	names := func(runs []*diff.Run) (list []string) {
+		for _, r := range runs {
+			list = append(list, r.Name)
+		}
+		return list
+	}
+	type problem struct {
+		Kind string `json:"kind"`
+		Text string `json:"text"`
+	}
+	problems := []problem{}
+	for _, x := range p.Problems {
+		problems = append(problems, problem(x))
+	}
+	head := []table.Member{{Name: "version", Value: version}, {Name: "base", Value: names(p.Diff.Base)}, {Name: "new", Value: names(p.Diff.New)},
+		{Name: "times_judged", Value: p.Rule.TooFew(len(p.Diff.Base), len(p.Diff.New)) == ""}, {Name: "differences", Value: p.Differences()},
+		{Name: "problems", Value: problems}}
+	return table.WriteJSON(w, head, p.DataTables())
+}
+
+// DataTables are the tables of the JSON: everything that was compared.
+func (p *Page) DataTables() []*table.Table {
+	all := []*table.Table{p.conditionData(), p.overallData()}
+	for _, s := range p.Sections {
+		all = append(all, sectionData(s))
+	}
+	return all
+}
+
+func (p *Page) conditionData() *table.Table {
+	t := &table.Table{Name: "conditions", Reason: "no conditions", Columns: []table.Column{
+		{Key: "name"}, {Key: "state"}, {Key: "why"}, {Key: "row"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
+		{Key: "value", Unit: table.Rate}, {Key: "limit", Unit: table.Rate}, {Key: "q", Unit: table.Rate}, {Key: "rows", Unit: table.Number}}}
+	for _, o := range p.Outcomes {
+		row := []any{o.Text, string(o.State), orNothing(o.Why), nil, nil, nil, nil, o.Value, nil, uint64(o.Holds)}
+		if len(o.Cases) > 0 {
+			x := o.Cases[0]
+			row[3], row[4], row[5], row[6], row[8] = orNothing(x.Name), value(x.Base), value(x.New), value(x.Value), value(x.Q)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (p *Page) overallData() *table.Table {
+	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
+		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}}}
+	for _, o := range p.Overall {
+		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), value(o.Base), value(o.New), change(o.Compared), value(o.Q)})
+	}
+	return t
+}
+
+// sectionData has all rows of a section.
+func sectionData(s *diff.Section) *table.Table {
+	t := &table.Table{Name: s.Report, Reason: s.Reason, Columns: []table.Column{{Key: "name"}, {Key: "base_name"}, {Key: "matched_by"}, {Key: "verdict"}, {Key: "added", Unit: table.Rate}}}
+	if t.Reason == "" && len(s.Rows) == 0 {
+		t.Reason = "no rows on either side"
+	}
+	for _, c := range s.Columns() {
+		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
+	}
+	for _, r := range s.Rows {
+		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), value(r.Added)}
+		for _, c := range r.Figures {
+			row = append(row, value(c.Base), value(c.New), value(c.Q))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// A suite and its cases are elements of JUnit's XML.
+type suite struct {
+	XMLName  xml.Name   `xml:"testsuite"`
+	Name     string     `xml:"name,attr"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Errors   int        `xml:"errors,attr"`
+	Cases    []testCase `xml:"testcase"`
+}
+
+type testCase struct {
+	Class   string  `xml:"classname,attr"`
+	Name    string  `xml:"name,attr"`
+	Failure *result `xml:"failure"`
+	Error   *result `xml:"error"`
+}
+
+type result struct {
+	Message string `xml:"message,attr"`
+}
+
+// class is the class of all cases.
+const class = "cudatrace.diff"
+
+// WriteJUnit writes a test case for each condition, and one that says whether the runs may be
+// compared; problems are those that are not allowed.
+func (p *Page) WriteJUnit(w io.Writer, problems []diff.Problem) error {
+	comparable := testCase{Class: class, Name: "BASE and NEW can be compared"}
+	all := suite{Name: "cudatrace diff", Cases: []testCase{comparable}}
+	if len(problems) > 0 {
+		var words []string
+		for _, x := range problems {
+			words = append(words, x.Text)
+		}
+		all.Cases[0].Error = &result{strings.Join(words, "; ")}
+		all.Errors++
+	}
+	for _, o := range p.Outcomes {
+		c := testCase{Class: class, Name: o.Text}
+		switch o.State {
+		case diff.Failed:
+			c.Failure = &result{Explained(o)}
+			all.Failures++
+		case diff.Broken:
+			c.Error = &result{o.Why}
+			all.Errors++
+		}
+		all.Cases = append(all.Cases, c)
+	}
+	all.Tests = len(all.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}

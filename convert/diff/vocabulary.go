@@ -1,0 +1,54 @@
+package diff
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// units are the units of columns that conditions can be about.
+var units = map[table.Unit]condition.Unit{
+	table.Number: condition.Number, table.Duration: condition.Time, table.Bytes: condition.Bytes, table.Share: condition.Share, table.Rate: condition.Rate,
+}
+
+// Vocabulary returns the figures that conditions may name: every one that stats has.
+func Vocabulary() condition.Vocabulary {
+	words := condition.Vocabulary{Figures: make(map[string]condition.Unit), Reports: make(map[string]map[string]condition.Unit)}
+	for _, o := range overalls {
+		words.Figures[o.name] = o.unit
+	}
+	for _, t := range stats.New().Tables(stats.Facts{}) {
+		columns := make(map[string]condition.Unit)
+		for _, c := range t.Columns {
+			if unit, ok := units[c.Unit]; ok {
+				columns[c.Key] = unit
+			}
+		}
+		if t.Name != "unfreed" && len(columns) > 0 { // the ten largest are others in each run
+			words.Reports[t.Name] = columns
+		}
+	}
+	return words
+}
+
+// Reports returns the reports that a comparison with conditions needs.
+func Reports(conditions []*condition.Condition) []string {
+	wanted := make(map[string]bool)
+	for _, s := range sections {
+		wanted[s.report] = true
+	}
+	for _, o := range overalls {
+		for _, name := range o.reports {
+			wanted[name] = true
+		}
+	}
+	for _, c := range conditions {
+		if c.Report != "" {
+			wanted[c.Report] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(wanted))
+}

@@ -1,0 +1,64 @@
+package convert
+
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/convert/catalog"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// versions returns the CUDA version that the driver supports, and the version of libcupti; "" for
+// those that are not known.
+func (l *log) versions() (driver, cupti string) {
+	for _, x := range l.catalog.Outcome.CUPTI {
+		if x.Version != 0 {
+			cupti = fmt.Sprint(x.Version)
+		}
+		if v := x.DriverVersion; v != 0 {
+			driver = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+		}
+	}
+	return driver, cupti
+}
+
+// metadata returns the facts of a log.
+func (l *log) metadata() *timeline.Metadata {
+	m := &timeline.Metadata{Log: l.Name, Values: make(map[string]string)}
+	for key, value := range l.catalog.Meta {
+		switch key {
+		case tracelog.MetaArgs:
+			m.Args = catalog.SplitArgs(value)
+		case tracelog.MetaEnvironment:
+			m.Variables = catalog.SplitVariables(value)
+		default:
+			m.Values[key] = value
+		}
+	}
+	m.Driver, m.CUPTI = l.versions()
+	return m
+}
+
+// describeMetadata adds the facts of a log to its summary.
+func (l *log) describeMetadata(s *Summary) {
+	m := l.metadata()
+	s.Driver, s.CUPTI = m.Driver, m.CUPTI
+	s.DriverRelease, s.Folder, s.Options = m.Values[tracelog.MetaDriver], m.Values[tracelog.MetaCwd], m.Values[tracelog.MetaOptions]
+	s.Git = Git{m.Values[tracelog.MetaRevision], m.Values[tracelog.MetaBranch], m.Values[tracelog.MetaRemote]}
+	s.Variables = known(m.Variables)
+}
+
+// known makes variables an object of JSON where there are none.
+func known(variables map[string]string) map[string]string {
+	if variables == nil {
+		return map[string]string{}
+	}
+	return variables
+}
+
+func rankInfo(r timeline.Rank) *RankInfo {
+	if !r.Known {
+		return nil
+	}
+	return &RankInfo{Rank: r.Number, LocalRank: r.Local, WorldSize: r.Of}
+}

@@ -1,0 +1,40 @@
+package convert
+
+import "github.com/cudatrace/cudatrace/record/tracelog"
+
+// Recorded says how a log was recorded, as far as its records tell. Two logs whose modes differ
+// do not have the same figures for one program. A "" is not known.
+type Recorded struct {
+	Calls     string   // "uprobes" or "cupti"
+	GPU       string   // "cupti" or "none"
+	Waits     string   // "calls" or "cupti"
+	Schedule  string   // the options that left parts of the program out
+	Functions []string // that were probed, sorted
+}
+
+// recorded derives the mode of a recording from its records.
+func (l *log) recorded(s *Summary) Recorded {
+	r := Recorded{GPU: "none", Schedule: l.catalog.Meta[tracelog.MetaSchedule]}
+	switch {
+	case s.Pairs > 0:
+		r.Calls = "uprobes"
+		r.Functions = l.catalog.Functions.Recorded()
+	case s.APIRecords > 0:
+		r.Calls = "cupti"
+	}
+	for _, x := range l.catalog.Outcome.CUPTI {
+		if x.Status == "on" {
+			r.GPU = "cupti"
+		}
+	}
+	if s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 {
+		r.GPU = "cupti"
+	}
+	switch {
+	case l.catalog.Totals[tracelog.KindSync] > 0:
+		r.Waits = "cupti"
+	case s.Waits > 0:
+		r.Waits = "calls"
+	}
+	return r
+}

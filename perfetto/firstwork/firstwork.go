@@ -1,0 +1,253 @@
+// Package firstwork finds the first GPU work of a trace, so that a viewer can begin there.
+//
+// Input: a Perfetto trace, with or without gzip. Output: the time that the first pieces of its GPU
+// work take. Traces of other programs are read, too, as far as they have GPU work in the same form.
+package firstwork
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+const (
+	pieces       = 50      // of work that a viewer should show at first
+	maxBytes     = 2 << 30 // of a trace, uncompressed, that are read: more than the UI takes
+	maxPacket    = 16 << 20
+	maxSequences = 1 << 20
+)
+
+// Field numbers of Perfetto's definitions; package perfetto explains them.
+const (
+	tracePacket = 1
+
+	packetClockSnapshot = 6
+	packetTimestamp     = 8
+	packetSequenceID    = 10
+	packetRenderStage   = 53
+
+	snapshotClock      = 1
+	clockID            = 1
+	clockTimestamp     = 2
+	clockIsIncremental = 3
+	clockSequence      = 64 // the first clock that a sequence may define
+
+	renderStageDuration = 2
+)
+
+// A Span is a time from and to, in ns of the trace's clock.
+type Span struct{ From, To uint64 }
+
+// Find returns the time from the beginning of the first piece of GPU work to the end of the fiftieth.
+// ok is false for a trace without GPU work, and for a file that is no such trace.
+func Find(r io.Reader) (s Span, ok bool, err error) {
+	in, err := uncompressed(r)
+	if err != nil {
+		return s, false, err
+	}
+	f := finder{clocks: make(map[uint64]uint64)}
+	in = bufio.NewReaderSize(io.LimitReader(in, maxBytes), 1<<20)
+	var packet []byte
+	for {
+		if packet, err = next(in, packet); err != nil {
+			break
+		}
+		f.packet(packet)
+	}
+	if !errors.Is(err, errEnd) {
+		return s, false, err
+	}
+	return f.span()
+}
+
+// uncompressed removes gzip, if there is any.
+func uncompressed(r io.Reader) (*bufio.Reader, error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReader(z), nil
+}
+
+// errEnd is the end of what can be read: a trace that was cut off, or a file of another kind, has one,
+// too.
+var errEnd = errors.New("end of the trace")
+
+// next reads the next packet, an empty one for a packet that is too large.
+func next(r *bufio.Reader, buffer []byte) ([]byte, error) {
+	tag, err := varint(r)
+	if err != nil {
+		return nil, err
+	}
+	if tag != tracePacket<<3|uint64(protowire.BytesType) {
+		return nil, errEnd
+	}
+	size, err := varint(r)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxPacket {
+		_, err := io.CopyN(io.Discard, r, int64(min(size, math.MaxInt64)))
+		return buffer[:0], ended(err)
+	}
+	buffer = slices.Grow(buffer[:0], int(size))[:size]
+	_, err = io.ReadFull(r, buffer)
+	return buffer, ended(err)
+}
+
+// varint reads a number. One that is malformed ends the trace.
+func varint(r *bufio.Reader) (uint64, error) {
+	v, err := binary.ReadUvarint(r)
+	if err == nil {
+		return v, nil
+	}
+	if _, failed := r.Peek(1); failed != nil {
+		return 0, ended(failed)
+	}
+	return 0, errEnd
+}
+
+// ended turns the end of a file into errEnd.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errEnd
+	}
+	return err
+}
+
+// A finder goes through the packets of a trace.
+type finder struct {
+	clocks map[uint64]uint64 // of each sequence with a clock of its own: the time of its latest packet
+	first  []Span            // the first pieces of work, by their beginning
+}
+
+// A packet is what counts of a TracePacket.
+type packet struct {
+	sequence  uint64
+	timestamp uint64
+	timed     bool
+	clocks    []byte // a ClockSnapshot
+	work      []byte // a GpuRenderStageEvent
+}
+
+func (f *finder) packet(b []byte) {
+	var p packet
+	eachField(b, func(n protowire.Number, v uint64, bytes []byte) {
+		switch n {
+		case packetSequenceID:
+			p.sequence = v
+		case packetTimestamp:
+			p.timestamp, p.timed = v, true
+		case packetClockSnapshot:
+			p.clocks = bytes
+		case packetRenderStage:
+			p.work = bytes
+		}
+	})
+	if start, ok := sequenceClock(p.clocks); ok && len(f.clocks) < maxSequences {
+		f.clocks[p.sequence] = start
+	}
+	if !p.timed {
+		return
+	}
+	at := p.timestamp
+	if last, ok := f.clocks[p.sequence]; ok {
+		at += last
+		f.clocks[p.sequence] = at
+	}
+	if p.work != nil {
+		f.add(at, p.work)
+	}
+}
+
+// sequenceClock returns the time at which a ClockSnapshot starts the sequence's own clock, whose
+// timestamps are distances.
+func sequenceClock(snapshot []byte) (start uint64, ok bool) {
+	eachField(snapshot, func(n protowire.Number, _ uint64, bytes []byte) {
+		if n != snapshotClock {
+			return
+		}
+		var id, at, incremental uint64
+		eachField(bytes, func(n protowire.Number, v uint64, _ []byte) {
+			switch n {
+			case clockID:
+				id = v
+			case clockTimestamp:
+				at = v
+			case clockIsIncremental:
+				incremental = v
+			}
+		})
+		if id == clockSequence && incremental == 1 {
+			start, ok = at, true
+		}
+	})
+	return start, ok
+}
+
+// add takes a piece of work, if it is among the first.
+func (f *finder) add(at uint64, work []byte) {
+	if len(f.first) == pieces && at >= f.first[pieces-1].From {
+		return
+	}
+	s := Span{From: at, To: at}
+	eachField(work, func(n protowire.Number, v uint64, _ []byte) {
+		if n == renderStageDuration {
+			s.To = at + min(v, math.MaxUint64-at)
+		}
+	})
+	i, _ := slices.BinarySearchFunc(f.first, at, func(s Span, at uint64) int { return cmp.Compare(s.From, at) })
+	f.first = slices.Insert(f.first, i, s)
+	f.first = f.first[:min(len(f.first), pieces)]
+}
+
+func (f *finder) span() (s Span, ok bool, err error) {
+	if len(f.first) == 0 {
+		return s, false, nil
+	}
+	s = f.first[0]
+	for _, w := range f.first {
+		s.To = max(s.To, w.To)
+	}
+	return s, true, nil
+}
+
+// eachField calls a function with the number and the value of each field of a message, up to a field
+// that is malformed.
+func eachField(b []byte, do func(n protowire.Number, v uint64, bytes []byte)) {
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return
+		}
+		b = b[size:]
+		var v uint64
+		var bytes []byte
+		switch kind {
+		case protowire.VarintType:
+			v, size = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			bytes, size = protowire.ConsumeBytes(b)
+		default:
+			size = protowire.ConsumeFieldValue(n, kind, b)
+		}
+		if size < 0 {
+			return
+		}
+		do(n, v, bytes)
+		b = b[size:]
+	}
+}

@@ -1,0 +1,354 @@
+package shared
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is the other side of a Memory, as inject/link.c has it.
+type process struct {
+	memory, recorder []byte
+	entries          int
+}
+
+func newHub(t testing.TB) *Hub {
+	t.Helper()
+	h, err := NewHub()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+func mapAll(t testing.TB, fd, size int) []byte {
+	t.Helper()
+	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(b) })
+	return b
+}
+
+const testEntries = 512
+
+func newProcess(t testing.TB, h *Hub) (*Memory, *process) {
+	t.Helper()
+	m, err := h.NewMemory(testEntries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	fds := m.Descriptors()
+	return m, &process{mapAll(t, fds[0], Size(testEntries)), mapAll(t, fds[1], HubSize), testEntries}
+}
+
+func (p *process) word(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&p.memory[at])) }
+
+func (p *process) position(at int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&p.memory[at]))
+}
+
+// write writes some of b and returns how much.
+func (p *process) write(b []byte) int {
+	written := p.position(OutAt).Load()
+	n := min(len(b), OutSize-int(written-p.position(OutAt+ReadAt).Load()))
+	ring := p.memory[HeadSize+p.entries+InSize:]
+	first := copy(ring[written%OutSize:], b[:n])
+	copy(ring, b[first:n])
+	if n == 0 {
+		return 0
+	}
+	p.position(OutAt).Add(uint64(n))
+	asleep := (*atomic.Uint32)(unsafe.Pointer(&p.recorder[AsleepAt]))
+	if asleep.Swap(0) != 0 {
+		futexWake(asleep)
+	}
+	return n
+}
+
+// writeAll waits for room.
+func (p *process) writeAll(b []byte) {
+	for {
+		b = b[p.write(b):]
+		if len(b) == 0 {
+			return
+		}
+		waits := p.word(OutAt + WaitsAt)
+		waits.Store(1)
+		if p.position(OutAt).Load()-p.position(OutAt+ReadAt).Load() == OutSize {
+			futexWait(waits, 1, time.Second)
+		}
+	}
+}
+
+func (p *process) end() {
+	p.word(ClosedAt).Store(1)
+}
+
+// TestStream writes pieces of all sizes: they are read in order, up to the end.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	for range 20 {
+		m, p := newProcess(t, h)
+		random := rand.New(rand.NewPCG(1, 2))
+		want := make([]byte, 1<<20)
+		for i := range want {
+			want[i] = byte(random.Uint32())
+		}
+		go func() {
+			for rest := want; len(rest) > 0; {
+				n := min(len(rest), 1+random.IntN(200_000))
+				p.writeAll(rest[:n])
+				rest = rest[n:]
+			}
+			p.end()
+		}()
+		got, err := io.ReadAll(m)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes of %d arrived, %v", len(got), len(want), err)
+		}
+	}
+}
+
+// TestEnds has a stream end in each way. What was written before is read.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	for name, end := range map[string]func(*Memory, *process){
+		"closed":      func(_ *Memory, p *process) { p.end() },
+		"sender-died": func(_ *Memory, p *process) { p.word(SenderAt).Store(Died | 7) },
+		"hung-up":     func(m *Memory, _ *process) { m.End() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, p := newProcess(t, h)
+			p.writeAll([]byte("last words"))
+			end(m, p)
+			if got, err := io.ReadAll(m); err != nil || string(got) != "last words" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			m2, p2 := newProcess(t, h)
+			go func() { end(m2, p2) }()
+			if got, err := io.ReadAll(m2); err != nil || len(got) != 0 {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestProcessEnds watches a process that ends, with a descriptor and without.
+func TestProcessEnds(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	for _, looks := range []bool{false, true} {
+		m, _ := newProcess(t, h)
+		cmd := exec.Command("cat")
+		input, err := cmd.StdinPipe()
+		if err != nil || cmd.Start() != nil {
+			t.Fatal("cat does not start")
+		}
+		if looks {
+			m.pid.Store(int32(cmd.Process.Pid))
+		} else {
+			m.Watch(cmd.Process.Pid)
+		}
+		input.Close()
+		_ = cmd.Wait() // the exit code does not matter
+		if n, err := m.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("got %d, %v", n, err)
+		}
+	}
+}
+
+// TestNonsense has a process write positions that cannot be.
+func TestNonsense(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	for _, position := range []uint64{OutSize + 1, 1 << 63, 1<<64 - OutSize} {
+		m, p := newProcess(t, h)
+		p.position(OutAt).Store(position)
+		if _, err := m.Read(make([]byte, 10)); !errors.Is(err, ErrPosition) {
+			t.Errorf("position %d: %v", position, err)
+		}
+		p.position(InAt + ReadAt).Store(position)
+		p.end()
+		if m.Send([]byte("x")) {
+			t.Errorf("position %d: a message was sent", position)
+		}
+	}
+}
+
+// TestSend sends messages around the end of the ring, and one more than there is room for.
+func TestSend(t *testing.T) {
+	t.Parallel()
+	m, p := newProcess(t, newHub(t))
+	ring := p.memory[HeadSize+testEntries:][:InSize]
+	var read uint64
+	for i := range 5000 {
+		want := fmt.Appendf(nil, "message %d", i)
+		if !m.Send(want) {
+			t.Fatal("no room")
+		}
+		got := make([]byte, len(want))
+		for j := range got {
+			got[j] = ring[(read+uint64(j))%InSize]
+		}
+		read += uint64(len(want))
+		p.position(InAt + ReadAt).Store(read)
+		if !bytes.Equal(got, want) || p.position(InAt).Load() != read || p.word(BellAt).Load() != uint32(i)+1 {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	if !m.Send(make([]byte, InSize)) {
+		t.Error("no room in an empty ring")
+	}
+	p.end()
+	if m.Send([]byte("x")) {
+		t.Error("room in a full ring")
+	}
+}
+
+// TestRecorderDies kills a recorder: the kernel marks its futex. One that closes its hub marks it itself.
+func TestRecorderDies(t *testing.T) {
+	t.Parallel()
+	h, err := NewHub()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := mapAll(t, int(h.file.Fd()), HubSize)
+	life := (*atomic.Uint32)(unsafe.Pointer(&page[LifeAt]))
+	if life.Load() == 0 || life.Load()&Died != 0 {
+		t.Errorf("life %#x", life.Load())
+	}
+	h.Close()
+	if life.Load()&Died == 0 {
+		t.Errorf("life %#x after Close", life.Load())
+	}
+
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestHelper$")
+	cmd.Env = append(os.Environ(), "SHARED_HELPER=1")
+	output, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		t.Fatal("the helper does not start")
+	}
+	var fd int
+	if _, err := fmt.Fscanf(output, "%d\n", &fd); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", cmd.Process.Pid, fd), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	page = mapAll(t, int(file.Fd()), HubSize)
+	life = (*atomic.Uint32)(unsafe.Pointer(&page[LifeAt]))
+	if life.Load() == 0 || life.Load()&Died != 0 {
+		t.Errorf("life %#x", life.Load())
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if life.Load()&Died == 0 {
+		t.Errorf("life %#x after SIGKILL", life.Load())
+	}
+}
+
+// TestHelper is the recorder that TestRecorderDies kills.
+func TestHelper(t *testing.T) {
+	if os.Getenv("SHARED_HELPER") == "" {
+		t.Skip("it helps another test")
+	}
+	h := newHub(t)
+	fmt.Println(h.file.Fd())
+	select {}
+}
+
+// FuzzMemory has a process write anything into its memory at any time: reading ends, with no more bytes
+// than the process has claimed to have written.
+func FuzzMemory(f *testing.F) {
+	f.Add([]byte{1, 2, 3}, uint64(3), uint64(0))
+	f.Add([]byte{}, uint64(OutSize), uint64(1))
+	f.Add([]byte{9}, uint64(OutSize+1), uint64(1<<63))
+	f.Fuzz(func(t *testing.T, head []byte, first, second uint64) {
+		h := newHub(t)
+		m, p := newProcess(t, h)
+		copy(p.memory[:HeadSize], head)
+		p.position(OutAt).Store(first)
+		got := 0
+		for _, position := range []uint64{first, second} {
+			p.position(OutAt).Store(position)
+			buffer := make([]byte, 2*OutSize)
+			n, err := m.take(buffer)
+			got += n
+			if err == nil && uint64(got) > position {
+				t.Errorf("%d bytes read of %d", got, position)
+			}
+		}
+		p.end()
+		if n, err := io.Copy(io.Discard, m); n > OutSize || err != nil && !errors.Is(err, ErrPosition) {
+			t.Errorf("%d bytes more, %v", n, err)
+		}
+		m.Send(binary.NativeEndian.AppendUint64(nil, first))
+	})
+}
+
+// BenchmarkStream passes pieces as large as the injected library's to a reader, through memory and through a socket.
+func BenchmarkStream(b *testing.B) {
+	piece := make([]byte, 64<<10)
+	b.Run("memory", func(b *testing.B) {
+		m, p := newProcess(b, newHub(b))
+		benchmarkStream(b, m, p.writeAll, piece)
+	})
+	b.Run("socket", func(b *testing.B) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		file := os.NewFile(uintptr(fds[0]), "socket")
+		conn, err := net.FileConn(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		file.Close()
+		defer conn.Close()
+		defer unix.Close(fds[1])
+		write := func(piece []byte) {
+			for len(piece) > 0 {
+				n, err := unix.Write(fds[1], piece)
+				if err != nil {
+					return
+				}
+				piece = piece[n:]
+			}
+		}
+		benchmarkStream(b, conn, write, piece)
+	})
+}
+
+func benchmarkStream(b *testing.B, r io.Reader, write func([]byte), piece []byte) {
+	b.SetBytes(int64(len(piece)))
+	go func() {
+		for range b.N {
+			write(piece)
+		}
+	}()
+	b.ResetTimer()
+	if _, err := io.CopyN(io.Discard, r, int64(b.N)*int64(len(piece))); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,45 @@
+package doctor
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+const checkProcess = "process"
+
+// lookAtPID reads the files that a process has mapped.
+func lookAtPID(pid int) (*target, error) {
+	files, err := procfs.Files(pid)
+	if err != nil {
+		return nil, err
+	}
+	return &target{process: pid, path: procfs.Describe(pid).Executable, mapped: files}, nil
+}
+
+// lookAtProcess looks at a process that runs already.
+func (x *examination) lookAtProcess(t *target) {
+	name := fmt.Sprintf("%s (PID %d)", procfs.Name(t.process), t.process)
+	x.add(Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
+		Remedy: "start it with 'cudatrace record PROGRAM'"})
+	if path := withPrefix(t.mapped, "libcuda.so"); path != "" {
+		x.add(Check{Name: checkCUDA, Status: OK, Found: path})
+	} else {
+		x.add(Check{Name: checkCUDA, Status: Note, Found: name + " has not loaded libcuda: it does not use CUDA yet"})
+	}
+	x.lookAtRuntime(t)
+	if path := withPrefix(t.mapped, "libcupti.so"); path != "" {
+		x.add(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
+	}
+	if slices.ContainsFunc(t.mapped, isInjected) {
+		x.add(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
+	}
+}
+
+// isInjected says whether a file is the library that a recording injects.
+func isInjected(path string) bool {
+	return strings.HasPrefix(filepath.Base(path), "libcudatrace.so")
+}
