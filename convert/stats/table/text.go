@@ -108,7 +108,7 @@ func (l *layout) shrink(width int) {
 func (l *layout) line(row int) string {
 	var b strings.Builder
 	for i, c := range l.columns {
-		text := cut(l.cells[i][row], l.widths[i])
+		text := figures.Cut(l.cells[i][row], l.widths[i])
 		pad := strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(text))
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", between))
@@ -133,6 +133,12 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s\n", t.Name, t.Title)
+		if t.Prose != nil {
+			proseText(&b, t, width)
+			remarks(&b, t, "  ")
+			b.WriteString("\n")
+			continue
+		}
 		l := newLayout(t, width-between)
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("  " + l.line(row) + "\n")
@@ -166,11 +172,17 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 			fmt.Fprintf(&b, "%s\n\n", printable(t.Reason))
 			continue
 		}
+		if t.Prose != nil {
+			proseMarkdown(&b, t)
+			remarks(&b, t, "")
+			b.WriteString("\n")
+			continue
+		}
 		l := newLayout(t, markdownWidth)
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("|")
 			for i, width := range l.widths {
-				fmt.Fprintf(&b, " %s |", markdownCell(cut(l.cells[i][row], width), l.columns[i].Unit, row))
+				fmt.Fprintf(&b, " %s |", markdownCell(figures.Cut(l.cells[i][row], width), l.columns[i].Unit, row))
 			}
 			b.WriteString("\n")
 			if row == 0 {
