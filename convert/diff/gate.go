@@ -85,7 +85,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 			o.add(p.label, base, new)
 		}
 	}
-	if len(o.Cases) == 0 && o.Report == "calls" && isAdded(o.Column) && d.probed(o.Name) {
+	if len(o.Cases) == 0 && isAdded(o.Column) && (o.Name == "*" || o.Report == "calls" && d.probed(o.Name)) {
 		o.add(o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
 	}
 	return ""

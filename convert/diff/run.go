@@ -228,7 +228,7 @@ var keys = map[string][]string{
 	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"},
 }
 
 // rowKey is the key of a row.
