@@ -204,7 +204,8 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 	for i := range all {
 		s := &all[i]
 		r := &s.Recorded
-		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Calls: r.Calls, GPU: r.GPU,
+		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Release: s.DriverRelease,
+			Revision: s.Git.Revision, Calls: r.Calls, GPU: r.GPU,
 			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
