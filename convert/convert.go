@@ -110,6 +110,8 @@ func (c *conversion) read() (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)
 	}
 	return nil

@@ -32,6 +32,8 @@ type TraceOptions struct {
 	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
 	// is written without a bound.
 	Beside timeline.Sink
+
+	Split Split
 }
 
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
@@ -51,12 +53,16 @@ func Summarize(l Log) (Summary, error) {
 
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
 // its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
-// processes is a folder, if the target's [outfile.Options] have [ChromeFolder].
+// processes, and a trace of several parts, is a folder, if the target's [outfile.Options] have
+// [ChromeFolder] or [SplitFolder].
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
+	}
+	if o.Split.wanted() {
+		return splitFiles(logs, out, o)
 	}
 	if o.limited() {
 		return fit(logs, out, o)

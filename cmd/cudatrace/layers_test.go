@@ -32,6 +32,7 @@ var layers = []struct {
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
@@ -67,6 +68,7 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
@@ -106,6 +108,7 @@ var dataPath = []struct{ name, imports string }{
 	{"spans", "ordered selection timeline"},
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
+	{"parts", "timeline"},
 	{"pfsink", "perfetto timeline"},
 	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
@@ -118,7 +121,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.
@@ -169,13 +172,13 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// Commands and tests alone know convert, pfsink alone knows perfetto, and what is for tests is known to
 // tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
 		for _, path := range p.Imports {
 			switch {
-			case path == module+"convert" && !under(p.ImportPath, module+"cmd"),
+			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)

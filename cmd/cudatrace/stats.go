@@ -198,29 +198,14 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 // statsVersion is the version of the JSON.
 const statsVersion = 1
 
-// A statsLog is what the JSON says of a log. docs/stats.md documents it.
-type statsLog struct {
-	Name       string   `json:"name"`
-	Complete   bool     `json:"complete"`
-	GPUs       []string `json:"gpus"`
-	Driver     string   `json:"driver_version"`
-	Calls      string   `json:"call_source"`
-	GPU        string   `json:"gpu_source"`
-	Waits      string   `json:"wait_source"`
-	Schedule   string   `json:"schedule"`
-	Filtered   bool     `json:"filtered"`
-	CUDANS     uint64   `json:"cuda_ns"`
-	PeakDevice uint64   `json:"peak_device_bytes"`
-}
-
 // statsHead are the members of the JSON before the reports.
 func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
-	infos, functions := []statsLog{}, []string{}
+	infos, functions := []stats.Log{}, []string{}
 	for i := range all {
 		s := &all[i]
 		r := &s.Recorded
-		infos = append(infos, statsLog{logs[i].Name, s.Complete, s.GPUs, s.Driver, r.Calls, r.GPU, r.Waits, r.Schedule, s.LeftOut != nil,
-			s.CUDANS, s.PeakDevice})
+		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Calls: r.Calls, GPU: r.GPU,
+			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
 		}

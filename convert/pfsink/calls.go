@@ -122,6 +122,9 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	if kind == "error" {
 		c.args = append(c.args, perfetto.Int("result", int64(sl.Ret)))
 	}
+	if text := timeline.CutText(sl.Flags); text != "" {
+		c.args = append(c.args, perfetto.String(timeline.CutName, text))
+	}
 	if sl.Kernel != nil {
 		c.args = append(c.args, perfetto.String("kernel", c.names.Of(sl.Kernel.Name).Full))
 	}

@@ -86,7 +86,7 @@ func queueDescription(t *timeline.Stream) string {
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
 	t, correlation := s.template(q, w), s.correlation.Value(uint64(w.Correlation))
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed { // nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && w.Cut == 0 { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, correlation)
 		return
 	}
@@ -99,6 +99,9 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
+	}
+	if w.Cut != 0 {
+		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
 	q.Event(t, w.ID, w.Start, w.Dur, correlation, s.args...)
 }

@@ -258,7 +258,7 @@ func profileKernelText(row []any) string {
 	var words []string
 	shares := row[profileTopShares].([]float64)
 	for i, n := range row[profileTop].([]string) {
-		words = append(words, strings.ReplaceAll(table.Cut(n, kernelWidth)+" "+table.Words(shares[i], table.Share), " ", table.Glue))
+		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(shares[i], table.Share), " ", table.Glue))
 	}
 	return strings.Join(words, ", ")
 }

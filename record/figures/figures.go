@@ -1,5 +1,5 @@
-// Package figures writes numbers for people. Input: numbers. Output: words such as "1,234 calls",
-// "1 thread", "1.2 ms", "3.4 MiB".
+// Package figures writes numbers and long texts for people. Input: numbers and texts. Output: words such
+// as "1,234 calls", "1 thread", "1.2 ms", "3.4 MiB", and the ends of a text that is too long.
 package figures
 
 import (

@@ -1,7 +1,7 @@
 // Package console is the program's only way to standard output and standard error. Texts go in,
 // from logs, traced programs, file names and command lines, none of them trusted; lines that are
 // safe on a terminal come out. A control character or a mark that changes the direction of writing
-// comes out escaped, as in JSON: \u001b.
+// comes out escaped, as in JSON: \u001b. A long line, or cell of a table, is cut in its middle.
 package console
 
 import (
@@ -46,7 +46,7 @@ func (c *Console) errorLine(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	c.err.text(Escape(text) + "\n")
+	c.err.text(line(text) + "\n")
 }
 
 // Details writes a table of details to standard error.
@@ -61,7 +61,7 @@ func (c *Console) Details(rows [][]string) {
 func (c *Console) Print(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out.text(Escape(fmt.Sprintf(format, args...)) + "\n")
+	c.out.text(line(fmt.Sprintf(format, args...)) + "\n")
 }
 
 // Table writes a table of results to standard output.
@@ -85,14 +85,14 @@ func (c *Console) Binary() (w io.Writer, ok bool) {
 }
 
 // Status shows a line on a terminal that the next one replaces. Without a terminal it does nothing.
-func (c *Console) Status(line string) {
+func (c *Console) Status(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !IsTerminal(c.err.w) {
 		return
 	}
 	c.status = true
-	c.err.text(clearLine + Escape(line))
+	c.err.text(clearLine + line(text))
 }
 
 // ClearStatus removes the status line.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 func TestEscape(t *testing.T) {
@@ -44,6 +47,24 @@ func TestTextInPieces(t *testing.T) {
 		if got := strings.ReplaceAll(out.String(), "\ufffd\ufffd", "\ufffd"); got != want {
 			t.Errorf("in pieces of %d: %q, want %q", size, got, want)
 		}
+	}
+}
+
+// A long line is cut in its middle, and so is a cell; a text of many lines, such as JSON, is not.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	long := "begin " + strings.Repeat("é", 1<<20) + " end"
+	cut := figures.Cut(long, figures.LongText)
+	var out, errs bytes.Buffer
+	c := New(&out, &errs)
+	c.Say(long)
+	c.Details([][]string{{long, "1"}})
+	if got := errs.String(); len(got) > 5*figures.LongText || !strings.Contains(got, " end\n") || !strings.Contains(got, "…") || !strings.Contains(got, cut) {
+		t.Errorf("%d bytes: %.100q", len(got), got)
+	}
+	fmt.Fprint(c.Text(), long)
+	if got := utf8.RuneCountInString(out.String()); got < 1<<20 {
+		t.Errorf("%d characters of a text", got)
 	}
 }
 

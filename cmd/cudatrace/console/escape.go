@@ -5,12 +5,17 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // Escape makes a text safe to show in one line: a line break, a control character and a mark
 // that changes the direction of writing become \n, \u001b or \u202e, and a byte that is no
 // UTF-8 becomes U+FFFD.
 func Escape(s string) string { return escape(s, false) }
+
+// line makes a text safe, and cuts one that no person would read to its end.
+func line(s string) string { return Escape(figures.Cut(s, figures.LongText)) }
 
 // escape leaves line breaks and tabs as they are in a text of many lines.
 func escape(s string, lines bool) string {

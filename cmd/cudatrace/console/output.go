@@ -80,14 +80,14 @@ func table(rows [][]string, indent string, gap int) string {
 	var b strings.Builder
 	tab := tabwriter.NewWriter(&b, 0, 0, gap, ' ', 0)
 	for _, row := range rows {
-		line := indent
+		text := indent
 		for i, cell := range row {
 			if i > 0 {
-				line += "\t"
+				text += "\t"
 			}
-			line += Escape(cell)
+			text += line(cell)
 		}
-		io.WriteString(tab, line+"\n") // a strings.Builder takes all
+		io.WriteString(tab, text+"\n") // a strings.Builder takes all
 	}
 	tab.Flush()
 	return b.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -19,6 +20,7 @@ func New(begin uint64) *logtext.View {
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },
 		Result:   cudaerror.OfFailure,
 		Demangle: func(name string) string { return demangle.Filter(name, demangle.LLVMStyle) },
+		Text:     func(text string) string { return figures.Cut(text, figures.LongText) },
 	}
 }
 

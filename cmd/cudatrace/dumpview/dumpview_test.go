@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -28,5 +29,14 @@ func TestEnumerations(t *testing.T) {
 		if s := names(1 << 40); s != "" && !strings.HasPrefix(name, "overhead.overhead") {
 			t.Errorf("%s calls a value that nobody knows %s", name, s)
 		}
+	}
+}
+
+// A person sees both ends of a long text.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	long := "begin" + strings.Repeat("x", 1<<20) + "end"
+	if got := New(0).Text(long); len(got) > 2*figures.LongText || !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") {
+		t.Errorf("%d bytes", len(got))
 	}
 }

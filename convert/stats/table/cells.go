@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -155,20 +154,4 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// Cut shortens a text to a number of characters, in its middle.
-func Cut(s string, width int) string { return cut(s, width) }
-
-// cut shortens a text in its middle: both ends of a kernel's name say which one it is.
-func cut(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	if width < 2 {
-		return "…"
-	}
-	runes := []rune(s)
-	tail := (width - 1) / 2
-	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
 }

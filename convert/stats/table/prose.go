@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // proseText writes the rows of a table as paragraphs. Labels have one width.
@@ -43,7 +45,7 @@ func wrapped(b *strings.Builder, first, others, text string, width int) {
 	line := ""
 	prefix := first
 	for word := range strings.SplitSeq(unitGap.ReplaceAllString(text, "$1"+Glue+"$2"), " ") {
-		word = cut(strings.ReplaceAll(word, Glue, " "), room)
+		word = figures.Cut(strings.ReplaceAll(word, Glue, " "), room)
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
 			b.WriteString(prefix + line + "\n")
 			line, prefix = "", others

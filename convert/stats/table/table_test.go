@@ -170,19 +170,6 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text  string
-		width int
-		want  string
-	}{{"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab…ef"}, {"abcdef", 4, "ab…f"}, {"abcdef", 2, "a…"}, {"abcdef", 1, "…"}, {"żółćżółć", 5, "żó…łć"}, {"", 0, ""}} {
-		if got := cut(c.text, c.width); got != c.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
-		}
-	}
-}
-
 // prose is a table that people read as paragraphs.
 func prose() *Table {
 	return &Table{Name: "words", Title: "in words", Columns: []Column{{Key: "name"}, {Key: "at_ns", Unit: Moment}, {Key: "names"}, {Key: "shares", Unit: Share}},

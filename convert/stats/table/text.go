@@ -108,7 +108,7 @@ func (l *layout) shrink(width int) {
 func (l *layout) line(row int) string {
 	var b strings.Builder
 	for i, c := range l.columns {
-		text := cut(l.cells[i][row], l.widths[i])
+		text := figures.Cut(l.cells[i][row], l.widths[i])
 		pad := strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(text))
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", between))
@@ -182,7 +182,7 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("|")
 			for i, width := range l.widths {
-				fmt.Fprintf(&b, " %s |", markdownCell(cut(l.cells[i][row], width), l.columns[i].Unit, row))
+				fmt.Fprintf(&b, " %s |", markdownCell(figures.Cut(l.cells[i][row], width), l.columns[i].Unit, row))
 			}
 			b.WriteString("\n")
 			if row == 0 {

@@ -15,6 +15,7 @@ type View struct {
 	Names    func(kind, field string) func(uint64) string // the names of an enumeration or of flags, nil without; a value without a name has ""
 	Result   func(library string, code int32) string      // the name of a failure, "" for success
 	Demangle func(string) string
+	Text     func(string) string // a text as it is shown; not for JSON
 
 	demangled map[string]string
 }
@@ -135,13 +136,16 @@ func (d *dumper) viewedResult(field *schema.Field, library string, code int32) b
 
 // viewedText appends a text; a mangled name demangled, in JSON beside the name itself.
 func (d *dumper) viewedText(f int, field *schema.Field, text string) {
-	if d.view == nil || !d.views[f].mangled {
+	if d.view == nil {
 		d.text(field.Name, text)
 		return
 	}
-	name := d.view.name(text)
+	name := text
+	if d.views[f].mangled {
+		name = d.view.name(text)
+	}
 	if !d.json {
-		d.text(field.Name, name)
+		d.text(field.Name, d.view.Text(name))
 		return
 	}
 	d.text(field.Name, text)

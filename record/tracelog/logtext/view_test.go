@@ -15,6 +15,7 @@ func plainView() *View {
 		Names:    func(string, string) func(uint64) string { return nil },
 		Result:   func(string, int32) string { return "" },
 		Demangle: func(name string) string { return "demangled " + name },
+		Text:     func(text string) string { return text },
 	}
 }
 

@@ -1,0 +1,19 @@
+package figures
+
+import "unicode/utf8"
+
+// LongText is the most characters of a text that a person is shown: a name, or a line with names in it.
+const LongText = 1000
+
+// Cut shortens a text in its middle: both ends of a kernel's name say which one it is.
+func Cut(s string, width int) string {
+	if len(s) <= width || utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width < 2 {
+		return "…"
+	}
+	runes := []rune(s)
+	tail := (width - 1) / 2
+	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
+}
