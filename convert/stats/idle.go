@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // causes are the names of the causes of idle time.
@@ -32,13 +33,19 @@ func (b *busy) idleTable() *table.Table {
 	return t
 }
 
+// ranked is a row of a process.
+type ranked struct {
+	process *timeline.Process
+	row     []any
+}
+
 // rankTable returns the report of what each process did on each GPU.
 func (b *busy) rankTable() *table.Table {
 	t := &table.Table{Name: "ranks", Title: "processes on their GPUs: compute, communication and copies"}
-	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 1), column("host", "host", table.Text, 7), id("gpu", "GPU", 1)}, busyColumns(),
+	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 1), column("host", "host", table.Text, 7), id("gpu", "GPU", 1), id("rank", "", 0)}, busyColumns(),
 		[]table.Column{duration("compute_ns", "compute", 2), duration("communication_ns", "communication", 2),
 			duration("communication_overlap_ns", "with compute", 3), duration("exposed_ns", "exposed", 2), duration("copy_ns", "copying", 3)})
-	late := uint64(0)
+	late, ranks := uint64(0), []ranked{}
 	for _, d := range b.sorted() {
 		late += d.Late
 		for _, p := range d.Parts {
@@ -49,13 +56,20 @@ func (b *busy) rankTable() *table.Table {
 			if d.Late == 0 {
 				more = []any{m.Compute(), m.Communication(), m.CommunicationOverlap(), m.Communication() - m.CommunicationOverlap(), m.Copies()}
 			}
-			t.Rows = append(t.Rows, slices.Concat([]any{p.Process.Name, uint64(p.Process.PID), text(p.Process.Host), uint64(d.index)},
-				b.busyCells(m.Busy(), p.First, p.Last, d.Late == 0), more))
+			var rank any
+			if p.Process.Rank.Known {
+				rank = uint64(p.Process.Rank.Number)
+			}
+			ranks = append(ranks, ranked{p.Process, slices.Concat([]any{p.Process.Name, uint64(p.Process.PID), text(p.Process.Host), uint64(d.index), rank},
+				b.busyCells(m.Busy(), p.First, p.Last, d.Late == 0), more)})
 		}
 	}
-	slices.SortStableFunc(t.Rows, func(a, b []any) int {
-		return cmp.Or(cmp.Compare(a[1].(uint64), b[1].(uint64)), cmp.Compare(a[3].(uint64), b[3].(uint64)))
+	slices.SortStableFunc(ranks, func(a, b ranked) int {
+		return cmp.Or(a.process.Rank.Compare(b.process.Rank), cmp.Compare(a.process.PID, b.process.PID))
 	})
+	for _, r := range ranks {
+		t.Rows = append(t.Rows, r.row)
+	}
 	t.Notes = note(late, "busy times")
 	return t
 }

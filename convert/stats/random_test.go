@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,7 +190,14 @@ func TestProfile(t *testing.T) {
 // The launches over time are all launches, in at most 64 intervals of one length.
 func TestLaunchRate(t *testing.T) {
 	t.Parallel()
-	for name, path := range logs(t) {
+	list := logs(t)
+	p := newProgram()
+	times(300, func(int) { p.kernel(7, us, 1); p.cpu(ms) }) // the intervals double three times
+	list["program"] = filepath.Join(t.TempDir(), "program.cudatrace")
+	if err := os.WriteFile(list["program"], p.bytes(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range list {
 		all := tablesOf(t, path)
 		r, launches := all["launch_rate"], all["launches"]
 		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {

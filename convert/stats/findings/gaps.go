@@ -16,7 +16,7 @@ func (c *Collector) Gap(g *usage.Gap) {
 	if len(g.Spent) == 0 {
 		return
 	}
-	if f := g.Spent[0].Function; f != nil && f.Role == usage.WaitsAll && g.Spent[0].Start <= g.From {
+	if f := g.Spent[0].Function; f != nil && f.Role == usage.WaitsAll { // it was under way when the gap began
 		p.waits.of(f.Name).add(g.From, g.Ready-g.From)
 	}
 	c.loads(p, g)
