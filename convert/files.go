@@ -139,7 +139,7 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 func (c *conversion) watch(sink timeline.Sink) ([]Summary, error) {
 	watching := &watched{Sink: sink}
 	all, err := c.run(watching)
-	c.seen = watching.seen
+	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
 	return all, err
 }
 

@@ -1,6 +1,10 @@
 package convert
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // A watched is a sink that notes whether it got anything that a filter selects.
 type watched struct {
@@ -25,6 +29,12 @@ func (w *watched) Take(events []timeline.Event) error {
 		}
 	}
 	return w.Sink.Take(events)
+}
+
+// anyWork says whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
+// not say that it matches.
+func anyWork(all []Summary) bool {
+	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 })
 }
 
 // empty says whether a filter left nothing to see.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,8 +74,11 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
+	if errors.Is(err, convert.ErrNothing) {
+		return fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
+	}
 	if err != nil {
 		return err
 	}
