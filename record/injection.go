@@ -115,6 +115,9 @@ func (i *injection) notInTime(pid uint32) {
 // Absent is called for a process that runs unrecorded although it said hello.
 func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID, why) }
 
+// Cut is called for a process whose records ended before it did; Note has said why.
+func (i *injection) Cut(p cupti.Peer) { i.tracees.setCut(p.ID) }
+
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
 

@@ -48,6 +48,12 @@ type AbsenceTaker interface {
 	Absent(p Peer, why string)
 }
 
+// A CutTaker is a Handler that is told of processes whose records ended before the process did.
+type CutTaker interface {
+	// Cut is called before End. A Note has said why.
+	Cut(p Peer)
+}
+
 // A CallerFinder is a Handler that finds out where calls were made.
 type CallerFinder interface {
 	// FindCaller is called with each new chain of a process. It returns the ID of the caller record

@@ -75,6 +75,9 @@ func (p *peer) hear(messages *messageReader) {
 			t.Absent(p.Peer, why)
 		}
 	}
+	if t, ok := p.handler.(CutTaker); ok && p.isCut() {
+		t.Cut(p.Peer)
+	}
 	p.handler.End(p.Peer, p.end())
 }
 
@@ -396,6 +399,9 @@ func (p *peer) runsOn() bool {
 	return false
 }
 
+// isCut says whether the records of the process ended before it did.
+func (p *peer) isCut() bool { return p.taken || p.broken || p.failed }
+
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.shift.host(p.until)}
@@ -414,7 +420,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
-	if p.taken || p.broken || p.failed {
+	if p.isCut() {
 		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis
