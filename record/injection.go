@@ -63,7 +63,8 @@ func (i *injection) unable(why string) {
 // look finds processes of the program's that use CUDA and run unrecorded.
 func (i *injection) look(program int) {
 	if i.unseen != nil {
-		i.unseen.look(program, i.tracees.has, i.report.miss)
+		known := func(pid uint32) bool { return i.tracees.has(pid) || i.server.Has(pid) }
+		i.unseen.look(program, known, i.report.miss)
 	}
 }
 

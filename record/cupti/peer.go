@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
@@ -24,6 +25,7 @@ const (
 type peer struct {
 	Peer
 	link
+	known   atomic.Uint32 // the PID, for other goroutines; 0 before
 	server  *Server
 	handler Handler
 	decoder decoder
@@ -89,6 +91,7 @@ func (p *peer) identify() error {
 		return err
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
+	p.known.Store(p.PID)
 	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
 	if p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic); p.shift != 0 {
 		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
@@ -129,15 +132,14 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.now), h.path, h.request
+	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
 	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
-	// It may have begun to wait for the recorder well before its hello.
-	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
+	p.late = host.Monotonic() > deadline-uint64(helloPatience/8)
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
@@ -147,10 +149,10 @@ func (p *peer) absence() string {
 	switch {
 	case p.cupti.Status != "", p.bye != nil, p.broken:
 		return ""
-	case p.late:
+	case p.late && !p.mapped:
 		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
 	case procfs.Describe(int(p.PID)).Executable != "":
-		return "the injected library could not start in them: it found no memory, or no thread"
+		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
 	}
 	return "" // it ended before it could do any GPU work
 }
