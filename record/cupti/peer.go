@@ -37,7 +37,9 @@ type peer struct {
 	shift    clockShift
 	taken    bool // another CUPTI client gets the records
 	mapped   bool // its messages come through the memory
-	late     bool // GO came after the process had stopped waiting
+	late     bool // the process stopped waiting before it took GO
+
+	deadline uint64 // when it stops waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
@@ -69,6 +71,7 @@ func (p *peer) serve() {
 // hear handles messages until the end of the process, and reports it.
 func (p *peer) hear(messages *messageReader) {
 	p.complain(p.receive(messages))
+	p.late = !p.mapped && host.Monotonic() >= p.deadline
 	p.complainOfNames()
 	p.explain()
 	p.addOpenCalls()
@@ -133,13 +136,12 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
-	deadline := p.Deadline()
+	p.deadline = p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
-	p.late = host.Monotonic() > deadline-uint64(helloPatience/8)
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
@@ -149,7 +151,7 @@ func (p *peer) absence() string {
 	switch {
 	case p.cupti.Status != "", p.bye != nil, p.broken:
 		return ""
-	case p.late && !p.mapped:
+	case p.late:
 		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
 	case procfs.Describe(int(p.PID)).Executable != "":
 		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
