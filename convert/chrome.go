@@ -82,7 +82,7 @@ func (c *conversion) chrome(o TraceOptions, create func(*timeline.Process) (io.W
 		files = append(files, f)
 		return bound(f), nil
 	}})
-	all, err := c.watch(sink)
+	all, err := c.watch(sink, o.MaxSlices)
 	for _, f := range files {
 		if closing := f.Close(); closing != nil && (err == nil || isSinkError(err)) {
 			err = &SinkError{errors.Join(err, closing)}
@@ -101,7 +101,7 @@ func (o *TraceOptions) step() func(name string) bool {
 
 // shown returns the choice of the calls that are shown, nil for all.
 func (o *TraceOptions) shown() func(*timeline.Call) bool {
-	s := selection.New(o.Filter.Name, "", uint64(o.Filter.MinDuration))
+	s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: uint64(o.Filter.MinDuration)})
 	if s == nil {
 		return nil
 	}

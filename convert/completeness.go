@@ -28,7 +28,9 @@ func (l *log) judge(s *Summary) {
 	if s.Uncorrelated > 0 {
 		s.Reasons = append(s.Reasons, withoutRecord(s))
 	}
-	s.Reasons = append(s.Reasons, l.shortfall(s)...)
+	if !l.chosen.OfCalls() { // work of other calls was read, and is not counted
+		s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
+	}
 	if n := s.LostTotal(); n > 0 {
 		s.Reasons = append(s.Reasons, "records were lost: "+LostWords(s.Lost))
 	}
@@ -51,9 +53,8 @@ func withoutRecord(s *Summary) string {
 
 // shortfall compares the log with the counts that the injected libraries reported. Records that were
 // lost on the way from there are among the losses.
-func (l *log) shortfall(s *Summary) (reasons []string) {
-	c := l.catalog
-	if c.Filtered() || l.chosen != nil && l.chosen.Caller != "" {
+func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
+	if c.Filtered() {
 		return nil // records that the filter left out are not missing
 	}
 	var said tracelog.ProcessEnd

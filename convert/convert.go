@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -54,7 +55,7 @@ func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) 
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	all, err := c.watch(sink)
+	all, err := c.watch(plain{sink}, 0)
 	if err == nil && c.empty() {
 		err = ErrNothing
 	}
@@ -94,6 +95,8 @@ type log struct {
 	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
 	threads merge.Threads // that the filter wants
+	offset  uint32        // added to its PIDs and TIDs
+	hangs   []string      // what its unfinished calls waited for
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -122,6 +125,8 @@ func (c *conversion) read() (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	for _, l := range c.byRank() {
 		c.gpus.Number(l.catalog)
 	}
 	return nil
@@ -151,9 +156,13 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	start := c.align()
 	p := pipeline.New(sink)
 	err := c.give(p, start)
+	if err == nil {
+		c.giveHangs(p)
+	}
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
+	err = cmp.Or(err, c.unmatched())
 	if sink != nil {
 		if failed := sink.End(err); failed != nil && err == nil {
 			err = &SinkError{failed}
@@ -173,6 +182,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
+	if c.kept != "" {
+		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
+	}
 	for _, l := range c.logs {
 		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
 			return err
@@ -195,6 +207,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		if err != nil {
 			return err
 		}
+		l.noteRanges(p)
 		slices += l.joiner.Found.Slices()
 	}
 	return nil
@@ -209,10 +222,11 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	l.chosen = selection.New(c.Filter.Name, c.Filter.Caller, uint64(c.Filter.MinDuration))
+	l.offset = c.pids.offset(l.catalog)
+	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
-		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || c.Filter.Caller != "", Filter: l.filter, Threads: l.threads,
-		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
+		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }
 

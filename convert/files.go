@@ -1,9 +1,11 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/pfsink"
@@ -21,10 +23,18 @@ type TraceOptions struct {
 	// StepRange is a glob: NVTX ranges with such names are the steps of a Chrome trace. "" is none.
 	StepRange string
 
-	// MaxBytes bounds the size of the trace: the newest events that fit are kept, or with
-	// Longest the longest slices. 0 is no bound.
-	MaxBytes int64
-	Longest  bool
+	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
+	// with Longest the longest slices. 0 is no bound.
+	MaxBytes  int64
+	MaxSlices uint64
+	Longest   bool
+
+	// Split cuts the trace into parts.
+	Split Split
+
+	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
+	// is written without a bound.
+	Beside timeline.Sink
 }
 
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
@@ -44,14 +54,18 @@ func Summarize(l Log) (Summary, error) {
 
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
 // its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
-// processes is a folder, if the target's [outfile.Options] have [ChromeFolder].
+// processes, and a trace of several parts, is a folder, if the target's [outfile.Options] have
+// [ChromeFolder] or [SplitFolder].
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
 	}
-	if o.MaxBytes > 0 {
+	if o.Split.wanted() {
+		return splitFiles(logs, out, o)
+	}
+	if o.limited() {
 		return fit(logs, out, o)
 	}
 	c := newConversion(logs, o.Options)
@@ -62,12 +76,15 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 }
 
 // FilesTo converts logs into one trace on w, a Chrome trace only of a single process. It does not support
-// TraceOptions.MaxBytes, because written bytes cannot be taken back.
+// TraceOptions.MaxBytes and MaxSlices, because written bytes cannot be taken back.
 func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	held := &output.Held{W: w} // so that an empty trace is none
 	all, c, err := toTrace(logs, held, o)
 	if err == nil && c.empty() {
 		return nil, ErrNothing
+	}
+	if isNoRange(err) {
+		return nil, err
 	}
 	if failed := held.Release(); failed != nil && err == nil {
 		err = &SinkError{failed}
@@ -124,21 +141,40 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	sink := pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes())
-	all, err := c.watch(sink)
-	for i := range all {
-		all[i].Slices = sink.Slices()
+	sink := counting(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	if o.Beside != nil {
+		sink = &both{sink, o.Beside}
 	}
+	all, err := c.watch(sink, o.MaxSlices)
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
 }
 
-// watch does the second reading, and notes whether the sink got anything to see.
-func (c *conversion) watch(sink timeline.Sink) ([]Summary, error) {
-	watching := &watched{Sink: sink}
+// both is a sink with another one beside it, which gets the same events.
+type both struct {
+	counting
+	beside timeline.Sink
+}
+
+func (b *both) Take(events []timeline.Event) error {
+	return errors.Join(b.counting.Take(events), b.beside.Take(events))
+}
+
+func (b *both) End(err error) error { return errors.Join(b.counting.End(err), b.beside.End(err)) }
+
+// watch does the second reading, notes whether the sink got anything to see, and counts the slices. It
+// fails when there are more than a number of them, 0 for any number.
+func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
+	watching := &watched{counting: sink, most: cmp.Or(most, math.MaxUint64)}
 	all, err := c.run(watching)
+	for i := range all {
+		all[i].Slices = sink.Slices()
+	}
+	if err == nil && sink.Slices() > watching.most {
+		err = &SinkError{output.ErrTooLarge}
+	}
 	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
 	return all, err
 }

@@ -24,12 +24,13 @@ type Filter struct {
 	Streams        []uint32 // limits GPU work
 	Name           string   // a glob for the names of calls, kernels and ranges
 	Caller         string   // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	NVTX           string   // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
 	MinDuration    time.Duration
 }
 
 // limits says whether the filter may leave anything out.
 func (f *Filter) limits() bool {
-	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.MinDuration > 0
+	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
 }
 
 // limitsRecords says whether the filter limits the records that are read.
@@ -43,7 +44,8 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if !f.limitsRecords() {
 		return nil, nil
 	}
-	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams}
+	// NVTX ranges that are under way at From began before it, and hold calls of later times.
+	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker}}
 	begin, last, err := l.extent(f.Last > 0)
 	if err != nil {
 		return nil, err

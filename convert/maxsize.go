@@ -1,45 +1,56 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
+// UISlices is the number of slices up to which Perfetto's UI is good to work with. It loads two million in half a minute,
+// and six million end it.
+const UISlices = 4_000_000
+
 // maxAttempts bounds the number of trial conversions for a size limit.
 const maxAttempts = 8
 
-// fitMargin is the share of the size limit at which a trial conversion aims.
+// fitMargin is the share of the limit at which a trial conversion aims.
 const fitMargin = 0.92
 
-// fit converts logs into a trace of at most TraceOptions.MaxBytes: everything if it fits, else
-// the newest or the longest part.
+// fit converts logs into a trace of at most TraceOptions.MaxBytes and TraceOptions.MaxSlices:
+// everything if it fits, else the newest or the longest part.
 func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	s, err := survey(logs, o)
 	if err != nil {
 		return nil, outfile.Done{}, err
 	}
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
-	share := min(1, fitMargin*float64(o.MaxBytes)/(s.records*bytesPerRecord(o)))
+	share := min(1, fitMargin/o.fill(s.records*bytesPerRecord(o), s.records))
+	if share > 0.75 {
+		share = 1 // everything may fit
+	}
 	for range maxAttempts {
 		limited, kept := s.limit(o, share)
-		size, err := measure(logs, limited)
+		fill, err := measure(logs, limited)
 		switch {
 		case err != nil && !errors.Is(err, output.ErrTooLarge):
 			return nil, outfile.Done{}, err
-		case err == nil && (share == 1 || float64(size) > 0.75*float64(o.MaxBytes) || most-least < 0.02):
+		case err == nil && (share == 1 || fill > 0.75 || most-least < 0.02):
 			return writeFitting(logs, out, limited, kept)
 		case err == nil:
 			least = share
-			share = min(share*fitMargin*float64(o.MaxBytes)/float64(size), least+0.9*(most-least))
+			share = min(share*fitMargin/fill, least+0.9*(most-least))
 			if most == 1 && s.whole(share) {
 				share = 1
 			}
@@ -49,10 +60,36 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 		}
 	}
 	if least == 0 {
-		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %d bytes", logs[0].Name, o.MaxBytes)
+		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, o.limit())
 	}
 	limited, kept := s.limit(o, least)
 	return writeFitting(logs, out, limited, kept)
+}
+
+// limited says whether the trace has a largest size.
+func (o *TraceOptions) limited() bool { return o.MaxBytes > 0 || o.MaxSlices > 0 }
+
+// fill is the share of the limit that a trace takes.
+func (o *TraceOptions) fill(bytes, slices float64) (share float64) {
+	if o.MaxBytes > 0 {
+		share = bytes / float64(o.MaxBytes)
+	}
+	if o.MaxSlices > 0 {
+		share = max(share, slices/float64(o.MaxSlices))
+	}
+	return share
+}
+
+// limit is the limit in words.
+func (o *TraceOptions) limit() string {
+	var words []string
+	if o.MaxBytes > 0 {
+		words = append(words, fmt.Sprintf("%d bytes", o.MaxBytes))
+	}
+	if o.MaxSlices > 0 {
+		words = append(words, figures.Count(o.MaxSlices, "slice", "slices"))
+	}
+	return strings.Join(words, " and ")
 }
 
 // bytesPerRecord is the approximate size of a record in a trace.
@@ -68,29 +105,33 @@ func bytesPerRecord(o TraceOptions) float64 {
 	return 8
 }
 
-// measure returns the size of a trace without writing it.
-func measure(logs []Log, o TraceOptions) (int64, error) {
+// measure returns the share of the limit that a trace takes, without writing it.
+func measure(logs []Log, o TraceOptions) (fill float64, err error) {
 	o.Progress = nil
-	limit := &output.Limit{Most: o.MaxBytes}
-	err := discard(logs, limit, o)
+	limit := &output.Limit{Most: cmp.Or(o.MaxBytes, math.MaxInt64)}
+	slices, err := discard(logs, limit, o)
 	if limit.Written > limit.Most {
 		err = output.ErrTooLarge
 	}
-	return limit.Written, err
+	return o.fill(float64(limit.Written), float64(slices)), err
 }
 
-// discard writes a trace, all files of it, to w.
-func discard(logs []Log, w io.Writer, o TraceOptions) error {
+// discard writes a trace, all files of it, to w, and returns the number of its slices.
+func discard(logs []Log, w io.Writer, o TraceOptions) (slices uint64, err error) {
 	c := newConversion(logs, o.Options)
-	err := c.read()
-	switch {
-	case err != nil:
-	case o.Format == Chrome:
-		_, err = c.chrome(o, func(*timeline.Process) (io.Writer, error) { return w, nil })
-	default:
-		_, err = c.trace(w, o)
+	if err := c.read(); err != nil {
+		return 0, err
 	}
-	return err
+	var all []Summary
+	if o.Format == Chrome {
+		all, err = c.chrome(o, func(*timeline.Process) (io.Writer, error) { return w, nil })
+	} else {
+		all, err = c.trace(w, o)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return all[0].Slices, nil
 }
 
 func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) ([]Summary, outfile.Done, error) {

@@ -3,12 +3,15 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
@@ -60,6 +63,44 @@ func TestMaxBytes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestMaxSlices bounds the number of slices, also together with the bytes, and the trace says what
+// it keeps.
+func TestMaxSlices(t *testing.T) {
+	t.Parallel()
+	path := launchesFile(t, 5000)
+	whole := traceTo(t, Path(path).Open, TraceOptions{}, io.Discard).Slices
+	for _, o := range []TraceOptions{
+		{MaxSlices: whole / 10}, {MaxSlices: whole / 2}, {MaxSlices: whole / 2, MaxBytes: 1 << 40}, {MaxSlices: whole / 2, Longest: true},
+		{MaxSlices: whole / 2, Format: Chrome},
+	} {
+		out := filepath.Join(t.TempDir(), "x")
+		all, err := Files([]Log{Path(path)}, out, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all[0].Slices; got > o.MaxSlices || got < o.MaxSlices*6/10 && !o.Longest || got == 0 {
+			t.Errorf("%+v: the trace has %d slices of %d", o, got, whole)
+		}
+		said := all[0].LeftOut.What
+		text, err := os.ReadFile(out)
+		if z, unzip := gzip.NewReader(bytes.NewReader(text)); err == nil && unzip == nil {
+			text, err = io.ReadAll(z)
+		}
+		if err != nil || !strings.HasPrefix(said, "kept ") || !bytes.Contains(text, []byte("a part of the recording: "+said)) {
+			t.Errorf("%+v: it says %q, and the trace does not: %v", o, said, err)
+		}
+	}
+	o := TraceOptions{MaxSlices: whole}
+	out := filepath.Join(t.TempDir(), "x")
+	if all, err := Files([]Log{Path(path)}, out, o); err != nil || all[0].Slices != whole || all[0].LeftOut != nil {
+		t.Errorf("everything fits, and it is %d slices of %d, left out is %+v: %v", all[0].Slices, whole, all[0].LeftOut, err)
+	}
+	o = TraceOptions{MaxSlices: 1, MaxBytes: 100_000}
+	if _, err := Files([]Log{Path(path)}, out, o); fmt.Sprint(err) != path+": no part of it fits into 100000 bytes and 1 slice" {
+		t.Errorf("nothing fits: %v", err)
 	}
 }
 

@@ -98,7 +98,7 @@ type Summary struct {
 	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
-	Slices  uint64   `json:"slices,omitempty"`   // in the Perfetto trace that was made, of all its logs together; 0 without one
+	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
 
@@ -118,11 +118,12 @@ type Git struct {
 
 // A LeftOut counts the records and slices that a filter kept out of a trace.
 type LeftOut struct {
-	Records uint64 `json:"records"`    // events that were not taken from the log
-	Of      uint64 `json:"of_records"` // events in the log; 0 when it has no index with their number
-	Slices  uint64 `json:"slices"`     // slices and pieces of work that were read but not shown
-	What    string `json:"what"`       // the part that was kept to fit a size; "" without a size limit
-	Unknown bool   `json:"-"`          // records were left out but not counted
+	Records uint64 `json:"records"`        // events that were not taken from the log
+	Of      uint64 `json:"of_records"`     // events in the log; 0 when it has no index with their number
+	Slices  uint64 `json:"slices"`         // slices and pieces of work that were read but not shown
+	What    string `json:"what"`           // the part that was kept to fit a size; "" without a size limit
+	NVTX    string `json:"nvtx,omitempty"` // the NVTX ranges to which the trace is limited, in words
+	Unknown bool   `json:"-"`              // records were left out but not counted
 }
 
 // Callers count the calls of a log with a known and with an unknown caller.
@@ -191,10 +192,7 @@ func (c *conversion) summary(l *log) Summary {
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
-	s.Hangs = []string{}
-	if s.Unfinished > 0 && !c.nested {
-		s.Hangs = append(s.Hangs, c.hangs(l)...)
-	}
+	s.Hangs = append([]string{}, l.hangs...)
 	c.describeRun(l, &s)
 	l.describeCost(&s)
 	l.describeProcesses(&s)
@@ -216,6 +214,9 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 		return
 	}
 	s.LeftOut = &LeftOut{Of: l.all, Slices: l.joiner.Found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
+	if c.Filter.NVTX != "" {
+		s.LeftOut.NVTX = l.rangeWords()
+	}
 	if l.filter != nil && l.all > 0 {
 		s.LeftOut.Records = l.all - min(l.all, l.joiner.Found.Taken)
 	}

@@ -3,12 +3,21 @@ package convert
 import (
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A watched is a sink that notes whether it got anything that a filter selects.
-type watched struct {
+// A counting sink counts the slices of the trace that it makes.
+type counting interface {
 	timeline.Sink
+	Slices() uint64
+}
+
+// A watched is a sink that notes whether it got anything that a filter selects, and fails when it has
+// too many slices.
+type watched struct {
+	counting
+	most uint64
 	seen bool
 }
 
@@ -28,7 +37,13 @@ func (w *watched) Take(events []timeline.Event) error {
 			w.seen = e.Track.Category == timeline.NVTX
 		}
 	}
-	return w.Sink.Take(events)
+	if err := w.counting.Take(events); err != nil {
+		return err
+	}
+	if w.Slices() > w.most {
+		return output.ErrTooLarge
+	}
+	return nil
 }
 
 // anyWork says whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
@@ -36,6 +51,11 @@ func (w *watched) Take(events []timeline.Event) error {
 func anyWork(all []Summary) bool {
 	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 })
 }
+
+// plain is a sink that counts no slices.
+type plain struct{ timeline.Sink }
+
+func (plain) Slices() uint64 { return 0 }
 
 // empty says whether a filter left nothing to see.
 func (c *conversion) empty() bool { return c.Filter.limits() && !c.seen }

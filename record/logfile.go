@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -86,23 +87,30 @@ func (l *logFile) describe(o Options) {
 	l.describeIfKnown(tracelog.MetaOptions, o.Words)
 	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
 	if !o.NoMetadata {
-		l.describePlace()
+		l.describePlace(o)
 	}
 }
 
-// describePlace logs the working folder, its commit and the environment.
-func (l *logFile) describePlace() {
-	l.describeIfKnown(tracelog.MetaEnvironment, strings.Join(metadata.Variables(os.Environ()), "\x00"))
-	cwd, err := os.Getwd()
-	if err != nil {
-		return // the folder is gone
+// describePlace logs the working folder, its commit and the environment: of the program, or of the
+// first process that is attached to.
+func (l *logFile) describePlace(o Options) {
+	environ, cwd := os.Environ(), ""
+	if len(o.PIDs) > 0 {
+		environ, _ = procfs.Environment(o.PIDs[0]) // nothing where we may not read it
+		cwd = procfs.Describe(o.PIDs[0]).Folder
+	} else if dir, err := os.Getwd(); err == nil { // else the folder is gone
+		cwd = dir
 	}
+	l.describeIfKnown(tracelog.MetaEnvironment, strings.Join(metadata.Variables(environ), "\x00"))
+	l.describeIfKnown(tracelog.MetaCwd, cwd)
 	var owner *uint32
 	if user := invoker.Find(); user != nil {
 		owner = &user.UID
 	}
+	if len(o.PIDs) > 0 && !procfs.WorksIn(o.PIDs[0], cwd) {
+		return
+	}
 	commit := metadata.Git(cwd, owner)
-	l.describeIfKnown(tracelog.MetaCwd, cwd)
 	l.describeIfKnown(tracelog.MetaRevision, commit.Revision)
 	l.describeIfKnown(tracelog.MetaBranch, commit.Branch)
 	l.describeIfKnown(tracelog.MetaRemote, commit.Remote)

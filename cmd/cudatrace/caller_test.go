@@ -54,7 +54,7 @@ func TestConvertCaller(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", glob, diff)
 		}
-		if !strings.Contains(said, "by name, duration, thread or caller") {
+		if !strings.Contains(said, "by name, duration, thread, caller or NVTX range") {
 			t.Errorf("%s: said %q", glob, said)
 		}
 	}

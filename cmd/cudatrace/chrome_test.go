@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -100,6 +102,96 @@ func TestChromeIsDocumented(t *testing.T) {
 		}
 		if cat != "" && cat != "M" && cat != "device" {
 			t.Errorf("docs/chrome.md does not have the category %q", cat)
+		}
+	}
+}
+
+// kineto is what Kineto's exporter writes of CUDA, by category, with the JSON type of each value; "" has
+// the keys beside the events, "device" those of a device, "distributed" those of distributedInfo.
+var kineto = map[string]string{
+	"": `schemaVersion:number, deviceProperties:list, cupti_version:number, cuda_runtime_version:number, cuda_driver_version:number,
+		host_name:string, trace_id:string, distributedInfo:object, displayTimeUnit:string, baseTimeNanoseconds:number,
+		traceEvents:list, traceName:string`,
+	"device": `id:number, name:string, totalGlobalMem:number, computeMajor:number, computeMinor:number, maxThreadsPerBlock:number,
+		maxThreadsPerMultiprocessor:number, regsPerBlock:number, warpSize:number, sharedMemPerBlock:number, numSms:number,
+		regsPerMultiprocessor:number, sharedMemPerBlockOptin:number, sharedMemPerMultiprocessor:number`,
+	"distributed": `backend:string, rank:number, world_size:number, pg_count:number, pg_config:list, nccl_version:string`,
+	"kernel": `External id:number, queued:number, device:number, context:number, stream:number, correlation:number,
+		registers per thread:number, shared memory:number, blocks per SM:number, warps per SM:number, grid:list, block:list,
+		est. achieved occupancy %:number, occupancy:object, graph id:number, graph node id:number, priority:number, channel:number,
+		channel_type:string, Collective name:string, In msg nelems:number, Out msg nelems:number, Group size:number, dtype:string,
+		Process Group Name:string`,
+	"gpu_memcpy": `External id:number, device:number, context:number, stream:number, correlation:number, bytes:number,
+		memory bandwidth (GB/s):number, graph id:number, graph node id:number, channel:number, channel_type:string,
+		fromDevice:number, inDevice:number, toDevice:number, fromContext:number, inContext:number, toContext:number`,
+	"gpu_memset": `External id:number, device:number, context:number, stream:number, correlation:number, bytes:number,
+		memory bandwidth (GB/s):number, graph id:number, graph node id:number`,
+	"cuda_runtime":        `External id:number, cbid:number, correlation:number`,
+	"cuda_driver":         `External id:number, cbid:number, correlation:number`,
+	"cuda_sync":           `cuda_sync_kind:string`,
+	"cuda_event":          ``,
+	"overhead":            ``,
+	"user_annotation":     `External id:number, Record function id:number, Ev Idx:number`,
+	"gpu_user_annotation": `External id:number`,
+}
+
+// TestKinetoIsAccountedFor holds docs/chrome.md and the logs from real GPUs against Kineto: whatever Kineto
+// writes is either in the table of events, or in the table of what is left out; and values have Kineto's types.
+func TestKinetoIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "docs/chrome.md")
+	events, absent := section(t, text, "## Events"), section(t, text, "## What Kineto writes and this does not")
+	documented := documentedArgs(events)
+	types := make(map[string]string) // by category and name
+	for _, name := range []string{"streams", "train"} {
+		for _, file := range chromeFiles(t, filepath.Join(filepath.Dir(gpuLog), name+".cudatrace")) {
+			typesOf(t, file, types)
+		}
+	}
+	for cat, words := range kineto {
+		for word := range strings.SplitSeq(words, ",") {
+			name, want, _ := strings.Cut(strings.TrimSpace(word), ":")
+			_, here := documented[cat][name]
+			if name != "" && !here && !strings.Contains(absent, "`"+name+"`") && (documented[cat] != nil || !strings.Contains(events, "`"+name+"`")) {
+				t.Errorf("docs/chrome.md does not say what became of %q of %q", name, cat)
+			}
+			if got := types[cat+" "+name]; got != "" && got != want {
+				t.Errorf("%q of %q is a %s, Kineto's is a %s", name, cat, got, want)
+			}
+		}
+	}
+}
+
+// typesOf notes the JSON types of the values of a trace.
+func typesOf(t *testing.T, path string, types map[string]string) {
+	t.Helper()
+	var file map[string]any
+	if err := json.Unmarshal(unzipped(t, path), &file); err != nil {
+		t.Fatal(err)
+	}
+	note := func(cat string, values any) {
+		object, ok := values.(map[string]any)
+		if !ok {
+			return
+		}
+		for name, value := range object {
+			types[cat+" "+name] = map[reflect.Kind]string{reflect.Float64: "number", reflect.String: "string", reflect.Slice: "list", reflect.Map: "object"}[reflect.ValueOf(value).Kind()]
+		}
+	}
+	list := func(key string) []any {
+		l, ok := file[key].([]any)
+		if !ok {
+			t.Fatalf("%s has no %s", path, key)
+		}
+		return l
+	}
+	note("", file)
+	for _, d := range list("deviceProperties") {
+		note("device", d)
+	}
+	for _, e := range list("traceEvents") {
+		if event, ok := e.(map[string]any); ok && event["cat"] != nil {
+			note(fmt.Sprint(event["cat"]), event["args"])
 		}
 	}
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,10 +17,14 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/runfiles"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/diff/view"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
@@ -256,4 +264,111 @@ func (o *diffOptions) addCondition(con *console.Console, where, text string) err
 		o.conditions = append(o.conditions, found)
 	}
 	return nil
+}
+
+// maxRuns bounds the runs of a side, and so the memory for them.
+const maxRuns = 100
+
+// readSides finds the files of both sides.
+func (o *diffOptions) readSides(c *cli.Context) error {
+	args := c.Args().Slice()
+	switch {
+	case !c.IsSet("base") && len(args) > 2:
+		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base")
+	case !c.IsSet("base") && len(args) < 2:
+		return usagef(diffName, "diff: BASE and NEW are needed")
+	case len(args) == 0:
+		return usagef(diffName, "diff: no NEW given")
+	}
+	var err error
+	if o.base, err = filesOf(baseWords(c)); err == nil {
+		o.new, err = filesOf(newWords(c))
+	}
+	return err
+}
+
+// baseWords are the words that name BASE.
+func baseWords(c *cli.Context) []string {
+	if c.IsSet("base") {
+		return textsOf(c, "base")
+	}
+	return c.Args().Slice()[:1]
+}
+
+// newWords are the words that name NEW.
+func newWords(c *cli.Context) []string {
+	if c.IsSet("base") {
+		return c.Args().Slice()
+	}
+	return c.Args().Slice()[1:]
+}
+
+// filesOf returns the files that words name.
+func filesOf(words []string) ([]string, error) {
+	if slices.Contains(words, stdio) {
+		return nil, usagef(diffName, "diff: reads files, not standard input")
+	}
+	files, err := runfiles.Find(words, record.LogSuffix, ".json")
+	switch {
+	case errors.Is(err, filepath.ErrBadPattern):
+		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
+	case err != nil:
+		return nil, err
+	case sameLog(files) != "":
+		return nil, usagef(diffName, "diff: %s is given twice: each file is one run", sameLog(files))
+	case len(files) > maxRuns:
+		return nil, fmt.Errorf("%s: %d files are more than the %d runs that a side may have", words[0], len(files), maxRuns)
+	}
+	return files, nil
+}
+
+// runs reads the runs of a side.
+func (o *diffOptions) runs(con *console.Console, files []string) (all []*diff.Run, err error) {
+	for _, path := range files {
+		r, err := o.run(con, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// run reads a run: the JSON of stats, or a log.
+func (o *diffOptions) run(con *console.Console, path string) (*diff.Run, error) {
+	wanted := diff.Reports(o.conditions)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	if first, err := in.Peek(1); err == nil && first[0] == '{' {
+		if o.filters != "" {
+			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
+		}
+		return diff.Read(in, path, wanted)
+	}
+	document, err := o.statistics(con, path)
+	if err != nil {
+		return nil, err
+	}
+	return diff.Read(document, path, wanted)
+}
+
+// statistics returns what stats writes about a log.
+func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, error) {
+	logs := []convert.Log{convert.Path(path)}
+	bar := con.Progress()
+	sink := stats.New()
+	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	wanted := diff.Reports(o.conditions)
+	tables := slices.DeleteFunc(sink.Tables(statsFacts(all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
+	var document bytes.Buffer
+	err = table.WriteJSON(&document, statsHead(logs, all), tables)
+	return &document, err
 }

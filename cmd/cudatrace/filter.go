@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -31,6 +33,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),
+		&cli.StringFlag{Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX ranges whose name, or NAME@DOMAIN, matches `GLOB`, the GPU work that they caused, and these ranges: 'step*'"},
 		&cli.StringFlag{Category: partGroup, Name: "min-duration", Usage: "only events that last at least `TIME`: 10us"},
 	}
 }
@@ -39,19 +42,22 @@ func filterFlags() []cli.Flag {
 func sizeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
-		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size keeps"},
+		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
+		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size and --max-slices keep"},
+		&cli.StringFlag{Category: sizeGroup, Name: "split", Usage: "make parts that each open by themselves: parts of `TIME|BYTES`: 30s or 5m long, or at most 100M large"},
 	}
 }
 
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
-	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller")}
+	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), NVTX: c.String("nvtx")}
 	for _, flag := range append(filterFlags(), sizeFlags()...) {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
 	}
-	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller))
+	err := cmp.Or(checkGlob(c.Command.Name, "name", f.Name), checkGlob(c.Command.Name, "caller", f.Caller),
+		checkGlob(c.Command.Name, "nvtx", f.NVTX))
 	if err != nil {
 		return f, err
 	}
@@ -137,17 +143,50 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
 	}
-	if c.String("max-size") == "" {
-		if c.IsSet("keep") {
-			return usagef(convertName, "convert: --keep needs --max-size")
+	if c.String("max-size") == "" && c.String("max-slices") == "" && c.IsSet("keep") {
+		return usagef(convertName, "convert: --keep needs --max-size or --max-slices")
+	}
+	if text := c.String("max-size"); text != "" {
+		n, err := parseSize("max-size", text, 64<<10, 1<<40)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
 		}
+		o.MaxBytes = int64(n)
+	}
+	if text := c.String("max-slices"); text != "" {
+		n, err := parseCount("max-slices", text)
+		if err != nil {
+			return usagef(convertName, "convert: %v", err)
+		}
+		o.MaxSlices = n
+	}
+	return splitOption(c, o)
+}
+
+// splitOption reads the size of the parts of a trace.
+func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
+	if !c.IsSet("split") {
 		return nil
 	}
-	n, err := parseSize("max-size", c.String("max-size"), 64<<10, 1<<40)
+	text := strings.TrimSpace(c.String("split"))
+	switch {
+	case o.Format == convert.Chrome:
+		return usagef(convertName, "convert: --split needs --format perfetto: Chrome JSON has a file for each process")
+	case o.MaxBytes > 0 || o.MaxSlices > 0:
+		return usagef(convertName, "convert: --split keeps everything: --max-size and --max-slices do not apply")
+	case text != "" && strings.ContainsAny(text[len(text)-1:], sizeUnits+"B"):
+		var n uint64
+		n, err = parseSize("split", text, 64<<10, 1<<40)
+		o.Split.Bytes = int64(n)
+	default:
+		o.Split.Every, err = parseTime("split", text, "30s, 5m (minutes), or 100M (MiB)")
+		if err == nil && o.Split.Every == 0 {
+			err = errors.New("--split 0 leaves nothing")
+		}
+	}
 	if err != nil {
 		return usagef(convertName, "convert: %v", err)
 	}
-	o.MaxBytes = int64(n)
 	return nil
 }
 
@@ -160,6 +199,9 @@ func leftOut(l *convert.LeftOut) string {
 	if l.What != "" {
 		parts = append(parts, l.What)
 	}
+	if l.NVTX != "" {
+		parts = append(parts, "kept what is in "+l.NVTX)
+	}
 	switch {
 	case l.Records > 0:
 		parts = append(parts, fmt.Sprintf("left out %s of %s records", figures.Group(l.Records), figures.Group(l.Of)))
@@ -167,12 +209,31 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration, thread or caller")
+		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration, thread, caller or NVTX range")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// noRange says that no NVTX range of logs matches a filter, and which ranges there are.
+func noRange(logs []string, e *convert.NoRangeError) error {
+	where := strings.Join(logs, ", ")
+	if len(e.Names) == 0 {
+		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Glob, where)
+	}
+	if near := nearest.To(strings.Trim(e.Glob, "*"), e.Names); near != "" {
+		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Glob, near)
+	}
+	var there []string
+	for _, name := range e.Names[:min(5, len(e.Names))] {
+		there = append(there, strconv.Quote(name))
+	}
+	if more := len(e.Names) - len(there); more > 0 {
+		there = append(there, figures.Count(more, "other", "others"))
+	}
+	return fmt.Errorf("no NVTX range of %s matches %q; there are %s", where, e.Glob, strings.Join(there, ", "))
 }
 
 // chosen lists the options among some that a person gave, with their values.

@@ -27,14 +27,18 @@ var layers = []struct {
 	{"convert/waits", shown},
 	{"convert/spans", shown},
 	{"convert/memory", shown},
+	{"convert/counters", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/selection", shown},
 	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff/condition", []string{module}},
 	{"convert/diff/significance", []string{module}},
@@ -65,6 +69,7 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
+	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
@@ -104,17 +109,21 @@ var dataPath = []struct{ name, imports string }{
 	{"spans", "ordered selection timeline"},
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
-	{"pfsink", "perfetto timeline"},
+	{"parts", "timeline"},
+	{"counters", "ordered timeline"},
+	{"pfsink", "counters occupancy perfetto timeline"},
 	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
-	{"stats", "stats/sketch stats/table timeline"},
+	{"stats/usage", "timeline"},
+	{"stats/findings", "stats/usage timeline"},
+	{"stats", "occupancy stats/findings stats/sketch stats/table stats/usage timeline"},
 	{"diff/condition", ""},
 	{"diff/significance", ""},
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.
@@ -165,13 +174,13 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// Commands and tests alone know convert, pfsink alone knows perfetto, and what is for tests is known to
 // tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
 		for _, path := range p.Imports {
 			switch {
-			case path == module+"convert" && !under(p.ImportPath, module+"cmd"),
+			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)

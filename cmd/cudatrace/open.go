@@ -269,6 +269,9 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		t.size, err = t.file.Seek(0, io.SeekEnd)
 	}
 	if err == nil {
+		if words := tooLarge(all[0].Slices, log.Name); words != "" {
+			con.Say(words)
+		}
 		t.verdict = verdicts(con, []convert.Log{log}, all)
 	}
 	return t, err

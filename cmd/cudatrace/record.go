@@ -15,7 +15,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -286,7 +285,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
 	files := []madeFile{{res.Log, res.Replaced}}
-	sum, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
+	made, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
 	if err != nil {
 		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
 		if c.Bool("no-convert") {
@@ -299,9 +298,9 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		files = append([]madeFile{trace}, files...)
 	}
 	if !c.Bool("quiet") {
-		printSummary(con, sum, files)
-	} else if !sum.Complete {
-		for _, why := range sum.Reasons {
+		printSummary(con, made.Summary, made.Profile, files)
+	} else if !made.Summary.Complete {
+		for _, why := range made.Summary.Reasons {
 			o.Say("not complete: " + why)
 		}
 	}
@@ -309,16 +308,16 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.
-func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversion.Result, trace madeFile, err error) {
 	if summaryOnly {
-		sum, err = conversion.Recording(res.File, nil, signals)
-		return sum, trace, err
+		made, err = conversion.Recording(res.File, nil, signals)
+		return made, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
-		return sum, trace, err
+		return made, trace, err
 	}
-	sum, err = conversion.Recording(res.File, f, signals)
+	made, err = conversion.Recording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()
@@ -329,5 +328,5 @@ func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) 
 	if err != nil {
 		_ = f.Discard() // the first failure is the one to report
 	}
-	return sum, madeFile{done.Path, done.Replaced}, err
+	return made, madeFile{done.Path, done.Replaced}, err
 }

@@ -45,6 +45,13 @@ func TestStatsIsDocumented(t *testing.T) {
 	for name := range documented {
 		t.Errorf("docs/stats.md has a section %s for no report", name)
 	}
+	logs, _, _ := strings.Cut(text, "\n### `")
+	_, logs, _ = strings.Cut(logs, "### The logs")
+	for key := range statsJSON(t)["logs"].([]any)[0].(map[string]any) {
+		if !strings.Contains(logs, "`"+key+"`") {
+			t.Errorf("docs/stats.md does not explain the key %s of a log", key)
+		}
+	}
 	members := append(firstCells(sections[0]), stats.Names()...)
 	slices.Sort(members)
 	if diff := cmp.Diff(members, jsonMembers(t)); diff != "" {

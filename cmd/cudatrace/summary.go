@@ -18,8 +18,9 @@ type madeFile struct {
 	replaced bool // another file stood there
 }
 
-// printSummary prints what a person sees when a recording ends.
-func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
+// printSummary prints what a person sees when a recording ends. The profile has a label and a text
+// a line.
+func printSummary(con *console.Console, s convert.Summary, profile [][]string, files []madeFile) {
 	con.Sayf("%s; %s", headline(s), outcome(s))
 	for _, why := range s.Reasons {
 		con.Detail("because: %s", why)
@@ -27,6 +28,7 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	for _, remedy := range remedies(s) {
 		con.Detail("remedy: %s", remedy)
 	}
+	con.Details(profile)
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
 	}
@@ -42,16 +44,19 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	if words := cost(s); words != "" {
 		con.Detail("recording cost %s", words)
 	}
+	if words := tooLarge(s.Slices, files[len(files)-1].path); words != "" {
+		con.Detail("size: %s", words)
+	}
 	var rows [][]string
 	for _, f := range files {
-		use := "the log: convert, compare, archive"
+		use, size := "the log: convert, compare, archive", fileSize(f.path)
 		if strings.HasSuffix(f.path, record.TraceSuffix) {
-			use = "open it in https://ui.perfetto.dev"
+			use, size = "open it in https://ui.perfetto.dev", traceSize(f.path, s.Slices)
 		}
 		if f.replaced {
 			use += "; replaces the file that was there"
 		}
-		rows = append(rows, []string{f.path, fileSize(f.path), use})
+		rows = append(rows, []string{f.path, size, use})
 	}
 	con.Details(rows)
 }
@@ -186,6 +191,20 @@ func outcome(s convert.Summary) string {
 		parts = append(parts, figures.Count(s.Unfinished, "call", "calls")+" unfinished")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// traceSize is the size of a trace in bytes and in slices, by which the load of a viewer grows.
+func traceSize(path string, slices uint64) string {
+	return fileSize(path) + ", " + figures.Count(slices, "slice", "slices")
+}
+
+// tooLarge says what to do where Perfetto's UI does not load a trace of some logs; "" if it does.
+func tooLarge(slices uint64, logs string) string {
+	if slices <= convert.UISlices {
+		return ""
+	}
+	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest, --split 1m makes several traces",
+		figures.Group(slices), figures.Group(convert.UISlices), logs)
 }
 
 func fileSize(path string) string {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 )
 
@@ -27,5 +30,22 @@ func TestSummaryWords(t *testing.T) {
 	s.Errors = map[string]uint64{"cudaMalloc: cudaErrorMemoryAllocation": 1}
 	if got, want := failures(s), "cudaMalloc: cudaErrorMemoryAllocation (1 call)"; got != want {
 		t.Errorf("failures %q, want %q", got, want)
+	}
+}
+
+// A trace that the UI does not load is said to be one, with a command that helps.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	if got := tooLarge(convert.UISlices, "a.cudatrace"); got != "" {
+		t.Errorf("what the UI takes: %s", got)
+	}
+	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000: 'cudatrace convert a.cudatrace --max-slices 4M' keeps the newest, --split 1m makes several traces"
+	if got := tooLarge(convert.UISlices+1, "a.cudatrace"); got != want {
+		t.Errorf("one more: %s", got)
+	}
+	var out strings.Builder
+	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, [][]string{{"GPU busy", "all \x1b the time"}}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
+	if !strings.Contains(out.String(), "\n  GPU busy   all \\u001b the time\n") || !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices ") {
+		t.Errorf("the summary of a recording:\n%s", out.String())
 	}
 }

@@ -128,6 +128,7 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	if p.device != "" {
 		devices := b.Column(p.device)
 		c.GPUs.used(&pids, &devices)
+		c.GPUs.ran(b, &pids)
 	}
 	c.Watermarks.add(b, p, c.span(b, p))
 }
@@ -154,7 +155,9 @@ func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 			until = timeline.End(start, durs.At(i))
 		}
 		c.first = min(c.first, start)
-		c.last = max(c.last, until)
+		if c.filter == nil || c.filter.InTime(b, i) {
+			c.last = max(c.last, until)
+		}
 	}
 	return low
 }

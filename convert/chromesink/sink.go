@@ -32,6 +32,7 @@ type Sink struct {
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
+	shown     uint64             // see Slices
 	err       error
 }
 
@@ -74,17 +75,24 @@ func (s *Sink) failure() error {
 	return nil
 }
 
+// Slices is the number of calls, pieces of work, spans and instants in all files so far.
+func (s *Sink) Slices() uint64 { return s.shown }
+
 func (s *Sink) event(e timeline.Event) {
 	switch e := e.(type) {
 	case *timeline.Slices:
+		s.shown += uint64(len(e.List))
 		s.slices(e)
 	case *timeline.WorkList:
+		s.shown += uint64(len(e.List))
 		s.workList(e)
 	case *timeline.SpanBegin:
+		s.shown++
 		s.spanBegin(e)
 	case *timeline.SpanEnd:
 		s.spanEnd(e)
 	case *timeline.Instant:
+		s.shown++
 		s.instant(e)
 	case *timeline.CounterValue:
 		s.counter(e)

@@ -30,7 +30,7 @@ type Overall struct {
 // A Section compares the rows of a report.
 type Section struct {
 	Report, Title string
-	Rows          []*Row // those that differ first, by what they add to the total
+	Rows          []*Row // those that differ first; of these what adds most to the total, then what saves most
 	Differ        int    // rows that differ
 	Reason        string // why the report is not compared, "" if it is
 	section       *section
@@ -110,7 +110,7 @@ func (d *Diff) section(s *section) *Section {
 		r.Count = r.figure(s, s.countOf())
 		added := r.figure(s, s.adds)
 		r.Added = added.New - added.Base
-		r.drop(s)
+		r.spare(s)
 		out.Rows = append(out.Rows, r)
 	}
 	return out
@@ -127,11 +127,15 @@ func (r *Row) figure(s *section, column string) *Compared {
 	return compare(base, new, true, false)
 }
 
-// drop takes the test from total times that differ because the count does.
-func (r *Row) drop(s *section) {
+// spare tests one time of a row: the total, or the median where the total differs with the count.
+func (r *Row) spare(s *section) {
+	other := median.column
+	if r.Count.Base != r.Count.New {
+		other = total.column
+	}
 	for i, f := range s.figures {
-		if c := r.Figures[i]; f.column == total.column && r.Count.Known() && r.Count.Base != r.Count.New {
-			r.Figures[i] = &Compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Counted: true}
+		if c := r.Figures[i]; f.column == other {
+			r.Figures[i] = &Compared{Base: c.Base, New: c.New, P: math.NaN(), Q: math.NaN(), Spared: true}
 		}
 	}
 }
@@ -145,9 +149,13 @@ func (s *Section) judge() {
 		}
 	}
 	slices.SortStableFunc(s.Rows, func(a, b *Row) int {
-		return cmp.Or(-cmp.Compare(min(len(a.Verdicts), 1), min(len(b.Verdicts), 1)), -cmp.Compare(a.Added, b.Added), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(min(len(a.Verdicts), 1), min(len(b.Verdicts), 1)), -cmp.Compare(a.adds(), b.adds()),
+			-cmp.Compare(math.Abs(a.Added), math.Abs(b.Added)), cmp.Compare(a.Name, b.Name))
 	})
 }
+
+// adds is what a row adds to the total, 0 if it saves.
+func (r *Row) adds() float64 { return max(r.Added, 0) }
 
 func (r *Row) judge(s *section) {
 	if r.Count.Differs && (r.Count.Base == 0 || r.Count.New == 0) {

@@ -1,102 +1,166 @@
 package diff_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/convert/diff"
-	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/difftest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
 // rule is the usual one.
 var rule = diff.Rule{Rate: 0.01, MinChange: 0.05}
 
-// runOf returns a run of the program of logtest.
-func runOf(t testing.TB, s logtest.Steps) *diff.Run {
-	t.Helper()
-	return read(t, fmt.Sprint("run ", s.Seed), document(t, s))
-}
-
-// document is the JSON of a run's statistics.
-func document(t testing.TB, s logtest.Steps) string {
-	t.Helper()
-	sink := stats.New()
-	log := convert.Log{Name: "log", Open: logtest.InMemory(logtest.WriteSteps(t, s))}
-	all, err := convert.Timeline([]convert.Log{log}, convert.Options{}, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	info := []diff.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: all[0].Recorded.Calls,
-		GPU: all[0].Recorded.GPU, Waits: all[0].Recorded.Waits, CUDANS: float64(all[0].CUDANS), PeakDevice: float64(all[0].PeakDevice)}}
-	head := []table.Member{{Name: "version", Value: 1}, {Name: "logs", Value: info}, {Name: "functions", Value: all[0].Recorded.Functions}}
-	if err := table.WriteJSON(&out, head, sink.Tables(stats.Facts{})); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-func read(t testing.TB, name, json string) *diff.Run {
-	t.Helper()
-	var all []string
-	for report := range diff.Vocabulary().Reports {
-		all = append(all, report)
-	}
-	r, err := diff.Read(strings.NewReader(json), name, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// runsOf returns n runs.
-func runsOf(t testing.TB, n int, s logtest.Steps) (all []*diff.Run) {
-	t.Helper()
-	for range n {
-		s.Seed++
-		all = append(all, runOf(t, s))
-	}
-	return all
-}
-
-// words are the rows that differ: "kernels step<2> slower".
+// words are the rows that differ: "kernels step<2>: slower".
 func words(d *diff.Diff) (list []string) {
 	for _, s := range d.Sections {
 		for _, r := range s.Rows[:s.Differ] {
-			list = append(list, fmt.Sprintf("%s %s %s", s.Report, r.Name, strings.Join(r.Verdicts, ", ")))
+			list = append(list, fmt.Sprintf("%s %s: %s", s.Report, r.Name, strings.Join(r.Verdicts, ", ")))
 		}
 	}
 	return list
 }
 
-func condition1(t testing.TB, text string) *condition.Condition {
-	t.Helper()
-	c, err := condition.Parse(text, diff.Vocabulary())
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+// A fault is found, and named first: a new call with one run a side, a longer kernel with four.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault string
+		steps logtest.Steps
+		runs  int
+		want  []string
+	}{
+		{"nothing", logtest.Steps{}, 1, nil},
+		{"nothing", logtest.Steps{}, 4, nil},
+		{"nothing", logtest.Steps{}, 8, nil},
+		{"cudaMalloc in the loop", logtest.Steps{Malloc: true}, 1, []string{"calls cudaMalloc: more", "calls cudaFree: new", "memory device of GPU 0: larger peak, more allocations"}},
+		{"cudaMalloc in the loop", logtest.Steps{Malloc: true}, 4, []string{"calls cudaMalloc: more", "calls cudaFree: new", "calls cudaDeviceSynchronize: faster",
+			"nvtx step: slower", "memory device of GPU 0: larger peak, more allocations", "devices GPU 0: NVIDIA H200: more idle"}},
+		{"a wait in the loop", logtest.Steps{Wait: true}, 1, []string{"calls cudaStreamSynchronize: new"}},
+		{"a wait in the loop", logtest.Steps{Wait: true}, 4, []string{"calls cudaStreamSynchronize: new", "calls cudaDeviceSynchronize: faster", "nvtx step: slower",
+			"devices GPU 0: NVIDIA H200: more idle"}},
+		{"a longer kernel", logtest.Steps{Longer: 0.1}, 3, nil},
+		{"a longer kernel", logtest.Steps{Longer: 0.1}, 4, []string{"kernels step<2>: slower"}},
+		{"a shorter kernel", logtest.Steps{Longer: -0.1}, 5, []string{"kernels step<2>: faster"}},
+		{"another kernel", logtest.Steps{Kernels: []string{"_Z3addPf"}}, 1, []string{"kernels add: new", "kernels step<0>: gone"}},
+	} {
+		c.steps.Noise, c.steps.Seed = 0.005, 1000
+		d := diff.Compare(difftest.Runs(t, c.runs, logtest.Steps{Seed: 100, Noise: 0.005}), difftest.Runs(t, c.runs, c.steps), rule)
+		if diff := cmp.Diff(c.want, words(d)); diff != "" {
+			t.Errorf("%s, %d runs (-want +got):\n%s", c.fault, c.runs, diff)
+		}
+		if section, row := d.First(); section != nil && fmt.Sprintf("%s %s: %s", section.Report, row.Name, strings.Join(row.Verdicts, ", ")) != c.want[0] {
+			t.Errorf("%s, %d runs: first %s %s", c.fault, c.runs, section.Report, row.Name)
+		}
+		if len(d.Problems) > 0 {
+			t.Errorf("%s: %v", c.fault, d.Problems)
+		}
 	}
-	return c
 }
 
-func TestScratch(t *testing.T) {
-	base := runsOf(t, 5, logtest.Steps{Seed: 100, Noise: 0.02})
-	for name, s := range map[string]logtest.Steps{"same": {}, "longer": {Longer: 0.1}, "malloc": {Malloc: true}, "wait": {Wait: true}} {
-		s.Noise = 0.02
-		for _, n := range []int{1, 5} {
-			s.Seed = 1000
-			d := diff.Compare(base[:n], runsOf(t, n, s), rule)
-			t.Log(name, n, d.Problems, words(d))
-			for _, text := range []string{"kernel_time > +1%", "calls:cudaMalloc > +0", "calls:cudaFreeAsync > 0", "peak_memory > 2MiB", "gpu_busy < 80%", "kernel:step*:median > +8%"} {
-				for _, o := range d.Gate([]*condition.Condition{condition1(t, text)}, false) {
-					t.Log("  ", text, o.State, o.Why, o.Holds, o.Cases[:min(1, len(o.Cases))])
-				}
+// Without a test the size of a difference decides, whatever the number of runs.
+func TestUntested(t *testing.T) {
+	t.Parallel()
+	base := difftest.Runs(t, 1, logtest.Steps{Seed: 100, Noise: 0.001})
+	d := diff.Compare(base, difftest.Runs(t, 1, logtest.Steps{Seed: 200, Noise: 0.001, Longer: 0.1}), diff.Rule{Untested: true, MinChange: 0.05})
+	if diff := cmp.Diff([]string{"kernels step<2>: slower"}, words(d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What a kernel is called may change with the compiler: it is the same kernel where no other one
+// can be meant.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	type match struct{ Was, Name, How string }
+	const (
+		gemm64    = "_Z4gemmILi64EEvPf"                 // gemm<64>
+		gemm128   = "_Z4gemmILi128EEvPf"                // gemm<128>
+		gemmInt   = "_Z4gemmILi64EEvPi"                 // other parameters
+		fused1    = "triton_fused_add_0f1e2d3c4b"       // a hash
+		fused2    = "triton_fused_add_99aabbccdd"       // another one
+		fusedMul  = "triton_fused_mul_99aabbccdd"       // another kernel
+		wordsOnly = "triton_fused_add_deadbeefdeadbeef" // a hash too
+	)
+	for _, c := range []struct {
+		base, new []string
+		want      []match
+	}{
+		{[]string{gemm64}, []string{gemm128}, []match{{"gemm<64>", "gemm<128>", "template"}}},
+		{[]string{gemm64}, []string{gemmInt}, []match{{"", "gemm<64>", "parameters"}}},
+		{[]string{fused1}, []string{fused2}, []match{{fused1, fused2, "hash"}}},
+		{[]string{fused1}, []string{fusedMul}, nil},
+		{[]string{fused1}, []string{wordsOnly}, nil}, // letters alone are a word
+		{[]string{gemm64, gemm128}, []string{gemm64, "_Z4gemmILi256EEvPf"}, nil},
+		{[]string{fused1, "triton_fused_add_1111111111"}, []string{fused2, "triton_fused_add_2222222222"}, nil},
+		{[]string{"_ZltRK1AS1_"}, []string{"_ZgtRK1AS1_"}, nil}, // operators
+	} {
+		base := difftest.Runs(t, 1, logtest.Steps{Seed: 1, Kernels: c.base})
+		d := diff.Compare(base, difftest.Runs(t, 1, logtest.Steps{Seed: 2, Kernels: c.new}), rule)
+		var got []match
+		for _, r := range d.Sections[0].Rows {
+			if r.Match != "" {
+				got = append(got, match{r.Was, r.Name, r.Match})
 			}
 		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%v, %v (-want +got):\n%s", c.base, c.new, diff)
+		}
+		if n := len(words(d)); (n == 0) != (c.want != nil) {
+			t.Errorf("%v, %v: %v", c.base, c.new, words(d))
+		}
+	}
+}
+
+// What makes runs not comparable is named, with two runs that differ.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	json := difftest.Document(t, logtest.Steps{Seed: 1})
+	for _, c := range []struct{ old, new, kind, text string }{
+		{`"complete":true`, `"complete":false`, diff.Incomplete, "log is not complete ('cudatrace info' says why)"},
+		{"NVIDIA H200", "NVIDIA A100", diff.OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
+		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, diff.OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
+		{`"call_source":"uprobes"`, `"call_source":"cupti"`, diff.OtherMode, "source of the calls: base has uprobes, new has cupti"},
+		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, diff.OtherMode, "source of the GPU work: base has cupti, new has none"},
+		{`"wait_source":"calls"`, `"wait_source":"cupti"`, diff.OtherMode, "source of the wait arrows: base has calls, new has cupti"},
+		{`"schedule":""`, `"schedule":"--delay 5s"`, diff.OtherMode, "recorded part: base has all, new has --delay 5s"},
+		{`"filtered":false`, `"filtered":true`, diff.OtherMode, "filter: base has all of the log, new has a part of the log"},
+		{`"in_graphs": 0`, `"in_graphs": 3`, "", ""}, // there are graphs now
+		{`,"cudaMalloc"`, ``, diff.OtherMode, "probed functions: new lacks cudaMalloc"},
+	} {
+		changed := strings.ReplaceAll(json, c.old, c.new)
+		if changed == json {
+			t.Errorf("%s is not in the JSON", c.old)
+		}
+		d := diff.Compare([]*diff.Run{difftest.Read(t, "base", json)}, []*diff.Run{difftest.Read(t, "new", changed)}, rule)
+		var want []diff.Problem
+		if c.kind != "" {
+			want = []diff.Problem{{Kind: c.kind, Text: c.text}}
+		}
+		if diff := cmp.Diff(want, d.Problems); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.new, diff)
+		}
+	}
+	whole := strings.Replace(json, `"graphs": []`, `"graphs": [{"name": "Graph 1", "count": 1, "total_ns": 5}]`, 1)
+	d := diff.Compare([]*diff.Run{difftest.Read(t, "base", strings.ReplaceAll(json, `"in_graphs": 0`, `"in_graphs": 3`))}, []*diff.Run{difftest.Read(t, "new", whole)}, rule)
+	if want := "recording of CUDA graphs: base has node by node, new has whole graphs"; len(d.Problems) != 1 || d.Problems[0].Text != want {
+		t.Errorf("%v, want %s", d.Problems, want)
+	}
+}
+
+// Rows that differ by their processes alone are one.
+func TestProcesses(t *testing.T) {
+	t.Parallel()
+	const head = `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "memory": [`
+	one := difftest.Read(t, "one", head+`{"name": "device", "pid": 1, "gpu": 0, "peak_bytes": 10, "allocations": 1, "not_freed": 1}]}`)
+	two := difftest.Read(t, "two", head+`{"name": "device", "pid": 7, "gpu": 0, "peak_bytes": 4, "allocations": 1, "not_freed": 0},
+		{"name": "device", "pid": 8, "gpu": 0, "peak_bytes": 6, "allocations": 0, "not_freed": 1}]}`)
+	d := diff.Compare([]*diff.Run{one}, []*diff.Run{two}, rule)
+	if got := words(d); got != nil {
+		t.Errorf("%v", got)
 	}
 }

@@ -35,7 +35,7 @@ type Compared struct {
 	P         float64 // probability of so large a difference by chance, NaN of one that was not tested
 	Q         float64 // P, corrected for the number of tests
 	Few       bool    // it was not tested because there are too few runs
-	Counted   bool    // it was not tested because it differs with the count
+	Spared    bool    // it was not tested because another figure of its row is
 	Differs   bool
 }
 
@@ -56,7 +56,7 @@ func compare(base, new []float64, exact, times bool) *Compared {
 	c := &Compared{Base: significance.Mean(base), New: significance.Mean(new), P: math.NaN(), Q: math.NaN()}
 	switch {
 	case !c.Known():
-	case exact && constant(base) && constant(new):
+	case exact && constant(base) && constant(new), c.Base == 0 && c.New == 0:
 		c.Exact = true
 		c.Differs = base[0] != new[0]
 	case min(len(base), len(new)) < LeastRuns:
@@ -66,13 +66,13 @@ func compare(base, new []float64, exact, times bool) *Compared {
 		if times {
 			noise = max(noise, leastTime)
 		}
-		c.P = significance.Welch(base, new, noise)
+		c.P = significance.Chance(base, new, noise)
 	}
 	return c
 }
 
 // known leaves out what is not known.
-func known(values []float64) []float64 { return slices.DeleteFunc(values, math.IsNaN) }
+func known(values []float64) []float64 { return slices.DeleteFunc(slices.Clone(values), math.IsNaN) }
 
 // constant says whether all values are the same.
 func constant(values []float64) bool {
@@ -88,7 +88,7 @@ func constant(values []float64) bool {
 func (r *Rule) settle(all []*Compared) {
 	r.adjust(all)
 	for _, c := range all {
-		if !c.Exact && !c.Counted {
+		if !c.Exact && !c.Spared {
 			c.Differs = r.significant(c) && math.Abs(c.Change()) >= r.MinChange
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
 // An overall figure is one of a whole run. A NaN is not known.
@@ -18,7 +19,7 @@ type overall struct {
 
 // overalls are the overall figures. A test holds docs/diff.md against them.
 var overalls = []overall{
-	{"cuda_time", condition.Time, "slower", "faster", nil, func(r *Run) float64 { return r.largest(func(l *Log) float64 { return l.CUDANS }) }},
+	{"cuda_time", condition.Time, "slower", "faster", nil, func(r *Run) float64 { return r.largest(func(l *stats.Log) uint64 { return l.CUDANS }) }},
 	sumOf("kernel_time", condition.Time, "kernels", "total_ns"),
 	sumOf("kernel_count", condition.Number, "kernels", "count"),
 	sumOf("copy_time", condition.Time, "copies", "total_ns"),
@@ -39,17 +40,17 @@ var overalls = []overall{
 		if r.withoutGPU() {
 			return math.NaN()
 		}
-		return r.largest(func(l *Log) float64 { return l.PeakDevice })
+		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
 	}},
 }
 
 // sumOf is the sum of a column over all rows of a report.
 func sumOf(name string, unit condition.Unit, report, column string) overall {
 	up, down := "more", "less"
-	switch unit {
-	case condition.Time:
+	switch {
+	case column == "total_ns":
 		up, down = "slower", "faster"
-	case condition.Number:
+	case unit == condition.Number:
 		down = "fewer"
 	}
 	return overall{name, unit, up, down, []string{report}, func(r *Run) float64 { return r.total(report, column) }}
@@ -61,10 +62,10 @@ func (o *overall) isTime() bool { return o.unit == condition.Time }
 func (o *overall) isExact() bool { return o.unit == condition.Number || o.unit == condition.Bytes }
 
 // largest is the largest value of all logs of a run.
-func (r *Run) largest(of func(*Log) float64) float64 {
+func (r *Run) largest(of func(*stats.Log) uint64) float64 {
 	value := math.NaN()
 	for i := range r.Logs {
-		value = most(value, of(&r.Logs[i]))
+		value = most(value, float64(of(&r.Logs[i])))
 	}
 	return value
 }

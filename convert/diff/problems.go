@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
 // Kinds of problems.
@@ -43,13 +45,13 @@ var conditionsOfRuns = []struct {
 	kind, what string
 	of         func(*Run) string
 }{
-	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *Log) []string { return l.GPUs }) }},
-	{OtherDriver, "CUDA version of the driver", func(r *Run) string { return r.said(func(l *Log) string { return l.Driver }) }},
-	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *Log) string { return l.Calls }) }},
-	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *Log) string { return l.GPU }) }},
-	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *Log) string { return l.Waits }) }},
+	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
+	{OtherDriver, "CUDA version of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
+	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
+	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
+	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
 	{OtherMode, "recorded part", func(r *Run) string {
-		return r.said(func(l *Log) string {
+		return r.said(func(l *stats.Log) string {
 			if l.Schedule == "" {
 				return "all"
 			}
@@ -57,7 +59,7 @@ var conditionsOfRuns = []struct {
 		})
 	}},
 	{OtherMode, "filter", func(r *Run) string {
-		return r.said(func(l *Log) string {
+		return r.said(func(l *stats.Log) string {
 			if l.Filtered {
 				return "a part of the log"
 			}
@@ -68,11 +70,11 @@ var conditionsOfRuns = []struct {
 }
 
 // said lists the different words of a run's logs.
-func (r *Run) said(of func(*Log) string) string {
-	return r.listed(func(l *Log) []string { return []string{of(l)} })
+func (r *Run) said(of func(*stats.Log) string) string {
+	return r.listed(func(l *stats.Log) []string { return []string{of(l)} })
 }
 
-func (r *Run) listed(of func(*Log) []string) string {
+func (r *Run) listed(of func(*stats.Log) []string) string {
 	var words []string
 	for i := range r.Logs {
 		words = append(words, of(&r.Logs[i])...)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -21,25 +22,10 @@ const (
 // A Run has the figures of one run of a program.
 type Run struct {
 	Name      string
-	Logs      []Log
+	Logs      []stats.Log
 	Functions []string // that were probed
 	reports   map[string]*report
 	reasons   map[string]string // why a report has no rows
-}
-
-// A Log is what the JSON of stats says of a log.
-type Log struct {
-	Name       string   `json:"name"`
-	Complete   bool     `json:"complete"`
-	GPUs       []string `json:"gpus"`
-	Driver     string   `json:"driver_version"`
-	Calls      string   `json:"call_source"`
-	GPU        string   `json:"gpu_source"`
-	Waits      string   `json:"wait_source"`
-	Schedule   string   `json:"schedule"`
-	Filtered   bool     `json:"filtered"`
-	CUDANS     float64  `json:"cuda_ns"`
-	PeakDevice float64  `json:"peak_device_bytes"`
 }
 
 // A report has the rows of a report of a run by their keys.

@@ -30,8 +30,8 @@ var sections = []section{
 	{"calls", "CUDA calls", []figure{counted, {"failed", true, "more failures", "fewer failures"}, total, median}, "total_ns"},
 	{"errors", "failed calls", []figure{counted}, "count"},
 	{"nvtx", "NVTX ranges and marks", []figure{counted, total, median}, "total_ns"},
-	{"memory", "allocated memory", []figure{{"allocations", true, "more allocations", "fewer allocations"},
-		{"peak_bytes", true, "larger peak", "smaller peak"}, {"not_freed", true, "more not freed", "fewer not freed"}}, "peak_bytes"},
+	{"memory", "allocated memory", []figure{{"peak_bytes", true, "larger peak", "smaller peak"},
+		{"allocations", true, "more allocations", "fewer allocations"}, {"not_freed", true, "more not freed", "fewer not freed"}}, "peak_bytes"},
 	{"devices", "GPUs", []figure{{"busy_ns", false, "busier", "less busy"}, {"idle_ns", false, "more idle", "less idle"}}, "busy_ns"},
 }
 

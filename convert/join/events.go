@@ -40,6 +40,9 @@ func newEvents(j *Joiner) *events {
 		memory:  memory.NewUsage(j.out),
 		markers: ordered.NewList(func(a, b *marker) bool { return spans.MarkerBefore(&a.Marker, &b.Marker) }),
 	}
+	if f := j.options.Filter; f != nil {
+		e.spans.From, e.spans.To = f.From, f.To
+	}
 	for _, p := range e.programs {
 		if p.hasMarkers {
 			p.nvtx(&e.spans, e.found)

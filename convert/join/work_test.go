@@ -89,7 +89,7 @@ kernel pid=1 context=1 stream=7 start=300 dur=5 correlation=4 name=l`, `
 kernel pid=1 context=1 stream=7 start=300 dur=5 correlation=4 name=l`, `
 			thread 1:
 			stream 1/7:
-			l 300-305`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=2 Matched=1 LeftOut=2", Options{Selection: selection.New("l", "", 0)}},
+			l 300-305`, "APIs=1 Unprobed=1 Calls=1 Launches=1 Kernels=2 Matched=1 LeftOut=2", Options{Selection: selection.New(selection.Options{Name: "l"})}},
 		{"that a call waited for, the outermost of two", launch + kernel + `
 api pid=1 tid=1 domain=2 name=cudaStreamSynchronize start=160 dur=100 correlation=4
 call pid=1 tid=1 func=cuStreamSynchronize enter=170 dur=80 args: stream=0

@@ -11,7 +11,7 @@ import (
 type Wanted struct {
 	Filter  *tracelog.Filter // nil selects all records
 	Threads Threads
-	Taken   uint64 // records that the filter selected
+	Taken   uint64 // records that the filter selected, without those of other times
 }
 
 // Threads are the threads that a filter selects, where their TIDs in a PID namespace differ from
@@ -30,7 +30,9 @@ func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 	if !w.Filter.Match(b, i) || len(w.Threads.Host) > 0 && !w.Threads.match(b, i) {
 		return false
 	}
-	w.Taken++
+	if w.Filter.InTime(b, i) {
+		w.Taken++
+	}
 	return true
 }
 

@@ -1,4 +1,4 @@
-// Package selection selects the part of a timeline to show, by name, duration and caller.
+// Package selection selects the part of a timeline to show, by name, duration, caller and NVTX range.
 //
 // Input: slices, GPU work and spans, one at a time. Output: whether to show each of them. The
 // slices and pieces of GPU work that are not shown are counted; spans are not counted.
@@ -12,28 +12,42 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// A Selection selects slices, spans and work. Nil selects all.
-type Selection struct {
+// Options say what is selected. The zero Options select all.
+type Options struct {
 	Name     string // a glob that names must match; "" for every name
 	Caller   string // a glob that the callers of calls must match; "" for every caller
+	NVTX     string // a glob: only what is in matching NVTX ranges, and these ranges; "" for everything
 	Shortest uint64 // ns
-	LeftOut  uint64 // slices and pieces of work that were not selected
-	names    timeline.KernelNames
-	callers  map[*timeline.Caller]bool // whether Caller matches them
+}
+
+// A Selection selects slices, spans and work. Nil selects all.
+type Selection struct {
+	Options
+	LeftOut uint64 // slices and pieces of work that were not selected
+	Ranges  Ranges // with Options.NVTX
+	names   timeline.KernelNames
+	callers map[*timeline.Caller]bool // whether Caller matches them
 }
 
 // New returns a selection, nil for one that selects all.
-func New(name, caller string, shortest uint64) *Selection {
-	if name == "" && caller == "" && shortest == 0 {
+func New(o Options) *Selection {
+	if o == (Options{}) {
 		return nil
 	}
-	return &Selection{Name: name, Caller: caller, Shortest: shortest,
-		names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool)}
+	return &Selection{Options: o, Ranges: newRanges(o.NVTX), names: make(timeline.KernelNames), callers: make(map[*timeline.Caller]bool)}
 }
+
+// OfCalls says whether work is selected by its call: work without a call is not selected.
+func (s *Selection) OfCalls() bool { return s != nil && (s.Caller != "" || s.NVTX != "") }
 
 // Slice says whether a call is shown, and counts it if not.
 func (s *Selection) Slice(sl *timeline.Slice) bool {
-	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.CalledFrom(sl.Caller))
+	return s == nil || s.count(s.takes(sl.Name, sl.End-sl.Start) && s.Causes(sl))
+}
+
+// Causes says whether the work of a call may be selected, by the call's caller and NVTX ranges.
+func (s *Selection) Causes(sl *timeline.Slice) bool {
+	return s == nil || s.CalledFrom(sl.Caller) && s.Ranges.within(sl.Ranges)
 }
 
 // CalledFrom says whether calls of a caller are selected; nil is the unknown caller.
@@ -62,12 +76,12 @@ func MatchCaller(glob string, c *timeline.Caller) bool {
 
 // Work says whether GPU work is shown, and counts it if not.
 func (s *Selection) Work(w *timeline.Work) bool {
-	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur))
+	return s == nil || s.count(s.takes(s.names.Title(w), w.Dur) && s.Ranges.within(w.Call.Ranges))
 }
 
 // Span says whether a span is shown. A span that has not ended counts as long enough.
 func (s *Selection) Span(sp *timeline.Span) bool {
-	return s == nil || s.matches(sp.Name) && (sp.Open || sp.End-sp.Start >= s.Shortest)
+	return s == nil || s.matches(sp.Name) && (sp.Open || sp.End-sp.Start >= s.Shortest) && s.Ranges.within(sp.Ranges)
 }
 
 func (s *Selection) count(taken bool) bool {

@@ -43,7 +43,7 @@ func TestNames(t *testing.T) {
 		{"[", "[", false},
 		{`a\`, `a\`, false},
 	} {
-		s := New(c.glob, "", 0)
+		s := New(Options{Name: c.glob})
 		if got := s.Slice(call(c.name, 5)); got != c.want {
 			t.Errorf("%q chooses the call %q: %t, want %t", c.glob, c.name, got, c.want)
 		}
@@ -87,7 +87,7 @@ func TestWorkTitles(t *testing.T) {
 		{"Mem*", graph, false},
 		{"Graph 12", graph, true},
 	} {
-		s := New(c.glob, "", 0)
+		s := New(Options{Name: c.glob})
 		for range 2 { // the second time the name is known
 			if got := s.Work(c.work); got != c.want {
 				t.Errorf("%q chooses %+v: %t, want %t", c.glob, c.work, got, c.want)
@@ -98,7 +98,7 @@ func TestWorkTitles(t *testing.T) {
 
 func TestShortest(t *testing.T) {
 	t.Parallel()
-	s := New("", "", 100)
+	s := New(Options{Shortest: 100})
 	for dur, want := range map[uint64]bool{0: false, 99: false, 100: true, 101: true, 1 << 62: true} {
 		if got := s.Slice(call("c", dur)); got != want {
 			t.Errorf("a call of %d ns: %t, want %t", dur, got, want)
@@ -120,7 +120,7 @@ func TestOpenSpan(t *testing.T) {
 	t.Parallel()
 	open := &timeline.Span{Name: "step", Start: 1000, Open: true}
 	for glob, want := range map[string]bool{"": true, "step": true, "other": false} {
-		if got := New(glob, "", 1e9).Span(open); got != want {
+		if got := New(Options{Name: glob, Shortest: 1e9}).Span(open); got != want {
 			t.Errorf("name %q: %t, want %t", glob, got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestOpenSpan(t *testing.T) {
 // A name and a duration both have to be right.
 func TestNameAndShortest(t *testing.T) {
 	t.Parallel()
-	s := New("a*", "", 10)
+	s := New(Options{Name: "a*", Shortest: 10})
 	for _, c := range []struct {
 		name string
 		dur  uint64
@@ -146,7 +146,7 @@ func TestNameAndShortest(t *testing.T) {
 
 func TestEverything(t *testing.T) {
 	t.Parallel()
-	s := New("", "", 0)
+	s := New(Options{})
 	if s != nil {
 		t.Fatalf("a selection without limits is %+v, want nil", s)
 	}
@@ -185,7 +185,7 @@ func TestCallers(t *testing.T) {
 		{"*", nil, false}, // nobody knows it
 		{"[", blas, false},
 	} {
-		s := New("", c.glob, 0)
+		s := New(Options{Caller: c.glob})
 		for range 2 { // the second answer is remembered
 			if got := s.CalledFrom(c.caller); got != c.want {
 				t.Errorf("%q chooses %+v: %t, want %t", c.glob, c.caller, got, c.want)
@@ -200,7 +200,7 @@ func TestCallers(t *testing.T) {
 			t.Errorf("%q leaves out a range, which has no caller", c.glob)
 		}
 	}
-	if s := New("cuda*", "libcublas*", 10); s.Slice(&timeline.Slice{Function: &timeline.Function{Name: "cudaMalloc"}, Caller: blas, End: 5}) ||
+	if s := New(Options{Name: "cuda*", Caller: "libcublas*", Shortest: 10}); s.Slice(&timeline.Slice{Function: &timeline.Function{Name: "cudaMalloc"}, Caller: blas, End: 5}) ||
 		!s.Slice(&timeline.Slice{Function: &timeline.Function{Name: "cudaMalloc"}, Caller: blas, End: 15}) {
 		t.Error("a call is chosen that does not match all, or not one that does")
 	}

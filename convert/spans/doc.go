@@ -20,6 +20,18 @@ type Emitter interface{ Emit(timeline.Event) }
 type Output struct {
 	Emitter   Emitter
 	Selection *selection.Selection
+	From, To  uint64 // spans that end before From, or begin after To, are not shown; To 0 is no limit
+}
+
+// shows says whether a span of a track is shown. A span that has not ended ends late enough.
+func (o *Output) shows(sp *span, t *timeline.Track) bool {
+	if !sp.Open && sp.End < o.From || o.To > 0 && sp.Start > o.To {
+		return false
+	}
+	if o.Selection != nil && t.Category == timeline.NVTX && !sp.instant {
+		o.Selection.Ranges.Saw(&sp.Span)
+	}
+	return o.Selection.Span(&sp.Span)
 }
 
 // A span is a span that is not shown yet.

@@ -433,7 +433,7 @@ func TestNVTXRangesSelection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRanges(t)
-			r.out.Selection = selection.New(c.name, "", c.shortest)
+			r.out.Selection = selection.New(selection.Options{Name: c.name, Shortest: c.shortest})
 			r.take(start(1, 1, 100, "long"), start(1, 2, 200, "short"))
 			r.fill(0, 205)
 			r.Advance()

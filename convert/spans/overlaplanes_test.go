@@ -168,7 +168,7 @@ func TestOverlapLanesAdvance(t *testing.T) {
 func TestOverlapLanesSelection(t *testing.T) {
 	t.Parallel()
 	e, p := newEmitter(t)
-	l := NewOverlapLanes(&Output{Emitter: e, Selection: selection.New("", "", 10)}, timeline.Track{Process: p, Name: "spans"})
+	l := NewOverlapLanes(&Output{Emitter: e, Selection: selection.New(selection.Options{Shortest: 10})}, timeline.Track{Process: p, Name: "spans"})
 	for _, sp := range []timeline.Span{spanOf(10, 40), spanOf(15, 20), spanOf(18, 30), spanOf(50, 59)} {
 		l.Add(sp)
 	}

@@ -201,7 +201,7 @@ func TestProjectionsAreBounded(t *testing.T) {
 func TestProjectionsSelected(t *testing.T) {
 	t.Parallel()
 	x := newProjecting(t)
-	x.out.Selection = selection.New("*", "", 50)
+	x.out.Selection = selection.New(selection.Options{Name: "*", Shortest: 50})
 	step := ended(x.in(nil, "step"), 1)
 	x.ran(100, 140, ended(x.in(step, "short"), 1000))
 	x.ran(150, 250, ended(x.in(step, "long"), 1))

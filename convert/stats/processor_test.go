@@ -31,7 +31,7 @@ const (
 	isSet    = `name = 'Memset' and extract_arg(arg_set_id, 'bytes') is not null`
 	isGraph  = `name glob 'Graph [0-9]*' and extract_arg(arg_set_id, 'bytes') is null and extract_arg(arg_set_id, 'kernel_name') is null`
 	returned = `extract_arg(arg_set_id, 'debug.unfinished') is null`
-	isCall   = `(category in ('runtime', 'driver') or name glob 'function [0-9]*')`
+	isCall   = `(category in ('runtime', 'driver', 'runtime,failed', 'driver,failed') or name glob 'function [0-9]*')`
 	called   = `(select count(*) from slice where extract_arg(arg_set_id, 'debug.caller') is not null) > 0`
 	isOuter  = isCall + ` and depth = 0`
 
@@ -41,13 +41,36 @@ const (
 
 // union is the time that a choice of work covers on a device, or on a stream.
 func union(of, by string) string {
-	return `select by, sum(max(0, until - max(ts, before))) from (
-		select ` + by + ` as by, g.ts, g.ts + g.dur as until,
+	return `select by, sum(max(0, until - max(ts, before))) from (` + covered(of, by) + `) group by by`
+}
+
+// covered are pieces of work with the end of the work before them.
+func covered(of, by string) string {
+	return `select ` + by + ` as by, g.ts, g.ts + g.dur as until,
 			coalesce(max(g.ts + g.dur) over (partition by ` + by + ` order by g.ts rows between unbounded preceding and 1 preceding), 0) as before
-		from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) where ` + of + `) group by by`
+		from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) where ` + of
+}
+
+// gaps are the times between two pieces of work of a device: before is the end of the work so far,
+// returned the return of the call that launched the next piece. Pieces that start together end a
+// gap once.
+const gaps = `(select by, ts as until, before, ts - before as ns, returned
+	from (select ` + gpu + ` as by, g.id, g.ts, max(g.ts + g.dur) over (partition by ` + gpu + ` order by g.ts, extract_arg(g.arg_set_id, 'stream'), g.id rows between unbounded preceding and 1 preceding) as before
+		from gpu_slice g join gpu_track k on g.track_id = k.id where extract_arg(g.arg_set_id, 'untimed') is null) w
+	left join (select slice_in, max(s.ts + s.dur) as returned from flow join slice s on slice_out = s.id where s.id not in (select id from gpu_slice) group by slice_in) on slice_in = w.id
+	where ts > before)`
+
+const communicates = `(g.name glob 'nccl*' or g.name glob 'nvshmem*')`
+
+// perRank is the time that a choice of work covers for a process on a device.
+func perRank(of string) string {
+	by := `pid * 1000 + ` + gpu
+	return `select by / 1000, by % 1000, sum(max(0, until - max(ts, before))) from (` + covered(of, by) + `) group by by`
 }
 
 var sums = []sum{
+	{"profile", []string{"name"}, []string{"gpus"},
+		`select 'all', count(distinct ` + gpu + `) from gpu_slice g join gpu_track k on g.track_id = k.id`},
 	{"kernels", []string{"name"}, []string{"count", "total_ns"},
 		`select name, count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name`},
 	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count", "total_ns"},
@@ -62,7 +85,7 @@ var sums = []sum{
 	{"graphs", []string{"name"}, []string{"count", "total_ns"},
 		`select name, count(*), sum(dur) from gpu_slice where ` + isGraph + ` group by name`},
 	{"calls", []string{"name", "library"}, []string{"count", "unfinished", "total_ns"},
-		`select name, category, count(*), sum(not ` + returned + `), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` group by name, category`},
+		`select name, replace(category, ',failed', '') as library, count(*), sum(not ` + returned + `), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` group by name, library`},
 	{"callers", []string{"name", "caller"}, []string{"count", "total_ns"},
 		`select name, extract_arg(arg_set_id, 'debug.caller') as caller, count(*), coalesce(sum(case when ` + returned + ` then dur end), 0) from slice where ` + isCall + ` and ` + called + ` group by name, caller`},
 	{"waits", []string{"name"}, []string{"count", "total_ns"},
@@ -70,8 +93,9 @@ var sums = []sum{
 	{"waits", []string{"name"}, []string{"blocked_ns"},
 		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
 			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) group by s.id) group by name`},
-	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns"},
-		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur) from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id
+	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns", "short", "default_stream"},
+		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur), sum(g.dur < s.dur), sum(k.name glob '*(default*')
+			from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id join gpu_track k on g.track_id = k.id
 			where extract_arg(g.arg_set_id, 'kernel_name') is not null and extract_arg(g.arg_set_id, 'graph') is null and extract_arg(g.arg_set_id, 'untimed') is null
 			and s.id not in (select id from gpu_slice) group by g.name`},
 	{"devices", []string{"gpu"}, []string{"busy_ns"}, union(`true`, gpu)},
@@ -84,6 +108,11 @@ var sums = []sum{
 		`select ` + gpu + ` as gpu, pid, context, hw, sum(dur) from (select *, extract_arg(arg_set_id, 'stream') as hw, extract_arg(arg_set_id, 'context') as context from gpu_slice) g
 			join gpu_track k on g.track_id = k.id join process using (upid) group by gpu, pid, context, hw`},
 	{"streams", []string{"stream"}, []string{"busy_ns"}, union(`true`, `extract_arg(g.arg_set_id, 'stream')`)},
+	{"idle", []string{"gpu"}, []string{"total_ns"}, `select by, sum(ns) from ` + gaps + ` group by by`},
+	{"devices", []string{"gpu"}, []string{"idle_ns", "idle_late_ns", "idle_other_ns"},
+		`select by, sum(ns), coalesce(sum(max(0, min(returned, until) - before)), 0), sum(case when returned is null then ns when returned > before then max(0, until - returned) else 0 end) from ` + gaps + ` group by by`},
+	{"ranks", []string{"pid", "gpu"}, []string{"compute_ns"}, perRank(`not (` + of("g", isCopy) + `) and g.name != 'Memset' and not (` + communicates + `)`)},
+	{"ranks", []string{"pid", "gpu"}, []string{"communication_ns"}, perRank(communicates)},
 	{"errors", []string{"name", "error"}, []string{"count"},
 		`select name, extract_arg(arg_set_id, 'debug.error') as error, count(*) from slice where error is not null
 			and extract_arg(arg_set_id, 'debug.result') not in (4, 600) group by name, error`},
@@ -96,7 +125,7 @@ var sums = []sum{
 			from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) group by pid`},
 	{"memory", []string{"name", "pid", "gpu"}, []string{"peak_bytes"},
 		`select name, pid, gpu, sum(peak) from (select substr(k.name, 1, instr(k.name, ' ') - 1) as name, pid, case when instr(k.name, 'GPU ') > 0 then cast(substr(k.name, instr(k.name, 'GPU ') + 4) as int) end as gpu,
-			cast(max(value) as int) as peak from counter c join process_counter_track k on c.track_id = k.id join process using (upid) group by k.id) group by name, pid, gpu`},
+			cast(max(value) as int) as peak from counter c join process_counter_track k on c.track_id = k.id join process using (upid) where k.name glob '* memory*' group by k.id) group by name, pid, gpu`},
 }
 
 // of makes a condition one on a table.
@@ -124,6 +153,9 @@ func TestSums(t *testing.T) {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {
 					continue // streams of several processes have the same numbers
 				}
+				if s.report == "ranks" && len(tables["processes"].Rows) == 1 {
+					continue // the report of devices has the same numbers
+				}
 				r := tables[s.report]
 				if r == nil {
 					t.Fatalf("no report %s", s.report)
@@ -136,9 +168,12 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// ended is the GPU work of a trace. A kernel that had not ended has a length there, but none in a report.
+const ended = `(select id, ts, name, track_id, arg_set_id, upid, iif(extract_arg(arg_set_id, 'unfinished') is null, dur, 0) as dur from gpu_slice)`
+
 // inTrace returns the sums of a trace, a text a row.
 func inTrace(tr *tptest.Trace, s *sum) (rows []string) {
-	for _, row := range tr.Values(s.sql) {
+	for _, row := range tr.Values(strings.ReplaceAll(s.sql, "gpu_slice", ended)) {
 		if zero(row[len(s.keys):]) {
 			continue
 		}
@@ -196,7 +231,7 @@ func TestSumsAreThere(t *testing.T) {
 	}
 	for name, n := range rows {
 		compared := slices.ContainsFunc(sums, func(s sum) bool { return s.report == name })
-		if n == 0 || !compared && name != "unfreed" {
+		if n == 0 || !compared && !slices.Contains([]string{"unfreed", "findings", "launch_rate"}, name) {
 			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
 		}
 	}

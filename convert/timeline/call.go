@@ -1,6 +1,9 @@
 package timeline
 
-import "github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+import (
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+)
 
 // A Function is a function of CUDA's API that was called.
 type Function struct {
@@ -8,7 +11,8 @@ type Function struct {
 	Library string // "runtime" or "driver"
 	Driver  string // the driver's function whose call inside this runtime function is part of the slice; "" for none
 	Params  []Param
-	ID      uint32 // its number in the log, from 0 without gaps
+	Wait    cudaapi.Wait // what its calls wait for
+	ID      uint32       // its number in the log, from 0 without gaps
 }
 
 // A Param is a recorded argument of a function.
@@ -35,6 +39,36 @@ const (
 	NoReturn   = 1 << 1 // the call was left without returning (longjmp, exception)
 )
 
+// Flags of a Slice, and Work.Cut, in a part of a timeline.
+const (
+	CutBefore = 1 << 2 // it began before the part
+	CutAfter  = 1 << 3 // it goes on after the part
+	CutCall   = 1 << 4 // the call that caused the work is in another part
+)
+
+// CutName is the name under which a view shows CutText.
+const CutName = "part"
+
+// CutText says what a part of a timeline lacks of an event; "" for nothing.
+func CutText(flags uint16) string {
+	var text string
+	switch flags & (CutBefore | CutAfter) {
+	case CutBefore:
+		text = "began before this part"
+	case CutAfter:
+		text = "goes on after this part"
+	case CutBefore | CutAfter:
+		text = "began before this part and goes on after it"
+	}
+	if flags&CutCall != 0 {
+		if text != "" {
+			text += "; "
+		}
+		text += "its call is in another part"
+	}
+	return text
+}
+
 // A Slice is a call on its thread's track.
 type Slice struct {
 	*Function
@@ -53,6 +87,7 @@ type Slice struct {
 	Depth       int32  // number of slices around it
 	Ret         int32  // CUresult or cudaError_t
 	Flags       uint16
+	Launched    *Shape // shape of the call's first piece of work, nil without work
 }
 
 // links hold the data that few slices have: several pieces of work, or a wait.
@@ -110,6 +145,21 @@ func (s *Slice) AddWait(a Awaited) {
 	l.waits = append(l.waits, a)
 }
 
+// KeepWaits removes the awaited work that a function does not want to keep. Copies of the slice keep
+// theirs.
+func (s *Slice) KeepWaits(keep func(*Awaited) bool) {
+	if s.links == nil || s.links.waits == nil {
+		return
+	}
+	kept := &links{work: s.links.work}
+	for i := range s.links.waits {
+		if w := &s.links.waits[i]; keep(w) {
+			kept.waits = append(kept.waits, *w)
+		}
+	}
+	s.links = kept
+}
+
 // Forget removes the slice's work and waits.
 func (s *Slice) Forget() { s.first[0], s.links = 0, nil }
 
@@ -119,6 +169,9 @@ func (s *Slice) more() *links {
 	}
 	return s.links
 }
+
+// ErrorMeaning says what the call's error means, "" for a call that succeeded and for a rare error.
+func (s *Slice) ErrorMeaning() string { return cudaerror.Meaning(s.Ret) }
 
 // ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
 func (s *Slice) ErrorName() string { return cudaerror.OfFailure(s.Library, s.Ret) }

@@ -159,6 +159,12 @@ func (tr *Trace) Values(sql string) [][]any {
 	return rows
 }
 
+// Table returns the columns and the rows of a query.
+func (tr *Trace) Table(sql string) (columns []string, rows [][]any) {
+	tr.t.Helper()
+	return tr.query(sql)
+}
+
 // Int returns the single integer that a query gives, for instance a count.
 func (tr *Trace) Int(sql string) int64 {
 	tr.t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/metadata"
 )
 
 // Names of checks.
@@ -28,7 +29,7 @@ const (
 
 const driverFolder = "/proc/driver/nvidia"
 
-// A driver's version has three numbers or, in older branches, two.
+// The version in the name of a library of the driver has three numbers or, in older branches, two.
 var driverVersion = regexp.MustCompile(`\b\d{3}\.\d{2,3}(\.\d{2})?\b`)
 
 // lookAtModule looks at the kernel module of the driver.
@@ -39,7 +40,7 @@ func (x *examination) lookAtModule() {
 			Remedy: "CUDA finds a GPU here only under WSL or on Jetson; in a container, start it with --gpus all"})
 		return
 	}
-	x.driver = driverVersion.FindString(string(text))
+	x.driver = metadata.DriverRelease(string(text))
 	found := "NVIDIA kernel module " + cmp.Or(x.driver, "of unknown version")
 	if major := cudaMajor(x.driver); major != 0 {
 		found += fmt.Sprintf(", for CUDA up to %d.x", major)

@@ -162,7 +162,7 @@ func TestVersions(t *testing.T) {
 		"":                             "",
 		"GCC version:\n 580.159.04 \n": "",
 	} {
-		if got := driverRelease(text); got != want {
+		if got := DriverRelease(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -14,13 +14,13 @@ func Driver() string {
 	if err != nil {
 		return ""
 	}
-	return driverRelease(string(text))
+	return DriverRelease(string(text))
 }
 
 var release = regexp.MustCompile(`\s(\d{3,4}\.\d+(\.\d+)?)\s`)
 
-// driverRelease finds the release in the first line of the driver's description of itself.
-func driverRelease(text string) string {
+// DriverRelease finds the release in the driver's description of itself; "" where it is not there.
+func DriverRelease(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	if m := release.FindStringSubmatch(line); m != nil {
 		return m[1]

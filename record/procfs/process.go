@@ -27,6 +27,14 @@ func Describe(pid int) Process {
 	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Folder: cwd, Parent: parent(dir)}
 }
 
+// WorksIn says whether a path leads to the working folder of a process. In a container it leads elsewhere,
+// if anywhere.
+func WorksIn(pid int, path string) bool {
+	cwd, err := os.Stat(folder(pid) + "/cwd")
+	there, err2 := os.Stat(path)
+	return err == nil && err2 == nil && os.SameFile(cwd, there)
+}
+
 // maxEnvironment bounds what is read of an environment.
 const maxEnvironment = 8 << 20
 

@@ -206,6 +206,30 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+func TestSurroundings(t *testing.T) {
+	own := os.Getpid()
+	cwd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := Describe(own); p.Folder != cwd || !WorksIn(own, cwd) || WorksIn(own, "/") || WorksIn(own, "/no/such") {
+		t.Errorf("%+v works in %s", p, cwd)
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.Env = []string{"RANK=1", "EMPTY=", "LINES=a\nb"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	if got, err := Environment(cmd.Process.Pid); err != nil || !slices.Equal(got, cmd.Env) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Environment(1 << 30); err == nil {
+		t.Error("there is no such process")
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		err  error

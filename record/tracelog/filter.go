@@ -18,10 +18,11 @@ import (
 //   - From and To, ns of CLOCK_MONOTONIC: one of its times lies between them, or the first
 //     with its duration overlaps them. To 0 is no limit. Only events of the program are
 //     limited: definitions (a process, a function, a stream) and statements about the
-//     recording (a loss, a note) pass at any time. An event without a known time does
-//     not pass.
+//     recording (a loss, a note) pass at any time, and so do the kinds in Anytime. An event
+//     without a known time does not pass.
 type Filter struct {
 	From, To uint64
+	Anytime  []Kind // From and To do not limit these kinds
 	Kinds    []Kind
 	PIDs     []uint32
 	TIDs     []uint32
@@ -29,8 +30,10 @@ type Filter struct {
 	Streams  []uint32
 }
 
-// limitsTime reports whether the filter limits the time.
-func (f *Filter) limitsTime() bool { return f.From > 0 || f.To > 0 }
+// limitsTime reports whether the filter limits the time of a kind of record.
+func (f *Filter) limitsTime(k Kind) bool {
+	return (f.From > 0 || f.To > 0) && !slices.Contains(f.Anytime, k)
+}
 
 // until is the end of the wanted time.
 func (f *Filter) until() uint64 {
@@ -53,7 +56,7 @@ func (f *Filter) entry(e *IndexEntry) bool {
 		return false
 	case l == nil: // of a newer version: nothing is known of its fields
 		return true
-	case f.limitsTime() && l.Role == schema.Event && !f.touches(e.From, e.To):
+	case f.limitsTime(e.Kind) && l.Role == schema.Event && !f.touches(e.From, e.To):
 		return false
 	}
 	return passes(f.PIDs, int64(e.PID)-1, 1) && passes(f.TIDs, int64(e.TID)-1, 1) &&
@@ -72,7 +75,7 @@ func passes(wanted []uint32, v, less int64) bool {
 // block reports whether a block can have wanted records.
 func (f *Filter) block(b *Block) bool {
 	e := b.entry()
-	if f.limitsTime() {
+	if f.limitsTime(b.Kind) {
 		e.From, e.To = b.Time()
 	}
 	return f.entry(&e)
@@ -97,7 +100,13 @@ func (f *Filter) Match(b *Block, i int) bool {
 		return false
 	}
 	return l.Role != schema.Event || passes(f.Devices, number(l.Device, 0), 0) && passes(f.Streams, number(l.Stream, 0), 0) &&
-		(!f.limitsTime() || f.time(b, l, i))
+		(!f.limitsTime(b.Kind) || f.time(b, l, i))
+}
+
+// InTime reports whether row i of a block is between From and To, whatever Anytime says.
+func (f *Filter) InTime(b *Block, i int) bool {
+	l := schema.LayoutOf(b.Kind)
+	return l == nil || l.Role != schema.Event || f.From == 0 && f.To == 0 || f.time(b, l, i)
 }
 
 // time reports whether one of the times of an event is wanted.

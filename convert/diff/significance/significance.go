@@ -10,24 +10,43 @@ import (
 	"slices"
 )
 
-// Welch returns the probability that two samples of one distribution differ by as much as these
-// do: Welch's t-test, two-sided, for samples of at least two values. A standard deviation below
-// least is taken for least: few values can lie closer together than their noise.
-func Welch(a, b []float64, least float64) float64 {
-	meanA, varA := moments(a)
-	meanB, varB := moments(b)
-	errA := max(varA, least*least) / float64(len(a))
-	errB := max(varB, least*least) / float64(len(b))
-	distance := math.Abs(meanA - meanB)
+// Chance returns the probability that two samples of one distribution differ by as much as these
+// do, two-sided: the larger one of Student's and of Welch's t-test. Student's is wrong where one
+// sample varies more than the other, Welch's where a few values happen to lie close together and
+// the other sample is larger. A sample has at least two values. A standard deviation below least
+// is taken for least: values can lie closer together than their noise.
+func Chance(a, b []float64, least float64) float64 {
+	x, y := describe(a, least), describe(b, least)
+	distance := math.Abs(x.mean - y.mean)
 	switch {
 	case distance == 0:
 		return 1
-	case errA+errB == 0:
+	case x.variance+y.variance == 0:
 		return 0
 	}
+	return max(student(distance, x, y), welch(distance, x, y))
+}
+
+// A sample is described by its size, its mean and its variance.
+type sample struct{ n, mean, variance float64 }
+
+func describe(values []float64, least float64) sample {
+	mean, variance := moments(values)
+	return sample{float64(len(values)), mean, max(variance, least*least)}
+}
+
+// student is the probability of a distance between two means where both samples vary alike.
+func student(distance float64, a, b sample) float64 {
+	freedom := a.n + b.n - 2
+	variance := ((a.n-1)*a.variance + (b.n-1)*b.variance) / freedom
+	return tails(distance/math.Sqrt(variance*(1/a.n+1/b.n)), freedom)
+}
+
+// welch is the probability of a distance between two means.
+func welch(distance float64, a, b sample) float64 {
+	errA, errB := a.variance/a.n, b.variance/b.n
 	sum := errA + errB
-	freedom := sum * sum / (errA*errA/float64(len(a)-1) + errB*errB/float64(len(b)-1))
-	return tails(distance/math.Sqrt(sum), freedom)
+	return tails(distance/math.Sqrt(sum), sum*sum/(errA*errA/(a.n-1)+errB*errB/(b.n-1)))
 }
 
 // Mean returns the mean of values, NaN of none.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -53,13 +54,23 @@ func Explained(o *diff.Outcome) string {
 		words += pair(x.Compared, unitOf(o.Unit))
 	default:
 		words += fmt.Sprintf("%s (%s", pair(x.Compared, unitOf(o.Unit)), table.Words(change(x.Compared), table.Percent))
-		if q := value(x.Q); q != nil {
-			words += fmt.Sprintf(", significance %.2g %%", 100*x.Q)
-		}
+		words += chance(x.Q)
 		words += ")"
 	}
 	if more := max(o.Holds, 1) - 1; more > 0 {
 		words += ", and " + figures.Group(more) + " more"
 	}
 	return words
+}
+
+// chance says how probable so large a difference is by chance, "" where that was not tested.
+func chance(q float64) string {
+	const least = 0.0001
+	switch {
+	case math.IsNaN(q):
+		return ""
+	case q < least:
+		return ", by chance in less than 0.01 %"
+	}
+	return fmt.Sprintf(", by chance in %.3g %%", 100*q)
 }

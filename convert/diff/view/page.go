@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/diff"
@@ -23,7 +24,8 @@ type Page struct {
 
 // WriteText writes the page for a terminal of a width in characters.
 func (p *Page) WriteText(w io.Writer, width int) error {
-	for _, line := range p.lines(func(name string) string { return name }) {
+	plain := func(name string) string { return table.Words(name, table.Text) }
+	for _, line := range p.lines(plain) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
@@ -45,13 +47,13 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 	for _, line := range p.lines(table.MarkdownName) {
 		b.WriteString(line + "\n\n")
 	}
-	tables := p.tables()
-	for n := len(tables); n >= 0; n-- {
+	tables := slices.DeleteFunc(p.tables(), func(t *table.Table) bool { return len(t.Rows) == 0 })
+	for n := len(tables); ; n-- {
 		var body strings.Builder
 		if err := table.WriteMarkdown(&body, tables[:n]); err != nil {
 			return err
 		}
-		if b.Len()+body.Len() > maxMarkdown {
+		if b.Len()+body.Len() > maxMarkdown && n > 0 {
 			continue
 		}
 		b.WriteString(body.String())
@@ -73,6 +75,7 @@ func (p *Page) lines(quoted func(string) string) []string {
 	if p.Rule.Untested {
 		lines = append(lines, "differences are not tested: they may be chance")
 	}
+	lines = append(lines, p.renamed(quoted)...)
 	for _, x := range p.Problems {
 		lines = append(lines, "warning: "+quoted(x.Text))
 	}
@@ -175,8 +178,13 @@ func unitOf(u condition.Unit) table.Unit {
 // section is the table of the rows that differ. Its figures stand side by side.
 func (p *Page) section(s *diff.Section) *table.Table {
 	t := &table.Table{Name: s.Report, Title: fmt.Sprintf("%s of %s", figures.Group(s.Differ), figures.Count(len(s.Rows), "row differs", "rows differ")), Reason: s.Reason}
-	if s.Reason == "" {
-		t.Reason = "none of " + figures.Count(len(s.Rows), "row differs", "rows differs")
+	switch {
+	case s.Reason != "":
+		t.Reason = "not compared: " + s.Reason
+	case len(s.Rows) == 0:
+		t.Reason = "no rows on either side"
+	default:
+		t.Reason = "no difference in " + figures.Count(len(s.Rows), "row", "rows")
 	}
 	t.Columns = []table.Column{{Key: "name", Title: s.Title}, {Key: "verdict", Title: "differs", Unit: table.Figures, Rank: 1}}
 	if s.AddsTime() {
@@ -194,22 +202,40 @@ func (p *Page) section(s *diff.Section) *table.Table {
 			row = append(row, pair(r.Figures[i], c.Unit))
 		}
 		t.Rows = append(t.Rows, row)
-		if r.Match != "" {
-			t.Notes = append(t.Notes, renamed(r))
-		}
 	}
 	t.LeftOut = s.Differ - len(t.Rows)
 	return t
 }
 
-// renamed says that a kernel was found under another name.
-func renamed(r *diff.Row) string {
-	what := map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments"}[r.Match]
-	if r.Was == "" {
-		return fmt.Sprintf("%s: %s changed since BASE", r.Name, what)
+// maxRenamed is the number of kernels under another name that are named.
+const maxRenamed = 5
+
+// renamed says which kernels were found under another name.
+func (p *Page) renamed(quoted func(string) string) (lines []string) {
+	n := 0
+	for _, s := range p.Sections {
+		for _, r := range s.Rows {
+			if r.Match == "" {
+				continue
+			}
+			if n++; n > maxRenamed {
+				continue
+			}
+			was := "the kernel of the same name"
+			if r.Was != "" {
+				was = quoted(r.Was)
+			}
+			lines = append(lines, fmt.Sprintf("%s in NEW is %s in BASE: only %s changed", quoted(r.Name), was, changed[r.Match]))
+		}
 	}
-	return fmt.Sprintf("%s: in BASE %s; only %s changed", r.Name, r.Was, what)
+	if n > maxRenamed {
+		lines = append(lines, fmt.Sprintf("and %s", figures.Count(n-maxRenamed, "more kernel under another name", "more kernels under other names")))
+	}
+	return lines
 }
+
+// changed is what differs in the names of a kernel.
+var changed = map[string]string{"parameters": "its parameters", "hash": "a hash in its name", "template": "its template arguments"}
 
 // shown are the rows that differ, as many as people want to see: those that add, or save, most.
 func (p *Page) shown(s *diff.Section) []*diff.Row {

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/diff"
+	"github.com/cudatrace/cudatrace/convert/diff/condition"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+)
+
+// TestDiffIsDocumented holds docs/diff.md against the JSON, the overall figures and the examples
+// of conditions.
+func TestDiffIsDocumented(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "docs/diff.md")
+	figures := sectionOf(t, text, "### Overall figures")
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(diff.Vocabulary().Figures)), firstCells(figures)); diff != "" {
+		t.Errorf("overall figures (-code +docs/diff.md):\n%s", diff)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "diff", gpuLog, gpuLog, "--format", "json", "--fail-on", "kernel_count > 1M"}, &stdout, &stderr); code != 2 {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+	stdout.Reset()
+	if code := run([]string{"cudatrace", "diff", gpuLog, gpuLog, "--format", "json", "--fail-on", "kernel_count > 1000000"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	members, _, _ := strings.Cut(sectionOf(t, text, "## The JSON"), "\n### ")
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(all)), firstCells(members)); diff != "" {
+		t.Errorf("members (-JSON +docs/diff.md):\n%s", diff)
+	}
+	for _, name := range []string{"conditions", "overall"} {
+		got := slices.Sorted(maps.Keys(all[name].([]any)[0].(map[string]any)))
+		if diff := cmp.Diff(got, firstCells(sectionOf(t, text, "### `"+name+"`"))); diff != "" {
+			t.Errorf("%s (-JSON +docs/diff.md):\n%s", name, diff)
+		}
+	}
+	rows := sectionOf(t, text, "### Rows")
+	for key := range all["kernels"].([]any)[0].(map[string]any) {
+		plain := key
+		for _, side := range []string{"base_", "new_", "q_"} {
+			if !strings.Contains(rows, "`"+key+"`") {
+				plain = strings.TrimPrefix(plain, side)
+			}
+		}
+		if !strings.Contains(rows, "`"+plain+"`") {
+			t.Errorf("docs/diff.md does not explain the key %s of rows", key)
+		}
+	}
+}
+
+// sectionOf is the text below a heading.
+func sectionOf(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("there is no %s", heading)
+	}
+	level, _, _ := strings.Cut(heading, " ")
+	for n := len(level); n > 1; n-- {
+		rest, _, _ = strings.Cut(rest, "\n"+strings.Repeat("#", n)+" ")
+	}
+	return rest
+}
+
+// The conditions in docs/diff.md are right.
+func TestDiffExamples(t *testing.T) {
+	t.Parallel()
+	text := readRepository(t, "docs/diff.md")
+	checked := 0
+	for _, heading := range []string{"## Conditions", "### Budgets"} {
+		_, block, _ := strings.Cut(sectionOf(t, text, heading), "```\n")
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "  ") // behind it stands what it means
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			checked++
+			if _, err := condition.Parse(line, diff.Vocabulary()); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d conditions", checked)
+	}
+}
+
+// writeRuns writes the logs of n runs into a folder, and returns the folder.
+func writeRuns(t *testing.T, n int, s logtest.Steps) string {
+	t.Helper()
+	folder := t.TempDir()
+	for i := range n {
+		s.Seed++
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("run%d.cudatrace", i)), logtest.WriteSteps(t, s), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// A fault in the program ends with 3, and stands first in what people see.
+func TestDiffFaults(t *testing.T) {
+	t.Parallel()
+	base := writeRuns(t, 5, logtest.Steps{Seed: 100, Noise: 0.005})
+	for _, c := range []struct {
+		steps        logtest.Steps
+		code         int
+		first, fault string
+	}{
+		{logtest.Steps{}, 0, "nothing differs", ""},
+		{logtest.Steps{Malloc: true}, 3, "first: call cudaMalloc: more (count 4 → 44)", "calls:cudaMalloc > +0: cudaMalloc: 4 → 44 (+1000.0 %)"},
+		{logtest.Steps{Longer: 0.1}, 3, "first: kernel step<2>: slower (total ", "kernel:step*:median > +5%: step<2>: 2.31 µs → 2.53 µs (+9.7 %, by chance in less than 0.01 %)"},
+		{logtest.Steps{Wait: true}, 3, "first: call cudaStreamSynchronize: new (count 0 → 40)", "calls:cuda*Synchronize > +0: cudaStreamSynchronize: 0 → 40"},
+	} {
+		c.steps.Noise, c.steps.Seed = 0.005, 200
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"cudatrace", "diff", base, writeRuns(t, 5, c.steps), "--fail-on", "calls:cudaMalloc > +0",
+			"--fail-on", "kernel:step*:median > +5%", "--fail-on", "calls:cuda*Synchronize > +0"}, &stdout, &stderr)
+		want := ""
+		if c.fault != "" {
+			want = "cudatrace: " + c.fault + "\n"
+		}
+		if code != c.code || !strings.Contains(stdout.String(), c.first) || stderr.String() != want {
+			t.Errorf("%+v: exit code %d\n%s%s", c.steps, code, &stdout, &stderr)
+		}
+	}
+}
+
+// recordingsVar is the number of recordings of TestSameProgram.
+const recordingsVar = "CUDATRACE_RECORDINGS"
+
+// TestSameProgram: two recordings of the same program differ in nothing in 99 of 100 tries, one
+// recording a side and, if there are enough, five a side by turns.
+func TestSameProgram(t *testing.T) {
+	t.Parallel()
+	recordings := 4
+	if text := os.Getenv(recordingsVar); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 4 {
+			t.Fatalf("%s=%q: how many recordings, 4 or more?", recordingsVar, text)
+		}
+		recordings = n
+	}
+	folder := t.TempDir()
+	var files []string
+	for i := range recordings {
+		base := filepath.Join(folder, fmt.Sprint(i))
+		if out, err := exec.Command("cudatrace", "record", "-q", "--no-convert", "-o", base, sim("launchloop"), "-n", "1500", "-k", "8").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		files = append(files, base+".cudatrace")
+	}
+	for _, runs := range []int{1, 5} {
+		tries, wrong := 0, 0
+		for first := 0; first+2*runs <= len(files); first += 2 {
+			var args []string
+			for i, name := range files[first : first+2*runs] {
+				if i%2 == 0 {
+					args = append(args, "--base", name)
+				} else {
+					args = append(args, name)
+				}
+			}
+			var stdout, stderr bytes.Buffer
+			if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 {
+				t.Fatalf("exit code %d: %s", code, &stderr)
+			}
+			if tries++; !strings.Contains(stdout.String(), "nothing differs") {
+				wrong++
+				t.Logf("%d recordings a side: %s", runs, &stdout)
+			}
+		}
+		t.Logf("%d recordings a side: %d of %d tries differ", runs, wrong, tries)
+		if wrong > tries/100 {
+			t.Errorf("%d recordings a side: %d of %d tries differ", runs, wrong, tries)
+		}
+	}
+}

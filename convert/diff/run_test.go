@@ -1,0 +1,54 @@
+package diff_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/diff"
+	"github.com/cudatrace/cudatrace/convert/difftest"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+)
+
+// What is no JSON of stats is refused, with the reason.
+func TestReadErrors(t *testing.T) {
+	t.Parallel()
+	const logs = `"logs": [{"name": "a", "complete": true}]`
+	for json, want := range map[string]string{
+		``:                               "EOF",
+		`[]`:                             "[ in the place of {",
+		`{}`:                             `it has no "logs"`,
+		`{"version": 1}`:                 `it has no "logs"`,
+		`{"version": 2, ` + logs + `}`:   "its version is 2, not 1",
+		`{"version": "x", ` + logs:       "cannot unmarshal",
+		`{` + logs + `, "kernels": {}}`:  "{ in the place of [",
+		`{` + logs + `, "kernels": [5]}`: "cannot unmarshal",
+		`{` + logs + `, "kernels": [{}`:  "EOF",
+		`{` + logs + `, "kernels": [], "left_out": {"kernels": 3}}`:                    "it lacks rows of kernels: write it without --top",
+		`{` + logs + `, "kernels": [` + strings.Repeat(`{},`, 20_000) + `{}], "x": 1}`: "kernels has more than 20,000 rows",
+	} {
+		_, err := diff.Read(strings.NewReader(json), "x.json", difftest.Reports())
+		if err == nil || !strings.HasPrefix(err.Error(), "x.json is no JSON of 'cudatrace stats': ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %s", json, err, want)
+		}
+	}
+	for _, json := range []string{`{` + logs + `}`, `{` + logs + `, "unknown": [{"a": [1, {"b": 2}]}], "unfreed": [], "left_out": {"unfreed": 3, "calls": 5}}`} {
+		if _, err := diff.Read(strings.NewReader(json), "x.json", difftest.Reports()); err != nil {
+			t.Errorf("%s: %v", json, err)
+		}
+	}
+}
+
+// Any JSON is read or refused, and what was read is compared.
+func FuzzRead(f *testing.F) {
+	f.Add(difftest.Document(f, logtest.Steps{Seed: 1}))
+	f.Add(`{"version": 1, "logs": [{"name": "a", "gpus": null}], "kernels": [{"name": null, "count": -1, "total_ns": 1e308}, {"name": 5, "x": []}]}`)
+	good := difftest.Read(f, "good", difftest.Document(f, logtest.Steps{Seed: 2}))
+	f.Fuzz(func(t *testing.T, json string) {
+		r, err := diff.Read(strings.NewReader(json), "fuzzed", difftest.Reports())
+		if err != nil {
+			return
+		}
+		d := diff.Compare([]*diff.Run{good}, []*diff.Run{r}, rule)
+		d.Gate(difftest.Conditions(t, "kernel_time > 5ms", "kernel:*:median > +10%", "calls:cuda* > 0"), false)
+	})
+}

@@ -1,0 +1,69 @@
+package selection
+
+import "github.com/cudatrace/cudatrace/convert/timeline"
+
+// Ranges are the NVTX ranges of a program, by a glob that selects some of them. Without a glob there
+// is no choice among ranges.
+type Ranges struct {
+	Glob    string
+	Matched uint64   // ranges that the glob matches
+	First   uint64   // start of the first of them
+	Names   []string // of the ranges that the glob does not match, mostNames at most
+
+	matches map[rangeName]bool
+	latest  *timeline.RangeStack // the stack of the latest question, and its answer
+	answer  bool
+}
+
+// A rangeName is a range's name, which many ranges have.
+type rangeName struct{ name, domain string }
+
+const (
+	// mostNames bounds Names.
+	mostNames = 1000
+
+	// mostMatches bounds the names for which the answer of the glob is kept.
+	mostMatches = 1 << 16
+)
+
+func newRanges(glob string) Ranges { return Ranges{Glob: glob, matches: make(map[rangeName]bool)} }
+
+// within says whether a range of a stack is selected.
+func (r *Ranges) within(stack *timeline.RangeStack) bool {
+	if r.Glob == "" || r.latest == stack && stack != nil {
+		return r.Glob == "" || r.answer
+	}
+	found := false
+	for s := stack; s != nil && !found; s = s.Outer {
+		found = r.match(s.Range)
+	}
+	r.latest, r.answer = stack, found
+	return found
+}
+
+// match says whether the glob matches a range: its name, or "NAME@DOMAIN".
+func (r *Ranges) match(of *timeline.Range) bool {
+	key := rangeName{of.Name, of.Domain}
+	matched, known := r.matches[key]
+	if known {
+		return matched
+	}
+	matched = Match(r.Glob, of.Name) || of.Domain != "" && Match(r.Glob, of.Name+"@"+of.Domain)
+	if len(r.matches) < mostMatches {
+		r.matches[key] = matched
+		if !matched && len(r.Names) < mostNames {
+			r.Names = append(r.Names, of.Name)
+		}
+	}
+	return matched
+}
+
+// Saw takes a range of a thread, whether it is shown or not.
+func (r *Ranges) Saw(sp *timeline.Span) {
+	if r.Glob == "" || !r.match(sp.Ranges.Range) {
+		return
+	}
+	if r.Matched++; r.First == 0 || sp.Start < r.First {
+		r.First = sp.Start
+	}
+}

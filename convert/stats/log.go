@@ -1,0 +1,16 @@
+package stats
+
+// A Log is what the JSON says of a log. docs/stats.md documents it.
+type Log struct {
+	Name       string   `json:"name"`
+	Complete   bool     `json:"complete"`
+	GPUs       []string `json:"gpus"`
+	Driver     string   `json:"driver_version"`
+	Calls      string   `json:"call_source"`
+	GPU        string   `json:"gpu_source"`
+	Waits      string   `json:"wait_source"`
+	Schedule   string   `json:"schedule"`
+	Filtered   bool     `json:"filtered"`
+	CUDANS     uint64   `json:"cuda_ns"`
+	PeakDevice uint64   `json:"peak_device_bytes"`
+}
