@@ -306,7 +306,7 @@ func (i *injection) close() {
 // Calls of a process for which there was no time to probe it come from CUPTI, too.
 func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.GoConfig {
 	c := cupti.GoConfig{
-		Candidates: candidates, Records: i.records(),
+		Candidates: candidates, Records: groups(&i.opts),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
 		WatchRivals:   i.calls.prober == nil || !inTime,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
@@ -328,16 +328,16 @@ func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.G
 	return c
 }
 
-// records are the groups of records that CUPTI makes.
-func (i *injection) records() cupti.Records {
-	if i.opts.GPU == GPUNone {
+// groups are the groups of records that CUPTI makes.
+func groups(o *Options) cupti.Records {
+	if o.GPU == GPUNone {
 		return cupti.RecordCalls
 	}
 	r := cupti.DefaultRecords
-	if i.opts.Graphs == GraphWhole {
+	if o.Graphs == GraphWhole {
 		r |= cupti.RecordGraphs
 	}
-	if i.opts.Waits != WaitsCUPTI {
+	if o.Waits != WaitsCUPTI {
 		r &^= cupti.RecordSync
 	}
 	return r
