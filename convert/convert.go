@@ -39,14 +39,27 @@ func Path(path string) Log {
 // The processes of all logs form one timeline: PIDs of different logs are made different, and
 // their clocks are aligned.
 //
-// With a nil sink Timeline only makes the summaries. An error is an error of reading a log, or
-// a *SinkError. Damage in a log is not an error: the summary reports it.
+// With a nil sink Timeline only makes the summaries. An error is an error of reading a log,
+// a *SinkError, or, of SomeTimeline, ErrNothing. Damage in a log is not an error: the summary reports it.
 func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
 	c := newConversion(logs, o)
 	if err := c.read(); err != nil {
 		return nil, err
 	}
 	return c.run(sink)
+}
+
+// SomeTimeline is Timeline where the filter must match something.
+func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
+	c := newConversion(logs, o)
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	all, err := c.watch(plain{sink}, 0)
+	if err == nil && c.empty() {
+		err = ErrNothing
+	}
+	return all, err
 }
 
 // A SinkError is a failure of the sink, not of a log.

@@ -175,7 +175,7 @@ func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
 	if err == nil && sink.Slices() > watching.most {
 		err = &SinkError{output.ErrTooLarge}
 	}
-	c.seen = watching.seen
+	c.seen = watching.seen && (len(c.Filter.Devices)+len(c.Filter.Streams) == 0 || anyWork(all))
 	return all, err
 }
 

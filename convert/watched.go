@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"slices"
+
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
@@ -43,6 +45,17 @@ func (w *watched) Take(events []timeline.Event) error {
 	}
 	return nil
 }
+
+// anyWork says whether any GPU work was read. A filter of streams and devices leaves calls alone, so calls do
+// not say that it matches.
+func anyWork(all []Summary) bool {
+	return slices.ContainsFunc(all, func(s Summary) bool { return s.Kernels+s.Copies+s.Memsets+s.Graphs > 0 })
+}
+
+// plain is a sink that counts no slices.
+type plain struct{ timeline.Sink }
+
+func (plain) Slices() uint64 { return 0 }
 
 // empty says whether a filter left nothing to see.
 func (c *conversion) empty() bool { return c.Filter.limits() && !c.seen }

@@ -63,7 +63,8 @@ func (i *injection) unable(why string) {
 // look finds processes of the program's that use CUDA and run unrecorded.
 func (i *injection) look(program int) {
 	if i.unseen != nil {
-		i.unseen.look(program, i.tracees.has, i.report.miss)
+		known := func(pid uint32) bool { return i.tracees.has(pid) || i.server.Has(pid) }
+		i.unseen.look(program, known, i.report.miss)
 	}
 }
 
@@ -114,6 +115,9 @@ func (i *injection) notInTime(pid uint32) {
 
 // Absent is called for a process that runs unrecorded although it said hello.
 func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID, why) }
+
+// Cut is called for a process whose records ended before it did; Note has said why.
+func (i *injection) Cut(p cupti.Peer) { i.tracees.setCut(p.ID) }
 
 // End is called at the end of a process.
 func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
@@ -302,7 +306,7 @@ func (i *injection) close() {
 // Calls of a process for which there was no time to probe it come from CUPTI, too.
 func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.GoConfig {
 	c := cupti.GoConfig{
-		Candidates: candidates, Records: i.records(),
+		Candidates: candidates, Records: groups(&i.opts),
 		CaptureRange: i.opts.CaptureRange, Paused: i.paused.Load(),
 		WatchRivals:   i.calls.prober == nil || !inTime,
 		FlushInterval: min(i.opts.FlushInterval/2, maxHandover), MemoryLimit: i.opts.MemoryLimit,
@@ -324,16 +328,16 @@ func (i *injection) config(candidates []libcupti.Candidate, inTime bool) cupti.G
 	return c
 }
 
-// records are the groups of records that CUPTI makes.
-func (i *injection) records() cupti.Records {
-	if i.opts.GPU == GPUNone {
+// groups are the groups of records that CUPTI makes.
+func groups(o *Options) cupti.Records {
+	if o.GPU == GPUNone {
 		return cupti.RecordCalls
 	}
 	r := cupti.DefaultRecords
-	if i.opts.Graphs == GraphWhole {
+	if o.Graphs == GraphWhole {
 		r |= cupti.RecordGraphs
 	}
-	if i.opts.Waits != WaitsCUPTI {
+	if o.Waits != WaitsCUPTI {
 		r &^= cupti.RecordSync
 	}
 	return r

@@ -26,6 +26,7 @@ type tracee struct {
 	recorded bool   // by CUPTI
 	rival    bool   // another CUPTI client gets its records
 	ended    bool
+	cut      bool   // it was said why its last records are missing
 	absent   string // why it runs unrecorded although it said hello
 	end      tracelog.ProcessEnd
 }
@@ -144,11 +145,17 @@ func (ts *tracees) registered(pid uint32, request uint64) (own bool) {
 }
 
 // setAbsent notes why a tracee runs unrecorded.
-func (ts *tracees) setAbsent(id uint64, why string) {
+func (ts *tracees) setAbsent(id uint64, why string) { ts.set(id, func(t *tracee) { t.absent = why }) }
+
+// setCut notes that it was said why the last records of a tracee are missing.
+func (ts *tracees) setCut(id uint64) { ts.set(id, func(t *tracee) { t.cut = true }) }
+
+// set changes a tracee.
+func (ts *tracees) set(id uint64, to func(*tracee)) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if t := ts.byID[id]; t != nil {
-		t.absent = why
+		to(t)
 	}
 }
 
@@ -185,7 +192,7 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 		case early:
 		case t.absent != "":
 			absent[t.absent] = append(absent[t.absent], t.pid)
-		case e.Complete == 0 && !t.rival:
+		case e.Complete == 0 && !t.rival && !t.cut:
 			cut = append(cut, cutText(&e))
 		}
 		e.AddTo(ts.log)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,13 +21,14 @@ import (
 // An unseen looks for processes of the program's tree that use CUDA and never say hello to the
 // recorder: they run unrecorded.
 type unseen struct {
-	library string // path of the injected library
-	owner   uint32 // the user who can load it
-	opened  int    // descriptor that tells when the library is opened, -1 without one
-	told    map[int]bool
-	first   string            // what was told first
-	since   map[int]time.Time // when the library was first seen in a process without a hello
-	next    time.Time         // of the next look
+	library     string // path of the injected library
+	owner       uint32 // the user who can load it
+	opened      int    // descriptor that tells when the library is opened, -1 without one
+	told        map[int]bool
+	first       string            // what was told first
+	raisedOther string            // a process that was seen to run with raised rights
+	since       map[int]time.Time // when the library was first seen in a process without a hello
+	next        time.Time         // of the next look
 }
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
@@ -65,6 +67,9 @@ func (u *unseen) look(program int, known func(pid uint32) bool, miss func(pid ui
 		if known(uint32(pid)) || u.told[pid] {
 			delete(u.since, pid)
 			continue
+		}
+		if u.raisedOther == "" && procfs.Raised(pid) {
+			u.raisedOther = processList([]int{pid})
 		}
 		if why := u.obstacle(pid); why != "" {
 			text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
@@ -106,23 +111,45 @@ func (u *unseen) obstacle(pid int) string {
 const noWay = "it has loaded the injected library and did not reach the recorder: " +
 	"a seccomp filter keeps it from sockets, or it runs with raised rights (setuid, file capabilities)"
 
-// reason says why nothing was recorded although the program used CUDA, "" if it did not, as far as is known.
+// reason says why nothing was recorded although the program used CUDA, or may have; "" if it did not, as
+// far as is known.
 func (u *unseen) reason(program string) string {
-	if u.first != "" || u.opened < 0 {
+	if u.first != "" {
 		return u.first
 	}
 	var events [4096]byte
-	if n, err := unix.Read(u.opened, events[:]); err != nil || n <= 0 {
-		return ""
-	}
-	if raised(program) {
+	n, err := unix.Read(u.opened, events[:]) // without a descriptor, nothing is known
+	used := err == nil && n > 0
+	switch {
+	case u.raised(program) && used:
 		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", filepath.Base(program))
+	case u.raised(program):
+		return fmt.Sprintf("%s runs with raised rights (setuid): if it used CUDA, that was not recorded, since the library that is injected leaves such programs alone", filepath.Base(program))
+	case used && u.raisedOther != "":
+		return fmt.Sprintf("%s runs with raised rights (setuid): the library that is injected leaves such programs alone", u.raisedOther)
+	case used:
+		return "a process used CUDA: " + noWay
 	}
-	return "a process used CUDA: " + noWay
+	return ""
 }
 
-// raised says whether a program runs with other rights than those of the process that starts it.
-func raised(program string) bool {
+// raised says whether a program runs with other rights than the user who starts it: with those of the file's
+// owner or group, or with capabilities of the file.
+func (u *unseen) raised(program string) bool {
 	info, err := os.Stat(program)
-	return err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0
+	if err != nil {
+		return false
+	}
+	if info.Mode()&os.ModeSetuid != 0 && owner(info) != u.owner || info.Mode()&os.ModeSetgid != 0 {
+		return true
+	}
+	n, err := unix.Getxattr(program, "security.capability", nil)
+	return u.owner != 0 && err == nil && n > 0
+}
+
+func owner(info os.FileInfo) uint32 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Uid
+	}
+	return 0
 }

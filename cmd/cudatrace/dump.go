@@ -91,7 +91,7 @@ func runDump(c *cli.Context, con *console.Console) error {
 }
 
 // noting notes whether a record is shown that a person asked for: one of the named kinds, else an
-// event, with --caller a call or its work.
+// event, with --caller a call or its work, with --tid a call or a range, with --device and --stream GPU work.
 func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
 	wants := o.Wants
 	return func(b *tracelog.Block, i int) bool {
@@ -100,9 +100,21 @@ func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (wants == nil || dumpview.HasCaller(b.Kind))
+			l != nil && l.Role == schema.Event && (wants == nil || dumpview.HasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
 		return true
 	}
+}
+
+// chosenBy says whether records of a kind are what a filter chooses. Those without a thread, device or stream
+// are shown whatever the filter says of these; other records than calls and ranges may not know their thread.
+// With a limit of time, every event is one that was asked for.
+func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {
+	l := schema.LayoutOf(k)
+	if f.From > 0 || f.To > 0 {
+		return true
+	}
+	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker
+	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0) && (len(f.Streams) == 0 || l.Stream >= 0)
 }
 
 // dumpOptions reads the command line.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,10 +76,13 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
 		return noRange(names, none)
+	}
+	if errors.Is(err, convert.ErrNothing) {
+		return fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
 	}
 	if err != nil {
 		return err

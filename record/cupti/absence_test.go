@@ -2,6 +2,7 @@ package cupti
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func (a absentees) Absent(_ Peer, why string) { a.why <- why }
 func TestAbsence(t *testing.T) {
 	t.Parallel()
 	for want, waited := range map[string]time.Duration{
-		"they waited 2 s for the recorder":              helloPatience * 3 / 4,
+		"they waited 2 s for the recorder":              helloPatience,
 		"the injected library could not start in them:": -time.Hour, // in a time namespace
 	} {
 		s, err := Listen(Options{Sink: newTally()})
@@ -48,5 +49,20 @@ func TestAbsence(t *testing.T) {
 		if len(a.ends) != 1 || a.ends[0].Complete != 0 {
 			t.Errorf("ends %+v", a.ends)
 		}
+	}
+}
+
+// TestHas: a process that is connected is known, whether or not there was time for its hello.
+func TestHas(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{}, GoConfig{})
+	me := uint32(os.Getpid())
+	if s.server.Has(me) {
+		t.Error("it is connected already")
+	}
+	dial(t, s.server)
+	eventually(t, func() bool { return s.server.Has(me) }, func() string { return "it is not connected" })
+	if len(s.peers) != 0 {
+		t.Errorf("peers %+v", s.peers)
 	}
 }

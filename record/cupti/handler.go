@@ -48,6 +48,12 @@ type AbsenceTaker interface {
 	Absent(p Peer, why string)
 }
 
+// A CutTaker is a Handler that is told of processes whose records ended before the process did.
+type CutTaker interface {
+	// Cut is called before End. A Note has said why.
+	Cut(p Peer)
+}
+
 // A CallerFinder is a Handler that finds out where calls were made.
 type CallerFinder interface {
 	// FindCaller is called with each new chain of a process. It returns the ID of the caller record
@@ -74,7 +80,7 @@ type Peer struct {
 	PID      uint32 // in the recorder's PID namespace, from the kernel
 	UID, GID uint32
 	LocalPID uint32 // in the process's own PID namespace, as the process says
-	Time     uint64 // of its hello, ns, CLOCK_MONOTONIC
+	Time     uint64 // when it began to wait for the recorder, ns, CLOCK_MONOTONIC
 	CUPTI    string // path of a libcupti that the program has loaded itself, if any
 	// BufferRequest is the first argument that the library passes to
 	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
@@ -24,6 +25,7 @@ const (
 type peer struct {
 	Peer
 	link
+	known   atomic.Uint32 // the PID, for other goroutines; 0 before
 	server  *Server
 	handler Handler
 	decoder decoder
@@ -35,7 +37,9 @@ type peer struct {
 	shift    clockShift
 	taken    bool // another CUPTI client gets the records
 	mapped   bool // its messages come through the memory
-	late     bool // GO came after the process had stopped waiting
+	late     bool // the process stopped waiting before it took GO
+
+	deadline uint64 // when it stops waiting
 
 	clockMoved bool // CUPTI's times are corrected: those of its callback are others
 	broken     bool // the process sent a malformed message
@@ -67,6 +71,7 @@ func (p *peer) serve() {
 // hear handles messages until the end of the process, and reports it.
 func (p *peer) hear(messages *messageReader) {
 	p.complain(p.receive(messages))
+	p.late = !p.mapped && host.Monotonic() >= p.deadline
 	p.complainOfNames()
 	p.explain()
 	p.addOpenCalls()
@@ -74,6 +79,9 @@ func (p *peer) hear(messages *messageReader) {
 		if why := p.absence(); why != "" {
 			t.Absent(p.Peer, why)
 		}
+	}
+	if t, ok := p.handler.(CutTaker); ok && p.isCut() {
+		t.Cut(p.Peer)
 	}
 	p.handler.End(p.Peer, p.end())
 }
@@ -86,6 +94,7 @@ func (p *peer) identify() error {
 		return err
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
+	p.known.Store(p.PID)
 	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
 	if p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic); p.shift != 0 {
 		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
@@ -126,16 +135,14 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err := p.conn.SetReadDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.now), h.path, h.request
-	deadline := p.Deadline()
+	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
+	p.deadline = p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
 	config.within = p.server.within
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
 	}
-	// It may have begun to wait for the recorder well before its hello.
-	p.late = host.Monotonic() > deadline-uint64(helloPatience/2)
 	p.answer(p.PID, func() GoConfig { return p.server.newcomers.config(config) })
 	return true, nil
 }
@@ -148,7 +155,7 @@ func (p *peer) absence() string {
 	case p.late:
 		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
 	case procfs.Describe(int(p.PID)).Executable != "":
-		return "the injected library could not start in them: it found no memory, or no thread"
+		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
 	}
 	return "" // it ended before it could do any GPU work
 }
@@ -397,6 +404,9 @@ func (p *peer) runsOn() bool {
 	return false
 }
 
+// isCut says whether the records of the process ended before it did.
+func (p *peer) isCut() bool { return p.taken || p.broken || p.failed }
+
 // end is the ProcessEnd of the process.
 func (p *peer) end() tracelog.ProcessEnd {
 	e := tracelog.ProcessEnd{PID: p.PID, Status: -1, Until: p.shift.host(p.until)}
@@ -415,7 +425,7 @@ func (p *peer) end() tracelog.ProcessEnd {
 		e.Time = host.Monotonic()
 		e.Complete = truth(off)
 	}
-	if p.taken || p.broken || p.failed {
+	if p.isCut() {
 		e.Complete = 0
 	}
 	e.Kernels, e.Copies, e.Sets, e.APIs = c.kernels, c.memcpys, c.memsets, c.apis

@@ -42,6 +42,18 @@ func (s *peerSet) add(p *peer) (added, full bool) {
 	return true, false
 }
 
+// has says whether a process is connected.
+func (s *peerSet) has(pid uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.all {
+		if p.known.Load() == pid {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *peerSet) remove(p *peer) {
 	s.mu.Lock()
 	delete(s.all, p.ID)

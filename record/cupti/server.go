@@ -140,6 +140,9 @@ func (s *Server) Serve(h Handler) {
 // connected processes.
 func (s *Server) Wait(timeout time.Duration) int { return s.peers.wait(timeout) }
 
+// Has says whether a process is connected. It may not have said hello yet.
+func (s *Server) Has(pid uint32) bool { return s.peers.has(pid) }
+
 // StopAll ends recording in all processes, which run on, and waits for their last records. A
 // process that connects later runs unrecorded. It returns the number of processes that have not
 // finished in time.

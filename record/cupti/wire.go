@@ -176,16 +176,16 @@ func tail(b []byte, n uint32) (string, []byte, error) {
 }
 
 type hello struct {
-	version, pid uint32
-	now, request uint64
-	path         string
+	version, pid   uint32
+	since, request uint64
+	path           string
 }
 
 func parseHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize {
 		return h, malformed("a HELLO of %d bytes", len(b))
 	}
-	h = hello{version: le.Uint32(b), pid: le.Uint32(b[4:]), now: le.Uint64(b[8:]), request: le.Uint64(b[24:])}
+	h = hello{version: le.Uint32(b), pid: le.Uint32(b[4:]), since: le.Uint64(b[8:]), request: le.Uint64(b[24:])}
 	if h.version != wireVersion {
 		return h, malformed("version %d of the protocol, this is version %d", h.version, wireVersion)
 	}

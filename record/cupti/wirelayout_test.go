@@ -37,7 +37,7 @@ var wireNumbers = map[string]int{
 	"ct_frame": frameSize, "ct_hello": helloSize, "ct_go": goSize, "ct_status": statusSize, "ct_clock": clockSize,
 	"ct_lost": lostSize, "ct_flushed": flushedSize, "ct_note": noteSize, "ct_bye": byeSize, "ct_depth": depthSize,
 
-	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.now": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
+	"ct_frame.type": 4, "ct_hello.pid": 4, "ct_hello.since": 8, "ct_hello.path_len": 16, "ct_hello.request": 24,
 	"CT_CLOCK_COMMON": clockCommon, "CT_OPEN_CALLS": openCalls, "CT_OPEN_PLACES": openPlaces,
 	"ct_open": openSize, "ct_shared": shared.Size(openEntries), "ct_shared.places": 8, "ct_shared.bell": shared.BellAt, "ct_shared.closed": shared.ClosedAt,
 	"ct_shared.left": shared.LeftAt, "ct_shared.out": shared.OutAt, "ct_shared.in": shared.InAt, "ct_shared.sender": shared.SenderAt,

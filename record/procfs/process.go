@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -112,6 +113,20 @@ func User(pid int) (uid uint32, ok bool) {
 	}
 	n, err := strconv.ParseUint(string(fields[1]), 10, 32)
 	return uint32(n), err == nil
+}
+
+// Raised says whether a process runs with other rights than the user who started it: by setuid or setgid.
+func Raised(pid int) bool {
+	status, err := os.ReadFile(folder(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	for _, key := range []string{"Uid:", "Gid:"} {
+		if ids := statusFields(status, key); len(ids) > 1 && !bytes.Equal(ids[0], ids[1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // CodeSize is the size of a process's code in KiB; 0 for a process that has given up its memory.

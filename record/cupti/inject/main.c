@@ -84,7 +84,7 @@ static bool say_hello(int fd, uint64_t deadline)
 	memset(&m, 0, sizeof m);
 	m.hello.version = CT_WIRE_VERSION;
 	m.hello.pid = (uint32_t)getpid();
-	m.hello.now = ct_now();
+	m.hello.since = deadline - HELLO_WAIT;
 	m.hello.request = (uint64_t)(uintptr_t)ct_pool_request;
 	if (ct_load_mapped(m.path, sizeof m.path))
 		m.hello.path_len = (uint32_t)strlen(m.path);

@@ -97,7 +97,7 @@ struct ct_frame {
 struct ct_hello {
 	uint32_t version; /* CT_WIRE_VERSION */
 	uint32_t pid;     /* in the program's own PID namespace */
-	uint64_t now;
+	uint64_t since; /* when the wait for the recorder began */
 	uint32_t path_len;
 	uint32_t pad;
 	uint64_t request; /* address of the function that gives CUPTI buffers: a client that registers another is a rival */

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestSetuid records programs that run with raised rights, which load no library of ours: they print and return
+// what they do alone, and the reason why nothing is recorded is named.
+func TestSetuid(t *testing.T) {
+	t.Parallel()
+	dir := shownToAll(t)
+	raised := filepath.Join(dir, "bin", "hostile")
+	for name, test := range map[string]struct {
+		owner   int
+		user    *syscall.SysProcAttr
+		through []string // what starts the program
+		why     string
+	}{
+		"root":    {0, &nobody, nil, "nothing was recorded: hostile runs with raised rights (setuid): the library"},
+		"nobody":  {65534, nil, nil, "nothing was recorded: hostile runs with raised rights (setuid): if it used CUDA, that was not recorded"},
+		"started": {0, &nobody, []string{"sh", "-c", `"$@"; exit $?`, "sh"}, "runs with raised rights (setuid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.Chown(raised, test.owner, -1); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(raised, 0o755|os.ModeSetuid); err != nil {
+				t.Fatal(err)
+			}
+			command := append(test.through, raised, "work", "end")
+			alone, aloneCode := runAs(t, dir, test.user, command...)
+			for _, calls := range []string{"uprobe", "cupti"} {
+				out, code := runAs(t, dir, test.user, append([]string{filepath.Join(dir, "bin", "cudatrace"), "record", "--calls", calls, "-o", filepath.Join(dir, "out", name)}, command...)...)
+				if out.stdout != alone.stdout || code != aloneCode || !strings.Contains(out.stdout, "kernels=200") {
+					t.Errorf("--calls %s: it printed %q and returned %d, alone %q and %d\n%s", calls, out.stdout, code, alone.stdout, aloneCode, out.stderr)
+				}
+				if !strings.Contains(out.stderr, test.why) {
+					t.Errorf("--calls %s said: %s", calls, out.stderr)
+				}
+			}
+		})
+	}
+}
+
+// shownToAll copies cudatrace and the simulated stack to a folder that every user can read, and builds a program there.
+func shownToAll(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"bin", "lib", "out"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "out"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	self, err := exec.LookPath("cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyProgram(t, self, filepath.Join(dir, "bin", "cudatrace"))
+	libraries, err := filepath.Glob(filepath.Join(filepath.Dir(sim("")), "lib", "*.so.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, library := range libraries {
+		copyProgram(t, library, filepath.Join(dir, "lib", filepath.Base(library)))
+	}
+	// A program with raised rights finds libraries by an absolute path alone.
+	lib, source := filepath.Join(dir, "lib"), "../../testdata/sim"
+	build := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-I"+source+"/prog", "-I"+source+"/include", "-o", filepath.Join(dir, "bin", "hostile"),
+		source+"/prog/hostile.c", lib+"/libcudart.so.13", lib+"/libcuda.so.1", "-Wl,-rpath,"+lib, "-lpthread")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+func runAs(t *testing.T, dir string, user *syscall.SysProcAttr, command ...string) (hostileOutput, int) {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Dir, cmd.SysProcAttr = filepath.Join(dir, "out"), user
+	_ = cmd.Run() // the exit code says it
+	return hostileOutput{stdout.String(), stderr.String()}, exitStatusOf(cmd.ProcessState)
+}
