@@ -84,7 +84,7 @@ func (s *works) throughput(index uint32, w *timeline.Work) {
 	s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*rate)/1000))
 	kind := w.Shape.Memcpy.CopyKind
 	if g := s.gpus[index]; g != nil && g.Link.Rate() > 0 && (kind == cudaapi.MemcpyHtoD || kind == cudaapi.MemcpyDtoH) {
-		s.args = append(s.args, perfetto.Float("link_share_percent", percent(rate*1e9/g.Link.Rate())))
+		s.args = append(s.args, perfetto.Uint("link_share_percent", percent(rate*1e9/g.Link.Rate())))
 	}
 }
 
