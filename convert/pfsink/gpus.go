@@ -36,26 +36,27 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 	s.w.GPUs(list)
 }
 
-// occupancy adds how a kernel's blocks fill the GPU, in theory: the share of the warps that a
+// occupancy says how a kernel's blocks fill the GPU, in theory: the share of the warps that a
 // multiprocessor can hold, what bounds it, in how many waves the blocks run, and how much of the GPU
 // is idle in the last one.
-func (s *works) occupancy(index uint32, k *timeline.KernelShape) {
+func (s *works) occupancy(index uint32, k *timeline.KernelShape) (args []perfetto.Arg) {
 	g := s.gpus[index]
 	if g == nil || !g.known {
-		return
+		return nil
 	}
 	o, ok := g.device.Of(k)
 	if !ok {
-		return
+		return nil
 	}
-	s.args = append(s.args,
+	args = append(args,
 		perfetto.Uint("occupancy_percent", percent(o.Share)),
 		perfetto.String("occupancy_limit", o.Limits.String()))
 	if o.Waves > 0 {
-		s.args = append(s.args,
+		args = append(args,
 			perfetto.Float("waves", math.Round(10000*o.Waves)/10000),
 			perfetto.Uint("tail_idle_percent", percent(o.Tail)))
 	}
+	return args
 }
 
 // percent is a share in percent. A whole number takes the least room: a packet of more than 258 bytes
