@@ -81,13 +81,13 @@ type Sample struct {
 const (
 	// eventsPerSample is the number of events of a counter for each of its samples: a sample takes
 	// about as many bytes in a trace as an event.
-	eventsPerSample = 64
+	eventsPerSample = 128
 
 	// leastSamples are allowed for any counter.
 	leastSamples = 16
 
 	// MaxSamples bounds the samples of a counter.
-	MaxSamples = 512
+	MaxSamples = 256
 )
 
 // samples returns the mean of each bin, times a factor, where it changes. first and last are the

@@ -36,27 +36,29 @@ func (s *Sink) gpus(gpus []timeline.GPU) {
 	s.w.GPUs(list)
 }
 
-// occupancy adds how a kernel's blocks fill the GPU, in theory: the share of the warps that a
+// occupancy says how a kernel's blocks fill the GPU, in theory: the share of the warps that a
 // multiprocessor can hold, what bounds it, in how many waves the blocks run, and how much of the GPU
 // is idle in the last one.
-func (s *works) occupancy(index uint32, k *timeline.KernelShape) {
+func (s *works) occupancy(index uint32, k *timeline.KernelShape) (args []perfetto.Arg) {
 	g := s.gpus[index]
 	if g == nil || !g.known {
-		return
+		return nil
 	}
 	o, ok := g.device.Of(k)
 	if !ok {
-		return
+		return nil
 	}
-	s.args = append(s.args,
-		perfetto.Float("occupancy_percent", percent(o.Share)),
+	args = append(args,
+		perfetto.Uint("occupancy_percent", percent(o.Share)),
 		perfetto.String("occupancy_limit", o.Limits.String()))
 	if o.Waves > 0 {
-		s.args = append(s.args,
+		args = append(args,
 			perfetto.Float("waves", math.Round(10000*o.Waves)/10000),
-			perfetto.Float("tail_idle_percent", percent(o.Tail)))
+			perfetto.Uint("tail_idle_percent", percent(o.Tail)))
 	}
+	return args
 }
 
-// percent is a share in percent, with one digit behind the point.
-func percent(share float64) float64 { return math.Round(1000*share) / 10 }
+// percent is a share in percent. A whole number takes the least room: a packet of more than 258 bytes
+// compresses worse.
+func percent(share float64) uint64 { return uint64(math.Round(100 * share)) }

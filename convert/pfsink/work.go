@@ -17,7 +17,8 @@ type works struct {
 	callers     callerTexts
 	gpus        map[uint32]*gpu // by index
 	hang        string          // what waits for the work that had not ended
-	kernels     map[timeline.KernelShape]perfetto.KernelID
+	kernels     map[kernelKey]perfetto.KernelID
+	shapes      map[string]int // interned shapes, by the kernel's name
 	templates   []workTemplate
 	args        []perfetto.Arg
 }
@@ -39,7 +40,7 @@ type workKey struct {
 
 func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) works {
 	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers, gpus: make(map[uint32]*gpu),
-		kernels: make(map[timeline.KernelShape]perfetto.KernelID), templates: make([]workTemplate, templates)}
+		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int), templates: make([]workTemplate, templates)}
 }
 
 // write writes a piece of work.
@@ -87,7 +88,7 @@ func (s *works) throughput(index uint32, w *timeline.Work) {
 	s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*rate)/1000))
 	kind := w.Shape.Memcpy.CopyKind
 	if g := s.gpus[index]; g != nil && g.Link.Rate() > 0 && (kind == cudaapi.MemcpyHtoD || kind == cudaapi.MemcpyDtoH) {
-		s.args = append(s.args, perfetto.Float("link_share_percent", percent(rate*1e9/g.Link.Rate())))
+		s.args = append(s.args, perfetto.Uint("link_share_percent", percent(rate*1e9/g.Link.Rate())))
 	}
 }
 
@@ -122,8 +123,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 			}
 			break
 		}
-		s.kernel(e, &w.Shape.Kernel)
-		s.occupancy(t.Context.GPU, &w.Shape.Kernel)
+		s.kernel(e, t.Context.GPU, &w.Shape.Kernel)
 	case timeline.MemcpyWork:
 		s.memcpy(e, &w.Shape.Memcpy)
 	case timeline.MemsetWork:
@@ -153,17 +153,33 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 // categories are the categories of GPU work. The trace processor has no column for them.
 var categories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset", timeline.GraphWork: "graph"}
 
-func (s *works) kernel(e *perfetto.RenderStageEvent, k *timeline.KernelShape) {
+// A kernelKey identifies an interned kernel: the first shapes of a kernel on a GPU, or without grid,
+// block, cluster and dynamic shared memory all others.
+type kernelKey struct {
+	timeline.KernelShape
+	gpu uint32
+}
+
+// internedShapes is the number of shapes of a kernel that are interned with their occupancy, which
+// takes less of each launch. Programs with more have very many.
+const internedShapes = 4
+
+func (s *works) kernel(e *perfetto.RenderStageEvent, index uint32, k *timeline.KernelShape) {
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
-	// Leave out of the interned kernel everything that may differ between launches.
-	id := timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers, LocalPerThread: k.LocalPerThread}
-	kernel, ok := s.kernels[id]
-	if !ok {
-		kernel = s.w.Kernel(perfetto.Kernel{Name: k.Name, Demangled: s.names.Of(k.Name).Full, Args: []perfetto.Arg{
+	id, fill := kernelKey{*k, index}, s.occupancy(index, k)
+	kernel, known := s.kernels[id]
+	if !known && s.shapes[k.Name] >= internedShapes {
+		id = kernelKey{KernelShape: timeline.KernelShape{Name: k.Name, StaticShared: k.StaticShared, Registers: k.Registers, LocalPerThread: k.LocalPerThread}}
+		kernel, known = s.kernels[id]
+		s.args, fill = append(s.args, fill...), nil
+	}
+	if !known {
+		s.shapes[k.Name]++
+		kernel = s.w.Kernel(perfetto.Kernel{Name: k.Name, Demangled: s.names.Of(k.Name).Full, Args: append([]perfetto.Arg{
 			perfetto.Uint("registers_per_thread", uint64(k.Registers)),
 			perfetto.Uint("shared_mem_static", uint64(k.StaticShared)),
 			perfetto.Uint("local_mem_per_thread", uint64(k.LocalPerThread)),
-		}})
+		}, fill...)})
 		s.kernels[id] = kernel
 	}
 	e.Kernel = kernel

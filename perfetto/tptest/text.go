@@ -111,9 +111,7 @@ func (x *text) tracks(indent int, parent any) {
 			x.line(indent, "track %s", name)
 			var list []Row
 			for id := range strings.SplitSeq(r["track_ids"].(string), ",") {
-				for _, s := range x.slices[number(id)] {
-					list = append(list, s)
-				}
+				list = append(list, x.slices[number(id)]...)
 			}
 			x.sliceList(indent+1, list)
 		}
