@@ -188,7 +188,20 @@ func (p *part) take(e timeline.Event) {
 		p.at(e.Time, e)
 	case *timeline.Note:
 		p.at(e.Time, e)
+	case *timeline.Hang:
+		p.hang(*e)
 	}
+}
+
+// hang takes a kernel that had not ended, and says how it is cut.
+func (p *part) hang(h timeline.Hang) {
+	if !p.has(h.Start, h.End) {
+		return
+	}
+	if text := timeline.CutText(p.cut(&h.Start, &h.End)); text != "" {
+		h.Text += "; " + text
+	}
+	p.out = append(p.out, &h)
 }
 
 // at takes an event of a time.

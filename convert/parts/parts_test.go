@@ -70,6 +70,8 @@ func line(e timeline.Event) (lines []string) {
 		return []string{fmt.Sprintf("instant %d", e.Start)}
 	case *timeline.CounterValue:
 		return []string{fmt.Sprintf("counter %d: %d", e.Time, e.Value)}
+	case *timeline.Hang:
+		return []string{fmt.Sprintf("hang %d-%d%s", e.Start, e.End, e.Text)}
 	case *timeline.Note:
 		return []string{fmt.Sprintf("note %d", e.Time)}
 	}
@@ -140,6 +142,8 @@ func TestParts(t *testing.T) {
 			[3]string{"counter 10: 1", "", "thread, call 250-260, counter 200: 1"}},
 		"remarks": {[]timeline.Event{&timeline.Note{Time: 0}, &timeline.Note{Time: 100}, &timeline.Loss{Time: 1000}, &timeline.Allocation{Time: 120}},
 			[3]string{"note 0", "note 100, allocation", "loss"}},
+		"a hang": {[]timeline.Event{&timeline.Hang{Start: 50, End: 150}},
+			[3]string{"hang 50-100; goes on after this part", "hang 100-150; began before this part", ""}},
 		"threads that end": {[]timeline.Event{call(10, 20), &timeline.ThreadEnd{Thread: thread}}, [3]string{"thread, call 10-20, threadend", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +209,7 @@ func TestFailures(t *testing.T) {
 // Parts know every kind of event: one that they do not know would be lost.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
-	known := []string{"Allocation", "Context", "CounterValue", "GPUs", "Instant", "Loss", "Metadata", "Note", "Process", "Recording",
+	known := []string{"Allocation", "Context", "CounterValue", "GPUs", "Hang", "Instant", "Loss", "Metadata", "Note", "Process", "Recording",
 		"Slices", "SpanBegin", "SpanEnd", "Stream", "Thread", "ThreadEnd", "WorkList"}
 	files, err := filepath.Glob("../timeline/*.go")
 	if err != nil {
