@@ -82,6 +82,8 @@ type log struct {
 	aligned string // how its clock was aligned with those of other logs
 	chosen  *selection.Selection
 	threads merge.Threads // that the filter wants
+	offset  uint32        // added to its PIDs and TIDs
+	hangs   []string      // what its unfinished calls waited for
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -141,6 +143,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	start := c.align()
 	p := pipeline.New(sink)
 	err := c.give(p, start)
+	if err == nil {
+		c.giveHangs(p)
+	}
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
@@ -204,10 +209,11 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
+	l.offset = c.pids.offset(l.catalog)
 	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Offset: c.pids.offset(l.catalog), IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
 	}
 }
 

@@ -29,11 +29,12 @@ type TraceOptions struct {
 	MaxSlices uint64
 	Longest   bool
 
+	// Split cuts the trace into parts.
+	Split Split
+
 	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
 	// is written without a bound.
 	Beside timeline.Sink
-
-	Split Split
 }
 
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.

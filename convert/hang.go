@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/pipeline"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -21,8 +22,10 @@ type hangSink struct {
 
 // work is a piece of GPU work.
 type work struct {
-	name       string
+	name       string // for people
+	kernel     string // mangled, "" for other work and an unknown kernel
 	start, end uint64
+	recorded   bool // with a length
 }
 
 type hangingCall struct {
@@ -70,12 +73,12 @@ func (s *hangSink) End(error) error { return nil }
 
 // work notes the last work of a stream. Work without times had not ended when CUPTI handed it over.
 func (s *hangSink) work(on *timeline.Stream, w *timeline.Work) {
-	last, now := s.last[on], work{s.names.Title(w), w.Start, w.Start + w.Dur}
+	last, now := s.last[on], work{name: s.names.Title(w), start: w.Start, end: w.Start + w.Dur, recorded: true}
 	if w.Kind == timeline.KernelWork {
-		now.name = "kernel " + now.name
+		now.name, now.kernel = "kernel "+now.name, w.Shape.Kernel.Name
 	}
 	if w.Untimed || w.Dur == 0 {
-		now = work{now.name, max(w.Start, last.end), math.MaxUint64}
+		now.start, now.end, now.recorded = max(w.Start, last.end), math.MaxUint64, w.Kind != timeline.KernelWork
 	}
 	if now.end >= last.end {
 		s.last[on] = now
@@ -114,9 +117,16 @@ func handleOf(t *timeline.Thread, sl *timeline.Slice) streamHandle {
 	return on
 }
 
-// lines says what each call waits for.
-func (s *hangSink) lines() (lines []string) {
-	for _, c := range s.calls {
+// A hang is a call that had not returned.
+type hang struct {
+	text   string         // what it waits for, for people
+	kernel *timeline.Hang // the kernel that it waits for; nil if it is not known, or was recorded with a length
+}
+
+// found returns a hang for each call.
+func (s *hangSink) found() (list []hang) {
+	for i := range s.calls {
+		c := &s.calls[i]
 		thread := fmt.Sprint("thread ", c.thread.TID)
 		if c.thread.Name != "" {
 			thread += " (" + c.thread.Name + ")"
@@ -125,18 +135,33 @@ func (s *hangSink) lines() (lines []string) {
 		if c.caller != "" {
 			waits += ", called from " + c.caller
 		}
-		if kernel := s.awaited(&c); kernel != "" {
-			waits = kernel + ": " + waits
+		h := hang{text: waits}
+		if w, on := s.awaited(c); w != nil {
+			h.text = w.text(on, c.end) + ": " + waits
+			if on != nil && !w.recorded {
+				h.kernel = &timeline.Hang{PID: c.thread.Process.PID, Context: on.Context.ID, Stream: on.ID, Kernel: w.kernel,
+					Start: w.start, End: c.end, Text: h.text}
+			}
 		}
-		lines = append(lines, waits)
+		list = append(list, h)
 	}
-	return lines
+	return list
 }
 
-// awaited says which kernel a call waits for, "" if it is not known.
-func (s *hangSink) awaited(c *hangingCall) string {
+// text says since when work has been running; on is nil for an unknown stream.
+func (w *work) text(on *timeline.Stream, now uint64) string {
+	where := ""
+	if on != nil {
+		where = fmt.Sprintf(" on stream %d", on.ID)
+	}
+	return fmt.Sprintf("%s has run for %s%s and has not ended", w.name, age(w.start, now), where)
+}
+
+// awaited returns the work that a call waits for, nil if it is not known, and its stream, nil if that
+// is not known.
+func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 	if len(s.last) == 0 {
-		return "" // GPU work was not recorded
+		return nil, nil // GPU work was not recorded
 	}
 	on, l := s.launchBefore(c)
 	stream := s.streams[on]
@@ -147,20 +172,15 @@ func (s *hangSink) awaited(c *hangingCall) string {
 	running := s.last[stream]
 	switch {
 	case l == nil && running.end > c.start: // CUPTI handed it over although it had not ended
+		return &running, stream
 	case l == nil:
-		return ""
-	default:
-		running.start = max(l.start, running.end)
-		running.name = "a kernel"
-		if l.kernel != "" {
-			running.name = "kernel " + s.names.Of(l.kernel).Short
-		}
+		return nil, nil
 	}
-	where := ""
-	if stream != nil {
-		where = fmt.Sprintf(" on stream %d", stream.ID)
+	running = work{name: "a kernel", kernel: l.kernel, start: max(l.start, running.end)}
+	if l.kernel != "" {
+		running.name = "kernel " + s.names.Of(l.kernel).Short
 	}
-	return fmt.Sprintf("%s has run for %s%s and has not ended", running.name, age(running.start, c.end), where)
+	return &running, stream
 }
 
 // launchBefore finds the kernel that a call waits for: on its stream, or, for a call without one, the
@@ -186,11 +206,35 @@ func age(from, to uint64) time.Duration {
 	return duration(to - min(from, to)).Round(100 * time.Millisecond)
 }
 
-// hangs says which calls of a log had not returned, and what they waited for.
-func (c *conversion) hangs(l *log) []string {
+// hangs returns the calls of a log that had not returned, and what they waited for.
+func (c *conversion) hangs(l *log) []hang {
+	if l.joiner.Found.Calls.Unfinished == 0 || c.nested {
+		return nil
+	}
 	s := newHangSink()
 	if _, err := Timeline([]Log{l.Log}, Options{Filter: c.Filter, nested: true}, s); err != nil {
 		return nil // the reading before has said what is wrong
 	}
-	return s.lines()
+	return s.found()
+}
+
+// giveHangs passes the kernels that had not ended to a pipeline, and keeps the texts.
+func (c *conversion) giveHangs(p *pipeline.Pipeline) {
+	for _, l := range c.logs {
+		p.Shift(l.shift)
+		drawn := make(map[timeline.Hang]bool)
+		for _, h := range c.hangs(l) {
+			l.hangs = append(l.hangs, h.text)
+			if h.kernel == nil {
+				continue
+			}
+			k := *h.kernel
+			k.Text = "" // several calls may wait for one kernel
+			if !drawn[k] {
+				drawn[k] = true
+				h.kernel.PID += l.offset
+				p.Emit(h.kernel)
+			}
+		}
+	}
 }

@@ -45,7 +45,7 @@ func TestLargeTrace(t *testing.T) {
 		`select count(*) from slice where name = 'step' and category = 'nvtx_gpu'`:           n / 100,
 		`select count(*) from slice where name = 'cuLaunchKernel' and depth = 1 and dur > 0`: n,
 		`select count(*) from flow f join slice o on f.slice_out = o.id join gpu_slice i on f.slice_in = i.id
-			where extract_arg(o.arg_set_id, 'debug.correlation') = extract_arg(i.arg_set_id, 'correlation') and i.ts > o.ts`: n,
+			where extract_arg(o.arg_set_id, 'gpu_correlation.render_stage_submission_event_ids[0]') = extract_arg(i.arg_set_id, 'correlation') and i.ts > o.ts`: n,
 	} {
 		if got := tr.Int(sql); got != int64(want) {
 			t.Errorf("%s: %d, want %d", sql, got, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
@@ -25,6 +26,7 @@ func TestProcessor(t *testing.T) {
 			tl, sum := timelineOf(t, open)
 			tr, made := openTrace(t, open)
 			compare(t, tl, &sum, tr)
+			compareText(t, tr, filepath.Join("testdata", log.Name+".trace"))
 			if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
 				t.Errorf("%d slices, the summary has %d", got, made.Slices)
 			}
@@ -48,7 +50,7 @@ func openTrace(t *testing.T, open logtest.Opener) (*tptest.Trace, Summary) {
 
 func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Trace) {
 	t.Helper()
-	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs); got != want {
+	if got, want := tr.Int(`select count(*) from gpu_slice`), int64(s.Kernels+s.Copies+s.Memsets+s.Graphs)+int64(len(tl.Hangs)); got != want {
 		t.Errorf("%d GPU slices, want %d", got, want)
 	}
 	if got, want := tr.Int(`select count(*) from flow`), int64(s.Matched+s.Waits); got != want {
@@ -60,8 +62,9 @@ func compare(t *testing.T, tl *timelinetest.Timeline, s *Summary, tr *tptest.Tra
 	}
 	want := countsOf(tl)
 	for sql, want := range map[string]map[string]int{
-		`select s.name, s.ts, s.dur, case s.category when 'nvtx_gpu' then 'NVTX' else k.name end from slice s join track k on s.track_id = k.id where s.id not in (select id from gpu_slice) and k.name is not 'cudatrace'`: want.slices,
-		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id`:                                                                                                                 want.values,
+		`select s.name, s.ts, s.dur, case s.category when 'nvtx_gpu' then 'NVTX' else k.name end from slice s join track k on s.track_id = k.id
+			where s.id not in (select id from gpu_slice) and (k.name is null or k.name not in ('cudatrace', 'events', 'CUPTI overhead'))`: want.slices,
+		`select k.name, ts, cast(value as int), 0 from counter c join counter_track k on c.track_id = k.id where k.name glob '*memory*'`: want.values,
 	} {
 		got := make(map[string]int)
 		for _, r := range tr.Values(sql) {
@@ -81,6 +84,9 @@ func countsOf(tl *timelinetest.Timeline) counts {
 	c := counts{make(map[string]int), make(map[string]int)}
 	spans := func(tracks []*timelinetest.Track) {
 		for _, t := range tracks {
+			if t.Category == timeline.CUPTI {
+				continue // as far as it lies within CUDA's activity
+			}
 			for _, sp := range t.Spans {
 				c.slices[fmt.Sprint(sp.Name, int64(sp.Start), int64(sp.End-sp.Start), t.Name)]++
 			}

@@ -192,10 +192,7 @@ func (c *conversion) summary(l *log) Summary {
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
-	s.Hangs = []string{}
-	if s.Unfinished > 0 && !c.nested {
-		s.Hangs = append(s.Hangs, c.hangs(l)...)
-	}
+	s.Hangs = append([]string{}, l.hangs...)
 	c.describeRun(l, &s)
 	l.describeCost(&s)
 	l.describeProcesses(&s)

@@ -80,6 +80,9 @@ type UintArg struct {
 	value uint64
 }
 
+// UintArgs are up to two arguments, the first ones in front.
+type UintArgs [2]UintArg
+
 // An argMessage describes one of the two messages that hold an argument of an event.
 type argMessage struct {
 	event            field   // the field of the event that holds the message
@@ -173,9 +176,9 @@ func (u *uintPrefix) put(b []byte, i int, v uint64) int {
 
 // eventArgs are the arguments of one event in addition to those of its template.
 type eventArgs struct {
-	encoded []byte
-	last    UintArg     // comes after the encoded ones
-	prefix  *uintPrefix // of the last one, set by internLast; nil without
+	encoded  []byte
+	last     UintArgs                     // come after the encoded ones
+	prefixes [len(UintArgs{})]*uintPrefix // of the last ones, set by internLast; nil without
 }
 
 // encodeArgs encodes arguments of one event and interns their strings. The result is valid
@@ -193,28 +196,40 @@ func (s *sequence) encodeArgs(message argMessageID, args []Arg) []byte {
 	return w.args.b
 }
 
-// internLast interns the name of the last argument. message describes the message that holds
-// the argument.
+// internLast interns the names of the last arguments. message describes the message that holds
+// them.
 func (a *eventArgs) internLast(s *sequence, message argMessageID) {
-	a.prefix = &a.last.name.args[message]
-	if r := a.prefix.ref; !s.interned[r.table].has(r.id) {
-		s.intern(r)
+	for i := range a.last {
+		if a.last[i].name == nil {
+			continue
+		}
+		a.prefixes[i] = &a.last[i].name.args[message]
+		if r := a.prefixes[i].ref; !s.interned[r.table].has(r.id) {
+			s.intern(r)
+		}
 	}
 }
 
 // size is the size of the arguments.
 func (a *eventArgs) size() int {
-	if a.prefix == nil {
-		return len(a.encoded)
+	n := len(a.encoded)
+	for i, p := range &a.prefixes {
+		if p != nil {
+			n += p.size(a.last[i].value)
+		}
 	}
-	return len(a.encoded) + a.prefix.size(a.last.value)
+	return n
 }
 
-// put stores the arguments at b[i:] and returns the offset behind them.
-func (a *eventArgs) put(b []byte, i int) int {
+// put stores the arguments at b[i:] and returns the offset behind them, and the offset behind
+// each of the last ones.
+func (a *eventArgs) put(b []byte, i int) (end int, ends [len(UintArgs{})]int) {
 	i += copy(b[i:], a.encoded)
-	if a.prefix == nil {
-		return i
+	for k, p := range &a.prefixes {
+		if p != nil {
+			i = p.put(b, i, a.last[k].value)
+		}
+		ends[k] = i
 	}
-	return a.prefix.put(b, i, a.last.value)
+	return i, ends
 }

@@ -22,13 +22,13 @@ func BenchmarkWriter(b *testing.B) {
 	track, queue := w.Thread(Thread{PID: 1, TID: 1}), w.Queue(QueueInfo{PID: 1, Context: 1, Stream: 14, Name: "Stream 14"})
 	ts, id := uint64(0), uint64(0)
 	b.Run("begin", func(b *testing.B) {
-		measured(b, out, func() { ts += 3000; track.Begin(ts, &call, 0, name.Value(ts/64)); track.depth-- })
+		measured(b, out, func() { ts += 3000; track.Begin(ts, &call, 0, UintArgs{name.Value(ts / 64)}); track.depth-- })
 	})
 	b.Run("begin-work", func(b *testing.B) {
 		measured(b, out, func() {
 			ts += 3000
 			id++
-			track.Begin(ts, &call, id, name.Value(ts/64))
+			track.Begin(ts, &call, id, UintArgs{name.Value(ts / 64)})
 			track.depth--
 		})
 	})
@@ -36,7 +36,7 @@ func BenchmarkWriter(b *testing.B) {
 		measured(b, out, func() { ts += 3000; track.End(ts) })
 	})
 	b.Run("work", func(b *testing.B) {
-		measured(b, out, func() { ts += 3000; id++; queue.Event(&work, id, ts, 2000, name.Value(ts/64)) })
+		measured(b, out, func() { ts += 3000; id++; queue.Event(&work, id, ts, 2000, UintArgs{name.Value(ts / 64)}) })
 	})
 	if err := w.Close(); err != nil {
 		b.Fatal(err)

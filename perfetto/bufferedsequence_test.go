@@ -27,7 +27,7 @@ func TestPieces(t *testing.T) {
 	var e TrackEventTemplate
 	e.Encode(w, "call", "driver", nil)
 	for i := range uint64(10_000) {
-		track.Begin(10*i+1, &e, 0, UintArg{})
+		track.Begin(10*i+1, &e, 0, UintArgs{})
 		track.End(10*i + 2)
 	}
 	full := 0
@@ -71,7 +71,7 @@ func TestBufferedBound(t *testing.T) {
 		tracks = append(tracks, w.Thread(Thread{PID: 1, TID: tid}))
 	}
 	for i := range uint64(400_000) {
-		tracks[i%50].Begin(10*i+1, &e, 1<<40, UintArg{})
+		tracks[i%50].Begin(10*i+1, &e, 1<<40, UintArgs{})
 		most = max(most, w.output.buffered)
 	}
 	if most > maxBuffered+1<<10 || out.n < maxBuffered {
@@ -91,9 +91,9 @@ func TestOrderAtOneTime(t *testing.T) {
 	var first, second TrackEventTemplate
 	first.Encode(w, "first", "", nil)
 	second.Encode(w, "second", "", nil)
-	track.Begin(10, &first, 0, UintArg{})
+	track.Begin(10, &first, 0, UintArgs{})
 	track.End(20)
-	track.Begin(20, &second, 0, UintArg{})
+	track.Begin(20, &second, 0, UintArgs{})
 	track.End(20)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

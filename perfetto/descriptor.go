@@ -1,12 +1,14 @@
 package perfetto
 
+import "cmp"
+
 // A Process describes a process. Describing it again replaces its name.
 type Process struct {
-	PID   uint32
-	Name  string
-	Args  []string // its command line, shown with Name in the place of Args[0]
-	Start uint64   // 0 when not known
-	Rank  int      // place among the processes: a hint that the UI may ignore
+	PID, PPID uint32 // PPID is 0 when not known
+	Name      string
+	Args      []string // its command line, shown with Name in the place of Args[0]
+	Start     uint64   // 0 when not known
+	Rank      int      // place among the processes: a hint that the UI may ignore
 }
 
 // Process writes the description of a process.
@@ -30,22 +32,21 @@ func (w *Writer) Process(p Process) {
 	w.processTree(p)
 }
 
-// processTree writes a ProcessTree with the command line of a process. The trace processor
-// looks nowhere else for a command line. It takes the first argument for the name of the
+// processTree writes a ProcessTree with the parent and the command line of a process. The trace
+// processor looks nowhere else for them. It takes the first argument for the name of the
 // process, in preference to the name in the descriptor.
 func (w *Writer) processTree(p Process) {
 	if len(p.Args) == 0 {
 		return
 	}
-	name := p.Name
-	if name == "" {
-		name = p.Args[0]
-	}
 	b := w.common.begin()
 	tree := b.open(packetProcessTree)
 	process := b.open(treeProcess)
 	b.uint(treePID, uint64(p.PID))
-	b.text(treeCommandLine, name)
+	if p.PPID != 0 {
+		b.uint(treeParent, uint64(p.PPID))
+	}
+	b.text(treeCommandLine, cmp.Or(p.Name, p.Args[0]))
 	for _, a := range p.Args[1:] {
 		b.text(treeCommandLine, a)
 	}
@@ -99,7 +100,19 @@ type TrackInfo struct {
 	Name   string
 	PID    uint32 // its parent is this process; 0 for none
 	Thread *Track // its parent is this thread of the process instead; nil for none
-	Rank   int    // place among the tracks of the process
+	Group  *Group // its parent is this group instead; nil for none
+	Rank   int    // place among the tracks of its parent
+}
+
+// A Group is a track without events that holds other tracks in the order of their ranks. Outside
+// of groups the UI ignores ranks, and orders the tracks of a process or a thread by name.
+type Group struct{ uuid uint64 }
+
+// Group returns a new group.
+func (w *Writer) Group(t TrackInfo) *Group {
+	g := &Group{w.newUUID()}
+	w.namedTrack(g.uuid, &t, func(b *buffer) { b.uint(descriptorChildOrdering, orderingExplicit) })
+	return g
 }
 
 // Track returns a new track.
@@ -110,11 +123,18 @@ func (w *Writer) Track(t TrackInfo) *Track {
 }
 
 // Counter returns a new counter on a track of its own.
-func (w *Writer) Counter(t TrackInfo) *Counter {
+func (w *Writer) Counter(t TrackInfo, u Unit) *Counter {
 	uuid := w.newUUID()
 	w.namedTrack(uuid, &t, func(b *buffer) {
 		counter := b.open(descriptorCounter)
-		b.uint(counterUnit, unitBytes)
+		switch u {
+		case Bytes:
+			b.uint(counterUnit, unitBytes)
+		case Count:
+			b.uint(counterUnit, unitCount)
+		default:
+			b.text(counterUnitName, string(u))
+		}
 		b.close(counter)
 	})
 	return &Counter{w.newSequence(uuid)}
@@ -125,6 +145,8 @@ func (w *Writer) Counter(t TrackInfo) *Counter {
 func (w *Writer) namedTrack(uuid uint64, t *TrackInfo, more func(b *buffer)) {
 	var parent uint64
 	switch {
+	case t.Group != nil:
+		parent = t.Group.uuid
 	case t.Thread != nil:
 		parent = t.Thread.uuid
 	case t.PID != 0:

@@ -4,7 +4,7 @@ package perfetto
 func begin(t *Track, ts uint64, name, category string, submitted, waitedFor []uint64, args []Arg) {
 	var e TrackEventTemplate
 	e.Encode(t.w, name, category, args)
-	t.BeginWith(ts, &e, GPUCorrelation{submitted, waitedFor}, UintArg{})
+	t.BeginWith(ts, &e, GPUCorrelation{submitted, waitedFor}, UintArgs{})
 }
 
 // instant writes an instant event with a template of its own.
@@ -18,5 +18,5 @@ func instant(t *Track, ts uint64, name, category string, args []Arg) {
 func work(q *Queue, id, start, dur uint64, e RenderStageEvent) {
 	var t RenderStageTemplate
 	t.Encode(q.sequence.w, &e)
-	q.Event(&t, id, start, dur, UintArg{})
+	q.Event(&t, id, start, dur, UintArgs{})
 }

@@ -27,9 +27,9 @@ func Example() {
 	correlation := w.ArgName("correlation")
 
 	const id = 1 // of the work: the call refers to it
-	thread.Begin(1100, &call, id, correlation.Value(5))
+	thread.Begin(1100, &call, id, perfetto.UintArgs{correlation.Value(5)})
 	thread.End(1300)
-	stream.Event(&kernel, id, 1400, 250, correlation.Value(5))
+	stream.Event(&kernel, id, 1400, 250, perfetto.UintArgs{correlation.Value(5)})
 	if err := w.Close(); err != nil {
 		log.Fatal(err)
 	}

@@ -78,12 +78,15 @@ const (
 	threadSortIndex field = 3 // ThreadDescriptor.legacy_sort_index
 	threadName      field = 5 // ThreadDescriptor.thread_name
 
-	counterUnit field = 3 // CounterDescriptor.unit
+	counterUnit     field = 3 // CounterDescriptor.unit
+	counterUnitName field = 6 // CounterDescriptor.unit_name
 
+	unitCount = 2 // CounterDescriptor.Unit.UNIT_COUNT
 	unitBytes = 3 // CounterDescriptor.Unit.UNIT_SIZE_BYTES
 
 	treeProcess     field = 1 // ProcessTree.processes
 	treePID         field = 1 // ProcessTree.Process.pid
+	treeParent      field = 2 // ProcessTree.Process.ppid
 	treeCommandLine field = 3 // ProcessTree.Process.cmdline
 )
 
@@ -97,6 +100,7 @@ const (
 	eventCategory       field = 22   // TrackEvent.categories
 	eventName           field = 23   // TrackEvent.name
 	eventCounterValue   field = 30   // TrackEvent.counter_value
+	eventCounterDouble  field = 44   // TrackEvent.double_counter_value
 	eventGPUCorrelation field = 3000 // TrackEvent.gpu_correlation, an extension
 
 	typeSliceBegin = 1 // TrackEvent.Type.TYPE_SLICE_BEGIN

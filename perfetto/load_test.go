@@ -46,11 +46,11 @@ func (l *load) launch() {
 	l.n++
 	ts := uptime + i*3000
 	t, q := l.threads[i%uint64(len(l.threads))], i%uint64(len(l.queues))
-	t.Begin(ts, &l.runtime, i+1, l.correlation.Value(i))
-	t.Begin(ts+100, &l.driver[q], 0, UintArg{})
+	t.Begin(ts, &l.runtime, i+1, UintArgs{l.correlation.Value(i)})
+	t.Begin(ts+100, &l.driver[q], 0, UintArgs{})
 	t.End(ts + 1900)
 	t.End(ts + 2000)
-	l.queues[q].Event(&l.kernels[i%uint64(len(l.kernels))], i+1, ts+2500+i%7*10, 1500, l.correlation.Value(i))
+	l.queues[q].Event(&l.kernels[i%uint64(len(l.kernels))], i+1, ts+2500+i%7*10, 1500, UintArgs{l.correlation.Value(i)})
 }
 
 func (l *load) run(launches int) {

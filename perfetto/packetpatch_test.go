@@ -120,15 +120,19 @@ func (p *patchTest) gpuWork() *RenderStageTemplate {
 	return e
 }
 
-// arg is an argument in three of four events.
-func (p *patchTest) arg() UintArg {
-	switch p.next() % 4 {
+// last returns two arguments, one, or none.
+func (p *patchTest) last() UintArgs {
+	switch p.next() % 5 {
 	case 0:
-		return UintArg{}
+		return UintArgs{}
 	case 1:
-		return p.names[1].Value(p.number())
+		return UintArgs{p.names[1].Value(p.number())}
+	case 2:
+		return UintArgs{p.names[0].Value(p.number()), p.names[1].Value(p.number())}
+	case 3:
+		return UintArgs{1: p.names[1].Value(p.number())}
 	}
-	return p.names[0].Value(p.number())
+	return UintArgs{p.names[0].Value(p.number())}
 }
 
 func (p *patchTest) run() {
@@ -138,16 +142,16 @@ func (p *patchTest) run() {
 		p.time += p.number()
 		switch op % 8 {
 		case 0, 1, 2:
-			track.Begin(p.time, p.slice(), p.number(), p.arg())
+			track.Begin(p.time, p.slice(), p.number(), p.last())
 		case 3:
 			track.End(p.time)
 		case 4, 5:
-			queue.Event(p.gpuWork(), p.number()+1, p.time, p.number(), p.arg())
+			queue.Event(p.gpuWork(), p.number()+1, p.time, p.number(), p.last())
 		case 6:
 			track.Instant(p.time, p.slice())
 		case 7:
 			p.time -= min(p.time, 100)
-			track.BeginWith(p.time, p.slice(), GPUCorrelation{[]uint64{p.number()}, []uint64{1, 2}}, p.arg(), Float("rate", 1))
+			track.BeginWith(p.time, p.slice(), GPUCorrelation{[]uint64{p.number()}, []uint64{1, 2}}, p.last(), Float("rate", 1))
 		}
 	}
 }
@@ -162,13 +166,13 @@ func TestPatchIsUsed(t *testing.T) {
 			var work RenderStageTemplate
 			slice.Encode(w, "call", "driver", []Arg{Uint("size", 5)})
 			work.Encode(w, &RenderStageEvent{Name: "work"})
-			track.Begin(1, &slice, 0, UintArg{}) // the rest is inside of it, in one sequence
+			track.Begin(1, &slice, 0, UintArgs{}) // the rest is inside of it, in one sequence
 			for i := range uint64(5) {
 				if lose && i == 3 {
 					slice.fields, work.fields, work.launch = nil, nil, nil
 				}
-				track.Begin(10+i, &slice, 1+i, UintArg{})
-				queue.Event(&work, 1+i, 20+i, 3, UintArg{})
+				track.Begin(10+i, &slice, 1+i, UintArgs{})
+				queue.Event(&work, 1+i, 20+i, 3, UintArgs{})
 			}
 		})
 	}

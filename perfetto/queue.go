@@ -51,29 +51,27 @@ func (w *Writer) Queue(info QueueInfo) *Queue {
 	return &Queue{sequence: s, fields: fields.b, device: device.b, stream: stream.b}
 }
 
-// Event writes a piece of GPU work. args and then arg are arguments beside those of the
+// Event writes a piece of GPU work. args and then last are arguments beside those of the
 // template. The UI groups work by the arguments "device" and "stream": where the template
 // has none, they are the queue's. id is unique in the trace, and not 0.
 //
 // An event without args takes the least time.
-func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, arg UintArg, args ...Arg) {
+func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, last UintArgs, args ...Arg) {
 	s := q.sequence
 	if id == 0 {
 		s.w.output.fail(errors.New("perfetto: GPU work without an id"))
 		return
 	}
 	if len(args) > 0 {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{encoded: s.encodeArgs(extraComputeArg, args), last: arg}, nil)
+		q.renderStageEvent(t, id, start, dur, &eventArgs{encoded: s.encodeArgs(extraComputeArg, args), last: last}, nil)
 		return
 	}
 	var v patchValues
-	if arg.name != nil {
-		v.set(0, arg.value)
-	}
-	v.set(1, id)
-	v.set(2, dur)
-	if !t.last.patch(s, arg.name, &v, start) {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{last: arg}, &v)
+	v.arguments(0, &last)
+	v.set(2, id)
+	v.set(3, dur)
+	if !t.last.patch(s, &last, &v, start) {
+		q.renderStageEvent(t, id, start, dur, &eventArgs{last: last}, &v)
 	}
 }
 

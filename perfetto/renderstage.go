@@ -91,9 +91,7 @@ func (b *buffer) dimensions(f field, d [3]uint32) {
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, a *eventArgs, v *patchValues) {
 	s := q.sequence
-	if a.last.name != nil {
-		a.internLast(&s.sequence, extraComputeArg)
-	}
+	a.internLast(&s.sequence, extraComputeArg)
 	s.internTemplate(t.id, t.refs)
 	q.internStage(t.stage)
 	q.internKernel(t.kernel)
@@ -105,8 +103,7 @@ func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, 
 	b, i := s.openPacket(start, size)
 	i += copy(b[i:], q.fields)
 	i += copy(b[i:], t.fields)
-	i = q.putLaunch(b, i, launch, t, a)
-	launchEnd := i
+	i, argEnds := q.putLaunch(b, i, launch, t, a)
 	b[i] = byte(stageEventID) << 3
 	i = putVarint(b, i+1, id)
 	idEnd := i
@@ -114,7 +111,7 @@ func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, 
 	i = putVarint(b, i+1, dur)
 	packet := s.closePacket(b, i, start)
 	if v != nil {
-		t.save(s, a.last.name, v, packet, &[maxPatched]int{launchEnd, idEnd, i})
+		t.save(s, &a.last, v, packet, &[maxPatched]int{argEnds[0], argEnds[1], idEnd, i})
 	}
 }
 
@@ -131,8 +128,8 @@ func (q *Queue) launchSize(t *RenderStageTemplate, a *eventArgs) int {
 }
 
 // putLaunch stores the field with the ComputeKernelLaunch of an event, of a known size, at
-// b[i:] and returns the offset behind it.
-func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) int {
+// b[i:] and returns the offset behind it, and those behind the event's last arguments.
+func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) (end int, argEnds [len(UintArgs{})]int) {
 	i += copy(b[i:], launchTag)
 	i = putVarint(b, i, uint64(size))
 	i += copy(b[i:], t.launch)

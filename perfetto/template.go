@@ -19,9 +19,9 @@ func (t *template) reset(w *Writer) (fields buffer) {
 
 // save keeps a packet for patching, but not the first one: most templates that are used
 // twice are used often, and some are used once.
-func (t *template) save(s *bufferedSequence, arg *ArgName, v *patchValues, packet []byte, ends *[maxPatched]int) {
+func (t *template) save(s *bufferedSequence, last *UintArgs, v *patchValues, packet []byte, ends *[maxPatched]int) {
 	if t.used {
-		t.last.save(s, arg, v, packet, ends)
+		t.last.save(s, last, v, packet, ends)
 	}
 	t.used = true
 }

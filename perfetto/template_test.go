@@ -24,16 +24,16 @@ func templated(w *Writer) {
 	plain.Encode(w, &RenderStageEvent{Stage: StageMemcpy, Name: "Memcpy HtoD"})
 	for i, t := range []*Track{a, b} {
 		at, id := uint64(1000+i), uint64(2*i+1)
-		t.Begin(at, &launch, id, number.Value(100+id))
-		t.Begin(at+10, &copy, 0, UintArg{})
+		t.Begin(at, &launch, id, UintArgs{number.Value(100 + id)})
+		t.Begin(at+10, &copy, 0, UintArgs{})
 		t.Instant(at+20, &step)
 		t.End(at + 30)
 		t.End(at + 40)
-		t.BeginWith(at+40, &copy, GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArg{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
+		t.BeginWith(at+40, &copy, GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArgs{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
 		t.End(at + 40)
 		queue := []*Queue{q, r}[i]
-		queue.Event(&kernel, id, at+50, 5, number.Value(100+id))
-		queue.Event(&plain, id+1, at+60, 5, UintArg{}, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
+		queue.Event(&kernel, id, at+50, 5, UintArgs{number.Value(100 + id)})
+		queue.Event(&plain, id+1, at+60, 5, UintArgs{}, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
 	}
 }
 

@@ -28,28 +28,26 @@ type Track struct {
 func (w *Writer) newTrack() *Track { return &Track{w: w, uuid: w.newUUID()} }
 
 // Begin opens a slice. submitted is the id of the GPU work that the slice submitted, 0 for
-// none. arg is an argument beside those of the template.
-func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg) {
+// none. last are arguments beside those of the template.
+func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs) {
 	s := t.sequenceAt(ts, t.beginSequence())
 	t.depth++
 	var v patchValues
 	if submitted != 0 {
 		v.set(0, submitted)
 	}
-	if arg.name != nil {
-		v.set(1, arg.value)
-	}
-	if !e.last.patch(s, arg.name, &v, ts) {
-		s.encodeBegin(ts, e, submitted, arg, &v)
+	v.arguments(1, &last)
+	if !e.last.patch(s, &last, &v, ts) {
+		s.encodeBegin(ts, e, submitted, last, &v)
 	}
 }
 
 // BeginWith opens a slice with any GPU work and any arguments beside those of the template,
-// arg being the last one. [Track.Begin] takes less time.
-func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c GPUCorrelation, arg UintArg, args ...Arg) {
+// last behind the others. [Track.Begin] takes less time.
+func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c GPUCorrelation, last UintArgs, args ...Arg) {
 	s := t.sequenceAt(ts, t.beginSequence())
 	t.depth++
-	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: arg}, nil)
+	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
 }
 
 // Instant writes an event without a duration.

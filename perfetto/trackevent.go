@@ -64,20 +64,18 @@ func (c *GPUCorrelation) put(b []byte, i, size int) int {
 var correlationTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelation), protowire.BytesType)
 
 // encodeBegin encodes the beginning of a slice. v has the values that a patch overwrites.
-func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, arg UintArg, v *patchValues) {
+func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs, v *patchValues) {
 	var c GPUCorrelation
 	if submitted != 0 {
 		c.Submitted = []uint64{submitted}
 	}
-	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{last: arg}, v)
+	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{last: last}, v)
 }
 
 // trackEvent encodes a TrackEvent of the type given. The fields that differ from event to
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
 func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *GPUCorrelation, a *eventArgs, v *patchValues) {
-	if a.last.name != nil {
-		a.internLast(&s.sequence, debugAnnotation)
-	}
+	a.internLast(&s.sequence, debugAnnotation)
 	s.internTemplate(e.id, e.refs)
 	if s.internsData() {
 		v = nil
@@ -94,9 +92,9 @@ func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *
 		i = c.put(b, i, correlation)
 	}
 	correlationEnd := i
-	i = a.put(b, i)
+	i, argEnds := a.put(b, i)
 	packet := s.closePacket(b, i, ts)
 	if v != nil {
-		e.save(s, a.last.name, v, packet, &[maxPatched]int{correlationEnd, i})
+		e.save(s, &a.last, v, packet, &[maxPatched]int{correlationEnd, argEnds[0], argEnds[1]})
 	}
 }

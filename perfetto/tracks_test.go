@@ -9,14 +9,18 @@ import (
 // tracks writes what is neither a call nor usual GPU work: tracks under threads
 // and processes, counters, and a whole graph.
 func tracks(w *Writer) {
-	w.Process(Process{PID: 50, Name: "app"})
+	w.Process(Process{PID: 50, PPID: 49, Name: "app", Args: []string{"app", "-v"}})
 	th := w.Thread(Thread{PID: 50, TID: 51, Name: "worker"})
 	nvtx := w.Track(TrackInfo{Name: "NVTX", PID: 50, Thread: th})
 	// Ranges that overlap are on tracks of their own with one name.
 	first := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
 	second := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
-	memory := w.Counter(TrackInfo{Name: "device memory (GPU 0)", PID: 50, Rank: 1})
-	change := w.Counter(TrackInfo{Name: "change"})
+	memory := w.Counter(TrackInfo{Name: "device memory (GPU 0)", PID: 50, Rank: 1}, Bytes)
+	change := w.Counter(TrackInfo{Name: "change"}, "%")
+	group := w.Group(TrackInfo{Name: "GPU 0", PID: 50})
+	flying := w.Counter(TrackInfo{Name: "a: kernels in flight", Group: group, Rank: 2}, Count)
+	busy := w.Counter(TrackInfo{Name: "b: busy", Group: group, Rank: 1}, "%")
+	notes := w.Track(TrackInfo{Name: "c: notes", Group: group, Rank: 0})
 	q := w.Queue(QueueInfo{PID: 50, Context: 1, Stream: 7, Name: "Stream 07 (copy-in)"})
 
 	begin(nvtx, 1000, "step", "nvtx", nil, nil, nil)
@@ -40,6 +44,9 @@ func tracks(w *Writer) {
 	memory.Value(1500, 1<<40)
 	memory.Value(1600, 0)
 	change.Value(1000, -3)
+	flying.Value(1000, 3)
+	busy.Fraction(1000, 12.5)
+	instant(notes, 1000, "note", "", nil)
 	work(q, 1, 1300, 1100, RenderStageEvent{Stage: StageGraph, Name: "Graph 3", Args: []Arg{Uint("graph", 3)}})
 }
 
@@ -60,16 +67,24 @@ func TestTracksInProcessor(t *testing.T) {
 	rows(t, tr, `select key, display_value from args join slice using (arg_set_id) where name = 'forward' and key glob 'debug.*' order by key`,
 		row{"debug.domain", "torch"}, row{"debug.end", "late"}, row{"debug.launches", "3"})
 	// Ranges that overlap keep their own times, under one name.
-	rows(t, tr, `select pid, k.name, s.name, s.ts, s.dur, depth from slice s join process_track k on s.track_id = k.id join process using (upid) order by s.ts`,
+	rows(t, tr, `select pid, k.name, s.name, s.ts, s.dur, depth from slice s join process_track k on s.track_id = k.id join process using (upid) where k.parent_id is null order by s.ts`,
 		row{int64(50), "NVTX: io", "load", int64(1000), int64(500), int64(0)},
 		row{int64(50), "NVTX: io", "decode", int64(1200), int64(600), int64(0)},
 		row{int64(50), "NVTX: io", "store", int64(1600), int64(500), int64(0)})
 	rows(t, tr, `select k.name, unit, ts, value from counter c join counter_track k on c.track_id = k.id order by k.name, ts`,
-		row{"change", "bytes", int64(1000), -3.0},
+		row{"a: kernels in flight", "count", int64(1000), 3.0},
+		row{"b: busy", "%", int64(1000), 12.5},
+		row{"change", "%", int64(1000), -3.0},
 		row{"device memory (GPU 0)", "bytes", int64(1000), 4096.0},
 		row{"device memory (GPU 0)", "bytes", int64(1500), float64(1 << 40)},
 		row{"device memory (GPU 0)", "bytes", int64(1600), 0.0})
-	rows(t, tr, `select pid, count(*) from process_counter_track k join process using (upid) group by pid`, row{int64(50), int64(1)})
+	rows(t, tr, `select pid, count(*) from process_counter_track k join process using (upid) group by pid`, row{int64(50), int64(3)})
+	rows(t, tr, `include perfetto module viz.summary.track_event;
+		select g.name, pid from _track_event_tracks_ordered_groups g join track p on g.parent_id = p.id join process using (upid)
+		where p.name = 'GPU 0' order by order_id`,
+		row{"c: notes", int64(50)}, row{"b: busy", int64(50)}, row{"a: kernels in flight", int64(50)})
+	rows(t, tr, `select p.pid, p.cmdline, parent.pid from process p join process parent on p.parent_upid = parent.upid`,
+		row{int64(50), "app -v", int64(49)})
 	rows(t, tr, `select g.name, ts, dur, extract_arg(g.arg_set_id, 'graph'), k.name from gpu_slice g join gpu_track k on g.track_id = k.id`,
 		row{"Graph 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})
 	// One piece of work may be waited for by several calls.

@@ -56,7 +56,7 @@ func (l *Functions) As(f *Function, name string) *Function {
 		return as
 	}
 	as = new(*f)
-	as.Function = timeline.Function{Name: name, Library: cudaapi.Runtime.String(), Driver: f.Name, Params: f.Params, ID: l.count}
+	as.Function = timeline.Function{Name: name, Library: cudaapi.Runtime.String(), Driver: f.Name, Params: f.Params, Wait: f.Wait, ID: l.count}
 	as.base, as.recorded = cudaapi.Unversioned(name), f
 	if launch := cudaapi.TraitsOf(name); launch.Launches && !f.MayWork { // a refused launch
 		as.Traits = launch

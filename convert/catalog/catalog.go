@@ -128,6 +128,7 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	if p.device != "" {
 		devices := b.Column(p.device)
 		c.GPUs.used(&pids, &devices)
+		c.GPUs.ran(b, &pids)
 	}
 	c.Watermarks.add(b, p, c.span(b, p))
 }

@@ -109,6 +109,7 @@ func (l *Functions) make(name, library, args string) *Function {
 	}
 	l.count++
 	fn.recorded = fn
+	fn.Wait = fn.Waits
 	fn.ownDefault = cudaapi.PerThreadStream(name)
 	if f := cudaapi.ByName(name); f != nil {
 		fn.Known, fn.GPUWork = true, f.GPUWork

@@ -27,6 +27,7 @@ type GPUs struct {
 	number   map[DeviceKey]uint32 // timeline.GPU.Index of the devices that were used
 	indexes  map[uint32]bool      // the values of number
 	order    []DeviceKey
+	uses     map[StreamKey]*streamUse
 	texts    int // bytes of the names of devices
 }
 
@@ -37,6 +38,7 @@ func newGPUs() GPUs {
 		devices:  make(map[DeviceKey]tracelog.Device),
 		number:   make(map[DeviceKey]uint32),
 		indexes:  make(map[uint32]bool),
+		uses:     make(map[StreamKey]*streamUse),
 	}
 }
 

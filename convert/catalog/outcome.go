@@ -2,9 +2,11 @@ package catalog
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -192,6 +194,22 @@ func (c *Catalog) Correlated(pid uint32) bool {
 // over its last records have no API record.
 func (c *Catalog) CorrelatedUntil(pid uint32) uint64 {
 	return cmp.Or(c.Outcome.Ends[pid].Until, timeline.Never)
+}
+
+// Ending returns when and how a program ended, 0 and "" as far as it is not known.
+func (c *Catalog) Ending(p *Program) (at uint64, how string) {
+	e, known := c.Outcome.Ends[p.PID]
+	switch {
+	case p.Until != 0:
+		return p.Until, "exec"
+	case !known:
+		return 0, ""
+	case strings.HasPrefix(e.Reason, "signal "):
+		return e.Time, e.Reason
+	case e.Status < 0:
+		return e.Time, ""
+	}
+	return e.Time, fmt.Sprintf("exit code %d", e.Status)
 }
 
 // Horizon is the time at which a program's unfinished calls and ranges are cut off.

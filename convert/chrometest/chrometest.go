@@ -15,12 +15,13 @@ import (
 
 // ofPerfetto has the slices of a Perfetto trace by the categories of a Chrome trace.
 const ofPerfetto = `select case
-		when g.id is null then case s.category when 'runtime' then 'cuda_runtime'
-			when 'nvtx' then 'user_annotation' when 'nvtx_gpu' then 'gpu_user_annotation' when 'cupti' then 'overhead' when 'memory' then 'memory_pool' else 'cuda_driver' end
+		when g.id is null then case s.category when 'runtime' then 'cuda_runtime' when 'runtime,failed' then 'cuda_runtime'
+			when 'nvtx' then 'user_annotation' when 'nvtx_gpu' then 'gpu_user_annotation' when 'memory' then 'memory_pool' else 'cuda_driver' end
 		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
-	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id) where s.category is not 'cudatrace' group by 1`
+	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id)
+	where s.category is null or s.category not in ('cudatrace', 'program', 'cupti') group by 1`
 
-const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category != 'cudatrace' group by 1`
+const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category not in ('cudatrace', 'overhead') group by 1`
 
 // launches are the arrows of a Perfetto trace from calls to their work.
 const launches = `select count(*) from flow where slice_in in (select id from gpu_slice)`

@@ -30,6 +30,7 @@ type orphan struct {
 	stream  *stream
 	held    *timeline.Work // work that can't be placed without its call; nil for other work
 	id      uint64
+	shape   *timeline.Shape
 	start   uint64
 	nth     uint64 // number in stream.pending; Never for work that is not there
 	awaited uint64 // number in stream.waits; Never for work that is not there

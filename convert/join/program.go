@@ -63,6 +63,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 	if g.Rank.Known {
 		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
 	}
+	p.out.End, p.out.Exit = c.Ending(g)
 	if offset != 0 {
 		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}

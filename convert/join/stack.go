@@ -100,7 +100,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	}
 	// Assign each field: a literal would be built elsewhere and copied.
 	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
-	c.Stream, c.Kernel, c.Ranges = nil, nil, s.program.rangesAt(s.tid, r.Start, s.found)
+	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, s.program.rangesAt(s.tid, r.Start, s.found)
 	c.Forget()
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.stack, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil

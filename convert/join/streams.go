@@ -90,7 +90,7 @@ func (l *streams) newStream(p *program, key catalog.StreamKey, device uint32) *s
 // describe returns the timeline's description of the stream.
 func (l *streams) describe(p *program, key catalog.StreamKey, device uint32) *timeline.Stream {
 	out := &timeline.Stream{Context: l.context(p, key, device), ID: key.Stream,
-		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Priority: l.catalog.GPUs.Streams[key].Priority}
+		Name: l.catalog.Names.Stream(key.PID, key.Context, key.Stream), Only: l.catalog.GPUs.Only(key), Priority: l.catalog.GPUs.Streams[key].Priority}
 	if known, ok := l.catalog.GPUs.Contexts[catalog.ContextKey{PID: key.PID, Context: key.Context}]; ok {
 		out.Default = known.NullStream == key.Stream
 	}

@@ -30,7 +30,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	} else {
 		j.found.Work.Add(w.Kind)
 	}
-	o := orphan{id: w.ID, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
+	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.Add(w)
 	}
@@ -67,12 +67,15 @@ func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
 
 // asCause returns the part of a call that its work carries.
 func (c *call) asCause() timeline.Call {
-	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Ranges: c.Ranges, Start: c.Start, End: c.End}
+	return timeline.Call{Function: c.Function, Thread: c.stack.thread, Caller: c.Caller, Ranges: c.Ranges, Start: c.Start, End: c.End}
 }
 
 // attach links work and its call.
 func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
+	if !c.HasWork() {
+		c.Launched = o.shape
+	}
 	c.AddWork(o.id)
 	if !o.body || c.Stream == nil {
 		c.Stream = s.out

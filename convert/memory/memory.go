@@ -156,7 +156,7 @@ func (p *Process) counter(e *event) *counter {
 		if key.use != cudaapi.PinnedMemory {
 			name += fmt.Sprintf(" (GPU %d)", key.gpu)
 		}
-		c = &counter{counterKey: key, out: &timeline.Counter{Process: p.out, Name: name}}
+		c = &counter{counterKey: key, out: &timeline.Counter{Process: p.out, Name: name, GPU: e.gpu, Host: key.use == cudaapi.PinnedMemory}}
 		p.counters[key] = c
 		p.order = append(p.order, c)
 	}

@@ -3,9 +3,11 @@ package pfsink
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // templates is the number of calls, and of pieces of work, that are kept in encoded form.
@@ -17,9 +19,9 @@ type calls struct {
 	w           *perfetto.Writer
 	correlation *perfetto.ArgName
 	names       timeline.KernelNames
-	byArguments []callTemplate              // calls with arguments, by the ID of the arguments
-	byFunction  []callTemplate              // calls without arguments
-	callers     map[*timeline.Caller]string // their texts
+	byArguments []callTemplate // calls with arguments, by the ID of the arguments
+	byFunction  []callTemplate // calls without arguments
+	callers     callerTexts
 	args        []perfetto.Arg
 	works       []uint64
 }
@@ -33,6 +35,7 @@ type callTemplate struct {
 type callKey struct {
 	fn        *timeline.Function
 	kernel    *timeline.Kernel
+	launched  *timeline.Shape
 	stream    *timeline.Stream
 	caller    *timeline.Caller
 	arguments uint64 // their ID
@@ -40,19 +43,21 @@ type callKey struct {
 	flags     uint16
 }
 
-func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames) calls {
-	return calls{w: w, correlation: correlation, names: names, callers: make(map[*timeline.Caller]string),
+func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) calls {
+	return calls{w: w, correlation: correlation, names: names, callers: callers,
 		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
 }
 
 // begin begins a call on its thread's track.
 func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	t, work, waits := c.template(sl), sl.Work(), sl.Waits()
-	var correlation perfetto.UintArg
-	if sl.Correlation != 0 {
-		correlation = c.correlation.Value(uint64(sl.Correlation))
+	var correlation perfetto.UintArgs
+	// Most work has its call's correlation ID for its number: with the number beside the ID a launch
+	// would take two bytes more.
+	if sl.Correlation != 0 && (len(work) != 1 || work[0] != uint64(sl.Correlation)) {
+		correlation[0] = c.correlation.Value(uint64(sl.Correlation))
 	}
-	if len(work) <= 1 && len(waits) == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
+	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Flags&timeline.Unfinished == 0 { // nearly all calls
 		id := uint64(0)
 		if len(work) > 0 {
 			id = work[0]
@@ -64,7 +69,56 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	if sl.Flags&timeline.Unfinished != 0 {
 		c.args = append(c.args, perfetto.Uint("age_ns", sl.End-sl.Start))
 	}
+	c.waiting(sl)
 	track.BeginWith(sl.Start, t, perfetto.GPUCorrelation{Submitted: work, WaitedFor: c.awaited(waits)}, correlation, c.args...)
+}
+
+// waiting adds what a call waited for, and for how long: up to the end of the awaited work.
+func (c *calls) waiting(sl *timeline.Slice) {
+	waits := sl.Waits()
+	if sl.Wait == 0 && len(waits) == 0 {
+		return
+	}
+	c.args = append(c.args, perfetto.String("waits_for", awaitedName(sl)))
+	if len(waits) == 0 {
+		return
+	}
+	until := sl.Start
+	for i := range waits {
+		until = max(until, min(waits[i].End, sl.End))
+	}
+	c.args = append(c.args, perfetto.Uint("waited_ns", until-sl.Start))
+}
+
+// awaitedName is the name of the stream, the event or the device that a call waits for.
+func awaitedName(sl *timeline.Slice) string {
+	var stream *timeline.Stream
+	if waits := sl.Waits(); len(waits) > 0 {
+		stream = waits[0].Stream
+	}
+	switch {
+	case sl.Wait == cudaapi.EventWait && stream != nil:
+		return "event" + handleOf(sl, "event") + " on " + streamName(stream)
+	case sl.Wait == cudaapi.EventWait:
+		return "event" + handleOf(sl, "event")
+	case sl.Wait == cudaapi.ContextWait && stream != nil:
+		return fmt.Sprintf("device %d", stream.Context.Device)
+	case sl.Wait == cudaapi.ContextWait:
+		return "device"
+	case stream != nil:
+		return streamName(stream)
+	}
+	return "stream" + handleOf(sl, "stream")
+}
+
+// handleOf returns a call's argument that is a handle, " 0x12", or "" without that argument.
+func handleOf(sl *timeline.Slice, name string) string {
+	for i, v := range sl.Args {
+		if i < len(sl.Params) && strings.EqualFold(sl.Params[i].Name, name) {
+			return fmt.Sprintf(" %#x", v)
+		}
+	}
+	return ""
 }
 
 // awaited returns the IDs of the work for which a call waited.
@@ -93,19 +147,26 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 		if sl.Stream != nil {
 			h ^= uint64(sl.Stream.ID+1) << 8
 		}
+		if sl.Launched != nil {
+			h ^= uint64(sl.Launched.ID) << 16
+		}
 		t = &c.byFunction[h*spread>>32%templates]
 	}
 	if !t.key.is(sl) {
-		t.key = callKey{sl.Function, sl.Kernel, sl.Stream, sl.Caller, sl.Arguments.ID, sl.Ret, sl.Flags}
+		t.key = callKey{sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Arguments.ID, sl.Ret, sl.Flags}
 		c.arguments(sl)
-		t.Encode(c.w, sl.Name, sl.Library, c.args)
+		category := sl.Library
+		if sl.Failed() {
+			category += ",failed"
+		}
+		t.Encode(c.w, sl.Name, category, c.args)
 	}
 	return &t.TrackEventTemplate
 }
 
 // is says whether a call has the key.
 func (k *callKey) is(sl *timeline.Slice) bool {
-	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.kernel == sl.Kernel &&
+	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched && k.kernel == sl.Kernel &&
 		k.caller == sl.Caller && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
@@ -121,13 +182,17 @@ func (c *calls) arguments(sl *timeline.Slice) {
 	}
 	if kind == "error" {
 		c.args = append(c.args, perfetto.Int("result", int64(sl.Ret)))
+		if meaning := sl.ErrorMeaning(); meaning != "" {
+			c.args = append(c.args, perfetto.String("meaning", meaning))
+		}
 	}
 	if text := timeline.CutText(sl.Flags); text != "" {
 		c.args = append(c.args, perfetto.String(timeline.CutName, text))
 	}
 	if sl.Kernel != nil {
-		c.args = append(c.args, perfetto.String("kernel", c.names.Of(sl.Kernel.Name).Full))
+		c.args = append(c.args, perfetto.Repeated("kernel", c.names.Of(sl.Kernel.Name).Full))
 	}
+	c.launched(sl)
 	if sl.Stream != nil { // show the stream's number, which its track bears too; a stream's handle says little
 		c.args = append(c.args, perfetto.Uint("stream_id", uint64(sl.Stream.ID)))
 	}
@@ -135,16 +200,38 @@ func (c *calls) arguments(sl *timeline.Slice) {
 		c.args = append(c.args, perfetto.String("driver", sl.Driver))
 	}
 	if sl.Caller != nil {
-		c.args = append(c.args, perfetto.Repeated("caller", c.callerText(sl.Caller)))
+		c.args = append(c.args, perfetto.Repeated("caller", c.callers.of(sl.Caller)))
 	}
 }
 
-// callerText returns the text of a caller. It demangles each name once.
-func (c *calls) callerText(from *timeline.Caller) string {
-	text, ok := c.callers[from]
+// launched adds the kernel or the copy that a call launched. Its size is there once: a call whose
+// arguments were recorded has it already.
+func (c *calls) launched(sl *timeline.Slice) {
+	if sl.Launched == nil || len(sl.Work()) != 1 {
+		return
+	}
+	switch k, m := &sl.Launched.Kernel, &sl.Launched.Memcpy; {
+	case k.Name != "":
+		c.args = append(c.args, perfetto.Repeated("kernel", c.names.Of(k.Name).Full))
+		if len(sl.Args) == 0 {
+			c.args = append(c.args, perfetto.String("grid", dimensions(k.Grid)), perfetto.String("block", dimensions(k.Block)))
+		}
+	case m.CopyKind != 0 && len(sl.Args) == 0:
+		c.args = append(c.args, perfetto.Uint("bytes", m.Bytes), perfetto.String("direction", cudaapi.MemcpyKindName(m.CopyKind)))
+	}
+}
+
+// dimensions are the dimensions of a grid, a block or a cluster: "4x2x1".
+func dimensions(d [3]uint32) string { return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2]) }
+
+// callerTexts are the texts of callers. Each name is demangled once.
+type callerTexts map[*timeline.Caller]string
+
+func (c callerTexts) of(from *timeline.Caller) string {
+	text, ok := c[from]
 	if !ok {
 		text = from.Text()
-		c.callers[from] = text
+		c[from] = text
 	}
 	return text
 }

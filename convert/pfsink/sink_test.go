@@ -399,7 +399,7 @@ func compareEach(t *testing.T, want, got []string) {
 	}
 }
 
-// Queues say whose they are where there are several processes.
+// Queues say what ran on them, and whose they are where there are several processes.
 func TestQueueNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -410,8 +410,10 @@ func TestQueueNames(t *testing.T) {
 		{timeline.Stream{ID: 7}, false, "Stream 07"},
 		{timeline.Stream{ID: 7, Default: true}, false, "Stream 07 (default)"},
 		{timeline.Stream{ID: 123, Name: "in"}, false, "Stream 123 (in)"},
-		{timeline.Stream{ID: 7, Name: "in", Default: true}, true, "Stream 07 (default, in) · app 10"},
-		{timeline.Stream{ID: 7}, true, "Stream 07 · app 10"},
+		{timeline.Stream{ID: 7, Name: "in", Default: true}, true, "app 10 · Stream 07 (default, in)"},
+		{timeline.Stream{ID: 7}, true, "app 10 · Stream 07"},
+		{timeline.Stream{ID: 7, Only: timeline.OnlyNCCL}, false, "Stream 07 (NCCL)"},
+		{timeline.Stream{ID: 7, Name: "in", Only: timeline.OnlyCopies}, false, "Stream 07 (in, copies)"},
 	} {
 		c.stream.Context = context
 		processes := 1

@@ -1,7 +1,6 @@
 package pfsink
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -13,7 +12,11 @@ import (
 type works struct {
 	w           *perfetto.Writer
 	correlation *perfetto.ArgName
+	queueDelay  *perfetto.ArgName
 	names       timeline.KernelNames
+	callers     callerTexts
+	gpus        map[uint32]*gpu // by index
+	hang        string          // what waits for the work that had not ended
 	kernels     map[timeline.KernelShape]perfetto.KernelID
 	templates   []workTemplate
 	args        []perfetto.Arg
@@ -28,74 +31,41 @@ type workTemplate struct {
 type workKey struct {
 	shape  *timeline.Shape
 	stream *timeline.Stream
+	call   *timeline.Function
+	caller *timeline.Caller
 	graph  uint32
 	kind   timeline.WorkKind
 }
 
-// A queue is the hardware queue of a stream.
-type queue struct {
-	*perfetto.Queue
-	stream *timeline.Stream
-	nth    uint64 // number in the order of first use
-}
-
-func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames) works {
-	return works{w: w, correlation: correlation, names: names,
+func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) works {
+	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers, gpus: make(map[uint32]*gpu),
 		kernels: make(map[timeline.KernelShape]perfetto.KernelID), templates: make([]workTemplate, templates)}
-}
-
-func (s *Sink) workList(l *timeline.WorkList) {
-	q := s.queue(l.Stream)
-	s.shown += uint64(len(l.List))
-	for i := range l.List {
-		s.works.write(q, &l.List[i])
-	}
-}
-
-func (s *Sink) queue(t *timeline.Stream) *queue {
-	q := s.queues[t]
-	if q == nil {
-		c := t.Context
-		q = &queue{stream: t, nth: uint64(len(s.queues)), Queue: s.w.Queue(perfetto.QueueInfo{
-			PID: c.Process.PID, GPU: c.GPU, Context: c.ID, Stream: t.ID, Name: queueName(t, s.several),
-			Description: queueDescription(t),
-		})}
-		s.queues[t] = q
-	}
-	return q
-}
-
-// queueName returns the name of a stream's queue; withProcess adds the process.
-func queueName(t *timeline.Stream, withProcess bool) string {
-	name := fmt.Sprintf("Stream %02d%s", t.ID, t.Qualifier())
-	if withProcess {
-		name += fmt.Sprintf(" · %s %d", t.Context.Process.Name, t.Context.Process.PID)
-	}
-	return name
-}
-
-func queueDescription(t *timeline.Stream) string {
-	c := t.Context
-	context := fmt.Sprint(c.ID)
-	if c.Name != "" {
-		context += " (" + c.Name + ")"
-	}
-	return fmt.Sprintf("process %d, context %s, stream %d, priority %d", c.Process.PID, context, t.ID, t.Priority)
 }
 
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
-	t, correlation := s.template(q, w), s.correlation.Value(uint64(w.Correlation))
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && w.Cut == 0 { // nearly all work
-		q.Event(t, w.ID, w.Start, w.Dur, correlation)
+	t, last := s.template(q, w), perfetto.UintArgs{s.correlation.Value(uint64(w.Correlation))}
+	if w.Call.Function != nil && !w.Untimed {
+		// The exact value would take a byte more of each launch. Two times in the trace have it.
+		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
+	}
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 { // nearly all work
+		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
 	s.args = s.args[:0]
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
-		s.throughput(w)
+		s.throughput(q.stream.Context.GPU, w)
 	}
 	if w.Graph != 0 && w.Kind != timeline.GraphWork {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
+	}
+	if w.Unfinished {
+		if w.Correlation == 0 {
+			last[0] = perfetto.UintArg{}
+		}
+		s.args = append(s.args, perfetto.String("unfinished", "had not ended when recording ended"),
+			perfetto.Uint("age_ns", w.Dur), perfetto.String("hang", s.hang))
 	}
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
@@ -103,27 +73,37 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Cut != 0 {
 		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
-	q.Event(t, w.ID, w.Start, w.Dur, correlation, s.args...)
+	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
 }
 
 // throughput adds the rate, so that people need not compute it. Bytes per nanosecond are GB per
 // second.
-func (s *works) throughput(w *timeline.Work) {
+func (s *works) throughput(index uint32, w *timeline.Work) {
 	bytes := w.Shape.Memcpy.Bytes + w.Shape.Memset.Bytes // one of them is 0
-	if w.Dur > 0 {
-		s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*float64(bytes)/float64(w.Dur))/1000))
+	if w.Dur == 0 {
+		return
+	}
+	rate := float64(bytes) / float64(w.Dur)
+	s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*rate)/1000))
+	kind := w.Shape.Memcpy.CopyKind
+	if g := s.gpus[index]; g != nil && g.Link.Rate() > 0 && (kind == cudaapi.MemcpyHtoD || kind == cudaapi.MemcpyDtoH) {
+		s.args = append(s.args, perfetto.Float("link_share_percent", percent(rate*1e9/g.Link.Rate())))
 	}
 }
 
 // template returns the template of a piece of work on a queue.
 func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTemplate {
 	h := uint64(w.Shape.ID)<<4 + q.nth // a few hundred shapes on a few streams do not collide
+	if w.Call.Caller != nil {
+		h += uint64(w.Call.Caller.ID) << 7
+	}
 	if w.Graph != 0 {
-		h = (h ^ uint64(w.Graph)) * 0x9E3779B97F4A7C15 >> 32
+		h = (h ^ uint64(w.Graph)) * spread >> 32
 	}
 	t := &s.templates[h%templates]
-	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.graph != w.Graph || k.kind != w.Kind {
-		t.key = workKey{w.Shape, q.stream, w.Graph, w.Kind}
+	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.call != w.Call.Function ||
+		k.graph != w.Graph || k.kind != w.Kind {
+		t.key = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Graph, w.Kind}
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	return &t.RenderStageTemplate
@@ -131,11 +111,19 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 
 // event returns the common part of the work of one template.
 func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStageEvent {
-	s.args = s.args[:0]
+	s.args = append(s.args[:0], perfetto.String("category", categories[w.Kind]))
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
+		if w.Unfinished && w.Shape.Kernel.Grid == [3]uint32{} { // only its launch was recorded
+			e.Stage = perfetto.StageKernel
+			if name := w.Shape.Kernel.Name; name != "" {
+				s.args = append(s.args, perfetto.String("kernel_demangled_name", s.names.Of(name).Full))
+			}
+			break
+		}
 		s.kernel(e, &w.Shape.Kernel)
+		s.occupancy(t.Context.GPU, &w.Shape.Kernel)
 	case timeline.MemcpyWork:
 		s.memcpy(e, &w.Shape.Memcpy)
 	case timeline.MemsetWork:
@@ -152,9 +140,18 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	if w.Graph != 0 {
 		s.args = append(s.args, perfetto.Uint("graph", uint64(w.Graph)))
 	}
+	if w.Call.Function != nil {
+		s.args = append(s.args, perfetto.String("call", w.Call.Name))
+	}
+	if w.Call.Caller != nil {
+		s.args = append(s.args, perfetto.Repeated("caller", s.callers.of(w.Call.Caller)))
+	}
 	e.Args = s.args
 	return e
 }
+
+// categories are the categories of GPU work. The trace processor has no column for them.
+var categories = [...]string{timeline.KernelWork: "kernel", timeline.MemcpyWork: "memcpy", timeline.MemsetWork: "memset", timeline.GraphWork: "graph"}
 
 func (s *works) kernel(e *perfetto.RenderStageEvent, k *timeline.KernelShape) {
 	e.Stage, e.Grid, e.Block = perfetto.StageKernel, k.Grid, k.Block
@@ -174,7 +171,7 @@ func (s *works) kernel(e *perfetto.RenderStageEvent, k *timeline.KernelShape) {
 		perfetto.Uint("shared_mem_dynamic", uint64(k.DynamicShared)),
 		perfetto.Uint("thread_count", volume(k.Grid)*volume(k.Block)))
 	if k.Cluster[0] != 0 {
-		s.args = append(s.args, perfetto.String("cluster_size", fmt.Sprintf("%dx%dx%d", k.Cluster[0], k.Cluster[1], k.Cluster[2])))
+		s.args = append(s.args, perfetto.String("cluster_size", dimensions(k.Cluster)))
 	}
 }
 
@@ -187,9 +184,24 @@ func (s *works) memcpy(e *perfetto.RenderStageEvent, m *timeline.MemcpyShape) {
 		perfetto.String("direction", cudaapi.MemcpyKindName(m.CopyKind)),
 		perfetto.String("src_memory", cudaapi.MemoryKindName(m.SrcKind)),
 		perfetto.String("dst_memory", cudaapi.MemoryKindName(m.DstKind)))
+	switch {
+	case m.SrcKind == cudaapi.PageableKind || m.DstKind == cudaapi.PageableKind:
+		s.args = append(s.args, perfetto.String("host_memory", "pageable"))
+	case m.SrcKind == cudaapi.PinnedKind || m.DstKind == cudaapi.PinnedKind:
+		s.args = append(s.args, perfetto.String("host_memory", "pinned"))
+	}
 	if m.SrcDevice != m.DstDevice {
 		s.args = append(s.args,
 			perfetto.Uint("src_device", uint64(m.SrcDevice)),
 			perfetto.Uint("dst_device", uint64(m.DstDevice)))
 	}
+}
+
+// twoDigits rounds a number to its two leading digits.
+func twoDigits(v uint64) uint64 {
+	unit := uint64(1)
+	for v/unit >= 100 {
+		unit *= 10
+	}
+	return (v + unit/2) / unit * unit
 }

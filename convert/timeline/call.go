@@ -1,6 +1,9 @@
 package timeline
 
-import "github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+import (
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+)
 
 // A Function is a function of CUDA's API that was called.
 type Function struct {
@@ -8,7 +11,8 @@ type Function struct {
 	Library string // "runtime" or "driver"
 	Driver  string // the driver's function whose call inside this runtime function is part of the slice; "" for none
 	Params  []Param
-	ID      uint32 // its number in the log, from 0 without gaps
+	Wait    cudaapi.Wait // what its calls wait for
+	ID      uint32       // its number in the log, from 0 without gaps
 }
 
 // A Param is a recorded argument of a function.
@@ -83,6 +87,7 @@ type Slice struct {
 	Depth       int32  // number of slices around it
 	Ret         int32  // CUresult or cudaError_t
 	Flags       uint16
+	Launched    *Shape // shape of the call's first piece of work, nil without work
 }
 
 // links hold the data that few slices have: several pieces of work, or a wait.
@@ -164,6 +169,9 @@ func (s *Slice) more() *links {
 	}
 	return s.links
 }
+
+// ErrorMeaning says what the call's error means, "" for a call that succeeded and for a rare error.
+func (s *Slice) ErrorMeaning() string { return cudaerror.Meaning(s.Ret) }
 
 // ErrorName is CUDA's name for the call's error, "" for a call that succeeded.
 func (s *Slice) ErrorName() string { return cudaerror.OfFailure(s.Library, s.Ret) }

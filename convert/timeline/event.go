@@ -96,6 +96,15 @@ type Loss struct {
 	From, To uint64 // when the records were lost, ns from the start of the recording; 0 when not known
 }
 
+// A Hang is a kernel that had not ended when recording ended, and of which there is no work with a
+// length.
+type Hang struct {
+	PID, Context, Stream uint32 // where it ran; PID is the timeline's own
+	Kernel               string // mangled name, "" if unknown
+	Start, End           uint64 // when it had begun at the earliest, when recording ended
+	Text                 string // what waits for it, for people
+}
+
 // A Note is a line about the recording that a person should see.
 type Note struct {
 	Time uint64
@@ -114,6 +123,9 @@ func (*ThreadEnd) shift(uint64) {}
 func (p *Process) shift(by uint64) {
 	if p.Start != 0 {
 		p.Start += by
+	}
+	if p.End != 0 {
+		p.End += by
 	}
 }
 
@@ -147,3 +159,4 @@ func (v *CounterValue) shift(by uint64) { v.Time += by }
 func (a *Allocation) shift(by uint64)   { a.Time += by }
 func (l *Loss) shift(by uint64)         { l.Time += by }
 func (n *Note) shift(by uint64)         { n.Time += by }
+func (h *Hang) shift(by uint64)         { h.Start, h.End = h.Start+by, h.End+by }

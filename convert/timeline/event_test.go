@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang),
 }
 
 // Every type that has a shift method is in allEvents.
@@ -174,8 +174,8 @@ func TestShift(t *testing.T) {
 	}{
 		"forward":                {&Note{Time: 100}, 10, "110"},
 		"back":                   {&Note{Time: 100}, back, "99"},
-		"process":                {&Process{Start: 100}, 10, "110"},
-		"process of unknown age": {&Process{}, 10, "0"},
+		"process":                {&Process{Start: 100, End: 200}, 10, "110-210"},
+		"process of unknown age": {&Process{}, 10, "0-0"},
 		"work of a call":         {&WorkList{List: []Work{{Start: 100, Dur: 3, Call: call(50, f)}}}, 10, "110+3 by 60-65"},
 		"work of no call":        {&WorkList{List: []Work{{Start: 100, Dur: 3}}}, 10, "110+3 by 0-0"},
 		"several pieces":         {&WorkList{List: []Work{{Start: 100, Call: call(50, f)}, {Start: 200, Call: call(60, f)}}}, back, "99+0 by 49-54, 199+0 by 59-64"},
@@ -201,7 +201,7 @@ func timesOf(t *testing.T, e Event) string {
 	case *Note:
 		return fmt.Sprint(e.Time)
 	case *Process:
-		return fmt.Sprint(e.Start)
+		return fmt.Sprintf("%d-%d", e.Start, e.End)
 	case *Loss:
 		return fmt.Sprintf("%d (%d-%d)", e.Time, e.From, e.To)
 	case *SpanBegin:
@@ -246,7 +246,10 @@ func TestFill(t *testing.T) {
 	e := new(Slices)
 	fill(reflect.ValueOf(e).Elem(), &next)
 	got := slices.Sorted(maps.Keys(numbers(t, reflect.ValueOf(e).Elem())))
-	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End", ".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.Start"}
+	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End",
+		".List.Launched*.Memcpy.Bytes", ".List.Launched*.Memset.Bytes", ".List.Ranges*.Range*.Thread*.Process*.End",
+		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End",
+		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Start"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("uint64 fields of Slices (-want +got):\n%s", diff)
 	}

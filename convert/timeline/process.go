@@ -12,6 +12,8 @@ type Process struct {
 	Args      []string // the command line, with the program's name first
 	Host      string
 	Start     uint64 // when the recorder first saw it, 0 when not known
+	End       uint64 // when it ended, 0 when not known
+	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)"; "" when not known
 	Circumstances
 }
 
@@ -85,4 +87,6 @@ type Detail struct {
 type Counter struct {
 	Process *Process
 	Name    string
+	GPU     uint32 // GPU.Index
+	Host    bool   // it counts memory of the host, and belongs to no GPU
 }

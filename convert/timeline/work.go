@@ -24,8 +24,15 @@ type Stream struct {
 	ID       uint32
 	Default  bool   // the context's default stream
 	Name     string // given by the program
+	Only     string // what ran on it, where nothing else did: OnlyCopies or OnlyNCCL
 	Priority int32
 }
+
+// Values of Stream.Only.
+const (
+	OnlyCopies = "copies" // copies and memsets
+	OnlyNCCL   = "NCCL"   // NCCL's kernels, with copies and memsets
+)
 
 // Qualifier is what follows the stream's number in a title: " (default, NAME)", " (default)",
 // " (NAME)" or "".
@@ -83,6 +90,7 @@ type Work struct {
 	Cut         uint16 // CutBefore and so on
 	Kind        WorkKind
 	Untimed     bool // CUPTI gave no times: Start is the return of its call
+	Unfinished  bool // it had not ended when recording ended, which its Dur leads to
 	Call        Call
 }
 
@@ -93,6 +101,7 @@ const UntimedReason = "CUPTI gave no times; shown where its call returned"
 type Call struct {
 	*Function
 	Thread     *Thread
+	Caller     *Caller     // where the call was made, nil if unknown
 	Ranges     *RangeStack // the NVTX ranges that were open on the thread when the call began
 	Start, End uint64
 }

@@ -24,10 +24,10 @@ func work(t testing.TB, queues ...[][2]uint64) []byte {
 	for i, list := range queues {
 		q := w.Queue(perfetto.QueueInfo{PID: 1, Stream: uint32(i), Name: "Stream"})
 		for _, p := range list {
-			thread.Begin(p[0]-1, call, 0, perfetto.UintArg{})
+			thread.Begin(p[0]-1, call, 0, perfetto.UintArgs{})
 			thread.End(p[0])
 			id++
-			q.Event(kernel, id, p[0], p[1], perfetto.UintArg{})
+			q.Event(kernel, id, p[0], p[1], perfetto.UintArgs{})
 		}
 	}
 	if err := w.Close(); err != nil {

@@ -16,6 +16,18 @@ var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Manag
 // kind that has no name here.
 func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
 
+// Values of CUpti_ActivityMemcpyKind: copies between host and device.
+const (
+	MemcpyHtoD = 1
+	MemcpyDtoH = 2
+)
+
+// Values of CUpti_ActivityMemoryKind: the memory of the host.
+const (
+	PageableKind = 1
+	PinnedKind   = 2
+)
+
 // A MemoryUse is the counter that a kind of memory adds to.
 type MemoryUse uint8
 

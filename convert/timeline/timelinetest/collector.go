@@ -17,6 +17,7 @@ type Timeline struct {
 	Metadata  []*timeline.Metadata
 	Processes []*Process
 	Losses    []timeline.Loss
+	Hangs     []timeline.Hang
 	Remarks   []Remark // losses and notes in the order of arrival
 }
 
@@ -139,6 +140,8 @@ func (c *Collector) event(e timeline.Event) {
 	case *timeline.Loss:
 		c.tl.Losses = append(c.tl.Losses, *e)
 		c.tl.Remarks = append(c.tl.Remarks, Remark{e.Time, LossText(e)})
+	case *timeline.Hang:
+		c.tl.Hangs = append(c.tl.Hangs, *e)
 	case *timeline.Note:
 		c.tl.Remarks = append(c.tl.Remarks, Remark{e.Time, e.Text})
 	default:

@@ -1,0 +1,35 @@
+package pfsink
+
+import (
+	"math"
+
+	"github.com/cudatrace/cudatrace/perfetto"
+)
+
+// writeCounters writes the sampled counters. Those of a GPU stand in a group beside the processes,
+// those of a stream in the group that its process has for the GPU.
+func (s *Sink) writeCounters() {
+	if s.marks.last == 0 {
+		return // there is no activity
+	}
+	for i, c := range s.counters.All(s.marks.first, s.marks.last) {
+		info := perfetto.TrackInfo{Name: c.Name, Rank: placeSampled + i}
+		switch {
+		case c.Stream != nil:
+			info.Name += ", " + streamName(c.Stream)
+			info.Group = s.tracks.group(c.Process, int64(c.GPU))
+		case c.OnGPU:
+			info.Group = s.tracks.group(nil, int64(c.GPU))
+		case c.Process != nil:
+			info.Group = s.tracks.group(c.Process, noGPU)
+		}
+		counter := s.w.Counter(info, perfetto.Unit(c.Unit))
+		for _, sample := range c.Samples {
+			if whole := math.Trunc(sample.Value); whole == sample.Value && math.Abs(whole) < 1<<53 {
+				counter.Value(sample.Time, int64(whole))
+			} else {
+				counter.Fraction(sample.Time, sample.Value)
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package pfsink
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A kernel that had not ended is drawn to the end of the recording, whether CUPTI handed it over or
+// only its launch was seen. A kernel without a length that ended is not.
+func TestHangs(t *testing.T) {
+	t.Parallel()
+	spin := &timeline.Shape{Kernel: timeline.KernelShape{Name: "_Z4spinPi", Grid: [3]uint32{4, 1, 1}}}
+	one := func(id, start, dur uint64) *timeline.WorkList {
+		return &timeline.WorkList{Stream: stream, List: []timeline.Work{work(id, start, dur, timeline.KernelWork, spin)}}
+	}
+	hang := &timeline.Hang{PID: 10, Context: 2, Stream: 7, Kernel: "_Z4spinPi", Start: 300, End: 900, Text: "waited for"}
+	for name, c := range map[string]struct {
+		events []timeline.Event
+		want   []string
+		slices uint64
+	}{
+		"handed over": {[]timeline.Event{one(1, 100, 50), one(2, 300, 0), hang},
+			[]string{"event_id: 1 duration: 50", `unfinished "had not ended when recording ended" } args { age_ns uint_value: 600 } args { hang "waited for"`, "event_id: 2 duration: 600"}, 2},
+		"launched": {[]timeline.Event{one(1, 100, 50), hang},
+			[]string{"event_id: 1 duration: 50", `kernel_demangled_name "spin(int*)"`, "event_id: 4611686018427387905 duration: 600"}, 2},
+		"ended":            {[]timeline.Event{one(1, 100, 0), one(2, 300, 5)}, []string{"event_id: 1 duration: 0", "event_id: 2 duration: 5"}, 2},
+		"ended, the last":  {[]timeline.Event{one(1, 100, 0)}, []string{"event_id: 1 duration: 0"}, 1},
+		"another's stream": {[]timeline.Event{one(1, 100, 5), &timeline.Hang{PID: 11, Context: 2, Stream: 7}}, []string{"event_id: 1 duration: 5"}, 1},
+	} {
+		list := append([]timeline.Event{recording, process, context, stream}, c.events...)
+		got := text(t, encoded(t, list))
+		at := 0
+		for _, want := range c.want {
+			i := strings.Index(got[at:], want)
+			if i < 0 {
+				t.Fatalf("%s: no %q in its place in\n%s", name, want, got)
+			}
+			at += i
+		}
+		if n := strings.Count(got, "event_id: "); uint64(n) != c.slices {
+			t.Errorf("%s: %d pieces of work, want %d", name, n, c.slices)
+		}
+	}
+}

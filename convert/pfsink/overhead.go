@@ -1,0 +1,56 @@
+package pfsink
+
+import (
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/perfetto"
+)
+
+// An overhead is a span of CUPTI's own time. CUPTI works before the program's first call and after
+// its last one, too: such spans are left out, so that they don't widen the trace.
+type overhead struct {
+	track      *timeline.Track
+	name       string
+	start, end uint64
+	args       []perfetto.Arg
+}
+
+// maxOverheads bounds the spans that wait for activity around them.
+const maxOverheads = 1 << 12
+
+// overhead writes a span, or keeps it until there is activity around it.
+func (s *Sink) overhead(e *timeline.SpanBegin) {
+	o := overhead{track: e.Track, name: e.Name, start: e.Start, end: max(e.Start, e.End)}
+	m := &s.marks
+	if m.covers(&o) {
+		o.args = s.details(e.Args)
+		s.writeOverhead(&o)
+		return
+	}
+	o.args = append(o.args, s.details(e.Args)...)
+	m.overheads = append(m.overheads, o)
+	if len(m.overheads) >= maxOverheads {
+		s.writeOverheads()
+	}
+}
+
+// covers says whether a span lies within the bounds of CUDA's activity.
+func (m *marks) covers(o *overhead) bool { return o.start >= m.first && o.end <= m.last }
+
+// writeOverheads writes the spans that lie within the bounds, and drops the others. Without
+// activity there are no bounds.
+func (s *Sink) writeOverheads() {
+	for i := range s.marks.overheads {
+		if o := &s.marks.overheads[i]; s.marks.covers(o) || s.marks.last == 0 {
+			s.writeOverhead(o)
+		}
+	}
+	s.marks.overheads = s.marks.overheads[:0]
+}
+
+func (s *Sink) writeOverhead(o *overhead) {
+	s.shown++
+	track := s.tracks.span(o.track, o.start)
+	s.once.Encode(s.w, o.name, string(timeline.CUPTI), o.args)
+	track.Begin(o.start, &s.once, 0, perfetto.UintArgs{})
+	track.End(o.end)
+}

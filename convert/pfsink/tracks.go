@@ -1,0 +1,239 @@
+package pfsink
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/perfetto"
+)
+
+// tracks are the tracks of a trace. In the UI, a process has its threads by their first call, then
+// a group for each GPU with the process's counters, its own marks, and a group for everything
+// else. The queues of streams stand under the GPUs, by process, context and number.
+type tracks struct {
+	w        *perfetto.Writer
+	start    uint64 // Recording.Start
+	several  bool   // there is more than one process
+	gpus     []timeline.GPU
+	pids     map[uint32]bool // that have been described
+	threads  map[*timeline.Thread]*thread
+	spans    map[*timeline.Track]*perfetto.Track
+	counters map[*timeline.Counter]*perfetto.Counter
+	queues   map[*timeline.Stream]*queue
+	streams  []*timeline.Stream
+	groups   map[groupKey]*perfetto.Group
+	contexts map[contextKey]uint32 // the first context of a process on a GPU
+}
+
+// A groupKey identifies a group of tracks.
+type groupKey struct {
+	pid uint32 // 0 for the group of a GPU
+	gpu int64  // GPU.Index, noGPU for the group of a process
+}
+
+const noGPU = -1
+
+type contextKey struct {
+	process *timeline.Process
+	gpu     uint32
+}
+
+func newTracks(w *perfetto.Writer, r *timeline.Recording) tracks {
+	return tracks{
+		w: w, start: r.Start, several: r.Processes > 1,
+		pids:     make(map[uint32]bool),
+		threads:  make(map[*timeline.Thread]*thread),
+		spans:    make(map[*timeline.Track]*perfetto.Track),
+		counters: make(map[*timeline.Counter]*perfetto.Counter),
+		queues:   make(map[*timeline.Stream]*queue),
+		groups:   make(map[groupKey]*perfetto.Group),
+		contexts: make(map[contextKey]uint32),
+	}
+}
+
+func (t *tracks) process(p *timeline.Process) {
+	t.pids[p.PID] = true
+	t.w.Process(perfetto.Process{PID: p.PID, PPID: p.PPID, Name: p.Name, Args: p.Args, Start: p.Start, Rank: len(t.pids)})
+}
+
+// A thread is the track of a thread's calls, with the calls that are open on it.
+type thread struct {
+	*perfetto.Track
+	begun []begun // outermost first
+}
+
+type begun struct {
+	end   uint64
+	depth int32
+}
+
+// closeTo ends the open calls that do not contain a call of a depth that begins at a time. A
+// selection may have left out calls between them.
+func (t *thread) closeTo(start uint64, depth int32) {
+	for n := len(t.begun); n > 0; n-- {
+		if last := t.begun[n-1]; last.depth >= depth || last.end <= start {
+			t.End(last.end)
+			t.begun = t.begun[:n-1]
+			continue
+		}
+		return
+	}
+}
+
+// thread returns the track of a thread whose first call or range begins at a time.
+func (t *tracks) thread(of *timeline.Thread, first uint64) *thread {
+	track := t.threads[of]
+	if track == nil {
+		track = &thread{Track: t.w.Thread(perfetto.Thread{
+			PID: of.Process.PID, TID: of.TID, Name: of.Title(), Rank: rankOf(first - min(first, t.start)),
+		})}
+		t.threads[of] = track
+	}
+	return track
+}
+
+// rankOf returns the place of a thread whose first call is at a time. The place has 31 bits: the
+// bits of a floating-point number, which have the order of the numbers.
+func rankOf(at uint64) int { return int(math.Float32bits(float32(at))) }
+
+// Places of tracks in the group of a process.
+const (
+	placeHostMemory = iota
+	placePools
+	placeOverhead
+	placeSampled // the first of the sampled counters
+)
+
+// span returns a track for spans, the first of which begins at a time.
+func (t *tracks) span(of *timeline.Track, first uint64) *perfetto.Track {
+	track := t.spans[of]
+	if track == nil {
+		info := perfetto.TrackInfo{Name: of.Name, PID: of.Process.PID}
+		switch of.Category {
+		case timeline.Memory:
+			info.Group, info.Rank = t.group(of.Process, noGPU), placePools
+		case timeline.CUPTI:
+			info.Group, info.Rank = t.group(of.Process, noGPU), placeOverhead
+		}
+		switch {
+		case of.Stream != nil:
+			info.Name = rangesName(of)
+		case of.Thread != nil:
+			info.Thread = t.thread(of.Thread, first).Track
+		}
+		track = t.w.Track(info)
+		t.spans[of] = track
+	}
+	return track
+}
+
+func (t *tracks) counter(c *timeline.Counter) *perfetto.Counter {
+	counter := t.counters[c]
+	if counter == nil {
+		info := perfetto.TrackInfo{Name: c.Name, PID: c.Process.PID}
+		if c.Host {
+			info.Group, info.Rank = t.group(c.Process, noGPU), placeHostMemory
+		} else {
+			info.Group = t.group(c.Process, int64(c.GPU))
+		}
+		counter = t.w.Counter(info, perfetto.Bytes)
+		t.counters[c] = counter
+	}
+	return counter
+}
+
+// group returns the group of a process's tracks for a GPU, or without a GPU. Without a process it is
+// the group of the GPU.
+func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {
+	key := groupKey{gpu: gpu}
+	if p != nil {
+		key.pid = p.PID
+	}
+	group := t.groups[key]
+	if group == nil {
+		name := "process"
+		if gpu != noGPU {
+			name = t.gpuName(uint32(gpu))
+		}
+		group = t.w.Group(perfetto.TrackInfo{Name: name, PID: key.pid})
+		t.groups[key] = group
+	}
+	return group
+}
+
+// gpuName is the name of a GPU's tracks.
+func (t *tracks) gpuName(index uint32) string {
+	if int(index) < len(t.gpus) && t.gpus[index].Name != "" {
+		return fmt.Sprintf("GPU %d: %s", index, t.gpus[index].Name)
+	}
+	return fmt.Sprintf("GPU %d", index)
+}
+
+// A queue is the hardware queue of a stream.
+type queue struct {
+	*perfetto.Queue
+	stream *timeline.Stream
+	nth    uint64 // number in the order of first use
+}
+
+func (t *tracks) queue(of *timeline.Stream) *queue {
+	q := t.queues[of]
+	if q == nil {
+		c := of.Context
+		q = &queue{stream: of, nth: uint64(len(t.queues)), Queue: t.w.Queue(perfetto.QueueInfo{
+			PID: c.Process.PID, GPU: c.GPU, Context: c.ID, Stream: of.ID, Name: t.queueName(of),
+			Description: queueDescription(of),
+		})}
+		t.queues[of] = q
+	}
+	return q
+}
+
+// stream returns the stream of a kernel that had not ended, nil for an unknown one.
+func (t *tracks) stream(h *timeline.Hang) *timeline.Stream {
+	for _, of := range t.streams {
+		if c := of.Context; c.Process.PID == h.PID && c.ID == h.Context && of.ID == h.Stream {
+			return of
+		}
+	}
+	return nil
+}
+
+// queueName returns the name of a stream's queue. The UI orders the queues of a GPU by name, so
+// the process and the context, where there are several, stand in front.
+func (t *tracks) queueName(of *timeline.Stream) string {
+	c, name := of.Context, ""
+	if t.several {
+		name = fmt.Sprintf("%s %d · ", c.Process.Name, c.Process.PID)
+	}
+	key := contextKey{c.Process, c.GPU}
+	if first, known := t.contexts[key]; !known {
+		t.contexts[key] = c.ID
+	} else if first != c.ID {
+		name += fmt.Sprintf("context %d · ", c.ID)
+	}
+	return name + streamName(of)
+}
+
+// streamName returns the name of a stream: "Stream 07 (default)", "Stream 13 (copy-in, copies)".
+func streamName(of *timeline.Stream) string {
+	name := fmt.Sprintf("Stream %02d%s", of.ID, of.Qualifier())
+	switch {
+	case of.Only == "":
+		return name
+	case of.Qualifier() == "":
+		return name + " (" + of.Only + ")"
+	}
+	return strings.TrimSuffix(name, ")") + ", " + of.Only + ")"
+}
+
+func queueDescription(t *timeline.Stream) string {
+	c := t.Context
+	context := fmt.Sprint(c.ID)
+	if c.Name != "" {
+		context += " (" + c.Name + ")"
+	}
+	return fmt.Sprintf("process %d, context %s, stream %d, priority %d", c.Process.PID, context, t.ID, t.Priority)
+}
