@@ -26,6 +26,10 @@ type bomb struct {
 func bombs() []bomb {
 	huge, many := strings.Repeat("x", 2<<20), strings.Repeat("a ", 1<<20)
 	nothing := strings.Repeat("\x00", 1<<20)
+	variables := ""
+	for i := range 3000 {
+		variables += fmt.Sprintf("%x\x00", i)
+	}
 	call := func(i int) tracelog.Call { return tracelog.Call{PID: 1, TID: 1, Func: 2, Enter: 1000 + uint64(i)} }
 	kernel := func(i int) tracelog.Kernel {
 		return tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Context: 1, Stream: 7, Start: 1000 + 10*uint64(i), Dur: 5}, Name: "k"}
@@ -69,6 +73,9 @@ func bombs() []bomb {
 		}), ""},
 		{"arguments of programs", times(1000, func(i int) tracelog.Record {
 			return &tracelog.Process{PID: uint32(i), Start: 1, Args: nothing}
+		}), "bytes of names"},
+		{"environments of programs", times(1000, func(i int) tracelog.Record {
+			return &tracelog.Process{PID: uint32(i), Start: 1, Environment: fmt.Sprintf("%d\x00%s", i, variables)}
 		}), "bytes of names"},
 		{"processes with a call each", times(mostFiles, func(i int) tracelog.Record { c := call(i); c.PID, c.Dur = uint32(i+1), 1; return &c }), ""},
 		{"processes", times(1<<17, func(i int) tracelog.Record { return &tracelog.Process{PID: 1, Start: uint64(i)} }), "more than 65536 processes"},

@@ -28,6 +28,13 @@ type TraceOptions struct {
 	MaxBytes  int64
 	MaxSlices uint64
 	Longest   bool
+
+	// Split cuts the trace into parts.
+	Split Split
+
+	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
+	// is written without a bound.
+	Beside timeline.Sink
 }
 
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
@@ -47,12 +54,16 @@ func Summarize(l Log) (Summary, error) {
 
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
 // its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
-// processes is a folder, if the target's [outfile.Options] have [ChromeFolder].
+// processes, and a trace of several parts, is a folder, if the target's [outfile.Options] have
+// [ChromeFolder] or [SplitFolder].
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
 		}
+	}
+	if o.Split.wanted() {
+		return splitFiles(logs, out, o)
 	}
 	if o.limited() {
 		return fit(logs, out, o)
@@ -130,13 +141,28 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 		return c.chromeTo(w, o)
 	}
 	out := o.Compress.NewWriter(w)
-	sink := pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes())
+	sink := counting(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
+	if o.Beside != nil {
+		sink = &both{sink, o.Beside}
+	}
 	all, err := c.watch(sink, o.MaxSlices)
 	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
 		err = &SinkError{errors.Join(err, closing)}
 	}
 	return all, err
 }
+
+// both is a sink with another one beside it, which gets the same events.
+type both struct {
+	counting
+	beside timeline.Sink
+}
+
+func (b *both) Take(events []timeline.Event) error {
+	return errors.Join(b.counting.Take(events), b.beside.Take(events))
+}
+
+func (b *both) End(err error) error { return errors.Join(b.counting.End(err), b.beside.End(err)) }
 
 // watch does the second reading, notes whether the sink got anything to see, and counts the slices. It
 // fails when there are more than a number of them, 0 for any number.

@@ -5,8 +5,11 @@ import "github.com/cudatrace/cudatrace/record/outfile"
 // Files converts logs into one trace at out, in the place of a file that stands there.
 func Files(logs []Log, out string, o TraceOptions) ([]Summary, error) {
 	place := outfile.Options{Named: true, Special: true}
-	if o.Format == Chrome {
+	switch {
+	case o.Format == Chrome:
 		place.Folder = ChromeFolder
+	case o.Split.wanted():
+		place.Folder = SplitFolder
 	}
 	t, err := outfile.At(out, place)
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	}
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
-		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange,
+		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: c.opts.CaptureNVTX.Name != "",
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0,
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func (i *injection) open(owner *invoker.Invoker) {
 		i.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
 		return
 	}
-	o := cupti.Options{Sink: records{i.report.log, i}}
+	o := cupti.Options{Sink: records{i.report.log, i}, Within: cupti.NVTXRange(i.opts.CaptureNVTX)}
 	if owner != nil {
 		o.Owner = &cupti.Owner{UID: int(owner.UID), GID: int(owner.GID)}
 	}

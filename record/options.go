@@ -1,12 +1,14 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -32,6 +34,7 @@ type Options struct {
 	Delay        time.Duration // before recording begins
 	Duration     time.Duration // of the recording; 0: until the program ends
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
+	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
 
 	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
@@ -40,6 +43,29 @@ type Options struct {
 
 	// Say shows a person one line while the recording runs. Several goroutines call it.
 	Say func(line string)
+}
+
+// An NVTXRange names the NVTX ranges that recording is limited to. The zero NVTXRange is no limit.
+type NVTXRange cupti.NVTXRange
+
+// ParseNVTXRange reads NAME, for ranges of the default domain, NAME@DOMAIN or, for any domain, NAME@*.
+// A name may have an @ itself: the last one counts.
+func ParseNVTXRange(s string) (NVTXRange, error) {
+	r := NVTXRange{Name: s}
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		r.Name, r.Domain = s[:i], s[i+1:]
+	}
+	if r.Name == "" {
+		return NVTXRange{}, errors.New("it lacks the name of a range")
+	}
+	return r, cupti.NVTXRange(r).Check()
+}
+
+func (r NVTXRange) String() string {
+	if r.Domain == "" && !strings.Contains(r.Name, "@") {
+		return r.Name
+	}
+	return r.Name + "@" + r.Domain
 }
 
 // A CallSource is the source of calls.
@@ -163,6 +189,9 @@ func (o *Options) schedule() string {
 	}
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
+	}
+	if o.CaptureNVTX.Name != "" {
+		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")
 }

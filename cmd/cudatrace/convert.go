@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -30,6 +31,7 @@ func convertCommand(con *console.Console) *cli.Command {
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
+			"Example: cudatrace convert app.cudatrace --split 100M\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'\n" +
 			"Example: ssh host cat app.cudatrace | cudatrace convert - -o app.pftrace",
@@ -65,6 +67,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
+	if out == stdio && c.IsSet("split") {
+		return usagef(convertName, "convert: --split makes several files: name them with -o")
+	}
 	if out == stdio && (o.MaxBytes > 0 || o.MaxSlices > 0) {
 		return usagef(convertName, "convert: --max-size and --max-slices need a file: name one with -o")
 	}
@@ -78,6 +83,7 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show
+	o.Split.Name = strings.TrimSuffix(filepath.Base(out), record.TraceSuffix)
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
@@ -137,8 +143,11 @@ func written(o convert.TraceOptions) string {
 // taken.
 func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
 	place := outfile.Options{Named: named, Special: named}
-	if o.Format == convert.Chrome {
+	switch {
+	case o.Format == convert.Chrome:
 		place.Folder = convert.ChromeFolder
+	case o.Split != convert.Split{Name: o.Split.Name}:
+		place.Folder = convert.SplitFolder
 	}
 	target, err := outfile.At(out, place)
 	if err != nil {
@@ -150,8 +159,10 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	over()
 	switch {
 	case err != nil:
-	case done.Files > 1:
+	case done.Files > 1 && o.Format == convert.Chrome:
 		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
+	case done.Files > 1:
+		con.Sayf("%d parts are in %s", done.Files, done.Path)
 	case done.Taken:
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
@@ -163,9 +174,10 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 
 // made says how large a trace is.
 func made(con *console.Console, logs []convert.Log, done outfile.Done, slices uint64) {
-	if done.Files <= 1 {
-		con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
+	if done.Files > 1 {
+		return
 	}
+	con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
 	var names []string
 	for _, l := range logs {
 		names = append(names, l.Name)

@@ -99,11 +99,12 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	base, err := o.runs(con, o.base)
+	reader := diff.NewReader(diff.Reports(o.conditions))
+	base, err := o.runs(con, reader, o.base)
 	if err != nil {
 		return err
 	}
-	now, err := o.runs(con, o.new)
+	now, err := o.runs(con, reader, o.new)
 	if err != nil {
 		return err
 	}
@@ -323,9 +324,9 @@ func filesOf(words []string) ([]string, error) {
 }
 
 // runs reads the runs of a side.
-func (o *diffOptions) runs(con *console.Console, files []string) (all []*diff.Run, err error) {
+func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, files []string) (all []*diff.Run, err error) {
 	for _, path := range files {
-		r, err := o.run(con, path)
+		r, err := o.run(con, reader, path)
 		if err != nil {
 			return nil, err
 		}
@@ -335,8 +336,7 @@ func (o *diffOptions) runs(con *console.Console, files []string) (all []*diff.Ru
 }
 
 // run reads a run: the JSON of stats, or a log.
-func (o *diffOptions) run(con *console.Console, path string) (*diff.Run, error) {
-	wanted := diff.Reports(o.conditions)
+func (o *diffOptions) run(con *console.Console, reader *diff.Reader, path string) (*diff.Run, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
@@ -347,13 +347,13 @@ func (o *diffOptions) run(con *console.Console, path string) (*diff.Run, error) 
 		if o.filters != "" {
 			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
 		}
-		return diff.Read(in, path, wanted)
+		return reader.Read(in, path)
 	}
 	document, err := o.statistics(con, path)
 	if err != nil {
 		return nil, err
 	}
-	return diff.Read(document, path, wanted)
+	return reader.Read(document, path)
 }
 
 // statistics returns what stats writes about a log.

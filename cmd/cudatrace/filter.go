@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -43,6 +44,7 @@ func sizeFlags() []cli.Flag {
 		&cli.StringFlag{Category: sizeGroup, Name: "max-size", Usage: "keep only as much as fits into a trace of `BYTES`: 50M"},
 		&cli.StringFlag{Category: sizeGroup, Name: "max-slices", Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads"},
 		&cli.StringFlag{Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-size and --max-slices keep"},
+		&cli.StringFlag{Category: sizeGroup, Name: "split", Usage: "make parts that each open by themselves: parts of `TIME|BYTES`: 30s or 5m long, or at most 100M large"},
 	}
 }
 
@@ -157,6 +159,33 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 			return usagef(convertName, "convert: %v", err)
 		}
 		o.MaxSlices = n
+	}
+	return splitOption(c, o)
+}
+
+// splitOption reads the size of the parts of a trace.
+func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
+	if !c.IsSet("split") {
+		return nil
+	}
+	text := strings.TrimSpace(c.String("split"))
+	switch {
+	case o.Format == convert.Chrome:
+		return usagef(convertName, "convert: --split needs --format perfetto: Chrome JSON has a file for each process")
+	case o.MaxBytes > 0 || o.MaxSlices > 0:
+		return usagef(convertName, "convert: --split keeps everything: --max-size and --max-slices do not apply")
+	case text != "" && strings.ContainsAny(text[len(text)-1:], sizeUnits+"B"):
+		var n uint64
+		n, err = parseSize("split", text, 64<<10, 1<<40)
+		o.Split.Bytes = int64(n)
+	default:
+		o.Split.Every, err = parseTime("split", text, "30s, 5m (minutes), or 100M (MiB)")
+		if err == nil && o.Split.Every == 0 {
+			err = errors.New("--split 0 leaves nothing")
+		}
+	}
+	if err != nil {
+		return usagef(convertName, "convert: %v", err)
 	}
 	return nil
 }

@@ -33,9 +33,12 @@ var layers = []struct {
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
+	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff/condition", []string{module}},
 	{"convert/diff/significance", []string{module}},
@@ -106,18 +109,21 @@ var dataPath = []struct{ name, imports string }{
 	{"spans", "ordered selection timeline"},
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline selection spans timeline waits"},
+	{"parts", "timeline"},
 	{"counters", "ordered timeline"},
 	{"pfsink", "counters occupancy perfetto timeline"},
 	{"chromesink", "occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
-	{"stats", "stats/sketch stats/table timeline"},
+	{"stats/usage", "timeline"},
+	{"stats/findings", "stats/usage timeline"},
+	{"stats", "occupancy stats/findings stats/sketch stats/table stats/usage timeline"},
 	{"diff/condition", ""},
 	{"diff/significance", ""},
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

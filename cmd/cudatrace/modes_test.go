@@ -333,6 +333,47 @@ func TestCaptureRange(t *testing.T) {
 	}
 }
 
+// TestCaptureNVTX records what lies within NVTX ranges of a name, exactly, with and without probes: ranges that
+// are pushed, started and ended on another thread, of a domain, with a registered name, and one that
+// begins before CUDA does.
+func TestCaptureNVTX(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name            string
+		kernels, ranges uint64
+		unmatched       uint64 // ranges inside that end outside, or began before recording did
+	}{
+		{"step", 30, 30, 0},
+		{"inner", 10, 10, 0},
+		{"forward@model", 30, 20, 0},
+		{"forward@*", 30, 20, 0},
+		{"across threads", 1, 2, 1},
+		{"epoch@model", 1, 3, 0},
+		{"early", 32, 34, 1},
+		{"wide größe", 1, 1, 0},
+	} {
+		for _, calls := range []string{"uprobe", "cupti"} {
+			t.Run(c.name+", "+calls, func(t *testing.T) {
+				t.Parallel()
+				r := recordProgram(t, "--no-convert", "--calls", calls, "--capture-range", "nvtx:"+c.name, sim("nvtx"), "-e", "1", "-w", "1")
+				if r.Kernels != c.kernels || r.Launches != c.kernels || r.Unmatched != 0 || !r.Complete {
+					t.Errorf("%d kernels, %d launches, want %d; unmatched %d, complete %t %q", r.Kernels, r.Launches, c.kernels, r.Unmatched, r.Complete, r.Reasons)
+				}
+				if r.Ranges != c.ranges || r.RangesUnmatched != c.unmatched {
+					t.Errorf("%d ranges, %d unmatched, want %d and %d", r.Ranges, r.RangesUnmatched, c.ranges, c.unmatched)
+				}
+				if probed := r.Pairs >= c.kernels; probed != (calls == "uprobe") {
+					t.Errorf("%d uprobe pairs", r.Pairs)
+				}
+			})
+		}
+	}
+	r := recordProgram(t, "--no-convert", "--capture-range", "nvtx:forward", sim("nvtx"))
+	if r.Kernels+r.Pairs+r.Ranges != 0 || !strings.Contains(r.stderr, "the program did none in an NVTX range forward, or had no such range") {
+		t.Errorf("%d kernels, %d calls, %d ranges of the default domain; it says %s", r.Kernels, r.Pairs, r.Ranges, r.stderr)
+	}
+}
+
 // TestWholeGraphs records each launch of a graph as one slice with an arrow.
 func TestWholeGraphs(t *testing.T) {
 	t.Parallel()

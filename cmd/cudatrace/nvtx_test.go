@@ -52,7 +52,7 @@ func TestNVTXFilterSays(t *testing.T) {
 		if c.command == "convert" {
 			args = append(args, "-o", out)
 		}
-		if code := run(args, &stdout, &stderr); code != c.code || strings.TrimSuffix(stderr.String(), "\n") != c.says {
+		if code := run(args, &stdout, &stderr); code != c.code || !strings.HasSuffix("\n"+stderr.String(), "\n"+c.says+"\n") {
 			t.Errorf("%q: exit code %d, %s\nwant %d, %s", args, code, &stderr, c.code, c.says)
 		}
 		if _, err := os.Stat(out); c.command == "convert" && (err == nil) != (c.code == 0) {

@@ -39,6 +39,7 @@ func TestREADMESample(t *testing.T) {
 // withoutFigures leaves out what differs from run to run.
 func withoutFigures(text string) string {
 	text = regexp.MustCompile(`[\d.]+ (ms|s|µs|KiB)\b`).ReplaceAllString(text, "TIME OR SIZE")
+	text = regexp.MustCompile(`(GPU busy +)[\d.]+ %`).ReplaceAllString(text, "$1 SHARE")
 	text = regexp.MustCompile(`(callers:|recording cost) .*`).ReplaceAllString(text, "$1")
 	// A launch that the runtime refuses without a word to the driver is not always recorded.
 	text = regexp.MustCompile(`\d+ (calls|slices)`).ReplaceAllString(text, "CALLS")

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -70,7 +69,7 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
-		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|none`: record only between cudaProfilerStart and cudaProfilerStop, or everything"},
+		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
@@ -147,17 +146,34 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
 	o.Output, o.OutputNamed = record.BaseName(c.String("output"), o.Program, o.Args)
-	switch r := c.String("capture-range"); r {
-	case "cudaProfilerApi":
-		o.CaptureRange = true
-	case "none":
-	default:
-		return o, usagef(recordName, "record: --capture-range must be cudaProfilerApi or none, not %q", r)
+	if err := recordRange(c, &o); err != nil {
+		return o, err
 	}
 	if err := recordLimits(c, &o); err != nil {
 		return o, err
 	}
 	return o, recordSources(c, &o)
+}
+
+// recordRange reads the part of the program's run that is recorded.
+func recordRange(c *cli.Context, o *record.Options) (err error) {
+	value := c.String("capture-range")
+	name, nvtx := strings.CutPrefix(value, "nvtx:")
+	switch {
+	case nvtx && len(o.PIDs) > 0:
+		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
+	case nvtx && c.String("gpu") == string(record.GPUNone):
+		return usagef(recordName, "record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out")
+	case nvtx:
+		if o.CaptureNVTX, err = record.ParseNVTXRange(name); err != nil {
+			return usagef(recordName, "record: --capture-range %q: %v", value, err)
+		}
+	case value == "cudaProfilerApi":
+		o.CaptureRange = true
+	case value != "none":
+		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:NAME or none, not %q", value)
+	}
+	return nil
 }
 
 // aboutOutput are the options that say nothing of what is recorded.
@@ -286,7 +302,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
 	files := []madeFile{{res.Log, res.Replaced}}
-	sum, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
+	made, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
 	if err != nil {
 		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
 		if c.Bool("no-convert") {
@@ -299,9 +315,9 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		files = append([]madeFile{trace}, files...)
 	}
 	if !c.Bool("quiet") {
-		printSummary(con, sum, files)
-	} else if !sum.Complete {
-		for _, why := range sum.Reasons {
+		printSummary(con, made.Summary, made.Profile, files)
+	} else if !made.Summary.Complete {
+		for _, why := range made.Summary.Reasons {
 			o.Say("not complete: " + why)
 		}
 	}
@@ -309,16 +325,16 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.
-func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (sum convert.Summary, trace madeFile, err error) {
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversion.Result, trace madeFile, err error) {
 	if summaryOnly {
-		sum, err = conversion.Recording(res.File, nil, signals)
-		return sum, trace, err
+		made, err = conversion.Recording(res.File, nil, signals)
+		return made, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
-		return sum, trace, err
+		return made, trace, err
 	}
-	sum, err = conversion.Recording(res.File, f, signals)
+	made, err = conversion.Recording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()
@@ -329,5 +345,5 @@ func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) 
 	if err != nil {
 		_ = f.Discard() // the first failure is the one to report
 	}
-	return sum, madeFile{done.Path, done.Replaced}, err
+	return made, madeFile{done.Path, done.Replaced}, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -27,15 +28,15 @@ func statsCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace stats app.cudatrace --report kernels,callers --top 20\n" +
 			"Example: cudatrace stats rank*.cudatrace --format json | jq .kernels",
 		Description: "Counts and measures what the logs have. Several logs become one set of tables.\n" +
-			"Reports: " + strings.Join(stats.Names()[:9], ", ") + ",\n" + strings.Join(stats.Names()[9:], ", ") + ".\n" +
+			"Reports: " + strings.Join(stats.Names()[:11], ", ") + ",\n" + strings.Join(stats.Names()[11:], ", ") + ".\n" +
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, unfreed (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, launch_rate, ranks, unfreed (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
-		}, filterFlags()...),
+		}, append(findingFlags(), filterFlags()...)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
 }
@@ -49,6 +50,7 @@ type statsOptions struct {
 	sort    string
 	top     int
 	filter  convert.Filter
+	limits  findings.Thresholds
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
@@ -72,7 +74,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 		logs = append(logs, l)
 	}
 	bar := con.Progress()
-	sink := stats.New()
+	sink := stats.NewWith(o.limits)
 	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
@@ -109,6 +111,9 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	if o.sort = c.String("sort"); o.sort != "" && !o.hasColumn(o.sort) {
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
+	}
+	if o.limits, err = findingOptions(c); err != nil {
+		return o, err
 	}
 	o.filter, err = filterOptions(c)
 	return o, err
@@ -172,7 +177,9 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	if o.nsys {
 		return o.printNsys(con, sink)
 	}
-	tables := o.choose(sink.Tables(statsFacts(all)))
+	facts := statsFacts(all)
+	facts.Chosen = gappy(&o.filter)
+	tables := o.choose(sink.Tables(facts))
 	for _, t := range tables {
 		t.Sort(o.sort)
 		t.Top(o.top)
@@ -197,7 +204,8 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 	for i := range all {
 		s := &all[i]
 		r := &s.Recorded
-		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Calls: r.Calls, GPU: r.GPU,
+		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Release: s.DriverRelease,
+			Revision: s.Git.Revision, Calls: r.Calls, GPU: r.GPU,
 			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
@@ -213,6 +221,7 @@ func statsFacts(all []convert.Summary) stats.Facts {
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
+		f.Incomplete = f.Incomplete || all[i].Damaged || all[i].LostTotal() > 0
 		if all[i].Callers != nil {
 			f.Callers = ""
 		}
@@ -247,4 +256,57 @@ func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {
 		}
 	}
 	return nil
+}
+
+const findingGroup = "What is worth a finding"
+
+// findingFlags are the flags of the thresholds of findings.
+func findingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: findingGroup, Name: "min-cost", Value: "1%", Usage: "least cost, as a `SHARE` of the time of the process"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does"},
+		&cli.StringFlag{Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph"},
+		&cli.StringFlag{Category: findingGroup, Name: "small-copy", Value: "64K", Usage: "a copy of more `BYTES` is not small"},
+	}
+}
+
+// findingOptions reads the thresholds of findings.
+func findingOptions(c *cli.Context) (t findings.Thresholds, err error) {
+	cost := strings.TrimSpace(c.String("min-cost"))
+	percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(cost, "%")), 64)
+	if err != nil || !strings.HasSuffix(cost, "%") || !(percent >= 0 && percent <= 100) {
+		return t, usagef(statsName, "stats: --min-cost %q is not a share: write 1%% or 0.5%%", cost)
+	}
+	t.Cost = percent / 100
+	gap, err := parseTime("min-gap", c.String("min-gap"), "1ms or 200us")
+	if err != nil {
+		return t, usagef(statsName, "stats: %v", err)
+	}
+	t.Gap = uint64(gap)
+	if t.Repeats, err = atLeastOne(c, "min-repeats"); err != nil {
+		return t, err
+	}
+	if t.Kernels, err = atLeastOne(c, "min-kernels"); err != nil {
+		return t, err
+	}
+	if t.SmallCopy, err = parseSize("small-copy", c.String("small-copy"), 0, 1<<40); err != nil {
+		return t, usagef(statsName, "stats: %v", err)
+	}
+	return t, nil
+}
+
+// atLeastOne reads the value of an option that is a number from 1 on.
+func atLeastOne(c *cli.Context, option string) (uint64, error) {
+	n, err := strconv.ParseUint(strings.TrimSpace(c.String(option)), 10, 63)
+	if err != nil || n == 0 {
+		return 0, usagef(statsName, "stats: --%s %q is not a number from 1 on", option, c.String(option))
+	}
+	return n, nil
+}
+
+// gappy says whether a filter leaves out work between other work, or calls between other calls, so
+// that gaps and repetitions are not those of the program.
+func gappy(f *convert.Filter) bool {
+	return len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || f.Name != "" || f.Caller != "" || f.NVTX != "" || f.MinDuration > 0
 }

@@ -18,8 +18,9 @@ type madeFile struct {
 	replaced bool // another file stood there
 }
 
-// printSummary prints what a person sees when a recording ends.
-func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
+// printSummary prints what a person sees when a recording ends. The profile has a label and a text
+// a line.
+func printSummary(con *console.Console, s convert.Summary, profile [][]string, files []madeFile) {
 	con.Sayf("%s; %s", headline(s), outcome(s))
 	for _, why := range s.Reasons {
 		con.Detail("because: %s", why)
@@ -27,6 +28,7 @@ func printSummary(con *console.Console, s convert.Summary, files []madeFile) {
 	for _, remedy := range remedies(s) {
 		con.Detail("remedy: %s", remedy)
 	}
+	con.Details(profile)
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
 	}
@@ -201,7 +203,7 @@ func tooLarge(slices uint64, logs string) string {
 	if slices <= convert.UISlices {
 		return ""
 	}
-	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest, --split 1m makes several traces",
+	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s: 'cudatrace convert %s --max-slices 4M' keeps the newest, --split 20M makes several traces",
 		figures.Group(slices), figures.Group(convert.UISlices), logs)
 }
 

@@ -39,13 +39,13 @@ func TestTooLarge(t *testing.T) {
 	if got := tooLarge(convert.UISlices, "a.cudatrace"); got != "" {
 		t.Errorf("what the UI takes: %s", got)
 	}
-	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000: 'cudatrace convert a.cudatrace --max-slices 4M' keeps the newest, --split 1m makes several traces"
+	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000: 'cudatrace convert a.cudatrace --max-slices 4M' keeps the newest, --split 20M makes several traces"
 	if got := tooLarge(convert.UISlices+1, "a.cudatrace"); got != want {
 		t.Errorf("one more: %s", got)
 	}
 	var out strings.Builder
-	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
-	if !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices ") {
+	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, [][]string{{"GPU busy", "all \x1b the time"}}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})
+	if !strings.Contains(out.String(), "\n  GPU busy   all \\u001b the time\n") || !strings.Contains(out.String(), "\n  size: 5,000,000 slices are more") || !strings.Contains(out.String(), "convert a.cudatrace ") || !strings.Contains(out.String(), ", 5,000,000 slices ") {
 		t.Errorf("the summary of a recording:\n%s", out.String())
 	}
 }

@@ -13,10 +13,14 @@ import (
 type Processes struct {
 	PIDs  []uint32 // in the order of first sight
 	byPID map[uint32]*Process
-	texts int // bytes of the names and arguments of programs
+	texts int // bytes of the names, arguments and environments of programs
+
+	environments map[string]*environment // by their text in the log
 }
 
-func newProcesses() Processes { return Processes{byPID: make(map[uint32]*Process)} }
+func newProcesses() Processes {
+	return Processes{byPID: make(map[uint32]*Process), environments: make(map[string]*environment)}
+}
 
 // A Process has the facts about one PID.
 type Process struct {
@@ -85,7 +89,8 @@ func (l *Processes) take(b *tracelog.Block, i int) (at uint64) {
 	r.Read(b, i)
 	p := l.get(r.PID)
 	p.records = append(p.records, r)
-	l.texts += len(r.Exe) + len(r.Args) + len(r.Cwd) + len(r.Environment) + len(r.Cudart) + len(r.NCCL)
+	l.texts += len(r.Exe) + len(r.Args) + len(r.Cwd) + len(r.Cudart) + len(r.NCCL)
+	l.environment(r.Environment)
 	return r.Start
 }
 
@@ -127,33 +132,6 @@ func (p *Process) HasWork() bool {
 	return p.Has(tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph)
 }
 
-// LowestRank is the lowest rank of a process.
-func (l *Processes) LowestRank() (lowest timeline.Rank) {
-	for _, p := range l.byPID {
-		if r := p.rank(); r.Compare(lowest) < 0 {
-			lowest = r
-		}
-	}
-	return lowest
-}
-
-// byRank returns the PIDs, those with a rank first, in the order of their ranks.
-func (l *Processes) byRank() []uint32 {
-	ranks := make(map[uint32]timeline.Rank, len(l.PIDs))
-	for _, pid := range l.PIDs {
-		ranks[pid] = l.byPID[pid].rank()
-	}
-	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return ranks[a].Compare(ranks[b]) })
-}
-
-// rank is the rank of the process's first program.
-func (p *Process) rank() timeline.Rank {
-	if len(p.records) == 0 {
-		return timeline.Rank{}
-	}
-	return timeline.RankOf(SplitVariables(p.records[0].Environment))
-}
-
 // Count is the number of programs of all processes.
 func (l *Processes) Count() (n int) {
 	for _, p := range l.byPID {
@@ -168,7 +146,7 @@ func (l *Processes) Resolve(open func() (*tracelog.Reader, error), contents *tra
 	var several []uint32
 	for _, pid := range l.PIDs {
 		p := l.byPID[pid]
-		if p.split(); len(p.Programs) > 1 {
+		if l.split(p); len(p.Programs) > 1 {
 			several = append(several, pid)
 		}
 	}
@@ -185,7 +163,7 @@ const maxArgs = 1 << 14
 func SplitArgs(args string) []string { return strings.SplitN(args, "\x00", maxArgs) }
 
 // split finds the programs of a process.
-func (p *Process) split() {
+func (l *Processes) split(p *Process) {
 	slices.SortStableFunc(p.records, func(a, b tracelog.Process) int { return cmp.Compare(a.Start, b.Start) })
 	p.records = slices.CompactFunc(p.records, func(a, b tracelog.Process) bool { return a.Start == b.Start })
 	p.Programs = Programs{{PID: p.PID}}
@@ -199,7 +177,7 @@ func (p *Process) split() {
 		g := p.Programs[i]
 		g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
 		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
-		g.Circumstances = circumstances(r)
+		g.Circumstances = l.circumstances(r)
 	}
 	symbols := make([][]tracelog.Symbol, len(p.Programs))
 	for _, x := range p.symbols {
@@ -209,26 +187,6 @@ func (p *Process) split() {
 	for i, g := range p.Programs {
 		g.Handles = newKernelHandles(symbols[i])
 	}
-}
-
-// circumstances returns those that a record states.
-func circumstances(r *tracelog.Process) timeline.Circumstances {
-	variables := SplitVariables(r.Environment)
-	return timeline.Circumstances{Folder: r.Cwd, Runtime: r.Cudart, NCCL: r.NCCL, Variables: variables, Rank: timeline.RankOf(variables)}
-}
-
-// SplitVariables returns environment variables, which a log holds as NAME=VALUE with a zero byte
-// between them; nil without any.
-func SplitVariables(environment string) map[string]string {
-	if environment == "" {
-		return nil
-	}
-	variables := make(map[string]string)
-	for _, v := range SplitArgs(environment) {
-		name, value, _ := strings.Cut(v, "=")
-		variables[name] = value
-	}
-	return variables
 }
 
 // cut finds, for each program that was replaced by exec, the call in which the recorder met the

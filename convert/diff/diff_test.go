@@ -119,11 +119,13 @@ func TestRenamed(t *testing.T) {
 // What makes runs not comparable is named, with two runs that differ.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	json := difftest.Document(t, logtest.Steps{Seed: 1})
+	json := strings.Replace(difftest.Document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
 	for _, c := range []struct{ old, new, kind, text string }{
 		{`"complete":true`, `"complete":false`, diff.Incomplete, "log is not complete ('cudatrace info' says why)"},
 		{"NVIDIA H200", "NVIDIA A100", diff.OtherGPU, "GPUs: base has NVIDIA H200, new has NVIDIA A100"},
 		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, diff.OtherDriver, "CUDA version of the driver: base has 13.0, new has 12.8"},
+		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, diff.OtherDriver, "release of the driver: base has 580.1, new has 570.2"},
+		{`"git_revision":""`, `"git_revision":"abc"`, "", ""},
 		{`"call_source":"uprobes"`, `"call_source":"cupti"`, diff.OtherMode, "source of the calls: base has uprobes, new has cupti"},
 		{`"gpu_source":"cupti"`, `"gpu_source":"none"`, diff.OtherMode, "source of the GPU work: base has cupti, new has none"},
 		{`"wait_source":"calls"`, `"wait_source":"cupti"`, diff.OtherMode, "source of the wait arrows: base has calls, new has cupti"},

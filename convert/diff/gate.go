@@ -85,7 +85,7 @@ func (d *Diff) collect(o *Outcome) (why string) {
 			o.add(p.label, base, new)
 		}
 	}
-	if len(o.Cases) == 0 && o.Report == "calls" && isAdded(o.Column) && d.probed(o.Name) {
+	if len(o.Cases) == 0 && isAdded(o.Column) && (o.Name == "*" || o.Report == "calls" && d.probed(o.Name)) {
 		o.add(o.Name, make([]float64, len(d.Base)), make([]float64, len(d.New)))
 	}
 	return ""
@@ -137,19 +137,10 @@ func (d *Diff) decide(o *Outcome) {
 	if o.State != "" {
 		return
 	}
-	if o.Why != "" {
-		o.State = Broken
-		return
-	}
 	few, unknown := false, 0
 	for i := range o.Cases {
 		x := &o.Cases[i]
-		if o.Change {
-			x.Value = x.New - x.Base
-			if o.Percent {
-				x.Value = x.Change()
-			}
-		}
+		x.Value = o.value(x)
 		switch {
 		case math.IsNaN(x.Value):
 			unknown++
@@ -163,19 +154,28 @@ func (d *Diff) decide(o *Outcome) {
 		}
 	}
 	o.sort()
+	o.State = Passed
 	switch {
 	case o.Holds > 0:
 		o.State = Failed
+	case o.Why != "":
+		o.State = Broken
 	case few:
 		o.State, o.Why = Broken, fmt.Sprintf("a change of a figure that varies takes %d runs on each side, or --significance none", LeastRuns)
 	case unknown == len(o.Cases):
 		o.State, o.Why = Broken, "the figure is not known"
-		if o.Change {
-			o.Why += " on both sides"
-		}
-	default:
-		o.State = Passed
 	}
+}
+
+// value is what a condition compares of a figure.
+func (o *Outcome) value(x *Checked) float64 {
+	switch {
+	case !o.Change:
+		return x.Value
+	case o.Percent:
+		return x.Change()
+	}
+	return x.New - x.Base
 }
 
 // sort puts the figures for which the condition holds first, by how far they are from the limit.

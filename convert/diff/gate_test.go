@@ -44,7 +44,8 @@ func TestGate(t *testing.T) {
 		{one, "copy:HtoD:bytes > 1M", "failed HtoD Pinned to Device 2.6214e+06"},
 		{one, "copy:HtoD:gbps < 10", "passed HtoD Pinned to Device 2"},
 		{one, "device:*:busy_share < 80%", "failed GPU 0: NVIDIA H200 0.4"},
-		{one, "graphs:*:count > 0", `broken nothing in graphs matches "*"`},
+		{one, "errors:* > 0", "passed * 0"},
+		{one, "graphs:*:median > 1ms", `broken nothing in graphs matches "*"`},
 		{five, "kernel_time > +5%", "passed 0.0"},
 		{five, "kernel_time > +1%", "passed 0.0"}, // one kernel of eight is longer
 		{five, "kernel:step*:median > +8%", "failed step<2> 0.09"},
@@ -99,6 +100,70 @@ func TestUnknown(t *testing.T) {
 	} {
 		if o := d.Gate(difftest.Conditions(t, text), false)[0]; string(o.State)+" "+o.Why != want {
 			t.Errorf("%s: %s %s, want %s", text, o.State, o.Why, want)
+		}
+	}
+}
+
+// kernelRuns are runs with one kernel, which takes these times.
+func kernelRuns(t *testing.T, name string, count int, times ...int) (all []*diff.Run) {
+	t.Helper()
+	for _, ns := range times {
+		all = append(all, difftest.Read(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}],
+			"kernels": [{"name": "%s", "count": %d, "total_ns": %d, "median_ns": %d}], "calls": [{"name": "f", "library": "x", "count": %d}]}`, name, count, ns, ns, ns)))
+	}
+	return all
+}
+
+// Of counts the worst run decides, of times the mean; a change must be significant.
+func TestRunsOfGate(t *testing.T) {
+	t.Parallel()
+	base := kernelRuns(t, "k", 10, 1000, 1100, 900, 1000)
+	for _, c := range []struct {
+		new  []int
+		text string
+		want diff.State
+	}{
+		{[]int{1000, 1000, 1001, 1000}, "calls:f > 1000", diff.Failed},
+		{[]int{1000, 1000, 1001, 1000}, "calls:f < 1000", diff.Passed},
+		{[]int{1000, 1000, 999, 1000}, "calls:f < 1000", diff.Failed},
+		{[]int{1000, 1000, 999, 1000}, "calls:f > 1000", diff.Passed},
+		{[]int{1000, 1000, 1001, 1000}, "kernel:k:total > 1us", diff.Failed},
+		{[]int{1000, 1000, 1001, 980}, "kernel:k:total > 1us", diff.Passed},
+		{[]int{1150, 1050, 1250, 1150}, "kernel_time > +5%", diff.Passed}, // 15 %, but the runs vary
+		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +5%", diff.Failed},
+		{[]int{1550, 1450, 1650, 1550}, "kernel_time > +60%", diff.Passed},
+		{[]int{550, 450, 650, 550}, "kernel_time < -5%", diff.Failed},
+		{[]int{550, 450, 650, 550}, "kernel_time > +5%", diff.Passed},
+	} {
+		d := diff.Compare(base, kernelRuns(t, "k", 10, c.new...), rule)
+		if o := d.Gate(difftest.Conditions(t, c.text), false)[0]; o.State != c.want {
+			t.Errorf("%v, %s: %s (%s)", c.new, c.text, o.State, o.Why)
+		}
+	}
+}
+
+// Kernels that differ in their template arguments are one only if they are launched equally often.
+func TestRenamedCount(t *testing.T) {
+	t.Parallel()
+	for count, want := range map[int]string{10: "template", 11: ""} {
+		d := diff.Compare(kernelRuns(t, "gemm<64>", 10, 5), kernelRuns(t, "gemm<128>", count, 5), rule)
+		if got := d.Sections[0].Rows[0].Match; got != want {
+			t.Errorf("%d launches: matched by %q, want %q", count, got, want)
+		}
+	}
+}
+
+// Rows of one name in several threads are added up; what cannot be added is not known.
+func TestAddedRows(t *testing.T) {
+	t.Parallel()
+	r := difftest.Read(t, "x", `{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}], "waits": [
+		{"name": "f", "waited_for": "s", "tid": 1, "count": 2, "total_ns": 10, "min_ns": 4, "median_ns": 5, "max_ns": 6},
+		{"name": "f", "waited_for": "s", "tid": 2, "count": 1, "total_ns": 7, "min_ns": 7, "median_ns": 7, "max_ns": 7, "blocked_ns": 3}]}`)
+	d := diff.Compare([]*diff.Run{r}, []*diff.Run{r}, rule)
+	for text, want := range map[string]string{"waits:f > 0": "3", "waits:f:total > 0": "17", "waits:f:min > 0": "4", "waits:f:max > 0": "7", "waits:f:blocked > 0": "3",
+		"waits:f:median > 0": "NaN"} {
+		if o := d.Gate(difftest.Conditions(t, text), false)[0]; fmt.Sprint(o.Cases[0].Value) != want {
+			t.Errorf("%s: %v, want %s", text, o.Cases[0].Value, want)
 		}
 	}
 }

@@ -47,6 +47,7 @@ var conditionsOfRuns = []struct {
 }{
 	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
 	{OtherDriver, "CUDA version of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Driver }) }},
+	{OtherDriver, "release of the driver", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Release }) }},
 	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
 	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
 	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
@@ -67,6 +68,14 @@ var conditionsOfRuns = []struct {
 		})
 	}},
 	{OtherMode, "recording of CUDA graphs", (*Run).graphs},
+}
+
+// Revision is the commit of the program's folder, "" if it is not known or not one.
+func (r *Run) Revision() string {
+	if all := r.said(func(l *stats.Log) string { return l.Revision }); !strings.Contains(all, ",") {
+		return all
+	}
+	return ""
 }
 
 // said lists the different words of a run's logs.

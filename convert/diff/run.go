@@ -54,27 +54,36 @@ func (r *report) value(key, column string) float64 {
 	return found.values[i]
 }
 
-// A runReader reads the JSON of stats.
-type runReader struct {
-	*Run
-	json  *json.Decoder
-	names map[string]string // each name once
+// A Reader reads runs.
+type Reader struct {
+	wanted []string          // reports to keep
+	names  map[string]string // each name once, of all runs
 }
 
-// Read reads the JSON of stats. wanted are the reports to keep.
-func Read(from io.Reader, name string, wanted []string) (*Run, error) {
+// NewReader returns a reader that keeps some reports of each run.
+func NewReader(wanted []string) *Reader { return &Reader{wanted, make(map[string]string)} }
+
+// Read reads the JSON of stats.
+func (r *Reader) Read(from io.Reader, name string) (*Run, error) {
 	limited := &io.LimitedReader{R: from, N: maxBytes}
-	r := runReader{&Run{Name: name, reports: make(map[string]*report)}, json.NewDecoder(limited), make(map[string]string)}
-	err := r.object(func(member string) error { return r.member(member, wanted) })
+	run := runReader{r, &Run{Name: name, reports: make(map[string]*report)}, json.NewDecoder(limited)}
+	err := run.object(run.member)
 	switch {
 	case limited.N <= 0:
 		return nil, fmt.Errorf("%s has more than %s", name, figures.Bytes(maxBytes))
 	case err != nil:
 		return nil, fmt.Errorf("%s is no JSON of 'cudatrace stats': %w", name, err)
-	case r.Logs == nil:
+	case run.Logs == nil:
 		return nil, fmt.Errorf(`%s is no JSON of 'cudatrace stats': it has no "logs"`, name)
 	}
-	return r.Run, nil
+	return run.Run, nil
+}
+
+// A runReader reads one run.
+type runReader struct {
+	*Reader
+	*Run
+	json *json.Decoder
 }
 
 // object reads an object, and calls member for each of its members.
@@ -105,7 +114,7 @@ func (r *runReader) expect(want json.Delim) error {
 // version is the version of the JSON that the package understands.
 const version = 1
 
-func (r *runReader) member(name string, wanted []string) error {
+func (r *runReader) member(name string) error {
 	switch name {
 	case "version":
 		v := 0
@@ -127,7 +136,7 @@ func (r *runReader) member(name string, wanted []string) error {
 	case "left_out":
 		return r.leftOut()
 	}
-	if slices.Contains(wanted, name) {
+	if slices.Contains(r.wanted, name) {
 		return r.report(name)
 	}
 	var skipped json.RawMessage
@@ -188,7 +197,7 @@ func (r *runReader) add(to *report, name string, cells map[string]any) {
 }
 
 // once returns a text that equal texts share.
-func (r *runReader) once(s string) string {
+func (r *Reader) once(s string) string {
 	if known, ok := r.names[s]; ok {
 		return known
 	}
@@ -219,7 +228,7 @@ var keys = map[string][]string{
 	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"},
 }
 
 // rowKey is the key of a row.

@@ -26,13 +26,13 @@ func TestReadErrors(t *testing.T) {
 		`{` + logs + `, "kernels": [], "left_out": {"kernels": 3}}`:                    "it lacks rows of kernels: write it without --top",
 		`{` + logs + `, "kernels": [` + strings.Repeat(`{},`, 20_000) + `{}], "x": 1}`: "kernels has more than 20,000 rows",
 	} {
-		_, err := diff.Read(strings.NewReader(json), "x.json", difftest.Reports())
+		_, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "x.json")
 		if err == nil || !strings.HasPrefix(err.Error(), "x.json is no JSON of 'cudatrace stats': ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %s", json, err, want)
 		}
 	}
 	for _, json := range []string{`{` + logs + `}`, `{` + logs + `, "unknown": [{"a": [1, {"b": 2}]}], "unfreed": [], "left_out": {"unfreed": 3, "calls": 5}}`} {
-		if _, err := diff.Read(strings.NewReader(json), "x.json", difftest.Reports()); err != nil {
+		if _, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "x.json"); err != nil {
 			t.Errorf("%s: %v", json, err)
 		}
 	}
@@ -44,7 +44,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"version": 1, "logs": [{"name": "a", "gpus": null}], "kernels": [{"name": null, "count": -1, "total_ns": 1e308}, {"name": 5, "x": []}]}`)
 	good := difftest.Read(f, "good", difftest.Document(f, logtest.Steps{Seed: 2}))
 	f.Fuzz(func(t *testing.T, json string) {
-		r, err := diff.Read(strings.NewReader(json), "fuzzed", difftest.Reports())
+		r, err := diff.NewReader(difftest.Reports()).Read(strings.NewReader(json), "fuzzed")
 		if err != nil {
 			return
 		}

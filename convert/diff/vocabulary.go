@@ -14,7 +14,11 @@ var units = map[table.Unit]condition.Unit{
 	table.Number: condition.Number, table.Duration: condition.Time, table.Bytes: condition.Bytes, table.Share: condition.Share, table.Rate: condition.Rate,
 }
 
-// Vocabulary returns the figures that conditions may name: every one that stats has.
+// unnamed are the reports whose rows have no names that two runs share: the largest allocations,
+// and parts of the time.
+var unnamed = map[string]bool{"unfreed": true, "launch_rate": true}
+
+// Vocabulary returns the figures that conditions may name: those of stats.
 func Vocabulary() condition.Vocabulary {
 	words := condition.Vocabulary{Figures: make(map[string]condition.Unit), Reports: make(map[string]map[string]condition.Unit)}
 	for _, o := range overalls {
@@ -27,7 +31,7 @@ func Vocabulary() condition.Vocabulary {
 				columns[c.Key] = unit
 			}
 		}
-		if t.Name != "unfreed" && len(columns) > 0 { // the ten largest are others in each run
+		if !unnamed[t.Name] && len(columns) > 0 {
 			words.Reports[t.Name] = columns
 		}
 	}

@@ -48,7 +48,7 @@ func Reports() (names []string) {
 // Read reads a run from the JSON of its statistics.
 func Read(t testing.TB, name, json string) *diff.Run {
 	t.Helper()
-	r, err := diff.Read(strings.NewReader(json), name, Reports())
+	r, err := diff.NewReader(Reports()).Read(strings.NewReader(json), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -286,7 +286,7 @@ func (j *Joiner) finish() {
 // A Process has the counts of a process.
 type Process struct {
 	PID     uint32 // as in the log
-	Name    string
+	Name    string // of the program
 	Args    []string
 	Threads int // number of threads that made calls
 	Streams int // number of streams with work

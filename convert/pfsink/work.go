@@ -50,7 +50,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished { // nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
@@ -70,6 +70,9 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
+	}
+	if w.Cut != 0 {
+		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
 	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
 }

@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/occupancy"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// busy is the reports of devices and streams.
+// busy is the reports of devices, streams and ranks, and of idle time.
 type busy struct {
 	clock   *clock
-	names   map[uint32]string // of GPUs, by index
+	gpus    map[uint32]timeline.GPU
 	devices map[uint32]*deviceRow
 	byID    map[*timeline.Stream]*streamRow
 	streams []*streamRow
+	watch   usage.Watcher // nil: idle time is not looked at
 }
 
 // A workCount has the work of a device, a stream or a process.
@@ -27,31 +31,39 @@ type workCount struct {
 
 type deviceRow struct {
 	workCount
-	sweep
-	index uint32
+	*usage.Device
+	index           uint32
+	multiprocessors uint32            // 0 when not known
+	rules           *occupancy.Device // nil when not known
 }
 
 type streamRow struct {
 	workCount
-	sweep
 	*timeline.Stream
 	device *deviceRow
+	lane   *usage.Lane
+	habits *findings.Stream // nil in a profile
 }
 
-func newBusy(c *clock) busy {
-	return busy{clock: c, names: make(map[uint32]string), devices: make(map[uint32]*deviceRow), byID: make(map[*timeline.Stream]*streamRow)}
+func newBusy(c *clock, watch usage.Watcher) busy {
+	return busy{clock: c, gpus: make(map[uint32]timeline.GPU), devices: make(map[uint32]*deviceRow),
+		byID: make(map[*timeline.Stream]*streamRow), watch: watch}
 }
 
-func (b *busy) gpus(list []timeline.GPU) {
+func (b *busy) know(list []timeline.GPU) {
 	for _, g := range list {
-		b.names[g.Index] = g.Name
+		b.gpus[g.Index] = g
 	}
 }
+
+// multiprocessors returns a device's number of multiprocessors, 0 if unknown.
+func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Multiprocessors) }
 
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, sweep: newSweep(deviceWindow)}
+		d = &deviceRow{index: index, Device: usage.NewDevice(), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
+		d.Idle.Watch = b.watch
 		b.devices[index] = d
 	}
 	return d
@@ -60,7 +72,8 @@ func (b *busy) device(index uint32) *deviceRow {
 func (b *busy) stream(t *timeline.Stream) *streamRow {
 	r := b.byID[t]
 	if r == nil {
-		r = &streamRow{Stream: t, device: b.device(t.Context.GPU), sweep: newSweep(streamWindow)}
+		d := b.device(t.Context.GPU)
+		r = &streamRow{Stream: t, device: d, lane: d.Lane(t)}
 		b.byID[t] = r
 		b.streams = append(b.streams, r)
 	}
@@ -74,95 +87,116 @@ func (c *workCount) count(w *timeline.Work) {
 	}
 }
 
-func (r *streamRow) take(w *timeline.Work) {
+// take takes a piece of work, with the thread that launched it, nil if that is not known.
+func (r *streamRow) take(w *timeline.Work, c usage.Class, by *usage.History) {
 	r.count(w)
 	r.device.count(w)
-	if w.Untimed {
-		return
+	if !w.Untimed {
+		r.device.Add(r.lane, usage.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
+			Shape: w.Shape, Kind: w.Kind, Class: c, InGraph: w.Graph != 0})
 	}
-	p := piece{w.Start, timeline.End(w.Start, w.Dur), w.Kind}
-	r.add(p)
-	r.device.add(p)
 }
 
-// columns are the columns of devices and of streams behind their names.
-func (b *busy) columns() []table.Column {
+// sorted returns the devices by number, and finishes them.
+func (b *busy) sorted() []*deviceRow {
+	rows := make([]*deviceRow, 0, len(b.devices))
+	for _, d := range b.devices {
+		d.Finish()
+		if d.workCount != (workCount{}) {
+			rows = append(rows, d)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *deviceRow) int { return cmp.Compare(a.index, b.index) })
+	return rows
+}
+
+// title names a device.
+func (b *busy) title(index uint32) string {
+	if n := b.gpus[index].Name; n != "" {
+		return fmt.Sprintf("GPU %d: %s", index, n)
+	}
+	return fmt.Sprintf("GPU %d", index)
+}
+
+// busyColumns are the columns of how long something was busy.
+func busyColumns() []table.Column {
 	return []table.Column{
 		duration("busy_ns", "busy", 1), duration("idle_ns", "idle", 2), column("busy_share", "share", table.Share, 2),
 		duration("span_ns", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0),
-		count("kernels", "kernels", 4), count("copies", "copies", 5), count("sets", "sets", 6), count("graphs", "", 0),
-		duration("work_ns", "", 0),
 	}
 }
 
-// cells returns the cells of columns.
-func (b *busy) cells(c *workCount, s *sweep) ([]any, usage) {
-	u := s.usage()
-	cells := []any{nil, nil, nil, nil, nil, nil, c.Kernels, c.Copies, c.Memsets, c.Graphs, c.time}
-	if s.first != timeline.Never {
-		cells[3], cells[4], cells[5] = u.span, b.clock.since(s.first), b.clock.since(s.last)
+// busyCells returns the cells of busyColumns. Times that are not exact are not known.
+func (b *busy) busyCells(ns, first, last uint64, exact bool) []any {
+	cells := make([]any, 6)
+	if first == timeline.Never {
+		return cells
 	}
-	if u.exact && s.first != timeline.Never {
-		cells[0], cells[1], cells[2] = u.busy, u.span-u.busy, share(u.busy, u.span)
+	span := last - first
+	cells[3], cells[4], cells[5] = span, b.clock.since(first), b.clock.since(last)
+	if exact {
+		cells[0], cells[1], cells[2] = ns, span-ns, share(ns, span)
 	}
-	return cells, u
+	return cells
 }
 
-// note says that busy times are not known, "" where all are.
-func note(late uint64) []string {
+func workColumns() []table.Column {
+	return []table.Column{
+		count("kernels", "kernels", 4), count("copies", "copies", 5), count("sets", "sets", 6), count("graphs", "", 0), duration("work_ns", "", 0),
+	}
+}
+
+func (c *workCount) cells() []any { return []any{c.Kernels, c.Copies, c.Memsets, c.Graphs, c.time} }
+
+// note says that times are not known, where there are such.
+func note(late uint64, times string) []string {
 	if late == 0 {
 		return nil
 	}
-	return []string{"busy times that are missing are not known: too much work came in another order than that of time"}
+	return []string{times + " that are missing are not known: too much work came in another order than that of time"}
 }
 
-// tables returns the reports of streams and of devices.
-func (b *busy) tables() (streams, devices *table.Table) {
-	streams = &table.Table{Name: "streams", Title: "streams with work"}
-	streams.Columns = slices.Concat([]table.Column{name("stream"), id("gpu", "GPU", 3), id("pid", "process", 3), id("stream", "", 0), id("context", "", 0)}, b.columns())
+// streamTable returns the report of streams.
+func (b *busy) streamTable() *table.Table {
+	b.sorted()
+	t := &table.Table{Name: "streams", Title: "streams with work"}
+	t.Columns = slices.Concat([]table.Column{name("stream"), id("gpu", "GPU", 3), id("pid", "process", 3), id("stream", "", 0), id("context", "", 0)},
+		busyColumns(), workColumns())
 	late := uint64(0)
 	for _, r := range b.streams {
 		if r.workCount == (workCount{}) {
 			continue
 		}
-		cells, _ := b.cells(&r.workCount, &r.sweep)
-		late += r.late
-		c := r.Context
-		streams.Rows = append(streams.Rows, slices.Concat([]any{r.title(), uint64(c.GPU), uint64(c.Process.PID), uint64(r.ID), uint64(c.ID)}, cells))
+		l, c := r.lane, r.Context
+		late += l.Late
+		t.Rows = append(t.Rows, slices.Concat([]any{r.title(), uint64(c.GPU), uint64(c.Process.PID), uint64(r.ID), uint64(c.ID)},
+			b.busyCells(l.Busy.Total, l.First, l.Last, l.Late == 0), r.cells()))
 	}
-	streams.Sort("busy_ns")
-	streams.Notes = note(late)
-	return streams, b.deviceTable()
+	t.Sort("busy_ns")
+	t.Notes = note(late, "busy times")
+	return t
 }
 
 func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Qualifier()) }
 
+// deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
 	t := &table.Table{Name: "devices", Title: "GPUs with work"}
-	t.Columns = slices.Concat([]table.Column{name("GPU"), id("gpu", "", 0)}, b.columns(), []table.Column{
-		duration("compute_ns", "compute", 3), duration("copy_ns", "copying", 3), duration("overlap_ns", "both", 3)})
-	rows := make([]*deviceRow, 0, len(b.devices))
-	for _, d := range b.devices {
-		rows = append(rows, d)
-	}
-	slices.SortFunc(rows, func(a, b *deviceRow) int { return cmp.Compare(a.index, b.index) })
+	t.Columns = slices.Concat([]table.Column{name("GPU"), id("gpu", "", 0)}, busyColumns(), workColumns(), []table.Column{
+		duration("compute_ns", "compute", 3), duration("copy_ns", "copying", 3), duration("overlap_ns", "both", 3),
+		duration("communication_ns", "", 0), duration("communication_overlap_ns", "", 0),
+		duration("idle_late_ns", "", 0), duration("idle_dependency_ns", "", 0), duration("idle_other_work_ns", "", 0), duration("idle_other_ns", "", 0)})
 	late := uint64(0)
-	for _, d := range rows {
-		if d.workCount == (workCount{}) {
-			continue
+	for _, d := range b.sorted() {
+		more := make([]any, 9)
+		if d.Late == 0 {
+			i := &d.Idle.Time
+			more = []any{d.Times.Kernels(), d.Times.Copies(), d.CopyOverlap(), d.Communication(), d.CommunicationOverlap(),
+				i[usage.LaunchedLate], i[usage.Dependency], i[usage.OtherWork], i[usage.OtherCause]}
 		}
-		cells, u := b.cells(&d.workCount, &d.sweep)
-		more := []any{nil, nil, nil}
-		if u.exact {
-			more = []any{u.kernels, u.copies, u.overlap}
-		}
-		late += d.late
-		title := fmt.Sprintf("GPU %d", d.index)
-		if n := b.names[d.index]; n != "" {
-			title += ": " + n
-		}
-		t.Rows = append(t.Rows, slices.Concat([]any{title, uint64(d.index)}, cells, more))
+		late += d.Late
+		t.Rows = append(t.Rows, slices.Concat([]any{b.title(d.index), uint64(d.index)}, b.busyCells(d.Busy(), d.First, d.Last, d.Late == 0), d.cells(), more))
 	}
-	t.Notes = note(late)
+	t.Notes = note(late, "busy times")
 	return t
 }

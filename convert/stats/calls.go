@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -18,7 +19,8 @@ type calls struct {
 		functions map[*timeline.Function]*callRow
 		callers   map[from]*callRow
 	}
-	called bool // a call has a caller
+	called    bool // a call has a caller
+	functions usage.Functions
 }
 
 type functionKey struct{ name, library string }
@@ -37,6 +39,7 @@ type from struct {
 // A callRow has calls of one function.
 type callRow struct {
 	callerKey
+	function           *usage.Function     // nil in the rows by caller
 	time               sketch.Distribution // of the calls that returned
 	inner              uint64              // calls within another call
 	failed, unfinished uint64
@@ -56,9 +59,11 @@ type errorRow struct {
 	caller      *timeline.Caller // of the first call
 }
 
-func newCalls(c *clock) calls {
-	all := calls{clock: c}
-	all.byName = newGroups(functionKey{name: other}, func(k functionKey) *callRow { return &callRow{callerKey: callerKey{functionKey: k}} })
+func newCalls(c *clock) *calls {
+	all := &calls{clock: c}
+	all.byName = newGroups(functionKey{name: other}, func(k functionKey) *callRow {
+		return &callRow{callerKey: callerKey{functionKey: k}, function: all.functions.Add(k.name, k.library)}
+	})
 	all.callers = newGroups(callerKey{functionKey{name: other}, other}, func(k callerKey) *callRow { return &callRow{callerKey: k} })
 	all.errors = newGroups(errorKey{functionKey{name: other}, other}, func(k errorKey) *errorRow { return &errorRow{errorKey: k} })
 	all.caches.functions = make(map[*timeline.Function]*callRow)
@@ -66,17 +71,20 @@ func newCalls(c *clock) calls {
 	return all
 }
 
-// take takes a call. An inner one lies within another call of its thread.
-func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) {
+// take takes a call and returns its function. An inner call lies within another call of its
+// thread.
+func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) *usage.Function {
 	key := functionKey{sl.Name, sl.Library}
 	c.called = c.called || sl.Caller != nil
-	cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) }).add(sl, inner)
+	r := cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) })
+	r.add(sl, inner)
 	cached(c.caches.callers, from{sl.Function, sl.Caller}, func() *callRow {
 		return c.callers.of(callerKey{key, callerText(sl.Caller)})
 	}).add(sl, inner)
 	if sl.Failed() {
 		c.errors.of(errorKey{key, sl.ErrorName()}).add(t, sl)
 	}
+	return r.function
 }
 
 // callerText is the text of a caller, "" of an unknown one.

@@ -6,6 +6,8 @@ type Log struct {
 	Complete   bool     `json:"complete"`
 	GPUs       []string `json:"gpus"`
 	Driver     string   `json:"driver_version"`
+	Release    string   `json:"nvidia_driver"`
+	Revision   string   `json:"git_revision"`
 	Calls      string   `json:"call_source"`
 	GPU        string   `json:"gpu_source"`
 	Waits      string   `json:"wait_source"`

@@ -23,6 +23,26 @@ type memory struct {
 	rows    groups[memoryKey, memoryUse]
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
+	gpus    map[uint32]*level
+}
+
+// A level is the device memory of a GPU in use, over all processes.
+type level struct{ current, peak, peakAt uint64 }
+
+// change adds bytes to a level.
+func (m *memory) change(k *memoryKey, bytes, at uint64) {
+	if k.use != cudaapi.DeviceMemory {
+		return
+	}
+	l := m.gpus[k.gpu]
+	if l == nil {
+		l = new(level)
+		m.gpus[k.gpu] = l
+	}
+	l.current = sketch.Sum(l.current, bytes)
+	if l.current > l.peak {
+		l.peak, l.peakAt = l.current, at
+	}
 }
 
 // A memoryKey is a use of memory by a process. Pinned memory belongs to no GPU.
@@ -55,7 +75,8 @@ type allocation struct {
 }
 
 func newMemory(c *clock) memory {
-	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k} }), live: make(map[block]allocation)}
+	return memory{clock: c, rows: newGroups(memoryKey{}, func(k memoryKey) *memoryUse { return &memoryUse{memoryKey: k} }), live: make(map[block]allocation),
+		gpus: make(map[uint32]*level)}
 }
 
 func (m *memory) take(e *timeline.Allocation) {
@@ -70,6 +91,9 @@ func (m *memory) take(e *timeline.Allocation) {
 		delete(m.live, at)
 		known.use.live--
 		known.use.current -= known.bytes
+		if l := m.gpus[known.use.gpu]; l != nil && known.use.use == cudaapi.DeviceMemory {
+			l.current -= min(l.current, known.bytes)
+		}
 	}
 	switch {
 	case !e.Release:
@@ -95,6 +119,7 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 	m.live[at] = allocation{r, bytes, e.Time}
 	r.live++
 	r.current += bytes
+	m.change(&r.memoryKey, bytes, e.Time)
 	if r.current > r.peak {
 		r.peak, r.peakAt = r.current, e.Time
 	}

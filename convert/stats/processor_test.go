@@ -41,13 +41,36 @@ const (
 
 // union is the time that a choice of work covers on a device, or on a stream.
 func union(of, by string) string {
-	return `select by, sum(max(0, until - max(ts, before))) from (
-		select ` + by + ` as by, g.ts, g.ts + g.dur as until,
+	return `select by, sum(max(0, until - max(ts, before))) from (` + covered(of, by) + `) group by by`
+}
+
+// covered are pieces of work with the end of the work before them.
+func covered(of, by string) string {
+	return `select ` + by + ` as by, g.ts, g.ts + g.dur as until,
 			coalesce(max(g.ts + g.dur) over (partition by ` + by + ` order by g.ts rows between unbounded preceding and 1 preceding), 0) as before
-		from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) where ` + of + `) group by by`
+		from gpu_slice g join gpu_track k on g.track_id = k.id join process using (upid) where ` + of
+}
+
+// gaps are the times between two pieces of work of a device: before is the end of the work so far,
+// returned the return of the call that launched the next piece. Pieces that start together end a
+// gap once.
+const gaps = `(select by, ts as until, before, ts - before as ns, returned
+	from (select ` + gpu + ` as by, g.id, g.ts, max(g.ts + g.dur) over (partition by ` + gpu + ` order by g.ts, extract_arg(g.arg_set_id, 'stream'), g.id rows between unbounded preceding and 1 preceding) as before
+		from gpu_slice g join gpu_track k on g.track_id = k.id where extract_arg(g.arg_set_id, 'untimed') is null) w
+	left join (select slice_in, max(s.ts + s.dur) as returned from flow join slice s on slice_out = s.id where s.id not in (select id from gpu_slice) group by slice_in) on slice_in = w.id
+	where ts > before)`
+
+const communicates = `(g.name glob 'nccl*' or g.name glob 'nvshmem*')`
+
+// perRank is the time that a choice of work covers for a process on a device.
+func perRank(of string) string {
+	by := `pid * 1000 + ` + gpu
+	return `select by / 1000, by % 1000, sum(max(0, until - max(ts, before))) from (` + covered(of, by) + `) group by by`
 }
 
 var sums = []sum{
+	{"profile", []string{"name"}, []string{"gpus"},
+		`select 'all', count(distinct ` + gpu + `) from gpu_slice g join gpu_track k on g.track_id = k.id`},
 	{"kernels", []string{"name"}, []string{"count", "total_ns"},
 		`select name, count(*), sum(dur) from gpu_slice where ` + isKernel + ` group by name`},
 	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count", "total_ns"},
@@ -70,8 +93,9 @@ var sums = []sum{
 	{"waits", []string{"name"}, []string{"blocked_ns"},
 		`select name, sum(max(0, min(until, ts + dur) - ts)) from (select s.name, s.ts, s.dur, max(g.ts + g.dur) as until
 			from flow join slice s on slice_in = s.id join gpu_slice g on slice_out = g.id where s.id not in (select id from gpu_slice) group by s.id) group by name`},
-	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns"},
-		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur) from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id
+	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns", "short", "default_stream"},
+		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur), sum(g.dur < s.dur), sum(k.name glob '*(default*')
+			from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id join gpu_track k on g.track_id = k.id
 			where extract_arg(g.arg_set_id, 'kernel_name') is not null and extract_arg(g.arg_set_id, 'graph') is null and extract_arg(g.arg_set_id, 'untimed') is null
 			and s.id not in (select id from gpu_slice) group by g.name`},
 	{"devices", []string{"gpu"}, []string{"busy_ns"}, union(`true`, gpu)},
@@ -84,6 +108,11 @@ var sums = []sum{
 		`select ` + gpu + ` as gpu, pid, context, hw, sum(dur) from (select *, extract_arg(arg_set_id, 'stream') as hw, extract_arg(arg_set_id, 'context') as context from gpu_slice) g
 			join gpu_track k on g.track_id = k.id join process using (upid) group by gpu, pid, context, hw`},
 	{"streams", []string{"stream"}, []string{"busy_ns"}, union(`true`, `extract_arg(g.arg_set_id, 'stream')`)},
+	{"idle", []string{"gpu"}, []string{"total_ns"}, `select by, sum(ns) from ` + gaps + ` group by by`},
+	{"devices", []string{"gpu"}, []string{"idle_ns", "idle_late_ns", "idle_other_ns"},
+		`select by, sum(ns), coalesce(sum(max(0, min(returned, until) - before)), 0), sum(case when returned is null then ns when returned > before then max(0, until - returned) else 0 end) from ` + gaps + ` group by by`},
+	{"ranks", []string{"pid", "gpu"}, []string{"compute_ns"}, perRank(`not (` + of("g", isCopy) + `) and g.name != 'Memset' and not (` + communicates + `)`)},
+	{"ranks", []string{"pid", "gpu"}, []string{"communication_ns"}, perRank(communicates)},
 	{"errors", []string{"name", "error"}, []string{"count"},
 		`select name, extract_arg(arg_set_id, 'debug.error') as error, count(*) from slice where error is not null
 			and extract_arg(arg_set_id, 'debug.result') not in (4, 600) group by name, error`},
@@ -123,6 +152,9 @@ func TestSums(t *testing.T) {
 			for _, s := range sums {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {
 					continue // streams of several processes have the same numbers
+				}
+				if s.report == "ranks" && len(tables["processes"].Rows) == 1 {
+					continue // the report of devices has the same numbers
 				}
 				r := tables[s.report]
 				if r == nil {
@@ -199,7 +231,7 @@ func TestSumsAreThere(t *testing.T) {
 	}
 	for name, n := range rows {
 		compared := slices.ContainsFunc(sums, func(s sum) bool { return s.report == name })
-		if n == 0 || !compared && name != "unfreed" {
+		if n == 0 || !compared && !slices.Contains([]string{"unfreed", "findings", "launch_rate"}, name) {
 			t.Errorf("%s: %d rows in all logs, compared %t", name, n, compared)
 		}
 	}

@@ -7,7 +7,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -149,6 +152,60 @@ func TestChaos(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, s)
+	}
+}
+
+// The profile that a recording prints is that of the report, and its times are those of the devices.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	for name, path := range logs(t) {
+		short, all := stats.NewProfile(), tablesOf(t, path)
+		if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, short); err != nil {
+			t.Fatal(err)
+		}
+		r, devices := all["profile"], all["devices"]
+		var want [][]string
+		for _, row := range r.Rows {
+			for _, i := range r.Prose(row).Items {
+				want = append(want, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
+			}
+			for _, key := range []string{"busy_ns", "span_ns", "copy_ns", "communication_ns"} {
+				sum := uint64(0)
+				for _, d := range devices.Rows {
+					sum += d[devices.Column(key)].(uint64)
+				}
+				if got := row[r.Column(key)]; got != sum {
+					t.Errorf("%s: %s is %v, that of the devices %d", name, key, got, sum)
+				}
+			}
+		}
+		if diff := gocmp.Diff(want, short.Items()); diff != "" {
+			t.Errorf("%s (-report +recording):\n%s", name, diff)
+		}
+	}
+}
+
+// The launches over time are all launches, in at most 64 intervals of one length.
+func TestLaunchRate(t *testing.T) {
+	t.Parallel()
+	for name, path := range logs(t) {
+		all := tablesOf(t, path)
+		r, launches := all["launch_rate"], all["launches"]
+		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {
+			var got, want uint64
+			for i, row := range r.Rows {
+				got += row[r.Column(key)].(uint64)
+				if at, length := row[r.Column("at_ns")].(uint64), row[r.Column("span_ns")].(uint64); at != r.Rows[0][r.Column("at_ns")].(uint64)+uint64(i)*length || i >= 64 {
+					t.Errorf("%s: interval %d of %d ns begins at %d", name, i, length, at)
+				}
+			}
+			for _, row := range launches.Rows {
+				want += row[launches.Column(key)].(uint64)
+			}
+			if got != want {
+				t.Errorf("%s: %s is %d over time, %d by kernel", name, key, got, want)
+			}
+		}
 	}
 }
 

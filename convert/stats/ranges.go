@@ -13,7 +13,11 @@ import (
 type ranges struct {
 	rows groups[rangeKey, rangeRow]
 	open map[*timeline.Track][]openRange // innermost last
+	held map[*timeline.RangeStack]*heldBy
 }
+
+// heldBy are the rows of a stack of ranges, each once.
+type heldBy struct{ rows []*rangeRow }
 
 type rangeKey struct {
 	name, domain string
@@ -26,6 +30,8 @@ type rangeRow struct {
 	time       sketch.Distribution // of the ranges that ended
 	unfinished uint64
 	marks      uint64
+	work       uint64 // pieces of GPU work that calls in the ranges caused
+	gpuTime    uint64 // ns of that work
 }
 
 type openRange struct {
@@ -35,7 +41,7 @@ type openRange struct {
 }
 
 func newRanges() ranges {
-	return ranges{open: make(map[*timeline.Track][]openRange),
+	return ranges{open: make(map[*timeline.Track][]openRange), held: make(map[*timeline.RangeStack]*heldBy),
 		rows: newGroups(rangeKey{name: other}, func(k rangeKey) *rangeRow { return &rangeRow{rangeKey: k} })}
 }
 
@@ -70,6 +76,29 @@ func (s *ranges) end(e *timeline.SpanEnd) {
 	}
 }
 
+// gpu takes a piece of work for the ranges that were open when its call began.
+func (s *ranges) gpu(w *timeline.Work) {
+	if w.Call.Ranges == nil {
+		return
+	}
+	for _, r := range cached(s.held, w.Call.Ranges, func() *heldBy { return s.rowsOf(w.Call.Ranges) }).rows {
+		r.work++
+		if !w.Untimed {
+			r.gpuTime = sketch.Sum(r.gpuTime, w.Dur)
+		}
+	}
+}
+
+func (s *ranges) rowsOf(stack *timeline.RangeStack) *heldBy {
+	h := new(heldBy)
+	for ; stack != nil; stack = stack.Outer {
+		if r := s.rows.of(rangeKey{name: stack.Name, domain: stack.Domain}); !slices.Contains(h.rows, r) {
+			h.rows = append(h.rows, r)
+		}
+	}
+	return h
+}
+
 func (s *ranges) mark(e *timeline.Instant) {
 	if e.Track.Category == timeline.NVTX {
 		s.rows.of(rangeKey{name: e.Name, domain: domain(e.Track), mark: true}).marks++
@@ -79,7 +108,7 @@ func (s *ranges) mark(e *timeline.Instant) {
 func (s *ranges) table() *table.Table {
 	t := &table.Table{Name: "nvtx", Title: "NVTX ranges and marks"}
 	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 2), column("kind", "", table.Text, 0)},
-		totals(), spread(), []table.Column{count("unfinished", "", 0)})
+		totals(), spread(), []table.Column{count("unfinished", "", 0), duration("gpu_ns", "on the GPU", 2), count("gpu_work", "", 0)})
 	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time })
 	for _, r := range s.rows.list {
 		kind := "range"
@@ -87,7 +116,7 @@ func (s *ranges) table() *table.Table {
 			kind = "mark"
 		}
 		t.Rows = append(t.Rows, slices.Concat([]any{r.name, text(r.domain), kind, r.time.Count + r.unfinished + r.marks, r.time.Total,
-			share(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished}))
+			share(r.time.Total, total)}, spreadOf(&r.time), []any{r.unfinished, r.gpuTime, r.work}))
 	}
 	t.Sort("total_ns")
 	return t

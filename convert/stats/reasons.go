@@ -4,22 +4,25 @@ import "cmp"
 
 // reasons say why a report has no rows although what it shows was recorded.
 var reasons = map[string]string{
+	"profile": "no GPU work", "findings": "nothing that costs enough to be worth a look",
 	"kernels": "no kernels", "kernel_shapes": "no kernels", "calls": "no calls", "callers": "no calls with a caller",
 	"copies": "no copies", "sets": "no memory sets", "graphs": "no graphs that were recorded as a whole",
-	"waits": "no calls that waited for GPU work", "launches": "no kernels whose call is known", "devices": "no GPU work",
-	"streams": "no GPU work", "memory": "no allocations that CUPTI recorded", "unfreed": "no allocations that were not freed",
+	"waits": "no calls that waited for GPU work", "launches": "no kernels whose call is known", "launch_rate": "no kernels whose call is known", "devices": "no GPU work",
+	"streams": "no GPU work", "idle": "no idle time between GPU work", "ranks": "no GPU work", "memory": "no allocations that CUPTI recorded", "unfreed": "no allocations that were not freed",
 	"errors": "no failed calls", "nvtx": "no NVTX ranges or marks", "threads": "no calls", "processes": "no processes",
 }
 
 // ofGPU are the reports that need CUPTI's records.
 var ofGPU = map[string]bool{
-	"kernels": true, "kernel_shapes": true, "copies": true, "sets": true, "graphs": true, "waits": true, "launches": true,
-	"devices": true, "streams": true, "memory": true, "unfreed": true, "nvtx": true,
+	"profile": true, "findings": true, "kernels": true, "kernel_shapes": true, "copies": true, "sets": true, "graphs": true, "waits": true, "launches": true, "launch_rate": true,
+	"devices": true, "idle": true, "streams": true, "ranks": true, "memory": true, "unfreed": true, "nvtx": true,
 }
 
 // reason says why a report has no rows.
 func reason(report string, f Facts) string {
 	switch {
+	case report == "findings" && f.Chosen:
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, NVTX range or duration"
 	case ofGPU[report] && f.GPU != "":
 		return f.GPU
 	case report == "callers" && f.Callers != "":

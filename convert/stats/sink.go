@@ -1,7 +1,11 @@
 package stats
 
 import (
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -9,13 +13,17 @@ import (
 type Sink struct {
 	clock   clock
 	names   timeline.KernelNames
-	calls   calls
+	calls   *calls
 	threads threads
 	waits   waits
 	work    work
 	busy    busy
 	memory  memory
 	ranges  ranges
+	host    transfers
+	rate    rate
+
+	findings *findings.Collector
 }
 
 // A clock converts the times of a timeline.
@@ -24,16 +32,22 @@ type clock struct{ start uint64 }
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
-// New returns a sink without events.
-func New() *Sink {
+// New returns a sink without events, whose findings have default thresholds.
+func New() *Sink { return NewWith(findings.Defaults) }
+
+// NewWith returns a sink without events.
+func NewWith(t findings.Thresholds) *Sink {
 	s := &Sink{names: make(timeline.KernelNames)}
 	s.calls = newCalls(&s.clock)
-	s.threads = newThreads()
+	s.findings = findings.New(t)
+	s.threads = newThreads(s.findings)
 	s.waits = newWaits()
 	s.work = newWork(s.names)
-	s.busy = newBusy(&s.clock)
+	s.busy = newBusy(&s.clock, s.findings)
+	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
+	s.rate = newRate(&s.clock)
 	return s
 }
 
@@ -65,7 +79,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock.start = e.Start
 	case *timeline.GPUs:
-		s.busy.gpus(e.List)
+		s.busy.know(e.List)
 	case *timeline.Process:
 		s.threads.process(e)
 	case *timeline.Thread:
@@ -80,7 +94,14 @@ func (s *Sink) slices(l *timeline.Slices) {
 	for i := range l.List {
 		sl := &l.List[i]
 		inner := thread.call(sl)
-		s.calls.take(l.Thread, sl, inner)
+		f := s.calls.take(l.Thread, sl, inner)
+		switch {
+		case !inner:
+			thread.history.Add(sl.Start, sl.End, f)
+			thread.habits.Call(sl, f, sl.Failed())
+		case f.Loads():
+			thread.history.Loaded()
+		}
 		if len(sl.Waits()) > 0 {
 			s.waits.take(l.Thread, sl)
 		}
@@ -89,15 +110,26 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
+	if stream.habits == nil {
+		stream.habits = s.findings.Stream(l.Stream)
+	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
 		w := &l.List[i]
-		s.work.take(w)
-		stream.take(w)
 		process.count(w)
-		if w.Call.Thread != nil {
-			s.threads.of(w.Call.Thread).work++
+		s.host.take(w)
+		s.ranges.gpu(w)
+		if isLaunch(w) {
+			s.rate.take(w)
 		}
+		stream.habits.Work(w)
+		var by *usage.History
+		if w.Call.Thread != nil {
+			thread := s.threads.of(w.Call.Thread)
+			thread.work++
+			by = thread.history
+		}
+		stream.take(w, s.work.take(stream, w), by)
 	}
 }
 
@@ -107,19 +139,23 @@ type Facts struct {
 	Callers string // why no call has a caller, "" if callers were recorded
 	// Filtered says that a filter selected a part of the logs.
 	Filtered bool
+	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.
+	Chosen bool
+	// Incomplete says that records are missing.
+	Incomplete bool
 }
 
 // Tables returns all reports, with the largest rows first.
 func (s *Sink) Tables(f Facts) []*table.Table {
-	streams, devices := s.busy.tables()
 	kernels, shapes := s.work.kernelTables()
 	calls, callers := s.calls.tables(s.threads.inCalls())
 	memory, unfreed := s.memory.tables()
 	threads, processes := s.threads.tables()
+	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
-		kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), devices, streams, memory, unfreed, s.calls.errorTable(),
-		s.ranges.table(), threads, processes,
+		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
+		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
+		s.ranges.table(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
 		t.Reason = ""
@@ -133,12 +169,13 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 // Names are the names of all reports, in the order of Tables.
 func Names() []string {
 	return []string{
-		"kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches",
-		"devices", "streams", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
+		"devices", "idle", "streams", "ranks", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"findings",
 	}
 }
 
 // IsDetail says whether a report goes into what another report sums up.
 func IsDetail(name string) bool {
-	return name == "kernel_shapes" || name == "callers" || name == "graphs" || name == "unfreed"
+	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "ranks", "unfreed"}, name)
 }

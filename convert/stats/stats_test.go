@@ -200,7 +200,7 @@ func TestManyNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := s.Tables(stats.Facts{})[0]
+	r := s.Tables(stats.Facts{})[1]
 	var count, total uint64
 	for _, row := range r.Rows {
 		count += row[r.Column("count")].(uint64)

@@ -3,8 +3,10 @@ package stats
 import (
 	"cmp"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -14,6 +16,8 @@ type threads struct {
 	byProcess map[*timeline.Process]*processRow
 	threads   []*threadRow
 	processes []*processRow
+	room      *usage.Room
+	findings  *findings.Collector
 }
 
 // A threadRow has the calls of a thread.
@@ -21,9 +25,11 @@ type threadRow struct {
 	*timeline.Thread
 	calls, failed uint64 // that lie in no other call
 	work          uint64
-	open          uint64 // end of the last call that lies in no other one
-	in            cover  // time in calls
-	waiting       cover  // time in calls that waited for GPU work
+	open          uint64      // end of the last call that lies in no other one
+	in            usage.Cover // time in calls
+	waiting       usage.Cover // time in calls that waited for GPU work
+	history       *usage.History
+	habits        *findings.Thread
 }
 
 // A processRow has what a process did.
@@ -32,14 +38,14 @@ type processRow struct {
 	workCount
 }
 
-func newThreads() threads {
-	return threads{byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow)}
+func newThreads(f *findings.Collector) threads {
+	return threads{findings: f, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: usage.NewRoom()}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {
 	r := s.byThread[t]
 	if r == nil {
-		r = &threadRow{Thread: t}
+		r = &threadRow{Thread: t, history: s.room.NewHistory(t), habits: s.findings.Thread(t)}
 		s.byThread[t] = r
 		s.threads = append(s.threads, r)
 		s.process(t.Process)
@@ -70,9 +76,9 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 	if sl.Flags&timeline.Unfinished != 0 {
 		return inner
 	}
-	r.in.add(sl.Start, sl.End)
+	r.in.Add(sl.Start, sl.End)
 	if len(sl.Waits()) > 0 {
-		r.waiting.add(sl.Start, sl.End)
+		r.waiting.Add(sl.Start, sl.End)
 	}
 	return inner
 }
@@ -80,7 +86,7 @@ func (r *threadRow) call(sl *timeline.Slice) (inner bool) {
 // inCalls is the time that all threads spent in calls.
 func (s *threads) inCalls() (ns uint64) {
 	for _, r := range s.threads {
-		ns = sketch.Sum(ns, r.in.total)
+		ns = sketch.Sum(ns, r.in.Total)
 	}
 	return ns
 }
@@ -113,8 +119,8 @@ func (s *threads) tables() (threads, processes *table.Table) {
 		count[r.Process]++
 		sum.calls += r.calls
 		sum.failed += r.failed
-		sum.in.total = sketch.Sum(sum.in.total, r.in.total)
-		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.total, r.waiting.total, r.work})
+		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
+		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
 	}
 	threads.Sort("in_calls_ns")
 	processes = s.processTable(sums, count)
@@ -132,7 +138,7 @@ func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads ma
 		if sum == nil {
 			sum = new(threadRow)
 		}
-		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.total,
+		t.Rows = append(t.Rows, []any{r.Name, uint64(r.PID), text(r.Host), threads[r.Process], sum.calls, sum.failed, sum.in.Total,
 			r.Kernels, r.Copies, r.Memsets, r.time})
 	}
 	t.Sort("gpu_work_ns")

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -21,6 +23,8 @@ type work struct {
 	graphs  groups[uint32, kernelRow]
 	cache   map[*timeline.Shape]*kernelRows
 	total   uint64 // ns of all work
+
+	occupied meanOccupancy
 }
 
 type shapeKey struct {
@@ -35,14 +39,27 @@ type kernelRow struct {
 	time     sketch.Distribution // of the launches with times
 	untimed  uint64
 	inGraphs uint64
+	first    uint64 // start of the first launch
+	occupied meanOccupancy
 	launch   *launchRow
 }
 
 // A launchRow has the launches of a kernel whose call is known and made one kernel.
-type launchRow struct{ call, queue, kernel sketch.Distribution }
+type launchRow struct {
+	call, queue, kernel sketch.Distribution
+	short               uint64 // launches that took longer than their kernel
+	onDefault           uint64 // launches on a default stream
+	underfilled         uint64 // launches with fewer blocks than the device has multiprocessors
+	filled              uint64 // launches with as many
+}
 
 // kernelRows are the rows of a kernel's shape.
-type kernelRows struct{ byName, byShape *kernelRow }
+type kernelRows struct {
+	byName, byShape *kernelRow
+	class           usage.Class
+	blocks          uint64
+	occupancy       shapeOccupancy
+}
 
 // A copyKey is the direction of a copy, with the kinds of memory; of a set all are 0.
 type copyKey struct {
@@ -63,7 +80,7 @@ func newWork(names timeline.KernelNames) work {
 	return work{
 		names: names,
 		kernels: newGroups(other, func(name string) *kernelRow {
-			return &kernelRow{shapeKey: shapeKey{name: name}, launch: new(launchRow)}
+			return &kernelRow{shapeKey: shapeKey{name: name}, launch: new(launchRow), first: timeline.Never}
 		}),
 		shapes: newGroups(shapeKey{name: other}, func(k shapeKey) *kernelRow { return &kernelRow{shapeKey: k} }),
 		copies: newGroups(copyKey{direction: other}, ofMemory),
@@ -73,34 +90,67 @@ func newWork(names timeline.KernelNames) work {
 	}
 }
 
-func (s *work) take(w *timeline.Work) {
+// take takes a piece of work of a stream and returns its class.
+func (s *work) take(on *streamRow, w *timeline.Work) usage.Class {
 	if !w.Untimed {
 		s.total = sketch.Sum(s.total, w.Dur)
 	}
 	switch w.Kind {
 	case timeline.KernelWork:
-		s.kernel(w)
+		return s.kernel(on, w)
 	case timeline.MemcpyWork:
 		m := &w.Shape.Memcpy
 		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
 			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
+		return usage.Copy
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
+		return usage.Set
 	case timeline.GraphWork:
 		s.graphs.of(w.Graph).add(w)
 	}
+	return usage.Compute
 }
 
-func (s *work) kernel(w *timeline.Work) {
-	rows := cached(s.cache, w.Shape, func() *kernelRows {
-		k := &w.Shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block})}
-	})
+func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
+	rows := s.rows(w.Shape)
 	rows.byName.add(w)
-	rows.byShape.add(w)
-	if w.Call.Function != nil && w.Graph == 0 && !w.Untimed {
-		rows.byName.launch.add(w)
+	rows.byName.first = min(rows.byName.first, w.Start)
+	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
+		rows.byName.occupied.add(share, w.Dur)
+		rows.byShape.occupied.add(share, w.Dur)
+		s.occupied.add(share, w.Dur)
 	}
+	rows.byShape.add(w)
+	if isLaunch(w) {
+		rows.byName.launch.add(on, w, rows.blocks)
+	}
+	return rows.class
+}
+
+// rows are the rows of a kernel's shape.
+func (s *work) rows(shape *timeline.Shape) *kernelRows {
+	return cached(s.cache, shape, func() *kernelRows {
+		k := &shape.Kernel
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid), shapeOccupancy{}}
+	})
+}
+
+// firstUse returns the start of the first launch of a kernel.
+func (s *work) firstUse(shape *timeline.Shape) uint64 { return s.rows(shape).byName.first }
+
+// isLaunch says whether work is a kernel with times, whose call is known and launched no other.
+func isLaunch(w *timeline.Work) bool {
+	return w.Kind == timeline.KernelWork && w.Call.Function != nil && w.Graph == 0 && !w.Untimed
+}
+
+// classOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
+// communicate.
+func classOf(names timeline.KernelNames, mangled string) usage.Class {
+	if n := names.Of(mangled).Short; strings.HasPrefix(n, "nccl") || strings.HasPrefix(n, "nvshmem") {
+		return usage.Communication
+	}
+	return usage.Compute
 }
 
 func (r *kernelRow) add(w *timeline.Work) {
@@ -115,8 +165,22 @@ func (r *kernelRow) add(w *timeline.Work) {
 }
 
 // add takes a launch. A kernel that starts before its call returned was not queued.
-func (r *launchRow) add(w *timeline.Work) {
-	r.call.Add(w.Call.End - min(w.Call.Start, w.Call.End))
+func (r *launchRow) add(on *streamRow, w *timeline.Work, blocks uint64) {
+	call := w.Call.End - min(w.Call.Start, w.Call.End)
+	if w.Dur < call {
+		r.short++
+	}
+	if on.Default {
+		r.onDefault++
+	}
+	switch all := uint64(on.device.multiprocessors); {
+	case all == 0:
+	case blocks < all:
+		r.underfilled++
+	default:
+		r.filled++
+	}
+	r.call.Add(call)
 	r.queue.Add(w.Start - min(w.Start, w.Call.End))
 	r.kernel.Add(w.Dur)
 }
@@ -144,18 +208,19 @@ func (s *work) kernelTables() (byName, byShape *table.Table) {
 	byName = &table.Table{Name: "kernels", Title: "kernels by name"}
 	byName.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
 		duration("launch_median_ns", "", 0), duration("queue_median_ns", "", 0),
-		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0), column("occupancy", "occupancy", table.Share, 6),
 	})
 	byShape = &table.Table{Name: "kernel_shapes", Title: "kernels by name, grid and block"}
 	byShape.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
-		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0)})
+		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+			column("occupancy", "occupancy", table.Share, 6)})
 	for _, r := range s.kernels.list {
 		byName.Rows = append(byName.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
-			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
 	for _, r := range s.shapes.list {
 		byShape.Rows = append(byShape.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
-			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full)}))
+			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
 	byName.Sort("total_ns")
 	byShape.Sort("total_ns")
@@ -194,6 +259,7 @@ func (s *work) launchTable() *table.Table {
 		duration("call_mean_ns", "", 0), duration("queue_mean_ns", "", 0), duration("kernel_mean_ns", "", 0),
 		duration("call_p95_ns", "", 0), duration("queue_p95_ns", "queue p95", 3), duration("kernel_p95_ns", "", 0),
 		duration("call_max_ns", "", 0), duration("queue_max_ns", "queue max", 4), duration("kernel_max_ns", "", 0),
+		count("short", "short", 5), count("underfilled", "few blocks", 5), count("default_stream", "default stream", 6),
 	}}
 	for _, r := range s.kernels.list {
 		l := r.launch
@@ -203,10 +269,19 @@ func (s *work) launchTable() *table.Table {
 		}
 		t.Rows = append(t.Rows, []any{s.title(r.name), c.Count, sketch.Sum(sketch.Sum(c.Total, q.Total), k.Total),
 			median(c), median(q), median(k), c.Total, q.Total, k.Total, mean(c), mean(q), mean(k),
-			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max})
+			c.Percentile(95), q.Percentile(95), k.Percentile(95), c.Max, q.Max, k.Max, l.short, l.fewBlocks(), l.onDefault})
 	}
 	t.Sort("total_ns")
 	return t
+}
+
+// fewBlocks is the number of launches that cannot fill their device, nil if nothing is known of
+// any device.
+func (r *launchRow) fewBlocks() any {
+	if r.underfilled+r.filled == 0 {
+		return nil
+	}
+	return r.underfilled
 }
 
 // memoryColumns are the columns of copies and sets behind their names.

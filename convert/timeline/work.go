@@ -87,6 +87,7 @@ type Work struct {
 	Shape       *Shape
 	Correlation uint32
 	Graph       uint32 // the graph that launched it, 0 for none
+	Cut         uint16 // CutBefore and so on
 	Kind        WorkKind
 	Untimed     bool // CUPTI gave no times: Start is the return of its call
 	Unfinished  bool // it had not ended when recording ended, which its Dur leads to

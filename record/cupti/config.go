@@ -1,6 +1,9 @@
 package cupti
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +53,36 @@ type GoConfig struct {
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, and a Note says so.
 	Callers bool
+
+	within NVTXRange // see Options
+}
+
+// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none.
+type NVTXRange struct {
+	Name   string
+	Domain string // "" for the default domain, "*" for any
+}
+
+// mostRange bounds the bytes of an NVTXRange in a GO.
+const mostRange = 1024
+
+// append encodes a range.
+func (r NVTXRange) append(b []byte) []byte {
+	if r.Name == "" {
+		return b
+	}
+	return append(append(append(b, r.Name...), 0), r.Domain...)
+}
+
+// Check says why the injected library cannot look for the range.
+func (r NVTXRange) Check() error {
+	switch {
+	case strings.ContainsRune(r.Name+r.Domain, 0):
+		return errors.New("a name has no zero byte")
+	case len(r.append(nil)) > mostRange:
+		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-1)
+	}
+	return nil
 }
 
 // The defaults of a GoConfig.
@@ -83,7 +116,8 @@ func (c GoConfig) withDefaults() GoConfig {
 // longer than the library accepts.
 func appendGo(b []byte, c GoConfig) []byte {
 	paths, candidates := appendCandidates(nil, c.Candidates)
-	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths))
+	within := c.within.append(nil)
+	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths)-len(within))
 	p := le.AppendUint32(nil, c.BufferSize)
 	p = le.AppendUint32(p, uint32(c.FlushInterval/time.Millisecond))
 	p = le.AppendUint64(p, c.MemoryLimit)
@@ -92,8 +126,8 @@ func appendGo(b []byte, c GoConfig) []byte {
 	p = le.AppendUint32(p, candidates)
 	p = le.AppendUint32(p, named)
 	p = le.AppendUint32(p, uint32(c.Records)>>1)
-	p = le.AppendUint32(p, 0)
-	return appendFrame(b, msgGo, append(append(p, paths...), calls...))
+	p = le.AppendUint32(p, uint32(len(within)))
+	return appendFrame(b, msgGo, slices.Concat(p, paths, calls, within))
 }
 
 func (c GoConfig) flags() uint32 {

@@ -111,7 +111,8 @@ func TestLibraryShowsItsEntryPoints(t *testing.T) {
 			}
 		}
 		slices.Sort(shown)
-		want := []string{"InitializeInjection", "InitializeInjectionNvtx", "InitializeInjectionNvtx2"}
+		want := []string{"InitializeInjection", "InitializeInjectionNvtx", "InitializeInjectionNvtx2",
+			"cudaTraceRangeBegins", "cudaTraceRangeEnds"}
 		if !slices.Equal(shown, want) {
 			t.Errorf("it shows %q", shown)
 		}

@@ -129,6 +129,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.now), h.path, h.request
 	deadline := p.Deadline()
 	config := p.handler.Hello(p.Peer).withDefaults()
+	config.within = p.server.within
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
 		p.decoder.callers.tell = p.tellDepth
@@ -158,7 +159,7 @@ func (p *peer) locate() {
 	if err != nil {
 		mapped = nil // the process has just ended or belongs to another user: look in the usual places only
 	}
-	p.send(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped)}))
+	p.send(appendGo(nil, GoConfig{Candidates: libcupti.Locate(int(p.PID), mapped), within: p.server.within}))
 }
 
 // tellIf sends a message without payload if the process has that PID and was sent GO. Before GO

@@ -22,6 +22,9 @@ type Options struct {
 	Sink  Sink
 	Owner *Owner // nil for the user who runs the recorder
 
+	// Within limits recording to these NVTX ranges. Programs may begin one before they start CUDA.
+	Within NVTXRange
+
 	library []byte   // nil for the embedded library
 	bases   []string // nil for privatefolder.Bases
 	private bool     // share no memory with processes
@@ -34,6 +37,7 @@ type Server struct {
 	listener *net.UnixListener
 	sink     Sink
 	owner    Owner
+	within   NVTXRange   // as of Options
 	hub      *shared.Hub // nil: share no memory with processes
 
 	peers     *peerSet
@@ -93,7 +97,7 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, peers: newPeerSet()}
+	s := &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, within: o.Within, peers: newPeerSet()}
 	if o.private {
 		return s, nil
 	}

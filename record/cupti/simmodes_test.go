@@ -203,6 +203,18 @@ func TestSimulatedRange(t *testing.T) {
 	}
 }
 
+// TestSimulatedNVTXRange records within NVTX ranges of a name, on all threads, without a subscription.
+func TestSimulatedNVTXRange(t *testing.T) {
+	t.Parallel()
+	for within, kernels := range map[NVTXRange]uint64{{Name: "step"}: 60, {Name: "forward", Domain: "*"}: 60, {Name: "inner", Domain: "model"}: 0, {Name: "across threads"}: 1} {
+		s := newStage(t, Options{Within: within}, GoConfig{})
+		s.runSim(t, "nvtx", "nvtx", nil, "-n", "20")
+		if uint64(s.counts["kernel"]) != kernels || len(s.notes) != 0 || len(s.lost) != 0 {
+			t.Errorf("%v: %d kernels, want %d; notes %q, %v was lost", within, s.counts["kernel"], kernels, s.notes, s.lost)
+		}
+	}
+}
+
 // TestSimulatedRangeMissed promises signals at the beginning and the end of the range, and sends none. The
 // beginning is noticed by its record, and the end by CUPTI's subscriber.
 func TestSimulatedRangeMissed(t *testing.T) {

@@ -246,16 +246,17 @@ func TestGo(t *testing.T) {
 		Candidates: []libcupti.Candidate{{Path: "/lib/libcupti.so.13", Major: 13}}, Records: RecordWork | RecordSync | RecordGraphs,
 		Calls:  []string{"cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", "cudaMalloc"},
 		Paused: true, CaptureRange: true, OwnClock: true, NoCUPTI: true, WatchRivals: true,
+		within: NVTXRange{Name: "step", Domain: "*"},
 	}.withDefaults()
 	b := appendGo(nil, c)[frameSize:]
 	var got []uint32
 	for i := 20; i < goSize; i += 4 {
 		got = append(got, le.Uint32(b[i:]))
 	}
-	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 0}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{31, 1, 2, 1 | 2 | 32, 6}, got); diff != "" {
 		t.Error(diff)
 	}
-	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMalloc"
+	const want = "\r\x00\x00\x00\x13\x00\x00\x00/lib/libcupti.so.13\f\x00\x00\x00cuMemcpyHtoD\n\x00\x00\x00cudaMallocstep\x00*"
 	if diff := cmp.Diff(want, string(b[goSize:])); diff != "" {
 		t.Error(diff)
 	}

@@ -98,8 +98,7 @@ func eachFile(dir *os.File, kind string, do func(name string) error) (strange st
 
 // alike says whether a name has the suffix of another one, compressed or not.
 func alike(name, other string) bool {
-	_, suffix, _ := strings.Cut(strings.TrimSuffix(other, ".gz"), ".")
-	return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), "."+suffix)
+	return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), strings.TrimSuffix(suffixOf(other), ".gz"))
 }
 
 // makeFolder makes an empty folder for the files of a set.

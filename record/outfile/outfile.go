@@ -212,14 +212,18 @@ func numbered(name string, n int) string {
 	if n <= 1 {
 		return name
 	}
-	suffix := filepath.Ext(name)
+	suffix := suffixOf(name)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, suffix), n, suffix)
+}
+
+// suffixOf is the part of a name that says what is in the file.
+func suffixOf(name string) string {
 	for _, s := range suffixes {
 		if strings.HasSuffix(name, s) {
-			suffix = s
-			break
+			return s
 		}
 	}
-	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, suffix), n, suffix)
+	return filepath.Ext(name)
 }
 
 // shown is the path of a name in the target's folder, for a person.

@@ -22,6 +22,7 @@ type attacher struct {
 	unload   *ebpf.Program
 	table    *recipe.Table
 	clients  bool // also probe the function by which clients register with CUPTI
+	ranges   bool // also probe the injected library's functions for NVTX ranges
 }
 
 // attachLibrary probes a library of the runtime or the driver, unless it is probed already.
@@ -153,5 +154,22 @@ func (a *attacher) attachClients(pid int, proc *process, l *cudalib.File) error 
 		return uprobe.AttachError(l.Path, err)
 	}
 	proc.clients[l.ID] = probes
+	return nil
+}
+
+// attachRanges probes the functions by which the injected library begins and ends recording, if the
+// file has them and they are not probed already.
+func (a *attacher) attachRanges(pid int, proc *process, l *cudalib.File) error {
+	if l.RangeBegins == 0 || l.RangeEnds == 0 || !a.ranges || proc.ranges[l.ID] != nil {
+		return nil
+	}
+	probes, err := a.attach(l, []uprobe.Site{
+		{Cookie: a.table.Cookie(recipe.RangeBegins), Offset: l.RangeBegins},
+		{Cookie: a.table.Cookie(recipe.RangeEnds), Offset: l.RangeEnds},
+	}, pid)
+	if err != nil {
+		return uprobe.AttachError(l.Path, err)
+	}
+	proc.ranges[l.ID] = probes
 	return nil
 }

@@ -93,7 +93,7 @@ func configure(spec *ebpf.CollectionSpec, o Options, l eventstore.Layout) error 
 		spec.Maps[name].MaxEntries = entries
 	}
 	captureRange := uint8(0)
-	if o.CaptureRange {
+	if o.CaptureRange || o.CaptureNVTX {
 		captureRange = 1
 	}
 	return errors.Join(

@@ -103,6 +103,7 @@ func (p *Prober) load(o Options, table *recipe.Table) error {
 	p.exits = exits.New(p.program.mode, p.program.maps.ends, p.program.maps.watches)
 	p.processes = newProcesses(p.program, table, p.exits)
 	p.processes.attacher.clients = o.OnCUPTIClient != nil
+	p.processes.attacher.ranges = o.CaptureNVTX
 	return nil
 }
 

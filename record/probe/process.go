@@ -2,6 +2,7 @@ package probe
 
 import (
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -13,6 +14,7 @@ type process struct {
 	files   map[procfs.FileID]*probedFile
 	order   []procfs.FileID
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
+	ranges  map[procfs.FileID]io.Closer // probes on the injected library's functions for NVTX ranges
 	// unloading has the probes on dlclose.
 	unloading map[procfs.FileID]io.Closer
 	// looked has the files that were mapped at the last look; the value is false for a file
@@ -32,7 +34,8 @@ type probedFile struct {
 }
 
 func newProcess() *process {
-	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{}, unloading: map[procfs.FileID]io.Closer{}}
+	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
+		ranges: map[procfs.FileID]io.Closer{}, unloading: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *process) hasRuntime() bool {
@@ -50,11 +53,8 @@ func (proc *process) probes() []io.Closer {
 	for _, file := range proc.files {
 		probes = append(probes, file.all()...)
 	}
-	for _, p := range proc.clients {
-		probes = append(probes, p)
-	}
-	for _, p := range proc.unloading {
-		probes = append(probes, p)
+	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.unloading} {
+		probes = slices.AppendSeq(probes, maps.Values(others))
 	}
 	return probes
 }

@@ -102,7 +102,8 @@ func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error
 		}
 	}
 	for _, l := range libraries {
-		err := errors.Join(ps.attacher.attachUnloading(pid, proc, l), ps.attacher.attachClients(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
+		err := errors.Join(ps.attacher.attachUnloading(pid, proc, l), ps.attacher.attachClients(pid, proc, l),
+			ps.attacher.attachRanges(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
 		errs = append(errs, err)
 		proc.looked[l.ID] = err == nil
 	}

@@ -3,7 +3,7 @@
 //
 //	counts pid=P kernels=K copies=C sets=S
 //
-// Usage: kinds threads|forkexec|forkafter|graphs|range|child [N]
+// Usage: kinds threads|forkexec|forkafter|graphs|range|nvtx|child [N]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +12,7 @@
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
+#include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +146,34 @@ static void range(int n)
 	kernels += n;
 }
 
+// Work in the NVTX ranges "step" of the default domain counts, also kernels that still wait for the
+// GPU when a range ends. One range begins before CUDA does.
+static void ranges(int n)
+{
+	nvtxDomainHandle_t other = nvtxDomainCreateA("other");
+	nvtxEventAttributes_t a = {};
+	a.version = NVTX_VERSION;
+	a.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+	a.messageType = NVTX_MESSAGE_TYPE_ASCII;
+	a.message.ascii = "step";
+	nvtxRangePushA("step");
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < n / 5; i++)
+			spin<<<1, 1>>>(100000);
+		nvtxRangePushA("inner");
+		nvtxRangePop();
+		nvtxRangePop();
+		nvtxDomainRangePushEx(other, &a);
+		for (int i = 0; i < n / 5; i++)
+			spin<<<1, 1>>>(100000);
+		nvtxDomainRangePop(other);
+		nvtxRangePushA("step");
+	}
+	nvtxRangePop();
+	CHECK(cudaDeviceSynchronize());
+	kernels += n / 5 * 5;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -159,6 +188,8 @@ int main(int argc, char **argv)
 		graphs(n);
 	else if (!strcmp(mode, "range"))
 		range(n);
+	else if (!strcmp(mode, "nvtx"))
+		ranges(n);
 	else if (!strcmp(mode, "child"))
 		simple(n);
 	else

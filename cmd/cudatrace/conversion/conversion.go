@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -32,9 +33,10 @@ const (
 	traceFile = 4
 )
 
-// A result is what that process says, as JSON on its standard output.
-type result struct {
+// A Result is what that process says, as JSON on its standard output.
+type Result struct {
 	Summary convert.Summary
+	Profile [][]string // a label and a text a line
 	Error   string
 }
 
@@ -48,18 +50,21 @@ func Run(args []string, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(convertFiles(log, trace))
 }
 
-// convertFiles converts an open log; without a trace it only makes the summary.
-func convertFiles(log, trace *os.File) (r result) {
+// convertFiles converts an open log; without a trace it only makes the summary. Both read the whole
+// log once, and make the profile meanwhile.
+func convertFiles(log, trace *os.File) (r Result) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
+	profile, logs := stats.NewProfile(), []convert.Log{convert.Path(path)}
+	var all []convert.Summary
 	if trace == nil {
-		r.Summary, err = convert.SummarizeFile(path)
+		all, err = convert.Timeline(logs, convert.Options{}, profile)
 	} else {
-		var all []convert.Summary
-		if all, err = convert.FilesTo([]convert.Log{convert.Path(path)}, trace, convert.TraceOptions{Compress: "gzip"}); err == nil {
-			r.Summary = all[0]
-		}
+		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: profile})
+	}
+	if err == nil {
+		r.Summary, r.Profile = all[0], profile.Items()
 	}
 	if err != nil {
 		r.Error = strings.ReplaceAll(err.Error(), path, "the log")
@@ -84,7 +89,7 @@ func Interrupts() chan os.Signal {
 
 // Recording converts the log of a recording, unless a signal comes first. Without a trace it
 // only makes the summary.
-func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (convert.Summary, error) {
+func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (Result, error) {
 	runtime.LockOSThread() // the process ends when this thread does
 	defer runtime.UnlockOSThread()
 	select {
@@ -98,16 +103,16 @@ func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (con
 	var said, complaint strings.Builder
 	cmd := process(log, out)
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	r := result{}
+	r := Result{}
 	if err := cmd.Start(); err != nil {
 		r = convertFiles(log, out) // here, then
 	} else if r, err = wait(cmd, &said, &complaint, signals); err != nil {
-		return r.Summary, err
+		return r, err
 	}
 	if r.Error != "" {
-		return r.Summary, errors.New(r.Error)
+		return r, errors.New(r.Error)
 	}
-	return r.Summary, nil
+	return r, nil
 }
 
 // process prepares the process.
@@ -124,7 +129,7 @@ func process(log, trace *os.File) *exec.Cmd {
 }
 
 // wait waits for the process, or ends it when a signal comes.
-func wait(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r result, err error) {
+func wait(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r Result, err error) {
 	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
 	ended := make(chan error, 1)

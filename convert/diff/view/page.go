@@ -68,7 +68,7 @@ func (p *Page) WriteMarkdown(w io.Writer) error {
 
 // lines are what a person should know first. quoted writes a name.
 func (p *Page) lines(quoted func(string) string) []string {
-	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runs(p.Diff.Base), quoted(p.Base), runs(p.Diff.New), quoted(p.New)), p.headline(quoted)}
+	lines := []string{fmt.Sprintf("BASE: %s (%s). NEW: %s (%s).", runs(p.Diff.Base, quoted), quoted(p.Base), runs(p.Diff.New, quoted), quoted(p.New)), p.headline(quoted)}
 	if why := p.Rule.TooFew(len(p.Diff.Base), len(p.Diff.New)); why != "" {
 		lines = append(lines, why)
 	}
@@ -82,7 +82,23 @@ func (p *Page) lines(quoted func(string) string) []string {
 	return lines
 }
 
-func runs(list []*diff.Run) string { return figures.Count(len(list), "run", "runs") }
+// shortRevision is the number of characters that name a commit to people.
+const shortRevision = 10
+
+// runs says how many runs a side has, and of which commit.
+func runs(list []*diff.Run, quoted func(string) string) string {
+	words := figures.Count(len(list), "run", "runs")
+	revision := list[0].Revision()
+	for _, r := range list {
+		if r.Revision() != revision {
+			return words
+		}
+	}
+	if revision != "" {
+		words += " of " + quoted(revision[:min(len(revision), shortRevision)])
+	}
+	return words
+}
 
 // headline says how much differs, and what to look at first.
 func (p *Page) headline(quoted func(string) string) string {

@@ -37,6 +37,10 @@ var examples = []string{"kernel_time > +5%", "kernel:step*:median > +5%", "calls
 // TestGolden holds each format against a file.
 func TestGolden(t *testing.T) {
 	p := page(t, examples...)
+	for _, r := range p.Diff.New {
+		r.Logs[0].Revision = "0123456789abcdef0123"
+	}
+	p.Diff.Base[0].Logs[0].Revision = "another one"
 	p.Problems = []diff.Problem{{Kind: diff.OtherGPU, Text: "GPUs: a has X, b has Y"}}
 	for name, write := range map[string]func(io.Writer) error{
 		"text.txt":    func(w io.Writer) error { return p.WriteText(w, 80) },

@@ -30,8 +30,23 @@ func Words(v any, u Unit) string {
 		return whole(v, u)
 	case float64:
 		return fraction(v, u)
+	case []uint64:
+		return joined(v, ", ", func(n uint64) string { return whole(n, u) })
+	case []float64:
+		return joined(v, ", ", func(n float64) string { return fraction(n, u) })
+	case []string:
+		return joined(v, ", ", printable)
 	}
 	return fmt.Sprint(v)
+}
+
+// joined joins the values of a list.
+func joined[T any](list []T, by string, write func(T) string) string {
+	var words []string
+	for _, v := range list {
+		words = append(words, write(v))
+	}
+	return strings.Join(words, by)
 }
 
 func whole(n uint64, u Unit) string {
@@ -115,6 +130,12 @@ func plain(v any, u Unit) string {
 		return strconv.FormatUint(v, 10)
 	case float64:
 		return digits(v)
+	case []uint64:
+		return joined(v, " ", func(n uint64) string { return plain(n, u) })
+	case []float64:
+		return joined(v, " ", digits)
+	case []string:
+		return strings.Join(v, " | ")
 	}
 	return fmt.Sprint(v)
 }

@@ -118,6 +118,12 @@ func value(v any, u Unit) string {
 		return value(v.Value, v.Unit)
 	case string:
 		return encoded(v)
+	case []string:
+		return "[" + joined(v, ", ", func(s string) string { return encoded(s) }) + "]"
+	case []uint64:
+		return "[" + joined(v, ", ", func(n uint64) string { return plain(n, u) }) + "]"
+	case []float64:
+		return "[" + joined(v, ", ", digits) + "]"
 	case uint64:
 		if u == Address {
 			return encoded(plain(v, u))

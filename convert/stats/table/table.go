@@ -13,7 +13,8 @@ import (
 // JSON have the value itself.
 type Unit uint8
 
-// The units, with the type of their values. Any value may be nil: not known.
+// The units, with the type of their values. Any value may be nil: not known. Text, Moment and
+// Share may have lists: []string, []uint64 and []float64.
 const (
 	Text       Unit = iota // string
 	Number                 // uint64, a count or a name that is a number
@@ -53,7 +54,18 @@ type Table struct {
 	Reason  string  // why there are no rows, "" if there are
 	Notes   []string
 	LeftOut int // rows that Top left out
+	// Prose is what people read in place of a row with columns. nil: they read the columns.
+	Prose func(row []any) Paragraph
 }
+
+// A Paragraph is a row in words.
+type Paragraph struct {
+	Head  string // "" for none
+	Items []Item
+}
+
+// An Item is a line of a paragraph.
+type Item struct{ Label, Text string }
 
 // Column returns the index of a column by its key, -1 if there is none.
 func (t *Table) Column(key string) int {

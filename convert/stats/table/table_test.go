@@ -169,3 +169,70 @@ func TestDurations(t *testing.T) {
 		}
 	}
 }
+
+// prose is a table that people read as paragraphs.
+func prose() *Table {
+	return &Table{Name: "words", Title: "in words", Columns: []Column{{Key: "name"}, {Key: "at_ns", Unit: Moment}, {Key: "names"}, {Key: "shares", Unit: Share}},
+		Rows: [][]any{
+			{"a <b> *c*", []uint64{1_500_000_000, 2}, []string{"x, y", `"z"`}, []float64{0.5, 0.25}},
+			{"second\x1b[31m", []uint64{}, nil, nil},
+		},
+		Prose: func(row []any) Paragraph {
+			return Paragraph{Head: row[0].(string), Items: []Item{{"at", Words(row[1], Moment)}, {"longer", "some words that do not fit one line of 30 characters, 12 ms" + Glue + "long"}}}
+		}}
+}
+
+func TestProse(t *testing.T) {
+	t.Parallel()
+	var text, markdown, csv, json strings.Builder
+	tables := []*Table{prose()}
+	for _, err := range []error{WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), WriteCSV(&csv, tables), WriteJSON(&json, nil, tables)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string][2]string{
+		"text": {text.String(), `words: in words
+  1. a <b> *c*
+     at      1.500000 s,
+             0.000000 s
+     longer  some words that
+             do not fit one
+             line of 30
+             characters,
+             12 ms long
+  2. second�[31m
+     at
+     longer  some words that
+             do not fit one
+             line of 30
+             characters,
+             12 ms long
+`},
+		"markdown": {markdown.String(), `### words: in words
+
+1. **a \<b\> \*c\***
+   - at: 1.500000 s, 0.000000 s
+   - longer: some words that do not fit one line of 30 characters, 12 ms long
+2. **second�\[31m**
+   - at: 
+   - longer: some words that do not fit one line of 30 characters, 12 ms long
+
+`},
+		"CSV": {csv.String(), "name,at_ns,names,shares\na <b> *c*,1500000000 2,\"x, y | \"\"z\"\"\",0.5 0.25\nsecond\x1b[31m,,,\n"},
+		"JSON": {json.String(), `{
+  "words": [
+    {"name": "a <b> *c*", "at_ns": [1500000000, 2], "names": ["x, y", "\"z\""], "shares": [0.5, 0.25]},
+    {"name": "second\u001b[31m", "at_ns": [], "names": null, "shares": null}
+  ],
+  "reasons": {},
+  "notes": {},
+  "left_out": {}
+}
+`},
+	} {
+		if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(c[1], `\uFFFD`, "\uFFFD"), `\n`, "\n"), c[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -133,6 +133,12 @@ func WriteText(w io.Writer, tables []*Table, width int) error {
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s\n", t.Name, t.Title)
+		if t.Prose != nil {
+			proseText(&b, t, width)
+			remarks(&b, t, "  ")
+			b.WriteString("\n")
+			continue
+		}
 		l := newLayout(t, width-between)
 		for row := range len(t.Rows) + 1 {
 			b.WriteString("  " + l.line(row) + "\n")
@@ -164,6 +170,12 @@ func WriteMarkdown(w io.Writer, tables []*Table) error {
 		fmt.Fprintf(&b, "### %s: %s\n\n", t.Name, t.Title)
 		if len(t.Rows) == 0 {
 			fmt.Fprintf(&b, "%s\n\n", printable(t.Reason))
+			continue
+		}
+		if t.Prose != nil {
+			proseMarkdown(&b, t)
+			remarks(&b, t, "")
+			b.WriteString("\n")
 			continue
 		}
 		l := newLayout(t, markdownWidth)

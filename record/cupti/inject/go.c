@@ -71,3 +71,14 @@ unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, st
 	}
 	return n;
 }
+
+/* The NVTX range at the end of a GO, a name, NUL and a domain; NULL without one. */
+const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range)
+{
+	struct ct_go go;
+	memcpy(&go, payload, sizeof go);
+	*range = go.range_len;
+	if (go.range_len == 0 || go.range_len > length - sizeof go)
+		return NULL;
+	return (const char *)payload + length - go.range_len;
+}

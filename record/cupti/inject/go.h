@@ -9,5 +9,6 @@
 
 unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t deadline);
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
+const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range);
 
 #endif

@@ -26,9 +26,11 @@
 #include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
+#include "range.h"
 #include "rehearsal.h"
 #include "signals.h"
 #include "sock.h"
+#include "switch.h"
 #include "threads.h"
 #include "walk.h"
 #include "wanted.h"
@@ -170,6 +172,11 @@ static void send_status(bool on, const char *words)
 	ct_link_send(words, m.status.text_len);
 }
 
+static void at_range(void)
+{
+	ct_switch_range(&cupti);
+}
+
 /* From GO on. False: nothing is on. */
 static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 {
@@ -178,6 +185,10 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	memcpy(&go, payload, sizeof go);
 	if (!start_memory(&go))
 		return false;
+	uint32_t range_len;
+	const char *range = ct_go_range(payload, length, &range_len);
+	if (range)
+		ct_range_choose(range, range_len);
 	bool on = start_cupti(&go, payload + sizeof go, length - (uint32_t)sizeof go, &words);
 	struct ct_recording r = {
 		.flush_ms = go.flush_ms < 10 ? 10 : go.flush_ms,
@@ -191,8 +202,11 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 	send_status(on, words);
 	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
 		ct_link_await_message(ct_now() + READY_WAIT);
-	if (ct_threads_start(&r))
+	if (ct_threads_start(&r)) {
+		if (on && ct_range_wanted())
+			ct_range_tell(at_range);
 		return true;
+	}
 	*nvtx = false;
 	ct_signals_end();
 	ct_complete_start(NULL);

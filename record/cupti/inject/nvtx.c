@@ -4,7 +4,7 @@
  * module that has NVTX compiled in. CUPTI can fill the table in, but where libcupti
  * lies is not known when the program starts: the variable names this library, which
  * passes the table on. main.c says when CUDA starts. No function of NVTX may be called
- * or replaced here.
+ * here; range.c puts functions before CUPTI's where recording is limited to a range.
  *
  * A program may mark ranges before it touches CUDA. The recorder is asked for libcupti
  * then; when there is none yet, NVTX is left without functions, which costs nothing,
@@ -25,6 +25,7 @@
 #include "load.h"
 #include "lock.h"
 #include "mem.h"
+#include "range.h"
 #include "rehearsal.h"
 #include "sock.h"
 #include "wire.h"
@@ -83,7 +84,24 @@ static bool pass(struct table *t, init_fn f, bool early)
 	if (mine)
 		t->passed_to = f;
 	ct_unlock(&lock);
-	return !mine || f(t->get_export_table) != 0;
+	if (!mine)
+		return true;
+	bool limited = t->which == NVTX3 && ct_range_wanted();
+	struct ct_range_table before;
+	if (limited)
+		ct_range_before(t->get_export_table, &before);
+	bool taken = f(t->get_export_table) != 0;
+	if (limited && taken)
+		ct_range_after(t->get_export_table, &before);
+	return taken;
+}
+
+static void choose_range(const unsigned char *payload, uint32_t length)
+{
+	uint32_t size;
+	const char *text = ct_go_range(payload, length, &size);
+	if (text)
+		ct_range_choose(text, size);
 }
 
 /* A function of a libcupti that the recorder knows of; *asked says whether there is a recorder. */
@@ -107,6 +125,7 @@ static init_fn locate(enum which which, bool *asked)
 		unsigned char *at = payload + sizeof go;
 		uint32_t left = length - (uint32_t)sizeof go;
 		unsigned count = ct_go_candidates(&at, &left, go.candidates, list);
+		choose_range(payload, length);
 		f = as_function(ct_load_early(init_names[which], list, count));
 	}
 	ct_free(payload, length);
@@ -117,6 +136,7 @@ static init_fn locate(enum which which, bool *asked)
 void ct_nvtx_forked(void)
 {
 	lock = (struct ct_lock){0};
+	ct_range_forked();
 }
 
 static int initialize(enum which which, void *get_export_table)

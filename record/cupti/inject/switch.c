@@ -11,6 +11,8 @@
  * ends when the recorder says that it has that probe, and comes back if CUPTI's record of a Start
  * shows that the signal did not come.
  *
+ * Where the range is an NVTX range, range.c sees it begin and end, and neither is needed.
+ *
  * Any thread may want a change: the control thread, or one of the program in those
  * calls. One thread at a time makes it, by the functions that enable.c gave, and goes on
  * until the wanted state is reached. The lock must not be held meanwhile.
@@ -28,6 +30,7 @@
 #include "load.h"
 #include "lock.h"
 #include "queue.h"
+#include "range.h"
 #include "wake.h"
 #include "wanted.h"
 #include "wire.h"
@@ -185,6 +188,19 @@ static void start_range(const struct ct_cupti *api)
 	ct_complain("there is another subscriber", otherwise);
 }
 
+/* An NVTX range has begun or ended. */
+void ct_switch_range(const struct ct_cupti *api)
+{
+	ct_lock(&lock);
+	in_range = ct_range_open();
+	bool is = in_range;
+	if (by_range)
+		apply(api, false);
+	ct_unlock(&lock);
+	if (!is)
+		ct_wake_flush();
+}
+
 /*
  * Called once, when all other records are on. Switches those of work on unless the
  * flags of the GO say otherwise; false when that cannot be.
@@ -193,6 +209,11 @@ bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct
 {
 	work = *w;
 	paused = (flags & CT_GO_PAUSED) != 0;
+	if (ct_range_wanted()) {
+		by_range = true;
+		ct_switch_range(api);
+		return true;
+	}
 	if (flags & CT_GO_CAPTURE_RANGE)
 		start_range(api);
 	if (paused || by_range)

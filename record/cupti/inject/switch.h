@@ -17,6 +17,7 @@ struct ct_work_switch {
 
 bool ct_switch_start(const struct ct_cupti *api, uint32_t flags, const struct ct_work_switch *w);
 bool ct_switch_is_on(void);
+void ct_switch_range(const struct ct_cupti *api);
 void ct_switch_renew(const struct ct_cupti *api);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
 void ct_switch_stop(const struct ct_cupti *api, bool linger);

@@ -106,7 +106,8 @@ struct ct_hello {
 /*
  * GO, then candidates times {u32 major, u32 length, path}, then calls times
  * {u32 length, name}. The names are without suffixes: "cuMemcpyHtoD" stands for
- * cuMemcpyHtoD_v2 and its kin.
+ * cuMemcpyHtoD_v2 and its kin. At the end, range_len bytes: the name of an NVTX range, NUL and its
+ * domain: none for the default one, "*" for any.
  */
 struct ct_go {
 	uint32_t buffer_size;  /* of a CUPTI buffer, bytes */
@@ -117,7 +118,7 @@ struct ct_go {
 	uint32_t candidates;
 	uint32_t calls;   /* whose API records to make; 0: those that create GPU work */
 	uint32_t records; /* CT_RECORDS_* */
-	uint32_t pad;
+	uint32_t range_len; /* of the NVTX range to which recording is limited; 0: none */
 };
 #define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */
 #define CT_GO_PAUSED 2u        /* record nothing before RESUME */

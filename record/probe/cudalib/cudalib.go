@@ -1,5 +1,6 @@
 // Package cudalib recognises CUDA's libraries among the files that processes have mapped:
-// libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so.
+// libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so; and the
+// injected library.
 // Input: a mapping. Output: the kind of library and the file offsets of its functions.
 package cudalib
 
@@ -21,6 +22,12 @@ import (
 // registration is the function by which a client registers with CUPTI, for buffers of records.
 const registration = "cuptiActivityRegisterCallbacks"
 
+// rangeBegins and rangeEnds are the injected library's functions that an NVTX range calls.
+const (
+	rangeBegins = "cudaTraceRangeBegins"
+	rangeEnds   = "cudaTraceRangeEnds"
+)
+
 // unloading is the C library's function that removes a library from a process.
 const unloading = "dlclose"
 
@@ -34,6 +41,9 @@ type File struct {
 	// Registration is the file offset of the function by which clients register with CUPTI, 0
 	// in other files.
 	Registration uint64
+	// RangeBegins and RangeEnds are the file offsets of the injected library's functions that an
+	// NVTX range calls, 0 in other files.
+	RangeBegins, RangeEnds uint64
 	// Unloading is the file offset of dlclose in the C library, 0 in other files.
 	Unloading uint64
 }
@@ -47,9 +57,10 @@ type Finder struct {
 
 // symbols are the file offsets of a file's CUDA functions.
 type symbols struct {
-	driver, runtime map[string]uint64
-	registration    uint64
-	unloading       uint64
+	driver, runtime        map[string]uint64
+	registration           uint64
+	rangeBegins, rangeEnds uint64
+	unloading              uint64
 }
 
 // Open opens a mapped file if it is one of CUDA's libraries, else it returns nil. If the file
@@ -63,11 +74,12 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(relevant(m.Path, err), f.Close())
 	}
-	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration, Unloading: found.unloading}
+	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration,
+		RangeBegins: found.rangeBegins, RangeEnds: found.rangeEnds, Unloading: found.unloading}
 	if side, functions, ok := found.side(m.Path); ok {
 		file.Side, file.Functions = side, functions
 	}
-	if file.Functions == nil && file.Registration == 0 && file.Unloading == 0 {
+	if file.Functions == nil && file.Registration == 0 && file.RangeBegins == 0 && file.Unloading == 0 {
 		return nil, f.Close()
 	}
 	return file, nil
@@ -115,8 +127,11 @@ func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
 	return fd.files[key], nil
 }
 
+// others are the functions that findCUDA finds beside CUDA's.
+var others = map[string]bool{registration: true, rangeBegins: true, rangeEnds: true}
+
 func findCUDA(f io.ReaderAt) (map[string]uint64, error) {
-	return elfsym.Find(f, func(name string) bool { return name == registration || cudaapi.ByName(name) != nil })
+	return elfsym.Find(f, func(name string) bool { return others[name] || cudaapi.ByName(name) != nil })
 }
 
 func findUnloading(f io.ReaderAt) (map[string]uint64, error) {
@@ -127,14 +142,21 @@ func findUnloading(f io.ReaderAt) (map[string]uint64, error) {
 func divide(found map[string]uint64) symbols {
 	s := symbols{driver: map[string]uint64{}, runtime: map[string]uint64{}}
 	for name, offset := range found {
-		if name == registration {
+		switch name {
+		case registration:
 			s.registration = offset
-		} else if name == unloading {
+		case rangeBegins:
+			s.rangeBegins = offset
+		case rangeEnds:
+			s.rangeEnds = offset
+		case unloading:
 			s.unloading = offset
-		} else if cudaapi.ByName(name).Library == cudaapi.Runtime {
-			s.runtime[name] = offset
-		} else {
-			s.driver[name] = offset
+		default:
+			if cudaapi.ByName(name).Library == cudaapi.Runtime {
+				s.runtime[name] = offset
+			} else {
+				s.driver[name] = offset
+			}
 		}
 	}
 	return s

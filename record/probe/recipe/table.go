@@ -24,6 +24,10 @@ const (
 	CUPTIClient = bpf.MaxFunctions - 1
 	// Calibration is the function that is called to measure the cost of a probed call.
 	Calibration = CUPTIClient - 1
+	// RangeBegins and RangeEnds are the injected library's functions for the NVTX range that
+	// recording is limited to: calls are recorded between the two.
+	RangeBegins = Calibration - 1
+	RangeEnds   = RangeBegins - 1
 )
 
 // Options say what to record.
@@ -73,6 +77,8 @@ func New(o Options) (*Table, error) {
 		}
 	}
 	t.add(CUPTIClient, clientRecipe())
+	t.add(RangeBegins, &bpf.ProbesRecipe{Quiet: 1, Later: 1, Range: bpf.RangeBegin})
+	t.add(RangeEnds, &bpf.ProbesRecipe{Quiet: 1, Range: bpf.RangeEnd})
 	return t, t.addLaunches(o)
 }
 

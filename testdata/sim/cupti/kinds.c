@@ -45,8 +45,13 @@ size_t cupti_record_size(uint32_t kind)
 	return kind < CUPTI_KIND_COUNT ? table[kind].size : 0;
 }
 
-/* When each kind was last switched on and off. */
-static _Atomic uint64_t since[CUPTI_KIND_COUNT], until[CUPTI_KIND_COUNT];
+/* When each kind was on, of late. */
+#define SPELLS 1024
+struct spell {
+	_Atomic uint64_t since, until;
+};
+static struct spell spells[CUPTI_KIND_COUNT][SPELLS];
+static atomic_uint spell_count[CUPTI_KIND_COUNT];
 
 /*
  * Whether work gets a record depends on the time of its submission. A kernel that waits
@@ -54,9 +59,26 @@ static _Atomic uint64_t since[CUPTI_KIND_COUNT], until[CUPTI_KIND_COUNT];
  */
 bool cupti_kind_at(uint32_t kind, uint64_t submit)
 {
-	if (submit < atomic_load(&since[kind]))
-		return false;
-	return cupti_kind(kind) || submit < atomic_load(&until[kind]);
+	unsigned n = atomic_load(&spell_count[kind]);
+	for (unsigned i = 0; i < n && i < SPELLS; i++) {
+		struct spell *s = &spells[kind][(n - 1 - i) % SPELLS];
+		if (submit >= atomic_load(&s->since))
+			return submit < atomic_load(&s->until);
+	}
+	return false;
+}
+
+static void begin_spell(uint32_t kind)
+{
+	struct spell *s = &spells[kind][atomic_load(&spell_count[kind]) % SPELLS];
+	atomic_store(&s->since, sim_now());
+	atomic_store(&s->until, UINT64_MAX);
+	atomic_fetch_add(&spell_count[kind], 1);
+}
+
+static void end_spell(uint32_t kind)
+{
+	atomic_store(&spells[kind][(atomic_load(&spell_count[kind]) - 1) % SPELLS].until, sim_now());
 }
 
 bool cupti_kind(uint32_t kind)
@@ -85,9 +107,9 @@ static void set_api(uint32_t domain, uint32_t cbid, uint8_t on)
 static void set_kind(uint32_t kind, uint8_t on)
 {
 	if (on && !cupti_kind(kind))
-		atomic_store(&since[kind], sim_now());
+		begin_spell(kind);
 	else if (!on && cupti_kind(kind))
-		atomic_store(&until[kind], sim_now());
+		end_spell(kind);
 	atomic_store(&kinds[kind], on);
 	if (kind == CUPTI_KIND_DRIVER || kind == CUPTI_KIND_RUNTIME)
 		for (uint32_t i = 0; i < CBIDS; i++)

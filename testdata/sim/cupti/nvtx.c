@@ -219,6 +219,20 @@ static int on_RangePushA(const char *text)
 	return push(NULL, NULL, text);
 }
 
+/* Names are at most 63 characters, of those that take two bytes in UTF-8 at most. */
+static int on_RangePushW(const wchar_t *text)
+{
+	char bytes[128];
+	size_t n = 0;
+	for (; *text && n < sizeof bytes - 2; text++) {
+		if (*text >= 0x80)
+			bytes[n++] = (char)(0xc0 | *text >> 6);
+		bytes[n++] = (char)(*text >= 0x80 ? 0x80 | (*text & 0x3f) : *text);
+	}
+	bytes[n] = 0;
+	return push(NULL, NULL, bytes);
+}
+
 static int on_RangePop(void)
 {
 	return pop(NULL);

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <wchar.h>
 
 typedef void (*nvtx_function)(void);
 typedef nvtx_function **nvtx_table; /* table[id] is the address of the pointer to set */
@@ -30,6 +31,7 @@ enum {
 	NVTX_CORE_RangeEnd = 7,
 	NVTX_CORE_RangePushEx = 8,
 	NVTX_CORE_RangePushA = 9,
+	NVTX_CORE_RangePushW = 10,
 	NVTX_CORE_RangePop = 11,
 	NVTX_CORE_NameOsThreadA = 14,
 	NVTX_CORE_SIZE = 16,
@@ -88,6 +90,7 @@ _Static_assert(sizeof(nvtxEventAttributes_t) == 48, "nvtxEventAttributes_v2");
 	F(CORE, RangeEnd, void, (nvtxRangeId_t id), (id), ) \
 	F(CORE, RangePushEx, int, (const nvtxEventAttributes_t *a), (a), -2) \
 	F(CORE, RangePushA, int, (const char *text), (text), -2) \
+	F(CORE, RangePushW, int, (const wchar_t *text), (text), -2) \
 	F(CORE, RangePop, int, (void), (), -2) \
 	F(CORE, NameOsThreadA, void, (uint32_t tid, const char *name), (tid, name), ) \
 	F(CORE2, DomainMarkEx, void, (nvtxDomainHandle_t d, const nvtxEventAttributes_t *a), (d, a), ) \

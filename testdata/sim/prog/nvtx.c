@@ -12,6 +12,7 @@ static struct {
 } issued;
 
 static nvtxDomainHandle_t domain;
+static int level; /* of the outermost range of a step */
 static nvtxRangeId_t across;
 
 static nvtxEventAttributes_t attributes(const char *text)
@@ -39,15 +40,15 @@ static int step(struct work *w, nvtxStringHandle_t model)
 	nvtxEventAttributes_t a = attributes(NULL);
 	a.messageType = NVTX_MESSAGE_REGISTERED;
 	a.message.registered = model;
-	int bad = expect(nvtxRangePushA("step"), 0);
+	int bad = expect(nvtxRangePushA("step"), level);
 	bad += expect(nvtxDomainRangePushEx(domain, &a), 0);
 	work_launch(w, 2);
-	bad += expect(nvtxRangePushA("inner"), 1);
+	bad += expect(nvtxRangePushA("inner"), level + 1);
 	work_launch(w, 1);
 	nvtxMarkA("half-way");
-	bad += expect(nvtxRangePop(), 1);
+	bad += expect(nvtxRangePop(), level + 1);
 	bad += expect(nvtxDomainRangePop(domain), 0);
-	bad += expect(nvtxRangePop(), 0);
+	bad += expect(nvtxRangePop(), level);
 	issued.ranges += 3;
 	issued.marks++;
 	return bad;
@@ -88,6 +89,11 @@ int main(int argc, char **argv)
 	long n = option_number(argc, argv, "-n", 10, 1);
 	struct work w;
 	int bad = 0;
+	if (option_number(argc, argv, "-e", 0, 0)) { /* begins before CUDA does */
+		nvtxRangePushA("early");
+		level = 1;
+		issued.ranges++;
+	}
 	work_begin(&w);
 	nvtxNameOsThreadA((uint32_t)gettid(), "trainer");
 	nvtxNameCudaStreamA(w.stream, "compute");
@@ -97,7 +103,15 @@ int main(int argc, char **argv)
 	nvtxStringHandle_t model = nvtxDomainRegisterStringA(domain, "forward");
 	for (long i = 0; i < n; i++)
 		bad += step(&w, model);
+	if (option_number(argc, argv, "-w", 0, 0)) {
+		bad += expect(nvtxRangePushW(L"wide gr\u00f6\u00dfe"), level);
+		work_launch(&w, 1);
+		bad += expect(nvtxRangePop(), level);
+		issued.ranges++;
+	}
 	bad += threads(&w);
+	if (level > 0)
+		bad += expect(nvtxRangePop(), 0);
 	nvtxRangePushA("never popped");
 	issued.ranges++;
 	bad += work_end(&w);

@@ -16,7 +16,7 @@ NVTX_FUNCTIONS(POINTER)
 #define SLOT(module, name) [NVTX_##module##_##name] = (nvtx_function *)&nvtx_##name##_
 static nvtx_function *nvtx_core_[NVTX_CORE_SIZE + 1] = {
 	SLOT(CORE, MarkEx), SLOT(CORE, MarkA), SLOT(CORE, RangeStartEx), SLOT(CORE, RangeStartA), SLOT(CORE, RangeEnd),
-	SLOT(CORE, RangePushEx), SLOT(CORE, RangePushA), SLOT(CORE, RangePop), SLOT(CORE, NameOsThreadA),
+	SLOT(CORE, RangePushEx), SLOT(CORE, RangePushA), SLOT(CORE, RangePushW), SLOT(CORE, RangePop), SLOT(CORE, NameOsThreadA),
 };
 static nvtx_function *nvtx_core2_[NVTX_CORE2_SIZE + 1] = {
 	SLOT(CORE2, DomainMarkEx), SLOT(CORE2, DomainRangeStartEx), SLOT(CORE2, DomainRangeEnd),

@@ -1,0 +1,281 @@
+// Package parts divides a timeline into parts of time.
+//
+// Input: the events of a timeline, and windows of time. Output: for each window a timeline of its own,
+// for a sink of its own. What crosses a border is in both parts, cut at the border and marked; so the
+// times of all parts add up to those of the whole. An event without length is in one part. A counter
+// begins in each part with the value that it had.
+package parts
+
+import (
+	"cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// A Window is the time of a part: From belongs to it, To does not, unless it is timeline.Never.
+type Window struct{ From, To uint64 }
+
+// begins says whether what begins at a time begins in the window.
+func (w Window) begins(at uint64) bool {
+	return at >= w.From && (at < w.To || w.To == timeline.Never)
+}
+
+// has says whether something of an interval is in the window.
+func (w Window) has(from, to uint64) bool { return w.begins(from) || from < w.From && to > w.From }
+
+// cut cuts an interval that is in the window at the window's borders, and returns the flags that say
+// so.
+func (w Window) cut(from, to *uint64) (flags uint16) {
+	if *from < w.From {
+		*from, flags = w.From, timeline.CutBefore
+	}
+	if *to > w.To {
+		*to = w.To
+		flags |= timeline.CutAfter
+	}
+	return flags
+}
+
+// A Sink passes events on to the sinks of parts.
+type Sink struct {
+	open      func(part int) (timeline.Sink, error)
+	parts     []*part
+	recording timeline.Recording
+	described []timeline.Event // what each part has to know
+}
+
+// A part is the timeline of a window.
+type part struct {
+	Window
+	number   int
+	sink     timeline.Sink    // nil before the first event
+	out      []timeline.Event // for the sink
+	threads  map[*timeline.Thread]bool
+	tracks   map[*timeline.Track]*track
+	counters map[*timeline.Counter]*counter
+
+	trackList   []*track // in the order of first sight
+	counterList []*counter
+}
+
+// New returns a sink for windows. It calls open once for each window that has events.
+func New(windows []Window, open func(part int) (timeline.Sink, error)) *Sink {
+	s := &Sink{open: open}
+	for i, w := range windows {
+		s.parts = append(s.parts, &part{Window: w, number: i, threads: make(map[*timeline.Thread]bool),
+			tracks: make(map[*timeline.Track]*track), counters: make(map[*timeline.Counter]*counter)})
+	}
+	return s
+}
+
+// Take passes events on.
+func (s *Sink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		if !s.describes(e) {
+			for _, p := range s.parts {
+				p.take(e)
+			}
+		}
+	}
+	return s.pass()
+}
+
+// pass gives the sinks what is for them.
+func (s *Sink) pass() error {
+	for _, p := range s.parts {
+		if len(p.out) == 0 {
+			continue
+		}
+		if err := s.begin(p); err != nil {
+			return err
+		}
+		if err := p.sink.Take(p.out); err != nil {
+			return err
+		}
+		clear(p.out)
+		p.out = p.out[:0]
+	}
+	return nil
+}
+
+// begin opens the sink of a part.
+func (s *Sink) begin(p *part) (err error) {
+	if p.sink != nil {
+		return nil
+	}
+	if p.sink, err = s.open(p.number); err != nil {
+		return err
+	}
+	r := s.recording
+	r.Start = max(r.Start, p.From)
+	return p.sink.Take(append([]timeline.Event{&r}, s.described...))
+}
+
+// End ends all parts. It returns the first failure of a part.
+func (s *Sink) End(err error) error {
+	var failed error
+	if err == nil {
+		for _, p := range s.parts {
+			p.end()
+		}
+		failed = s.pass()
+		err = failed
+	}
+	for _, p := range s.parts {
+		if p.sink != nil {
+			failed = cmp.Or(failed, p.sink.End(err))
+		}
+	}
+	return failed
+}
+
+// describes takes an event that every part has to know, and reports whether it is one.
+func (s *Sink) describes(e timeline.Event) bool {
+	switch e := e.(type) {
+	case *timeline.Recording:
+		s.recording = *e
+		return true
+	case *timeline.GPUs:
+		list := *e
+		s.describe(&list)
+	case *timeline.Metadata:
+		m := *e
+		s.describe(&m)
+	case *timeline.Process, *timeline.Context, *timeline.Stream:
+		s.describe(e)
+	default:
+		return false
+	}
+	return true
+}
+
+// describe notes an event for parts to come, and passes it on to those that have begun.
+func (s *Sink) describe(e timeline.Event) {
+	s.described = append(s.described, e)
+	for _, p := range s.parts {
+		if p.sink != nil {
+			p.out = append(p.out, e)
+		}
+	}
+}
+
+// take takes what is in the window of an event.
+func (p *part) take(e timeline.Event) {
+	switch e := e.(type) {
+	case *timeline.Slices:
+		p.slices(e)
+	case *timeline.WorkList:
+		p.workList(e)
+	case *timeline.ThreadEnd:
+		if p.threads[e.Thread] {
+			p.out = append(p.out, e)
+		}
+	case *timeline.SpanBegin:
+		p.track(e.Track).begin(p, e)
+	case *timeline.SpanEnd:
+		p.track(e.Track).end(p, e.Time)
+	case *timeline.CounterValue:
+		p.counter(e)
+	case *timeline.Instant:
+		if p.begins(e.Start) {
+			p.track(e.Track).show(p)
+			p.thread(e.Track.Thread)
+			p.out = append(p.out, e)
+		}
+	case *timeline.Allocation:
+		p.at(e.Time, e)
+	case *timeline.Loss:
+		p.at(e.Time, e)
+	case *timeline.Note:
+		p.at(e.Time, e)
+	}
+}
+
+// at takes an event of a time.
+func (p *part) at(time uint64, e timeline.Event) {
+	if p.begins(time) {
+		p.out = append(p.out, e)
+	}
+}
+
+// thread describes a thread to the part before the first event that refers to the thread.
+func (p *part) thread(t *timeline.Thread) {
+	if t != nil && !p.threads[t] {
+		p.threads[t] = true
+		p.out = append(p.out, t)
+	}
+}
+
+// slices takes calls.
+func (p *part) slices(l *timeline.Slices) {
+	whole := 0
+	for whole < len(l.List) && p.holds(&l.List[whole]) {
+		whole++
+	}
+	if whole < len(l.List) {
+		l = &timeline.Slices{Thread: l.Thread, List: p.cutSlices(l.List, whole)}
+	}
+	if len(l.List) > 0 {
+		p.thread(l.Thread)
+		p.out = append(p.out, l)
+	}
+}
+
+// holds says whether a call is in the window as it is.
+func (p *part) holds(sl *timeline.Slice) bool {
+	if !p.begins(sl.Start) || sl.End > p.To {
+		return false
+	}
+	for _, w := range sl.Waits() {
+		if !p.has(w.Start, w.End) {
+			return false
+		}
+	}
+	return true
+}
+
+// cutSlices returns those of some calls that are in the window; the first few are in it as they are.
+func (p *part) cutSlices(list []timeline.Slice, whole int) (in []timeline.Slice) {
+	in = append(in, list[:whole]...)
+	for i := whole; i < len(list); i++ {
+		if sl := list[i]; p.has(sl.Start, sl.End) {
+			sl.Flags |= p.cut(&sl.Start, &sl.End)
+			sl.KeepWaits(func(w *timeline.Awaited) bool { return p.has(w.Start, w.End) })
+			in = append(in, sl)
+		}
+	}
+	return in
+}
+
+// workList takes GPU work.
+func (p *part) workList(l *timeline.WorkList) {
+	whole := 0
+	for whole < len(l.List) && p.holdsWork(&l.List[whole]) {
+		whole++
+	}
+	if whole < len(l.List) {
+		list := append([]timeline.Work(nil), l.List[:whole]...)
+		for _, w := range l.List[whole:] {
+			end := timeline.End(w.Start, w.Dur)
+			if !p.has(w.Start, end) {
+				continue
+			}
+			if w.Call.Function != nil && !p.has(w.Call.Start, w.Call.End) {
+				w.Cut = timeline.CutCall
+			}
+			w.Cut |= p.cut(&w.Start, &end)
+			w.Dur = end - w.Start
+			list = append(list, w)
+		}
+		l = &timeline.WorkList{Stream: l.Stream, List: list}
+	}
+	if len(l.List) > 0 {
+		p.out = append(p.out, l)
+	}
+}
+
+// holdsWork says whether a piece of work is in the window as it is, and its call, too.
+func (p *part) holdsWork(w *timeline.Work) bool {
+	return p.begins(w.Start) && timeline.End(w.Start, w.Dur) <= p.To &&
+		(w.Call.Function == nil || p.has(w.Call.Start, w.Call.End))
+}

@@ -1,0 +1,228 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+var (
+	process = &timeline.Process{PID: 1}
+	thread  = &timeline.Thread{Process: process, TID: 2}
+	stream  = &timeline.Stream{ID: 7}
+	ranges  = &timeline.Track{Process: process, Thread: thread, Name: "NVTX"}
+	bytes   = &timeline.Counter{Process: process, Name: "memory"}
+	launch  = &timeline.Function{Name: "launch"}
+)
+
+// A recorder writes down events.
+type recorder struct {
+	lines []string
+	fails error
+	ended error
+}
+
+func (r *recorder) Take(events []timeline.Event) error {
+	for _, e := range events {
+		r.lines = append(r.lines, line(e)...)
+	}
+	return r.fails
+}
+
+func (r *recorder) End(err error) error {
+	r.ended = err
+	return nil
+}
+
+// line shows an event, a list with a line for each of its elements.
+func line(e timeline.Event) (lines []string) {
+	switch e := e.(type) {
+	case *timeline.Recording:
+		return []string{fmt.Sprintf("recording from %d", e.Start)}
+	case *timeline.Slices:
+		for _, sl := range e.List {
+			text := fmt.Sprintf("call %d-%d %s", sl.Start, sl.End, timeline.CutText(sl.Flags))
+			for _, w := range sl.Waits() {
+				text += fmt.Sprintf(" waits for %d", w.Work)
+			}
+			lines = append(lines, strings.TrimSpace(text))
+		}
+		return lines
+	case *timeline.WorkList:
+		for _, w := range e.List {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("work %d-%d %s", w.Start, w.Start+w.Dur, timeline.CutText(w.Cut))))
+		}
+		return lines
+	case *timeline.SpanBegin:
+		return []string{strings.TrimSpace(fmt.Sprintf("span %s %d-%d %s", e.Name, e.Start, e.End, details(e.Args)))}
+	case *timeline.SpanEnd:
+		return []string{fmt.Sprintf("span ends %d", e.Time)}
+	case *timeline.Instant:
+		return []string{fmt.Sprintf("instant %d", e.Start)}
+	case *timeline.CounterValue:
+		return []string{fmt.Sprintf("counter %d: %d", e.Time, e.Value)}
+	case *timeline.Note:
+		return []string{fmt.Sprintf("note %d", e.Time)}
+	}
+	return []string{strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", e), "*timeline."))}
+}
+
+func details(list []timeline.Detail) (text string) {
+	for _, d := range list {
+		text += d.Text
+	}
+	return text
+}
+
+func call(start, end uint64, waits ...timeline.Awaited) *timeline.Slices {
+	sl := timeline.Slice{Function: launch, Start: start, End: end}
+	for _, w := range waits {
+		sl.AddWait(w)
+	}
+	return &timeline.Slices{Thread: thread, List: []timeline.Slice{sl}}
+}
+
+func work(start, dur uint64, of timeline.Call) *timeline.WorkList {
+	return &timeline.WorkList{Stream: stream, List: []timeline.Work{{ID: 1, Start: start, Dur: dur, Call: of}}}
+}
+
+func rangeOf(name string, start, end uint64) *timeline.SpanBegin {
+	return &timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: name, Start: start, End: end}}
+}
+
+func end(at uint64) *timeline.SpanEnd { return &timeline.SpanEnd{Track: ranges, Time: at} }
+
+func value(at, v uint64) *timeline.CounterValue {
+	return &timeline.CounterValue{Counter: bytes, Time: at, Value: v}
+}
+
+// TestParts shows what the parts up to 100, to 200 and behind have of some events.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	windows := []Window{{0, 100}, {100, 200}, {200, timeline.Never}}
+	for name, c := range map[string]struct {
+		events []timeline.Event
+		want   [3]string
+	}{
+		"calls": {[]timeline.Event{call(10, 20), call(90, 99), call(110, 120), call(250, 260)},
+			[3]string{"thread, call 10-20, call 90-99", "thread, call 110-120", "thread, call 250-260"}},
+		"on a border": {[]timeline.Event{call(90, 100), call(100, 100), call(100, 200), call(200, 210)},
+			[3]string{"thread, call 90-100", "thread, call 100-100, call 100-200", "thread, call 200-210"}},
+		"across one": {[]timeline.Event{call(90, 130)},
+			[3]string{"thread, call 90-100 goes on after this part", "thread, call 100-130 began before this part", ""}},
+		"across all": {[]timeline.Event{call(90, 300), call(120, 130)},
+			[3]string{"thread, call 90-100 goes on after this part", "thread, call 100-200 began before this part and goes on after it, call 120-130", "thread, call 200-300 began before this part"}},
+		"to the end of time": {[]timeline.Event{call(timeline.Never, timeline.Never)}, [3]string{"", "", "thread, call 18446744073709551615-18446744073709551615"}},
+		"waits": {[]timeline.Event{call(90, 130, timeline.Awaited{Work: 1, Start: 50, End: 60}, timeline.Awaited{Work: 2, Start: 95, End: 105}, timeline.Awaited{Work: 3, Start: 110, End: 120})},
+			[3]string{"thread, call 90-100 goes on after this part waits for 1 waits for 2", "thread, call 100-130 began before this part waits for 2 waits for 3", ""}},
+		"work": {[]timeline.Event{work(150, 10, timeline.Call{}), work(150, 10, timeline.Call{Function: launch, Start: 140, End: 145}), work(150, 10, timeline.Call{Function: launch, Start: 40, End: 45}), work(180, 30, timeline.Call{Function: launch, Start: 170, End: 175})},
+			[3]string{"", "work 150-160, work 150-160, work 150-160 its call is in another part, work 180-200 goes on after this part", "work 200-210 began before this part; its call is in another part"}},
+		"spans": {[]timeline.Event{rangeOf("a", 10, 250), rangeOf("b", 20, 30), end(30), rangeOf("c", 90, 150), end(150), end(250)},
+			[3]string{"thread, span a 10-100 goes on after this part, span b 20-30, span ends 30, span c 90-100 goes on after this part, span ends 100, span ends 100",
+				"thread, span a 100-200 began before this part and goes on after it, span c 100-150 began before this part, span ends 150, span ends 200",
+				"thread, span a 200-250 began before this part, span ends 250"}},
+		"a span that does not end": {[]timeline.Event{&timeline.SpanBegin{Track: ranges, Span: timeline.Span{Name: "a", Start: 10, Open: true}}, call(20, 30)},
+			[3]string{"thread, span a 10-0, call 20-30", "thread, span a 100-0 began before this part", "thread, span a 200-0 began before this part"}},
+		"instants in a span": {[]timeline.Event{rangeOf("a", 10, 150), &timeline.Instant{Track: ranges, Span: timeline.Span{Start: 120, End: 120}}, end(150)},
+			[3]string{"thread, span a 10-100 goes on after this part, span ends 100", "thread, span a 100-150 began before this part, instant 120, span ends 150", ""}},
+		"counters": {[]timeline.Event{value(10, 1), value(90, 2), call(150, 160), value(170, 3)},
+			[3]string{"counter 10: 1, counter 90: 2", "thread, call 150-160, counter 100: 2, counter 170: 3", ""}},
+		"a counter that stays": {[]timeline.Event{value(10, 1), call(250, 260)},
+			[3]string{"counter 10: 1", "", "thread, call 250-260, counter 200: 1"}},
+		"remarks": {[]timeline.Event{&timeline.Note{Time: 0}, &timeline.Note{Time: 100}, &timeline.Loss{Time: 1000}, &timeline.Allocation{Time: 120}},
+			[3]string{"note 0", "note 100, allocation", "loss"}},
+		"threads that end": {[]timeline.Event{call(10, 20), &timeline.ThreadEnd{Thread: thread}}, [3]string{"thread, call 10-20, threadend", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var made [3]recorder
+			s := New(windows, func(part int) (timeline.Sink, error) { return &made[part], nil })
+			events := append([]timeline.Event{&timeline.Recording{Start: 5}, &timeline.GPUs{}, process}, c.events...)
+			if err := errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)); err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range made {
+				want := ""
+				if c.want[i] != "" {
+					want = fmt.Sprintf("recording from %d, gpus, process, %s", max(5, windows[i].From), c.want[i])
+				}
+				if diff := cmp.Diff(want, strings.Join(r.lines, ", ")); diff != "" {
+					t.Errorf("part %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// What is described later reaches the parts that have begun, and those that come.
+func TestDescribedLater(t *testing.T) {
+	t.Parallel()
+	var made [2]recorder
+	s := New([]Window{{0, 100}, {100, timeline.Never}}, func(part int) (timeline.Sink, error) { return &made[part], nil })
+	for _, e := range []timeline.Event{&timeline.Recording{}, call(10, 20), process, &timeline.Metadata{}, stream, new(timeline.Context), call(110, 120)} {
+		if err := s.Take([]timeline.Event{e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"recording from 0, thread, call 10-20, process, metadata, stream, context", "recording from 100, process, metadata, stream, context, thread, call 110-120"} {
+		if got := strings.Join(made[i].lines, ", "); got != want {
+			t.Errorf("part %d has %s, want %s", i, got, want)
+		}
+	}
+}
+
+// The first failure ends the timeline, and the parts are told.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	fails := errors.New("full")
+	good, bad := new(recorder), &recorder{fails: fails}
+	s := New([]Window{{0, 100}, {100, 200}, {200, timeline.Never}}, func(part int) (timeline.Sink, error) {
+		return []timeline.Sink{good, bad, nil}[part], []error{nil, nil, fails}[part]
+	})
+	if err := s.Take([]timeline.Event{&timeline.Recording{}, call(10, 20)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Take([]timeline.Event{call(110, 120)}); !errors.Is(err, fails) {
+		t.Errorf("a part fails: %v", err)
+	}
+	if err := s.Take([]timeline.Event{call(210, 220)}); !errors.Is(err, fails) {
+		t.Errorf("a part cannot be opened: %v", err)
+	}
+	if err := s.End(fails); err != nil || !errors.Is(good.ended, fails) {
+		t.Errorf("the end: %v, the good part gets %v", err, good.ended)
+	}
+}
+
+// Parts know every kind of event: one that they do not know would be lost.
+func TestAllEvents(t *testing.T) {
+	t.Parallel()
+	known := []string{"Allocation", "Context", "CounterValue", "GPUs", "Instant", "Loss", "Metadata", "Note", "Process", "Recording",
+		"Slices", "SpanBegin", "SpanEnd", "Stream", "Thread", "ThreadEnd", "WorkList"}
+	files, err := filepath.Glob("../timeline/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func \(\w* ?\*(\w+)\) shift\(`).FindAllStringSubmatch(string(text), -1) {
+			all = append(all, m[1])
+		}
+	}
+	slices.Sort(all)
+	if diff := cmp.Diff(known, all); diff != "" {
+		t.Errorf("events (-parts +timeline): %s", diff)
+	}
+}

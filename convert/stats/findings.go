@@ -1,0 +1,59 @@
+package stats
+
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// findingColumns are the columns of the findings.
+func findingColumns() []table.Column {
+	return []table.Column{
+		name("finding"), column("title", "", table.Text, 0), id("pid", "", 0), id("gpu", "", 0), duration("cost_ns", "", 0), column("share", "", table.Share, 0),
+		count("count", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0), column("at_ns", "", table.Moment, 0),
+		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0),
+	}
+}
+
+// findingTable returns the report of what costs time.
+func (s *Sink) findingTable(f Facts) *table.Table {
+	for _, d := range s.busy.sorted() {
+		f.Incomplete = f.Incomplete || d.Late > 0
+	}
+	t := &table.Table{Name: "findings", Title: "what to look at first", Columns: findingColumns(), Prose: findingLines}
+	if f.Chosen {
+		return t
+	}
+	for _, x := range s.findings.List(!f.Incomplete) {
+		var gpu, cost, part any
+		if x.GPU != nil {
+			gpu = uint64(*x.GPU)
+		}
+		if x.Cost > 0 {
+			cost, part = x.Cost, x.Share
+		}
+		at := make([]uint64, 0, len(x.At))
+		for _, m := range x.At {
+			at = append(at, s.clock.since(m))
+		}
+		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try})
+	}
+	if f.Incomplete {
+		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
+	}
+	return t
+}
+
+// findingLines are the lines that people read of a finding.
+func findingLines(row []any) table.Paragraph {
+	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
+	items := []table.Item{}
+	if row[4] != nil {
+		items = append(items, table.Item{Label: "costs", Text: cell(4, table.Duration) + ", " + cell(5, table.Share) + " of the time of process " + cell(2, table.ID)})
+	} else {
+		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
+	}
+	items = append(items, table.Item{Label: "see", Text: fmt.Sprintf("%s (first %s, last %s)", cell(9, table.Moment), cell(7, table.Moment), cell(8, table.Moment))},
+		table.Item{Label: "evidence", Text: cell(10, table.Text)}, table.Item{Label: "try", Text: cell(11, table.Text)})
+	return table.Paragraph{Head: fmt.Sprintf("%s (%s)", cell(1, table.Text), cell(0, table.Text)), Items: items}
+}

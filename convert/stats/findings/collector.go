@@ -1,0 +1,227 @@
+package findings
+
+import (
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// A Collector collects the habits of processes. It is the watcher of the idle time of all devices.
+type Collector struct {
+	// FirstUse is the start of the first launch of a kernel.
+	FirstUse func(*timeline.Shape) uint64
+	// Multiprocessors is a device's number of multiprocessors, 0 if unknown.
+	Multiprocessors func(gpu uint32) uint64
+
+	limits    Thresholds
+	processes map[*timeline.Process]*process
+	list      []*process
+}
+
+// A process has the habits of a process.
+type process struct {
+	*timeline.Process
+	first, last uint64 // of its calls and work
+	orders      bool   // it makes streams wait for each other
+	told        bool   // calls are recorded that create no work
+
+	failures tally[failure]
+	pageable copies
+	small    copies
+	runs     uint64 // of small copies
+	sets     tally[string]
+	waits    tally[string]
+	allocs   tally[string]
+	loads    tally[string]
+	gaps     map[uint32]*gaps     // by GPU
+	tiny     map[uint32]*evidence // by GPU
+	serial   tally[pair]
+}
+
+// copies are copies by direction.
+type copies struct {
+	tally[string]
+	bytes, async uint64
+}
+
+// A failure is a function and its error.
+type failure struct{ function, error string }
+
+// A pair is two streams of a device.
+type pair struct{ earlier, later *timeline.Stream }
+
+// gaps are long gaps, with what the launching threads did.
+type gaps struct {
+	evidence
+	did tally[string]
+}
+
+// New returns a collector.
+func New(t Thresholds) *Collector {
+	return &Collector{limits: t, processes: make(map[*timeline.Process]*process)}
+}
+
+func (c *Collector) process(p *timeline.Process) *process {
+	r := c.processes[p]
+	if r == nil {
+		r = &process{Process: p, first: timeline.Never, gaps: make(map[uint32]*gaps), tiny: make(map[uint32]*evidence)}
+		c.processes[p] = r
+		c.list = append(c.list, r)
+	}
+	return r
+}
+
+func (p *process) during(start, end uint64) {
+	p.first, p.last = min(p.first, start), max(p.last, end)
+}
+
+// A Thread takes the calls of a thread.
+type Thread struct {
+	*process
+	launches uint64                     // calls so far that put work on a GPU
+	at       map[*usage.Function]uint64 // launches when an allocating function was last called
+}
+
+// Thread returns a thread without calls.
+func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{process: c.process(t.Process)} }
+
+// Call takes a call that lies in no other one.
+func (t *Thread) Call(sl *timeline.Slice, f *usage.Function, failed bool) {
+	end := max(sl.Start, sl.End)
+	t.during(sl.Start, end)
+	if failed && !harmless(f.Name, sl.ErrorName()) {
+		t.failures.of(failure{f.Name, sl.ErrorName()}).add(sl.Start, 0)
+	}
+	switch f.Role {
+	case usage.Launching:
+		t.launches++
+		return
+	case usage.Ordering:
+		t.orders = true
+	case usage.Allocating:
+		t.allocate(f, sl.Start, end)
+	}
+	t.told = true
+}
+
+// allocate takes a call that allocates or frees. It is one of a loop if GPU work was launched
+// since the thread last called the function.
+func (t *Thread) allocate(f *usage.Function, start, end uint64) {
+	before, again := t.at[f]
+	if t.at == nil {
+		t.at = make(map[*usage.Function]uint64)
+	}
+	t.at[f] = t.launches
+	if again && before != t.launches {
+		t.allocs.of(f.Name).add(start, end-start)
+	}
+}
+
+// harmless says whether an error is the expected answer to a question, or says that something is
+// already as it should be.
+func harmless(function, err string) bool {
+	switch base := cudaapi.Unversioned(function); base {
+	case "cudaGetLastError", "cudaPeekAtLastError", // the error of an earlier call
+		"cudaPointerGetAttributes", "cuPointerGetAttribute", "cuPointerGetAttributes", "cuGetProcAddress", "cudaGetDriverEntryPoint",
+		"cudaStreamIsCapturing", "cuStreamIsCapturing", "cudaStreamGetCaptureInfo", "cuStreamGetCaptureInfo", "cudaFuncGetAttributes",
+		"cuDeviceGetAttribute", "cudaDeviceGetAttribute":
+		return true
+	}
+	return strings.Contains(err, "PeerAccessAlreadyEnabled") || strings.Contains(err, "PEER_ACCESS_ALREADY_ENABLED") ||
+		strings.Contains(err, "HostMemoryAlreadyRegistered") || strings.Contains(err, "HOST_MEMORY_ALREADY_REGISTERED")
+}
+
+// A Stream takes the work of a stream.
+type Stream struct {
+	*process
+	limits *Thresholds
+	run    run
+}
+
+// A run is copies of one direction that follow each other on a stream, all of them small.
+type run struct {
+	kind  uint32
+	list  []moment // start and time of the first calls
+	bytes uint64
+	rest  evidence // of the other calls
+}
+
+// leastRun is the least number of copies that follow each other of which it is said that they
+// could be one.
+const leastRun = 4
+
+// Stream returns a stream without work.
+func (c *Collector) Stream(s *timeline.Stream) *Stream {
+	return &Stream{process: c.process(s.Context.Process), limits: &c.limits}
+}
+
+// Work takes a piece of work. Work comes mostly by start.
+func (s *Stream) Work(w *timeline.Work) {
+	if !w.Untimed {
+		s.during(w.Start, timeline.End(w.Start, w.Dur))
+	}
+	known := w.Call.Function != nil && w.Graph == 0 && !w.Untimed
+	switch {
+	case w.Kind == timeline.MemcpyWork && known:
+		s.copy(w)
+		return
+	case w.Kind == timeline.MemsetWork && known && !strings.Contains(w.Call.Name, "Async"):
+		s.sets.of(w.Call.Name).add(w.Call.Start, callTime(w))
+	}
+	s.endRun()
+}
+
+// callTime is the time of the call that caused a piece of work.
+func callTime(w *timeline.Work) uint64 { return w.Call.End - min(w.Call.Start, w.Call.End) }
+
+func (s *Stream) copy(w *timeline.Work) {
+	m := &w.Shape.Memcpy
+	if pageable(m) && m.Bytes > s.limits.SmallCopy {
+		s.pageable.add(w, m)
+	}
+	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
+		s.endRun()
+	}
+	if m.Bytes <= s.limits.SmallCopy {
+		s.run.add(w, m)
+	}
+}
+
+func pageable(m *timeline.MemcpyShape) bool {
+	return cudaapi.MemoryKindName(m.SrcKind) == "Pageable" || cudaapi.MemoryKindName(m.DstKind) == "Pageable"
+}
+
+func (c *copies) add(w *timeline.Work, m *timeline.MemcpyShape) {
+	c.of(cudaapi.MemcpyKindName(m.CopyKind)).add(w.Call.Start, callTime(w))
+	c.bytes = sum(c.bytes, m.Bytes)
+	if strings.Contains(w.Call.Name, "Async") {
+		c.async++
+	}
+}
+
+func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape) {
+	r.kind = m.CopyKind
+	r.bytes = sum(r.bytes, m.Bytes)
+	if len(r.list) < leastRun {
+		r.list = append(r.list, moment{w.Call.Start, callTime(w)})
+		return
+	}
+	r.rest.add(w.Call.Start, callTime(w))
+}
+
+// endRun ends a run. All its copies but one are a cost.
+func (s *Stream) endRun() {
+	r := &s.run
+	if len(r.list) == leastRun {
+		s.runs++
+		all := s.small.of(cudaapi.MemcpyKindName(r.kind))
+		for _, m := range r.list[1:] {
+			all.add(m.at, m.cost)
+		}
+		all.join(&r.rest)
+		s.small.bytes = sum(s.small.bytes, r.bytes)
+	}
+	*r = run{list: r.list[:0], rest: evidence{longest: r.rest.longest[:0]}}
+}

@@ -1,0 +1,406 @@
+package stats_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
+)
+
+// times does something a number of times.
+func times(n int, do func(i int)) {
+	for i := range n {
+		do(i)
+	}
+}
+
+// A habit is a program that has a finding, or nearly has it.
+type habit struct {
+	name string
+	run  func(p *program)
+	want string // kinds of the findings, those that cost most first
+}
+
+const big = 1 << 20 // bytes; 33 µs
+
+// Each finding has a program that shows it, and some that nearly do.
+var habits = []habit{
+	{"large copies of pageable memory", func(p *program) {
+		times(10, func(int) { p.copy("cudaMemcpy", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
+	}, "pageable_copies"},
+	{"large copies of pageable memory by an Async function", func(p *program) {
+		times(10, func(int) { p.copy("cudaMemcpyAsync", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
+	}, "pageable_copies"},
+	{"nearly: of pinned memory", func(p *program) {
+		times(10, func(int) { p.copy("cudaMemcpyAsync", 7, big, fromPinned); p.kernel(7, 50*us, 200) })
+	}, ""},
+	{"nearly: one in a program with other things to do", func(p *program) {
+		p.copy("cudaMemcpy", 7, big, fromPageable)
+		times(100, func(int) { p.kernel(7, 500*us, 200) })
+	}, ""},
+	{"nearly: copies of a few bytes, between kernels", func(p *program) {
+		times(50, func(int) { p.copy("cudaMemcpy", 7, 64, fromPageable); p.kernel(7, 50*us, 200) })
+	}, ""},
+
+	{"small copies in a row", func(p *program) {
+		times(10, func(int) {
+			times(30, func(int) { p.copy("cudaMemcpyAsync", 7, 256, fromPinned) })
+			p.kernel(7, 500*us, 200)
+		})
+	}, "small_copies"},
+	{"nearly: one small copy a step", func(p *program) {
+		times(300, func(int) { p.copy("cudaMemcpyAsync", 7, 256, fromPinned); p.kernel(7, 20*us, 200) })
+	}, ""},
+	{"nearly: three in a row", func(p *program) {
+		times(100, func(int) {
+			times(3, func(int) { p.copy("cudaMemcpyAsync", 7, 256, fromPinned) })
+			p.kernel(7, 50*us, 200)
+		})
+	}, ""},
+	{"nearly: both directions in turn", func(p *program) {
+		times(300, func(i int) { p.copy("cudaMemcpyAsync", 7, 256, []string{fromPinned, toPinned}[i%2]); p.cpu(us) })
+	}, ""},
+	{"nearly: large copies in a row", func(p *program) {
+		times(300, func(int) { p.copy("cudaMemcpyAsync", 7, big, fromPinned) })
+	}, ""},
+
+	{"synchronous sets", func(p *program) {
+		times(50, func(int) { p.set("cudaMemset", 10*us); p.kernel(7, 50*us, 200) })
+	}, "synchronous_sets"},
+	{"nearly: asynchronous sets", func(p *program) {
+		times(50, func(int) { p.set("cudaMemsetAsync", 10*us); p.kernel(7, 50*us, 200) })
+	}, ""},
+	{"nearly: a few synchronous sets at the start", func(p *program) {
+		times(19, func(int) { p.set("cudaMemset", 10*us) })
+		times(50, func(int) { p.kernel(7, 50*us, 200) })
+	}, ""},
+
+	{"waits for the device in a loop", func(p *program) {
+		times(40, func(int) { p.kernel(7, 50*us, 200); p.wait("cudaDeviceSynchronize"); p.cpu(10 * us) })
+	}, "device_waits"},
+	{"nearly: waits for the stream", func(p *program) {
+		times(40, func(int) { p.kernel(7, 50*us, 200); p.wait("cudaStreamSynchronize"); p.cpu(10 * us) })
+	}, ""},
+	{"nearly: rare waits for the device", func(p *program) {
+		times(40, func(int) { times(50, func(int) { p.kernel(7, 50*us, 200) }); p.wait("cudaDeviceSynchronize") })
+	}, ""},
+	{"nearly: waits for the device that has nothing more to do", func(p *program) {
+		times(40, func(int) { p.kernel(7, 400*us, 200) })
+		times(40, func(int) { p.wait("cudaDeviceSynchronize") })
+	}, ""},
+	{"nearly: waits for the device of another thread, behind which there is work", func(p *program) {
+		times(40, func(int) { p.kernel(7, 400*us, 200) })
+		times(10, func(int) { p.call("cudaEventQuery", us) })
+		times(40, func(int) { p.called("cudaDeviceSynchronize", p.now, us/2, 0); p.kernel(7, 400*us, 200) })
+	}, ""},
+
+	{"gaps", func(p *program) {
+		times(5, func(int) { p.kernel(7, 5*ms, 200); p.cpu(20 * ms) })
+	}, "gaps"},
+	{"nearly: short gaps", func(p *program) {
+		times(20, func(int) { p.kernel(7, 500*us, 200); p.cpu(900 * us) })
+	}, ""},
+	{"nearly: a busy CPU beside a busy GPU", func(p *program) {
+		p.kernel(7, ms, 200)
+		times(20, func(int) { p.kernel(7, 5*ms, 200); p.cpu(4 * ms) })
+	}, ""},
+	{"nearly: a long start and a long end", func(p *program) {
+		p.call("cudaMalloc", 100*ms)
+		times(5, func(int) { p.kernel(7, 5*ms, 200) })
+		p.wait("cudaDeviceSynchronize")
+		p.cpu(100 * ms)
+		p.call("cudaFree", ms)
+	}, ""},
+
+	{"tiny kernels", func(p *program) { times(2000, func(int) { p.kernel(7, 2*us, 10) }) }, "tiny_kernels"},
+	{"nearly: tiny kernels that are launched ahead", func(p *program) {
+		p.kernel(7, 50*ms, 10)
+		times(2000, func(int) { p.kernel(7, 2*us, 10) })
+	}, ""},
+	{"nearly: few tiny kernels", func(p *program) { times(900, func(int) { p.kernel(7, 2*us, 10) }) }, ""},
+	{"nearly: kernels longer than their launch", func(p *program) { times(2000, func(int) { p.kernel(7, 6*us, 10) }) }, ""},
+	{"nearly: tiny kernels of graphs", func(p *program) {
+		times(1000, func(int) {
+			p.work("cudaGraphLaunch", 7, 5*us, 2*us, grid("node", 10)+" graph=4 graph_node=17179869185")
+		})
+	}, ""},
+	{"nearly: tiny kernels, each behind a wait", func(p *program) {
+		times(2000, func(int) { p.kernel(7, 2*us, 10); p.wait("cudaStreamSynchronize") })
+	}, ""},
+
+	{"streams that take turns", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(int) { p.turns(100*us, 40) })
+	}, "serial_streams"},
+	{"nearly: kernels that fill the GPU", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(int) { p.turns(100*us, 100) })
+	}, ""},
+	{"nearly: streams that wait for each other", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(int) { p.call("cudaStreamWaitEvent", us); p.turns(100*us, 40) })
+	}, ""},
+	{"nearly: a log without other calls", func(p *program) { times(40, func(int) { p.turns(100*us, 40) }); p.unprobed() }, ""},
+	{"nearly: work that is launched after the other stream's end", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(i int) { p.kernel(uint32(13+i%2), 100*us, 40); p.cpu(120 * us) })
+	}, ""},
+	{"nearly: streams that overlap", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(i int) { p.kernel(uint32(13+i%2), 100*us, 40) })
+	}, ""},
+	{"nearly: two copies of one direction", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(int) { p.copies(fromPinned, fromPinned) })
+	}, ""},
+	{"copies of both directions that take turns", func(p *program) {
+		p.call("cudaStreamCreate", us)
+		times(40, func(int) { p.copies(fromPinned, toPinned) })
+	}, "serial_streams"},
+
+	{"code is loaded in the middle", func(p *program) {
+		times(20, func(int) { p.kernel(7, 100*us, 200); p.cpu(110 * us) })
+		p.loadingLaunch("late", 600*us)
+		times(20, func(int) { p.kernel(7, 100*us, 200); p.cpu(110 * us) })
+	}, "first_use"},
+	{"a first launch that takes long", func(p *program) {
+		times(20, func(int) { p.kernel(7, 100*us, 200); p.cpu(50 * us) })
+		p.work("cudaLaunchKernel", 7, 3*ms, 100*us, grid("late", 200))
+	}, "gaps first_use"},
+	{"nearly: a later launch that takes long", func(p *program) {
+		times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(50 * us) })
+		p.work("cudaLaunchKernel", 7, 3*ms, 100*us, grid("work", 200))
+	}, "gaps"},
+	{"nearly: code is loaded at the start", func(p *program) {
+		p.call("cuLibraryLoadData", 50*ms)
+		p.loadingLaunch("early", 10*ms)
+		times(40, func(int) { p.kernel(7, 100*us, 200); p.cpu(50 * us) })
+	}, ""},
+	{"nearly: code is loaded while the GPU works", func(p *program) {
+		p.kernel(7, 20*ms, 200)
+		p.loadingLaunch("other", 10*ms)
+	}, ""},
+
+	{"allocation in the loop", func(p *program) {
+		times(40, func(int) { p.call("cudaMalloc", 20*us); p.kernel(7, 100*us, 200); p.call("cudaFree", 10*us) })
+	}, "allocation_in_loop"},
+	{"nearly: from a pool", func(p *program) {
+		times(40, func(int) { p.call("cudaMallocAsync", us); p.kernel(7, 100*us, 200); p.call("cudaFreeAsync", us) })
+	}, ""},
+	{"nearly: many before the loop and after it", func(p *program) {
+		times(200, func(int) { p.call("cudaMalloc", 20*us) })
+		times(40, func(int) { p.kernel(7, 100*us, 200) })
+		times(200, func(int) { p.call("cudaFree", 20*us) })
+	}, ""},
+
+	{"failing calls", func(p *program) {
+		p.returns("cudaMalloc", 20*us, 2)
+		p.kernel(7, 100*us, 200)
+	}, "failing_calls"},
+	{"nearly: answers", func(p *program) {
+		p.returns("cudaStreamQuery", us, 600)
+		p.returns("cudaPointerGetAttributes", us, 1)
+		p.returns("cudaGetLastError", us, 2)
+		p.returns("cudaDeviceEnablePeerAccess", us, 704)
+		p.returns("cudaHostRegister", us, 712)
+		p.kernel(7, 100*us, 200)
+	}, ""},
+	{"nearly: what is not freed", func(p *program) {
+		times(30, func(int) { p.call("cudaMalloc", 20*us) })
+		p.log.WriteString("memory pid=10 tid=10 operation=1 memory_kind=3 device=0 context=1 time=10000000 address=4096 bytes=1073741824\n")
+		p.kernel(7, 100*us, 200)
+	}, ""},
+	{"two habits, the one that costs more first", func(p *program) {
+		times(40, func(int) {
+			p.copy("cudaMemcpy", 7, big, fromPageable)
+			p.kernel(7, 50*us, 200)
+			p.wait("cudaStreamSynchronize")
+			p.call("cudaMalloc", 100*us)
+		})
+	}, "allocation_in_loop pageable_copies"},
+}
+
+// turns puts a kernel on each of two streams; the second waits for the first though both are
+// launched.
+func (p *program) turns(ns uint64, blocks int) {
+	p.kernel(13, ns, blocks)
+	p.at("cudaLaunchKernel", 14, 5*us, ns, grid("work", blocks), p.free[13]+us)
+	p.wait("cudaStreamSynchronize")
+}
+
+// unprobed takes the calls out of the log that create no GPU work.
+func (p *program) unprobed() {
+	text := p.log.String()
+	p.log.Reset()
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "call ") {
+			p.log.WriteString(line)
+		}
+	}
+}
+
+// copies puts a copy on each of two streams; the second waits for the first.
+func (p *program) copies(a, b string) {
+	p.copy("cudaMemcpyAsync", 13, 4*big, a)
+	p.at("cudaMemcpyAsync", 14, 4*us, 130*us, "memcpy bytes=4194304 "+b, p.free[13]+us)
+	p.wait("cudaStreamSynchronize")
+}
+
+// loadingLaunch launches a kernel whose code is loaded within the call.
+func (p *program) loadingLaunch(kernel string, ns uint64) {
+	p.called("cuLibraryLoadData", p.now+us, ns-2*us, 0)
+	p.work("cudaLaunchKernel", 7, ns, 100*us, grid(kernel, 200))
+}
+
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for _, h := range habits {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			p := newProgram()
+			h.run(p)
+			if got := p.kinds(t, findings.Defaults); got != h.want {
+				t.Errorf("findings %q, want %q", got, h.want)
+			}
+		})
+	}
+}
+
+// Every kind of finding has a program that shows it.
+func TestEveryFinding(t *testing.T) {
+	t.Parallel()
+	shown := make(map[string]bool)
+	for _, h := range habits {
+		shown[h.want] = true
+	}
+	for _, kind := range findings.Kinds {
+		if !shown[kind] {
+			t.Errorf("no program shows %s alone", kind)
+		}
+	}
+}
+
+// Recordings on a real GPU have the findings that hold there, and no others.
+func TestFindingsOfRecordings(t *testing.T) {
+	t.Parallel()
+	all := logs(t)
+	for name, want := range map[string]string{
+		"h200-streams": "",                            // well-made: asynchronous copies of pinned memory, rare waits
+		"h200-train":   "gaps tiny_kernels first_use", // short kernels, each launched on its own, after a start that loads code
+	} {
+		r := tablesOf(t, all[name])["findings"]
+		var kinds []string
+		for _, row := range r.Rows {
+			kinds = append(kinds, row[0].(string))
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("%s: findings %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Each threshold decides.
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	program := func(name string) *program {
+		for _, h := range habits {
+			if h.name == name {
+				p := newProgram()
+				h.run(p)
+				return p
+			}
+		}
+		t.Fatalf("no program %q", name)
+		return nil
+	}
+	for _, c := range []struct {
+		program string
+		change  func(*findings.Thresholds)
+		want    string
+	}{
+		{"large copies of pageable memory", func(l *findings.Thresholds) { l.Cost = 0.9 }, ""},
+		{"large copies of pageable memory", func(l *findings.Thresholds) { l.SmallCopy = big }, ""},
+		{"nearly: short gaps", func(l *findings.Thresholds) { l.Gap = 300 * us }, "gaps"},
+		{"waits for the device in a loop", func(l *findings.Thresholds) { l.Repeats = 41 }, ""},
+		{"nearly: few tiny kernels", func(l *findings.Thresholds) { l.Kernels = 500 }, "tiny_kernels"},
+		{"small copies in a row", func(l *findings.Thresholds) { l.SmallCopy = 255 }, ""},
+	} {
+		limits := findings.Defaults
+		c.change(&limits)
+		if got := program(c.program).kinds(t, limits); got != c.want {
+			t.Errorf("%s with %+v: findings %q, want %q", c.program, limits, got, c.want)
+		}
+	}
+}
+
+// A log without all records has no findings about gaps, a part of a log has none at all.
+func TestFindingsOfParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		facts stats.Facts
+		want  []string
+	}{
+		{stats.Facts{}, []string{"device_waits", "pageable_copies"}},
+		{stats.Facts{Incomplete: true}, []string{"pageable_copies"}},
+		{stats.Facts{Chosen: true}, nil},
+	} {
+		p := newProgram()
+		times(40, func(int) {
+			p.copy("cudaMemcpy", 7, big, fromPageable)
+			p.kernel(7, 50*us, 200)
+			p.wait("cudaDeviceSynchronize")
+			p.cpu(100 * us)
+		})
+		s := stats.New()
+		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+			t.Fatal(err)
+		}
+		tables := s.Tables(c.facts)
+		r := tables[len(tables)-1]
+		var got []string
+		for _, row := range r.Rows {
+			got = append(got, row[0].(string))
+		}
+		if !slices.Equal(got, c.want) || c.facts.Incomplete != (len(r.Notes) == 1) || c.facts.Chosen != strings.Contains(r.Reason, "leave out the filter") {
+			t.Errorf("%+v: findings %q, notes %q, reason %q", c.facts, got, r.Notes, r.Reason)
+		}
+	}
+}
+
+// The finding names when, how often and for how long.
+func TestFindingEvidence(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	p.kernel(7, ms, 200)
+	for _, pause := range []uint64{5 * ms, 30 * ms, 2 * ms, 20 * ms, 10 * ms} {
+		p.wait("cudaStreamSynchronize")
+		p.cpu(pause)
+		p.kernel(7, ms, 200)
+	}
+	s := stats.New()
+	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	tables := s.Tables(stats.Facts{})
+	r := tables[len(tables)-1]
+	if len(r.Rows) != 1 {
+		t.Fatalf("%d findings", len(r.Rows))
+	}
+	get := func(key string) any { return r.Rows[0][r.Column(key)] }
+	// A gap lasts as long as the pause, 5 µs of the wait, 5 µs of the launch and 2 µs until the start.
+	if cost, want := get("cost_ns"), 67*ms+5*12*us; cost != want || get("count") != uint64(5) || get("gpu") != uint64(0) || get("pid") != uint64(10) {
+		t.Errorf("cost %v, want %d; count %v, gpu %v, pid %v", cost, want, get("count"), get("gpu"), get("pid"))
+	}
+	at := get("at_ns").([]uint64)
+	if len(at) != 3 || get("first_ns") != at[0]-5*ms-ms-12*us || get("last_ns").(uint64) <= at[1] {
+		t.Errorf("at %v, first %v, last %v", at, get("first_ns"), get("last_ns"))
+	}
+	const want = "what the launching threads did meanwhile: (outside of CUDA calls) 67.0 ms, cudaLaunchKernel 25.0 µs, cudaStreamSynchronize 25.0 µs, (work was queued) 10.0 µs"
+	if got := get("evidence"); got != want {
+		t.Errorf("evidence %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,264 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// A Profile collects the report of the profile alone. It takes little time.
+type Profile struct {
+	clock   clock
+	names   timeline.KernelNames
+	busy    busy
+	memory  memory
+	host    transfers
+	kernels groups[string, kernelTotal] // by mangled name
+	cache   map[*timeline.Shape]*shapeTotal
+	total   uint64 // ns of all work
+
+	occupied meanOccupancy
+}
+
+// A shapeTotal is a shape of a kernel.
+type shapeTotal struct {
+	*kernelTotal
+	occupancy shapeOccupancy
+}
+
+// A kernelTotal is the time of all launches of a kernel.
+type kernelTotal struct {
+	name  string // mangled
+	class usage.Class
+	ns    uint64
+}
+
+// transfers is the time of copies and sets, and the part of those that asynchronous calls or
+// graphs launched.
+type transfers struct{ all, async uint64 }
+
+func (t *transfers) take(w *timeline.Work) {
+	if w.Untimed || w.Kind != timeline.MemcpyWork && w.Kind != timeline.MemsetWork {
+		return
+	}
+	t.all = sketch.Sum(t.all, w.Dur)
+	if w.Graph != 0 || w.Call.Function != nil && strings.Contains(w.Call.Name, "Async") {
+		t.async = sketch.Sum(t.async, w.Dur)
+	}
+}
+
+// NewProfile returns a profile without events.
+func NewProfile() *Profile {
+	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*shapeTotal)}
+	p.busy = newBusy(&p.clock, nil)
+	p.memory = newMemory(&p.clock)
+	p.kernels = newGroups(other, func(name string) *kernelTotal { return &kernelTotal{name: name, class: classOf(p.names, name)} })
+	return p
+}
+
+// Take takes events.
+func (p *Profile) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.WorkList:
+			p.work(e)
+		case *timeline.Allocation:
+			p.memory.take(e)
+		case *timeline.Recording:
+			p.clock.start = e.Start
+		case *timeline.GPUs:
+			p.busy.know(e.List)
+		}
+	}
+	return nil
+}
+
+// End ends the timeline.
+func (p *Profile) End(error) error { return nil }
+
+func (p *Profile) work(l *timeline.WorkList) {
+	stream := p.busy.stream(l.Stream)
+	for i := range l.List {
+		w := &l.List[i]
+		p.host.take(w)
+		class := usage.Compute
+		switch w.Kind {
+		case timeline.MemcpyWork:
+			class = usage.Copy
+		case timeline.MemsetWork:
+			class = usage.Set
+		case timeline.KernelWork:
+			class = p.kernel(stream, w)
+		}
+		if !w.Untimed {
+			p.total = sketch.Sum(p.total, w.Dur)
+		}
+		stream.take(w, class, nil)
+	}
+}
+
+func (p *Profile) kernel(on *streamRow, w *timeline.Work) usage.Class {
+	k := cached(p.cache, w.Shape, func() *shapeTotal { return &shapeTotal{kernelTotal: p.kernels.of(w.Shape.Kernel.Name)} })
+	if !w.Untimed {
+		k.ns = sketch.Sum(k.ns, w.Dur)
+		if share, known := k.occupancy.of(on.device, &w.Shape.Kernel); known {
+			p.occupied.add(share, w.Dur)
+		}
+	}
+	return k.class
+}
+
+// Items returns the lines of the profile, a label and a text each; none if there was no GPU work.
+func (p *Profile) Items() (lines [][]string) {
+	top := largestKernels(p.kernels.list, func(k *kernelTotal) (string, uint64) { return p.names.Of(k.name).Short, k.ns })
+	t := profileTable(&p.busy, &p.memory, p.host, p.occupied, top, p.total)
+	for _, row := range t.Rows {
+		for _, i := range t.Prose(row).Items {
+			lines = append(lines, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
+		}
+	}
+	return lines
+}
+
+// A namedTime is a kernel with its time.
+type namedTime struct {
+	name string
+	ns   uint64
+}
+
+// profileKernels is the number of kernels in the profile.
+const profileKernels = 3
+
+// largestKernels returns the kernels with most time.
+func largestKernels[R any](rows []R, of func(R) (name string, ns uint64)) (top []namedTime) {
+	for _, r := range rows {
+		n, ns := of(r)
+		if i := slices.IndexFunc(top, func(k namedTime) bool { return ns > k.ns || ns == k.ns && n < k.name }); i >= 0 {
+			top = slices.Insert(top, i, namedTime{n, ns})
+		} else {
+			top = append(top, namedTime{n, ns})
+		}
+		top = top[:min(len(top), profileKernels)]
+	}
+	return top
+}
+
+// Columns of the profile.
+const (
+	profileGPUs = 1 + iota
+	profileBusyShare
+	profileBusy
+	profileSpan
+	profileCompute
+	profileCopy
+	profileCommunication
+	profileAsync
+	profilePeak
+	profilePeakGPU
+	profilePeakAt
+	profileTop
+	profileTopShares
+	profileOccupancy
+)
+
+// profileTable returns the report of the profile: one row of all GPUs together.
+func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64) *table.Table {
+	t := &table.Table{Name: "profile", Title: "all GPUs together", Prose: profileLines, Columns: []table.Column{
+		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
+		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
+		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
+		column("top_kernels", "", table.Text, 0), column("top_shares", "", table.Text, 0),
+		column("occupancy", "", table.Share, 0),
+	}}
+	devices := b.sorted()
+	if len(devices) == 0 {
+		return t
+	}
+	row := make([]any, len(t.Columns))
+	row[0], row[profileGPUs] = "all", uint64(len(devices))
+	row[profileAsync], row[profileOccupancy] = share(host.async, host.all), occupied.cell()
+	profileTimes(row, devices)
+	for gpu, g := range m.gpus {
+		if peak, known := row[profilePeak].(uint64); g.peak > peak || !known || g.peak == peak && uint64(gpu) < row[profilePeakGPU].(uint64) {
+			row[profilePeak], row[profilePeakGPU], row[profilePeakAt] = g.peak, uint64(gpu), m.clock.since(g.peakAt)
+		}
+	}
+	names, shares := []string{}, []float64{}
+	for _, k := range top {
+		if total > 0 {
+			names, shares = append(names, k.name), append(shares, float64(k.ns)/float64(total))
+		}
+	}
+	row[profileTop], row[profileTopShares] = names, shares
+	t.Rows = [][]any{row}
+	return t
+}
+
+// profileTimes sets the times of all devices together. They are not known if those of one are not.
+func profileTimes(row []any, devices []*deviceRow) {
+	var busy, span, compute, copies, communication uint64
+	for _, d := range devices {
+		if d.Late > 0 || d.First == timeline.Never {
+			return
+		}
+		busy, span = sketch.Sum(busy, d.Busy()), sketch.Sum(span, d.Last-d.First)
+		compute, copies, communication = sketch.Sum(compute, d.Compute()), sketch.Sum(copies, d.Times.Copies()), sketch.Sum(communication, d.Communication())
+	}
+	row[profileBusyShare], row[profileBusy], row[profileSpan] = share(busy, span), busy, span
+	row[profileCompute], row[profileCopy], row[profileCommunication] = compute, copies, communication
+}
+
+// profileLines are the lines that people read of the profile.
+func profileLines(row []any) table.Paragraph {
+	text := func(i int, u table.Unit) string { return table.Words(row[i], u) }
+	busy := "not known"
+	if row[profileBusy] != nil {
+		busy = fmt.Sprintf("%s: %s of %s", text(profileBusyShare, table.Share), text(profileBusy, table.Duration), text(profileSpan, table.Duration))
+	}
+	if n := row[profileGPUs].(uint64); n > 1 {
+		busy += " on " + figures.Count(n, "GPU", "GPUs") + " together"
+	}
+	parts := "not known"
+	if row[profileCompute] != nil {
+		parts = fmt.Sprintf("compute %s : copies %s : communication %s", text(profileCompute, table.Duration), text(profileCopy, table.Duration), text(profileCommunication, table.Duration))
+	}
+	async := "no copies or sets"
+	if row[profileAsync] != nil {
+		async = text(profileAsync, table.Share) + " of the time of copies and sets"
+	}
+	peak := "no allocation recorded"
+	if row[profilePeak] != nil {
+		peak = fmt.Sprintf("%s on GPU %d at %s", text(profilePeak, table.Bytes), row[profilePeakGPU], text(profilePeakAt, table.Moment))
+	}
+	occupied := "not known"
+	if row[profileOccupancy] != nil {
+		occupied = text(profileOccupancy, table.Share) + " in theory, the mean over the time of kernels"
+	}
+	return table.Paragraph{Items: []table.Item{
+		{Label: "GPU busy", Text: busy},
+		{Label: "busy with", Text: parts},
+		{Label: "asynchronous", Text: async},
+		{Label: "peak memory", Text: peak},
+		{Label: "occupancy", Text: occupied},
+		{Label: "largest kernels", Text: cmp.Or(profileKernelText(row), "no kernels")},
+	}}
+}
+
+// kernelWidth is the longest name of a kernel in the profile, in characters.
+const kernelWidth = 24
+
+func profileKernelText(row []any) string {
+	var words []string
+	shares := row[profileTopShares].([]float64)
+	for i, n := range row[profileTop].([]string) {
+		words = append(words, strings.ReplaceAll(figures.Cut(n, kernelWidth)+" "+table.Words(shares[i], table.Share), " ", table.Glue))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,76 @@
+package stats
+
+import (
+	"fmt"
+
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// rate is the report of launches over time. All intervals have one length, which doubles when the
+// launches take up more time than there are intervals.
+type rate struct {
+	clock     *clock
+	length    uint64 // ns
+	intervals [rateIntervals]interval
+}
+
+const (
+	rateIntervals = 64
+	leastInterval = 1e6 // ns
+)
+
+// An interval has the launches whose calls began in it.
+type interval struct{ launches, short, call, kernel uint64 }
+
+func newRate(c *clock) rate { return rate{clock: c, length: leastInterval} }
+
+// take takes a launch: a kernel whose call is known and launched no other.
+func (r *rate) take(w *timeline.Work) {
+	at := r.clock.since(w.Call.Start)
+	for at/r.length >= rateIntervals {
+		r.double()
+	}
+	i, call := &r.intervals[at/r.length], w.Call.End-min(w.Call.Start, w.Call.End)
+	i.launches++
+	i.call, i.kernel = sketch.Sum(i.call, call), sketch.Sum(i.kernel, w.Dur)
+	if w.Dur < call {
+		i.short++
+	}
+}
+
+// double joins each two intervals.
+func (r *rate) double() {
+	for k := range r.intervals {
+		var sum interval
+		if 2*k < rateIntervals {
+			a, b := &r.intervals[2*k], &r.intervals[2*k+1]
+			sum = interval{a.launches + b.launches, a.short + b.short, sketch.Sum(a.call, b.call), sketch.Sum(a.kernel, b.kernel)}
+		}
+		r.intervals[k] = sum
+	}
+	r.length *= 2
+}
+
+// table returns the report, from the first interval with launches to the last.
+func (r *rate) table() *table.Table {
+	t := &table.Table{Name: "launch_rate", Title: "launches over time", Columns: []table.Column{
+		name("from"), column("at_ns", "", table.Moment, 0), duration("span_ns", "length", 2), count("count", "launches", 1), count("per_s", "a second", 1),
+		count("short", "short", 3), duration("call_total_ns", "in calls", 2), duration("kernel_total_ns", "kernels", 2),
+	}}
+	first, last := -1, -1
+	for k := range r.intervals {
+		if r.intervals[k].launches > 0 {
+			if last = k; first < 0 {
+				first = k
+			}
+		}
+	}
+	for k := max(first, 0); k <= last; k++ {
+		i, at := &r.intervals[k], uint64(k)*r.length
+		t.Rows = append(t.Rows, []any{fmt.Sprintf("%.3f s", float64(at)/1e9), at, r.length, i.launches,
+			uint64(float64(i.launches)/float64(r.length)*1e9 + 0.5), i.short, i.call, i.kernel})
+	}
+	return t
+}

@@ -1,0 +1,155 @@
+package usage
+
+// A Cause is the reason why a device was idle.
+type Cause uint8
+
+// The causes. The work that ends a gap decides.
+const (
+	LaunchedLate Cause = iota // the call that launches the work had not returned
+	Dependency                // the work was queued behind work of its own stream
+	OtherWork                 // the work was queued, and work of another stream was the last to end
+	OtherCause                // the work had just been launched, or its call is not known
+	Causes                    // number of causes
+)
+
+// A Gap is a time without work on a device.
+type Gap struct {
+	From, To uint64
+	Ready    uint64 // when the call that launches Next returned; not before From, nor after To
+	Queued   Cause  // of the time from Ready on
+	Next     *Piece // the work that ends it
+	Lane     *Lane  // of Next
+	Last     *Piece // the work that was the last to end before
+	// Spent is what the thread that launched Next did up to Ready.
+	Spent []Spent
+}
+
+// A Watcher looks at the idle time of devices.
+type Watcher interface {
+	Gap(*Gap)
+	// Behind is called for work that was queued while work of another stream ran alone, and
+	// started after its end. It could have started at ready, if nothing but its own stream
+	// held it back.
+	Behind(last, next *Piece, lanes [2]*Lane, ready uint64)
+}
+
+// An Idle is the idle time of a device by cause.
+type Idle struct {
+	Time  [Causes]uint64
+	Rows  map[Reason]*Row
+	Watch Watcher // nil: the idle time is not split
+
+	late    []*Row // of LaunchedLate, by the index of the function
+	outside *Row
+	unknown *Row
+	spent   []Spent
+}
+
+// A Reason is a cause, with what the launching thread did meanwhile.
+type Reason struct {
+	Cause Cause
+	What  string // a function, or a text
+}
+
+// A Row has the idle times of one reason.
+type Row struct {
+	Count      uint64 // gaps
+	Total      uint64
+	Max, MaxAt uint64
+}
+
+// Texts of reasons that are no functions.
+const (
+	OutsideCalls = "(outside of CUDA calls)"
+	NotKnown     = "(not known)"
+	ToStart      = "(start of work on an idle GPU)"
+	NoCall       = "(work without a known call)"
+	ItsStream    = "(earlier work of its stream)"
+	AnotherOne   = "(work of another stream)"
+)
+
+func (r *Row) add(at, ns uint64) {
+	r.Count++
+	r.Total += ns
+	if ns > r.Max {
+		r.Max, r.MaxAt = ns, at
+	}
+}
+
+// row returns the row of a reason.
+func (d *Idle) row(cause Cause, what string) *Row {
+	key := Reason{cause, what}
+	r := d.Rows[key]
+	if r == nil {
+		if d.Rows == nil {
+			d.Rows = make(map[Reason]*Row)
+		}
+		r = new(Row)
+		d.Rows[key] = r
+	}
+	return r
+}
+
+// gap takes the gap between the last work and the next.
+func (d *Idle) gap(last *behind, l *Lane, p *Piece) {
+	if d.Watch == nil {
+		return
+	}
+	g := Gap{From: last.End, To: p.Start, Ready: last.End, Queued: OtherCause, Next: p, Lane: l, Last: &last.Piece}
+	what := NoCall
+	switch {
+	case p.Thread == nil:
+	case p.CallEnd > g.From:
+		g.Ready = min(p.CallEnd, g.To)
+		what = ToStart
+	case last.lane == l:
+		g.Queued, what = Dependency, ItsStream
+	default:
+		g.Queued, what = OtherWork, AnotherOne
+	}
+	if queued := g.To - g.Ready; queued > 0 {
+		d.Time[g.Queued] += queued
+		d.row(g.Queued, what).add(g.Ready, queued)
+	}
+	if g.Ready > g.From {
+		d.spent = p.Thread.during(g.From, g.Ready, d.spent[:0])
+		g.Spent = d.spent
+		d.Time[LaunchedLate] += g.Ready - g.From
+		for i := range g.Spent {
+			d.lateRow(&g.Spent[i]).add(g.From, g.Spent[i].Time)
+		}
+	}
+	d.Watch.Gap(&g)
+}
+
+// lateRow returns the row of LaunchedLate for what a thread did.
+func (d *Idle) lateRow(s *Spent) *Row {
+	switch {
+	case s.Unknown:
+		return d.kept(&d.unknown, NotKnown)
+	case s.Function == nil:
+		return d.kept(&d.outside, OutsideCalls)
+	}
+	for len(d.late) <= s.Function.index {
+		d.late = append(d.late, nil)
+	}
+	return d.kept(&d.late[s.Function.index], s.Function.Name)
+}
+
+func (d *Idle) kept(r **Row, what string) *Row {
+	if *r == nil {
+		*r = d.row(LaunchedLate, what)
+	}
+	return *r
+}
+
+// follows looks at two pieces of different streams, of which the next one started when the last
+// one had ended.
+func (d *Idle) follows(last *behind, l *Lane, p *Piece) {
+	if last.lane == l || d.Watch == nil || p.Thread == nil || p.Start < last.End {
+		return
+	}
+	if ready := max(p.CallEnd, l.Busy.End, last.Start); ready < last.End {
+		d.Watch.Behind(&last.Piece, p, [2]*Lane{last.lane, l}, ready)
+	}
+}

@@ -1,0 +1,58 @@
+/*
+ * What is used here of NVTX 3's interface for tools: nvtxTypes.h and nvtxImplCore.h of NVTX. It has not
+ * changed since NVTX 3.0.
+ */
+#ifndef CT_NVTX_ABI_H
+#define CT_NVTX_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+
+typedef void (*nvtx_fn)(void);
+
+enum { NVTX_TABLE_CALLBACKS = 1 };
+
+/* The table of that number: a function that tells where a module keeps the pointers to its functions. */
+struct nvtx_callbacks {
+	size_t size;
+	int (*get_module_table)(uint32_t module, nvtx_fn ***table, uint32_t *count);
+};
+typedef const void *(*nvtx_export_fn)(uint32_t table);
+
+enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
+
+/* nvtxEventAttributes_t */
+#define NVTX_MESSAGE_TYPE 32
+#define NVTX_MESSAGE 40
+#define NVTX_ATTRIBUTES_MIN 48
+#define NVTX_SIZE_OF 2 /* u16 */
+
+enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
+
+/* Results of a program without a tool. */
+#define NVTX_NO_LEVEL (-2)
+
+/*
+ * The functions that begin and end ranges, and those that make what these take: module, number, name, result,
+ * parameters, arguments, result without a tool.
+ */
+#define NVTX_RANGE_FUNCTIONS(F) \
+	F(CORE, 4, RangeStartEx, uint64_t, (const void *a), (a), 0) \
+	F(CORE, 5, RangeStartA, uint64_t, (const char *text), (text), 0) \
+	F(CORE, 6, RangeStartW, uint64_t, (const wchar_t *text), (text), 0) \
+	F(CORE, 7, RangeEnd, void, (uint64_t id), (id), ) \
+	F(CORE, 8, RangePushEx, int, (const void *a), (a), NVTX_NO_LEVEL) \
+	F(CORE, 9, RangePushA, int, (const char *text), (text), NVTX_NO_LEVEL) \
+	F(CORE, 10, RangePushW, int, (const wchar_t *text), (text), NVTX_NO_LEVEL) \
+	F(CORE, 11, RangePop, int, (void), (), NVTX_NO_LEVEL) \
+	F(CORE2, 2, DomainRangeStartEx, uint64_t, (void *d, const void *a), (d, a), 0) \
+	F(CORE2, 3, DomainRangeEnd, void, (void *d, uint64_t id), (d, id), ) \
+	F(CORE2, 4, DomainRangePushEx, int, (void *d, const void *a), (d, a), NVTX_NO_LEVEL) \
+	F(CORE2, 5, DomainRangePop, int, (void *d), (d), NVTX_NO_LEVEL) \
+	F(CORE2, 10, DomainRegisterStringA, void *, (void *d, const char *text), (d, text), NULL) \
+	F(CORE2, 11, DomainRegisterStringW, void *, (void *d, const wchar_t *text), (d, text), NULL) \
+	F(CORE2, 12, DomainCreateA, void *, (const char *text), (text), NULL) \
+	F(CORE2, 13, DomainCreateW, void *, (const wchar_t *text), (text), NULL)
+
+#endif

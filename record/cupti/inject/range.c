@@ -1,0 +1,469 @@
+/*
+ * The NVTX range that recording is limited to. Functions of ours stand before CUPTI's in the program's table
+ * of NVTX. They compare the names of ranges with the name that the recorder gave, and tell when the first
+ * such range begins and the last one ends, in the program's own call: before CUPTI sees the beginning, so that
+ * the range is recorded, and after it has seen the end. Each call goes on to CUPTI, and the program gets CUPTI's result.
+ *
+ * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
+ * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
+ * already switches nothing.
+ */
+#include "range.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "fork.h"
+#include "lock.h"
+
+#define NAME_MAX_BYTES 1024u
+#define OPEN 256	 /* ranges of that name at one time */
+#define HANDLES 64 /* strings or domains of that name */
+
+static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
+static const char *domain_name = name;
+static atomic_bool chosen;
+static void (*_Atomic changed)(void);
+
+static struct ct_lock lock;
+static struct open {
+	void *domain;
+	uint64_t id;	 /* of a started range; 0 for a pushed one */
+	uint64_t thread; /* of a pushed range */
+	uint32_t above;	 /* ranges that the thread has pushed after it */
+} opens[OPEN];
+static unsigned open_count;
+static atomic_uint now_open;
+
+/* Handles are added only. */
+static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES];
+
+#define INDEX(module, number, function, result, params, args, none) I_##function,
+enum { NVTX_RANGE_FUNCTIONS(INDEX) FUNCTIONS };
+#undef INDEX
+_Static_assert(FUNCTIONS == CT_RANGE_FUNCTIONS, "functions");
+
+/* The functions that ours pass on to; NULL where CUPTI has none. */
+static nvtx_fn _Atomic next[FUNCTIONS];
+
+__attribute__((visibility("default"), noinline)) void cudaTraceRangeBegins(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+__attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+/* Text is a name, NUL, a domain. The first choice holds. */
+void ct_range_choose(const char *text, uint32_t length)
+{
+	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
+		return;
+	ct_lock(&lock);
+	if (!atomic_load(&chosen)) {
+		memcpy(name, text, length);
+		domain_name = name + strnlen(name, length);
+		if (domain_name < name + length)
+			domain_name++;
+		atomic_store(&chosen, true);
+	}
+	ct_unlock(&lock);
+}
+
+bool ct_range_wanted(void)
+{
+	return atomic_load(&chosen);
+}
+
+bool ct_range_open(void)
+{
+	return atomic_load(&now_open) > 0;
+}
+
+/* In a forked child: a thread that is not there any more may have held the lock. */
+void ct_range_forked(void)
+{
+	lock = (struct ct_lock){0};
+}
+
+static bool same(const char *text)
+{
+	return text && strlen(text) == strlen(name) && memcmp(text, name, strlen(name)) == 0;
+}
+
+/* The bytes of a character in UTF-8. */
+static unsigned utf8(uint32_t c, char *out)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	unsigned n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	for (unsigned i = n - 1; i > 0; i--, c >>= 6)
+		out[i] = (char)(0x80 | (c & 0x3f));
+	out[0] = (char)(first[n] | c);
+	return n;
+}
+
+static bool same_wide(const wchar_t *text, const char *wanted)
+{
+	char bytes[4];
+	if (!text)
+		return false;
+	for (; *text; text++) {
+		unsigned n = utf8((uint32_t)*text & 0x1fffff, bytes);
+		if (strnlen(wanted, n) < n || memcmp(bytes, wanted, n) != 0)
+			return false;
+		wanted += n;
+	}
+	return *wanted == 0;
+}
+
+static void remember(void *_Atomic *list, void *handle)
+{
+	for (unsigned i = 0; handle && i < HANDLES; i++) {
+		void *none = NULL;
+		if (atomic_load(&list[i]) == handle || atomic_compare_exchange_strong(&list[i], &none, handle))
+			return;
+	}
+}
+
+static bool known(void *_Atomic *list, const void *handle)
+{
+	for (unsigned i = 0; handle && i < HANDLES; i++)
+		if (atomic_load(&list[i]) == handle)
+			return true;
+	return false;
+}
+
+/* Whether attributes of a range have the name. */
+static bool same_message(const void *attributes)
+{
+	uint16_t size;
+	int32_t type;
+	const void *message;
+	if (!attributes)
+		return false;
+	memcpy(&size, (const char *)attributes + NVTX_SIZE_OF, sizeof size);
+	if (size < NVTX_ATTRIBUTES_MIN)
+		return false;
+	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
+	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
+	return (type == NVTX_ASCII && same(message)) || (type == NVTX_UNICODE && same_wide(message, name)) ||
+	       (type == NVTX_REGISTERED && known(strings, message));
+}
+
+static bool in_domain(const void *domain)
+{
+	if (domain_name[0] == '*' && domain_name[1] == 0)
+		return true;
+	return domain ? known(domains, domain) : domain_name[0] == 0;
+}
+
+static uint64_t this_thread(void)
+{
+	pthread_t self = pthread_self();
+	uint64_t number = 0;
+	memcpy(&number, &self, sizeof self < sizeof number ? sizeof self : sizeof number);
+	return number;
+}
+
+/*
+ * Called without the lock. Another thread may begin or end a range meanwhile: the last one to look
+ * leaves everything as it should be.
+ */
+static void tell(void)
+{
+	bool is;
+	do {
+		is = ct_range_open();
+		void (*f)(void) = atomic_load(&changed);
+		if (is)
+			cudaTraceRangeBegins();
+		if (f)
+			f();
+		if (!is)
+			cudaTraceRangeEnds();
+	} while (is != ct_range_open());
+}
+
+/* Recording has begun. f is called now, and after each change between no open range and some, by any thread. */
+void ct_range_tell(void (*f)(void))
+{
+	atomic_store(&changed, f);
+	tell();
+}
+
+/* Under the lock. */
+static bool add(struct open o)
+{
+	if (open_count == OPEN)
+		return false;
+	opens[open_count++] = o;
+	return atomic_fetch_add(&now_open, 1) == 0;
+}
+
+static bool end(unsigned i)
+{
+	opens[i] = opens[--open_count];
+	return atomic_fetch_sub(&now_open, 1) == 1;
+}
+
+/* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
+static struct open *pushed(const void *domain)
+{
+	uint64_t thread = this_thread();
+	for (unsigned i = 0; i < open_count; i++)
+		if (opens[i].id == 0 && opens[i].thread == thread && opens[i].domain == domain)
+			return &opens[i];
+	return NULL;
+}
+
+/* A range is pushed. */
+static void push(void *domain, bool wanted)
+{
+	bool first = false;
+	wanted = wanted && in_domain(domain);
+	if (ct_forked() || (!wanted && !ct_range_open()))
+		return;
+	ct_lock(&lock);
+	struct open *o = pushed(domain);
+	if (o)
+		o->above++;
+	else if (wanted)
+		first = add((struct open){.domain = domain, .thread = this_thread()});
+	ct_unlock(&lock);
+	if (first)
+		tell();
+}
+
+static void pop(const void *domain)
+{
+	bool last = false;
+	if (ct_forked() || !ct_range_open())
+		return;
+	ct_lock(&lock);
+	struct open *o = pushed(domain);
+	if (o && o->above > 0)
+		o->above--;
+	else if (o)
+		last = end((unsigned)(o - opens));
+	ct_unlock(&lock);
+	if (last)
+		tell();
+}
+
+/* A range is about to be started; its number is known only then. */
+static bool start(const void *domain, bool wanted)
+{
+	if (ct_forked() || !wanted || !in_domain(domain))
+		return false;
+	if (atomic_fetch_add(&now_open, 1) == 0)
+		tell();
+	return true;
+}
+
+static void stop_counting(void)
+{
+	if (atomic_fetch_sub(&now_open, 1) == 1)
+		tell();
+}
+
+/* It has been started. */
+static uint64_t started(bool wanted, uint64_t id)
+{
+	if (!wanted)
+		return id;
+	ct_lock(&lock);
+	if (id != 0)
+		add((struct open){.id = id});
+	ct_unlock(&lock);
+	stop_counting(); /* for start: from here on the entry counts */
+	return id;
+}
+
+static void stopped(uint64_t id)
+{
+	bool last = false;
+	if (ct_forked() || id == 0 || !ct_range_open())
+		return;
+	ct_lock(&lock);
+	for (unsigned i = 0; i < open_count; i++) {
+		if (opens[i].id != id)
+			continue;
+		last = end(i);
+		break;
+	}
+	ct_unlock(&lock);
+	if (last)
+		tell();
+}
+
+/* pass_NAME calls CUPTI's function. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" /* return of a void call */
+#define PASS(module, number, function, result, params, args, none) \
+	static result pass_##function params \
+	{ \
+		nvtx_fn f = atomic_load(&next[I_##function]); \
+		if (!f) \
+			return none; \
+		return ((result(*) params)f)args; \
+	}
+NVTX_RANGE_FUNCTIONS(PASS)
+#undef PASS
+#pragma GCC diagnostic pop
+
+static uint64_t on_RangeStartEx(const void *a)
+{
+	bool wanted = start(NULL, same_message(a));
+	return started(wanted, pass_RangeStartEx(a));
+}
+
+static uint64_t on_RangeStartA(const char *text)
+{
+	bool wanted = start(NULL, same(text));
+	return started(wanted, pass_RangeStartA(text));
+}
+
+static uint64_t on_RangeStartW(const wchar_t *text)
+{
+	bool wanted = start(NULL, same_wide(text, name));
+	return started(wanted, pass_RangeStartW(text));
+}
+
+static void on_RangeEnd(uint64_t id)
+{
+	pass_RangeEnd(id);
+	stopped(id);
+}
+
+static int on_RangePushEx(const void *a)
+{
+	push(NULL, same_message(a));
+	return pass_RangePushEx(a);
+}
+
+static int on_RangePushA(const char *text)
+{
+	push(NULL, same(text));
+	return pass_RangePushA(text);
+}
+
+static int on_RangePushW(const wchar_t *text)
+{
+	push(NULL, same_wide(text, name));
+	return pass_RangePushW(text);
+}
+
+static int on_RangePop(void)
+{
+	int level = pass_RangePop();
+	pop(NULL);
+	return level;
+}
+
+static uint64_t on_DomainRangeStartEx(void *d, const void *a)
+{
+	bool wanted = start(d, same_message(a));
+	return started(wanted, pass_DomainRangeStartEx(d, a));
+}
+
+static void on_DomainRangeEnd(void *d, uint64_t id)
+{
+	pass_DomainRangeEnd(d, id);
+	stopped(id);
+}
+
+static int on_DomainRangePushEx(void *d, const void *a)
+{
+	push(d, same_message(a));
+	return pass_DomainRangePushEx(d, a);
+}
+
+static int on_DomainRangePop(void *d)
+{
+	int level = pass_DomainRangePop(d);
+	pop(d);
+	return level;
+}
+
+static void *on_DomainRegisterStringA(void *d, const char *text)
+{
+	void *handle = pass_DomainRegisterStringA(d, text);
+	if (same(text))
+		remember(strings, handle);
+	return handle;
+}
+
+static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
+{
+	void *handle = pass_DomainRegisterStringW(d, text);
+	if (same_wide(text, name))
+		remember(strings, handle);
+	return handle;
+}
+
+static void *on_DomainCreateA(const char *text)
+{
+	void *handle = pass_DomainCreateA(text);
+	if (text && strlen(text) == strlen(domain_name) && memcmp(text, domain_name, strlen(text)) == 0)
+		remember(domains, handle);
+	return handle;
+}
+
+static void *on_DomainCreateW(const wchar_t *text)
+{
+	void *handle = pass_DomainCreateW(text);
+	if (same_wide(text, domain_name))
+		remember(domains, handle);
+	return handle;
+}
+
+static const struct {
+	uint32_t module, number;
+	nvtx_fn function;
+} ours[] = {
+#define OURS(module, number, function, result, params, args, none) {NVTX_##module, number, (nvtx_fn)on_##function},
+	NVTX_RANGE_FUNCTIONS(OURS)
+#undef OURS
+};
+
+/* Where a program keeps the pointer to a function; NULL if it has none. */
+static nvtx_fn *slot(void *get_export_table, unsigned i)
+{
+	nvtx_export_fn export;
+	memcpy(&export, &get_export_table, sizeof export);
+	const struct nvtx_callbacks *c = export ? export(NVTX_TABLE_CALLBACKS) : NULL;
+	nvtx_fn **table = NULL;
+	uint32_t count = 0;
+	if (!c || c->size < sizeof *c || !c->get_module_table(ours[i].module, &table, &count) || !table)
+		return NULL;
+	return ours[i].number < count ? table[ours[i].number] : NULL;
+}
+
+/* CUPTI is about to take a program's table. */
+void ct_range_before(void *get_export_table, struct ct_range_table *t)
+{
+	for (unsigned i = 0; i < FUNCTIONS; i++) {
+		nvtx_fn *at = slot(get_export_table, i);
+		t->functions[i] = at ? *at : NULL;
+	}
+}
+
+/* CUPTI has taken it: puts our functions before CUPTI's. A function that CUPTI left alone is the program's own beginning of NVTX. */
+void ct_range_after(void *get_export_table, const struct ct_range_table *t)
+{
+	for (unsigned i = 0; i < FUNCTIONS; i++) {
+		nvtx_fn *at = slot(get_export_table, i);
+		if (!at || *at == ours[i].function)
+			continue;
+		if (*at != t->functions[i])
+			atomic_store(&next[i], *at);
+		*at = ours[i].function;
+	}
+}
