@@ -42,7 +42,7 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 	}
 	for range maxAttempts {
 		limited, kept := s.limit(o, share)
-		fill, err := measure(logs, limited)
+		fill, err := measure(logs, limited, kept)
 		switch {
 		case err != nil && !errors.Is(err, output.ErrTooLarge):
 			return nil, outfile.Done{}, err
@@ -105,11 +105,12 @@ func bytesPerRecord(o TraceOptions) float64 {
 	return 8
 }
 
-// measure returns the share of the limit that a trace takes, without writing it.
-func measure(logs []Log, o TraceOptions) (fill float64, err error) {
+// measure returns the share of the limit that a trace takes, without writing it. The trace says what was
+// kept.
+func measure(logs []Log, o TraceOptions, kept string) (fill float64, err error) {
 	o.Progress = nil
 	limit := &output.Limit{Most: cmp.Or(o.MaxBytes, math.MaxInt64)}
-	slices, err := discard(logs, limit, o)
+	slices, err := discard(logs, limit, o, kept)
 	if limit.Written > limit.Most {
 		err = output.ErrTooLarge
 	}
@@ -117,8 +118,9 @@ func measure(logs []Log, o TraceOptions) (fill float64, err error) {
 }
 
 // discard writes a trace, all files of it, to w, and returns the number of its slices.
-func discard(logs []Log, w io.Writer, o TraceOptions) (slices uint64, err error) {
+func discard(logs []Log, w io.Writer, o TraceOptions, kept string) (slices uint64, err error) {
 	c := newConversion(logs, o.Options)
+	c.kept = kept
 	if err := c.read(); err != nil {
 		return 0, err
 	}

@@ -48,7 +48,7 @@ func diffCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace diff BASE NEW [OPTION...]\n" +
 			"cudatrace diff --base BASE... NEW... [OPTION...]\n\n" +
 			"Example: cudatrace diff base.cudatrace new.cudatrace\n" +
-			"Example: cudatrace diff 'base*.cudatrace' 'new*.cudatrace' --fail-on 'kernel_time > +5%'\n" +
+			"Example: cudatrace diff 'base/*' 'new/*' --fail-on 'kernel_time > +5%'\n" +
 			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown",
 		Description: fmt.Sprintf("Says what is new, gone, slower and faster. BASE and NEW are each a log, the JSON of 'cudatrace stats', "+
 			"a folder of either, or a pattern between quotes; each file is one run. Times are judged from %d runs a side on, counts always.\n"+

@@ -152,7 +152,7 @@ func checkCounts(t *testing.T, tr *tptest.Trace, r *recording, work uint64) {
 	// The runtime loads a module inside the first launch, which is one call of the program.
 	expectRows(t, tr, r.Calls, "outermost calls", cpu+" where s.depth = 0 and s.name != 'cuLibraryLoadData'")
 	// The pair of a driver call and its API record are one slice.
-	merged := uint64(tr.Int(cpu + ` where extract_arg(s.arg_set_id, 'debug.correlation') is not null
+	merged := uint64(tr.Int(cpu + ` where (extract_arg(s.arg_set_id, 'debug.correlation') is not null or s.id in (select slice_out from flow))
 		and (category = 'driver' or extract_arg(s.arg_set_id, 'debug.driver') is not null)`))
 	expectRows(t, tr, r.Pairs+r.APIRecords-merged, "CPU slices", cpu)
 	expectRows(t, tr, r.Pairs+r.APIRecords-merged+work, "slices of threads and streams",
@@ -172,8 +172,10 @@ func checkArrows(t *testing.T, tr *tptest.Trace) {
 	// The call that causes work names the stream that the work is on.
 	expectRows(t, tr, 0, "arrows that do not start at a call of the program's",
 		"select count(*) "+arrows+" join thread_track k on o.track_id = k.id where o.name not glob 'cu*'")
+	// The work has the call's correlation ID; the call has it too where its work has a number of its own.
+	expectRows(t, tr, 0, "work without a correlation ID", "select count(*) from gpu_slice where extract_arg(arg_set_id, 'correlation') is null")
 	expectRows(t, tr, 0, "arrows with another correlation ID at their end",
-		"select count(*) "+arrows+" where extract_arg(o.arg_set_id, 'debug.correlation') is not extract_arg(i.arg_set_id, 'correlation')")
+		"select count(*) "+arrows+" where extract_arg(o.arg_set_id, 'debug.correlation') != extract_arg(i.arg_set_id, 'correlation')")
 	expectRows(t, tr, 0, "GPU slices outside the run", `select count(*) from gpu_slice g
 		where g.ts < (select min(s.ts) from slice s join thread_track on s.track_id = thread_track.id)
 		or g.ts + g.dur > (select max(s.ts + s.dur) from slice s join thread_track on s.track_id = thread_track.id) + 1000000000`)

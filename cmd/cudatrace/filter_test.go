@@ -69,7 +69,7 @@ func TestFilters(t *testing.T) {
 	}{
 		"":                   {func(*tracelog.Kernel, uint64) bool { return true }, 879},
 		"--stream 13,14":     {func(k *tracelog.Kernel, _ uint64) bool { return k.Stream == 13 || k.Stream == 14 }, 879},
-		"--device 1":         {func(k *tracelog.Kernel, _ uint64) bool { return k.Device == 1 }, 879},
+		"--device 0":         {func(k *tracelog.Kernel, _ uint64) bool { return k.Device == 0 }, 879},
 		"--pid 3147":         {func(k *tracelog.Kernel, _ uint64) bool { return k.PID == 3147 }, 879},
 		"--min-duration 2us": {func(k *tracelog.Kernel, _ uint64) bool { return k.Dur >= 2000 }, -1},
 		"--name *axpy*":      {func(k *tracelog.Kernel, _ uint64) bool { return strings.Contains(k.Name, "axpy") }, 0},
@@ -104,7 +104,7 @@ func TestFilters(t *testing.T) {
 // TestFilterIsNoLoss: what a filter leaves out is not said to be missing.
 func TestFilterIsNoLoss(t *testing.T) {
 	t.Parallel()
-	for _, filter := range []string{"--stream=13", "--device=1", "--process=3147", "--from=last 250ms", "--from=387ms", "--to=387ms", "--name=addOne", "--min-duration=2us"} {
+	for _, filter := range []string{"--stream=13", "--device=0", "--process=3147", "--from=last 250ms", "--from=387ms", "--to=387ms", "--name=addOne", "--min-duration=2us"} {
 		if _, said := converted(t, gpuLog, filter); strings.Contains(said, "not complete") {
 			t.Errorf("%s: %s", filter, said)
 		}

@@ -56,7 +56,7 @@ func covered(of, by string) string {
 // gap once.
 const gaps = `(select by, ts as until, before, ts - before as ns, returned
 	from (select ` + gpu + ` as by, g.id, g.ts, max(g.ts + g.dur) over (partition by ` + gpu + ` order by g.ts, extract_arg(g.arg_set_id, 'stream'), g.id rows between unbounded preceding and 1 preceding) as before
-		from gpu_slice g join gpu_track k on g.track_id = k.id where extract_arg(g.arg_set_id, 'untimed') is null) w
+		from gpu_slice g join gpu_track k on g.track_id = k.id where extract_arg(g.arg_set_id, 'untimed') is null and extract_arg(g.arg_set_id, 'unfinished') is null) w
 	left join (select slice_in, max(s.ts + s.dur) as returned from flow join slice s on slice_out = s.id where s.id not in (select id from gpu_slice) group by slice_in) on slice_in = w.id
 	where ts > before)`
 

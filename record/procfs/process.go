@@ -50,6 +50,9 @@ func Environment(pid int) ([]string, error) {
 	if err != nil {
 		return nil, explain(pid, err)
 	}
+	if len(text) == 0 { // also while the process begins a program
+		return nil, nil
+	}
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
 }
 

@@ -215,13 +215,17 @@ func TestSurroundings(t *testing.T) {
 	if p := Describe(own); p.Folder != cwd || !WorksIn(own, cwd) || WorksIn(own, "/") || WorksIn(own, "/no/such") {
 		t.Errorf("%+v works in %s", p, cwd)
 	}
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("cat")
 	cmd.Env = []string{"RANK=1", "EMPTY=", "LINES=a\nb"}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := pipetest.Start(t, cmd)
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Kill() }()
+	if _, err := in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it runs the new program
+		t.Fatal(err)
+	}
 	if got, err := Environment(cmd.Process.Pid); err != nil || !slices.Equal(got, cmd.Env) {
 		t.Errorf("%q, %v", got, err)
 	}
