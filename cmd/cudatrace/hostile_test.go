@@ -151,7 +151,12 @@ func TestHostile(t *testing.T) {
 			alone, aloneCode := runHostile(t, args[0], args[1:]...)
 			for _, calls := range []string{"uprobe", "cupti"} {
 				base := filepath.Join(t.TempDir(), "run")
-				out, code := runHostile(t, "cudatrace", append([]string{"record", "--no-convert", "--calls", calls, "-o", base}, args...)...)
+				record := append([]string{"record", "--no-convert", "--calls", calls, "-o", base}, args...)
+				out, code := runHostile(t, "cudatrace", record...)
+				// A machine that is too busy for the recorder to answer in time has another try.
+				for try := 1; try < 5 && strings.Contains(out.stderr, "they waited 2 s for the recorder"); try++ {
+					out, code = runHostile(t, "cudatrace", record...)
+				}
 				if out.stdout != alone.stdout || code != aloneCode {
 					t.Errorf("--calls %s: it printed %q and returned %d, alone %q and %d\n%s", calls, out.stdout, code, alone.stdout, aloneCode, out.stderr)
 				}
