@@ -25,7 +25,7 @@ done
 mkdir -p "$build"
 rm -f "$build/kernels.so" "$build/loops" # a file that cannot be built is reported as missing, not taken from an older run
 inject=$root/record/cupti/inject
-${CC:-gcc} -O2 -D_GNU_SOURCE -fno-omit-frame-pointer -Wall -Wextra -Werror -shared -fPIC -pthread -I"$inject" -o "$build/kernels.so" \
+${CC:-gcc} -O2 -D_GNU_SOURCE -fno-omit-frame-pointer -Wall -Wextra -Werror -shared -fPIC -pthread -iquote "$inject" -o "$build/kernels.so" \
 	"$here/kernels.c" "$here/walk.c" "$inject/stack.c" -ldl ||
 	echo "run.sh: kernels.c does not compile; the floor of CUPTI's kernel records is left out" >&2
 if [ -n "$sim" ]; then
