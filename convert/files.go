@@ -40,9 +40,6 @@ type TraceOptions struct {
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
 var ErrNothing = errors.New("nothing matches the filter")
 
-// SummarizeFile summarizes the log at path.
-func SummarizeFile(path string) (Summary, error) { return Summarize(Path(path)) }
-
 // Summarize summarizes a log.
 func Summarize(l Log) (Summary, error) {
 	all, err := Timeline([]Log{l}, Options{}, nil)

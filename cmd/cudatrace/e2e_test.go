@@ -247,7 +247,7 @@ func TestNotPrivileged(t *testing.T) {
 	if !regexp.MustCompile(`calls are not probed.*CAP_BPF.*--cap-add BPF --cap-add PERFMON`).Match(out) {
 		t.Errorf("no line names the missing capability:\n%s", out)
 	}
-	sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))
+	sum, err := convert.Summarize(convert.Path(filepath.Join(dir, "run.cudatrace")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func TestGPULogTrace(t *testing.T) {
 func TestGPUTrainLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
-	s, err := convert.SummarizeFile(path)
+	s, err := convert.Summarize(convert.Path(path))
 	if err != nil {
 		t.Fatal(err)
 	}

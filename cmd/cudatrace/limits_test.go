@@ -35,7 +35,7 @@ func TestFewFiles(t *testing.T) {
 				}
 				return
 			}
-			sum, err := convert.SummarizeFile(base + ".cudatrace")
+			sum, err := convert.Summarize(convert.Path(base + ".cudatrace"))
 			if err != nil || sum.Kernels != 1 || sum.Matched != 4 {
 				t.Errorf("%v: %d kernels, %d matched\n%s", err, sum.Kernels, sum.Matched, said)
 			}

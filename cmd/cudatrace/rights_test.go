@@ -53,7 +53,7 @@ func TestCapabilities(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			sum, err := convert.SummarizeFile(filepath.Join(dir, "run.cudatrace"))
+			sum, err := convert.Summarize(convert.Path(filepath.Join(dir, "run.cudatrace")))
 			if err != nil || sum.Kernels != 1 || sum.Matched != 4 || !sum.Complete {
 				t.Errorf("%v: %d kernels, %d matched, complete %t %q\n%s", err, sum.Kernels, sum.Matched, sum.Complete, sum.Reasons, out)
 			}
