@@ -17,12 +17,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -192,18 +191,7 @@ func holdChrome(t *testing.T, name string, open logtest.Opener, o TraceOptions) 
 		got.Write(f.Bytes())
 	}
 	golden := "testdata/chrome/" + name + ".json"
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatalf("%v (make it with -update)", err)
-	}
-	if diff := gocmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
-	}
+	goldentest.Hold(t, golden, got.String())
 }
 
 // An arrow ends at work only if its call is shown.

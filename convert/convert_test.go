@@ -1,23 +1,18 @@
 package convert
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden shows for each log in testdata what becomes of it: the tracks with
 // their slices, and the numbers.
@@ -29,18 +24,7 @@ func TestGolden(t *testing.T) {
 			tl, sum := timelineOf(t, open)
 			got := timelinetest.Text(tl) + summaryText(&sum)
 			golden := filepath.Join("testdata", log.Name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("%v (make it with -update)", err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s differs (-want +got):\n%s", golden, diff)
-			}
+			goldentest.Hold(t, golden, got)
 			traceTo(t, open, TraceOptions{}, io.Discard)
 		})
 	}

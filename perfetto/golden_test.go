@@ -1,18 +1,13 @@
 package perfetto
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares the text of a trace with testdata/NAME.txt.
 func golden(t *testing.T, name string, trace []byte) {
@@ -22,18 +17,7 @@ func golden(t *testing.T, name string, trace []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got), go test -update rewrites it:\n%s", path, diff)
-	}
+	goldentest.Hold(t, path, got)
 }
 
 func TestGoldenSample(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,10 +10,9 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGPULogText holds the text form of a log from a real GPU.
 func TestGPULogText(t *testing.T) {
@@ -29,18 +27,7 @@ func checkOutput(t *testing.T, golden string, args ...string) {
 	if code := run(append([]string{"cudatrace"}, args...), &got, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", golden, diff)
-	}
+	goldentest.Hold(t, golden, got.String())
 }
 
 // TestGPULogTrace converts a log from a real GPU and reads the trace with the

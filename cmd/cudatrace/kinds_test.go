@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // kinds are the kinds of program, each as a program of the simulated stack that
@@ -185,7 +186,7 @@ func holdCoverage(t *testing.T, rows [][]string) {
 		t.Fatalf("%s has lost the marks around its table", path)
 	}
 	want := head + "<!-- table -->\n" + b.String() + "<!-- end -->" + tail
-	if *update {
+	if *goldentest.Update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // A page of queries has blocks of SQL, each with the names of logs and the results.
@@ -39,7 +40,7 @@ func TestQueries(t *testing.T) {
 			traces[name] = queriedTrace(t, name)
 		}
 		got := resultText(traces[name].Table(sql))
-		if got != want && !*update {
+		if got != want && !*goldentest.Update {
 			t.Errorf("of %s\n%s\ngives\n%s\nand not\n%s", name, sql, got, want)
 		}
 		if strings.Count(got, "\n") < 2 {
@@ -48,7 +49,7 @@ func TestQueries(t *testing.T) {
 		rewritten.WriteString(text[last:at[4]] + got)
 		last = at[5]
 	}
-	if rewritten.WriteString(text[last:]); *update {
+	if rewritten.WriteString(text[last:]); *goldentest.Update {
 		if err := os.WriteFile(filepath.Join(root, page), []byte(rewritten.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

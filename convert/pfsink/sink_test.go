@@ -3,10 +3,8 @@ package pfsink
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,12 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // encoded returns the trace of events.
 func encoded(t testing.TB, lists ...[]timeline.Event) []byte {
@@ -165,18 +160,7 @@ func TestGolden(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("testdata", name+".txt")
 			got := text(t, encoded(t, events))
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatalf("%v (make it with -update)", err)
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("%s differs (-want +got):\n%s", path, diff)
-			}
+			goldentest.Hold(t, path, got)
 		})
 	}
 }

@@ -3,7 +3,6 @@ package stats_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,9 +18,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // sinkOf returns the statistics of logs.
 func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
@@ -87,18 +85,7 @@ func TestGolden(t *testing.T) {
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (make it with -update)", err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", path, diff)
-	}
+	goldentest.Hold(t, path, string(got))
 }
 
 // The reports are those that Names lists, with rows that fit their columns and keys that differ.

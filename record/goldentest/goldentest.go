@@ -1,0 +1,32 @@
+// Package goldentest compares results with golden files. Input: a text and the path of its golden file.
+// Output: a failed test with the difference, or the file rewritten, where the tests run with -update.
+package goldentest
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Update says that golden files are rewritten.
+var Update = flag.Bool("update", false, "rewrite the golden files")
+
+// Hold compares a text with a golden file, line by line.
+func Hold(t testing.TB, path, got string) {
+	t.Helper()
+	if *Update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (make it with -update)", err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s differs (-want +got), go test -update rewrites it:\n%s", path, diff)
+	}
+}
