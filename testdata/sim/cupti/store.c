@@ -92,34 +92,38 @@ static bool fits(const struct owner *o, size_t size)
 	return o->buffer && o->size - o->used >= size && (!o->limit || o->records < o->limit);
 }
 
-static void request(struct owner *o)
+struct supply {
+	uint8_t *buffer;
+	size_t size, limit;
+};
+
+static struct supply request(void)
 {
 	CUptiBufferRequested f = atomic_load(&requested);
-	uint8_t *buffer = NULL;
-	size_t size = 0, limit = 0;
+	struct supply got = {0};
 	if (f)
-		f(&buffer, &size, &limit);
-	if (f && !buffer && sim_config()->null_aborts) {
+		f(&got.buffer, &got.size, &got.limit);
+	if (f && !got.buffer && sim_config()->null_aborts) {
 		fputs("cudasim: CUPTI before 12.9 does not survive a request answered with NULL\n", stderr);
 		abort();
 	}
-	pthread_mutex_lock(&o->mu);
-	o->buffer = size ? buffer : NULL;
-	o->size = o->buffer ? size : 0;
-	o->limit = limit;
-	o->used = o->records = 0;
-	pthread_mutex_unlock(&o->mu);
+	return got;
+}
+
+static bool put(struct owner *o, const void *record, size_t size)
+{
+	if (!fits(o, size))
+		return false;
+	memcpy(o->buffer + o->used, record, size);
+	o->used += size;
+	o->records++;
+	return true;
 }
 
 static bool append(struct owner *o, const void *record, size_t size)
 {
 	pthread_mutex_lock(&o->mu);
-	bool room = fits(o, size);
-	if (room) {
-		memcpy(o->buffer + o->used, record, size);
-		o->used += size;
-		o->records++;
-	}
+	bool room = put(o, record, size);
 	pthread_mutex_unlock(&o->mu);
 	return room;
 }
@@ -129,18 +133,26 @@ void cupti_store_dropped(void)
 	atomic_fetch_add(&dropped, 1);
 }
 
-/* After the first record of a new buffer comes a record of the time that the client took for the request. */
+/* After the first record of a new buffer comes a record of the time that the client took for the request.
+ * Both are in the buffer before a flush on another thread can hand it over. */
 static bool renew(struct owner *o, const void *record, size_t size)
 {
 	bool tell = cupti_kind(CUPTI_KIND_OVERHEAD);
 	uint64_t start = tell ? cupti_clock() : 0;
 	CUptiOverhead r;
 	give(o);
-	request(o);
+	struct supply got = request();
 	if (tell)
 		cupti_overhead(&r, CUPTI_OVERHEAD_BUFFER_REQUEST, start);
-	bool kept = append(o, record, size);
-	if (kept && tell && !append(o, &r, sizeof r))
+	pthread_mutex_lock(&o->mu);
+	o->buffer = got.size ? got.buffer : NULL;
+	o->size = o->buffer ? got.size : 0;
+	o->limit = got.limit;
+	o->used = o->records = 0;
+	bool kept = put(o, record, size);
+	bool told = !kept || !tell || put(o, &r, sizeof r);
+	pthread_mutex_unlock(&o->mu);
+	if (!told)
 		cupti_store_dropped();
 	return kept;
 }
