@@ -24,6 +24,14 @@ type recording struct {
 	convert.Summary
 }
 
+// lost is the number of records lost, by all causes.
+func (r recording) lost() (n uint64) {
+	for _, count := range r.Lost {
+		n += count
+	}
+	return n
+}
+
 // recordProgram runs cudatrace record and reads the log's summary back through
 // cudatrace info.
 func recordProgram(t *testing.T, args ...string) recording {
