@@ -24,14 +24,6 @@ type recording struct {
 	convert.Summary
 }
 
-// lost is the number of records lost, by all causes.
-func (r recording) lost() (n uint64) {
-	for _, count := range r.Lost {
-		n += count
-	}
-	return n
-}
-
 // recordProgram runs cudatrace record and reads the log's summary back through
 // cudatrace info.
 func recordProgram(t *testing.T, args ...string) recording {
@@ -261,6 +253,18 @@ func TestNotPrivileged(t *testing.T) {
 	}
 	if sum.Kernels != 1 || sum.Copies != 3 || sum.Matched != 4 || sum.Pairs != 0 || !sum.Complete || sum.Calls < 9 {
 		t.Errorf("kernels %d, copies %d, matched %d, pairs %d, calls %d, complete %t %q", sum.Kernels, sum.Copies, sum.Matched, sum.Pairs, sum.Calls, sum.Complete, sum.Reasons)
+	}
+}
+
+// TestJumpedLaunches records programs that launch by a function that jumps to cudaLaunchKernel, while both are
+// probed: each launch has its caller.
+func TestJumpedLaunches(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"nvcc", "nvcc-static"} {
+		r := recordProgram(t, "--no-convert", sim(program), "-n", "500")
+		if r.Launches != 500 || r.Callers.Unknown != 0 {
+			t.Errorf("%s: %d launches, %d calls have no caller", program, r.Launches, r.Callers.Unknown)
+		}
 	}
 }
 

@@ -177,7 +177,7 @@ func TestLinkedClient(t *testing.T) {
 				if want := fmt.Sprintf("kineto kernels=%d earlier=0 astray=0\n", n); !strings.Contains(r.stdout, want) {
 					t.Errorf("the client's line is in %q, want %q", r.stdout, want)
 				}
-				if r.Kernels != n || r.lost() != 0 || r.Complete {
+				if r.Kernels != n || r.LostTotal() != 0 || r.Complete {
 					t.Errorf("%d kernels, lost %v, complete %t %q", r.Kernels, r.Lost, r.Complete, r.Reasons)
 				}
 				if said := strings.Count(r.stderr, "cudatrace: process"); said != 1 {
