@@ -526,7 +526,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f->site = 0;
 	if (flags != QUIET) {
 		f->event.chain = chain_of(ctx, s, cookie);
-		f->site = f->event.chain ? t->window.site : 0;
+		f->site = COOKIE_CHAIN(cookie) ? t->window.site : 0; /* also where the chain is not known */
 	}
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);

@@ -65,9 +65,14 @@ class Unwound:
                     self.chains[(base(name), tuple(parse(f) for f in frames))] += int(count)
 
 
+def family(file):
+    """libcublasLt.so.13 for libcublasLt.so.13.1.0.3: a file may be mapped by either name."""
+    return re.sub(r"(\.so\.\d+)\..*$", r"\1", file)
+
+
 def parse(frame):
     file, _, address = frame.rpartition("+")
-    return file, int(address, 16)
+    return family(file), int(address, 16)
 
 
 def places(chain, symbols):
@@ -118,7 +123,7 @@ class Recorded:
             self.without += 1
             return
         self.paths.add(caller["module"])
-        file = os.path.basename(caller["module"])
+        file = family(os.path.basename(caller["module"]))
         self.calls[(name, caller["function"], file, int(str(caller["address"]), 0))] += 1
 
 
@@ -172,7 +177,7 @@ def main(cudatrace, outdir, *program):
     calls, failed = sum(unwound.chains.values()), False
     for mode, flags in MODES.items():
         recorded = record(cudatrace, flags, f"{out}-{mode}", program)
-        symbols = Symbols({os.path.basename(p): p for p in recorded.paths if os.path.exists(p)} | files)
+        symbols = Symbols({family(os.path.basename(p)): p for p in recorded.paths if os.path.exists(p)} | files)
         equal, more, wrong = compare(recorded, possible(unwound.chains, symbols))
         total = sum(recorded.calls.values()) + recorded.without
         print(f"{label:18} {mode:8} unwound {calls:6} (no chain {unwound.without}) recorded {total:6} equal {equal:6} "
