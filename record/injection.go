@@ -183,7 +183,7 @@ func (i *injection) registered(pid uint32, request uint64) {
 // taken is called when a rival has CUPTI's records of a process: the probe on CUPTI's registration
 // or the injected library says so, or both.
 func (i *injection) taken(pid uint32) {
-	what := i.fromCUPTI()
+	what := fromCUPTI(i.calls.source, i.opts.GPU)
 	if !i.tracees.setRival(pid) || what == "" {
 		return
 	}
@@ -194,9 +194,9 @@ func (i *injection) taken(pid uint32) {
 	i.report.miss(pid, text)
 }
 
-// fromCUPTI names what CUPTI records for us; "" if it is not in use.
-func (i *injection) fromCUPTI() string {
-	switch calls, work := i.calls.source == CallsCUPTI, i.opts.GPU != GPUNone; {
+// fromCUPTI names what CUPTI records under these options; "" if it is not in use.
+func fromCUPTI(source CallSource, gpu GPUSource) string {
+	switch calls, work := source == CallsCUPTI, gpu != GPUNone; {
 	case calls && work:
 		return "calls and GPU work"
 	case calls:
@@ -251,7 +251,7 @@ func (i *injection) started(c *tracelog.CUPTI) {
 
 // withoutCUPTI says why CUPTI does not record a process, and what to do.
 func (i *injection) withoutCUPTI(c *tracelog.CUPTI) {
-	what := i.fromCUPTI()
+	what := fromCUPTI(i.calls.source, i.opts.GPU)
 	if what == "" {
 		return
 	}

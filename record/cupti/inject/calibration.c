@@ -10,10 +10,11 @@
 #include "calibration.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "queue.h"
-#include "thread_state.h"
 
 #define SLACK CT_SECOND /* a GPU's clock is only fitted to the host's */
 #define BRACKETS 64
@@ -25,14 +26,20 @@ static _Atomic uint64_t worst; /* error so far */
 static atomic_uint mode;       /* CT_CLOCK_* */
 static bool through_callback; /* CUPTI has taken ours */
 static atomic_bool timed;     /* a kernel had times */
-static atomic_bool asking;
-static bool asked; /* on the control thread */
+static _Atomic uint32_t asking; /* the thread that asks whether CUPTI asks us */
+static bool asked;              /* on that thread */
 static _Atomic uint32_t untimed;
+
+static uint32_t this_tid(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
 
 /* The function that CUPTI calls to learn the time. */
 uint64_t ct_calibration_timestamp(void)
 {
-	if (atomic_load_explicit(&asking, memory_order_relaxed) && ct_is_control())
+	uint32_t tid = atomic_load_explicit(&asking, memory_order_relaxed);
+	if (tid != 0 && tid == this_tid())
 		asked = true;
 	return ct_now();
 }
@@ -42,9 +49,9 @@ static bool asks_us(const struct ct_cupti *api)
 {
 	uint64_t ignored;
 	asked = false;
-	atomic_store(&asking, true);
+	atomic_store(&asking, this_tid());
 	api->get_timestamp(&ignored);
-	atomic_store(&asking, false);
+	atomic_store(&asking, 0);
 	return asked;
 }
 
