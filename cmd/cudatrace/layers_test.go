@@ -56,6 +56,8 @@ var layers = []struct {
 	{"record/tracelog/internal/columns", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/tracelog/internal/logschema", []string{module + "record/tracelog/internal/blockfile"}},
 	{"record/cudaapi", []string{module, "golang.org/x/sys"}},
+	{"record/metric", []string{module}},
+	{"record/metriclog", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/procfs", []string{module}},
 	{"record/host", []string{module}},
 	{"record/errno", []string{module}},
