@@ -1145,69 +1145,42 @@ func (x *GPUUser) Read(b *Block, i int) {
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
-	switch k {
-	case KindMeta:
-		return new(Meta)
-	case KindFunction:
-		return new(Function)
-	case KindProcess:
-		return new(Process)
-	case KindThread:
-		return new(Thread)
-	case KindCall:
-		return new(Call)
-	case KindAPI:
-		return new(API)
-	case KindKernel:
-		return new(Kernel)
-	case KindMemcpy:
-		return new(Memcpy)
-	case KindMemset:
-		return new(Memset)
-	case KindDevice:
-		return new(Device)
-	case KindContext:
-		return new(Context)
-	case KindStream:
-		return new(Stream)
-	case KindClock:
-		return new(Clock)
-	case KindCUPTI:
-		return new(CUPTI)
-	case KindLost:
-		return new(Lost)
-	case KindNote:
-		return new(Note)
-	case KindProcessEnd:
-		return new(ProcessEnd)
-	case KindSync:
-		return new(Sync)
-	case KindOverhead:
-		return new(Overhead)
-	case KindMarker:
-		return new(Marker)
-	case KindName:
-		return new(Name)
-	case KindMemory:
-		return new(Memory)
-	case KindMemoryPool:
-		return new(MemoryPool)
-	case KindGraph:
-		return new(Graph)
-	case KindSymbol:
-		return new(Symbol)
-	case KindFlushed:
-		return new(Flushed)
-	case KindCaller:
-		return new(Caller)
-	case KindMetricSet:
-		return new(MetricSet)
-	case KindMetric:
-		return new(Metric)
-	case KindSample:
-		return new(Sample)
-	case KindGPUUser:
-		return new(GPUUser)
+	if int(k) < len(newRecords) && newRecords[k] != nil {
+		return newRecords[k]()
 	}
 	return nil
+}
+
+var newRecords = [...]func() Record{
+	KindMeta:       func() Record { return new(Meta) },
+	KindFunction:   func() Record { return new(Function) },
+	KindProcess:    func() Record { return new(Process) },
+	KindThread:     func() Record { return new(Thread) },
+	KindCall:       func() Record { return new(Call) },
+	KindAPI:        func() Record { return new(API) },
+	KindKernel:     func() Record { return new(Kernel) },
+	KindMemcpy:     func() Record { return new(Memcpy) },
+	KindMemset:     func() Record { return new(Memset) },
+	KindDevice:     func() Record { return new(Device) },
+	KindContext:    func() Record { return new(Context) },
+	KindStream:     func() Record { return new(Stream) },
+	KindClock:      func() Record { return new(Clock) },
+	KindCUPTI:      func() Record { return new(CUPTI) },
+	KindLost:       func() Record { return new(Lost) },
+	KindNote:       func() Record { return new(Note) },
+	KindProcessEnd: func() Record { return new(ProcessEnd) },
+	KindSync:       func() Record { return new(Sync) },
+	KindOverhead:   func() Record { return new(Overhead) },
+	KindMarker:     func() Record { return new(Marker) },
+	KindName:       func() Record { return new(Name) },
+	KindMemory:     func() Record { return new(Memory) },
+	KindMemoryPool: func() Record { return new(MemoryPool) },
+	KindGraph:      func() Record { return new(Graph) },
+	KindSymbol:     func() Record { return new(Symbol) },
+	KindFlushed:    func() Record { return new(Flushed) },
+	KindCaller:     func() Record { return new(Caller) },
+	KindMetricSet:  func() Record { return new(MetricSet) },
+	KindMetric:     func() Record { return new(Metric) },
+	KindSample:     func() Record { return new(Sample) },
+	KindGPUUser:    func() Record { return new(GPUUser) },
 }
