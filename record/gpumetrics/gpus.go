@@ -111,10 +111,14 @@ func (g *gpus) begin() {
 // try samples a GPU, for a time if nobody is known to use it.
 func (g *gpus) try(n *gpu) {
 	n.until = time.Now().Add(trial)
-	if n.mig || n.sampled {
+	if n.sampled {
 		return
 	}
 	n.sampled = true
+	if n.mig {
+		g.options.Note(fmt.Sprintf("GPU %s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", n.uuid))
+		return
+	}
 	g.tell(orderStart, n.index)
 	if g.options.All {
 		g.use(n, n.ordinal)
@@ -140,10 +144,6 @@ func (g *gpus) use(n *gpu, ordinal uint32) {
 		return
 	}
 	n.used = true
-	if n.mig {
-		g.options.Note(fmt.Sprintf("GPU %s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", n.uuid))
-		return
-	}
 	if g.begun {
 		g.try(n)
 	}
