@@ -12,7 +12,7 @@
 /* Ticks between two readings. */
 #define GPM_TICKS 2
 #define PROCESS_TICKS 10
-#define POWER_TICKS 15 /* the driver keeps 119 powers: 2.4 s */
+#define POWER_TICKS 10 /* the driver keeps 119 powers: 2.4 s */
 
 /* Numbers of a GPU's sets. */
 #define SETS 4
