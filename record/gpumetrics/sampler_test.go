@@ -434,9 +434,16 @@ func gone(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds())); n != 1 {
-		t.Errorf("process %d lives: %v", pid, err)
+	for began := time.Now(); time.Since(began) < limit; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
+		if n == 1 {
+			return
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
 	}
+	t.Errorf("process %d lives", pid)
 }
 
 // The sampler ends when the recorder closes the socket.
