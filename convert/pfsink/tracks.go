@@ -103,6 +103,7 @@ const (
 	placeHostMemory = iota
 	placePools
 	placeOverhead
+	placeLowered
 	placeSampled // the first of the sampled counters
 )
 
