@@ -5,54 +5,61 @@ import (
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
-// samples writes sampled values: those of a process to its file, those of a GPU to the files of the
+// metrics write sampled values: those of a process to its file, those of a GPU to the files of the
 // processes that used the GPU.
-func (s *Sink) samples(e *timeline.Samples) {
-	steps := s.metrics[e.Set]
+type metrics struct {
+	steps map[*timeline.MetricSet]*timeline.Steps
+	order []*timeline.MetricSet
+}
+
+func (m *metrics) take(s *Sink, e *timeline.Samples) {
+	steps := m.steps[e.Set]
 	if steps == nil {
+		if m.steps == nil {
+			m.steps = make(map[*timeline.MetricSet]*timeline.Steps)
+		}
 		steps = timeline.NewSteps(e.Set, s.clock.start)
-		s.metrics[e.Set], s.sets = steps, append(s.sets, e.Set)
+		m.steps[e.Set], m.order = steps, append(m.order, e.Set)
 	}
 	for i := range e.List {
-		steps.Add(&e.List[i], s.step(e.Set))
+		steps.Add(&e.List[i], stepOf(s, e.Set))
 	}
 }
 
-// endSamples writes the ends of all sampled values.
-func (s *Sink) endSamples() {
-	for _, set := range s.sets {
-		s.metrics[set].Finish(s.step(set))
+// finish writes the ends of all values.
+func (m *metrics) finish(s *Sink) {
+	for _, set := range m.order {
+		m.steps[set].Finish(stepOf(s, set))
 	}
 }
 
-// step returns a function that writes a value of a set, from a time on.
-func (s *Sink) step(set *timeline.MetricSet) func(i int, at uint64, v float64) {
+// stepOf returns a function that writes a value of a set, from a time on.
+func stepOf(s *Sink, set *timeline.MetricSet) func(i int, at uint64, v float64) {
 	return func(i int, at uint64, v float64) {
 		if set.Process != nil {
-			s.value(set, i, set.Process, set.Process.PID, at, v)
+			if f := s.file(set.Process); f != nil {
+				f.value(set, i, set.Process.PID, at, v)
+			}
 			return
 		}
 		for _, u := range set.Users {
-			if f := s.value(set, i, u.Process, u.Number, at, v); f != nil {
+			if f := s.file(u.Process); f != nil {
 				f.gpu(u.Number)
+				f.value(set, i, u.Number, at, v)
 			}
 		}
 	}
 }
 
-// value writes a value of a metric to the file of a process, which it returns; nil without one.
-func (s *Sink) value(set *timeline.MetricSet, i int, p *timeline.Process, row uint32, at uint64, v float64) *file {
-	f := s.file(p)
-	if f == nil {
-		return nil
-	}
-	name := set.Label(i)
-	if unit := set.Metrics[i].Unit; unit != metric.BitsOfReason && unit.String() != "" {
+// value writes a value of a metric.
+func (f *file) value(set *timeline.MetricSet, i int, pid uint32, at uint64, v float64) {
+	name, unit := set.Label(i), set.Metrics[i].Unit
+	if unit != metric.BitsOfReason && unit.String() != "" {
 		name += " [" + unit.String() + "]"
 	}
-	o := f.begin("C", "metrics", name, row, row, at)
+	o := f.begin("C", "metrics", name, pid, pid, at)
 	o.begin("args")
-	if set.Metrics[i].Unit == metric.BitsOfReason {
+	if unit == metric.BitsOfReason {
 		for _, r := range metric.Throttling.List() {
 			o.uint(r.String(), min(1, uint64(metric.Reason(v)&r)))
 		}
@@ -60,5 +67,4 @@ func (s *Sink) value(set *timeline.MetricSet, i int, p *timeline.Process, row ui
 		o.float("value", v)
 	}
 	f.endArgs(&o)
-	return f
 }

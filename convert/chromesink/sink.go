@@ -31,10 +31,9 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
-	metrics   map[*timeline.MetricSet]*timeline.Steps
-	sets      []*timeline.MetricSet // those of metrics, in the order of first sight
-	metadata  *timeline.Metadata    // of the log whose processes come, nil before the first
-	shown     uint64                // see Slices
+	metrics   metrics
+	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
+	shown     uint64             // see Slices
 	err       error
 }
 
@@ -53,7 +52,6 @@ func New(o Options) *Sink {
 		processes: make(map[*timeline.Process]*process),
 		rows:      make(map[any]*row),
 		spans:     make(map[*timeline.Track][]*span),
-		metrics:   make(map[*timeline.MetricSet]*timeline.Steps),
 	}
 }
 
@@ -100,7 +98,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.CounterValue:
 		s.counter(e)
 	case *timeline.Samples:
-		s.samples(e)
+		s.metrics.take(s, e)
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:
@@ -164,7 +162,7 @@ func (s *Sink) End(err error) error {
 	if err != nil {
 		return nil
 	}
-	s.endSamples()
+	s.metrics.finish(s)
 	opened := 0
 	for _, p := range s.order {
 		if p.file != nil {

@@ -24,11 +24,11 @@ type series interface {
 	end()
 }
 
-func (s *Sink) samples(e *timeline.Samples) {
-	k := s.metrics.find(e.Set)
+func (m *metrics) take(e *timeline.Samples) {
+	k := m.find(e.Set)
 	for i := range e.List {
 		k.add(&e.List[i])
-		s.marks.see(e.List[i].Start, e.List[i].End)
+		m.sink.marks.see(e.List[i].Start, e.List[i].End)
 	}
 }
 

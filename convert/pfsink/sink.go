@@ -73,7 +73,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.ThreadEnd:
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
 	case *timeline.Samples:
-		s.samples(e)
+		s.metrics.take(e)
 	default:
 		s.description(e)
 	}

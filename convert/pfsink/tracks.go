@@ -103,8 +103,9 @@ const (
 	placeHostMemory = iota
 	placePools
 	placeOverhead
-	placeLowered
 	placeSampled // the first of the sampled counters
+
+	placeLowered = placeOverhead // in the group of a GPU
 )
 
 // span returns a track for spans, the first of which begins at a time.
