@@ -16,6 +16,7 @@ type Catalog struct {
 	Processes  Processes
 	Names      Names
 	GPUs       GPUs
+	Metrics    Metrics
 	Outcome    Outcome
 	Watermarks Watermarks
 	Totals     [256]uint64        // records by kind
@@ -79,6 +80,7 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 // Take takes a block.
 func (c *Catalog) Take(b *tracelog.Block) {
 	c.Totals[b.Kind] += uint64(b.N)
+	c.Metrics.Take(b)
 	if p := PlacementOf(b.Kind); p != nil {
 		c.events(b, p)
 		return
@@ -109,6 +111,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.see(c.Clocks.take(b, i))
 	case tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream:
 		c.GPUs.take(b, i)
+	case tracelog.KindGPUUser:
+		c.Metrics.takeUser(b, i)
 	default:
 		c.see(c.Outcome.take(b, i))
 	}
@@ -124,7 +128,9 @@ func (c *Catalog) see(at uint64) {
 // events takes a block of events, which the second reading will go through.
 func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	pids := b.Column("pid")
-	c.Processes.seen(b.Kind, &pids)
+	if b.Kind != tracelog.KindSample { // most samples are those of a GPU
+		c.Processes.seen(b.Kind, &pids)
+	}
 	if p.device != "" {
 		devices := b.Column(p.device)
 		c.GPUs.used(&pids, &devices)

@@ -87,6 +87,16 @@ func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {
 	return index, used
 }
 
+// Keys returns the devices of processes that are the GPU with a number of the timeline.
+func (g *GPUs) Keys(index uint32) (keys []DeviceKey) {
+	for _, key := range g.order {
+		if g.number[key] == index {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // StreamKeys returns the streams of the log, sorted by process, context and number.
 func (g *GPUs) StreamKeys() []StreamKey {
 	return slices.SortedFunc(maps.Keys(g.Streams), func(a, b StreamKey) int {
@@ -120,6 +130,7 @@ func (v *Inventory) Number(c *Catalog) {
 		index := v.add(&d, c.Names.device(&d))
 		g.number[key], g.indexes[index] = index, true
 	}
+	v.sampled(c)
 }
 
 func (v *Inventory) add(d *tracelog.Device, name string) uint32 {
