@@ -31,6 +31,7 @@ type Options struct {
 	Miss    func(text string)     // takes a line for the log and the person: metrics are missing from here on
 
 	environ []string                // nil for our own environment
+	program []byte                  // nil for the embedded program
 	now     func() uint64           // nil for host.Monotonic
 	time    func(own uint64) uint64 // nil for host.Time
 }
@@ -57,6 +58,9 @@ type Sampler struct {
 func Start(o Options) *Sampler {
 	if o.environ == nil {
 		o.environ = os.Environ()
+	}
+	if o.program == nil {
+		o.program = program
 	}
 	if o.now == nil {
 		o.now, o.time = host.Monotonic, host.Time
@@ -94,7 +98,7 @@ func (s *Sampler) setUp() { s.isUp.Do(func() { close(s.up) }) }
 
 // launch starts the process.
 func (s *Sampler) launch() error {
-	file, err := programFile()
+	file, err := programFile(s.options.program)
 	if err != nil {
 		return err
 	}

@@ -423,6 +423,39 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// The sampler has no fault that gcc's sanitizers find: a fault would end it with an exit code of its own.
+func TestSanitized(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	out, err := exec.Command("make", "-s", "-C", "sampler", "host", "OUT="+folder, "SANITIZE=address,undefined -fno-sanitize-recover=all").CombinedOutput()
+	if err != nil {
+		t.Skipf("gcc has no sanitizers: %v\n%s", err, out)
+	}
+	for _, env := range []string{"CUDASIM_DEVICES=16", "CUDASIM_NVML_FAIL=3", "CUDASIM_NVML_NO_GPM=1", "CUDASIM_NVML_INIT_ERROR=9"} {
+		r := newRecorder(t)
+		o := r.options(env, "CUDASIM_NVML_PID=1", "CUDASIM_NVML_NVLINK=1")
+		if o.program, err = os.ReadFile(filepath.Join(folder, "sampler")); err != nil {
+			t.Fatal(err)
+		}
+		o.All = true
+		s := Start(o)
+		begin(s, 7, 0)
+		if env != "CUDASIM_NVML_INIT_ERROR=9" {
+			wait(t, s, "there are values", func() bool { n := s.gpus.all[0]; return n != nil && n.series[0] != nil && n.series[0].last > 0 })
+			s.mu.Lock()
+			s.tell(orderStop, 0)
+			s.tell(orderEnd, 0)
+			s.mu.Unlock()
+		}
+		<-s.over
+		<-s.exited
+		if code := s.cmd.ProcessState.ExitCode(); code != 0 || r.told("failed") {
+			t.Errorf("%s: exit code %d, notes %q", env, code, r.notes)
+		}
+		s.End()
+	}
+}
+
 // gone waits for the end of a process.
 func gone(t *testing.T, pid int) {
 	t.Helper()
