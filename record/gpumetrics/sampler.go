@@ -50,6 +50,7 @@ type Sampler struct {
 	gpus    *gpus
 	conn    *net.UnixConn // nil without a sampler
 	cmd     *exec.Cmd
+	deaf    bool                 // it takes no orders
 	ended   bool                 // its end is expected
 	devices map[[2]uint32]string // UUIDs by process and CUPTI's number
 }
@@ -221,11 +222,12 @@ func (s *Sampler) abandon(why error) {
 
 // tell gives the sampler an order. A sampler that takes no orders ends.
 func (s *Sampler) tell(kind, index uint32) {
-	if s.conn == nil || s.ended {
+	if s.conn == nil || s.ended || s.deaf {
 		return
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // fails on a closed connection only
+	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // fails on a closed connection only
 	if _, err := s.conn.Write(order(kind, index)); err != nil {
+		s.deaf = true
 		s.kill() // receive says so
 	}
 }

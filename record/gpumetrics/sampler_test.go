@@ -593,3 +593,25 @@ func TestForeignLibrary(t *testing.T) {
 		}
 	}
 }
+
+// A sampler that takes no orders is ended, and holds nobody up: one order waits, the others do not.
+func TestDeaf(t *testing.T) {
+	t.Parallel()
+	s := Start(newRecorder(t).options())
+	wait(t, s, "the GPU is known", func() bool { return len(s.gpus.all) == 1 })
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	orders := 0
+	for ; !s.deaf && orders < 1e6; orders++ {
+		s.tell(orderStop, 99)
+	}
+	deaf := s.deaf
+	s.mu.Unlock()
+	if !deaf {
+		t.Errorf("a stopped sampler has taken %d orders", orders)
+	}
+	<-s.over
+	s.End()
+}
