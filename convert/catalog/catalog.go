@@ -136,18 +136,22 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 		c.GPUs.used(&pids, &devices)
 		c.GPUs.ran(b, &pids)
 	}
-	c.Watermarks.add(b, p, c.span(b, p))
+	low, high := c.span(b, p)
+	if p.as == tracelog.KindKernel && high != 0 {
+		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
+	}
+	c.Watermarks.add(b, p, low)
 }
 
 // span extends the time span of the log to that of a block. It returns the block's earliest
-// start.
-func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
+// start and its latest end, 0 without a known time.
+func (c *Catalog) span(b *tracelog.Block, p *Placement) (low, high uint64) {
 	starts := b.Column(p.Start)
 	var durs tracelog.Column
 	if p.Dur != "" {
 		durs = b.Column(p.Dur)
 	}
-	low := timeline.Never
+	low = timeline.Never
 	for i := range b.N {
 		start := starts.At(i)
 		if p.zero || start != 0 {
@@ -160,12 +164,12 @@ func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 		if p.Dur != "" {
 			until = timeline.End(start, durs.At(i))
 		}
-		c.first = min(c.first, start)
+		c.first, high = min(c.first, start), max(high, until)
 		if c.filter == nil || c.filter.InTime(b, i) {
 			c.last = max(c.last, until)
 		}
 	}
-	return low
+	return low, high
 }
 
 // KnownTime returns a time, or the beginning of the log for 0, which stands for a time that is

@@ -99,7 +99,7 @@ func (c *Catalog) Users() (users []timeline.GPUUser) {
 		for _, set := range c.Metrics.All() {
 			index, ok := c.Metrics.GPU(set.ID)
 			if ok && strings.EqualFold(set.UUID, u.UUID) {
-				users = append(users, timeline.GPUUser{GPU: index, PID: u.User, Name: u.Name, From: u.From, To: u.To, Bytes: u.Bytes})
+				users = append(users, timeline.GPUUser{GPU: index, PID: u.User, Name: u.Name, Start: u.From, End: u.To, Bytes: u.Bytes})
 				break
 			}
 		}

@@ -27,6 +27,7 @@ type samples struct {
 type series struct {
 	sets    []*timeline.MetricSet // one a program of the process; one for a GPU; none for a set that is left out
 	lows    catalog.Lows
+	work    timeline.Extent
 	waiting ordered.List[tracelog.Sample]
 	end     uint64 // of the latest sample
 	program int    // of the samples in list
@@ -65,8 +66,10 @@ func (s *samples) find(id uint32) *series {
 	s.series[id], s.order = k, append(s.order, k)
 	k.lows = s.catalog.Watermarks.Set(set.PID, id)
 	of := timeline.MetricSet{Source: metric.Source(set.Source), Interval: set.Interval, Metrics: set.Metrics}
+	k.work = s.catalog.GPUs.ExtentOf(set.PID)
 	if set.PID == 0 {
 		if index, ok := s.catalog.Metrics.GPU(id); ok {
+			k.work = s.catalog.GPUs.Extent(index)
 			of.GPU, of.Users = index, s.users(index)
 			k.sets = append(k.sets, &of)
 		}
@@ -156,7 +159,7 @@ func (k *series) add(r *tracelog.Sample) {
 // pass hands on the list of a series.
 func (s *samples) pass(k *series) {
 	if len(k.list) > 0 {
-		s.out.Emit(&timeline.Samples{Set: k.sets[k.program], List: k.list})
+		s.out.Emit(&timeline.Samples{Set: k.sets[k.program], List: k.list, Work: k.work})
 		k.list = nil
 	}
 }

@@ -275,7 +275,7 @@ func (p *part) samples(e *timeline.Samples) {
 		}
 	}
 	if len(list) > 0 {
-		p.out = append(p.out, &timeline.Samples{Set: e.Set, List: list})
+		p.out = append(p.out, &timeline.Samples{Set: e.Set, List: list, Work: e.Work})
 	}
 }
 

@@ -55,6 +55,7 @@ func TestAllEvents(t *testing.T) {
 var (
 	timeFields  = []string{"Start", "End", "Time"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Count", "Args", "Memory", "Bandwidth",
+		"Interval", "Scale",
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has
 )

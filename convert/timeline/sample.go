@@ -43,7 +43,12 @@ func (s *MetricSet) Label(i int) string {
 type Samples struct {
 	Set  *MetricSet
 	List []Sample
+	Work Extent // of the work on the GPU, or of the process
 }
+
+// An Extent is the time from the start of the first piece of GPU work to the end of the last; both are 0
+// without work.
+type Extent struct{ Start, End uint64 }
 
 // A Sample has the values of a set's metrics from a time to another one. NaN is no value.
 type Sample struct {
@@ -54,11 +59,11 @@ type Sample struct {
 // A GPUUser is a process outside the recording that had memory on a sampled GPU. The samples of
 // the GPU are then of both.
 type GPUUser struct {
-	GPU      uint32 // GPU.Index
-	PID      uint32 // on its host, 0 when not known
-	Name     string
-	From, To uint64 // when it was first and last seen
-	Bytes    uint64 // most memory that it had, 0 when not known
+	GPU        uint32 // GPU.Index
+	PID        uint32 // on its host, 0 when not known
+	Name       string
+	Start, End uint64 // when it was first and last seen
+	Bytes      uint64 // most memory that it had, 0 when not known
 }
 
 // A Coverage says which time the samples of a set stand for, one after the other.
@@ -121,10 +126,13 @@ func (k *Steps) Finish(step func(metric int, at uint64, v float64)) {
 }
 
 func (s *Samples) shift(by uint64) {
+	if s.Work.End != 0 {
+		s.Work.Start, s.Work.End = s.Work.Start+by, s.Work.End+by
+	}
 	for i := range s.List {
 		s.List[i].Start += by
 		s.List[i].End += by
 	}
 }
 
-func (u *GPUUser) shift(by uint64) { u.From, u.To = u.From+by, u.To+by }
+func (u *GPUUser) shift(by uint64) { u.Start, u.End = u.Start+by, u.End+by }

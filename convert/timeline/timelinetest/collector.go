@@ -73,6 +73,7 @@ type Stream struct {
 type Series struct {
 	*timeline.MetricSet
 	List []timeline.Sample
+	Work timeline.Extent
 }
 
 // A Remark is a loss or a note.
@@ -201,7 +202,7 @@ func (c *Collector) samples(e *timeline.Samples) {
 	i := slices.IndexFunc(c.tl.Samples, func(s *Series) bool { return s.MetricSet == e.Set })
 	if i < 0 {
 		i = len(c.tl.Samples)
-		c.tl.Samples = append(c.tl.Samples, &Series{MetricSet: e.Set})
+		c.tl.Samples = append(c.tl.Samples, &Series{MetricSet: e.Set, Work: e.Work})
 	}
 	s := c.tl.Samples[i]
 	for _, x := range e.List {

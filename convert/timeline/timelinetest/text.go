@@ -21,7 +21,7 @@ func Text(tl *Timeline) string {
 		s.process(p)
 	}
 	for _, u := range tl.Users {
-		s.line("GPU %d is used by process %d %q from %d to %d, %d bytes", u.GPU, u.PID, u.Name, u.From, u.To, u.Bytes)
+		s.line("GPU %d is used by process %d %q from %d to %d, %d bytes", u.GPU, u.PID, u.Name, u.Start, u.End, u.Bytes)
 	}
 	for _, set := range tl.Samples {
 		s.samples(set)
@@ -50,7 +50,7 @@ func (s *text) samples(set *Series) {
 	for _, u := range set.Users {
 		of += fmt.Sprintf(", device %d of process %d", u.Number, u.Process.PID)
 	}
-	s.line("samples of %s: %s every %d", of, set.Title(), set.Interval)
+	s.line("samples of %s: %s every %d, with work from %d to %d", of, set.Title(), set.Interval, set.Work.Start, set.Work.End)
 	for _, x := range set.List {
 		line := fmt.Sprintf("  %d to %d:", x.Start, x.End)
 		for i, v := range x.Values {
