@@ -25,9 +25,10 @@ generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
 		test -z "$${missing:-}" || (apt-get update -qq && apt-get install -y -qq clang llvm gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
-generate: generate-tools ## rebuild the BPF objects, the injected library and the types of the records
+generate: generate-tools ## rebuild the BPF objects, the injected library, the sampler and the types of the records
 	$(GO) generate ./bpf/... ./record/tracelog/...
 	$(MAKE) -s -C record/cupti/inject
+	$(MAKE) -s -C record/gpumetrics/sampler
 
 demo: build sim ## record a sample program and print the summary
 	@testdata/demo.sh
@@ -39,7 +40,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 	else echo "no python3 here: the tests of bench are left out"; fi
 
 # Packages with tests that need root, gcc or Node.js. In ./convert only the skipped tests do.
-NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/probe|record/callers|record/elfsym)$$
+NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/gpumetrics|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
 	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')

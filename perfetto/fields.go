@@ -19,6 +19,7 @@ const (
 	packetTrackEvent      field = 11  // TracePacket.track_event
 	packetInternedData    field = 12  // TracePacket.interned_data
 	packetSequenceFlags   field = 13  // TracePacket.sequence_flags
+	packetGPUCounter      field = 52  // TracePacket.gpu_counter_event
 	packetRenderStage     field = 53  // TracePacket.gpu_render_stage_event
 	packetDefaults        field = 59  // TracePacket.trace_packet_defaults
 	packetTrackDescriptor field = 60  // TracePacket.track_descriptor
@@ -130,6 +131,7 @@ const (
 	internedContexts        field = 23   // InternedData.graphics_contexts
 	internedSpecifications  field = 24   // InternedData.gpu_specifications
 	internedStrings         field = 29   // InternedData.debug_annotation_string_values
+	internedGPUCounters     field = 47   // InternedData.gpu_counter_descriptors
 	internedKernels         field = 1000 // InternedData.compute_kernels, an extension
 	internedComputeArgNames field = 1001 // InternedData.compute_arg_names, an extension
 
@@ -190,4 +192,39 @@ const (
 	gpuExtra      field = 6 // GpuInfo.Gpu.extra_info
 	gpuExtraKey   field = 1 // GpuInfo.Gpu.KeyValue.key
 	gpuExtraValue field = 2 // GpuInfo.Gpu.KeyValue.value
+)
+
+// gpu/gpu_counter_event.proto and ../common/gpu_counter_descriptor.proto.
+const (
+	gpuCountersID         field = 1 // InternedGpuCounterDescriptor.iid
+	gpuCountersDescriptor field = 2 // InternedGpuCounterDescriptor.counter_descriptor
+	gpuCountersGPU        field = 3 // InternedGpuCounterDescriptor.gpu_id
+
+	gpuDescriptorSpec   field = 1 // GpuCounterDescriptor.specs
+	gpuDescriptorPeriod field = 3 // GpuCounterDescriptor.min_sampling_period_ns
+	gpuDescriptorGroup  field = 6 // GpuCounterDescriptor.counter_groups
+
+	gpuSpecID          field = 1 // GpuCounterDescriptor.GpuCounterSpec.counter_id
+	gpuSpecName        field = 2 // GpuCounterDescriptor.GpuCounterSpec.name
+	gpuSpecDescription field = 3 // GpuCounterDescriptor.GpuCounterSpec.description
+	gpuSpecNumerator   field = 7 // GpuCounterDescriptor.GpuCounterSpec.numerator_units
+	gpuSpecDenominator field = 8 // GpuCounterDescriptor.GpuCounterSpec.denominator_units
+
+	gpuGroupID      field = 1 // GpuCounterDescriptor.GpuCounterGroupSpec.group_id
+	gpuGroupName    field = 2 // GpuCounterDescriptor.GpuCounterGroupSpec.name
+	gpuGroupCounter field = 4 // GpuCounterDescriptor.GpuCounterGroupSpec.counter_ids
+
+	gpuEventValue      field = 2 // GpuCounterEvent.counters
+	gpuEventDescriptor field = 4 // GpuCounterEvent.counter_descriptor_iid
+	gpuValueID         field = 1 // GpuCounterEvent.GpuCounter.counter_id
+	gpuValueInt        field = 2 // GpuCounterEvent.GpuCounter.int_value
+	gpuValueDouble     field = 3 // GpuCounterEvent.GpuCounter.double_value
+
+	unitOfByte       = 7  // GpuCounterDescriptor.MeasureUnit.BYTE
+	unitOfHertz      = 13 // GpuCounterDescriptor.MeasureUnit.HERTZ
+	unitOfNanosecond = 19 // GpuCounterDescriptor.MeasureUnit.NANOSECOND
+	unitOfSecond     = 22 // GpuCounterDescriptor.MeasureUnit.SECOND
+	unitOfWatt       = 29 // GpuCounterDescriptor.MeasureUnit.WATT
+	unitOfCelsius    = 34 // GpuCounterDescriptor.MeasureUnit.CELSIUS
+	unitOfPercent    = 37 // GpuCounterDescriptor.MeasureUnit.PERCENT
 )

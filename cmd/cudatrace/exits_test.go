@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // An ending is one way in which a program ends, and what recording it gives.
@@ -191,6 +193,12 @@ func recordInBackground(t *testing.T, args ...string) *background {
 
 func startInBackground(t *testing.T, args ...string) *background {
 	t.Helper()
+	return startRecorder(t, nil, args...)
+}
+
+// startRecorder starts a recording with further environment variables.
+func startRecorder(t *testing.T, env []string, args ...string) *background {
+	t.Helper()
 	dir := t.TempDir()
 	b := &background{recording: recording{base: filepath.Join(dir, "run")}, stdout: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "err")}
 	out, err1 := os.Create(b.stdout)
@@ -202,6 +210,7 @@ func startInBackground(t *testing.T, args ...string) *background {
 	defer errs.Close()
 	b.cmd = exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", b.base}, args...)...)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = out, errs
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -247,13 +256,19 @@ func (b *background) onDisk(t *testing.T, holds func(convert.Summary) bool) {
 	})
 }
 
+// isSampler says whether a child of the recorder is the process that samples GPUs, or will be.
+func (b *background) isSampler(pid int) bool {
+	file := procfs.Describe(pid).Executable
+	return strings.Contains(file, "memfd:cudatrace-gpu") || file == procfs.Describe(b.cmd.Process.Pid).Executable
+}
+
 // program is the PID of the program that the recorder has started. The recorder has one more child
 // while it measures the cost of a probed call.
 func (b *background) program(t *testing.T) int {
 	t.Helper()
 	var pids []int
 	b.until(t, func() bool {
-		pids = children(t, b.cmd.Process.Pid)
+		pids = slices.DeleteFunc(children(t, b.cmd.Process.Pid), func(pid int) bool { return b.isSampler(pid) })
 		return len(pids) == 1
 	})
 	return pids[0]

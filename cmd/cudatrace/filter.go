@@ -29,7 +29,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
 		&cli.StringFlag{Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
 		&cli.StringFlag{Category: partGroup, Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
-		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them, and their metrics"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
 		&cli.StringFlag{Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'"},
 		callerFlag("and the GPU work that they caused"),

@@ -67,6 +67,8 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
+		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics", Value: string(record.GPUMetricsOn), Usage: "`on|off`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md)"},
+		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
@@ -250,12 +252,14 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [5]error
+	var errs [7]error
 	o.Calls, errs[0] = flagValue(c, "calls", record.ParseCallSource)
 	o.GPU, errs[1] = flagValue(c, "gpu", record.ParseGPUSource)
 	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
+	o.GPUMetrics, errs[5] = flagValue(c, "gpu-metrics", record.ParseGPUMetrics)
+	o.MetricDevices, errs[6] = flagValue(c, "gpu-metrics-devices", record.ParseMetricDevices)
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

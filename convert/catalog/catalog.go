@@ -16,6 +16,7 @@ type Catalog struct {
 	Processes  Processes
 	Names      Names
 	GPUs       GPUs
+	Metrics    Metrics
 	Outcome    Outcome
 	Watermarks Watermarks
 	Totals     [256]uint64        // records by kind
@@ -79,6 +80,7 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 // Take takes a block.
 func (c *Catalog) Take(b *tracelog.Block) {
 	c.Totals[b.Kind] += uint64(b.N)
+	c.Metrics.Take(b)
 	if p := PlacementOf(b.Kind); p != nil {
 		c.events(b, p)
 		return
@@ -109,6 +111,8 @@ func (c *Catalog) record(b *tracelog.Block, i int) {
 		c.see(c.Clocks.take(b, i))
 	case tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream:
 		c.GPUs.take(b, i)
+	case tracelog.KindGPUUser:
+		c.Metrics.takeUser(b, i)
 	default:
 		c.see(c.Outcome.take(b, i))
 	}
@@ -124,24 +128,30 @@ func (c *Catalog) see(at uint64) {
 // events takes a block of events, which the second reading will go through.
 func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 	pids := b.Column("pid")
-	c.Processes.seen(b.Kind, &pids)
+	if b.Kind != tracelog.KindSample { // most samples are those of a GPU
+		c.Processes.seen(b.Kind, &pids)
+	}
 	if p.device != "" {
 		devices := b.Column(p.device)
 		c.GPUs.used(&pids, &devices)
 		c.GPUs.ran(b, &pids)
 	}
-	c.Watermarks.add(b, p, c.span(b, p))
+	low, high := c.span(b, p)
+	if p.as == tracelog.KindKernel && high != 0 {
+		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
+	}
+	c.Watermarks.add(b, p, low)
 }
 
 // span extends the time span of the log to that of a block. It returns the block's earliest
-// start.
-func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
+// start and its latest end, 0 without a known time.
+func (c *Catalog) span(b *tracelog.Block, p *Placement) (low, high uint64) {
 	starts := b.Column(p.Start)
 	var durs tracelog.Column
 	if p.Dur != "" {
 		durs = b.Column(p.Dur)
 	}
-	low := timeline.Never
+	low = timeline.Never
 	for i := range b.N {
 		start := starts.At(i)
 		if p.zero || start != 0 {
@@ -154,12 +164,12 @@ func (c *Catalog) span(b *tracelog.Block, p *Placement) uint64 {
 		if p.Dur != "" {
 			until = timeline.End(start, durs.At(i))
 		}
-		c.first = min(c.first, start)
+		c.first, high = min(c.first, start), max(high, until)
 		if c.filter == nil || c.filter.InTime(b, i) {
 			c.last = max(c.last, until)
 		}
 	}
-	return low
+	return low, high
 }
 
 // KnownTime returns a time, or the beginning of the log for 0, which stands for a time that is

@@ -28,7 +28,8 @@ type GPUs struct {
 	indexes  map[uint32]bool      // the values of number
 	order    []DeviceKey
 	uses     map[StreamKey]*streamUse
-	texts    int // bytes of the names of devices
+	extents  map[DeviceKey]timeline.Extent // of the work
+	texts    int                           // bytes of the names of devices
 }
 
 func newGPUs() GPUs {
@@ -39,6 +40,7 @@ func newGPUs() GPUs {
 		number:   make(map[DeviceKey]uint32),
 		indexes:  make(map[uint32]bool),
 		uses:     make(map[StreamKey]*streamUse),
+		extents:  make(map[DeviceKey]timeline.Extent),
 	}
 }
 
@@ -80,11 +82,62 @@ func (g *GPUs) use(key DeviceKey) {
 	}
 }
 
+// worked notes the extent of a block of work. Work of several devices counts for each of them.
+func (g *GPUs) worked(b *tracelog.Block, pids *tracelog.Column, x timeline.Extent) {
+	devices := b.Column("device")
+	for i := range b.N {
+		key := DeviceKey{uint32(pids.At(i)), uint32(devices.At(i))}
+		g.extents[key] = joined(g.extents[key], x)
+		_, onePID := pids.Const()
+		if _, oneDevice := devices.Const(); onePID && oneDevice {
+			return
+		}
+	}
+}
+
+// joined is the extent of two.
+func joined(a, b timeline.Extent) timeline.Extent {
+	if a.End == 0 {
+		return b
+	}
+	return timeline.Extent{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
+}
+
+// Extent is the time of the work of a GPU of the timeline, in this log.
+func (g *GPUs) Extent(index uint32) (x timeline.Extent) {
+	for _, key := range g.Keys(index) {
+		if of, ok := g.extents[key]; ok {
+			x = joined(x, of)
+		}
+	}
+	return x
+}
+
+// ExtentOf is the time of the work of a process.
+func (g *GPUs) ExtentOf(pid uint32) (x timeline.Extent) {
+	for key, of := range g.extents {
+		if key.PID == pid {
+			x = joined(x, of)
+		}
+	}
+	return x
+}
+
 // Index returns the timeline's number of a process's device, which Number assigned. A device
 // that was not used has none.
 func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {
 	index, used = g.number[DeviceKey{pid, device}]
 	return index, used
+}
+
+// Keys returns the devices of processes that are the GPU with a number of the timeline.
+func (g *GPUs) Keys(index uint32) (keys []DeviceKey) {
+	for _, key := range g.order {
+		if g.number[key] == index {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // StreamKeys returns the streams of the log, sorted by process, context and number.
@@ -120,6 +173,7 @@ func (v *Inventory) Number(c *Catalog) {
 		index := v.add(&d, c.Names.device(&d))
 		g.number[key], g.indexes[index] = index, true
 	}
+	v.sampled(c)
 }
 
 func (v *Inventory) add(d *tracelog.Device, name string) uint32 {

@@ -19,6 +19,7 @@ const (
 var definitions = []tracelog.Kind{
 	tracelog.KindMeta, tracelog.KindFunction, tracelog.KindCaller, tracelog.KindSymbol, tracelog.KindThread, tracelog.KindName,
 	tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream, tracelog.KindCUPTI, tracelog.KindProcessEnd, tracelog.KindFlushed,
+	tracelog.KindMetricSet, tracelog.KindMetric, tracelog.KindGPUUser,
 }
 
 // excess is the error of a log that is beyond the limits.
@@ -26,7 +27,7 @@ func (c *Catalog) excess() error {
 	if len(c.Processes.PIDs) > maxPrograms || c.Totals[tracelog.KindProcess] > maxPrograms {
 		return fmt.Errorf("has more than %d processes: cudatrace converts no log with so many", maxPrograms)
 	}
-	if c.Processes.texts+c.Callers.texts+c.Names.texts+c.GPUs.texts > maxTexts {
+	if c.Processes.texts+c.Callers.texts+c.Names.texts+c.GPUs.texts+c.Metrics.texts > maxTexts {
 		return fmt.Errorf("has more than %d bytes of names of programs, threads, streams and callers: cudatrace converts no log with so many", maxTexts)
 	}
 	n := uint64(0)

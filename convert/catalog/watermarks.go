@@ -129,6 +129,11 @@ func (w *Watermarks) Stream(pid, context, stream uint32) Lows {
 		w.of(owner{kind: tracelog.KindKernel, mixed: true})...)
 }
 
+// Set returns the watermarks of the samples of a set of metrics.
+func (w *Watermarks) Set(pid, set uint32) Lows {
+	return append(w.of(owner{kind: tracelog.KindSample, pid: pid, id: set}), w.of(owner{kind: tracelog.KindSample, mixed: true})...)
+}
+
 func (w *Watermarks) of(o owner) Lows {
 	if m := w.all[o]; m != nil {
 		return Lows{m}

@@ -31,6 +31,7 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
+	metrics   metrics
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	shown     uint64             // see Slices
 	err       error
@@ -96,6 +97,8 @@ func (s *Sink) event(e timeline.Event) {
 		s.instant(e)
 	case *timeline.CounterValue:
 		s.counter(e)
+	case *timeline.Samples:
+		s.metrics.take(s, e)
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:
@@ -159,6 +162,7 @@ func (s *Sink) End(err error) error {
 	if err != nil {
 		return nil
 	}
+	s.metrics.finish(s)
 	opened := 0
 	for _, p := range s.order {
 		if p.file != nil {

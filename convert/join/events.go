@@ -21,6 +21,7 @@ type events struct {
 	spans    spans.Output
 	memory   *memory.Usage
 	markers  ordered.List[marker]
+	samples  samples
 	takers   map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
@@ -48,12 +49,14 @@ func newEvents(j *Joiner) *events {
 			p.nvtx(&e.spans, e.found)
 		}
 	}
+	e.samples = newSamples(j.catalog, j.byPID, j.out)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindSync:       e.sync,
 		tracelog.KindOverhead:   e.overhead,
 		tracelog.KindMarker:     e.marker,
 		tracelog.KindMemory:     e.allocation,
 		tracelog.KindMemoryPool: e.pool,
+		tracelog.KindSample:     e.samples.take,
 	}
 	return e
 }
@@ -172,6 +175,7 @@ func (e *events) takeMarkers(all bool) {
 // advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
 	e.memory.Advance(e.low(tracelog.KindMemory), all)
+	e.samples.advance(all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, all)
 	}

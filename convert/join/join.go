@@ -68,11 +68,15 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	return j
 }
 
-// Describe hands on the processes: those with a rank first, in the order of their ranks.
+// Describe hands on the processes: those with a rank first, in the order of their ranks. Then come the
+// processes outside the recording that used its GPUs.
 func (j *Joiner) Describe() {
 	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
 	for _, p := range programs {
 		j.out.Emit(p.out)
+	}
+	for _, u := range j.catalog.Users() {
+		j.out.Emit(&u)
 	}
 }
 
@@ -273,6 +277,7 @@ func (j *Joiner) finish() {
 	j.options.Budget.holdRecords(&j.share, 0)
 	j.options.Budget.holdCalls(&j.share, 0)
 	j.streams.announceIdle()
+	j.events.samples.finish(j.catalog.Last())
 	for _, e := range j.catalog.Remarks() {
 		j.out.Emit(e)
 	}

@@ -26,6 +26,7 @@ var readTogether = [][]tracelog.Kind{
 	{tracelog.KindCall},
 	{tracelog.KindAPI},
 	{tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph},
+	{tracelog.KindSample},
 	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool},
 }
 

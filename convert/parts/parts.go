@@ -141,6 +141,9 @@ func (s *Sink) describes(e timeline.Event) bool {
 	case *timeline.Metadata:
 		m := *e
 		s.describe(&m)
+	case *timeline.GPUUser:
+		u := *e
+		s.describe(&u)
 	case *timeline.Process, *timeline.Context, *timeline.Stream:
 		s.describe(e)
 	default:
@@ -182,6 +185,8 @@ func (p *part) take(e timeline.Event) {
 			p.thread(e.Track.Thread)
 			p.out = append(p.out, e)
 		}
+	case *timeline.Samples:
+		p.samples(e)
 	case *timeline.Allocation:
 		p.at(e.Time, e)
 	case *timeline.Loss:
@@ -258,6 +263,20 @@ func (p *part) cutSlices(list []timeline.Slice, whole int) (in []timeline.Slice)
 		}
 	}
 	return in
+}
+
+// samples takes samples of metrics, cut at the borders.
+func (p *part) samples(e *timeline.Samples) {
+	var list []timeline.Sample
+	for _, s := range e.List {
+		if p.has(s.Start, s.End) {
+			p.cut(&s.Start, &s.End)
+			list = append(list, s)
+		}
+	}
+	if len(list) > 0 {
+		p.out = append(p.out, &timeline.Samples{Set: e.Set, List: list, Work: e.Work})
+	}
 }
 
 // workList takes GPU work.

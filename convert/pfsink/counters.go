@@ -25,11 +25,16 @@ func (s *Sink) writeCounters() {
 		}
 		counter := s.w.Counter(info, perfetto.Unit(c.Unit))
 		for _, sample := range c.Samples {
-			if whole := math.Trunc(sample.Value); whole == sample.Value && math.Abs(whole) < 1<<53 {
-				counter.Value(sample.Time, int64(whole))
-			} else {
-				counter.Fraction(sample.Time, sample.Value)
-			}
+			writeNumber(counter, sample.Time, sample.Value)
 		}
+	}
+}
+
+// writeNumber writes a value of a counter, a whole number as such.
+func writeNumber(c *perfetto.Counter, at uint64, v float64) {
+	if whole := math.Trunc(v); whole == v && math.Abs(whole) < 1<<53 {
+		c.Value(at, int64(whole))
+	} else {
+		c.Fraction(at, v)
 	}
 }

@@ -21,6 +21,7 @@ type Sink struct {
 	marks    marks
 	hangs    hangs
 	counters *counters.Counters
+	metrics  metrics
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -71,6 +72,8 @@ func (s *Sink) event(e timeline.Event) {
 		s.tracks.counter(e.Counter).Value(e.Time, int64(min(e.Value, math.MaxInt64)))
 	case *timeline.ThreadEnd:
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
+	case *timeline.Samples:
+		s.metrics.take(e)
 	default:
 		s.description(e)
 	}
@@ -107,6 +110,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 	})
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
+	s.metrics = metrics{sink: s, start: r.Start, series: make(map[*timeline.MetricSet]series)}
 	s.hangs.held = make(map[*timeline.Stream]heldWork)
 	names, callers := make(timeline.KernelNames), make(callerTexts)
 	correlation := s.w.ArgName("correlation")
@@ -119,6 +123,7 @@ func (s *Sink) finish() {
 	s.releaseAll()
 	s.writeOverheads()
 	s.writeCounters()
+	s.metrics.close()
 	s.writeMarks()
 }
 

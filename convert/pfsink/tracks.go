@@ -104,6 +104,8 @@ const (
 	placePools
 	placeOverhead
 	placeSampled // the first of the sampled counters
+
+	placeLowered = placeOverhead // in the group of a GPU
 )
 
 // span returns a track for spans, the first of which begins at a time.

@@ -26,6 +26,9 @@ type Pipeline struct {
 const (
 	batchSize = 1 << 11 // most slices, pieces of work, or other events in a batch
 	batches   = 8
+
+	// batchSamples is the number of samples of metrics from which a batch is passed.
+	batchSamples = 1 << 12
 )
 
 // A batch is a list of events, with the memory for the frequent kinds.
@@ -40,6 +43,7 @@ type batch struct {
 
 	lastCalls *timeline.Slices   // the latest event, if it is slices
 	lastWork  *timeline.WorkList // the latest event, if it is work
+	samples   int                // of metrics
 }
 
 // New returns a pipeline to a sink. With a nil sink it drops all events. Close ends its
@@ -99,7 +103,10 @@ func (p *Pipeline) Emit(e timeline.Event) {
 	}
 	b := p.batch
 	b.events, b.lastCalls, b.lastWork = append(b.events, e), nil, nil
-	if len(b.events) >= batchSize {
+	if l, ok := e.(*timeline.Samples); ok {
+		b.samples += len(l.List)
+	}
+	if len(b.events) >= batchSize || b.samples >= batchSamples {
 		p.pass()
 	}
 }
@@ -157,7 +164,7 @@ func (p *Pipeline) pass() {
 // reset empties a batch and drops the pointers of its events.
 func (b *batch) reset() {
 	clear(b.events)
-	b.events, b.lastCalls, b.lastWork = b.events[:0], nil, nil
+	b.events, b.lastCalls, b.lastWork, b.samples = b.events[:0], nil, nil, 0
 	b.slices, b.work, b.calls, b.lists = b.slices[:0], b.work[:0], b.calls[:0], b.lists[:0]
 }
 

@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/record/metric"
 )
 
 // times does something a number of times.
@@ -16,6 +18,80 @@ func times(n int, do func(i int)) {
 	for i := range n {
 		do(i)
 	}
+}
+
+// sampledHabits are programs with sampled metrics.
+var sampledHabits = []habit{
+	{"few SMs", func(p *program) { p.steady("work"); p.pm(100, 12, 0, 1e9, 1e9, 0) }, "idle_sms"},
+	{"nearly: few SMs where a kernel runs half of the time", func(p *program) { p.steady("work"); p.pm(50, 12, 0, 1e9, 1e9, 0) }, ""},
+	{"nearly: few SMs on a GPU that another process uses", func(p *program) {
+		p.steady("work")
+		p.pm(100, 12, 0, 1e9, 1e9, 0)
+		p.other()
+	}, ""},
+	{"matrix products without tensor cores", func(p *program) { p.steady("hgemm_fp16"); p.pm(100, 90, 0, 1e9, 1e9, 0) }, "unused_tensor_cores"},
+	{"nearly: with tensor cores", func(p *program) { p.steady("hgemm_fp16"); p.pm(100, 90, 60, 1e9, 1e9, 0) }, ""},
+	{"nearly: products of single precision", func(p *program) { p.steady("sgemm"); p.pm(100, 90, 0, 1e9, 1e9, 0) }, ""},
+	{"DRAM-bound", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 2.1e12, 2.1e12, 0) }, "dram_bound"},
+	{"nearly: half of the bandwidth of DRAM", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1.2e12, 1.2e12, 0) }, ""},
+	{"PCIe-bound", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1e9, 1e9, 57.5e9) }, "pcie_bound"},
+	{"nearly: half of the bandwidth of PCIe", func(p *program) { p.steady("work"); p.pm(100, 90, 0, 1e9, 1e9, 30e9) }, ""},
+	{"clocks lowered by power", func(p *program) { p.steady("work"); p.nvml(metric.PowerCap, 10, 20) }, "clocks_lowered"},
+	{"nearly: clocks lowered for a moment", func(p *program) { p.steady("work"); p.nvml(metric.PowerCap, 10, 11) }, ""},
+	{"nearly: an idle GPU has low clocks", func(p *program) { p.steady("work"); p.nvml(metric.Idle, 0, 100) }, ""},
+}
+
+// steady keeps the GPU busy for 100 ms.
+func (p *program) steady(kernel string) {
+	times(100, func(int) { p.work("cudaLaunchKernel", 7, 5*us, ms, grid(kernel, 200)) })
+}
+
+const gpuUUID = "00112233445566778899aabbccddeeff"
+
+// sampled adds samples of the GPU, one each ms of the program, and before and after it.
+func (p *program) sampled(source metric.Source, metrics []metric.Metric, values func(i int) []float64) {
+	fmt.Fprintf(&p.log, "metric_set id=%d source=%d device=0 uuid=%s interval=1000000\n", source, source, gpuUUID)
+	for i, m := range metrics {
+		fmt.Fprintf(&p.log, "metric set=%d index=%d name=%s label=%s unit=%d value_kind=%d scale=1\n", source, i, m.Name, m.Name, m.Unit, m.Kind)
+	}
+	for i := range 150 {
+		fmt.Fprintf(&p.log, "sample set=%d start=%d dur=%d nvalues=%d", source, uint64(i)*ms+1, ms, len(metrics))
+		for k, v := range values(i) {
+			fmt.Fprintf(&p.log, " value%d=%d", k, metrics[k].Store(v))
+		}
+		fmt.Fprintln(&p.log)
+	}
+}
+
+// pm adds samples of PM sampling.
+func (p *program) pm(compute, sm, tensor, read, write, pcie float64) {
+	percent := func(name string) metric.Metric {
+		return metric.Metric{Name: name, Unit: metric.Percent, Kind: metric.Percentage}
+	}
+	rate := func(name string) metric.Metric {
+		return metric.Metric{Name: name, Unit: metric.BytesPerSec, Kind: metric.Rate}
+	}
+	p.sampled(metric.PM, []metric.Metric{
+		percent(metric.NameComputeActive), percent(metric.NameSMActive), percent(metric.NameTensor),
+		rate(metric.NameDRAMRead), rate(metric.NameDRAMWrite), rate(metric.NamePCIeRead), rate(metric.NamePCIeWrite),
+	}, func(int) []float64 { return []float64{compute, sm, tensor, read, write, pcie, 1e6} })
+}
+
+// nvml adds samples of clocks, which a reason lowers from one sample to another.
+func (p *program) nvml(r metric.Reason, from, to int) {
+	p.sampled(metric.NVML, []metric.Metric{
+		{Name: metric.NameReasons, Unit: metric.BitsOfReason, Kind: metric.Bits}, {Name: metric.NameSMClock, Unit: metric.Hertz, Kind: metric.Level},
+	}, func(i int) []float64 {
+		if i >= from+10 && i < to+10 {
+			return []float64{float64(r), 1.2e9}
+		}
+		return []float64{0, 1.98e9}
+	})
+}
+
+// other is another process on the GPU.
+func (p *program) other() {
+	fmt.Fprintf(&p.log, "gpu_user uuid=%s user=99 name=other from=%d to=%d\n", gpuUUID, 20*ms, 30*ms)
 }
 
 // A habit is a program that has a finding, or nearly has it.
@@ -258,7 +334,7 @@ func (p *program) loadingLaunch(kernel string, ns uint64) {
 
 func TestFindings(t *testing.T) {
 	t.Parallel()
-	for _, h := range habits {
+	for _, h := range slices.Concat(habits, sampledHabits) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
@@ -274,7 +350,7 @@ func TestFindings(t *testing.T) {
 func TestEveryFinding(t *testing.T) {
 	t.Parallel()
 	shown := make(map[string]bool)
-	for _, h := range habits {
+	for _, h := range slices.Concat(habits, sampledHabits) {
 		shown[h.want] = true
 	}
 	for _, kind := range findings.Kinds {

@@ -26,7 +26,7 @@ const us, ms = uint64(1_000), uint64(1_000_000)
 func newProgram() *program {
 	p := &program{now: 10 * ms, free: make(map[uint32]uint64), functions: make(map[string]int)}
 	fmt.Fprintln(&p.log, "process pid=10 start=1000 exe=/bin/app args=app\ncupti pid=10 status=on")
-	fmt.Fprintln(&p.log, `device pid=10 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132`)
+	fmt.Fprintln(&p.log, `device pid=10 id=0 name=G uuid=00112233445566778899aabbccddeeff multiprocessors=132 bandwidth=4916000000 pcie_generation=5 pcie_width=16`)
 	fmt.Fprintln(&p.log, "context pid=10 id=1 device=0 null_stream=7")
 	return p
 }

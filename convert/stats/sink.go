@@ -22,6 +22,7 @@ type Sink struct {
 	ranges  ranges
 	host    transfers
 	rate    rate
+	metrics metrics
 
 	findings *findings.Collector
 }
@@ -47,6 +48,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.findings.FirstUse, s.findings.Multiprocessors = s.work.firstUse, s.busy.multiprocessors
 	s.memory = newMemory(&s.clock)
 	s.ranges = newRanges()
+	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
 	return s
 }
@@ -76,10 +78,17 @@ func (s *Sink) event(e timeline.Event) {
 		s.ranges.mark(e)
 	case *timeline.Allocation:
 		s.memory.take(e)
+	case *timeline.Samples:
+		s.metrics.take(e)
+		s.findings.Samples(e)
+	case *timeline.GPUUser:
+		s.metrics.user(e)
+		s.findings.User(e)
 	case *timeline.Recording:
 		s.clock.start = e.Start
 	case *timeline.GPUs:
 		s.busy.know(e.List)
+		s.findings.Know(e.List)
 	case *timeline.Process:
 		s.threads.process(e)
 	case *timeline.Thread:
@@ -154,7 +163,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
 		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), memory, unfreed, s.calls.errorTable(),
+		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), s.metrics.table(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
@@ -170,7 +179,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 func Names() []string {
 	return []string{
 		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
-		"devices", "idle", "streams", "ranks", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"devices", "idle", "streams", "ranks", "metrics", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
 		"findings",
 	}
 }

@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Samples), new(GPUUser),
 }
 
 // Every type that has a shift method is in allEvents.
@@ -55,6 +55,7 @@ func TestAllEvents(t *testing.T) {
 var (
 	timeFields  = []string{"Start", "End", "Time"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Count", "Args", "Memory", "Bandwidth",
+		"Interval", "Scale",
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has
 )

@@ -23,6 +23,7 @@ func Text(tr *Trace, most int) string {
 		where p.pid > 0 and p.name is not null order by p.upid`) {
 		x.process(p)
 	}
+	x.gpuCounters()
 	x.queues()
 	return x.b.String()
 }
@@ -116,6 +117,18 @@ func (x *text) tracks(indent int, parent any) {
 			x.sliceList(indent+1, list)
 		}
 		x.tracks(indent+1, r["min_track_id"])
+	}
+}
+
+// gpuCounters shows the sampled counters of GPUs, by GPU, group and name.
+func (x *text) gpuCounters() {
+	for _, r := range x.Query(`select gpu_id, g.name as grp, k.name, unit, description, k.id from gpu_counter_track k
+		join (select distinct track_id, name from gpu_counter_group where name is not null) g on g.track_id = k.id order by gpu_id, grp, k.name`) {
+		line := fmt.Sprintf("GPU %v %v counter %q (%v)", r["gpu_id"], r["grp"], r["name"], r["description"])
+		if r["unit"] != nil {
+			line += fmt.Sprintf(" in %v", r["unit"])
+		}
+		x.line(0, "%s: %s", line, x.samples(x.values[r["id"]]))
 	}
 }
 

@@ -19,7 +19,7 @@ var Schema = map[string]map[protowire.Number]string{
 	"TracePacket": {
 		2: "process_tree ProcessTree", 5: "chrome_events ChromeEventBundle", 6: "clock_snapshot ClockSnapshot", 8: "timestamp delta", 10: "trusted_packet_sequence_id",
 		11: "track_event TrackEvent", 12: "interned_data InternedData", 13: "sequence_flags",
-		53: "gpu_render_stage_event GpuRenderStageEvent", 59: "trace_packet_defaults TracePacketDefaults",
+		52: "gpu_counter_event GpuCounterEvent", 53: "gpu_render_stage_event GpuRenderStageEvent", 59: "trace_packet_defaults TracePacketDefaults",
 		60: "track_descriptor TrackDescriptor", 128: "gpu_info GpuInfo",
 	},
 	"ProcessTree":         {1: "processes ProcessTree.Process"},
@@ -49,7 +49,7 @@ var Schema = map[string]map[protowire.Number]string{
 	"InternedData": {
 		1: "event_categories EventCategory", 2: "event_names EventName", 3: "debug_annotation_names DebugAnnotationName",
 		23: "graphics_contexts InternedGraphicsContext", 24: "gpu_specifications InternedGpuRenderStageSpecification",
-		29: "debug_annotation_string_values InternedString", 1000: "compute_kernels InternedComputeKernel",
+		29: "debug_annotation_string_values InternedString", 47: "gpu_counter_descriptors InternedGpuCounterDescriptor", 1000: "compute_kernels InternedComputeKernel",
 		1001: "compute_arg_names InternedComputeArgName",
 	},
 	"EventCategory":                       {1: "iid", 2: "name"},
@@ -60,6 +60,14 @@ var Schema = map[string]map[protowire.Number]string{
 	"InternedGpuRenderStageSpecification": {1: "iid", 2: "name", 3: "description", 4: "category"},
 	"InternedComputeKernel":               {1: "iid", 2: "name", 3: "demangled_name", 5: "args GpuRenderStageEvent.ExtraComputeArg"},
 	"InternedComputeArgName":              {1: "iid", 2: "name"},
+	"InternedGpuCounterDescriptor":        {1: "iid", 2: "counter_descriptor GpuCounterDescriptor", 3: "gpu_id int"},
+	"GpuCounterDescriptor": {
+		1: "specs GpuCounterDescriptor.GpuCounterSpec", 3: "min_sampling_period_ns", 6: "counter_groups GpuCounterDescriptor.GpuCounterGroupSpec",
+	},
+	"GpuCounterDescriptor.GpuCounterSpec":      {1: "counter_id", 2: "name", 3: "description", 7: "numerator_units", 8: "denominator_units"},
+	"GpuCounterDescriptor.GpuCounterGroupSpec": {1: "group_id", 2: "name", 4: "counter_ids"},
+	"GpuCounterEvent":                          {2: "counters GpuCounterEvent.GpuCounter", 4: "counter_descriptor_iid"},
+	"GpuCounterEvent.GpuCounter":               {1: "counter_id", 2: "int_value int", 3: "double_value"},
 	"GpuRenderStageEvent": {
 		1: "event_id", 2: "duration", 5: "context", 11: "gpu_id int", 13: "hw_queue_iid", 14: "stage_iid", 17: "name",
 		19: "kernel_iid", 20: "name_iid", 21: "launch GpuRenderStageEvent.ComputeKernelLaunch",

@@ -26,3 +26,6 @@ func read(clock int32) uint64 {
 	}
 	return uint64(t.Nano())
 }
+
+// Time is the host's CLOCK_MONOTONIC at a time that this process, or a child of it, read from its own.
+func Time(at uint64) uint64 { return at - uint64(own().Monotonic) }

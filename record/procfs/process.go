@@ -75,16 +75,33 @@ func executable(pid int) string {
 // parent reads the parent's PID: the second field behind the command. The command is in brackets
 // and may hold any characters.
 func parent(dir string) uint32 {
-	stat, err := os.ReadFile(dir + "/stat")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	fields := statFields(dir)
 	if len(fields) < 2 {
 		return 0
 	}
 	pid, _ := strconv.ParseUint(fields[1], 10, 32)
 	return uint32(pid)
+}
+
+// statFields are the fields behind the command in a stat file; none after the process's end.
+func statFields(dir string) []string {
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+}
+
+// Faults counts the page faults of a process since its start: those without and those with reading from a
+// disk. ok is false if the process has ended.
+func Faults(pid uint32) (minor, major uint64, ok bool) {
+	fields := statFields(folder(int(pid)))
+	if len(fields) < 10 {
+		return 0, 0, false
+	}
+	minor, err1 := strconv.ParseUint(fields[7], 10, 64)
+	major, err2 := strconv.ParseUint(fields[9], 10, 64)
+	return minor, major, err1 == nil && err2 == nil
 }
 
 // Tree lists a process and those that descend from it, as far as their parents still run.

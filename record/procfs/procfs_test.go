@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -278,5 +279,26 @@ func TestTree(t *testing.T) {
 	}
 	if _, ok := User(1 << 30); ok {
 		t.Error("a process that is not there has a user")
+	}
+}
+
+// What the scheduler and the kernel's memory say of this process and thread grows.
+func TestUsage(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, tid := uint32(os.Getpid()), uint32(unix.Gettid())
+	before, ok1 := ThreadSchedule(pid, tid)
+	minor, _, ok2 := Faults(pid)
+	if !ok1 || !ok2 || before.Ran == 0 || minor == 0 {
+		t.Fatalf("%+v %t, %d faults %t", before, ok1, minor, ok2)
+	}
+	if !slices.Contains(slices.Collect(Threads(pid)), tid) {
+		t.Errorf("thread %d is not listed", tid)
+	}
+	if _, ok := ThreadSchedule(pid, 1<<30); ok {
+		t.Error("a thread that is not there has a schedule")
+	}
+	if _, _, ok := Faults(1 << 30); ok {
+		t.Error("a process that is not there has page faults")
 	}
 }

@@ -13,20 +13,47 @@ import (
 // end.
 func ThreadNames(pid uint32) iter.Seq2[uint32, string] {
 	return func(yield func(uint32, string) bool) {
+		for tid := range Threads(pid) {
+			if name, ok := ThreadName(pid, tid); ok && !yield(tid, name) {
+				return
+			}
+		}
+	}
+}
+
+// Threads lists the threads of a process; none after its end.
+func Threads(pid uint32) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			return
 		}
 		for _, t := range threads {
 			tid, err := strconv.ParseUint(t.Name(), 10, 32)
-			if err != nil {
-				continue
-			}
-			if name, ok := ThreadName(pid, uint32(tid)); ok && !yield(uint32(tid), name) {
+			if err == nil && !yield(uint32(tid)) {
 				return
 			}
 		}
 	}
+}
+
+// A Schedule says how a thread and the scheduler got on, since the thread's start.
+type Schedule struct {
+	Ran, Waited uint64 // ns on a processor, and ready to run without one
+}
+
+// ThreadSchedule reads a thread's Schedule; ok is false if the thread has ended, or if the kernel does
+// not count.
+func ThreadSchedule(pid, tid uint32) (s Schedule, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	fields := bytes.Fields(text)
+	if err != nil || len(fields) < 2 {
+		return s, false
+	}
+	var err1, err2 error
+	s.Ran, err1 = strconv.ParseUint(string(fields[0]), 10, 64)
+	s.Waited, err2 = strconv.ParseUint(string(fields[1]), 10, 64)
+	return s, err1 == nil && err2 == nil
 }
 
 // ThreadName reads the name of a thread; ok is false if the thread has ended.

@@ -29,6 +29,13 @@ func KindByName(name string) (Kind, bool) { return schema.KindByName(name) }
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = schema.MaxArgs
 
+// MaxMetrics is the largest number of metrics of a set.
+const MaxMetrics = schema.MaxMetrics
+
+// MetricNoDevice is the device of a metric set whose GPU has no number in CUPTI, and of a
+// process's set.
+const MetricNoDevice = 0xffffffff
+
 // Flags of a Call; CallUnfinished is one of an API record, too.
 const (
 	CallUnfinished = 1 << 0 // the function had not returned when recording ended; Dur is 0
@@ -98,6 +105,7 @@ const (
 	LostCUPTIName       = "cupti_name"       // names: the library's table was full; the record is there
 	LostCUPTIUnreadable = "cupti_unreadable" // activity records: CUPTI could not read the rest of its own buffer
 	LostCUPTIUnfinished = "cupti_unfinished" // ends: work was still running at the last flush; the record is there
+	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long
 )
@@ -107,5 +115,5 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished,
-	LostLogWrite, LostStrings,
+	LostGPUMetrics, LostLogWrite, LostStrings,
 }

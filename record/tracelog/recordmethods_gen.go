@@ -1002,64 +1002,185 @@ func (x *Caller) Read(b *Block, i int) {
 	x.SymbolOffset = uint32(c[6].At(i))
 }
 
+// Kind returns KindMetricSet.
+func (*MetricSet) Kind() Kind { return KindMetricSet }
+
+// AddTo adds the record to a log.
+func (x *MetricSet) AddTo(w *Writer) {
+	if w.begin(KindMetricSet) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMetricSet, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *MetricSet) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.ID)
+	r[1] = uint64(x.Source)
+	r[2] = uint64(x.PID)
+	r[3] = uint64(x.Device)
+	r[4] = in.id(x.UUID)
+	r[5] = x.Interval
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *MetricSet) Read(b *Block, i int) {
+	c := b.columns(KindMetricSet)
+	_ = c[5]
+	x.ID = uint32(c[0].At(i))
+	x.Source = uint32(c[1].At(i))
+	x.PID = uint32(c[2].At(i))
+	x.Device = uint32(c[3].At(i))
+	x.UUID = b.Text(c[4].At(i))
+	x.Interval = c[5].At(i)
+}
+
+// Kind returns KindMetric.
+func (*Metric) Kind() Kind { return KindMetric }
+
+// AddTo adds the record to a log.
+func (x *Metric) AddTo(w *Writer) {
+	if w.begin(KindMetric) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindMetric, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *Metric) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.Set)
+	r[1] = uint64(x.Index)
+	r[2] = in.id(x.Name)
+	r[3] = in.id(x.Label)
+	r[4] = uint64(x.Unit)
+	r[5] = uint64(x.ValueKind)
+	r[6] = x.Scale
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *Metric) Read(b *Block, i int) {
+	c := b.columns(KindMetric)
+	_ = c[6]
+	x.Set = uint32(c[0].At(i))
+	x.Index = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.Label = b.Text(c[3].At(i))
+	x.Unit = uint32(c[4].At(i))
+	x.ValueKind = uint32(c[5].At(i))
+	x.Scale = c[6].At(i)
+}
+
+// Kind returns KindSample.
+func (*Sample) Kind() Kind { return KindSample }
+
+// AddTo adds the record to a log.
+func (x *Sample) AddTo(w *Writer) {
+	if w.begin(KindSample) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindSample, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *Sample) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.Set)
+	r[1] = uint64(x.PID)
+	r[2] = x.Start
+	r[3] = x.Dur
+	used := min(x.NValues, uint32(len(x.Values)))
+	r[4] = uint64(used)
+	elements := (*[24]uint64)(r[5:])
+	*elements = x.Values
+	clear(elements[used:])
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *Sample) Read(b *Block, i int) {
+	c := b.columns(KindSample)
+	_ = c[28]
+	x.Set = uint32(c[0].At(i))
+	x.PID = uint32(c[1].At(i))
+	x.Start = c[2].At(i)
+	x.Dur = c[3].At(i)
+	x.NValues = uint32(min(c[4].At(i), uint64(len(x.Values))))
+	clear(x.Values[x.NValues:])
+	for k := range x.Values[:x.NValues] {
+		x.Values[k] = c[5+k].At(i)
+	}
+}
+
+// Kind returns KindGPUUser.
+func (*GPUUser) Kind() Kind { return KindGPUUser }
+
+// AddTo adds the record to a log.
+func (x *GPUUser) AddTo(w *Writer) {
+	if w.begin(KindGPUUser) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindGPUUser, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *GPUUser) fill(r *columns.Row, in *interner) {
+	r[0] = in.id(x.UUID)
+	r[1] = uint64(x.User)
+	r[2] = in.id(x.Name)
+	r[3] = x.From
+	r[4] = x.To
+	r[5] = x.Bytes
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *GPUUser) Read(b *Block, i int) {
+	c := b.columns(KindGPUUser)
+	_ = c[5]
+	x.UUID = b.Text(c[0].At(i))
+	x.User = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.From = c[3].At(i)
+	x.To = c[4].At(i)
+	x.Bytes = c[5].At(i)
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
-	switch k {
-	case KindMeta:
-		return new(Meta)
-	case KindFunction:
-		return new(Function)
-	case KindProcess:
-		return new(Process)
-	case KindThread:
-		return new(Thread)
-	case KindCall:
-		return new(Call)
-	case KindAPI:
-		return new(API)
-	case KindKernel:
-		return new(Kernel)
-	case KindMemcpy:
-		return new(Memcpy)
-	case KindMemset:
-		return new(Memset)
-	case KindDevice:
-		return new(Device)
-	case KindContext:
-		return new(Context)
-	case KindStream:
-		return new(Stream)
-	case KindClock:
-		return new(Clock)
-	case KindCUPTI:
-		return new(CUPTI)
-	case KindLost:
-		return new(Lost)
-	case KindNote:
-		return new(Note)
-	case KindProcessEnd:
-		return new(ProcessEnd)
-	case KindSync:
-		return new(Sync)
-	case KindOverhead:
-		return new(Overhead)
-	case KindMarker:
-		return new(Marker)
-	case KindName:
-		return new(Name)
-	case KindMemory:
-		return new(Memory)
-	case KindMemoryPool:
-		return new(MemoryPool)
-	case KindGraph:
-		return new(Graph)
-	case KindSymbol:
-		return new(Symbol)
-	case KindFlushed:
-		return new(Flushed)
-	case KindCaller:
-		return new(Caller)
+	if int(k) < len(newRecords) && newRecords[k] != nil {
+		return newRecords[k]()
 	}
 	return nil
+}
+
+var newRecords = [...]func() Record{
+	KindMeta:       func() Record { return new(Meta) },
+	KindFunction:   func() Record { return new(Function) },
+	KindProcess:    func() Record { return new(Process) },
+	KindThread:     func() Record { return new(Thread) },
+	KindCall:       func() Record { return new(Call) },
+	KindAPI:        func() Record { return new(API) },
+	KindKernel:     func() Record { return new(Kernel) },
+	KindMemcpy:     func() Record { return new(Memcpy) },
+	KindMemset:     func() Record { return new(Memset) },
+	KindDevice:     func() Record { return new(Device) },
+	KindContext:    func() Record { return new(Context) },
+	KindStream:     func() Record { return new(Stream) },
+	KindClock:      func() Record { return new(Clock) },
+	KindCUPTI:      func() Record { return new(CUPTI) },
+	KindLost:       func() Record { return new(Lost) },
+	KindNote:       func() Record { return new(Note) },
+	KindProcessEnd: func() Record { return new(ProcessEnd) },
+	KindSync:       func() Record { return new(Sync) },
+	KindOverhead:   func() Record { return new(Overhead) },
+	KindMarker:     func() Record { return new(Marker) },
+	KindName:       func() Record { return new(Name) },
+	KindMemory:     func() Record { return new(Memory) },
+	KindMemoryPool: func() Record { return new(MemoryPool) },
+	KindGraph:      func() Record { return new(Graph) },
+	KindSymbol:     func() Record { return new(Symbol) },
+	KindFlushed:    func() Record { return new(Flushed) },
+	KindCaller:     func() Record { return new(Caller) },
+	KindMetricSet:  func() Record { return new(MetricSet) },
+	KindMetric:     func() Record { return new(Metric) },
+	KindSample:     func() Record { return new(Sample) },
+	KindGPUUser:    func() Record { return new(GPUUser) },
 }

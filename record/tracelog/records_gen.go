@@ -33,6 +33,10 @@ const (
 	KindSymbol     Kind = 27
 	KindFlushed    Kind = 28
 	KindCaller     Kind = 29
+	KindMetricSet  Kind = 30
+	KindMetric     Kind = 31
+	KindSample     Kind = 32
+	KindGPUUser    Kind = 33
 )
 
 // Meta is a fact of the recording.
@@ -357,4 +361,51 @@ type Caller struct {
 	Address      uint64 // return address, as the ELF headers of the file count addresses
 	Symbol       string // mangled name of the function around that address, empty when the file does not tell
 	SymbolOffset uint32 // bytes from the beginning of that function to the address
+}
+
+// MetricSet describes a set of metrics that are sampled together, of one GPU or of one
+// process. A Sample names it by ID, which is unique in the log and has no meaning outside
+// it. Package metriclog writes sets and samples.
+type MetricSet struct {
+	ID       uint32 // number by which metrics and samples name it
+	Source   uint32 // a metric.Source
+	PID      uint32 // process whose values they are, 0 for the values of a GPU
+	Device   uint32 // MetricNoDevice where it is not known
+	UUID     string // the GPU's UUID, 16 bytes in hexadecimal; empty for a process
+	Interval uint64 // ns from sample to sample, as asked for
+}
+
+// Metric describes a metric of a set. Package metric explains how a Sample holds its
+// values.
+type Metric struct {
+	Set       uint32 // MetricSet.ID
+	Index     uint32 // number of the value in a sample, from 0
+	Name      string // name that its source gives it
+	Label     string // name for people
+	Unit      uint32 // a metric.Unit
+	ValueKind uint32 // a metric.Kind
+	Scale     uint64 // steps of a stored number in a unit
+}
+
+// Sample has the values of a set of metrics over a span of time, as stored numbers (see
+// package metric).
+type Sample struct {
+	Set     uint32     // MetricSet.ID
+	PID     uint32     // process of the set, 0 for a GPU
+	Start   uint64     // beginning of the time that the values cover
+	Dur     uint64     // length of that time, 0 for values of a moment
+	NValues uint32     // number of values
+	Values  [24]uint64 // stored numbers, 0 where a metric has no value
+}
+
+// GPUUser is a process outside the recording that had memory on a sampled GPU. The GPU's
+// values are then not those of the recorded program alone: no finding rests on them. A
+// later record for the same GPU and process extends its time.
+type GPUUser struct {
+	UUID  string // the GPU's UUID, 16 bytes in hexadecimal
+	User  uint32 // PID of that process, 0 when not known
+	Name  string // its name, empty when not known
+	From  uint64 // when it was first seen
+	To    uint64 // when it was last seen
+	Bytes uint64 // most memory of the GPU that it had, 0 when not known
 }

@@ -38,11 +38,16 @@ func TestNewRecord(t *testing.T) {
 	}
 }
 
-// normal makes a record what the log keeps of it: a call has no arguments beyond NArgs.
+// normal makes a record what the log keeps of it: a call has no arguments beyond NArgs, a sample no
+// values beyond NValues.
 func normal(record any) any {
-	if c, ok := record.(*Call); ok {
-		c.NArgs = min(c.NArgs, MaxArgs)
-		clear(c.Args[c.NArgs:])
+	switch r := record.(type) {
+	case *Call:
+		r.NArgs = min(r.NArgs, MaxArgs)
+		clear(r.Args[r.NArgs:])
+	case *Sample:
+		r.NValues = min(r.NValues, MaxMetrics)
+		clear(r.Values[r.NValues:])
 	}
 	return record
 }
@@ -131,6 +136,9 @@ func TestRowsFollowTables(t *testing.T) {
 			if c, ok := record.(*Call); ok {
 				c.NArgs = MaxArgs
 			}
+			if s, ok := record.(*Sample); ok {
+				s.NValues = MaxMetrics
+			}
 			w.Add(record)
 			g := w.open.list[0]
 			if int(next) != len(g.layout.Fields) {
@@ -145,6 +153,8 @@ func TestRowsFollowTables(t *testing.T) {
 					want = columns.Zigzag(int64(i + 1))
 				case f.Name == "nargs":
 					want = MaxArgs
+				case f.Name == "nvalues":
+					want = MaxMetrics
 				}
 				if got := g.rows.At(i, 0); got != want {
 					t.Errorf("field %s is %d, want %d", f.Name, got, want)

@@ -60,6 +60,10 @@ if [[ occupancy =~ $only ]]; then
 	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
 		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
+if [[ metrics =~ $only ]]; then
+	nvcc -O2 -std=c++17 -o metrics metrics.cu -lcublas && check metrics ./metrics &&
+		python3 metrics.py "$cudatrace" "$out/metrics.cudatrace" "$out/metrics.stdout" || failed=1
+fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50
 check streams-cupti ./streams-static

@@ -3,6 +3,7 @@
 package dumpview
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -10,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -21,6 +23,7 @@ func New(begin uint64) *logtext.View {
 		Result:   cudaerror.OfFailure,
 		Demangle: func(name string) string { return demangle.Filter(name, demangle.LLVMStyle) },
 		Text:     func(text string) string { return figures.Cut(text, figures.LongText) },
+		Samples:  new(samples),
 	}
 }
 
@@ -37,6 +40,10 @@ var enumerations = map[string]func(uint64) string{
 	"memory.operation":       listed("", "allocation", "release"),
 	"memory_pool.operation":  named(cudaapi.PoolOperationName),
 	"memory_pool.pool_kind":  listed("", "local", "imported"),
+	"metric.unit":            func(v uint64) string { return enumeration(metric.Unit(v), v) },
+	"metric.value_kind":      func(v uint64) string { return enumeration(metric.Kind(v), v) },
+	"metric_set.source":      func(v uint64) string { return enumeration(metric.Source(v), v) },
+	"metric_set.device":      notApplicable,
 	"name.object_kind":       objectKinds,
 	"note.severity":          listed("information", "warning"),
 	"overhead.overhead_kind": func(v uint64) string { return cudaapi.OverheadName(uint32(v)) },
@@ -87,6 +94,14 @@ func bits(names ...string) func(uint64) string {
 		}
 		return strings.Join(set, "|")
 	}
+}
+
+// enumeration is the name of a number of package metric.
+func enumeration(name fmt.Stringer, v uint64) string {
+	if v>>32 != 0 {
+		return ""
+	}
+	return name.String()
 }
 
 // notApplicable names the number that CUPTI has for no stream and no event.

@@ -18,6 +18,7 @@ type Collector struct {
 	limits    Thresholds
 	processes map[*timeline.Process]*process
 	list      []*process
+	gpus      map[uint32]*gpu // by timeline.GPU.Index
 }
 
 // A process has the habits of a process.
@@ -138,6 +139,7 @@ type Stream struct {
 	*process
 	limits *Thresholds
 	run    run
+	gpu    *gpu
 }
 
 // A run is copies of one direction that follow each other on a stream, all of them small.
@@ -154,13 +156,16 @@ const leastRun = 4
 
 // Stream returns a stream without work.
 func (c *Collector) Stream(s *timeline.Stream) *Stream {
-	return &Stream{process: c.process(s.Context.Process), limits: &c.limits}
+	return &Stream{process: c.process(s.Context.Process), limits: &c.limits, gpu: c.gpu(s.Context.GPU)}
 }
 
 // Work takes a piece of work. Work comes mostly by start.
 func (s *Stream) Work(w *timeline.Work) {
 	if !w.Untimed {
 		s.during(w.Start, timeline.End(w.Start, w.Dur))
+		if w.Kind == timeline.KernelWork {
+			s.gpu.kernel(s.Process, w)
+		}
 	}
 	known := w.Call.Function != nil && w.Graph == 0 && !w.Untimed
 	switch {

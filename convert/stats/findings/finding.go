@@ -29,6 +29,7 @@ type Finding struct {
 var Kinds = []string{
 	"failing_calls", "gaps", "device_waits", "tiny_kernels", "pageable_copies", "small_copies", "synchronous_sets",
 	"serial_streams", "first_use", "allocation_in_loop",
+	"idle_sms", "unused_tensor_cores", "dram_bound", "pcie_bound", "clocks_lowered",
 }
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
@@ -42,6 +43,7 @@ func (c *Collector) List(whole bool) []Finding {
 		r.smallCopies()
 		r.sets()
 		r.allocations()
+		r.metrics(c.gpus)
 		if whole {
 			r.gaps()
 			r.waits()

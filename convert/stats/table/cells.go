@@ -100,6 +100,16 @@ func fraction(v float64, u Unit) string {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	case Rate:
 		return fmt.Sprintf("%.2f", v)
+	case OfPeak:
+		return fmt.Sprintf("%.1f %%", v)
+	case ByteRate:
+		return scaled(v, "B/s")
+	case Hertz:
+		return scaled(v, "Hz")
+	case Watt:
+		return fmt.Sprintf("%.0f W", v)
+	case Celsius:
+		return fmt.Sprintf("%.0f °C", v)
 	case Percent:
 		if v == 0 {
 			return "0 %"
@@ -112,6 +122,19 @@ func fraction(v float64, u Unit) string {
 		return "+" + span(uint64(v+0.5))
 	}
 	return whole(uint64(v+0.5), u)
+}
+
+// scaled writes a number with three digits, in thousands of thousands of its unit.
+func scaled(v float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P"}
+	i := 0
+	for ; v >= 999.5 && i < len(prefixes)-1; i++ {
+		v /= 1000
+	}
+	if i == 0 {
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return threeDigits(v) + " " + prefixes[i] + unit
 }
 
 // plain writes a value for programs. Fractions have at most six digits.

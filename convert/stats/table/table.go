@@ -29,6 +29,11 @@ const (
 	Percent                // float64, a change: 0.05 is 5 % more
 	Difference             // float64, ns more
 	Figures                // string, numbers with their units
+	OfPeak                 // float64, 37.5 is 37.5 %
+	ByteRate               // float64, bytes a second
+	Hertz                  // float64
+	Watt                   // float64
+	Celsius                // float64, °C
 )
 
 // A Cell is a value with a unit of its own, in a column of several units.

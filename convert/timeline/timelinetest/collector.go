@@ -16,6 +16,8 @@ type Timeline struct {
 	GPUs      []timeline.GPU
 	Metadata  []*timeline.Metadata
 	Processes []*Process
+	Samples   []*Series
+	Users     []timeline.GPUUser
 	Losses    []timeline.Loss
 	Hangs     []timeline.Hang
 	Remarks   []Remark // losses and notes in the order of arrival
@@ -65,6 +67,13 @@ type Point struct{ Time, Value uint64 }
 type Stream struct {
 	*timeline.Stream
 	Work []timeline.Work
+}
+
+// A Series has the samples of a set of metrics.
+type Series struct {
+	*timeline.MetricSet
+	List []timeline.Sample
+	Work timeline.Extent
 }
 
 // A Remark is a loss or a note.
@@ -140,6 +149,8 @@ func (c *Collector) event(e timeline.Event) {
 	case *timeline.Loss:
 		c.tl.Losses = append(c.tl.Losses, *e)
 		c.tl.Remarks = append(c.tl.Remarks, Remark{e.Time, LossText(e)})
+	case *timeline.GPUUser:
+		c.tl.Users = append(c.tl.Users, *e)
 	case *timeline.Hang:
 		c.tl.Hangs = append(c.tl.Hangs, *e)
 	case *timeline.Note:
@@ -176,11 +187,29 @@ func (c *Collector) tracked(e timeline.Event) {
 	case *timeline.CounterValue:
 		x := c.counter(e.Counter)
 		x.Points = append(x.Points, Point{e.Time, e.Value})
+	case *timeline.Samples:
+		c.samples(e)
 	case *timeline.Allocation:
 		p := c.process(e.Process)
 		p.Allocations = append(p.Allocations, *e)
 	default:
 		c.t.Fatalf("an event of unknown type %T", e)
+	}
+}
+
+// samples checks that the samples of a set are in order and do not overlap.
+func (c *Collector) samples(e *timeline.Samples) {
+	i := slices.IndexFunc(c.tl.Samples, func(s *Series) bool { return s.MetricSet == e.Set })
+	if i < 0 {
+		i = len(c.tl.Samples)
+		c.tl.Samples = append(c.tl.Samples, &Series{MetricSet: e.Set, Work: e.Work})
+	}
+	s := c.tl.Samples[i]
+	for _, x := range e.List {
+		if n := len(s.List); n > 0 && x.Start < s.List[n-1].End || x.Start > x.End || len(x.Values) != len(e.Set.Metrics) {
+			c.t.Fatalf("a sample %+v follows %+v", x, s.List)
+		}
+		s.List = append(s.List, x)
 	}
 }
 
@@ -292,6 +321,9 @@ func (c *Collector) Timeline() *Timeline {
 			c.t.Fatalf("slices that do not end: %d", o.ends)
 		}
 	}
+	slices.SortStableFunc(c.tl.Samples, func(a, b *Series) int {
+		return cmp.Or(cmp.Compare(a.GPU, b.GPU), -cmp.Compare(a.Source, b.Source))
+	})
 	ids := make(map[uint64]uint64)
 	for _, p := range c.tl.Processes {
 		p.sort()

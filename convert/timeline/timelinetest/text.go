@@ -2,6 +2,7 @@ package timelinetest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -19,6 +20,12 @@ func Text(tl *Timeline) string {
 	for _, p := range tl.Processes {
 		s.process(p)
 	}
+	for _, u := range tl.Users {
+		s.line("GPU %d is used by process %d %q from %d to %d, %d bytes", u.GPU, u.PID, u.Name, u.Start, u.End, u.Bytes)
+	}
+	for _, set := range tl.Samples {
+		s.samples(set)
+	}
 	for _, r := range tl.Remarks {
 		s.line("mark at %d: %s", r.Time, r.Text)
 	}
@@ -33,6 +40,26 @@ type text struct {
 
 func (s *text) line(format string, args ...any) {
 	fmt.Fprintf(s, strings.Repeat("  ", s.depth)+format+"\n", args...)
+}
+
+func (s *text) samples(set *Series) {
+	of := fmt.Sprintf("GPU %d", set.GPU)
+	if set.Process != nil {
+		of = fmt.Sprintf("process %d", set.Process.PID)
+	}
+	for _, u := range set.Users {
+		of += fmt.Sprintf(", device %d of process %d", u.Number, u.Process.PID)
+	}
+	s.line("samples of %s: %s every %d, with work from %d to %d", of, set.Title(), set.Interval, set.Work.Start, set.Work.End)
+	for _, x := range set.List {
+		line := fmt.Sprintf("  %d to %d:", x.Start, x.End)
+		for i, v := range x.Values {
+			if !math.IsNaN(v) {
+				line += fmt.Sprintf(" %s=%g%v", set.Label(i), v, set.Metrics[i].Unit)
+			}
+		}
+		s.line("%s", line)
+	}
 }
 
 func (s *text) process(p *Process) {

@@ -42,7 +42,7 @@ func (o *Options) shows(b *tracelog.Block, i int) bool {
 func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
 	d := dumper{w: w, r: r, functions: newFunctions(), options: &o, view: o.View, form: form{json: o.JSON}}
 	if !o.prepare() {
-		if err := r.Select(withFunctions(o.Filter)); err != nil {
+		if err := r.Select(withNames(o.Filter)); err != nil {
 			return err
 		}
 	}
@@ -66,10 +66,11 @@ func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
 	}
 }
 
-// withFunctions is the filter that also wants functions: the line of a call has their names.
-func withFunctions(f tracelog.Filter) tracelog.Filter {
+// withNames is the filter that also wants functions and metrics: the lines of calls and samples have
+// their names.
+func withNames(f tracelog.Filter) tracelog.Filter {
 	if len(f.Kinds) > 0 {
-		f.Kinds = append(slices.Clone(f.Kinds), tracelog.KindFunction)
+		f.Kinds = append(slices.Clone(f.Kinds), tracelog.KindFunction, tracelog.KindMetricSet, tracelog.KindMetric)
 	}
 	return f
 }
@@ -107,18 +108,18 @@ func (d *dumper) remarks() {
 
 func (d *dumper) block(b *tracelog.Block) {
 	name, fields := b.Name(), b.Fields()
-	isFunction := b.Known() && b.Kind == tracelog.KindFunction
-	isCall := b.Known() && b.Kind == tracelog.KindCall
-	d.columns = appendColumns(d.columns[:0], b, isCall)
-	switch {
-	case d.view == nil:
-	case isCall:
-		d.views = d.view.columns(d.views[:0], b.Kind, callFields)
-	default:
-		d.views = d.view.columns(d.views[:0], b.Kind, fields)
+	own := ownFields(b)
+	d.columns = appendColumns(d.columns[:0], b, own)
+	if d.view != nil {
+		shown := fields
+		if own != nil {
+			shown = own
+		}
+		d.views = d.view.columns(d.views[:0], b.Kind, shown)
+		d.view.take(b)
 	}
 	for i := 0; i < b.N && d.err == nil; i++ {
-		if isFunction {
+		if b.Known() && b.Kind == tracelog.KindFunction {
 			d.functions.addRow(b, i)
 		}
 		if !d.options.shows(b, i) || d.options.Only != nil && !d.options.Only.names(b, i) {
@@ -126,8 +127,10 @@ func (d *dumper) block(b *tracelog.Block) {
 		}
 		d.begin(name)
 		switch {
-		case isCall:
+		case own != nil && b.Kind == tracelog.KindCall:
 			d.call(i)
+		case own != nil:
+			d.sample(i)
 		case fields == nil:
 			d.unnamed(i)
 		default:
@@ -140,12 +143,26 @@ func (d *dumper) block(b *tracelog.Block) {
 	}
 }
 
-// appendColumns appends the columns from which the lines of a block are made: those of the
-// fields that the log describes; for a call, those of the fields that this version knows.
-func appendColumns(dst []tracelog.Column, b *tracelog.Block, isCall bool) []tracelog.Column {
+// ownFields are the fields of calls and samples, whose lines have the fields that this version
+// knows; nil for other kinds, whose lines have those that the log describes.
+func ownFields(b *tracelog.Block) []schema.Field {
+	switch {
+	case !b.Known():
+		return nil
+	case b.Kind == tracelog.KindCall:
+		return callFields
+	case b.Kind == tracelog.KindSample:
+		return sampleFields
+	}
+	return nil
+}
+
+// appendColumns appends the columns from which the lines of a block are made: those of its own
+// fields (ownFields), else those of the fields that the log describes.
+func appendColumns(dst []tracelog.Column, b *tracelog.Block, own []schema.Field) []tracelog.Column {
 	switch fields := b.Fields(); {
-	case isCall:
-		for _, f := range callFields {
+	case own != nil:
+		for _, f := range own {
 			dst = append(dst, b.Column(f.Name))
 		}
 	case fields != nil:

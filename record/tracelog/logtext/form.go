@@ -127,6 +127,27 @@ func (f *form) arg(a argument, v uint64) {
 	f.comma()
 }
 
+// beginValues begins the values of a sample; endArgs ends them.
+func (f *form) beginValues() {
+	if f.json {
+		f.buf = append(f.buf, `"values":{`...)
+		return
+	}
+	f.buf = append(f.buf, " values:"...)
+}
+
+// value appends a value of a sample.
+func (f *form) value(v SampleValue) {
+	if f.json {
+		f.name(v.Name)
+		f.buf = append(f.buf, v.JSON...)
+		f.comma()
+		return
+	}
+	f.buf = appendText(append(f.buf, ' '), v.Label)
+	f.buf = append(append(f.buf, '='), v.Text...)
+}
+
 func (f *form) endArgs() {
 	if f.json {
 		f.closeObject()

@@ -30,7 +30,7 @@ func Refer(r *tracelog.Reader, o Options) (*References, error) {
 	refs := &References{things: make(map[thing]bool)}
 	f := finder{References: refs, functions: newFunctions(), of: make(map[thing]uint64)}
 	if !o.prepare() {
-		if err := r.Select(withFunctions(o.Filter)); err != nil {
+		if err := r.Select(withNames(o.Filter)); err != nil {
 			return nil, err
 		}
 	}
@@ -114,6 +114,9 @@ func (f *finder) records(b *tracelog.Block, l *schema.Layout, o *Options) {
 			stream, _ := at("stream", i)
 			f.add(tracelog.KindStream, pid, context, stream)
 		}
+		if set, ok := at("set", i); ok {
+			f.add(tracelog.KindMetricSet, 0, 0, set)
+		}
 		if caller, ok := at("caller", i); ok {
 			f.add(tracelog.KindCaller, 0, 0, caller)
 		}
@@ -149,6 +152,10 @@ func (r *References) names(b *tracelog.Block, i int) bool {
 	switch b.Kind {
 	case tracelog.KindFunction, tracelog.KindCaller:
 		return r.things[thing{b.Kind, 0, 0, at("id")}]
+	case tracelog.KindMetricSet:
+		return r.things[thing{b.Kind, 0, 0, at("id")}]
+	case tracelog.KindMetric:
+		return r.things[thing{tracelog.KindMetricSet, 0, 0, at("set")}]
 	case tracelog.KindProcess, tracelog.KindCUPTI:
 		return r.things[thing{tracelog.KindProcess, at("pid"), 0, at("pid")}]
 	case tracelog.KindThread:

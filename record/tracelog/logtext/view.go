@@ -16,6 +16,7 @@ type View struct {
 	Result   func(library string, code int32) string      // the name of a failure, "" for success
 	Demangle func(string) string
 	Text     func(string) string // a text as it is shown; not for JSON
+	Samples  SampleValues        // nil shows stored numbers
 
 	demangled map[string]string
 }
@@ -75,6 +76,13 @@ func appendDuration(dst []byte, ns uint64) []byte {
 		dst = append(append(dst, '.'), strings.TrimRight(fraction, "0")...)
 	}
 	return append(dst, name...)
+}
+
+// take takes in what a block says of values to come.
+func (v *View) take(b *tracelog.Block) {
+	if v.Samples != nil {
+		v.Samples.Take(b)
+	}
 }
 
 // A columnView shows a field of one kind of record. The zero columnView shows it as it is.

@@ -78,6 +78,7 @@ func TestViewHasAllRecords(t *testing.T) {
 var defines = map[tracelog.Kind]bool{
 	tracelog.KindFunction: true, tracelog.KindProcess: true, tracelog.KindThread: true, tracelog.KindDevice: true, tracelog.KindContext: true,
 	tracelog.KindStream: true, tracelog.KindName: true, tracelog.KindSymbol: true, tracelog.KindCaller: true, tracelog.KindCUPTI: true,
+	tracelog.KindMetricSet: true, tracelog.KindMetric: true,
 }
 
 // lineKinds counts the lines of a dump by their first word.

@@ -57,6 +57,22 @@ func callFields() []Field {
 	return fields
 }
 
+// sampleFields ends with one field for each value that a sample can carry.
+func sampleFields() []Field {
+	fields := []Field{
+		field("set", Uint, "id of the set", key, comment("MetricSet.ID")),
+		field("pid", Uint, "process of the set, 0 for a GPU", optional),
+		field("start", Time, "beginning of the time that the values cover"),
+		field("dur", Dur, "length of that time, 0 for values of a moment"),
+		field("nvalues", Uint, "number of values that follow", member("NValues"), counts, comment("number of values")),
+	}
+	for i := range MaxMetrics {
+		fields = append(fields, field(fmt.Sprintf("value%d", i), Uint, fmt.Sprintf("stored number of metric %d, 0 where it has no value", i),
+			optional, wide, member(fmt.Sprintf("Values[%d]", i)), comment("stored numbers, 0 where a metric has no value")))
+	}
+	return fields
+}
+
 // records is the one description of every kind of record.
 var records = []Table{
 	{Kind: Strings, Name: "string", Role: Texts, Meaning: "a text and the number by which records name it; not shown in the text form", Fields: []Field{
@@ -314,5 +330,35 @@ var records = []Table{
 			field("address", Hex, "return address, as the ELF headers of the file count addresses", wide),
 			field("symbol", String, "mangled name of the function around that address, empty when the file does not tell"),
 			field("symbol_offset", Uint, "bytes from the beginning of that function to the address"),
+		}},
+	{Kind: 30, Name: "metric_set", Role: Definition, Meaning: "a set of metrics that are sampled together",
+		Doc: "describes a set of metrics that are sampled together, of one GPU or of one process. A Sample names it by ID, which is unique in the log and has no meaning outside it. Package metriclog writes sets and samples.", Fields: []Field{
+			field("id", Uint, "number by which metrics and samples name it"),
+			field("source", Uint, "who measured: 1 NVML, 2 GPM, 3 PM sampling, 4 the host", comment("a metric.Source")),
+			field("pid", Uint, "process whose values they are, 0 for the values of a GPU", optional),
+			field("device", Uint, "device, as CUPTI numbers it, 4294967295 where that is not known", comment("MetricNoDevice where it is not known")),
+			field("uuid", String, "the GPU's UUID, 16 bytes in hexadecimal; empty for a process"),
+			field("interval", Uint, "ns from sample to sample, as asked for", wide),
+		}},
+	{Kind: 31, Name: "metric", Role: Definition, Meaning: "a metric of a set",
+		Doc: "describes a metric of a set. Package metric explains how a Sample holds its values.", Fields: []Field{
+			field("set", Uint, "id of the set", comment("MetricSet.ID")),
+			field("index", Uint, "number of the value in a sample, from 0"),
+			field("name", String, "name that its source gives it"),
+			field("label", String, "name for people"),
+			field("unit", Uint, "1 %, 2 bytes, 3 bytes/s, 4 Hz, 5 W, 6 °C, 7 a number of things, 8 such a number a second, 9 ns, 10 bits", comment("a metric.Unit")),
+			field("value_kind", Uint, "1 percentage, 2 rate, 3 level, 4 bits", comment("a metric.Kind")),
+			field("scale", Uint, "steps of a stored number in a unit", wide),
+		}},
+	{Kind: 32, Name: "sample", Meaning: "the values of a set of metrics at one time",
+		Doc: "has the values of a set of metrics over a span of time, as stored numbers (see package metric).", Fields: sampleFields()},
+	{Kind: 33, Name: "gpu_user", Role: Statement, Meaning: "a process outside the recording that had memory on a sampled GPU",
+		Doc: "is a process outside the recording that had memory on a sampled GPU. The GPU's values are then not those of the recorded program alone: no finding rests on them. A later record for the same GPU and process extends its time.", Fields: []Field{
+			field("uuid", String, "the GPU's UUID, 16 bytes in hexadecimal"),
+			field("user", Uint, "PID of that process, 0 when not known"),
+			field("name", String, "its name, empty when not known"),
+			field("from", Time, "when it was first seen"),
+			field("to", Time, "when it was last seen"),
+			field("bytes", Uint, "most memory of the GPU that it had, 0 when not known", wide),
 		}},
 }

@@ -33,6 +33,9 @@ func MostStringBytes(size int64) int { return int(min(16<<20+64*size, MaxStringB
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = 12
 
+// MaxMetrics is the largest number of metrics of a set.
+const MaxMetrics = 24
+
 // A Kind numbers a type of record. Numbers are wire format: never reuse one.
 type Kind uint8
 
@@ -174,7 +177,7 @@ func (f *Field) GoName() string {
 // initialisms are the words that Go writes in capitals.
 var initialisms = map[string]string{
 	"pid": "PID", "ppid": "PPID", "tid": "TID", "id": "ID", "cbid": "CBID", "uuid": "UUID",
-	"api": "API", "apis": "APIs", "cupti": "CUPTI", "ecc": "ECC", "pci": "PCI", "pcie": "PCIe", "nccl": "NCCL",
+	"api": "API", "apis": "APIs", "cupti": "CUPTI", "ecc": "ECC", "pci": "PCI", "pcie": "PCIe", "nccl": "NCCL", "gpu": "GPU",
 }
 
 // goName is the Go form of a name: MemoryPool for memory_pool.

@@ -17,7 +17,7 @@ import sys
 U64 = (1 << 64) - 1
 MARKER = b"\xcd\x7a\xb1\x0c"
 SCHEMA, RECORDS, FOOTER = 1, 2, 4  # types of block
-STRING_KIND, FUNCTION_KIND, CALL_KIND, KINDS, FIELDS = 1, 3, 6, 128, 129  # tables
+STRING_KIND, FUNCTION_KIND, CALL_KIND, SAMPLE_KIND, KINDS, FIELDS = 1, 3, 6, 32, 128, 129  # tables
 TYPES = ["uint", "int", "hex", "time", "dur", "string", "text"]
 UINT, INT, HEX, TIME, DUR, STRING, TEXT = range(1, 8)
 MAX_ROWS, MAX_COLUMNS, MAX_BYTES, MAX_TABLES, MAX_LIST = 65536, 64, 16777216, 4, 256
@@ -316,7 +316,11 @@ class Printer:
             if t.number == FUNCTION_KIND:
                 self.functions[row["id"]] = row
                 self.ids.setdefault(row["name"], row["id"])
-            show({"kind": name, **(self.call(row) if t.number == CALL_KIND else row)})
+            if t.number == CALL_KIND:
+                row = self.call(row)
+            if t.number == SAMPLE_KIND:
+                row = {f: v for f, v in row.items() if not f.startswith("value") or int(f[len("value"):]) < row["nvalues"]}
+            show({"kind": name, **row})
 
     def shown(self, kind, values):
         if kind == TEXT:

@@ -39,6 +39,15 @@ static const struct {
 	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
 	{"CUDASIM_CUPTI_CALLBACK_ERROR", &config.callback_error, 0},
 	{"CUDASIM_CUPTI_CALLBACK_CALLS", &config.callback_calls, 0},
+	{"CUDASIM_NVML_INIT_ERROR", &config.nvml_init_error, 0},
+	{"CUDASIM_NVML_MIG", &config.nvml_mig, 0},
+	{"CUDASIM_NVML_NO_GPM", &config.nvml_no_gpm, 0},
+	{"CUDASIM_NVML_NO_HISTORY", &config.nvml_no_history, 0},
+	{"CUDASIM_NVML_NVLINK", &config.nvml_nvlink, 0},
+	{"CUDASIM_NVML_PID", &config.nvml_pid, 0},
+	{"CUDASIM_NVML_OTHER_PID", &config.nvml_other_pid, 0},
+	{"CUDASIM_NVML_FAIL", &config.nvml_fail, 0},
+	{"CUDASIM_NVML_FAIL_FROM", &config.nvml_fail_from, 0},
 };
 
 static void load(void)

@@ -28,6 +28,15 @@ struct sim_config {
 	uint64_t null_aborts;   /* CUDASIM_CUPTI_NULL_ABORTS: a request answered with NULL ends the process */
 	uint64_t callback_error; /* CUDASIM_CUPTI_CALLBACK_ERROR: registering a timestamp callback answers this error */
 	uint64_t callback_calls; /* CUDASIM_CUPTI_CALLBACK_CALLS: after so many calls another client's callback is in its place; 0: never */
+	uint64_t nvml_init_error; /* CUDASIM_NVML_INIT_ERROR: error that nvmlInit returns */
+	uint64_t nvml_mig;      /* CUDASIM_NVML_MIG: 1: the GPUs are divided into MIG instances */
+	uint64_t nvml_no_gpm;   /* CUDASIM_NVML_NO_GPM: 1: the GPUs are older than Hopper */
+	uint64_t nvml_no_history; /* CUDASIM_NVML_NO_HISTORY: 1: the driver keeps no history of power */
+	uint64_t nvml_nvlink;   /* CUDASIM_NVML_NVLINK: 1: NVLinks are active */
+	uint64_t nvml_pid;      /* CUDASIM_NVML_PID: a process that uses all GPUs; 0: none */
+	uint64_t nvml_other_pid; /* CUDASIM_NVML_OTHER_PID: another one */
+	uint64_t nvml_fail;     /* CUDASIM_NVML_FAIL: so many readings of the SM clock, and of GPM, fail */
+	uint64_t nvml_fail_from; /* CUDASIM_NVML_FAIL_FROM: from this one on, counted from 0 */
 };
 
 const struct sim_config *sim_config(void);

@@ -347,15 +347,18 @@ func (g *generator) newRecord(tables []schema.Table) {
 	g.line("")
 	g.comment("NewRecord returns an empty record of a kind. It returns nil for a kind that this version does not know, and for strings and the End record, which only the writer adds.")
 	g.line("func NewRecord(k Kind) Record {")
-	g.line("switch k {")
+	g.line("if int(k) < len(newRecords) && newRecords[k] != nil {")
+	g.line("return newRecords[k]()")
+	g.line("}")
+	g.line("return nil")
+	g.line("}")
+	g.line("")
+	g.line("var newRecords = [...]func() Record{")
 	for _, t := range tables {
 		if t.Role == schema.Texts || t.Role == schema.Closing {
 			continue
 		}
-		g.line("case Kind%s:", t.GoName())
-		g.line("return new(%s)", t.GoName())
+		g.line("Kind%s: func() Record { return new(%[1]s) },", t.GoName())
 	}
-	g.line("}")
-	g.line("return nil")
 	g.line("}")
 }

@@ -1,0 +1,125 @@
+package dumpview
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
+)
+
+// sampledLog is a log with the samples of two GPUs and of a process.
+func sampledLog(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := tracelog.NewWriter(&b, tracelog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := strings.Repeat("ab", 16), strings.Repeat("cd", 16)
+	w.Add(&tracelog.Device{PID: 9, ID: 0, UUID: second})
+	for id, set := range map[uint32]metriclog.Set{
+		1: {MetricSet: tracelog.MetricSet{Source: uint32(metric.NVML), Device: 0, UUID: first}, Metrics: []metric.Metric{
+			{Name: metric.NamePower, Label: "Power", Unit: metric.Watt, Kind: metric.Level, Scale: 1000},
+			{Name: metric.NameReasons, Label: "Clock reasons", Unit: metric.BitsOfReason, Kind: metric.Bits}}},
+		2: {MetricSet: tracelog.MetricSet{Source: uint32(metric.PM), Device: 1, UUID: second}, Metrics: []metric.Metric{
+			{Name: metric.NameDRAMRead, Label: "DRAM read", Unit: metric.BytesPerSec, Kind: metric.Rate}}},
+		3: {MetricSet: tracelog.MetricSet{Source: uint32(metric.Host), PID: 9, Device: tracelog.MetricNoDevice}, Metrics: []metric.Metric{
+			{Name: metric.NameCPUUse, Label: "CPU", Unit: metric.Percent, Kind: metric.Percentage}}},
+	} {
+		set.ID = id
+		s, err := metriclog.Begin(w, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Add(5000, 5000+uint64(id), []float64{float64(id) + 0.25, 6})
+	}
+	if err := w.Close(tracelog.End{Time: 9000, Complete: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func dump(t *testing.T, data []byte, o logtext.Options) string {
+	t.Helper()
+	r, err := tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := logtext.Dump(&text, r, o); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+// lines are the lines of samples, sorted by their set.
+func lines(text string) string {
+	var all [4]string
+	for line := range strings.Lines(text) {
+		for set, name := range []string{"", "set=1", "set=2", "set=3"} {
+			if name != "" && strings.HasPrefix(line, "sample "+name) {
+				all[set] = line
+			}
+		}
+	}
+	return strings.Join(all[:], "")
+}
+
+// Values of samples have the names and units of their metrics, even where nothing but samples is
+// asked for; in JSON they are numbers.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	log := sampledLog(t)
+	only := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindSample}}
+	want := `sample set=1 start=0.000004s dur=1ns values: Power=1.25W Clock_reasons=application_clocks|power_cap
+sample set=2 start=0.000004s dur=2ns values: DRAM_read=2B/s
+sample set=3 pid=9 start=0.000004s dur=3ns values: CPU=3.25%
+`
+	want = strings.ReplaceAll(want, "0.000004s", "0.000004000s")
+	if diff := cmp.Diff(want, lines(dump(t, log, logtext.Options{View: New(1000), Filter: only}))); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+	json := dump(t, log, logtext.Options{View: New(1000), Filter: only, JSON: true})
+	for _, want := range []string{`"values":{"power":1.25,"clock_reasons":6}}`, `"values":{"cpu":3.25}}`} {
+		if !strings.Contains(json, want) {
+			t.Errorf("%s is missing in %s", want, json)
+		}
+	}
+	text := dump(t, log, logtext.Options{View: New(1000)})
+	for _, want := range []string{"metric_set id=1 source=nvml device=0", "metric_set id=3 source=host pid=9 device=none",
+		"metric set=2 index=0 name=dram__bytes_read.sum.per_second label=\"DRAM read\" unit=B/s value_kind=rate"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+}
+
+// A device has the number that a process gives it, else that of the set. A process's samples stay.
+func TestSampledOn(t *testing.T) {
+	t.Parallel()
+	data := sampledLog(t)
+	log := convert.Log{Name: "log", Open: func() (*tracelog.Reader, error) {
+		return tracelog.NewReader(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), int64(len(data)), "log")
+	}}
+	for device, sets := range map[uint32]string{0: "123", 1: "3"} {
+		on, err := NewSampledOn(log, []uint32{device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for line := range strings.Lines(lines(dump(t, data, logtext.Options{Wants: on.Wants}))) {
+			got += line[len("sample set="):][:1]
+		}
+		if got != sets {
+			t.Errorf("device %d has the samples of the sets %s, want %s", device, got, sets)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// nvml puts the simulated libnvidia-ml into a folder that only its owner can change, as root's sampler wants it,
+// and returns the variable by which it is found.
+func nvml(t *testing.T) string {
+	t.Helper()
+	const name = "libnvidia-ml.so.1"
+	library, err := os.ReadFile(filepath.Join(root, "build/sim/nvml", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, name), library, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return "LD_LIBRARY_PATH=" + folder
+}
+
+// A sampledSet is a metric set with samples in a log.
+type sampledSet struct {
+	source metric.Source
+	uuid   string
+	device uint32
+}
+
+// sampled returns the metric sets that have samples in a log, which may still grow.
+func (b *background) sampled(t *testing.T) (sampled []sampledSet) {
+	t.Helper()
+	logs, err := filepath.Glob(b.base + ".cudatrace*")
+	if err != nil || len(logs) != 1 {
+		return nil
+	}
+	log, err := os.ReadFile(logs[0])
+	if err != nil {
+		return nil // it has just got its name
+	}
+	r, err := tracelog.NewReader(bytes.NewReader(log), int64(len(log)), logs[0])
+	if err != nil {
+		return nil // its first block is on the way
+	}
+	var sets metriclog.Sets
+	seen := map[uint32]bool{}
+	for r.Next() {
+		sets.Take(r.Block())
+		for i := range r.Block().N {
+			if r.Block().Kind == tracelog.KindSample {
+				var s tracelog.Sample
+				s.Read(r.Block(), i)
+				seen[s.Set] = true
+			}
+		}
+	}
+	for _, set := range sets.All() {
+		if seen[set.ID] {
+			sampled = append(sampled, sampledSet{metric.Source(set.Source), set.UUID, set.Device})
+		}
+	}
+	return sampled
+}
+
+// count says how many sets have a source.
+func count(sets []sampledSet, source metric.Source) (n int) {
+	for _, s := range sets {
+		if s.source == source {
+			n++
+		}
+	}
+	return n
+}
+
+// TestGPUMetrics samples the GPU that a program uses, under the UUID that CUDA gives it, and not the other one.
+func TestGPUMetrics(t *testing.T) {
+	t.Parallel()
+	b := startRecorder(t, []string{nvml(t), "CUDASIM_DEVICES=2"}, "--flush-interval", "50ms", sim("longrun"), long)
+	b.until(t, func() bool {
+		s := b.sampled(t)
+		return count(s, metric.GPM) > 0 && count(s, metric.NVML) > 0 && count(s, metric.Host) > 0
+	})
+	b.endProgram(t)
+	if code := b.end(t); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
+	}
+	for _, set := range b.sampled(t) {
+		if set.source != metric.Host && (set.device != 0 || set.uuid != "6375646173696d2d6465766963652d00") {
+			t.Errorf("a GPU that is not used has a set: %v", set)
+		}
+	}
+	b.read(t, b.base+".cudatrace")
+	if others := b.LostTotal() - b.Lost[tracelog.LostGPUMetrics]; b.Kernels == 0 || b.Unmatched > 0 || others > 0 {
+		t.Errorf("%d kernels, %d unmatched, lost %v", b.Kernels, b.Unmatched, b.Lost)
+	}
+}
+
+// TestGPUMetricsAttach finds the GPU of a running process in NVML's list, and samples all GPUs on demand.
+func TestGPUMetricsAttach(t *testing.T) {
+	t.Parallel()
+	program := startLongrun(t, long, "-i", "100")
+	for all, gpus := range map[string]int{"used": 1, "all": 2} {
+		env := []string{nvml(t), fmt.Sprintf("CUDASIM_DEVICES=%d", gpus)}
+		if gpus == 1 {
+			env = append(env, fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid))
+		}
+		b := startRecorder(t, env, "--flush-interval", "50ms", "--gpu-metrics-devices", all, "-p", fmt.Sprint(program.Pid))
+		b.until(t, func() bool { return count(b.sampled(t), metric.GPM) == gpus })
+		b.cmd.Process.Signal(syscall.SIGINT)
+		if code := b.end(t); code != 0 {
+			t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
+		}
+	}
+}
+
+// TestNoGPUMetrics samples nothing where a person does not want it, or where there is no library: a note says so.
+func TestNoGPUMetrics(t *testing.T) {
+	t.Parallel()
+	b := startRecorder(t, []string{nvml(t)}, "--gpu-metrics", "off", sim("vectoradd"))
+	if code := b.end(t); code != 0 || len(b.sampled(t)) > 0 {
+		t.Errorf("exit code %d, sets %v", code, b.sampled(t))
+	}
+	if exec.Command("nvidia-smi").Run() == nil {
+		t.Skip("there is a library here")
+	}
+	r := recordProgram(t, sim("vectoradd"))
+	r.whole(t)
+	out, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
+	if err != nil || !strings.Contains(string(out), "GPU metrics are not sampled: libnvidia-ml.so.1: cannot open") || strings.Contains(r.stderr, "GPU metrics") {
+		t.Errorf("%v\n%s\n%s", err, out, r.stderr)
+	}
+}

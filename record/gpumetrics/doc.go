@@ -1,0 +1,24 @@
+// Package gpumetrics samples what GPUs do beside the recorded calls: clocks, power, temperatures,
+// the use of their units. It has two halves. The first is a small C program, the sampler, that runs as the
+// user of the recorded program and asks the driver's libraries. The second starts the sampler, decides
+// which GPUs are worth sampling, and writes what comes to the log.
+//
+//	libnvidia-ml ──► sampler (process) ── socket pair ──► Sampler ──► metric sets and samples in the log
+//
+// Input: messages from the sampler, and the processes, devices and contexts of the recording. Output:
+// records of package tracelog.
+//
+// The sampler reads the GPUs from the first process on that uses CUDA. A GPU counts once a recorded process has a
+// context there: by CUPTI's records, or by NVML's list of processes. Until then its samples wait here, and
+// after some seconds the GPU is left alone.
+//
+// The sampler is a process that we do not trust: everything that it sends is checked, and the worst
+// outcome is that it is ended. It ends with the recorder, however that ends.
+//
+//	sampler.go    the Sampler: the process from its start to its end
+//	program.go    the program's bytes, and its environment
+//	wire.go       messages; the C side is sampler/wire.h
+//	gpus.go       which GPUs are sampled for the log
+//	users.go      processes that share a GPU with the recording
+//	metrics.go    the metrics that the sampler may send
+package gpumetrics

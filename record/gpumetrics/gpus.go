@@ -1,0 +1,307 @@
+package gpumetrics
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// trial is the time for which a GPU is sampled before a recorded process is known to use it.
+const trial = 10 * time.Second
+
+// heldMax is the most rows of a set that wait until the GPU is known to be used: more than come in a trial.
+const heldMax = 2000
+
+// A gpu is a GPU that the sampler has found.
+type gpu struct {
+	device
+	ordinal uint32 // CUPTI's number, MetricNoDevice if it is not known
+	sampled bool
+	used    bool // by a recorded process: its samples are logged
+	until   time.Time
+	series  map[uint32]*series // by the sampler's number
+	users   users
+}
+
+// A series is the rows of one set. Until its GPU is used they are held.
+type series struct {
+	set  metriclog.Set
+	log  *metriclog.Series // nil as long as rows are held
+	held []heldRow
+	idle bool   // the trial of the GPU is over: what still comes is dropped
+	last uint64 // end of the last row or gap
+}
+
+type heldRow struct {
+	start, end uint64
+	values     []float64 // nil: a gap
+}
+
+// add adds a row, or with nil a gap.
+func (s *series) add(start, end uint64, values []float64) {
+	s.last = end
+	switch {
+	case s.idle:
+	case s.log == nil && len(s.held) < heldMax:
+		s.held = append(s.held, heldRow{start, end, append([]float64(nil), values...)})
+	case s.log == nil:
+	case values == nil:
+		s.log.Lost(start, end)
+	default:
+		s.log.Add(start, end, values)
+	}
+}
+
+// begin begins to log the set, with what was held.
+func (s *series) begin(log *tracelog.Writer, id, ordinal uint32) error {
+	s.set.ID, s.set.Device = id, ordinal
+	l, err := metriclog.Begin(log, s.set)
+	if err != nil {
+		return err
+	}
+	s.log = l
+	for _, h := range s.held {
+		s.add(h.start, h.end, h.values)
+	}
+	s.held = nil
+	return nil
+}
+
+// gpus are all GPUs, by NVML's index. What it wants of the sampler goes to tell.
+type gpus struct {
+	options Options
+	tell    func(order, device uint32)
+	all     map[uint32]*gpu
+	begun   bool              // a recorded process uses CUDA
+	early   map[string]uint32 // GPUs whose contexts came before the sampler's list, with CUPTI's numbers
+}
+
+func newGPUs(o Options, tell func(order, device uint32)) *gpus {
+	return &gpus{options: o, tell: tell, all: map[uint32]*gpu{}, early: map[string]uint32{}}
+}
+
+// add adds a GPU.
+func (g *gpus) add(d device) error {
+	if d.index >= devicesMax || g.all[d.index] != nil || d.uuid == "" {
+		return fmt.Errorf("it names GPU %d twice, or without a UUID", d.index)
+	}
+	n := &gpu{device: d, ordinal: tracelog.MetricNoDevice, series: map[uint32]*series{}}
+	g.all[d.index] = n
+	if ordinal, ok := g.early[d.uuid]; ok {
+		g.use(n, ordinal)
+	}
+	if g.begun {
+		g.try(n)
+	}
+	return nil
+}
+
+// begin is called when a recorded process uses CUDA. It does not say on which GPU.
+func (g *gpus) begin() {
+	g.begun = true
+	for _, n := range g.all {
+		g.try(n)
+	}
+}
+
+// try samples a GPU, for a time if nobody is known to use it.
+func (g *gpus) try(n *gpu) {
+	n.until = time.Now().Add(trial)
+	if n.sampled {
+		return
+	}
+	n.sampled = true
+	if n.mig {
+		g.options.Note(fmt.Sprintf("GPU %s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", n.uuid))
+		return
+	}
+	g.tell(orderStart, n.index)
+	if g.options.All {
+		g.use(n, n.ordinal)
+	}
+}
+
+// context is called for a context of a recorded process. ordinal is CUPTI's number of the GPU.
+func (g *gpus) context(uuid string, ordinal uint32) {
+	g.early[uuid] = ordinal
+	for _, n := range g.all {
+		if n.uuid == uuid {
+			g.use(n, ordinal)
+		}
+	}
+}
+
+// use logs what is sampled of a GPU from now on, and what was held.
+func (g *gpus) use(n *gpu, ordinal uint32) {
+	if n.ordinal == tracelog.MetricNoDevice {
+		n.ordinal = ordinal
+	}
+	if n.used {
+		return
+	}
+	n.used = true
+	if g.begun {
+		g.try(n)
+	}
+	for _, s := range n.series {
+		g.log(n, s)
+	}
+}
+
+// log begins to log a series of a GPU.
+func (g *gpus) log(n *gpu, s *series) {
+	if err := s.begin(g.options.Log, g.options.NextSet(), n.ordinal); err != nil {
+		g.options.Note("GPU metrics are missing: " + err.Error())
+	}
+}
+
+// set begins a series.
+func (g *gpus) set(m set) error {
+	n := g.all[m.device]
+	if n == nil || !n.sampled || len(n.series) >= 2*maxSets {
+		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
+	}
+	s := &series{set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	for _, name := range m.names {
+		known, ok := known[name]
+		if !ok {
+			return fmt.Errorf("it has a metric %q", name)
+		}
+		s.set.Metrics = append(s.set.Metrics, known)
+	}
+	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" {
+		return errors.Join(fmt.Errorf("it has a set of source %d", m.source), err)
+	}
+	n.series[m.number] = s
+	if n.used {
+		g.log(n, s)
+	}
+	return nil
+}
+
+// maxSets is the most sets that a GPU has.
+const maxSets = 4
+
+// find returns the series with the sampler's number.
+func (g *gpus) find(number uint32) *series {
+	for _, n := range g.all {
+		if s := n.series[number]; s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// span checks the time of a row or a gap, and puts it on the host's clock.
+func (g *gpus) span(s *series, start, end uint64) (uint64, uint64, error) {
+	start, end = g.options.time(start), g.options.time(end)
+	if start > end || start < s.last || end > g.options.now()+uint64(time.Second) {
+		return 0, 0, fmt.Errorf("it has values of a time from %d to %d", start, end)
+	}
+	return start, end, nil
+}
+
+// rows takes rows in.
+func (g *gpus) rows(m rows) error {
+	s := g.find(m.set)
+	if s == nil || m.count < 0 || m.count > messageMax || len(m.words) != m.count*(2+len(s.set.Metrics))*8 {
+		return fmt.Errorf("it has %d rows of set %d", m.count, m.set)
+	}
+	var values [tracelog.MaxMetrics]float64
+	for i := range m.count {
+		start, end, row := m.row(i, len(s.set.Metrics), values[:0])
+		start, end, err := g.span(s, start, end)
+		if err != nil {
+			return err
+		}
+		s.add(start, end, row)
+	}
+	return nil
+}
+
+// gap takes a gap in.
+func (g *gpus) gap(m gap) error {
+	s := g.find(m.set)
+	if s == nil {
+		return fmt.Errorf("it has a gap in set %d", m.set)
+	}
+	start, end, err := g.span(s, m.start, m.end)
+	if err == nil {
+		s.add(start, end, nil)
+	}
+	return err
+}
+
+// processes takes in which processes use a GPU.
+func (g *gpus) processes(m processes) error {
+	n := g.all[m.device]
+	if n == nil {
+		return fmt.Errorf("it has processes of GPU %d", m.device)
+	}
+	for _, u := range m.list {
+		if g.options.Known(u.pid) {
+			g.use(n, n.ordinal)
+			n.users.own = true
+		}
+	}
+	n.users.see(m.list, g.options)
+	if n.used {
+		n.users.log(n.uuid, g.options.Log)
+	}
+	return nil
+}
+
+// expire ends the trial of GPUs that nobody is known to use.
+func (g *gpus) expire(now time.Time) {
+	g.guess(now)
+	for _, n := range g.all {
+		if n.sampled && !n.used && now.After(n.until) {
+			n.sampled = false
+			g.tell(orderStop, n.index)
+			for _, s := range n.series {
+				s.idle, s.held = true, nil
+			}
+		}
+	}
+}
+
+// end ends all series. lost says that the sampler should have gone on.
+func (g *gpus) end(lost bool) {
+	g.guess(time.Now().Add(trial))
+	if g.begun && len(g.all) > 1 && !g.anyUsed() {
+		g.options.Note("GPU metrics are not in the log: which of the GPUs the recorded processes use is not known; --gpu-metrics-devices all samples all of them")
+	}
+	for _, n := range g.all {
+		for _, s := range n.series {
+			if now := g.options.now(); lost && s.log != nil && s.last > 0 && now > s.last {
+				s.log.Lost(s.last, now)
+			}
+		}
+		if n.used {
+			n.users.finish(n.uuid, g.options.Log)
+		}
+	}
+}
+
+// guess takes the only GPU of a machine for the one that the recorded processes use, where neither CUPTI
+// nor NVML's list of processes has told by the end of its trial.
+func (g *gpus) guess(now time.Time) {
+	for _, n := range g.all {
+		if g.begun && len(g.all) == 1 && now.After(n.until) {
+			g.use(n, n.ordinal)
+		}
+	}
+}
+
+func (g *gpus) anyUsed() bool {
+	for _, n := range g.all {
+		if n.used {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package record
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/cudatrace/cudatrace/record/gpumetrics"
+	"github.com/cudatrace/cudatrace/record/hostmetrics"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// metrics are the samples of GPUs and processes beside calls and GPU work. The zero metrics samples
+// nothing.
+type metrics struct {
+	gpus   *gpumetrics.Sampler // nil: not wanted
+	live   func() []uint32     // processes to sample on the host
+	log    *tracelog.Writer
+	sets   atomic.Uint32 // metric sets so far
+	paused atomic.Bool   // the delay is not over
+
+	mu    sync.Mutex
+	host  *hostmetrics.Sampler // nil before the first process
+	ended bool
+}
+
+// start starts the process that samples GPUs. It samples nothing before begin.
+func (m *metrics) start(o Options, as *invoker.Invoker, tracees *tracees, r *report) {
+	if o.GPUMetrics == GPUMetricsOff {
+		return
+	}
+	m.paused.Store(o.Delay > 0)
+	m.live, m.log = tracees.live, r.log
+	m.gpus = gpumetrics.Start(gpumetrics.Options{
+		As: as, All: o.MetricDevices == DevicesAll, Log: r.log, NextSet: m.nextSet, Known: tracees.has,
+		Note: func(text string) { r.note(0, tracelog.NoteInfo, text) },
+		Miss: func(text string) { r.miss(0, text) },
+	})
+}
+
+func (m *metrics) nextSet() uint32 { return m.sets.Add(1) }
+
+// begin is called for each process that uses CUDA.
+func (m *metrics) begin() {
+	if m.gpus == nil || m.paused.Load() {
+		return
+	}
+	m.gpus.Begin()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.host == nil && !m.ended {
+		m.host = hostmetrics.Start(hostmetrics.Options{Log: m.log, NextSet: m.nextSet, Live: m.live})
+	}
+}
+
+// resume begins sampling after a delay, if a process uses CUDA.
+func (m *metrics) resume() {
+	m.paused.Store(false)
+	if m.gpus != nil && len(m.live()) > 0 {
+		m.begin()
+	}
+}
+
+// see learns from CUPTI's records which GPUs are used.
+func (m *metrics) see(record tracelog.Record) {
+	if m.gpus == nil {
+		return
+	}
+	switch record := record.(type) {
+	case *tracelog.Device:
+		m.gpus.Device(record)
+	case *tracelog.Context:
+		m.gpus.Context(record)
+	}
+}
+
+// end takes the last samples. A second call does nothing.
+func (m *metrics) end() {
+	m.mu.Lock()
+	ended, host := m.ended, m.host
+	m.ended = true
+	m.mu.Unlock()
+	if m.gpus == nil || ended {
+		return
+	}
+	if host != nil {
+		host.End()
+	}
+	m.gpus.End()
+}

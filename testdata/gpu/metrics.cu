@@ -1,0 +1,85 @@
+// Phases of known traffic and work, each long enough for slow counters, with idle time between them. Each phase
+// prints its time on CLOCK_MONOTONIC and what it did:
+//
+//   phase NAME start=NS end=NS bytes=N
+//
+// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS]
+#include <cublas_v2.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <unistd.h>
+
+#define CHECK(call)                                                   \
+	do {                                                          \
+		int e = (int)(call);                                  \
+		if (e) {                                              \
+			fprintf(stderr, "%s: error %d\n", #call, e);  \
+			exit(1);                                      \
+		}                                                     \
+	} while (0)
+
+static unsigned long long now()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+__global__ void copyKernel(const float4 *from, float4 *to, size_t n)
+{
+	for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
+		to[i] = from[i];
+}
+
+// Runs a step until the time is over. bytes are those of a step.
+template <class Step> static void phase(const char *name, double seconds, double bytes, Step step)
+{
+	step();
+	CHECK(cudaDeviceSynchronize());
+	unsigned long long start = now(), end = start;
+	double sum = 0;
+	while (end - start < seconds * 1e9) {
+		for (int i = 0; i < 4; i++)
+			step();
+		CHECK(cudaDeviceSynchronize());
+		sum += 4 * bytes;
+		end = now();
+	}
+	printf("phase %s start=%llu end=%llu bytes=%.0f\n", name, start, end, sum);
+	fflush(stdout);
+	usleep(500000);
+}
+
+int main(int argc, char **argv)
+{
+	double seconds = argc > 1 ? atof(argv[1]) : 3;
+	const size_t size = 1ull << 30;
+	const int n = 8192;
+	float4 *a, *b;
+	char *host;
+	cublasHandle_t blas;
+	CHECK(cudaMalloc(&a, size));
+	CHECK(cudaMalloc(&b, size));
+	CHECK(cudaMallocHost(&host, size));
+	CHECK(cublasCreate(&blas));
+	CHECK(cudaMemset(a, 0, size));
+	int sms, khz = 0, bits = 0;
+	CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+	CHECK(cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, 0));
+	CHECK(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, 0));
+	printf("dram peak=%.0f\n", 2.0 * khz * 1e3 * bits / 8);
+	usleep(500000);
+	phase("dram", seconds, 2.0 * size, [&] { copyKernel<<<sms * 16, 512>>>(a, b, size / sizeof *a); });
+	phase("h2d", seconds, size, [&] { CHECK(cudaMemcpyAsync(a, host, size, cudaMemcpyHostToDevice)); });
+	phase("d2h", seconds, size, [&] { CHECK(cudaMemcpyAsync(host, a, size, cudaMemcpyDeviceToHost)); });
+	const __half one = __float2half(1), zero = __float2half(0);
+	phase("tensor", seconds, 0, [&] {
+		CHECK(cublasHgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, (__half *)a, n, (__half *)b, n, &zero, (__half *)a + (size_t)n * n, n));
+	});
+	phase("idle", 1, 0, [] { usleep(100000); });
+	return 0;
+}

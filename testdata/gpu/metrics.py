@@ -1,0 +1,67 @@
+"""Compares the GPU metrics of a recording of metrics.cu with what that program did. Usage: metrics.py CUDATRACE LOG STDOUT"""
+import json
+import re
+import subprocess
+import sys
+
+cudatrace, log, stdout = sys.argv[1:]
+printed = open(stdout).read()
+lines = subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "metric_set,metric,sample,lost,gpu_user,process_end"],
+                       check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+records = [json.loads(line) for line in lines]
+sources = {r["id"]: r["source"] for r in records if r["kind"] == "metric_set"}
+samples = [r for r in records if r["kind"] == "sample" and sources.get(r["set"]) != 4]
+phases = {name: (int(start), int(end), float(size))
+          for name, start, end, size in re.findall(r"^phase (\w+) start=(\d+) end=(\d+) bytes=(\d+)", printed, re.M)}
+failed = 0
+
+
+def mean(metric, phase, margin=0.3e9):
+    """The mean of a metric over the samples well inside a phase: counters move every 100 ms."""
+    start, end, _ = phases[phase]
+    inside = [s for s in samples if metric in s["values"] and s["start"] > start + margin and s["start"] + s["dur"] < end - margin]
+    time = sum(s["dur"] for s in inside)
+    return sum(s["values"][metric] * s["dur"] for s in inside) / time if time else float("nan")
+
+
+def expect(what, got, want, part):
+    """got is within a part of want."""
+    global failed
+    ok = abs(got - want) <= part * want
+    failed += not ok
+    print(f"{what:40} {got:16.4g}  want {want:12.4g} within {100 * part:.0f} %  {'ok' if ok else 'FAILED'}")
+
+
+def least(what, got, want):
+    global failed
+    failed += not got >= want
+    print(f"{what:40} {got:16.4g}  want {want:12.4g} or more  {'ok' if got >= want else 'FAILED'}")
+
+
+def rate(phase):
+    start, end, size = phases[phase]
+    return size / (end - start) * 1e9
+
+
+peak = float(re.search(r"^dram peak=(\d+)", printed, re.M)[1])
+expect("DRAM active in a copy kernel, %", mean("gpm_dram_active", "dram"), 100 * rate("dram") / peak, 0.05)
+expect("PCIe to the GPU, bytes/s", mean("gpm_pcie_rx", "h2d"), rate("h2d"), 0.05)
+expect("PCIe to the host, bytes/s", mean("gpm_pcie_tx", "d2h"), rate("d2h"), 0.05)
+least("tensor active in a product, %", mean("gpm_tensor_active", "tensor"), 80)
+least("SM active in a product, %", mean("gpm_sm_active", "tensor"), 90)
+least("utilization in a product, %", mean("utilization", "tensor"), 90)
+least("memory used, bytes", mean("memory_used", "dram"), 2 << 30)
+least("power of a product, W over that of idle", mean("power", "tensor") - mean("power", "idle"), 50)
+least("SM clock, Hz", mean("sm_clock", "dram"), 300e6)
+for name in ("temperature", "memory_temperature", "memory_clock", "clock_reasons", "gpm_sm_occupancy", "gpm_fp16_active", "gpm_nvlink_rx"):
+    print(f"{name:40} {mean(name, 'tensor'):16.4g}")
+uuids = {r["uuid"] for r in records if r["kind"] == "metric_set" and r["source"] != 4}
+lost = [r for r in records if r["kind"] == "lost"]
+power = [s for s in samples if "power" in s["values"]]
+print(f"{len(samples)} samples, {len(power)} of power, of {len(uuids)} GPUs; lost: {lost}; others: {[r for r in records if r['kind'] == 'gpu_user']}")
+failed += len(uuids) != 1
+failed += len([l for l in lost if l["cause"] == "gpu_metrics"]) > 0
+notes = subprocess.run([cudatrace, "dump", log, "--kind", "note"], check=True, stdout=subprocess.PIPE, text=True).stdout
+print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line))
+print("metrics:", "ok" if not failed else f"{failed} FAILED")
+sys.exit(failed != 0)
