@@ -110,7 +110,7 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	}
 	d := diff.Compare(base, now, o.rule)
 	page := view.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Rule: o.rule, Top: o.top}
-	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return c.Bool("allow-" + p.Kind) })
+	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Kind == diff.OtherClocks || c.Bool("allow-"+p.Kind) })
 	if err := o.print(con, &page, refused); err != nil {
 		return err
 	}

@@ -154,6 +154,28 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// Other SM clocks are named, with what lowered them; small differences are not.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	run := func(name string, mhz int, more string) *diff.Run {
+		return difftest.Read(t, name, fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true}], "metrics": [
+			{"name": "SM clock", "metric": "sm_clock", "source": "NVML", "gpu": 0, "pid": null, "mean": %d000000},
+			{"name": "CPU use", "metric": "cpu", "source": "host", "gpu": null, "pid": 7, "mean": 50}%s]}`, mhz, more))
+	}
+	const hot = `, {"name": "clocks lowered: power cap", "metric": "clock_reasons", "source": "NVML", "gpu": 0, "mean": 4},
+		{"name": "clocks lowered: hardware thermal slowdown", "metric": "clock_reasons", "source": "NVML", "gpu": 0, "mean": 40}`
+	base := []*diff.Run{run("a", 1980, ""), run("b", 1970, "")}
+	want := []diff.Problem{{Kind: diff.OtherClocks, Text: "SM clock of GPU 0: 1975 MHz in BASE, 1400 MHz in NEW (lowered by hardware thermal slowdown, power cap)"}}
+	if diff := cmp.Diff(want, diff.Compare(base, []*diff.Run{run("c", 1400, hot)}, rule).Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	for _, other := range []*diff.Run{run("d", 1960, hot), difftest.Read(t, "e", `{"version": 1, "logs": [{"name": "l", "complete": true}]}`)} {
+		if got := diff.Compare(base, []*diff.Run{other}, rule).Problems; len(got) != 0 {
+			t.Errorf("%s: %v", other.Name, got)
+		}
+	}
+}
+
 // Rows that differ by their processes alone are one.
 func TestProcesses(t *testing.T) {
 	t.Parallel()

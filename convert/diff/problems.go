@@ -14,6 +14,7 @@ const (
 	OtherGPU    = "gpu"
 	OtherDriver = "driver"
 	OtherMode   = "mode"
+	OtherClocks = "clocks" // no reason to refuse a comparison, but maybe the reason for a difference
 )
 
 // A Problem is a reason not to compare runs.
@@ -37,7 +38,7 @@ func problems(base, new []*Run) (all []Problem) {
 	if text := otherFunctions(runs); text != "" {
 		all = append(all, Problem{OtherMode, text})
 	}
-	return all
+	return append(all, otherClocks(base, new)...)
 }
 
 // conditionsOfRuns are what must be the same in all runs. A "" is not known.

@@ -228,7 +228,7 @@ var keys = map[string][]string{
 	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"}, "metrics": {"metric", "name", "source", "gpu"},
 }
 
 // rowKey is the key of a row.
@@ -256,7 +256,7 @@ func label(report string, cells map[string]any) string {
 		if domain := text(cells["domain"]); domain != "" {
 			return domain + ": " + name
 		}
-	case "memory", "streams":
+	case "memory", "metrics", "streams":
 		if cells["gpu"] != nil {
 			return name + " of GPU " + text(cells["gpu"])
 		}
@@ -290,7 +290,8 @@ func sum(columns []string, to *row, values []float64) {
 // isAdded says whether a column is a sum or a number of things.
 func isAdded(column string) bool {
 	switch column {
-	case "gbps", "busy_share", "pid", "tid", "gpu", "stream", "context", "address", "at_ns", "peak_at_ns":
+	case "mean", "median", "p95", "max", "below_share", "above_share", // of metrics
+		"gbps", "busy_share", "pid", "tid", "gpu", "stream", "context", "address", "at_ns", "peak_at_ns":
 		return false
 	}
 	if strings.Contains(column, "median_") || strings.Contains(column, "mean_") {

@@ -118,7 +118,7 @@ var cellUnits = map[metric.Unit]table.Unit{
 func (m *metrics) table() *table.Table {
 	t := &table.Table{Name: "metrics", Title: "sampled metrics, from the first GPU work to the last"}
 	t.Columns = []table.Column{
-		name("metric"), column("source", "source", table.Text, 4), id("gpu", "GPU", 2), id("pid", "process", 2), column("unit", "", table.Text, 0),
+		name("metric"), column("metric", "", table.Text, 0), column("source", "source", table.Text, 4), id("gpu", "GPU", 2), id("pid", "process", 2), column("unit", "", table.Text, 0),
 		duration("time_ns", "time", 5), column("mean", "mean", table.Number, 1), column("median", "median", table.Number, 2),
 		column("p95", "p95", table.Number, 3), column("max", "max", table.Number, 6),
 		column("below_share", fmt.Sprintf("below %d %%", lowPercent), table.Share, 4), column("above_share", fmt.Sprintf("above %d %%", highPercent), table.Share, 4),
@@ -159,7 +159,7 @@ func (k *metricSet) row(i int) []any {
 	if m.Unit == metric.Percent && k.Process == nil {
 		low, high = share(r.low, r.time), share(r.high, r.time)
 	}
-	return slices.Concat([]any{cmp.Or(m.Label, m.Name)}, k.place(), []any{text(m.Unit.String()), r.time,
+	return slices.Concat([]any{cmp.Or(m.Label, m.Name), m.Name}, k.place(), []any{text(m.Unit.String()), r.time,
 		cell(r.sum / float64(r.time)), percentile(50), percentile(95), cell(r.max), low, high})
 }
 
@@ -172,7 +172,7 @@ func (k *metricSet) lowered() (rows [][]any) {
 	slices.Sort(reasons)
 	for _, r := range reasons {
 		mean := table.Cell{Value: 100 * float64(k.reasons[r]) / float64(k.time), Unit: table.OfPeak}
-		rows = append(rows, slices.Concat([]any{"clocks lowered: " + r.String()}, k.place(), []any{metric.Percent.String(), k.reasons[r], mean, nil, nil, nil, nil, nil}))
+		rows = append(rows, slices.Concat([]any{"clocks lowered: " + r.String(), metric.NameReasons}, k.place(), []any{metric.Percent.String(), k.reasons[r], mean, nil, nil, nil, nil, nil}))
 	}
 	return rows
 }
