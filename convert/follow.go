@@ -66,7 +66,7 @@ func follow(open func() (*tracelog.Reader, error)) (*tracelog.Reader, error) {
 // Read reads what has been appended to the log, and hands on what is known by then. progress, unless it
 // is nil, is called now and then with the offset up to which the log has been read. The error is one of
 // reading the log, or a *SinkError.
-func (f *Follower) Read(progress func(at int64)) error {
+func (f *Follower) Read(progress func(at int64) error) error {
 	for {
 		blocks, err := f.lead()
 		if err != nil {
@@ -79,7 +79,9 @@ func (f *Follower) Read(progress func(at int64)) error {
 			return err
 		}
 		if progress != nil {
-			progress(f.at)
+			if err := progress(f.at); err != nil {
+				return err
+			}
 		}
 	}
 }

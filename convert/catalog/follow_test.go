@@ -23,7 +23,8 @@ func TestKnown(t *testing.T) {
 	}{
 		{"nothing is said", "", 0, 0, 0},
 		{"probes alone", flushed(0, 5*s), 5 * s, 5 * s, 5 * s},
-		{"a process that was just met", two, s, s, s},
+		{"processes that have said nothing", two, s, 0, 0},
+		{"a process that has said nothing for long", two + flushed(0, 6*s) + flushed(1, 5*s), 6 * s, 5 * s, 6 * s},
 		{"processes that differ", two + flushed(0, 4*s) + flushed(1, 3*s) + flushed(2, 2*s), 4 * s, 3 * s, 2 * s},
 		{"a process that has been silent", two + flushed(0, 9*s) + flushed(1, 8*s) + flushed(2, 2*s), 9 * s, 8 * s, 9 * s},
 		{"a process that has ended", two + flushed(0, 4*s) + flushed(1, 3*s) + "process_end pid=2 time=5\n", 4 * s, 3 * s, 4 * s},

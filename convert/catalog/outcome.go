@@ -236,8 +236,12 @@ func (o *Outcome) known(kind tracelog.Kind, pid uint32) uint64 {
 // knownOf returns a lower bound for the times of the later records of a process from CUPTI. A process
 // that has said nothing since heard is silent.
 func (o *Outcome) knownOf(pid uint32, heard uint64) uint64 {
-	until := cmp.Or(o.flushed[pid], max(o.since[pid], o.oldest))
-	if _, ended := o.Ends[pid]; ended || !o.recorded[pid] || until < heard {
+	until, said := o.flushed[pid]
+	last := until
+	if !said {
+		until, last = o.since[pid], max(o.since[pid], o.oldest)
+	}
+	if _, ended := o.Ends[pid]; ended || !o.recorded[pid] || last < heard {
 		return o.newest
 	}
 	return until
