@@ -108,6 +108,8 @@ func (h *Host) follow(con *console.Console, name string, ndjson bool) error {
 		return nil
 	case errors.As(err, &ended):
 		return h.Exit(128 + int(ended.signal))
+	case tracelog.IsDamage(err):
+		return fmt.Errorf("%s is not complete: %w", path, err)
 	case err != nil:
 		return err
 	case w.view.latest == nil:

@@ -156,3 +156,25 @@ func TestLines(t *testing.T) {
 	}
 	goldentest.Hold(t, "testdata/lines.golden", plainText(r)+"\n"+totalText(r)+"\n"+strings.ReplaceAll(b.String(), `},{"name"`, "},\n  {\"name\""))
 }
+
+// The sample in the documentation is the screen of this version.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	const path = "../../../docs/top.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reportOf(t, "train", 5)
+	v := view{name: "train.cudatrace", report: r, latest: r, keys: true}
+	var sample strings.Builder
+	for _, l := range v.lines(80, 24) {
+		fmt.Fprintln(&sample, strings.TrimRight(l.Text, " "))
+	}
+	before, rest, ok := strings.Cut(string(page), "```\ncudatrace top: ")
+	_, after, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatal("the page has no sample")
+	}
+	goldentest.Hold(t, path, before+"```\n"+sample.String()+"```"+after)
+}
