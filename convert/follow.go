@@ -161,12 +161,6 @@ func (f *Follower) Ended() bool {
 	return ended
 }
 
-// Done is the offset before which no byte of the log will be read again, but for its first block.
-func (f *Follower) Done() int64 { return f.at }
-
-// Program is the name of the program that the log is of, "" while it is not known.
-func (f *Follower) Program() string { return f.catalog.Meta[tracelog.MetaProgram] }
-
 // Close ends following: nothing more will be appended to the log. It hands on the rest and ends the
 // sink. The error is the first of reading the log (damage is one) and of the sink.
 func (f *Follower) Close() error {

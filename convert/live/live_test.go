@@ -134,6 +134,24 @@ func TestLongKernel(t *testing.T) {
 	}
 }
 
+// Calls come long before the first records from CUPTI: they wait, and no launch counts twice.
+func TestFirstRecords(t *testing.T) {
+	t.Parallel()
+	var calls, records strings.Builder
+	for i := range 20 {
+		lines := strings.SplitAfter(launch(i+1, uint64(1100+i)*ms, uint64(1100+i)*ms+900_000, uint64(1200+i)*ms, uint64(1200+i)*ms+5, "_Z3addv"), "\n")
+		calls.WriteString(lines[0])
+		records.WriteString(lines[1] + lines[2])
+	}
+	steps := follow(t, []string{
+		definitions, calls.String() + "flushed pid=0 until=1500000000\n", "flushed pid=0 until=2100000000\n",
+		records.String() + flushed(2200*ms),
+	}, live.Options{})
+	if all := strings.Join(steps, ""); !strings.Contains(all, "now {Calls:20 CallTime:18000000 Launches:20 Failed:0 Kernels:20 ") {
+		t.Errorf("the reports are\n%s", all)
+	}
+}
+
 // Reports of any pieces of a log from a GPU add up to what a conversion counts.
 func TestSumsOfPieces(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@
 //	watch.go    follows a log until it ends, or until the person quits
 //	view.go     the screen as lines, and what keys do
 //	figures.go  a report as a line; ndjson.go: as JSON
+//	writer.go   tells whether a log is still being written
 //	beside.go   the process that watches beside a recording; command.go: the command
 package top
 
@@ -277,16 +278,6 @@ func (w *watch) abandoned() bool {
 	}
 	w.warned = true
 	return hasNoWriter(w.log)
-}
-
-// hasNoWriter says whether certainly no process has a file open for writing: the kernel gives a lease for
-// reading only then. It gives none to a user whose file it is not, and in some file systems.
-func hasNoWriter(f *os.File) bool {
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err != nil {
-		return false
-	}
-	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
-	return err == nil
 }
 
 const (
