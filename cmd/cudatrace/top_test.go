@@ -325,6 +325,34 @@ func viewPID(t *testing.T, recorder int) int {
 	return 0
 }
 
+// Calls of a running process are shown on standard output until Ctrl-C; the process lives on.
+func TestTopProcess(t *testing.T) {
+	t.Parallel()
+	program := startLongrun(t, "600", "-i", "100")
+	out := outFile(t)
+	cmd := exec.Command("cudatrace", "top", "--format", "ndjson", "-p", fmt.Sprint(program.Pid))
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	launches := regexp.MustCompile(`"now":\{[^}]*"launches":[1-9]`)
+	for deadline := time.Now().Add(time.Minute); !launches.MatchString(contents(t, out.Name())); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no launches are shown: %.2000s", contents(t, out.Name()))
+		}
+	}
+	if err := cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := program.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program did not live on: %v", err)
+	}
+}
+
 // The person quits: the recording ends, and the program runs on to its own end.
 func TestTopQuit(t *testing.T) {
 	t.Parallel()

@@ -89,8 +89,8 @@ type Beside struct {
 	mu   sync.Mutex
 }
 
-// NewBeside returns a view beside the recording of a program, or of a process with a PID. Its lines go to
-// standard error, since standard output is the program's. It takes the whole terminal where the program
+// NewBeside returns a view beside the recording of a program, or of a process with a PID. Beside a program
+// its lines go to standard error, since standard output is the program's. It takes the whole terminal where the program
 // writes elsewhere.
 func NewBeside(con *console.Console, name string, pid int, ndjson, discard bool) *Beside {
 	b := &Beside{con: con, assignment: Assignment{Form: formSaid, Name: name, Discard: discard}, ofProgram: pid == 0, Stop: make(chan struct{})}
@@ -99,6 +99,9 @@ func NewBeside(con *console.Console, name string, pid int, ndjson, discard bool)
 		b.assignment.Form = formNDJSON
 	case pid == 0 && !con.OnTerminal(), pid != 0 && con.Terminal() != nil && !isOn(pid, con.Terminal()):
 		b.takeTerminal(pid != 0)
+	}
+	if pid != 0 && b.assignment.Form == formSaid {
+		b.assignment.Form = formLines
 	}
 	return b
 }
