@@ -44,6 +44,12 @@ type Options struct {
 	CallBufferBytes int           // kernel memory for probed calls; 0 means the default of package probe
 	Wait            WaitFor       // when recording ends; "" means WaitCUDA
 
+	// Opened, unless it is nil, is called once with the log, open for reading and writing, before the
+	// program starts. The log grows until Run or Attach returns; then it has its end.
+	Opened func(log *os.File)
+	// Stop ends the recording when it is closed, as Duration does; the program runs on.
+	Stop <-chan struct{}
+
 	// Say shows a person one line while the recording runs. Several goroutines call it.
 	Say func(line string)
 }

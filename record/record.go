@@ -106,6 +106,9 @@ func newRecording(o Options) (*recording, error) {
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if o.Opened != nil {
+		o.Opened(log.reading)
+	}
 	return r, nil
 }
 
@@ -194,6 +197,8 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-stop.wish:
 			return stopBySignal
 		case <-over:
+			return stopByTime
+		case <-r.opts.Stop:
 			return stopByTime
 		case <-begin:
 			r.resume()

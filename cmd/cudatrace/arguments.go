@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 )
 
 // arguments brings a command line into the form that the library reads: each option is one word,
@@ -72,6 +73,9 @@ func (l *commandLine) read(words []string) {
 		words = words[1:]
 		switch {
 		case word == "--":
+			if f := l.flag(top.ProgramFlag); f != nil && len(l.rest) == 0 {
+				l.add(f, "", false)
+			}
 			l.rest = append(l.rest, words...)
 			return
 		case isHelp(word):

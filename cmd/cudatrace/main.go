@@ -15,6 +15,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -43,6 +44,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	con := console.New(stdout, stderr)
+	if len(args) > 2 && args[1] == top.WatchCommand {
+		return top.Watch(con, args[2:])
+	}
 	app := newApp(con)
 	args, err := arguments(app, args)
 	if err == nil {
@@ -92,7 +96,7 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
+			recordCommand(con), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,8 +49,19 @@ func TestScript(t *testing.T) {
 			e.Setenv("GPU", filepath.Join(root, "testdata/gpu"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cut": cut},
 	})
+}
+
+// cut copies the beginning of a file: cut BYTES FROM TO.
+func cut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: cut BYTES FROM TO")
+	}
+	data := ts.ReadFile(args[1])
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(data[:n]), 0o644))
 }
 
 // exits runs a command and compares its exit code: exits CODE COMMAND [ARG...].

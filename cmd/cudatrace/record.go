@@ -15,6 +15,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -45,6 +46,9 @@ const (
 )
 
 const noMetadataFlag = "no-metadata"
+
+// liveFlag is the option for a live view beside the recording.
+const liveFlag = "live"
 
 // The groups of options in the help of record.
 const (
@@ -78,8 +82,41 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
 		&cli.BoolFlag{Category: outputGroup, Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, no summary"},
 		&cli.BoolFlag{Category: outputGroup, Name: "no-convert", Usage: "write only the log, no trace"},
+		&cli.BoolFlag{Category: outputGroup, Name: liveFlag, Usage: "show meanwhile what 'cudatrace top' shows"},
 		&cli.BoolFlag{Category: outputGroup, Name: "open", Usage: "then open the trace in Perfetto's UI, as 'cudatrace open' does"},
 		&cli.StringFlag{Category: outputGroup, Name: "flush-interval", Value: "1s", Usage: "write each record to disk within `TIME`, 10ms to 1m"},
+	})
+}
+
+// topFlags are the options of record that top takes.
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", noMetadataFlag,
+	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
+
+func topCommand(con *console.Console) *cli.Command {
+	flags := slices.DeleteFunc(recordFlags(), func(f cli.Flag) bool { return !slices.Contains(topFlags, f.Names()[0]) })
+	for _, f := range flags {
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			if f.Name == "output" {
+				f.Usage = "keep the log as `NAME`.cudatrace"
+			}
+		case *cli.StringSliceFlag:
+			if f.Name == "pid" {
+				f.Usage = "record the calls of the running process `PID`, until it ends or you quit"
+			}
+		}
+	}
+	return top.Command(con, top.Host{
+		Usage: func(format string, args ...any) error { return usagef(top.Name, format, args...) },
+		Exit:  func(code int) error { return exitCode(code) },
+		Flags: flags, Nothing: sayNothing,
+		Options: func(c *cli.Context) (record.Options, error) {
+			o, err := recordOptions(c)
+			if wrong := (usageError{}); errors.As(err, &wrong) {
+				err = usageError{strings.NewReplacer("record: ", "top: ", "help record", "help top").Replace(wrong.msg)}
+			}
+			return o, err
+		},
 	})
 }
 
@@ -89,6 +126,10 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	o.Say = con.Say
+	finish := func() {}
+	if c.Bool(liveFlag) {
+		finish = showLive(con, &o)
+	}
 	signals := conversion.Interrupts()
 	var res record.Result
 	if len(o.PIDs) > 0 {
@@ -96,6 +137,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	} else {
 		res, err = record.Run(o)
 	}
+	finish()
 	var start *record.StartError
 	switch {
 	case errors.As(err, &start):
@@ -114,6 +156,17 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		return exitCode(res.ExitCode)
 	}
 	return nil
+}
+
+// showLive shows a recording while it runs. The function that it returns ends the view.
+func showLive(con *console.Console, o *record.Options) (finish func()) {
+	pid := 0
+	if len(o.PIDs) > 0 {
+		pid = o.PIDs[0]
+	}
+	beside := top.NewBeside(con, filepath.Base(o.Program), pid, false, false)
+	o.Say, o.Opened = beside.Say, beside.Start
+	return beside.Finish
 }
 
 // recordOptions reads the command line.
@@ -179,7 +232,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 }
 
 // aboutOutput are the options that say nothing of what is recorded.
-var aboutOutput = []string{"output", "quiet", "no-convert"}
+var aboutOutput = []string{"output", "quiet", "no-convert", liveFlag}
 
 // givenOptions are the options of the command line that say what is recorded, with their long names.
 func givenOptions(c *cli.Context) string {
@@ -291,14 +344,8 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		return "" // it was said
 	}
 	if res.Log == "" {
-		if res.Unseen != "" {
-			o.Say("nothing was recorded: " + res.Unseen)
-		} else if !c.Bool("quiet") {
-			what := "did not use CUDA"
-			if res.Early {
-				what = "had not used CUDA when recording ended"
-			}
-			o.Say(fmt.Sprintf("%s %s; nothing was recorded", filepath.Base(o.Program), what))
+		if res.Unseen != "" || !c.Bool("quiet") {
+			sayNothing(o.Say, o, res)
 		}
 		return ""
 	}
@@ -326,6 +373,18 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		}
 	}
 	return trace.path
+}
+
+// sayNothing says why nothing was recorded.
+func sayNothing(say func(string), o record.Options, res record.Result) {
+	switch program := filepath.Base(o.Program); {
+	case res.Unseen != "":
+		say("nothing was recorded: " + res.Unseen)
+	case res.Early:
+		say(program + " had not used CUDA when recording ended; nothing was recorded")
+	default:
+		say(program + " did not use CUDA; nothing was recorded")
+	}
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.

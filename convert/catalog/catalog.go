@@ -24,6 +24,7 @@ type Catalog struct {
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
+	follows     bool
 }
 
 // New returns the catalog of the records that a filter selects; nil selects all records.
@@ -41,6 +42,20 @@ func New(filter *tracelog.Filter) *Catalog {
 		filter:     filter,
 	}
 }
+
+// Following returns the catalog of a log that still grows and is read once: a block goes to the
+// catalog and then to the joiner. So that it takes no more memory the longer the log is, it keeps
+// no blocks. Where the log says nothing of how far it is complete, watermarks follow the newest
+// statement (Outcome.known).
+func Following() *Catalog {
+	c := New(nil)
+	c.follows = true
+	c.Watermarks.follow(c.Outcome.known)
+	return c
+}
+
+// Follows says whether the log still grows and is read once.
+func (c *Catalog) Follows() bool { return c.follows }
 
 // First is the earliest time in the log, 0 where it has none.
 func (c *Catalog) First() uint64 {
@@ -61,10 +76,11 @@ func (c *Catalog) Filtered() bool { return c.filter != nil }
 // that has been read.
 func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 	r.Remember()
-	for n := 0; r.Next(); n++ {
-		c.Take(r.Block())
-		if err := c.excess(); err != nil {
-			return fmt.Errorf("%s %w", r.Name(), err)
+	for n := 0; ; n++ {
+		if more, err := c.Next(r); err != nil {
+			return err
+		} else if !more {
+			break
 		}
 		if n%64 == 0 {
 			progress(float64(r.BytesRead()) / float64(max(r.Size(), 1)))
@@ -75,6 +91,19 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 		return err
 	}
 	return nil
+}
+
+// Next takes the next block of a reader, if there is one. The error says that the log is beyond the
+// limits of a catalog.
+func (c *Catalog) Next(r *tracelog.Reader) (bool, error) {
+	if !r.Next() {
+		return false, nil
+	}
+	c.Take(r.Block())
+	if err := c.excess(); err != nil {
+		return false, fmt.Errorf("%s %w", r.Name(), err)
+	}
+	return true, nil
 }
 
 // Take takes a block.

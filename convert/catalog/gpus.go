@@ -27,6 +27,7 @@ type GPUs struct {
 	number   map[DeviceKey]uint32 // timeline.GPU.Index of the devices that were used
 	indexes  map[uint32]bool      // the values of number
 	order    []DeviceKey
+	numbered int // those of order that have their number
 	uses     map[StreamKey]*streamUse
 	extents  map[DeviceKey]timeline.Extent // of the work
 	texts    int                           // bytes of the names of devices
@@ -156,18 +157,20 @@ type Inventory struct {
 	byUUID map[string]uint32
 }
 
-// Number numbers the devices that were used in a log, by process and by the process's own
-// number. Devices with one UUID are one GPU.
+// Number numbers the devices that were used in a log and have no number yet, by process and by the
+// process's own number. Devices with one UUID are one GPU.
 func (v *Inventory) Number(c *Catalog) {
 	g := &c.GPUs
 	order := make(map[uint32]int, len(c.Processes.PIDs))
 	for i, pid := range c.Processes.byRank() {
 		order[pid] = i
 	}
-	slices.SortStableFunc(g.order, func(a, b DeviceKey) int {
+	fresh := g.order[g.numbered:]
+	slices.SortStableFunc(fresh, func(a, b DeviceKey) int {
 		return cmp.Or(cmp.Compare(order[a.PID], order[b.PID]), cmp.Compare(a.Device, b.Device))
 	})
-	for _, key := range g.order {
+	g.numbered = len(g.order)
+	for _, key := range fresh {
 		d := g.devices[key]
 		d.PID, d.ID = key.PID, key.Device
 		index := v.add(&d, c.Names.device(&d))

@@ -18,7 +18,7 @@ const (
 // definitions are the kinds of record that a catalog keeps.
 var definitions = []tracelog.Kind{
 	tracelog.KindMeta, tracelog.KindFunction, tracelog.KindCaller, tracelog.KindSymbol, tracelog.KindThread, tracelog.KindName,
-	tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream, tracelog.KindCUPTI, tracelog.KindProcessEnd, tracelog.KindFlushed,
+	tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream, tracelog.KindCUPTI, tracelog.KindProcessEnd,
 	tracelog.KindMetricSet, tracelog.KindMetric, tracelog.KindGPUUser,
 }
 

@@ -27,6 +27,9 @@ type Outcome struct {
 	losses     []tracelog.Lost
 	order      []bool            // order of losses and notes in the file: true for a note
 	flushed    map[uint32]uint64 // Flushed.Until, by PID
+	newest     uint64            // largest value of flushed
+	oldest     uint64            // its first value, 0 before
+	since      map[uint32]uint64 // newest when CUPTI began to record a process, by PID
 	recorded   map[uint32]bool   // see Recorded
 	clockError uint64
 	text       int // bytes of the texts of notes
@@ -38,6 +41,7 @@ func newOutcome() Outcome {
 		lost:     make(map[string]uint64),
 		flushed:  make(map[uint32]uint64),
 		recorded: make(map[uint32]bool),
+		since:    make(map[uint32]uint64),
 	}
 }
 
@@ -49,6 +53,9 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 		c.Read(b, i)
 		o.CUPTI = append(o.CUPTI, c)
 		o.recorded[c.PID] = c.Status == "on"
+		if o.since[c.PID] == 0 {
+			o.since[c.PID] = o.newest
+		}
 		o.clockError = max(o.clockError, c.ClockError)
 	case tracelog.KindLost:
 		var x tracelog.Lost
@@ -74,7 +81,7 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	case tracelog.KindFlushed:
 		var f tracelog.Flushed
 		f.Read(b, i)
-		o.flushed[f.PID] = max(o.flushed[f.PID], f.Until)
+		o.flush(&f)
 	case tracelog.KindEnd:
 		var e tracelog.End
 		e.Read(b, i)
@@ -82,6 +89,17 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 		return e.Time
 	}
 	return 0
+}
+
+// maxFlushed bounds the processes whose Flushed records are kept.
+const maxFlushed = maxPrograms
+
+func (o *Outcome) flush(f *tracelog.Flushed) {
+	if _, known := o.flushed[f.PID]; known || len(o.flushed) < maxFlushed {
+		o.flushed[f.PID] = max(o.flushed[f.PID], f.Until)
+		o.newest = max(o.newest, f.Until)
+		o.oldest = cmp.Or(o.oldest, f.Until)
+	}
 }
 
 // saturated is the sum of two numbers, or the largest number.
@@ -150,6 +168,14 @@ func (c *Catalog) Remarks() []timeline.Event {
 	return events
 }
 
+// TakeRemarks returns the losses and notes since its last call, as Remarks does, and forgets them.
+func (c *Catalog) TakeRemarks() []timeline.Event {
+	o := &c.Outcome
+	list := c.Remarks()
+	o.order, o.losses, o.Notes, o.text = o.order[:0], o.losses[:0], o.Notes[:0], 0
+	return list
+}
+
 // into converts a known time to ns from the beginning of the recording.
 func (c *Catalog) into(at uint64) uint64 { return at - min(at, c.First()) }
 
@@ -181,6 +207,50 @@ func (o *Outcome) flushedUntil(kind tracelog.Kind, pid uint32) uint64 {
 		low = min(low, o.flushed[x.PID])
 	}
 	return low
+}
+
+// silence is the time, in ns, after which a process that says nothing holds no other back: it was
+// stopped, or it has ended. It is longer than the longest pause between two Flushed records of a process.
+const silence = 3e9
+
+// known returns a lower bound for the times of events in later blocks of a log that is followed, like
+// flushedUntil. No silent process holds it back, and it is a time that has come.
+func (o *Outcome) known(kind tracelog.Kind, pid uint32) uint64 {
+	heard := o.newest - min(o.newest, silence)
+	if kind == tracelog.KindCall {
+		if o.flushed[0] == 0 {
+			return o.newest // there are no probes
+		}
+		return max(o.flushed[0], heard)
+	}
+	if pid != 0 {
+		return o.knownOf(pid, heard)
+	}
+	low := o.newest
+	for recorded := range o.recorded {
+		low = min(low, o.knownOf(recorded, heard))
+	}
+	return low
+}
+
+// knownOf returns a lower bound for the times of the later records of a process from CUPTI. A process
+// that has said nothing since heard is silent.
+func (o *Outcome) knownOf(pid uint32, heard uint64) uint64 {
+	until, said := o.flushed[pid]
+	last := until
+	if !said {
+		until, last = o.since[pid], max(o.since[pid], o.oldest)
+	}
+	if _, ended := o.Ends[pid]; ended || !o.recorded[pid] || last < heard {
+		return o.newest
+	}
+	return until
+}
+
+// Known is a time up to which all calls and all GPU work that had ended are in the blocks so far of a log
+// that is followed.
+func (o *Outcome) Known() uint64 {
+	return min(o.known(tracelog.KindCall, 0), o.known(tracelog.KindKernel, 0))
 }
 
 // Correlated says whether every call of a process that puts work on a GPU should have an API

@@ -28,6 +28,8 @@ type Process struct {
 	Programs Programs // set by Resolve
 	kinds    uint64   // kinds of event that the process has, see kindBit
 	records  []tracelog.Process
+	resolved int // those of records that are in Programs, by Update
+	named    int // those of symbols that are in Programs, by Update
 	symbols  []tracelog.Symbol
 }
 
@@ -174,10 +176,7 @@ func (l *Processes) split(p *Process) {
 			last.Until, last.Cut = r.Start, r.Start
 			p.Programs = append(p.Programs, &Program{PID: p.PID})
 		}
-		g := p.Programs[i]
-		g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
-		g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
-		g.Circumstances = l.circumstances(r)
+		l.describe(p.Programs[i], r)
 	}
 	symbols := make([][]tracelog.Symbol, len(p.Programs))
 	for _, x := range p.symbols {
@@ -187,6 +186,59 @@ func (l *Processes) split(p *Process) {
 	for i, g := range p.Programs {
 		g.Handles = newKernelHandles(symbols[i])
 	}
+}
+
+// Update finds the programs of a log that is followed: those of processes that are new, and those that
+// processes have run since by exec. A program that is there stays as it is, but for its end.
+func (l *Processes) Update() {
+	for _, pid := range l.PIDs {
+		p := l.byPID[pid]
+		if p.Programs == nil {
+			l.split(p)
+		} else {
+			l.extend(p)
+			p.name()
+		}
+		p.resolved, p.named = len(p.records), len(p.symbols)
+	}
+}
+
+// name adds the latest symbols of a process to its programs.
+func (p *Process) name() {
+	for _, x := range p.symbols[p.named:] {
+		g := p.Programs[p.Programs.At(x.Time)]
+		if g.Handles == nil {
+			g.Handles = newKernelHandles([]tracelog.Symbol{x})
+			continue
+		}
+		g.Handles.byHandle[x.Handle] = append(g.Handles.byHandle[x.Handle], x)
+	}
+}
+
+// extend adds the programs of the latest records of a process.
+func (l *Processes) extend(p *Process) {
+	for i := p.resolved; i < len(p.records); i++ {
+		r := &p.records[i]
+		last := p.Programs[len(p.Programs)-1]
+		if r.Start <= last.Start {
+			continue // told already
+		}
+		if last.Start == 0 { // events of the process came before its record
+			l.describe(last, r)
+			continue
+		}
+		last.Until, last.Cut = r.Start, r.Start
+		g := &Program{PID: p.PID, Handles: newKernelHandles(nil)}
+		l.describe(g, r)
+		p.Programs = append(p.Programs, g)
+	}
+}
+
+// describe takes what a record says of a program.
+func (l *Processes) describe(g *Program, r *tracelog.Process) {
+	g.PPID, g.Start, g.Args = r.PPID, r.Start, SplitArgs(r.Args)
+	g.Name = r.Exe[strings.LastIndexByte(r.Exe, '/')+1:]
+	g.Circumstances = l.circumstances(r)
 }
 
 // cut finds, for each program that was replaced by exec, the call in which the recorder met the

@@ -12,6 +12,7 @@ import (
 type Watermarks struct {
 	all     map[owner]*Watermark
 	flushed func(kind tracelog.Kind, pid uint32) uint64 // nil for a log that does not grow
+	follows bool                                        // blocks are read once and not kept: see Following
 }
 
 // An owner is a thread or a stream with its own events of one kind, or a whole kind.
@@ -34,6 +35,11 @@ type Watermark struct {
 }
 
 func newWatermarks() Watermarks { return Watermarks{all: make(map[owner]*Watermark)} }
+
+// follow keeps no blocks from now on: lows are the times up to which the log says it is complete.
+func (w *Watermarks) follow(known func(kind tracelog.Kind, pid uint32) uint64) {
+	w.flushed, w.follows = known, true
+}
 
 // ownerOf returns the owner of a block's events.
 func ownerOf(b *tracelog.Block, p *Placement) owner {
@@ -59,10 +65,16 @@ func ownerOf(b *tracelog.Block, p *Placement) owner {
 // add notes a block whose events begin at from or later.
 func (w *Watermarks) add(b *tracelog.Block, p *Placement, from uint64) {
 	o := ownerOf(b, p)
+	if w.follows {
+		o = owner{kind: p.as}
+	}
 	m := w.all[o]
 	if m == nil {
 		m = &Watermark{owner: o, of: w}
 		w.all[o] = m
+	}
+	if w.follows {
+		return
 	}
 	m.from, m.at = append(m.from, from), append(m.at, b.Offset)
 }
@@ -125,6 +137,9 @@ func (w *Watermarks) Kind(k tracelog.Kind) Lows { return w.of(owner{kind: k}) }
 
 // Stream returns the watermarks of a stream's work.
 func (w *Watermarks) Stream(pid, context, stream uint32) Lows {
+	if w.follows {
+		return w.ofProcess(pid, tracelog.KindKernel)
+	}
 	return append(w.of(owner{kind: tracelog.KindKernel, pid: pid, context: context, id: stream}),
 		w.of(owner{kind: tracelog.KindKernel, mixed: true})...)
 }
@@ -141,17 +156,29 @@ func (w *Watermarks) of(o owner) Lows {
 	return nil
 }
 
+// ofProcess returns the watermarks of some kinds of a process in a log that is followed.
+func (w *Watermarks) ofProcess(pid uint32, kinds ...tracelog.Kind) (lows Lows) {
+	for _, k := range kinds {
+		lows = append(lows, &Watermark{owner: owner{kind: k, pid: pid}, of: w})
+	}
+	return lows
+}
+
 // A ThreadKey identifies a thread by its process and its host TID.
 type ThreadKey struct{ PID, TID uint32 }
 
 // Threads are the watermarks of the calls and API records of each thread.
 type Threads struct {
-	own   map[ThreadKey]Lows
-	mixed Lows
+	own      map[ThreadKey]Lows
+	mixed    Lows
+	followed *Watermarks // of a log that is followed, else nil
 }
 
 // Threads returns the watermarks of threads.
 func (w *Watermarks) Threads(names *Names) Threads {
+	if w.follows {
+		return Threads{followed: w}
+	}
 	t := Threads{own: make(map[ThreadKey]Lows)}
 	t.mixed = append(w.of(owner{kind: tracelog.KindCall, mixed: true}), w.of(owner{kind: tracelog.KindAPI, mixed: true})...)
 	for o, m := range w.all {
@@ -168,7 +195,12 @@ func (w *Watermarks) Threads(names *Names) Threads {
 }
 
 // Of returns the watermarks of a thread.
-func (t *Threads) Of(key ThreadKey) Lows { return append(slices.Clip(t.own[key]), t.mixed...) }
+func (t *Threads) Of(key ThreadKey) Lows {
+	if t.followed != nil {
+		return t.followed.ofProcess(key.PID, tracelog.KindCall, tracelog.KindAPI)
+	}
+	return append(slices.Clip(t.own[key]), t.mixed...)
+}
 
 // TIDs calls f with each thread that has blocks of its own.
 func (t *Threads) TIDs(f func(ThreadKey)) {
@@ -180,6 +212,12 @@ func (t *Threads) TIDs(f func(ThreadKey)) {
 // Processes returns the watermarks of some kinds of event of each process.
 func (w *Watermarks) Processes(pids []uint32, kinds ...tracelog.Kind) map[uint32]Lows {
 	processes := make(map[uint32]Lows)
+	if w.follows {
+		for _, pid := range pids {
+			processes[pid] = w.ofProcess(pid, kinds...)
+		}
+		return processes
+	}
 	for o, m := range w.all {
 		switch {
 		case !slices.Contains(kinds, o.kind):

@@ -119,7 +119,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	if p.memory == nil {
 		p.memory = e.memory.Process(p.out)
 		if _, ended := e.catalog.Outcome.Ends[p.PID]; ended || p.Until != 0 {
-			p.memory.Ends(p.horizon)
+			p.endMemory()
 		}
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
@@ -195,7 +195,11 @@ func (e *events) advanceProgram(p *program, all bool) {
 	if p.pools != nil {
 		p.pools.Advance(e.low(tracelog.KindMemoryPool), all)
 	}
-	if p.memory != nil && all {
+	switch {
+	case p.memory == nil:
+	case all:
 		p.memory.Finish()
+	case e.catalog.Follows():
+		p.memory.Say(e.low(tracelog.KindMemory))
 	}
 }

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
@@ -21,6 +22,10 @@ type Options struct {
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
 	Damaged   bool                 // parts of the log are missing
+
+	// Patience is the time, in ns, after which a call is shown without its work where the work has not
+	// come; 0 to wait as long as memory allows. A view of a log that is followed has a patience.
+	Patience uint64
 }
 
 // A Joiner joins the records of a log.
@@ -66,6 +71,35 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
 	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
 	return j
+}
+
+// Update takes over what the catalog of a log that is followed has learnt: new processes, what they
+// run since, and which have ended.
+func (j *Joiner) Update() {
+	c := j.catalog
+	c.Processes.Update()
+	for _, pid := range c.Processes.PIDs {
+		of := c.Processes.Get(pid)
+		for i := len(j.byPID[pid]); i < len(of.Programs); i++ {
+			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
+			p.work.patience = j.options.Patience
+			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
+			j.out.Emit(p.out)
+		}
+		if j.calling[pid] == nil {
+			maps.Copy(j.calling, c.Watermarks.Processes([]uint32{pid}, tracelog.KindCall, tracelog.KindAPI))
+			maps.Copy(j.working, c.Watermarks.Processes([]uint32{pid}, tracelog.KindKernel))
+		}
+	}
+	j.events.programs = j.programs
+	lacksWork := c.Outcome.LacksWork()
+	for _, p := range j.programs {
+		p.graphs.off = p.graphs.off || lacksWork
+		if _, ended := c.Outcome.Ends[p.PID]; ended || p.Until != 0 {
+			p.horizon = c.Horizon(p.Program)
+			p.endMemory()
+		}
+	}
 }
 
 // Describe hands on the processes: those with a rank first, in the order of their ranks. Then come the
@@ -115,6 +149,20 @@ func (j *Joiner) Run(open merge.Opener, progress func(share float64)) error {
 	j.finish()
 	return nil
 }
+
+// Take takes the block that the reader of a log that is followed has read. The catalog has it already.
+func (j *Joiner) Take(r *tracelog.Reader) { j.take(r) }
+
+// Advance hands on the events of a log that is followed as far as their order is known.
+func (j *Joiner) Advance() {
+	j.steps()
+	for _, e := range j.catalog.TakeRemarks() {
+		j.out.Emit(e)
+	}
+}
+
+// Finish hands on what is left at the end of a log that was followed.
+func (j *Joiner) Finish() { j.finish() }
 
 // take takes the block that a reader has read.
 func (j *Joiner) take(r *tracelog.Reader) {

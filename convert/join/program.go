@@ -38,6 +38,7 @@ type program struct {
 	overheads   *spans.OverlapLanes
 	pools       *spans.OverlapLanes
 	memory      *memory.Process
+	memoryEnds  bool // the end of the process is among the events of memory
 }
 
 // newPrograms makes the programs of a log.
@@ -56,7 +57,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g.PID), correlatedUntil: c.CorrelatedUntil(g.PID),
-		hasWork: of.HasWork(), hasMarkers: of.Has(tracelog.KindMarker),
+		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start, Circumstances: g.Circumstances}
@@ -81,6 +82,14 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 		p.threads[tid] = t
 	}
 	return t
+}
+
+// endMemory releases the program's memory at its end.
+func (p *program) endMemory() {
+	if p.memory != nil && !p.memoryEnds {
+		p.memoryEnds = true
+		p.memory.Ends(p.horizon)
+	}
 }
 
 // nvtx returns the program's NVTX ranges.

@@ -28,8 +28,9 @@ func window(c *call) uint64 {
 
 // workProgress says how far the work of a program has been read.
 type workProgress struct {
-	done  uint64 // pieces of work
-	marks []progressMark
+	done     uint64 // pieces of work
+	marks    []progressMark
+	patience uint64 // Options.Patience
 }
 
 // A progressMark says that the first done pieces include all work that begins before low.
@@ -38,6 +39,10 @@ type progressMark struct{ low, done uint64 }
 // mark notes that all work before low has been read.
 func (p *workProgress) mark(low uint64) {
 	if n := len(p.marks); n > 0 && p.marks[n-1].low >= low {
+		return
+	}
+	if n := len(p.marks); n > 0 && p.marks[n-1].done == p.done {
+		p.marks[n-1].low = low
 		return
 	}
 	i := 0
@@ -61,6 +66,9 @@ func (p *workProgress) past(c *call) bool {
 	})
 	if i == len(p.marks) {
 		return false
+	}
+	if last := p.marks[len(p.marks)-1].low; p.patience > 0 && last >= timeline.End(c.End, p.patience) {
+		return true
 	}
 	return p.marks[i].low == timeline.Never || p.done-p.marks[i].done >= window(c)
 }

@@ -184,6 +184,15 @@ func (p *Process) say(c *counter) {
 	}
 }
 
+// Say emits the values that were set before a time. No later event of the process is before it.
+func (p *Process) Say(before uint64) {
+	for _, c := range p.order {
+		if c.at < before {
+			p.say(c)
+		}
+	}
+}
+
 // end releases the memory of the process.
 func (p *Process) end(at uint64) {
 	for _, c := range p.order {

@@ -176,6 +176,22 @@ func (p *Pipeline) Err() error {
 	return nil
 }
 
+// Flush hands on what is there, waits until the sink has taken it, and returns the sink's error.
+func (p *Pipeline) Flush() error {
+	if p.sink == nil {
+		return nil
+	}
+	p.pass()
+	var idle [batches - 1]*batch
+	for i := range idle {
+		idle[i] = <-p.empty
+	}
+	for _, b := range idle {
+		p.empty <- b
+	}
+	return p.Err()
+}
+
 // Close hands on the rest, waits until the sink has taken it, and returns the sink's error.
 func (p *Pipeline) Close() error {
 	if p.sink != nil {

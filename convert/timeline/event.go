@@ -96,6 +96,11 @@ type Loss struct {
 	From, To uint64 // when the records were lost, ns from the start of the recording; 0 when not known
 }
 
+// A Known says that the timeline of a log that still grows has been given up to a time: all calls that
+// returned before, and all work that ended before. What was late comes after all. A timeline of a whole
+// log has no Known.
+type Known struct{ Until uint64 }
+
 // A Hang is a kernel that had not ended when recording ended, and of which there is no work with a
 // length.
 type Hang struct {
@@ -159,4 +164,5 @@ func (v *CounterValue) shift(by uint64) { v.Time += by }
 func (a *Allocation) shift(by uint64)   { a.Time += by }
 func (l *Loss) shift(by uint64)         { l.Time += by }
 func (n *Note) shift(by uint64)         { n.Time += by }
+func (k *Known) shift(by uint64)        { k.Until += by }
 func (h *Hang) shift(by uint64)         { h.Start, h.End = h.Start+by, h.End+by }

@@ -156,6 +156,7 @@ func (t *Thread) Shown(c *Call) {
 // Record takes a Sync record. Records of streams that wait for events are ignored: no call
 // waits.
 func (j *Joiner) Record(x *tracelog.Sync) {
+	j.byRecord = true // a log that is followed has told only now
 	switch typ := cudaapi.Wait(x.Type); typ {
 	case cudaapi.EventWait, cudaapi.StreamWait, cudaapi.ContextWait:
 		j.pending.Add(wait{start: x.Start, end: timeline.End(x.Start, x.Dur), typ: typ,

@@ -1,0 +1,225 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Name is the name of the command.
+const Name = "top"
+
+// ProgramFlag is an option that nobody types: it says that the arguments stand behind --, and are a program.
+const ProgramFlag = "program"
+
+// A Host is what the command takes from the commands beside it.
+type Host struct {
+	Usage   func(format string, args ...any) error                      // a wrong command line
+	Exit    func(code int) error                                        // an exit code with nothing more to say
+	Flags   []cli.Flag                                                  // of a recording
+	Options func(c *cli.Context) (record.Options, error)                // of a recording, from these flags
+	Nothing func(say func(string), o record.Options, res record.Result) // says why nothing was recorded
+}
+
+// Command is the command.
+func Command(con *console.Console, h Host) *cli.Command {
+	return &cli.Command{
+		Name:      Name,
+		Usage:     "show what a program does, every second, while it is recorded",
+		ArgsUsage: "LOG",
+		UsageText: "cudatrace top LOG [--format text|ndjson]\n" +
+			"cudatrace top [OPTION...] -p PID\n" +
+			"cudatrace top [OPTION...] -- PROGRAM [ARG...]\n\n" +
+			"Example: cudatrace top run1.cudatrace\n" +
+			"Example: cudatrace top -- python3 train.py >train.out 2>&1",
+		Description: "Follows LOG, which a recording is writing now (NAME.cudatrace also finds the log of a recording that has " +
+			"not ended), or records PID or PROGRAM into a temporary log. Shows launches, calls, the busiest kernels and " +
+			"functions, GPUs, copies, errors and lost records. On a terminal it is a screen with keys (h lists them), " +
+			"unless the program writes to that terminal; else a line every second. The exit code is that of PROGRAM. docs/top.md explains the figures.",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|ndjson`: a screen or lines for people, or a line of JSON every second"},
+			&cli.BoolFlag{Name: ProgramFlag, Hidden: true},
+		}, h.Flags...),
+		Action: func(c *cli.Context) error { return h.run(c, con) },
+	}
+}
+
+func (h *Host) run(c *cli.Context, con *console.Console) error {
+	format, pids, args := c.String("format"), c.StringSlice("pid"), c.Args().Slice()
+	program := c.Bool(ProgramFlag)
+	switch {
+	case format != "text" && format != "ndjson":
+		return h.Usage("top: --format must be text or ndjson, not %q", format)
+	case program && len(args) == 0:
+		return h.Usage("top: no program given behind --")
+	case len(pids) > 0 && len(args) > 0:
+		return h.Usage("top: give LOG, -p PID or -- PROGRAM, one of them")
+	case len(pids) > 1:
+		return h.Usage("top: --pid names one process")
+	case program || len(pids) > 0:
+		return h.record(c, con, format == "ndjson")
+	case len(args) == 0:
+		return h.Usage("top: no log given")
+	case len(args) > 1:
+		return h.Usage("top: takes one log; for a program, write 'cudatrace top -- %s ...'", args[0])
+	case args[0] == "-":
+		return h.Usage("top: a log that grows is a file, not standard input")
+	}
+	if i := slices.IndexFunc(h.Flags, func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) }); i >= 0 {
+		return h.Usage("top: --%s is for a recording, and LOG is recorded already", h.Flags[i].Names()[0])
+	}
+	return h.follow(con, args[0], format == "ndjson")
+}
+
+// follow shows a log.
+func (h *Host) follow(con *console.Console, name string, ndjson bool) error {
+	path, err := findLog(name)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+	}
+	defer log.Close()
+	w := &watch{con: con, form: formLines, name: path, log: log}
+	switch tty := con.Terminal(); {
+	case ndjson:
+		w.form = formNDJSON
+	case tty != nil:
+		w.form, w.tty, w.keys = formScreen, tty, true
+	}
+	err = w.run()
+	var ended exitError
+	switch {
+	case errors.Is(err, errQuit):
+		return nil
+	case errors.As(err, &ended):
+		return h.Exit(128 + int(ended.signal))
+	case tracelog.IsDamage(err):
+		return fmt.Errorf("%s is not complete: %w", path, err)
+	case err != nil:
+		return err
+	case w.view.latest == nil:
+		con.Sayf("%s has ended without a CUDA call", path)
+	default:
+		con.Sayf("%s has ended: %s; 'cudatrace stats' shows more", path, totalText(w.view.latest))
+	}
+	return nil
+}
+
+// findLog finds a log by its name, or by the name that it gets when its recording ends.
+func findLog(name string) (string, error) {
+	path := name
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		found, err := filepath.Glob(escapeGlob(tracelog.PartialName(name, "")) + "*")
+		if err != nil {
+			return "", err
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			path = found[0]
+		default:
+			return "", fmt.Errorf("%s is being written by several recordings: name one of %s", name, strings.Join(found, ", "))
+		}
+	}
+	r, err := tracelog.Open(path)
+	if err == nil {
+		return path, r.Close()
+	}
+	if errors.Is(err, tracelog.ErrNotLog) && unix.Access(path, unix.X_OK) == nil {
+		return "", fmt.Errorf("%w; to run a program, write 'cudatrace top -- %s'", err, name)
+	}
+	return "", err
+}
+
+// escapeGlob makes a pattern that matches a name alone.
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// record records a program, or a process, and shows it meanwhile.
+func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
+	o, err := h.Options(c)
+	if err != nil {
+		return err
+	}
+	kept := c.IsSet("output")
+	if !kept {
+		folder, err := temporary()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder) // what stays in the folder for temporary files does no harm
+		o.Output, o.OutputNamed = filepath.Join(folder, filepath.Base(o.Output)), true
+	}
+	pid := 0
+	if len(o.PIDs) > 0 {
+		pid = o.PIDs[0]
+	}
+	beside := NewBeside(con, filepath.Base(o.Program), pid, ndjson, !kept)
+	o.Say, o.Opened, o.Stop = beside.Say, beside.Start, beside.Stop
+	var res record.Result
+	if pid != 0 {
+		res, err = record.Attach(o)
+	} else {
+		res, err = record.Run(o)
+	}
+	beside.Finish()
+	if err == nil {
+		err = h.close(con, o, res, kept)
+	}
+	var start *record.StartError
+	switch {
+	case errors.As(err, &start):
+		con.Say(start.Error())
+		return h.Exit(start.Code)
+	case err != nil:
+		return err
+	case res.ExitCode != 0:
+		return h.Exit(res.ExitCode)
+	}
+	return nil
+}
+
+// close says what became of a recording.
+func (h *Host) close(con *console.Console, o record.Options, res record.Result, kept bool) error {
+	if res.File != nil {
+		defer res.File.Close()
+	}
+	switch {
+	case res.Lost: // it was said
+	case res.Log == "":
+		h.Nothing(con.Say, o, res)
+	case kept:
+		con.Sayf("the log is %s; 'cudatrace convert' makes a trace of it", res.Log)
+	}
+	return nil
+}
+
+// temporary makes a folder for a temporary log, of the user who called sudo.
+func temporary() (string, error) {
+	folder, err := os.MkdirTemp("", "cudatrace-top-")
+	if err == nil {
+		if in := invoker.Find(); in != nil {
+			err = os.Chown(folder, int(in.UID), int(in.GID))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("the temporary log cannot be made in %s: %s; set TMPDIR, or name a log with -o", os.TempDir(), errno.Words(err))
+	}
+	return folder, nil
+}

@@ -1,0 +1,103 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/live"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// rate is a number of things a second.
+func rate(n uint64, r *live.Report) string {
+	return figures.Group(uint64(float64(n)*1e9/float64(max(r.Length(), 1))+0.5)) + "/s"
+}
+
+// throughput is a number of bytes a second.
+func throughput(bytes uint64, r *live.Report) string {
+	return fmt.Sprintf("%.2f GB/s", float64(bytes)/float64(max(r.Length(), 1)))
+}
+
+// percent is a part of a whole.
+func percent(part, whole uint64) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(whole, 1)))
+}
+
+// seconds is a time of the recording.
+func seconds(ns uint64) string { return fmt.Sprintf("%.0f s", float64(ns)/1e9) }
+
+// busiest is the row with the most time in the interval; nil without one.
+func busiest(rows []live.Row) *live.Row {
+	var best *live.Row
+	for i := range rows {
+		if r := &rows[i]; r.Now.N > 0 && (best == nil || r.Now.Time > best.Now.Time) {
+			best = r
+		}
+	}
+	return best
+}
+
+// timeOf is the time of all rows, in the interval or so far.
+func timeOf(rows []live.Row, count func(*live.Row) *live.Count) (ns uint64) {
+	for i := range rows {
+		ns += count(&rows[i]).Time
+	}
+	return ns
+}
+
+func now(r *live.Row) *live.Count { return &r.Now }
+func all(r *live.Row) *live.Count { return &r.All }
+
+// copyTexts are the throughputs of the directions with copies.
+func copyTexts(r *live.Report, always bool) (texts []string) {
+	rows := slices.Clone(r.Copies)
+	slices.SortFunc(rows, func(a, b live.Row) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range rows {
+		if always || rows[i].Now.N > 0 {
+			texts = append(texts, rows[i].Name+" "+throughput(rows[i].Now.Bytes, r))
+		}
+	}
+	return texts
+}
+
+// plainText is a report in a line.
+func plainText(r *live.Report) string {
+	parts := []string{rate(r.Now.Launches, r) + " launches", rate(r.Now.Calls, r) + " calls"}
+	for _, g := range r.GPUs {
+		text := fmt.Sprintf("GPU %d %s busy, queue %.1f", g.Index, percent(g.Busy, r.Length()), g.Queue)
+		if g.Memory.Peak > 0 {
+			text += ", " + figures.Bytes(g.Memory.Live)
+		}
+		parts = append(parts, text)
+	}
+	parts = append(parts, copyTexts(r, false)...)
+	if k := busiest(r.Kernels); k != nil {
+		parts = append(parts, fmt.Sprintf("kernel %s %s", figures.Cut(k.Name, 40), percent(k.Now.Time, timeOf(r.Kernels, now))))
+	}
+	if f := busiest(r.Functions); f != nil {
+		parts = append(parts, fmt.Sprintf("call %s %s", f.Name, percent(f.Now.Time, r.Now.CallTime)))
+	}
+	if r.Now.Failed > 0 {
+		parts = append(parts, figures.Count(r.Now.Failed, "call failed", "calls failed"))
+	}
+	if r.Now.Lost > 0 {
+		parts = append(parts, figures.Count(r.Now.Lost, "record lost", "records lost"))
+	}
+	return seconds(r.To) + ": " + strings.Join(parts, "; ")
+}
+
+// totalText is what was counted in all.
+func totalText(r *live.Report) string {
+	text := fmt.Sprintf("%s, %s, %s, %s, %s", figures.Count(r.All.Launches, "launch", "launches"),
+		figures.Count(r.All.Calls, "call", "calls"), figures.Count(r.All.Kernels, "kernel", "kernels"),
+		figures.Count(r.All.Copies, "copy", "copies"), figures.Count(r.All.Memsets, "memset", "memsets"))
+	if r.All.Failed > 0 {
+		text += "; " + figures.Count(r.All.Failed, "call failed", "calls failed")
+	}
+	if r.All.Lost > 0 {
+		text += "; " + figures.Count(r.All.Lost, "record lost", "records lost")
+	}
+	return text
+}

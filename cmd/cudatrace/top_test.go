@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/goldentest"
+)
+
+// A terminalRun is a command on a terminal of its own.
+type terminalRun struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	tty    *os.File // the command's side
+	person *os.File // the other side
+	modes  unix.Termios
+	mu     sync.Mutex
+	shown  bytes.Buffer // all that the terminal got
+	ended  chan struct{}
+}
+
+// onTerminal starts cudatrace in a folder, in the foreground of a new terminal of 80 columns and 24 lines. out is
+// its standard output and error; nil is the terminal. Temporary files go to the folder.
+func onTerminal(t *testing.T, folder string, out *os.File, args ...string) *terminalRun {
+	t.Helper()
+	tty, other := openTerminal(t)
+	r := &terminalRun{t: t, tty: tty, person: other, ended: make(chan struct{})}
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	modes, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.modes = *modes
+	r.cmd = exec.Command("cudatrace", args...)
+	r.cmd.Dir, r.cmd.Env = folder, append(os.Environ(), "TMPDIR="+folder)
+	r.cmd.Stdout, r.cmd.Stderr = tty, tty
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+	r.cmd.ExtraFiles = []*os.File{tty}
+	if out == nil {
+		r.cmd.Stdin = tty
+	} else {
+		r.cmd.Stdout, r.cmd.Stderr = out, out
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go r.read(other)
+	go func() {
+		defer close(r.ended)
+		_ = r.cmd.Wait() // its exit code is looked at
+	}()
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.ended
+	})
+	return r
+}
+
+func (r *terminalRun) read(from *os.File) {
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		r.shown.Write(b[:n])
+		r.mu.Unlock()
+	}
+}
+
+func (r *terminalRun) all() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shown.String()
+}
+
+var escapes = regexp.MustCompile(`\x1b\[[?0-9;]*[a-zA-Z]`)
+
+// screens are the texts of all frames.
+func (r *terminalRun) screens() (all []string) {
+	frames := strings.Split(r.all(), "\x1b[H")
+	for _, frame := range frames[1:] {
+		lines := strings.Split(escapes.ReplaceAllString(frame, ""), "\r\n")
+		for i := range lines {
+			lines[i] = strings.TrimRight(lines[i], " \r")
+		}
+		all = append(all, strings.Join(lines, "\n"))
+	}
+	return all
+}
+
+// until waits until something holds. The time only bounds a failure.
+func (r *terminalRun) until(what string, holds func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s: the terminal got %.6000q", what, r.all())
+		}
+	}
+}
+
+// shows waits until a frame has a text.
+func (r *terminalRun) shows(text string) {
+	r.t.Helper()
+	r.until("no "+text, func() bool {
+		return slices.ContainsFunc(r.screens(), func(screen string) bool { return strings.Contains(screen, text) })
+	})
+}
+
+// first waits for a frame that has a text and not another one.
+func (r *terminalRun) first(text, without string) (screen string) {
+	r.t.Helper()
+	r.until("no "+text, func() bool {
+		for _, screen = range r.screens() {
+			if strings.Contains(screen, text) && !strings.Contains(screen, without) {
+				return true
+			}
+		}
+		return false
+	})
+	return screen
+}
+
+func (r *terminalRun) press(keys string) {
+	r.t.Helper()
+	if _, err := r.person.WriteString(keys); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// restored waits for the command's end, and checks that the terminal is as it was.
+func (r *terminalRun) restored(code int) {
+	r.t.Helper()
+	<-r.ended
+	if got := r.cmd.ProcessState.ExitCode(); got != code {
+		r.t.Errorf("exit code %d, want %d: %.2000q", got, code, r.all())
+	}
+	r.until("the screen is not left", func() bool { return strings.Contains(r.all(), "\x1b[?25h\x1b[?1049l") })
+	modes, err := unix.IoctlGetTermios(int(r.tty.Fd()), unix.TCGETS)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if *modes != r.modes {
+		r.t.Errorf("the terminal's modes are %+v, were %+v", *modes, r.modes)
+	}
+}
+
+// trainLog is the log of a PyTorch loop on a GPU.
+var trainLog = filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
+
+// growingLog makes run.cudatrace in a new folder, with the first bytes of a log. rest writes the others. The
+// file stays open for writing.
+func growingLog(t *testing.T, bytes int) (folder string, rest func()) {
+	t.Helper()
+	data, err := os.ReadFile(trainLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder = t.TempDir()
+	f, err := os.Create(filepath.Join(folder, "run.cudatrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	write := func(b []byte) {
+		if _, err := f.Write(b); err != nil {
+			t.Error(err)
+		}
+	}
+	write(data[:bytes])
+	return folder, func() { write(data[bytes:]) }
+}
+
+// mostOfTrain is the number of bytes of trainLog up to which its sixth second is known.
+const mostOfTrain = 490_000
+
+// The live view of a log in a terminal: it follows the log, obeys keys, and ends with the log.
+func TestTopScreen(t *testing.T) {
+	t.Parallel()
+	folder, rest := growingLog(t, mostOfTrain)
+	r := onTerminal(t, folder, nil, "top", "run.cudatrace")
+	r.shows("q quit")
+	goldentest.Hold(t, "testdata/top-screen.golden", r.first("kernels", "reading what is there")+"\n")
+	r.press("s")
+	r.shows("sort: count")
+	r.press("fgemm")
+	r.shows("filter: gemm_")
+	r.press("\n")
+	r.shows("filter: gemm  (ESC: all rows)")
+	if err := unix.IoctlSetWinsize(int(r.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("not resized", func() bool {
+		all := r.screens()
+		return strings.Count(all[len(all)-1], "\n") == 9
+	})
+	rest()
+	r.restored(0)
+	if !strings.Contains(r.all(), "run.cudatrace has ended: 45,300 launches, ") {
+		t.Errorf("the end was not said: %q", r.all())
+	}
+}
+
+// However the view of a log ends, the terminal is as it was.
+func TestTopRestores(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end  func(*terminalRun)
+		code int
+	}{
+		"q":                 {func(r *terminalRun) { r.press("q") }, 0},
+		"Ctrl-C":            {func(r *terminalRun) { r.press("\x03") }, 130},
+		"SIGTERM":           {func(r *terminalRun) { _ = r.cmd.Process.Signal(unix.SIGTERM) }, 143},
+		"SIGHUP":            {func(r *terminalRun) { _ = r.cmd.Process.Signal(unix.SIGHUP) }, 129},
+		"a log that is cut": {func(r *terminalRun) { _ = os.Truncate(filepath.Join(r.cmd.Dir, "run.cudatrace"), 100) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder, _ := growingLog(t, 30_000)
+			r := onTerminal(t, folder, nil, "top", "run.cudatrace")
+			r.shows("q quit")
+			test.end(r)
+			r.restored(test.code)
+		})
+	}
+}
+
+// outFile is a file for what a program prints.
+func outFile(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// A program that writes elsewhere leaves the terminal to the view. It is killed in the middle: its exit code
+// is handed on, the terminal is as it was, and no log stays.
+func TestTopProgramKilled(t *testing.T) {
+	t.Parallel()
+	out, temporary := outFile(t), t.TempDir()
+	r := onTerminal(t, temporary, out, "top", "--", sim("longrun"), "60", "-i", "100")
+	r.shows("tick")
+	pid := longrunPID(t, contents(t, out.Name()))
+	if left := temporaryLogs(t, temporary); len(left) != 1 {
+		t.Errorf("the temporary logs are %q, want one", left)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.restored(137)
+	if left := temporaryLogs(t, temporary); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+	if said := contents(t, out.Name()); !strings.Contains(said, "cudatrace: longrun: ") || strings.Contains(said, "launches/") {
+		t.Errorf("standard output and error are\n%s", said)
+	}
+}
+
+func temporaryLogs(t *testing.T, folder string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(folder, "cudatrace-top-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A view that is killed takes nothing with it: the recorder gives the terminal back, and the program and its
+// recording go on.
+func TestTopViewKilled(t *testing.T) {
+	t.Parallel()
+	out := outFile(t)
+	r := onTerminal(t, t.TempDir(), out, "record", "--live", "--no-convert", "-o", "run", sim("longrun"), "3", "-i", "1000")
+	r.shows("tick")
+	if err := unix.Kill(viewPID(t, r.cmd.Process.Pid), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.restored(0)
+	for _, want := range []string{"cudatrace: the live view was ended: killed; recording goes on", "counts kernels=", "nothing lost"} {
+		if said := contents(t, out.Name()); !strings.Contains(said, want) {
+			t.Errorf("%q was not said:\n%s", want, said)
+		}
+	}
+}
+
+// viewPID is the PID of the view beside a recorder.
+func viewPID(t *testing.T, recorder int) int {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", recorder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		children, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for word := range strings.FieldsSeq(string(children)) {
+			line, err := os.ReadFile("/proc/" + word + "/cmdline")
+			if pid, wrong := strconv.Atoi(word); err == nil && wrong == nil && bytes.Contains(line, []byte("watch-recording")) {
+				return pid
+			}
+		}
+	}
+	t.Fatal("there is no view")
+	return 0
+}
+
+// Calls of a running process are shown on standard output until Ctrl-C; the process lives on.
+func TestTopProcess(t *testing.T) {
+	t.Parallel()
+	program := startLongrun(t, "600", "-i", "100")
+	out := outFile(t)
+	cmd := exec.Command("cudatrace", "top", "--format", "ndjson", "-p", fmt.Sprint(program.Pid))
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	launches := regexp.MustCompile(`"now":\{[^}]*"launches":[1-9]`)
+	for deadline := time.Now().Add(time.Minute); !launches.MatchString(contents(t, out.Name())); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no launches are shown: %.2000s", contents(t, out.Name()))
+		}
+	}
+	if err := cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := program.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program did not live on: %v", err)
+	}
+}
+
+// The person quits: the recording ends, and the program runs on to its own end.
+func TestTopQuit(t *testing.T) {
+	t.Parallel()
+	out := outFile(t)
+	r := onTerminal(t, t.TempDir(), out, "top", "--", "sh", "-c", sim("longrun")+" 60 --until off; exit 3")
+	r.shows("tick")
+	r.press("q")
+	r.restored(3)
+	if said := contents(t, out.Name()); !strings.Contains(said, "counts kernels=") {
+		t.Errorf("the program said\n%s", said)
+	}
+}

@@ -1,0 +1,88 @@
+package live
+
+import "time"
+
+// A Report has the figures of an interval (Now) and of all intervals up to its end (All).
+type Report struct {
+	From, To uint64    // ns from the start of the recording
+	Time     time.Time // of To; zero where the log has no clock
+	Now, All Figures
+
+	GPUs      []GPU
+	Host      Memory // pinned memory of the host
+	Copies    []Row  // by direction
+	Kernels   []Row
+	Functions []Row
+	Errors    []Row // by function and error
+	Losses    []Row // by cause
+}
+
+// Length is the length of the interval in ns.
+func (r *Report) Length() uint64 { return r.To - r.From }
+
+// Figures count what happened.
+type Figures struct {
+	Calls    uint64 // outermost calls that returned
+	CallTime uint64 // ns in them, of all threads
+	Launches uint64 // calls that launch a kernel or a graph
+	Failed   uint64 // outermost calls that returned an error
+	Kernels  uint64 // that ended; a graph that is recorded as a whole is one
+	Copies   uint64 // that ended
+	Memsets  uint64 // that ended
+	GPUTime  uint64 // ns of all work, of all streams
+	Lost     uint64 // records
+}
+
+// Work is the number of all pieces of GPU work.
+func (f *Figures) Work() uint64 { return f.Kernels + f.Copies + f.Memsets }
+
+func (f *Figures) add(o *Figures) {
+	for _, x := range []struct {
+		to   *uint64
+		more uint64
+	}{{&f.Calls, o.Calls}, {&f.CallTime, o.CallTime}, {&f.Launches, o.Launches}, {&f.Failed, o.Failed}, {&f.Kernels, o.Kernels},
+		{&f.Copies, o.Copies}, {&f.Memsets, o.Memsets}, {&f.GPUTime, o.GPUTime}, {&f.Lost, o.Lost}} {
+		*x.to = sum(*x.to, x.more)
+	}
+}
+
+// A Row counts what has a name.
+type Row struct {
+	Name     string
+	Now, All Count
+}
+
+// A Count counts things, with their time or size where they have one.
+type Count struct {
+	N     uint64
+	Time  uint64 // ns
+	Bytes uint64
+}
+
+// Mean is the mean time in ns.
+func (c *Count) Mean() uint64 { return c.Time / max(c.N, 1) }
+
+func (c *Count) add(o Count) {
+	c.N, c.Time, c.Bytes = sum(c.N, o.N), sum(c.Time, o.Time), sum(c.Bytes, o.Bytes)
+}
+
+// A GPU is a device.
+type GPU struct {
+	Index  uint32
+	Name   string
+	Busy   uint64  // ns of the interval with work
+	All    uint64  // ns with work so far
+	Queue  float64 // launches whose work had not begun, the mean over the interval
+	Memory Memory  // of the device
+}
+
+// A Memory is allocated memory in bytes, when the report was made.
+type Memory struct{ Live, Peak uint64 }
+
+// sum is the sum of two numbers, or the largest number.
+func sum(a, b uint64) uint64 {
+	if a+b < a {
+		return ^uint64(0)
+	}
+	return a + b
+}

@@ -1,0 +1,277 @@
+package live
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+)
+
+// Options are the options of a sink.
+type Options struct {
+	Interval time.Duration // length of an interval; 0 means a second
+	// Report is called with the report of each interval, in order. The report is the callee's.
+	Report func(*Report)
+}
+
+// settle is the time, in ns, that the timeline must be known beyond the end of an interval.
+const settle = 1e9
+
+// A Sink counts the events of a timeline.
+type Sink struct {
+	report    func(*Report)
+	intervals intervals
+	realtime  uint64 // at the start of the recording; 0 when not known
+	all       Figures
+
+	kernels, functions, copies, errors, losses rows
+
+	ofShape    map[*timeline.Shape]*row
+	ofFunction map[*timeline.Function]*function
+	launching  map[*timeline.Thread]int32 // depth of the open launching call
+	gpus       []*gpu
+	memory     map[*timeline.Counter]uint64
+	host       Memory
+}
+
+// A function is what is known of a function.
+type function struct {
+	row      *row
+	launches bool
+}
+
+// New returns a sink.
+func New(o Options) *Sink {
+	length := uint64(o.Interval)
+	if length == 0 {
+		length = uint64(time.Second)
+	}
+	return &Sink{
+		report: o.Report, intervals: intervals{length: length},
+		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(),
+		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function),
+		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
+	}
+}
+
+// Take takes events.
+func (s *Sink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		switch e := e.(type) {
+		case *timeline.Slices:
+			s.calls(e)
+		case *timeline.WorkList:
+			s.work(e)
+		case *timeline.CounterValue:
+			s.counter(e)
+		case *timeline.Loss:
+			i := s.intervals.at(e.Time)
+			i.Lost = sum(i.Lost, e.Count)
+			i.count(s.losses.of(e.Cause, same), Count{N: e.Count})
+		case *timeline.GPUs:
+			for _, g := range e.List {
+				s.gpu(g.Index).name = g.Name
+			}
+		case *timeline.Recording:
+			s.begin(e)
+		case *timeline.Known:
+			s.known(e.Until)
+		}
+	}
+	return nil
+}
+
+// End closes the intervals that have events.
+func (s *Sink) End(err error) error {
+	if err != nil {
+		return nil
+	}
+	for _, g := range s.gpus {
+		g.until(&s.intervals, timeline.Never)
+	}
+	for len(s.intervals.open) > 0 {
+		s.close()
+	}
+	return nil
+}
+
+func (s *Sink) begin(r *timeline.Recording) {
+	s.intervals.start = r.Start
+	if r.Monotonic != 0 {
+		s.realtime = r.Realtime - (r.Monotonic - r.Start)
+	}
+}
+
+// known closes the intervals of which everything is known.
+func (s *Sink) known(until uint64) {
+	l := &s.intervals
+	at := until - min(until, settle)
+	for _, g := range s.gpus {
+		g.until(l, at)
+	}
+	full := l.span(max(at, l.start)) // intervals that have passed
+	for l.closed < full && (len(l.open) > 0 || full-l.closed <= maxOpen) {
+		s.close()
+	}
+	l.skip(full)
+}
+
+// close closes the first open interval and reports it.
+func (s *Sink) close() {
+	l := &s.intervals
+	number := l.closed
+	i := l.next()
+	s.all.add(&i.Figures)
+	r := &Report{From: l.begin(number), To: l.end(number), Now: i.Figures, All: s.all, Host: s.host,
+		Kernels: s.kernels.close(i.rows), Functions: s.functions.close(i.rows), Copies: s.copies.close(i.rows),
+		Errors: s.errors.close(i.rows), Losses: s.losses.close(i.rows)}
+	if s.realtime != 0 {
+		r.Time = time.Unix(0, int64(s.realtime+r.To))
+	}
+	for _, g := range s.gpus {
+		r.GPUs = append(r.GPUs, g.close(l, number))
+	}
+	if s.report != nil {
+		s.report(r)
+	}
+}
+
+// calls takes calls of a thread.
+func (s *Sink) calls(e *timeline.Slices) {
+	for i := range e.List {
+		sl := &e.List[i]
+		f := s.function(sl.Function)
+		interval := s.intervals.at(sl.End)
+		if s.launches(e.Thread, sl, f) {
+			interval.Launches++
+			if !sl.HasWork() && sl.Kernel != nil { // GPU work is not recorded
+				interval.count(s.kernel(sl.Kernel.Name), Count{N: 1})
+			}
+		}
+		if sl.Depth > 0 {
+			continue
+		}
+		took := sl.End - min(sl.Start, sl.End)
+		interval.Calls++
+		interval.CallTime = sum(interval.CallTime, took)
+		interval.count(f.row, Count{N: 1, Time: took})
+		if sl.Failed() {
+			interval.Failed++
+			interval.count(s.errors.of(sl.Name+": "+sl.ErrorName(), same), Count{N: 1})
+		}
+	}
+}
+
+// launches says whether a call launches a kernel or a graph, and no call around it does.
+func (s *Sink) launches(t *timeline.Thread, sl *timeline.Slice, f *function) bool {
+	if depth, within := s.launching[t]; within {
+		if sl.Depth > depth {
+			return false
+		}
+		delete(s.launching, t)
+	}
+	if f.launches {
+		s.launching[t] = sl.Depth
+	}
+	return f.launches
+}
+
+// maxCached bounds a cache. A full cache is emptied.
+const maxCached = 1 << 16
+
+func (s *Sink) function(of *timeline.Function) *function {
+	f := s.ofFunction[of]
+	if f == nil {
+		if len(s.ofFunction) >= maxCached {
+			clear(s.ofFunction)
+		}
+		t := cudaapi.TraitsOf(of.Name)
+		f = &function{s.functions.of(of.Name, same), t.Launches || t.LaunchesGraph}
+		s.ofFunction[of] = f
+	}
+	return f
+}
+
+// kernel returns the row of a kernel by its mangled name.
+func (s *Sink) kernel(mangled string) *row {
+	return s.kernels.of(mangled, func(name string) string {
+		if name == others {
+			return name
+		}
+		return timeline.KernelNames{}.Of(name).Short
+	})
+}
+
+// work takes work of a stream.
+func (s *Sink) work(e *timeline.WorkList) {
+	g := s.gpu(e.Stream.Context.GPU)
+	for i := range e.List {
+		w := &e.List[i]
+		interval := s.intervals.at(timeline.End(w.Start, w.Dur))
+		interval.GPUTime = sum(interval.GPUTime, w.Dur)
+		switch w.Kind {
+		case timeline.MemcpyWork:
+			interval.Copies++
+			m := &w.Shape.Memcpy
+			interval.count(s.copies.of(cudaapi.MemcpyKindName(m.CopyKind), same), Count{1, w.Dur, m.Bytes})
+		case timeline.MemsetWork:
+			interval.Memsets++
+		default:
+			interval.Kernels++
+			interval.count(s.kernelOf(w), Count{N: 1, Time: w.Dur})
+		}
+		if !w.Untimed {
+			g.work(&s.intervals, w)
+		}
+	}
+}
+
+// kernelOf returns the row of a kernel, or of a whole graph.
+func (s *Sink) kernelOf(w *timeline.Work) *row {
+	if w.Kind == timeline.GraphWork {
+		return s.kernels.of(timeline.KernelNames{}.Title(w), same)
+	}
+	r := s.ofShape[w.Shape]
+	if r == nil {
+		if len(s.ofShape) >= maxCached {
+			clear(s.ofShape)
+		}
+		r = s.kernel(w.Shape.Kernel.Name)
+		s.ofShape[w.Shape] = r
+	}
+	return r
+}
+
+// maxGPUs bounds the GPUs. The first one has what is of others.
+const maxGPUs = 256
+
+func (s *Sink) gpu(index uint32) *gpu {
+	i, found := slices.BinarySearchFunc(s.gpus, index, func(g *gpu, index uint32) int { return int(g.index) - int(index) })
+	switch {
+	case found:
+	case len(s.gpus) >= maxGPUs:
+		return s.gpus[0]
+	default:
+		s.gpus = slices.Insert(s.gpus, i, newGPU(index))
+	}
+	return s.gpus[i]
+}
+
+// counter takes the value of a counter of memory.
+func (s *Sink) counter(e *timeline.CounterValue) {
+	of := &s.host
+	switch {
+	case e.Counter.Host:
+	case strings.HasPrefix(e.Counter.Name, cudaapi.DeviceMemory.String()+" "):
+		of = &s.gpu(e.Counter.GPU).memory
+	default:
+		return
+	}
+	of.Live += e.Value - s.memory[e.Counter]
+	of.Peak = max(of.Peak, of.Live)
+	if s.memory[e.Counter] = e.Value; e.Value == 0 {
+		delete(s.memory, e.Counter)
+	}
+}
