@@ -39,6 +39,7 @@ func Attach(o Options) (Result, error) {
 		r.discard()
 		return Result{}, err
 	}
+	r.injection.used() // or nobody knows when
 	var res Result
 	over := targets.ended()
 	r.wait(over, watchStop(signals, nil, over, o.Say))

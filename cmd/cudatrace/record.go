@@ -58,7 +58,7 @@ const (
 func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
-		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
+		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
 		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
@@ -68,7 +68,8 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
-		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
+		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
+		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
@@ -102,12 +103,16 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	case err != nil:
 		return err
 	}
+	if res.Runs() && !c.Bool("quiet") {
+		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
+	}
 	trace := report(con, c, o, res, signals)
 	if trace != "" && c.Bool("open") {
 		if err := openRecorded(con, trace); err != nil {
 			notOpened(con, trace, err)
 		}
 	}
+	res.Wait()
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -117,7 +122,8 @@ func runRecord(c *cli.Context, con *console.Console) error {
 // recordOptions reads the command line.
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c), NoMetadata: c.Bool(noMetadataFlag),
+		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
+		NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
@@ -137,6 +143,10 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
+		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
+	case c.Bool("from-start") && len(o.PIDs) > 0:
+		return o, usagef(recordName, "record: with -p, -d and --delay count from when recording is ready: --from-start does not apply")
 	case c.Bool("open") && c.Bool("no-convert"):
 		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
