@@ -35,6 +35,7 @@ type Options struct {
 	Delay        time.Duration // before recording begins
 	Duration     time.Duration // of the recording; 0: until the program ends
 	FromStart    bool          // Delay counts from the program's start, not from the first CUDA call
+	Newest                     // the newest part is recorded, if Last is not 0
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
 
@@ -205,7 +206,10 @@ func (o *Options) schedule() string {
 	if o.Duration > 0 {
 		words = append(words, "duration "+o.Duration.String())
 	}
-	if o.FromStart && len(words) > 0 {
+	if o.Last > 0 {
+		words = append(words, "last "+o.Last.String())
+	}
+	if o.FromStart {
 		words = append(words, "from the program's start")
 	}
 	if o.CaptureRange {

@@ -18,6 +18,7 @@
 //	logfile.go       the log on disk; outputfiles.go: names of files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
+//	newest.go        files of the newest part of a recording that goes on
 package record
 
 import (
@@ -44,6 +45,7 @@ type recording struct {
 	tracees   *tracees
 	calls     *calls
 	injection *injection
+	newest    *newest       // nil unless only the newest part is kept
 	program   *program      // nil when attached to running processes
 	opened    chan struct{} // closed when calls can be probed
 	used      chan struct{} // closed when delay and duration begin to count
@@ -107,8 +109,21 @@ func newRecording(o Options) (*recording, error) {
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
+	if log.ring != nil {
+		r.newest = newNewest(o, log.ring, r.report, r.owing)
+		r.tracees.left = r.newest.crashed
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
+}
+
+// owing lists whose records may be on their way: the calls, as 0, and processes.
+func (r *recording) owing() []uint32 {
+	pids := r.tracees.owing()
+	if r.calls.probed {
+		pids = append(pids, 0)
+	}
+	return pids
 }
 
 // start starts the program, with the variables by which the driver loads the library into it.
@@ -190,6 +205,9 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	defer rescan.Stop()
 	var begin, over <-chan time.Time // a nil channel never fires
 	used := r.used
+	if r.newest != nil {
+		go r.newest.run(r.calls.source)
+	}
 	for {
 		select {
 		case <-idle:
@@ -250,6 +268,9 @@ func (r *recording) finish(res *Result, why early) {
 		r.report.miss(0, "recording was stopped before the program ended")
 	}
 	r.calls.finish()
+	if r.newest != nil {
+		r.log.why = r.newest.finish()
+	}
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
