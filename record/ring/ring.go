@@ -173,13 +173,6 @@ func (r *Ring) size() uint64 {
 	return n
 }
 
-// Size is the number of bytes that the segments take.
-func (r *Ring) Size() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.size()
-}
-
 // Snapshot returns the window that ends at a time, and begins a new segment. Done has to be called.
 func (r *Ring) Snapshot(until uint64) (*Snapshot, error) {
 	r.mu.Lock()
