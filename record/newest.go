@@ -42,7 +42,7 @@ type newest struct {
 	writing bool
 	wish    *wish
 	files   int
-	quiet   time.Time // until then no condition counts
+	quiet   time.Time // until then no condition holds
 	full    bool      // it was said that there are MaxFiles
 }
 
@@ -54,7 +54,7 @@ type wish struct {
 }
 
 // wishPatience is the time beyond two flush intervals in which processes have to hand over their records.
-const wishPatience = 2 * time.Second
+const wishPatience = 10 * time.Second
 
 func newNewest(o Options, r *ring.Ring, report *report, owing func() []uint32) *newest {
 	n := &newest{opts: o, ring: r, report: report, owing: owing,
@@ -63,6 +63,9 @@ func newNewest(o Options, r *ring.Ring, report *report, owing func() []uint32) *
 	signal.Notify(n.asked, syscall.SIGUSR2)
 	return n
 }
+
+// lookParts is how often the segments are looked at in the time that is kept.
+const lookParts = 16
 
 // run watches the recording until finish. calls says where calls come from.
 func (n *newest) run(calls CallSource) {
@@ -73,7 +76,7 @@ func (n *newest) run(calls CallSource) {
 	}
 	n.watch = ring.NewWatch(n.ring, n.opts.Conditions, n.opts.Steps, kind)
 	defer n.watch.Close()
-	tick := time.NewTicker(n.opts.FlushInterval / 2)
+	tick := time.NewTicker(min(n.opts.FlushInterval/2, n.opts.Last/lookParts))
 	defer tick.Stop()
 	for {
 		select {
@@ -82,7 +85,7 @@ func (n *newest) run(calls CallSource) {
 		case <-n.asked:
 			n.want("SIGUSR2", true)
 		case why := <-n.crashes:
-			n.want(why, false)
+			n.want(why, true)
 		case <-n.written:
 			n.writing = false
 		case <-tick.C:
@@ -153,7 +156,8 @@ func isCrash(reason string) bool {
 	return strings.HasPrefix(reason, "signal ") && !slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGUSR1", "SIGUSR2", "SIGALRM"}, name)
 }
 
-// want notes a wish for a file, unless there are too many. asked says that a person asks.
+// want notes a wish for a file, unless there are too many. asked says that a person asks, or a crash: then
+// there is no cool-down.
 func (n *newest) want(why string, asked bool) {
 	switch {
 	case n.wish != nil, !asked && time.Now().Before(n.quiet):
@@ -222,4 +226,9 @@ func (n *newest) write(o Options, window *ring.Snapshot, w *wish, reasons []stri
 	var res Result
 	l.join(window, w.why, endOf(w.at, reasons), &res)
 	o.Written(o, res)
+	if res.File != nil {
+		res.File.Close()
+	}
+	l.target.Close()
+	l.trace.Close()
 }

@@ -96,8 +96,8 @@ func TestDuration(t *testing.T) {
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := startInBackground(t, "--no-convert=false", "-d", "1s",
-		"sh", "-c", "sleep 1.2; "+sim("longrun")+" 60 --until off; read line < "+gate+"; echo read $line; exit 3")
+	b := startInBackground(t, "--no-convert=false", "-d", "2s",
+		"sh", "-c", "sleep 2.2; "+sim("longrun")+" 60 --until off; read line < "+gate+"; echo read $line; exit 3")
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "open it in https://ui.perfetto.dev") })
 	if said := contents(t, b.stderr); !strings.HasPrefix(said, "cudatrace: the recording has ended; sh runs on\n") {
 		t.Errorf("it is not said that the program runs on:\n%s", said)
@@ -148,7 +148,7 @@ func TestDurationFromStart(t *testing.T) {
 // TestSignalAfterDuration sends a signal to the recorder alone, after the recording: it is the program's.
 func TestSignalAfterDuration(t *testing.T) {
 	t.Parallel()
-	b := startInBackground(t, "-d", "1s", "sh", "-c", `trap "exit 9" TERM; `+sim("longrun")+" 60 --until off; while :; do sleep 0.1; done")
+	b := startInBackground(t, "-d", "2s", "sh", "-c", `trap "exit 9" TERM; `+sim("longrun")+" 60 --until off; while :; do sleep 0.1; done")
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "convert, compare, archive") })
 	b.cmd.Process.Signal(syscall.SIGTERM)
 	if got := b.end(t); got != 9 {
