@@ -30,7 +30,8 @@ func recordCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace record [OPTION...] [--] PROGRAM [ARG...]\n" +
 			"cudatrace record [OPTION...] -p PID [-p PID...]\n\n" +
 			"Example: cudatrace record -o run1 python3 train.py --epochs 1\n" +
-			"Example: cudatrace record -p 4711 -d 10s",
+			"Example: cudatrace record -p 4711 -d 10s\n" +
+			"Example: cudatrace record --last 30s --trigger call-failed ./serve",
 		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and " +
 			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts. " +
 			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.\n" +
