@@ -104,6 +104,7 @@ func (p *Prober) DrainedUntil() uint64 { return p.events.drained.Load() }
 const (
 	minPause = 500 * time.Microsecond
 	maxPause = 50 * time.Millisecond
+	tryPause = 4 * time.Millisecond // longest while a first launch is waited for: each one until it is seen runs into probes of the runtime, too
 )
 
 // Run delivers calls until ctx is done. The probed threads do not wake it: it looks at the
@@ -124,6 +125,9 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 			return err
 		}
 		pause = nextPause(pause, fill)
+		if pause > tryPause && p.processes.tryLaunches() {
+			pause = tryPause
+		}
 		timer.Reset(pause)
 	}
 }

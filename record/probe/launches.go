@@ -85,3 +85,23 @@ func (ps *processes) releaseLaunches(pid int) {
 		}
 	}
 }
+
+// tryLaunches says whether launches of any process are probed at the runtime until one reaches the driver. It
+// does not wait for processes that are being probed.
+func (ps *processes) tryLaunches() bool {
+	if !ps.mu.TryLock() {
+		return true
+	}
+	defer ps.mu.Unlock()
+	for _, proc := range ps.byPID {
+		if proc.launches != launchesUntried {
+			continue
+		}
+		for _, file := range proc.files {
+			if file.launches != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

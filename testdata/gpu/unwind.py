@@ -153,6 +153,14 @@ def compare(recorded, most):
     return equal, more, wrong
 
 
+def report_unclaimed(recorded, unwound, symbols):
+    """Prints the chains that no recorded caller stands for: those that the wrong ones should be."""
+    claimed = {(name, file, address) for name, _, file, address in recorded.calls}
+    for (name, chain), count in sorted(unwound.chains.items(), key=lambda c: -c[1]):
+        if not any((name, file, address) in claimed for _, file, address in places(chain, symbols)):
+            print(f"    unwound {count} {name}:", " ".join(f"{file}+{address:x}" for file, address in chain))
+
+
 def main(cudatrace, outdir, *program):
     files = {}
     if program[0] == "--symbols":
@@ -171,6 +179,8 @@ def main(cudatrace, outdir, *program):
               f"more often {more:4} without caller {recorded.without:5} WRONG {sum(wrong.values())}", flush=True)
         for (name, function, file, address), count in sorted(wrong.items(), key=lambda w: -w[1])[:5]:
             print(f"    {count} {name} in {function or '(no function)'}: {file}+{address:x}")
+        if wrong:
+            report_unclaimed(recorded, unwound, symbols)
         failed |= bool(wrong) or calls == 0
     return failed
 
