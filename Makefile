@@ -51,10 +51,11 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	testdata/gpu/check.sh build/gpu
 	testdata/gpu/unwind.sh build/gpu/unwind
 
-test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself
+test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, two minutes of a ring at full speed
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_RECORDINGS=220 $(GO) test -count=1 -timeout 30m -run 'TestSameProgram' ./cmd/cudatrace
+	CUDATRACE_LAST=120 $(GO) test -count=1 -timeout 30m -run 'TestLastLong' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
 

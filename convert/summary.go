@@ -98,6 +98,8 @@ type Summary struct {
 	// is not known.
 	CompleteUntil uint64 `json:"complete_until_ns"`
 
+	Last *Last `json:"last"` // nil unless only the last part of a recording was kept
+
 	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
 	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
@@ -114,6 +116,15 @@ type Git struct {
 	Revision string `json:"revision"`
 	Branch   string `json:"branch"`
 	Remote   string `json:"remote"` // URL of "origin", without credentials
+}
+
+// Last says which part of a recording a log holds that is the last part of it.
+type Last struct {
+	AskedNS uint64 `json:"asked_ns"`
+	HeldNS  uint64 `json:"held_ns"`
+	Short   string `json:"short"`        // why less is held, although the recording has been longer; "" otherwise
+	Why     string `json:"why"`          // what asked for the log
+	Earlier uint64 `json:"earlier_work"` // GPU work whose call returned before this part
 }
 
 // A LeftOut counts the records and slices that a filter kept out of a trace.
@@ -193,6 +204,7 @@ func (c *conversion) summary(l *log) Summary {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}
 	}
 	s.Hangs = append([]string{}, l.hangs...)
+	l.describeLast(&s)
 	c.describeRun(l, &s)
 	l.describeCost(&s)
 	l.describeProcesses(&s)
@@ -325,6 +337,22 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 		}
 	}
 	l.describeMetadata(s)
+}
+
+// describeLast says which part of the recording the log holds. GPU work whose call is not in it is not
+// without a call.
+func (l *log) describeLast(s *Summary) {
+	meta := l.catalog.Meta
+	if meta[tracelog.MetaLast] == "" {
+		return
+	}
+	number := func(key string) uint64 {
+		n, _ := strconv.ParseUint(meta[key], 10, 64) // 0 where it is not known
+		return n
+	}
+	s.Last = &Last{AskedNS: number(tracelog.MetaLast), HeldNS: number(tracelog.MetaLastHeld), Short: meta[tracelog.MetaLastShort], Why: meta[tracelog.MetaLastWhy],
+		Earlier: min(number(tracelog.MetaLastEarlier), s.Unmatched)}
+	s.Unmatched -= s.Last.Earlier
 }
 
 func (l *log) describeProcesses(s *Summary) {

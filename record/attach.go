@@ -42,6 +42,7 @@ func Attach(o Options) (Result, error) {
 		return Result{}, err
 	}
 	r.metrics.begin()
+	r.injection.used() // or nobody knows when
 	var res Result
 	over := targets.ended()
 	r.wait(over, watchStop(signals, nil, over, o.Say))

@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/turns"
 )
 
 // calls records calls with uprobes, if a person wants that and the kernel allows it. Its prober
@@ -34,10 +35,10 @@ type calls struct {
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 
-	events   siteEvents // of calls that CUPTI records
-	turns    *turns     // of processes that wait until they are probed
-	late     sync.Map   // processes that are not probed because there was no time, by PID
-	refusals *refusals  // launches that the runtime refuses
+	events   siteEvents   // of calls that CUPTI records
+	turns    *turns.Turns // of processes that wait until they are probed
+	late     sync.Map     // processes that are not probed because there was no time, by PID
+	refusals *refusals    // launches that the runtime refuses
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -45,7 +46,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: newTurns(), refusals: newRefusals(r)}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: turns.New(), refusals: newRefusals(r)}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
@@ -219,11 +220,11 @@ func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
 		return true
 	}
 	c.late.Delete(pid)
-	if !c.turns.take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
+	if !c.turns.Take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
 		c.late.Store(pid, true)
 		return false
 	}
-	defer c.turns.give(time.Now())
+	defer c.turns.Give(time.Now())
 	c.attach(pid)
 	c.notAttached(pid, c.refusals.begin(pid))
 	return true

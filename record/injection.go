@@ -28,6 +28,7 @@ type injection struct {
 	calls   *calls
 	metrics *metrics
 	opened  <-chan struct{} // closed when calls can be probed
+	used    func()          // is called when a process uses CUDA, and does nothing after the first time
 	server  *cupti.Server   // nil if the library cannot be injected
 	why     string          // it cannot be
 	unseen  *unseen         // nil without server
@@ -82,6 +83,7 @@ func (i *injection) whyNothing(program string) string {
 // when Hello returns.
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
+	defer i.used()
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -23,41 +25,83 @@ import (
 // final name when it is finished.
 type logFile struct {
 	*tracelog.Writer
-	file      *outfile.File
-	reading   *os.File // the same file, open after the writer has closed it
+	ring      *ring.Ring // the newest part of the log is in it; nil where the log is whole
+	target    *outfile.Target
+	file      *outfile.File // nil with a ring
+	reading   *os.File      // the same file, open after the writer has closed it
 	trace     *outfile.Target
 	path      string // as a person knows the log
+	why       string // a log of the newest part is written
 	say       func(line string)
 	unwritten bool // the last flush failed
 }
 
 // createLog creates the log and writes what is known before the program runs.
 func createLog(o Options) (*logFile, error) {
-	l := &logFile{path: o.Output + LogSuffix, say: o.Say}
-	named := outfile.Options{Named: o.OutputNamed}
-	log, err := outfile.At(l.path, named)
+	l, err := placeLog(o)
 	if err != nil {
 		return nil, err
 	}
-	if l.trace, err = outfile.At(o.Output+TraceSuffix, named); err != nil {
+	if err := l.begin(o); err != nil {
 		return nil, err
-	}
-	if l.file, err = log.CreatePartial(); err != nil {
-		return nil, err
-	}
-	if err := l.open(); err != nil {
-		return nil, errors.Join(errno.Writing(l.path, err), l.file.Discard())
 	}
 	l.Add(readClocks())
 	l.describe(o)
 	if err := l.Flush(); err != nil {
-		return nil, errors.Join(errno.Writing(l.path, err), l.file.Discard())
+		return nil, errors.Join(errno.Writing(l.path, err), l.abandon())
 	}
 	return l, nil
 }
 
-// open begins to write the log.
-func (l *logFile) open() error {
+// placeLog finds the place of a log.
+func placeLog(o Options) (l *logFile, err error) {
+	l = &logFile{path: o.Output + LogSuffix, say: o.Say}
+	named := outfile.Options{Named: o.OutputNamed}
+	if l.target, err = outfile.At(l.path, named); err != nil {
+		return nil, err
+	}
+	l.trace, err = outfile.At(o.Output+TraceSuffix, named)
+	return l, err
+}
+
+// begin begins to write the log, or the ring that holds the newest part of it.
+func (l *logFile) begin(o Options) (err error) {
+	if o.Last == 0 {
+		return l.open()
+	}
+	l.ring, err = ring.New(ring.Options{Last: o.Last, Disk: o.DiskLimit, Create: l.segment})
+	if err != nil {
+		return errno.Writing(l.path, err)
+	}
+	l.Writer = l.ring.Writer
+	return nil
+}
+
+// segment makes a file for a part of the log, which nobody else sees.
+func (l *logFile) segment() (*os.File, error) {
+	f, err := l.target.Create()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Hide(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.File, nil
+}
+
+// open makes the file of the log.
+func (l *logFile) open() (err error) {
+	if l.file, err = l.target.CreatePartial(); err != nil {
+		return err
+	}
+	if err = l.write(); err != nil {
+		return errors.Join(errno.Writing(l.path, err), l.file.Discard())
+	}
+	return nil
+}
+
+// write begins to write the file.
+func (l *logFile) write() error {
 	fd, err := unix.FcntlInt(l.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -142,10 +186,55 @@ func (l *logFile) save() {
 func (l *logFile) finish(reasons []string, res *Result) {
 	l.Add(readClocks())
 	l.Add(&tracelog.Meta{Key: tracelog.MetaRecorderCPU, Value: strconv.FormatInt(ownCPU().Nanoseconds(), 10)})
-	end := tracelog.End{Time: host.Monotonic(), Complete: 1}
+	end := endOf(host.Monotonic(), reasons)
+	if l.ring == nil {
+		l.end(end, res)
+		return
+	}
+	window, err := l.ring.Close(end.Time)
+	if err != nil {
+		end = endOf(end.Time, append(reasons, errno.Writing(l.path, err).Error()))
+	}
+	l.join(window, l.why, end, res)
+}
+
+// endOf is the end of a log at a time. reasons say why the log is not complete.
+func endOf(at uint64, reasons []string) tracelog.End {
+	end := tracelog.End{Time: at, Complete: 1}
 	if len(reasons) > 0 {
 		end.Complete, end.Reason = 0, strings.Join(reasons, "; ")
 	}
+	return end
+}
+
+// join makes the log of a window of the recording.
+func (l *logFile) join(window *ring.Snapshot, why string, end tracelog.End, res *Result) {
+	defer window.Done()
+	l.ring = nil
+	if err := l.open(); err != nil {
+		l.say(err.Error())
+		res.Lost = true
+		return
+	}
+	if err := window.WriteTo(l.Writer, why); err != nil {
+		end = endOf(end.Time, append(words(end.Reason), "a part of the log could not be read: "+err.Error()))
+	}
+	if window.Dropped > 0 {
+		end = endOf(end.Time, append(words(end.Reason), figures.Group(window.Dropped)+" definitions, open ranges and live allocations of earlier parts were too many to be kept"))
+	}
+	l.end(end, res)
+}
+
+// words is a list of one text, or of none if it is "".
+func words(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// end closes the log and gives it its final name.
+func (l *logFile) end(end tracelog.End, res *Result) {
 	var done outfile.Done
 	err := l.Close(end)
 	if err != nil {
@@ -184,8 +273,18 @@ func (l *logFile) commit() (outfile.Done, error) {
 
 // discard removes the log of a program that did not use CUDA.
 func (l *logFile) discard() {
-	err := errors.Join(l.Close(tracelog.End{}), l.reading.Close(), l.file.Discard())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := l.abandon()
+	if l.file != nil && err != nil && !errors.Is(err, os.ErrNotExist) {
 		l.say(fmt.Sprintf("could not remove %s: delete it by hand", l.file.Name()))
 	}
+}
+
+// abandon closes and removes the log.
+func (l *logFile) abandon() error {
+	if l.ring == nil {
+		return errors.Join(l.Close(tracelog.End{}), l.reading.Close(), l.file.Discard())
+	}
+	window, err := l.ring.Close(0)
+	window.Done()
+	return err
 }

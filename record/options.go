@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type Options struct {
 
 	Delay        time.Duration // before recording begins
 	Duration     time.Duration // of the recording; 0: until the program ends
+	FromStart    bool          // Delay counts from the program's start, not from the first CUDA call
+	Newest                     // the newest part is recorded, if Last is not 0
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
 	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
 
@@ -208,7 +211,23 @@ type Result struct {
 	Trace    *outfile.Target // where its trace belongs
 	Lost     bool            // the log is gone: its folder was removed
 	Early    bool            // recording ended before the program did
-	ExitCode int             // the program's own, 128+N after signal N; 0 for attached processes
+	ExitCode int             // the program's own, 128+N after signal N; 0 for attached processes; known after Wait
+
+	program *program // that may run on; nil if it has ended, or was left alone
+	signals chan os.Signal
+}
+
+// Runs says whether the program runs on after its recording.
+func (r *Result) Runs() bool { return r.program != nil && !isClosed(r.program.ended) }
+
+// Wait waits for the end of a program that may run on, and sets ExitCode.
+func (r *Result) Wait() {
+	if r.program == nil {
+		return
+	}
+	<-r.program.ended
+	r.ExitCode, r.program = r.program.exitStatus(), nil
+	signal.Stop(r.signals)
 }
 
 // schedule names the options that leave a part of the program's run out: "delay 2s".
@@ -219,6 +238,12 @@ func (o *Options) schedule() string {
 	}
 	if o.Duration > 0 {
 		words = append(words, "duration "+o.Duration.String())
+	}
+	if o.Last > 0 {
+		words = append(words, "last "+o.Last.String())
+	}
+	if o.FromStart {
+		words = append(words, "from the program's start")
 	}
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")

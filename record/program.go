@@ -108,6 +108,9 @@ func (p *program) wait() {
 	close(p.ended)
 }
 
+// pass passes a signal on to the program, unless it has ended.
+func (p *program) pass(n syscall.Signal) { _ = p.cmd.Process.Signal(n) }
+
 func (p *program) pid() int { return p.cmd.Process.Pid }
 
 // exitStatus is the value of a shell's $? after the program's end: 128+N after signal N.

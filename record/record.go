@@ -8,7 +8,7 @@
 //
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
-//	calls.go         calls, from package probe; turns.go: one process after the other is probed
+//	calls.go         calls, from package probe; package turns: one process after the other is probed
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	metrics.go       samples of GPUs and processes, from packages gpumetrics and hostmetrics
 //	tracees.go       the processes that are recorded, and how each ended
@@ -19,6 +19,7 @@
 //	logfile.go       the log on disk; outputfiles.go: names of files
 //	report.go        what a person is told, and why a log is not complete
 //	cost.go          what recording itself costs
+//	newest.go        files of the newest part of a recording that goes on
 package record
 
 import (
@@ -46,8 +47,10 @@ type recording struct {
 	calls     *calls
 	injection *injection
 	metrics   metrics
+	newest    *newest       // nil unless only the newest part is kept
 	program   *program      // nil when attached to running processes
 	opened    chan struct{} // closed when calls can be probed
+	used      chan struct{} // closed when delay and duration begin to count
 	resumed   bool          // the delay is over
 	closing   sync.Once
 	ctx       context.Context
@@ -58,7 +61,7 @@ type recording struct {
 // CUDA have ended. An error says why the program could not be started (a *StartError), or why the
 // log could not be created. Once the program runs, a failure is a line for the person, not an
 // error.
-func Run(o Options) (Result, error) {
+func Run(o Options) (res Result, err error) {
 	path, err := LookProgram(o.Program)
 	if err != nil {
 		return Result{}, err
@@ -68,7 +71,11 @@ func Run(o Options) (Result, error) {
 		return Result{}, runUnrecorded(path, o)
 	}
 	signals := watchSignals(true)
-	defer signal.Stop(signals)
+	defer func() {
+		if res.program == nil {
+			signal.Stop(signals)
+		}
+	}()
 	r, err := newRecording(o)
 	if err != nil {
 		return Result{}, err
@@ -98,18 +105,31 @@ func newRecording(o Options) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{opts: o, log: log, opened: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
+	r := &recording{opts: o, log: log, opened: make(chan struct{}), used: make(chan struct{}), report: &report{log: log.Writer, say: o.Say}}
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, opened: r.opened}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
+	if log.ring != nil {
+		r.newest = newNewest(o, log.ring, r.report, r.owing)
+		r.tracees.left = r.newest.crashed
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if o.Opened != nil {
 		o.Opened(log.reading)
 	}
 	return r, nil
+}
+
+// owing lists whose records may be on their way: the calls, as 0, and processes.
+func (r *recording) owing() []uint32 {
+	pids := r.tracees.owing()
+	if r.calls.probed {
+		pids = append(pids, 0)
+	}
+	return pids
 }
 
 // start starts the program, with the variables by which the driver loads the library into it.
@@ -127,30 +147,30 @@ func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 }
 
 // follow records until the program and every process of its tree that uses CUDA have ended, or
-// until a signal or the time stops recording. Unless a signal did, it waits for the program's exit
-// code.
-func (r *recording) follow(signals <-chan os.Signal) Result {
+// until a signal or the time stops recording. After the time the program runs on: Result.Wait waits
+// for it.
+func (r *recording) follow(signals chan os.Signal) Result {
 	var res Result
+	if r.opts.FromStart {
+		r.injection.used()
+	}
 	go r.program.wait()
 	over := r.idle()
 	stop := watchStop(signals, r.program, over, r.opts.Say)
-	early := r.wait(over, stop)
-	if early == notEarly {
+	switch early := r.wait(over, stop); early {
+	case notEarly:
 		res.ExitCode = r.program.exitStatus()
 		r.finish(&res, early)
-		return res
-	}
-	r.finish(&res, early)
-	if early == stopByTime {
+	case stopByTime:
+		r.finish(&res, early)
 		r.close()
-		select {
-		case <-r.program.ended:
-		case <-stop.wish:
+		res.program, res.signals = r.program, signals
+	case stopBySignal:
+		r.finish(&res, early)
+		res.ExitCode = 128 + int(stop.signal.Load())
+		if isClosed(r.program.ended) {
+			res.ExitCode = r.program.exitStatus()
 		}
-	}
-	res.ExitCode = 128 + int(stop.signal.Load())
-	if isClosed(r.program.ended) {
-		res.ExitCode = r.program.exitStatus()
 	}
 	return res
 }
@@ -162,7 +182,7 @@ func (r *recording) idle() <-chan struct{} {
 		defer close(idle)
 		<-r.program.ended
 		switch server := r.injection.server; {
-		case server == nil:
+		case server == nil || isClosed(r.ctx.Done()): // the recording has ended already
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
@@ -189,7 +209,11 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
-	begin, over := r.schedule()
+	var begin, over <-chan time.Time // a nil channel never fires
+	used := r.used
+	if r.newest != nil {
+		go r.newest.run(r.calls.source)
+	}
 	for {
 		select {
 		case <-idle:
@@ -197,9 +221,12 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-stop.wish:
 			return stopBySignal
 		case <-over:
-			return stopByTime
+			return stop.byTime()
 		case <-r.opts.Stop:
-			return stopByTime
+			return stop.byTime()
+		case <-used:
+			used = nil
+			begin, over = r.schedule()
 		case <-begin:
 			r.resume()
 		case <-flush.C:
@@ -214,8 +241,8 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	}
 }
 
-// schedule returns channels that fire when recording begins and when it ends. A nil channel never
-// fires.
+// schedule returns channels that fire when recording begins and when it ends, nil for never. The time
+// counts from now.
 func (r *recording) schedule() (begin, over <-chan time.Time) {
 	if r.opts.Delay > 0 {
 		begin = time.After(r.opts.Delay)
@@ -248,6 +275,9 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.calls.finish()
 	r.metrics.end()
+	if r.newest != nil {
+		r.log.why = r.newest.finish()
+	}
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)

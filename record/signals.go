@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,10 +28,45 @@ func watchSignals(withProgram bool) chan os.Signal {
 	return c
 }
 
-// A stopper decides which signal means that a person wants to stop recording.
+// A stopper decides which signal means that a person wants to stop recording. When the recording has
+// ended before the program, the stopper passes signals on to the program.
 type stopper struct {
 	wish   chan struct{} // closed when a person wants the recording to end
 	signal atomic.Int32  // the number of the signal behind the wish
+
+	mu   sync.Mutex
+	past bool // the recording has ended, and the program has not
+}
+
+// byTime says that the recording ends now and the program runs on, unless a person has wished for the end
+// before. It returns why the recording ends.
+func (s *stopper) byTime() early {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.past = !isClosed(s.wish)
+	if s.past {
+		return stopByTime
+	}
+	return stopBySignal
+}
+
+// isPast says whether the program runs on without being recorded.
+func (s *stopper) isPast() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.past
+}
+
+// stop stops the recording because of a signal. It returns false if the recording has ended.
+func (s *stopper) stop(n syscall.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.past {
+		return false
+	}
+	s.signal.Store(int32(n))
+	close(s.wish)
+	return true
 }
 
 const (
@@ -47,7 +83,8 @@ const (
 // Ctrl-C at a terminal goes to the program too, and the program's way out is worth recording. So
 // the first Ctrl-C is the program's as long as it runs, and the second stops recording. A signal
 // from kill or a job scheduler may have gone to the whole process group or to us alone. So it
-// stops recording unless everything ends by itself soon.
+// stops recording unless everything ends by itself soon. After the recording it is the program's, if it
+// reached us alone: the program gets it unless the program ends soon.
 func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say func(string)) *stopper {
 	s := &stopper{wish: make(chan struct{})}
 	go func() {
@@ -60,17 +97,19 @@ func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say f
 			case sig = <-signals:
 			}
 			n, _ := sig.(syscall.Signal)
-			if p != nil && !interrupted && !isClosed(p.ended) && fromTerminal(n) {
+			if p != nil && (!interrupted || s.isPast()) && !isClosed(p.ended) && fromTerminal(n) {
+				if !interrupted && !s.isPast() {
+					go hint(p, over, say)
+				}
 				interrupted = true
-				go hint(p, over, say)
 				continue
 			}
-			if p != nil && !interrupted && isOver(over, stopGrace) {
+			if p != nil && (!interrupted || s.isPast()) && isOver(over, stopGrace) || s.stop(n) {
 				return
 			}
-			s.signal.Store(int32(n))
-			close(s.wish)
-			return
+			if p != nil {
+				p.pass(n)
+			}
 		}
 	}()
 	return s

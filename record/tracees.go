@@ -36,13 +36,14 @@ type tracees struct {
 	log  *tracelog.Writer
 	bare bool                                // processes are logged without arguments, folder and environment
 	exit func(pid uint32) (probe.Exit, bool) // how a process ended; false if its end is not watched
+	left func(pid uint32, reason string)     // is called when a process has ended
 
 	mu   sync.Mutex
 	byID map[uint64]*tracee // by cupti.Peer.ID; an attached process by its PID
 }
 
 func newTracees(log *tracelog.Writer, exit func(uint32) (probe.Exit, bool)) *tracees {
-	return &tracees{log: log, exit: exit, byID: map[uint64]*tracee{}}
+	return &tracees{log: log, exit: exit, left: func(uint32, string) {}, byID: map[uint64]*tracee{}}
 }
 
 // add adds a tracee and logs its process, which has mapped some files.
@@ -80,6 +81,19 @@ func (ts *tracees) end(id uint64, e tracelog.ProcessEnd) {
 	}
 	ts.mu.Unlock()
 	ts.nameThreads(e.PID)
+	ts.left(e.PID, e.Reason)
+}
+
+// owing lists the processes that will still hand over records of CUPTI's.
+func (ts *tracees) owing() (pids []uint32) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.byID {
+		if t.recorded && !t.ended && !t.rival && !t.cut {
+			pids = append(pids, t.pid)
+		}
+	}
+	return pids
 }
 
 // nameThreads logs the current names of a process's threads: many programs name a thread after its

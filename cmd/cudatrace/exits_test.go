@@ -199,6 +199,17 @@ func startInBackground(t *testing.T, args ...string) *background {
 // startRecorder starts a recording with further environment variables.
 func startRecorder(t *testing.T, env []string, args ...string) *background {
 	t.Helper()
+	b := prepareInBackground(t, args...)
+	b.cmd.Env = append(os.Environ(), env...)
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// prepareInBackground prepares a recording.
+func prepareInBackground(t *testing.T, args ...string) *background {
+	t.Helper()
 	dir := t.TempDir()
 	b := &background{recording: recording{base: filepath.Join(dir, "run")}, stdout: filepath.Join(dir, "out"), stderr: filepath.Join(dir, "err")}
 	out, err1 := os.Create(b.stdout)
@@ -206,16 +217,16 @@ func startRecorder(t *testing.T, env []string, args ...string) *background {
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
-	defer out.Close()
-	defer errs.Close()
+	t.Cleanup(func() { out.Close(); errs.Close() })
 	b.cmd = exec.Command("cudatrace", append([]string{"record", "--no-convert", "-o", b.base}, args...)...)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = out, errs
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL); b.cmd.Wait() })
+	t.Cleanup(func() {
+		if b.cmd.Process != nil {
+			syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL)
+			b.cmd.Wait()
+		}
+	})
 	return b
 }
 

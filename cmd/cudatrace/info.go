@@ -64,6 +64,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 		}
 	}
 	runRows(row, s)
+	row("holds", held(s.Last))
 	row("processes", figures.Group(s.ProcessCount))
 	row("threads", figures.Group(s.ThreadCount))
 	row("streams", figures.Group(s.StreamCount))

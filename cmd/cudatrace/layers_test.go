@@ -52,6 +52,7 @@ var layers = []struct {
 	{"record/callers", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/hostmetrics", []string{module + "record/probe", module + "record/cupti", module + "record/gpumetrics", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/ring", []string{module + "record/probe", module + "record/cupti", module + "record/procfs", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},

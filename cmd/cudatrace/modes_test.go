@@ -87,18 +87,75 @@ func (r *recording) checkSwitched(t *testing.T) {
 	}
 }
 
-// TestDuration ends the recording, not the program, whose exit code is waited for.
+// TestDuration ends the recording, not the program: log and trace are finished and the summary is
+// printed while the program runs on. Then its output and its exit code pass through. The time counts from
+// the first CUDA call, which comes after the time is over.
 func TestDuration(t *testing.T) {
 	t.Parallel()
-	b := startInBackground(t, "-d", "2s", "sh", "-c", sim("longrun")+" 60 --until off; exit 3")
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := startInBackground(t, "--no-convert=false", "-d", "2s",
+		"sh", "-c", "sleep 2.2; "+sim("longrun")+" 60 --until off; read line < "+gate+"; echo read $line; exit 3")
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "open it in https://ui.perfetto.dev") })
+	if said := contents(t, b.stderr); !strings.HasPrefix(said, "cudatrace: the recording has ended; sh runs on\n") {
+		t.Errorf("it is not said that the program runs on:\n%s", said)
+	}
+	if strings.Contains(b.out(t), "read") {
+		t.Error("the program has ended")
+	}
+	b.read(t, b.base+".cudatrace")
+	if b.Kernels == 0 || !b.Complete {
+		t.Errorf("%d kernels, complete %t %q", b.Kernels, b.Complete, b.Reasons)
+	}
+	for _, made := range []string{b.base + ".cudatrace", b.base + ".pftrace"} {
+		if _, err := os.Stat(made); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(gate, []byte("on\n"), 0); err != nil {
+		t.Fatal(err)
+	}
 	if got := b.end(t); got != 3 {
 		t.Errorf("exit code %d, the program's is 3", got)
 	}
+	b.checkSwitched(t)
+	if kernels, _, _ := counts(t, b.recording.stdout); b.Kernels >= kernels || !strings.Contains(b.recording.stdout, "read on\n") {
+		t.Errorf("%d of %d kernels\n%s", b.Kernels, kernels, b.recording.stdout)
+	}
+}
+
+// TestDurationFromStart ends the recording before the first CUDA call.
+func TestDurationFromStart(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := startInBackground(t, "--from-start", "-d", "100ms", "sh", "-c", "read line < "+gate+"; "+sim("vectoradd")+"; exit 4")
+	b.until(t, func() bool {
+		return strings.HasSuffix(contents(t, b.stderr), "sh had not used CUDA when recording ended; nothing was recorded\n")
+	})
+	if err := os.WriteFile(gate, []byte("on\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.end(t); got != 4 {
+		t.Errorf("exit code %d, the program's is 4\n%s", got, b.recording.stderr)
+	}
+}
+
+// TestSignalAfterDuration sends a signal to the recorder alone, after the recording: it is the program's.
+func TestSignalAfterDuration(t *testing.T) {
+	t.Parallel()
+	b := startInBackground(t, "-d", "2s", "sh", "-c", `trap "exit 9" TERM; `+sim("longrun")+" 60 --until off; while :; do sleep 0.1; done")
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "convert, compare, archive") })
+	b.cmd.Process.Signal(syscall.SIGTERM)
+	if got := b.end(t); got != 9 {
+		t.Errorf("exit code %d, the program's is 9\n%s", got, b.recording.stderr)
+	}
 	b.read(t, b.base+".cudatrace")
 	b.checkSwitched(t)
-	if kernels, _, _ := counts(t, b.recording.stdout); b.Kernels >= kernels {
-		t.Errorf("%d of %d kernels", b.Kernels, kernels)
-	}
 }
 
 // TestDurationInsideCall ends while a launch has submitted its kernel and not returned:

@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/ring"
 )
 
 const recordName = "record"
@@ -30,7 +31,8 @@ func recordCommand(con *console.Console) *cli.Command {
 		UsageText: "cudatrace record [OPTION...] [--] PROGRAM [ARG...]\n" +
 			"cudatrace record [OPTION...] -p PID [-p PID...]\n\n" +
 			"Example: cudatrace record -o run1 python3 train.py --epochs 1\n" +
-			"Example: cudatrace record -p 4711 -d 10s",
+			"Example: cudatrace record -p 4711 -d 10s\n" +
+			"Example: cudatrace record --last 30s --trigger call-failed ./serve",
 		Description: "Runs PROGRAM with its own input, output and exit code. Writes NAME.cudatrace (the log) and " +
 			"NAME.pftrace (the trace, for https://ui.perfetto.dev). Records every process that PROGRAM starts. " +
 			"Probes need root, or CAP_BPF and CAP_PERFMON; without these rights calls come from CUPTI.\n" +
@@ -62,7 +64,7 @@ const (
 func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
-		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording after `TIME`; the program runs on"},
+		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
 		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
@@ -74,9 +76,16 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics", Value: string(record.GPUMetricsOn), Usage: "`on|off`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
-		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording after `TIME`"},
+		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
+		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
+		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
+		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
+		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR': one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
+		&cli.IntFlag{Category: limitGroup, Name: "max-files", Value: 10, Usage: "with --last, write at most `N` files before the end"},
+		&cli.StringFlag{Category: limitGroup, Name: "disk-limit", Value: "1G", Usage: "with --last, hold at most `BYTES` on disk, 32M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: "memory-limit", Value: "64M", Usage: "take at most `BYTES` of memory in each process, 1M or more"},
 		&cli.StringFlag{Category: limitGroup, Name: callBufferFlag, Value: "64M", Usage: "hold at most `BYTES` of unwritten calls in kernel memory, 64K to 1G"},
 		&cli.StringFlag{Name: oldCallBufferFlag, Hidden: true},
@@ -131,6 +140,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 		finish = showLive(con, &o)
 	}
 	signals := conversion.Interrupts()
+	o.Written = func(o record.Options, res record.Result) { report(con, c, o, res, nil) }
 	var res record.Result
 	if len(o.PIDs) > 0 {
 		res, err = record.Attach(o)
@@ -146,12 +156,16 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	case err != nil:
 		return err
 	}
+	if res.Runs() && !c.Bool("quiet") {
+		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
+	}
 	trace := report(con, c, o, res, signals)
 	if trace != "" && c.Bool("open") {
 		if err := openRecorded(con, trace); err != nil {
 			notOpened(con, trace, err)
 		}
 	}
+	res.Wait()
 	if res.ExitCode != 0 {
 		return exitCode(res.ExitCode)
 	}
@@ -172,7 +186,8 @@ func showLive(con *console.Console, o *record.Options) (finish func()) {
 // recordOptions reads the command line.
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
-		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c), NoMetadata: c.Bool(noMetadataFlag),
+		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
+		NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
@@ -192,6 +207,10 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
+		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
+	case c.Bool("from-start") && len(o.PIDs) > 0:
+		return o, usagef(recordName, "record: with -p, -d and --delay count from when recording is ready: --from-start does not apply")
 	case c.Bool("open") && c.Bool("no-convert"):
 		return o, usagef(recordName, "record: --no-convert makes no trace: --open does not apply")
 	case c.String("calls") == string(record.CallsNone) && isSet(c, "api", "probe", "no-probe"):
@@ -206,6 +225,9 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	}
 	if err := recordLimits(c, &o); err != nil {
 		return o, err
+	}
+	if err := recordNewest(c, &o); err != nil {
+		return o, usagef(recordName, "record: %v", err)
 	}
 	return o, recordSources(c, &o)
 }
@@ -269,6 +291,67 @@ func recordTimes(c *cli.Context, o *record.Options) (err error) {
 	}
 	if o.FlushInterval < 10*time.Millisecond || o.FlushInterval > time.Minute {
 		return errors.New("--flush-interval must be between 10ms and 1m")
+	}
+	return nil
+}
+
+// ofLast are the options that mean something with --last only.
+var ofLast = []string{"trigger", "step", "cool-down", "max-files", "disk-limit"}
+
+// recordNewest reads how much of the recording is kept, and when files are written.
+func recordNewest(c *cli.Context, o *record.Options) (err error) {
+	if !c.IsSet("last") {
+		if isSet(c, ofLast...) {
+			return errors.New("--trigger, --step, --cool-down, --max-files and --disk-limit need --last TIME")
+		}
+		return nil
+	}
+	if o.Last, err = optionTime(c, "last", timeExamples); err != nil {
+		return err
+	}
+	if o.Last < time.Second || o.Last > 24*time.Hour {
+		return errors.New("--last must be between 1s and 24h")
+	}
+	if o.CoolDown = o.Last; c.IsSet("cool-down") {
+		if o.CoolDown, err = optionTime(c, "cool-down", timeExamples); err != nil {
+			return err
+		}
+	}
+	if o.MaxFiles = c.Int("max-files"); o.MaxFiles < 0 || o.MaxFiles > 1e6 {
+		return errors.New("--max-files must be between 0 and 1000000")
+	}
+	if o.DiskLimit, err = parseSize("disk-limit", c.String("disk-limit"), 32<<20, 1<<50); err != nil {
+		return err
+	}
+	return recordTriggers(c, o)
+}
+
+// recordTriggers reads the conditions under which files are written.
+func recordTriggers(c *cli.Context, o *record.Options) error {
+	noWork := len(o.PIDs) > 0 || c.String("gpu") == string(record.GPUNone)
+	needsSteps := false
+	for _, word := range c.StringSlice("trigger") {
+		condition, err := ring.ParseCondition(word, func(text string) (time.Duration, error) {
+			return parseTime("trigger", text, "10us, 1.5ms or 2 (seconds)")
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("--trigger %w", err)
+		case noWork && (condition.NeedsWork() || condition.NeedsSteps()):
+			return fmt.Errorf("--trigger %q needs CUPTI, which -p and --gpu none leave out", word)
+		}
+		needsSteps = needsSteps || condition.NeedsSteps()
+		o.Conditions = append(o.Conditions, condition)
+	}
+	if needsSteps != c.IsSet("step") {
+		return errors.New("--trigger 'step>FACTOR' and --step NAME need each other")
+	}
+	if needsSteps {
+		steps, err := record.ParseNVTXRange(c.String("step"))
+		if err != nil {
+			return fmt.Errorf("--step %q: %w", c.String("step"), err)
+		}
+		o.Steps = ring.Steps{Name: steps.Name, Domain: steps.Domain}
 	}
 	return nil
 }

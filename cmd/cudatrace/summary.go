@@ -28,6 +28,9 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 	for _, remedy := range remedies(s) {
 		con.Detail("remedy: %s", remedy)
 	}
+	if words := held(s.Last); words != "" {
+		con.Detail("holds %s", words)
+	}
 	con.Details(profile)
 	if words := failures(s); words != "" {
 		con.Detail("failed: %s", words)
@@ -59,6 +62,26 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 		rows = append(rows, []string{f.path, size, use})
 	}
 	con.Details(rows)
+}
+
+// held says which part of a recording a log holds, and why it was written; "" of a log that is the whole.
+func held(l *convert.Last) string {
+	if l == nil {
+		return ""
+	}
+	words := "the last " + figures.Duration(l.HeldNS)
+	switch {
+	case l.Short != "":
+		words += fmt.Sprintf(", not %s: %s (--disk-limit)", figures.Duration(l.AskedNS), l.Short)
+	case l.HeldNS < l.AskedNS:
+		words += ", all that there is"
+	}
+	words += "; written because of " + l.Why
+	if l.Earlier > 0 {
+		words += fmt.Sprintf("; the calls of %s returned before that: no arrow leads to them",
+			figures.Count(l.Earlier, "GPU record", "GPU records"))
+	}
+	return words
 }
 
 // maxHangs is the number of hanging calls that summary and info name.

@@ -267,6 +267,13 @@ func (f *File) replace(name string) error {
 	return errors.Join(ErrTaken, f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE))
 }
 
+// Hide takes the file's name away: it lives on as long as it is open, and cannot be committed.
+func (f *File) Hide() error {
+	f.target.mu.Lock()
+	defer f.target.mu.Unlock()
+	return f.remove()
+}
+
 // Discard closes the file and removes it.
 func (f *File) Discard() error {
 	f.target.mu.Lock()

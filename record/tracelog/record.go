@@ -88,6 +88,13 @@ const (
 	MetaRemote      = "git_remote"  // URL of "origin", without credentials
 	MetaEnvironment = "environment" // chosen variables, NAME=VALUE joined by NUL
 
+	// Of a log that holds the last part of a recording; absent in others.
+	MetaLast        = "last_ns"           // the time that was to be held
+	MetaLastHeld    = "last_held_ns"      // the time that is held, up to the log's end
+	MetaLastShort   = "last_short"        // why less is held, although the recording has been longer; absent otherwise
+	MetaLastWhy     = "last_why"          // what asked for the log
+	MetaLastEarlier = "last_earlier_work" // pieces of GPU work whose call returned before that time
+
 	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
 	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
 )

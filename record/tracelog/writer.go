@@ -36,6 +36,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// MostReserved is the disk space, in bytes, that a writer keeps behind the end of a file that grows.
+const MostReserved = blockfile.MostReserve
+
 // A Writer writes a log. It keeps records in open blocks, one for each kind, process and thread
 // or stream. A block goes to the file when it is full; Flush writes all of them. All methods
 // may be called from any goroutine.
@@ -49,6 +52,7 @@ type Writer struct {
 	closed bool
 	close  func() error
 	row    columns.Row // the record being added
+	limits Options
 	open   openBlocks
 	blocks *blockWriter
 }
@@ -79,19 +83,25 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	if f, ok := out.(interface{ Name() string }); ok {
 		name = f.Name()
 	}
-	o = o.withDefaults()
-	blocks, err := newBlockWriter(out, name, o)
+	w := &Writer{limits: o.withDefaults()}
+	blocks, err := newBlockWriter(out, name, w.limits)
 	if err != nil {
 		return nil, err
 	}
+	w.begins(out, blocks)
+	return w, w.blocks.out.Err()
+}
+
+// begins begins a log.
+func (w *Writer) begins(out io.Writer, blocks *blockWriter) {
 	if f, ok := out.(*os.File); ok {
 		blocks.out.Reserve(f)
 	}
 	blocks.out.Begin(blockfile.VersionMinor)
 	blocks.schema()
 	blocks.out.Send()
-	open := openBlocks{to: blocks, limits: o, byKey: make(map[blockKey]*openBlock)}
-	return &Writer{open: open, blocks: blocks}, blocks.out.Err()
+	w.blocks = blocks
+	w.open = openBlocks{to: blocks, limits: w.limits, byKey: make(map[blockKey]*openBlock)}
 }
 
 // NewFileWriter is NewWriter for a file that the writer closes at the end. The caller chooses the name
@@ -103,6 +113,33 @@ func NewFileWriter(f *os.File, o Options) (*Writer, error) {
 	}
 	w.close = func() error { return blockfile.Close(f) }
 	return w, nil
+}
+
+// Switch ends the log, as Close does, and goes on with a new one in f, which the writer closes at the
+// end. Records that could not be written to the old log are counted in the new one. After an error
+// the writer goes on with the old log.
+func (w *Writer) Switch(f *os.File, end End) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return os.ErrClosed
+	}
+	next, err := newBlockWriter(f, f.Name(), w.limits)
+	if err != nil {
+		return err
+	}
+	old := w.blocks
+	w.finish(end)
+	old.discard()
+	if w.close != nil {
+		_ = w.close() // what did not reach the disk is missing when that log is read
+	}
+	w.begins(f, next)
+	w.close = func() error { return blockfile.Close(f) }
+	if old.out.Err() != nil {
+		next.lost = old.lost
+	}
+	return nil
 }
 
 // Add adds a record of any kind. r.AddTo(w) does the same; it needs no allocation of r where

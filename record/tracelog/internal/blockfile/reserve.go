@@ -19,7 +19,7 @@ type reserve struct {
 
 // Sizes of a reserve, in bytes. It is smaller on a disk with less space.
 const (
-	mostReserve  = MaxBacklog + 2<<20
+	MostReserve  = MaxBacklog + 2<<20
 	leastReserve = 256 << 10
 	endReserve   = 128 << 10 // the last records and the index
 )
@@ -42,7 +42,7 @@ func (r *reserve) take(off, n int64) error {
 	}
 	from := max(off, r.until)
 	var err error
-	for size := int64(mostReserve); size >= leastReserve; size /= 2 {
+	for size := int64(MostReserve); size >= leastReserve; size /= 2 {
 		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
 			err = r.allocate(from, off+n+size-from)
 		}

@@ -1,13 +1,15 @@
-package record
+// Package turns lets one process after the other be probed. In: processes that want to be, each with the time for
+// which it can wait. Out: whose turn it is, and who gets none.
+package turns
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// turns lets one process after the other be probed. In a crowd a process waits only as long as it
+// Turns gives one process after the other its turn. In a crowd a process waits only as long as it
 // can.
-type turns struct {
+type Turns struct {
 	turn    chan struct{}
 	waiting atomic.Int64
 	took    atomic.Int64 // ns, as long as the last turn took
@@ -16,8 +18,9 @@ type turns struct {
 // leastTurn is how long a turn takes at least beside many others that wait for theirs.
 const leastTurn = 20 * time.Millisecond
 
-func newTurns() *turns {
-	t := &turns{turn: make(chan struct{}, 1)}
+// New returns Turns of which nobody has one.
+func New() *Turns {
+	t := &Turns{turn: make(chan struct{}, 1)}
 	t.took.Store(int64(leastTurn))
 	return t
 }
@@ -26,9 +29,9 @@ func newTurns() *turns {
 // all. Fewer are all probed, however slow the machine is.
 const crowd = 16
 
-// take waits for a turn. In a crowd it returns false when the time is over, and at once if it is
+// Take waits for a turn. In a crowd it returns false when the time is over, and at once if it is
 // going to be.
-func (t *turns) take(patience time.Duration) bool {
+func (t *Turns) Take(patience time.Duration) bool {
 	before := t.waiting.Add(1) - 1
 	defer t.waiting.Add(-1)
 	if before < crowd {
@@ -48,8 +51,8 @@ func (t *turns) take(patience time.Duration) bool {
 	}
 }
 
-// give ends a turn that began at that time.
-func (t *turns) give(began time.Time) {
+// Give ends a turn that began at that time.
+func (t *Turns) Give(began time.Time) {
 	t.took.Store(int64(max(time.Since(began), leastTurn)))
 	<-t.turn
 }

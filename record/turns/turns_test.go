@@ -1,4 +1,4 @@
-package record
+package turns
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 // Few processes wait for their turns, however long it takes. In a crowd a process that cannot be
 // probed in time does not wait.
 func TestTurns(t *testing.T) {
-	turns := newTurns()
-	if !turns.take(0) {
+	turns := New()
+	if !turns.Take(0) {
 		t.Fatal("the first has no turn")
 	}
 	done := make(chan bool)
 	wait := func(patience time.Duration, waiting int64) {
-		go func() { done <- turns.take(patience) }()
+		go func() { done <- turns.Take(patience) }()
 		for turns.waiting.Load() < waiting {
 			time.Sleep(time.Millisecond)
 		}
@@ -22,20 +22,20 @@ func TestTurns(t *testing.T) {
 	for n := range int64(crowd) {
 		wait(0, n+1)
 	}
-	if turns.take(crowd*leastTurn - 1) {
+	if turns.Take(crowd*leastTurn - 1) {
 		t.Error("one of a crowd that can wait for less than the turns of the others has one")
 	}
 	wait(time.Hour, crowd+1)
-	turns.give(time.Now().Add(-time.Minute))
+	turns.Give(time.Now().Add(-time.Minute))
 	if !<-done {
 		t.Error("the second has no turn")
 	}
 	wait(time.Hour, crowd+1)
-	if turns.take(crowd*time.Minute - 1) { // returns at once: a turn takes a minute
+	if turns.Take(crowd*time.Minute - 1) { // returns at once: a turn takes a minute
 		t.Error("one waits for a turn that comes too late")
 	}
 	for range crowd + 1 {
-		turns.give(time.Now())
+		turns.Give(time.Now())
 		if !<-done {
 			t.Error("one that waits has no turn")
 		}

@@ -1,0 +1,281 @@
+package ring
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Steps names the NVTX ranges that are steps.
+type Steps struct {
+	Name, Domain string // Domain "*" stands for any
+}
+
+// A Watch holds the records of a ring against conditions, as they reach the disk.
+type Watch struct {
+	ring       *Ring
+	conditions []Condition
+	steps      Steps
+	calls      tracelog.Kind // KindCall, or KindAPI where CUPTI records the calls
+
+	segment   *segment // that is read
+	reader    *tracelog.Reader
+	drained   bool // the segment was read after it had ended
+	functions map[uint32]tracelog.Function
+	flushed   map[uint32]uint64 // Flushed.Until, by PID
+	pace      pace
+}
+
+// NewWatch returns a watch over the records from now on. calls is the kind of the records of calls.
+func NewWatch(r *Ring, list []Condition, steps Steps, calls tracelog.Kind) *Watch {
+	return &Watch{ring: r, conditions: list, steps: steps, calls: calls,
+		functions: map[uint32]tracelog.Function{}, flushed: map[uint32]uint64{}, pace: newPace()}
+}
+
+// Look reads what has been written since the last look. It returns which condition held first, "" for
+// none.
+func (w *Watch) Look() (why string, err error) {
+	for {
+		if err := w.open(); err != nil {
+			return why, err
+		}
+		for w.reader.Next() {
+			b := w.reader.Block()
+			if held := w.block(b); why == "" {
+				why = held
+			}
+		}
+		if err := w.reader.Err(); err != nil && !tracelog.IsDamage(err) {
+			return why, err
+		}
+		if !w.next() {
+			return why, nil
+		}
+	}
+}
+
+// open opens the segment that is to be read.
+func (w *Watch) open() (err error) {
+	if w.reader != nil {
+		return nil
+	}
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	if w.segment == nil {
+		w.segment = w.ring.segments[0]
+		w.segment.users++
+		w.learn()
+	}
+	if w.reader, err = w.segment.open(); err == nil {
+		err = w.reader.Follow()
+	}
+	return err
+}
+
+// next goes to the next segment when the one that was read has ended. It returns false if there is
+// nothing more to read. What was written to a segment after the last look at it is read first.
+func (w *Watch) next() bool {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	at := slices.Index(w.ring.segments, w.segment) // -1 if the ring has removed it
+	switch {
+	case at == len(w.ring.segments)-1: // it is being written, or the ring is closed
+		return false
+	case !w.drained:
+		w.drained = true
+		return true
+	}
+	w.segment.release()
+	w.segment, w.reader, w.drained = w.ring.segments[at+1], nil, false
+	w.segment.users++
+	if at < 0 {
+		w.learn()
+	}
+	return true
+}
+
+// learn takes the functions of segments that were removed unread. mu of the ring is held.
+func (w *Watch) learn() {
+	for _, x := range w.ring.before.definitions {
+		if f, ok := x.(*tracelog.Function); ok {
+			w.functions[f.ID] = *f
+		}
+	}
+}
+
+// Close lets go of the segment.
+func (w *Watch) Close() {
+	w.ring.mu.Lock()
+	defer w.ring.mu.Unlock()
+	if w.segment != nil {
+		w.segment.release()
+		w.segment = nil
+	}
+}
+
+// Flushed is the time up to which the records of a process, or with PID 0 all calls, have been read; 0
+// if it is not known.
+func (w *Watch) Flushed(pid uint32) uint64 { return w.flushed[pid] }
+
+// block holds the records of a block against the conditions.
+func (w *Watch) block(b *tracelog.Block) (why string) {
+	switch b.Kind {
+	case tracelog.KindFunction:
+		for i := range b.N {
+			var f tracelog.Function
+			f.Read(b, i)
+			w.functions[f.ID] = f
+		}
+	case tracelog.KindFlushed:
+		for i := range b.N {
+			var f tracelog.Flushed
+			f.Read(b, i)
+			w.flushed[f.PID] = max(w.flushed[f.PID], f.Until)
+		}
+	case tracelog.KindMarker:
+		return w.markers(b)
+	}
+	for _, c := range w.conditions {
+		if why = w.holds(c, b); why != "" {
+			break
+		}
+	}
+	return why
+}
+
+// holds says in words how a condition holds for a record of a block, "" if it does not.
+func (w *Watch) holds(c Condition, b *tracelog.Block) string {
+	switch {
+	case c.what == longKernels && b.Kind == tracelog.KindKernel:
+		if i := above(b, c.limit); i >= 0 {
+			var k tracelog.Kernel
+			k.Read(b, i)
+			return fmt.Sprintf("kernel %s took %s", demangle.Filter(k.Name, demangle.NoParams), figures.Duration(k.Dur))
+		}
+	case c.what == longCalls && b.Kind == w.calls:
+		if i := above(b, c.limit); i >= 0 {
+			x := w.call(b, i)
+			return fmt.Sprintf("%s took %s in process %d, thread %d", x.name, figures.Duration(x.dur), x.pid, x.tid)
+		}
+	case c.what == failedCalls && b.Kind == w.calls:
+		returned := b.Column("ret")
+		for i := range b.N {
+			if returned.At(i) == 0 {
+				continue
+			}
+			if x := w.call(b, i); x.failed() {
+				return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaerror.Name(x.library, x.ret), x.pid, x.tid)
+			}
+		}
+	}
+	return ""
+}
+
+// above is the first row of a block whose duration is above a limit, -1 for none.
+func above(b *tracelog.Block, limit time.Duration) int {
+	took := b.Column("dur")
+	for i := range b.N {
+		if took.At(i) > uint64(limit) {
+			return i
+		}
+	}
+	return -1
+}
+
+// A call is a record of a call, from a pair of uprobes or from CUPTI.
+type call struct {
+	pid, tid      uint32
+	name, library string
+	dur           uint64
+	ret           int32
+	returned      bool
+}
+
+// failed says whether the call returned an error that means something.
+func (c *call) failed() bool {
+	return c.returned && c.ret != 0 && c.ret != cudaerror.NotReady && c.ret != cudaerror.Deinitialized
+}
+
+// call reads row i of a block of calls.
+func (w *Watch) call(b *tracelog.Block, i int) call {
+	if b.Kind == tracelog.KindAPI {
+		var a tracelog.API
+		a.Read(b, i)
+		library := "driver"
+		if a.Domain == tracelog.DomainRuntime {
+			library = "runtime"
+		}
+		return call{a.PID, a.TID, a.Name, library, a.Dur, int32(a.Ret), a.Flags&tracelog.CallUnfinished == 0}
+	}
+	var c tracelog.Call
+	c.Read(b, i)
+	f := w.functions[c.Func]
+	return call{c.PID, c.TID, f.Name, f.Library, c.Dur, c.Ret, c.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0}
+}
+
+// markers follows the NVTX ranges that are steps.
+func (w *Watch) markers(b *tracelog.Block) (why string) {
+	for _, c := range w.conditions {
+		if c.what != slowSteps {
+			continue
+		}
+		for i := range b.N {
+			var m tracelog.Marker
+			m.Read(b, i)
+			if held := w.pace.marker(&m, w.steps, c.factor); why == "" {
+				why = held
+			}
+		}
+		break
+	}
+	return why
+}
+
+// Bounds of a pace.
+const (
+	leastSteps = 8    // that a median needs
+	mostSteps  = 101  // that it is taken of
+	mostBegun  = 4096 // steps that have not ended
+)
+
+// A pace is the running median of the time that steps take.
+type pace struct {
+	begun map[openKey]uint64
+	times []uint64 // the last ones
+}
+
+func newPace() pace { return pace{begun: map[openKey]uint64{}} }
+
+// marker takes a marker, and says in words if a step took longer than the median by a factor.
+func (p *pace) marker(m *tracelog.Marker, steps Steps, factor float64) (why string) {
+	k := openKey{tracelog.KindMarker, m.PID, uint64(m.ID)}
+	if m.Flags&tracelog.MarkerStart != 0 {
+		if m.Name == steps.Name && (steps.Domain == "*" || m.Domain == steps.Domain) && len(p.begun) < mostBegun {
+			p.begun[k] = m.Time
+		}
+		return ""
+	}
+	at, known := p.begun[k]
+	if m.Flags&tracelog.MarkerEnd == 0 || !known {
+		return ""
+	}
+	delete(p.begun, k)
+	took := m.Time - min(at, m.Time)
+	if len(p.times) >= leastSteps {
+		sorted := slices.Sorted(slices.Values(p.times))
+		if median := sorted[(len(sorted)-1)/2]; float64(took) > factor*float64(median) {
+			why = fmt.Sprintf("step %s took %s, %.1f times the median", steps.Name, figures.Duration(took), float64(took)/float64(max(median, 1)))
+		}
+	}
+	p.times = append(p.times, took)
+	if len(p.times) > mostSteps {
+		p.times = p.times[1:]
+	}
+	return why
+}

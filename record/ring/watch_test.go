@@ -1,0 +1,178 @@
+package ring
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+func parseTime(s string) (time.Duration, error) { return time.ParseDuration(s) }
+
+func TestParseCondition(t *testing.T) {
+	for text, want := range map[string]Condition{
+		"call-failed": {what: failedCalls},
+		"call>10ms":   {what: longCalls, limit: 10 * time.Millisecond},
+		"kernel>1s":   {what: longKernels, limit: time.Second},
+		"step>1.5":    {what: slowSteps, factor: 1.5},
+	} {
+		if got, err := ParseCondition(text, parseTime); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":               `must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not ""`,
+		"calls>1s":       `must be call-failed, call>TIME, kernel>TIME or step>FACTOR, not "calls>1s"`,
+		"call-failed>1s": `"call-failed>1s": call-failed has no limit`,
+		"call":           `"call" lacks a limit: write 'call>...' in quotes, as > is the shell's`,
+		"step>":          `"step>" lacks a limit: write 'step>...' in quotes, as > is the shell's`,
+		"step>1":         `"step>1": the factor must be a number above 1, such as 2 or 1.5`,
+		"step>NaN":       `"step>NaN": the factor must be a number above 1, such as 2 or 1.5`,
+		"step>Inf":       `"step>Inf": the factor must be a number above 1, such as 2 or 1.5`,
+		"kernel>0s":      `"kernel>0s": the time must be more than 0`,
+		"kernel>x":       `"kernel>x": time: invalid duration "x"`,
+	} {
+		if _, err := ParseCondition(text, parseTime); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestWatch holds records against conditions, over several segments.
+func TestWatch(t *testing.T) {
+	function := &tracelog.Function{ID: 3, Name: "cudaMalloc", Library: "runtime"}
+	call := func(c tracelog.Call) *tracelog.Call {
+		c.PID, c.TID, c.Func, c.Enter = 1, 2, 3, start
+		return &c
+	}
+	api := tracelog.API{PID: 1, TID: 2, Domain: tracelog.DomainDriver, Name: "cuMemAlloc", Start: start, Dur: 2e6, Ret: 2}
+	kernel := &tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Start: start, Dur: 3e6}, Name: "_Z4tickPi"}
+	for name, c := range map[string]struct {
+		condition string
+		calls     tracelog.Kind
+		record    tracelog.Record
+		want      string
+	}{
+		"failed":             {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2}), "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		"not ready":          {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 600}), ""},
+		"succeeded":          {"call-failed", tracelog.KindCall, call(tracelog.Call{Dur: 1e9}), ""},
+		"left":               {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2, Flags: tracelog.CallNoReturn}), ""},
+		"failed, by CUPTI":   {"call-failed", tracelog.KindAPI, &api, "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		"not watched":        {"call-failed", tracelog.KindCall, &api, ""},
+		"long":               {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6 + 1}), "cudaMalloc took 1.0 ms in process 1, thread 2"},
+		"not long":           {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6}), ""},
+		"long, by CUPTI":     {"call>1ms", tracelog.KindAPI, &api, "cuMemAlloc took 2.0 ms in process 1, thread 2"},
+		"long kernel":        {"kernel>2ms", tracelog.KindCall, kernel, "kernel tick took 3.0 ms"},
+		"short kernel":       {"kernel>3ms", tracelog.KindCall, kernel, ""},
+		"kernel, not a call": {"call>1ms", tracelog.KindCall, kernel, ""},
+	} {
+		condition, err := ParseCondition(c.condition, parseTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBench(t, 8*time.Second, 1<<30)
+		w := NewWatch(b.ring, []Condition{condition}, Steps{}, c.calls)
+		b.add(function)
+		for range 20 { // the first segment is removed
+			b.tick(second)
+		}
+		if why, err := w.Look(); why != "" || err != nil {
+			t.Errorf("%s: %q, %v before the record", name, why, err)
+		}
+		b.add(c.record)
+		b.tick(2 * second) // to the next segment
+		if why, err := w.Look(); why != c.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", name, why, err, c.want)
+		}
+		if why, err := w.Look(); why != "" || err != nil {
+			t.Errorf("%s: %q, %v again", name, why, err)
+		}
+		w.Close()
+	}
+}
+
+// TestWatchClosed looks after the end of the recording.
+func TestWatchClosed(t *testing.T) {
+	b := newBench(t, 8*time.Second, 1<<30)
+	w := NewWatch(b.ring, nil, Steps{}, tracelog.KindCall)
+	if _, err := w.Look(); err != nil {
+		t.Error(err)
+	}
+	s, err := b.ring.Close(b.now)
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Look(); err != nil {
+		t.Error(err)
+	}
+	w.Close()
+	s.Done()
+	if err := s.ring.Tick(b.now); err == nil {
+		t.Error("a closed ring goes on")
+	}
+}
+
+// TestPace takes steps of 1 ms, of which one takes 3 ms.
+func TestPace(t *testing.T) {
+	p, at, id := newPace(), start, uint32(0)
+	step := func(name, domain string, took uint64) string {
+		id++
+		m := tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerStart, Time: at, Name: name, Domain: domain}
+		p.marker(&m, Steps{Name: "step", Domain: "d"}, 2)
+		at += took
+		return p.marker(&tracelog.Marker{PID: 1, TID: 2, ID: id, Flags: tracelog.MarkerEnd, Time: at}, Steps{Name: "step", Domain: "d"}, 2)
+	}
+	for i := range 200 {
+		if why := step("step", "d", 1e6+uint64(i)); why != "" {
+			t.Errorf("step %d: %s", i, why)
+		}
+	}
+	if why := step("other", "d", 1e9) + step("step", "", 1e9) + step("step", "d", 2e6); why != "" {
+		t.Error(why)
+	}
+	if why := step("step", "d", 3e6); why != "step step took 3.0 ms, 3.0 times the median" {
+		t.Errorf("%q", why)
+	}
+	if len(p.times) != mostSteps || len(p.begun) != 0 {
+		t.Errorf("%d times, %d open", len(p.times), len(p.begun))
+	}
+	q := newPace()
+	for i := range leastSteps {
+		p = q
+		if why := step("step", "d", uint64(i+1)*1e9); why != "" {
+			t.Errorf("%s after %s steps", why, strconv.Itoa(i))
+		}
+		q = p
+	}
+}
+
+// TestNoFile begins no segment where none can be made: the recording goes on in the old one.
+func TestNoFile(t *testing.T) {
+	fails := false
+	r, err := New(Options{Last: time.Second, Disk: 1 << 30, Create: func() (*os.File, error) {
+		if fails {
+			return nil, os.ErrPermission
+		}
+		return os.CreateTemp(t.TempDir(), "")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails = true
+	r.mu.Lock()
+	r.segments[0].from -= second
+	r.mu.Unlock()
+	if err := r.Tick(r.Now()); err == nil {
+		t.Error("no error")
+	}
+	r.Writer.Add(&tracelog.Call{PID: 1, Enter: 1})
+	fails = false
+	if err := r.Tick(r.Now()); err != nil {
+		t.Error(err)
+	}
+	if s, err := r.Close(r.Now()); err != nil || len(s.segments) != 2 {
+		t.Errorf("%v", err)
+	}
+}
