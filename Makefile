@@ -48,6 +48,7 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
 	python3 testdata/gpu/exits.py bin/cudatrace build/exits-gpu build/gpu
 	testdata/gpu/check.sh build/gpu
+	testdata/gpu/unwind.sh build/gpu/unwind
 
 test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
