@@ -112,7 +112,7 @@ var dataPath = []struct{ name, imports string }{
 	{"parts", "timeline"},
 	{"counters", "ordered timeline"},
 	{"pfsink", "counters occupancy perfetto timeline"},
-	{"chromesink", "occupancy timeline"},
+	{"chromesink", "counters occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -31,6 +32,7 @@ type Sink struct {
 	rows      map[any]*row // by *timeline.Thread, *timeline.Stream or *timeline.Track
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
+	gauges    counters.Gauges
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	shown     uint64             // see Slices
 	err       error
@@ -95,7 +97,11 @@ func (s *Sink) event(e timeline.Event) {
 		s.shown++
 		s.instant(e)
 	case *timeline.CounterValue:
-		s.counter(e)
+		if e.Counter.Sampled {
+			s.gauges.Set(e)
+		} else {
+			s.counter(e)
+		}
 	case *timeline.Recording:
 		s.clock = newClock(e)
 	case *timeline.GPUs:
@@ -158,6 +164,9 @@ func (s *Sink) counter(v *timeline.CounterValue) {
 func (s *Sink) End(err error) error {
 	if err != nil {
 		return nil
+	}
+	for v := range s.gauges.Values {
+		s.counter(v)
 	}
 	opened := 0
 	for _, p := range s.order {

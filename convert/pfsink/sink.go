@@ -2,7 +2,6 @@ package pfsink
 
 import (
 	"io"
-	"math"
 
 	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -21,6 +20,7 @@ type Sink struct {
 	marks    marks
 	hangs    hangs
 	counters *counters.Counters
+	gauges   counters.Gauges
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -68,7 +68,11 @@ func (s *Sink) event(e timeline.Event) {
 		s.instant(s.tracks.span(e.Track, e.Start), e.Start, e.Name, string(e.Track.Category), s.details(e.Args))
 	case *timeline.CounterValue:
 		s.marks.see(e.Time, e.Time)
-		s.tracks.counter(e.Counter).Value(e.Time, int64(min(e.Value, math.MaxInt64)))
+		if e.Counter.Sampled {
+			s.gauges.Set(e)
+		} else {
+			s.tracks.counterValue(e)
+		}
 	case *timeline.ThreadEnd:
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
 	default:

@@ -62,8 +62,14 @@ const (
 	MemoryReleased  = 2
 )
 
+// LocalPool is the CUpti_ActivityMemoryPoolType of a pool that no other process exported.
+const LocalPool = 1
+
+// PoolDestroyed is the CUpti_ActivityMemoryPoolOperationType of a pool's end.
+const PoolDestroyed = 2
+
 // poolOperations is CUpti_ActivityMemoryPoolOperationType.
-var poolOperations = [...]string{1: "created", 2: "destroyed", 3: "trimmed"}
+var poolOperations = [...]string{1: "created", PoolDestroyed: "destroyed", 3: "trimmed"}
 
 // PoolOperationName names an operation on a memory pool, "created"; "changed" for one that has
 // no name here.
