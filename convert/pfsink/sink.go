@@ -99,7 +99,7 @@ func (s *Sink) description(e timeline.Event) {
 	case *timeline.Stream:
 		s.tracks.streams = append(s.tracks.streams, e)
 	case *timeline.Hang:
-		s.hang(e)
+		s.hangs.add(e)
 	case *timeline.Note:
 		s.marks.note(e)
 	}
@@ -111,7 +111,6 @@ func (s *Sink) begin(r *timeline.Recording) {
 	})
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
-	s.hangs.held = make(map[*timeline.Stream]heldWork)
 	names, callers := make(timeline.KernelNames), make(callerTexts)
 	correlation := s.w.ArgName("correlation")
 	s.calls = newCalls(s.w, correlation, names, callers)
@@ -120,7 +119,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
-	s.releaseAll()
+	s.drawHangs()
 	s.writeOverheads()
 	s.writeCounters()
 	s.writeMarks()
@@ -135,6 +134,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		sl := &l.List[i]
+		if len(s.hangs) > 0 {
+			sl = s.hangs.launched(l.Thread, sl)
+		}
 		t.closeTo(sl.Start, sl.Depth)
 		s.calls.begin(t.Track, sl)
 		t.begun = append(t.begun, begun{sl.End, sl.Depth})

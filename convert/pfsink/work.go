@@ -46,7 +46,7 @@ func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
 	t, last := s.template(q, w), perfetto.UintArgs{s.correlation.Value(uint64(w.Correlation))}
-	if w.Call.Function != nil && !w.Untimed {
+	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
