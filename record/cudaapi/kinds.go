@@ -16,10 +16,14 @@ var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Manag
 // kind that has no name here.
 func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
 
-// Values of CUpti_ActivityMemcpyKind: copies between host and device.
+// Values of CUpti_ActivityMemcpyKind: copies between the host and memory or arrays of a device, and within
+// a device.
 const (
 	MemcpyHtoD = 1
 	MemcpyDtoH = 2
+	MemcpyHtoA = 3
+	MemcpyAtoH = 4
+	MemcpyDtoD = 8
 )
 
 // Values of CUpti_ActivityMemoryKind: the memory of the host.
