@@ -81,7 +81,8 @@ struct window {
 /*
  * What a return address on the stack stands for. That of a return-probed call is the
  * start of the kernel's trampoline, a page. A recorded call has a chain of its own, which
- * tells where it was made. A quiet one has none, so its return address is put back.
+ * tells where it was made. A quiet one has none, so its return address is put back. Two quiet calls
+ * share a return address where one function jumps to the other, as __cudaLaunchKernel does.
  */
 INLINE u64 unhidden(u64 address, const struct window *w)
 {

@@ -355,9 +355,9 @@ INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u3
 		return 0;
 	}
 #if RETURN_POPS
-	w->site = w->words[0];
+	w->site = unhidden(w->words[0], w);
 #else
-	w->site = CODE_ADDRESS(ctx->x[30]);
+	w->site = unhidden(CODE_ADDRESS(ctx->x[30]), w);
 #endif
 	return 1;
 }

@@ -173,12 +173,18 @@ func (i *injection) registered(pid uint32, request uint64) {
 	if i.server == nil {
 		return // the process was attached to by PID: we never had CUPTI's records
 	}
-	if i.tracees.registered(pid, request) {
+	if i.tracees.isOwn(pid, request) {
 		return
 	}
 	i.server.Rival(pid)
+	i.taken(pid)
+}
+
+// taken is called when a rival has CUPTI's records of a process: the probe on CUPTI's registration
+// or the injected library says so, or both.
+func (i *injection) taken(pid uint32) {
 	what := i.fromCUPTI()
-	if what == "" {
+	if !i.tracees.setRival(pid) || what == "" {
 		return
 	}
 	text := fmt.Sprintf("process %d: another CUPTI client (PyTorch's profiler, for instance) has taken over CUPTI's records: from here to its end the log lacks its %s", pid, what)
@@ -233,9 +239,12 @@ func addLink(d *tracelog.Device, l pcie.Link) {
 // It probes libcupti: a client that registers from now on is a rival.
 func (i *injection) started(c *tracelog.CUPTI) {
 	i.calls.attach(c.PID)
-	if c.Status == "on" {
+	switch {
+	case c.Status == "on":
 		i.tracees.setRecorded(c.PID)
-	} else if !i.tracees.wasRecorded(c.PID) { // if it was, a rival has taken over: registered says so
+	case i.tracees.wasRecorded(c.PID): // it no longer is
+		i.taken(c.PID)
+	default:
 		i.withoutCUPTI(c)
 	}
 }

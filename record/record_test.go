@@ -63,11 +63,11 @@ func TestRegistered(t *testing.T) {
 	ts := newTracees(newLog(t), notWatched)
 	ts.add(1, tracee{pid: 10, request: 0x1000}, nil)
 	ts.add(2, tracee{pid: 20, request: 0x2000}, nil)
-	if !ts.registered(10, 0x1000) || ts.hasRival(10) {
-		t.Error("our own registration is taken for a rival's")
+	if !ts.isOwn(10, 0x1000) || ts.isOwn(20, 0x1000) {
+		t.Error("our own registration is not told from a rival's")
 	}
-	if ts.registered(20, 0x1000) || !ts.hasRival(20) || ts.hasRival(10) {
-		t.Error("a rival is not seen in its process alone")
+	if !ts.setRival(20) || ts.setRival(20) || !ts.hasRival(20) || ts.hasRival(10) {
+		t.Error("a rival is not seen once, and in its process alone")
 	}
 	ts.setRecorded(10)
 	if !ts.wasRecorded(10) || ts.wasRecorded(20) {

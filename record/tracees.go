@@ -134,14 +134,16 @@ func (ts *tracees) change(pid uint32, to func(*tracee)) {
 // setRecorded notes that CUPTI records a process.
 func (ts *tracees) setRecorded(pid uint32) { ts.change(pid, func(t *tracee) { t.recorded = true }) }
 
-// registered is called for a registration with CUPTI. It says whether the registration is our own,
-// and marks the process if not.
-func (ts *tracees) registered(pid uint32, request uint64) (own bool) {
-	own = ts.any(func(t *tracee) bool { return t.pid == pid && t.request == request })
-	if !own {
-		ts.change(pid, func(t *tracee) { t.rival = true })
-	}
-	return own
+// isOwn says whether a registration with CUPTI is that of a process's injected library.
+func (ts *tracees) isOwn(pid uint32, request uint64) bool {
+	return ts.any(func(t *tracee) bool { return t.pid == pid && t.request == request })
+}
+
+// setRival notes that a process's records go to another CUPTI client. It says whether that is new.
+func (ts *tracees) setRival(pid uint32) (fresh bool) {
+	fresh = true
+	ts.change(pid, func(t *tracee) { fresh, t.rival = fresh && !t.rival, true })
+	return fresh
 }
 
 // setAbsent notes why a tracee runs unrecorded.

@@ -256,6 +256,18 @@ func TestNotPrivileged(t *testing.T) {
 	}
 }
 
+// TestJumpedLaunches records programs that launch by a function that jumps to cudaLaunchKernel, while both are
+// probed: each launch has its caller.
+func TestJumpedLaunches(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"nvcc", "nvcc-static"} {
+		r := recordProgram(t, "--no-convert", sim(program), "-n", "500")
+		if r.Launches != 500 || r.Callers.Unknown != 0 {
+			t.Errorf("%s: %d launches, %d calls have no caller", program, r.Launches, r.Callers.Unknown)
+		}
+	}
+}
+
 // TestRefusedLaunches records launches that the runtime refuses, all but the first without a word to
 // the driver. Where no launch has reached the driver before, none is missing; else what may be
 // missing is said.

@@ -203,10 +203,7 @@ func checkHostile(t *testing.T, log string, out hostileOutput, lossy bool) {
 		}
 		return
 	}
-	var lost uint64
-	for _, n := range r.Lost {
-		lost += n
-	}
+	lost := r.LostTotal()
 	if r.Complete && counted && r.Kernels != launched || !r.Complete && len(r.Reasons) == 0 && lost == 0 {
 		t.Errorf("%d kernels of %d, complete %t, lost %v, reasons %q\n%s", r.Kernels, launched, r.Complete, r.Lost, r.Reasons, out.stderr)
 	}

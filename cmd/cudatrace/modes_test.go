@@ -163,12 +163,37 @@ func TestOtherClientWithoutProbes(t *testing.T) {
 	}
 }
 
+// TestLinkedClient records programs that become CUPTI clients themselves by functions that they are linked
+// with, as PyTorch's profiler is: the client gets each kernel that it would get alone, in buffers of its own, on
+// the clock that it would have alone; and our log has all that came before.
+func TestLinkedClient(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	for _, program := range []string{"kineto-lazy", "kineto-now", "kineto-clock"} {
+		for _, calls := range []string{"auto", "cupti"} {
+			t.Run(program+"-"+calls, func(t *testing.T) {
+				t.Parallel()
+				r := recordProgram(t, "--no-convert", "--calls", calls, sim(program), "-n", fmt.Sprint(n))
+				if want := fmt.Sprintf("kineto kernels=%d earlier=0 astray=0\n", n); !strings.Contains(r.stdout, want) {
+					t.Errorf("the client's line is in %q, want %q", r.stdout, want)
+				}
+				if r.Kernels != n || r.LostTotal() != 0 || r.Complete {
+					t.Errorf("%d kernels, lost %v, complete %t %q", r.Kernels, r.Lost, r.Complete, r.Reasons)
+				}
+				if said := strings.Count(r.stderr, "cudatrace: process"); said != 1 {
+					t.Errorf("it is said %d times:\n%s", said, r.stderr)
+				}
+			})
+		}
+	}
+}
+
 // TestOwnClientAlone records calls alone, by probes: the program's own client takes nothing from us.
 func TestOwnClientAlone(t *testing.T) {
 	t.Parallel()
 	r := recordProgram(t, "--no-convert", "--gpu", "none", sim("kineto"))
 	kernels, _, _ := counts(t, r.stdout)
-	if !strings.Contains(r.stdout, "kineto kernels=200 earlier=0\n") || r.Launches != kernels || !r.Complete {
+	if !strings.Contains(r.stdout, "kineto kernels=200 earlier=0 astray=0\n") || r.Launches != kernels || !r.Complete {
 		t.Errorf("%d launches, complete %t %q\n%s", r.Launches, r.Complete, r.Reasons, r.stdout)
 	}
 }

@@ -130,3 +130,31 @@ func jumpsARM(code []byte, to uint64) bool {
 	}
 	return false
 }
+
+// jumpsAway says whether code holds a jump to an address in memory or in a register.
+func jumpsAway(code []byte) bool {
+	if host.Machine() == elf.EM_AARCH64 {
+		return jumpsAwayARM(code)
+	}
+	return jumpsAwayX86(code)
+}
+
+// jumpsAwayX86 looks for "jmp *distance(%rip)" and "jmp *register".
+func jumpsAwayX86(code []byte) bool {
+	for i := 0; i+2 <= len(code); i++ {
+		if code[i] == 0xff && (code[i+1] == 0x25 || code[i+1]&0xf8 == 0xe0) {
+			return true
+		}
+	}
+	return false
+}
+
+// jumpsAwayARM looks for BR.
+func jumpsAwayARM(code []byte) bool {
+	for ; len(code) >= 4; code = code[4:] {
+		if binary.LittleEndian.Uint32(code)&0xfffffc1f == 0xd61f0000 {
+			return true
+		}
+	}
+	return false
+}

@@ -77,6 +77,12 @@ func TestJumps(t *testing.T) {
 		{"b", jumpsARM([]byte("\x1f\x20\x03\xd5\x03\x00\x00\x14"), 16), true},
 		{"b back", jumpsARM([]byte("\xfc\xff\xff\x17"), 1<<64-16), true},
 		{"bl", jumpsARM([]byte("\x03\x00\x00\x94"), 12), false},
+		{"through memory", jumpsAwayX86([]byte("\x90\xff\x25\x00\x00\x00\x00")), true},
+		{"through a register", jumpsAwayX86([]byte("\x41\xff\xe3")), true},
+		{"call through a register", jumpsAwayX86([]byte("\xff\xd0\xc3")), false},
+		{"nothing that leads away", jumpsAwayX86([]byte("\xff")), false},
+		{"br", jumpsAwayARM([]byte("\x1f\x20\x03\xd5\x00\x02\x1f\xd6")), true},
+		{"ret", jumpsAwayARM([]byte("\xc0\x03\x5f\xd6")), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v", c.name, c.got)

@@ -221,6 +221,14 @@ func TestStrippedProgram(t *testing.T) {
 	newLog(t).expect(t, start(t, path), path, "")
 }
 
+// A program whose functions of these names only jump to a shared runtime has no runtime of its own: what it calls of
+// the driver it has called itself.
+func TestForwardingProgram(t *testing.T) {
+	b := newBench(t)
+	path := b.build("forward", "testdata/program.c", "testdata/forward.c")
+	newLog(t).expect(t, start(t, path), path, "calls")
+}
+
 // A stripped program with a runtime of an unknown form gets no records, and it is said once.
 func TestHiddenRuntime(t *testing.T) {
 	b := newBench(t)

@@ -144,6 +144,8 @@ func (m *module) examine() kind {
 		switch {
 		case m.elf.NamesBegin(internalPrefix):
 			return runtimeNamed
+		case m.forwards():
+			return plain
 		case m.keepsFrames():
 			return runtimePartial
 		}
@@ -184,6 +186,24 @@ func (m *module) keepsFrames() bool {
 		}
 	}
 	return err == nil
+}
+
+// forwards says whether the functions named like those of the runtime only jump to a shared runtime, which is
+// opened when the first one is called. XLA, and so JAX and TensorFlow, has such functions.
+func (m *module) forwards() bool {
+	const most = 128 // bytes of code of such a function
+	found, err := elfsym.Find(m.file, usual)
+	for _, offset := range found {
+		at, _ := m.elf.Address(offset)
+		code := m.elf.Bytes(at, most)
+		if f, ok := m.elf.Frame(at); ok && f.To-at < uint64(len(code)) {
+			code = code[:f.To-at]
+		}
+		if !jumpsAway(code) {
+			return false
+		}
+	}
+	return err == nil && len(found) > 0
 }
 
 // mentions says whether the constants of the file hold a text.

@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "queue.h"
+#include "thread_state.h"
 
 #define SLACK CT_SECOND /* a GPU's clock is only fitted to the host's */
 #define BRACKETS 64
@@ -24,12 +25,34 @@ static _Atomic uint64_t worst; /* error so far */
 static atomic_uint mode;       /* CT_CLOCK_* */
 static bool through_callback; /* CUPTI has taken ours */
 static atomic_bool timed;     /* a kernel had times */
+static atomic_bool asking;
+static bool asked; /* on the control thread */
 static _Atomic uint32_t untimed;
 
 /* The function that CUPTI calls to learn the time. */
 uint64_t ct_calibration_timestamp(void)
 {
+	if (atomic_load_explicit(&asking, memory_order_relaxed) && ct_is_control())
+		asked = true;
 	return ct_now();
+}
+
+/* Whether CUPTI asks us for the time, and no other client. */
+static bool asks_us(const struct ct_cupti *api)
+{
+	uint64_t ignored;
+	asked = false;
+	atomic_store(&asking, true);
+	api->get_timestamp(&ignored);
+	atomic_store(&asking, false);
+	return asked;
+}
+
+/* On the control thread: another client has CUPTI, and expects CUPTI's own clock unless it has set one. */
+void ct_calibration_leave(const struct ct_cupti *api)
+{
+	if (through_callback && api->get_timestamp && asks_us(api))
+		api->register_timestamp(ct_realtime);
 }
 
 void ct_calibration_start(void)

@@ -21,6 +21,7 @@
 #include "match.h"
 #include "queue.h"
 #include "rival_client.h"
+#include "rival_hook.h"
 #include "sender.h"
 #include "switch.h"
 #include "thread_state.h"
@@ -58,6 +59,7 @@ static void with_range(void (*look)(const struct ct_cupti *))
 static void flush_and_look(void)
 {
 	ct_walk_poll();
+	ct_rival_hook_poll();
 	flush();
 	with_range(ct_switch_check);
 	if (ct_match_failed())
@@ -74,8 +76,24 @@ static void rival(void)
 {
 	if (!ct_enter_cupti())
 		return;
+	ct_flush_now(CT_FINISHED); /* the rival gets the buffers that CUPTI has from us: better early than late */
 	ct_rival_leave();
 	ct_leave_cupti(true);
+}
+
+/* A client that is about to register waits: it is to find CUPTI as if we had never been there. */
+static void make_way(void)
+{
+	if (!ct_rival_waits())
+		return;
+	if (ct_enter_cupti()) {
+		ct_disable(ct_recording()->api, false);
+		ct_flush_now(CT_UNFINISHED);
+		ct_rival_leave();
+		ct_complete_start(NULL);
+		ct_leave_cupti(true);
+	}
+	ct_rival_answer();
 }
 
 /* What was on its way to the GPU before a pause is still recorded, and flushed when it is done. */
@@ -165,6 +183,7 @@ static enum how receive(void)
 static void answer_wake(void)
 {
 	bool flush_asked = ct_wake_receive();
+	make_way();
 	with_range(ct_switch_poll);
 	ct_walk_poll();
 	if (!flush_asked)

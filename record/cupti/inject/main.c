@@ -28,6 +28,7 @@
 #include "queue.h"
 #include "range.h"
 #include "rehearsal.h"
+#include "rival_hook.h"
 #include "signals.h"
 #include "sock.h"
 #include "switch.h"
@@ -197,8 +198,10 @@ static bool record(unsigned char *payload, uint32_t length, bool *nvtx)
 		.watch_rivals = (go.flags & CT_GO_WATCH_RIVALS) != 0,
 	};
 	*nvtx = on && (go.records & CT_RECORDS_NVTX);
-	if (on)
+	if (on) {
 		ct_signals_start();
+		ct_rival_hook_start(&cupti);
+	}
 	send_status(on, words);
 	if (on) /* for READY, which the control thread takes: the program may end as soon as it goes on */
 		ct_link_await_message(ct_now() + READY_WAIT);

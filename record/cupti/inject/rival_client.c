@@ -1,5 +1,5 @@
 /*
- * Noticing another CUPTI client in the program. The client that registers its buffer
+ * Noticing another CUPTI client in the program that rival_hook.c did not meet. The client that registers its buffer
  * callbacks last gets every record from then on, and CUPTI tells nobody. Where the
  * recorder has a probe on that call, the recorder says so at once; without, it has the
  * control thread ask here after each flush that is due, and before an end. When nothing has come for a
@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "calibration.h"
 #include "delivered.h"
 #include "flush.h"
 #include "load.h"
@@ -78,7 +79,7 @@ bool ct_rival_client_now(const struct ct_cupti *api)
 }
 
 /*
- * Another client has the records: nothing of CUPTI is touched from now on, so that the
+ * Another client has the records: with its clock restored, nothing of CUPTI is touched from now on, so that the
  * rival goes on as if we were not there, and is not flushed by us at the end when it
  * may be gone.
  */
@@ -88,5 +89,6 @@ void ct_rival_leave(void)
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
 	ct_switch_leave();
 	ct_walk_end();
+	ct_calibration_leave(ct_recording()->api);
 	ct_queue_message(CT_MSG_STATUS, &status, sizeof status, words, sizeof words - 1);
 }

@@ -116,6 +116,11 @@ void ct_this_is_control(void)
 	atomic_store(&control_tid, this_tid());
 }
 
+bool ct_is_control(void)
+{
+	return this_tid() == atomic_load(&control_tid);
+}
+
 void ct_this_is_sender(void)
 {
 	atomic_store(&sender_tid, this_tid());

@@ -41,6 +41,7 @@ bool ct_wait_outside_cupti(uint64_t deadline);
 void ct_running_set(bool running);
 bool ct_running(void);
 void ct_this_is_control(void);
+bool ct_is_control(void);
 void ct_this_is_sender(void);
 void ct_this_exits(void);
 uint32_t ct_control_tid(void); /* 0 before it runs, as the next */

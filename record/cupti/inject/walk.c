@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "calibration.h"
 #include "chains.h"
 #include "clock.h"
 #include "load.h"
@@ -235,7 +236,7 @@ __attribute__((noinline)) static void seen(uint64_t now, uintptr_t frame)
 /* The function that CUPTI calls to learn the time. */
 uint64_t ct_walk_timestamp(void)
 {
-	uint64_t now = ct_now();
+	uint64_t now = ct_calibration_timestamp();
 	if (atomic_load_explicit(&on, memory_order_relaxed))
 		seen(now, (uintptr_t)__builtin_frame_address(0));
 	return now;

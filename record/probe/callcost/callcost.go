@@ -7,10 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -23,7 +25,7 @@ const Rounds = 8
 type Attach func(path string, offset uint64, pid int) (detach func() error, err error)
 
 // Measure returns the cost of one call. It times rounds of a number of calls, at least two, and
-// takes the fastest round. It takes about ten milliseconds.
+// takes the median round. It takes about ten milliseconds.
 func Measure(calls uint32, attach Attach) (perCall time.Duration, err error) {
 	c, err := start()
 	if err != nil {
@@ -69,29 +71,51 @@ func (c *child) stop() error {
 	return errors.Join(c.to.Close(), c.cmd.Wait(), c.file.Close())
 }
 
-// measure compares the fastest round of many calls with the fastest round of one call.
+// measure compares the median round of many calls with the median round of one call. The
+// cheapest round will not do: the kernel's accounting can miss a whole round.
 func (c *child) measure(calls uint32) (time.Duration, error) {
-	many, one := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	var many, one []time.Duration
 	for range Rounds {
-		for n, fastest := range map[uint32]*time.Duration{1: &one, calls: &many} {
+		for n, all := range map[uint32]*[]time.Duration{1: &one, calls: &many} {
 			took, err := c.round(n)
 			if err != nil {
 				return 0, err
 			}
-			*fastest = min(*fastest, took)
+			*all = append(*all, took)
 		}
 	}
-	return max(many-one, 0) / time.Duration(calls-1), nil
+	return max(median(many)-median(one), 0) / time.Duration(calls-1), nil
 }
 
-// round makes the child call the function n times. It returns the time taken.
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// round makes the child call the function n times. It returns the processor time taken: on a busy
+// machine the child waits for a processor for longer than its calls take.
 func (c *child) round(n uint32) (time.Duration, error) {
 	var text [4]byte
 	binary.NativeEndian.PutUint32(text[:], n)
-	began := time.Now()
+	began, err := c.processorTime()
+	if err != nil {
+		return 0, err
+	}
 	if _, err := c.to.Write(text[:]); err != nil {
 		return 0, err
 	}
-	_, err := io.ReadFull(c.from, text[:])
-	return time.Since(began), err
+	if _, err := io.ReadFull(c.from, text[:]); err != nil {
+		return 0, err
+	}
+	ended, err := c.processorTime()
+	return ended - began, err
+}
+
+// processorTime returns the processor time that the child has used. The clock's number is made of
+// its PID and CPUCLOCK_SCHED, as clock_getcpuclockid(3) makes it.
+func (c *child) processorTime() (time.Duration, error) {
+	const sched = 2
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^c.cmd.Process.Pid<<3|sched), &t)
+	return time.Duration(t.Nano()), err
 }

@@ -1,7 +1,9 @@
 /* In the middle of its launches this program becomes a CUPTI client itself, as
  * PyTorch's profiler does, and stops again later: a third of the kernels before,
  * during and after. It counts the kernel records that it gets, apart those in
- * buffers that an earlier client gave to CUPTI. */
+ * buffers that an earlier client gave to CUPTI, and those whose times are not on the clock
+ * that it expects. It finds CUPTI's functions by dlsym; built with KINETO_LINKED it is linked
+ * with CUPTI, and with KINETO_CLOCK it has a clock of its own. */
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -16,6 +18,7 @@ static struct {
 	CUptiResult (*enable)(uint32_t), (*disable)(uint32_t);
 	CUptiResult (*flush)(uint32_t);
 	CUptiResult (*next)(uint8_t *, size_t, uint32_t **);
+	CUptiResult (*timestamp)(CUptiTimestamp);
 } cupti;
 
 static struct {
@@ -23,7 +26,24 @@ static struct {
 	uint8_t *buffers[256];
 	size_t count;
 	long own, earlier; /* kernels in buffers of this client, of an earlier one */
+	long astray;       /* with times before this client began, or in the future */
+	uint64_t since;
 } seen = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+#ifdef KINETO_CLOCK
+#define AHEAD 1000000000000000000ull /* of CLOCK_BOOTTIME */
+#define CLOCK CLOCK_BOOTTIME
+#else
+#define AHEAD 0
+#define CLOCK CLOCK_REALTIME /* CUPTI's own */
+#endif
+
+static uint64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK, &t);
+	return AHEAD + (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static void requested(uint8_t **buffer, size_t *size, size_t *max)
 {
@@ -49,11 +69,17 @@ static bool forget(const uint8_t *buffer)
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	uint32_t *record = NULL;
-	long kernels_here = 0;
+	long kernels_here = 0, astray = 0;
 	(void)context, (void)stream, (void)size;
-	while (cupti.next(buffer, valid, &record) == CUPTI_SUCCESS)
-		kernels_here += *record == CUPTI_KIND_CONCURRENT_KERNEL;
+	while (cupti.next(buffer, valid, &record) == CUPTI_SUCCESS) {
+		if (*record != CUPTI_KIND_CONCURRENT_KERNEL)
+			continue;
+		const CUptiKernel *k = (const void *)record;
+		kernels_here++;
+		astray += k->start < seen.since || k->end < k->start || k->end > now();
+	}
 	pthread_mutex_lock(&seen.mu);
+	seen.astray += astray;
 	bool own = forget(buffer);
 	*(own ? &seen.own : &seen.earlier) += kernels_here;
 	pthread_mutex_unlock(&seen.mu);
@@ -61,6 +87,23 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
 		free(buffer);
 }
 
+#ifdef KINETO_LINKED
+CUptiResult cuptiActivityRegisterCallbacks(CUptiBufferRequested, CUptiBufferCompleted);
+CUptiResult cuptiActivityRegisterTimestampCallback(CUptiTimestamp);
+CUptiResult cuptiActivityEnable(uint32_t), cuptiActivityDisable(uint32_t), cuptiActivityFlushAll(uint32_t);
+CUptiResult cuptiActivityGetNextRecord(uint8_t *, size_t, uint32_t **);
+
+static bool load(void)
+{
+	cupti.register_callbacks = cuptiActivityRegisterCallbacks;
+	cupti.enable = cuptiActivityEnable;
+	cupti.disable = cuptiActivityDisable;
+	cupti.flush = cuptiActivityFlushAll;
+	cupti.next = cuptiActivityGetNextRecord;
+	cupti.timestamp = cuptiActivityRegisterTimestampCallback;
+	return true;
+}
+#else
 static bool load(void)
 {
 	void *lib = dlopen("libcupti.so.13", RTLD_NOW);
@@ -73,12 +116,25 @@ static bool load(void)
 	*(void **)&cupti.disable = dlsym(lib, "cuptiActivityDisable");
 	*(void **)&cupti.flush = dlsym(lib, "cuptiActivityFlushAll");
 	*(void **)&cupti.next = dlsym(lib, "cuptiActivityGetNextRecord");
-	return cupti.register_callbacks && cupti.enable && cupti.disable && cupti.flush && cupti.next;
+	*(void **)&cupti.timestamp = dlsym(lib, "cuptiActivityRegisterTimestampCallback");
+	return cupti.register_callbacks && cupti.enable && cupti.disable && cupti.flush && cupti.next && cupti.timestamp;
+}
+#endif
+
+/* A clock comes before the buffers, as in PyTorch's profiler. */
+static bool set_clock(void)
+{
+#ifdef KINETO_CLOCK
+	return !cupti.timestamp(now);
+#else
+	return true;
+#endif
 }
 
 static bool begin(void)
 {
-	return load() && !cupti.register_callbacks(requested, completed) &&
+	seen.since = now();
+	return load() && set_clock() && !cupti.register_callbacks(requested, completed) &&
 	       !cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL) && !cupti.enable(CUPTI_KIND_RUNTIME);
 }
 
@@ -101,6 +157,6 @@ int main(int argc, char **argv)
 	work_launch(&w, n);
 	int bad = work_end(&w) + !ok + (ok && seen.own + seen.earlier < n);
 	counts_print("counts", w.issued);
-	printf("kineto kernels=%ld earlier=%ld\n", seen.own, seen.earlier);
+	printf("kineto kernels=%ld earlier=%ld astray=%ld\n", seen.own, seen.earlier, seen.astray);
 	return bad != 0;
 }

@@ -11,6 +11,10 @@
 #define WORK_KERNEL "_Z4tickPi" /* void tick(int *) */
 #endif
 
+#ifndef WORK_LAUNCH
+#define WORK_LAUNCH cudaLaunchKernel
+#endif
+
 static inline void tick_body(void **args, const struct sim_launch *launch)
 {
 	(void)launch;
@@ -45,7 +49,7 @@ static inline void work_launch(struct work *w, long n)
 	for (long i = 0; i < n; i++, w->issued.kernels++) {
 		if (w->issued.kernels % 500 == 499) /* never after the last */
 			CHECK(cudaStreamSynchronize(w->stream));
-		CHECK(cudaLaunchKernel(host_address(stubs[0]), grid, block, args, 0, w->stream));
+		CHECK(WORK_LAUNCH(host_address(stubs[0]), grid, block, args, 0, w->stream));
 	}
 }
 

@@ -1,0 +1,261 @@
+/*
+ * Another CUPTI client, before it is one. CUPTI gives the client that registers last the
+ * buffers that it got from an earlier one, and such clients throw away what is in them:
+ * PyTorch's profiler lost three quarters of its first profile so. So we leave before it
+ * registers. In modules that need libcupti, the addresses of the two functions with which a
+ * client begins are replaced by those of ours. They have the control thread switch
+ * everything off and flush, wait for it, and go on to CUPTI's function.
+ *
+ * Only a table of addresses of the dynamic linker's is written to, one word for each function,
+ * and only where it holds CUPTI's function or leads to the linker. A client that asks dlsym for
+ * the function is not met here: rival_client.c notices it afterwards.
+ */
+#include "rival_hook.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "fork.h"
+#include "load.h"
+#include "lock.h"
+#include "thread_state.h"
+#include "wake.h"
+
+#define LEAVE_WAIT CT_SECOND     /* for the control thread, which may be flushing */
+#define LEAVE_SLICE (10 * CT_MS) /* between looks */
+#define NAME_START "libcupti.so"
+
+#if defined(__x86_64__)
+#define IS_ADDRESS(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
+#else
+#define IS_ADDRESS(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
+#endif
+
+static const struct ct_cupti *cupti;
+static unsigned long long loads; /* by the dynamic linker's count */
+static atomic_bool waits, answered;
+static _Atomic uint32_t answers; /* a futex */
+
+static void leave(void)
+{
+	if (!ct_here() || ct_reached(CT_ENDED))
+		return;
+	int before = errno;
+	uint64_t deadline = ct_now() + LEAVE_WAIT;
+	atomic_store(&waits, true);
+	if (ct_wake_handover())
+		while (!atomic_load(&answered) && !ct_reached(CT_ENDED) && ct_now() < deadline)
+			ct_word_wait(&answers, 0, LEAVE_SLICE);
+	errno = before;
+}
+
+static ct_result register_callbacks(ct_request_fn requested, ct_complete_fn completed)
+{
+	leave();
+	return cupti->register_callbacks(requested, completed);
+}
+
+static ct_result register_timestamp(ct_timestamp_fn timestamp)
+{
+	leave();
+	return cupti->register_timestamp(timestamp);
+}
+
+/* On the control thread: whether a client waits for us to leave. */
+bool ct_rival_waits(void)
+{
+	return atomic_load(&waits) && !atomic_load(&answered);
+}
+
+/* We have left. */
+void ct_rival_answer(void)
+{
+	atomic_store(&answered, true);
+	atomic_store(&answers, 1);
+	ct_word_wake(&answers);
+}
+
+/* A function with which a client begins. */
+struct hook {
+	const char *name;
+	uintptr_t theirs, ours;
+};
+
+static unsigned hooks_of(struct hook *hooks)
+{
+	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)cupti->register_callbacks, (uintptr_t)register_callbacks};
+	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)cupti->register_timestamp, (uintptr_t)register_timestamp};
+	return cupti->register_timestamp ? 2 : 1;
+}
+
+/* What the dynamic linker knows of a module that needs libcupti. */
+struct module {
+	uintptr_t base, code, code_end, constant, constant_end; /* the last two: made read-only after linking */
+	const ElfW(Sym) *symbols;
+	const char *strings;
+	const ElfW(Rela) *tables[2];
+	size_t counts[2];
+	bool ours; /* it needs the libcupti in use by its name */
+};
+
+/* The dynamic linker of glibc adds the base to these addresses, that of other C libraries leaves them. */
+static uintptr_t absolute(const struct module *m, uintptr_t address)
+{
+	return address < m->base ? m->base + address : address;
+}
+
+static const ElfW(Dyn) *read_headers(struct module *m, const struct dl_phdr_info *info)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+	m->base = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + p->p_vaddr;
+		if (p->p_type == PT_DYNAMIC)
+			dynamic = (const ElfW(Dyn) *)from;
+		if (p->p_type == PT_GNU_RELRO)
+			m->constant = from, m->constant_end = from + p->p_memsz;
+		if (p->p_type == PT_LOAD && p->p_flags & PF_X)
+			m->code = from, m->code_end = from + p->p_memsz;
+	}
+	return dynamic;
+}
+
+static void read_dynamic(struct module *m, const ElfW(Dyn) *d)
+{
+	size_t relative = 0;
+	for (; d->d_tag != DT_NULL; d++) {
+		uintptr_t value = d->d_un.d_val, address = absolute(m, d->d_un.d_ptr);
+		switch (d->d_tag) {
+		case DT_SYMTAB:
+			m->symbols = (const void *)address;
+			break;
+		case DT_STRTAB:
+			m->strings = (const void *)address;
+			break;
+		case DT_RELA:
+			m->tables[0] = (const void *)address;
+			break;
+		case DT_RELASZ:
+			m->counts[0] = value / sizeof(ElfW(Rela));
+			break;
+		case DT_RELACOUNT:
+			relative = value;
+			break;
+		case DT_JMPREL:
+			m->tables[1] = (const void *)address;
+			break;
+		case DT_PLTRELSZ:
+			m->counts[1] = value / sizeof(ElfW(Rela));
+			break;
+		}
+	}
+	if (m->tables[0] && relative <= m->counts[0]) { /* those without a symbol come first */
+		m->tables[0] += relative;
+		m->counts[0] -= relative;
+	}
+}
+
+static const char *file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static bool needs_cupti(struct module *m, const ElfW(Dyn) *d)
+{
+	bool needs = false;
+	for (; m->strings && m->symbols && d->d_tag != DT_NULL; d++) {
+		const char *name = m->strings + d->d_un.d_val;
+		if (d->d_tag != DT_NEEDED || strncmp(name, NAME_START, sizeof NAME_START - 1) != 0)
+			continue;
+		needs = true;
+		m->ours = m->ours || strcmp(name, file_name(ct_load_path())) == 0;
+	}
+	return needs;
+}
+
+static bool protect(uintptr_t page, size_t size, int access)
+{
+	return syscall(SYS_mprotect, page, size, access) == 0;
+}
+
+/* One word, which other threads may read meanwhile. */
+static void replace(const struct module *m, uintptr_t slot, uintptr_t ours)
+{
+	size_t size = getauxval(AT_PAGESZ);
+	uintptr_t page = slot & ~(size - 1);
+	bool constant = slot >= m->constant && slot < m->constant_end;
+	if (constant && !protect(page, size, PROT_READ | PROT_WRITE))
+		return;
+	atomic_store((_Atomic uintptr_t *)slot, ours);
+	if (constant)
+		protect(page, size, PROT_READ);
+}
+
+/* The slot leads to CUPTI's function, or, before the first call, to the linker, by code of the module's own. */
+static bool leads_to(const struct module *m, uintptr_t value, uintptr_t theirs)
+{
+	return value == theirs || (m->ours && value >= m->code && value < m->code_end);
+}
+
+static void look_at(const struct module *m, const ElfW(Rela) *r, const struct hook *h)
+{
+	const char *name = m->strings + m->symbols[ELF64_R_SYM(r->r_info)].st_name;
+	uintptr_t slot = m->base + r->r_offset;
+	if (IS_ADDRESS(ELF64_R_TYPE(r->r_info)) && strcmp(name, h->name) == 0 &&
+	    leads_to(m, *(const uintptr_t *)slot, h->theirs))
+		replace(m, slot, h->ours);
+}
+
+static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size, (void)arg;
+	struct module m = {0};
+	const ElfW(Dyn) *dynamic = read_headers(&m, info);
+	if (!dynamic)
+		return 0;
+	read_dynamic(&m, dynamic);
+	if (!needs_cupti(&m, dynamic))
+		return 0;
+	struct hook hooks[2];
+	unsigned count = hooks_of(hooks);
+	for (unsigned t = 0; t < 2; t++)
+		for (size_t i = 0; m.tables[t] && i < m.counts[t]; i++)
+			for (unsigned h = 0; h < count; h++)
+				look_at(&m, &m.tables[t][i], &hooks[h]);
+	return 0;
+}
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds)
+		memcpy(arg, &info->dlpi_adds, sizeof info->dlpi_adds);
+	return 1;
+}
+
+/* For the control thread now and then: modules may have come. */
+void ct_rival_hook_poll(void)
+{
+	unsigned long long count = 0;
+	dl_iterate_phdr(count_loads, &count);
+	if (count == loads)
+		return;
+	loads = count;
+	dl_iterate_phdr(hook_module, NULL);
+}
+
+/* Called once, when records are on. */
+void ct_rival_hook_start(const struct ct_cupti *api)
+{
+	cupti = api;
+	ct_rival_hook_poll();
+}
