@@ -130,7 +130,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
-		if w.Unfinished && w.Shape.Kernel.Grid == [3]uint32{} { // only its launch was recorded
+		if w.ID > firstHang { // only its launch was recorded
 			e.Stage = perfetto.StageKernel
 			if name := w.Shape.Kernel.Name; name != "" {
 				s.args = append(s.args, perfetto.String("kernel_demangled_name", s.names.Of(name).Full))
