@@ -156,9 +156,6 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	start := c.align()
 	p := pipeline.New(sink)
 	err := c.give(p, start)
-	if err == nil {
-		c.giveHangs(p)
-	}
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
@@ -196,6 +193,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
 	}
+	c.giveHangs(p)
 	slices := uint64(0)
 	for i, l := range c.logs {
 		progress := func(share float64) {

@@ -1,8 +1,10 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,21 +13,37 @@ import (
 )
 
 // A hangSink finds the calls that had not returned when recording ended, and the kernel that each
-// of them waited for: the first launch of the call's stream without GPU work behind its last work.
+// of them waited for: the first work of the call's stream that had not ended when CUPTI handed it over, or
+// else the first launch without GPU work behind the stream's last work.
 type hangSink struct {
 	names   timeline.KernelNames
 	calls   []hangingCall
 	pending map[streamHandle]*launch
 	streams map[streamHandle]*timeline.Stream
-	last    map[*timeline.Stream]work
+	last    map[*timeline.Stream]*streamWork
 }
+
+// streamWork is the work of a stream.
+type streamWork struct {
+	last   work   // that ended last
+	newest uint32 // largest correlation ID of work that ended
+	// open is work without an end, by correlation ID: the order in which a stream works. All of it was
+	// launched after the newest work that ended.
+	open []work
+}
+
+// maxOpen bounds the work without an end of a stream. A stream takes about 1,024 launches in advance.
+const maxOpen = 1 << 14
 
 // work is a piece of GPU work.
 type work struct {
-	name       string // for people
-	kernel     string // mangled, "" for other work and an unknown kernel
-	start, end uint64
-	recorded   bool // with a length
+	name        string // for people
+	kernel      string // mangled, "" for other work and an unknown kernel
+	start, end  uint64
+	correlation uint32
+	node        uint64
+	isKernel    bool
+	launch      *launch // of a kernel without a record
 }
 
 type hangingCall struct {
@@ -45,12 +63,13 @@ type streamHandle struct {
 // A launch is a launched kernel without GPU work.
 type launch struct {
 	kernel string // mangled, "" if unknown
+	tid    uint32
 	start  uint64
 }
 
 func newHangSink() *hangSink {
 	return &hangSink{names: timeline.KernelNames{}, pending: map[streamHandle]*launch{},
-		streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]work{}}
+		streams: map[streamHandle]*timeline.Stream{}, last: map[*timeline.Stream]*streamWork{}}
 }
 
 func (s *hangSink) Take(events []timeline.Event) error {
@@ -71,18 +90,59 @@ func (s *hangSink) Take(events []timeline.Event) error {
 
 func (s *hangSink) End(error) error { return nil }
 
-// work notes the last work of a stream. Work without times had not ended when CUPTI handed it over.
+// work notes work of a stream. Work without a length had not ended when CUPTI handed it over, unless work
+// behind it has ended.
 func (s *hangSink) work(on *timeline.Stream, w *timeline.Work) {
-	last, now := s.last[on], work{name: s.names.Title(w), start: w.Start, end: w.Start + w.Dur, recorded: true}
+	of := s.last[on]
+	if of == nil {
+		of = &streamWork{}
+		s.last[on] = of
+	}
+	now := work{name: s.names.Title(w), start: w.Start, end: w.Start + w.Dur, correlation: w.Correlation, node: w.GraphNode}
 	if w.Kind == timeline.KernelWork {
-		now.name, now.kernel = "kernel "+now.name, w.Shape.Kernel.Name
+		now.name, now.kernel, now.isKernel = "kernel "+now.name, w.Shape.Kernel.Name, true
 	}
 	if w.Untimed || w.Dur == 0 {
-		now.start, now.end, now.recorded = max(w.Start, last.end), math.MaxUint64, w.Kind != timeline.KernelWork
+		of.begin(now)
+	} else {
+		of.end(now)
 	}
-	if now.end >= last.end {
-		s.last[on] = now
+}
+
+// begin takes work without an end.
+func (of *streamWork) begin(w work) {
+	if w.correlation < of.newest {
+		return
 	}
+	at, _ := slices.BinarySearchFunc(of.open, w, func(a, b work) int { return cmp.Or(cmp.Compare(a.correlation, b.correlation), -1) })
+	if at < maxOpen {
+		of.open = slices.Insert(of.open[:min(len(of.open), maxOpen-1)], at, w)
+	}
+}
+
+// end takes work that ended.
+func (of *streamWork) end(w work) {
+	if w.end >= of.last.end {
+		of.last = w
+	}
+	if w.correlation > of.newest {
+		of.newest = w.correlation
+		over := 0
+		for over < len(of.open) && of.open[over].correlation < of.newest {
+			over++
+		}
+		of.open = slices.Delete(of.open, 0, over)
+	}
+}
+
+// running returns the work that had not ended, or else the last one that had.
+func (of *streamWork) running() work {
+	if len(of.open) == 0 {
+		return of.last
+	}
+	w := of.open[0]
+	w.start, w.end = max(w.start, of.last.end), math.MaxUint64
+	return w
 }
 
 func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
@@ -98,7 +158,7 @@ func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 		delete(s.pending, on)
 		s.streams[on] = sl.Stream
 	case sl.Ret == 0 && strings.Contains(sl.Name, "Launch") && s.pending[on] == nil:
-		l := &launch{start: sl.Start}
+		l := &launch{tid: t.TID, start: sl.Start}
 		if sl.Kernel != nil {
 			l.kernel = sl.Kernel.Name
 		}
@@ -138,14 +198,26 @@ func (s *hangSink) found() (list []hang) {
 		h := hang{text: waits}
 		if w, on := s.awaited(c); w != nil {
 			h.text = w.text(on, c.end) + ": " + waits
-			if on != nil && !w.recorded {
-				h.kernel = &timeline.Hang{PID: c.thread.Process.PID, Context: on.Context.ID, Stream: on.ID, Kernel: w.kernel,
-					Start: w.start, End: c.end, Text: h.text}
+			if on != nil {
+				h.kernel = w.hang(c, on, h.text)
 			}
 		}
 		list = append(list, h)
 	}
 	return list
+}
+
+// hang returns the kernel that a call waits for; nil if that is other work, or was recorded with a length.
+func (w *work) hang(c *hangingCall, on *timeline.Stream, text string) *timeline.Hang {
+	h := &timeline.Hang{PID: c.thread.Process.PID, Context: on.Context.ID, Stream: on.ID, Kernel: w.kernel,
+		Correlation: w.correlation, GraphNode: w.node, Start: w.start, End: c.end, Text: text}
+	switch {
+	case w.launch != nil:
+		h.LaunchTID, h.LaunchStart = w.launch.tid, w.launch.start
+	case !w.isKernel || w.end != math.MaxUint64:
+		return nil
+	}
+	return h
 }
 
 // text says since when work has been running; on is nil for an unknown stream.
@@ -169,14 +241,17 @@ func (s *hangSink) awaited(c *hangingCall) (*work, *timeline.Stream) {
 		for stream = range s.last {
 		}
 	}
-	running := s.last[stream]
+	running := work{}
+	if of := s.last[stream]; of != nil {
+		running = of.running()
+	}
 	switch {
-	case l == nil && running.end > c.start: // CUPTI handed it over although it had not ended
+	case running.end == math.MaxUint64, l == nil && running.end > c.start: // CUPTI handed it over although it had not ended
 		return &running, stream
 	case l == nil:
 		return nil, nil
 	}
-	running = work{name: "a kernel", kernel: l.kernel, start: max(l.start, running.end)}
+	running = work{name: "a kernel", kernel: l.kernel, start: max(l.start, running.end), launch: l}
 	if l.kernel != "" {
 		running.name = "kernel " + s.names.Of(l.kernel).Short
 	}
@@ -208,17 +283,18 @@ func age(from, to uint64) time.Duration {
 
 // hangs returns the calls of a log that had not returned, and what they waited for.
 func (c *conversion) hangs(l *log) []hang {
-	if l.joiner.Found.Calls.Unfinished == 0 || c.nested {
+	if !l.catalog.Unfinished || c.nested {
 		return nil
 	}
 	s := newHangSink()
 	if _, err := Timeline([]Log{l.Log}, Options{Filter: c.Filter, nested: true}, s); err != nil {
-		return nil // the reading before has said what is wrong
+		return nil // the reading to come says what is wrong
 	}
 	return s.found()
 }
 
-// giveHangs passes the kernels that had not ended to a pipeline, and keeps the texts.
+// giveHangs passes the kernels that had not ended to a pipeline, in front of their launches, and keeps the
+// texts.
 func (c *conversion) giveHangs(p *pipeline.Pipeline) {
 	for _, l := range c.logs {
 		p.Shift(l.shift)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -37,6 +38,13 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=2101000 dur=3000 correlation=
 			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"a kernel that runs", begin + launched + waits + "kernel pid=1 context=1 stream=7 start=3000000 dur=9000000000 name=_Z4spinPi correlation=2\n" + end,
 			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"kernels without times behind one that runs", begin + launched + waits + "kernel pid=1 context=1 stream=7 start=3000000 dur=0 name=_Z4spinPi correlation=2\n" +
+			strings.ReplaceAll(strings.ReplaceAll(launched, "correlation=2", "correlation=3"), "enter=21", "enter=22") + "kernel pid=1 context=1 stream=7 start=0 dur=0 name=_Z4lastPi correlation=3\n" + end,
+			[]string{"kernel spin has run for 9s on stream 7 and has not ended: thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
+		{"a kernel without times in front of one that ended", strings.Replace(begin, "kernel pid=1 context=1 stream=7 start=2000000 dur=1000000 name=_Z4fastPi",
+			"kernel pid=1 context=1 stream=7 start=0 dur=0 name=_Z5shortPi", 1) + launched + "kernel pid=1 context=1 stream=7 start=3000000 dur=500 name=_Z4fastPi correlation=2\n" +
+			"call pid=1 tid=1 func=cuStreamSynchronize enter=4000000 dur=0 flags=1 args: stream=0x5\n" + end,
+			[]string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 		{"no kernel", begin + "call pid=1 tid=1 func=cuStreamSynchronize enter=4000000 dur=0 flags=1 args: stream=0x5\n" + end,
 			[]string{"thread 1 (main) of process 1 has been in cuStreamSynchronize for 9s"}},
 	} {

@@ -249,6 +249,9 @@ func limitNotes(f *join.Found) (notes []string) {
 	if f.Calls.TooDeep > 0 {
 		notes = append(notes, fmt.Sprintf("%d calls were cut off: too many calls were open inside each other", f.Calls.TooDeep))
 	}
+	if f.UntrackedPools > 0 {
+		notes = append(notes, "memory pools are not all counted: there were more than "+figures.Group(memory.MaxPools))
+	}
 	if f.Untracked > 0 {
 		notes = append(notes, figures.Count(f.Untracked, "allocation is", "allocations are")+" not counted: more than "+figures.Group(memory.MaxLive)+" were live")
 	}

@@ -71,6 +71,7 @@ var layers = []struct {
 	{"record/doctor", []string{"github.com/urfave/cli", module + "convert", module + "perfetto"}},
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
+	{"record/turns", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
@@ -119,7 +120,7 @@ var dataPath = []struct{ name, imports string }{
 	{"counters", "ordered timeline"},
 	{"live", "ordered timeline"},
 	{"pfsink", "counters occupancy perfetto timeline"},
-	{"chromesink", "occupancy timeline"},
+	{"chromesink", "counters occupancy timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},

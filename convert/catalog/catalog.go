@@ -21,6 +21,7 @@ type Catalog struct {
 	Watermarks Watermarks
 	Totals     [256]uint64        // records by kind
 	Contents   *tracelog.Contents // the blocks that were read, for the second reading
+	Unfinished bool               // there are calls that had not returned when recording ended
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
@@ -170,6 +171,23 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
 	}
 	c.Watermarks.add(b, p, low)
+	if b.Kind == tracelog.KindCall || b.Kind == tracelog.KindAPI {
+		c.Unfinished = c.Unfinished || unfinished(b)
+	}
+}
+
+// unfinished says whether a block has calls that had not returned when recording ended.
+func unfinished(b *tracelog.Block) bool {
+	flags := b.Column("flags")
+	if all, same := flags.Const(); same {
+		return all&tracelog.CallUnfinished != 0
+	}
+	for i := range b.N {
+		if flags.At(i)&tracelog.CallUnfinished != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // span extends the time span of the log to that of a block. It returns the block's earliest

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -32,6 +33,7 @@ type Sink struct {
 	spans     map[*timeline.Track][]*span
 	remarks   []timeline.Event
 	metrics   metrics
+	gauges    counters.Gauges
 	metadata  *timeline.Metadata // of the log whose processes come, nil before the first
 	shown     uint64             // see Slices
 	err       error
@@ -96,7 +98,11 @@ func (s *Sink) event(e timeline.Event) {
 		s.shown++
 		s.instant(e)
 	case *timeline.CounterValue:
-		s.counter(e)
+		if e.Counter.Sampled {
+			s.gauges.Set(e)
+		} else {
+			s.counter(e)
+		}
 	case *timeline.Samples:
 		s.metrics.take(s, e)
 	case *timeline.Recording:
@@ -161,6 +167,9 @@ func (s *Sink) counter(v *timeline.CounterValue) {
 func (s *Sink) End(err error) error {
 	if err != nil {
 		return nil
+	}
+	for v := range s.gauges.Values {
+		s.counter(v)
 	}
 	s.metrics.finish(s)
 	opened := 0

@@ -13,18 +13,22 @@ import (
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
+// unrecorded chooses kernels that had not ended, and of which only the launch was recorded. A Chrome trace shows
+// records alone: it has the others without a length.
+const unrecorded = `(extract_arg(s.arg_set_id, 'unfinished') is not null and extract_arg(s.arg_set_id, 'kernel_name') is null)`
+
 // ofPerfetto has the slices of a Perfetto trace by the categories of a Chrome trace.
 const ofPerfetto = `select case
 		when g.id is null then case s.category when 'runtime' then 'cuda_runtime' when 'runtime,failed' then 'cuda_runtime'
 			when 'nvtx' then 'user_annotation' when 'nvtx_gpu' then 'gpu_user_annotation' when 'memory' then 'memory_pool' else 'cuda_driver' end
 		when s.name glob 'Memcpy*' then 'gpu_memcpy' when s.name glob 'Memset*' then 'gpu_memset' else 'kernel' end as cat,
-	count(*), sum(max(s.dur, 0)) from slice s left join gpu_slice g using (id)
-	where s.category is null and extract_arg(s.arg_set_id, 'unfinished') is null or s.category not in ('cudatrace', 'program', 'cupti', 'gpu') group by 1`
+	count(*), sum(iif(extract_arg(s.arg_set_id, 'unfinished') is null, max(s.dur, 0), 0)) from slice s left join gpu_slice g using (id)
+	where s.category is null and not ` + unrecorded + ` or s.category not in ('cudatrace', 'program', 'cupti', 'gpu') group by 1`
 
 const ofChrome = `select category, count(*), sum(max(dur, 0)) from slice where category not in ('cudatrace', 'overhead') group by 1`
 
 // launches are the arrows of a Perfetto trace from calls to their work.
-const launches = `select count(*) from flow where slice_in in (select id from gpu_slice)`
+const launches = `select count(*) from flow where slice_in in (select id from gpu_slice s where not ` + unrecorded + `)`
 
 // A sum is a number of slices and their time, ns.
 type sum struct{ Slices, Time int64 }

@@ -6,7 +6,7 @@
 // that were lost. A value is the mean over the time up to the next one.
 //
 // A counter has at most [MaxSamples] samples, and fewer where there are few events. Memory does not
-// grow with the timeline.
+// grow with the timeline. [Gauges] do the same for counters whose values come with the timeline.
 package counters
 
 import (

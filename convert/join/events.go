@@ -115,15 +115,18 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
-	p := e.program(m.PID, at)
+	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
+	e.memoryOf(e.program(m.PID, at)).Add(&m, at, gpu)
+}
+
+func (e *events) memoryOf(p *program) *memory.Process {
 	if p.memory == nil {
 		p.memory = e.memory.Process(p.out)
 		if _, ended := e.catalog.Outcome.Ends[p.PID]; ended || p.Until != 0 {
 			p.endMemory()
 		}
 	}
-	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
-	p.memory.Add(&m, at, gpu)
+	return p.memory
 }
 
 func (e *events) pool(b *tracelog.Block, i int) {
@@ -135,12 +138,14 @@ func (e *events) pool(b *tracelog.Block, i int) {
 		p.pools = spans.NewOverlapLanes(&e.spans, timeline.Track{Process: p.out, Name: "memory pools", Category: timeline.Memory})
 	}
 	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
+	e.memoryOf(p).AddPool(&m, at, gpu)
 	p.pools.AddInstant(timeline.Span{
 		Name: "pool " + cudaapi.PoolOperationName(m.Operation), Start: at, End: at,
 		Args: []timeline.Detail{
 			{Name: "pool", Value: m.Address, Hex: true},
 			{Name: "gpu", Value: uint64(gpu)},
 			{Name: "size", Value: m.Size},
+			{Name: "used", Value: m.Used},
 			{Name: "release_threshold", Value: m.ReleaseThreshold},
 			{Name: "min_bytes_to_keep", Value: m.MinBytesToKeep},
 			{Name: "correlation", Value: uint64(m.Correlation)},
@@ -174,7 +179,7 @@ func (e *events) takeMarkers(all bool) {
 
 // advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
-	e.memory.Advance(e.low(tracelog.KindMemory), all)
+	e.memory.Advance(min(e.low(tracelog.KindMemory), e.low(tracelog.KindMemoryPool)), all)
 	e.samples.advance(all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, all)

@@ -20,7 +20,9 @@ type Found struct {
 	Taken      uint64 // records that the filter selected, 0 without a filter
 	PeakDevice uint64 // largest number of live bytes of device memory on one GPU
 	Untracked  uint64 // allocations beyond memory.MaxLive
-	Span       Span   // from the first call to the last end of a call or of GPU work
+
+	UntrackedPools uint64 // states of memory pools beyond memory.MaxPools
+	Span           Span   // from the first call to the last end of a call or of GPU work
 }
 
 // A Span is a part of time.

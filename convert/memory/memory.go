@@ -1,8 +1,9 @@
 // Package memory tracks the memory that processes allocate.
 //
-// Input: the allocations and releases that CUPTI recorded, of all processes of a log. Output: an
-// event for each of them, and counters of live bytes. A counter belongs to a process, a GPU and a
-// use of memory.
+// Input: the allocations, the releases and the states of memory pools that CUPTI recorded, of all
+// processes of a log. Output: an event for each allocation and release, counters of live bytes, and
+// counters of what pools have reserved and of what is used of that. A counter belongs to a process, a
+// GPU and a use of memory.
 package memory
 
 import (
@@ -29,9 +30,12 @@ type Usage struct {
 	Peak    uint64 // largest number of live bytes of device memory on one GPU
 	Dropped uint64 // allocations beyond MaxLive
 
+	DroppedPools uint64 // states of pools beyond MaxPools
+
 	out     Emitter
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
 	live    int               // allocations
+	pools   int               // pools with memory
 	pending ordered.List[event]
 }
 
@@ -47,6 +51,7 @@ type Process struct {
 	counters map[counterKey]*counter
 	order    []*counter
 	live     map[uint64]allocation // by address
+	pools    map[poolKey]poolState
 }
 
 // An allocation is a block of memory that is live.
@@ -62,25 +67,30 @@ type counter struct {
 	live   uint64
 	at     uint64 // when live got its value
 	unsaid bool   // the value of live has not been emitted
+	// onDevice says that it counts the allocations in the GPU's memory.
+	onDevice bool
 }
 
 // A counterKey names a counter of a process. Pinned memory belongs to no GPU.
 type counterKey struct {
 	gpu uint32
-	use cudaapi.MemoryUse
+	use string
 }
 
-// An event is an allocation or a release, or the end of a process, which releases its memory.
+// An event is an allocation or a release, the state of a pool alone, or the end of a process, which
+// releases its memory.
 type event struct {
 	process   *Process
 	at        uint64
 	ends      bool
-	operation uint32
+	operation uint32 // 0 for the state of a pool
 	kind      uint32
 	gpu       uint32
 	corr      uint32
 	address   uint64
 	bytes     uint64
+	pool      uint64 // address of the pool whose state it tells, or 0
+	state     poolState
 }
 
 func (e *event) before(o *event) bool {
@@ -89,7 +99,8 @@ func (e *event) before(o *event) bool {
 
 // Process returns the tracker of a process's memory.
 func (u *Usage) Process(p *timeline.Process) *Process {
-	return &Process{out: p, usage: u, counters: make(map[counterKey]*counter), live: make(map[uint64]allocation)}
+	return &Process{out: p, usage: u, counters: make(map[counterKey]*counter), live: make(map[uint64]allocation),
+		pools: make(map[poolKey]poolState)}
 }
 
 // Ends sets the end of the process.
@@ -99,7 +110,11 @@ func (p *Process) Ends(at uint64) {
 
 // Add takes an allocation or a release at a time, on a GPU of the timeline.
 func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
-	p.usage.pending.Add(event{p, at, false, m.Operation, m.MemoryKind, gpu, m.Correlation, m.Address, m.Bytes})
+	e := event{process: p, at: at, operation: m.Operation, kind: m.MemoryKind, gpu: gpu, corr: m.Correlation, address: m.Address, bytes: m.Bytes}
+	if m.PoolSize != 0 {
+		e.pool, e.state = m.Pool, poolState{m.PoolSize, m.PoolUsed}
+	}
+	p.usage.pending.Add(e)
 }
 
 // Advance processes the events before low, or with all every event, over all processes in the
@@ -116,6 +131,9 @@ func (u *Usage) Advance(low uint64, all bool) {
 }
 
 func (p *Process) event(e *event) {
+	if e.pool != 0 {
+		p.setPool(poolKey{e.gpu, e.pool}, e.at, e.state)
+	}
 	allocated, released := e.operation == cudaapi.MemoryAllocated, e.operation == cudaapi.MemoryReleased
 	if !allocated && !released {
 		return
@@ -146,26 +164,33 @@ func (p *Process) allocate(e *event) {
 }
 
 func (p *Process) counter(e *event) *counter {
-	key := counterKey{e.gpu, cudaapi.MemoryUseOf(e.kind)}
-	if key.use == cudaapi.PinnedMemory {
+	use := cudaapi.MemoryUseOf(e.kind)
+	c := p.counterOf(use.String()+" memory", e.gpu, use == cudaapi.PinnedMemory)
+	c.onDevice = use == cudaapi.DeviceMemory
+	return c
+}
+
+func (p *Process) counterOf(use string, gpu uint32, host bool) *counter {
+	key, name := counterKey{gpu, use}, ""
+	if host {
 		key.gpu = math.MaxUint32
 	}
 	c := p.counters[key]
-	if c == nil {
-		name := key.use.String() + " memory"
-		if key.use != cudaapi.PinnedMemory {
-			name += fmt.Sprintf(" (GPU %d)", key.gpu)
-		}
-		c = &counter{counterKey: key, out: &timeline.Counter{Process: p.out, Name: name, GPU: e.gpu, Host: key.use == cudaapi.PinnedMemory}}
-		p.counters[key] = c
-		p.order = append(p.order, c)
+	if c != nil {
+		return c
 	}
+	if name = use; !host {
+		name = fmt.Sprintf("%s (GPU %d)", use, gpu)
+	}
+	c = &counter{counterKey: key, out: &timeline.Counter{Process: p.out, Name: name, GPU: gpu, Host: host}}
+	p.counters[key] = c
+	p.order = append(p.order, c)
 	return c
 }
 
 // set sets a counter. Of several values at one time the last counts.
 func (p *Process) set(c *counter, at, live uint64) {
-	if c.use == cudaapi.DeviceMemory {
+	if c.onDevice {
 		u := p.usage
 		u.device[c.gpu] += live - c.live
 		u.Peak = max(u.Peak, u.device[c.gpu])
@@ -201,7 +226,9 @@ func (p *Process) end(at uint64) {
 		}
 	}
 	p.usage.live -= len(p.live)
+	p.usage.pools -= len(p.pools)
 	clear(p.live)
+	clear(p.pools)
 }
 
 // Finish emits the last values.

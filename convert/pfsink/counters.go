@@ -9,6 +9,9 @@ import (
 // writeCounters writes the sampled counters. Those of a GPU stand in a group beside the processes,
 // those of a stream in the group that its process has for the GPU.
 func (s *Sink) writeCounters() {
+	for v := range s.gauges.Values {
+		s.tracks.counterValue(v)
+	}
 	if s.marks.last == 0 {
 		return // there is no activity
 	}

@@ -2,7 +2,6 @@ package pfsink
 
 import (
 	"io"
-	"math"
 
 	"github.com/cudatrace/cudatrace/convert/counters"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -22,6 +21,7 @@ type Sink struct {
 	hangs    hangs
 	counters *counters.Counters
 	metrics  metrics
+	gauges   counters.Gauges
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -69,7 +69,11 @@ func (s *Sink) event(e timeline.Event) {
 		s.instant(s.tracks.span(e.Track, e.Start), e.Start, e.Name, string(e.Track.Category), s.details(e.Args))
 	case *timeline.CounterValue:
 		s.marks.see(e.Time, e.Time)
-		s.tracks.counter(e.Counter).Value(e.Time, int64(min(e.Value, math.MaxInt64)))
+		if e.Counter.Sampled {
+			s.gauges.Set(e)
+		} else {
+			s.tracks.counterValue(e)
+		}
 	case *timeline.ThreadEnd:
 		s.tracks.thread(e.Thread, timeline.Never).closeTo(timeline.Never, 0)
 	case *timeline.Samples:
@@ -98,7 +102,7 @@ func (s *Sink) description(e timeline.Event) {
 	case *timeline.Stream:
 		s.tracks.streams = append(s.tracks.streams, e)
 	case *timeline.Hang:
-		s.hang(e)
+		s.hangs.add(e)
 	case *timeline.Note:
 		s.marks.note(e)
 	}
@@ -111,7 +115,6 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.tracks = newTracks(s.w, r)
 	s.marks = newMarks()
 	s.metrics = metrics{sink: s, start: r.Start, series: make(map[*timeline.MetricSet]series)}
-	s.hangs.held = make(map[*timeline.Stream]heldWork)
 	names, callers := make(timeline.KernelNames), make(callerTexts)
 	correlation := s.w.ArgName("correlation")
 	s.calls = newCalls(s.w, correlation, names, callers)
@@ -120,7 +123,7 @@ func (s *Sink) begin(r *timeline.Recording) {
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
-	s.releaseAll()
+	s.drawHangs()
 	s.writeOverheads()
 	s.writeCounters()
 	s.metrics.close()
@@ -136,6 +139,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		sl := &l.List[i]
+		if len(s.hangs) > 0 {
+			sl = s.hangs.launched(l.Thread, sl)
+		}
 		t.closeTo(sl.Start, sl.Depth)
 		s.calls.begin(t.Track, sl)
 		t.begun = append(t.begun, begun{sl.End, sl.Depth})

@@ -146,6 +146,10 @@ func (t *tracks) counter(c *timeline.Counter) *perfetto.Counter {
 	return counter
 }
 
+func (t *tracks) counterValue(v *timeline.CounterValue) {
+	t.counter(v.Counter).Value(v.Time, int64(min(v.Value, math.MaxInt64)))
+}
+
 // group returns the group of a process's tracks for a GPU, or without a GPU. Without a process it is
 // the group of the GPU.
 func (t *tracks) group(p *timeline.Process, gpu int64) *perfetto.Group {

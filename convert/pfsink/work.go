@@ -46,7 +46,7 @@ func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
 	t, last := s.template(q, w), perfetto.UintArgs{s.correlation.Value(uint64(w.Correlation))}
-	if w.Call.Function != nil && !w.Untimed {
+	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
@@ -86,9 +86,23 @@ func (s *works) throughput(index uint32, w *timeline.Work) {
 	}
 	rate := float64(bytes) / float64(w.Dur)
 	s.args = append(s.args, perfetto.Float("throughput_GBps", math.Round(1000*rate)/1000))
-	kind := w.Shape.Memcpy.CopyKind
-	if g := s.gpus[index]; g != nil && g.Link.Rate() > 0 && (kind == cudaapi.MemcpyHtoD || kind == cudaapi.MemcpyDtoH) {
-		s.args = append(s.args, perfetto.Uint("link_share_percent", percent(rate*1e9/g.Link.Rate())))
+	if g := s.gpus[index]; g != nil && w.Kind == timeline.MemcpyWork {
+		s.share(g, &w.Shape.Memcpy, 1e9*rate)
+	}
+}
+
+// share adds the share of a copy's rate, in bytes a second, in what its way gives: the PCIe link between host and device,
+// the memory of a device, where each byte is read and written. The log does not tell the way between two devices.
+func (s *works) share(g *gpu, m *timeline.MemcpyShape, rate float64) {
+	switch m.CopyKind {
+	case cudaapi.MemcpyHtoD, cudaapi.MemcpyDtoH, cudaapi.MemcpyHtoA, cudaapi.MemcpyAtoH:
+		if most := g.Link.Rate(); most > 0 {
+			s.args = append(s.args, perfetto.Uint("link_share_percent", percent(rate/most)))
+		}
+	case cudaapi.MemcpyDtoD:
+		if most := 1000 * float64(g.Bandwidth); most > 0 && m.SrcDevice == m.DstDevice {
+			s.args = append(s.args, perfetto.Uint("memory_share_percent", percent(2*rate/most)))
+		}
 	}
 }
 
@@ -116,7 +130,7 @@ func (s *works) event(t *timeline.Stream, w *timeline.Work) *perfetto.RenderStag
 	e := &perfetto.RenderStageEvent{Name: s.names.Title(w)}
 	switch w.Kind {
 	case timeline.KernelWork:
-		if w.Unfinished && w.Shape.Kernel.Grid == [3]uint32{} { // only its launch was recorded
+		if w.ID > firstHang { // only its launch was recorded
 			e.Stage = perfetto.StageKernel
 			if name := w.Shape.Kernel.Name; name != "" {
 				s.args = append(s.args, perfetto.String("kernel_demangled_name", s.names.Of(name).Full))

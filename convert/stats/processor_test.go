@@ -33,7 +33,9 @@ const (
 	returned = `extract_arg(arg_set_id, 'debug.unfinished') is null`
 	isCall   = `(category in ('runtime', 'driver', 'runtime,failed', 'driver,failed') or name glob 'function [0-9]*')`
 	called   = `(select count(*) from slice where extract_arg(arg_set_id, 'debug.caller') is not null) > 0`
-	isOuter  = isCall + ` and depth = 0`
+	// A kernel that had not ended has a queue delay where its start is known.
+	timed   = `extract_arg(g.arg_set_id, 'untimed') is null and (extract_arg(g.arg_set_id, 'unfinished') is null or extract_arg(g.arg_set_id, 'queue_delay_ns') is not null)`
+	isOuter = isCall + ` and depth = 0`
 
 	threads = ` from slice s join thread_track k on s.track_id = k.id join thread using (utid) left join process using (upid) `
 	gpu     = `extract_arg(k.dimension_arg_set_id, 'gpu')`
@@ -56,7 +58,7 @@ func covered(of, by string) string {
 // gap once.
 const gaps = `(select by, ts as until, before, ts - before as ns, returned
 	from (select ` + gpu + ` as by, g.id, g.ts, max(g.ts + g.dur) over (partition by ` + gpu + ` order by g.ts, extract_arg(g.arg_set_id, 'stream'), g.id rows between unbounded preceding and 1 preceding) as before
-		from gpu_slice g join gpu_track k on g.track_id = k.id where extract_arg(g.arg_set_id, 'untimed') is null and extract_arg(g.arg_set_id, 'unfinished') is null) w
+		from ` + ended + ` g join gpu_track k on g.track_id = k.id where ` + timed + `) w
 	left join (select slice_in, max(s.ts + s.dur) as returned from flow join slice s on slice_out = s.id where s.id not in (select id from gpu_slice) group by slice_in) on slice_in = w.id
 	where ts > before)`
 
@@ -96,7 +98,7 @@ var sums = []sum{
 	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns", "short", "default_stream"},
 		`select g.name, count(*), sum(s.dur), sum(max(0, g.ts - s.ts - s.dur)), sum(g.dur), sum(g.dur < s.dur), sum(k.name glob '*(default*')
 			from flow join slice s on slice_out = s.id join gpu_slice g on slice_in = g.id join gpu_track k on g.track_id = k.id
-			where extract_arg(g.arg_set_id, 'kernel_name') is not null and extract_arg(g.arg_set_id, 'graph') is null and extract_arg(g.arg_set_id, 'untimed') is null
+			where extract_arg(g.arg_set_id, 'kernel_name') is not null and extract_arg(g.arg_set_id, 'graph') is null and ` + timed + `
 			and s.id not in (select id from gpu_slice) group by g.name`},
 	{"devices", []string{"gpu"}, []string{"busy_ns"}, union(`true`, gpu)},
 	{"devices", []string{"gpu"}, []string{"copy_ns"}, union(of("g", isCopy), gpu)},

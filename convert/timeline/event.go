@@ -102,10 +102,15 @@ type Loss struct {
 type Known struct{ Until uint64 }
 
 // A Hang is a kernel that had not ended when recording ended, and of which there is no work with a
-// length.
+// length. It comes before its launch, and before its work if it has one: that of its stream with the
+// correlation ID and the graph node.
 type Hang struct {
 	PID, Context, Stream uint32 // where it ran; PID is the timeline's own
 	Kernel               string // mangled name, "" if unknown
+	Correlation          uint32 // of the work, 0 without work
+	GraphNode            uint64 // of the work, 0 outside of graphs
+	LaunchTID            uint32 // thread of the launch, 0 with work
+	LaunchStart          uint64 // start of the launch, 0 with work
 	Start, End           uint64 // when it had begun at the earliest, when recording ended
 	Text                 string // what waits for it, for people
 }
@@ -165,4 +170,10 @@ func (a *Allocation) shift(by uint64)   { a.Time += by }
 func (l *Loss) shift(by uint64)         { l.Time += by }
 func (n *Note) shift(by uint64)         { n.Time += by }
 func (k *Known) shift(by uint64)        { k.Until += by }
-func (h *Hang) shift(by uint64)         { h.Start, h.End = h.Start+by, h.End+by }
+
+func (h *Hang) shift(by uint64) {
+	h.Start, h.End = h.Start+by, h.End+by
+	if h.LaunchStart != 0 {
+		h.LaunchStart += by
+	}
+}

@@ -53,7 +53,7 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale",
 		"From", "To", // of a Loss: ns into the recording

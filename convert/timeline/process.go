@@ -89,4 +89,5 @@ type Counter struct {
 	Name    string
 	GPU     uint32 // GPU.Index
 	Host    bool   // it counts memory of the host, and belongs to no GPU
+	Sampled bool   // a view shows a bounded number of its values
 }

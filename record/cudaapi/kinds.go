@@ -16,10 +16,14 @@ var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Manag
 // kind that has no name here.
 func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
 
-// Values of CUpti_ActivityMemcpyKind: copies between host and device.
+// Values of CUpti_ActivityMemcpyKind: copies between the host and memory or arrays of a device, and within
+// a device.
 const (
 	MemcpyHtoD = 1
 	MemcpyDtoH = 2
+	MemcpyHtoA = 3
+	MemcpyAtoH = 4
+	MemcpyDtoD = 8
 )
 
 // Values of CUpti_ActivityMemoryKind: the memory of the host.
@@ -62,8 +66,14 @@ const (
 	MemoryReleased  = 2
 )
 
+// LocalPool is the CUpti_ActivityMemoryPoolType of a pool that no other process exported.
+const LocalPool = 1
+
+// PoolDestroyed is the CUpti_ActivityMemoryPoolOperationType of a pool's end.
+const PoolDestroyed = 2
+
 // poolOperations is CUpti_ActivityMemoryPoolOperationType.
-var poolOperations = [...]string{1: "created", 2: "destroyed", 3: "trimmed"}
+var poolOperations = [...]string{1: "created", PoolDestroyed: "destroyed", 3: "trimmed"}
 
 // PoolOperationName names an operation on a memory pool, "created"; "changed" for one that has
 // no name here.

@@ -47,8 +47,8 @@ var records = [...]struct {
 	recOverhead: {"overhead", 32, decodeOverhead},
 	recMarker:   {"marker", markerSize, decodeMarker},
 	recName:     {"name", 24, decodeName},
-	recMemory:   {"memory", 64, decodeMemory},
-	recPool:     {"pool", 64, decodePool},
+	recMemory:   {"memory", 80, decodeMemory},
+	recPool:     {"pool", 72, decodePool},
 	recGraph:    {"graph", 48, decodeGraph},
 	recChain:    {"chain", chainSize, decodeChain},
 }
@@ -280,6 +280,8 @@ func decodeMemory(d *decoder, b []byte) error {
 		Context:     le.Uint32(b[52:]),
 		Stream:      le.Uint32(b[56:]),
 		Async:       le.Uint32(b[60:]),
+		PoolSize:    le.Uint64(b[64:]),
+		PoolUsed:    le.Uint64(b[72:]),
 	}
 	d.counts.extras++
 	d.sink.Add(&d.memory)
@@ -299,6 +301,7 @@ func decodePool(d *decoder, b []byte) error {
 		Operation:        le.Uint32(b[48:]),
 		PoolKind:         le.Uint32(b[52:]),
 		Device:           le.Uint32(b[56:]),
+		Used:             le.Uint64(b[64:]),
 	})
 	return nil
 }

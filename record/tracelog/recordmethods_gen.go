@@ -827,12 +827,14 @@ func (x *Memory) fill(r *columns.Row, in *interner) {
 	r[10] = x.Address
 	r[11] = x.Bytes
 	r[12] = x.Pool
+	r[13] = x.PoolSize
+	r[14] = x.PoolUsed
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *Memory) Read(b *Block, i int) {
 	c := b.columns(KindMemory)
-	_ = c[12]
+	_ = c[14]
 	x.PID = uint32(c[0].At(i))
 	x.TID = uint32(c[1].At(i))
 	x.Operation = uint32(c[2].At(i))
@@ -846,6 +848,8 @@ func (x *Memory) Read(b *Block, i int) {
 	x.Address = c[10].At(i)
 	x.Bytes = c[11].At(i)
 	x.Pool = c[12].At(i)
+	x.PoolSize = c[13].At(i)
+	x.PoolUsed = c[14].At(i)
 }
 
 // Kind returns KindMemoryPool.
@@ -871,12 +875,13 @@ func (x *MemoryPool) fill(r *columns.Row, in *interner) {
 	r[7] = x.Size
 	r[8] = x.ReleaseThreshold
 	r[9] = x.MinBytesToKeep
+	r[10] = x.Used
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *MemoryPool) Read(b *Block, i int) {
 	c := b.columns(KindMemoryPool)
-	_ = c[9]
+	_ = c[10]
 	x.PID = uint32(c[0].At(i))
 	x.Operation = uint32(c[1].At(i))
 	x.PoolKind = uint32(c[2].At(i))
@@ -887,6 +892,7 @@ func (x *MemoryPool) Read(b *Block, i int) {
 	x.Size = c[7].At(i)
 	x.ReleaseThreshold = c[8].At(i)
 	x.MinBytesToKeep = c[9].At(i)
+	x.Used = c[10].At(i)
 }
 
 // Kind returns KindGraph.

@@ -310,6 +310,8 @@ type Memory struct {
 	Address     uint64 // address of the memory
 	Bytes       uint64
 	Pool        uint64 // address of the memory pool, 0 without one
+	PoolSize    uint64 // bytes that the pool had reserved then, 0 where CUPTI does not tell
+	PoolUsed    uint64 // bytes of the pool that were allocated then
 }
 
 // MemoryPool is the creation, the destruction or the trimming of a memory pool.
@@ -324,6 +326,7 @@ type MemoryPool struct {
 	Size             uint64 // bytes in the pool
 	ReleaseThreshold uint64 // bytes that the pool keeps before it gives memory back
 	MinBytesToKeep   uint64 // bytes that trimming leaves
+	Used             uint64 // bytes of the pool that were allocated then
 }
 
 // Graph is the execution of a whole CUDA graph, where its nodes are not recorded one by

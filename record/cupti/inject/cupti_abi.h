@@ -170,6 +170,9 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define MEMORY_POOL_TYPE 80 /* 0 without a pool */
 #define MEMORY_POOL 88
 #define MEMORY_MIN 96
+#define MEMORY_POOL_SIZE 104 /* of a local pool */
+#define MEMORY_POOL_USED 112 /* CUpti_ActivityMemory3 and later (CUDA 12.0) */
+#define MEMORY_MIN_USED 120
 
 /* CUpti_ActivityMemoryPool, all versions */
 #define POOL_OPERATION 4
@@ -182,6 +185,9 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define POOL_THRESHOLD 48
 #define POOL_TIME 56
 #define POOL_MIN 64
+#define POOL_USED 64 /* CUpti_ActivityMemoryPool2 and later (CUDA 12.0) */
+#define POOL_MIN_USED 72
+#define POOL_LOCAL 1u /* not imported from another process */
 
 /* CUpti_ActivityGraphTrace, all versions */
 #define GRAPH_CORRELATION 4

@@ -443,9 +443,16 @@ static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &n, sizeof n, 0);
 }
 
+static void memory_pool_use(struct ct_memory *m, const struct ct_batch *b, const unsigned char *r, size_t left)
+{
+	if (b->version < CUPTI_V12_0 || left < MEMORY_MIN_USED || u32(r, MEMORY_POOL_TYPE) != POOL_LOCAL)
+		return;
+	m->pool_bytes = u64(r, MEMORY_POOL_SIZE);
+	m->pool_used = u64(r, MEMORY_POOL_USED);
+}
+
 static void put_memory(struct ct_batch *b, const unsigned char *r, size_t left)
 {
-	(void)left;
 	struct ct_memory m = {
 		.kind = CT_REC_MEMORY,
 		.size = sizeof m,
@@ -461,13 +468,14 @@ static void put_memory(struct ct_batch *b, const unsigned char *r, size_t left)
 		.stream = u32(r, MEMORY_STREAM),
 		.async = u32(r, MEMORY_ASYNC),
 	};
+	memory_pool_use(&m, b, r, left);
 	b->counts.extras++;
 	append(b, &m, sizeof m, m.time);
 }
 
 static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 {
-	(void)left;
+	bool knows_use = b->version >= CUPTI_V12_0 && left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;
 	struct ct_pool p = {
 		.kind = CT_REC_POOL,
 		.size = sizeof p,
@@ -480,6 +488,7 @@ static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 		.operation = u32(r, POOL_OPERATION),
 		.pool_kind = u32(r, POOL_TYPE),
 		.device = u32(r, POOL_DEVICE),
+		.used = knows_use ? u64(r, POOL_USED) : 0,
 	};
 	b->counts.extras++;
 	append(b, &p, sizeof p, p.time);

@@ -460,6 +460,7 @@ struct ct_memory {
 	uint32_t memory_kind; /* CUpti_ActivityMemoryKind */
 	uint32_t device, context, stream;
 	uint32_t async;
+	uint64_t pool_bytes, pool_used; /* of a local pool, 0 where CUPTI does not tell */
 };
 
 struct ct_pool {
@@ -472,6 +473,7 @@ struct ct_pool {
 	uint32_t pool_kind; /* CUpti_ActivityMemoryPoolType */
 	uint32_t device;
 	uint32_t pad;
+	uint64_t used; /* bytes, 0 where CUPTI does not tell */
 };
 
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
@@ -503,7 +505,7 @@ _Static_assert(sizeof(struct ct_sync) == 40, "sync");
 _Static_assert(sizeof(struct ct_overhead) == 32, "overhead");
 _Static_assert(sizeof(struct ct_marker) == 32, "marker");
 _Static_assert(sizeof(struct ct_name) == 24, "name");
-_Static_assert(sizeof(struct ct_memory) == 64, "memory");
-_Static_assert(sizeof(struct ct_pool) == 64, "pool");
+_Static_assert(sizeof(struct ct_memory) == 80, "memory");
+_Static_assert(sizeof(struct ct_pool) == 72, "pool");
 
 #endif

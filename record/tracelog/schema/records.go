@@ -292,6 +292,8 @@ var records = []Table{
 		field("address", Hex, "address of the memory", wide),
 		field("bytes", Uint, "bytes", wide),
 		field("pool", Hex, "address of the memory pool, 0 without one", optional, wide),
+		field("pool_size", Uint, "bytes that the pool had reserved then, 0 where CUPTI does not tell", optional, wide),
+		field("pool_used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
 	{Kind: 25, Name: "memory_pool", Meaning: "the creation, the destruction or the trimming of a memory pool", Fields: []Field{
 		field("pid", Uint, "process"),
@@ -304,6 +306,7 @@ var records = []Table{
 		field("size", Uint, "bytes in the pool", wide),
 		field("release_threshold", Uint, "bytes that the pool keeps before it gives memory back", wide),
 		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
+		field("used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
 	{Kind: 26, Name: "graph", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
 	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",

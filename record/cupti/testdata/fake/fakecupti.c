@@ -490,10 +490,12 @@ void fake_others(void)
 	set(r, 0, 49, 4), set(r, 4, 1, 4), set(r, 8, 3, 4), set(r, 12, 101, 4), set(r, 16, 0x700000001000, 8);
 	set(r, 24, 4096, 8), set(r, 32, now, 8), set(r, 40, 1, 8), set(r, 48, 102, 4), set(r, 52, 103, 4), set(r, 56, 104, 4);
 	set(r, 60, 105, 4), set(r, 72, 1, 4), set(r, 80, 1, 4), set(r, 88, 0x900000001000, 8), set(r, 96, 106, 8);
+	set(r, 104, 107, 8), set(r, 112, 108, 8);
 	put(r, 49);
 	memset(r, 0, sizeof r);
 	set(r, 0, 50, 4), set(r, 4, 3, 4), set(r, 8, 2, 4), set(r, 12, 111, 4), set(r, 16, 112, 4), set(r, 20, 113, 4);
 	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
+	set(r, 64, 117, 8); /* of no meaning: the pool is imported */
 	put(r, 50);
 	memset(r, 0, sizeof r);
 	set(r, 0, 51, 4), set(r, 4, 121, 4), set(r, 8, now, 8), set(r, 16, now + 10, 8), set(r, 24, 122, 4);

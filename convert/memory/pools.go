@@ -1,0 +1,63 @@
+package memory
+
+import (
+	"math"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// MaxPools bounds the memory pools whose state is kept.
+const MaxPools = 1 << 16
+
+// A poolKey names a memory pool of a process. An imported pool is its exporter's, and not counted.
+type poolKey struct {
+	gpu     uint32
+	address uint64
+}
+
+// A poolState is how many bytes a pool has reserved, and how many of them are allocated.
+type poolState struct{ reserved, used uint64 }
+
+// AddPool takes the record of a pool at a time, on a GPU of the timeline.
+func (p *Process) AddPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
+	if m.PoolKind != cudaapi.LocalPool || m.Address == 0 {
+		return
+	}
+	e := event{process: p, at: at, gpu: gpu, pool: m.Address}
+	if m.Operation != cudaapi.PoolDestroyed {
+		e.state = poolState{m.Size, m.Used}
+	}
+	p.usage.pending.Add(e)
+}
+
+// setPool sets the state of a pool. A pool without memory is not kept.
+func (p *Process) setPool(k poolKey, at uint64, s poolState) {
+	before, known := p.pools[k]
+	if !known && p.usage.pools >= MaxPools {
+		p.usage.DroppedPools++
+		return
+	}
+	s.reserved = p.sumPools("memory pools, reserved", k.gpu, at, before.reserved, s.reserved)
+	s.used = p.sumPools("memory pools, used", k.gpu, at, before.used, s.used)
+	p.usage.pools -= len(p.pools)
+	if s == (poolState{}) {
+		delete(p.pools, k)
+	} else {
+		p.pools[k] = s
+	}
+	p.usage.pools += len(p.pools)
+}
+
+// sumPools replaces the part of a pool in a counter of all pools, and returns it: the sum does not wrap,
+// whatever the log holds.
+func (p *Process) sumPools(name string, gpu uint32, at, before, now uint64) uint64 {
+	c := p.counterOf(name, gpu, false)
+	c.out.Sampled = true
+	others := c.live - before
+	now = min(now, math.MaxInt64-min(others, math.MaxInt64))
+	if others+now != c.live {
+		p.set(c, at, others+now)
+	}
+	return now
+}
