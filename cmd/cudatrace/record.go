@@ -98,7 +98,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", "gpu-metrics", "gpu-metrics-devices", noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
