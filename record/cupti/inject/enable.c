@@ -49,6 +49,7 @@ static const uint32_t anchors[] = {[DOMAIN_DRIVER] = CBID_CUPROFILERSTART, [DOMA
 static bool kind_wanted[KINDS], kind_on[KINDS];
 static bool whole_domain[CT_DOMAINS]; /* all of a domain's records are on, for want of a finer switch */
 static bool calls_on[CT_DOMAINS];
+static bool watching; /* the timestamp callback sees the calls that begin and end the range to record */
 static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool again; /* the records of work were on before: complaints begin anew */
 
@@ -151,20 +152,41 @@ static void prepare(const struct ct_cupti *api, const struct ct_wish *wish)
 		without_chains();
 }
 
+/* A call of the driver's has no record, and so no callback, inside one of the runtime's that has. */
+static bool is_anchored(uint32_t domain)
+{
+	return domain == DOMAIN_DRIVER || !watching;
+}
+
 static void anchor(const struct ct_cupti *api, uint8_t on)
 {
 	for (uint32_t domain = DOMAIN_DRIVER; domain <= DOMAIN_RUNTIME; domain++) {
 		ct_result (*enable)(uint32_t, uint8_t) = one_call(api, domain);
-		if (enable)
+		if (enable && is_anchored(domain))
 			enable(anchors[domain], on); /* refused, it is only no anchor */
 	}
+	if (watching)
+		api->enable_driver_api(CBID_CUPROFILERSTOP, on);
+}
+
+static bool stays_on(uint32_t domain, uint32_t cbid)
+{
+	return cbid == anchors[domain] || (watching && domain == DOMAIN_DRIVER && cbid == CBID_CUPROFILERSTOP);
+}
+
+/* Needs frames, and records of single calls. Older releases are not known to stand a change meanwhile. */
+static void watch_range(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	watching = chains && (wish->flags & CT_GO_CAPTURE_RANGE) && api->version >= CUPTI_V13_0 && ct_walk_watch(ct_switch_called);
+	if (watching)
+		ct_switch_watched();
 }
 
 static void disable_calls(const struct ct_cupti *api, uint32_t domain)
 {
 	ct_result (*enable)(uint32_t, uint8_t) = one_call(api, domain);
 	for (uint32_t cbid = 1; enable && calls_on[domain] && cbid < CT_CBID_MAX; cbid++)
-		if (ct_wanted_name(domain, cbid) && cbid != anchors[domain])
+		if (ct_wanted_name(domain, cbid) && !stays_on(domain, cbid))
 			enable(cbid, 0);
 	calls_on[domain] = false;
 	if (whole_domain[domain])
@@ -234,6 +256,7 @@ void ct_enable_runtime(const struct ct_cupti *api, bool failed)
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 {
 	prepare(api, wish);
+	watch_range(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);
 	if (r != 0) {
 		ct_complain_of(api, "cuptiActivityRegisterCallbacks", "", r);

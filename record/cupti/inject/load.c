@@ -7,6 +7,7 @@
 #include "load.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,6 +179,18 @@ void *ct_load_driver_symbol(const char *name)
 	if (handle)
 		dlclose(handle);
 	return f;
+}
+
+/* Where the code of a function of the driver is; false if that is not known. */
+bool ct_load_driver_code(const char *name, uintptr_t *from, uintptr_t *to)
+{
+	Dl_info info;
+	void *f = ct_load_driver_symbol(name), *entry = NULL;
+	if (!f || !dladdr1(f, &info, &entry, RTLD_DL_SYMENT) || !entry)
+		return false;
+	*from = (uintptr_t)f;
+	*to = *from + ((const ElfW(Sym) *)entry)->st_size;
+	return *to > *from;
 }
 
 /* What a function of the driver that takes an int * says; false when it cannot be asked. */

@@ -19,6 +19,7 @@ void *ct_load_symbol(const char *name);
 void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);
 uint32_t ct_load_driver(void);
 void *ct_load_driver_symbol(const char *name);
+bool ct_load_driver_code(const char *name, uintptr_t *from, uintptr_t *to);
 bool ct_load_count_devices(void);
 const char *ct_load_path(void);
 const char *ct_load_error(void);

@@ -4,12 +4,13 @@
  * switched in the program's own call, so that the first kernel behind Start is recorded
  * and none behind Stop.
  *
- * These calls are seen in one of two ways. CUPTI calls a subscriber back; but there can
+ * These calls are seen in one of three ways. CUPTI calls a subscriber back; but there can
  * be only one, so a profiler in the program would find no place. Or the recorder has a
  * probe on the driver's two functions, by which a thread that enters one gets the exit
- * signal. Its handler has the control thread make the change, and waits. The subscription
- * ends when the recorder says that it has that probe, and comes back if CUPTI's record of a Start
- * shows that the signal did not come.
+ * signal. Its handler has the control thread make the change, and waits. Or CUPTI's timestamp callback,
+ * which runs in these calls, does the same. The subscription
+ * ends when the recorder says that it has that probe, is not made where the callback sees the calls, and comes
+ * (back) if CUPTI's record of a Start shows that it was not seen.
  *
  * Where the range is an NVTX range, range.c sees it begin and end, and neither is needed.
  *
@@ -55,7 +56,8 @@ static void *subscriber;
 static uint32_t range_cbids[RANGE_CALLS];
 
 static uintptr_t range_start, range_stop; /* the driver's functions; 0 if unknown */
-static atomic_bool told;       /* calls of these are signalled, and there is no subscription */
+static bool watched;           /* the timestamp callback sees these calls */
+static atomic_bool told;       /* calls of these are signalled or seen, and there is no subscription */
 static atomic_bool told_range; /* as the latest signal has it */
 static _Atomic uint32_t signals, answered; /* the second is a futex */
 static atomic_uint starts; /* that were seen */
@@ -180,7 +182,8 @@ static void start_range(const struct ct_cupti *api)
 	find_range_calls(api);
 	range_start = (uintptr_t)ct_load_driver_symbol("cuProfilerStart");
 	range_stop = (uintptr_t)ct_load_driver_symbol("cuProfilerStop");
-	ct_result r = subscribe(api);
+	atomic_store(&told, watched);
+	ct_result r = watched ? 0 : subscribe(api);
 	by_range = r == 0;
 	if (r == 0)
 		return;
@@ -287,6 +290,32 @@ static void have_answered(uint32_t number)
 	}
 }
 
+/* Has the control thread make the change, and waits for it. */
+static void call_control(bool start)
+{
+	int before = errno;
+	if (start)
+		atomic_fetch_add(&starts, 1);
+	atomic_store(&told_range, start);
+	uint32_t number = atomic_fetch_add(&signals, 1) + 1;
+	if (ct_wake_handover())
+		have_answered(number);
+	errno = before;
+}
+
+/* Called before the records are on: CUPTI's timestamp callback sees the calls that begin and end the range. */
+void ct_switch_watched(void)
+{
+	watched = true;
+}
+
+/* Such a call has begun, on this thread. CUPTI may be called meanwhile, on another one (H200, CUPTI 13.0.1). */
+void ct_switch_called(bool start)
+{
+	if (atomic_load(&told))
+		call_control(start);
+}
+
 /*
  * A thread got the exit signal there. False if that is neither function; otherwise the records
  * of work have been switched when it returns. Called in a signal handler.
@@ -298,14 +327,7 @@ bool ct_switch_at(uintptr_t pc)
 		return false;
 	if (!atomic_load(&told))
 		return true; /* the subscriber does it */
-	int before = errno;
-	if (start)
-		atomic_fetch_add(&starts, 1);
-	atomic_store(&told_range, start);
-	uint32_t number = atomic_fetch_add(&signals, 1) + 1;
-	if (ct_wake_handover())
-		have_answered(number);
-	errno = before;
+	call_control(start);
 	return true;
 }
 

@@ -24,6 +24,8 @@ void ct_switch_stop(const struct ct_cupti *api, bool linger);
 void ct_switch_leave(void);
 
 void ct_switch_told(const struct ct_cupti *api);
+void ct_switch_watched(void);
+void ct_switch_called(bool start);
 bool ct_switch_at(uintptr_t pc); /* safe in a signal handler */
 void ct_switch_poll(const struct ct_cupti *api);
 void ct_switch_check(const struct ct_cupti *api);

@@ -44,6 +44,10 @@ struct code {
 };
 
 static struct code cupti_code, driver_code;
+static struct {
+	uintptr_t from, to;
+} range_calls[2]; /* the driver's functions that begin and end a range; none while to is 0 */
+static void (*range_called)(bool start);
 static atomic_bool on;
 static unsigned long long unloads; /* by the dynamic linker's count */
 static uint64_t unloads_known;     /* the time of that count */
@@ -200,6 +204,28 @@ static bool find_site(struct ct_view *v, uintptr_t *frame, uintptr_t *address, u
 	return true;
 }
 
+/*
+ * Has called run in each call of cuProfilerStart and cuProfilerStop, before the driver does anything, on the
+ * calling thread. These calls must have a record. False when they would not be known.
+ */
+bool ct_walk_watch(void (*called)(bool start))
+{
+	static const char *const names[] = {"cuProfilerStart", "cuProfilerStop"};
+	range_called = called;
+	for (int i = 0; i < 2; i++)
+		if (!ct_load_driver_code(names[i], &range_calls[i].from, &range_calls[i].to))
+			return false;
+	return true;
+}
+
+/* Once more at the end of the first of these calls, whose place in CUPTI is not known yet. */
+static void tell_range(uintptr_t inner)
+{
+	for (int i = 0; range_called && i < 2; i++)
+		if (inner > range_calls[i].from && inner <= range_calls[i].to)
+			range_called(i == 0);
+}
+
 static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 {
 	struct ct_view v;
@@ -215,6 +241,7 @@ static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)
 	count = collect(&v, frame, chain);
 	ct_open_enter(t->open, site, now, inner, chain, count, ct_chain_epoch());
 	add(t, now, site, chain, count);
+	tell_range(inner);
 }
 
 __attribute__((noinline)) static void seen(uint64_t now, uintptr_t frame)
