@@ -113,7 +113,7 @@ _Static_assert(READINGS <= GS_BOARD_READINGS, "room");
 
 void gs_board_begin(struct gs_board *b, uint32_t set, uint32_t index, nvml_device device, bool with_power, uint64_t now)
 {
-	struct gs_set m = {.set = set, .device = index, .source = GS_SOURCE_NVML, .interval = 100 * GS_MS};
+	struct gs_set m = {.set = set, .device = index, .source = GS_SOURCE_NVML, .interval = 200 * GS_MS};
 	*b = (struct gs_board){.device = device};
 	for (uint32_t i = 0; i < READINGS - !with_power; i++) {
 		double value;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#define GS_TICK_MS 100 /* between two calls of gs_gpus_tick */
+#define GS_TICK_MS 200 /* between two calls of gs_gpus_tick */
 
 /* Reports the GPUs to the recorder. NVML runs. */
 void gs_gpus_report(void);
