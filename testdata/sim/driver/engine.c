@@ -58,14 +58,26 @@ void sim_engine_add(struct CUstream_st *s)
 	pthread_mutex_unlock(&list_mu);
 }
 
+/* One that another thread still looks at is dropped later. */
 static void drop(struct CUstream_st *s)
 {
 	pthread_mutex_lock(&list_mu);
-	for (size_t i = 0; i < list_len; i++)
+	bool used = s->users > 0;
+	for (size_t i = 0; i < list_len && !used; i++)
 		if (list[i] == s)
 			list[i] = NULL;
 	pthread_mutex_unlock(&list_mu);
-	sim_stream_release(s);
+	if (!used)
+		sim_stream_release(s);
+}
+
+static void leave(struct CUstream_st *s)
+{
+	pthread_mutex_lock(&list_mu);
+	bool last = --s->users == 0 && atomic_load(&s->closed);
+	pthread_mutex_unlock(&list_mu);
+	if (last)
+		sim_engine_kick();
 }
 
 void sim_engine_each(void (*fn)(struct CUstream_st *, void *), void *arg)
@@ -74,11 +86,16 @@ void sim_engine_each(void (*fn)(struct CUstream_st *, void *), void *arg)
 		pthread_mutex_lock(&list_mu);
 		bool end = i >= list_len;
 		struct CUstream_st *s = end ? NULL : list[i];
+		bool open = s && !atomic_load(&s->closed);
+		if (open)
+			s->users++;
 		pthread_mutex_unlock(&list_mu);
 		if (end)
 			return;
-		if (s && !atomic_load(&s->closed))
-			fn(s, arg);
+		if (!open)
+			continue;
+		fn(s, arg);
+		leave(s);
 	}
 }
 

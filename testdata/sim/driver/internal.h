@@ -176,7 +176,8 @@ struct CUstream_st {
 	_Atomic uint64_t executed;    /* next to execute: GPU thread */
 	_Atomic uint64_t retired;     /* next to retire: GPU thread */
 	_Atomic uint64_t available;   /* simulated time at which all executed work has ended */
-	_Atomic bool closed;          /* destroyed; freed when empty */
+	_Atomic bool closed;          /* destroyed; freed when empty and unused */
+	unsigned users;               /* threads in sim_engine_each; under the lock of the list of streams */
 	struct CUgraph_st *capture;   /* graph that records instead of the GPU; under mu */
 	bool capture_origin;
 	uint64_t graph_start;         /* of the graph launch that is being executed: GPU thread */
