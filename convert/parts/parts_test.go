@@ -210,8 +210,8 @@ func TestFailures(t *testing.T) {
 // still grow.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
-	known := []string{"Allocation", "Context", "CounterValue", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "Process", "Recording",
-		"Slices", "SpanBegin", "SpanEnd", "Stream", "Thread", "ThreadEnd", "WorkList"}
+	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "Process", "Recording",
+		"Samples", "Slices", "SpanBegin", "SpanEnd", "Stream", "Thread", "ThreadEnd", "WorkList"}
 	files, err := filepath.Glob("../timeline/*.go")
 	if err != nil {
 		t.Fatal(err)

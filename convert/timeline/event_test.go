@@ -18,7 +18,7 @@ import (
 // allEvents has an event of every kind.
 var allEvents = []Event{
 	new(Recording), new(GPUs), new(Metadata), new(Process), new(Thread), new(ThreadEnd), new(Context), new(Stream),
-	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Samples), new(GPUUser),
+	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser),
 }
 
 // Every type that has a shift method is in allEvents.
@@ -53,7 +53,7 @@ func TestAllEvents(t *testing.T) {
 
 // The names of the uint64 fields of events, by what they are.
 var (
-	timeFields  = []string{"Start", "End", "Time", "LaunchStart"}
+	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale",
 		"From", "To", // of a Loss: ns into the recording

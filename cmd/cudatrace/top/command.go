@@ -157,10 +157,9 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 	if err != nil {
 		return err
 	}
-	kept := c.IsSet("output")
+	kept, folder := c.IsSet("output"), ""
 	if !kept {
-		folder, err := temporary()
-		if err != nil {
+		if folder, err = temporary(); err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder) // what stays in the folder for temporary files does no harm
@@ -189,7 +188,21 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		return h.Exit(start.Code)
 	case err != nil:
 		return err
-	case res.ExitCode != 0:
+	}
+	return h.await(con, o, &res, folder)
+}
+
+// await waits for the end of a program that runs on without being recorded. The temporary folder, if there is one,
+// goes before.
+func (h *Host) await(con *console.Console, o record.Options, res *record.Result, folder string) error {
+	if res.Runs() {
+		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
+		if folder != "" {
+			os.RemoveAll(folder)
+		}
+	}
+	res.Wait()
+	if res.ExitCode != 0 {
 		return h.Exit(res.ExitCode)
 	}
 	return nil
