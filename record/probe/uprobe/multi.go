@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"syscall"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -39,7 +40,13 @@ type linkCreateAttr struct {
 // A bpfLink is the file descriptor of a link between a program and its probes.
 type bpfLink int
 
-func (l bpfLink) Close() error { return unix.Close(int(l)) }
+// Close removes the probes. A child process that has been forked and has not yet run its program holds the
+// link, too: without the lock probes could stay until it does.
+func (l bpfLink) Close() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return unix.Close(int(l))
+}
 
 // createLink makes a link from a part of union bpf_attr.
 func createLink(attr unsafe.Pointer, size uintptr) (bpfLink, error) {
