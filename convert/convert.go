@@ -85,18 +85,19 @@ type conversion struct {
 // A log is a log during its conversion.
 type log struct {
 	Log
-	catalog *catalog.Catalog
-	joiner  *join.Joiner
-	damage  *tracelog.Damage
-	filter  *tracelog.Filter
-	all     uint64 // events in the whole log, with a filter; 0 when not known
-	shift   uint64 // added to its times, wrapping
-	size    int64  // bytes
-	aligned string // how its clock was aligned with those of other logs
-	chosen  *selection.Selection
-	threads merge.Threads // that the filter wants
-	offset  uint32        // added to its PIDs and TIDs
-	hangs   []string      // what its unfinished calls waited for
+	catalog   *catalog.Catalog
+	joiner    *join.Joiner
+	damage    *tracelog.Damage
+	filter    *tracelog.Filter
+	all       uint64          // events in the whole log, with a filter; 0 when not known
+	size      int64           // bytes
+	clock     *timeline.Clock // converts its times to those of the timeline
+	alignment *Alignment
+	aligned   string // how its clock was aligned with those of other logs
+	chosen    *selection.Selection
+	threads   merge.Threads // that the filter wants
+	offset    uint32        // added to its PIDs and TIDs
+	hangs     []string      // what its unfinished calls waited for
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -188,7 +189,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		}
 	}
 	for _, l := range c.byRank() {
-		p.Shift(l.shift)
+		p.Convert(l.clock)
 		p.Emit(l.metadata())
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
@@ -200,7 +201,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			share = (float64(i) + share) / float64(len(c.logs))
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
-		p.Shift(l.shift)
+		p.Convert(l.clock)
 		err := l.joiner.Run(l.Open, progress)
 		if err != nil {
 			return err

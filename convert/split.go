@@ -159,7 +159,7 @@ func divide(logs []Log, o TraceOptions) ([]parts.Window, error) {
 	}
 	start, last := c.align().Start, uint64(0)
 	for _, l := range c.logs {
-		last = max(last, l.catalog.Last()+l.shift)
+		last = max(last, l.clock.At(l.catalog.Last()))
 	}
 	if o.Split.Bytes > 0 {
 		return divideBySize(logs, o, start, last)

@@ -102,13 +102,24 @@ type Summary struct {
 
 	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
-	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
+
+	Clock     Clock      `json:"clock"`
+	Alignment *Alignment `json:"aligned"` // nil of a single log
+	Aligned   string     `json:"-"`       // the same in words
 
 	Recorded Recorded `json:"-"` // how the log was recorded
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
 	Damaged bool `json:"damaged"`
+}
+
+// Clock describes the host's clocks, as far as the log tells.
+type Clock struct {
+	BootID string `json:"boot_id"`      // "" when not known
+	Known  bool   `json:"synchronized"` // the kernel knew the error of the wall clock throughout the recording
+	Error  uint64 `json:"error_ns"`     // most that the wall clock was wrong; 0 when not known
+	Set    uint64 `json:"set_ns"`       // by which the wall clock was set while recording
 }
 
 // Git is the commit of the working folder; "" for what is not known.
@@ -340,6 +351,12 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 		}
 	}
 	l.describeMetadata(s)
+	k := &l.catalog.Clocks
+	s.Clock = Clock{BootID: l.catalog.Meta[tracelog.MetaBoot], Set: k.Moved()}
+	s.Clock.Error, s.Clock.Known = k.Error()
+	if len(c.logs) > 1 {
+		s.Alignment = l.alignment
+	}
 }
 
 // describeLast says which part of the recording the log holds. GPU work whose call is not in it is not
