@@ -2,8 +2,10 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -15,23 +17,31 @@ type Alignment struct {
 	ShiftNS int64  `json:"shift_ns"` // added to the times of the log
 	Known   bool   `json:"error_known"`
 	ErrorNS uint64 `json:"error_ns"` // most that the times may be wrong; 0 when it is not known
+
+	Drift       float64 `json:"drift_ppm"`   // millionths by which the timeline's clock is faster, by collectives
+	Collectives int     `json:"collectives"` // from which the clock is known
 }
 
 // How clocks are aligned.
 const (
-	BySameClock  = "same clock"  // the logs are of one boot of one host
-	ByWallClocks = "wall clocks" // CLOCK_REALTIME of both hosts
-	ByNothing    = "nothing"     // a log has no reading of the clocks
+	BySameClock   = "same clock"  // the logs are of one boot of one host
+	ByWallClocks  = "wall clocks" // CLOCK_REALTIME of both hosts
+	ByCollectives = "collectives" // of ranks on both hosts
+	ByNothing     = "nothing"     // a log has no reading of the clocks
 )
 
 // align aligns the clocks of the logs and returns the timeline's clock. Logs of one host have
-// one clock. Logs of several hosts are aligned by their wall clocks; the host that started
-// first gives the timeline its clock.
-func (c *conversion) align() *timeline.Recording {
+// one clock. Logs of several hosts are aligned by collectives or by their wall clocks, whichever tells more; the
+// host that started first gives the timeline its clock.
+func (c *conversion) align() (*timeline.Recording, error) {
 	hosts := hostsOf(c.logs)
 	reference := firstStarted(hosts)
-	for _, h := range hosts {
-		h.alignTo(reference)
+	fits, err := byCollectives(hosts, slices.Index(hosts, reference), len(c.logs))
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range hosts {
+		h.alignTo(reference, fits[i])
 	}
 	first := &reference.logs[0].catalog.Clocks.First
 	r := &timeline.Recording{Monotonic: first.Monotonic, Realtime: first.Realtime, Boottime: first.Boottime,
@@ -39,11 +49,11 @@ func (c *conversion) align() *timeline.Recording {
 	for _, l := range c.logs {
 		r.Start = min(r.Start, l.clock.At(l.catalog.First()))
 	}
-	return r
+	return r, nil
 }
 
-// alignTo sets the clocks of the logs of a host.
-func (h *host) alignTo(r *host) {
+// alignTo sets the clocks of the logs of a host. f is what collectives tell of it, nil for nothing.
+func (h *host) alignTo(r *host, f *clockfit.Fit) {
 	first := r.logs[0]
 	a := Alignment{To: first.Name, By: BySameClock, Known: true}
 	text, clock := fmt.Sprintf("same host as %s: the clock is the same", first.Name), new(timeline.Clock)
@@ -55,6 +65,10 @@ func (h *host) alignTo(r *host) {
 	default:
 		a, text = h.byWallClocks(r)
 		clock = timeline.Shifted(uint64(a.ShiftNS))
+	}
+	var fitted bool
+	if a, text, fitted = h.byFit(f, a, text); fitted {
+		clock = f.Clock
 	}
 	for _, l := range h.logs {
 		l.clock, l.alignment, l.aligned = clock, &a, text

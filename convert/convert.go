@@ -154,9 +154,12 @@ func (l *log) read(progress func(share float64)) error {
 
 // run does the second reading.
 func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
-	start := c.align()
+	start, err := c.align()
+	if err != nil {
+		return nil, err
+	}
 	p := pipeline.New(sink)
-	err := c.give(p, start)
+	err = c.give(p, start)
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}

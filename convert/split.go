@@ -157,7 +157,11 @@ func divide(logs []Log, o TraceOptions) ([]parts.Window, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	start, last := c.align().Start, uint64(0)
+	r, err := c.align()
+	if err != nil {
+		return nil, err
+	}
+	start, last := r.Start, uint64(0)
 	for _, l := range c.logs {
 		last = max(last, l.clock.At(l.catalog.Last()))
 	}
