@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
+	"github.com/cudatrace/cudatrace/record/ranklist"
 )
 
 // convertRanks makes one timeline of the logs of ranks.
@@ -152,5 +154,65 @@ func TestRanksByWallClocks(t *testing.T) {
 				t.Errorf("aligned by %s: %q", aligned.Alignment.By, aligned.Aligned)
 			}
 		})
+	}
+}
+
+// Ranks select processes, of logs of one rank and of logs of several. What is left keeps its clock.
+func TestFilterRanks(t *testing.T) {
+	t.Parallel()
+	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 4, Steps: 20, WallOff: 1e6, WallError: 2e6, Straggler: -1})
+	var list []Log
+	for _, l := range logs {
+		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
+	}
+	var both strings.Builder
+	for rank := range 3 {
+		fmt.Fprintf(&both, "process pid=%d exe=/bin/a args=a environment=\"RANK=%d\\x00WORLD_SIZE=3\"\ncall pid=%[1]d tid=%[1]d func=#1 enter=1000 dur=5\n", rank+1, rank)
+	}
+	fmt.Fprintf(&both, "process pid=9 exe=/bin/launcher args=launcher\ncall pid=9 tid=9 func=#1 enter=1000 dur=5\n")
+	several := []Log{{"several", logtest.Assemble(t, both.String())}}
+	for _, c := range []struct {
+		logs []Log
+		text string
+		pids []uint32
+		want string
+	}{
+		{list, "0,5-6,last", nil, "0 5 6 7"},
+		{list, "3", nil, "3"},
+		{list, "9", nil, ""},
+		{several, "0-last", nil, "0 1 2"},
+		{several, "last", nil, "2"},
+		{several, "0,1", []uint32{2, 9}, "1"},
+	} {
+		ranks, err := ranklist.Parse(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector := timelinetest.NewCollector(t)
+		_, err = SomeTimeline(c.logs, Options{Filter: Filter{Ranks: ranks, PIDs: c.pids}}, collector)
+		if c.want == "" {
+			if !errors.Is(err, ErrNothing) {
+				t.Errorf("%s: %v", c.text, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range collector.Timeline().Processes {
+			slicesOf := 0
+			for _, th := range p.Threads {
+				slicesOf += len(th.Slices)
+			}
+			if p.Rank.Known && slicesOf > 0 {
+				got = append(got, fmt.Sprint(p.Rank.Number))
+			} else {
+				t.Errorf("%s: the process %s is there, with %d calls", c.text, p.Name, slicesOf)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s selects %s, want %s", c.text, strings.Join(got, " "), c.want)
+		}
 	}
 }
