@@ -86,7 +86,9 @@ type conversion struct {
 type log struct {
 	Log
 	catalog   *catalog.Catalog
-	joiner    *join.Joiner
+	joiner    *join.Joiner // until the log is joined
+	found     join.Found
+	joined    []join.Process
 	damage    *tracelog.Damage
 	filter    *tracelog.Filter
 	all       uint64          // events in the whole log, with a filter; 0 when not known
@@ -148,7 +150,8 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
-	l.damage, l.size = r.Damage(), r.Size()
+	damage := *r.Damage() // a copy, which does not keep the reader
+	l.damage, l.size = &damage, r.Size()
 	return err
 }
 
@@ -210,7 +213,9 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			return err
 		}
 		l.noteRanges(p)
-		slices += l.joiner.Found.Slices()
+		l.found, l.joined = l.joiner.Found, l.joiner.Processes()
+		l.joiner = nil // its memory is for the next log
+		slices += l.found.Slices()
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package convert
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -214,5 +216,35 @@ func TestFilterRanks(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s selects %s, want %s", c.text, strings.Join(got, " "), c.want)
 		}
+	}
+}
+
+// A log that is converted leaves little behind: the memory does not grow with the number of logs. The test is alone while
+// it runs, as it is not parallel.
+func TestManyLogsMemory(t *testing.T) {
+	var data bytes.Buffer
+	logtest.WriteLaunches(t, &data, 10_000)
+	held := func(n int) uint64 {
+		var logs []Log
+		for i := range n {
+			logs = append(logs, Log{fmt.Sprint(i), logtest.InMemory(data.Bytes())})
+		}
+		c := newConversion(logs, Options{})
+		if err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.run(nil); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		runtime.KeepAlive(c)
+		return m.HeapAlloc
+	}
+	const few, many, each = 2, 18, 512 << 10
+	before, after := held(few), held(many)
+	if after > before+(many-few)*each {
+		t.Errorf("%d logs leave %d KiB, %d leave %d: more than %d KiB a log", few, before>>10, many, after>>10, each>>10)
 	}
 }

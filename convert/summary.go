@@ -193,7 +193,7 @@ func (s *Summary) LostTotal() uint64 {
 
 // summary makes the summary of a converted log.
 func (c *conversion) summary(l *log) Summary {
-	found := &l.joiner.Found
+	found := &l.found
 	st, w := &found.Calls, &found.Work
 	meta := l.catalog.Meta
 	s := Summary{
@@ -236,12 +236,12 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 	if !c.Filter.limits() && c.kept == "" {
 		return
 	}
-	s.LeftOut = &LeftOut{Of: l.all, Slices: l.joiner.Found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
+	s.LeftOut = &LeftOut{Of: l.all, Slices: l.found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
 	if c.Filter.NVTX != "" {
 		s.LeftOut.NVTX = l.rangeWords()
 	}
 	if l.filter != nil && l.all > 0 {
-		s.LeftOut.Records = l.all - min(l.all, l.joiner.Found.Taken)
+		s.LeftOut.Records = l.all - min(l.all, l.found.Taken)
 	}
 }
 
@@ -380,7 +380,7 @@ func (l *log) describeProcesses(s *Summary) {
 	for _, x := range l.catalog.Outcome.CUPTI {
 		status[x.PID] = x.Status
 	}
-	for _, p := range l.joiner.Processes() {
+	for _, p := range l.joined {
 		s.ProcessCount++
 		s.ThreadCount += p.Threads
 		s.StreamCount += p.Streams
