@@ -17,9 +17,10 @@ build: ## build bin/cudatrace, one static binary
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor and the browser that tests use to read traces
+tools: ## fetch the trace processor and the browser that tests use to read traces, shells, and what makes packages
 	testdata/traceprocessor/install.sh
 	testdata/chromium/install.sh
+	packaging/install-tools.sh
 
 generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
