@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build install uninstall release package-test sim tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -13,6 +13,25 @@ help: ## list the targets
 
 build: ## build bin/cudatrace, one static binary
 	$(GO) build -trimpath -o bin/cudatrace ./cmd/cudatrace
+
+# Where install puts bin and share; DESTDIR stands in front, for a scratch root.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: ## install bin/cudatrace (`make build` makes it), manual pages and completion below DESTDIR and PREFIX (/usr/local)
+	packaging/tree.sh bin/cudatrace "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## remove what install puts there
+	packaging/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
+RELEASE ?= build/release
+
+release: ## make archives, .deb and .rpm packages, lists of modules (SBOM) and checksums in build/release, for amd64 and arm64
+	@version="$${VERSION:-$$(packaging/version.sh)}" && VERSION="$$version" \
+		SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" packaging/release.sh "$(RELEASE)"
+
+package-test: build tools release ## install, run and remove what release makes; that of arm64 in an emulator (needs root)
+	CUDATRACE_RELEASE="$(abspath $(RELEASE))" $(GO) test -count=1 -pgo=off ./packaging
 
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
