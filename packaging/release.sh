@@ -38,31 +38,23 @@ build() { # ARCH
 	GOOS=linux GOARCH=$1 $go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$VERSION" -o "$(program "$1")" ./cmd/cudatrace
 }
 
-here=$work/here/cudatrace
-GOOS= GOARCH= $go build -trimpath -buildvcs=false -ldflags "-s -w -X main.release=$VERSION" -o "$here" ./cmd/cudatrace
-
 tree() { # ARCH FOLDER
 	packaging/tree.sh "$(program "$1")" "$2" "$here"
-	cp "$work/licenses" "$2/share/doc/cudatrace/THIRD-PARTY-LICENSES"
+	cp "$work/licenses-$1" "$2/share/doc/cudatrace/THIRD-PARTY-LICENSES"
 	find "$2" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
 archive() { # ARCH
 	local name=cudatrace-$VERSION-linux-$1
 	tree "$1" "$work/$name"
-	tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
-	rm -r "${work:?}/$name"
+	tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$name" | gzip -n >"$out/$name.tar.gz"
 }
 
 deb() { # ARCH
-	local root=$work/deb
+	local root=$work/deb-$1
 	ZSH_FOLDER=vendor-completions tree "$1" "$root/usr"
 	gzip -9n "$root"/usr/share/man/man1/*.1
-	{
-		cat LICENSE
-		printf '\nThe eBPF program is under "Dual BSD/GPL".\n\n'
-		cat "$work/licenses"
-	} >"$root/usr/share/doc/cudatrace/copyright"
+	cat LICENSE - "$work/licenses-$1" >"$root/usr/share/doc/cudatrace/copyright" <<<$'\nThe eBPF program is under "Dual BSD/GPL".\n'
 	rm "$root/usr/share/doc/cudatrace/"{LICENSE,THIRD-PARTY-LICENSES}
 	mkdir "$root/DEBIAN"
 	cat >"$root/DEBIAN/control" <<-END
@@ -77,32 +69,42 @@ deb() { # ARCH
 		 $description
 	END
 	(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
-	dpkg-deb --root-owner-group -Zxz --build "$root" "$out/cudatrace_${package_version}_$1.deb" >/dev/null
-	rm -r "$root"
+	dpkg-deb --root-owner-group -Zxz -z3 --build "$root" "$out/cudatrace_${package_version}_$1.deb" >/dev/null
 }
 
 rpm() { # ARCH
-	local arch=x86_64
+	local arch=x86_64 root=$work/rpm-$1
 	test "$1" = arm64 && arch=aarch64
-	tree "$1" "$work/rpm/usr"
-	gzip -9n "$work"/rpm/usr/share/man/man1/*.1
-	rpmbuild --quiet -bb --target $arch-linux --buildroot "$work/rpm-root" \
-		--define "_topdir $work/rpm-top" --define "_rpmdir $work/rpm-out" --define "tree $work/rpm" \
+	tree "$1" "$root/usr"
+	gzip -9n "$root"/usr/share/man/man1/*.1
+	rpmbuild --quiet -bb --target $arch-linux --buildroot "$work/rpm-root-$1" \
+		--define "_topdir $work/rpm-top-$1" --define "_rpmdir $work/rpm-out" --define "tree $root" \
 		--define "package_version $package_version" --define "package_summary $summary" --define "package_description ${description//$'\n'/}" \
-		packaging/cudatrace.spec
+		packaging/cudatrace.spec >"$work/rpmbuild-$1" 2>&1 || {
+		cat "$work/rpmbuild-$1" >&2
+		return 1
+	}
 	mv "$work"/rpm-out/$arch/*.rpm "$out"
-	rm -r "$work/rpm"
+}
+
+packages() { # ARCH
+	packaging/licenses.sh "$(program "$1")" >"$work/licenses-$1"
+	"$work/sbom" -version "$VERSION" "$(program "$1")" >"$out/cudatrace-$VERSION-linux-$1.cdx.json"
+	archive "$1"
+	deb "$1"
+	rpm "$1"
 }
 
 rm -rf "$out"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-for arch in amd64 arm64; do
-	build $arch
-	packaging/licenses.sh "$(program $arch)" >"$work/licenses"
-	$go run ./packaging/sbom -version "$VERSION" "$(program $arch)" >"$out/cudatrace-$VERSION-linux-$arch.cdx.json"
-	archive $arch
-	deb $arch
-	rpm $arch
-done
+build amd64
+build arm64
+$go build -o "$work/sbom" ./packaging/sbom
+here=$(program "$($go env GOHOSTARCH)")
+packages amd64 &
+amd64=$!
+packages arm64 &
+wait $amd64
+wait $!
 (cd "$out" && sha256sum -- * >SHA256SUMS)
