@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -41,13 +42,23 @@ func Attach(o Options) (Result, error) {
 		r.discard()
 		return Result{}, err
 	}
-	r.metrics.begin()
+	r.metrics.begin(r.librariesOf(o.PIDs))
 	r.injection.used() // or nobody knows when
 	var res Result
 	over := targets.ended()
 	r.wait(over, watchStop(signals, nil, over, o.Say))
 	r.finish(&res, notEarly)
 	return res, nil
+}
+
+// librariesOf are the files of CUPTI that processes could load.
+func (r *recording) librariesOf(pids []int) (found []libcupti.Candidate) {
+	for _, pid := range pids {
+		if mapped, err := procfs.Files(pid); err == nil {
+			found = append(found, libcupti.Locate(pid, mapped)...)
+		}
+	}
+	return found
 }
 
 // attachAll probes every process. A person named the processes, so it is an error if one cannot

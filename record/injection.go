@@ -89,7 +89,8 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
-	i.metrics.begin()
+	found := libcupti.Locate(int(p.PID), mapped)
+	i.metrics.begin(found)
 	inTime := i.calls.begin(p.PID, p.Deadline())
 	if !inTime {
 		i.notInTime(p.PID)
@@ -97,7 +98,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
 	}
-	return i.config(libcupti.Locate(int(p.PID), mapped), inTime)
+	return i.config(found, inTime)
 }
 
 // notInTime says that there was no time to probe a process.
