@@ -42,7 +42,8 @@ func Attach(o Options) (Result, error) {
 		r.discard()
 		return Result{}, err
 	}
-	r.metrics.begin(r.librariesOf(o.PIDs))
+	r.offerLibraries(o.PIDs)
+	r.metrics.begin()
 	r.injection.used() // or nobody knows when
 	var res Result
 	over := targets.ended()
@@ -51,14 +52,13 @@ func Attach(o Options) (Result, error) {
 	return res, nil
 }
 
-// librariesOf are the files of CUPTI that processes could load.
-func (r *recording) librariesOf(pids []int) (found []libcupti.Candidate) {
+// offerLibraries tells the sampler of GPUs which files of CUPTI processes could load.
+func (r *recording) offerLibraries(pids []int) {
 	for _, pid := range pids {
 		if mapped, err := procfs.Files(pid); err == nil {
-			found = append(found, libcupti.Locate(pid, mapped)...)
+			r.metrics.offer(uint32(pid), libcupti.Locate(pid, mapped))
 		}
 	}
-	return found
 }
 
 // attachAll probes every process. A person named the processes, so it is an error if one cannot

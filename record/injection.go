@@ -90,7 +90,8 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	}
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
 	found := libcupti.Locate(int(p.PID), mapped)
-	i.metrics.begin(found)
+	i.metrics.offer(p.PID, found)
+	i.metrics.begin()
 	inTime := i.calls.begin(p.PID, p.Deadline())
 	if !inTime {
 		i.notInTime(p.PID)

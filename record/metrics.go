@@ -63,16 +63,19 @@ func ListGPUMetrics() ([]gpumetrics.GPUList, error) {
 
 func (m *metrics) nextSet() uint32 { return m.sets.Add(1) }
 
-// begin is called for each process that uses CUDA, with what it could load of CUPTI.
-func (m *metrics) begin(found []libcupti.Candidate) {
-	if m.gpus == nil {
+// offer is called for each process, with what it could load of CUPTI.
+func (m *metrics) offer(pid uint32, found []libcupti.Candidate) {
+	if m.gpus != nil {
+		m.gpus.Offer(pid, paths(found))
+	}
+}
+
+// begin is called for each process that uses CUDA.
+func (m *metrics) begin() {
+	if m.gpus == nil || m.paused.Load() {
 		return
 	}
-	if m.paused.Load() {
-		m.gpus.Offer(paths(found))
-		return
-	}
-	m.gpus.Begin(paths(found))
+	m.gpus.Begin()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.host == nil && !m.ended {
@@ -84,7 +87,7 @@ func (m *metrics) begin(found []libcupti.Candidate) {
 func (m *metrics) resume() {
 	m.paused.Store(false)
 	if m.gpus != nil && len(m.live()) > 0 {
-		m.begin(nil)
+		m.begin()
 	}
 }
 

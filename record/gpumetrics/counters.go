@@ -54,6 +54,11 @@ func (s *Sampler) tellCounters(order, device uint32) {
 // linkerNames find libcupti where the linker looks.
 var linkerNames = []string{"libcupti.so.13", "libcupti.so.12"}
 
+// libraries are the files to try at the start.
+func (o *Options) libraries() []string {
+	return append(usableLibraries(o.PM.Libraries, o.asRoot()), linkerNames...)
+}
+
 // usableLibraries leaves out what the sampler must not load, or cannot be told of.
 func usableLibraries(list []string, root bool) (usable []string) {
 	for _, path := range list {
@@ -61,12 +66,11 @@ func usableLibraries(list []string, root bool) (usable []string) {
 			usable = append(usable, path)
 		}
 	}
-	return append(usable, linkerNames...)
+	return usable
 }
 
-// tryCounters starts a process with libraries that were not tried yet. The caller holds mu.
-func (s *Sampler) tryCounters(libraries []string) {
-	list := slices.DeleteFunc(usableLibraries(libraries, s.options.asRoot()), func(path string) bool { return slices.Contains(s.counters.tried, path) })
+// tryCounters starts a process with libraries. The caller holds mu.
+func (s *Sampler) tryCounters(list []string) {
 	if len(list) == 0 || s.finished {
 		return
 	}
@@ -79,16 +83,16 @@ func (s *Sampler) tryCounters(libraries []string) {
 	go s.run(p)
 }
 
-// offer takes in libraries that a recorded process could load.
-func (s *Sampler) offer(libraries []string) {
-	if s.options.PM == nil {
-		return
+// offeredMax bounds the libraries that are kept.
+const offeredMax = 64
+
+// offer keeps libraries that a recorded process could load.
+func (c *counters) offer(libraries []string) {
+	for _, path := range libraries {
+		if len(c.offered) < offeredMax && !slices.Contains(c.offered, path) && !slices.Contains(c.tried, path) {
+			c.offered = append(c.offered, path)
+		}
 	}
-	s.counters.offered = append(s.counters.offered, libraries[:min(len(libraries), 16)]...)
-	if len(s.counters.offered) > 64 {
-		s.counters.offered = s.counters.offered[:64]
-	}
-	s.tryOffered()
 }
 
 // tryOffered starts a process anew after the failure of one, with libraries that came since. Without any

@@ -284,7 +284,8 @@ func TestCountersLater(t *testing.T) {
 	o.environ = []string{"LD_LIBRARY_PATH=" + folder(t, "nvml") + ":" + withDriver(t)}
 	s := Start(o)
 	begin(s, 7, 0)
-	s.Begin([]string{filepath.Join(folder(t, "lib"), "libcupti.so.13")})
+	s.Offer(uint32(os.Getpid()), []string{filepath.Join(folder(t, "lib"), "libcupti.so.13")})
+	s.Begin()
 	waitCounted(t, s, uuidOf(0), 0)
 	s.End()
 	c := r.read()
@@ -323,8 +324,17 @@ func TestForeignCUPTI(t *testing.T) {
 			t.Errorf("%s: a user may not load it", name)
 		}
 	}
-	if got := usableLibraries([]string{"relative/libcupti.so.13", "/a:b/libcupti.so.13"}, false); len(got) != len(linkerNames) {
+	if got := usableLibraries([]string{"relative/libcupti.so.13", "/a:b/libcupti.so.13"}, false); len(got) != 0 {
 		t.Errorf("usable are %q", got)
+	}
+}
+
+// A user's sampler loads nothing of another user's process, unless root put it there.
+func TestForeignProcess(t *testing.T) {
+	t.Parallel()
+	o := Options{As: nobody}
+	if o.sameUser(uint32(os.Getpid())) || (&Options{}).sameUser(0) || !(&Options{}).sameUser(uint32(os.Getpid())) {
+		t.Error("users are mixed up")
 	}
 }
 

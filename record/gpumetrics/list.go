@@ -30,7 +30,7 @@ func List(as *invoker.Invoker, libraries []string) ([]GPUList, error) {
 
 func list(o Options) ([]GPUList, error) {
 	o.complete()
-	p := newProcess("list", strings.Join(usableLibraries(o.PM.Libraries, o.asRoot()), ":"))
+	p := newProcess("list", strings.Join(o.libraries(), ":"))
 	p.environ = []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 	conn, cmd, err := p.launch(o)
 	if err != nil {

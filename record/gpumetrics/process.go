@@ -119,11 +119,24 @@ func (p *process) tell(kind, index uint32) {
 	if p.conn == nil || p.ended || p.deaf {
 		return
 	}
-	_ = p.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // fails on a closed connection only
-	if _, err := p.conn.Write(order(kind, index)); err != nil {
+	if p.send(order(kind, index)) != nil {
 		p.deaf = true
 		p.kill() // receive says so
 	}
+}
+
+// send does not wait: a socket without room is that of a process that does not read.
+func (p *process) send(message []byte) error {
+	raw, err := p.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Write(func(fd uintptr) bool {
+		failure = unix.Send(int(fd), message, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return failure != unix.EINTR
+	})
+	return errors.Join(err, failure)
 }
 
 func (p *process) kill() {

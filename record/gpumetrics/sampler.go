@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -46,6 +48,17 @@ func (o *Options) complete() {
 // asRoot says whether the sampler has root's rights.
 func (o *Options) asRoot() bool { return o.As == nil && os.Geteuid() == 0 }
 
+// sameUser says whether a process is of the user that the sampler runs as. What another user's process loads is not
+// loaded for it.
+func (o *Options) sameUser(pid uint32) bool {
+	var s unix.Stat_t
+	uid := uint32(os.Geteuid())
+	if o.As != nil {
+		uid = o.As.UID
+	}
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &s) == nil && s.Uid == uid
+}
+
 // A Sampler is the recorder's side of the sampler. Its methods may be called at any time, also when
 // there is no sampler: then they do nothing.
 type Sampler struct {
@@ -69,7 +82,7 @@ func Start(o Options) *Sampler {
 	if o.PM != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.tryCounters(o.PM.Libraries)
+		s.tryCounters(o.libraries())
 	}
 	return s
 }
@@ -166,20 +179,21 @@ func (s *Sampler) abandon(p *process, why error) {
 	}
 }
 
-// Begin is called when a recorded process uses CUDA. GPUs are sampled from then on. libraries are the files
-// of CUPTI that the process could load.
-func (s *Sampler) Begin(libraries []string) {
+// Begin is called when a recorded process uses CUDA. GPUs are sampled from then on.
+func (s *Sampler) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gpus.begin()
-	s.offer(libraries)
+	s.tryOffered()
 }
 
-// Offer takes in the files of CUPTI that a process could load whose GPUs are not sampled yet.
-func (s *Sampler) Offer(libraries []string) {
+// Offer takes in the files of CUPTI that a recorded process could load, before its Begin.
+func (s *Sampler) Offer(pid uint32, libraries []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offer(libraries)
+	if s.options.PM != nil {
+		s.counters.offer(usableLibraries(libraries, s.options.asRoot() || !s.options.sameUser(pid)))
+	}
 }
 
 // Device takes in the number and the UUID of a recorded process's GPU.

@@ -233,7 +233,7 @@ func rowsOf(t *testing.T, s *Sampler, uuid string, length time.Duration) {
 
 // begin begins a recording of one process with a context on one GPU.
 func begin(s *Sampler, pid, ordinal uint32) {
-	s.Begin(nil)
+	s.Begin()
 	s.Device(&tracelog.Device{PID: pid, ID: 0, UUID: uuidOf(0)})
 	s.Device(&tracelog.Device{PID: pid, ID: 1, UUID: uuidOf(1)})
 	s.Context(&tracelog.Context{PID: pid, Device: ordinal})
@@ -394,7 +394,7 @@ func TestUsers(t *testing.T) {
 	r := newRecorder(t)
 	r.known[4711] = true
 	s := Start(r.options("CUDASIM_NVML_PID=4711", fmt.Sprintf("CUDASIM_NVML_OTHER_PID=%d", os.Getpid())))
-	s.Begin(nil)
+	s.Begin()
 	rowsOf(t, s, uuidOf(0), 0)
 	s.End()
 	c := r.read()
