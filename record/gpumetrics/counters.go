@@ -42,6 +42,7 @@ type counters struct {
 	tried   []string // libraries
 	offered []string // libraries of the recorded processes, not tried yet
 	failure string   // the last process's, until it is told
+	off     bool     // there is no NVML to name the GPUs
 }
 
 // tellCounters gives the process an order.
@@ -71,8 +72,11 @@ func usableLibraries(list []string, root bool) (usable []string) {
 
 // tryCounters starts a process with libraries. The caller holds mu.
 func (s *Sampler) tryCounters(list []string) {
-	if len(list) == 0 || s.finished {
+	if len(list) == 0 || s.finished || s.counters.off {
 		return
+	}
+	if old := s.counters.process; old != nil && old.conn != nil {
+		_ = old.conn.Close() // it has ended
 	}
 	s.counters.tried = append(s.counters.tried, list...)
 	s.counters.failure = ""
@@ -113,20 +117,38 @@ func (s *Sampler) tryOffered() {
 
 // countersFailed is called when the process does not work from the start.
 func (s *Sampler) countersFailed(why uint32, text string) {
-	s.counters.failure = fmt.Sprintf("PM sampling does not start: %s; %s", remedy(why, text, s.options.As != nil), strings.TrimSuffix(instead, ","))
+	if s.counters.off {
+		return
+	}
+	s.counters.failure = fmt.Sprintf("PM sampling does not start: %s; %s", s.options.remedy(why, text), strings.TrimSuffix(instead, ","))
 	s.tryOffered()
 }
 
+// countersOff ends PM sampling for good.
+func (s *Sampler) countersOff() {
+	s.counters.off = true
+	if p := s.counters.process; p != nil && p.conn != nil {
+		p.ended = true
+		p.kill()
+	}
+}
+
 // remedy says why there is no PM sampling, and what to do.
-func remedy(why uint32, text string, sudo bool) string {
+func (o *Options) remedy(why uint32, text string) string {
 	switch why {
 	case noLibrary, oldLibrary:
-		return "no libcupti of CUDA 12.6 or later is found (" + text + "); install it (CUDA's toolkit, or the Python package nvidia-cuda-cupti) and set CUDA_HOME; root's has to be in a folder that only root can change"
+		place := ""
+		if o.asRoot() {
+			place = ", in a folder that only root can change"
+		}
+		return "no libcupti of CUDA 12.6 or later is found (" + text + "); install it (CUDA's toolkit, or the Python package nvidia-cuda-cupti)" + place + ", and set CUDA_HOME"
+	case noCUDA:
+		return "CUDA does not start in the sampler (" + text + ")"
 	case busy:
 		return "another process uses the GPU's counters (a profiler, another recording, DCGM on GPUs before Hopper): end it and record again (" + text + ")"
 	case noRights:
 		as := "record as root"
-		if sudo {
+		if o.As != nil {
 			as = "record in a shell of root, since the sampler has the rights of the user of sudo"
 		}
 		return "the driver keeps the GPU's counters for administrators (RmProfilingAdminOnly): load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or " + as + " (" + text + ")"
@@ -184,7 +206,7 @@ func (g *gpus) refused(m refused) error {
 	if n == nil {
 		return fmt.Errorf("it refuses GPU %d", m.device)
 	}
-	text := fmt.Sprintf("GPU %s: %s", n.uuid, remedy(m.why, strings.ToValidUTF8(m.text, "?"), g.options.As != nil))
+	text := fmt.Sprintf("GPU %s: %s", n.uuid, g.options.remedy(m.why, strings.ToValidUTF8(m.text, "?")))
 	if n.counted == countedBegun {
 		g.options.Miss("PM sampling has ended early for " + text + "; " + instead + " from here on")
 	} else {

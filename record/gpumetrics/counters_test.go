@@ -197,17 +197,25 @@ func TestCountersRefused(t *testing.T) {
 		{"rights of the GPU", "CUDASIM_PM_ENABLE_ERROR=25", "lib", "RmProfilingAdminOnly"},
 		{"old GPU", "CUDASIM_PM_ENABLE_ERROR=27", "lib", "GPUs of compute capability 8.6 or later can (cuptiPmSamplingEnable: error 27 (CUPTI_ERROR_NOT_SUPPORTED))"},
 		{"old CUPTI", "", "old", "is found (libcupti.so.13 has no function cuptiActivityRegisterTimestampCallback)"},
-		{"no libraries", "", "nvml", "no libcupti of CUDA 12.6 or later is found"},
+		{"no libcupti", "", "driver", "no libcupti of CUDA 12.6 or later is found"},
 		{"another failure", "CUDASIM_PM_INIT_ERROR=999", "lib", "cuptiProfilerInitialize: error 999 (CUPTI_ERROR_UNKNOWN)"},
 		{"buffer that is always full", "CUDASIM_PM_BUFFER=1", "lib", "cuptiPmSamplingDecodeData: error 8"},
+		{"no driver", "", "empty", "CUDA does not start in the sampler (libcuda.so.1: cannot open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRecorder(t)
 			o := r.counting(PM{}, c.env)
 			cupti := folder(t, c.folder)
-			if c.folder == "old" {
+			switch c.folder {
+			case "old":
 				cupti = oldCUPTI(t)
+			case "driver":
+				cupti = withDriver(t)
+			case "empty":
+				if exec.Command("nvidia-smi").Run() == nil {
+					t.Skip("the driver is here")
+				}
 			}
 			o.environ = []string{c.env, "LD_LIBRARY_PATH=" + folder(t, "nvml") + ":" + cupti}
 			s := Start(o)
@@ -224,6 +232,20 @@ func TestCountersRefused(t *testing.T) {
 				t.Errorf("the log has %d sets", len(got.sets))
 			}
 		})
+	}
+}
+
+// Without NVML one line says that there is nothing: CUPTI cannot tell who uses a GPU.
+func TestCountersWithoutNVML(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	s := Start(r.counting(PM{}, "CUDASIM_NVML_INIT_ERROR=9"))
+	begin(s, 7, 0)
+	<-s.board.over
+	s.End()
+	const want = "remark: GPU metrics are not sampled: NVML does not start: error 9 (Driver Not Loaded)"
+	if c := r.read(); len(c.sets) > 0 || len(r.notes) != 1 || r.notes[0] != want {
+		t.Errorf("notes are %q", r.notes)
 	}
 }
 

@@ -38,7 +38,7 @@ func list(o Options) ([]GPUList, error) {
 	}
 	p.conn, p.cmd = conn, cmd
 	defer p.remove()
-	l := lister{sudo: o.As != nil, gpus: map[uint32]*GPUList{}}
+	l := lister{options: o, gpus: map[uint32]*GPUList{}}
 	if err := p.receive(conn, l.take); err != nil {
 		return nil, fmt.Errorf("the sampler of GPU metrics has failed (%w)", err)
 	}
@@ -47,12 +47,12 @@ func list(o Options) ([]GPUList, error) {
 
 // A lister collects what a process lists.
 type lister struct {
-	sudo  bool
-	uuids []string
-	gpus  map[uint32]*GPUList // the first of each type
-	order []uint32
-	why   string // the failure
-	count int
+	options Options
+	uuids   []string
+	gpus    map[uint32]*GPUList // the first of each type
+	order   []uint32
+	why     string // the failure
+	count   int
 }
 
 func (l *lister) take(message any) (last bool, err error) {
@@ -61,10 +61,10 @@ func (l *lister) take(message any) (last bool, err error) {
 	}
 	switch m := message.(type) {
 	case failure:
-		l.why = remedy(m.why, m.text, l.sudo)
+		l.why = l.options.remedy(m.why, m.text)
 		return true, nil
 	case refused:
-		l.why = remedy(m.why, m.text, l.sudo)
+		l.why = l.options.remedy(m.why, m.text)
 	case device:
 		l.uuids = append(l.uuids, m.uuid)
 	case listed:

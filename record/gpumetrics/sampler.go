@@ -97,6 +97,8 @@ func (s *Sampler) run(p *process) {
 	if err != nil {
 		p.ended = true
 		s.fail(p, failure{text: err.Error()})
+	} else if p != s.board && s.counters.off {
+		s.countersOff() // it was not yet there
 	}
 	s.mu.Unlock()
 	close(p.launched)
@@ -154,6 +156,7 @@ func (s *Sampler) fail(p *process, m failure) {
 	case p != s.board:
 		s.countersFailed(m.why, text)
 	case s.options.PM != nil:
+		s.countersOff()
 		s.options.Remark("GPU metrics are not sampled: " + text)
 	default:
 		s.options.Note("GPU metrics are not sampled: " + text)

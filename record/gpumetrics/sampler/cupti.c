@@ -102,10 +102,8 @@ bool gs_cupti_open(const char *path, struct gs_trouble *t)
 {
 	struct cupti_initialize block = {.size = CUPTI_SIZE(struct cupti_initialize, zero)};
 	void *driver = load(CUDA_FILE, t);
-	if (!driver)
-		return false;
-	t->why = GS_OLD_LIBRARY;
-	if (!gs_resolve(driver, CUDA_FILE, cuda_functions, COUNT(cuda_functions), &cuda, t->text, sizeof t->text))
+	t->why = GS_NO_CUDA;
+	if (!driver || !gs_resolve(driver, CUDA_FILE, cuda_functions, COUNT(cuda_functions), &cuda, t->text, sizeof t->text))
 		return false;
 	load_helpers(path);
 	void *cupti = load(path, t);
