@@ -268,6 +268,14 @@ func (r *recording) resume() {
 	r.metrics.resume()
 }
 
+// programPID is the PID of the program that cudatrace has started, 0 if there is none.
+func (r *recording) programPID() uint32 {
+	if r.program == nil {
+		return 0
+	}
+	return uint32(r.program.pid())
+}
+
 // finish closes the sources and then the log: the injected libraries flush, the buffers of calls
 // are emptied, the log gets its end.
 func (r *recording) finish(res *Result, why early) {
@@ -283,7 +291,7 @@ func (r *recording) finish(res *Result, why early) {
 	r.calls.finish()
 	r.metrics.end()
 	if r.newest != nil {
-		r.log.why = r.newest.finish()
+		r.log.why = r.newest.finish(r.programPID())
 	}
 	if r.tracees.none() {
 		if r.program != nil {
