@@ -22,6 +22,8 @@ var layers = []struct {
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
 	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
+	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
+	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/waits", shown},
@@ -72,6 +74,7 @@ var layers = []struct {
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/turns", []string{module}},
+	{"record/ranklist", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
@@ -114,6 +117,8 @@ var dataPath = []struct{ name, imports string }{
 	{"catalog", "timeline"},
 	{"selection", "timeline"},
 	{"pipeline", "timeline"},
+	{"clockfit", "timeline"},
+	{"collective", ""},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -134,7 +139,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.
