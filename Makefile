@@ -17,8 +17,9 @@ build: ## build bin/cudatrace, one static binary
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor and the browser that tests use to read traces
+tools: ## fetch the trace processor, DuckDB and the browser that tests use to read traces and tables
 	testdata/traceprocessor/install.sh
+	testdata/sqlengines/install.sh duckdb
 	testdata/chromium/install.sh
 
 generate-tools: # compilers that only `make generate` needs
@@ -43,7 +44,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/gpumetrics|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
-	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium|DuckDB' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
