@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"time"
 )
 
 const magic = "PAR1"
@@ -15,11 +14,13 @@ const magic = "PAR1"
 // Options are the facts of a file.
 type Options struct {
 	Columns   []Column
-	Sorted    string            // column by which the rows of each row group are sorted, ascending; "" for none
-	CreatedBy string            // program and version
-	Facts     map[string]string // metadata of the file
-	FactOrder []string          // keys of Facts
+	Sorted    string // column by which the rows of each row group are sorted, ascending; "" for none
+	CreatedBy string // program and version
+	Facts     []Fact // metadata of the file
 }
+
+// A Fact is a key and its value.
+type Fact struct{ Key, Value string }
 
 // A Writer writes one file.
 type Writer struct {
@@ -61,24 +62,27 @@ func (w *Writer) write(b []byte) {
 }
 
 // An Encoders encodes columns on all processors. Several writers may use it, one after the other.
-type Encoders struct{ free []*encoder }
+type Encoders struct{ all []*encoder }
 
 // NewEncoders returns encoders for all processors.
 func NewEncoders() *Encoders {
 	e := new(Encoders)
 	for range max(1, runtime.GOMAXPROCS(0)) {
-		e.free = append(e.free, newEncoder())
+		e.all = append(e.all, newEncoder())
 	}
 	return e
 }
 
+// Workers is the number of goroutines that encode columns.
+func (e *Encoders) Workers() int { return len(e.all) }
+
 // each encodes the columns of a row group, and takes their chunks in order.
-func (e *Encoders) each(columns []Column, values func(column int) Values, take func(*chunk)) {
+func (e *Encoders) each(columns []Column, values func(worker, column int) Values, take func(*chunk)) {
 	var turn sync.Mutex
 	order := sync.NewCond(&turn)
 	next, done := 0, 0
 	var all sync.WaitGroup
-	for _, own := range e.free {
+	for worker, own := range e.all {
 		all.Go(func() {
 			turn.Lock()
 			defer turn.Unlock()
@@ -86,7 +90,7 @@ func (e *Encoders) each(columns []Column, values func(column int) Values, take f
 				i := next
 				next++
 				turn.Unlock()
-				c := own.encode(&columns[i], values(i))
+				c := own.encode(&columns[i], values(worker, i))
 				turn.Lock()
 				for done < i {
 					order.Wait()
@@ -100,8 +104,9 @@ func (e *Encoders) each(columns []Column, values func(column int) Values, take f
 	all.Wait()
 }
 
-// Group writes a row group. values returns the values of a column; several goroutines call it.
-func (w *Writer) Group(e *Encoders, rows int, values func(column int) Values) error {
+// Group writes a row group. values returns the values of a column; each of the workers, which are goroutines, calls it,
+// and is done with the values when it calls it again.
+func (w *Writer) Group(e *Encoders, rows int, values func(worker, column int) Values) error {
 	g := group{rows: rows, at: w.at}
 	wrong := ""
 	e.each(w.options.Columns, values, func(c *chunk) {
@@ -121,9 +126,6 @@ func (w *Writer) Group(e *Encoders, rows int, values func(column int) Values) er
 	w.groups, w.rows = append(w.groups, g), w.rows+int64(rows)
 	return w.err
 }
-
-// Rows is the number of rows in the file so far.
-func (w *Writer) Rows() int64 { return w.rows }
 
 // Close writes the footer. It does not close the file.
 func (w *Writer) Close() error {
@@ -153,12 +155,12 @@ func (w *Writer) footer() []byte {
 	for i := range w.groups {
 		w.describe(t, &w.groups[i])
 	}
-	if len(o.FactOrder) > 0 {
-		t.list(5, thriftStruct, len(o.FactOrder))
-		for _, key := range o.FactOrder {
+	if len(o.Facts) > 0 {
+		t.list(5, thriftStruct, len(o.Facts))
+		for _, f := range o.Facts {
 			t.open()
-			t.binary(1, []byte(key))
-			t.binary(2, []byte(o.Facts[key]))
+			t.binary(1, []byte(f.Key))
+			t.binary(2, []byte(f.Value))
 			t.end()
 		}
 	}
@@ -227,6 +229,3 @@ func (p *placed) describe(t *thrift, c *Column) {
 	t.end()
 	t.end()
 }
-
-// Micros is a time as a column of [Time] has it.
-func Micros(t time.Time) int64 { return t.UnixMicro() }

@@ -16,7 +16,7 @@ import (
 
 // columns of every type, encoding and shape.
 var columns = []parquet.Column{
-	{Name: "moment", Type: parquet.Int},                      // rises: differences
+	{Name: "moment", Type: parquet.Int},                  // rises: differences
 	{Name: "narrow", Type: parquet.Int, Nullable: true},  // a dictionary by table
 	{Name: "wide", Type: parquet.Int},                    // a dictionary by map
 	{Name: "any", Type: parquet.Int, Nullable: true},     // 64 random bits
@@ -37,7 +37,7 @@ func random(rnd *rand.Rand, rows, group int) []parquet.Values {
 	v := make([]parquet.Values, len(columns))
 	at := int64(1_600_000_000_000_000_000 + group*100_000_000_000_000_000)
 	for range rows {
-		at += 1 + rnd.Int64N(1 << rnd.IntN(40))
+		at += 1 + rnd.Int64N(1<<rnd.IntN(40))
 		ints := func(column int, x int64) { v[column].Ints = append(v[column].Ints, x) }
 		null := func(x int64) int64 {
 			if rnd.IntN(7) == 0 {
@@ -74,9 +74,9 @@ func random(rnd *rand.Rand, rows, group int) []parquet.Values {
 func write(t testing.TB, path string, groups [][]parquet.Values) {
 	t.Helper()
 	var b bytes.Buffer
-	w := parquet.NewWriter(&b, parquet.Options{Columns: columns, Sorted: "moment", CreatedBy: "test", Facts: map[string]string{"k": "v"}, FactOrder: []string{"k"}})
+	w := parquet.NewWriter(&b, parquet.Options{Columns: columns, Sorted: "moment", CreatedBy: "test", Facts: []parquet.Fact{{Key: "k", Value: "v"}}})
 	for _, g := range groups {
-		if err := w.Group(parquet.NewEncoders(), len(g[0].Ints), func(i int) parquet.Values { return g[i] }); err != nil {
+		if err := w.Group(parquet.NewEncoders(), len(g[0].Ints), func(_, i int) parquet.Values { return g[i] }); err != nil {
 			t.Fatal(err)
 		}
 	}
