@@ -6,7 +6,6 @@ import "encoding/binary"
 const (
 	thriftTrue   = 1
 	thriftFalse  = 2
-	thriftI16    = 4
 	thriftI32    = 5
 	thriftI64    = 6
 	thriftBinary = 8
@@ -37,11 +36,6 @@ func (t *thrift) i32(number int16, v int32) {
 func (t *thrift) i64(number int16, v int64) {
 	t.field(number, thriftI64)
 	t.zigzag(v)
-}
-
-func (t *thrift) i16(number int16, v int16) {
-	t.field(number, thriftI16)
-	t.zigzag(int64(v))
 }
 
 func (t *thrift) bool(number int16, v bool) {

@@ -79,7 +79,11 @@ func (s *Sink) process(p *timeline.Process) {
 	b.int(dur)
 	b.small(s.options.HostPID(p.PID))
 	b.small(s.options.HostPID(p.PPID))
-	b.text(p.Name)
+	name := p.Name // among the processes of a trace: with the rank, the host and the PID where they tell it from others
+	if len(p.Args) > 0 {
+		name = path.Base(p.Args[0])
+	}
+	b.text(name)
 	b.text(strings.Join(p.Args, " "))
 	b.text(p.Folder)
 	b.text(p.Exit)

@@ -154,7 +154,7 @@ var Tables = [tables]Table{
 		whole("dur_ns", "not known", "the time from there to its end"),
 		pidColumn,
 		small("ppid", "", "its parent"),
-		text("name", "", "its name"),
+		text("name", "", "its program"),
 		text("args", "not known", "the command line, separated by blanks"),
 		text("cwd", "not known", "the folder that it worked in"),
 		text("exit", "not known", "how it ended: `exit code 0`, `signal 11 (SIGSEGV)`"),

@@ -15,6 +15,9 @@ const (
 	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
 	// row group that is smaller than others.
 	Budget = 192 << 20
+
+	// betweenChecks is the number of rows after which the buffers are looked at.
+	betweenChecks = 4096
 )
 
 // Options are the options of a sink.
@@ -57,6 +60,7 @@ type Sink struct {
 	open     map[*timeline.Track][]*openRange
 	coverage map[*timeline.MetricSet]*timeline.Coverage
 	rows     uint64
+	checked  uint64 // rows when the budget was last looked at
 	err      error
 }
 
@@ -80,11 +84,15 @@ func (s *Sink) Slices() uint64 { return s.rows }
 func (s *Sink) Take(events []timeline.Event) error {
 	for _, e := range events {
 		s.event(e)
+		if s.err == nil && s.rows-s.checked >= betweenChecks {
+			s.checked = s.rows
+			s.err = s.room()
+		}
+		if s.err != nil {
+			return s.err
+		}
 	}
-	if s.err == nil {
-		s.err = s.room()
-	}
-	return s.err
+	return nil
 }
 
 func (s *Sink) event(e timeline.Event) {

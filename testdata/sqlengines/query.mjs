@@ -5,7 +5,10 @@
 // Each line of standard input is a JSON string with one query. Each answer is one line: a JSON array of rows, a row an
 // array of texts and nulls; or {"error": "..."}. The line {"ready": true} comes first.
 
+import {mkdtempSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
 import {createInterface} from 'node:readline';
 
 const require = createRequire(import.meta.url);
@@ -22,7 +25,9 @@ async function duckdb() {
 
 async function clickhouse() {
   const engine = require('@chdb/lib-linux-x64-gnu');
-  const connection = engine.CreateConnection(':memory:');
+  const folder = mkdtempSync(join(tmpdir(), 'clickhouse-'));
+  process.on('exit', () => rmSync(folder, {recursive: true, force: true}));
+  const connection = engine.CreateConnection(folder);
   return async (sql) => {
     const answer = engine.QueryWithConnection(connection, sql, 'JSONCompactStringsEachRow');
     const lines = String(answer ?? '').split('\n').filter((line) => line);
