@@ -46,8 +46,16 @@ func (t *Table) rowBytes() (n int) {
 
 func (b *buffer) int(v int64) {
 	c := &b.columns[b.next]
-	c.wide = append(c.wide, v)
+	c.wide = push(c.wide, v)
 	b.next++
+}
+
+// push appends to a list whose room doubles: lists grow to a row group's size, and stay.
+func push[V any](list []V, v V) []V {
+	if len(list) == cap(list) {
+		list = slices.Grow(list, max(len(list), 64))
+	}
+	return append(list, v)
 }
 
 // uint adds a number of 64 bits. SQL has no larger one than the largest int64.
@@ -56,7 +64,7 @@ func (b *buffer) uint(v uint64) { b.int(int64(min(v, math.MaxInt64))) }
 // small adds a small number. The largest one is taken for null.
 func (b *buffer) small(v uint32) {
 	c := &b.columns[b.next]
-	c.small = append(c.small, v)
+	c.small = push(c.small, v)
 	b.next++
 }
 
@@ -87,7 +95,7 @@ func (b *buffer) flag(v bool) {
 
 func (b *buffer) float(v float64) {
 	c := &b.columns[b.next]
-	c.floats = append(c.floats, v)
+	c.floats = push(c.floats, v)
 	b.next++
 }
 

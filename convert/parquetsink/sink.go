@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// groupRows is the number of rows at which a row group is full.
-	groupRows = 1 << 20
+	// groupRows is the number of rows at which a row group is full, a little less than a power of 2: lists of that
+	// size have room for those that come before the next look at them.
+	groupRows = 1_000_000
 
 	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
 	// row group that is smaller than others.
-	Budget = 192 << 20
+	Budget = 128 << 20
 
 	// betweenChecks is the number of rows after which the buffers are looked at.
 	betweenChecks = 4096
