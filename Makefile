@@ -46,8 +46,9 @@ package-test: build tools release sim-arm64 ## install, run and remove what rele
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor and the browser that tests use to read traces, shells, and what makes packages
+tools: ## fetch what tests use: the trace processor, DuckDB, a browser, shells, and what makes packages
 	testdata/traceprocessor/install.sh
+	testdata/sqlengines/install.sh duckdb
 	testdata/chromium/install.sh
 	packaging/install-tools.sh
 
@@ -73,7 +74,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/gpumetrics|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
-	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium|DuckDB' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
