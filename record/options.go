@@ -18,12 +18,14 @@ type Options struct {
 	Program string   // as a person names it: a path, or a name to find in PATH
 	Args    []string // without the program
 	PIDs    []int    // processes to attach to, instead of a program
-	Output  string   // path of the files without suffix; BaseName makes it
+	Output  string   // path of the files without suffix; package outname makes it
 	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
 	OutputNamed bool
-	Version     string // of cudatrace, for the log
-	Words       string // these options, as a command line has them, for the log
-	NoMetadata  bool   // the log leaves out arguments, folders, environment variables and the commit
+	// OutputOf, unless it is nil, returns the path that takes the place of Output when the program has its PID.
+	OutputOf   func(pid int) string
+	Version    string // of cudatrace, for the log
+	Words      string // these options, as a command line has them, for the log
+	NoMetadata bool   // the log leaves out arguments, folders, environment variables and the commit
 
 	Functions []*cudaapi.Function // whose calls are recorded
 	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
@@ -203,6 +205,7 @@ func choice[T ~string](values []T) string {
 
 // Result says how a recording went.
 type Result struct {
+	Output   string          // path that the files were to have, without suffix
 	Log      string          // path of the log; "" when nothing used CUDA
 	Unseen   string          // why nothing was recorded of a program that may have used CUDA
 	Partial  bool            // the log has a partial name, since it could not be finished

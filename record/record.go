@@ -143,14 +143,31 @@ func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 		return nil, err
 	}
 	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
+	if r.opts.OutputOf != nil {
+		r.rename(r.opts.OutputOf(p.pid()))
+	}
 	return p, nil
+}
+
+// rename gives the files another path. Where that fails they keep the one that they have.
+func (r *recording) rename(output string) {
+	o := r.opts
+	o.Output = output
+	if err := r.log.rename(o); err != nil {
+		r.report.say(fmt.Sprintf("%v; the log will be %s", err, r.log.path))
+		return
+	}
+	r.opts = o
+	if r.newest != nil {
+		r.newest.opts.Output = output
+	}
 }
 
 // follow records until the program and every process of its tree that uses CUDA have ended, or
 // until a signal or the time stops recording. After the time the program runs on: Result.Wait waits
 // for it.
 func (r *recording) follow(signals chan os.Signal) Result {
-	var res Result
+	res := Result{Output: r.opts.Output}
 	if r.opts.FromStart {
 		r.injection.used()
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/outname"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/ring"
 )
 
@@ -63,7 +66,7 @@ const (
 
 func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
+		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace; %h, %p, %r, %j, %n, %t, %q{VARIABLE} stand for host, PID, rank, job, program, time, a variable (default: the name of the program or its script, and its rank, in the current folder, with a number if it is taken)"},
 		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
 		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		apiFlag(commonGroup),
@@ -219,7 +222,11 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
-	o.Output, o.OutputNamed = record.BaseName(c.String("output"), o.Program, o.Args)
+	base, err := outname.Of(c.String("output"), nameValues(&o))
+	if err != nil {
+		return o, usagef(recordName, "record: %v", err)
+	}
+	o.Output, o.OutputNamed, o.OutputOf = base.Path, base.Named, base.WithPID
 	if err := recordRange(c, &o); err != nil {
 		return o, err
 	}
@@ -230,6 +237,21 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: %v", err)
 	}
 	return o, recordSources(c, &o)
+}
+
+// nameValues are the facts for the patterns in a name.
+func nameValues(o *record.Options) outname.Values {
+	environ, pid := os.Environ(), 0
+	if len(o.PIDs) > 0 {
+		pid = o.PIDs[0]
+		environ, _ = procfs.Environment(pid) // nothing where we may not read it
+	}
+	host, _ := os.Hostname() // "" if the host has no name
+	variables := ranks.Variables(environ)
+	return outname.Values{
+		Host: host, PID: pid, Rank: ranks.Place(variables), Job: ranks.Job(variables), Time: time.Now(), Variables: variables,
+		Name: outname.Program(o.Program, o.Args), Launches: ranks.Launches(o.Program, o.Args),
+	}
 }
 
 // recordRange reads the part of the program's run that is recorded.
@@ -432,7 +454,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		}
 		return ""
 	}
-	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
+	if wanted := res.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
 	files := []madeFile{{res.Log, res.Replaced}}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -22,7 +23,7 @@ func (l *Processes) environment(text string) *environment {
 	e := l.environments[text]
 	if e == nil {
 		e = &environment{variables: SplitVariables(text)}
-		e.rank = timeline.RankOf(e.variables)
+		e.rank = ranks.Of(e.variables)
 		l.environments[text] = e
 		l.texts += len(text) + variableBytes*len(e.variables)
 	}
@@ -69,9 +70,9 @@ func (l *Processes) LowestRank() (lowest timeline.Rank) {
 
 // byRank returns the PIDs, those with a rank first, in the order of their ranks.
 func (l *Processes) byRank() []uint32 {
-	ranks := make(map[uint32]timeline.Rank, len(l.PIDs))
+	byPID := make(map[uint32]timeline.Rank, len(l.PIDs))
 	for _, pid := range l.PIDs {
-		ranks[pid] = l.rank(l.byPID[pid])
+		byPID[pid] = l.rank(l.byPID[pid])
 	}
-	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return ranks[a].Compare(ranks[b]) })
+	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return byPID[a].Compare(byPID[b]) })
 }
