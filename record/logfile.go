@@ -156,6 +156,7 @@ func (l *logFile) describe(o Options) {
 	}
 	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
 	l.describeIfKnown(tracelog.MetaOptions, o.Words)
+	l.describeIfKnown(tracelog.MetaRun, o.Run)
 	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
 	if !o.NoMetadata {
 		l.describePlace(o)

@@ -25,6 +25,7 @@ type Options struct {
 	OutputOf   func(pid int) string
 	Version    string // of cudatrace, for the log
 	Words      string // these options, as a command line has them, for the log
+	Run        string // name of the run, for the log; "" without one
 	NoMetadata bool   // the log leaves out arguments, folders, environment variables and the commit
 
 	Functions []*cudaapi.Function // whose calls are recorded

@@ -50,7 +50,13 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
-const noMetadataFlag = "no-metadata"
+const (
+	noMetadataFlag = "no-metadata"
+	runFlag        = "run"
+)
+
+// maxRun bounds the name of a run, in bytes.
+const maxRun = 200
 
 // liveFlag is the option for a live view beside the recording.
 const liveFlag = "live"
@@ -78,6 +84,7 @@ func recordFlags() []cli.Flag {
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics", Value: string(record.GPUMetricsOn), Usage: "`on|off`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md)"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
+		&cli.StringFlag{Category: whatGroup, Name: runFlag, Usage: "`NAME` of the run, for the log: it tells the logs of one run from those of others (default: TORCHELASTIC_RUN_ID, or the ID of the Slurm, PBS, LSF or Flux job)"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
@@ -101,7 +108,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", "gpu-metrics", "gpu-metrics-devices", noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", "gpu-metrics", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -190,7 +197,7 @@ func showLive(con *console.Console, o *record.Options) (finish func()) {
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
-		NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
+		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
@@ -204,6 +211,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: no program given")
 	case c.String("output") == stdio:
 		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
+	case len(o.Run) > maxRun, c.IsSet(runFlag) && o.Run == "":
+		return o, usagef(recordName, "record: the name of --run must have 1 to %d bytes", maxRun)
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):

@@ -13,6 +13,7 @@ import (
 type environment struct {
 	variables map[string]string
 	rank      timeline.Rank
+	run       string
 }
 
 // variableBytes is about what a variable takes beside its text.
@@ -23,7 +24,7 @@ func (l *Processes) environment(text string) *environment {
 	e := l.environments[text]
 	if e == nil {
 		e = &environment{variables: SplitVariables(text)}
-		e.rank = ranks.Of(e.variables)
+		e.rank, e.run = ranks.Of(e.variables), ranks.Run(e.variables)
 		l.environments[text] = e
 		l.texts += len(text) + variableBytes*len(e.variables)
 	}
@@ -75,4 +76,20 @@ func (l *Processes) byRank() []uint32 {
 		byPID[pid] = l.rank(l.byPID[pid])
 	}
 	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return byPID[a].Compare(byPID[b]) })
+}
+
+// Run is the identity of the run of all processes; "" if they have several, or one of them none.
+func (l *Processes) Run() (run string) {
+	for i, pid := range l.PIDs {
+		records := l.byPID[pid].records
+		if len(records) == 0 {
+			return ""
+		}
+		its := l.environment(records[0].Environment).run
+		if i > 0 && its != run {
+			return ""
+		}
+		run = its
+	}
+	return run
 }
