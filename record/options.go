@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // Options say what to record and where to.
@@ -28,6 +29,7 @@ type Options struct {
 	Run        string // name of the run, for the log; "" without one
 	NoMetadata bool   // the log leaves out arguments, folders, environment variables and the commit
 
+	Ranks     ranks.List          // of the processes that are recorded
 	Functions []*cudaapi.Function // whose calls are recorded
 	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
 	Calls     CallSource
@@ -209,6 +211,7 @@ type Result struct {
 	Output   string          // path that the files were to have, without suffix
 	Log      string          // path of the log; "" when nothing used CUDA
 	Unseen   string          // why nothing was recorded of a program that may have used CUDA
+	Others   string          // which ranks used CUDA and are not recorded; "" for none
 	Partial  bool            // the log has a partial name, since it could not be finished
 	Replaced bool            // another log stood there
 	File     *os.File        // the log, open

@@ -9,6 +9,7 @@
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
 //	calls.go         calls, from package probe; package turns: one process after the other is probed
+//	chosen.go        which ranks are recorded
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	metrics.go       samples of GPUs and processes, from packages gpumetrics and hostmetrics
 //	tracees.go       the processes that are recorded, and how each ended
@@ -66,6 +67,9 @@ func Run(o Options) (res Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if o.leavesOut() {
+		return Result{}, runUnrecorded(path, o)
+	}
 	if err := checkFiles(FilesToRecord); err != nil {
 		o.Say("nothing is recorded: " + err.Error())
 		return Result{}, runUnrecorded(path, o)
@@ -109,7 +113,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	if log.ring != nil {
@@ -203,7 +207,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newStragglers(r.opts.Program, server.Environ(nil)[0]).wait(server.Wait, r.opts.Say)
+			newStragglers(r.opts.Program, server.Environ(nil)[0], r.injection.leaves).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle
@@ -295,6 +299,7 @@ func (r *recording) finish(res *Result, why early) {
 	if r.newest != nil {
 		r.log.why = r.newest.finish()
 	}
+	res.Others = r.injection.others()
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
@@ -304,6 +309,9 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.finishTracees(res)
 	r.remarkEmpty()
+	if res.Others != "" {
+		r.report.note(0, tracelog.NoteInfo, res.Others)
+	}
 	r.report.note(0, tracelog.NoteInfo, r.calls.cost())
 	r.log.finish(r.report.missing.list(), res)
 }

@@ -53,6 +53,7 @@ const (
 const (
 	noMetadataFlag = "no-metadata"
 	runFlag        = "run"
+	ranksFlag      = "ranks"
 )
 
 // maxRun bounds the name of a run, in bytes.
@@ -77,6 +78,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
+		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
 		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
@@ -203,6 +205,11 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: %v", err)
 	}
 	var err error
+	if c.IsSet(ranksFlag) {
+		if o.Ranks, err = ranks.ParseList(c.String(ranksFlag)); err != nil {
+			return o, usagef(recordName, "record: --ranks: %v", err)
+		}
+	}
 	if o.PIDs, err = pids(c); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
@@ -217,6 +224,8 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
+	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
+		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
@@ -496,6 +505,8 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 		say("nothing was recorded: " + res.Unseen)
 	case res.Early:
 		say(program + " had not used CUDA when recording ended; nothing was recorded")
+	case res.Others != "":
+		say("nothing was recorded: " + res.Others)
 	default:
 		say(program + " did not use CUDA; nothing was recorded")
 	}

@@ -22,6 +22,7 @@ func Run(variables map[string]string) string {
 
 var (
 	launcherNames = regexp.MustCompile(`^(torchrun|torchx|accelerate|deepspeed|mpirun|mpiexec(\.[a-z]+)?|orterun|prterun|prun|srun|jsrun|aprun|flux|horovodrun|ray)$`)
+	shellNames    = regexp.MustCompile(`(^|\.)(ba|da|z|k|c|tc|fi)?sh$`)                                                                         // and their scripts
 	launcherUnits = regexp.MustCompile(`^(torch\.distributed\.(run|launch|launcher(\..*)?)|accelerate\.commands\..*|deepspeed\.launcher\..*)$`) // Python modules
 	scriptNames   = regexp.MustCompile(`\.(py|sh|bash|pl|rb|js|mjs|jl|lua|R|r)$`)
 )
@@ -46,4 +47,9 @@ func Launches(program string, args []string) bool {
 		}
 	}
 	return false
+}
+
+// MayLaunch says whether a command line starts a launcher, or a shell script, which may start one.
+func MayLaunch(program string, args []string) bool {
+	return shellNames.MatchString(filepath.Base(program)) || Launches(program, args)
 }
