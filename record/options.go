@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -83,6 +85,27 @@ func (r NVTXRange) String() string {
 		return r.Name
 	}
 	return r.Name + "@" + r.Domain
+}
+
+// maxSteps is the most steps that a recording can be limited to: the injected library knows that many names.
+const maxSteps = 1000
+
+// WithSteps limits ranges to the steps with some numbers: 100-110, or 100.
+func (r NVTXRange) WithSteps(s string) (NVTXRange, error) {
+	from, to, isRange := strings.Cut(s, "-")
+	if !isRange {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(from, 10, 31)
+	last, err2 := strconv.ParseUint(to, 10, 31)
+	switch {
+	case err1 != nil, err2 != nil, last < first:
+		return r, fmt.Errorf("%q are no steps: write 100-110 or 100", s)
+	case last-first >= maxSteps:
+		return r, fmt.Errorf("%q are more than %s steps", s, figures.Group(maxSteps))
+	}
+	r.Steps = cupti.Steps{First: uint32(first), Last: uint32(last), Limited: true}
+	return r, cupti.NVTXRange(r).Check()
 }
 
 // A CallSource is the source of calls.
@@ -255,7 +278,9 @@ func (o *Options) schedule() string {
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
 	}
-	if o.CaptureNVTX.Name != "" {
+	if steps := o.CaptureNVTX.Steps; steps.Limited {
+		words = append(words, fmt.Sprintf("steps %d-%d of nvtx:%s", steps.First, steps.Last, o.CaptureNVTX))
+	} else if o.CaptureNVTX.Name != "" {
 		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")
