@@ -6,7 +6,7 @@
 #include "options.h"
 #include "work.h"
 
-enum form { NUMBER, WIDE, REGISTERED, STARTED, PLAIN, COMMA };
+enum form { NUMBER, WIDE, REGISTERED, STARTED, PLAIN, COMMA, OVERLAPPING };
 
 static nvtxDomainHandle_t domain;
 
@@ -44,11 +44,21 @@ static void launch_in_started(struct work *w, const char *text)
 	nvtxRangeEnd(id);
 }
 
+static void launch_in_overlapping(struct work *w, const char *text)
+{
+	nvtxRangePushA(text);
+	work_launch(w, 1);
+	nvtxRangeId_t id = nvtxRangeStartA(text);
+	nvtxRangePop();
+	work_launch(w, 1);
+	nvtxRangeEnd(id);
+}
+
 static void step(struct work *w, enum form form, long number)
 {
 	char text[48];
 	const char *const names[] = {
-		[NUMBER] = "step %ld", [WIDE] = "step#%ld", [REGISTERED] = "step_%ld", [STARTED] = "step:%ld", [PLAIN] = "step", [COMMA] = "step, op_id = %ld",
+		[NUMBER] = "step %ld", [WIDE] = "step#%ld", [REGISTERED] = "step_%ld", [STARTED] = "step:%ld", [PLAIN] = "step", [COMMA] = "step, seq = %ld", [OVERLAPPING] = "step",
 	};
 	snprintf(text, sizeof text, names[form], number);
 	switch (form) {
@@ -60,6 +70,9 @@ static void step(struct work *w, enum form form, long number)
 		break;
 	case STARTED:
 		launch_in_started(w, text);
+		break;
+	case OVERLAPPING:
+		launch_in_overlapping(w, text);
 		break;
 	default:
 		launch_in_pushed(w, text);
