@@ -1,10 +1,13 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -39,7 +42,19 @@ func (l *log) metadata() *timeline.Metadata {
 		m.Values["clock"] = l.aligned
 	}
 	m.Driver, m.CUPTI = l.versions()
+	if run := l.run(m.Variables); run != "" {
+		m.Values[tracelog.MetaRun] = run
+	}
 	return m
+}
+
+// run is the identity of the run: the name that a person gave it; or else that of the processes, if all have
+// the same; or else that of the recorder, which has these variables.
+func (l *log) run(variables map[string]string) string {
+	if name := l.catalog.Meta[tracelog.MetaRun]; name != "" {
+		return name
+	}
+	return cmp.Or(l.catalog.Processes.Run(), ranks.Run(variables))
 }
 
 // describeMetadata adds the facts of a log to its summary.
@@ -48,7 +63,7 @@ func (l *log) describeMetadata(s *Summary) {
 	s.Driver, s.CUPTI = m.Driver, m.CUPTI
 	s.DriverRelease, s.Folder, s.Options = m.Values[tracelog.MetaDriver], m.Values[tracelog.MetaCwd], m.Values[tracelog.MetaOptions]
 	s.Git = Git{m.Values[tracelog.MetaRevision], m.Values[tracelog.MetaBranch], m.Values[tracelog.MetaRemote]}
-	s.Variables = known(m.Variables)
+	s.Run, s.Variables = m.Values[tracelog.MetaRun], known(m.Variables)
 }
 
 // known makes variables an object of JSON where there are none.
@@ -64,4 +79,23 @@ func rankInfo(r timeline.Rank) *RankInfo {
 		return nil
 	}
 	return &RankInfo{Rank: r.Number, LocalRank: r.Local, WorldSize: r.Of}
+}
+
+// addRank adds the rank of a process.
+func (s *Summary) addRank(r timeline.Rank) {
+	if !r.Known {
+		return
+	}
+	if i, found := slices.BinarySearch(s.Ranks, r.Number); !found {
+		s.Ranks = slices.Insert(s.Ranks, i, r.Number)
+	}
+	s.WorldSize = max(s.WorldSize, r.Of)
+}
+
+// longUUID gives a UUID of 32 hexadecimal digits the form of nvidia-smi; "" for what is not one.
+func longUUID(digits string) string {
+	if len(digits) != 32 {
+		return ""
+	}
+	return fmt.Sprintf("GPU-%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }

@@ -32,12 +32,16 @@ type Summary struct {
 	Folder        string            `json:"cwd"`    // working folder
 	Options       string            `json:"options"`
 	Git           Git               `json:"git"`
+	Run           string            `json:"run"`         // identity of the run; "" without one
+	Ranks         []uint32          `json:"ranks"`       // of the processes, in order
+	WorldSize     uint32            `json:"world_size"`  // processes of the distributed program; 0 when not known
 	Variables     map[string]string `json:"environment"` // chosen variables
 	Recorder      string            `json:"cudatrace"`
 	Start         string            `json:"start"` // RFC 3339, UTC
 	DurationNS    uint64            `json:"duration_ns"`
 	CUDANS        uint64            `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
 	GPUs          []string          `json:"gpus"`
+	GPUList       []GPUInfo         `json:"gpu_list"`       // those of GPUs, with what identifies them
 	Driver        string            `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
 	DriverRelease string            `json:"nvidia_driver"`  // of NVIDIA's kernel driver
 	CUPTI         string            `json:"cupti_version"`
@@ -182,6 +186,14 @@ type RankInfo struct {
 	WorldSize uint32 `json:"world_size"` // 0 when not known
 }
 
+// GPUInfo is a GPU of a Summary. What is not known is "".
+type GPUInfo struct {
+	Index uint32 `json:"gpu"` // number in the trace
+	Name  string `json:"name"`
+	UUID  string `json:"uuid"` // as nvidia-smi shows it: GPU-...
+	PCI   string `json:"pci"`  // address
+}
+
 // LostTotal is the number of records known to be missing.
 func (s *Summary) LostTotal() uint64 {
 	var n uint64
@@ -201,7 +213,7 @@ func (c *conversion) summary(l *log) Summary {
 		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
-		GPUs: []string{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
+		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
@@ -348,6 +360,7 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 	for _, g := range c.gpus.List {
 		if g.Name != "" && l.catalog.GPUs.Uses(g.Index) {
 			s.GPUs = append(s.GPUs, g.Name)
+			s.GPUList = append(s.GPUList, GPUInfo{Index: g.Index, Name: g.Name, UUID: longUUID(g.UUID), PCI: g.Link.Address})
 		}
 	}
 	l.describeMetadata(s)
@@ -389,6 +402,7 @@ func (l *log) describeProcesses(s *Summary) {
 			Threads: p.Threads, Streams: p.Streams, CUPTI: status[p.PID],
 			Rank: rankInfo(p.Rank), Folder: p.Folder, Runtime: p.Runtime, NCCL: p.NCCL, Variables: known(p.Variables),
 		})
+		s.addRank(p.Rank)
 		if e, ok := l.catalog.Outcome.Ends[p.PID]; ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}

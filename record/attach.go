@@ -45,7 +45,7 @@ func Attach(o Options) (Result, error) {
 	r.offerLibraries(o.PIDs)
 	r.metrics.begin()
 	r.injection.used() // or nobody knows when
-	var res Result
+	res := Result{Output: o.Output}
 	over := targets.ended()
 	r.wait(over, watchStop(signals, nil, over, o.Say))
 	r.finish(&res, notEarly)

@@ -27,6 +27,7 @@ type injection struct {
 	tracees *tracees
 	calls   *calls
 	metrics *metrics
+	chosen                  // which processes are recorded
 	opened  <-chan struct{} // closed when calls can be probed
 	used    func()          // is called when a process uses CUDA, and does nothing after the first time
 	server  *cupti.Server   // nil if the library cannot be injected
@@ -65,7 +66,7 @@ func (i *injection) unable(why string) {
 // look finds processes of the program's that use CUDA and run unrecorded.
 func (i *injection) look(program int) {
 	if i.unseen != nil {
-		known := func(pid uint32) bool { return i.tracees.has(pid) || i.server.Has(pid) }
+		known := func(pid uint32) bool { return i.tracees.has(pid) || i.server.Has(pid) || i.leaves(pid) }
 		i.unseen.look(program, known, i.report.miss)
 	}
 }
@@ -75,6 +76,9 @@ func (i *injection) look(program int) {
 func (i *injection) whyNothing(program string) string {
 	if i.unseen == nil {
 		return i.why
+	}
+	if i.unseen.first == "" && i.others() != "" {
+		return "" // those processes loaded the library
 	}
 	return i.unseen.reason(program)
 }

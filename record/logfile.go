@@ -16,9 +16,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/outname"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Suffixes of the files that a recording makes.
+const (
+	LogSuffix   = outname.LogSuffix
+	TraceSuffix = outname.TraceSuffix
 )
 
 // A logFile is the log of a recording on disk. It has a partial name while it grows, and gets its
@@ -62,6 +69,26 @@ func placeLog(o Options) (l *logFile, err error) {
 	}
 	l.trace, err = outfile.At(o.Output+TraceSuffix, named)
 	return l, err
+}
+
+// rename gives the log another place while it grows.
+func (l *logFile) rename(o Options) error {
+	to, err := placeLog(o)
+	if err != nil {
+		return err
+	}
+	if l.file != nil {
+		err = l.file.Move(to.target)
+	}
+	if err != nil {
+		to.target.Close()
+		to.trace.Close()
+		return err
+	}
+	l.target.Close()
+	l.trace.Close()
+	l.path, l.target, l.trace = to.path, to.target, to.trace
+	return nil
 }
 
 // begin begins to write the log, or the ring that holds the newest part of it.
@@ -130,6 +157,7 @@ func (l *logFile) describe(o Options) {
 	l.describeIfKnown(tracelog.MetaBoot, host.BootID())
 	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
 	l.describeIfKnown(tracelog.MetaOptions, o.Words)
+	l.describeIfKnown(tracelog.MetaRun, o.Run)
 	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
 	if !o.NoMetadata {
 		l.describePlace(o)

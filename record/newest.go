@@ -230,7 +230,7 @@ func (n *newest) write(o Options, window *ring.Snapshot, w *wish, reasons []stri
 		o.Say(fmt.Sprintf("%s: %v", w.why, err))
 		return
 	}
-	var res Result
+	res := Result{Output: o.Output}
 	l.join(window, w.why, endOf(w.at, reasons), &res)
 	o.Written(o, res)
 	if res.File != nil {

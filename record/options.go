@@ -12,8 +12,10 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // Options say what to record and where to.
@@ -21,13 +23,17 @@ type Options struct {
 	Program string   // as a person names it: a path, or a name to find in PATH
 	Args    []string // without the program
 	PIDs    []int    // processes to attach to, instead of a program
-	Output  string   // path of the files without suffix; BaseName makes it
+	Output  string   // path of the files without suffix; package outname makes it
 	// OutputNamed says that a person named Output. Otherwise files that have such names are left alone.
 	OutputNamed bool
-	Version     string // of cudatrace, for the log
-	Words       string // these options, as a command line has them, for the log
-	NoMetadata  bool   // the log leaves out arguments, folders, environment variables and the commit
+	// OutputOf, unless it is nil, returns the path that takes the place of Output when the program has its PID.
+	OutputOf   func(pid int) string
+	Version    string // of cudatrace, for the log
+	Words      string // these options, as a command line has them, for the log
+	Run        string // name of the run, for the log; "" without one
+	NoMetadata bool   // the log leaves out arguments, folders, environment variables and the commit
 
+	Ranks     ranks.List          // of the processes that are recorded
 	Functions []*cudaapi.Function // whose calls are recorded
 	Runtime   bool                // a call that creates GPU work is recorded at the runtime, too, not at the driver only
 	Calls     CallSource
@@ -81,6 +87,27 @@ func (r NVTXRange) String() string {
 		return r.Name
 	}
 	return r.Name + "@" + r.Domain
+}
+
+// maxSteps is the most steps that a recording can be limited to: the injected library knows that many names.
+const maxSteps = 1000
+
+// WithSteps limits ranges to the steps with some numbers: 100-110, or 100.
+func (r NVTXRange) WithSteps(s string) (NVTXRange, error) {
+	from, to, isRange := strings.Cut(s, "-")
+	if !isRange {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(from, 10, 31)
+	last, err2 := strconv.ParseUint(to, 10, 31)
+	switch {
+	case err1 != nil, err2 != nil, last < first:
+		return r, fmt.Errorf("%q are no steps: write 100-110 or 100", s)
+	case last-first >= maxSteps:
+		return r, fmt.Errorf("%q are more than %s steps", s, figures.Group(maxSteps))
+	}
+	r.Steps = cupti.Steps{First: uint32(first), Last: uint32(last), Limited: true}
+	return r, cupti.NVTXRange(r).Check()
 }
 
 // A CallSource is the source of calls.
@@ -229,8 +256,10 @@ func choice[T ~string](values []T) string {
 
 // Result says how a recording went.
 type Result struct {
+	Output   string          // path that the files were to have, without suffix
 	Log      string          // path of the log; "" when nothing used CUDA
 	Unseen   string          // why nothing was recorded of a program that may have used CUDA
+	Others   string          // which ranks used CUDA and are not recorded; "" for none
 	Partial  bool            // the log has a partial name, since it could not be finished
 	Replaced bool            // another log stood there
 	File     *os.File        // the log, open
@@ -274,7 +303,9 @@ func (o *Options) schedule() string {
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
 	}
-	if o.CaptureNVTX.Name != "" {
+	if steps := o.CaptureNVTX.Steps; steps.Limited {
+		words = append(words, fmt.Sprintf("steps %d-%d of nvtx:%s", steps.First, steps.Last, o.CaptureNVTX))
+	} else if o.CaptureNVTX.Name != "" {
 		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())
 	}
 	return strings.Join(words, ", ")

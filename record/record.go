@@ -9,6 +9,7 @@
 //	record.go        a recording from start to end
 //	program.go       the program that is run; attach.go: processes that already run
 //	calls.go         calls, from package probe; package turns: one process after the other is probed
+//	chosen.go        which ranks are recorded
 //	injection.go     GPU work, from package cupti; callsites.go: where calls were made, from package callers
 //	metrics.go       samples of GPUs and processes, from packages gpumetrics and hostmetrics
 //	tracees.go       the processes that are recorded, and how each ended
@@ -69,6 +70,9 @@ func Run(o Options) (res Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if o.leavesOut() {
+		return Result{}, runUnrecorded(path, o)
+	}
 	if err := checkFiles(FilesToRecord); err != nil {
 		o.Say("nothing is recorded: " + err.Error())
 		return Result{}, runUnrecorded(path, o)
@@ -112,7 +116,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	if log.ring != nil {
@@ -146,14 +150,31 @@ func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 		return nil, err
 	}
 	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
+	if r.opts.OutputOf != nil {
+		r.rename(r.opts.OutputOf(p.pid()))
+	}
 	return p, nil
+}
+
+// rename gives the files another path. Where that fails they keep the one that they have.
+func (r *recording) rename(output string) {
+	o := r.opts
+	o.Output = output
+	if err := r.log.rename(o); err != nil {
+		r.report.say(fmt.Sprintf("%v; the log will be %s", err, r.log.path))
+		return
+	}
+	r.opts = o
+	if r.newest != nil {
+		r.newest.opts.Output = output
+	}
 }
 
 // follow records until the program and every process of its tree that uses CUDA have ended, or
 // until a signal or the time stops recording. After the time the program runs on: Result.Wait waits
 // for it.
 func (r *recording) follow(signals chan os.Signal) Result {
-	var res Result
+	res := Result{Output: r.opts.Output}
 	if r.opts.FromStart {
 		r.injection.used()
 	}
@@ -189,7 +210,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newStragglers(r.opts.Program, server.Environ(nil)[0]).wait(server.Wait, r.opts.Say)
+			newStragglers(r.opts.Program, server.Environ(nil)[0], r.injection.leaves).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle
@@ -293,6 +314,7 @@ func (r *recording) finish(res *Result, why early) {
 	if r.newest != nil {
 		r.log.why = r.newest.finish(r.programPID())
 	}
+	res.Others = r.injection.others()
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
@@ -302,6 +324,9 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.finishTracees(res)
 	r.remarkEmpty()
+	if res.Others != "" {
+		r.report.note(0, tracelog.NoteInfo, res.Others)
+	}
 	r.report.note(0, tracelog.NoteInfo, r.calls.cost())
 	r.log.finish(r.report.missing.list(), res)
 }
@@ -325,6 +350,9 @@ func (r *recording) remarkEmpty() {
 		r.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", r.opts.Delay))
 	case r.opts.CaptureRange && !r.tracees.worked():
 		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
+	case r.opts.CaptureNVTX.Steps.Limited && !r.tracees.worked():
+		steps := r.opts.CaptureNVTX.Steps
+		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program had no NVTX range %s of the steps %d to %d, or did none from there on; see docs/ranks.md for how steps are numbered", r.opts.CaptureNVTX, steps.First, steps.Last))
 	case r.opts.CaptureNVTX.Name != "" && !r.tracees.worked():
 		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", r.opts.CaptureNVTX))
 	}

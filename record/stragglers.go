@@ -50,7 +50,8 @@ func (w *stragglers) wait(connected func(time.Duration) int, say func(string)) {
 // stragglers do not tell whether recording is over.
 type stragglers struct {
 	program string
-	mark    []byte // is in the environment of each process of the tree
+	leaves  func(pid uint32) bool // a process is not recorded, and need not be waited for
+	mark    []byte                // is in the environment of each process of the tree
 	known   []straggler
 	looked  time.Time
 	looks   int
@@ -62,8 +63,8 @@ type straggler struct {
 	usesCUDA bool
 }
 
-func newStragglers(program, setting string) *stragglers {
-	return &stragglers{program: program, mark: []byte(setting + "\x00")}
+func newStragglers(program, setting string, leaves func(pid uint32) bool) *stragglers {
+	return &stragglers{program: program, leaves: leaves, mark: []byte(setting + "\x00")}
 }
 
 // over says whether there is no straggler to wait for. If there is one, it waits a moment for an end.
@@ -92,7 +93,7 @@ func (w *stragglers) look() {
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil || pid == os.Getpid() || w.leaves(uint32(pid)) {
 			continue
 		}
 		// A process that has ended has an empty environment.

@@ -28,7 +28,7 @@ func startMarked(t *testing.T, setting string) (pid int, end func()) {
 // recording is over.
 func TestStragglers(t *testing.T) {
 	const setting = "CUDATRACE_TEST_STRAGGLERS=1"
-	w := newStragglers("program", setting)
+	w := newStragglers("program", setting, func(uint32) bool { return false })
 	defer w.forget()
 	if !w.over(false) || w.looks != 1 {
 		t.Errorf("with no process, after %d looks: %+v", w.looks, w.known)
@@ -74,7 +74,7 @@ func TestStragglers(t *testing.T) {
 
 // Recording waits for connected processes without a look, and names those that outlive the program once.
 func TestWaitForConnected(t *testing.T) {
-	w := newStragglers("program", "CUDATRACE_TEST_STRAGGLERS=connected")
+	w := newStragglers("program", "CUDATRACE_TEST_STRAGGLERS=connected", func(uint32) bool { return false })
 	said := 0
 	w.wait(func(time.Duration) int {
 		if said > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 func infoCommand(con *console.Console) *cli.Command {
@@ -152,12 +153,17 @@ func runRows(row func(name, value string), s convert.Summary) {
 	if s.ExitStatus >= 0 {
 		row("exit status", fmt.Sprint(s.ExitStatus))
 	}
+	row("run", s.Run)
+	row("ranks", rankList(s.Ranks, s.WorldSize))
 	row("host", s.Host)
 	row("working folder", s.Folder)
 	row("git", gitRow(s.Git))
 	row("options", s.Options)
 	row("kernel", s.Kernel)
 	row("GPUs", strings.Join(s.GPUs, ", "))
+	for _, g := range s.GPUList {
+		row(fmt.Sprintf("  GPU %d", g.Index), strings.Join(slices.DeleteFunc([]string{g.UUID, g.PCI}, func(s string) bool { return s == "" }), ", "))
+	}
 	row("CUDA driver", driverRow(s))
 	row("CUPTI", s.CUPTI)
 	row("recorded by", "cudatrace "+s.Recorder)
@@ -181,6 +187,14 @@ func clockRow(c convert.Clock) string {
 		words += "; set by " + figures.Duration(c.Set) + " while recording"
 	}
 	return words
+}
+
+// rankList lists ranks: "0-3, 8 of 16"; "" without any.
+func rankList(list []uint32, size uint32) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ranks.Words(list) + ofWorld(size)
 }
 
 // gitRow names a commit: its revision, its branch, its remote.

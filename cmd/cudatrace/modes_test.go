@@ -455,6 +455,28 @@ func TestCaptureNVTX(t *testing.T) {
 	}
 }
 
+// TestSteps records some steps, exactly, with and without probes: names with numbers, and ranges that are counted.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for _, calls := range []string{"uprobe", "cupti"} {
+		for _, form := range []string{"0", "2", "4"} {
+			t.Run(calls+" "+form, func(t *testing.T) {
+				t.Parallel()
+				r := recordProgram(t, "--no-convert", "--calls", calls, "--step", "step@*", "--steps", "5-8", sim("steps"), "-f", form)
+				const kernels, ranges = 4*2 + 3, 4 + 3 // with the other ranges between the steps
+				if r.Kernels != kernels || r.Launches != kernels || r.Unmatched != 0 || r.Ranges != ranges || r.RangesUnmatched != 0 || !r.Complete {
+					t.Errorf("%d kernels, %d launches, want %d; %d ranges, want %d, %d unmatched; unmatched %d, complete %t %q",
+						r.Kernels, r.Launches, kernels, r.Ranges, ranges, r.RangesUnmatched, r.Unmatched, r.Complete, r.Reasons)
+				}
+			})
+		}
+	}
+	r := recordProgram(t, "--no-convert", "--step", "step", "--steps", "50", sim("steps"))
+	if r.Kernels != 0 || !strings.Contains(r.stderr, "the program had no NVTX range step of the steps 50 to 50") {
+		t.Errorf("%d kernels; it says %s", r.Kernels, r.stderr)
+	}
+}
+
 // TestWholeGraphs records each launch of a graph as one slice with an arrow.
 func TestWholeGraphs(t *testing.T) {
 	t.Parallel()

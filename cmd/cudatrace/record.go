@@ -18,6 +18,9 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/outname"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/ring"
 )
 
@@ -50,7 +53,15 @@ const (
 // gpuMetricsFlag may stand without a value.
 const gpuMetricsFlag = "gpu-metrics"
 
-const noMetadataFlag = "no-metadata"
+const (
+	noMetadataFlag = "no-metadata"
+	runFlag        = "run"
+	ranksFlag      = "ranks"
+	stepsFlag      = "steps"
+)
+
+// maxRun bounds the name of a run, in bytes.
+const maxRun = 200
 
 // liveFlag is the option for a live view beside the recording.
 const liveFlag = "live"
@@ -66,11 +77,12 @@ const (
 
 func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace (default: the name of the program or its script, in the current folder, with a number if it is taken)"},
+		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace; %h, %p, %r, %j, %n, %t, %q{VARIABLE} stand for host, PID, rank, job, program, time, a variable (default: the name of the program or its script, and its rank, in the current folder, with a number if it is taken)"},
 		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
 		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
+		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
 		&cli.StringFlag{Category: whatGroup, Name: "calls", Value: string(record.CallsAuto), Usage: "`auto|uprobe|cupti|none`: source of calls; auto is uprobe where rights allow it, else cupti; none keeps only the calls that create GPU work"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu", Value: string(record.GPUCUPTI), Usage: "`cupti|none`: source of GPU work; none records calls alone"},
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
@@ -79,12 +91,14 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
 		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
+		&cli.StringFlag{Category: whatGroup, Name: runFlag, Usage: "`NAME` of the run, for the log: it tells the logs of one run from those of others (default: TORCHELASTIC_RUN_ID, or the ID of the Slurm, PBS, LSF or Flux job)"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
 		&cli.StringFlag{Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is written at the end, on SIGUSR2, when a process crashes, and on --trigger"},
 		&cli.StringSliceFlag{Category: whenGroup, Name: "trigger", Usage: "with --last, write a file when `CONDITION` holds: call-failed, 'call>TIME', 'kernel>TIME' or 'step>FACTOR' (repeatable)"},
-		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of 'step>FACTOR': one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Category: whenGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of --steps, and of 'step>FACTOR': one that takes more than FACTOR times the median"},
+		&cli.StringFlag{Category: whenGroup, Name: stepsFlag, Usage: "with --step, record `FIRST-LAST` only: from the beginning of the one step to the end of the other, by the number behind the name (step 7), or counted from 0"},
 		&cli.StringFlag{Category: whenGroup, Name: "cool-down", Usage: "with --trigger, write no second file within `TIME` (default: that of --last)"},
 		&cli.StringFlag{Category: whenGroup, Name: "capture-range", Value: "none", Usage: "`cudaProfilerApi|nvtx:NAME|none`: record only between cudaProfilerStart and cudaProfilerStop, or in NVTX ranges NAME, NAME@DOMAIN or NAME@* (any domain), or everything"},
 		&cli.StringFlag{Category: whenGroup, Name: "wait", Value: string(record.WaitCUDA), Usage: "`cuda|program`: record until every process that uses CUDA has ended, or until PROGRAM has"},
@@ -102,7 +116,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -191,12 +205,17 @@ func showLive(con *console.Console, o *record.Options) (finish func()) {
 func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
-		NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
+		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"),
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
 	var err error
+	if c.IsSet(ranksFlag) {
+		if o.Ranks, err = ranks.ParseList(c.String(ranksFlag)); err != nil {
+			return o, usagef(recordName, "record: --ranks: %v", err)
+		}
+	}
 	if o.PIDs, err = pids(c); err != nil {
 		return o, usagef(recordName, "record: %v", err)
 	}
@@ -205,10 +224,14 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: no program given")
 	case c.String("output") == stdio:
 		return o, usagef(recordName, "record: -o must name files, not standard output: that is the program's; convert the log with 'cudatrace convert LOG -o -'")
+	case len(o.Run) > maxRun, c.IsSet(runFlag) && o.Run == "":
+		return o, usagef(recordName, "record: the name of --run must have 1 to %d bytes", maxRun)
 	case len(o.PIDs) > 0 && o.Program != "":
 		return o, usagef(recordName, "record: give a program or -p PID, not both")
 	case c.String("calls") == string(record.CallsNone) && c.String("gpu") == string(record.GPUNone):
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
+	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
+		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
 		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
@@ -223,7 +246,11 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	if len(o.PIDs) > 0 {
 		o.Program = record.AttachName(o.PIDs[0])
 	}
-	o.Output, o.OutputNamed = record.BaseName(c.String("output"), o.Program, o.Args)
+	base, err := outname.Of(c.String("output"), nameValues(&o))
+	if err != nil {
+		return o, usagef(recordName, "record: %v", err)
+	}
+	o.Output, o.OutputNamed, o.OutputOf = base.Path, base.Named, base.WithPID
 	if err := recordRange(c, &o); err != nil {
 		return o, err
 	}
@@ -236,11 +263,28 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	return o, recordSources(c, &o)
 }
 
+// nameValues are the facts for the patterns in a name.
+func nameValues(o *record.Options) outname.Values {
+	environ, pid := os.Environ(), 0
+	if len(o.PIDs) > 0 {
+		pid = o.PIDs[0]
+		environ, _ = procfs.Environment(pid) // nothing where we may not read it
+	}
+	host, _ := os.Hostname() // "" if the host has no name
+	variables := ranks.Variables(environ)
+	return outname.Values{
+		Host: host, PID: pid, Rank: ranks.Place(variables), Job: ranks.Job(variables), Time: time.Now(), Variables: variables,
+		Name: outname.Program(o.Program, o.Args), Launches: ranks.Launches(o.Program, o.Args),
+	}
+}
+
 // recordRange reads the part of the program's run that is recorded.
 func recordRange(c *cli.Context, o *record.Options) (err error) {
 	value := c.String("capture-range")
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
+	case c.IsSet(stepsFlag):
+		return recordSteps(c, o)
 	case nvtx && len(o.PIDs) > 0:
 		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
@@ -255,6 +299,36 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 		return usagef(recordName, "record: --capture-range must be cudaProfilerApi, nvtx:NAME or none, not %q", value)
 	}
 	return nil
+}
+
+// recordSteps reads the steps that are recorded.
+func recordSteps(c *cli.Context, o *record.Options) (err error) {
+	switch {
+	case !c.IsSet("step"):
+		return usagef(recordName, "record: --steps needs --step NAME, the name of the NVTX ranges that are steps")
+	case isSet(c, "capture-range", "last"):
+		return usagef(recordName, "record: --steps is a range of its own: --capture-range and --last do not apply")
+	case len(o.PIDs) > 0:
+		return usagef(recordName, "record: -p does not see NVTX ranges: --steps needs a program to run")
+	case c.String("gpu") == string(record.GPUNone):
+		return usagef(recordName, "record: --steps needs CUPTI, which --gpu none leaves out")
+	}
+	if o.CaptureNVTX, err = stepRange(c); err != nil {
+		return usagef(recordName, "record: %v", err)
+	}
+	if o.CaptureNVTX, err = o.CaptureNVTX.WithSteps(c.String(stepsFlag)); err != nil {
+		return usagef(recordName, "record: --steps %v", err)
+	}
+	return nil
+}
+
+// stepRange reads the name of the NVTX ranges that are steps.
+func stepRange(c *cli.Context) (record.NVTXRange, error) {
+	r, err := record.ParseNVTXRange(c.String("step"))
+	if err != nil {
+		err = fmt.Errorf("--step %q: %w", c.String("step"), err)
+	}
+	return r, err
 }
 
 // aboutOutput are the options that say nothing of what is recorded.
@@ -300,13 +374,16 @@ func recordTimes(c *cli.Context, o *record.Options) (err error) {
 }
 
 // ofLast are the options that mean something with --last only.
-var ofLast = []string{"trigger", "step", "cool-down", "max-files", "disk-limit"}
+var ofLast = []string{"trigger", "cool-down", "max-files", "disk-limit"}
 
 // recordNewest reads how much of the recording is kept, and when files are written.
 func recordNewest(c *cli.Context, o *record.Options) (err error) {
 	if !c.IsSet("last") {
-		if isSet(c, ofLast...) {
-			return errors.New("--trigger, --step, --cool-down, --max-files and --disk-limit need --last TIME")
+		switch {
+		case isSet(c, ofLast...):
+			return errors.New("--trigger, --cool-down, --max-files and --disk-limit need --last TIME")
+		case c.IsSet("step") && !c.IsSet(stepsFlag):
+			return errors.New("--step needs --steps FIRST-LAST, or --last TIME")
 		}
 		return nil
 	}
@@ -351,9 +428,9 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 		return errors.New("--trigger 'step>FACTOR' and --step NAME need each other")
 	}
 	if needsSteps {
-		steps, err := record.ParseNVTXRange(c.String("step"))
+		steps, err := stepRange(c)
 		if err != nil {
-			return fmt.Errorf("--step %q: %w", c.String("step"), err)
+			return err
 		}
 		o.Steps = ring.Steps{Name: steps.Name, Domain: steps.Domain}
 	}
@@ -437,7 +514,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		}
 		return ""
 	}
-	if wanted := o.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
+	if wanted := res.Output + record.LogSuffix; o.OutputNamed && !res.Partial && res.Log != wanted {
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
 	files := []madeFile{{res.Log, res.Replaced}}
@@ -470,6 +547,8 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 		say("nothing was recorded: " + res.Unseen)
 	case res.Early:
 		say(program + " had not used CUDA when recording ended; nothing was recorded")
+	case res.Others != "":
+		say("nothing was recorded: " + res.Others)
 	default:
 		say(program + " did not use CUDA; nothing was recorded")
 	}

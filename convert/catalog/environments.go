@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -12,6 +13,7 @@ import (
 type environment struct {
 	variables map[string]string
 	rank      timeline.Rank
+	run       string
 }
 
 // variableBytes is about what a variable takes beside its text.
@@ -22,7 +24,7 @@ func (l *Processes) environment(text string) *environment {
 	e := l.environments[text]
 	if e == nil {
 		e = &environment{variables: SplitVariables(text)}
-		e.rank = timeline.RankOf(e.variables)
+		e.rank, e.run = ranks.Of(e.variables), ranks.Run(e.variables)
 		l.environments[text] = e
 		l.texts += len(text) + variableBytes*len(e.variables)
 	}
@@ -72,9 +74,25 @@ func (l *Processes) LowestRank() (lowest timeline.Rank) {
 
 // byRank returns the PIDs, those with a rank first, in the order of their ranks.
 func (l *Processes) byRank() []uint32 {
-	ranks := make(map[uint32]timeline.Rank, len(l.PIDs))
+	byPID := make(map[uint32]timeline.Rank, len(l.PIDs))
 	for _, pid := range l.PIDs {
-		ranks[pid] = l.rank(l.byPID[pid])
+		byPID[pid] = l.rank(l.byPID[pid])
 	}
-	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return ranks[a].Compare(ranks[b]) })
+	return slices.SortedStableFunc(slices.Values(l.PIDs), func(a, b uint32) int { return byPID[a].Compare(byPID[b]) })
+}
+
+// Run is the identity of the run of all processes; "" if they have several, or one of them none.
+func (l *Processes) Run() (run string) {
+	for i, pid := range l.PIDs {
+		records := l.byPID[pid].records
+		if len(records) == 0 {
+			return ""
+		}
+		its := l.environment(records[0].Environment).run
+		if i > 0 && its != run {
+			return ""
+		}
+		run = its
+	}
+	return run
 }

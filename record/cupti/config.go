@@ -61,6 +61,15 @@ type GoConfig struct {
 type NVTXRange struct {
 	Name   string
 	Domain string // "" for the default domain, "*" for any
+	Steps  Steps
+}
+
+// Steps limits NVTX ranges to those with some numbers: the number behind the name, as in "step 7", or for ranges
+// without one the number of such ranges that the process began before. It records between them, too. The
+// zero Steps is no limit.
+type Steps struct {
+	First, Last uint32
+	Limited     bool
 }
 
 // mostRange bounds the bytes of an NVTXRange in a GO.
@@ -71,7 +80,11 @@ func (r NVTXRange) append(b []byte) []byte {
 	if r.Name == "" {
 		return b
 	}
-	return append(append(append(b, r.Name...), 0), r.Domain...)
+	b = append(append(append(b, r.Name...), 0), r.Domain...)
+	if r.Steps.Limited {
+		b = le.AppendUint32(le.AppendUint32(append(b, 0), r.Steps.First), r.Steps.Last)
+	}
+	return b
 }
 
 // Check says why the injected library cannot look for the range.
@@ -80,7 +93,8 @@ func (r NVTXRange) Check() error {
 	case strings.ContainsRune(r.Name+r.Domain, 0):
 		return errors.New("a name has no zero byte")
 	case len(r.append(nil)) > mostRange:
-		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-1)
+		more := len(r.append(nil)) - len(r.Name) - len(r.Domain)
+		return fmt.Errorf("the name of a range, with its domain, has at most %d bytes", mostRange-more)
 	}
 	return nil
 }

@@ -42,6 +42,13 @@ type ExitWatcher interface {
 	WatchExit(p Peer, signal uint32, handler uint64) (ranges bool)
 }
 
+// A Chooser is a Handler that leaves processes out.
+type Chooser interface {
+	// Wants is called before Hello, with the PID and the user alone. A process that is not wanted goes on at
+	// once, unrecorded; nothing else is called for it.
+	Wants(p Peer) bool
+}
+
 // An AbsenceTaker is a Handler that is told of processes that said hello and run unrecorded.
 type AbsenceTaker interface {
 	// Absent is called before End. why continues a sentence about several processes.

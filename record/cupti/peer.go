@@ -121,6 +121,9 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if c, ok := p.handler.(Chooser); ok && !c.Wants(p.Peer) {
+		return false, nil // the end of the connection is the answer
+	}
 	if t == msgLocate {
 		p.locate()
 		return false, nil

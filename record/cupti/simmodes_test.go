@@ -215,6 +215,46 @@ func TestSimulatedNVTXRange(t *testing.T) {
 	}
 }
 
+// TestSimulatedSteps records from the beginning of one step to the end of another, between them too, whatever form the
+// names of the steps have.
+func TestSimulatedSteps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		arg         string
+		domain      string
+		first, last uint32
+		kernels     uint64
+	}{
+		{"-f0", "", 5, 8, 4*2 + 3},
+		{"-f1", "", 5, 8, 4*2 + 3},
+		{"-f2", "model", 5, 8, 4*2 + 3},
+		{"-f2", "", 5, 8, 0},
+		{"-f3", "", 5, 8, 4*2 + 3},
+		{"-f4", "", 5, 8, 4*2 + 3},
+		{"-f5", "*", 5, 8, 4*2 + 3},
+		{"-f6", "", 5, 8, 4*2 + 3},
+		{"-f0", "", 0, 0, 2},
+		{"-f4", "", 0, 0, 2},
+		{"-f0", "", 18, 30, 2*2 + 1},
+		{"-f4", "", 18, 30, 2*2 + 1},
+		{"-f0", "", 20, 30, 0},
+		{"-f0 -k8", "", 5, 8, 3*2 + 4},
+		{"-f0 -k5", "", 5, 8, 3*2 + 2},
+		{"-f4 -k5", "", 5, 8, 4*2 + 3},
+	} {
+		within := NVTXRange{Name: "step", Domain: c.domain, Steps: Steps{First: c.first, Last: c.last, Limited: true}}
+		s := newStage(t, Options{Within: within}, GoConfig{})
+		var args []string
+		for arg := range strings.FieldsSeq(c.arg) {
+			args = append(args, arg[:2], arg[2:])
+		}
+		s.runSim(t, "counts", "steps", nil, args...)
+		if uint64(s.counts["kernel"]) != c.kernels || len(s.notes) != 0 || len(s.lost) != 0 {
+			t.Errorf("steps %s, %+v: %d kernels, want %d; notes %q, %v was lost", c.arg, within, s.counts["kernel"], c.kernels, s.notes, s.lost)
+		}
+	}
+}
+
 // TestSimulatedRangeMissed promises signals at the beginning and the end of the range, and sends none. The
 // beginning is noticed by its record, and the end by CUPTI's subscriber.
 func TestSimulatedRangeMissed(t *testing.T) {

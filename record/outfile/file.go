@@ -267,6 +267,26 @@ func (f *File) replace(name string) error {
 	return errors.Join(ErrTaken, f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE))
 }
 
+// Move makes a file that grows one of another target in the same folder. A partial name stays as it is.
+func (f *File) Move(to *Target) error {
+	t := f.target
+	var here, there unix.Stat_t
+	if err := errors.Join(t.at(".", &here), to.at(".", &there)); err != nil {
+		return to.Failure(err)
+	}
+	if here.Dev != there.Dev || here.Ino != there.Ino {
+		return to.Failure(errors.New("it is in another folder"))
+	}
+	t.mu.Lock()
+	t.forget(f)
+	t.mu.Unlock()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	f.target = to
+	to.growing = append(to.growing, f)
+	return nil
+}
+
 // Hide takes the file's name away: it lives on as long as it is open, and cannot be committed.
 func (f *File) Hide() error {
 	f.target.mu.Lock()

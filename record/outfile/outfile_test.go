@@ -342,3 +342,34 @@ func TestNumbered(t *testing.T) {
 		}
 	}
 }
+
+// A file that grows can become one of another target in the same folder, under its partial name.
+func TestMove(t *testing.T) {
+	for _, how := range kinds {
+		dir := t.TempDir()
+		from, err := At(dir+"/from", Options{Named: true})
+		must(t, err)
+		f, err := from.begin(how)
+		must(t, err)
+		elsewhere, err := At(t.TempDir()+"/to", Options{Named: true})
+		must(t, err)
+		if err := f.Move(elsewhere); err == nil || !strings.Contains(err.Error(), "another folder") {
+			t.Errorf("%s: %v", how, err)
+		}
+		must(t, os.WriteFile(dir+"/to", nil, 0o600))
+		to, err := At(dir+"/to", Options{Named: true})
+		must(t, err)
+		must(t, f.Move(to))
+		from.Close()
+		done, err := f.Commit()
+		must(t, err)
+		if want := (Done{Path: dir + "/to", Replaced: true}); done != want {
+			t.Errorf("%s: %+v, want %+v", how, done, want)
+		}
+		must(t, f.Close())
+		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 || names[0].Name() != "to" {
+			t.Errorf("%s: %v, %v", how, names, err)
+		}
+		to.Close()
+	}
+}

@@ -83,6 +83,7 @@ const (
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
 
+	MetaRun         = "run"           // name that a person gave the run; absent without one
 	MetaDriver      = "nvidia_driver" // release of the kernel driver; this and the others are absent where they are not known
 	MetaRevision    = "git_revision"  // commit that the working folder was made from
 	MetaBranch      = "git_branch"

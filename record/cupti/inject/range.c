@@ -4,6 +4,10 @@
  * such range begins and the last one ends, in the program's own call: before CUPTI sees the beginning, so that
  * the range is recorded, and after it has seen the end. Each call goes on to CUPTI, and the program gets CUPTI's result.
  *
+ * With steps, the ranges of that name are numbered: by the number behind the name ("step 7"), or without one in the
+ * order in which they begin. Then recording lasts from the beginning of the first chosen step to the end of the last
+ * one, also between the steps. A range that begins while another one is open is a part of that one's step.
+ *
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
  * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
  * already switches nothing.
@@ -20,9 +24,16 @@
 #define NAME_MAX_BYTES 1024u
 #define OPEN 256	 /* ranges of that name at one time */
 #define HANDLES 64 /* strings or domains of that name */
+#define STEP_HANDLES 2048 /* strings of that name with a number */
+
+/* What a range is: none of that name, one without a number, or the number of a step. */
+#define NO_STEP (-1)
+#define NEXT_STEP (-2)
 
 static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
 static const char *domain_name = name;
+static bool by_steps;
+static int64_t first_step, last_step; /* with by_steps */
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
 
@@ -34,10 +45,13 @@ static struct open {
 	uint32_t above;	 /* ranges that the thread has pushed after it */
 } opens[OPEN];
 static unsigned open_count;
-static atomic_uint now_open;
+static int64_t counted, latest; /* steps without a number, the latest step */
+static atomic_uint now_open;	/* is changed under the lock, as is the next */
+static atomic_bool recording;
 
 /* Handles are added only. */
-static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES];
+static void *_Atomic strings[HANDLES], *_Atomic domains[HANDLES], *_Atomic numbered[STEP_HANDLES];
+static int64_t numbers[STEP_HANDLES]; /* of numbered, and under the lock as they are */
 
 #define INDEX(module, number, function, result, params, args, none) I_##function,
 enum { NVTX_RANGE_FUNCTIONS(INDEX) FUNCTIONS };
@@ -57,7 +71,20 @@ __attribute__((visibility("default"), noinline)) void cudaTraceRangeEnds(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* Text is a name, NUL, a domain. The first choice holds. */
+/* The steps behind name and domain: NUL, the first and the last one, 4 bytes each. */
+static void choose_steps(const char *text, uint32_t length)
+{
+	uint32_t first, last;
+	if (length != 1 + sizeof first + sizeof last)
+		return;
+	memcpy(&first, text + 1, sizeof first);
+	memcpy(&last, text + 1 + sizeof first, sizeof last);
+	first_step = first;
+	last_step = last;
+	by_steps = true;
+}
+
+/* Text is a name, NUL, a domain, and the steps. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
 	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
@@ -68,6 +95,8 @@ void ct_range_choose(const char *text, uint32_t length)
 		domain_name = name + strnlen(name, length);
 		if (domain_name < name + length)
 			domain_name++;
+		const char *end = domain_name + strnlen(domain_name, (size_t)(name + length - domain_name));
+		choose_steps(end, (uint32_t)(name + length - end));
 		atomic_store(&chosen, true);
 	}
 	ct_unlock(&lock);
@@ -80,6 +109,11 @@ bool ct_range_wanted(void)
 
 bool ct_range_open(void)
 {
+	return atomic_load(&recording);
+}
+
+static bool any_open(void)
+{
 	return atomic_load(&now_open) > 0;
 }
 
@@ -89,9 +123,40 @@ void ct_range_forked(void)
 	lock = (struct ct_lock){0};
 }
 
-static bool same(const char *text)
+static bool separates(char c)
 {
-	return text && strlen(text) == strlen(name) && memcmp(text, name, strlen(name)) == 0;
+	for (const char *s = " _-#:=./"; *s; s++)
+		if (c == *s)
+			return true;
+	return false;
+}
+
+/*
+ * The step of a range whose name goes on behind the chosen one. "step 7", "step_7" and "step#7" are step 7. PyTorch adds
+ * further facts behind a comma.
+ */
+static int64_t step_behind(const char *rest)
+{
+	if (*rest == 0)
+		return NEXT_STEP;
+	if (!by_steps)
+		return NO_STEP;
+	if (*rest == ',')
+		return NEXT_STEP;
+	while (separates(*rest))
+		rest++;
+	int64_t number = 0;
+	unsigned digits = 0;
+	for (; *rest >= '0' && *rest <= '9' && digits < 10; rest++, digits++)
+		number = number * 10 + (*rest - '0');
+	return digits > 0 && (*rest == 0 || *rest == ',') ? number : NO_STEP;
+}
+
+/* The step that a range of a name is. */
+static int64_t step_of(const char *text)
+{
+	size_t length = strlen(name);
+	return text && strncmp(text, name, length) == 0 ? step_behind(text + length) : NO_STEP;
 }
 
 /* The bytes of a character in UTF-8. */
@@ -123,6 +188,20 @@ static bool same_wide(const wchar_t *text, const char *wanted)
 	return *wanted == 0;
 }
 
+/* The beginning of a wide text in UTF-8, for its step: a longer one than the name and a number is cut. */
+static int64_t step_of_wide(const wchar_t *text)
+{
+	static const size_t behind = 32;
+	char bytes[NAME_MAX_BYTES + 32 + 4];
+	size_t used = 0, most = strlen(name) + behind;
+	if (!text)
+		return NO_STEP;
+	for (; *text && used < most; text++)
+		used += utf8((uint32_t)*text & 0x1fffff, bytes + used);
+	bytes[used] = 0;
+	return step_of(bytes);
+}
+
 static void remember(void *_Atomic *list, void *handle)
 {
 	for (unsigned i = 0; handle && i < HANDLES; i++) {
@@ -130,6 +209,25 @@ static void remember(void *_Atomic *list, void *handle)
 		if (atomic_load(&list[i]) == handle || atomic_compare_exchange_strong(&list[i], &none, handle))
 			return;
 	}
+}
+
+/* Remembers a string that is the name of a step. */
+static void remember_step(void *handle, int64_t step)
+{
+	if (step == NEXT_STEP)
+		remember(strings, handle);
+	if (step < 0 || step < first_step || step > last_step)
+		return;
+	ct_lock(&lock);
+	for (unsigned i = 0; handle && i < STEP_HANDLES; i++) {
+		void *at = atomic_load(&numbered[i]);
+		if (at && at != handle)
+			continue;
+		numbers[i] = step;
+		atomic_store(&numbered[i], handle);
+		break;
+	}
+	ct_unlock(&lock);
 }
 
 static bool known(void *_Atomic *list, const void *handle)
@@ -140,21 +238,40 @@ static bool known(void *_Atomic *list, const void *handle)
 	return false;
 }
 
-/* Whether attributes of a range have the name. */
-static bool same_message(const void *attributes)
+/* The step that a registered string is. */
+static int64_t step_of_string(const void *handle)
+{
+	if (known(strings, handle))
+		return NEXT_STEP;
+	void *at = NULL;
+	for (unsigned i = 0; handle && i < STEP_HANDLES && (at = atomic_load(&numbered[i])) != NULL; i++)
+		if (at == handle)
+			return numbers[i];
+	return NO_STEP;
+}
+
+/* The step that a range with attributes is. */
+static int64_t step_of_message(const void *attributes)
 {
 	uint16_t size;
 	int32_t type;
 	const void *message;
 	if (!attributes)
-		return false;
+		return NO_STEP;
 	memcpy(&size, (const char *)attributes + NVTX_SIZE_OF, sizeof size);
 	if (size < NVTX_ATTRIBUTES_MIN)
-		return false;
+		return NO_STEP;
 	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
 	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
-	return (type == NVTX_ASCII && same(message)) || (type == NVTX_UNICODE && same_wide(message, name)) ||
-	       (type == NVTX_REGISTERED && known(strings, message));
+	switch (type) {
+	case NVTX_ASCII:
+		return step_of(message);
+	case NVTX_UNICODE:
+		return step_of_wide(message);
+	case NVTX_REGISTERED:
+		return step_of_string(message);
+	}
+	return NO_STEP;
 }
 
 static bool in_domain(const void *domain)
@@ -198,19 +315,32 @@ void ct_range_tell(void (*f)(void))
 	tell();
 }
 
-/* Under the lock. */
-static bool add(struct open o)
+/* Whether to record from now on; under the lock. True if that is a change. */
+static bool record(bool is)
 {
-	if (open_count == OPEN)
-		return false;
-	opens[open_count++] = o;
-	return atomic_fetch_add(&now_open, 1) == 0;
+	return atomic_exchange(&recording, is) != is;
 }
 
-static bool end(unsigned i)
+/* A range is open, one more. Under the lock, as is the next. True if recording changes. */
+static bool opened(int64_t step)
 {
-	opens[i] = opens[--open_count];
-	return atomic_fetch_sub(&now_open, 1) == 1;
+	bool inner = atomic_fetch_add(&now_open, 1) > 0;
+	if (!by_steps)
+		return record(true);
+	if (step == NEXT_STEP)
+		step = inner ? latest : counted++;
+	if (step > latest)
+		latest = step;
+	if (step > last_step) /* the last one may not have come */
+		return !inner && record(false);
+	return step >= first_step && record(true);
+}
+
+static bool closed(void)
+{
+	if (atomic_fetch_sub(&now_open, 1) > 1 || (by_steps && latest < last_step))
+		return false;
+	return record(false);
 }
 
 /* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
@@ -223,83 +353,99 @@ static struct open *pushed(const void *domain)
 	return NULL;
 }
 
-/* A range is pushed. */
-static void push(void *domain, bool wanted)
+/* Whether a range is to be followed: of steps with a number only the chosen ones are, and one behind them if the last one did not come. */
+static bool wanted(const void *domain, int64_t step)
 {
-	bool first = false;
-	wanted = wanted && in_domain(domain);
-	if (ct_forked() || (!wanted && !ct_range_open()))
+	if (step == NO_STEP || (step >= 0 && step < first_step) || (step > last_step && (any_open() || !ct_range_open())))
+		return false;
+	return in_domain(domain);
+}
+
+/* A range is pushed. */
+static void push(void *domain, int64_t step)
+{
+	bool change = false, follow = wanted(domain, step);
+	if (ct_forked() || (!follow && !any_open()))
 		return;
 	ct_lock(&lock);
 	struct open *o = pushed(domain);
-	if (o)
+	if (o) {
 		o->above++;
-	else if (wanted)
-		first = add((struct open){.domain = domain, .thread = this_thread()});
+	} else if (follow && open_count < OPEN) {
+		opens[open_count++] = (struct open){.domain = domain, .thread = this_thread()};
+		change = opened(step);
+	}
 	ct_unlock(&lock);
-	if (first)
+	if (change)
 		tell();
+}
+
+static bool end(unsigned i)
+{
+	opens[i] = opens[--open_count];
+	return closed();
 }
 
 static void pop(const void *domain)
 {
-	bool last = false;
-	if (ct_forked() || !ct_range_open())
+	bool change = false;
+	if (ct_forked() || !any_open())
 		return;
 	ct_lock(&lock);
 	struct open *o = pushed(domain);
 	if (o && o->above > 0)
 		o->above--;
 	else if (o)
-		last = end((unsigned)(o - opens));
+		change = end((unsigned)(o - opens));
 	ct_unlock(&lock);
-	if (last)
+	if (change)
 		tell();
 }
 
 /* A range is about to be started; its number is known only then. */
-static bool start(const void *domain, bool wanted)
+static bool start(const void *domain, int64_t step)
 {
-	if (ct_forked() || !wanted || !in_domain(domain))
+	if (ct_forked() || !wanted(domain, step))
 		return false;
-	if (atomic_fetch_add(&now_open, 1) == 0)
+	ct_lock(&lock);
+	bool change = opened(step);
+	ct_unlock(&lock);
+	if (change)
 		tell();
 	return true;
 }
 
-static void stop_counting(void)
-{
-	if (atomic_fetch_sub(&now_open, 1) == 1)
-		tell();
-}
-
 /* It has been started. */
-static uint64_t started(bool wanted, uint64_t id)
+static uint64_t started(bool follow, uint64_t id)
 {
-	if (!wanted)
+	bool change = false;
+	if (!follow)
 		return id;
 	ct_lock(&lock);
-	if (id != 0)
-		add((struct open){.id = id});
+	if (id != 0 && open_count < OPEN)
+		opens[open_count++] = (struct open){.id = id};
+	else
+		change = closed();
 	ct_unlock(&lock);
-	stop_counting(); /* for start: from here on the entry counts */
+	if (change)
+		tell();
 	return id;
 }
 
 static void stopped(uint64_t id)
 {
-	bool last = false;
-	if (ct_forked() || id == 0 || !ct_range_open())
+	bool change = false;
+	if (ct_forked() || id == 0 || !any_open())
 		return;
 	ct_lock(&lock);
 	for (unsigned i = 0; i < open_count; i++) {
 		if (opens[i].id != id)
 			continue;
-		last = end(i);
+		change = end(i);
 		break;
 	}
 	ct_unlock(&lock);
-	if (last)
+	if (change)
 		tell();
 }
 
@@ -320,20 +466,20 @@ NVTX_RANGE_FUNCTIONS(PASS)
 
 static uint64_t on_RangeStartEx(const void *a)
 {
-	bool wanted = start(NULL, same_message(a));
-	return started(wanted, pass_RangeStartEx(a));
+	bool follow = start(NULL, step_of_message(a));
+	return started(follow, pass_RangeStartEx(a));
 }
 
 static uint64_t on_RangeStartA(const char *text)
 {
-	bool wanted = start(NULL, same(text));
-	return started(wanted, pass_RangeStartA(text));
+	bool follow = start(NULL, step_of(text));
+	return started(follow, pass_RangeStartA(text));
 }
 
 static uint64_t on_RangeStartW(const wchar_t *text)
 {
-	bool wanted = start(NULL, same_wide(text, name));
-	return started(wanted, pass_RangeStartW(text));
+	bool follow = start(NULL, step_of_wide(text));
+	return started(follow, pass_RangeStartW(text));
 }
 
 static void on_RangeEnd(uint64_t id)
@@ -344,19 +490,19 @@ static void on_RangeEnd(uint64_t id)
 
 static int on_RangePushEx(const void *a)
 {
-	push(NULL, same_message(a));
+	push(NULL, step_of_message(a));
 	return pass_RangePushEx(a);
 }
 
 static int on_RangePushA(const char *text)
 {
-	push(NULL, same(text));
+	push(NULL, step_of(text));
 	return pass_RangePushA(text);
 }
 
 static int on_RangePushW(const wchar_t *text)
 {
-	push(NULL, same_wide(text, name));
+	push(NULL, step_of_wide(text));
 	return pass_RangePushW(text);
 }
 
@@ -369,8 +515,8 @@ static int on_RangePop(void)
 
 static uint64_t on_DomainRangeStartEx(void *d, const void *a)
 {
-	bool wanted = start(d, same_message(a));
-	return started(wanted, pass_DomainRangeStartEx(d, a));
+	bool follow = start(d, step_of_message(a));
+	return started(follow, pass_DomainRangeStartEx(d, a));
 }
 
 static void on_DomainRangeEnd(void *d, uint64_t id)
@@ -381,7 +527,7 @@ static void on_DomainRangeEnd(void *d, uint64_t id)
 
 static int on_DomainRangePushEx(void *d, const void *a)
 {
-	push(d, same_message(a));
+	push(d, step_of_message(a));
 	return pass_DomainRangePushEx(d, a);
 }
 
@@ -395,16 +541,14 @@ static int on_DomainRangePop(void *d)
 static void *on_DomainRegisterStringA(void *d, const char *text)
 {
 	void *handle = pass_DomainRegisterStringA(d, text);
-	if (same(text))
-		remember(strings, handle);
+	remember_step(handle, step_of(text));
 	return handle;
 }
 
 static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
 {
 	void *handle = pass_DomainRegisterStringW(d, text);
-	if (same_wide(text, name))
-		remember(strings, handle);
+	remember_step(handle, step_of_wide(text));
 	return handle;
 }
 

@@ -1,11 +1,11 @@
-package timeline
+package ranks
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestRankOf(t *testing.T) {
+func TestOf(t *testing.T) {
 	t.Parallel()
 	for environment, want := range map[string]Rank{
 		"":                                   {},
@@ -15,20 +15,16 @@ func TestRankOf(t *testing.T) {
 		"RANK=8 WORLD_SIZE=8":                {8, 8, 0, true}, // they contradict each other
 		"RANK=-1 LOCAL_RANK=0 WORLD_SIZE=-1": {},              // torchrun's own values before it numbers processes
 		"RANK=x PMI_RANK=2 PMI_SIZE=4":       {2, 2, 4, true},
-		"OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_SIZE=6": {5, 1, 6, true},
-		"SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1":                              {}, // a batch script
-		"SLURM_PROCID=0 SLURM_LOCALID=0":                                             {},
-		"SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NTASKS=16":                             {9, 1, 16, true},
-		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=16":                      {1, 1, 2, true},
-		"SLURM_PROCID=1 SLURM_NTASKS=2 RANK=11 LOCAL_RANK=3 WORLD_SIZE=16":           {11, 3, 16, true}, // torchrun under srun
+		"OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_SIZE=6":       {5, 1, 6, true},
+		"SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1":                                    {}, // a batch script
+		"SLURM_PROCID=0 SLURM_LOCALID=0":                                                   {},
+		"SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=16":                                   {}, // a batch script of several tasks
+		"SLURM_STEP_ID=0 SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NTASKS=16":                   {9, 1, 16, true},
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=16":                            {1, 1, 2, true},
+		"SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2 RANK=11 LOCAL_RANK=3 WORLD_SIZE=16": {11, 3, 16, true}, // torchrun under srun
 		"PMIX_RANK=4": {4, 4, 0, true},
 	} {
-		variables := make(map[string]string)
-		for v := range strings.FieldsSeq(environment) {
-			name, value, _ := strings.Cut(v, "=")
-			variables[name] = value
-		}
-		if got := RankOf(variables); got != want {
+		if got := Of(Variables(strings.Fields(environment))); got != want {
 			t.Errorf("%q: %+v, want %+v", environment, got, want)
 		}
 	}

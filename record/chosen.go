@@ -1,0 +1,79 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
+)
+
+// leavesOut says whether the recorder itself is a rank that is not recorded, and so is all that the program
+// starts. What a launcher starts has ranks of its own.
+func (o *Options) leavesOut() bool {
+	own := ranks.Place(ranks.Variables(os.Environ()))
+	if o.Ranks.Has(own) || ranks.MayLaunch(o.Program, o.Args) {
+		return false
+	}
+	if doubt := o.Ranks.Doubt(own); doubt != "" && own.Number == 0 { // one of the ranks says it
+		o.Say(fmt.Sprintf("--ranks %s: %s; nothing is recorded", o.Ranks.String(), doubt))
+	}
+	return true
+}
+
+// chosen decides by the environment of each process whether the process is recorded.
+type chosen struct {
+	list ranks.List
+
+	mu   sync.Mutex
+	left map[uint32]uint32 // ranks of the processes that are not recorded, by PID
+}
+
+// Wants says whether a process is recorded.
+func (c *chosen) Wants(p cupti.Peer) bool {
+	if c.list.All() {
+		return true
+	}
+	environ, err := procfs.Environment(int(p.PID))
+	if err != nil {
+		return true // we may not read it: rather too much than too little
+	}
+	rank := ranks.Place(ranks.Variables(environ))
+	if c.list.Has(rank) {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == nil {
+		c.left = map[uint32]uint32{}
+	}
+	c.left[p.PID] = rank.Number
+	return false
+}
+
+// leaves says whether a process is known not to be recorded.
+func (c *chosen) leaves(pid uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, is := c.left[pid]
+	return is
+}
+
+// others says which ranks used CUDA and are not recorded: "rank 1 is not among --ranks 0"; "" for none.
+func (c *chosen) others() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.left) == 0 {
+		return ""
+	}
+	numbers := slices.Compact(slices.Sorted(maps.Values(c.left)))
+	what := "ranks " + ranks.Words(numbers) + " are"
+	if len(numbers) == 1 {
+		what = fmt.Sprintf("rank %d is", numbers[0])
+	}
+	return fmt.Sprintf("%s not among --ranks %s", what, c.list.String())
+}
