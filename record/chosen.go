@@ -35,7 +35,7 @@ type chosen struct {
 
 // Wants says whether a process is recorded.
 func (c *chosen) Wants(p cupti.Peer) bool {
-	if c.list.All() {
+	if c.list.Empty() {
 		return true
 	}
 	environ, err := procfs.Environment(int(p.PID))

@@ -5,6 +5,7 @@ package ranklist
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -84,6 +85,11 @@ func (l List) NeedsWorld() bool {
 		}
 	}
 	return false
+}
+
+// Reaches says whether the list has a rank of a program with so many ranks.
+func (l List) Reaches(world uint32) bool {
+	return slices.ContainsFunc(l.ranges, func(s span) bool { return s.first.last || s.first.number < world })
 }
 
 // Contains says whether a rank is in the list. World is the number of ranks of the program, 0 where it is

@@ -3,73 +3,34 @@ package ranks
 import (
 	"fmt"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/ranklist"
 )
 
 // A List chooses ranks. The zero List chooses all.
-type List struct {
-	spans []struct{ first, last uint32 }
-	last  bool // the last rank
-	text  string
-}
-
-// lastRank is the word for the last rank.
-const lastRank = "last"
+type List struct{ ranklist.List }
 
 // ParseList reads a list: 0,8-15,last.
 func ParseList(text string) (List, error) {
-	l := List{text: strings.ReplaceAll(text, " ", "")}
-	for item := range strings.SplitSeq(l.text, ",") {
-		if item == lastRank {
-			l.last = true
-			continue
-		}
-		from, to, isSpan := strings.Cut(item, "-")
-		if !isSpan {
-			to = from
-		}
-		first, ok1 := parseNumber(from)
-		last, ok2 := parseNumber(to)
-		if !ok1 || !ok2 || last < first {
-			return List{}, fmt.Errorf("%q is not a list of ranks: write numbers, ranges and last: 0,8-15,last", text)
-		}
-		l.spans = append(l.spans, struct{ first, last uint32 }{first, last})
+	l, err := ranklist.Parse(text)
+	if err != nil {
+		return List{}, fmt.Errorf("%w: write %s", err, ranklist.Syntax)
 	}
-	return l, nil
+	return List{l}, nil
 }
-
-// All says whether the list chooses all ranks.
-func (l *List) All() bool { return l.text == "" }
-
-// String is the list as a person wrote it.
-func (l *List) String() string { return l.text }
 
 // Has says whether a process is recorded: one of the ranks in the list, or one without a rank.
-func (l *List) Has(r Rank) bool {
-	if l.All() || !r.Known || l.last && r.Of != 0 && r.Number == r.Of-1 {
-		return true
-	}
-	for _, s := range l.spans {
-		if s.first <= r.Number && r.Number <= s.last {
-			return true
-		}
-	}
-	return false
-}
+func (l *List) Has(r Rank) bool { return l.Empty() || !r.Known || l.Contains(r.Number, r.Of) }
 
 // Doubt says why the list may choose nothing of a program that a rank belongs to; "" if there is no doubt.
 func (l *List) Doubt(r Rank) string {
 	switch {
-	case l.All() || !r.Known:
+	case l.Empty() || !r.Known:
 		return ""
-	case r.Of == 0 && l.last:
-		return "nothing says how many ranks there are, so 'last' chooses none"
-	case r.Of == 0 || l.last:
+	case r.Of == 0 && l.NeedsWorld():
+		return "nothing says how many ranks there are, so 'last' by itself chooses none"
+	case r.Of == 0 || l.Reaches(r.Of):
 		return ""
-	}
-	for _, s := range l.spans {
-		if s.first < r.Of {
-			return ""
-		}
 	}
 	return fmt.Sprintf("the ranks are %s", span(0, r.Of-1))
 }

@@ -23,6 +23,7 @@ func TestList(t *testing.T) {
 		" 3 , 5-5,last": {3, 5, 15},
 		"14-20":         {14, 15},
 		"16":            nil,
+		"14-last":       {14, 15},
 	} {
 		l, err := ParseList(text)
 		if err != nil {
@@ -38,18 +39,18 @@ func TestList(t *testing.T) {
 		if Words(got) != Words(want) {
 			t.Errorf("%q: %s, want %s", text, Words(got), Words(want))
 		}
-		if !l.Has(Rank{}) || l.All() {
+		if !l.Has(Rank{}) || l.Empty() {
 			t.Errorf("%q leaves out what has no rank, or nothing", text)
 		}
 	}
-	if all := (&List{}); !all.All() || !all.Has(Rank{Number: 3, Known: true}) {
+	if all := (&List{}); !all.Empty() || !all.Has(Rank{Number: 3, Known: true}) {
 		t.Error("the zero list does not choose all")
 	}
 }
 
 func TestListErrors(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", ",", "0,", "a", "1-", "-1", "5-3", "0-last", "1-2-3", "99999999999", "0;1"} {
+	for _, text := range []string{"", ",", "0,", "a", "1-", "-1", "5-3", "1-2-3", "99999999999", "0;1"} {
 		if l, err := ParseList(text); err == nil || !strings.Contains(err.Error(), "0,8-15,last") {
 			t.Errorf("%q: %+v, %v", text, l, err)
 		}
@@ -69,7 +70,7 @@ func TestDoubt(t *testing.T) {
 		{"8-15,last", "", of(8)},
 		{"8-15", "", of(0)},
 		{"8-15", "", Rank{}},
-		{"last", "nothing says how many ranks there are, so 'last' chooses none", of(0)},
+		{"last", "nothing says how many ranks there are, so 'last' by itself chooses none", of(0)},
 	} {
 		l, err := ParseList(test.list)
 		if got := l.Doubt(test.rank); got != test.doubt || err != nil {
