@@ -122,7 +122,7 @@ var dataPath = []struct{ name, imports string }{
 	{"selection", "timeline"},
 	{"pipeline", "timeline"},
 	{"clockfit", "timeline"},
-	{"collective", ""},
+	{"collective", "clockfit"},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},

@@ -28,7 +28,6 @@ func (c truth) host(t float64) uint64 {
 type job struct {
 	clocks      []truth
 	collectives []Collective
-	real        [][]float64 // when each host entered and left, on the reference's clock
 	spans       []timeline.Extent
 }
 

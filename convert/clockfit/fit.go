@@ -1,10 +1,6 @@
 package clockfit
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
 // A line is an offset in ns and a drift in ns per second. Its x is in seconds.
 type line struct{ a, b float64 }
@@ -143,26 +139,12 @@ func (f *fit) error() float64 {
 	return max(f.fromHigh-from, from-f.fromLow, f.toHigh-to, to-f.toLow)
 }
 
-// throughEnds is the line along which most ends agree: the median of slopes over half of the time, and of what is left.
+// throughEnds is the line along which most ends agree.
 func throughEnds(ends []point) (l line) {
-	half := len(ends) / 2
-	var slopes, rest []float64
-	for i := range half {
-		if d := ends[i+half].x - ends[i].x; d > 0 {
-			slopes = append(slopes, (ends[i+half].y-ends[i].y)/d)
-		}
-	}
-	if len(slopes) > 0 {
-		l.b = median(slopes)
-	}
+	var at, values []float64
 	for _, e := range ends {
-		rest = append(rest, e.y-l.b*e.x)
+		at, values = append(at, e.x), append(values, e.y)
 	}
-	l.a = median(rest)
+	l.a, l.b = TheilSen(at, values)
 	return l
-}
-
-func median(list []float64) float64 {
-	slices.SortFunc(list, cmp.Compare[float64])
-	return list[len(list)/2]
 }

@@ -1,9 +1,10 @@
 package collective
 
 import (
-	"cmp"
 	"math"
 	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/clockfit"
 )
 
 // A Communicator is the streams on which the ranks of a communicator ran its collectives.
@@ -70,7 +71,7 @@ func together(a, b *Stream) bool {
 		}
 		offset = float64(int64(p.first[0].End - p.second[0].End)) // the clock is known
 	} else {
-		offset, rate = theilSen(p.at, p.ends)
+		offset, rate = clockfit.TheilSen(p.at, p.ends)
 	}
 	return p.spread(p.starts, offset, rate) > clearly*p.spread(p.ends, offset, rate)
 }
@@ -124,30 +125,7 @@ func (p *pairing) spread(values []float64, offset, rate float64) float64 {
 	for i, v := range values {
 		list = append(list, math.Abs(v-offset-rate*p.at[i]))
 	}
-	return median(list)
-}
-
-// theilSen fits a line to values, of which many may be off.
-func theilSen(at, values []float64) (offset, rate float64) {
-	half := len(at) / 2
-	var slopes, rest []float64
-	for i := range half {
-		if d := at[i+half] - at[i]; d > 0 {
-			slopes = append(slopes, (values[i+half]-values[i])/d)
-		}
-	}
-	if len(slopes) > 0 {
-		rate = median(slopes)
-	}
-	for i, v := range values {
-		rest = append(rest, v-rate*at[i])
-	}
-	return median(rest), rate
-}
-
-func median(list []float64) float64 {
-	slices.SortFunc(list, cmp.Compare[float64])
-	return list[len(list)/2]
+	return clockfit.Median(list)
 }
 
 // Each calls f for each collective of the communicator that is kept and that ends nowhere before all ranks have
