@@ -78,15 +78,52 @@ struct window {
 	u32 pad;
 };
 
+#define MAX_REPLACED 16 /* return addresses of a thread that the kernel has replaced */
+
+/*
+ * The return address that the kernel has replaced at a place of the current thread's stack, 0 if it has none there.
+ * Where one function jumped to another, the outer one's is the address. Some other recorder's probe may be
+ * why: the kernel replaces the address in all processes that run into the instruction.
+ */
+GLOBAL u64 replaced(u64 at)
+{
+	struct task_struct *task = (void *)current_task();
+	struct return_instance *r = 0;
+	struct uprobe_task *utask = 0;
+	u32 i;
+
+	read_kernel(&utask, sizeof(utask), FIELD(task, utask));
+	if (utask)
+		read_kernel(&r, sizeof(r), FIELD(utask, return_instances));
+	BOUNDED
+	for (i = 0; i < MAX_REPLACED && r; i++) {
+		u64 stack = 0, address = 0;
+
+		read_kernel(&stack, sizeof(stack), FIELD(r, stack));
+		read_kernel(&address, sizeof(address), FIELD(r, orig_ret_vaddr));
+		if (REPLACED_AT(stack, at) && address & 0xfff)
+			return CODE_ADDRESS(address);
+		read_kernel(&r, sizeof(r), FIELD(r, next));
+	}
+	return 0;
+}
+
 /*
  * What a return address on the stack stands for. That of a return-probed call is the
  * start of the kernel's trampoline, a page. A recorded call has a chain of its own, which
  * tells where it was made. A quiet one has none, so its return address is put back. Two quiet calls
  * share a return address where one function jumps to the other, as __cudaLaunchKernel does.
  */
-INLINE u64 unhidden(u64 address, const struct window *w)
+INLINE u64 unhidden(u64 address, const struct window *w, u64 at)
 {
-	return w->hidden && !(address & 0xfff) ? w->hidden : address;
+	u64 original;
+
+	if (address & 0xfff)
+		return address;
+	original = replaced(at);
+	if (!original)
+		original = w->hidden;
+	return original ? original : address;
 }
 
 /* Reads the frame at fp, if it can be one above another. Returns 0 when it is not. */
@@ -129,7 +166,7 @@ INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table 
 		if (i >= length || !find_frame(&f, fp, above, w, sp))
 			break;
 		above = fp;
-		hash = mix(hash, unhidden(f.address, w));
+		hash = mix(hash, unhidden(f.address, w, fp + 8));
 	}
 	needed = above + sizeof(f) - sp;
 	if (needed > s->reach && needed <= sizeof(w->words))
@@ -164,7 +201,7 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, const 
 		if (i >= length || !read_frame(&f, fp, above))
 			break;
 		above = fp;
-		e.args[i + 1] = unhidden(f.address, w);
+		e.args[i + 1] = unhidden(f.address, w, fp + 8);
 		hash = mix(hash, e.args[i + 1]);
 	}
 	if (hash != chain)

@@ -355,9 +355,9 @@ INLINE int read_window(struct pt_regs *ctx, struct slot *s, struct window *w, u3
 		return 0;
 	}
 #if RETURN_POPS
-	w->site = unhidden(w->words[0], w);
+	w->site = unhidden(w->words[0], w, STACK_POINTER(ctx));
 #else
-	w->site = unhidden(CODE_ADDRESS(ctx->x[30]), w);
+	w->site = unhidden(CODE_ADDRESS(ctx->x[30]), w, STACK_POINTER(ctx));
 #endif
 	return 1;
 }

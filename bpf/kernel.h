@@ -76,8 +76,16 @@ struct signal_struct {
 	int group_exit_code;
 	u32 flags;
 } KERNEL_TYPE;
+struct return_instance {
+	u64 stack, orig_ret_vaddr;
+	struct return_instance *next;
+} KERNEL_TYPE;
+struct uprobe_task {
+	struct return_instance *return_instances;
+} KERNEL_TYPE;
 struct task_struct {
 	struct pid *thread_pid;
+	struct uprobe_task *utask;
 	struct task_struct *group_leader;
 	struct sighand_struct *sighand;
 	struct signal_struct *signal;
@@ -135,6 +143,7 @@ struct pt_regs {
 #define REGISTER_ARGS 6
 #define STACK_ARGS_AT 8 /* above the return address */
 #define RETURN_POPS 8   /* ret pops the return address */
+#define REPLACED_AT(stack, at) ((stack) == (at))
 #define LOAD_LESS_REGISTERS(to, ctx)                                                               \
 	((to)[0] = (ctx)->di, (to)[1] = (ctx)->si, (to)[2] = (ctx)->dx, (to)[3] = (ctx)->cx)
 #define LOAD_MORE_REGISTERS(to, ctx) ((to)[4] = (ctx)->r8, (to)[5] = (ctx)->r9)
@@ -157,6 +166,8 @@ struct pt_regs { /* struct user_pt_regs */
 #define REGISTER_ARGS 8
 #define STACK_ARGS_AT 0
 #define RETURN_POPS 0
+/* The address was in a register at the function's entry; the frame with it lies below the stack pointer of then. */
+#define REPLACED_AT(stack, at) ((stack) >= (at))
 #define LOAD_LESS_REGISTERS(to, ctx)                                                               \
 	((to)[0] = (ctx)->x[0], (to)[1] = (ctx)->x[1], (to)[2] = (ctx)->x[2], (to)[3] = (ctx)->x[3])
 #define LOAD_MORE_REGISTERS(to, ctx)                                                               \

@@ -154,7 +154,7 @@ func TestBombOfVariable(t *testing.T) {
 		t.Errorf("the trace has %d bytes (%v)", out.Bytes, err)
 	}
 	all := &output.Limit{Most: 64<<20 + 8192*info.Size()}
-	_, err = discard([]Log{Path(path)}, all, TraceOptions{Format: Chrome, Compress: output.Gzip}, "")
+	_, _, err = discard([]Log{Path(path)}, all, TraceOptions{Format: Chrome, Compress: output.Gzip}, "")
 	if err == nil && b.says != "" || all.Written > all.Most {
 		t.Errorf("the Chrome trace has %d bytes (%v)", all.Written, err)
 	}

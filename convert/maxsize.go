@@ -22,8 +22,15 @@ import (
 // for 3.7 million, and 5.5 million end it.
 const UISlices = 4_000_000
 
-// maxAttempts bounds the number of trial conversions for a size limit.
+// maxAttempts bounds the number of trial conversions of a large log for a size limit.
 const maxAttempts = 8
+
+// attempts is the number of trial conversions for a size limit: the fewer records there are, the more. A short
+// program's records can all lie in a thousandth of its recording, where a share says little.
+func (s *surveyed) attempts() int {
+	const records, most = 1_000_000, 40
+	return int(min(max(records/s.records, maxAttempts), most))
+}
 
 // fitMargin is the share of the limit at which a trial conversion aims.
 const fitMargin = 0.92
@@ -35,34 +42,41 @@ func fit(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Do
 	if err != nil {
 		return nil, outfile.Done{}, err
 	}
+	attempts := s.attempts()
 	least, most := 0.0, 1.0 // shares of the records: the largest that fitted, the smallest that did not
 	share := min(1, fitMargin/o.fill(s.records*bytesPerRecord(o), s.records))
-	if share > 0.75 {
+	if share > 0.75 || attempts > maxAttempts {
 		share = 1 // everything may fit
 	}
-	for range maxAttempts {
+	fits := 0.0 // the largest share that fitted and has something to see
+	for range attempts {
 		limited, kept := s.limit(o, share)
-		fill, err := measure(logs, limited, kept)
+		fill, seen, err := measure(logs, limited, kept)
 		switch {
 		case err != nil && !errors.Is(err, output.ErrTooLarge):
 			return nil, outfile.Done{}, err
-		case err == nil && (share == 1 || fill > 0.75 || most-least < 0.02):
-			return writeFitting(logs, out, limited, kept)
-		case err == nil:
-			least = share
-			share = min(share*fitMargin/fill, least+0.9*(most-least))
-			if most == 1 && s.whole(share) {
-				share = 1
-			}
-		default:
+		case err != nil:
 			most = share
 			share = least + (most-least)/2
+		case share == 1:
+			return writeFitting(logs, out, limited, kept)
+		case !seen:
+			least = share
+			share += (most - least) / 2
+		case fill > 0.75 || attempts == maxAttempts && most-least < 0.02:
+			return writeFitting(logs, out, limited, kept)
+		default:
+			least, fits = share, share
+			share = min(share*fitMargin/fill, least+0.9*(most-least))
+		}
+		if most == 1 && s.whole(share) {
+			share = 1
 		}
 	}
-	if least == 0 {
+	if fits == 0 {
 		return nil, outfile.Done{}, fmt.Errorf("%s: no part of it fits into %s", logs[0].Name, o.limit())
 	}
-	limited, kept := s.limit(o, least)
+	limited, kept := s.limit(o, fits)
 	return writeFitting(logs, out, limited, kept)
 }
 
@@ -105,24 +119,25 @@ func bytesPerRecord(o TraceOptions) float64 {
 	return 8
 }
 
-// measure returns the share of the limit that a trace takes, without writing it. The trace says what was
-// kept.
-func measure(logs []Log, o TraceOptions, kept string) (fill float64, err error) {
+// measure returns the share of the limit that a trace takes, without writing it, and whether it has anything to
+// see. The trace says what was kept.
+func measure(logs []Log, o TraceOptions, kept string) (fill float64, seen bool, err error) {
 	o.Progress = nil
 	limit := &output.Limit{Most: cmp.Or(o.MaxBytes, math.MaxInt64)}
-	slices, err := discard(logs, limit, o, kept)
+	slices, seen, err := discard(logs, limit, o, kept)
 	if limit.Written > limit.Most {
 		err = output.ErrTooLarge
 	}
-	return o.fill(float64(limit.Written), float64(slices)), err
+	return o.fill(float64(limit.Written), float64(slices)), seen, err
 }
 
-// discard writes a trace, all files of it, to w, and returns the number of its slices.
-func discard(logs []Log, w io.Writer, o TraceOptions, kept string) (slices uint64, err error) {
+// discard writes a trace, all files of it, to w, and returns the number of its slices and whether the trace has
+// anything to see.
+func discard(logs []Log, w io.Writer, o TraceOptions, kept string) (slices uint64, seen bool, err error) {
 	c := newConversion(logs, o.Options)
 	c.kept = kept
 	if err := c.read(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	var all []Summary
 	if o.Format == Chrome {
@@ -131,9 +146,9 @@ func discard(logs []Log, w io.Writer, o TraceOptions, kept string) (slices uint6
 		all, err = c.trace(w, o)
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return all[0].Slices, nil
+	return all[0].Slices, !c.empty(), nil
 }
 
 func writeFitting(logs []Log, out *outfile.Target, o TraceOptions, kept string) ([]Summary, outfile.Done, error) {

@@ -104,6 +104,30 @@ func TestMaxSlices(t *testing.T) {
 	}
 }
 
+// TestMaxSlicesOfShort bounds the slices of a short program, whose calls lie in a ten-thousandth of its recording. What
+// fits is never less than half of the bound, nor a part without any call.
+func TestMaxSlicesOfShort(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("clock monotonic=1000 realtime=1 boottime=1\nfunction id=1 name=cuInit library=driver args=\"\"\nprocess pid=20 start=1000 exe=/tmp/app args=./app\n")
+	const calls, first = 20, 1_000_000_000
+	for i := range calls {
+		fmt.Fprintf(&text, "call pid=20 tid=20 func=cuInit enter=%d dur=500 ret=0 args:\n", first+i*5000)
+	}
+	text.WriteString("call pid=20 tid=20 func=cuInit enter=5000 dur=500 ret=0 args:\nend time=2000000000 complete=1\n")
+	given := []Log{{"short", logtest.Assemble(t, text.String())}}
+	notes := traceTo(t, given[0].Open, TraceOptions{}, io.Discard).Slices - calls - 1
+	for most := uint64(2); most <= calls+1; most++ {
+		all, err := Files(given, filepath.Join(t.TempDir(), "x"), TraceOptions{MaxSlices: most + notes})
+		if err != nil {
+			t.Fatalf("at most %d slices: %v", most, err)
+		}
+		if got := all[0].Slices - notes; got > most || got < most/2 || got == 0 {
+			t.Errorf("%d slices where %d fit", got, most)
+		}
+	}
+}
+
 // A bound that everything fits into changes nothing; one that nothing fits into makes no
 // file.
 func TestMaxBytesEnds(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -41,6 +42,7 @@ func Attach(o Options) (Result, error) {
 		r.discard()
 		return Result{}, err
 	}
+	r.offerLibraries(o.PIDs)
 	r.metrics.begin()
 	r.injection.used() // or nobody knows when
 	var res Result
@@ -48,6 +50,15 @@ func Attach(o Options) (Result, error) {
 	r.wait(over, watchStop(signals, nil, over, o.Say))
 	r.finish(&res, notEarly)
 	return res, nil
+}
+
+// offerLibraries tells the sampler of GPUs which files of CUPTI processes could load.
+func (r *recording) offerLibraries(pids []int) {
+	for _, pid := range pids {
+		if mapped, err := procfs.Files(pid); err == nil {
+			r.metrics.offer(uint32(pid), libcupti.Locate(pid, mapped))
+		}
+	}
 }
 
 // attachAll probes every process. A person named the processes, so it is an error if one cannot

@@ -89,6 +89,8 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
+	found := libcupti.Locate(int(p.PID), mapped)
+	i.metrics.offer(p.PID, found)
 	i.metrics.begin()
 	inTime := i.calls.begin(p.PID, p.Deadline())
 	if !inTime {
@@ -97,7 +99,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	if i.wantsCallers() {
 		i.calls.sites.begin(p)
 	}
-	return i.config(libcupti.Locate(int(p.PID), mapped), inTime)
+	return i.config(found, inTime)
 }
 
 // notInTime says that there was no time to probe a process.

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
 
+	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/hostmetrics"
 	"github.com/cudatrace/cudatrace/record/invoker"
@@ -26,19 +28,47 @@ type metrics struct {
 
 // start starts the process that samples GPUs. It samples nothing before begin.
 func (m *metrics) start(o Options, as *invoker.Invoker, tracees *tracees, r *report) {
-	if o.GPUMetrics == GPUMetricsOff {
+	if o.GPUMetrics.Off {
 		return
 	}
 	m.paused.Store(o.Delay > 0)
 	m.live, m.log = tracees.live, r.log
 	m.gpus = gpumetrics.Start(gpumetrics.Options{
-		As: as, All: o.MetricDevices == DevicesAll, Log: r.log, NextSet: m.nextSet, Known: tracees.has,
-		Note: func(text string) { r.note(0, tracelog.NoteInfo, text) },
-		Miss: func(text string) { r.miss(0, text) },
+		As: as, All: o.MetricDevices == DevicesAll, PM: pmSampling(o.GPUMetrics), Log: r.log, NextSet: m.nextSet, Known: tracees.has,
+		Note:   func(text string) { r.note(0, tracelog.NoteInfo, text) },
+		Remark: func(text string) { r.remark(0, text) },
+		Miss:   func(text string) { r.miss(0, text) },
 	})
 }
 
+// pmSampling is what is wanted of PM sampling, nil for none, with what is known of libcupti before a process runs.
+func pmSampling(g GPUMetrics) *gpumetrics.PM {
+	if g.Rate == 0 {
+		return nil
+	}
+	return &gpumetrics.PM{Rate: g.Rate, Metrics: g.Metrics, Libraries: paths(libcupti.Locate(os.Getpid(), nil))}
+}
+
+func paths(found []libcupti.Candidate) (paths []string) {
+	for _, c := range found {
+		paths = append(paths, c.Path)
+	}
+	return paths
+}
+
+// ListGPUMetrics asks CUPTI for the metrics of PM sampling that this machine's GPUs have.
+func ListGPUMetrics() ([]gpumetrics.GPUList, error) {
+	return gpumetrics.List(invoker.Find(), paths(libcupti.Locate(os.Getpid(), nil)))
+}
+
 func (m *metrics) nextSet() uint32 { return m.sets.Add(1) }
+
+// offer is called for each process, with what it could load of CUPTI.
+func (m *metrics) offer(pid uint32, found []libcupti.Candidate) {
+	if m.gpus != nil {
+		m.gpus.Offer(pid, paths(found))
+	}
+}
 
 // begin is called for each process that uses CUDA.
 func (m *metrics) begin() {

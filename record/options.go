@@ -1,15 +1,18 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -32,7 +35,7 @@ type Options struct {
 	Graphs    GraphMode
 	Waits     WaitSource
 
-	GPUMetrics    GPUMetrics    // "" means GPUMetricsOn
+	GPUMetrics    GPUMetrics    // the zero value means GPUMetricsOn
 	MetricDevices MetricDevices // "" means DevicesUsed
 
 	Delay        time.Duration // before recording begins
@@ -149,17 +152,40 @@ const (
 // ParseGraphMode reads the name of a graph mode.
 func ParseGraphMode(s string) (GraphMode, error) { return parse(s, GraphNodes, GraphWhole) }
 
-// GPUMetrics says whether clocks, power and the use of a GPU's units are sampled.
-type GPUMetrics string
+// GPUMetrics says whether clocks, power and the use of a GPU's units are sampled, and how.
+type GPUMetrics struct {
+	Off     bool
+	Rate    int      // of PM sampling, in Hz; 0 is none: what any user may read, and no other tool is disturbed by
+	Metrics []string // of PM sampling; nil for the default set
+}
 
-// Sampling.
-const (
-	GPUMetricsOn  GPUMetrics = "on" // what any user may read and no other tool is disturbed by: NVML and GPM
-	GPUMetricsOff GPUMetrics = "off"
-)
+// GPUMetricsRate is the rate of PM sampling where none is named.
+const GPUMetricsRate = gpumetrics.RateDefault
 
-// ParseGPUMetrics reads whether GPUs are sampled.
-func ParseGPUMetrics(s string) (GPUMetrics, error) { return parse(s, GPUMetricsOn, GPUMetricsOff) }
+// ParseGPUMetrics reads whether GPUs are sampled: on, off or the rate of PM sampling.
+func ParseGPUMetrics(s string) (g GPUMetrics, err error) {
+	switch rate, wrong := strconv.Atoi(s); {
+	case s == "on" || s == "off":
+		g.Off = s == "off"
+	case wrong != nil:
+		err = fmt.Errorf("must be on, off or a rate in Hz, not %q", s)
+	default:
+		g.Rate, err = rate, gpumetrics.CheckRate(rate)
+	}
+	return g, err
+}
+
+// Choose asks for PM sampling of metrics, a list of names; "" leaves all as it is.
+func (g *GPUMetrics) Choose(names string) error {
+	switch {
+	case names == "":
+		return nil
+	case g.Off:
+		return errors.New("needs metrics, which --gpu-metrics off leaves out")
+	}
+	g.Rate, g.Metrics = cmp.Or(g.Rate, GPUMetricsRate), strings.Split(names, ",")
+	return gpumetrics.CheckMetrics(g.Metrics)
+}
 
 // MetricDevices says which GPUs are sampled.
 type MetricDevices string

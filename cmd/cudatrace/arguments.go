@@ -3,12 +3,14 @@ package main
 import (
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
+	"github.com/cudatrace/cudatrace/record"
 )
 
 // arguments brings a command line into the form that the library reads: each option is one word,
@@ -115,6 +117,9 @@ func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []stri
 	case !takesValue(f):
 		l.add(f, "", false)
 		return next
+	case f.Names()[0] == gpuMetricsFlag && (len(next) == 0 || !gpuMetricsValue(next[0])):
+		l.add(f, strconv.Itoa(record.GPUMetricsRate), true)
+		return next
 	case len(next) == 0:
 		l.fail("%s needs a value", word)
 		return nil
@@ -124,6 +129,12 @@ func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []stri
 	}
 	l.add(f, next[0], true)
 	return next[1:]
+}
+
+// gpuMetricsValue says whether a word behind --gpu-metrics is its value. Everything else may be the program.
+func gpuMetricsValue(word string) bool {
+	_, err := strconv.Atoi(word)
+	return err == nil || word == "on" || word == "off"
 }
 
 // letters reads options of one letter in one word. The value may stand in the word: -d5s, -qo NAME.

@@ -80,13 +80,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if out == stdio && (o.MaxBytes > 0 || o.MaxSlices > 0) {
 		return usagef(convertName, "convert: --max-size and --max-slices need a file: name one with -o")
 	}
-	var logs []convert.Log
-	for _, name := range names {
-		l, err := namedLog(convertName, name)
-		if err != nil {
-			return err
-		}
-		logs = append(logs, l)
+	logs, err := namedLogs(convertName, names)
+	if err != nil {
+		return err
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show

@@ -2,15 +2,21 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
@@ -266,6 +272,64 @@ func TestJumpedLaunches(t *testing.T) {
 			t.Errorf("%s: %d launches, %d calls have no caller", program, r.Launches, r.Callers.Unknown)
 		}
 	}
+}
+
+// TestForeignProbes records a program while another tracer has return probes on functions of the runtime, which
+// the kernel puts into all processes: each call has its caller even so.
+func TestForeignProbes(t *testing.T) {
+	t.Parallel()
+	lib := filepath.Join(t.TempDir(), "lib")
+	if err := os.CopyFS(lib, os.DirFS(filepath.Join(root, "build/sim/lib"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cudaMemcpyAsync", "cudaMalloc"} {
+		returnProbe(t, filepath.Join(lib, "libcudart.so.13"), function)
+	}
+	r := recordProgram(t, "--no-convert", "env", "LD_LIBRARY_PATH="+lib, sim("nvcc"), "-n", "500")
+	if r.Launches != 500 || r.Callers == nil || r.Callers.Unknown != 0 || r.Callers.Known < 505 {
+		t.Errorf("%d launches, callers %+v\n%s", r.Launches, r.Callers, r.stderr)
+	}
+}
+
+// returnProbe probes the returns of a function in all processes until the end of the test.
+func returnProbe(t *testing.T, library, function string) {
+	t.Helper()
+	f, err := elf.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == function })
+	if at < 0 {
+		t.Fatalf("%s has no %s", library, function)
+	}
+	section := f.Sections[symbols[at].Section]
+	name, err := unix.BytePtrFromString(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := unix.PerfEventAttr{Type: number(t, "type"), Size: unix.PERF_ATTR_SIZE_VER1, Config: 1 << number(t, "format/retprobe"),
+		Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: symbols[at].Value - section.Addr + section.Offset}
+	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	runtime.KeepAlive(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+}
+
+// number reads a number of the kernel's about uprobes.
+func number(t *testing.T, file string) (n uint32) {
+	t.Helper()
+	text := strings.TrimPrefix(contents(t, "/sys/bus/event_source/devices/uprobe/"+file), "config:")
+	if _, err := fmt.Sscan(text, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestRefusedLaunches records launches that the runtime refuses, all but the first without a word to

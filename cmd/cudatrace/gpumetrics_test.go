@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,6 +30,22 @@ func nvml(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return "LD_LIBRARY_PATH=" + folder
+}
+
+// pmStack puts the simulated libraries of NVML, CUDA and CUPTI into such a folder.
+func pmStack(t *testing.T) string {
+	t.Helper()
+	variable := nvml(t)
+	for _, name := range []string{"libcuda.so.1", "libcupti.so.13"} {
+		library, err := os.ReadFile(filepath.Join(root, "build/sim/lib", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(strings.TrimPrefix(variable, "LD_LIBRARY_PATH="), name), library, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return variable
 }
 
 // A sampledSet is a metric set with samples in a log.
@@ -139,5 +156,67 @@ func TestNoGPUMetrics(t *testing.T) {
 	out, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
 	if err != nil || !strings.Contains(string(out), "GPU metrics are not sampled: libnvidia-ml.so.1: cannot open") || strings.Contains(r.stderr, "GPU metrics") {
 		t.Errorf("%v\n%s\n%s", err, out, r.stderr)
+	}
+}
+
+// TestPMSampling samples the counters of the GPU that a program uses, with the option in each of its forms, beside
+// GPM.
+func TestPMSampling(t *testing.T) {
+	t.Parallel()
+	for _, options := range [][]string{{"--gpu-metrics"}, {"--gpu-metrics=500"}, {"--gpu-metrics", "2000"}, {"--gpu-metrics-set", metric.NameTensor}} {
+		args := slices.Concat(options, []string{"--flush-interval", "50ms", sim("longrun"), long})
+		b := startRecorder(t, []string{pmStack(t)}, args...)
+		b.until(t, func() bool { s := b.sampled(t); return count(s, metric.PM) > 0 && count(s, metric.GPM) > 0 })
+		b.endProgram(t)
+		if code := b.end(t); code != 0 || strings.Contains(contents(t, b.stderr), "PM sampling") {
+			t.Errorf("%q: exit code %d:\n%s", options, code, contents(t, b.stderr))
+		}
+		out, err := exec.Command("cudatrace", "stats", b.base+".cudatrace", "--report", "metrics", "--format", "csv").Output()
+		if err != nil || !strings.Contains(string(out), ","+metric.NameTensor+",PM sampling,0,") || !strings.Contains(string(out), ","+metric.NameGPMTensor+",GPM,0,") {
+			t.Errorf("%q: %v\n%s", options, err, out)
+		}
+	}
+}
+
+// TestPMSamplingAttach samples the counters while a running process is recorded.
+func TestPMSamplingAttach(t *testing.T) {
+	t.Parallel()
+	program := startLongrun(t, long, "-i", "100")
+	env := []string{pmStack(t), fmt.Sprintf("CUDASIM_NVML_PID=%d", program.Pid)}
+	b := startRecorder(t, env, "--flush-interval", "50ms", "--gpu-metrics", "-p", fmt.Sprint(program.Pid))
+	b.until(t, func() bool { return count(b.sampled(t), metric.PM) == 1 })
+	b.cmd.Process.Signal(syscall.SIGINT)
+	if code := b.end(t); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
+	}
+}
+
+// TestNoPMSampling says in one line why there is none; the program's exit code stays.
+func TestNoPMSampling(t *testing.T) {
+	t.Parallel()
+	b := startRecorder(t, []string{pmStack(t), "CUDASIM_PM_INIT_ERROR=35"}, "--flush-interval", "50ms", "--gpu-metrics", sim("longrun"), long)
+	b.until(t, func() bool {
+		return count(b.sampled(t), metric.GPM) > 0 && strings.Contains(contents(t, b.stderr), "PM sampling")
+	})
+	b.endProgram(t)
+	const line = "cudatrace: PM sampling does not start: the driver keeps the GPU's counters for administrators (RmProfilingAdminOnly): "
+	if code := b.end(t); code != 0 || strings.Count(contents(t, b.stderr), "PM sampling") != 1 || !strings.Contains(contents(t, b.stderr), line) {
+		t.Errorf("exit code %d:\n%s", code, contents(t, b.stderr))
+	}
+}
+
+// TestListMetrics lists what the GPUs have, or says why nothing can be listed.
+func TestListMetrics(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{
+		"CUDASIM_PM_BUSY=0": "\n+ " + metric.NameGPUActive + "   ",
+		"CUDASIM_DEVICES=0": "cudatrace: metrics cannot be listed: cuInit: error 100\n",
+	} {
+		cmd := exec.Command("cudatrace", "probes", "--gpu-metrics")
+		cmd.Env = append(os.Environ(), pmStack(t), env)
+		out, err := cmd.CombinedOutput()
+		if !strings.Contains(string(out), want) || (err == nil) != strings.HasPrefix(want, "\n") {
+			t.Errorf("%s: %v\n%s", env, err, out)
+		}
 	}
 }

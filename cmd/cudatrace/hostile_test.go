@@ -154,7 +154,7 @@ func TestHostile(t *testing.T) {
 				record := append([]string{"record", "--no-convert", "--calls", calls, "-o", base}, args...)
 				out, code := runHostile(t, "cudatrace", record...)
 				// A machine that is too busy for the recorder to answer in time has another try.
-				for try := 1; try < 5 && strings.Contains(out.stderr, "they waited 2 s for the recorder"); try++ {
+				for try := 1; try < 5 && strings.Contains(out.stderr, "the recorder did not answer them in time"); try++ {
 					out, code = runHostile(t, "cudatrace", record...)
 				}
 				if out.stdout != alone.stdout || code != aloneCode {

@@ -22,6 +22,8 @@ var layers = []struct {
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
 	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
+	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
+	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/waits", shown},
@@ -74,11 +76,15 @@ var layers = []struct {
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/turns", []string{module}},
+	{"record/ranklist", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
 	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
+	{"cmd/cudatrace/option", []string{module}},
+	{"cmd/cudatrace/manual", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
+	{"cmd/cudatrace/completion", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
@@ -113,6 +119,8 @@ var dataPath = []struct{ name, imports string }{
 	{"catalog", "timeline"},
 	{"selection", "timeline"},
 	{"pipeline", "timeline"},
+	{"clockfit", "timeline"},
+	{"collective", ""},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -134,7 +142,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output parquetsink parts pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective join memory merge output parquetsink parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

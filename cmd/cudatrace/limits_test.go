@@ -36,6 +36,9 @@ func TestFewFiles(t *testing.T) {
 				return
 			}
 			sum, err := convert.Summarize(convert.Path(base + ".cudatrace"))
+			if limit < 32 && strings.Contains(said, "processes may run unrecorded: none can be accepted now: "+remedy) && err == nil && !sum.Complete {
+				return // all were in use when the program started
+			}
 			if err != nil || sum.Kernels != 1 || sum.Matched != 4 {
 				t.Errorf("%v: %d kernels, %d matched\n%s", err, sum.Kernels, sum.Matched, said)
 			}

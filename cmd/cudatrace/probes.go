@@ -3,25 +3,34 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/gpumetrics"
 )
 
 func probesCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "probes",
 		Usage:     "list the functions that can be recorded and mark those that would be",
-		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
+		UsageText: "cudatrace probes [--api minimal|default|all] [--probe GLOB] [--no-probe GLOB]\ncudatrace probes --gpu-metrics\n\nExample: cudatrace probes --api minimal --probe 'cudaMalloc*'",
 		Description: "A + marks the functions that 'record' with the same options would record. Functions that " +
 			"create GPU work are probed in the driver; all others in the runtime, and those marked " +
-			"(no runtime) in the driver of a program that has no runtime.",
-		Flags: append([]cli.Flag{apiFlag("")}, globFlags("")...),
+			"(no runtime) in the driver of a program that has no runtime.\n" +
+			"With --gpu-metrics it lists the metrics that PM sampling finds on this machine's GPUs, and how many passes each " +
+			"needs alone. Metrics that need one pass can be sampled; a + marks the default set of 'record --gpu-metrics'.",
+		Flags: append([]cli.Flag{apiFlag(""), &cli.BoolFlag{Name: gpuMetricsFlag, Usage: "list metrics of GPUs instead"}}, globFlags("")...),
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usagef("probes", "probes takes no arguments")
+			}
+			if c.Bool(gpuMetricsFlag) {
+				return listGPUMetrics(con)
 			}
 			chosen, err := chosenFunctions(c)
 			if err != nil {
@@ -81,4 +90,41 @@ func printProbes(con *console.Console, chosen []*cudaapi.Function) {
 		rows = append(rows, []string{mark + " " + f.Name, where, string(f.Category), cudaapi.ArgSpec(f)})
 	}
 	con.Table(rows)
+}
+
+// listGPUMetrics prints the metrics that GPUs have.
+func listGPUMetrics(con *console.Console) error {
+	lists, err := record.ListGPUMetrics()
+	if err != nil {
+		return fmt.Errorf("metrics cannot be listed: %w", err)
+	}
+	for i, list := range lists {
+		if i > 0 {
+			con.Print("\n")
+		}
+		con.Print("GPU %s, and others of its type:\n", list.UUID)
+		con.Table(metricRows(list.Metrics))
+	}
+	return nil
+}
+
+// metricRows are the lines of metrics: those of the default set first, then those that can be sampled.
+func metricRows(metrics []gpumetrics.ListedMetric) (rows [][]string) {
+	var others, cannot [][]string
+	for _, m := range metrics {
+		name, isDefault := gpumetrics.Default(m.Name)
+		row := []string{"  " + name, figures.Count(m.Passes, "pass", "passes")}
+		switch {
+		case m.Passes == 0:
+			row[1] = "not available"
+			cannot = append(cannot, row)
+		case m.Passes > 1:
+			cannot = append(cannot, row)
+		case isDefault:
+			rows = append(rows, []string{"+ " + name, row[1]})
+		default:
+			others = append(others, row)
+		}
+	}
+	return slices.Concat(rows, others, cannot)
 }

@@ -47,6 +47,9 @@ const (
 	oldCallBufferFlag = "ring-buffer" // the name of earlier releases
 )
 
+// gpuMetricsFlag may stand without a value.
+const gpuMetricsFlag = "gpu-metrics"
+
 const noMetadataFlag = "no-metadata"
 
 // liveFlag is the option for a live view beside the recording.
@@ -73,7 +76,8 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{Category: whatGroup, Name: "graphs", Value: string(record.GraphNodes), Usage: "`nodes|whole`: record each node of a CUDA graph, or one slice per launch at lower cost"},
 		&cli.StringFlag{Category: whatGroup, Name: "waits", Value: string(record.WaitsCalls), Usage: "`calls|cupti`: source of wait arrows; cupti costs more, but is more reliable with several GPUs or reused handles"},
 		&cli.BoolFlag{Category: whatGroup, Name: "runtime-calls", Usage: "record calls that create GPU work at the runtime, too, at higher cost; without it their runtime function comes from the stack"},
-		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics", Value: string(record.GPUMetricsOn), Usage: "`on|off`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md)"},
+		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag, Value: "on", Usage: "`on|off|HZ`: sample clocks, power, memory and the use of the units of GPUs (docs/gpu-metrics.md); HZ, 100 to 10000, or 1000 for no value: also the GPU's counters, so many times a second, by CUPTI's PM sampling"},
+		&cli.StringFlag{Category: whatGroup, Name: gpuMetricsFlag + "-set", Usage: "PM sampling of the metrics `NAME,...` instead of the default set; 'cudatrace probes --gpu-metrics' lists names"},
 		&cli.StringFlag{Category: whatGroup, Name: "gpu-metrics-devices", Value: string(record.DevicesUsed), Usage: "`used|all`: sample the GPUs that recorded processes use, or all"},
 		&cli.BoolFlag{Category: whatGroup, Name: noMetadataFlag, Usage: "record no arguments, folders, environment variables and git revision; docs/metadata.md lists what is recorded otherwise"},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
@@ -98,7 +102,7 @@ func recordFlags() []cli.Flag {
 }
 
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", "gpu-metrics", "gpu-metrics-devices", noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, oldCallBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -116,7 +120,7 @@ func topCommand(con *console.Console) *cli.Command {
 		}
 	}
 	return top.Command(con, top.Host{
-		Usage: func(format string, args ...any) error { return usagef(top.Name, format, args...) },
+		Usage: commandUsage(top.Name),
 		Exit:  func(code int) error { return exitCode(code) },
 		Flags: flags, Nothing: sayNothing,
 		Options: func(c *cli.Context) (record.Options, error) {
@@ -388,14 +392,15 @@ func recordLimits(c *cli.Context, o *record.Options) error {
 
 // recordSources reads where calls, GPU work and waits come from.
 func recordSources(c *cli.Context, o *record.Options) error {
-	var errs [7]error
+	var errs [8]error
 	o.Calls, errs[0] = flagValue(c, "calls", record.ParseCallSource)
 	o.GPU, errs[1] = flagValue(c, "gpu", record.ParseGPUSource)
 	o.Graphs, errs[2] = flagValue(c, "graphs", record.ParseGraphMode)
 	o.Functions, errs[3] = chosenFunctions(c)
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
-	o.GPUMetrics, errs[5] = flagValue(c, "gpu-metrics", record.ParseGPUMetrics)
+	o.GPUMetrics, errs[5] = flagValue(c, gpuMetricsFlag, record.ParseGPUMetrics)
 	o.MetricDevices, errs[6] = flagValue(c, "gpu-metrics-devices", record.ParseMetricDevices)
+	_, errs[7] = flagValue(c, gpuMetricsFlag+"-set", func(names string) (string, error) { return names, o.GPUMetrics.Choose(names) })
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

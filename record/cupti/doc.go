@@ -13,8 +13,8 @@
 // # The life of a recorded process
 //
 // The driver loads the library named by CUDA_INJECTION64_PATH, which [Server.Environ] sets. The
-// library says hello and waits, at most 2 s, for the answer of [Handler.Hello]; meanwhile the
-// recorder attaches probes. The library then finds libcupti, switches records on, and sends
+// library says hello and waits for the answer of [Handler.Hello], for 2 s from each sign of the recorder and at
+// most 10 s; meanwhile the recorder attaches probes. The library then finds libcupti, switches records on, and sends
 // them until the process ends. [Server.Pause] and [Server.Resume] switch records off and on in
 // all processes. With GoConfig.CaptureRange each process switches them itself, where it calls
 // cudaProfilerStart and cudaProfilerStop. It sees these calls by a CUPTI subscription, unless

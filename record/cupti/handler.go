@@ -11,7 +11,7 @@ import (
 // about one process from one goroutine at a time.
 type Handler interface {
 	// Hello is called when a process has initialised CUDA and waits for the answer. It should
-	// take no more than a second: 2 s after its hello the process runs on unrecorded.
+	// take no more than 10 s: 10 s after its hello the process runs on unrecorded.
 	Hello(p Peer) GoConfig
 	// End is called when the last record of a process has reached the sink. In e:
 	//
@@ -88,11 +88,15 @@ type Peer struct {
 	BufferRequest uint64
 }
 
-// helloPatience is the time for which a process waits for the answer to its hello: inject/main.c,
-// HELLO_WAIT.
-const helloPatience = 2 * time.Second
+// A process waits for the answer to its hello for helloPatience from each sign of the recorder, and no longer than
+// helloMost: inject/go.h, CT_GO_WAIT and CT_GO_MOST.
+const (
+	helloPatience = 2 * time.Second
+	helloMost     = 10 * time.Second
+)
 
-// Deadline is the time at which the process no longer waits for the answer, in ns of CLOCK_MONOTONIC.
+// Deadline is the time at which the process no longer waits for the answer, in ns of CLOCK_MONOTONIC, unless it
+// hears from the recorder before.
 func (p Peer) Deadline() uint64 {
 	said, now := p.Time, host.Monotonic()
 	if said > now || now-said > uint64(time.Minute) {

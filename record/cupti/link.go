@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/cupti/shared"
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // tellWait is the longest wait for a process to take a message from the socket.
@@ -53,6 +54,32 @@ func (l *link) answer(pid uint32, config func() GoConfig) {
 	for _, t := range l.waiting {
 		l.write(appendFrame(nil, t, nil))
 	}
+}
+
+// keep tells a process that the recorder is at work on its answer, every now and then until stop is called, which
+// returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC.
+func (l *link) keep(deadline uint64) (stop func() uint64) {
+	const signs = helloPatience / 4
+	last := deadline + uint64(helloMost-helloPatience)
+	answered, kept := make(chan struct{}), make(chan uint64)
+	go func() {
+		next := time.NewTimer(time.Duration(int64(deadline-host.Monotonic())) - 3*signs)
+		defer next.Stop()
+		for {
+			select {
+			case <-answered:
+				kept <- deadline
+				return
+			case <-next.C:
+				if now := host.Monotonic(); now < min(deadline, last) {
+					l.send(appendFrame(nil, msgWait, nil))
+					deadline = min(now+uint64(helloPatience), last)
+					next.Reset(signs)
+				}
+			}
+		}
+	}()
+	return func() uint64 { close(answered); return <-kept }
 }
 
 // share sends the first bytes of GO with the memory, and returns the rest. Where there is no memory, it

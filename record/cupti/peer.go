@@ -136,8 +136,9 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
-	p.deadline = p.Deadline()
+	stop := p.keep(p.Deadline())
 	config := p.handler.Hello(p.Peer).withDefaults()
+	p.deadline = stop()
 	config.within = p.server.within
 	if f, ok := p.handler.(CallerFinder); ok && config.Callers {
 		p.decoder.callers.find = func(c Chain, need func(int)) uint32 { return f.FindCaller(p.Peer, c, need) }
@@ -153,7 +154,7 @@ func (p *peer) absence() string {
 	case p.cupti.Status != "", p.bye != nil, p.broken:
 		return ""
 	case p.late:
-		return "they waited 2 s for the recorder, which was busy with others that started at the same time"
+		return "the machine was so busy that the recorder did not answer them in time"
 	case procfs.Describe(int(p.PID)).Executable != "":
 		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
 	}

@@ -48,6 +48,7 @@ const (
 	msgDepth    messageType = 39
 	msgRuntime  messageType = 40
 	msgRange    messageType = 41
+	msgWait     messageType = 42
 )
 
 // Sizes of the fixed parts of messages.

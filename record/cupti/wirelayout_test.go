@@ -28,7 +28,7 @@ var wireNumbers = map[string]int{
 	"CT_MSG_STATUS": int(msgStatus), "CT_MSG_BATCH": int(msgBatch), "CT_MSG_CLOCK": int(msgClock),
 	"CT_MSG_LOST": int(msgLost), "CT_MSG_NOTE": int(msgNote), "CT_MSG_BYE": int(msgBye), "CT_MSG_GO": int(msgGo),
 	"CT_MSG_STOP": int(msgStop), "CT_MSG_FLUSH": int(msgFlush), "CT_MSG_FLUSHED": int(msgFlushed),
-	"CT_MSG_HANDOVER": int(msgHandover), "CT_MSG_MAPPED": int(msgMapped), "CT_MSG_DEPTH": int(msgDepth), "CT_MSG_RUNTIME": int(msgRuntime), "CT_MSG_RANGE": int(msgRange), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
+	"CT_MSG_HANDOVER": int(msgHandover), "CT_MSG_MAPPED": int(msgMapped), "CT_MSG_DEPTH": int(msgDepth), "CT_MSG_RUNTIME": int(msgRuntime), "CT_MSG_RANGE": int(msgRange), "CT_MSG_WAIT": int(msgWait), "CT_NAME_MAX": nameMax, "CT_NAMES_MAX": namesMax,
 	"CT_RECORDS_WORK": int(RecordWork) >> 1, "CT_RECORDS_SYNC": int(RecordSync) >> 1, "CT_RECORDS_OVERHEAD": int(RecordOverhead) >> 1,
 	"CT_RECORDS_NVTX": int(RecordNVTX) >> 1, "CT_RECORDS_MEMORY": int(RecordMemory) >> 1,
 	"CT_RECORDS_GRAPHS": int(RecordGraphs) >> 1, "CT_STATUS_ON": statusOn, "CT_STATUS_TAKEN": statusTaken,

@@ -13,8 +13,14 @@ import (
 // trial is the time for which a GPU is sampled before a recorded process is known to use it.
 const trial = 10 * time.Second
 
-// heldMax is the most rows of a set that wait until the GPU is known to be used: more than come in a trial.
+// heldMax is the most rows of a set of NVML that wait until the GPU is known to be used: more than come in a trial.
 const heldMax = 2000
+
+// heldBy is the number of rows with an interval that may be held: those of a trial and a half. PM sampling has a few of them
+// 10,000 times a second: 23 MB.
+func heldBy(interval time.Duration) int {
+	return max(heldMax, int(3*trial/2/max(interval, time.Microsecond*50)))
+}
 
 // A gpu is a GPU that the sampler has found.
 type gpu struct {
@@ -25,6 +31,8 @@ type gpu struct {
 	until   time.Time
 	series  map[uint32]*series // by the sampler's number
 	users   users
+	since   uint64 // when it was first known to be used
+	counted counted
 }
 
 // A series is the rows of one set. Until its GPU is used they are held.
@@ -33,7 +41,9 @@ type series struct {
 	log  *metriclog.Series // nil as long as rows are held
 	held []heldRow
 	idle bool   // the trial of the GPU is over: what still comes is dropped
+	cut  bool   // its sampler does not go on, though it should
 	last uint64 // end of the last row or gap
+	most int    // rows that may be held
 }
 
 type heldRow struct {
@@ -46,7 +56,7 @@ func (s *series) add(start, end uint64, values []float64) {
 	s.last = end
 	switch {
 	case s.idle:
-	case s.log == nil && len(s.held) < heldMax:
+	case s.log == nil && len(s.held) < s.most:
 		s.held = append(s.held, heldRow{start, end, append([]float64(nil), values...)})
 	case s.log == nil:
 	case values == nil:
@@ -71,17 +81,33 @@ func (s *series) begin(log *tracelog.Writer, id, ordinal uint32) error {
 	return nil
 }
 
-// gpus are all GPUs, by NVML's index. What it wants of the sampler goes to tell.
+// gpus are all GPUs, by NVML's index. What it wants of the sampler goes to tell, and to count for PM sampling.
 type gpus struct {
-	options Options
-	tell    func(order, device uint32)
-	all     map[uint32]*gpu
-	begun   bool              // a recorded process uses CUDA
-	early   map[string]uint32 // GPUs whose contexts came before the sampler's list, with CUPTI's numbers
+	options     Options
+	tell, count func(order, device uint32)
+	all         map[uint32]*gpu
+	begun       bool              // a recorded process uses CUDA
+	early       map[string]uint32 // GPUs whose contexts came before the sampler's list, with CUPTI's numbers
+	ordinals    map[string]uint32 // GPUs that PM sampling knows, with its numbers
 }
 
-func newGPUs(o Options, tell func(order, device uint32)) *gpus {
-	return &gpus{options: o, tell: tell, all: map[uint32]*gpu{}, early: map[string]uint32{}}
+func newGPUs(o Options, tell, count func(order, device uint32)) *gpus {
+	return &gpus{options: o, tell: tell, count: count, all: map[uint32]*gpu{}, early: map[string]uint32{}, ordinals: map[string]uint32{}}
+}
+
+// found takes in a GPU, as NVML numbers it, or PM sampling.
+func (g *gpus) found(d device, counters bool) error {
+	if !counters {
+		return g.add(d)
+	}
+	if d.index >= devicesMax || len(g.ordinals) == devicesMax || d.uuid == "" {
+		return fmt.Errorf("it names GPU %d without a UUID", d.index)
+	}
+	g.ordinals[d.uuid] = d.index
+	for _, n := range g.all {
+		g.startCounters(n)
+	}
+	return nil
 }
 
 // add adds a GPU.
@@ -96,6 +122,9 @@ func (g *gpus) add(d device) error {
 	}
 	if g.begun {
 		g.try(n)
+	}
+	for _, other := range g.all {
+		g.startCounters(other) // there may be one more now
 	}
 	return nil
 }
@@ -120,6 +149,7 @@ func (g *gpus) try(n *gpu) {
 		return
 	}
 	g.tell(orderStart, n.index)
+	g.startCounters(n)
 	if g.options.All {
 		g.use(n, n.ordinal)
 	}
@@ -143,9 +173,10 @@ func (g *gpus) use(n *gpu, ordinal uint32) {
 	if n.used {
 		return
 	}
-	n.used = true
+	n.used, n.since = true, g.options.now()
 	if g.begun {
 		g.try(n)
+		g.startCounters(n)
 	}
 	for _, s := range n.series {
 		g.log(n, s)
@@ -160,25 +191,44 @@ func (g *gpus) log(n *gpu, s *series) {
 }
 
 // set begins a series.
-func (g *gpus) set(m set) error {
-	n := g.all[m.device]
-	if n == nil || !n.sampled || len(n.series) >= 2*maxSets {
+func (g *gpus) set(m set, counters bool) error {
+	n := g.of(m.device, counters)
+	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters != (m.number >= countersSets) {
 		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
 	}
-	s := &series{set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	s := &series{most: heldBy(m.interval), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
 	for _, name := range m.names {
-		known, ok := known[name]
+		found, ok := known[name]
+		if counters {
+			found, ok = pmMetric(name)
+		}
 		if !ok {
 			return fmt.Errorf("it has a metric %q", name)
 		}
-		s.set.Metrics = append(s.set.Metrics, known)
+		s.set.Metrics = append(s.set.Metrics, found)
 	}
-	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" {
+	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" || counters != (metric.Source(m.source) == metric.PM) {
 		return errors.Join(fmt.Errorf("it has a set of source %d", m.source), err)
 	}
 	n.series[m.number] = s
 	if n.used {
 		g.log(n, s)
+	}
+	if counters {
+		g.counts(n, s)
+	}
+	return nil
+}
+
+// of returns the GPU of a number.
+func (g *gpus) of(index uint32, counters bool) *gpu {
+	if !counters {
+		return g.all[index]
+	}
+	for _, n := range g.all {
+		if ordinal, ok := g.ordinals[n.uuid]; ok && ordinal == index {
+			return n
+		}
 	}
 	return nil
 }
@@ -218,6 +268,7 @@ func (g *gpus) rows(m rows) error {
 		if err != nil {
 			return err
 		}
+		g.first(s, start)
 		s.add(start, end, row)
 	}
 	return nil
@@ -262,6 +313,7 @@ func (g *gpus) expire(now time.Time) {
 		if n.sampled && !n.used && now.After(n.until) {
 			n.sampled = false
 			g.tell(orderStop, n.index)
+			g.stopCounters(n)
 			for _, s := range n.series {
 				s.idle, s.held = true, nil
 			}
@@ -269,15 +321,24 @@ func (g *gpus) expire(now time.Time) {
 	}
 }
 
-// end ends all series. lost says that the sampler should have gone on.
-func (g *gpus) end(lost bool) {
+// cut marks what a process sampled that ends too early.
+func (g *gpus) cut(counters bool) {
+	for _, n := range g.all {
+		for number, s := range n.series {
+			s.cut = s.cut || counters == (number >= countersSets)
+		}
+	}
+}
+
+// end ends all series. Those that should have gone on have lost the time since.
+func (g *gpus) end() {
 	g.guess(time.Now().Add(trial))
 	if g.begun && len(g.all) > 1 && !g.anyUsed() {
 		g.options.Note("GPU metrics are not in the log: which of the GPUs the recorded processes use is not known; --gpu-metrics-devices all samples all of them")
 	}
 	for _, n := range g.all {
 		for _, s := range n.series {
-			if now := g.options.now(); lost && s.log != nil && s.last > 0 && now > s.last {
+			if now := g.options.now(); s.cut && s.log != nil && s.last > 0 && now > s.last {
 				s.log.Lost(s.last, now)
 			}
 		}

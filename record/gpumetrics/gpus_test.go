@@ -15,7 +15,7 @@ func orders(t *testing.T, o func(*Options)) (g *gpus, r *recorder, got *[]string
 	options.now, options.time = func() uint64 { return 1e9 }, func(at uint64) uint64 { return at }
 	o(&options)
 	names := map[uint32]string{orderStart: "start", orderStop: "stop"}
-	return newGPUs(options, func(kind, index uint32) { *got = append(*got, fmt.Sprint(names[kind], " ", index)) }), r, got
+	return newGPUs(options, func(kind, index uint32) { *got = append(*got, fmt.Sprint(names[kind], " ", index)) }, func(kind, index uint32) { *got = append(*got, fmt.Sprint("count ", names[kind], " ", index)) }), r, got
 }
 
 // give takes messages in, which must be right.
@@ -30,7 +30,7 @@ func give(t *testing.T, g *gpus, messages ...[]byte) {
 		case device:
 			err = g.add(m)
 		case set:
-			err = g.set(m)
+			err = g.set(m, false)
 		case rows:
 			err = g.rows(m)
 		case gap:
@@ -64,7 +64,7 @@ func TestTrial(t *testing.T) {
 	give(t, g, row(1, 20, 30, 1), words(msgLost, uint32(1), uint32(0), 30, 40)) // on the way when it was told to stop
 	g.begin()
 	give(t, g, setMessage(1, 0, "power"))
-	g.end(false)
+	g.end()
 	if diff := cmp.Diff(append(want, "stop 0", "start 0"), sorted(*got, 2)); diff != "" {
 		t.Errorf("orders (-want +got):\n%s", diff)
 	}
@@ -96,7 +96,7 @@ func TestGuess(t *testing.T) {
 		if g.all[0].used {
 			t.Error("the GPU counts as used before its trial is over")
 		}
-		g.end(false)
+		g.end()
 		if c := r.read(); (len(c.sets) == 1) != (devices == 1) || r.told("--gpu-metrics-devices all") != (devices == 2) {
 			t.Errorf("%d GPUs: %d sets, notes %q", devices, len(c.sets), r.notes)
 		}
@@ -111,7 +111,7 @@ func TestAll(t *testing.T) {
 	g.begin()
 	give(t, g, setMessage(1, 0, "power"), setMessage(5, 1, "power"))
 	g.expire(time.Now().Add(2 * trial))
-	g.end(false)
+	g.end()
 	if c := r.read(); len(c.sets) != 2 {
 		t.Errorf("%d sets", len(c.sets))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,9 @@ var driverFolders = []string{"/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"}
 
 const libraryName = "libnvidia-ml.so.1"
 
+// libraries are the files that the sampler loads by their names, or that these load.
+var libraries = []string{libraryName, "libcuda.so.1", "libcupti.so.13", "libcupti.so.12", "libnvperf_host.so", "libnvperf_target.so"}
+
 // environment is what the sampler gets of our environment: where libraries are. With root's own rights it
 // loads libraries only from folders that nobody but root can change.
 func environment(ours []string, root bool) []string {
@@ -62,14 +66,23 @@ func environment(ours []string, root bool) []string {
 	return append(env, fmt.Sprintf("LD_LIBRARY_PATH=%s", strings.Join(usable, ":")))
 }
 
-// ofRoot says whether only root can change a folder, the library in it, and the way to either.
-func ofRoot(folder string) bool {
-	library, err := filepath.EvalSymlinks(filepath.Join(folder, libraryName))
-	if err != nil {
-		return false // nothing is to be loaded from there
+// ofRoot says whether only root can change a folder, the libraries in it, and the way to each. A folder
+// without any of them is of no use.
+func ofRoot(folder string, further ...string) bool {
+	found := false
+	for _, name := range slices.Concat(libraries, further) {
+		file := filepath.Join(folder, name)
+		if _, err := os.Lstat(file); err != nil {
+			continue
+		}
+		library, err := filepath.EvalSymlinks(file)
+		if err != nil || !rootsOwn(library, 0) || !wayOfRoot(library) {
+			return false
+		}
+		found = true
 	}
-	folder, err = filepath.EvalSymlinks(folder)
-	return err == nil && rootsOwn(folder, 0) && rootsOwn(library, 0) && wayOfRoot(folder) && wayOfRoot(library)
+	folder, err := filepath.EvalSymlinks(folder)
+	return found && err == nil && rootsOwn(folder, 0) && wayOfRoot(folder)
 }
 
 // wayOfRoot says whether only root can replace what leads to a path.

@@ -1,33 +1,29 @@
 package gpumetrics
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// Options are the options of Start. All but As and All are required.
+// Options are the options of Start. All but As, All and PM are required.
 type Options struct {
 	As      *invoker.Invoker // the user that the sampler runs as; nil for our own
 	All     bool             // GPUs that no recorded process uses are logged, too
+	PM      *PM              // nil: no PM sampling
 	Log     *tracelog.Writer
 	NextSet func() uint32         // a new number of a metric set
 	Known   func(pid uint32) bool // whether a process is recorded
 	Note    func(text string)     // takes a line for the log
+	Remark  func(text string)     // takes a line for the log and the person: another source is used
 	Miss    func(text string)     // takes a line for the log and the person: metrics are missing from here on
 
 	environ []string                // nil for our own environment
@@ -36,27 +32,8 @@ type Options struct {
 	time    func(own uint64) uint64 // nil for host.Time
 }
 
-// A Sampler is the recorder's side of the sampler. Its methods may be called at any time, also when
-// there is no sampler: then they do nothing.
-type Sampler struct {
-	options  Options
-	launched chan struct{} // closed when there is a process, or there will be none
-	up       chan struct{} // closed when the sampler knows the GPUs, or has failed
-	over     chan struct{} // closed when nothing more comes
-	exited   chan struct{} // closed when the process is gone
-	isUp     sync.Once
-
-	mu      sync.Mutex
-	gpus    *gpus
-	conn    *net.UnixConn // nil without a sampler
-	cmd     *exec.Cmd
-	deaf    bool                 // it takes no orders
-	ended   bool                 // its end is expected
-	devices map[[2]uint32]string // UUIDs by process and CUPTI's number
-}
-
-// Start starts the sampler, and does not wait for it.
-func Start(o Options) *Sampler {
+// complete fills in what may be nil.
+func (o *Options) complete() {
 	if o.environ == nil {
 		o.environ = os.Environ()
 	}
@@ -66,133 +43,98 @@ func Start(o Options) *Sampler {
 	if o.now == nil {
 		o.now, o.time = host.Monotonic, host.Time
 	}
-	s := &Sampler{
-		options: o, devices: map[[2]uint32]string{},
-		launched: make(chan struct{}), up: make(chan struct{}), over: make(chan struct{}), exited: make(chan struct{}),
+}
+
+// asRoot says whether the sampler has root's rights.
+func (o *Options) asRoot() bool { return o.As == nil && os.Geteuid() == 0 }
+
+// sameUser says whether a process is of the user that the sampler runs as. What another user's process loads is not
+// loaded for it.
+func (o *Options) sameUser(pid uint32) bool {
+	var s unix.Stat_t
+	uid := uint32(os.Geteuid())
+	if o.As != nil {
+		uid = o.As.UID
 	}
-	s.gpus = newGPUs(o, s.tell)
-	go s.run()
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &s) == nil && s.Uid == uid
+}
+
+// A Sampler is the recorder's side of the sampler. Its methods may be called at any time, also when
+// there is no sampler: then they do nothing.
+type Sampler struct {
+	options Options
+	board   *process
+
+	mu       sync.Mutex
+	counters counters // PM sampling
+	gpus     *gpus
+	finished bool                 // no further process is started
+	closed   bool                 // the log takes no more
+	devices  map[[2]uint32]string // UUIDs by process and CUPTI's number
+}
+
+// Start starts the sampler, and does not wait for it.
+func Start(o Options) *Sampler {
+	o.complete()
+	s := &Sampler{options: o, board: newProcess(), devices: map[[2]uint32]string{}}
+	s.gpus = newGPUs(o, s.board.tell, s.tellCounters)
+	go s.run(s.board)
+	if o.PM != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tryCounters(o.libraries())
+	}
 	return s
 }
 
-// run starts the process and takes in what it sends, until it ends.
-func (s *Sampler) run() {
-	defer close(s.over)
-	defer s.setUp()
-	err := s.launch()
+// run starts a process and takes in what it sends, until it ends.
+func (s *Sampler) run(p *process) {
+	defer close(p.over)
+	defer p.setUp()
+	conn, cmd, err := p.launch(s.options)
+	s.mu.Lock()
+	p.conn, p.cmd = conn, cmd
 	if err != nil {
-		s.options.Note("GPU metrics are not sampled: " + err.Error())
+		p.ended = true
+		s.fail(p, failure{text: err.Error()})
+	} else if p != s.board && s.counters.off {
+		s.countersOff() // it was not yet there
 	}
-	close(s.launched)
+	s.mu.Unlock()
+	close(p.launched)
 	if err != nil {
 		return
 	}
-	err = s.receive()
+	err = p.receive(conn, func(message any) (bool, error) { return s.take(p, message) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended && err != nil {
-		s.abandon(err)
-	}
-}
-
-func (s *Sampler) setUp() { s.isUp.Do(func() { close(s.up) }) }
-
-// launch starts the process.
-func (s *Sampler) launch() error {
-	file, err := programFile(s.options.program)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return errors.New("there is no socket: " + errno.Words(err))
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "sampler"), os.NewFile(uintptr(pair[1]), "recorder")
-	defer ours.Close()
-	defer theirs.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return errors.New("there is no socket: " + errno.Words(err))
-	}
-	cmd := command(s.options, theirs, file)
-	if err := s.start(cmd); err != nil {
-		return errors.Join(errors.New("the sampler cannot be started: "+errno.Words(err)), conn.Close())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conn, s.cmd = conn.(*net.UnixConn), cmd
-	return nil
-}
-
-// command is the sampler's: without our input, output and terminal, and with the rights of the user.
-func command(o Options, socket, file *os.File) *exec.Cmd {
-	cmd := exec.Command("/proc/self/fd/4") // file, in the new process
-	cmd.Args = []string{"cudatrace-gpu"}
-	cmd.ExtraFiles = []*os.File{socket, file}
-	o.As.Apply(cmd)
-	cmd.Env = environment(o.environ, o.As == nil && os.Geteuid() == 0)
-	cmd.Dir = "/"
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setsid = true
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	return cmd
-}
-
-// start starts a command on a thread that lives as long as the command: the kernel takes the end of
-// that thread for our end.
-func (s *Sampler) start(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended tells nothing more
-		}
-		close(s.exited)
-	}()
-	return <-started
-}
-
-// receive takes messages in until the sampler ends. The error says that it should not have.
-func (s *Sampler) receive() error {
-	buf := make([]byte, messageMax+1)
-	for {
-		n, err := s.conn.Read(buf)
-		if err != nil {
-			return errors.New("it has ended")
-		}
-		message, err := parse(buf[:n])
-		if err != nil {
-			return err
-		}
-		if last, err := s.take(message); last || err != nil {
-			return err
-		}
+	if !p.ended && err != nil {
+		s.abandon(p, err)
 	}
 }
 
 // take takes a message in. The last message is the sampler's farewell.
-func (s *Sampler) take(message any) (last bool, err error) {
+func (s *Sampler) take(p *process, message any) (last bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return true, nil
+	}
 	switch m := message.(type) {
 	case failure:
-		s.ended = true
-		s.options.Note("GPU metrics are not sampled: " + strings.ToValidUTF8(m.text, "?"))
+		p.ended = true
+		s.fail(p, m)
 		return true, nil
 	case ready:
 		if m.devices > 0 {
 			return false, nil
 		}
 	case device:
-		err = s.gpus.add(m)
+		err = s.gpus.found(m, p != s.board)
 	case set:
-		err = s.gpus.set(m)
+		err = s.gpus.set(m, p != s.board)
+	case refused:
+		err = s.gpus.refused(m)
 	case rows:
 		err = s.gpus.rows(m)
 		s.gpus.expire(time.Now())
@@ -203,38 +145,41 @@ func (s *Sampler) take(message any) (last bool, err error) {
 	case done:
 		return true, nil
 	}
-	s.setUp()
+	p.setUp()
 	return false, err
 }
 
-// abandon ends a sampler that does not work. The caller holds mu.
-func (s *Sampler) abandon(why error) {
-	s.ended = true
-	s.gpus.end(true)
-	s.kill()
-	text := fmt.Sprintf("the sampler of GPU metrics has failed (%v)", why)
+// fail is called when a process does not work from the start.
+func (s *Sampler) fail(p *process, m failure) {
+	text := strings.ToValidUTF8(m.text, "?")
+	switch {
+	case p != s.board:
+		s.countersFailed(m.why, text)
+	case s.options.PM != nil:
+		s.countersOff()
+		s.options.Remark("GPU metrics are not sampled: " + text)
+	default:
+		s.options.Note("GPU metrics are not sampled: " + text)
+	}
+}
+
+// abandon ends a process that does not work any more. The caller holds mu.
+func (s *Sampler) abandon(p *process, why error) {
+	p.ended = true
+	p.kill()
+	s.gpus.cut(p != s.board)
+	of, rest := "GPU metrics", "the log has no GPU metrics from here on"
+	if p != s.board {
+		of, rest = "PM sampling", instead+" from here on"
+	} else if s.options.PM != nil {
+		rest = "the log has no values of NVML and GPM from here on"
+	}
+	text := fmt.Sprintf("the sampler of %s has failed (%v)", of, why)
 	if s.gpus.begun {
-		s.options.Miss(text + ": the log has no GPU metrics from here on")
+		s.options.Miss(text + ": " + rest)
 	} else {
 		s.options.Note(text)
 	}
-}
-
-// tell gives the sampler an order. A sampler that takes no orders ends.
-func (s *Sampler) tell(kind, index uint32) {
-	if s.conn == nil || s.ended || s.deaf {
-		return
-	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // fails on a closed connection only
-	if _, err := s.conn.Write(order(kind, index)); err != nil {
-		s.deaf = true
-		s.kill() // receive says so
-	}
-}
-
-// kill ends the process. The caller holds mu.
-func (s *Sampler) kill() {
-	_ = s.cmd.Process.Kill() // it may have ended
 }
 
 // Begin is called when a recorded process uses CUDA. GPUs are sampled from then on.
@@ -242,6 +187,16 @@ func (s *Sampler) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gpus.begin()
+	s.tryOffered()
+}
+
+// Offer takes in the files of CUPTI that a recorded process could load, before its Begin.
+func (s *Sampler) Offer(pid uint32, libraries []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.options.PM != nil {
+		s.counters.offer(usableLibraries(libraries, s.options.asRoot() || !s.options.sameUser(pid)))
+	}
 }
 
 // Device takes in the number and the UUID of a recorded process's GPU.
@@ -257,7 +212,7 @@ func (s *Sampler) Device(d *tracelog.Device) {
 func (s *Sampler) Context(c *tracelog.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if uuid := s.devices[[2]uint32{c.PID, c.Device}]; uuid != "" && !s.ended {
+	if uuid := s.devices[[2]uint32{c.PID, c.Device}]; uuid != "" && !s.finished {
 		s.gpus.context(uuid, c.Device)
 	}
 }
@@ -267,40 +222,65 @@ const patience = 500 * time.Millisecond
 
 // End takes in the last values and ends the sampler.
 func (s *Sampler) End() {
-	<-s.launched
-	sampled := s.farewell()
-	finished := sampled && within(s.over, patience)
+	list := s.processes()
+	var asked []*process
+	for _, p := range list {
+		<-p.launched
+		if s.farewell(p) {
+			asked = append(asked, p)
+		}
+	}
+	deadline := time.Now().Add(patience)
+	late := map[*process]bool{}
+	for _, p := range asked {
+		late[p] = !within(p.over, time.Until(deadline))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ended {
-		s.gpus.end(sampled && !finished)
+	s.closed = true
+	var took time.Duration
+	for _, p := range list {
+		p.ended = true
+		if late[p] {
+			s.gpus.cut(p != s.board)
+		}
+		took += p.remove()
 	}
-	s.ended = true
-	if s.conn == nil {
-		return
-	}
-	s.kill()
-	<-s.exited
-	_ = s.conn.Close() // nothing is left in it
-	if took := s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime(); sampled {
+	s.gpus.end()
+	if len(asked) > 0 {
 		s.options.Note(fmt.Sprintf("the sampler of GPU metrics took %s of processor time", took.Round(time.Millisecond)))
 	}
 }
 
-// farewell asks a sampler that samples for its last values; false if there is none.
-func (s *Sampler) farewell() bool {
+// processes returns the processes that there are. No further one is started.
+func (s *Sampler) processes() []*process {
 	s.mu.Lock()
-	begun := s.gpus.begun && !s.ended
+	defer s.mu.Unlock()
+	s.finished = true
+	if s.counters.process == nil {
+		return []*process{s.board}
+	}
+	return []*process{s.board, s.counters.process}
+}
+
+// farewell asks a process that samples for its last values; false if there is none.
+func (s *Sampler) farewell(p *process) bool {
+	s.mu.Lock()
+	begun := s.gpus.begun && !p.ended
 	s.mu.Unlock()
-	if !begun || !within(s.up, patience) {
+	wait := patience
+	if p != s.board {
+		wait = 0 // CUPTI may still be starting
+	}
+	if !begun || !within(p.up, wait) {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || len(s.gpus.all) == 0 {
+	if p.ended || len(s.gpus.all) == 0 {
 		return false
 	}
-	s.tell(orderEnd, 0)
+	p.tell(orderEnd, 0)
 	return true
 }
 

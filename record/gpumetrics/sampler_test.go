@@ -27,7 +27,7 @@ import (
 // limit is how long a test waits for what must happen; none takes as long.
 const limit = 60 * time.Second
 
-// scratch is where the simulated libnvidia-ml is built: in a folder that only we can change.
+// scratch is where the simulated libraries are built: in a folder that only we can change.
 var scratch = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "gpumetrics-test-")
 	if err != nil {
@@ -37,7 +37,8 @@ var scratch = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	target := filepath.Join(dir, "nvml", libraryName)
-	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+dir, target).CombinedOutput()
+	out, err := exec.Command("make", "-s", "-C", "../../testdata/sim", "BUILD="+dir, "CFLAGS=-O0", target,
+		filepath.Join(dir, "lib/libcupti.so.13"), filepath.Join(dir, "lib/libcuda.so.1")).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
@@ -103,7 +104,7 @@ func newRecorder(t testing.TB) *recorder {
 func (r *recorder) options(env ...string) Options {
 	return Options{
 		Log: r.w, NextSet: func() uint32 { return r.sets.Add(1) }, Known: func(pid uint32) bool { return r.known[pid] },
-		Note: r.note, Miss: func(text string) { r.note("missing: " + text) },
+		Note: r.note, Miss: func(text string) { r.note("missing: " + text) }, Remark: func(text string) { r.note("remark: " + text) },
 		environ: append(env, "LD_LIBRARY_PATH="+filepath.Dir(library(r.t))),
 	}
 }
@@ -113,8 +114,8 @@ func newTestSampler(t testing.TB) *Sampler {
 	r := newRecorder(t)
 	o := r.options()
 	o.now, o.time = host.Monotonic, host.Time
-	s := &Sampler{options: o, up: make(chan struct{}), devices: map[[2]uint32]string{}}
-	s.gpus = newGPUs(o, func(uint32, uint32) {})
+	s := &Sampler{options: o, board: newProcess(), devices: map[[2]uint32]string{}}
+	s.gpus = newGPUs(o, func(uint32, uint32) {}, func(uint32, uint32) {})
 	s.gpus.begin()
 	return s
 }
@@ -217,9 +218,9 @@ func rowsOf(t *testing.T, s *Sampler, uuid string, length time.Duration) {
 	began := host.Monotonic()
 	wait(t, s, "there are values", func() bool {
 		for _, n := range s.gpus.all {
-			if n.uuid == uuid && len(n.series) == 3 && n.used {
-				for _, m := range n.series {
-					if m.set.Interval > 5e7 && m.last < began+uint64(length) {
+			if _, board := n.series[n.index*maxSets+2]; n.uuid == uuid && board && n.used {
+				for number, m := range n.series {
+					if number < countersSets && m.set.Interval > 5e7 && m.last < began+uint64(length) {
 						return false
 					}
 				}
@@ -365,7 +366,7 @@ func TestNoNVML(t *testing.T) {
 		}
 		s := Start(o)
 		begin(s, 7, 0)
-		<-s.over
+		<-s.board.over
 		s.End()
 		if got := r.read(); !r.told(c.want) || len(r.notes) != 1 || len(got.sets) > 0 {
 			t.Errorf("notes are %q, sets %v", r.notes, got.sets)
@@ -413,43 +414,60 @@ func TestKilled(t *testing.T) {
 	s := Start(r.options())
 	begin(s, 7, 0)
 	rowsOf(t, s, uuidOf(0), 0)
-	if err := s.cmd.Process.Kill(); err != nil {
+	if err := s.board.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-s.over
+	<-s.board.over
 	s.End()
 	if c := r.read(); len(c.lost) == 0 || !r.told("missing: the sampler of GPU metrics has failed (it has ended): the log has no GPU metrics from here on") {
 		t.Errorf("notes are %q, lost %v", r.notes, c.lost)
 	}
 }
 
+// sanitized is the sampler's program, built with gcc's sanitizers.
+var sanitized = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "gpumetrics-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	out, err := exec.Command("make", "-s", "-C", "sampler", "host", "OUT="+dir, "SANITIZE=address,undefined -fno-sanitize-recover=all").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(filepath.Join(dir, "sampler"))
+})
+
+func sanitizedProgram(t *testing.T) []byte {
+	t.Helper()
+	program, err := sanitized()
+	if err != nil {
+		t.Skipf("gcc has no sanitizers: %v", err)
+	}
+	return program
+}
+
 // The sampler has no fault that gcc's sanitizers find: a fault would end it with an exit code of its own.
 func TestSanitized(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	out, err := exec.Command("make", "-s", "-C", "sampler", "host", "OUT="+folder, "SANITIZE=address,undefined -fno-sanitize-recover=all").CombinedOutput()
-	if err != nil {
-		t.Skipf("gcc has no sanitizers: %v\n%s", err, out)
-	}
+	program := sanitizedProgram(t)
 	for _, env := range []string{"CUDASIM_DEVICES=16", "CUDASIM_NVML_FAIL=3", "CUDASIM_NVML_NO_GPM=1", "CUDASIM_NVML_INIT_ERROR=9"} {
 		r := newRecorder(t)
 		o := r.options(env, "CUDASIM_NVML_PID=1", "CUDASIM_NVML_NVLINK=1")
-		if o.program, err = os.ReadFile(filepath.Join(folder, "sampler")); err != nil {
-			t.Fatal(err)
-		}
+		o.program = program
 		o.All = true
 		s := Start(o)
 		begin(s, 7, 0)
 		if env != "CUDASIM_NVML_INIT_ERROR=9" {
 			wait(t, s, "there are values", func() bool { n := s.gpus.all[0]; return n != nil && n.series[0] != nil && n.series[0].last > 0 })
 			s.mu.Lock()
-			s.tell(orderStop, 0)
-			s.tell(orderEnd, 0)
+			s.board.tell(orderStop, 0)
+			s.board.tell(orderEnd, 0)
 			s.mu.Unlock()
 		}
-		<-s.over
-		<-s.exited
-		if code := s.cmd.ProcessState.ExitCode(); code != 0 || r.told("failed") {
+		<-s.board.over
+		<-s.board.exited
+		if code := s.board.cmd.ProcessState.ExitCode(); code != 0 || r.told("failed") {
 			t.Errorf("%s: exit code %d, notes %q", env, code, r.notes)
 		}
 		s.End()
@@ -485,10 +503,10 @@ func TestClosed(t *testing.T) {
 	s := Start(newRecorder(t).options())
 	begin(s, 7, 0)
 	rowsOf(t, s, uuidOf(0), 0)
-	pid := s.cmd.Process.Pid
+	pid := s.board.cmd.Process.Pid
 	s.mu.Lock()
-	s.ended = true
-	s.conn.Close()
+	s.board.ended = true
+	s.board.conn.Close()
 	s.mu.Unlock()
 	gone(t, pid)
 }
@@ -500,9 +518,9 @@ func parent() {
 		panic(err)
 	}
 	s := Start(Options{Log: w, NextSet: func() uint32 { return 1 }, Known: func(uint32) bool { return true },
-		Note: func(text string) { fmt.Println(text) }, Miss: func(text string) { fmt.Println(text) }})
-	<-s.launched
-	fmt.Println(s.cmd.Process.Pid)
+		Note: func(text string) { fmt.Println(text) }, Miss: func(text string) { fmt.Println(text) }, Remark: func(text string) { fmt.Println(text) }})
+	<-s.board.launched
+	fmt.Println(s.board.cmd.Process.Pid)
 	select {}
 }
 
@@ -544,7 +562,7 @@ func TestSudo(t *testing.T) {
 	s := Start(o)
 	begin(s, 7, 0)
 	rowsOf(t, s, uuidOf(0), 0)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.board.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -599,19 +617,19 @@ func TestDeaf(t *testing.T) {
 	t.Parallel()
 	s := Start(newRecorder(t).options())
 	wait(t, s, "the GPU is known", func() bool { return len(s.gpus.all) == 1 })
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := s.board.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
 	orders := 0
-	for ; !s.deaf && orders < 1e6; orders++ {
-		s.tell(orderStop, 99)
+	for ; !s.board.deaf && orders < 1e6; orders++ {
+		s.board.tell(orderStop, 99)
 	}
-	deaf := s.deaf
+	deaf := s.board.deaf
 	s.mu.Unlock()
 	if !deaf {
 		t.Errorf("a stopped sampler has taken %d orders", orders)
 	}
-	<-s.over
+	<-s.board.over
 	s.End()
 }

@@ -13,10 +13,10 @@ import (
 
 // The constants of sampler/wire.h.
 const (
-	wireVersion = 1
+	wireVersion = 2
 	messageMax  = 8192
 	devicesMax  = 64
-	nameSize    = 40
+	nameSize    = 96
 	uuidSize    = 96
 	processSize = 16
 
@@ -28,6 +28,8 @@ const (
 	msgLost      = 6
 	msgProcesses = 7
 	msgDone      = 8
+	msgRefused   = 9
+	msgMetric    = 10
 
 	orderStart = 1
 	orderStop  = 2
@@ -36,10 +38,38 @@ const (
 	deviceMIG = 1
 )
 
-// A failure says why the sampler does not work.
-type failure struct{ text string }
+// Why the sampler does not work, or PM sampling of a GPU.
+const (
+	noLibrary  = 1
+	noNVML     = 2
+	noCUDA     = 3
+	busy       = 4
+	noRights   = 5
+	oldGPU     = 6
+	noMetric   = 7
+	broken     = 8
+	oldLibrary = 9
+)
 
-// A device is a GPU, as NVML numbers and names it.
+// A failure says why the sampler does not work.
+type failure struct {
+	why  uint32
+	text string
+}
+
+// A refused says why PM sampling of a GPU does not begin, or ends.
+type refused struct {
+	device, why uint32
+	text        string
+}
+
+// A listed is a metric that a GPU has.
+type listed struct {
+	device, passes uint32
+	name           string
+}
+
+// A device is a GPU, as NVML, or CUDA, numbers and names it.
 type device struct {
 	index uint32
 	uuid  string // 16 bytes in hexadecimal
@@ -109,8 +139,7 @@ func parse(b []byte) (message any, err error) {
 			return nil, fmt.Errorf("it speaks version %d", version)
 		}
 	case msgFailed:
-		r.u32()
-		message = failure{r.text(len(r.b))}
+		message = failure{r.u32(), r.text(len(r.b))}
 	case msgDevice:
 		d := device{index: r.u32()}
 		d.mig = r.u32()&deviceMIG != 0
@@ -129,6 +158,10 @@ func parse(b []byte) (message any, err error) {
 		message = r.processes()
 	case msgDone:
 		message = done{}
+	case msgRefused:
+		message = refused{r.u32(), r.u32(), r.text(len(r.b))}
+	case msgMetric:
+		message = listed{r.u32(), r.u32(), r.text(nameSize)}
 	default:
 		return nil, fmt.Errorf("a message has type %d", kind)
 	}

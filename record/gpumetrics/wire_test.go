@@ -22,7 +22,10 @@ var fromC = map[string]int{
 	"GS_METRICS_MAX": tracelog.MaxMetrics, "GS_NAME_SIZE": nameSize,
 	"GS_READY": msgReady, "GS_FAILED": msgFailed, "GS_DEVICE": msgDevice, "GS_SET": msgSet, "GS_ROWS": msgRows, "GS_LOST": msgLost,
 	"GS_PROCESSES": msgProcesses, "GS_DONE": msgDone, "GS_START": orderStart, "GS_STOP": orderStop, "GS_END": orderEnd,
-	"GS_DEVICE_MIG": deviceMIG, "GS_SOURCE_NVML": int(metric.NVML), "GS_SOURCE_GPM": int(metric.GPM),
+	"GS_DEVICE_MIG": deviceMIG, "GS_SOURCE_NVML": int(metric.NVML), "GS_SOURCE_GPM": int(metric.GPM), "GS_SOURCE_PM": int(metric.PM),
+	"GS_REFUSED": msgRefused, "GS_METRIC": msgMetric, "GS_NO_LIBRARY": noLibrary, "GS_NO_NVML": noNVML, "GS_NO_CUDA": noCUDA, "GS_BUSY": busy,
+	"GS_NO_RIGHTS": noRights, "GS_OLD_GPU": oldGPU, "GS_NO_METRIC": noMetric, "GS_BROKEN": broken, "GS_OLD_LIBRARY": oldLibrary,
+	"offsetof(struct gs_refused, why)": 12, "offsetof(struct gs_refused, text)": 16, "offsetof(struct gs_metric, passes)": 12, "offsetof(struct gs_metric, name)": 16,
 	"sizeof(struct gs_head)": 8, "sizeof(struct gs_order)": 8,
 	"offsetof(struct gs_ready, version)": 8, "offsetof(struct gs_ready, devices)": 12,
 	"offsetof(struct gs_failed, text)":  12,
@@ -97,7 +100,7 @@ func TestParse(t *testing.T) {
 		{words(msgReady, uint32(wireVersion), uint32(2)), ready{2}},
 		{words(msgReady, uint32(9), uint32(2)), "it speaks version 9"},
 		{words(msgReady), errCut.Error()},
-		{words(msgFailed, uint32(1), field("no library", 40)), failure{"no library"}},
+		{words(msgFailed, uint32(1), field("no library", 40)), failure{1, "no library"}},
 		{deviceMessage(1, deviceMIG), device{1, uuidOf(1), true}},
 		{words(msgDevice, uint32(0), uint32(0), field("GPU-short", uuidSize)), device{0, "", false}},
 		{words(msgDevice, uint32(0), uint32(0), "GPU-"), errCut.Error()},
@@ -148,11 +151,12 @@ func FuzzMessages(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if _, err := s.take(m); err != nil {
+			if _, err := s.take(s.board, m); err != nil {
 				return
 			}
 		}
-		s.gpus.end(true)
+		s.gpus.cut(false)
+		s.gpus.end()
 	})
 }
 

@@ -64,6 +64,21 @@ if [[ metrics =~ $only ]]; then
 	nvcc -O2 -std=c++17 -o metrics metrics.cu -lcublas && check metrics ./metrics &&
 		python3 metrics.py "$cudatrace" "$out/metrics.cudatrace" "$out/metrics.stdout" || failed=1
 fi
+if [[ counters =~ $only ]]; then # PM sampling: needs the right to profile
+	nvcc -O2 -std=c++17 -o metrics metrics.cu -lcublas || exit 1
+	"$cudatrace" probes --gpu-metrics >"$out/counters.list" && head -n 20 "$out/counters.list" || failed=1
+	for hz in 1000 10000; do
+		flags=("--gpu-metrics=$hz")
+		check "counters-$hz" ./metrics 2 &&
+			python3 metrics.py "$cudatrace" "$out/counters-$hz.cudatrace" "$out/counters-$hz.stdout" || failed=1
+		grep "PM sampling" "$out/counters-$hz.stderr" && failed=1
+	done
+	"$cudatrace" record -q --no-convert --gpu-metrics -o "$out/counters-first" ./metrics 2 >/dev/null &
+	sleep 4
+	"$cudatrace" record -q --no-convert --gpu-metrics -o "$out/counters-second" ./metrics 1 >/dev/null 2>"$out/counters-second.stderr"
+	grep "another process uses the GPU's counters" "$out/counters-second.stderr" || failed=1
+	wait
+fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50
 check streams-cupti ./streams-static

@@ -56,6 +56,43 @@ least("power of a product, W over that of idle", mean("power", "tensor") - mean(
 least("SM clock, Hz", mean("sm_clock", "dram"), 300e6)
 for name in ("temperature", "memory_temperature", "memory_clock", "clock_reasons", "gpm_sm_occupancy", "gpm_fp16_active", "gpm_nvlink_rx"):
     print(f"{name:40} {mean(name, 'tensor'):16.4g}")
+
+
+def counters():
+    """Compares PM sampling with what the program did, and its times with those of kernels."""
+    global failed
+    rows = [s for s in samples if sources[s["set"]] == 3]
+    interval = next(r["interval"] for r in records if r["kind"] == "metric_set" and r["source"] == 3)
+    names = [r["name"] for r in records if r["kind"] == "metric" and sources[r["set"]] == 3]
+    print(f"{len(names)} metrics: {' '.join(names)}")
+    half = ".avg.pct_of_peak_sustained_elapsed"
+    compute = "gr__compute_cycles_active" + half
+    expect("DRAM read in a copy kernel, bytes/s", mean("dram__bytes_read.sum.per_second", "dram"), rate("dram") / 2, 0.05)
+    expect("DRAM written in a copy kernel, bytes/s", mean("dram__bytes_write.sum.per_second", "dram"), rate("dram") / 2, 0.05)
+    for name, phase in ("pcie__read_bytes.sum.per_second", "h2d"), ("pcie__write_bytes.sum.per_second", "d2h"):
+        expect(f"{name}, bytes/s", mean(name, phase), 1.04 * rate(phase), 0.06)  # with or without the headers of packets
+    least("tensor active in a product, %", mean("sm__pipe_tensor_cycles_active_realtime" + half, "tensor"), 80)
+    least("SM active in a product, %", mean("sm__cycles_active" + half, "tensor"), 85)
+    least("SM clock, Hz", mean("gpc__cycles_elapsed.avg.per_second", "dram"), 300e6)
+    expect("mean interval, ns", sum(s["dur"] for s in rows) / len(rows), interval, 0.001)
+    expect("time of samples, ns", sum(s["dur"] for s in rows), rows[-1]["start"] + rows[-1]["dur"] - rows[0]["start"], 1e-6)
+    least("samples before the first phase", sum(s["start"] < phases["dram"][0] for s in rows), 1)
+    kernels = sorted((k["start"], k["start"] + k["dur"]) for k in kernel_records)
+    edges = []
+    for (_, before), (start, end) in zip(kernels, kernels[1:]):
+        if start - before < 100e6 or end - start < 2 * interval:
+            continue
+        row = next((s for s in rows if s["start"] <= start < s["start"] + s["dur"]), None)
+        if row and row["start"] + row["dur"] > start + interval / 20:
+            edges.append(row["start"] + row["dur"] - row["values"][compute] / 100 * row["dur"] - start)
+    print(f"rise of compute activity after a kernel's start, ns: {[round(e) for e in edges]}")
+    failed += any(abs(e) > interval / 20 for e in edges)
+
+
+if 3 in sources.values():
+    kernel_records = [json.loads(line) for line in subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "kernel"],
+                      check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
+    counters()
 uuids = {r["uuid"] for r in records if r["kind"] == "metric_set" and r["source"] != 4}
 lost = [r for r in records if r["kind"] == "lost"]
 power = [s for s in samples if "power" in s["values"]]
@@ -63,6 +100,6 @@ print(f"{len(samples)} samples, {len(power)} of power, of {len(uuids)} GPUs; los
 failed += len(uuids) != 1
 failed += len([l for l in lost if l["cause"] == "gpu_metrics"]) > 0
 notes = subprocess.run([cudatrace, "dump", log, "--kind", "note"], check=True, stdout=subprocess.PIPE, text=True).stdout
-print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line))
+print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line or "PM sampling" in line))
 print("metrics:", "ok" if not failed else f"{failed} FAILED")
 sys.exit(failed != 0)

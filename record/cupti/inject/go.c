@@ -33,17 +33,30 @@ static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline
 	return payload;
 }
 
+/* The frame of GO. Each WAIT before it moves the deadline. */
+static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned count, uint64_t *deadline)
+{
+	uint64_t last = *deadline + (CT_GO_MOST - CT_GO_WAIT);
+	while (ct_recv_passed(fd, f, sizeof *f, passed, count, *deadline)) {
+		if (f->type != CT_MSG_WAIT)
+			return f->type == CT_MSG_GO;
+		uint64_t later = ct_now() + CT_GO_WAIT;
+		*deadline = later < last ? later : last;
+	}
+	return false;
+}
+
 /*
  * The payload of GO in memory of its own, NULL when none came in time. The descriptors that came along
  * become the caller's; -1 for each that did not.
  */
-unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t deadline)
+unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline)
 {
 	struct ct_frame f;
-	if (!ct_recv_passed(fd, &f, sizeof f, passed, count, deadline) || f.type != CT_MSG_GO)
+	if (!receive_frame(fd, &f, passed, count, deadline))
 		return NULL;
 	*length = f.length;
-	unsigned char *payload = receive_payload(fd, f.length, deadline);
+	unsigned char *payload = receive_payload(fd, f.length, *deadline);
 	if (!payload)
 		close_all(passed, count);
 	return payload;

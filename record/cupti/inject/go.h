@@ -3,11 +3,14 @@
 
 #include <stdint.h>
 
+#include "clock.h"
 #include "load.h"
 
 #define CT_CANDIDATES 64
+#define CT_GO_WAIT (2 * CT_SECOND)  /* for a sign of the recorder: GO, or WAIT, which starts the time anew */
+#define CT_GO_MOST (10 * CT_SECOND) /* for GO, whatever the recorder says */
 
-unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t deadline);
+unsigned char *ct_go_receive(int fd, uint32_t *length, int *passed, unsigned count, uint64_t *deadline);
 unsigned ct_go_candidates(unsigned char **at, uint32_t *left, uint32_t count, struct ct_candidate *list);
 const char *ct_go_range(const unsigned char *payload, uint32_t length, uint32_t *range);
 

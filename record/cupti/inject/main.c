@@ -37,7 +37,6 @@
 #include "wanted.h"
 #include "wire.h"
 
-#define HELLO_WAIT (2 * CT_SECOND) /* for the recorder to attach its probes */
 #define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
 #define LEAST_MEMORY (1u << 20) /* for records */
 #define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
@@ -85,7 +84,7 @@ static bool say_hello(int fd, uint64_t deadline)
 	memset(&m, 0, sizeof m);
 	m.hello.version = CT_WIRE_VERSION;
 	m.hello.pid = (uint32_t)getpid();
-	m.hello.since = deadline - HELLO_WAIT;
+	m.hello.since = deadline - CT_GO_WAIT;
 	m.hello.request = (uint64_t)(uintptr_t)ct_pool_request;
 	if (ct_load_mapped(m.path, sizeof m.path))
 		m.hello.path_len = (uint32_t)strlen(m.path);
@@ -232,13 +231,13 @@ static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], uint64_t
 /* True when NVTX is to be recorded. */
 static bool begin(void)
 {
-	uint64_t deadline = ct_now() + HELLO_WAIT;
+	uint64_t deadline = ct_now() + CT_GO_WAIT;
 	int fd = ct_rehearsed() ? ct_connect(deadline) : -1;
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
-	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, deadline) : NULL;
+	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
 	bool linked = go && go_on_in_memory(fd, passed, deadline);
 	close(fd);
 	bool nvtx = false;

@@ -117,7 +117,7 @@ static init_fn locate(enum which which, bool *asked)
 	*asked = true;
 	init_fn f = NULL;
 	unsigned char *payload =
-		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, NULL, 0, deadline) : NULL;
+		ct_send_wait(fd, &request, sizeof request, deadline) ? ct_go_receive(fd, &length, NULL, 0, &deadline) : NULL;
 	close(fd);
 	if (payload) {
 		struct ct_go go;

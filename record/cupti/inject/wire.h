@@ -16,6 +16,7 @@
  *   library                           recorder
  *  over the socket:
  *      | HELLO ------------------------> |   probes are attached here
+ *      | <------------------------- WAIT |   now and then, while they are
  *      | <-------------------------- GO  |   with the descriptors of the memory
  *      | MAPPED, end of stream --------> |
  *  in the memory:
@@ -85,6 +86,7 @@ enum ct_message_type {
 	CT_MSG_DEPTH = 39,   /* ct_depth, any number of them */
 	CT_MSG_RUNTIME = 40, /* no payload; the runtime's functions are to have API records after all */
 	CT_MSG_RANGE = 41,   /* no payload; the exit signal comes at cuProfilerStart and cuProfilerStop, too */
+	CT_MSG_WAIT = 42,    /* no payload; the recorder is at work on GO, for which the process waits on */
 };
 
 struct ct_frame {

@@ -11,15 +11,6 @@ void gs_series_begin(struct gs_series *s, struct gs_set *set, uint64_t now)
 	gs_send(set, GS_SET, sizeof *set);
 }
 
-static void send_lost(struct gs_series *s, uint64_t end)
-{
-	struct gs_lost m = {.set = s->set, .start = s->last, .end = end};
-	if (end > s->last)
-		gs_send(&m, GS_LOST, sizeof m);
-	s->last = end;
-	s->broken = false;
-}
-
 static struct gs_rows rows; /* not sent yet */
 
 void gs_series_flush(struct gs_series *s)
@@ -31,15 +22,19 @@ void gs_series_flush(struct gs_series *s)
 	rows.count = 0;
 }
 
-void gs_series_row(struct gs_series *s, uint64_t end, const double *values)
+static void send_lost(struct gs_series *s, uint64_t end)
+{
+	struct gs_lost m = {.set = s->set, .start = s->last, .end = end};
+	gs_series_flush(s); /* what comes before it */
+	if (end > s->last)
+		gs_send(&m, GS_LOST, sizeof m);
+	s->last = end;
+	s->broken = false;
+}
+
+static void add(struct gs_series *s, uint64_t end, const double *values)
 {
 	size_t width = 2 + s->count;
-	if (end <= s->last)
-		return;
-	if (s->broken) {
-		send_lost(s, end);
-		return;
-	}
 	if ((rows.count + 1) * width > sizeof rows.words / sizeof *rows.words)
 		gs_series_flush(s);
 	uint64_t *row = &rows.words[rows.count++ * width];
@@ -47,6 +42,26 @@ void gs_series_row(struct gs_series *s, uint64_t end, const double *values)
 	row[1] = end;
 	memcpy(&row[2], values, s->count * sizeof *values);
 	s->last = end;
+}
+
+void gs_series_row(struct gs_series *s, uint64_t end, const double *values)
+{
+	if (end <= s->last)
+		return;
+	if (s->broken)
+		send_lost(s, end);
+	else
+		add(s, end, values);
+}
+
+void gs_series_span(struct gs_series *s, uint64_t start, uint64_t end, uint64_t slack, const double *values)
+{
+	if (end <= s->last)
+		return;
+	if (start > s->last && (s->broken || start - s->last > slack))
+		send_lost(s, start);
+	s->broken = false;
+	add(s, end, values);
 }
 
 void gs_series_fail(struct gs_series *s)

@@ -19,6 +19,10 @@ void gs_series_begin(struct gs_series *s, struct gs_set *set, uint64_t now);
 /* Adds a row that ends at a time. After a gap the row only ends the gap. */
 void gs_series_row(struct gs_series *s, uint64_t end, const double *values);
 
+/* Adds a row with a start of its own. Time since the row before it, or since a failure, is lost where it is
+ * longer than the slack, which is how far clocks move. */
+void gs_series_span(struct gs_series *s, uint64_t start, uint64_t end, uint64_t slack, const double *values);
+
 /* Sends the rows that were added. It comes before rows of another series. */
 void gs_series_flush(struct gs_series *s);
 

@@ -25,8 +25,8 @@ __asm__(".globl _start\n"
         "	brk #1\n");
 #endif
 
-int main(void);
-int __libc_start_main(int (*run)(void), int argc, char **argv, void (*init)(void), void (*fini)(void),
+int main(int argc, char **argv);
+int __libc_start_main(int (*run)(int, char **), int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*loader_fini)(void), void *stack_end);
 void gs_start(long *stack, void (*loader_fini)(void));
 

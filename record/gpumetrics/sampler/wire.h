@@ -10,12 +10,12 @@
 
 #include <stdint.h>
 
-#define GS_VERSION 1
+#define GS_VERSION 2
 #define GS_SOCKET 3         /* descriptor of the sampler's end */
 #define GS_MESSAGE_MAX 8192 /* bytes of the largest message */
 #define GS_DEVICES_MAX 64   /* further GPUs are left alone */
 #define GS_METRICS_MAX 24   /* metrics of a set */
-#define GS_NAME_SIZE 40     /* name of a metric, with its final zero */
+#define GS_NAME_SIZE 96     /* name of a metric, with its final zero */
 #define GS_PIDS_MAX 128     /* processes of a GPU that are named */
 
 /* From the sampler. */
@@ -26,16 +26,25 @@
 #define GS_ROWS 5      /* struct gs_rows: values of a set */
 #define GS_LOST 6      /* struct gs_lost: a time without values */
 #define GS_PROCESSES 7 /* struct gs_processes: who uses a GPU */
-#define GS_DONE 8      /* struct gs_head alone: the answer to GS_END */
+#define GS_DONE 8      /* struct gs_head alone: the answer to GS_END; the end of a list */
+#define GS_REFUSED 9   /* struct gs_refused: PM sampling of a GPU does not begin, or ends */
+#define GS_METRIC 10   /* struct gs_metric: one that a GPU has, for a list */
 
 /* From the recorder: struct gs_order. */
 #define GS_START 1 /* sample a GPU */
 #define GS_STOP 2  /* no longer sample it */
 #define GS_END 3   /* send the last values and end */
 
-/* Why the sampler ends. */
-#define GS_NO_LIBRARY 1 /* libnvidia-ml cannot be loaded */
+/* Why the sampler ends, or PM sampling of a GPU. */
+#define GS_NO_LIBRARY 1 /* a library cannot be loaded */
 #define GS_NO_NVML 2    /* NVML does not start, or has no GPU */
+#define GS_NO_CUDA 3    /* CUDA does not start, or has no GPU */
+#define GS_BUSY 4       /* another process uses the GPU's counters */
+#define GS_NO_RIGHTS 5  /* the driver keeps the counters for administrators */
+#define GS_OLD_GPU 6    /* the GPU cannot be sampled */
+#define GS_NO_METRIC 7  /* none of the metrics can be sampled */
+#define GS_BROKEN 8     /* a function of CUPTI's fails */
+#define GS_OLD_LIBRARY 9 /* a library lacks a function */
 
 /* Bits of struct gs_device. */
 #define GS_DEVICE_MIG 1 /* it is divided: its values say nothing of one instance */
@@ -43,6 +52,7 @@
 /* Sources of a set. */
 #define GS_SOURCE_NVML 1
 #define GS_SOURCE_GPM 2
+#define GS_SOURCE_PM 3
 
 struct gs_head {
 	uint32_t type;
@@ -63,7 +73,7 @@ struct gs_failed {
 
 struct gs_device {
 	struct gs_head head;
-	uint32_t device; /* NVML's index */
+	uint32_t device; /* NVML's index; of the sampler of PM, CUDA's */
 	uint32_t flags;
 	char uuid[96]; /* as NVML writes it */
 };
@@ -101,6 +111,20 @@ struct gs_processes {
 		uint32_t zero;
 		uint64_t memory; /* bytes of the GPU's memory, 0 when not known */
 	} list[GS_PIDS_MAX];
+};
+
+struct gs_refused {
+	struct gs_head head;
+	uint32_t device;
+	uint32_t why;
+	char text[240];
+};
+
+struct gs_metric {
+	struct gs_head head;
+	uint32_t device;
+	uint32_t passes; /* that it needs alone; 0: it cannot be sampled */
+	char name[GS_NAME_SIZE];
 };
 
 struct gs_order {

@@ -19,7 +19,8 @@ import (
 // structs are the kernel's structs that the eBPF program reads. The program's own type
 // information has the members that it reads.
 var structs = []string{
-	"ns_common", "pid_namespace", "upid", "pid", "sigaction", "k_sigaction", "sighand_struct", "signal_struct", "task_struct",
+	"ns_common", "pid_namespace", "upid", "pid", "sigaction", "k_sigaction", "sighand_struct", "signal_struct",
+	"return_instance", "uprobe_task", "task_struct",
 }
 
 // sessionFunction is the function of the kernel that the program calls.

@@ -48,6 +48,12 @@ static const struct {
 	{"CUDASIM_NVML_OTHER_PID", &config.nvml_other_pid, 0},
 	{"CUDASIM_NVML_FAIL", &config.nvml_fail, 0},
 	{"CUDASIM_NVML_FAIL_FROM", &config.nvml_fail_from, 0},
+	{"CUDASIM_PM_INIT_ERROR", &config.pm_init_error, 0},
+	{"CUDASIM_PM_ENABLE_ERROR", &config.pm_enable_error, 0},
+	{"CUDASIM_PM_BUSY", &config.pm_busy, 0},
+	{"CUDASIM_PM_IMAGE", &config.pm_image, 0},
+	{"CUDASIM_PM_BUFFER", &config.pm_buffer, 0},
+	{"CUDASIM_PM_OVERFLOW", &config.pm_overflow, 0},
 };
 
 static void load(void)
