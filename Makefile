@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build sim tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build install uninstall release package-test sim sim-arm64 tools generate generate-tools demo test test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -14,12 +14,43 @@ help: ## list the targets
 build: ## build bin/cudatrace, one static binary
 	$(GO) build -trimpath -o bin/cudatrace ./cmd/cudatrace
 
+# Where install puts bin and share; DESTDIR stands in front, for a scratch root.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+install: ## install bin/cudatrace (`make build` makes it), manual pages and completion below DESTDIR and PREFIX (/usr/local)
+	packaging/tree.sh bin/cudatrace "$(DESTDIR)$(PREFIX)"
+
+uninstall: ## remove what install puts there
+	packaging/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
+RELEASE ?= build/release
+
+# release and package-test may name both.
+VERSION ?= $(shell packaging/version.sh)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+release: ## make archives, .deb and .rpm packages, lists of modules (SBOM) and checksums in build/release, for amd64 and arm64
+	VERSION="$(VERSION)" SOURCE_DATE_EPOCH="$(SOURCE_DATE_EPOCH)" packaging/release.sh "$(RELEASE)"
+
+SIM_ARM64 = $(CURDIR)/build/sim-arm64
+
+sim-arm64: generate-tools # what runs in an emulator of the simulated CUDA stack
+	$(MAKE) -s -C testdata/sim BUILD=$(SIM_ARM64) CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar \
+		$(addprefix $(SIM_ARM64)/,bin/vectoradd bin/launchloop lib/libcupti.so.13)
+
+package-test: build tools release sim-arm64 ## install, run and remove what release makes; what is for arm64 runs in an emulator (needs root)
+	CUDATRACE_RELEASE="$(abspath $(RELEASE))" $(GO) test -count=1 -pgo=off ./packaging
+	CUDATRACE_SIM_ARM64="$(SIM_ARM64)" $(GO) test -count=1 -pgo=off -run 'TestLibraryOfArm64' ./record/cupti
+
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim
 
-tools: ## fetch the trace processor and the browser that tests use to read traces
+tools: ## fetch what tests use: the trace processor, DuckDB, a browser, shells, and what makes packages
 	testdata/traceprocessor/install.sh
+	testdata/sqlengines/install.sh duckdb
 	testdata/chromium/install.sh
+	packaging/install-tools.sh
 
 generate-tools: # compilers that only `make generate` needs
 	@for tool in clang llvm-strip aarch64-linux-gnu-gcc; do command -v $$tool >/dev/null || missing=1; done; \
@@ -43,7 +74,7 @@ test: build sim tools ## run every test (needs root, for real uprobes)
 NOT_PLAIN = /(cmd/cudatrace|perfetto|perfetto/tptest|record/cupti|record/cupti/libcupti|record/gpumetrics|record/probe|record/callers|record/elfsym)$$
 
 test-plain: ## the tests that need nothing but Go
-	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
+	$(GO) test -pgo=off -skip 'Processor|LargeTrace|Chromium|DuckDB' $$($(GO) list $(PKGS) | grep -Ev '$(NOT_PLAIN)')
 
 test-gpu: build ## test every way to end and every kind of program (needs a GPU, nvcc and PyTorch)
 	nvcc -o build/exits-gpu testdata/gpu/exits.cu
@@ -51,7 +82,9 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	testdata/gpu/check.sh build/gpu
 	testdata/gpu/unwind.sh build/gpu/unwind
 
-test-long: build sim ## slow tests: 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, two minutes of a ring at full speed
+test-long: build sim tools release ## slow tests: a second release, container images, 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, two minutes of a ring at full speed
+	packaging/install-tools.sh buildah:buildah
+	CUDATRACE_RELEASE="$(abspath $(RELEASE))" CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run 'TestReproducible|TestContainer' ./packaging
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
 	CUDATRACE_RUNS=1000 $(GO) test -count=1 -timeout 30m -run 'TestManyRuns' ./cmd/cudatrace
 	CUDATRACE_RECORDINGS=220 $(GO) test -count=1 -timeout 30m -run 'TestSameProgram' ./cmd/cudatrace

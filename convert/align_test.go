@@ -100,6 +100,60 @@ func TestAlign(t *testing.T) {
 	}
 }
 
+// Logs of one boot have one clock, whatever their containers are called and however the wall clock was set. Those of
+// several boots have not.
+func TestAlignByBoot(t *testing.T) {
+	t.Parallel()
+	const boot = "meta key=boot_id value=%s\n"
+	_, all := joinedTimelines(t, Options{},
+		fmt.Sprintf(boot, "b1")+oneCall("pod-1", 2000, 1000, 1_000_000, 1000),
+		fmt.Sprintf(boot, "b1")+oneCall("pod-2", 2000, 1500, 900_000_000_000, 1500),
+		fmt.Sprintf(boot, "b2")+oneCall("pod-1", 2000, 1000, 1_000_700, 1000),
+		oneCall("pod-1", 2000, 1000, 1_000_000, 1000)) // of an old version
+	for i, want := range []Alignment{
+		{To: "a", By: BySameClock, Known: true}, {To: "a", By: BySameClock, Known: true},
+		{To: "a", By: ByWallClocks, ShiftNS: 700}, {To: "a", By: BySameClock, Known: true},
+	} {
+		if diff := cmp.Diff(&want, all[i].Alignment); diff != "" {
+			t.Errorf("log %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if _, one := joinedTimelines(t, Options{}, oneCall("n", 2000, 1000, 1_000_000, 1000)); one[0].Alignment != nil {
+		t.Errorf("a single log is aligned: %+v", one[0].Alignment)
+	}
+}
+
+// The errors of the wall clocks that the kernels know bound the error of the alignment.
+func TestAlignByKnownErrors(t *testing.T) {
+	t.Parallel()
+	log := func(host string, realtime, maxError uint64) string {
+		return fmt.Sprintf("meta key=boot_id value=%s\n", host) + fmt.Sprintf("meta key=host value=%s\nprocess pid=1\ncall pid=1 tid=1 func=#1 enter=2000 dur=5\n"+
+			"clock monotonic=1000 realtime=%d boottime=1000 spread=200 max_error=%d\n", host, realtime, maxError)
+	}
+	for _, c := range []struct {
+		errors [2]uint64
+		want   Alignment
+		says   string
+	}{
+		{[2]uint64{1_200_000, 400_000}, Alignment{To: "a", By: ByWallClocks, ShiftNS: 5000, Known: true, ErrorNS: 1_600_200},
+			"moved by 5µs against a through the wall clocks of n2 and n1, right to 1.6 ms as the kernels of both say"},
+		{[2]uint64{1_200_000, 0}, Alignment{To: "a", By: ByWallClocks, ShiftNS: 5000},
+			"moved by 5µs against a through the wall clocks of n2 and n1: right to what these differ by (about a millisecond with NTP; that of n2 was not synchronized), and they moved by up to 0s while recording"},
+		{[2]uint64{0, 1000}, Alignment{To: "a", By: ByWallClocks, ShiftNS: 5000},
+			"moved by 5µs against a through the wall clocks of n2 and n1: right to what these differ by (about a millisecond with NTP; that of n1 was not synchronized), and they moved by up to 0s while recording"},
+		{[2]uint64{0, 0}, Alignment{To: "a", By: ByWallClocks, ShiftNS: 5000},
+			"moved by 5µs against a through the wall clocks of n2 and n1: right to what these differ by (about a millisecond with NTP; neither was synchronized), and they moved by up to 0s while recording"},
+	} {
+		tl, all := joinedTimelines(t, Options{}, log("n1", 1_000_000, c.errors[0]), log("n2", 1_005_000, c.errors[1]))
+		if diff := cmp.Diff(&c.want, all[1].Alignment); diff != "" || all[1].Aligned != c.says {
+			t.Errorf("errors %d: says %q, want %q (-want +got):\n%s", c.errors, all[1].Aligned, c.says, diff)
+		}
+		if got := tl.Metadata[1].Values["clock"]; got != c.says {
+			t.Errorf("the trace says %q", got)
+		}
+	}
+}
+
 // What is told of clocks that met says how far they may be wrong.
 func TestAlignedSays(t *testing.T) {
 	t.Parallel()

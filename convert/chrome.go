@@ -20,6 +20,7 @@ type Format string
 const (
 	Perfetto Format = "perfetto" // also ""
 	Chrome   Format = "chrome"   // JSON as Kineto writes it, a file for each process
+	Parquet  Format = "parquet"  // tables for engines that query many runs, a folder
 )
 
 // ChromeSuffix is the suffix by which tools recognise a trace as one of PyTorch's profiler.

@@ -85,18 +85,21 @@ type conversion struct {
 // A log is a log during its conversion.
 type log struct {
 	Log
-	catalog *catalog.Catalog
-	joiner  *join.Joiner
-	damage  *tracelog.Damage
-	filter  *tracelog.Filter
-	all     uint64 // events in the whole log, with a filter; 0 when not known
-	shift   uint64 // added to its times, wrapping
-	size    int64  // bytes
-	aligned string // how its clock was aligned with those of other logs
-	chosen  *selection.Selection
-	threads merge.Threads // that the filter wants
-	offset  uint32        // added to its PIDs and TIDs
-	hangs   []string      // what its unfinished calls waited for
+	catalog   *catalog.Catalog
+	joiner    *join.Joiner // until the log is joined
+	found     join.Found
+	joined    []join.Process
+	damage    *tracelog.Damage
+	filter    *tracelog.Filter
+	all       uint64          // events in the whole log, with a filter; 0 when not known
+	size      int64           // bytes
+	clock     *timeline.Clock // converts its times to those of the timeline
+	alignment *Alignment
+	aligned   string // how its clock was aligned with those of other logs
+	chosen    *selection.Selection
+	threads   merge.Threads // that the filter wants
+	offset    uint32        // added to its PIDs and TIDs
+	hangs     []string      // what its unfinished calls waited for
 }
 
 func newConversion(logs []Log, o Options) *conversion {
@@ -147,15 +150,19 @@ func (l *log) read(progress func(share float64)) error {
 	}
 	r.Parallel(2)
 	err = l.catalog.Read(r, progress)
-	l.damage, l.size = r.Damage(), r.Size()
+	damage := *r.Damage() // a copy, which does not keep the reader
+	l.damage, l.size = &damage, r.Size()
 	return err
 }
 
 // run does the second reading.
 func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
-	start := c.align()
+	start, err := c.align()
+	if err != nil {
+		return nil, err
+	}
 	p := pipeline.New(sink)
-	err := c.give(p, start)
+	err = c.give(p, start)
 	if failed := p.Close(); failed != nil {
 		err = &SinkError{failed}
 	}
@@ -188,7 +195,7 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 		}
 	}
 	for _, l := range c.byRank() {
-		p.Shift(l.shift)
+		p.Convert(l.clock)
 		p.Emit(l.metadata())
 		l.joiner = join.New(l.catalog, p, c.joining(l))
 		l.joiner.Describe()
@@ -200,13 +207,15 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 			share = (float64(i) + share) / float64(len(c.logs))
 			c.Progress(catalogShare+(1-catalogShare)*share, slices+l.joiner.Found.Slices())
 		}
-		p.Shift(l.shift)
+		p.Convert(l.clock)
 		err := l.joiner.Run(l.Open, progress)
 		if err != nil {
 			return err
 		}
 		l.noteRanges(p)
-		slices += l.joiner.Found.Slices()
+		l.found, l.joined = l.joiner.Found, l.joiner.Processes()
+		l.joiner = nil // its memory is for the next log
+		slices += l.found.Slices()
 	}
 	return nil
 }

@@ -32,6 +32,9 @@ type TraceOptions struct {
 	// Split cuts the trace into parts.
 	Split Split
 
+	// Run is the run in the tables that Parquet makes. "" is that of each log.
+	Run string
+
 	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
 	// is written without a bound.
 	Beside timeline.Sink
@@ -103,12 +106,18 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, e
 
 // file writes the trace of a conversion whose first reading is done.
 func (c *conversion) file(out *outfile.Target, o TraceOptions) (all []Summary, done outfile.Done, err error) {
-	if o.Format == Chrome {
+	switch o.Format {
+	case Chrome:
 		done, err = output.Files(out, func(create output.Creator) (err error) {
 			all, err = c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return create(chromeName(p, o.Compress)) })
 			return c.verdict(err)
 		})
-	} else {
+	case Parquet:
+		done, err = output.Files(out, func(create output.Creator) (err error) {
+			all, err = c.tables(o, create)
+			return c.verdict(err)
+		})
+	default:
 		done, err = output.File(out, func(w io.Writer) (err error) {
 			all, err = c.trace(w, o)
 			return c.verdict(err)

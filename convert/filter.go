@@ -3,11 +3,13 @@ package convert
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/record/ranklist"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -19,12 +21,13 @@ type Filter struct {
 	// is no limit. Events under way at a limit are selected.
 	From, To, Last time.Duration
 	PIDs           []uint32
-	TIDs           []uint32 // selects their calls and ranges, and the work that these calls caused
-	Devices        []uint32 // as the process numbers them; limits GPU work
-	Streams        []uint32 // limits GPU work
-	Name           string   // a glob for the names of calls, kernels and ranges
-	Caller         string   // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
-	NVTX           string   // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
+	Ranks          ranklist.List // selects the processes of a distributed program that have these ranks
+	TIDs           []uint32      // selects their calls and ranges, and the work that these calls caused
+	Devices        []uint32      // as the process numbers them; limits GPU work
+	Streams        []uint32      // limits GPU work
+	Name           string        // a glob for the names of calls, kernels and ranges
+	Caller         string        // a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	NVTX           string        // a glob for NVTX ranges: only calls and work in these ranges, and the ranges
 	MinDuration    time.Duration
 }
 
@@ -35,7 +38,7 @@ func (f *Filter) limits() bool {
 
 // limitsRecords says whether the filter limits the records that are read.
 func (f *Filter) limitsRecords() bool {
-	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0
+	return f.From > 0 || f.To > 0 || f.Last > 0 || len(f.PIDs)+len(f.TIDs)+len(f.Devices)+len(f.Streams) > 0 || !f.Ranks.Empty()
 }
 
 // resolve converts the filter to the log's own times and numbers; nil for a filter that selects
@@ -50,6 +53,11 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !f.Ranks.Empty() {
+		if t.PIDs, err = f.ranked(l); err != nil {
+			return nil, err
+		}
+	}
 	if f.From > 0 {
 		t.From = begin + uint64(f.From)
 	}
@@ -61,6 +69,34 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 	}
 	t.TIDs, l.threads, err = l.namespaceTIDs(f.TIDs)
 	return t, err
+}
+
+// noProcess is a PID that no process has.
+const noProcess = math.MaxUint32
+
+// ranked are the PIDs of the log's processes that have one of the ranks, of those that the filter's PIDs leave.
+func (f *Filter) ranked(l *log) ([]uint32, error) {
+	r, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	processes := tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindProcess}}
+	if err := r.Select(processes); err != nil {
+		return nil, err
+	}
+	small := catalog.New(&processes)
+	if err := small.Read(r, func(float64) {}); err != nil {
+		return nil, err
+	}
+	pids := []uint32{noProcess} // else none would stand for all
+	for _, pid := range small.Processes.PIDs {
+		rank := small.Processes.Rank(pid)
+		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 // extent returns the beginning and, on request, the end of a recording. It counts the log's

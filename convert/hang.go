@@ -297,7 +297,7 @@ func (c *conversion) hangs(l *log) []hang {
 // texts.
 func (c *conversion) giveHangs(p *pipeline.Pipeline) {
 	for _, l := range c.logs {
-		p.Shift(l.shift)
+		p.Convert(l.clock)
 		drawn := make(map[timeline.Hang]bool)
 		for _, h := range c.hangs(l) {
 			l.hangs = append(l.hangs, h.text)

@@ -35,6 +35,9 @@ func (l *log) metadata() *timeline.Metadata {
 			m.Values[key] = value
 		}
 	}
+	if l.aligned != "" {
+		m.Values["clock"] = l.aligned
+	}
 	m.Driver, m.CUPTI = l.versions()
 	return m
 }

@@ -157,9 +157,13 @@ func divide(logs []Log, o TraceOptions) ([]parts.Window, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	start, last := c.align().Start, uint64(0)
+	r, err := c.align()
+	if err != nil {
+		return nil, err
+	}
+	start, last := r.Start, uint64(0)
 	for _, l := range c.logs {
-		last = max(last, l.catalog.Last()+l.shift)
+		last = max(last, l.clock.At(l.catalog.Last()))
 	}
 	if o.Split.Bytes > 0 {
 		return divideBySize(logs, o, start, last)

@@ -102,13 +102,24 @@ type Summary struct {
 
 	Slices  uint64   `json:"slices,omitempty"`   // in the trace that was made, of all its logs together; 0 without one
 	LeftOut *LeftOut `json:"left_out,omitempty"` // by a filter, from the trace
-	Aligned string   `json:"-"`                  // how the log's clock was aligned with those of other logs
+
+	Clock     Clock      `json:"clock"`
+	Alignment *Alignment `json:"aligned"` // nil of a single log
+	Aligned   string     `json:"-"`       // the same in words
 
 	Recorded Recorded `json:"-"` // how the log was recorded
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
 	Damaged bool `json:"damaged"`
+}
+
+// Clock describes the host's clocks, as far as the log tells.
+type Clock struct {
+	BootID string `json:"boot_id"`      // "" when not known
+	Known  bool   `json:"synchronized"` // the kernel knew the error of the wall clock throughout the recording
+	Error  uint64 `json:"error_ns"`     // most that the wall clock was wrong; 0 when not known
+	Set    uint64 `json:"set_ns"`       // by which the wall clock was set while recording
 }
 
 // Git is the commit of the working folder; "" for what is not known.
@@ -182,7 +193,7 @@ func (s *Summary) LostTotal() uint64 {
 
 // summary makes the summary of a converted log.
 func (c *conversion) summary(l *log) Summary {
-	found := &l.joiner.Found
+	found := &l.found
 	st, w := &found.Calls, &found.Work
 	meta := l.catalog.Meta
 	s := Summary{
@@ -225,12 +236,12 @@ func (c *conversion) leftOut(l *log, s *Summary) {
 	if !c.Filter.limits() && c.kept == "" {
 		return
 	}
-	s.LeftOut = &LeftOut{Of: l.all, Slices: l.joiner.Found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
+	s.LeftOut = &LeftOut{Of: l.all, Slices: l.found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
 	if c.Filter.NVTX != "" {
 		s.LeftOut.NVTX = l.rangeWords()
 	}
 	if l.filter != nil && l.all > 0 {
-		s.LeftOut.Records = l.all - min(l.all, l.joiner.Found.Taken)
+		s.LeftOut.Records = l.all - min(l.all, l.found.Taken)
 	}
 }
 
@@ -340,6 +351,12 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 		}
 	}
 	l.describeMetadata(s)
+	k := &l.catalog.Clocks
+	s.Clock = Clock{BootID: l.catalog.Meta[tracelog.MetaBoot], Set: k.Moved()}
+	s.Clock.Error, s.Clock.Known = k.Error()
+	if len(c.logs) > 1 {
+		s.Alignment = l.alignment
+	}
 }
 
 // describeLast says which part of the recording the log holds. GPU work whose call is not in it is not
@@ -363,7 +380,7 @@ func (l *log) describeProcesses(s *Summary) {
 	for _, x := range l.catalog.Outcome.CUPTI {
 		status[x.PID] = x.Status
 	}
-	for _, p := range l.joiner.Processes() {
+	for _, p := range l.joined {
 		s.ProcessCount++
 		s.ThreadCount += p.Threads
 		s.StreamCount += p.Streams

@@ -127,6 +127,7 @@ func (l *logFile) describe(o Options) {
 	} {
 		l.Add(&m)
 	}
+	l.describeIfKnown(tracelog.MetaBoot, host.BootID())
 	l.describeIfKnown(tracelog.MetaSchedule, o.schedule())
 	l.describeIfKnown(tracelog.MetaOptions, o.Words)
 	l.describeIfKnown(tracelog.MetaDriver, metadata.Driver())
@@ -169,7 +170,7 @@ func (l *logFile) describeIfKnown(key, value string) {
 
 func readClocks() *tracelog.Clock {
 	c := host.ReadClocks()
-	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
+	return &tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError}
 }
 
 // save writes the records so far to disk. It reports the first of several failures in a row.

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type newest struct {
 
 	asked   chan os.Signal
 	crashes chan string
+	ends    sync.Map // why a process crashed, by PID
 	stop    chan struct{}
 	over    chan struct{} // closed when run has returned
 	written chan struct{} // gets a token when a file has been written
@@ -95,8 +97,8 @@ func (n *newest) run(calls CallSource) {
 }
 
 // finish stops watching, and waits until a file that is being written is whole. It returns why the file
-// at the end is written: a wish that is left is granted by that.
-func (n *newest) finish() (why string) {
+// at the end is written: a wish that is left is granted by that, or the program, 0 for none, has crashed.
+func (n *newest) finish(program uint32) (why string) {
 	close(n.stop)
 	<-n.over
 	if n.writing {
@@ -109,6 +111,9 @@ func (n *newest) finish() (why string) {
 	}
 	if n.wish != nil {
 		return n.wish.why
+	}
+	if why, crashed := n.ends.Load(program); crashed {
+		return why.(string)
 	}
 	return atTheEnd
 }
@@ -144,8 +149,10 @@ func (n *newest) crashed(pid uint32, reason string) {
 	if !isCrash(reason) {
 		return
 	}
+	why := fmt.Sprintf("process %d ended by %s", pid, reason)
+	n.ends.Store(pid, why)
 	select {
-	case n.crashes <- fmt.Sprintf("process %d ended by %s", pid, reason):
+	case n.crashes <- why:
 	default: // one is reported already
 	}
 }

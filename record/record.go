@@ -38,6 +38,9 @@ import (
 // rescanInterval is the time between two looks for CUDA libraries that a process opens late.
 const rescanInterval = 200 * time.Millisecond
 
+// clocksInterval is the time between two readings of the host's clocks. Logs of several hosts are aligned by them.
+const clocksInterval = 5 * time.Second
+
 // A recording is one run of the recorder.
 type recording struct {
 	opts      Options
@@ -209,6 +212,8 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 	defer flush.Stop()
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
+	clocks := time.NewTicker(clocksInterval)
+	defer clocks.Stop()
 	var begin, over <-chan time.Time // a nil channel never fires
 	used := r.used
 	if r.newest != nil {
@@ -232,6 +237,8 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-flush.C:
 			r.calls.noteProgress()
 			r.log.save()
+		case <-clocks.C:
+			r.log.Add(readClocks())
 		case <-rescan.C:
 			r.calls.rescan(r.tracees.live())
 			if r.program != nil {
@@ -261,6 +268,14 @@ func (r *recording) resume() {
 	r.metrics.resume()
 }
 
+// programPID is the PID of the program that cudatrace has started, 0 if there is none.
+func (r *recording) programPID() uint32 {
+	if r.program == nil {
+		return 0
+	}
+	return uint32(r.program.pid())
+}
+
 // finish closes the sources and then the log: the injected libraries flush, the buffers of calls
 // are emptied, the log gets its end.
 func (r *recording) finish(res *Result, why early) {
@@ -276,7 +291,7 @@ func (r *recording) finish(res *Result, why early) {
 	r.calls.finish()
 	r.metrics.end()
 	if r.newest != nil {
-		r.log.why = r.newest.finish()
+		r.log.why = r.newest.finish(r.programPID())
 	}
 	if r.tracees.none() {
 		if r.program != nil {

@@ -124,3 +124,22 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("of many, missing:\n%s", strings.Join(got, "\n"))
 	}
 }
+
+// The file at the end says that the program has crashed, even where the crash was reason for another file before, as
+// on a slow machine; it says nothing of a process that crashed long ago.
+func TestCrashOfProgram(t *testing.T) {
+	t.Parallel()
+	n := newNewest(Options{}, nil, &report{}, nil)
+	n.crashed(7, "signal 6 (SIGABRT)")
+	<-n.crashes
+	n.crashed(5, "signal 11 (SIGSEGV)")
+	<-n.crashes
+	n.crashed(6, "signal 15 (SIGTERM)")
+	close(n.over)
+	for pid, want := range map[uint32]string{5: "process 5 ended by signal 11 (SIGSEGV)", 6: atTheEnd, 0: atTheEnd} {
+		n.stop = make(chan struct{})
+		if got := n.finish(pid); got != want {
+			t.Errorf("process %d: %q, want %q", pid, got, want)
+		}
+	}
+}

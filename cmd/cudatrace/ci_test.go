@@ -55,7 +55,6 @@ func codeBlocks(text string) (blocks []string) {
 // program REAL times, and then takes these recordings by turns.
 var standIns = map[string]string{
 	"cudatrace": `if [ "$1" = open ]; then "$CUDATRACE" help open >/dev/null && test -s "$2"; else exec "$CUDATRACE" "$@"; fi`,
-	"go":        `case "$*" in "install github.com/cudatrace/cudatrace/cmd/cudatrace@latest") ;; "env GOPATH") echo /nowhere ;; *) exit 9 ;; esac`,
 	"make":      `test "$*" = app && printf '#!/bin/sh\nexec "%s"\n' "$PROGRAM" >app && chmod +x app`,
 	"sudo": `n=$(cat "$CACHE/n" 2>/dev/null || echo 0); echo $((n + 1)) >"$CACHE/n"; at="$CACHE/$((n % REAL))"
 if [ "$n" -lt "$REAL" ]; then "$@" >&2 || exit; for kind in cudatrace pftrace; do cp "$5.$kind" "$at.$kind"; done; exit; fi
@@ -88,7 +87,7 @@ func newRunner(t *testing.T, budget string) *runner {
 		}
 	}
 	r.env = append(os.Environ(), "CUDATRACE="+cudatrace, "STORE="+r.store, "PATH="+bin+":"+os.Getenv("PATH"), "CI_JOB_TOKEN=x",
-		"BASELINE=https://gitlab.example/api/v4/stats.tar", "BRANCH=main", "GH_TOKEN=x", "GITHUB_PATH=/dev/null")
+		"BASELINE=https://gitlab.example/api/v4/stats.tar", "BRANCH=main", "GH_TOKEN=x")
 	r.program("vectoradd", 5)
 	return r
 }

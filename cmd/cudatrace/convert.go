@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -25,7 +26,7 @@ const convertName = "convert"
 func convertCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      convertName,
-		Usage:     "make a Perfetto or Chrome trace from one or more logs",
+		Usage:     "make a Perfetto or Chrome trace, or tables for SQL, from one or more logs",
 		ArgsUsage: "LOG...",
 		UsageText: "cudatrace convert LOG [-o OUT] [OPTION...]\n" +
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
@@ -34,16 +35,19 @@ func convertCommand(con *console.Console) *cli.Command {
 			"Example: cudatrace convert app.cudatrace --split 100M\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --format chrome --step-range 'step*'\n" +
+			"Example: cudatrace convert rank*.cudatrace --format parquet --run 4711 -o tables\n" +
 			"Example: ssh host cat app.cudatrace | cudatrace convert - -o app.pftrace",
 		Description: "Runs on any machine, without root, GPU or eBPF. A log that was cut off is converted up to " +
 			"the cut. Several logs become one trace: each process keeps its host and PID, and the logs' clocks " +
 			"are aligned. A LOG of - is standard input.\n" +
 			"A TIME counts from the start of each log, in seconds or with a unit: 1.5, 200ms. A list is " +
 			"separated by commas: 7,13.\n" +
-			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.",
+			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.\n" +
+			"Parquet makes a folder of tables, NAME.parquet, that DuckDB, ClickHouse, Spark and Trino read.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome`: a trace for https://ui.perfetto.dev, or JSON as PyTorch's profiler writes it, for the tools that read that"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome|parquet`: a trace for https://ui.perfetto.dev; or JSON as PyTorch's profiler writes it, for the tools that read that; or tables for SQL over many runs"},
+			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the launcher's or the job's ID, else the log's name)"},
 			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, append(filterFlags(), sizeFlags()...)...),
@@ -67,19 +71,18 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
+	if err := tablesOptions(c, out, &o); err != nil {
+		return err
+	}
 	if out == stdio && c.IsSet("split") {
 		return usagef(convertName, "convert: --split makes several files: name them with -o")
 	}
 	if out == stdio && (o.MaxBytes > 0 || o.MaxSlices > 0) {
 		return usagef(convertName, "convert: --max-size and --max-slices need a file: name one with -o")
 	}
-	var logs []convert.Log
-	for _, name := range names {
-		l, err := namedLog(convertName, name)
-		if err != nil {
-			return err
-		}
-		logs = append(logs, l)
+	logs, err := namedLogs(convertName, names)
+	if err != nil {
+		return err
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show
@@ -144,6 +147,8 @@ func written(o convert.TraceOptions) string {
 func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
 	place := outfile.Options{Named: named, Special: named}
 	switch {
+	case o.Format == convert.Parquet:
+		place.Special, place.Manifest = false, convert.TablesManifest
 	case o.Format == convert.Chrome:
 		place.Folder = convert.ChromeFolder
 	case o.Split != convert.Split{Name: o.Split.Name}:
@@ -159,6 +164,9 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	over()
 	switch {
 	case err != nil:
+	case o.Format == convert.Parquet:
+		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"), figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
+		return all, nil
 	case done.Files > 1 && o.Format == convert.Chrome:
 		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
 	case done.Files > 1:
@@ -228,8 +236,8 @@ func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
 	switch {
 	case o.Compress != output.Gzip && o.Compress != output.None:
 		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
-	case o.Format != convert.Perfetto && o.Format != convert.Chrome:
-		return o, usagef(convertName, "convert: --format must be perfetto or chrome, not %q", o.Format)
+	case o.Format != convert.Perfetto && o.Format != convert.Chrome && o.Format != convert.Parquet:
+		return o, usagef(convertName, "convert: --format must be perfetto, chrome or parquet, not %q", o.Format)
 	case c.IsSet("step-range") && o.Format != convert.Chrome:
 		return o, usagef(convertName, "convert: --step-range needs --format chrome")
 	case c.IsSet("step-range") && o.StepRange == "":
@@ -238,8 +246,34 @@ func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
 	return o, checkGlob(convertName, "step-range", o.StepRange)
 }
 
+// tablesOptions are the options of tables, and those that tables do not have.
+func tablesOptions(c *cli.Context, out string, o *convert.TraceOptions) error {
+	o.Run = c.String("run")
+	if o.Format != convert.Parquet {
+		if c.IsSet("run") {
+			return usagef(convertName, "convert: --run needs --format parquet")
+		}
+		return nil
+	}
+	for _, name := range []string{"compress", "split", "max-size", "max-slices"} {
+		if c.IsSet(name) {
+			return usagef(convertName, "convert: --%s is not for --format parquet", name)
+		}
+	}
+	switch {
+	case c.IsSet("run") && !convert.IsRun(o.Run):
+		return usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
+	case out == stdio:
+		return usagef(convertName, "convert: --format parquet makes a folder: name it with -o")
+	}
+	return nil
+}
+
 // traceSuffix is the suffix of a trace that the user gave no name.
 func traceSuffix(c *cli.Context) string {
+	if convert.Format(c.String("format")) == convert.Parquet {
+		return convert.TablesSuffix
+	}
 	if convert.Format(c.String("format")) == convert.Chrome {
 		return convert.ChromeSuffix(output.Compression(c.String("compress")))
 	}

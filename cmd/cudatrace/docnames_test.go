@@ -16,10 +16,10 @@ import (
 )
 
 // guides are the documents that lead through the code.
-var guides = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"}
+var guides = []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/install.md"}
 
 var (
-	repositoryPath = regexp.MustCompile(`(?:^|[\s"'(\x60])((?:\./)?(?:bench|bpf|cmd|convert|docs|perfetto|record|testdata|\.ci)/[\w./*-]*[\w*])(?::(\w+))?`)
+	repositoryPath = regexp.MustCompile(`(?:^|[\s"'(\x60])((?:\./)?(?:bench|bpf|cmd|convert|docs|packaging|perfetto|record|testdata|\.ci)/[\w./*-]*[\w*])(?::(\w+))?`)
 	markdownLink   = regexp.MustCompile(`\]\(([^)#]+)?(#[\w-]+)?\)`)
 	heading        = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranklist"
 )
 
 // The groups of options in the help of convert and dump.
@@ -28,6 +29,7 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`: 1.5s into the recording, or 'last 5s'"},
 		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`: 1.5s into the recording"},
 		&cli.StringFlag{Category: partGroup, Name: "process", Aliases: []string{"pid"}, Usage: "only processes with these `PIDS`"},
+		&cli.StringFlag{Category: partGroup, Name: "ranks", Usage: "only processes of a distributed program that have these `RANKS`: 0,8-15,last"},
 		&cli.StringFlag{Category: partGroup, Name: "thread", Aliases: []string{"tid"}, Usage: "only calls of threads with these `TIDS`, and the GPU work that they caused"},
 		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, as the process numbers them, and their metrics"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
@@ -67,6 +69,11 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 	for flag, list := range map[string]*[]uint32{"process": &f.PIDs, "thread": &f.TIDs, "device": &f.Devices, "stream": &f.Streams} {
 		if *list, err = numbers(c.Command.Name, flag, c.String(flag)); err != nil {
 			return f, err
+		}
+	}
+	if c.IsSet("ranks") {
+		if f.Ranks, err = ranklist.Parse(c.String("ranks")); err != nil {
+			return f, usagef(c.Command.Name, "%s: --ranks %v: write %s", c.Command.Name, err, ranklist.Syntax)
 		}
 	}
 	return f, filterTimes(c, &f)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/option"
 )
 
 const helpName = "help"
@@ -63,7 +64,7 @@ func appHelp(app *cli.App) string {
 	p.text(app.Description)
 	p.heading("Commands")
 	for _, c := range app.Commands {
-		p.item(c.Name, c.Usage, 10)
+		p.item(c.Name, c.Usage, 12)
 	}
 	p.WriteByte('\n')
 	p.paragraph("'cudatrace help COMMAND', or COMMAND --help, explains a command and lists its options.")
@@ -77,50 +78,17 @@ func commandHelp(c *cli.Command) string {
 	p.usage(c.UsageText)
 	p.text(c.Description)
 	group := ""
-	for i, f := range c.VisibleFlags() {
-		if name := groupOf(f); i == 0 || name != group {
+	for i, o := range option.Visible(c) {
+		if i == 0 || o.Group != group {
 			if i > 0 {
 				p.WriteByte('\n')
 			}
-			p.heading(name)
-			group = name
+			p.heading(o.Group)
+			group = o.Group
 		}
-		left, right := flagLine(f)
-		p.item(left, right, optionColumn)
+		p.item(o.Names(), o.Text, optionColumn)
 	}
 	return strings.TrimRight(p.String(), "\n") + "\n"
-}
-
-// groupOf is the heading over an option.
-func groupOf(f cli.Flag) string {
-	if f, ok := f.(cli.CategorizableFlag); ok && f.GetCategory() != "" {
-		return f.GetCategory()
-	}
-	return "Options"
-}
-
-// flagLine has the name of an option, "-o, --output NAME", and its explanation. The name of the value
-// stands between backquotes in the option's usage; values that are listed there have a text behind a
-// colon. A default is shown where the usage has none and it says something.
-func flagLine(f cli.Flag) (name, text string) {
-	doc := f.(cli.DocGenerationFlag) // each of the library's flags is one
-	name = "--" + f.Names()[0]
-	if len(f.Names()) > 1 && len(f.Names()[1]) == 1 {
-		name = "-" + f.Names()[1] + ", " + name
-	}
-	before, rest, named := strings.Cut(doc.GetUsage(), "`")
-	text = before
-	if value, after, ok := strings.Cut(rest, "`"); named && ok {
-		name += " " + value
-		text = before + value + after
-		if strings.Contains(value, "|") {
-			text = strings.TrimPrefix(text, value+": ")
-		}
-	}
-	if s, ok := f.(*cli.StringFlag); ok && s.Value != "" && s.Value != "none" && s.Value != "default" && !strings.Contains(text, "(default") {
-		text += " (default: " + s.Value + ")"
-	}
-	return name, text
 }
 
 // optionColumn is the column of the explanations of options.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,40 +19,67 @@ import (
 func infoCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "info",
-		Usage:     "summarize a log",
-		ArgsUsage: "LOG",
-		UsageText: "cudatrace info LOG [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels",
-		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. A LOG of - is standard input. " +
-			"docs/info.md documents the JSON.",
+		Usage:     "summarize logs",
+		ArgsUsage: "LOG...",
+		UsageText: "cudatrace info LOG... [--format text|json]\n\nExample: cudatrace info app.cudatrace --format json | jq .kernels\nExample: cudatrace info rank*.cudatrace",
+		Description: "Prints the program, host, GPUs, versions, duration, counts and losses. Of several logs it also says how " +
+			"their clocks are aligned in one trace. A LOG of - is standard input. docs/info.md documents the JSON, of which each log has an object.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "`text|json`: form of the output"},
 		},
-		Action: func(c *cli.Context) error {
-			log, err := oneLog(c)
-			if err != nil {
-				return err
-			}
-			format := c.String("format")
-			if format != "text" && format != "json" {
-				return usagef("info", "info: --format must be text or json, not %q", format)
-			}
-			sum, err := convert.Summarize(log)
-			if err != nil {
-				return err
-			}
-			if format == "json" {
-				e := json.NewEncoder(con.Text())
-				e.SetIndent("", "  ")
-				err = e.Encode(sum)
-			} else {
-				con.Table(infoRows(sum))
-			}
-			if err != nil {
-				return err
-			}
-			return verdict(con, log.Name, sum)
-		},
+		Action: func(c *cli.Context) error { return runInfo(c, con) },
 	}
+}
+
+func runInfo(c *cli.Context, con *console.Console) error {
+	names := c.Args().Slice()
+	if len(names) == 0 {
+		return usagef("info", "info: no log given")
+	}
+	if twice := sameLog(names); twice != "" {
+		return usagef("info", "info: %s is given twice", twice)
+	}
+	format := c.String("format")
+	if format != "text" && format != "json" {
+		return usagef("info", "info: --format must be text or json, not %q", format)
+	}
+	logs, err := namedLogs("info", names)
+	if err != nil {
+		return err
+	}
+	all, err := convert.Timeline(logs, convert.Options{}, nil)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for i, sum := range all {
+		if err := printInfo(con, format, logs[i].Name, sum, len(logs) > 1); err != nil {
+			return err
+		}
+		if err := verdict(con, logs[i].Name, sum); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// printInfo prints the summary of a log, of several with its name.
+func printInfo(con *console.Console, format, name string, sum convert.Summary, several bool) error {
+	if format == "json" {
+		e := json.NewEncoder(con.Text())
+		e.SetIndent("", "  ")
+		return e.Encode(sum)
+	}
+	var rows [][]string
+	if several {
+		rows = append(rows, []string{"log", name})
+	}
+	rows = append(rows, infoRows(sum)...)
+	if several {
+		rows = append(rows, []string{"", ""})
+	}
+	con.Table(rows)
+	return nil
 }
 
 // maxFunctionRows is the number of functions in the text, the most frequent ones. The JSON has more.
@@ -134,8 +162,25 @@ func runRows(row func(name, value string), s convert.Summary) {
 	row("CUPTI", s.CUPTI)
 	row("recorded by", "cudatrace "+s.Recorder)
 	row("start", s.Start)
+	row("wall clock", clockRow(s.Clock))
+	row("times", s.Aligned)
 	row("CUDA time", figures.DurationBeside(s.CUDANS, s.DurationNS)+" from the first call to the last end")
 	row("wall time", figures.Duration(s.DurationNS))
+}
+
+// clockRow says how far the wall clock is right, "" where the log does not tell.
+func clockRow(c convert.Clock) string {
+	words := "not synchronized: its error is not known"
+	switch {
+	case c.BootID == "":
+		return ""
+	case c.Known:
+		words = "right to " + figures.Duration(c.Error) + ", as the kernel says"
+	}
+	if c.Set > uint64(time.Millisecond) {
+		words += "; set by " + figures.Duration(c.Set) + " while recording"
+	}
+	return words
 }
 
 // gitRow names a commit: its revision, its branch, its remote.

@@ -22,6 +22,8 @@ var layers = []struct {
 	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
 	{"convert/occupancy", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/ordered", []string{module}},
+	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
+	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/waits", shown},
@@ -34,6 +36,7 @@ var layers = []struct {
 	{"convert/pipeline", []string{module + "record/tracelog", module + "convert/join", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
 	{"convert/pfsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join"}},
 	{"convert/chromesink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/parquetsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/sketch", []string{module}},
@@ -44,6 +47,7 @@ var layers = []struct {
 	{"convert/diff/condition", []string{module}},
 	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
+	{"parquet", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
 	{"record/probe", []string{module + "record/cupti"}},
@@ -72,11 +76,15 @@ var layers = []struct {
 	{"record/outfile", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf", "net"}},
 	{"record/openfiles", []string{module, "golang.org", "fmt", "os"}}, // initialised before all others
 	{"record/turns", []string{module}},
+	{"record/ranklist", []string{module}},
 	{"record/figures", []string{module}},
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
 	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
+	{"cmd/cudatrace/option", []string{module}},
+	{"cmd/cudatrace/manual", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
+	{"cmd/cudatrace/completion", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 
@@ -101,7 +109,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// dataPath says which packages of convert, and of perfetto, each package of convert imports
+// dataPath says which packages of convert, of perfetto and of parquet each package of convert imports
 // itself. A package imports only packages that stand above it: data goes down this table.
 var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
@@ -111,6 +119,8 @@ var dataPath = []struct{ name, imports string }{
 	{"catalog", "timeline"},
 	{"selection", "timeline"},
 	{"pipeline", "timeline"},
+	{"clockfit", "timeline"},
+	{"collective", ""},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -121,6 +131,7 @@ var dataPath = []struct{ name, imports string }{
 	{"live", "ordered timeline"},
 	{"pfsink", "counters occupancy perfetto timeline"},
 	{"chromesink", "counters occupancy timeline"},
+	{"parquetsink", "parquet timeline"},
 	{"stats/sketch", ""},
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},
@@ -131,7 +142,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink join memory merge output parts pfsink pipeline selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective join memory merge output parquetsink parts pfsink pipeline selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.
@@ -142,7 +153,7 @@ func TestLayersOfConvert(t *testing.T) {
 			imports[name] = dataImports(p)
 		}
 	}
-	above := map[string]bool{"perfetto": true}
+	above := map[string]bool{"perfetto": true, "parquet": true}
 	for _, rule := range dataPath {
 		for name := range strings.FieldsSeq(rule.imports) {
 			if !above[name] {
@@ -168,13 +179,13 @@ func ofConvert(path string) (name string, ok bool) {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module+"convert"), "/"), true
 }
 
-// dataImports names the packages of convert and perfetto that a package imports.
+// dataImports names the packages of convert, perfetto and parquet that a package imports.
 func dataImports(p goPackage) string {
 	var names []string
 	for _, path := range p.Imports {
 		if name, ok := ofConvert(path); ok {
 			names = append(names, name)
-		} else if under(path, module+"perfetto") {
+		} else if under(path, module+"perfetto") || under(path, module+"parquet") {
 			names = append(names, strings.TrimPrefix(path, module))
 		}
 	}
@@ -182,7 +193,7 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands and tests alone know convert, pfsink alone knows perfetto, and what is for tests is known to
+// Commands and tests alone know convert, pfsink alone knows perfetto, parquetsink alone knows parquet, and what is for tests is known to
 // tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
@@ -190,6 +201,7 @@ func TestLayersEntrances(t *testing.T) {
 			switch {
 			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/pfsink",
+				path == module+"parquet" && p.ImportPath != module+"convert/parquetsink" && !under(p.ImportPath, module+"parquet"),
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)
 			}

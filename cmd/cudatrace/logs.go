@@ -30,6 +30,18 @@ func oneLog(c *cli.Context) (convert.Log, error) {
 	}
 }
 
+// namedLogs are the logs that arguments name.
+func namedLogs(command string, names []string) (logs []convert.Log, err error) {
+	for _, name := range names {
+		l, err := namedLog(command, name)
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, l)
+	}
+	return logs, nil
+}
+
 // namedLog is the log that an argument names.
 func namedLog(command, name string) (convert.Log, error) {
 	if name != stdio {

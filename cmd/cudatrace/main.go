@@ -13,9 +13,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/completion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/manual"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -48,11 +52,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return top.Watch(con, args[2:])
 	}
 	app := newApp(con)
-	args, err := arguments(app, args)
-	if err == nil {
-		err = app.Run(args)
-	}
-	err = con.Failure(err)
+	err := con.Failure(runCommand(con, app, args))
 	if err == nil {
 		return 0
 	}
@@ -66,6 +66,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitFailure
+}
+
+func runCommand(con *console.Console, app *cli.App, args []string) error {
+	if len(args) > 1 && args[1] == completion.WordsCommand {
+		lists := map[string][]string{"REPORTS": stats.Names(), "KINDS": logtext.KindNames()}
+		return completion.Print(con, app, lists, args[2:])
+	}
+	args, err := arguments(app, args)
+	if err != nil {
+		return err
+	}
+	return app.Run(args)
 }
 
 // exitCode ends the program with a code and nothing more to say.
@@ -83,6 +95,11 @@ func usagef(command, format string, args ...any) error {
 	return usageError{fmt.Sprintf(format, args...) + fmt.Sprintf("; see '%s'", help)}
 }
 
+// commandUsage makes the errors for wrong command lines of a command.
+func commandUsage(name string) func(format string, args ...any) error {
+	return func(format string, args ...any) error { return usagef(name, format, args...) }
+}
+
 func newApp(con *console.Console) *cli.App {
 	app := &cli.App{
 		Name:      "cudatrace",
@@ -97,7 +114,8 @@ func newApp(con *console.Console) *cli.App {
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
 			recordCommand(con), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
-			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con), versionCommand(con), helpCommand(con),
+			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),
+			completion.Command(con, commandUsage(completion.Name)), manual.Command(con, commandUsage(manual.Name)), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

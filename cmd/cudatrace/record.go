@@ -120,7 +120,7 @@ func topCommand(con *console.Console) *cli.Command {
 		}
 	}
 	return top.Command(con, top.Host{
-		Usage: func(format string, args ...any) error { return usagef(top.Name, format, args...) },
+		Usage: commandUsage(top.Name),
 		Exit:  func(code int) error { return exitCode(code) },
 		Flags: flags, Nothing: sayNothing,
 		Options: func(c *cli.Context) (record.Options, error) {

@@ -57,6 +57,9 @@ func (l *Processes) rank(p *Process) timeline.Rank {
 	return l.environment(p.records[0].Environment).rank
 }
 
+// Rank is the rank of a process.
+func (l *Processes) Rank(pid uint32) timeline.Rank { return l.rank(l.byPID[pid]) }
+
 // LowestRank is the lowest rank of a process.
 func (l *Processes) LowestRank() (lowest timeline.Rank) {
 	for _, p := range l.byPID {

@@ -187,6 +187,37 @@ func TestUnfinishedLog(t *testing.T) {
 	}
 }
 
+// What is known of the error of the wall clock: it holds for all readings, of all logs of a host.
+func TestClockError(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		logs []string
+		want string
+	}{
+		{"an old log", []string{"clock monotonic=100 realtime=5100"}, "0 false, ahead 5000"},
+		{"a synchronized clock", []string{"clock monotonic=100 realtime=5100 spread=20 max_error=1000"}, "1010 true, ahead 5000"},
+		{"the best of two readings", []string{"clock monotonic=100 realtime=5100 max_error=1000\nclock monotonic=200 realtime=5500 max_error=300"}, "1300 true, ahead 5300"},
+		{"no longer synchronized", []string{"clock monotonic=100 realtime=5100 max_error=1000\nclock monotonic=200 realtime=5200"}, "0 false, ahead 5000"},
+		{"an error beyond measure", []string{"clock monotonic=100 realtime=5100 max_error=18446744073709551615 spread=9"}, "0 false, ahead 5000"},
+		{"two logs", []string{"clock monotonic=100 realtime=5100 max_error=1000", "clock monotonic=700 realtime=5650 max_error=40"}, "1050 true, ahead 4950"},
+		{"two logs, one old", []string{"clock monotonic=100 realtime=5100", "clock monotonic=700 realtime=5650 max_error=40"}, "0 false, ahead 4950"},
+		{"two logs, one without a reading", []string{"", "clock monotonic=700 realtime=5650 max_error=40"}, "40 true, ahead 4950"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var k Clocks
+			for _, log := range test.logs {
+				k.Join(&catalogOf(t, logtest.Assemble(t, log)).Clocks)
+			}
+			ns, known := k.Error()
+			if got := fmt.Sprintf("%d %t, ahead %d", ns, known, k.Ahead); got != test.want {
+				t.Errorf("the error is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 // How far the wall clock was ahead in the first reading, and how far apart all readings are.
 func TestClocks(t *testing.T) {
 	t.Parallel()

@@ -401,7 +401,7 @@ func BenchmarkLaunch(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, e := range events {
-			timeline.Shift(e, 10_000)
+			timeline.Move(e, timeline.Shifted(10_000))
 		}
 	}
 }

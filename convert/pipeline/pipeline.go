@@ -15,7 +15,7 @@ import (
 // A Pipeline hands events on to a sink. Its methods must not be called concurrently.
 type Pipeline struct {
 	sink  timeline.Sink
-	shift uint64
+	clock *timeline.Clock
 	batch *batch
 	full  chan *batch
 	empty chan *batch
@@ -34,7 +34,7 @@ const (
 // A batch is a list of events, with the memory for the frequent kinds.
 type batch struct {
 	events []timeline.Event
-	shift  uint64 // added to the times of the events
+	clock  *timeline.Clock // converts the times of the events; nil for none
 
 	slices []timeline.Slice
 	work   []timeline.Work
@@ -80,17 +80,17 @@ func (p *Pipeline) run() {
 }
 
 func (b *batch) give(sink timeline.Sink) error {
-	if b.shift != 0 {
+	if b.clock != nil && !b.clock.Same() {
 		for _, e := range b.events {
-			timeline.Shift(e, b.shift)
+			timeline.Move(e, b.clock)
 		}
 	}
 	return sink.Take(b.events)
 }
 
-// Shift sets the number of ns that is added to the times of all later events.
-func (p *Pipeline) Shift(by uint64) {
-	p.shift = by
+// Convert sets the clock that converts the times of all later events.
+func (p *Pipeline) Convert(c *timeline.Clock) {
+	p.clock = c
 	if p.sink != nil {
 		p.pass()
 	}
@@ -158,7 +158,7 @@ func (p *Pipeline) pass() {
 		p.batch = <-p.empty
 		p.batch.reset()
 	}
-	p.batch.shift = p.shift
+	p.batch.clock = p.clock
 }
 
 // reset empties a batch and drops the pointers of its events.

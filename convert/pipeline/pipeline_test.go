@@ -269,17 +269,17 @@ func TestShift(t *testing.T) {
 		work(p, 0, 100)
 	}
 	each()
-	p.Shift(1000)
-	p.Shift(20)
+	p.Convert(timeline.Shifted(1000))
+	p.Convert(timeline.Shifted(20))
 	each()
-	p.Shift(20)
+	p.Convert(timeline.Shifted(20))
 	each()
 	back := ^uint64(0) - 9 // -10
-	p.Shift(back)
+	p.Convert(timeline.Shifted(back))
 	each()
-	p.Shift(0)
+	p.Convert(timeline.Shifted(0))
 	each()
-	p.Shift(7)
+	p.Convert(timeline.Shifted(7))
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestShiftLasts(t *testing.T) {
 	p := New(s)
 	const n = 3 * batches * batchSize
 	for _, by := range []uint64{0, 1, 0} {
-		p.Shift(by)
+		p.Convert(timeline.Shifted(by))
 		for range n {
 			note(p, 100)
 		}
@@ -367,7 +367,7 @@ func TestSinkFails(t *testing.T) {
 				slice(p, i%2, 1)
 				work(p, i%2, 1)
 			}
-			p.Shift(1)
+			p.Convert(timeline.Shifted(1))
 			if err := p.Close(); err != errSink {
 				t.Errorf("Close returns %v, want %v", err, errSink)
 			}
@@ -400,7 +400,7 @@ func TestNoSink(t *testing.T) {
 		note(p, i)
 		slice(p, 0, i)
 		work(p, 0, i)
-		p.Shift(i)
+		p.Convert(timeline.Shifted(i))
 	}
 	if err := p.Close(); err != nil || p.Err() != nil {
 		t.Errorf("%v, %v", err, p.Err())
@@ -414,7 +414,7 @@ func TestBatchesForget(t *testing.T) {
 	for i := range uint64(batches + 1) {
 		slice(p, 0, i)
 		note(p, i)
-		p.Shift(i)
+		p.Convert(timeline.Shifted(i))
 	}
 	if b := p.batch; b.lastCalls != nil || b.lastWork != nil || slices.ContainsFunc(b.events[:cap(b.events)], func(e timeline.Event) bool { return e != nil }) {
 		t.Errorf("an empty batch points to events: %v", b.events[:cap(b.events)])

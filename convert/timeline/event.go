@@ -1,14 +1,13 @@
 package timeline
 
-// An Event is a pointer to one of the types of this package that have a shift method. To add a
+// An Event is a pointer to one of the types of this package that have a move method. To add a
 // kind of event, add a type with that method and the code that emits it.
 type Event interface {
-	shift(by uint64) // moves its times
+	move(c *Clock) // converts its times
 }
 
-// Shift adds a number of ns to the times of an event. The sum wraps, so that a move back is
-// possible.
-func Shift(e Event, by uint64) { e.shift(by) }
+// Move converts the times of an event.
+func Move(e Event, c *Clock) { e.move(c) }
 
 // A Recording is the first event. It describes the whole timeline.
 type Recording struct {
@@ -122,58 +121,57 @@ type Note struct {
 	Text string
 }
 
-func (*Recording) shift(uint64) {}
-func (*GPUs) shift(uint64)      {}
-func (*Metadata) shift(uint64)  {}
-func (*Context) shift(uint64)   {}
-func (*Stream) shift(uint64)    {}
-func (*Thread) shift(uint64)    {}
-func (*ThreadEnd) shift(uint64) {}
+func (*Recording) move(*Clock) {}
+func (*GPUs) move(*Clock)      {}
+func (*Metadata) move(*Clock)  {}
+func (*Context) move(*Clock)   {}
+func (*Stream) move(*Clock)    {}
+func (*Thread) move(*Clock)    {}
+func (*ThreadEnd) move(*Clock) {}
 
-func (p *Process) shift(by uint64) {
+func (p *Process) move(c *Clock) {
 	if p.Start != 0 {
-		p.Start += by
+		p.Start = c.At(p.Start)
 	}
 	if p.End != 0 {
-		p.End += by
+		p.End = c.At(p.End)
 	}
 }
 
-func (s *Slices) shift(by uint64) {
+func (s *Slices) move(c *Clock) {
 	for i := range s.List {
 		sl := &s.List[i]
-		sl.Start += by
-		sl.End += by
+		sl.Start, sl.End = c.At(sl.Start), c.At(sl.End)
 		for k := range sl.Waits() {
-			sl.links.waits[k].Start += by
-			sl.links.waits[k].End += by
+			w := &sl.links.waits[k]
+			w.Start, w.End = c.At(w.Start), c.At(w.End)
 		}
 	}
 }
 
-func (l *WorkList) shift(by uint64) {
+func (l *WorkList) move(c *Clock) {
 	for i := range l.List {
 		w := &l.List[i]
-		w.Start += by
+		w.Dur = c.Dur(w.Start, w.Dur)
+		w.Start = c.At(w.Start)
 		if w.Call.Function != nil {
-			w.Call.Start += by
-			w.Call.End += by
+			w.Call.Start, w.Call.End = c.At(w.Call.Start), c.At(w.Call.End)
 		}
 	}
 }
 
-func (s *SpanBegin) shift(by uint64)    { s.Start, s.End = s.Start+by, s.End+by }
-func (s *SpanEnd) shift(by uint64)      { s.Time += by }
-func (i *Instant) shift(by uint64)      { i.Start, i.End = i.Start+by, i.End+by }
-func (v *CounterValue) shift(by uint64) { v.Time += by }
-func (a *Allocation) shift(by uint64)   { a.Time += by }
-func (l *Loss) shift(by uint64)         { l.Time += by }
-func (n *Note) shift(by uint64)         { n.Time += by }
-func (k *Known) shift(by uint64)        { k.Until += by }
+func (s *SpanBegin) move(c *Clock)    { c.span(&s.Span) }
+func (s *SpanEnd) move(c *Clock)      { s.Time = c.At(s.Time) }
+func (i *Instant) move(c *Clock)      { c.span(&i.Span) }
+func (v *CounterValue) move(c *Clock) { v.Time = c.At(v.Time) }
+func (a *Allocation) move(c *Clock)   { a.Time = c.At(a.Time) }
+func (l *Loss) move(c *Clock)         { l.Time = c.At(l.Time) }
+func (n *Note) move(c *Clock)         { n.Time = c.At(n.Time) }
+func (k *Known) move(c *Clock)        { k.Until = c.At(k.Until) }
 
-func (h *Hang) shift(by uint64) {
-	h.Start, h.End = h.Start+by, h.End+by
+func (h *Hang) move(c *Clock) {
+	h.Start, h.End = c.At(h.Start), c.At(h.End)
 	if h.LaunchStart != 0 {
-		h.LaunchStart += by
+		h.LaunchStart = c.At(h.LaunchStart)
 	}
 }

@@ -21,7 +21,7 @@ var allEvents = []Event{
 	new(Slices), new(WorkList), new(SpanBegin), new(SpanEnd), new(Instant), new(CounterValue), new(Allocation), new(Loss), new(Note), new(Hang), new(Known), new(Samples), new(GPUUser),
 }
 
-// Every type that has a shift method is in allEvents.
+// Every type that has a move method is in allEvents.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -35,7 +35,7 @@ func TestAllEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range parsed.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "shift" {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "move" {
 				types = append(types, f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
 			}
 		}
@@ -78,7 +78,7 @@ func TestShiftMovesTimes(t *testing.T) {
 					want[path] = n + by
 				}
 			}
-			Shift(v.Addr().Interface().(Event), by)
+			Move(v.Addr().Interface().(Event), Shifted(by))
 			if diff := cmp.Diff(want, numbers(t, v)); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)
 			}
@@ -187,7 +187,7 @@ func TestShift(t *testing.T) {
 		"instant":                {&Instant{Span: Span{Start: 100, End: 100}}, 10, "110-110"},
 		"loss":                   {&Loss{Time: 100, From: 20, To: 30}, 10, "110 (20-30)"},
 	} {
-		Shift(c.event, c.by)
+		Move(c.event, Shifted(c.by))
 		if got := timesOf(t, c.event); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

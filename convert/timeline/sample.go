@@ -125,14 +125,14 @@ func (k *Steps) Finish(step func(metric int, at uint64, v float64)) {
 	}
 }
 
-func (s *Samples) shift(by uint64) {
+func (s *Samples) move(c *Clock) {
 	if s.Work.End != 0 {
-		s.Work.Start, s.Work.End = s.Work.Start+by, s.Work.End+by
+		s.Work.Start, s.Work.End = c.At(s.Work.Start), c.At(s.Work.End)
 	}
 	for i := range s.List {
-		s.List[i].Start += by
-		s.List[i].End += by
+		x := &s.List[i]
+		x.Start, x.End = c.At(x.Start), c.At(x.End)
 	}
 }
 
-func (u *GPUUser) shift(by uint64) { u.Start, u.End = u.Start+by, u.End+by }
+func (u *GPUUser) move(c *Clock) { u.Start, u.End = c.At(u.Start), c.At(u.End) }

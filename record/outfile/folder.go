@@ -59,9 +59,15 @@ func (t *Target) checkFolder(file string) error {
 		return err
 	}
 	defer dir.Close()
-	strange, err := eachFile(dir, file, func(string) error { return nil })
+	strange, what := "", "no trace of an earlier conversion"
+	if t.opts.Manifest != "" {
+		what = "not of an earlier conversion alone"
+		strange, err = checkTree(dir, t.opts.Manifest)
+	} else {
+		strange, err = eachFile(dir, file, func(string) error { return nil })
+	}
 	if err == nil && strange != "" {
-		err = fmt.Errorf("the folder %s holds %s, which is no trace of an earlier conversion: choose another name with -o", t.shown(p.name), strange)
+		err = fmt.Errorf("the folder %s holds %s, which is %s: choose another name with -o", t.shown(p.name), strange, what)
 	}
 	return err
 }
@@ -145,8 +151,12 @@ func (f *newFolder) check(s *Set) error {
 
 // remove removes the folder with its files.
 func (f *newFolder) remove() (err error) {
-	for _, name := range f.names {
-		err = errors.Join(err, unix.Unlinkat(int(f.fd.Fd()), name, 0))
+	if f.target.opts.Manifest != "" {
+		err = f.removeTree()
+	} else {
+		for _, name := range f.names {
+			err = errors.Join(err, unix.Unlinkat(int(f.fd.Fd()), name, 0))
+		}
 	}
 	return errors.Join(err, unix.Unlinkat(int(f.target.place.dir.Fd()), f.name, unix.AT_REMOVEDIR))
 }
@@ -244,7 +254,11 @@ func (f *newFolder) clear() error {
 		return err
 	}
 	defer old.Close()
-	_, err = eachFile(old, f.names[0], func(name string) error { return unix.Unlinkat(int(old.Fd()), name, 0) })
+	if t.opts.Manifest != "" {
+		err = clearTree(old, t.opts.Manifest)
+	} else {
+		_, err = eachFile(old, f.names[0], func(name string) error { return unix.Unlinkat(int(old.Fd()), name, 0) })
+	}
 	if err != nil {
 		return err
 	}

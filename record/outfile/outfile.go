@@ -36,6 +36,10 @@ type Options struct {
 	// Folder names the folder that several files get, from the name of a single file; nil if there is
 	// a single file only. Then a path that ends in a slash is the folder, also of a single file.
 	Folder func(name string) string
+
+	// Manifest is the name of the file that lists the files of a tree; "" for what is no tree. The path is then the folder,
+	// also of a single file, and the names of files have slashes.
+	Manifest string
 }
 
 // A Target is a path where a file is to be made.
@@ -76,11 +80,14 @@ func at(path string, o Options, as *invoker.Invoker) (*Target, error) {
 	if as != nil {
 		uid = as.UID
 	}
-	if o.Folder != nil && strings.HasSuffix(path, "/") {
+	if o.Manifest != "" {
+		t.opts.Folder = func(name string) string { return name }
+	}
+	if o.Manifest != "" || o.Folder != nil && strings.HasSuffix(path, "/") {
 		t.several, path = true, trimSlashes(path)
 	}
 	err := as.Do(func() error { return t.place.find(path, uid, o.Named) })
-	if err == nil && o.Folder != nil && !t.IsSpecial() {
+	if err == nil && t.opts.Folder != nil && !t.IsSpecial() {
 		err = as.Do(t.findFolder)
 	}
 	if err == nil {
@@ -112,6 +119,9 @@ func atByRoot(path string, o Options, owner *invoker.Invoker) *Target {
 // check says why what is at the path cannot be replaced. Nobody has named a default path: then what
 // is there does not matter.
 func (t *Target) check() error {
+	if t.opts.Manifest != "" && t.opts.Named && t.place.found != nil && t.place.stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return errors.New("it is not a folder: choose another name with -o")
+	}
 	if !t.opts.Named || t.place.found == nil || t.several {
 		return nil
 	}

@@ -23,7 +23,11 @@ func NewSet(t *Target) *Set { return &Set{target: t} }
 // Create makes the next file. Its name counts only in a folder; a name that is taken gets a number.
 func (s *Set) Create(name string) (*File, error) {
 	t := s.target
-	if t.several || len(s.files) == 1 {
+	check := t.several || len(s.files) == 1
+	if t.opts.Manifest != "" {
+		check = len(s.files) == 0
+	}
+	if check {
 		if err := t.as.Do(func() error { return t.checkFolder(name) }); err != nil {
 			return nil, t.Failure(err)
 		}
@@ -46,6 +50,11 @@ func (s *Set) Commit() (done Done, err error) {
 	switch {
 	case len(s.files) == 0:
 		return Done{}, nil
+	case t.opts.Manifest != "":
+		if err := s.writeManifest(); err != nil {
+			return Done{}, err
+		}
+		return s.commitFolder()
 	case len(s.files) > 1 || t.several:
 		return s.commitFolder()
 	case t.opts.Named && t.place.found != nil && t.place.stat.Mode&unix.S_IFMT == unix.S_IFDIR:
@@ -101,7 +110,7 @@ func (s *Set) commitFolder() (done Done, err error) {
 // fill gives the files their names in a folder.
 func (f *newFolder) fill(s *Set) error {
 	for i, file := range s.files {
-		if err := file.giveIn(int(f.fd.Fd()), s.names[i]); err != nil {
+		if err := f.place(file, s.names[i]); err != nil {
 			return fmt.Errorf("%s: %w", s.names[i], err)
 		}
 		file.name = ""

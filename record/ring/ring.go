@@ -101,7 +101,7 @@ func (r *Ring) Now() uint64 { return r.o.now().Monotonic }
 
 func readClocks() tracelog.Clock {
 	c := host.ReadClocks()
-	return tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime}
+	return tracelog.Clock{Monotonic: c.Monotonic, Realtime: c.Realtime, Boottime: c.Boottime, Spread: c.Spread, MaxError: c.MaxError}
 }
 
 // Tick begins a new segment when it is time, and removes the segments that no window needs that ends at

@@ -83,7 +83,9 @@ func (s *Snapshot) foldBefore(of *segment) error {
 // began.
 func (s *Snapshot) writeState(w *tracelog.Writer) {
 	from := s.Held.From
-	w.Add(&tracelog.Clock{Monotonic: from, Realtime: s.begin.Realtime + from - s.begin.Monotonic, Boottime: s.begin.Boottime + from - s.begin.Monotonic})
+	begin := s.begin
+	begin.Monotonic, begin.Realtime, begin.Boottime = from, begin.Realtime+from-begin.Monotonic, begin.Boottime+from-begin.Monotonic
+	w.Add(&begin)
 	for _, x := range s.state.definitions {
 		s.define(w, x)
 	}

@@ -76,6 +76,7 @@ const (
 	MetaArgs     = "args"      // argument list joined by NUL, the program first
 	MetaCwd      = "cwd"       // working directory
 	MetaHost     = "host"      // host name
+	MetaBoot     = "boot_id"   // of the host's kernel: logs of one boot have one CLOCK_MONOTONIC
 	MetaKernel   = "kernel"    // Linux release
 	MetaVersion  = "cudatrace" // version of the recorder
 	MetaPID      = "pid"       // of the program

@@ -503,15 +503,19 @@ func (x *Clock) fill(r *columns.Row, in *interner) {
 	r[0] = x.Monotonic
 	r[1] = x.Realtime
 	r[2] = x.Boottime
+	r[3] = x.Spread
+	r[4] = x.MaxError
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *Clock) Read(b *Block, i int) {
 	c := b.columns(KindClock)
-	_ = c[2]
+	_ = c[4]
 	x.Monotonic = c[0].At(i)
 	x.Realtime = c[1].At(i)
 	x.Boottime = c[2].At(i)
+	x.Spread = c[3].At(i)
+	x.MaxError = c[4].At(i)
 }
 
 // Kind returns KindCUPTI.

@@ -200,6 +200,8 @@ type Clock struct {
 	Monotonic uint64 // CLOCK_MONOTONIC
 	Realtime  uint64 // CLOCK_REALTIME, ns
 	Boottime  uint64 // CLOCK_BOOTTIME, ns
+	Spread    uint64 // ns between the first and the last of these readings; 0 when not known
+	MaxError  uint64 // how far CLOCK_REALTIME is from UTC at most, ns: adjtimex' maxerror; 0 when not known (the clock is not synchronized)
 }
 
 // CUPTI says whether and how CUPTI records a process.

@@ -146,7 +146,7 @@ func TestFormatExample(t *testing.T) {
 	if !bytes.Contains(text, []byte(b.String())) {
 		t.Errorf("the example is missing or differs from\n%s", b.String())
 	}
-	want := []string{"clock monotonic=1000 realtime=9 boottime=0", "clock monotonic=1005 realtime=9 boottime=0"}
+	want := []string{"clock monotonic=1000 realtime=9 boottime=0 spread=0 max_error=0", "clock monotonic=1005 realtime=9 boottime=0 spread=0 max_error=0"}
 	if got := allLines(openBytes(t, log)); !slices.Equal(got, want) {
 		t.Errorf("the example says %q", got)
 	}

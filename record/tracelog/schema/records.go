@@ -198,6 +198,8 @@ var records = []Table{
 		field("monotonic", Time, "CLOCK_MONOTONIC"),
 		field("realtime", Uint, "CLOCK_REALTIME, ns", wide),
 		field("boottime", Uint, "CLOCK_BOOTTIME, ns", wide),
+		field("spread", Uint, "ns between the first and the last of these readings; 0 when not known", optional, wide),
+		field("max_error", Uint, "how far CLOCK_REALTIME is from UTC at most, ns: adjtimex' maxerror; 0 when not known (the clock is not synchronized)", optional, wide),
 	}},
 	{Kind: 15, Name: "cupti", Role: Definition, Meaning: "whether and how CUPTI records a process",
 		Doc: "says whether and how CUPTI records a process.", Fields: []Field{

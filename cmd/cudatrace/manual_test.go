@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/option"
+)
+
+// TestManual: groff has nothing to say against a page of a command, and each page has what the help has.
+func TestManual(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "man1")
+	if out, err := exec.Command("cudatrace", "man", "-o", dir).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	app := newApp(quiet())
+	wantPage(t, filepath.Join(dir, "cudatrace.1"), app.Description)
+	for _, c := range app.VisibleCommands() {
+		lines := strings.Split(c.Usage+"\n"+c.UsageText+"\n"+c.Description, "\n")
+		for _, o := range option.Visible(c) {
+			lines = append(lines, o.Names(), o.Text)
+		}
+		page := wantPage(t, filepath.Join(dir, "cudatrace-"+c.Name+".1"), lines...)
+		out, err := exec.Command("cudatrace", "man", c.Name).Output()
+		if err != nil || string(out) != page {
+			t.Errorf("man %s prints (%v) another text than man -o writes", c.Name, err)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if len(files) != len(app.VisibleCommands())+1 {
+		t.Errorf("%d pages (%v)", len(files), err)
+	}
+}
+
+// wantPage checks the text that a person sees of a manual page, and returns the page.
+func wantPage(t *testing.T, path string, want ...string) (page string) {
+	t.Helper()
+	cmd := exec.Command("groff", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=10000n", path)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || stderr.Len() > 0 {
+		t.Fatalf("%s: %v (`make tools` installs groff): %s", path, err, stderr.String())
+	}
+	shown := strings.Join(strings.Fields(string(out)), " ")
+	for _, text := range want {
+		if text = strings.Join(strings.Fields(strings.TrimPrefix(text, "Example: ")), " "); !strings.Contains(shown, text) {
+			t.Errorf("%s lacks %q:\n%s", path, text, out)
+		}
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(source)
+}
+
+// TestManualFolder: a folder that cannot be written to is named.
+func TestManualFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	want := fmt.Sprintf("cudatrace: the folder %s cannot be made: not a directory\n", file)
+	if code := run([]string{"cudatrace", "man", "-o", file}, &stdout, &stderr); code != exitFailure || stderr.String() != want {
+		t.Errorf("exit code %d: %q, want %q", code, stderr.String(), want)
+	}
+}

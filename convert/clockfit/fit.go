@@ -1,0 +1,168 @@
+package clockfit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A line is an offset in ns and a drift in ns per second. Its x is in seconds.
+type line struct{ a, b float64 }
+
+func (l line) at(x float64) float64 { return l.a + l.b*x }
+
+// A point is where a line has to pass above or below.
+type point struct{ x, y float64 }
+
+// A pass is what the collectives demand of a line.
+type pass struct {
+	above, below []point
+	ends         []point // where the ends of the collectives agree
+}
+
+// most is the largest drift of a clock, in ns per second: 1000 ppm. The kernel corrects at most 500 ppm.
+const most = 1e6
+
+// The searches below halve or cut by a third an interval of 2 most, down to far below a ns over days.
+const (
+	thirds = 110
+	halves = 70
+)
+
+// A region is the lines that pass: for each drift from low to high, the offsets from floor to ceiling.
+type region struct {
+	*pass
+	low, high float64
+}
+
+// floor is the least offset at a drift, ceiling the largest one.
+func (p *pass) floor(b float64) float64 {
+	a := math.Inf(-1)
+	for _, q := range p.above {
+		a = max(a, q.y-b*q.x)
+	}
+	return a
+}
+
+func (p *pass) ceiling(b float64) float64 {
+	a := math.Inf(1)
+	for _, q := range p.below {
+		a = min(a, q.y-b*q.x)
+	}
+	return a
+}
+
+// region finds the lines that pass. ok is false where there is none.
+func (p *pass) region() (r region, ok bool) {
+	gap := func(b float64) float64 { return p.ceiling(b) - p.floor(b) }
+	widest := peak(-most, most, gap)
+	if !(gap(widest) >= 0) {
+		return r, false
+	}
+	edge := func(in, out float64) float64 {
+		if gap(out) >= 0 {
+			return out
+		}
+		for range halves {
+			if m := (in + out) / 2; gap(m) >= 0 {
+				in = m
+			} else {
+				out = m
+			}
+		}
+		return in
+	}
+	return region{p, edge(widest, -most), edge(widest, most)}, true
+}
+
+// peak finds the largest value of a concave function.
+func peak(low, high float64, f func(float64) float64) float64 {
+	for range thirds {
+		a, b := low+(high-low)/3, high-(high-low)/3
+		if f(a) < f(b) {
+			low = a
+		} else {
+			high = b
+		}
+	}
+	return (low + high) / 2
+}
+
+// highest is the line of the region that is highest at x, lowest the one that is lowest there.
+func (r *region) highest(x float64) line {
+	b := peak(r.low, r.high, func(b float64) float64 { return r.ceiling(b) + b*x })
+	return line{r.ceiling(b), b}
+}
+
+func (r *region) lowest(x float64) line {
+	b := peak(r.low, r.high, func(b float64) float64 { return -r.floor(b) - b*x })
+	return line{r.floor(b), b}
+}
+
+// has says whether a line passes.
+func (p *pass) has(l line) bool {
+	for _, q := range p.above {
+		if l.at(q.x) < q.y {
+			return false
+		}
+	}
+	for _, q := range p.below {
+		if l.at(q.x) > q.y {
+			return false
+		}
+	}
+	return true
+}
+
+// A fit is an estimate with the lines between which the clock is at both ends of a time.
+type fit struct {
+	line
+	from, to                 float64 // the time, in seconds
+	fromLow, fromHigh, toLow float64 // values
+	toHigh                   float64
+}
+
+// fit estimates the line for a time.
+func (r *region) fit(from, to float64) fit {
+	corners := []line{r.lowest(from), r.highest(from), r.lowest(to), r.highest(to)}
+	f := fit{from: from, to: to, fromLow: corners[0].at(from), fromHigh: corners[1].at(from), toLow: corners[2].at(to), toHigh: corners[3].at(to)}
+	if f.line = throughEnds(r.ends); r.has(f.line) {
+		return f
+	}
+	f.line = line{}
+	for _, c := range corners {
+		f.a += c.a / float64(len(corners))
+		f.b += c.b / float64(len(corners))
+	}
+	return f
+}
+
+// error is the largest distance from the estimate to a line of the region. Between both ends of the time it is no larger.
+func (f *fit) error() float64 {
+	from, to := f.at(f.from), f.at(f.to)
+	return max(f.fromHigh-from, from-f.fromLow, f.toHigh-to, to-f.toLow)
+}
+
+// throughEnds is the line along which most ends agree: the median of slopes over half of the time, and of what is left.
+func throughEnds(ends []point) (l line) {
+	half := len(ends) / 2
+	var slopes, rest []float64
+	for i := range half {
+		if d := ends[i+half].x - ends[i].x; d > 0 {
+			slopes = append(slopes, (ends[i+half].y-ends[i].y)/d)
+		}
+	}
+	if len(slopes) > 0 {
+		l.b = median(slopes)
+	}
+	for _, e := range ends {
+		rest = append(rest, e.y-l.b*e.x)
+	}
+	l.a = median(rest)
+	return l
+}
+
+func median(list []float64) float64 {
+	slices.SortFunc(list, cmp.Compare[float64])
+	return list[len(list)/2]
+}

@@ -1,0 +1,172 @@
+package collective
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A Communicator is the streams on which the ranks of a communicator ran its collectives.
+type Communicator struct{ Members []*Stream }
+
+// Match finds the communicators of streams. Each has at least two members.
+func Match(streams []*Stream) (found []*Communicator) {
+	for _, s := range streams {
+		i := slices.IndexFunc(found, func(c *Communicator) bool { return c.takes(s) })
+		if i < 0 {
+			found = append(found, &Communicator{})
+			i = len(found) - 1
+		}
+		found[i].Members = append(found[i].Members, s)
+	}
+	return slices.DeleteFunc(found, func(c *Communicator) bool { return len(c.Members) < 2 })
+}
+
+// takes says whether a stream belongs to the communicator: what it has in common with the first member of each host
+// says so, and no member is of the same process.
+func (c *Communicator) takes(s *Stream) bool {
+	seen := make(map[int]bool)
+	for _, m := range c.Members {
+		if m.Process == s.Process {
+			return false
+		}
+		if seen[m.Host] {
+			continue
+		}
+		seen[m.Host] = true
+		if !together(m, s) {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	leastCommon = 16  // collectives that two streams must have in common
+	mostCommon  = 512 // that are compared
+	clearly     = 3   // ends agree better than starts by this factor
+
+	// unsure is the error of a GPU's times, in ns, that the check of one host's streams allows for.
+	unsure = 2000
+)
+
+// A pairing is what two streams have in common: of some collectives, the distances between their parts.
+type pairing struct {
+	at            []float64 // s since the first
+	starts, ends  []float64 // ns by which the second one is later, but for that of the first
+	first, second []Part
+}
+
+// together says whether two streams belong to one communicator.
+func together(a, b *Stream) bool {
+	p, ok := pair(a, b)
+	if !ok {
+		return false
+	}
+	var offset, rate float64
+	if a.Host == b.Host {
+		if !p.possible() {
+			return false
+		}
+		offset = float64(int64(p.first[0].End - p.second[0].End)) // the clock is known
+	} else {
+		offset, rate = theilSen(p.at, p.ends)
+	}
+	return p.spread(p.starts, offset, rate) > clearly*p.spread(p.ends, offset, rate)
+}
+
+// pair finds the collectives that two streams have in common.
+func pair(a, b *Stream) (p pairing, ok bool) {
+	step := max(a.step, b.step)
+	n := (min(a.count, b.count) + step - 1) / step
+	if n < leastCommon {
+		return p, false
+	}
+	last, _ := a.part((n - 1) * step)
+	if same, _ := b.part((n - 1) * step); last.name != same.name {
+		return p, false
+	}
+	for number, by := uint64(0), step*(n/mostCommon+1); number < n*step; number += by {
+		x, _ := a.part(number)
+		y, _ := b.part(number)
+		if x.Waits {
+			p.first, p.second = append(p.first, x), append(p.second, y)
+		}
+	}
+	if len(p.first) < leastCommon {
+		return p, false
+	}
+	x0, y0 := p.first[0], p.second[0]
+	for i, x := range p.first {
+		y := p.second[i]
+		base := int64(y0.End - x0.End)
+		p.at = append(p.at, float64(int64(x.End-x0.End))/1e9)
+		p.starts = append(p.starts, float64(int64(y.Start-x.Start)-base))
+		p.ends = append(p.ends, float64(int64(y.End-x.End)-base))
+	}
+	return p, true
+}
+
+// possible says whether no part of one ends before that of the other has started, on one clock.
+func (p *pairing) possible() bool {
+	for i, x := range p.first {
+		y := p.second[i]
+		if int64(x.End-y.Start) < -unsure || int64(y.End-x.Start) < -unsure {
+			return false
+		}
+	}
+	return true
+}
+
+// spread is the median distance of values from a line.
+func (p *pairing) spread(values []float64, offset, rate float64) float64 {
+	var list []float64
+	for i, v := range values {
+		list = append(list, math.Abs(v-offset-rate*p.at[i]))
+	}
+	return median(list)
+}
+
+// theilSen fits a line to values, of which many may be off.
+func theilSen(at, values []float64) (offset, rate float64) {
+	half := len(at) / 2
+	var slopes, rest []float64
+	for i := range half {
+		if d := at[i+half] - at[i]; d > 0 {
+			slopes = append(slopes, (values[i+half]-values[i])/d)
+		}
+	}
+	if len(slopes) > 0 {
+		rate = median(slopes)
+	}
+	for i, v := range values {
+		rest = append(rest, v-rate*at[i])
+	}
+	return median(rest), rate
+}
+
+func median(list []float64) float64 {
+	slices.SortFunc(list, cmp.Compare[float64])
+	return list[len(list)/2]
+}
+
+// Each calls f for each collective of the communicator that is kept and that ends nowhere before all ranks have
+// entered it. parts are those of the members that have one, in their order.
+func (c *Communicator) Each(f func(members []*Stream, parts []Part)) {
+	step, count := uint64(1), uint64(0)
+	for _, m := range c.Members {
+		step, count = max(step, m.step), max(count, m.count)
+	}
+	members, parts := make([]*Stream, 0, len(c.Members)), make([]Part, 0, len(c.Members))
+	for number := uint64(0); number < count; number += step {
+		members, parts = members[:0], parts[:0]
+		for _, m := range c.Members {
+			if p, ok := m.part(number); ok && p.Waits {
+				members, parts = append(members, m), append(parts, p)
+			}
+		}
+		if len(parts) > 1 {
+			f(members, parts)
+		}
+	}
+}

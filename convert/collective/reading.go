@@ -1,0 +1,122 @@
+package collective
+
+import "github.com/cudatrace/cudatrace/record/tracelog"
+
+// maxStreams bounds the streams with collectives of a log. A rank has one for each communicator: a few.
+const maxStreams = 64
+
+// Most parts of a stream that are kept, of few logs and of many.
+const (
+	mostParts  = 2048
+	leastParts = 128
+	allParts   = 1 << 18 // of all logs, with one stream each
+)
+
+// A Source is a log to read, as one of several.
+type Source struct {
+	Open func() (*tracelog.Reader, error)
+	Host int // logs of one host have one clock
+	Of   int // number of logs
+}
+
+// A process identifies a process of a log.
+type process struct {
+	source *Source
+	pid    uint32
+}
+
+// Read returns the streams of a log that ran kernels of NCCL. Damage is for another reading to report: the order of what is
+// left says nothing, so that there are no streams.
+func Read(s *Source) ([]*Stream, error) {
+	r, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindKernel}}); err != nil {
+		return nil, err
+	}
+	r.Parallel(2)
+	c := &reading{source: s, streams: make(map[Key]*Stream), names: make(map[uint64]named), most: mostParts}
+	if s.Of > 0 {
+		c.most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
+	}
+	for r.Next() {
+		if b := r.Block(); b.Kind == tracelog.KindKernel {
+			c.block(b)
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return nil, err
+	}
+	return c.result(), nil
+}
+
+// A reading collects the streams of a log.
+type reading struct {
+	source  *Source
+	streams map[Key]*Stream
+	order   []*Stream
+	names   map[uint64]named // by the id of the string
+	most    int
+}
+
+// A named is what the name of a kernel says.
+type named struct {
+	kind kind
+	hash uint64
+}
+
+// maxNames bounds the names that are kept. Programs have a few thousand kernels.
+const maxNames = 1 << 16
+
+func (c *reading) block(b *tracelog.Block) {
+	names, starts, durs := b.Column("name"), b.Column("start"), b.Column("dur")
+	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
+	for i := range b.N {
+		n := c.name(b, names.At(i))
+		start := starts.At(i)
+		if n.kind == other || start == 0 || durs.At(i) == 0 {
+			continue
+		}
+		s := c.stream(Key{uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i))})
+		if s != nil {
+			s.add(Part{Start: start, End: start + durs.At(i), Waits: n.kind == waits, name: n.hash})
+		}
+	}
+}
+
+func (c *reading) name(b *tracelog.Block, id uint64) named {
+	n, ok := c.names[id]
+	if !ok {
+		text := b.Text(id)
+		n = named{kind: kindOf(text)}
+		if n.kind != other {
+			n.hash = hashOf(text)
+		}
+		if len(c.names) < maxNames {
+			c.names[id] = n
+		}
+	}
+	return n
+}
+
+func (c *reading) stream(k Key) *Stream {
+	s := c.streams[k]
+	if s == nil && len(c.streams) < maxStreams {
+		s = newStream(k, process{c.source, k.PID}, c.source.Host, c.most)
+		c.streams[k], c.order = s, append(c.order, s)
+	}
+	return s
+}
+
+// result are the streams whose kernels came in order.
+func (c *reading) result() (list []*Stream) {
+	for _, s := range c.order {
+		s.finish()
+		if !s.mixed {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,114 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/clockfit"
+	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// communicators finds the communicators of NCCL whose ranks are in the logs.
+func communicators(hosts []*host, logs int) ([]*collective.Communicator, error) {
+	var streams []*collective.Stream
+	for i, h := range hosts {
+		for _, l := range h.logs {
+			if !l.hasAllCollectives() {
+				continue
+			}
+			list, err := collective.Read(&collective.Source{Open: l.Open, Host: i, Of: logs})
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, list...)
+		}
+	}
+	return collective.Match(streams), nil
+}
+
+// hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says
+// which of different ranks belong together.
+func (l *log) hasAllCollectives() bool {
+	meta := l.catalog.Meta
+	return meta[tracelog.MetaSchedule] == "" && meta[tracelog.MetaLast] == "" && l.damage.Count == 0 && !l.catalog.Outcome.LacksWork()
+}
+
+// byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.
+func byCollectives(hosts []*host, reference int, logs int) ([]*clockfit.Fit, error) {
+	if len(hosts) < 2 {
+		return make([]*clockfit.Fit, len(hosts)), nil
+	}
+	found, err := communicators(hosts, logs)
+	if err != nil {
+		return nil, err
+	}
+	var list []clockfit.Collective
+	for _, c := range found {
+		c.Each(func(members []*collective.Stream, parts []collective.Part) {
+			if x := onHosts(members, parts); len(x) > 1 {
+				list = append(list, x)
+			}
+		})
+	}
+	spans := make([]timeline.Extent, len(hosts))
+	for i, h := range hosts {
+		spans[i] = h.span()
+	}
+	return clockfit.Align(spans, reference, list), nil
+}
+
+// onHosts is a collective by host: a host enters it with its last rank, and leaves it with its first one.
+func onHosts(members []*collective.Stream, parts []collective.Part) (c clockfit.Collective) {
+	for i, m := range members {
+		p := &parts[i]
+		at := slices.IndexFunc(c, func(x clockfit.Part) bool { return x.Host == m.Host })
+		if at < 0 {
+			c = append(c, clockfit.Part{Host: m.Host, Entered: p.Start, Left: p.End})
+			continue
+		}
+		x := &c[at]
+		x.Entered, x.Left = max(x.Entered, p.Start), min(x.Left, p.End)
+	}
+	return c
+}
+
+// span is the time of the host's logs.
+func (h *host) span() timeline.Extent {
+	e := timeline.Extent{Start: math.MaxUint64}
+	for _, l := range h.logs {
+		e.Start, e.End = min(e.Start, l.catalog.First()), max(e.End, l.catalog.Last())
+	}
+	return e
+}
+
+// byFit is how a host is aligned by its collectives, if these tell more than the wall clocks.
+func (h *host) byFit(f *clockfit.Fit, wall Alignment, words string) (a Alignment, text string, ok bool) {
+	if f == nil || wall.By == ByWallClocks && wall.Known && wall.ErrorNS <= f.Error {
+		return wall, words, false
+	}
+	if apart := magnitude(f.Shift - wall.ShiftNS); wall.Known && apart > wall.ErrorNS+f.Error {
+		return wall, words + fmt.Sprintf("; the collectives contradict that by %s, and were not used: is one of the wall clocks wrong?", figures.Duration(apart)), false
+	}
+	a = Alignment{To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift, Collectives: f.Collectives}
+	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", duration(uint64(f.Shift)), f.Drift, a.To,
+		figures.Count(f.Collectives, "collective", "collectives"), figures.Duration(f.Error))
+	if f.Lines > 1 {
+		text += fmt.Sprintf(", with %d changes of the drift", f.Lines-1)
+	}
+	if wall.Known {
+		text += "; the wall clocks are right to " + figures.Duration(wall.ErrorNS)
+	}
+	return a, text, true
+}
+
+// magnitude is a number without its sign.
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return uint64(-n)
+	}
+	return uint64(n)
+}

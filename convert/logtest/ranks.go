@@ -1,0 +1,173 @@
+package logtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
+
+// Ranks describes a distributed program: what each of its ranks does, and how the clocks of its hosts run.
+type Ranks struct {
+	Hosts, PerHost int
+	Seed           uint64
+	Steps          int     // each has an all-reduce of all ranks, and one of the ranks of each host
+	Drift          float64 // most that the clock of a host is off, in millionths
+	WallOff        uint64  // most that a wall clock is off, in ns
+	WallError      uint64  // what the kernel knows of that; 0 for a clock that is not synchronized
+	Straggler      int     // a rank that is always late; -1 for none
+	Late           float64 // by how much, in ns
+	Apart          bool    // there is no collective of all ranks
+	Kernels        int     // of each rank before each collective; 1 if it is 0
+}
+
+// A RankLog is the log of a rank, with the truth about the clock of its host.
+type RankLog struct {
+	Rank, Host int
+	Data       []byte
+	offset     uint64
+	drift      float64
+}
+
+// At converts a time in ns since the beginning of the program to the clock of the log.
+func (l *RankLog) At(t float64) uint64 { return l.offset + uint64(int64(t+t*l.drift/1e6)) }
+
+// Since converts a time of the log to ns since the beginning of the program.
+func (l *RankLog) Since(at uint64) float64 { return float64(int64(at-l.offset)) / (1 + l.drift/1e6) }
+
+// rankBegin is when the program begins, in UTC.
+const rankBegin = 1_700_000_000_000_000_000
+
+// World is the communicator of all ranks, and Local that of the ranks of a host: names of kernels.
+const (
+	World = "_Z41ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE"
+	Local = "_Z41ncclDevKernel_ReduceScatter_Sum_f32_RING24ncclDevKernelArgsStorageILm4096EE"
+)
+
+// WriteRanks returns the log of each rank.
+func WriteRanks(tb testing.TB, o Ranks) (logs []*RankLog) {
+	tb.Helper()
+	rnd := rand.New(rand.NewPCG(o.Seed, 7))
+	if o.Kernels == 0 {
+		o.Kernels = 1
+	}
+	var writers []*rankWriter
+	for host := range o.Hosts {
+		offset, drift := uint64(1e12)+rnd.Uint64N(1e14), o.Drift*(2*rnd.Float64()-1)
+		wall := rankBegin + rnd.Uint64N(2*o.WallOff+1) - o.WallOff
+		for range o.PerHost {
+			l := &RankLog{Rank: len(logs), Host: host, offset: offset, drift: drift}
+			logs = append(logs, l)
+			writers = append(writers, newRankWriter(tb, o, l, wall))
+		}
+	}
+	at := make([]float64, len(logs)) // when the GPU of each rank is free
+	for i := range at {
+		at[i] = 1e9
+	}
+	for step := range o.Steps {
+		compute := func() {
+			for r, w := range writers {
+				w.compute(rnd, &at[r], o, r, (step+r)%len(logs) == 0)
+			}
+		}
+		compute()
+		for host := range o.Hosts {
+			collect(rnd, writers[host*o.PerHost:(host+1)*o.PerHost], at[host*o.PerHost:(host+1)*o.PerHost], Local, 20)
+		}
+		compute()
+		if !o.Apart {
+			collect(rnd, writers, at, World, 21)
+		}
+	}
+	for i, w := range writers {
+		w.end(at[i] + 1e9)
+	}
+	return logs
+}
+
+// collect runs a collective: each rank enters when it gets there, and leaves when the last one has been there.
+func collect(rnd *rand.Rand, writers []*rankWriter, at []float64, name string, stream uint32) {
+	last := 0.0
+	for _, t := range at {
+		last = max(last, t)
+	}
+	last += 20e3 + 5e3*rnd.Float64()
+	for r, w := range writers {
+		left := last + 2e3*rnd.Float64()
+		w.kernel(name, stream, at[r], left)
+		at[r] = left
+	}
+}
+
+// A rankWriter writes the log of a rank.
+type rankWriter struct {
+	log  *RankLog
+	out  bytes.Buffer
+	w    *tracelog.Writer
+	tb   testing.TB
+	wall uint64
+	next uint32
+	o    Ranks
+}
+
+func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter {
+	w := &rankWriter{log: l, tb: tb, wall: wall, o: o}
+	var err error
+	if w.w, err = tracelog.NewWriter(&w.out, tracelog.Options{}); err != nil {
+		tb.Fatal(err)
+	}
+	w.clock(0)
+	pid := uint32(1000 + l.Rank%o.PerHost)
+	for key, value := range map[string]string{tracelog.MetaHost: fmt.Sprintf("node-%d", l.Host), tracelog.MetaBoot: fmt.Sprintf("boot-%d", l.Host)} {
+		w.w.Add(&tracelog.Meta{Key: key, Value: value})
+	}
+	environment := fmt.Sprintf("RANK=%d\x00LOCAL_RANK=%d\x00WORLD_SIZE=%d", l.Rank, l.Rank%o.PerHost, o.Hosts*o.PerHost)
+	w.w.Add(&tracelog.Process{PID: pid, Start: l.At(0), Exe: "/bin/train", Args: "train", Environment: environment})
+	w.w.Add(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"})
+	w.w.Add(&tracelog.Device{PID: pid, Name: "NVIDIA H200", UUID: fmt.Sprintf("%032x", l.Rank+1)})
+	w.w.Add(&tracelog.CUPTI{PID: pid, Status: "on", DriverVersion: 13000})
+	return w
+}
+
+func (w *rankWriter) clock(t float64) {
+	m := w.log.At(t)
+	w.w.Add(&tracelog.Clock{Monotonic: m, Realtime: w.wall + m - w.log.offset, Boottime: m, Spread: 100, MaxError: w.o.WallError})
+}
+
+// compute runs the kernels of a step. The rank whose turn it is to be the last one takes longer.
+func (w *rankWriter) compute(rnd *rand.Rand, at *float64, o Ranks, rank int, last bool) {
+	much := 2e6 * rnd.Float64()
+	if last {
+		much = 3e6
+	}
+	if rank == o.Straggler {
+		much += o.Late
+	}
+	for range o.Kernels {
+		end := *at + (5e6+much)/float64(o.Kernels)
+		w.kernel("_Z4gemmPfS_S_i", 7, *at, end)
+		*at = end
+	}
+}
+
+// kernel logs a kernel and its launch.
+func (w *rankWriter) kernel(name string, stream uint32, from, to float64) {
+	w.next++
+	pid := uint32(1000 + w.log.Rank%w.o.PerHost)
+	start := w.log.At(from)
+	w.w.Add(&tracelog.Call{PID: pid, TID: pid, Func: 1, Enter: start - 9000, Dur: 4000, NArgs: 1})
+	w.w.Add(&tracelog.API{PID: pid, TID: pid, Domain: tracelog.DomainDriver, CBID: 307, Name: "cuLaunchKernel", Start: start - 8500, Dur: 3000, Correlation: w.next})
+	w.w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: pid, Context: 1, Stream: stream, Correlation: w.next, Start: start, Dur: w.log.At(to) - start},
+		Name: name, Grid: [3]uint32{24, 1, 1}, Block: [3]uint32{512, 1, 1}})
+}
+
+func (w *rankWriter) end(t float64) {
+	w.clock(t)
+	if err := w.w.Close(tracelog.End{Time: w.log.At(t), Complete: 1}); err != nil {
+		w.tb.Fatal(err)
+	}
+	w.log.Data = w.out.Bytes()
+}

@@ -1,0 +1,204 @@
+package parquetsink
+
+import "github.com/cudatrace/cudatrace/parquet"
+
+// Version is the version of the schema, in the metadata of each file and in the table runs. It grows when a column
+// changes its meaning or disappears; new tables and columns do not change it.
+const Version = 1
+
+// A Table is a table of the schema.
+type Table struct {
+	Name    string
+	Meaning string
+	Columns []Column
+}
+
+// A Column is a column of a table, with its meaning for people.
+type Column struct {
+	Name    string
+	Type    parquet.Type
+	Null    string // when it is null; "" for never
+	Meaning string
+
+	small bool // its numbers have at most 32 bits
+}
+
+// sorted is the column by which the rows of a row group are sorted, in tables that have it.
+const sorted = "start_unix_ns"
+
+// Numbers of the tables.
+const (
+	workTable = iota
+	callTable
+	arrowTable
+	nvtxTable
+	collectiveTable
+	counterTable
+	processTable
+	deviceTable
+	runTable
+	tables
+)
+
+// Columns that several tables have.
+var (
+	startColumn  = whole(sorted, "", "when it began: ns since 1970, UTC. Without a reading of the wall clock in the log: ns of CLOCK_MONOTONIC")
+	pidColumn    = small("pid", "", "the process, as its host numbers it")
+	tidColumn    = small("tid", "", "the thread, as its host numbers it")
+	callerColumn = text("caller", "not known", "where the call was made: library, function and offset")
+	rangesColumn = text("nvtx", "no range was open", "the NVTX ranges that were open on the thread when the call began, the outermost first, separated by ` | `")
+	gpuColumn    = small("gpu", "", "the GPU: see `devices`")
+	workColumn   = whole("work_id", "", "number of the piece of work, the key of `arrows` and `collectives` among files of one name")
+)
+
+func whole(name, null, meaning string) Column {
+	return Column{Name: name, Type: parquet.Int, Null: null, Meaning: meaning}
+}
+
+func small(name, null, meaning string) Column {
+	return Column{Name: name, Type: parquet.Int, Null: null, Meaning: meaning, small: true}
+}
+
+func text(name, null, meaning string) Column {
+	return Column{Name: name, Type: parquet.Text, Null: null, Meaning: meaning}
+}
+
+func flag(name, null, meaning string) Column {
+	return Column{Name: name, Type: parquet.Bool, Null: null, Meaning: meaning}
+}
+
+// Tables is the schema. A row is filled in the order of its columns.
+var Tables = [tables]Table{
+	workTable: {"work", "A row for each kernel, copy, memory set and graph on a GPU.", []Column{
+		startColumn,
+		whole("dur_ns", "CUPTI gave no times", "its duration"),
+		workColumn,
+		text("kind", "", "`kernel`, `memcpy`, `memset`, or `graph`: a graph whose nodes were not recorded one by one"),
+		text("name", "", "the name in `stats`: of a kernel demangled, without parameters; of a copy its direction, `HtoD`; `Memset`; `Graph 3`"),
+		pidColumn, gpuColumn,
+		small("context", "", "the CUDA context"),
+		small("stream", "", "the stream"),
+		small("correlation", "there is none", "CUPTI's correlation ID"),
+		small("graph", "no graph launched it", "the graph that launched it"),
+		text("call", "not known", "the function whose call caused it. The next five columns are null without it"),
+		small("tid", "the call is not known", "the thread of the call, as its host numbers it"),
+		whole("call_ns", "the call is not known", "duration of the call"),
+		whole("queue_ns", "the call is not known", "time from the return of the call to the start of the work; 0 where the work started earlier"),
+		callerColumn, rangesColumn,
+		text("grid", "no kernel", "number of blocks: `256x1x1`"),
+		text("block", "no kernel", "threads in a block: `128x1x1`"),
+		small("registers", "no kernel", "registers a thread"),
+		whole("shared_bytes", "no kernel", "shared memory of a block, static and dynamic"),
+		whole("bytes", "no copy or set", "bytes copied or set"),
+		text("src_kind", "no copy", "kind of memory that was read: `Pageable`, `Pinned`, `Device`, `Array`, `Managed`, `DeviceStatic`, `ManagedStatic`, `unknown`"),
+		text("dst_kind", "no copy", "kind of memory that was written"),
+		flag("unfinished", "", "it had not ended when recording ended: `dur_ns` leads to that moment"),
+	}},
+	callTable: {"calls", "A row for each CUDA call. A driver call within a runtime call is a row too, where it was recorded.", []Column{
+		startColumn,
+		whole("dur_ns", "it had not returned when recording ended", "its duration"),
+		whole("call_id", "", "number of the call, the key of `arrows` among files of one name"),
+		text("name", "", "the function"),
+		text("library", "not known", "`runtime` or `driver`"),
+		pidColumn, tidColumn,
+		small("depth", "", "number of calls around it"),
+		small("correlation", "there is none", "CUPTI's correlation ID"),
+		small("stream", "no work, or none that was recorded", "stream of the GPU work that it caused"),
+		whole("result", "it had not returned, or was left without returning", "its result: a CUresult or a cudaError_t"),
+		text("error", "it succeeded", "CUDA's name of the error"),
+		flag("failed", "", "it returned an error, as `stats` counts: `not ready` and `deinitialized` are no failures"),
+		callerColumn, rangesColumn,
+	}},
+	arrowTable: {"arrows", "A row for each arrow of the trace: from a call to the work that it caused, and from work to a call that waited for it.", []Column{
+		startColumn,
+		text("kind", "", "`launch`, which starts at the call; or `wait`, which starts where the work ends"),
+		whole("call_id", "", "the call"),
+		whole("work_id", "", "the piece of work"),
+		pidColumn, tidColumn,
+	}},
+	nvtxTable: {"nvtx", "A row for each NVTX range and mark.", []Column{
+		startColumn,
+		whole("dur_ns", "a mark, or it had not ended when recording did", "its duration"),
+		text("name", "", "its name"),
+		text("domain", "the default domain", "its domain"),
+		text("kind", "", "`range` or `mark`"),
+		pidColumn,
+		small("tid", "it belongs to no thread", "the thread on which it began, as its host numbers it"),
+		rangesColumn,
+	}},
+	collectiveTable: {"collectives", "A row for each kernel of NCCL and NVSHMEM; it is in `work`, too.", []Column{
+		startColumn,
+		whole("dur_ns", "CUPTI gave no times", "its duration"),
+		workColumn,
+		text("name", "", "the kernel"),
+		text("operation", "not in the name", "`AllReduce`, `AllGather`, `ReduceScatter`, `Broadcast`, `Reduce`, `SendRecv` and so on, as the kernel's name tells it"),
+		text("variant", "not in the name", "what the kernel's name tells of reduction, type, algorithm and protocol: `Sum_f32_RING_LL`"),
+		pidColumn, gpuColumn,
+		small("stream", "", "the stream"),
+		whole("sequence", "", "its number among the rows of its stream in this log, from 1: the same on all ranks that run the same collectives on the stream from the start"),
+		rangesColumn,
+	}},
+	counterTable: {"counters", "A row for each value of a sampled metric, and for each change of a memory counter.", []Column{
+		startColumn,
+		whole("dur_ns", "a memory counter: the value holds until the next one", "the time that the value stands for"),
+		text("name", "", "the metric, as in `stats`; or the memory counter"),
+		text("metric", "a memory counter", "the name that its source gives the metric"),
+		text("source", "a memory counter", "`nvml`, `gpm`, `pm` or `host`"),
+		text("unit", "", "`%`, `B`, `B/s`, `Hz`, `W`, `°C`, `count`, `/s`, `ns` or `bits`"),
+		small("gpu", "it is not of a GPU", "the GPU"),
+		small("pid", "it is of the whole GPU", "the process, as its host numbers it"),
+		{Name: "value", Type: parquet.Float, Meaning: "the value"},
+	}},
+	processTable: {"processes", "A row for each program that used CUDA.", []Column{
+		whole(sorted, "not known", "when the recorder first saw it, as in `work`"),
+		whole("dur_ns", "not known", "the time from there to its end"),
+		pidColumn,
+		small("ppid", "", "its parent"),
+		text("name", "", "its program"),
+		text("args", "not known", "the command line, separated by blanks"),
+		text("cwd", "not known", "the folder that it worked in"),
+		text("exit", "not known", "how it ended: `exit code 0`, `signal 11 (SIGSEGV)`"),
+		small("local_rank", "no rank", "the rank among those of its host"),
+		small("world_size", "not known", "number of ranks"),
+		text("cuda_runtime", "not known", "version of the CUDA runtime"),
+		text("nccl", "not known", "version of NCCL"),
+		text("environment", "", "the environment variables that are recorded, a JSON object"),
+	}},
+	deviceTable: {"devices", "A row for each GPU that a process used, or whose metrics were sampled.", []Column{
+		gpuColumn,
+		small("pid", "", "the process that used it, as its host numbers it; of a GPU that was only sampled 0"),
+		small("device", "the GPU was only sampled", "the process's number of the GPU"),
+		text("uuid", "not known", "32 hexadecimal digits"),
+		text("name", "not known", "the product"),
+		text("compute_capability", "not known", "`9.0`"),
+		small("multiprocessors", "not known", "their number"),
+		whole("memory_bytes", "not known", "size of the memory"),
+		whole("memory_bandwidth_kBps", "not known", "bandwidth of the memory"),
+		whole("clock_kHz", "not known", "highest clock rate of the multiprocessors"),
+		text("pci", "not known", "the PCI address"),
+	}},
+	runTable: {"runs", "A row for each log, in the partition of each rank that it has.", []Column{
+		startColumn,
+		whole("dur_ns", "", "the time from the first event to the last, of the whole log"),
+		{Name: "start", Type: parquet.Time, Meaning: "when it began, to the microsecond"},
+		small("schema_version", "", "version of this schema"),
+		text("log", "", "the log"),
+		text("program", "not known", "the program"),
+		text("args", "not known", "its command line, separated by blanks"),
+		text("hostname", "not known", "the host's name, as it is"),
+		text("git_revision", "not known", "commit of the working folder"),
+		text("git_branch", "not known", "its branch"),
+		text("git_remote", "not known", "URL of its origin"),
+		text("nvidia_driver", "not known", "release of NVIDIA's driver"),
+		text("driver_version", "not known", "the CUDA version that the driver supports"),
+		text("cupti_version", "not known", "version of libcupti"),
+		text("kernel", "not known", "the Linux release"),
+		text("cudatrace", "not known", "version of the recorder"),
+		text("options", "none", "options of the recording"),
+		text("environment", "", "the environment variables of the recorder that are recorded, a JSON object"),
+		whole("exit_status", "not known", "of the program"),
+		flag("complete", "", "nothing is known to be missing"),
+		text("reasons", "it is complete", "why it is not complete, separated by ` | `"),
+		whole("lost", "", "records that were lost"),
+	}},
+}

@@ -1,0 +1,73 @@
+package parquetsink_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/parquetsink"
+	"github.com/cudatrace/cudatrace/parquet"
+	"github.com/cudatrace/cudatrace/parquet/sqltest"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of docs/parquet.md")
+
+// sqlTypes are the types as people see them.
+var sqlTypes = map[parquet.Type]string{parquet.Int: "integer", parquet.Float: "float", parquet.Text: "text", parquet.Bool: "boolean", parquet.Time: "timestamp"}
+
+// TestSchemaDocument compares the schema with docs/parquet.md, where people read it.
+func TestSchemaDocument(t *testing.T) {
+	var b strings.Builder
+	for _, table := range parquetsink.Tables {
+		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n| column | type | meaning | NULL |\n|---|---|---|---|\n", table.Name, table.Meaning)
+		for _, c := range table.Columns {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Name, sqlTypes[c.Type], strings.ReplaceAll(c.Meaning, " | ", " \\| "), cmp.Or(c.Null, "never"))
+		}
+	}
+	const path, begin, end = "../../docs/parquet.md", "<!-- schema: go test ./convert/parquetsink -update -->\n", "\n<!-- end of schema -->"
+	text, err := os.ReadFile(path)
+	must(t, err)
+	head, rest, ok := bytes.Cut(text, []byte(begin))
+	old, tail, ok2 := bytes.Cut(rest, []byte(end[1:]))
+	switch {
+	case !ok || !ok2:
+		t.Fatalf("%s: the marks are missing", path)
+	case string(old) == b.String()+"\n":
+	case !*update:
+		t.Errorf("%s differs from the schema; go test -update rewrites it", path)
+	default:
+		must(t, os.WriteFile(path, []byte(string(head)+begin+b.String()+end+string(tail)), 0o644))
+	}
+}
+
+// A file has the columns of the schema, their types, the schema's version, and sorted row groups.
+func TestSchemaDuckDB(t *testing.T) {
+	e := sqltest.Open(t, sqltest.DuckDB)
+	folder := t.TempDir()
+	for _, r := range runs(t) {
+		write(t, filepath.Join(folder, r.name), r.name, r.log)
+	}
+	types := map[parquet.Type]string{parquet.Int: "BIGINT", parquet.Float: "DOUBLE", parquet.Text: "VARCHAR", parquet.Bool: "BOOLEAN", parquet.Time: "TIMESTAMP WITH TIME ZONE"}
+	for _, table := range parquetsink.Tables {
+		files := fmt.Sprintf("'%s/*/%s/*/*/*/*.parquet'", folder, table.Name)
+		var want []string
+		for _, c := range table.Columns {
+			want = append(want, c.Name+" "+types[c.Type])
+		}
+		want = append(want, "host VARCHAR", "rank BIGINT", "run VARCHAR")
+		if got := e.Text("select column_name, column_type from (describe from " + files + ")"); got != strings.Join(want, "\n") {
+			t.Errorf("%s:\n%s", table.Name, got)
+		}
+		if got := e.Text("select distinct decode(value) from parquet_kv_metadata(" + files + ") where decode(key) = 'cudatrace.schema_version'"); got != fmt.Sprint(parquetsink.Version) {
+			t.Errorf("%s: version %q", table.Name, got)
+		}
+		if got := e.Text("select distinct compression from parquet_metadata(" + files + ")"); got != "ZSTD" {
+			t.Errorf("%s: compression %q", table.Name, got)
+		}
+	}
+}

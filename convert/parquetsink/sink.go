@@ -1,0 +1,210 @@
+package parquetsink
+
+import (
+	"errors"
+	"io"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/parquet"
+)
+
+const (
+	// groupRows is the number of rows at which a row group is full, a little less than a power of 2: lists of that
+	// size have room for those that come before the next look at them.
+	groupRows = 1_000_000
+
+	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
+	// row group that is smaller than others.
+	Budget = 128 << 20
+
+	// betweenChecks is the number of rows after which the buffers are looked at.
+	betweenChecks = 4096
+)
+
+// Options are the options of a sink.
+type Options struct {
+	// Create creates a file, by its path with slashes.
+	Create func(path string) (io.Writer, error)
+	// Run is the run of all logs; "" is that of each log.
+	Run string
+	// HostPID makes the number that a process or thread has in the timeline that of its host.
+	HostPID func(uint32) uint32
+	// Outcome says how the recording of a log went, by the log's name. It is asked at the end.
+	Outcome func(log string) Outcome
+	// Budget replaces the constant of that name; 0 does not.
+	Budget int
+}
+
+// An Outcome is what is known of a log after all of it has been read.
+type Outcome struct {
+	First, Last uint64 // its first and last moment
+	ExitStatus  int    // of the program; negative when not known
+	Complete    bool
+	Reasons     []string
+	Lost        uint64
+}
+
+// A Sink writes the tables.
+type Sink struct {
+	options  Options
+	encoders *parquet.Encoders
+	scratch  []scratch // of each worker
+	ahead    uint64    // added to a time to make it one since 1970, wrapping
+	start    uint64    // of the timeline
+	names    timeline.KernelNames
+	gpus     []timeline.GPU
+	log      *logFacts // whose processes come; its Metadata come before them
+	logs     []*logFacts
+	parts    map[partition]*part
+	order    []*part
+	of       map[*timeline.Process]*part
+	open     map[*timeline.Track][]*openRange
+	coverage map[*timeline.MetricSet]*timeline.Coverage
+	rows     uint64
+	checked  uint64 // rows when the budget was last looked at
+	err      error
+}
+
+// New returns a sink.
+func New(o Options) *Sink {
+	if o.Budget == 0 {
+		o.Budget = Budget
+	}
+	e := parquet.NewEncoders()
+	return &Sink{
+		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
+		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
+		coverage: make(map[*timeline.MetricSet]*timeline.Coverage),
+	}
+}
+
+// Slices is the number of rows in all tables so far.
+func (s *Sink) Slices() uint64 { return s.rows }
+
+// Take takes events.
+func (s *Sink) Take(events []timeline.Event) error {
+	for _, e := range events {
+		s.event(e)
+		if s.err == nil && s.rows-s.checked >= betweenChecks {
+			s.checked = s.rows
+			s.err = s.room()
+		}
+		if s.err != nil {
+			return s.err
+		}
+	}
+	return nil
+}
+
+func (s *Sink) event(e timeline.Event) {
+	switch e := e.(type) {
+	case *timeline.Slices:
+		s.slices(e)
+	case *timeline.WorkList:
+		s.workList(e)
+	case *timeline.SpanBegin:
+		s.spanBegin(e)
+	case *timeline.SpanEnd:
+		s.spanEnd(e)
+	case *timeline.Instant:
+		s.instant(e)
+	case *timeline.CounterValue:
+		s.counter(e)
+	case *timeline.Samples:
+		s.samples(e)
+	case *timeline.Recording:
+		s.start = e.Start
+		if e.Realtime != 0 {
+			s.ahead = e.Realtime - e.Monotonic
+		}
+	case *timeline.GPUs:
+		s.gpus = e.List
+	case *timeline.Metadata:
+		s.metadata(e)
+	case *timeline.Process:
+		s.process(e)
+	case *timeline.Context:
+		s.part(e.Process).device(e)
+	}
+}
+
+// unix is a time as a column has it.
+func (s *Sink) unix(at uint64) int64 { return int64(at + s.ahead) }
+
+// part returns the rows of a process's partition.
+func (s *Sink) part(p *timeline.Process) *part {
+	if own := s.of[p]; own != nil {
+		return own
+	}
+	own := s.partAt(s.partitionOf(p))
+	s.of[p] = own
+	return own
+}
+
+func (s *Sink) partAt(at partition) *part {
+	own := s.parts[at]
+	if own == nil {
+		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[*timeline.Shape]shapeTexts),
+			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string), sequences: make(map[*timeline.Stream]int64)}
+		s.parts[at], s.order = own, append(s.order, own)
+	}
+	return own
+}
+
+var errRow = errors.New("a row has not all columns")
+
+// end ends a row.
+func (s *Sink) end(b *buffer) {
+	s.rows++
+	if !b.end() && s.err == nil {
+		s.err = errRow
+	}
+}
+
+// room writes row groups that are full, and the largest ones while all take more than the budget.
+func (s *Sink) room() error {
+	for {
+		var largest *part
+		table, most, all := 0, 0, 0
+		for _, p := range s.order {
+			for i, b := range p.buffers {
+				if b == nil || b.rows == 0 {
+					continue
+				}
+				if b.rows >= groupRows {
+					if err := p.flush(i); err != nil {
+						return err
+					}
+					continue
+				}
+				size := b.size()
+				if all += size; size > most {
+					largest, table, most = p, i, size
+				}
+			}
+		}
+		if all <= s.options.Budget {
+			return nil
+		}
+		if err := largest.flush(table); err != nil {
+			return err
+		}
+	}
+}
+
+// End writes the rest of a complete timeline.
+func (s *Sink) End(err error) error {
+	if err != nil || s.err != nil {
+		return s.err
+	}
+	s.runs()
+	if s.err != nil {
+		return s.err
+	}
+	for _, p := range s.order {
+		if err := p.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

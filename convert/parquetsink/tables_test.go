@@ -1,0 +1,185 @@
+package parquetsink_test
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/parquetsink"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/outfile"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A run is a log with the name of its run.
+type run struct {
+	name string
+	log  convert.Log
+}
+
+// runs are the captures of real GPUs, and the logs in text form that tests of convert have.
+func runs(t testing.TB) (all []run) {
+	for _, name := range []string{"streams", "train"} {
+		all = append(all, run{name, convert.Path("../../testdata/gpu/logs/" + name + ".cudatrace")})
+	}
+	for _, text := range logtest.Texts(t, "../testdata") {
+		all = append(all, run{text.Name, convert.Log{Name: text.Name, Open: logtest.Assemble(t, text.Text)}})
+	}
+	return all
+}
+
+// write makes the tables of logs.
+func write(t testing.TB, out, run string, logs ...convert.Log) []convert.Summary {
+	t.Helper()
+	target, err := outfile.At(out, outfile.Options{Named: true, Manifest: convert.TablesManifest})
+	must(t, err)
+	defer target.Close()
+	all, _, err := convert.FilesAt(logs, target, convert.TraceOptions{Format: convert.Parquet, Run: run})
+	must(t, err)
+	return all
+}
+
+// reports are the tables of stats, by name.
+func reports(t testing.TB, logs ...convert.Log) map[string]*table.Table {
+	t.Helper()
+	sink := stats.New()
+	_, err := convert.Timeline(logs, convert.Options{}, sink)
+	must(t, err)
+	all := make(map[string]*table.Table)
+	for _, r := range sink.Tables(stats.Facts{}) {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// sums adds the numbers of a report's rows up, by some of its columns: "KEY KEY: NUMBER NUMBER" lines, as SQL gives them.
+func sums(r *table.Table, keys, numbers []string) []string {
+	all := make(map[string][]int64)
+	for _, row := range r.Rows {
+		var key []string
+		for _, k := range keys {
+			text := "NULL"
+			if v := row[r.Column(k)]; v != nil {
+				text = fmt.Sprint(v)
+			}
+			key = append(key, text)
+		}
+		sum := all[strings.Join(key, " ")]
+		if sum == nil {
+			sum = make([]int64, len(numbers))
+		}
+		for i, n := range numbers {
+			sum[i] += number(row[r.Column(n)])
+		}
+		all[strings.Join(key, " ")] = sum
+	}
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		lines = append(lines, strings.Trim(key+" "+strings.Trim(fmt.Sprint(all[key]), "[]"), " "))
+	}
+	return lines
+}
+
+func number(v any) int64 {
+	switch v := v.(type) {
+	case uint64:
+		return int64(v)
+	case int:
+		return int64(v)
+	case int64:
+		return v
+	case nil:
+		return 0
+	}
+	panic(fmt.Sprintf("%T is no number", v))
+}
+
+// idle splits the idle time of GPUs by its cause, as docs/fleet.md does.
+const idle = `select cause, gpu, sum(ns)::bigint from (
+	select gpu, unnest(['launched late', coalesce(queued, 'x')]) cause, unnest([late, gap - late]) ns from (
+		select *, case when call is null then 0 else greatest(least(start_unix_ns - queue_ns - free, gap), 0) end late,
+			case when call is null or start_unix_ns - queue_ns > free then 'other' when last_stream = (pid, context, stream) then 'dependency' else 'other work' end queued
+		from (select *, start_unix_ns - free gap from (
+			select *, max(start_unix_ns + dur_ns) over before free, arg_max((pid, context, stream), start_unix_ns + dur_ns) over before last_stream
+			from work where run = '%s' and dur_ns is not null
+			window before as (partition by gpu order by start_unix_ns, work_id rows between unbounded preceding and 1 preceding))
+		where start_unix_ns > free)))
+	where ns > 0 group by all`
+
+// compared are the sums that SQL over the tables and the reports of stats have in common.
+var compared = []struct {
+	report        string
+	keys, numbers []string
+	sql           string // %s is the run
+}{
+	{"kernels", []string{"name"}, []string{"count", "total_ns", "in_graphs", "untimed"},
+		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint, count(graph), count(*) - count(dur_ns) from work where run = '%s' and kind = 'kernel' group by all`},
+	{"kernel_shapes", []string{"name", "grid", "block"}, []string{"count"},
+		`select name, nullif(grid, '0x0x0'), nullif(block, '0x0x0'), count(*) from work where run = '%s' and kind = 'kernel' group by all`},
+	{"copies", []string{"name", "from", "to"}, []string{"count", "total_ns", "bytes"},
+		`select name, src_kind, dst_kind, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memcpy' group by all`},
+	{"sets", []string{"name"}, []string{"count", "total_ns", "bytes"},
+		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint, sum(bytes)::bigint from work where run = '%s' and kind = 'memset' group by all`},
+	{"graphs", []string{"name"}, []string{"count", "total_ns"},
+		`select name, count(*), coalesce(sum(dur_ns), 0)::bigint from work where run = '%s' and kind = 'graph' group by all`},
+	{"launches", []string{"name"}, []string{"count", "call_total_ns", "queue_total_ns", "kernel_total_ns"},
+		`select name, count(*), sum(call_ns)::bigint, sum(queue_ns)::bigint, sum(dur_ns)::bigint from work
+		where run = '%s' and kind = 'kernel' and call is not null and graph is null and dur_ns is not null group by all`},
+	{"calls", []string{"name", "library"}, []string{"count", "total_ns", "failed", "inner", "unfinished"},
+		`select name, library, count(*), coalesce(sum(dur_ns), 0)::bigint, count(*) filter (failed), count(*) filter (depth > 0), count(*) - count(dur_ns)
+		from calls where run = '%s' group by all`},
+	{"callers", []string{"name", "caller"}, []string{"count"}, `select name, caller, count(*) from calls where run = '%[1]s' and exists (from calls where run = '%[1]s' and caller is not null) group by all`},
+	{"errors", []string{"name", "error"}, []string{"count"}, `select name, error, count(*) from calls where run = '%s' and failed group by all`},
+	{"nvtx", []string{"name", "domain", "kind"}, []string{"count", "total_ns"},
+		`select name, domain, kind, count(*), coalesce(sum(dur_ns), 0)::bigint from nvtx where run = '%s' group by all`},
+	{"idle", []string{"name", "gpu"}, []string{"total_ns"}, idle},
+}
+
+// views make the tables of all runs in a folder known to DuckDB by their names.
+func views(e *sqltest.Engine, folder string) {
+	for _, t := range parquetsink.Tables {
+		if files, _ := filepath.Glob(filepath.Join(folder, "*", t.Name, "*", "*", "*", "*.parquet")); len(files) > 0 {
+			e.Rows(fmt.Sprintf("create view %s as from read_parquet('%s/*/%s/*/*/*/*.parquet', hive_partitioning = true, hive_types = {'run': varchar, 'host': varchar, 'rank': int})",
+				t.Name, folder, t.Name))
+		}
+	}
+}
+
+// The sums of the tables are those of stats.
+func TestStatsDuckDB(t *testing.T) {
+	e := sqltest.Open(t, sqltest.DuckDB)
+	folder, all := t.TempDir(), runs(t)
+	for _, r := range all {
+		sum := write(t, filepath.Join(folder, r.name), r.name, r.log)[0]
+		t.Log(r.name, sum.Slices)
+	}
+	views(e, folder)
+	for _, r := range all {
+		of := reports(t, r.log)
+		for _, c := range compared {
+			var got []string
+			for _, row := range e.Rows(fmt.Sprintf(c.sql, r.name)) {
+				got = append(got, strings.Join(row, " "))
+			}
+			slices.Sort(got)
+			want := sums(of[c.report], c.keys, c.numbers)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, %s:\n%s\nstats:\n%s", r.name, c.report, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}

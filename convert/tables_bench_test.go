@@ -1,0 +1,42 @@
+package convert
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+)
+
+// BenchmarkTables makes the tables of a log in memory: four rows a launch.
+func BenchmarkTables(b *testing.B) {
+	var data bytes.Buffer
+	logtest.WriteLaunches(b, &data, benchLaunches)
+	var all Summary
+	var work int64
+	for b.Loop() {
+		var files []*logtest.Counter
+		var names []string
+		c := newConversion([]Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, Options{})
+		err := c.read()
+		if err != nil {
+			b.Fatal(err)
+		}
+		list, err := c.tables(TraceOptions{}, func(name string) (io.Writer, error) {
+			files, names = append(files, new(logtest.Counter)), append(names, name)
+			return files[len(files)-1], nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = list[0]
+		for i, f := range files {
+			if strings.HasPrefix(names[i], "work/") {
+				work = f.Bytes
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(all.Slices)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(work)/float64(all.Kernels), "B/row-of-work")
+}

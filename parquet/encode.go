@@ -1,0 +1,132 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Sizes of DELTA_BINARY_PACKED: values of a block, and of each of its miniblocks, which have a bit width of their own.
+const (
+	blockValues = 128
+	miniBlocks  = 4
+	miniValues  = blockValues / miniBlocks
+)
+
+// appendDelta appends numbers in DELTA_BINARY_PACKED.
+func appendDelta(b []byte, v []int64) []byte {
+	b = binary.AppendUvarint(b, blockValues)
+	b = binary.AppendUvarint(b, miniBlocks)
+	b = binary.AppendUvarint(b, uint64(len(v)))
+	if len(v) == 0 {
+		return append(b, 0)
+	}
+	b = binary.AppendVarint(b, v[0])
+	var deltas [blockValues]uint64
+	last := v[0]
+	for rest := v[1:]; len(rest) > 0; {
+		n := min(len(rest), blockValues)
+		least := rest[0] - last
+		for i, x := range rest[:n] {
+			d := x - last // wraps, and so does the reader's sum
+			deltas[i], last, least = uint64(d), x, min(least, d)
+		}
+		b = appendBlock(b, deltas[:n], least)
+		rest = rest[n:]
+	}
+	return b
+}
+
+// appendBlock appends a block of differences. A miniblock without values has the width 0 and no bytes.
+func appendBlock(b []byte, deltas []uint64, least int64) []byte {
+	b = binary.AppendVarint(b, least)
+	var widths [miniBlocks]int
+	for m := range miniBlocks {
+		var all uint64
+		for i := m * miniValues; i < min((m+1)*miniValues, len(deltas)); i++ {
+			deltas[i] -= uint64(least)
+			all |= deltas[i]
+		}
+		widths[m] = bits.Len64(all)
+		b = append(b, byte(widths[m]))
+	}
+	for m := range miniBlocks {
+		if from := m * miniValues; from < len(deltas) {
+			b = appendBits(b, deltas[from:min(from+miniValues, len(deltas))], widths[m], miniValues)
+		}
+	}
+	return b
+}
+
+// appendBits appends numbers of a width in bits, the lowest bit first, and zeros up to a number of values that is
+// a multiple of 8.
+func appendBits[N uint32 | uint64](b []byte, v []N, width, padded int) []byte {
+	end := len(b) + padded*width/8
+	var held uint64 // bits that are no whole word yet
+	used := 0
+	for _, x := range v {
+		held |= uint64(x) << used
+		if used += width; used >= 64 {
+			b = binary.LittleEndian.AppendUint64(b, held)
+			used -= 64
+			held = uint64(x) >> (width - used)
+		}
+	}
+	for ; used > 0; used -= 8 {
+		b = append(b, byte(held))
+		held >>= 8
+	}
+	for len(b) < end {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// leastRun is the least number of equal values that are worth a run, a multiple of 8.
+const leastRun = 16
+
+// appendRuns appends numbers of a width in bits in Parquet's hybrid of runs and bit-packed groups of 8.
+func appendRuns(b []byte, v []uint32, width int) []byte {
+	from := 0 // of the values that wait to be packed
+	for i := 0; i < len(v); {
+		n := 1
+		for i+n < len(v) && v[i+n] == v[i] {
+			n++
+		}
+		skip := (8 - (i-from)%8) % 8 // values of the run that complete a group
+		if n-skip < leastRun {
+			i += n
+			continue
+		}
+		b = appendPacked(b, v[from:i+skip], width)
+		b = binary.AppendUvarint(b, uint64(n-skip)<<1)
+		for w := 0; w < width; w += 8 {
+			b = append(b, byte(v[i]>>w))
+		}
+		i += n
+		from = i
+	}
+	return appendPacked(b, v[from:], width)
+}
+
+// appendPacked appends bit-packed groups of 8.
+func appendPacked(b []byte, v []uint32, width int) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	groups := (len(v) + 7) / 8
+	b = binary.AppendUvarint(b, uint64(groups)<<1|1)
+	return appendBits(b, v, width, groups*8)
+}
+
+// appendLevels appends the definition levels of a page: 1 for a value, 0 for null, with their length in front.
+func appendLevels(b []byte, levels []uint32) []byte {
+	at := len(b)
+	b = appendRuns(append(b, 0, 0, 0, 0), levels, 1)
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+func appendPlainText(b []byte, text string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+	return append(b, text...)
+}

@@ -1,0 +1,172 @@
+package parquet_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/parquet"
+	"github.com/cudatrace/cudatrace/parquet/sqltest"
+)
+
+// columns of every type, encoding and shape.
+var columns = []parquet.Column{
+	{Name: "moment", Type: parquet.Int},                  // rises: differences
+	{Name: "narrow", Type: parquet.Int, Nullable: true},  // a dictionary by table
+	{Name: "wide", Type: parquet.Int},                    // a dictionary by map
+	{Name: "any", Type: parquet.Int, Nullable: true},     // 64 random bits
+	{Name: "name", Type: parquet.Text, Nullable: true},   // texts, also odd ones
+	{Name: "same", Type: parquet.Text},                   // one text
+	{Name: "flag", Type: parquet.Bool, Nullable: true},   //
+	{Name: "value", Type: parquet.Float, Nullable: true}, //
+	{Name: "when", Type: parquet.Time},                   //
+	{Name: "nothing", Type: parquet.Int, Nullable: true}, // null alone
+	{Name: "notext", Type: parquet.Text, Nullable: true}, // null alone
+	{Name: "one", Type: parquet.Int},                     // one number
+}
+
+var texts = []string{"", "a'b\"c\n", "größer", strings.Repeat("long", 100), "unused", "d"}
+
+// random makes the values of a row group, at times after those of the group before.
+func random(rnd *rand.Rand, rows, group int) []parquet.Values {
+	v := make([]parquet.Values, len(columns))
+	at := int64(1_600_000_000_000_000_000 + group*100_000_000_000_000_000)
+	for range rows {
+		at += 1 + rnd.Int64N(1<<rnd.IntN(40))
+		ints := func(column int, x int64) { v[column].Ints = append(v[column].Ints, x) }
+		null := func(x int64) int64 {
+			if rnd.IntN(7) == 0 {
+				return parquet.NullInt
+			}
+			return x
+		}
+		ints(0, at)
+		ints(1, null(rnd.Int64N(300)-100))
+		ints(2, []int64{math.MinInt64 + 1, -1, 0, 4194304, math.MaxInt64}[rnd.IntN(5)])
+		ints(3, null(int64(rnd.Uint64())))
+		ints(6, null(rnd.Int64N(2)))
+		ints(8, at/1000)
+		ints(9, parquet.NullInt)
+		ints(11, 7)
+		name := uint32(rnd.IntN(len(texts)))
+		if texts[name] == "unused" {
+			name = parquet.NullText
+		}
+		v[4].Index = append(v[4].Index, name)
+		v[5].Index = append(v[5].Index, 5)
+		v[10].Index = append(v[10].Index, parquet.NullText)
+		value := rnd.Float64()
+		if rnd.IntN(5) == 0 {
+			value = math.NaN()
+		}
+		v[7].Floats = append(v[7].Floats, value)
+	}
+	v[4].Texts, v[5].Texts, v[10].Texts = texts, texts, texts
+	return v
+}
+
+// write writes row groups to a file.
+func write(t testing.TB, path string, groups [][]parquet.Values) {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewWriter(&b, parquet.Options{Columns: columns, Sorted: "moment", CreatedBy: "test", Facts: []parquet.Fact{{Key: "k", Value: "v"}}})
+	for _, g := range groups {
+		if err := w.Group(parquet.NewEncoders(), len(g[0].Ints), func(_, i int) parquet.Values { return g[i] }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cell is a value as the engines print it.
+func cell(c parquet.Column, v parquet.Values, row int) string {
+	switch {
+	case c.Type == parquet.Text && v.Index[row] == parquet.NullText, c.Type != parquet.Text && c.Type != parquet.Float && v.Ints[row] == parquet.NullInt,
+		c.Type == parquet.Float && math.IsNaN(v.Floats[row]):
+		return "NULL"
+	case c.Type == parquet.Text:
+		return v.Texts[v.Index[row]]
+	case c.Type == parquet.Float:
+		return fmt.Sprintf("%.12f", v.Floats[row])
+	case c.Type == parquet.Bool:
+		return fmt.Sprint(v.Ints[row] == 1)
+	}
+	return fmt.Sprint(v.Ints[row])
+}
+
+func TestReadDuckDB(t *testing.T)     { testRead(t, sqltest.DuckDB) }
+func TestReadClickHouse(t *testing.T) { testRead(t, sqltest.ClickHouse) }
+
+// testRead reads what was written with an engine: row groups of sizes around those of blocks, groups and pages.
+func testRead(t *testing.T, name string) {
+	engine := sqltest.Open(t, name)
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, sizes := range [][]int{{}, {1}, {2, 7, 8, 9}, {31, 32, 33, 127, 128, 129, 130}, {5000}, {64<<10 + 3, 1}} {
+		var groups [][]parquet.Values
+		for i, n := range sizes {
+			groups = append(groups, random(rnd, n, i))
+		}
+		write(t, path, groups)
+		compare(t, engine, path, groups)
+	}
+}
+
+// sparse is the number of rows from which only every 64th is compared.
+const sparse = 10_000
+
+// compare compares a file with the values that were written.
+func compare(t *testing.T, engine *sqltest.Engine, path string, groups [][]parquet.Values) {
+	t.Helper()
+	from, micros := "'"+path+"'", "epoch_us"
+	if engine.Name == sqltest.ClickHouse {
+		from, micros = "file('"+path+"', Parquet)", "toUnixTimestamp64Micro"
+	}
+	total := 0
+	for _, g := range groups {
+		total += len(g[0].Ints)
+	}
+	step := int64(1)
+	if total > sparse {
+		step = 64
+	}
+	if n := engine.Int("select count(*) from " + from); n != int64(total) {
+		t.Fatalf("%d rows instead of %d", n, total)
+	}
+	got := engine.Rows(fmt.Sprintf(`select moment, narrow, wide, "any", name, same, flag, printf('%%.12f', value), %s("when"), nothing, notext, one
+		from %s where moment %% %d = 0 order by moment`, micros, from, step))
+	row := 0
+	for _, g := range groups {
+		for i, moment := range g[0].Ints {
+			if moment%step != 0 {
+				continue
+			}
+			for c := range columns {
+				if want := cell(columns[c], g[c], i); row >= len(got) || got[row][c] != want {
+					t.Fatalf("%d rows: row %d, %s: %q, not %q", len(got), row, columns[c].Name, at(got, row, c), want)
+				}
+			}
+			row++
+		}
+	}
+	if row != len(got) {
+		t.Errorf("%d rows instead of %d", len(got), row)
+	}
+}
+
+func at(rows [][]string, row, column int) string {
+	if row >= len(rows) {
+		return "no such row"
+	}
+	return rows[row][column]
+}

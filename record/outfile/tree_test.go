@@ -1,0 +1,136 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const manifest = "_files.txt"
+
+// writeTree makes a tree of files, each with its name as its text.
+func writeTree(path string, named bool, how kind, names ...string) (Done, error) {
+	target, err := At(path, Options{Named: named, Manifest: manifest})
+	if err != nil {
+		return Done{}, err
+	}
+	defer target.Close()
+	set := NewSet(target)
+	for _, name := range names {
+		f, err := set.Create(name)
+		if err == nil {
+			_, err = f.WriteString(name)
+		}
+		if err != nil {
+			return Done{}, errors.Join(err, set.Discard())
+		}
+	}
+	if how != nameless {
+		giveNames(set)
+	}
+	done, err := set.Commit()
+	if err != nil {
+		return done, errors.Join(err, set.Discard())
+	}
+	return done, set.Close()
+}
+
+// treeOf lists the files below a folder.
+func treeOf(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			all = append(all, path)
+		}
+		return err
+	}))
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// TestTree makes a tree, and another one in its place.
+func TestTree(t *testing.T) {
+	for _, how := range kinds {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		done, err := writeTree(out, true, how, "a/x=1/f.p", "b/x=1/f.p")
+		must(t, err)
+		if done.Path != out || done.Files != 3 || done.Replaced {
+			t.Errorf("%s: %+v", how, done)
+		}
+		done, err = writeTree(out+"/", true, how, "a/x=2/f.p", "c.p")
+		must(t, err)
+		if got := treeOf(t, dir); got != "out/_files.txt out/a/x=2/f.p out/c.p" || !done.Replaced {
+			t.Errorf("%s: %s %+v", how, got, done)
+		}
+		text, err := os.ReadFile(filepath.Join(out, manifest))
+		must(t, err)
+		if string(text) != "a/x=2/f.p\nc.p\n" {
+			t.Errorf("%s: the manifest is %q", how, text)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: %v is left, %v", how, entries, err)
+		}
+	}
+}
+
+// TestTreeOfOthers leaves a folder as it is that holds anything but a tree.
+func TestTreeOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		strange string
+		change  func(out string) error
+	}{
+		{"a file beside", "mine", func(out string) error { return os.WriteFile(filepath.Join(out, "mine"), nil, 0o600) }},
+		{"a file of another tree", "a/x=1/other.p", func(out string) error { return os.WriteFile(filepath.Join(out, "a/x=1/other.p"), nil, 0o600) }},
+		{"an empty folder", "a/y", func(out string) error { return os.Mkdir(filepath.Join(out, "a/y"), 0o700) }},
+		{"a link", "a/link", func(out string) error { return os.Symlink("/etc/passwd", filepath.Join(out, "a/link")) }},
+		{"no manifest", "", func(out string) error { return os.Remove(filepath.Join(out, manifest)) }},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		_, err := writeTree(out, true, nameless, "a/x=1/f.p")
+		must(t, err)
+		must(t, c.change(out))
+		before := treeOf(t, out)
+		_, err = writeTree(out, true, nameless, "b/f.p")
+		if err == nil || !strings.Contains(err.Error(), "holds "+c.strange) || !strings.Contains(err.Error(), "not of an earlier conversion alone") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if after := treeOf(t, out); after != before {
+			t.Errorf("%s: %s, not %s", c.name, after, before)
+		}
+	}
+}
+
+// TestTreeTaken does not touch a folder that nobody named.
+func TestTreeTaken(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run.parquet")
+	for n := 1; n <= 2; n++ {
+		done, err := writeTree(out, false, nameless, fmt.Sprintf("a/%d.p", n))
+		must(t, err)
+		if done.Taken != (n == 2) {
+			t.Errorf("%+v", done)
+		}
+	}
+	if got := treeOf(t, filepath.Dir(out)); got != "run-2.parquet/_files.txt run-2.parquet/a/2.p run.parquet/_files.txt run.parquet/a/1.p" {
+		t.Error(got)
+	}
+}
+
+// TestTreeInTheWay fails where a file has the folder's name.
+func TestTreeInTheWay(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	must(t, os.WriteFile(out, []byte("mine"), 0o600))
+	if _, err := writeTree(out, true, nameless, "a/f.p"); err == nil || !strings.Contains(err.Error(), "it is not a folder") {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(out); err != nil || string(text) != "mine" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
