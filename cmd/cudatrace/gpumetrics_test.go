@@ -210,7 +210,7 @@ func TestListMetrics(t *testing.T) {
 	t.Parallel()
 	for env, want := range map[string]string{
 		"CUDASIM_PM_BUSY=0": "\n+ " + metric.NameGPUActive + "   ",
-		"CUDASIM_DEVICES=0": "cudatrace: metrics cannot be listed: cuInit: error 100\n",
+		"CUDASIM_DEVICES=0": "cudatrace: metrics cannot be listed: CUDA does not start in the sampler (cuInit: error 100)\n",
 	} {
 		cmd := exec.Command("cudatrace", "probes", "--gpu-metrics")
 		cmd.Env = append(os.Environ(), pmStack(t), env)
