@@ -139,7 +139,7 @@ func TestBombOfVariable(t *testing.T) {
 		t.Skip("TestBombs runs it")
 	}
 	debug.SetMemoryLimit(200 << 20) // as the program does
-	_, summed := Summarize(Path(path))
+	_, summed := Timeline([]Log{Path(path)}, Options{}, nil)
 	var out logtest.Counter
 	_, converted := FilesTo([]Log{Path(path)}, &out, TraceOptions{Compress: output.None})
 	b := bombs()[i]

@@ -44,15 +44,6 @@ type TraceOptions struct {
 // ErrNothing says that a filter leaves nothing of the logs to see. No trace was made.
 var ErrNothing = errors.New("nothing matches the filter")
 
-// Summarize summarizes a log.
-func Summarize(l Log) (Summary, error) {
-	all, err := Timeline([]Log{l}, Options{}, nil)
-	if err != nil {
-		return Summary{}, err
-	}
-	return all[0], nil
-}
-
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
 // its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
 // processes, and a trace of several parts, is a folder, if the target's [outfile.Options] have

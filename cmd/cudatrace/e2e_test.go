@@ -53,6 +53,15 @@ func recordProgram(t *testing.T, args ...string) recording {
 	return r
 }
 
+// summarize reads the log at a path.
+func summarize(path string) (convert.Summary, error) {
+	all, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, nil)
+	if err != nil {
+		return convert.Summary{}, err
+	}
+	return all[0], nil
+}
+
 // whole checks that nothing is missing and everything found its partner.
 func (r *recording) whole(t *testing.T) {
 	t.Helper()
@@ -253,7 +262,7 @@ func TestNotPrivileged(t *testing.T) {
 	if !regexp.MustCompile(`calls are not probed.*CAP_BPF.*--cap-add BPF --cap-add PERFMON`).Match(out) {
 		t.Errorf("no line names the missing capability:\n%s", out)
 	}
-	sum, err := convert.Summarize(convert.Path(filepath.Join(dir, "run.cudatrace")))
+	sum, err := summarize(filepath.Join(dir, "run.cudatrace"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestGPULogTrace(t *testing.T) {
 func TestGPUTrainLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
-	s, err := convert.Summarize(convert.Path(path))
+	s, err := summarize(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/cudatrace/cudatrace/convert"
 )
 
 // TestFewFiles records where few files may be open: the program runs as ever, and one line says what is
@@ -35,7 +33,7 @@ func TestFewFiles(t *testing.T) {
 				}
 				return
 			}
-			sum, err := convert.Summarize(convert.Path(base + ".cudatrace"))
+			sum, err := summarize(base + ".cudatrace")
 			if limit < 32 && strings.Contains(said, "processes may run unrecorded: none can be accepted now: "+remedy) && err == nil && !sum.Complete {
 				return // all were in use when the program started
 			}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -319,7 +318,7 @@ func TestSudo(t *testing.T) {
 			t.Errorf("%s belongs to user %d", suffix, uid)
 		}
 	}
-	sum, err := convert.Summarize(convert.Path(filepath.Join(dir, "run.cudatrace")))
+	sum, err := summarize(filepath.Join(dir, "run.cudatrace"))
 	if err != nil || sum.Kernels != 1 || !sum.Complete || sum.Pairs == 0 {
 		t.Errorf("%v: %d kernels, complete %t %q, %d pairs", err, sum.Kernels, sum.Complete, sum.Reasons, sum.Pairs)
 	}

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cudatrace/cudatrace/convert"
 )
 
 // TestCapabilities records as a user other than root with CAP_BPF and CAP_PERFMON, from the file or from
@@ -53,7 +51,7 @@ func TestCapabilities(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			sum, err := convert.Summarize(convert.Path(filepath.Join(dir, "run.cudatrace")))
+			sum, err := summarize(filepath.Join(dir, "run.cudatrace"))
 			if err != nil || sum.Kernels != 1 || sum.Matched != 4 || !sum.Complete {
 				t.Errorf("%v: %d kernels, %d matched, complete %t %q\n%s", err, sum.Kernels, sum.Matched, sum.Complete, sum.Reasons, out)
 			}

@@ -87,9 +87,6 @@ func (s *Stream) thin() {
 	s.step *= 2
 }
 
-// Count is the number of collectives on the stream.
-func (s *Stream) Count() uint64 { return s.count }
-
 // part returns the part of a collective whose number is a multiple of the step.
 func (s *Stream) part(number uint64) (Part, bool) {
 	if i := number / s.step; i < uint64(len(s.parts)) {
