@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
@@ -18,6 +19,8 @@ type metrics struct {
 	sets  map[*timeline.MetricSet]*metricSet
 	order []*metricSet
 	users []timeline.GPUUser
+
+	ranges sampled.Ranges
 }
 
 // A metricSet has the values of a set over the time of GPU work.
@@ -27,12 +30,15 @@ type metricSet struct {
 }
 
 func newMetrics(c *clock, title func(uint32) string) metrics {
-	return metrics{clock: c, title: title, sets: make(map[*timeline.MetricSet]*metricSet)}
+	return metrics{clock: c, title: title, sets: make(map[*timeline.MetricSet]*metricSet), ranges: sampled.NewRanges()}
 }
 
 func (m *metrics) user(u *timeline.GPUUser) { m.users = append(m.users, *u) }
 
 func (m *metrics) take(e *timeline.Samples) {
+	if e.Set.Process == nil {
+		m.ranges.Take(e, m.clock.start)
+	}
 	k := m.sets[e.Set]
 	if k == nil {
 		k = &metricSet{Set: sampled.New(e.Set), coverage: timeline.Coverage{Least: m.clock.start}}
@@ -56,17 +62,43 @@ var cellUnits = map[metric.Unit]table.Unit{
 // table returns the report.
 func (m *metrics) table() *table.Table {
 	t := &table.Table{Name: "metrics", Title: "sampled metrics, from the first GPU work to the last"}
-	t.Columns = []table.Column{
-		name("metric"), column("metric", "", table.Text, 0), column("source", "source", table.Text, 4), id("gpu", "GPU", 2), id("pid", "process", 2), column("unit", "", table.Text, 0),
-		duration("time_ns", "time", 5), column("mean", "mean", table.Number, 1), column("median", "median", table.Number, 2),
-		column("p95", "p95", table.Number, 3), column("max", "max", table.Number, 6),
-		column("below_share", fmt.Sprintf("below %d %%", sampled.LowPercent), table.Share, 4), column("above_share", fmt.Sprintf("above %d %%", sampled.HighPercent), table.Share, 4),
-	}
+	t.Columns = metricColumns()
 	slices.SortStableFunc(m.order, func(a, b *metricSet) int { return a.Compare(b.Set) })
 	for _, k := range m.order {
 		t.Rows = append(t.Rows, setRows(k.Set)...)
 	}
 	t.Notes = m.notes()
+	return t
+}
+
+// metricColumns are the columns of what setRows makes.
+func metricColumns() []table.Column {
+	return []table.Column{
+		name("metric"), column("metric", "", table.Text, 0), column("source", "source", table.Text, 4), id("gpu", "GPU", 2), id("pid", "process", 2), column("unit", "", table.Text, 0),
+		duration("time_ns", "time", 5), column("mean", "mean", table.Number, 1), column("median", "median", table.Number, 2),
+		column("p95", "p95", table.Number, 3), column("max", "max", table.Number, 6),
+		column("below_share", fmt.Sprintf("below %d %%", sampled.LowPercent), table.Share, 4), column("above_share", fmt.Sprintf("above %d %%", sampled.HighPercent), table.Share, 4),
+	}
+}
+
+// rangeTable returns the report of the metrics of GPUs while work of NVTX ranges ran.
+func (m *metrics) rangeTable() *table.Table {
+	t := &table.Table{Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran"}
+	columns := metricColumns()
+	columns[0].Key = "label"
+	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 6), duration("span_ns", "", 0)}, columns)
+	pid := t.Column("pid")
+	t.Columns = slices.Delete(t.Columns, pid, pid+1)
+	for _, p := range m.ranges.All() {
+		for _, k := range p.Sets {
+			for _, row := range setRows(k) {
+				t.Rows = append(t.Rows, slices.Delete(slices.Concat([]any{p.Name.Name, text(p.Domain), p.Time}, row), pid, pid+1))
+			}
+		}
+	}
+	if t.Notes = m.notes(); m.ranges.Late > 0 {
+		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or piece of work", "samples and pieces of work")+" came too late in the log to be counted")
+	}
 	return t
 }
 
