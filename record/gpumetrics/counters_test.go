@@ -188,6 +188,58 @@ func withDriver(t *testing.T) string {
 	return dir
 }
 
+// A recording that ends before the first sample says so.
+func TestCountersTooLate(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	s := Start(r.counting(PM{}, "CUDASIM_PM_BUSY=1000000"))
+	begin(s, 7, 0)
+	wait(t, s, "PM sampling starts", func() bool { return s.gpus.all[0] != nil && s.gpus.all[0].used && s.gpus.all[0].counted != countedNot })
+	s.End()
+	// A slow machine may get the sampler's own reason.
+	if lines := slices.DeleteFunc(r.notes, func(n string) bool { return !strings.HasPrefix(n, "remark: PM sampling") }); len(lines) != 1 {
+		t.Errorf("lines are %q", lines)
+	}
+}
+
+// Which GPUs had no samples at the end: those that were used, and of which no other line speaks.
+func TestUncounted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		gpu gpu
+		say bool
+	}{
+		"not yet asked": {gpu{used: true}, true},
+		"starting":      {gpu{used: true, counted: countedStarted}, true},
+		"has samples":   {gpu{used: true, counted: countedBegun}, false},
+		"refused":       {gpu{used: true, counted: countedRefused}, false},
+		"not used":      {gpu{counted: countedStarted}, false},
+		"MIG":           {gpu{used: true, device: device{mig: true}}, false},
+	} {
+		r := newRecorder(t)
+		g := newGPUs(r.counting(PM{}), nil, nil)
+		g.begun, g.all[0] = true, &c.gpu
+		g.uncounted()
+		if r.told("had not begun when recording ended: its start takes") != c.say {
+			t.Errorf("%s: %q", name, r.notes)
+		}
+	}
+}
+
+// Without NVML one line says so, also where PM sampling has failed before.
+func TestCountersFailedBeforeNVML(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	o := r.counting(PM{})
+	s := &Sampler{options: o, board: newProcess(), gpus: newGPUs(o, nil, nil)}
+	s.countersFailed(noRights, "error 35")
+	s.fail(s.board, failure{text: "no NVML"})
+	s.Begin()
+	if !slices.Equal(r.notes, []string{"remark: GPU metrics are not sampled: no NVML"}) {
+		t.Errorf("notes are %q", r.notes)
+	}
+}
+
 // Where there is no PM sampling, one line says why and what helps, and the values of GPM are there.
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()

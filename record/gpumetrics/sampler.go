@@ -170,6 +170,7 @@ func (s *Sampler) abandon(p *process, why error) {
 	s.gpus.cut(p != s.board)
 	of, rest := "GPU metrics", "the log has no GPU metrics from here on"
 	if p != s.board {
+		s.counters.told = true
 		of, rest = "PM sampling", instead+" from here on"
 	} else if s.options.PM != nil {
 		rest = "the log has no values of NVML and GPM from here on"
@@ -247,6 +248,9 @@ func (s *Sampler) End() {
 		took += p.remove()
 	}
 	s.gpus.end()
+	if c := &s.counters; c.process != nil && !c.off && !c.told {
+		s.gpus.uncounted()
+	}
 	if len(asked) > 0 {
 		s.options.Note(fmt.Sprintf("the sampler of GPU metrics took %s of processor time", took.Round(time.Millisecond)))
 	}
