@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -680,4 +681,19 @@ func TestDeaf(t *testing.T) {
 	}
 	<-s.board.over
 	s.End()
+}
+
+// A killed process whose call of the driver does not return holds nobody up.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	p := newProcess()
+	p.cmd = exec.Command("cat")
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.conn = &net.UnixConn{}
+	if took := p.remove(); took != 0 { // p.exited stays open, as that of such a process
+		t.Errorf("it took %v", took)
+	}
+	_ = p.cmd.Wait() // it was killed
 }
