@@ -77,7 +77,8 @@ func (s *Sampler) tryCounters(list []string) {
 		return
 	}
 	if old := s.counters.process; old != nil && old.conn != nil {
-		_ = old.conn.Close() // it has ended
+		old.kill() // it has said that it ends
+		_ = old.conn.Close()
 	}
 	s.counters.tried = append(s.counters.tried, list...)
 	s.counters.failure = ""
@@ -214,7 +215,7 @@ func (g *gpus) uncounted() {
 // refused takes in that a GPU is not sampled.
 func (g *gpus) refused(m refused) error {
 	n := g.of(m.device, true)
-	if n == nil {
+	if n == nil || n.counted == countedRefused {
 		return fmt.Errorf("it refuses GPU %d", m.device)
 	}
 	text := fmt.Sprintf("GPU %s: %s", n.uuid, g.options.remedy(m.why, strings.ToValidUTF8(m.text, "?")))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -403,12 +404,31 @@ func TestForeignCUPTI(t *testing.T) {
 	}
 }
 
-// A user's sampler loads nothing of another user's process, unless root put it there.
+// A user's sampler loads nothing of another user's process, or of one in a container, unless root put it there.
 func TestForeignProcess(t *testing.T) {
 	t.Parallel()
 	o := Options{As: nobody}
-	if o.sameUser(uint32(os.Getpid())) || (&Options{}).sameUser(0) || !(&Options{}).sameUser(uint32(os.Getpid())) {
+	if o.trusts(uint32(os.Getpid())) || (&Options{}).trusts(0) || !(&Options{}).trusts(uint32(os.Getpid())) {
 		t.Error("users are mixed up")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for name, how := range map[string]*syscall.SysProcAttr{
+		"alike": {}, "mounts": {Cloneflags: syscall.CLONE_NEWNS},
+	} {
+		cmd := exec.Command("cat")
+		cmd.SysProcAttr = how
+		input, err := cmd.StdinPipe()
+		if err := errors.Join(err, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		if got := (&Options{}).trusts(uint32(cmd.Process.Pid)); got != (name == "alike") {
+			t.Errorf("%s: it is trusted: %v", name, got)
+		}
+		if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -528,5 +548,44 @@ func TestCountersSanitized(t *testing.T) {
 			t.Errorf("%s: exit code %d, notes %q", env, code, r.notes)
 		}
 		s.End()
+	}
+}
+
+// What waits for the first use of a GPU is bounded by what was asked for, not by what the sampler says.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	g, r, _ := orders(t, func(o *Options) { o.PM = &PM{Rate: 10000} })
+	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
+	g.begin()
+	for i := range uint32(2) {
+		if err := g.found(device{index: i, uuid: uuidOf(int(i))}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nvml := set{number: 1, source: uint32(metric.NVML), names: []string{"power"}, interval: 1}
+	pm := set{number: countersSets, source: uint32(metric.PM), names: []string{metric.NameTensor}, interval: 1}
+	other := pm
+	other.number++
+	if err := errors.Join(g.set(nvml, false), g.set(pm, true)); err != nil {
+		t.Fatal(err)
+	}
+	if g.set(other, true) == nil {
+		t.Error("a GPU has two sets of PM sampling")
+	}
+	for number, s := range g.all[0].series {
+		if s.most != heldMax {
+			t.Errorf("set %d: %d rows may be held", number, s.most)
+		}
+	}
+	remarks := len(r.notes)
+	if err := g.set(pm, true); err != nil || len(r.notes) != remarks {
+		t.Errorf("%v, notes %q", err, r.notes)
+	}
+	g.context(uuidOf(0), 0)
+	if n := g.all[0]; n.counted != countedStarted || g.held(n, true) != 150_000 {
+		t.Errorf("it is %v, %d rows may be held", n.counted, g.held(n, true))
+	}
+	if err := errors.Join(g.refused(refused{device: 0}), g.refused(refused{device: 0})); err == nil {
+		t.Error("it is refused twice")
 	}
 }
