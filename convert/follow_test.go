@@ -100,7 +100,7 @@ func TestFollowerJoinsAsConversion(t *testing.T) {
 			if _, err := c.run(nil); err != nil {
 				t.Fatal(err)
 			}
-			want := foundText(&c.logs[0].joiner.Found)
+			want := foundText(&c.logs[0].found)
 			for seed := range uint64(3) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				f := followed(t, log, nothing{}, sizesOf(rnd, len(log), 1+rnd.IntN(40))...)

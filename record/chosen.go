@@ -29,8 +29,9 @@ func (o *Options) leavesOut() bool {
 type chosen struct {
 	list ranks.List
 
-	mu   sync.Mutex
-	left map[uint32]uint32 // ranks of the processes that are not recorded, by PID
+	mu    sync.Mutex
+	left  map[uint32]bool // the processes that are not recorded, by PID
+	ranks map[uint32]bool // their ranks
 }
 
 // Wants says whether a process is recorded.
@@ -43,15 +44,16 @@ func (c *chosen) Wants(p cupti.Peer) bool {
 		return true // we may not read it: rather too much than too little
 	}
 	rank := ranks.Place(ranks.Variables(environ))
-	if c.list.Has(rank) {
-		return true
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.left == nil {
-		c.left = map[uint32]uint32{}
+	if c.list.Has(rank) {
+		delete(c.left, p.PID) // another process had the PID, or this one another program
+		return true
 	}
-	c.left[p.PID] = rank.Number
+	if c.left == nil {
+		c.left, c.ranks = map[uint32]bool{}, map[uint32]bool{}
+	}
+	c.left[p.PID], c.ranks[rank.Number] = true, true
 	return false
 }
 
@@ -59,18 +61,17 @@ func (c *chosen) Wants(p cupti.Peer) bool {
 func (c *chosen) leaves(pid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, is := c.left[pid]
-	return is
+	return c.left[pid]
 }
 
 // others says which ranks used CUDA and are not recorded: "rank 1 is not among --ranks 0"; "" for none.
 func (c *chosen) others() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.left) == 0 {
+	if len(c.ranks) == 0 {
 		return ""
 	}
-	numbers := slices.Compact(slices.Sorted(maps.Values(c.left)))
+	numbers := slices.Sorted(maps.Keys(c.ranks))
 	what := "ranks " + ranks.Words(numbers) + " are"
 	if len(numbers) == 1 {
 		what = fmt.Sprintf("rank %d is", numbers[0])

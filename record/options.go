@@ -202,12 +202,9 @@ func ParseGPUMetrics(s string) (g GPUMetrics, err error) {
 	return g, err
 }
 
-// Choose asks for PM sampling of metrics, a list of names; "" leaves all as it is.
+// Choose asks for PM sampling of metrics, a list of names.
 func (g *GPUMetrics) Choose(names string) error {
-	switch {
-	case names == "":
-		return nil
-	case g.Off:
+	if g.Off {
 		return errors.New("needs metrics, which --gpu-metrics off leaves out")
 	}
 	g.Rate, g.Metrics = cmp.Or(g.Rate, GPUMetricsRate), strings.Split(names, ",")

@@ -352,7 +352,7 @@ func (r *recording) remarkEmpty() {
 		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
 	case r.opts.CaptureNVTX.Steps.Limited && !r.tracees.worked():
 		steps := r.opts.CaptureNVTX.Steps
-		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program had no NVTX range %s of the steps %d to %d, or did none from there on; see docs/ranks.md for how steps are numbered", r.opts.CaptureNVTX, steps.First, steps.Last))
+		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program had no NVTX range %s of the steps %d to %d, or did none from there on; see docs/nvtx.md for how steps are numbered", r.opts.CaptureNVTX, steps.First, steps.Last))
 	case r.opts.CaptureNVTX.Name != "" && !r.tracees.worked():
 		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none in an NVTX range %s, or had no such range; see 'cudatrace help record' for how to name its domain", r.opts.CaptureNVTX))
 	}

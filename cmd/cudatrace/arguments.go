@@ -51,7 +51,7 @@ func withoutCommand(app *cli.App, args []string) ([]string, error) {
 		return nil, usagef("", "no command given")
 	default:
 		l := commandLine{cmd: app.Command(recordName)}
-		if l.read([]string{word, ""}); l.err == nil {
+		if l.read([]string{word, "VALUE"}); l.err == nil {
 			return nil, usagef("", "%s is an option of record: write 'cudatrace record %s ...'", word, word)
 		}
 		return nil, usagef("", "unknown option %s", word)
@@ -167,6 +167,9 @@ func (l *commandLine) letters(word string, next []string) []string {
 func (l *commandLine) add(f cli.Flag, value string, hasValue bool) {
 	option := "--" + f.Names()[0]
 	switch {
+	case option == "--output" && value == "": // -o "$NAME" of a script
+		l.fail("-o needs a name")
+		return
 	case takesValue(f):
 		option += "=" + value
 	case hasValue && value != "true" && value != "false":

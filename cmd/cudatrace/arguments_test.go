@@ -66,6 +66,8 @@ func TestWrongArguments(t *testing.T) {
 		"record -x ./app":                `record: unknown option -x; see 'cudatrace help record'`,
 		"record -qx ./app":               `record: unknown option -qx; see 'cudatrace help record'`,
 		"record -o":                      `record: -o needs a value; see 'cudatrace help record'`,
+		"record -o= ./app":               `record: -o needs a name; see 'cudatrace help record'`,
+		"convert a --output=":            `convert: -o needs a name; see 'cudatrace help convert'`,
 		"record --probe":                 `record: --probe needs a value; see 'cudatrace help record'`,
 		"record --quiet=maybe ./app":     `record: --quiet takes no value; see 'cudatrace help record'`,
 		"record -d 5x ./app":             `record: --duration "5x" is not a time: write 10 (seconds), 500ms or 2m; see 'cudatrace help record'`,

@@ -47,7 +47,7 @@ func convertCommand(con *console.Console) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome|parquet`: a trace for https://ui.perfetto.dev; or JSON as PyTorch's profiler writes it, for the tools that read that; or tables for SQL over many runs"},
-			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the launcher's or the job's ID, else the log's name)"},
+			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
 			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
 		}, append(filterFlags(), sizeFlags()...)...),

@@ -209,13 +209,13 @@ func TestNoPMSampling(t *testing.T) {
 func TestListMetrics(t *testing.T) {
 	t.Parallel()
 	for env, want := range map[string]string{
-		"CUDASIM_PM_BUSY=0": "\n+ " + metric.NameGPUActive + "   ",
+		"CUDASIM_PM_BUSY=0": "and others of its type:\n+ " + metric.NameSMClockPM + "   ",
 		"CUDASIM_DEVICES=0": "cudatrace: metrics cannot be listed: CUDA does not start in the sampler (cuInit: error 100)\n",
 	} {
 		cmd := exec.Command("cudatrace", "probes", "--gpu-metrics")
 		cmd.Env = append(os.Environ(), pmStack(t), env)
 		out, err := cmd.CombinedOutput()
-		if !strings.Contains(string(out), want) || (err == nil) != strings.HasPrefix(want, "\n") {
+		if !strings.Contains(string(out), want) || (err == nil) != strings.HasPrefix(want, "and ") {
 			t.Errorf("%s: %v\n%s", env, err, out)
 		}
 	}

@@ -29,6 +29,9 @@ func probesCommand(con *console.Console) *cli.Command {
 			if c.Args().Present() {
 				return usagef("probes", "probes takes no arguments")
 			}
+			if c.Bool(gpuMetricsFlag) && isSet(c, "api", "probe", "no-probe") {
+				return usagef("probes", "probes: --gpu-metrics lists no functions: --api, --probe and --no-probe do not apply")
+			}
 			if c.Bool(gpuMetricsFlag) {
 				return listGPUMetrics(con)
 			}
@@ -100,9 +103,9 @@ func listGPUMetrics(con *console.Console) error {
 	}
 	for i, list := range lists {
 		if i > 0 {
-			con.Print("\n")
+			con.Print("")
 		}
-		con.Print("GPU %s, and others of its type:\n", list.UUID)
+		con.Print("GPU %s, and others of its type:", list.UUID)
 		con.Table(metricRows(list.Metrics))
 	}
 	return nil

@@ -477,7 +477,9 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.Waits, errs[4] = flagValue(c, "waits", record.ParseWaitSource)
 	o.GPUMetrics, errs[5] = flagValue(c, gpuMetricsFlag, record.ParseGPUMetrics)
 	o.MetricDevices, errs[6] = flagValue(c, "gpu-metrics-devices", record.ParseMetricDevices)
-	_, errs[7] = flagValue(c, gpuMetricsFlag+"-set", func(names string) (string, error) { return names, o.GPUMetrics.Choose(names) })
+	if set := gpuMetricsFlag + "-set"; c.IsSet(set) {
+		_, errs[7] = flagValue(c, set, func(names string) (string, error) { return names, o.GPUMetrics.Choose(names) })
+	}
 	o.Runtime = c.Bool("runtime-calls")
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

@@ -25,9 +25,6 @@ func (l *logFacts) unranked() partition {
 	return partition{run: l.run, host: cmp.Or(Plain(l.Values["host"]), UnknownHost), rank: NoRank, log: l}
 }
 
-// runVariables are the environment variables that name a run, the first one that is set.
-var runVariables = []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID"}
-
 // metadata begins a log. Its files have a name that is the same in each conversion, and that no other log has.
 func (s *Sink) metadata(e *timeline.Metadata) {
 	h := fnv.New64a()
@@ -36,22 +33,11 @@ func (s *Sink) metadata(e *timeline.Metadata) {
 	s.logs = append(s.logs, s.log)
 }
 
-// runOf is the run that a log belongs to: the one that was asked for; else that of the launcher or the job; else the
+// runOf is the run that a log belongs to: the one that was asked for; else the identity of the run in the log; else the
 // log's name.
 func (s *Sink) runOf(e *timeline.Metadata) string {
-	if s.options.Run != "" {
-		return s.options.Run
-	}
-	for _, name := range runVariables {
-		if v := e.Variables[name]; v != "" && v != "none" { // torchrun's default
-			return Plain(v)
-		}
-	}
-	return LogRun(e.Log)
+	return Plain(cmp.Or(s.options.Run, e.Values["run"], strings.TrimSuffix(path.Base(e.Log), ".cudatrace")))
 }
-
-// LogRun is the run of a log of which nothing else is known: its name.
-func LogRun(log string) string { return Plain(strings.TrimSuffix(path.Base(log), ".cudatrace")) }
 
 // jsonOf is a JSON object of variables.
 func jsonOf(variables map[string]string) string {

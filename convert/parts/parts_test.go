@@ -222,7 +222,7 @@ func TestAllEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^func \(\w* ?\*(\w+)\) shift\(`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^func \(\w* ?\*(\w+)\) move\(`).FindAllStringSubmatch(string(text), -1) {
 			all = append(all, m[1])
 		}
 	}

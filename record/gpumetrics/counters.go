@@ -43,6 +43,7 @@ type counters struct {
 	offered []string // libraries of the recorded processes, not tried yet
 	failure string   // the last process's, until it is told
 	off     bool     // there is no NVML to name the GPUs
+	told    bool     // a line says why there is no PM sampling, or no more
 }
 
 // tellCounters gives the process an order.
@@ -76,7 +77,8 @@ func (s *Sampler) tryCounters(list []string) {
 		return
 	}
 	if old := s.counters.process; old != nil && old.conn != nil {
-		_ = old.conn.Close() // it has ended
+		old.kill() // it has said that it ends
+		_ = old.conn.Close()
 	}
 	s.counters.tried = append(s.counters.tried, list...)
 	s.counters.failure = ""
@@ -103,14 +105,14 @@ func (c *counters) offer(libraries []string) {
 // the failure is told, once there are processes that use CUDA.
 func (s *Sampler) tryOffered() {
 	c := &s.counters
-	if c.failure == "" || !s.gpus.begun {
+	if c.failure == "" || c.off || !s.gpus.begun {
 		return
 	}
 	failure := c.failure
 	s.tryCounters(c.offered)
 	c.offered = nil
 	if c.failure != "" {
-		c.failure = ""
+		c.failure, c.told = "", true
 		s.options.Remark(failure)
 	}
 }
@@ -200,10 +202,20 @@ func (g *gpus) stopCounters(n *gpu) {
 	}
 }
 
+// uncounted says which GPUs have no samples because recording ended during the start of PM sampling.
+func (g *gpus) uncounted() {
+	for _, n := range g.all {
+		if g.begun && n.used && !n.mig && (n.counted == countedNot || n.counted == countedStarted) {
+			g.options.Remark(fmt.Sprintf("PM sampling of GPU %s had not begun when recording ended: its start takes about a second, and longer while another process uses the GPU's counters; %s",
+				n.uuid, strings.TrimSuffix(instead, ",")))
+		}
+	}
+}
+
 // refused takes in that a GPU is not sampled.
 func (g *gpus) refused(m refused) error {
 	n := g.of(m.device, true)
-	if n == nil {
+	if n == nil || n.counted == countedRefused {
 		return fmt.Errorf("it refuses GPU %d", m.device)
 	}
 	text := fmt.Sprintf("GPU %s: %s", n.uuid, g.options.remedy(m.why, strings.ToValidUTF8(m.text, "?")))

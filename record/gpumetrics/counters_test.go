@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -188,6 +189,58 @@ func withDriver(t *testing.T) string {
 	return dir
 }
 
+// A recording that ends before the first sample says so.
+func TestCountersTooLate(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	s := Start(r.counting(PM{}, "CUDASIM_PM_BUSY=1000000"))
+	begin(s, 7, 0)
+	wait(t, s, "PM sampling starts", func() bool { return s.gpus.all[0] != nil && s.gpus.all[0].used && s.gpus.all[0].counted != countedNot })
+	s.End()
+	// A slow machine may get the sampler's own reason.
+	if lines := slices.DeleteFunc(r.notes, func(n string) bool { return !strings.HasPrefix(n, "remark: PM sampling") }); len(lines) != 1 {
+		t.Errorf("lines are %q", lines)
+	}
+}
+
+// Which GPUs had no samples at the end: those that were used, and of which no other line speaks.
+func TestUncounted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		gpu gpu
+		say bool
+	}{
+		"not yet asked": {gpu{used: true}, true},
+		"starting":      {gpu{used: true, counted: countedStarted}, true},
+		"has samples":   {gpu{used: true, counted: countedBegun}, false},
+		"refused":       {gpu{used: true, counted: countedRefused}, false},
+		"not used":      {gpu{counted: countedStarted}, false},
+		"MIG":           {gpu{used: true, device: device{mig: true}}, false},
+	} {
+		r := newRecorder(t)
+		g := newGPUs(r.counting(PM{}), nil, nil)
+		g.begun, g.all[0] = true, &c.gpu
+		g.uncounted()
+		if r.told("had not begun when recording ended: its start takes") != c.say {
+			t.Errorf("%s: %q", name, r.notes)
+		}
+	}
+}
+
+// Without NVML one line says so, also where PM sampling has failed before.
+func TestCountersFailedBeforeNVML(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	o := r.counting(PM{})
+	s := &Sampler{options: o, board: newProcess(), gpus: newGPUs(o, nil, nil)}
+	s.countersFailed(noRights, "error 35")
+	s.fail(s.board, failure{text: "no NVML"})
+	s.Begin()
+	if !slices.Equal(r.notes, []string{"remark: GPU metrics are not sampled: no NVML"}) {
+		t.Errorf("notes are %q", r.notes)
+	}
+}
+
 // Where there is no PM sampling, one line says why and what helps, and the values of GPM are there.
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()
@@ -351,12 +404,31 @@ func TestForeignCUPTI(t *testing.T) {
 	}
 }
 
-// A user's sampler loads nothing of another user's process, unless root put it there.
+// A user's sampler loads nothing of another user's process, or of one in a container, unless root put it there.
 func TestForeignProcess(t *testing.T) {
 	t.Parallel()
 	o := Options{As: nobody}
-	if o.sameUser(uint32(os.Getpid())) || (&Options{}).sameUser(0) || !(&Options{}).sameUser(uint32(os.Getpid())) {
+	if o.trusts(uint32(os.Getpid())) || (&Options{}).trusts(0) || !(&Options{}).trusts(uint32(os.Getpid())) {
 		t.Error("users are mixed up")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for name, how := range map[string]*syscall.SysProcAttr{
+		"alike": {}, "mounts": {Cloneflags: syscall.CLONE_NEWNS},
+	} {
+		cmd := exec.Command("cat")
+		cmd.SysProcAttr = how
+		input, err := cmd.StdinPipe()
+		if err := errors.Join(err, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		if got := (&Options{}).trusts(uint32(cmd.Process.Pid)); got != (name == "alike") {
+			t.Errorf("%s: it is trusted: %v", name, got)
+		}
+		if err := errors.Join(input.Close(), cmd.Wait()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -476,5 +548,44 @@ func TestCountersSanitized(t *testing.T) {
 			t.Errorf("%s: exit code %d, notes %q", env, code, r.notes)
 		}
 		s.End()
+	}
+}
+
+// What waits for the first use of a GPU is bounded by what was asked for, not by what the sampler says.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	g, r, _ := orders(t, func(o *Options) { o.PM = &PM{Rate: 10000} })
+	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
+	g.begin()
+	for i := range uint32(2) {
+		if err := g.found(device{index: i, uuid: uuidOf(int(i))}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nvml := set{number: 1, source: uint32(metric.NVML), names: []string{"power"}, interval: 1}
+	pm := set{number: countersSets, source: uint32(metric.PM), names: []string{metric.NameTensor}, interval: 1}
+	other := pm
+	other.number++
+	if err := errors.Join(g.set(nvml, false), g.set(pm, true)); err != nil {
+		t.Fatal(err)
+	}
+	if g.set(other, true) == nil {
+		t.Error("a GPU has two sets of PM sampling")
+	}
+	for number, s := range g.all[0].series {
+		if s.most != heldMax {
+			t.Errorf("set %d: %d rows may be held", number, s.most)
+		}
+	}
+	remarks := len(r.notes)
+	if err := g.set(pm, true); err != nil || len(r.notes) != remarks {
+		t.Errorf("%v, notes %q", err, r.notes)
+	}
+	g.context(uuidOf(0), 0)
+	if n := g.all[0]; n.counted != countedStarted || g.held(n, true) != 150_000 {
+		t.Errorf("it is %v, %d rows may be held", n.counted, g.held(n, true))
+	}
+	if err := errors.Join(g.refused(refused{device: 0}), g.refused(refused{device: 0})); err == nil {
+		t.Error("it is refused twice")
 	}
 }

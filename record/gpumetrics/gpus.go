@@ -16,10 +16,13 @@ const trial = 10 * time.Second
 // heldMax is the most rows of a set of NVML that wait until the GPU is known to be used: more than come in a trial.
 const heldMax = 2000
 
-// heldBy is the number of rows with an interval that may be held: those of a trial and a half. PM sampling has a few of them
-// 10,000 times a second: 23 MB.
-func heldBy(interval time.Duration) int {
-	return max(heldMax, int(3*trial/2/max(interval, time.Microsecond*50)))
+// held is the most rows of a set of a GPU that are held. Those of PM sampling come at the rate that was asked for, and samplesMax
+// of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
+func (g *gpus) held(n *gpu, counters bool) int {
+	if !counters || n.counted != countedStarted && n.counted != countedBegun {
+		return heldMax
+	}
+	return max(heldMax, g.options.PM.Rate*int(3*trial/2/time.Second))
 }
 
 // A gpu is a GPU that the sampler has found.
@@ -193,10 +196,10 @@ func (g *gpus) log(n *gpu, s *series) {
 // set begins a series.
 func (g *gpus) set(m set, counters bool) error {
 	n := g.of(m.device, counters)
-	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters != (m.number >= countersSets) {
+	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters && m.number != countersSets+m.device || !counters && m.number >= countersSets {
 		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
 	}
-	s := &series{most: heldBy(m.interval), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	s := &series{most: g.held(n, counters), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
 	for _, name := range m.names {
 		found, ok := known[name]
 		if counters {
@@ -210,11 +213,12 @@ func (g *gpus) set(m set, counters bool) error {
 	if err := s.set.Check(); err != nil || metric.Source(m.source).String() == "" || counters != (metric.Source(m.source) == metric.PM) {
 		return errors.Join(fmt.Errorf("it has a set of source %d", m.source), err)
 	}
+	again := n.series[m.number] != nil
 	n.series[m.number] = s
 	if n.used {
 		g.log(n, s)
 	}
-	if counters {
+	if counters && !again {
 		g.counts(n, s)
 	}
 	return nil

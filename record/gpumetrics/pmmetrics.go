@@ -19,9 +19,9 @@ const (
 func CheckRate(rate int) error {
 	switch {
 	case rate < RateMin:
-		return fmt.Errorf("the lowest rate is %d Hz: the GPU's timer counts to 10 ms", RateMin)
+		return fmt.Errorf("must be %d Hz or more: the GPU's timer counts to 10 ms", RateMin)
 	case rate > RateMax:
-		return fmt.Errorf("the highest rate is %d Hz: CUPTI takes up to 60 µs of processor time for a sample, so that more could not be decoded", RateMax)
+		return fmt.Errorf("must be %d Hz or less: CUPTI takes up to 60 µs of processor time for a sample, so that more could not be decoded", RateMax)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func CheckMetrics(names []string) error {
 		case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") != "" || len(name) >= nameSize || name == "":
 			return fmt.Errorf("%q is no name of a metric", name)
 		case !ok:
-			return fmt.Errorf("%q says not what is asked of the metric: add an ending like .avg.pct_of_peak_sustained_elapsed or .sum.per_second; 'cudatrace probes --gpu-metrics' lists names", name)
+			return fmt.Errorf("%q does not say what is asked of the metric: add an ending like .avg.pct_of_peak_sustained_elapsed or .sum.per_second; 'cudatrace probes --gpu-metrics' lists names", name)
 		case seen[name]:
 			return fmt.Errorf("%s is named twice", name)
 		}

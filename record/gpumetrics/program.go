@@ -75,36 +75,69 @@ func ofRoot(folder string, further ...string) bool {
 		if _, err := os.Lstat(file); err != nil {
 			continue
 		}
-		library, err := filepath.EvalSymlinks(file)
-		if err != nil || !rootsOwn(library, 0) || !wayOfRoot(library) {
+		if !rootAlone(file) {
 			return false
 		}
 		found = true
 	}
-	folder, err := filepath.EvalSymlinks(folder)
-	return found && err == nil && rootsOwn(folder, 0) && wayOfRoot(folder)
+	return found && rootAlone(folder)
 }
 
-// wayOfRoot says whether only root can replace what leads to a path.
-func wayOfRoot(path string) bool {
-	for path != "/" {
-		path = filepath.Dir(path)
-		if !rootsOwn(path, unix.S_ISVTX) { // in a folder with that bit, others replace nothing of root's
+// linksMost is the most links on a path, as for the kernel.
+const linksMost = 40
+
+// rootAlone says whether only root can change what a path leads to, now and later: each folder and each link on the way.
+func rootAlone(path string) bool {
+	at, rest := "/", steps(path)
+	if !rootsOwn(at, false) {
+		return false
+	}
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		next := filepath.Join(at, name) // at is free of links: ".." is the folder above
+		if !rootsOwn(next, len(rest) == 0) {
 			return false
 		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		if links++; links > linksMost || strings.HasPrefix(next, "/proc/") { // what such a link leads to is not in its text
+			return false
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(steps(target), rest...)
 	}
 	return true
 }
 
-// rootsOwn says whether a path is root's, and others may not write to it unless it has the excuse.
-func rootsOwn(path string, excuse uint32) bool {
+func steps(path string) []string {
+	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
+}
+
+// rootsOwn says whether a path is root's, and others cannot write to it. In a folder with the sticky bit others
+// replace nothing of root's: it may lie on the way.
+func rootsOwn(path string, last bool) bool {
 	var s unix.Stat_t
-	if unix.Stat(path, &s) != nil || s.Uid != 0 {
+	if unix.Lstat(path, &s) != nil || s.Uid != 0 {
 		return false
 	}
+	if s.Mode&unix.S_IFMT == unix.S_IFLNK || !last && s.Mode&unix.S_ISVTX != 0 {
+		return true
+	}
 	others := uint32(0o022)
-	if s.Gid == 0 {
+	if s.Gid == 0 && !hasACL(path) {
 		others = 0o002
 	}
-	return s.Mode&others == 0 || s.Mode&excuse != 0
+	return s.Mode&others == 0
+}
+
+// hasACL says whether a path has an access control list: the bits of the group are then those of all whom it names.
+func hasACL(path string) bool {
+	_, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	return err == nil
 }

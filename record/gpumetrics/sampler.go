@@ -48,15 +48,22 @@ func (o *Options) complete() {
 // asRoot says whether the sampler has root's rights.
 func (o *Options) asRoot() bool { return o.As == nil && os.Geteuid() == 0 }
 
-// sameUser says whether a process is of the user that the sampler runs as. What another user's process loads is not
-// loaded for it.
-func (o *Options) sameUser(pid uint32) bool {
+// trusts says whether a process is of the user that the sampler runs as, and has the sampler's files: a path means
+// something else in a container. What other processes load is not loaded for that user.
+func (o *Options) trusts(pid uint32) bool {
 	var s unix.Stat_t
 	uid := uint32(os.Geteuid())
 	if o.As != nil {
 		uid = o.As.UID
 	}
-	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &s) == nil && s.Uid == uid
+	folder := fmt.Sprintf("/proc/%d", pid)
+	return unix.Stat(folder, &s) == nil && s.Uid == uid && same(folder+"/root", "/proc/self/root") && same(folder+"/ns/mnt", "/proc/self/ns/mnt")
+}
+
+func same(a, b string) bool {
+	first, err1 := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
 // A Sampler is the recorder's side of the sampler. Its methods may be called at any time, also when
@@ -170,6 +177,7 @@ func (s *Sampler) abandon(p *process, why error) {
 	s.gpus.cut(p != s.board)
 	of, rest := "GPU metrics", "the log has no GPU metrics from here on"
 	if p != s.board {
+		s.counters.told = true
 		of, rest = "PM sampling", instead+" from here on"
 	} else if s.options.PM != nil {
 		rest = "the log has no values of NVML and GPM from here on"
@@ -195,7 +203,7 @@ func (s *Sampler) Offer(pid uint32, libraries []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.options.PM != nil {
-		s.counters.offer(usableLibraries(libraries, s.options.asRoot() || !s.options.sameUser(pid)))
+		s.counters.offer(usableLibraries(libraries, s.options.asRoot() || !s.options.trusts(pid)))
 	}
 }
 
@@ -247,6 +255,9 @@ func (s *Sampler) End() {
 		took += p.remove()
 	}
 	s.gpus.end()
+	if c := &s.counters; c.process != nil && !c.off && !c.told {
+		s.gpus.uncounted()
+	}
 	if len(asked) > 0 {
 		s.options.Note(fmt.Sprintf("the sampler of GPU metrics took %s of processor time", took.Round(time.Millisecond)))
 	}

@@ -2,9 +2,11 @@ package gpumetrics
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -599,6 +601,11 @@ func TestForeignLibrary(t *testing.T) {
 			theirs := filepath.Join(filepath.Dir(folder), "theirs")
 			return errors.Join(os.Rename(file, theirs), os.Chown(theirs, 65534, 65534), os.Symlink(theirs, file))
 		},
+		"user's link to root's file":   func(_, file string) error { return linkByUser(file) },
+		"user's link to root's folder": func(folder, _ string) error { return linkByUser(folder) },
+		"link of /proc": func(folder, _ string) error {
+			return errors.Join(os.Rename(folder, folder+".moved"), os.Symlink("/proc/self/root"+folder+".moved", folder))
+		},
 	} {
 		folder := filepath.Join(t.TempDir(), "lib")
 		file := filepath.Join(folder, libraryName)
@@ -609,6 +616,48 @@ func TestForeignLibrary(t *testing.T) {
 		if got := strings.Contains(env[0], folder); got != (name == "good") {
 			t.Errorf("%s: the environment is %q", name, env)
 		}
+	}
+}
+
+// linkByUser moves a file or a folder, and puts a link in its place that leads there by way of a user's link.
+func linkByUser(path string) error {
+	theirs := filepath.Join(filepath.Dir(filepath.Dir(path)), "theirs")
+	link := filepath.Join(theirs, "link")
+	return errors.Join(os.Rename(path, path+".moved"), os.Mkdir(theirs, 0o755), os.Symlink(path+".moved", link), os.Symlink(link, path),
+		os.Lchown(link, 65534, 65534), os.Chown(theirs, 65534, 65534))
+}
+
+// Root's links to what only root can change are followed, and an access control list may let a user write.
+func TestRootAlone(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	folder := t.TempDir()
+	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o664), os.Chmod(file, 0o664), os.Symlink("../"+filepath.Base(folder)+"//./file", link)); err != nil {
+		t.Fatal(err)
+	}
+	if !rootAlone(file) || !rootAlone(link) || !rootAlone(folder+"/") {
+		t.Error("root's own is refused")
+	}
+	loop := filepath.Join(folder, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if rootAlone(loop) || rootAlone(file+"/x") || rootAlone(filepath.Join(folder, "none")) || rootAlone("/tmp/") {
+		t.Error("what is no file of root's is taken")
+	}
+	acl := []byte{2, 0, 0, 0}
+	for _, e := range [][3]uint32{{1, 6, 1<<32 - 1}, {2, 6, 65534}, {4, 4, 1<<32 - 1}, {16, 6, 1<<32 - 1}, {32, 4, 1<<32 - 1}} {
+		acl = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(acl, uint16(e[0])), uint16(e[1]))
+		acl = binary.LittleEndian.AppendUint32(acl, e[2])
+	}
+	if err := unix.Setxattr(file, "system.posix_acl_access", acl, 0); err != nil {
+		t.Skipf("no access control lists here: %v", err)
+	}
+	if rootAlone(file) {
+		t.Error("a user may write to it")
 	}
 }
 
@@ -632,4 +681,19 @@ func TestDeaf(t *testing.T) {
 	}
 	<-s.board.over
 	s.End()
+}
+
+// A killed process whose call of the driver does not return holds nobody up.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	p := newProcess()
+	p.cmd = exec.Command("cat")
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.conn = &net.UnixConn{}
+	if took := p.remove(); took != 0 { // p.exited stays open, as that of such a process
+		t.Errorf("it took %v", took)
+	}
+	_ = p.cmd.Wait() // it was killed
 }

@@ -18,6 +18,7 @@ type newFolder struct {
 	fd     *os.File
 	name   string   // in the target's folder
 	names  []string // of the files in it
+	trying string   // the name of the last one, whose folders may be there without it
 }
 
 // findFolder finds what has the name of the folder of several files. No link is followed there: a

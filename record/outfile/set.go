@@ -110,6 +110,7 @@ func (s *Set) commitFolder() (done Done, err error) {
 // fill gives the files their names in a folder.
 func (f *newFolder) fill(s *Set) error {
 	for i, file := range s.files {
+		f.trying = s.names[i]
 		if err := f.place(file, s.names[i]); err != nil {
 			return fmt.Errorf("%s: %w", s.names[i], err)
 		}

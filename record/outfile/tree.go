@@ -136,7 +136,7 @@ func removeListed(dir *os.File, listed map[string]bool) error {
 // removeTree removes the files that have a path in the new folder.
 func (f *newFolder) removeTree() error {
 	listed := make(map[string]bool)
-	for _, name := range f.names {
+	for _, name := range append(f.names, f.trying) {
 		list(listed, name)
 	}
 	dir, err := openIn(f.fd, ".")

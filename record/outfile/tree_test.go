@@ -134,3 +134,16 @@ func TestTreeInTheWay(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestTreeFails leaves nothing where a file cannot get its name.
+func TestTreeFails(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"c/d/" + strings.Repeat("x", 300), "a/f.p/g.p"} {
+		if _, err := writeTree(filepath.Join(dir, "out"), true, nameless, "a/f.p", name); err == nil {
+			t.Errorf("%s is written", name)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%s: left is %v, %v", name, left, err)
+		}
+	}
+}

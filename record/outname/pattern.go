@@ -91,12 +91,12 @@ func (v *Values) pid() string {
 // variable is the value of an environment variable: q{NAME}. It may be several folders.
 func (v *Values) variable(text string) (value string, n int, err error) {
 	name, _, closed := strings.Cut(strings.TrimPrefix(text[1:], "{"), "}")
-	if !closed || text[1] != '{' {
+	if !closed || text[1] != '{' || name == "" {
 		return "", 0, errors.New("%q lacks the name of a variable; write %q{NAME}")
 	}
 	value = v.Variables[name]
 	if value == "" {
-		return "", 0, fmt.Errorf("%%q{%s} has no value: the environment variable is not set", name)
+		return "", 0, fmt.Errorf("%%q{%s} has no value: the environment variable is empty or not set", name)
 	}
 	return value, len("q{}") + len(name), nil
 }

@@ -29,8 +29,8 @@ func TestExpand(t *testing.T) {
 		"%q":                  "error: -o %q: %q lacks the name of a variable; write %q{NAME}",
 		"%q}":                 "error: -o %q}: %q lacks the name of a variable; write %q{NAME}",
 		"%q{A":                "error: -o %q{A: %q lacks the name of a variable; write %q{NAME}",
-		"%q{EMPTY}":           "error: -o %q{EMPTY}: %q{EMPTY} has no value: the environment variable is not set",
-		"%q{}":                "error: -o %q{}: %q{} has no value: the environment variable is not set",
+		"%q{EMPTY}":           "error: -o %q{EMPTY}: %q{EMPTY} has no value: the environment variable is empty or not set",
+		"%q{}":                "error: -o %q{}: %q lacks the name of a variable; write %q{NAME}",
 	} {
 		got, err := expand(path, v)
 		if err != nil {

@@ -33,13 +33,16 @@ static unsigned char *receive_payload(int fd, uint32_t length, uint64_t deadline
 	return payload;
 }
 
-/* The frame of GO. Each WAIT before it moves the deadline. */
+/* The frame of GO, whose descriptors alone are kept. Each WAIT before it moves the deadline. */
 static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned count, uint64_t *deadline)
 {
 	uint64_t last = *deadline + (CT_GO_MOST - CT_GO_WAIT);
 	while (ct_recv_passed(fd, f, sizeof *f, passed, count, *deadline)) {
-		if (f->type != CT_MSG_WAIT)
-			return f->type == CT_MSG_GO;
+		if (f->type == CT_MSG_GO)
+			return true;
+		close_all(passed, count);
+		if (f->type != CT_MSG_WAIT || f->length != 0)
+			return false;
 		uint64_t later = ct_now() + CT_GO_WAIT;
 		*deadline = later < last ? later : last;
 	}

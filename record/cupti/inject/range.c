@@ -211,12 +211,12 @@ static void remember(void *_Atomic *list, void *handle)
 	}
 }
 
-/* Remembers a string that is the name of a step. */
+/* Remembers a string that is the name of a step. One behind the last is of use only if that did not come. */
 static void remember_step(void *handle, int64_t step)
 {
 	if (step == NEXT_STEP)
 		remember(strings, handle);
-	if (step < 0 || step < first_step || step > last_step)
+	if (step < 0 || step < first_step || (step > last_step && !ct_range_open()) || ct_forked())
 		return;
 	ct_lock(&lock);
 	for (unsigned i = 0; handle && i < STEP_HANDLES; i++) {

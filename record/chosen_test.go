@@ -1,0 +1,45 @@
+package record
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/ranks"
+)
+
+// ranked starts a process of a rank that lives as long as the test.
+func ranked(t *testing.T, rank string) uint32 {
+	t.Helper()
+	cmd := exec.Command("cat")
+	cmd.Env = []string{"RANK=" + rank, "WORLD_SIZE=4"}
+	if _, err := cmd.StdinPipe(); err != nil { // else it ends at once
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	return uint32(cmd.Process.Pid)
+}
+
+// TestChosenAgain records a process that has the PID of one that was left out. The other's rank is still told.
+func TestChosenAgain(t *testing.T) {
+	t.Parallel()
+	list, err := ranks.ParseList("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chosen{list: list}
+	if pid := ranked(t, "3"); c.Wants(cupti.Peer{PID: pid}) || !c.leaves(pid) {
+		t.Error("rank 3 is recorded")
+	}
+	pid := ranked(t, "0")
+	c.left[pid] = true
+	if !c.Wants(cupti.Peer{PID: pid}) || c.leaves(pid) {
+		t.Error("rank 0 is left out")
+	}
+	if got := c.others(); got != "rank 3 is not among --ranks 0" {
+		t.Errorf("got %q", got)
+	}
+}
