@@ -92,6 +92,7 @@ type diffOptions struct {
 	top        int
 	filter     convert.Filter
 	filters    string // the filters that were given, "" for none
+	matched    bool   // they match something in a run
 }
 
 func runDiff(c *cli.Context, con *console.Console) error {
@@ -107,6 +108,9 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	now, err := o.runs(con, reader, o.new)
 	if err != nil {
 		return err
+	}
+	if o.filters != "" && !o.matched {
+		return fmt.Errorf("nothing in any of the runs matches %s", o.filters)
 	}
 	d := diff.Compare(base, now, o.rule)
 	page := view.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Rule: o.rule, Top: o.top}
@@ -361,11 +365,12 @@ func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, 
 	logs := []convert.Log{convert.Path(path)}
 	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.Timeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
-	if err != nil {
+	if err != nil && !errors.Is(err, convert.ErrNothing) {
 		return nil, err
 	}
+	o.matched = o.matched || err == nil
 	wanted := diff.Reports(o.conditions)
 	tables := slices.DeleteFunc(sink.Tables(statsFacts(all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
 	var document bytes.Buffer

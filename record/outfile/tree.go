@@ -67,7 +67,9 @@ func readManifest(dir *os.File, manifest string) (map[string]bool, error) {
 	}
 	listed[manifest] = true
 	for name := range strings.Lines(string(text)) {
-		list(listed, strings.TrimSuffix(name, "\n"))
+		if strings.Count(name, "/") <= deepest { // else nothing that is walked has that path
+			list(listed, strings.TrimSuffix(name, "\n"))
+		}
 	}
 	return listed, nil
 }

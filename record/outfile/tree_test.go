@@ -147,3 +147,16 @@ func TestTreeFails(t *testing.T) {
 		}
 	}
 }
+
+// TestTreeManifest reads no paths out of a manifest that are too deep for a tree.
+func TestTreeManifest(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, manifest), []byte("a/b.p\n"+strings.Repeat("x/", 10_000)+"y\n\n../up\n/root\n"), 0o600))
+	f, err := os.Open(dir)
+	must(t, err)
+	defer f.Close()
+	listed, err := readManifest(f, manifest)
+	if must(t, err); len(listed) > 8 || !listed["a"] || !listed["a/b.p"] {
+		t.Errorf("%d are listed", len(listed))
+	}
+}
