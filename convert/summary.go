@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -81,6 +82,8 @@ type Summary struct {
 
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
+
+	Metrics []sampled.GPU `json:"gpu_metrics"` // main figures of the sampled GPUs
 
 	CallCostNS uint64 `json:"call_cost_ns"`    // cost of a probed call to the program, measured when recording began; 0 when not known
 	ProbesNS   uint64 `json:"probes_cost_ns"`  // CallCostNS times Pairs
@@ -222,6 +225,7 @@ func (c *conversion) summary(l *log) Summary {
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
+		Metrics: found.Metrics,
 	}
 	if st.CallerIDs > 0 || l.catalog.Callers.Any() {
 		s.Callers = &Callers{Known: st.Located, Unknown: st.Calls - st.Located}

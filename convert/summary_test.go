@@ -1,10 +1,16 @@
 package convert
 
 import (
+	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/sampled"
+	"github.com/cudatrace/cudatrace/record/metric"
 )
 
 // A summary tells at most maxErrors kinds of failed call apart, the frequent ones,
@@ -47,5 +53,41 @@ func TestCUDATime(t *testing.T) {
 		if s := all[0]; s.CUDANS != want || s.DurationNS != 899000 {
 			t.Errorf("%d ns of CUDA in %d, want %d\n%s", s.CUDANS, s.DurationNS, want, text)
 		}
+	}
+}
+
+// A GPU's main figures cover the time of its work. SM active by PM sampling and by GPM, both in percent,
+// are two figures.
+func TestSampledFigures(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/metrics.log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gpm = `metric_set id=5 source=2 device=0 uuid=00112233445566778899aabbccddeeff interval=200000
+metric set=5 index=0 name=gpm_sm_active label="SM active" unit=1 value_kind=1 scale=1
+sample set=5 start=1100000 dur=200000 nvalues=1 value0=1001
+sample set=5 start=1300000 dur=200000 nvalues=1 value0=2501
+`
+	all, err := Timeline([]Log{{"test", logtest.Assemble(t, string(text)+gpm)}}, Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure := func(label, name, source string, u metric.Unit, mean, median, p95, most float64) sampled.Figure {
+		return sampled.Figure{Label: label, Metric: name, Source: source, Unit: u, UnitName: u.String(), Time: 300_000, Mean: mean, Median: median, P95: p95, Max: most}
+	}
+	want := []sampled.GPU{{
+		Index: 0,
+		Figures: []sampled.Figure{
+			figure("SM active", metric.NameSMActive, "PM sampling", metric.Percent, (97.5+50+97)/3, 97, 97.5, 97.5),
+			figure("SM active", metric.NameGPMSMActive, "GPM", metric.Percent, (10+2*25)/3., 10, 25, 25),
+			figure("Power", metric.NamePower, "NVML", metric.Watt, (700+2*600)/3., 602, 700, 700),
+		},
+		Known:   300_000,
+		Lowered: []sampled.Lowered{{Reason: "power cap", Time: 300_000}},
+		Others:  []sampled.Other{{PID: 99, Name: "python3"}},
+	}}
+	if diff := cmp.Diff(want, all[0].Metrics, cmpopts.EquateApprox(0.01, 0)); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/sampled"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
@@ -119,18 +122,12 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	if n := s.Ranges + s.RangeMarks; n > 0 {
 		row("NVTX", figures.Count(s.Ranges, "range", "ranges")+", "+figures.Count(s.RangeMarks, "mark", "marks"))
 	}
-	if s.OverheadNS > 0 {
-		row("CUPTI's own time", figures.Duration(s.OverheadNS))
-	}
-	if s.ProbesNS > 0 {
-		row("probes' time", fmt.Sprintf("about %s in the program: %s at %s each, measured when recording began",
-			figures.Duration(s.ProbesNS), figures.Count(s.Pairs, "call", "calls"), figures.Duration(s.CallCostNS)))
-	}
-	if s.RecorderNS > 0 {
-		row("recorder's time", figures.Duration(s.RecorderNS)+" of processor time")
-	}
+	costRows(row, s)
 	if s.PeakDevice > 0 {
 		row("peak memory", figures.Bytes(s.PeakDevice)+" on the device")
+	}
+	for _, g := range s.Metrics {
+		sampledRows(row, &g)
 	}
 	row("lost", lostRow(s))
 	row("complete", yesNo(s.Complete))
@@ -145,6 +142,35 @@ func infoRows(s convert.Summary) (rows [][]string) {
 		variableRows(row, s)
 	}
 	return rows
+}
+
+// costRows say what the recording cost.
+func costRows(row func(name, value string), s convert.Summary) {
+	if s.OverheadNS > 0 {
+		row("CUPTI's own time", figures.Duration(s.OverheadNS))
+	}
+	if s.ProbesNS > 0 {
+		row("probes' time", fmt.Sprintf("about %s in the program: %s at %s each, measured when recording began",
+			figures.Duration(s.ProbesNS), figures.Count(s.Pairs, "call", "calls"), figures.Duration(s.CallCostNS)))
+	}
+	if s.RecorderNS > 0 {
+		row("recorder's time", figures.Duration(s.RecorderNS)+" of processor time")
+	}
+}
+
+// sampledRows describe the sampled metrics of a GPU: over the time of its work.
+func sampledRows(row func(name, value string), g *sampled.GPU) {
+	gpu := fmt.Sprintf("GPU %d ", g.Index)
+	for _, f := range g.Figures {
+		words := func(v float64) string { return table.Words(stats.MetricCell(v, f.Unit), table.Number) }
+		row(gpu+f.Label, fmt.Sprintf("mean %s, median %s, p95 %s (%s)", words(f.Mean), words(f.Median), words(f.P95), f.Source))
+	}
+	for _, l := range g.Lowered {
+		row(gpu+"clocks lowered", fmt.Sprintf("%s for %s of %s", l.Reason, figures.Duration(l.Time), figures.Duration(g.Known)))
+	}
+	for _, o := range g.Others {
+		row(gpu+"used by", stats.OtherProcess(o.PID, o.Name)+", too: the values are those of the whole GPU")
+	}
 }
 
 // runRows describes the program's run and the machine.

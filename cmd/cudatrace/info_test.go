@@ -1,9 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
 // Nobody reads that nothing was lost beside a log that is not complete.
@@ -20,5 +27,41 @@ func TestLostRow(t *testing.T) {
 		if got := lostRow(c.Summary); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// The text has the main figures of a sampled GPU, with their source, and says who else used it.
+func TestInfoMetrics(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "convert", "testdata", "metrics.log.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := logtest.Assembled(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "log.cudatrace")
+	if err := os.WriteFile(path, log, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var got []string
+	for line := range strings.Lines(stdout.String()) {
+		if strings.HasPrefix(line, "GPU 0 ") {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	want := []string{
+		"GPU 0 SM active mean 81.5 %, median 96.6 %, p95 97.5 % (PM sampling)",
+		"GPU 0 Power mean 633 W, median 602 W, p95 700 W (NVML)",
+		"GPU 0 clocks lowered power cap for 0.3 ms of 0.3 ms",
+		"GPU 0 used by process 99 (python3), too: the values are those of the whole GPU",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }

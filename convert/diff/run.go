@@ -229,6 +229,7 @@ var keys = map[string][]string{
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
 	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"}, "metrics": {"metric", "name", "source", "gpu"},
+	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
 }
 
 // rowKey is the key of a row.
@@ -256,6 +257,8 @@ func label(report string, cells map[string]any) string {
 		if domain := text(cells["domain"]); domain != "" {
 			return domain + ": " + name
 		}
+	case "nvtx_metrics":
+		return name + ": " + text(cells["label"])
 	case "memory", "metrics", "streams":
 		if cells["gpu"] != nil {
 			return name + " of GPU " + text(cells["gpu"])

@@ -2,6 +2,7 @@ package join
 
 import (
 	"github.com/cudatrace/cudatrace/convert/merge"
+	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/spans"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/waits"
@@ -23,6 +24,8 @@ type Found struct {
 
 	UntrackedPools uint64 // states of memory pools beyond memory.MaxPools
 	Span           Span   // from the first call to the last end of a call or of GPU work
+
+	Metrics []sampled.GPU // main figures of the sampled GPUs
 }
 
 // A Span is a part of time.

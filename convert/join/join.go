@@ -331,7 +331,7 @@ func (j *Joiner) finish() {
 	}
 	f := &j.Found
 	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Dropped
-	f.UntrackedPools = j.events.memory.DroppedPools
+	f.UntrackedPools, f.Metrics = j.events.memory.DroppedPools, j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut
 	}

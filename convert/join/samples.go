@@ -1,11 +1,14 @@
 package join
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
@@ -33,7 +36,13 @@ type series struct {
 	program int    // of the samples in list
 	list    []timeline.Sample
 	values  []float64 // room for those of list
+
+	main     *sampled.Set // main figures of a GPU, nil for other sets
+	coverage timeline.Coverage
 }
+
+// mainMetrics are the metrics of a GPU that a summary of a log has.
+var mainMetrics = []string{metric.NameSMActive, metric.NameGPMSMActive, metric.NameUtilization, metric.NamePower, metric.NameSMClock, metric.NameReasons}
 
 const (
 	// samplesPerEvent bounds the samples of an event.
@@ -72,6 +81,7 @@ func (s *samples) find(id uint32) *series {
 			k.work = s.catalog.GPUs.Extent(index)
 			of.GPU, of.Users = index, s.users(index)
 			k.sets = append(k.sets, &of)
+			k.main, k.coverage = sampled.New(&of), timeline.Coverage{Least: s.catalog.First()}
 		}
 		return k
 	}
@@ -154,6 +164,35 @@ func (k *series) add(r *tracelog.Sample) {
 		k.values = append(k.values, v)
 	}
 	k.list = append(k.list, timeline.Sample{Start: r.Start, End: k.end, Values: k.values[from:len(k.values):len(k.values)]})
+	if k.main != nil {
+		k.count(&k.list[len(k.list)-1])
+	}
+}
+
+// count adds a sample to the main figures, as far as it lies in the time of GPU work.
+func (k *series) count(x *timeline.Sample) {
+	from, _ := k.coverage.Add(k.main.MetricSet, x)
+	from, to := max(from, k.work.Start), min(x.End, k.work.End)
+	if from >= to {
+		return
+	}
+	for i, v := range x.Values {
+		if slices.Contains(mainMetrics, k.main.Metrics[i].Name) {
+			k.main.AddValue(i, v, to-from)
+		}
+	}
+}
+
+// figures are the main figures of the GPUs.
+func (s *samples) figures() []sampled.GPU {
+	var all []*sampled.Set
+	for _, k := range s.order {
+		if k.main != nil {
+			all = append(all, k.main)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *sampled.Set) int { return cmp.Or(cmp.Compare(a.GPU, b.GPU), a.Compare(b)) })
+	return sampled.Summarize(all, s.catalog.Users())
 }
 
 // pass hands on the list of a series.

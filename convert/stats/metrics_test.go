@@ -17,17 +17,36 @@ import (
 // metricsOf is the report of metrics of a program.
 func metricsOf(t *testing.T, p *program) *table.Table {
 	t.Helper()
+	return reportOf(t, p, "metrics")
+}
+
+func reportOf(t *testing.T, p *program, name string) *table.Table {
+	t.Helper()
 	s := stats.New()
 	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range s.Tables(stats.Facts{}) {
-		if r.Name == "metrics" {
+		if r.Name == name {
 			return r
 		}
 	}
-	t.Fatal("no report of metrics")
+	t.Fatalf("no report %s", name)
 	return nil
+}
+
+// lines are the rows of a report as people see them, without times.
+func lines(r *table.Table) (all []string) {
+	for _, row := range r.Rows {
+		var words []string
+		for i, c := range r.Columns {
+			if c.Title != "" && c.Key != "time_ns" {
+				words = append(words, table.Words(row[i], c.Unit))
+			}
+		}
+		all = append(all, strings.Join(words, " | "))
+	}
+	return all
 }
 
 // Values count from the first GPU work to the last: 100 ms of 150. Half of the time SM active is 5 %,
@@ -49,23 +68,13 @@ func TestMetrics(t *testing.T) {
 	p.nvml(metric.HardwareThermal, 10, 30)
 	p.other()
 	r := metricsOf(t, p)
-	var got []string
-	for _, row := range r.Rows {
-		var words []string
-		for i, c := range r.Columns {
-			if c.Title != "" && c.Key != "time_ns" {
-				words = append(words, table.Words(row[i], c.Unit))
-			}
-		}
-		got = append(got, strings.Join(words, " | "))
-	}
 	want := []string{
 		metric.NameSMActive + " | PM sampling | 0 | - | 47.5 % | 5.0 % | 90.0 % | 90.0 % | 50.0 % | 50.0 %",
 		metric.NameDRAMRead + " | PM sampling | 0 | - | 1.00 TB/s | 1.00 TB/s | 1.00 TB/s | 1.00 TB/s | - | -",
 		metric.NameSMClock + " | NVML | 0 | - | 1.82 GHz | 1.98 GHz | 1.98 GHz | 1.98 GHz | - | -",
 		"clocks lowered: hardware thermal slowdown | NVML | 0 | - | 20.0 % | - | - | - | - | -",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, lines(r)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "process 99 (other)") {
@@ -86,5 +95,68 @@ func TestMetricsWithoutWork(t *testing.T) {
 	p.nvml(metric.PowerCap, 10, 30)
 	if r := metricsOf(t, p); len(r.Rows) != 0 || r.Reason == "" {
 		t.Errorf("%d rows, reason %q", len(r.Rows), r.Reason)
+	}
+}
+
+// nvtx makes calls in an NVTX range.
+func (p *program) nvtx(id int, name string, calls func()) {
+	fmt.Fprintf(&p.log, "marker pid=10 tid=10 flags=0x2 id=%d time=%d name=%s\n", id, p.now, name)
+	calls()
+	fmt.Fprintf(&p.log, "marker pid=10 tid=10 flags=0x4 id=%d time=%d\n", id, p.now)
+}
+
+// The ranges take 0.6 ms of the thread, one after the other, and 100 ms of the GPU. In the work of "first" SM active is 5 %,
+// in that of "second" 90 %, which GPM shows as 20 and 70 %: values of two sources are never in one row. Clocks
+// are lowered in 10 ms of "second".
+func TestRangeMetrics(t *testing.T) {
+	t.Parallel()
+	p := newProgram()
+	launch := func() { times(50, func(int) { p.work("cudaLaunchKernel", 7, 5*us, ms, grid("work", 200)) }) }
+	p.nvtx(1, "step", func() {
+		p.nvtx(2, "first", launch)
+		p.nvtx(3, "second", launch)
+		p.nvtx(4, "idle", func() { p.cpu(100 * us) })
+	})
+	for _, s := range []struct {
+		source      metric.Source
+		name        string
+		first, next float64
+	}{{metric.PM, metric.NameSMActive, 5, 90}, {metric.GPM, metric.NameGPMSMActive, 20, 70}} {
+		p.sampled(s.source, []metric.Metric{{Name: s.name, Unit: metric.Percent, Kind: metric.Percentage}}, func(i int) []float64 {
+			if i < 60 {
+				return []float64{s.first}
+			}
+			return []float64{s.next}
+		})
+	}
+	p.nvml(metric.PowerCap, 60, 70)
+	p.other()
+	r := reportOf(t, p, "nvtx_metrics")
+	want := []string{
+		"step | - | SM | PM sampling | 0 | 47.5 % | 90.0 % | 90.0 % | 90.0 % | 49.9 % | 50.1 %",
+		"step | - | GPM | GPM | 0 | 45.0 % | 70.0 % | 70.0 % | 70.0 % | 0.0 % | 0.0 %",
+		"step | - | clock | NVML | 0 | 1.90 GHz | 1.98 GHz | 1.98 GHz | 1.98 GHz | - | -",
+		"step | - | clocks lowered: power cap | NVML | 0 | 10.0 % | - | - | - | - | -",
+		"first | - | SM | PM sampling | 0 | 5.0 % | 5.0 % | 5.0 % | 5.0 % | 100.0 % | 0.0 %",
+		"first | - | GPM | GPM | 0 | 20.0 % | 20.0 % | 20.0 % | 20.0 % | 0.0 % | 0.0 %",
+		"first | - | clock | NVML | 0 | 1.98 GHz | 1.98 GHz | 1.98 GHz | 1.98 GHz | - | -",
+		"second | - | SM | PM sampling | 0 | 90.0 % | 90.0 % | 90.0 % | 90.0 % | 0.0 % | 100.0 %",
+		"second | - | GPM | GPM | 0 | 70.0 % | 70.0 % | 70.0 % | 70.0 % | 0.0 % | 0.0 %",
+		"second | - | clock | NVML | 0 | 1.82 GHz | 1.98 GHz | 1.98 GHz | 1.98 GHz | - | -",
+		"second | - | clocks lowered: power cap | NVML | 0 | 20.0 % | - | - | - | - | -",
+	}
+	short := strings.NewReplacer(metric.NameSMActive, "SM", metric.NameGPMSMActive, "GPM", metric.NameSMClock, "clock")
+	got := lines(r)
+	for i := range got {
+		got[i] = short.Replace(got[i])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "process 99 (other)") {
+		t.Errorf("notes are %q", r.Notes)
+	}
+	if span := r.Rows[0][r.Column("span_ns")].(uint64); span/ms != 100 {
+		t.Errorf("the work of step takes %d ns", span)
 	}
 }

@@ -128,6 +128,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		process.count(w)
 		s.host.take(w)
 		s.ranges.gpu(w)
+		s.metrics.ranges.Work(l.Stream.Context.GPU, w)
 		if isLaunch(w) {
 			s.rate.take(w)
 		}
@@ -164,7 +165,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	all := []*table.Table{
 		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
 		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), s.metrics.table(), memory, unfreed, s.calls.errorTable(),
-		s.ranges.table(), threads, processes, s.findingTable(f),
+		s.ranges.table(), s.metrics.rangeTable(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
 		t.Reason = ""
@@ -179,12 +180,12 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 func Names() []string {
 	return []string{
 		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
-		"devices", "idle", "streams", "ranks", "metrics", "memory", "unfreed", "errors", "nvtx", "threads", "processes",
+		"devices", "idle", "streams", "ranks", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
 		"findings",
 	}
 }
 
 // IsDetail says whether a report goes into what another report sums up.
 func IsDetail(name string) bool {
-	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "ranks", "unfreed"}, name)
+	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "ranks", "unfreed", "nvtx_metrics"}, name)
 }
