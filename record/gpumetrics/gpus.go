@@ -16,15 +16,6 @@ const trial = 10 * time.Second
 // heldMax is the most rows of a set of NVML that wait until the GPU is known to be used: more than come in a trial.
 const heldMax = 2000
 
-// held is the most rows of a set of a GPU that are held. Those of PM sampling come at the rate that was asked for, and samplesMax
-// of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
-func (g *gpus) held(n *gpu, counters bool) int {
-	if !counters || n.counted != countedStarted && n.counted != countedBegun {
-		return heldMax
-	}
-	return max(heldMax, g.options.PM.Rate*int(3*trial/2/time.Second))
-}
-
 // A gpu is a GPU that the sampler has found.
 type gpu struct {
 	device
@@ -199,7 +190,7 @@ func (g *gpus) set(m set, counters bool) error {
 	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters && m.number != countersSets+m.device || !counters && m.number >= countersSets {
 		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
 	}
-	s := &series{most: g.held(n, counters), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	s := &series{most: n.held(counters, g.options.PM.Rate), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
 	for _, name := range m.names {
 		found, ok := known[name]
 		if counters {
@@ -222,6 +213,15 @@ func (g *gpus) set(m set, counters bool) error {
 		g.counts(n, s)
 	}
 	return nil
+}
+
+// held is the most rows of a set that are held. Those of PM sampling come at the rate that was asked for, and samplesMax
+// of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
+func (n *gpu) held(counters bool, rate int) int {
+	if !counters || n.counted != countedStarted && n.counted != countedBegun {
+		return heldMax
+	}
+	return max(heldMax, rate*int(3*trial/2/time.Second))
 }
 
 // of returns the GPU of a number.
