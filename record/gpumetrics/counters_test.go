@@ -582,8 +582,8 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%v, notes %q", err, r.notes)
 	}
 	g.context(uuidOf(0), 0)
-	if n := g.all[0]; n.counted != countedStarted || n.held(true, g.options.PM.Rate) != 150_000 {
-		t.Errorf("it is %v, %d rows may be held", n.counted, n.held(true, g.options.PM.Rate))
+	if n := g.all[0]; n.counted != countedStarted || n.held(true, g.options.PM) != 150_000 {
+		t.Errorf("it is %v, %d rows may be held", n.counted, n.held(true, g.options.PM))
 	}
 	if err := errors.Join(g.refused(refused{device: 0}), g.refused(refused{device: 0})); err == nil {
 		t.Error("it is refused twice")

@@ -190,7 +190,7 @@ func (g *gpus) set(m set, counters bool) error {
 	if n == nil || !n.sampled || len(n.series) >= 2*maxSets || counters && m.number != countersSets+m.device || !counters && m.number >= countersSets {
 		return fmt.Errorf("it begins a set of GPU %d, which is not sampled", m.device)
 	}
-	s := &series{most: n.held(counters, g.options.PM.Rate), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
+	s := &series{most: n.held(counters, g.options.PM), set: metriclog.Set{MetricSet: tracelog.MetricSet{Source: m.source, UUID: n.uuid, Interval: uint64(m.interval)}}}
 	for _, name := range m.names {
 		found, ok := known[name]
 		if counters {
@@ -217,11 +217,11 @@ func (g *gpus) set(m set, counters bool) error {
 
 // held is the most rows of a set that are held. Those of PM sampling come at the rate that was asked for, and samplesMax
 // of them a second in all: of 11 metrics at 10,000 a second, a trial and a half is 23 MB.
-func (n *gpu) held(counters bool, rate int) int {
+func (n *gpu) held(counters bool, pm *PM) int {
 	if !counters || n.counted != countedStarted && n.counted != countedBegun {
 		return heldMax
 	}
-	return max(heldMax, rate*int(3*trial/2/time.Second))
+	return max(heldMax, pm.Rate*int(3*trial/2/time.Second))
 }
 
 // of returns the GPU of a number.
