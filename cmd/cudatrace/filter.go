@@ -14,7 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/ranklist"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // The groups of options in the help of convert and dump.
@@ -72,9 +72,11 @@ func filterOptions(c *cli.Context) (convert.Filter, error) {
 		}
 	}
 	if c.IsSet("ranks") {
-		if f.Ranks, err = ranklist.Parse(c.String("ranks")); err != nil {
-			return f, usagef(c.Command.Name, "%s: --ranks %v: write %s", c.Command.Name, err, ranklist.Syntax)
+		list, err := ranks.ParseList(c.String("ranks"))
+		if err != nil {
+			return f, usagef(c.Command.Name, "%s: --ranks %v", c.Command.Name, err)
 		}
+		f.Ranks = list.List
 	}
 	return f, filterTimes(c, &f)
 }

@@ -71,7 +71,7 @@ func (l *link) keep(deadline uint64) (stop func() uint64) {
 				kept <- deadline
 				return
 			case <-next.C:
-				if now := host.Monotonic(); now < min(deadline, last) {
+				if now := host.Monotonic(); now < deadline {
 					l.send(appendFrame(nil, msgWait, nil))
 					deadline = min(now+uint64(helloPatience), last)
 					next.Reset(signs)

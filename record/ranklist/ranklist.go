@@ -79,12 +79,7 @@ func (l List) Empty() bool { return len(l.ranges) == 0 }
 
 // NeedsWorld says whether the list depends on the number of ranks.
 func (l List) NeedsWorld() bool {
-	for _, s := range l.ranges {
-		if s.first.last || s.end.last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.ranges, func(s span) bool { return s.first.last || s.end.last })
 }
 
 // Reaches says whether the list has a rank of a program with so many ranks.
@@ -95,12 +90,7 @@ func (l List) Reaches(world uint32) bool {
 // Contains says whether a rank is in the list. World is the number of ranks of the program, 0 where it is
 // not known: then "last" is no rank, and the range 8-last has no end.
 func (l List) Contains(rank, world uint32) bool {
-	for _, s := range l.ranges {
-		if s.contains(rank, world) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.ranges, func(s span) bool { return s.contains(rank, world) })
 }
 
 func (s span) contains(rank, world uint32) bool {
