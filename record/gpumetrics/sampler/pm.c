@@ -33,6 +33,7 @@
 #define BUFFER_MOST (256u << 20)
 #define BUFFER_OF_RATE (26u << 10)    /* 8 to 16 KiB a sample with 11 metrics: 1.6 s or more */
 #define PATIENCE (2000ull * GS_MS)    /* for counters that another process uses */
+#define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
 
 static struct pm {
@@ -247,9 +248,12 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 		return false;
 	if (!p->begun) {
 		p->begun = true;
-		if (p->series.last == 0)
-			p->series.last = info.end;
 		return true;
+	}
+	if (info.start >= info.end || info.end > gs_now() + CLOCK_SLACK) {
+		t->why = GS_BROKEN;
+		snprintf(t->text, sizeof t->text, "its samples have times of another clock");
+		return false;
 	}
 	if (!GS_CUPTI(cuptiProfilerHostEvaluateToGpuValues, &evaluate, t))
 		return false;
@@ -258,17 +262,20 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 	return true;
 }
 
-/* Takes in what was decoded. */
+/* Takes in what was decoded. False: not one sample has values. */
 static bool take_all(struct pm *p, struct gs_trouble *t)
 {
 	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image, .length = p->length};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataInfo, &info, t))
 		return false;
+	size_t good = 0, before = p->taken;
 	for (; p->taken < info.completed; p->taken++)
-		if (!take(p, p->taken, t))
+		if (take(p, p->taken, t))
+			good++;
+		else
 			gs_series_fail(&p->series);
 	gs_series_flush(&p->series);
-	return true;
+	return good > 0 || p->taken == before;
 }
 
 /* Decodes. False: the counters have to be opened anew. */
