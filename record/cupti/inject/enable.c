@@ -14,6 +14,7 @@
 #include "complaints.h"
 #include "complete.h"
 #include "final_flush.h"
+#include "nccl.h"
 #include "opencalls.h"
 #include "pool.h"
 #include "queue.h"
@@ -55,6 +56,14 @@ static atomic_bool chains; /* calls of the driver's have chains, so those of the
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool settled; /* the anchor of the runtime's was taken off */
 
+/* A kind is on or off from now on. NCCL's own words are recorded with its NVTX ranges. */
+static void set_on(size_t i, bool on)
+{
+	kind_on[i] = on;
+	if (kinds[i].kind == KIND_MARKER)
+		ct_nccl_switch(on);
+}
+
 /* Switches on the kinds that stay on, or the others. False when an essential one is refused. */
 static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
 {
@@ -62,7 +71,7 @@ static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
 		if (!kind_wanted[i] || kind_on[i] || kinds[i].stays != that_stay)
 			continue;
 		ct_result r = api->enable(kinds[i].kind);
-		kind_on[i] = r == 0;
+		set_on(i, r == 0);
 		if (r == 0)
 			continue;
 		kind_wanted[i] = kinds[i].essential; /* what is refused once is not asked for again */
@@ -223,7 +232,7 @@ static void disable_kinds(const struct ct_cupti *api, bool that_stay)
 		if (!kind_on[i] || kinds[i].stays != that_stay)
 			continue;
 		api->disable(kinds[i].kind);
-		kind_on[i] = false;
+		set_on(i, false);
 	}
 }
 
