@@ -215,6 +215,10 @@ const (
 	// TablesManifest is the file in the folder that lists the others. Engines leave out names that begin with '_'.
 	TablesManifest = "_cudatrace_files.txt"
 
+	// TablesMemory is what tables take beside the memory of a conversion, in bytes: the rows that wait, and the columns that are
+	// being encoded.
+	TablesMemory = parquetsink.Budget + 56<<20
+
 	// mostTables bounds the files of tables, all of which are open until the last one is whole.
 	mostTables = 8192
 )

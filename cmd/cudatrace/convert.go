@@ -74,6 +74,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := tablesOptions(c, out, &o); err != nil {
 		return err
 	}
+	if o.Format == convert.Parquet {
+		limitMemory(softMemory + convert.TablesMemory)
+	}
 	if out == stdio && c.IsSet("split") {
 		return usagef(convertName, "convert: --split makes several files: name them with -o")
 	}
