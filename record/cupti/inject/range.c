@@ -8,6 +8,9 @@
  * order in which they begin. Then recording lasts from the beginning of the first chosen step to the end of the last
  * one, also between the steps. A range that begins while another one is open is a part of that one's step.
  *
+ * The steps may also be the program's own capture ranges, from cudaProfilerStart to cudaProfilerStop, which switch.c sees.
+ * Then no functions of NVTX are ours.
+ *
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
  * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
  * already switches nothing.
@@ -33,6 +36,7 @@
 static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
 static const char *domain_name = name;
 static bool by_steps;
+static bool by_profiler, profiling; /* the steps are the program's capture ranges; it is in one, under the lock */
 static int64_t first_step, last_step; /* with by_steps */
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
@@ -84,7 +88,7 @@ static void choose_steps(const char *text, uint32_t length)
 	by_steps = true;
 }
 
-/* Text is a name, NUL, a domain, and the steps. The first choice holds. */
+/* Text is a name, NUL, a domain, and the steps: no name for steps of cudaProfilerStart. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
 	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
@@ -97,6 +101,7 @@ void ct_range_choose(const char *text, uint32_t length)
 			domain_name++;
 		const char *end = domain_name + strnlen(domain_name, (size_t)(name + length - domain_name));
 		choose_steps(end, (uint32_t)(name + length - end));
+		by_profiler = by_steps && name[0] == 0;
 		atomic_store(&chosen, true);
 	}
 	ct_unlock(&lock);
@@ -104,7 +109,12 @@ void ct_range_choose(const char *text, uint32_t length)
 
 bool ct_range_wanted(void)
 {
-	return atomic_load(&chosen);
+	return atomic_load(&chosen) && !by_profiler;
+}
+
+bool ct_range_profiled(void)
+{
+	return atomic_load(&chosen) && by_profiler;
 }
 
 bool ct_range_open(void)
@@ -341,6 +351,28 @@ static bool closed(void)
 	if (atomic_fetch_sub(&now_open, 1) > 1 || (by_steps && latest < last_step))
 		return false;
 	return record(false);
+}
+
+/* The program has begun or ended a capture range, or has done so before and says it again. */
+void ct_range_profiler(bool begins)
+{
+	bool change = false;
+	if (ct_forked())
+		return;
+	ct_lock(&lock);
+	if (begins != profiling) {
+		profiling = begins;
+		change = begins ? opened(NEXT_STEP) : closed();
+	}
+	ct_unlock(&lock);
+	if (change)
+		tell();
+}
+
+/* Those calls cannot be seen: all is recorded. */
+void ct_range_unseen(void)
+{
+	atomic_store(&recording, true);
 }
 
 /* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
