@@ -470,7 +470,11 @@ func TestSteps(t *testing.T) {
 			})
 		}
 	}
-	r := recordProgram(t, "--no-convert", "--step", "step", "--steps", "50", sim("steps"))
+	r := recordProgram(t, "--no-convert", "--step", "step@model", "--steps", "5-8", sim("steps"), "-f", "2", "-d", "65")
+	if r.Complete || !strings.Contains(fmt.Sprint(r.Reasons), "more than 64 domains have the name that was given") {
+		t.Errorf("complete %t %q", r.Complete, r.Reasons)
+	}
+	r = recordProgram(t, "--no-convert", "--step", "step", "--steps", "50", sim("steps"))
 	if r.Kernels != 0 || !strings.Contains(r.stderr, "the program had no NVTX range step of the steps 50 to 50, or did none from there on; see docs/nvtx.md") {
 		t.Errorf("%d kernels; it says %s", r.Kernels, r.stderr)
 	}
