@@ -234,6 +234,7 @@ func (c *conversion) tables(o TraceOptions, create output.Creator) ([]Summary, e
 	bound := c.bound(Parquet)
 	return c.watch(parquetsink.New(parquetsink.Options{
 		Run:     o.Run,
+		Part:    c.Filter.limits(),
 		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
 		Outcome: c.outcome,
 		Create: func(path string) (io.Writer, error) {

@@ -30,6 +30,8 @@ type Options struct {
 	HostPID func(uint32) uint32
 	// Outcome says how the recording of a log went, by the log's name. It is asked at the end.
 	Outcome func(log string) Outcome
+	// Part says that the timeline is a part of the logs: one that has nothing in it has no row in runs.
+	Part bool
 	// Budget replaces the constant of that name; 0 does not.
 	Budget int
 }
