@@ -210,12 +210,6 @@ func (c *calls) deliver(ctx context.Context) {
 // The process waits until the deadline. Where many start at once there may be no time to probe them
 // all: it returns false, and leaves the process alone from then on.
 func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
-	if c.probed {
-		c.prober.Callers().Renew()
-	}
-	if c.callers != nil {
-		c.callers.forget(pid)
-	}
 	if c.prober == nil {
 		return true
 	}
@@ -225,8 +219,12 @@ func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
 		return false
 	}
 	defer c.turns.Give(time.Now())
-	c.attach(pid)
-	c.notAttached(pid, c.refusals.begin(pid))
+	c.probe(pid)
+	c.prober.Callers().Replaced(pid)
+	if c.probed {
+		c.callers.begin(pid)
+	}
+	notAttached(c.report, pid, c.refusals.begin(pid))
 	return true
 }
 
@@ -239,16 +237,20 @@ func (c *calls) isLate(pid uint32) bool {
 	return late
 }
 
-// attach probes a process.
+// attach probes what a process has mapped since begin.
 func (c *calls) attach(pid uint32) {
-	if c.prober == nil || c.isLate(pid) {
-		return
+	if c.prober != nil && !c.isLate(pid) {
+		c.probe(pid)
 	}
 	if c.callers != nil {
 		c.callers.look(pid)
 	}
+}
+
+// probe probes the libraries that a process has mapped.
+func (c *calls) probe(pid uint32) {
 	a, err := c.prober.Attach(int(pid))
-	c.notAttached(pid, err)
+	notAttached(c.report, pid, err)
 	for _, l := range a.Libraries {
 		if l.New && len(l.Refused) > 0 {
 			c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s",
@@ -267,17 +269,17 @@ func (c *calls) rescan(pids []uint32) {
 			continue
 		}
 		if c.callers != nil {
-			c.callers.look(pid)
+			c.callers.lookAgain(pid)
 		}
 		_, err := c.prober.Rescan(int(pid))
-		c.notAttached(pid, err)
+		notAttached(c.report, pid, err)
 	}
 }
 
 // notAttached says that probes are missing, unless the process has ended.
-func (c *calls) notAttached(pid uint32, err error) {
+func notAttached(r *report, pid uint32, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.report.miss(pid, fmt.Sprintf("some calls of process %d are not recorded: %v", pid, err))
+		r.miss(pid, fmt.Sprintf("some calls of process %d are not recorded: %v", pid, err))
 	}
 }
 
