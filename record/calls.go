@@ -15,7 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/turns"
@@ -207,14 +206,14 @@ func (c *calls) deliver(ctx context.Context) {
 }
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
-// The process waits until the deadline. Where many start at once there may be no time to probe them
+// The process waits as long as its patience. Where many start at once there may be no time to probe them
 // all: it returns false, and leaves the process alone from then on.
-func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
+func (c *calls) begin(pid uint32, patience time.Duration) (inTime bool) {
 	if c.prober == nil {
 		return true
 	}
 	c.late.Delete(pid)
-	if !c.turns.Take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
+	if !c.turns.Take(patience - answerTime) {
 		c.late.Store(pid, true)
 		return false
 	}

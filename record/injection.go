@@ -96,7 +96,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	found := libcupti.Locate(int(p.PID), mapped)
 	i.metrics.offer(p.PID, found)
 	i.metrics.begin()
-	inTime := i.calls.begin(p.PID, p.Deadline())
+	inTime := i.calls.begin(p.PID, p.Patience())
 	if !inTime {
 		i.notInTime(p.PID)
 	}
