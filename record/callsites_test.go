@@ -126,8 +126,8 @@ func TestNamesFromCallers(t *testing.T) {
 				}
 			}
 			for name, n := range want.counts {
-				// A copy of the runtime's may be several of the driver's.
-				if got := got.counts[name]; got < n || got != n && cudaapi.TraitsOf(name).Launches {
+				several := name == "cudaMemcpyToArray" // one call of it may be several of the driver's
+				if got := got.counts[name]; got < n || got != n && !several {
 					t.Errorf("%s was called %d times, the runtime's records say %d", name, got, n)
 				}
 			}
