@@ -96,7 +96,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	found := libcupti.Locate(int(p.PID), mapped)
 	i.metrics.offer(p.PID, found)
 	i.metrics.begin()
-	inTime := i.calls.begin(p.PID, p.Deadline())
+	inTime := i.calls.begin(p.PID, p.Patience())
 	if !inTime {
 		i.notInTime(p.PID)
 	}
@@ -130,7 +130,12 @@ func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID,
 func (i *injection) Cut(p cupti.Peer) { i.tracees.setCut(p.ID) }
 
 // End is called at the end of a process.
-func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
+func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) {
+	i.tracees.end(p.ID, e)
+	if i.calls.sites != nil {
+		i.calls.sites.end(p)
+	}
+}
 
 // FindCaller finds out where a call was made.
 func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
@@ -139,7 +144,7 @@ func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)
 
 // FindFunction finds out which function of the driver a thread is in.
 func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
-	return i.calls.sites.log.resolver.DriverFunction(int(p.PID), c.Inner)
+	return i.calls.sites.function(p, c.Inner)
 }
 
 // launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.
