@@ -108,6 +108,7 @@ func TestMatch(t *testing.T) {
 		{"two hosts", job{[]int{0, 0, 0, 0}, []int{0, 0, 1, 1}, 100, late, 0}, "[0 1 2 3]"},
 		{"more than is kept", job{[]int{0, 0, 0, 0}, []int{0, 0, 1, 1}, 3000, late, 0}, "[0 1 2 3]"},
 		{"a group on each host, in step", job{[]int{0, 0, 1, 1}, []int{0, 0, 1, 1}, 200, late, 0}, "[0 1] [2 3]"},
+		{"eight ranks on each host, in step", job{slices.Repeat([]int{0, 1}, 8), slices.Repeat([]int{0, 1}, 8), 200, late, 0}, "[0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]"},
 		{"groups across hosts, in step", job{[]int{0, 1, 0, 1}, []int{0, 0, 1, 1}, 200, late, 0}, "[0 2] [1 3]"},
 		{"groups that run apart", job{[]int{0, 1, 0, 1}, []int{0, 0, 1, 1}, 200, late, 3e6}, "[0 2] [1 3]"},
 		{"ranks that enter together", job{[]int{0, 0}, []int{0, 1}, 200, 100, 0}, ""},

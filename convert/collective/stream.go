@@ -35,6 +35,8 @@ type Part struct {
 	name       uint64 // hash of the kernel's name, and in Stream.parts of those of all kernels up to this one
 }
 
+func (p Part) length() uint64 { return p.End - p.Start }
+
 // reordered is the number of collectives of a stream that may come out of order: CUPTI's buffers of different threads do.
 const reordered = 256
 
