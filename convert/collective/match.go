@@ -64,8 +64,10 @@ func (c *Communicator) on(host int) (list []*Stream) {
 	return list
 }
 
+// Least is the least number of collectives that two streams must have in common.
+const Least = 16
+
 const (
-	leastCommon = 16  // collectives that two streams must have in common
 	mostCommon  = 512 // that are compared
 	clearly     = 3   // ends agree better than starts by this factor
 	within      = 3   // and to the shortest part of the collective over this
@@ -106,7 +108,7 @@ func together(a, b *Stream, beside []*Stream) bool {
 func pair(a, b *Stream, beside []*Stream) (p pairing, ok bool) {
 	level := max(a.level, b.level)
 	n := min(a.count, b.count) >> level
-	if n < leastCommon {
+	if n < Least {
 		return p, false
 	}
 	last, _ := a.part(n-1, level)
@@ -121,7 +123,7 @@ func pair(a, b *Stream, beside []*Stream) (p pairing, ok bool) {
 			p.shortest = append(p.shortest, shortest(i, level, min(x.length(), y.length()), beside))
 		}
 	}
-	if len(p.first) < leastCommon {
+	if len(p.first) < Least {
 		return p, false
 	}
 	x0, y0 := p.first[0], p.second[0]

@@ -6,6 +6,20 @@ import "math"
 type Clock struct {
 	shift uint64
 	lines []ClockLine
+
+	Bounded bool   // Error is known
+	Error   uint64 // ns by which converted times are wrong at most, against the host whose clock the timeline has
+}
+
+// Apart says by how much times of two clocks may be wrong against each other, at most. Those of one clock are not.
+func (c *Clock) Apart(o *Clock) (ns uint64, known bool) {
+	switch {
+	case c == o:
+		return 0, true
+	case c == nil || o == nil || !c.Bounded || !o.Bounded || c.Error > Never-o.Error:
+		return 0, false
+	}
+	return c.Error + o.Error, true
 }
 
 // A ClockLine is how a clock runs from a time on, until the next line begins.
