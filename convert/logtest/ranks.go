@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/metric"
@@ -40,6 +41,10 @@ type RankLog struct {
 	Data       []byte
 	offset     uint64
 	drift      float64
+
+	// In collectives: how long the rank waited for others, in ns, how long all others waited for it, and how often it came last.
+	Waited, Awaited float64
+	Last            int
 }
 
 // At converts a time in ns since the beginning of the program to the clock of the log.
@@ -47,6 +52,9 @@ func (l *RankLog) At(t float64) uint64 { return l.offset + uint64(int64(t+t*l.dr
 
 // Since converts a time of the log to ns since the beginning of the program.
 func (l *RankLog) Since(at uint64) float64 { return float64(int64(at-l.offset)) / (1 + l.drift/1e6) }
+
+// uuid is that of the rank's GPU.
+func (l *RankLog) uuid(o Ranks) string { return fmt.Sprintf("%016x%016x", o.Seed, l.Rank+1) }
 
 // rankBegin is when the program begins, in UTC.
 const rankBegin = 1_700_000_000_000_000_000
@@ -113,9 +121,12 @@ func WriteRanks(tb testing.TB, o Ranks) (logs []*RankLog) {
 
 // collect runs a collective: each rank enters when it gets there, and leaves when the last one has been there.
 func collect(rnd *rand.Rand, writers []*rankWriter, at []float64, name string, stream uint32, transfer float64) {
-	last := 0.0
-	for _, t := range at {
-		last = max(last, t)
+	last := slices.Max(at)
+	latest := writers[slices.Index(at, last)].log
+	latest.Last++
+	for r, w := range writers {
+		w.log.Waited += last - at[r]
+		latest.Awaited += last - at[r]
 	}
 	last += 20e3 + 5e3*rnd.Float64() + transfer
 	for r, w := range writers {
@@ -154,10 +165,10 @@ func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter 
 	environment := fmt.Sprintf("RANK=%d\x00LOCAL_RANK=%d\x00WORLD_SIZE=%d", l.Rank, l.Rank%o.PerHost, o.Hosts*o.PerHost)
 	w.w.Add(&tracelog.Process{PID: pid, Start: l.At(0), Exe: "/bin/train", Args: "train", Environment: environment})
 	w.w.Add(&tracelog.Function{ID: 1, Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"})
-	w.w.Add(&tracelog.Device{PID: pid, Name: "NVIDIA H200", UUID: fmt.Sprintf("%032x", l.Rank+1)})
+	w.w.Add(&tracelog.Device{PID: pid, Name: "NVIDIA H200", UUID: l.uuid(o)})
 	w.w.Add(&tracelog.CUPTI{PID: pid, Status: "on", DriverVersion: 13000})
 	if o.Slow > 0 {
-		w.describeSamples(fmt.Sprintf("%032x", l.Rank+1))
+		w.describeSamples(l.uuid(o))
 	}
 	return w
 }

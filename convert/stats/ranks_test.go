@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,109 @@ func TestRankFindings(t *testing.T) {
 				t.Errorf("findings %q, want %q\n%s", got, h.want, b.String())
 			}
 		})
+	}
+}
+
+// The tables of 64 ranks give back what the generator put in: who waited, for whom, and by how much.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	logs := sixtyFour(t, logtest.Ranks{Straggler: 13, Late: 4e6})
+	tables := rankTables(t, logs)
+	c := tables["collectives"]
+	if len(c.Rows) != 9 || len(c.Notes) != 0 {
+		t.Fatalf("%d rows, notes %q", len(c.Rows), c.Notes)
+	}
+	world := c.Rows[0]
+	for key, want := range map[string]any{"ranks": "0-63", "members": uint64(64), "count": uint64(40), "last_rank": uint64(13), "last_share": 1.0, "compared": uint64(40), "uncertain": uint64(0)} {
+		if got := cell(c, world, key); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	total := uint64(0)
+	for _, row := range c.Rows {
+		total += cell(c, row, "wait_ns").(uint64)
+	}
+	truth := 0.0
+	ranks := tables["ranks"]
+	for i, row := range ranks.Rows {
+		l := logs[i]
+		truth += l.Waited
+		got := func(key string) float64 { return float64(cell(ranks, row, key).(uint64)) }
+		if got("rank") != float64(i) || got("collectives") != 80 || got("last") != float64(l.Last) {
+			t.Errorf("rank %d: %v collectives, last in %v, want %d", i, got("collectives"), got("last"), l.Last)
+		}
+		near(t, fmt.Sprintf("rank %d waited", i), got("waited_ns"), l.Waited)
+		near(t, fmt.Sprintf("rank %d was waited for", i), got("awaited_ns"), l.Awaited)
+	}
+	near(t, "all together waited", float64(total), truth)
+	worst := tables["late_collectives"]
+	for i, row := range worst.Rows[:40] {
+		if cell(worst, row, "last_rank") != uint64(13) || cell(worst, row, "members") != uint64(64) || i > 0 && cell(worst, row, "wait_ns").(uint64) > cell(worst, worst.Rows[i-1], "wait_ns").(uint64) {
+			t.Errorf("collective %d: %v", i, row)
+		}
+	}
+	testSteps(t, tables["steps"])
+}
+
+// near checks a time of many collectives: clocks are right to a few µs in each.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.01*want+80*10e3 {
+		t.Errorf("%s %.0f ns, want %.0f", what, got, want)
+	}
+}
+
+func testSteps(t *testing.T, steps *table.Table) {
+	t.Helper()
+	if len(steps.Rows) != 40 {
+		t.Fatalf("%d steps: %s", len(steps.Rows), steps.Reason)
+	}
+	seen := make(map[uint64]bool)
+	for _, row := range steps.Rows {
+		of := func(key string) uint64 { return cell(steps, row, key).(uint64) }
+		lengths := cell(steps, row, "durations_ns").([]uint64)
+		seen[of("number")] = true
+		if of("count") != 64 || len(lengths) != 64 || len(cell(steps, row, "ranks").([]uint64)) != 64 || of("spread_ns") != of("max_ns")-of("min_ns") ||
+			slices.Max(lengths) != of("max_ns") || lengths[of("slowest_rank")] != of("max_ns") || of("median_ns") < 15e6 || of("median_ns") > 25e6 {
+			t.Errorf("%v", row)
+		}
+	}
+	if len(seen) != 40 || !seen[0] || !seen[39] {
+		t.Errorf("%d numbers of steps", len(seen))
+	}
+}
+
+// A rank whose log ends early, one without a log, and logs of another run leave the rest as it is.
+func TestRanksIncomplete(t *testing.T) {
+	t.Parallel()
+	o := logtest.Ranks{Straggler: 13, Late: 4e6, Ends: map[int]int{5: 25}, Run: "a"}
+	logs := slices.Delete(sixtyFour(t, o), 20, 21)
+	alone := rankTables(t, logs)
+	other := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 4, Seed: 9, Steps: 40, WallOff: 1e6, WallError: 2e6, Straggler: 2, Late: 3.2e6, Run: "b"})
+	mixed := rankTables(t, append(slices.Clone(logs), other...))
+	for name, tables := range map[string]map[string]*table.Table{"alone": alone, "mixed": mixed} {
+		c := tables["collectives"]
+		world := c.Rows[0]
+		if cell(c, world, "ranks") != "0-19, 21-63" || cell(c, world, "last_rank") != uint64(13) || cell(c, world, "last_share") != 1.0 {
+			t.Errorf("%s: %v", name, world)
+		}
+		if !slices.ContainsFunc(c.Notes, func(n string) bool {
+			return strings.HasSuffix(n, "rank 5 has 25 of 40 collectives: its log ends early, or begins late")
+		}) {
+			t.Errorf("%s: notes %q", name, c.Notes)
+		}
+		if text := tables["findings"].Rows[0]; !strings.HasPrefix(text[1].(string), "rank 13 ") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if got, want := strings.Join(kindsOf(alone["findings"]), " "), "compute_imbalance straggling_rank"; got != want {
+		t.Errorf("alone %q, want %q", got, want)
+	}
+	if got, want := strings.Join(kindsOf(mixed["findings"]), " "), "compute_imbalance compute_imbalance straggling_rank straggling_rank"; got != want { // of each run
+		t.Errorf("with the other run %q, want %q", got, want)
+	}
+	if got, want := len(mixed["collectives"].Rows), len(alone["collectives"].Rows)+2; got != want {
+		t.Errorf("%d rows with the other run, want %d", got, want)
 	}
 }
 
