@@ -156,7 +156,7 @@ func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter 
 	}
 	w.clock(0)
 	pid := uint32(1000 + l.Rank%o.PerHost)
-	for key, value := range map[string]string{tracelog.MetaHost: fmt.Sprintf("node-%d", l.Host), tracelog.MetaBoot: fmt.Sprintf("boot-%d", l.Host)} {
+	for key, value := range map[string]string{tracelog.MetaHost: fmt.Sprintf("node-%d", l.Host), tracelog.MetaBoot: fmt.Sprintf("boot-%d-%d", o.Seed, l.Host)} {
 		w.w.Add(&tracelog.Meta{Key: key, Value: value})
 	}
 	if o.Run != "" {

@@ -139,7 +139,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
 	if stream.habits == nil {
-		stream.habits, stream.rank = s.findings.Stream(l.Stream), s.ranks.Process(l.Stream.Context.Process)
+		stream.habits, stream.rank = s.findings.Stream(l.Stream), s.ranks.User(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {

@@ -29,12 +29,11 @@ type Process struct {
 	Run   string // identity of the run, "" if unknown
 	Index int    // in the order of their first events
 
-	lanes    map[*timeline.Stream]*Lane
-	order    []*Lane
-	Waits    Waits
-	tooMany  bool // streams with collectives
-	earliest uint64
-	latest   uint64 // of its GPU work
+	lanes   map[*timeline.Stream]*Lane
+	order   []*Lane
+	Waits   Waits
+	tooMany bool // streams with collectives
+	used    bool // it used a GPU
 }
 
 // A Lane takes the collectives of a stream.
@@ -72,16 +71,18 @@ func (c *Collector) Log(e *timeline.Metadata) { c.run = e.Values["run"] }
 func (c *Collector) Process(of *timeline.Process) *Process {
 	p := c.processes[of]
 	if p == nil {
-		p = &Process{Process: of, Run: c.run, Index: len(c.list), lanes: make(map[*timeline.Stream]*Lane), earliest: timeline.Never}
+		p = &Process{Process: of, Run: c.run, Index: len(c.list), lanes: make(map[*timeline.Stream]*Lane)}
 		c.processes[of] = p
 		c.list = append(c.list, p)
 	}
 	return p
 }
 
-// Work takes the time of a piece of GPU work.
-func (p *Process) Work(w *timeline.Work) {
-	p.earliest, p.latest = min(p.earliest, w.Start), max(p.latest, timeline.End(w.Start, w.Dur))
+// User returns the process that has a stream.
+func (c *Collector) User(of *timeline.Stream) *Process {
+	p := c.Process(of.Context.Process)
+	p.used = true
+	return p
 }
 
 // Collective takes a kernel of NCCL.

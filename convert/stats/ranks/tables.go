@@ -221,7 +221,7 @@ func (c *Collector) stepRow(x *step) []any {
 // Ranks is the number of processes that are ranks of a distributed program and used a GPU.
 func (c *Collector) Ranks() (n int) {
 	for _, p := range c.list {
-		if p.Rank.Known && p.latest > 0 {
+		if p.Rank.Known && p.used {
 			n++
 		}
 	}
