@@ -101,7 +101,7 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 		return
 	}
 	label := c.label(mangled)
-	l.Add(n, w.Start, w.Start+w.Dur, label)
+	l.Add(n, w.Start, timeline.End(w.Start, w.Dur), label)
 	k := l.kinds[label]
 	if k == nil {
 		k = new(sum)

@@ -41,7 +41,7 @@ type steps struct {
 }
 
 // maxStepParts bounds the steps of ranks that are kept, of all ranks together.
-const maxStepParts = 1 << 20
+const maxStepParts = 1 << 19
 
 type stepKey struct {
 	run    string
@@ -58,6 +58,7 @@ type openStep struct {
 type step struct {
 	stepKey
 	parts []stepPart
+	on    Set
 }
 
 type stepPart struct {
@@ -113,9 +114,10 @@ func (c *Collector) End(e *timeline.SpanEnd) {
 		x = &step{stepKey: key}
 		s.list[key] = x
 	}
-	if slices.ContainsFunc(x.parts, func(q stepPart) bool { return q.of == p }) {
+	if x.on.Has(p) {
 		return // another thread's, or a number that comes again
 	}
+	x.on.Add(p)
 	s.parts++
 	x.parts = append(x.parts, stepPart{p, o.start, e.Time})
 }

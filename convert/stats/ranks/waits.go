@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -62,7 +63,7 @@ func (c *comparison) compare(clocks []*timeline.Clock, parts []collective.Part) 
 	}
 	c.total = 0
 	for _, w := range c.waits {
-		c.total += w
+		c.total = sketch.Sum(c.total, w)
 	}
 	return true
 }
@@ -78,7 +79,7 @@ func (c *comparison) byStart(clocks []*timeline.Clock, parts []collective.Part, 
 			continue
 		}
 		apart, known := c.apart(clocks[i], clocks[latest])
-		if known && p.End+apart+unsure < last {
+		if known && last > p.End && last-p.End > sketch.Sum(apart, unsure) {
 			return false
 		}
 		wait := min(last-p.Start, length(p)) // nobody ends before the last one has started
