@@ -6,6 +6,8 @@
  *   - Once the hardware's buffer is full, decoding fails for good. Only a new opening helps, and a new object:
  *     the interval of an object never changes.
  *   - Once the counter data image is full, the rest of what was decoded is lost, without an error.
+ *   - A decode adds to what is in the image. Clearing the image takes up to 0.4 ms a MB, half a decoder's time at 10 kHz if
+ *     each poll did it.
  *   - A second user of the counters is told so by SetConfig, not by Enable. Another process's mere question for
  *     available counters lasts 0.3 s.
  */
@@ -23,13 +25,15 @@
 #define PM_SETS 0x10000u              /* number of the first GPU's set: those of NVML are below */
 #define POLL_SAMPLES 100u             /* between two polls, where the bounds below allow it */
 #define POLL_LONGEST (100 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
-#define POLL_SHORTEST (20 * GS_MS)
-#define POLLS_OF_IMAGE 4u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
-#define IMAGE_LEAST 64u               /* samples */
+#define POLL_SHORTEST (40 * GS_MS)
+#define POLL_LEAST 64u                /* samples of a poll for which there is room, at low rates */
+#define POLLS_OF_IMAGE 6u             /* room in the counter data image */
+#define POLLS_KEPT 3u                 /* room for these is always free in it: a poll may come late */
 #define BUFFER_LEAST (64u << 20)      /* of the hardware, in host memory */
 #define BUFFER_MOST (256u << 20)
 #define BUFFER_OF_RATE (26u << 10)    /* 8 to 16 KiB a sample with 11 metrics: 1.6 s or more */
 #define PATIENCE (2000ull * GS_MS)    /* for counters that another process uses */
+#define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
 
 static struct pm {
@@ -41,6 +45,7 @@ static struct pm {
 	struct gs_choice choice;
 	uint8_t *image;
 	size_t length; /* of image */
+	size_t taken;  /* samples in image that were taken in */
 	struct gs_series series;
 } pms[GS_DEVICES_MAX];
 
@@ -93,8 +98,16 @@ static bool out_of_memory(struct gs_trouble *t)
 	return false;
 }
 
+/* Samples between two polls, or more. */
+static uint32_t samples_of_poll(void)
+{
+	uint32_t samples = (uint32_t)(gs_pm_poll() / interval());
+	return samples < POLL_LEAST ? POLL_LEAST : samples;
+}
+
 static bool clear_image(struct pm *p, struct gs_trouble *t)
 {
+	p->taken = 0;
 	struct cupti_data_initialize block = {
 		.size = CUPTI_SIZE(struct cupti_data_initialize, image), .object = p->object, .length = p->length, .image = p->image,
 	};
@@ -104,10 +117,9 @@ static bool clear_image(struct pm *p, struct gs_trouble *t)
 /* Makes a counter data image with room for several polls. */
 static bool make_image(struct pm *p, struct gs_trouble *t)
 {
-	uint32_t samples = (uint32_t)(POLLS_OF_IMAGE * gs_pm_poll() / interval());
 	struct cupti_data_size block = {
 		.size = CUPTI_SIZE(struct cupti_data_size, length), .object = p->object, .names = p->choice.names,
-		.count = p->choice.count, .samples = samples < IMAGE_LEAST ? IMAGE_LEAST : samples,
+		.count = p->choice.count, .samples = POLLS_OF_IMAGE * samples_of_poll(),
 	};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataSize, &block, t))
 		return false;
@@ -236,9 +248,12 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 		return false;
 	if (!p->begun) {
 		p->begun = true;
-		if (p->series.last == 0)
-			p->series.last = info.end;
 		return true;
+	}
+	if (info.start >= info.end || info.end > gs_now() + CLOCK_SLACK) {
+		t->why = GS_BROKEN;
+		snprintf(t->text, sizeof t->text, "its samples have times of another clock");
+		return false;
 	}
 	if (!GS_CUPTI(cuptiProfilerHostEvaluateToGpuValues, &evaluate, t))
 		return false;
@@ -247,17 +262,20 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 	return true;
 }
 
-/* Takes in what was decoded. */
+/* Takes in what was decoded. False: not one sample has values. */
 static bool take_all(struct pm *p, struct gs_trouble *t)
 {
 	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image, .length = p->length};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataInfo, &info, t))
 		return false;
-	for (size_t i = 0; i < info.completed; i++)
-		if (!take(p, i, t))
+	size_t good = 0, before = p->taken;
+	for (; p->taken < info.completed; p->taken++)
+		if (take(p, p->taken, t))
+			good++;
+		else
 			gs_series_fail(&p->series);
 	gs_series_flush(&p->series);
-	return true;
+	return good > 0 || p->taken == before;
 }
 
 /* Decodes. False: the counters have to be opened anew. */
@@ -277,6 +295,8 @@ static bool decode(struct pm *p, struct gs_trouble *t)
 		return false;
 	if (block.stop == CUPTI_STOP_FULL)
 		gs_series_fail(&p->series);
+	if (block.stop != CUPTI_STOP_FULL && p->taken <= (POLLS_OF_IMAGE - POLLS_KEPT) * samples_of_poll())
+		return true;
 	return clear_image(p, t);
 }
 
