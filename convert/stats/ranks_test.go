@@ -62,10 +62,10 @@ var rankHabits = []rankHabit{
 	{"nearly: a rank that is late by less than it costs", logtest.Ranks{Straggler: 13, Late: 0.2e6}, ""},
 	{"a rank is late", logtest.Ranks{Straggler: 13, Late: 1e6, Even: true}, "compute_imbalance straggling_rank"},
 	{"a rank is late, though its GPU does nothing", logtest.Ranks{Straggler: 13, Idle: true, Late: 0.9e6, Even: true}, "straggling_rank"},
-	{"a host is late", logtest.Ranks{HostLate: 0.9e6, Even: true}, "straggling_host"},
+	{"a host is late", logtest.Ranks{HostLate: 2.5e6, Even: true}, "straggling_host"},
 	{"communication takes long", logtest.Ranks{Transfer: 5e6}, "exposed_communication"},
 	{"a rank is late, with wall clocks that are wrong", logtest.Ranks{WallError: 1, Straggler: 13, Idle: true, Late: 0.9e6, Even: true}, "straggling_rank"},
-	{"a host is late, with wall clocks that are not synchronized", logtest.Ranks{WallError: unsynchronized, HostLate: 0.9e6, Even: true}, "straggling_host"},
+	{"a host is late, with wall clocks that are not synchronized", logtest.Ranks{WallError: unsynchronized, HostLate: 2.5e6, Even: true}, "straggling_host"},
 	{"a rank has a kernel of its own", logtest.Ranks{Odd: 3}, "odd_kernel"},
 	{"a GPU has lower clocks", logtest.Ranks{Slow: 7}, "low_clocks"},
 }
