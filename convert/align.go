@@ -70,6 +70,7 @@ func (h *host) alignTo(r *host, f *clockfit.Fit) {
 	if a, text, fitted = h.byFit(f, a, text); fitted {
 		clock = f.Clock
 	}
+	clock.Bound(a.ErrorNS, a.Known)
 	for _, l := range h.logs {
 		l.clock, l.alignment, l.aligned = clock, &a, text
 	}

@@ -233,7 +233,7 @@ func (c *conversion) joining(l *log) join.Options {
 	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
 	}
 }
 

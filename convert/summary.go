@@ -116,6 +116,8 @@ type Summary struct {
 
 	Recorded Recorded `json:"-"` // how the log was recorded
 
+	Begin, End uint64 `json:"-"` // of the log, on the clock of the timeline
+
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
 	Damaged bool `json:"damaged"`
@@ -371,6 +373,7 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 	k := &l.catalog.Clocks
 	s.Clock = Clock{BootID: l.catalog.Meta[tracelog.MetaBoot], Set: k.Moved()}
 	s.Clock.Error, s.Clock.Known = k.Error()
+	s.Begin, s.End = l.clock.At(first), l.clock.At(l.catalog.Last())
 	if len(c.logs) > 1 {
 		s.Alignment = l.alignment
 	}

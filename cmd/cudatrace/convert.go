@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -327,7 +328,27 @@ func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p
 			failed = err
 		}
 	}
+	sayRoster(con, logs, all)
 	return failed
+}
+
+// sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on purpose.
+func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) {
+	var list []roster.Log
+	for i := range all {
+		s := &all[i]
+		if s.LeftOut != nil {
+			return
+		}
+		l := roster.Log{Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"), Begin: s.Begin, End: s.End}
+		if a := s.Alignment; a != nil {
+			l.Aligned, l.Error = a.Known, a.ErrorNS
+		}
+		list = append(list, l)
+	}
+	for _, line := range roster.Lines(list) {
+		con.Say(line)
+	}
 }
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact

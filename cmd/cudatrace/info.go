@@ -64,6 +64,7 @@ func runInfo(c *cli.Context, con *console.Console) error {
 			failed = err
 		}
 	}
+	sayRoster(con, logs, all)
 	return failed
 }
 

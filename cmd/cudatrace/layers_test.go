@@ -40,9 +40,11 @@ var layers = []struct {
 	{"convert/parquetsink", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/parts", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "convert/pfsink", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/roster", []string{module + "convert", module + "record/tracelog", module + "record/probe", module + "record/cupti"}},
 	{"convert/stats/sketch", []string{module}},
 	{"convert/stats/table", []string{module + "convert"}},
 	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
+	{"convert/stats/ranks", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff/condition", []string{module}},
@@ -126,12 +128,14 @@ var dataPath = []struct{ name, imports string }{
 	{"pipeline", "timeline"},
 	{"clockfit", "timeline"},
 	{"collective", "clockfit"},
+	{"collective/inlog", "collective"},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
 	{"waits", "catalog ordered timeline"},
 	{"join", "catalog memory merge ordered pipeline sampled selection spans timeline waits"},
 	{"parts", "timeline"},
+	{"roster", ""},
 	{"counters", "ordered timeline"},
 	{"live", "ordered timeline"},
 	{"pfsink", "counters occupancy perfetto timeline"},
@@ -140,13 +144,14 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/table", ""},
 	{"stats/usage", "timeline"},
 	{"stats/findings", "stats/usage timeline"},
-	{"stats", "occupancy sampled stats/findings stats/sketch stats/table stats/usage timeline"},
+	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
+	{"stats", "occupancy sampled stats/findings stats/ranks stats/sketch stats/table stats/usage timeline"},
 	{"diff/condition", ""},
 	{"diff/significance", ""},
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink clockfit collective join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

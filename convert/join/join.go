@@ -22,6 +22,7 @@ type Options struct {
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
 	Damaged   bool                 // parts of the log are missing
+	Clock     *timeline.Clock      // that will convert the times of the log
 
 	// Patience is the time, in ns, after which a call is shown without its work where the work has not
 	// come; 0 to wait as long as memory allows. A view of a log that is followed has a patience.
@@ -84,6 +85,7 @@ func (j *Joiner) Update() {
 			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
 			p.work.patience = j.options.Patience
 			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
+			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)
 		}
 		if j.calling[pid] == nil {
@@ -107,6 +109,7 @@ func (j *Joiner) Update() {
 func (j *Joiner) Describe() {
 	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
 	for _, p := range programs {
+		p.out.Clock = j.options.Clock
 		j.out.Emit(p.out)
 	}
 	for _, u := range j.catalog.Users() {

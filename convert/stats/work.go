@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
@@ -42,6 +43,7 @@ type kernelRow struct {
 	first    uint64 // start of the first launch
 	occupied meanOccupancy
 	launch   *launchRow
+	on       ranks.Set // of a name; the processes that launched it
 }
 
 // A launchRow has the launches of a kernel whose call is known and made one kernel.
@@ -116,6 +118,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 	rows := s.rows(w.Shape)
 	rows.byName.add(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
+	rows.byName.on.Add(on.rank)
 	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
 		rows.byName.occupied.add(share, w.Dur)
 		rows.byShape.occupied.add(share, w.Dur)
@@ -320,4 +323,14 @@ func (s *work) setTable() *table.Table {
 		t.Rows = append(t.Rows, append([]any{cmp.Or(r.direction, "Memset")}, r.cells(s.total)...))
 	}
 	return t
+}
+
+// launched are the kernels with the processes that ran them, communication apart.
+func (s *work) launched() (all []ranks.Kernel) {
+	for _, r := range s.kernels.list {
+		if r.name != other && classOf(s.names, r.name) != usage.Communication {
+			all = append(all, ranks.Kernel{Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first})
+		}
+	}
+	return all
 }
