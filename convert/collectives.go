@@ -12,22 +12,55 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// communicators finds the communicators of NCCL whose ranks are in the logs.
-func communicators(hosts []*host, logs int) ([]*collective.Communicator, error) {
+// A communication is the communicators of NCCL whose ranks are in logs.
+type communication struct {
+	found []*collective.Communicator
+	logs  []communicating // that take part
+}
+
+// A communicating log has members of communicators.
+type communicating struct {
+	log     *log
+	source  *collective.Source
+	streams []*collective.Stream // those of its members
+}
+
+// communicate finds the communicators of NCCL whose ranks are in the logs of hosts, of one host or of several.
+func communicate(hosts []*host, logs int) (*communication, error) {
+	c := new(communication)
 	var streams []*collective.Stream
 	for i, h := range hosts {
 		for _, l := range h.logs {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			list, err := collective.Read(&collective.Source{Open: l.Open, Host: i, Of: logs})
+			source := &collective.Source{Open: l.Open, Host: i, Of: logs}
+			list, err := collective.Read(source)
 			if err != nil {
 				return nil, err
 			}
 			streams = append(streams, list...)
+			c.logs = append(c.logs, communicating{l, source, list})
 		}
 	}
-	return collective.Match(streams), nil
+	c.found = collective.Match(streams)
+	members := make(map[*collective.Stream]bool)
+	for _, x := range c.found {
+		for _, m := range x.Members {
+			members[m] = true
+		}
+	}
+	for i := range c.logs {
+		l := &c.logs[i]
+		l.streams = slices.DeleteFunc(l.streams, func(s *collective.Stream) bool { return !members[s] })
+	}
+	c.logs = slices.DeleteFunc(c.logs, func(l communicating) bool { return len(l.streams) == 0 })
+	return c, nil
+}
+
+// parts reads all parts of the members that are in a log.
+func (l *communicating) parts(f func(of *collective.Stream, number uint64, p collective.Part)) error {
+	return collective.Parts(l.source, l.streams, f)
 }
 
 // hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says
@@ -38,16 +71,16 @@ func (l *log) hasAllCollectives() bool {
 }
 
 // byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.
-func byCollectives(hosts []*host, reference int, logs int) ([]*clockfit.Fit, error) {
+func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fit, error) {
 	if len(hosts) < 2 {
 		return make([]*clockfit.Fit, len(hosts)), nil
 	}
-	found, err := communicators(hosts, logs)
-	if err != nil {
+	var err error
+	if c.communication, err = communicate(hosts, len(c.logs)); err != nil {
 		return nil, err
 	}
 	var list []clockfit.Collective
-	for _, c := range found {
+	for _, c := range c.communication.found {
 		c.Each(func(members []*collective.Stream, parts []collective.Part) {
 			if x := onHosts(members, parts); len(x) > 1 {
 				list = append(list, x)

@@ -79,6 +79,8 @@ type conversion struct {
 	kept string // the part that was kept to fit a size
 	seen bool   // the trace has something to see
 
+	communication *communication // nil where nothing has asked for it
+
 	failed error // other than a SinkError
 }
 

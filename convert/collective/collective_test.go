@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
 func TestKindOf(t *testing.T) {
@@ -182,5 +184,46 @@ func TestEach(t *testing.T) {
 	})
 	if want := []string{"1 100 2 200", "1 104 2 204", "1 108 2 208"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Parts gives every part, with the numbers under which a stream keeps some of them.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	const steps = 3000
+	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 2, Steps: steps, Straggler: -1})
+	var sources []*Source
+	var streams []*Stream
+	for _, l := range logs {
+		s := &Source{Open: logtest.InMemory(l.Data), Of: 2}
+		list, err := Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources, streams = append(sources, s), append(streams, list...)
+	}
+	found := Match(streams)
+	if len(found) != 2 {
+		t.Fatalf("%d communicators, want that of the host and that of all", len(found))
+	}
+	for _, c := range found {
+		for i, m := range c.Members {
+			next, kept := uint64(0), 0
+			err := Parts(sources[i], []*Stream{m}, func(of *Stream, number uint64, p Part) {
+				if of != m || number != next {
+					t.Fatalf("part %d comes as part %d of %v", next, number, of.Key)
+				}
+				next++
+				if same, ok := m.part(number); ok && number%m.step == 0 {
+					kept++
+					if same.Start != p.Start || same.End != p.End || same.Waits != p.Waits {
+						t.Fatalf("part %d is %v, and was %v", number, p, same)
+					}
+				}
+			})
+			if err != nil || next != steps || kept != len(m.parts) || kept == steps {
+				t.Errorf("%v: %d parts, %d of %d kept ones: %v", m.Key, next, kept, len(m.parts), err)
+			}
+		}
 	}
 }

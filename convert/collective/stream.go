@@ -21,8 +21,9 @@ type Stream struct {
 	parts  []Part
 	most   int // parts that are kept
 	early  []Part
-	latest uint64 // start of the last one that was counted
-	mixed  bool   // they came in no order
+	latest uint64                      // start of the last one that was counted
+	mixed  bool                        // they came in no order
+	each   func(number uint64, p Part) // gets the parts, which are then not kept; nil for none
 }
 
 // A Part is what one rank ran of a collective.
@@ -65,6 +66,11 @@ func (s *Stream) finish() {
 func (s *Stream) take(p Part) {
 	s.mixed = s.mixed || p.Start < s.latest
 	s.latest = p.Start
+	if s.each != nil {
+		s.each(s.count, p)
+		s.count++
+		return
+	}
 	s.hash = (s.hash ^ p.name) * 1099511628211
 	p.name = s.hash
 	if s.count%s.step == 0 {
