@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/collective/inlog"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -21,7 +22,7 @@ type communication struct {
 // A communicating log has members of communicators.
 type communicating struct {
 	log     *log
-	source  *collective.Source
+	source  *inlog.Source
 	streams []*collective.Stream // those of its members
 }
 
@@ -34,8 +35,8 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			source := &collective.Source{Open: l.Open, Host: i, Of: logs}
-			list, err := collective.Read(source)
+			source := &inlog.Source{Open: l.Open, Host: i, Of: logs}
+			list, err := inlog.Read(source)
 			if err != nil {
 				return nil, err
 			}
@@ -60,7 +61,7 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 
 // parts reads all parts of the members that are in a log.
 func (l *communicating) parts(f func(of *collective.Stream, number uint64, p collective.Part)) error {
-	return collective.Parts(l.source, l.streams, f)
+	return inlog.Parts(l.source, l.streams, f)
 }
 
 // hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says
