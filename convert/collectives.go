@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/collective/inlog"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -59,9 +60,77 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 	return c, nil
 }
 
-// parts reads all parts of the members that are in a log.
-func (l *communicating) parts(f func(of *collective.Stream, number uint64, p collective.Part)) error {
-	return inlog.Parts(l.source, l.streams, f)
+// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where no two
+// ranks of a communicator are shown, or nothing shows them.
+func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
+	if !c.draws || c.processes() < 2 || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
+		return next, nil
+	}
+	if c.communication == nil {
+		var err error
+		if c.communication, err = communicate(hostsOf(c.logs), len(c.logs)); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.communication.found) == 0 {
+		return next, nil
+	}
+	var err error
+	if c.meetings, err = c.communication.table(); err != nil {
+		return nil, err
+	}
+	c.communication = nil // its memory is for the timeline
+	return c.meetings.Sink(next), nil
+}
+
+// table reads when each rank entered each collective.
+func (c *communication) table() (*rendezvous.Table, error) {
+	members := make(map[*collective.Stream]*rendezvous.Member)
+	for i := range c.logs {
+		l := &c.logs[i]
+		for _, s := range l.streams {
+			m, err := l.member(s)
+			if err != nil {
+				return nil, err
+			}
+			members[s] = m
+		}
+	}
+	var communicators [][]*rendezvous.Member
+	for _, x := range c.found {
+		var list []*rendezvous.Member
+		for _, s := range x.Members {
+			list = append(list, members[s])
+		}
+		communicators = append(communicators, list)
+	}
+	t := rendezvous.NewTable(communicators)
+	for i := range c.logs {
+		l := &c.logs[i]
+		err := inlog.Parts(l.source, l.streams, func(s *collective.Stream, number uint64, p collective.Part) {
+			t.Add(members[s], number, l.log.clock.At(p.Start), p.Waits)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	t.Settle()
+	return t, nil
+}
+
+// member is a stream as the member of a communicator, in the timeline.
+func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error) {
+	all, err := l.log.everybody()
+	if err != nil {
+		return nil, err
+	}
+	a, pid := l.log.alignment, s.PID+l.log.offset
+	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
+		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count()}
+	if r := all.Rank(s.PID); r.Known {
+		m.Name = fmt.Sprintf("rank %d", r.Number)
+	}
+	return m, nil
 }
 
 // hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says

@@ -24,6 +24,7 @@ var layers = []struct {
 	{"convert/ordered", []string{module}},
 	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
 	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
+	{"convert/rendezvous", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/waits", shown},
@@ -127,6 +128,7 @@ var dataPath = []struct{ name, imports string }{
 	{"clockfit", "timeline"},
 	{"collective", "clockfit"},
 	{"collective/inlog", "collective"},
+	{"rendezvous", "collective timeline"},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -147,7 +149,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

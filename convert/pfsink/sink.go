@@ -22,6 +22,7 @@ type Sink struct {
 	counters *counters.Counters
 	metrics  metrics
 	gauges   counters.Gauges
+	together collectives
 	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
@@ -119,11 +120,13 @@ func (s *Sink) begin(r *timeline.Recording) {
 	correlation := s.w.ArgName("correlation")
 	s.calls = newCalls(s.w, correlation, names, callers)
 	s.works = newWorks(s.w, correlation, names, callers)
+	s.together = newCollectives(s)
 }
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	s.together.write()
 	s.writeOverheads()
 	s.writeCounters()
 	s.metrics.close()
@@ -159,6 +162,9 @@ func (s *Sink) writeWork(l *timeline.WorkList) {
 	for i := range l.List {
 		w := &l.List[i]
 		s.works.write(q, w)
+		if w.Part != nil {
+			s.together.take(l.Stream, w)
+		}
 		s.marks.see(w.Start, timeline.End(w.Start, w.Dur))
 	}
 }
