@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/cudatrace/cudatrace/convert/counters"
+	"github.com/cudatrace/cudatrace/convert/overview"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -23,7 +24,8 @@ type Sink struct {
 	metrics  metrics
 	gauges   counters.Gauges
 	together collectives
-	shown    uint64 // see Slices
+	overview *overview.Overview // nil for a single process
+	shown    uint64             // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
@@ -121,11 +123,17 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.calls = newCalls(s.w, correlation, names, callers)
 	s.works = newWorks(s.w, correlation, names, callers)
 	s.together = newCollectives(s)
+	if r.Processes > 1 {
+		s.overview = overview.New(names)
+	}
 }
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	if s.overview != nil {
+		s.writeOverview()
+	}
 	s.together.write()
 	s.writeOverheads()
 	s.writeCounters()
@@ -157,6 +165,9 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
+	if s.overview != nil {
+		s.overview.Work(l)
+	}
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
