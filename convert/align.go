@@ -36,7 +36,7 @@ const (
 func (c *conversion) align() (*timeline.Recording, error) {
 	hosts := hostsOf(c.logs)
 	reference := firstStarted(hosts)
-	fits, err := byCollectives(hosts, slices.Index(hosts, reference), len(c.logs))
+	fits, err := c.byCollectives(hosts, slices.Index(hosts, reference))
 	if err != nil {
 		return nil, err
 	}

@@ -138,6 +138,7 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 	if o.Format == Chrome {
 		return c.chromeTo(w, o)
 	}
+	c.draws = true
 	out := o.Compress.NewWriter(w)
 	sink := counting(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
 	if o.Beside != nil {

@@ -76,6 +76,28 @@ const noProcess = math.MaxUint32
 
 // ranked are the PIDs of the log's processes that have one of the ranks, of those that the filter's PIDs leave.
 func (f *Filter) ranked(l *log) ([]uint32, error) {
+	all, err := l.everybody()
+	if err != nil {
+		return nil, err
+	}
+	pids := []uint32{noProcess} // else none would stand for all
+	for _, pid := range all.PIDs {
+		rank := all.Place(pid)
+		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// everybody returns all processes of the log, also those that a filter leaves out.
+func (l *log) everybody() (*catalog.Processes, error) {
+	if l.filter == nil && l.catalog != nil {
+		return &l.catalog.Processes, nil
+	}
+	if l.processes != nil {
+		return l.processes, nil
+	}
 	r, err := l.Open()
 	if err != nil {
 		return nil, err
@@ -89,14 +111,8 @@ func (f *Filter) ranked(l *log) ([]uint32, error) {
 	if err := small.Read(r, func(float64) {}); err != nil {
 		return nil, err
 	}
-	pids := []uint32{noProcess} // else none would stand for all
-	for _, pid := range small.Processes.PIDs {
-		rank := small.Processes.Place(pid)
-		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
+	l.processes = &small.Processes
+	return l.processes, nil
 }
 
 // extent returns the beginning and, on request, the end of a recording. It counts the log's

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -117,6 +118,8 @@ type Summary struct {
 	Recorded Recorded `json:"-"` // how the log was recorded
 
 	Begin, End uint64 `json:"-"` // of the log, on the clock of the timeline
+
+	Collectives *rendezvous.Found `json:"-"` // in the trace that was made, of all its logs together; nil without any
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.

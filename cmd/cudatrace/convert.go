@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -317,6 +318,9 @@ func sameLog(logs []string) string {
 // verdicts says of each log what was left out of the trace and what the log lacks.
 func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p product) error {
 	var failed error
+	if words := collectives(all[0].Collectives); words != "" {
+		con.Say(words)
+	}
 	for i, sum := range all {
 		if sum.Aligned != "" {
 			con.Sayf("%s: %s", logs[i].Name, sum.Aligned)
@@ -349,6 +353,22 @@ func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) 
 	for _, line := range roster.Lines(list) {
 		con.Say(line)
 	}
+}
+
+// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none.
+func collectives(f *rendezvous.Found) string {
+	if f == nil {
+		return ""
+	}
+	words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+		figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
+	if f.Doubtful > 0 {
+		words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+	}
+	if f.Untold > 0 {
+		words += fmt.Sprintf("; the oldest %s without arrows: they are too many", figures.Count(f.Untold, "collective is", "collectives are"))
+	}
+	return words
 }
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact

@@ -24,6 +24,7 @@ var layers = []struct {
 	{"convert/ordered", []string{module}},
 	{"convert/clockfit", []string{module + "record/tracelog", module + "convert/catalog"}},
 	{"convert/collective", append([]string{module + "convert/catalog"}, shown...)},
+	{"convert/rendezvous", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/catalog", append([]string{module + "convert/merge"}, shown...)},
 	{"convert/merge", shown},
 	{"convert/waits", shown},
@@ -31,6 +32,7 @@ var layers = []struct {
 	{"convert/memory", shown},
 	{"convert/counters", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/live", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
+	{"convert/overview", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/selection", shown},
 	{"convert/sampled", append([]string{module + "record/tracelog", module + "convert/catalog"}, shown...)},
 	{"convert/join", []string{module + "convert/output", module + "convert/pfsink", module + "convert/chromesink", module + "perfetto"}},
@@ -129,6 +131,7 @@ var dataPath = []struct{ name, imports string }{
 	{"clockfit", "timeline"},
 	{"collective", "clockfit"},
 	{"collective/inlog", "collective"},
+	{"rendezvous", "collective timeline"},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -138,11 +141,12 @@ var dataPath = []struct{ name, imports string }{
 	{"roster", ""},
 	{"counters", "ordered timeline"},
 	{"live", "ordered timeline"},
-	{"pfsink", "counters occupancy perfetto timeline"},
+	{"stats/usage", "timeline"},
+	{"overview", "stats/usage timeline"},
+	{"pfsink", "counters occupancy overview perfetto timeline"},
 	{"chromesink", "counters occupancy timeline"},
 	{"parquetsink", "parquet timeline"},
 	{"stats/table", ""},
-	{"stats/usage", "timeline"},
 	{"stats/findings", "stats/usage timeline"},
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
 	{"stats", "occupancy sampled stats/findings stats/ranks stats/sketch stats/table stats/usage timeline"},
@@ -151,7 +155,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -22,6 +22,7 @@ type Catalog struct {
 	Totals     [256]uint64        // records by kind
 	Contents   *tracelog.Contents // the blocks that were read, for the second reading
 	Unfinished bool               // there are calls that had not returned when recording ended
+	NCCL       bool               // there may be kernels of NCCL
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
@@ -88,6 +89,7 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 		}
 	}
 	c.Contents = r.Contents()
+	c.NCCL = r.HasText(isNCCL)
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return err
 	}

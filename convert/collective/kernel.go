@@ -33,12 +33,8 @@ var waiting = []string{"AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "A
 // kindOf is the kind of a kernel, by its mangled name: "_Z31ncclDevKernel_AllReduce_Sum_f32_RING_LL24...", or
 // "ncclKernel_AllReduce_RING_LL_Sum_float" of older versions.
 func kindOf(mangled string) Kind {
-	name := strings.TrimLeft(strings.TrimPrefix(mangled, "_Z"), "0123456789")
-	if !strings.HasPrefix(name, "nccl") {
-		return Other
-	}
-	_, operation, ok := strings.Cut(name, "Kernel_")
-	if !ok || strings.HasPrefix(operation, "SendRecv") {
+	operation := operationOf(mangled)
+	if operation == "" || strings.HasPrefix(operation, "SendRecv") {
 		return Other
 	}
 	for _, w := range waiting {
@@ -47,4 +43,23 @@ func kindOf(mangled string) Kind {
 		}
 	}
 	return Counts
+}
+
+// Operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.
+func Operation(mangled string) string {
+	operation := operationOf(mangled)
+	if end := strings.IndexFunc(operation, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }); end >= 0 {
+		return operation[:end]
+	}
+	return operation
+}
+
+// operationOf is the name of a kernel of NCCL from its operation on, "" for other kernels.
+func operationOf(mangled string) string {
+	name := strings.TrimLeft(strings.TrimPrefix(mangled, "_Z"), "0123456789")
+	if !strings.HasPrefix(name, "nccl") {
+		return ""
+	}
+	_, operation, _ := strings.Cut(name, "Kernel_")
+	return operation
 }

@@ -23,8 +23,9 @@ type Stream struct {
 	parts  []Part
 	most   int // parts that are kept
 	early  []Part
-	latest uint64 // start of the last one that was counted
-	mixed  bool   // they came in no order
+	latest uint64                      // start of the last one that was counted
+	mixed  bool                        // they came in no order
+	each   func(number uint64, p Part) // gets the parts, which are then not kept; nil for none
 }
 
 // A Part is what one rank ran of a collective.
@@ -44,6 +45,9 @@ const reordered = 256
 func NewStream(k Key, process any, host, most int) *Stream {
 	return &Stream{Key: k, Process: process, Host: host, most: most}
 }
+
+// Counting returns a stream that keeps no parts and gives each to f, with its number.
+func Counting(k Key, f func(number uint64, p Part)) *Stream { return &Stream{Key: k, each: f} }
 
 // Add adds a kernel that may lie before those that were added last. The label is the caller's.
 func (s *Stream) Add(n Name, start, end uint64, label uint32) {
@@ -78,6 +82,11 @@ func (s *Stream) Count() uint64 { return s.count }
 func (s *Stream) take(p Part) {
 	s.mixed = s.mixed || p.Start < s.latest
 	s.latest = p.Start
+	if s.each != nil {
+		s.each(s.count, p)
+		s.count++
+		return
+	}
 	s.hash = (s.hash ^ p.name) * 1099511628211
 	p.name = s.hash
 	if s.keeps() {

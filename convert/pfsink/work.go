@@ -50,7 +50,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 { // nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
@@ -60,6 +60,9 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	if w.Graph != 0 && w.Kind != timeline.GraphWork {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
+	}
+	if w.Part != nil {
+		s.part(w.Part)
 	}
 	if w.Unfinished {
 		if w.Correlation == 0 {

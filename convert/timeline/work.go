@@ -92,6 +92,7 @@ type Work struct {
 	Untimed     bool // CUPTI gave no times: Start is the return of its call
 	Unfinished  bool // it had not ended when recording ended, which its Dur leads to
 	Call        Call
+	Part        *Part // of a collective; nil for work that is none, or where nothing has looked for it
 }
 
 // UntimedReason says why a piece of work has no length.

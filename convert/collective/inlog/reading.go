@@ -34,28 +34,36 @@ type process struct {
 // Read returns the streams of a log that ran kernels of NCCL. Damage is for another reading to report: the order of what is
 // left says nothing, so that there are no streams.
 func Read(s *Source) ([]*collective.Stream, error) {
-	r, err := s.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindKernel}}); err != nil {
-		return nil, err
-	}
-	r.Parallel(2)
-	c := &reading{source: s, streams: make(map[collective.Key]*collective.Stream), names: make(map[uint64]collective.Name), most: mostParts}
+	c := newReading(s)
+	c.most = mostParts
 	if s.Of > 0 {
 		c.most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
 	}
-	for r.Next() {
-		if b := r.Block(); b.Kind == tracelog.KindKernel {
-			c.block(b)
-		}
-	}
-	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+	if err := c.read(tracelog.Filter{}); err != nil {
 		return nil, err
 	}
 	return c.result(), nil
+}
+
+// Parts reads a log again and gives f all parts of some of its streams, those of each stream by number, from 0. (A Stream keeps
+// some of its parts only.) Parts of one number are parts of one collective if their streams are members of one communicator.
+func Parts(s *Source, of []*collective.Stream, f func(of *collective.Stream, number uint64, p collective.Part)) error {
+	if len(of) == 0 {
+		return nil
+	}
+	c := newReading(s)
+	c.only = true
+	filter := tracelog.Filter{}
+	for _, known := range of {
+		again := collective.Counting(known.Key, func(number uint64, p collective.Part) { f(known, number, p) })
+		c.streams[known.Key], c.order = again, append(c.order, again)
+		filter.PIDs, filter.Streams = append(filter.PIDs, known.PID), append(filter.Streams, known.Key.Stream)
+	}
+	if err := c.read(filter); err != nil {
+		return err
+	}
+	c.result()
+	return nil
 }
 
 // A reading collects the streams of a log.
@@ -65,6 +73,34 @@ type reading struct {
 	order   []*collective.Stream
 	names   map[uint64]collective.Name // by the id of the string
 	most    int
+	only    bool // no other streams than those known
+}
+
+func newReading(s *Source) *reading {
+	return &reading{source: s, streams: make(map[collective.Key]*collective.Stream), names: make(map[uint64]collective.Name)}
+}
+
+// read reads the kernels of a log that a filter selects.
+func (c *reading) read(f tracelog.Filter) error {
+	r, err := c.source.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f.Kinds = []tracelog.Kind{tracelog.KindKernel}
+	if err := r.Select(f); err != nil {
+		return err
+	}
+	r.Parallel(2)
+	for r.Next() {
+		if b := r.Block(); b.Kind == tracelog.KindKernel {
+			c.block(b)
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
 }
 
 // maxNames bounds the names that are kept. Programs have a few thousand kernels.
@@ -99,7 +135,7 @@ func (c *reading) name(b *tracelog.Block, id uint64) collective.Name {
 
 func (c *reading) stream(k collective.Key) *collective.Stream {
 	s := c.streams[k]
-	if s == nil && len(c.streams) < maxStreams {
+	if s == nil && !c.only && len(c.streams) < maxStreams {
 		s = collective.NewStream(k, process{c.source, k.PID}, c.source.Host, c.most)
 		c.streams[k], c.order = s, append(c.order, s)
 	}
