@@ -14,7 +14,7 @@ type workJoiner struct {
 	found     *Found
 	ids       *WorkIDs
 	spans     *spans.Output
-	ofCalls   bool // show only work that has a call
+	ofCalls   bool       // show only work that has a call
 	late      []lateWork // a few
 }
 
