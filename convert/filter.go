@@ -91,7 +91,7 @@ func (f *Filter) ranked(l *log) ([]uint32, error) {
 	}
 	pids := []uint32{noProcess} // else none would stand for all
 	for _, pid := range small.Processes.PIDs {
-		rank := small.Processes.Rank(pid)
+		rank := small.Processes.Place(pid)
 		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
 			pids = append(pids, pid)
 		}

@@ -43,7 +43,8 @@ static const struct {
  * A call of each domain that stays on from before the runtime's start: cuProfilerStart
  * and cudaProfilerStart, which programs hardly call. Without one, CUPTI makes no API
  * record at all of calls that are switched on later (H200, CUPTI 13.0.1: 0 of 20
- * launches, with one 20).
+ * launches, with one 20). It costs a launch nothing (-14 ns of 4,090, quartiles as wide
+ * as 150 ns, 60 pairs).
  */
 static const uint32_t anchors[] = {[DOMAIN_DRIVER] = CBID_CUPROFILERSTART, [DOMAIN_RUNTIME] = CBID_CUDAPROFILERSTART};
 
