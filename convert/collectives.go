@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/collective/inlog"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -20,7 +21,7 @@ func communicators(hosts []*host, logs int) ([]*collective.Communicator, error) 
 			if !l.hasAllCollectives() {
 				continue
 			}
-			list, err := collective.Read(&collective.Source{Open: l.Open, Host: i, Of: logs})
+			list, err := inlog.Read(&inlog.Source{Open: l.Open, Host: i, Of: logs})
 			if err != nil {
 				return nil, err
 			}

@@ -126,6 +126,7 @@ var dataPath = []struct{ name, imports string }{
 	{"pipeline", "timeline"},
 	{"clockfit", "timeline"},
 	{"collective", "clockfit"},
+	{"collective/inlog", "collective"},
 	{"merge", "catalog ordered timeline"},
 	{"memory", "ordered timeline"},
 	{"spans", "ordered selection timeline"},
@@ -146,7 +147,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", "output/deflate"},
-	{"", "catalog chromesink clockfit collective join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
+	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

@@ -6,6 +6,8 @@
 // their first one on, and of whose parts the ends agree much better than the starts: each rank starts when it gets there, and
 // nobody ends before the last one has started.
 //
-// Memory is bounded: of a stream with many collectives every second one is kept, every fourth and so on, the same
-// ones on all ranks.
+// Memory is bounded: of a stream with many collectives one of two is kept, one of four and so on, the same ones on all ranks.
+//
+// A caller fills streams itself, by [NewStream], [NameOf], [Stream.Add] and [Stream.Finish], or has package
+// collective/inlog fill them from a log.
 package collective

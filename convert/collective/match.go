@@ -78,18 +78,18 @@ func together(a, b *Stream) bool {
 
 // pair finds the collectives that two streams have in common.
 func pair(a, b *Stream) (p pairing, ok bool) {
-	step := max(a.step, b.step)
-	n := (min(a.count, b.count) + step - 1) / step
+	level := max(a.level, b.level)
+	n := min(a.count, b.count) >> level
 	if n < leastCommon {
 		return p, false
 	}
-	last, _ := a.part((n - 1) * step)
-	if same, _ := b.part((n - 1) * step); last.name != same.name {
+	last, _ := a.part(n-1, level)
+	if same, _ := b.part(n-1, level); last.name != same.name {
 		return p, false
 	}
-	for number, by := uint64(0), step*(n/mostCommon+1); number < n*step; number += by {
-		x, _ := a.part(number)
-		y, _ := b.part(number)
+	for i := uint64(0); i < n; i += n/mostCommon + 1 {
+		x, _ := a.part(i, level)
+		y, _ := b.part(i, level)
 		if x.Waits {
 			p.first, p.second = append(p.first, x), append(p.second, y)
 		}
@@ -128,18 +128,28 @@ func (p *pairing) spread(values []float64, offset, rate float64) float64 {
 	return clockfit.Median(list)
 }
 
+// Step says of how many collectives that follow each other one is kept by all members.
+func (c *Communicator) Step() uint64 { return 1 << c.level() }
+
+func (c *Communicator) level() (level uint8) {
+	for _, m := range c.Members {
+		level = max(level, m.level)
+	}
+	return level
+}
+
 // Each calls f for each collective of the communicator that is kept and that ends nowhere before all ranks have
 // entered it. parts are those of the members that have one, in their order.
 func (c *Communicator) Each(f func(members []*Stream, parts []Part)) {
-	step, count := uint64(1), uint64(0)
+	level, count := c.level(), uint64(0)
 	for _, m := range c.Members {
-		step, count = max(step, m.step), max(count, m.count)
+		count = max(count, m.count)
 	}
 	members, parts := make([]*Stream, 0, len(c.Members)), make([]Part, 0, len(c.Members))
-	for number := uint64(0); number < count; number += step {
+	for i := uint64(0); i<<level < count; i++ {
 		members, parts = members[:0], parts[:0]
 		for _, m := range c.Members {
-			if p, ok := m.part(number); ok && p.Waits {
+			if p, ok := m.part(i, level); ok && p.Waits {
 				members, parts = append(members, m), append(parts, p)
 			}
 		}

@@ -1,6 +1,12 @@
-package collective
+// Package inlog finds the streams of a log that ran kernels of NCCL.
+//
+// Input: a log. Output: the streams, for package collective.
+package inlog
 
-import "github.com/cudatrace/cudatrace/record/tracelog"
+import (
+	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/record/tracelog"
+)
 
 // maxStreams bounds the streams with collectives of a log. A rank has one for each communicator: a few.
 const maxStreams = 64
@@ -27,7 +33,7 @@ type process struct {
 
 // Read returns the streams of a log that ran kernels of NCCL. Damage is for another reading to report: the order of what is
 // left says nothing, so that there are no streams.
-func Read(s *Source) ([]*Stream, error) {
+func Read(s *Source) ([]*collective.Stream, error) {
 	r, err := s.Open()
 	if err != nil {
 		return nil, err
@@ -37,7 +43,7 @@ func Read(s *Source) ([]*Stream, error) {
 		return nil, err
 	}
 	r.Parallel(2)
-	c := &reading{source: s, streams: make(map[Key]*Stream), names: make(map[uint64]named), most: mostParts}
+	c := &reading{source: s, streams: make(map[collective.Key]*collective.Stream), names: make(map[uint64]collective.Name), most: mostParts}
 	if s.Of > 0 {
 		c.most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
 	}
@@ -55,16 +61,10 @@ func Read(s *Source) ([]*Stream, error) {
 // A reading collects the streams of a log.
 type reading struct {
 	source  *Source
-	streams map[Key]*Stream
-	order   []*Stream
-	names   map[uint64]named // by the id of the string
+	streams map[collective.Key]*collective.Stream
+	order   []*collective.Stream
+	names   map[uint64]collective.Name // by the id of the string
 	most    int
-}
-
-// A named is what the name of a kernel says.
-type named struct {
-	kind kind
-	hash uint64
 }
 
 // maxNames bounds the names that are kept. Programs have a few thousand kernels.
@@ -76,24 +76,20 @@ func (c *reading) block(b *tracelog.Block) {
 	for i := range b.N {
 		n := c.name(b, names.At(i))
 		start := starts.At(i)
-		if n.kind == other || start == 0 || durs.At(i) == 0 {
+		if n.Kind == collective.Other || start == 0 || durs.At(i) == 0 {
 			continue
 		}
-		s := c.stream(Key{uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i))})
+		s := c.stream(collective.Key{PID: uint32(pids.At(i)), Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))})
 		if s != nil {
-			s.add(Part{Start: start, End: start + durs.At(i), Waits: n.kind == waits, name: n.hash})
+			s.Add(n, start, start+durs.At(i), 0)
 		}
 	}
 }
 
-func (c *reading) name(b *tracelog.Block, id uint64) named {
+func (c *reading) name(b *tracelog.Block, id uint64) collective.Name {
 	n, ok := c.names[id]
 	if !ok {
-		text := b.Text(id)
-		n = named{kind: kindOf(text)}
-		if n.kind != other {
-			n.hash = hashOf(text)
-		}
+		n = collective.NameOf(b.Text(id))
 		if len(c.names) < maxNames {
 			c.names[id] = n
 		}
@@ -101,20 +97,19 @@ func (c *reading) name(b *tracelog.Block, id uint64) named {
 	return n
 }
 
-func (c *reading) stream(k Key) *Stream {
+func (c *reading) stream(k collective.Key) *collective.Stream {
 	s := c.streams[k]
 	if s == nil && len(c.streams) < maxStreams {
-		s = newStream(k, process{c.source, k.PID}, c.source.Host, c.most)
+		s = collective.NewStream(k, process{c.source, k.PID}, c.source.Host, c.most)
 		c.streams[k], c.order = s, append(c.order, s)
 	}
 	return s
 }
 
 // result are the streams whose kernels came in order.
-func (c *reading) result() (list []*Stream) {
+func (c *reading) result() (list []*collective.Stream) {
 	for _, s := range c.order {
-		s.finish()
-		if !s.mixed {
+		if s.Finish() {
 			list = append(list, s)
 		}
 	}
