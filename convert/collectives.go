@@ -21,9 +21,15 @@ func communicators(hosts []*host, logs int) ([]*collective.Communicator, error) 
 			if !l.hasAllCollectives() {
 				continue
 			}
-			list, err := inlog.Read(&inlog.Source{Open: l.Open, Host: i, Of: logs})
+			source := &inlog.Source{Open: l.Open, Host: i, Of: logs}
+			list, err := inlog.Read(source)
 			if err != nil {
 				return nil, err
+			}
+			if l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0 {
+				if err := inlog.Say(source, list); err != nil {
+					return nil, err
+				}
 			}
 			streams = append(streams, list...)
 		}
