@@ -41,6 +41,11 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 			if err != nil {
 				return nil, err
 			}
+			if l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0 {
+				if err := inlog.Say(source, list); err != nil {
+					return nil, err
+				}
+			}
 			streams = append(streams, list...)
 			c.logs = append(c.logs, communicating{l, source, list})
 		}

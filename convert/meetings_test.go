@@ -54,7 +54,7 @@ func lines(tr *tptest.Trace, sql string) (list []string) {
 }
 
 // collectiveArrows are the arrows of collectives: from the slice of the last rank to those of the others, which start at one moment.
-const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator'), extract_arg(a.arg_set_id, 'debug.collective'), o.pid, p.pid, a.ts, b.ts, b.name
+const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator_number'), extract_arg(a.arg_set_id, 'debug.collective'), o.pid, p.pid, a.ts, b.ts, b.name
 	from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
 	join process_track j on a.track_id = j.id join process o on j.upid = o.upid join process_track k on b.track_id = k.id join process p on k.upid = p.upid
 	where a.category = 'collective' and b.category = 'collective'`

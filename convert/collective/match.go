@@ -40,6 +40,12 @@ func (c *Communicator) takes(s *Stream) bool {
 		if m.Process == s.Process {
 			return false
 		}
+		if same, known := agree(m, s); known {
+			if !same {
+				return false
+			}
+			continue
+		}
 		if seen[m.Host] {
 			continue
 		}

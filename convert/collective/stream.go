@@ -16,6 +16,7 @@ type Stream struct {
 	Key
 	Process any // streams of one process are in different communicators
 	Host    int // streams of one host have one clock
+	said    said
 
 	count  uint64 // collectives so far
 	hash   uint64 // of their kernels' names

@@ -215,6 +215,14 @@ func collectiveOf(name string) *collective {
 	return c
 }
 
+// communicator is the hash of a communicator, "" where it is not known.
+func communicator(n *timeline.NCCL) string {
+	if n == nil || n.Communicator == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", n.Communicator)
+}
+
 func (p *part) collective(t *timeline.Stream, w *timeline.Work, c *collective, pid uint32) {
 	s := p.sink
 	p.sequences[t]++
@@ -229,6 +237,12 @@ func (p *part) collective(t *timeline.Stream, w *timeline.Work, c *collective, p
 	b.small(t.Context.GPU)
 	b.small(t.ID)
 	b.int(p.sequences[t])
+	b.text(communicator(w.NCCL))
+	if w.NCCL != nil && w.NCCL.HasBytes {
+		b.uint(w.NCCL.Bytes)
+	} else {
+		b.int(parquet.NullInt)
+	}
 	b.text(p.ranges(w.Call.Ranges))
 	s.end(b)
 }

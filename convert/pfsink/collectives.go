@@ -160,7 +160,7 @@ func (c *collectives) template(name string) *perfetto.TrackEventTemplate {
 // part adds what is known of the collective that a kernel is part of.
 func (s *works) part(p *timeline.Part) {
 	s.args = append(s.args,
-		perfetto.Uint("communicator", uint64(p.Communicator)),
+		perfetto.Uint("communicator_number", uint64(p.Communicator)),
 		perfetto.Uint("collective", p.Number),
 		perfetto.Uint("ranks", uint64(p.Ranks)))
 	if p.Last == "" {
