@@ -51,7 +51,7 @@ var ErrNothing = errors.New("nothing matches the filter")
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
-			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the output another name", l.Name)
 		}
 	}
 	if o.Split.wanted() {
