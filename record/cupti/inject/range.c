@@ -23,6 +23,7 @@
 
 #include "fork.h"
 #include "lock.h"
+#include "nvtx_table.h"
 #include "queue.h"
 #include "wire.h"
 
@@ -568,19 +569,9 @@ static void stopped(uint64_t id)
 		tell();
 }
 
-/* pass_NAME calls CUPTI's function. */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic" /* return of a void call */
-#define PASS(module, number, function, result, params, args, none) \
-	static result pass_##function params \
-	{ \
-		nvtx_fn f = atomic_load(&next[I_##function]); \
-		if (!f) \
-			return none; \
-		return ((result(*) params)f)args; \
-	}
-NVTX_RANGE_FUNCTIONS(PASS)
-#undef PASS
+#pragma GCC diagnostic ignored "-Wpedantic"
+NVTX_RANGE_FUNCTIONS(NVTX_PASS)
 #pragma GCC diagnostic pop
 
 static uint64_t on_RangeStartEx(const void *a)
@@ -687,46 +678,21 @@ static void *on_DomainCreateW(const wchar_t *text)
 	return handle;
 }
 
-static const struct {
-	uint32_t module, number;
-	nvtx_fn function;
-} ours[] = {
-#define OURS(module, number, function, result, params, args, none) {NVTX_##module, number, (nvtx_fn)on_##function},
+static const struct ct_nvtx_hook ours[] = {
+#define OURS(module, number, function, result, params, args, none) \
+	{NVTX_##module, number, (nvtx_fn)on_##function, &next[I_##function]},
 	NVTX_RANGE_FUNCTIONS(OURS)
 #undef OURS
 };
 
-/* Where a program keeps the pointer to a function; NULL if it has none. */
-static nvtx_fn *slot(void *get_export_table, unsigned i)
-{
-	nvtx_export_fn export;
-	memcpy(&export, &get_export_table, sizeof export);
-	const struct nvtx_callbacks *c = export ? export(NVTX_TABLE_CALLBACKS) : NULL;
-	nvtx_fn **table = NULL;
-	uint32_t count = 0;
-	if (!c || c->size < sizeof *c || !c->get_module_table(ours[i].module, &table, &count) || !table)
-		return NULL;
-	return ours[i].number < count ? table[ours[i].number] : NULL;
-}
-
 /* CUPTI is about to take a program's table. */
 void ct_range_before(void *get_export_table, struct ct_range_table *t)
 {
-	for (unsigned i = 0; i < FUNCTIONS; i++) {
-		nvtx_fn *at = slot(get_export_table, i);
-		t->functions[i] = at ? *at : NULL;
-	}
+	ct_nvtx_before(get_export_table, ours, FUNCTIONS, t->functions);
 }
 
-/* CUPTI has taken it: puts our functions before CUPTI's. A function that CUPTI left alone is the program's own beginning of NVTX. */
+/* CUPTI has taken it. */
 void ct_range_after(void *get_export_table, const struct ct_range_table *t)
 {
-	for (unsigned i = 0; i < FUNCTIONS; i++) {
-		nvtx_fn *at = slot(get_export_table, i);
-		if (!at || *at == ours[i].function)
-			continue;
-		if (*at != t->functions[i])
-			atomic_store(&next[i], *at);
-		*at = ours[i].function;
-	}
+	ct_nvtx_after(get_export_table, ours, FUNCTIONS, t->functions);
 }
