@@ -127,7 +127,10 @@ func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error)
 	a, pid := l.log.alignment, s.PID+l.log.offset
 	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
 		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count()}
-	if r := all.Rank(s.PID); r.Known {
+	if all.Get(s.PID) == nil {
+		return m, nil // no record tells of the process
+	}
+	if r := all.Place(s.PID); r.Known {
 		m.Name = fmt.Sprintf("rank %d", r.Number)
 	}
 	return m, nil
