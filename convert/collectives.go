@@ -132,6 +132,9 @@ func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error)
 	a, pid := l.log.alignment, s.PID+l.log.offset
 	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
 		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count()}
+	if all.Get(s.PID) == nil {
+		return m, nil // no record tells of the process
+	}
 	if r := all.Place(s.PID); r.Known {
 		m.Name = fmt.Sprintf("rank %d", r.Number)
 	}
