@@ -2,6 +2,7 @@ package deflate
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -33,6 +34,13 @@ const (
 	// the match. This number grows slowly, so that some worse matches do not end the search for better ones.
 	tailSlack  = 3
 	tailGrowth = 2
+
+	// lastBytes is the number of bytes of a packet with which a match of the next packet may begin: a time, of which some
+	// bytes repeat.
+	lastBytes = 2
+
+	// literalBits is how many bits more the distance of a match may take for each literal less.
+	literalBits = 5
 
 	// longRest is the number of bytes at the end of a packet that are compressed without regard to packets.
 	longRest = 64
@@ -77,10 +85,7 @@ func (c *Compressor) packet(data []byte, p, size int) int {
 	}
 	start := at
 	if length > 0 {
-		for start > p && length < maxMatch && start > distance && data[start-1] == data[start-1-distance] {
-			start--
-			length++
-		}
+		start, length, distance = c.earlier(data, p, length, distance)
 	}
 	c.rest(data, p, start, k.size)
 	if length > 0 {
@@ -89,6 +94,28 @@ func (c *Compressor) packet(data []byte, p, size int) int {
 	k.starts = append(k.starts, int32(at))
 	k.at, k.size = at+size, size
 	return start + length
+}
+
+// earlier makes a match of the next packet, from its first byte on, begin at its last bytes before, though not
+// before p, where that saves room.
+func (c *Compressor) earlier(data []byte, p, length, distance int) (start, longer, back int) {
+	at := c.walk.at
+	start = at
+	for start > p && length < maxMatch && start > distance && data[start-1] == data[start-1-distance] {
+		start--
+		length++
+	}
+	for q := at - 1; q >= max(p, at-lastBytes); q-- {
+		d := c.five(data, q)
+		if q >= start || d <= 0 || d > min(q, Window) || bits.Len(uint(d)) > bits.Len(uint(distance))+literalBits*(start-q) {
+			continue
+		}
+		whole := start - q + length
+		if whole <= maxMatch && common(data, q-d, q, whole) == whole {
+			start, length, distance = q, whole, d
+		}
+	}
+	return start, length, distance
 }
 
 // source looks for an earlier packet that begins as the next one, of a size, does. It returns the number of equal
@@ -110,8 +137,13 @@ func (c *Compressor) source(data []byte, size int) (length, distance int) {
 	}
 	if tail := size - length; tail <= k.tail+tailSlack {
 		k.tail = tail
+		near := 0
 		for _, n := range k.edges {
-			c.five(data, at+n)
+			near = c.five(data, at+n)
+		}
+		if near > 0 && near < distance && common(data, at-near, at, limit) >= length {
+			distance = near
+			k.source, _ = slices.BinarySearch(k.starts, int32(at-near))
 		}
 		return length, distance
 	}
