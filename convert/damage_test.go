@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -40,6 +41,29 @@ func TestFaultsBehindChecksums(t *testing.T) {
 	}
 	if faults < 20 {
 		t.Errorf("%d logs with faults", faults)
+	}
+}
+
+// Calls whose records were in a damaged block are not said to be those of another CUPTI client.
+func TestRecordsInDamage(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logtest.WriteLaunches(t, &out, 3000)
+	found := 0
+	for at := out.Len() / 20; at < out.Len(); at += out.Len() / 20 {
+		log := bytes.Clone(out.Bytes())
+		log[at] ^= 1
+		_, sum := timelineOf(t, logtest.InMemory(log))
+		reasons := strings.Join(sum.Reasons, "; ")
+		if strings.Contains(reasons, "another CUPTI client") {
+			t.Errorf("damage at byte %d: %s", at, reasons)
+		}
+		if strings.Contains(reasons, "no record from CUPTI: it may be in the part that the log lacks") {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("no damage hides the record of a call")
 	}
 }
 

@@ -48,7 +48,7 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 		return nil, nil
 	}
 	// NVTX ranges that are under way at From began before it, and hold calls of later times.
-	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker}}
+	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}
 	begin, last, err := l.extent(f.Last > 0)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (f *Filter) ranked(l *log) ([]uint32, error) {
 	}
 	pids := []uint32{noProcess} // else none would stand for all
 	for _, pid := range small.Processes.PIDs {
-		rank := small.Processes.Rank(pid)
+		rank := small.Processes.Place(pid)
 		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
 			pids = append(pids, pid)
 		}

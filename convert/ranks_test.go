@@ -159,6 +159,26 @@ func TestRanksByWallClocks(t *testing.T) {
 	}
 }
 
+// A job's only process has rank 0, as when it is recorded.
+func TestFilterOnlyRank(t *testing.T) {
+	t.Parallel()
+	alone := Log{"alone", logtest.Assemble(t, "process pid=1 exe=/bin/a args=a environment=\"RANK=0\\x00WORLD_SIZE=1\"\ncall pid=1 tid=1 func=#1 enter=1000 dur=5\n")}
+	for text, want := range map[string]int{"0": 1, "last": 1, "1": 0} {
+		list, err := ranklist.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector := timelinetest.NewCollector(t)
+		_, err = SomeTimeline([]Log{alone}, Options{Filter: Filter{Ranks: list}}, collector)
+		if want == 0 && errors.Is(err, ErrNothing) {
+			continue
+		}
+		if err != nil || len(collector.Timeline().Processes) != want {
+			t.Errorf("--ranks %s: %d processes, %v", text, len(collector.Timeline().Processes), err)
+		}
+	}
+}
+
 // Ranks select processes, of logs of one rank and of logs of several. What is left keeps its clock.
 func TestFilterRanks(t *testing.T) {
 	t.Parallel()

@@ -364,7 +364,7 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 	for _, g := range c.gpus.List {
 		if g.Name != "" && l.catalog.GPUs.Uses(g.Index) {
 			s.GPUs = append(s.GPUs, g.Name)
-			s.GPUList = append(s.GPUList, GPUInfo{Index: g.Index, Name: g.Name, UUID: longUUID(g.UUID), PCI: g.Link.Address})
+			s.GPUList = append(s.GPUList, GPUInfo{Index: g.Index, Name: g.Name, UUID: figures.UUID(g.UUID), PCI: g.Link.Address})
 		}
 	}
 	l.describeMetadata(s)

@@ -90,7 +90,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all)
+	return verdicts(con, logs, all, madeOf(convert.Perfetto))
 }
 
 // readStatsOptions reads the options.

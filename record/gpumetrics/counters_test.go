@@ -150,6 +150,7 @@ func TestCountersTraps(t *testing.T) {
 		{"the shorter block of CUDA 12.6", "CUDASIM_CUPTI_VERSION=24", 1000, false},
 		{"counter data image full", "CUDASIM_PM_IMAGE=40", 1000, true},
 		{"hardware's buffer full", "CUDASIM_PM_OVERFLOW=3", 2000, true},
+		{"a first sample of another clock", "CUDASIM_PM_STRANGE=1", 1000, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +246,7 @@ func TestCountersFailedBeforeNVML(t *testing.T) {
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, env, folder, want string }{
-		{"busy", "CUDASIM_PM_BUSY=1000000", "lib", "for GPU " + uuidOf(0) + ": another process uses the GPU's counters"},
+		{"busy", "CUDASIM_PM_BUSY=1000000", "lib", "for " + nvmlUUID(0) + ": another process uses the GPU's counters"},
 		{"rights", "CUDASIM_PM_INIT_ERROR=35", "lib", "RmProfilingAdminOnly): load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or record as root"},
 		{"rights of the GPU", "CUDASIM_PM_ENABLE_ERROR=25", "lib", "RmProfilingAdminOnly"},
 		{"old GPU", "CUDASIM_PM_ENABLE_ERROR=27", "lib", "GPUs of compute capability 8.6 or later can (cuptiPmSamplingEnable: error 27 (CUPTI_ERROR_NOT_SUPPORTED))"},
@@ -253,6 +254,7 @@ func TestCountersRefused(t *testing.T) {
 		{"no libcupti", "", "driver", "no libcupti of CUDA 12.6 or later is found"},
 		{"another failure", "CUDASIM_PM_INIT_ERROR=999", "lib", "cuptiProfilerInitialize: error 999 (CUPTI_ERROR_UNKNOWN)"},
 		{"buffer that is always full", "CUDASIM_PM_BUFFER=1", "lib", "cuptiPmSamplingDecodeData: error 8"},
+		{"another clock", "CUDASIM_PM_STRANGE=1000000", "lib", "for GPU " + uuidOf(0) + ": its samples have times of another clock"},
 		{"no driver", "", "empty", "CUDA does not start in the sampler (libcuda.so.1: cannot open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -313,7 +315,7 @@ func TestCountersSet(t *testing.T) {
 	s.End()
 	c := r.read()
 	checkCounters(t, &c, uuidOf(0), 1000, 2)
-	if !r.told("remark: PM sampling of GPU " + uuidOf(0) + " leaves out " + strings.Join([]string{unknown, passes, alone}, ", ") + ": ") {
+	if !r.told("remark: PM sampling of " + nvmlUUID(0) + " leaves out " + strings.Join([]string{unknown, passes, alone}, ", ") + ": ") {
 		t.Errorf("notes are %q", r.notes)
 	}
 }
@@ -466,7 +468,7 @@ func TestList(t *testing.T) {
 func TestCountersCeiling(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
-	o := r.counting(PM{Rate: 10000})
+	o := r.counting(PM{Rate: 5000})
 	o.complete()
 	var orders []uint32
 	g := newGPUs(o, func(uint32, uint32) {}, func(_, device uint32) { orders = append(orders, device) })
@@ -480,7 +482,7 @@ func TestCountersCeiling(t *testing.T) {
 	for i := range 3 {
 		g.context(uuidOf(i), uint32(i))
 	}
-	if len(orders) != 2 || !r.told("remark: PM sampling leaves out GPU "+uuidOf(2)+": the sampler decodes 20000 samples a second") {
+	if len(orders) != 2 || !r.told("remark: PM sampling leaves out "+nvmlUUID(2)+": the sampler decodes 12000 samples a second") {
 		t.Errorf("orders %v, notes %q", orders, r.notes)
 	}
 }

@@ -56,8 +56,12 @@ void gs_series_row(struct gs_series *s, uint64_t end, const double *values)
 
 void gs_series_span(struct gs_series *s, uint64_t start, uint64_t end, uint64_t slack, const double *values)
 {
-	if (end <= s->last)
+	if (end <= s->last) {
+		s->broken = true;
 		return;
+	}
+	if (s->last == 0)
+		s->last = start;
 	if (start > s->last && (s->broken || start - s->last > slack))
 		send_lost(s, start);
 	s->broken = false;

@@ -9,7 +9,7 @@
 
 struct gs_series {
 	uint32_t set, count; /* its number; its metrics */
-	uint64_t last;       /* end of the last row, or the start of the series */
+	uint64_t last;       /* end of the last row, or the start of the series; 0: that of its first span */
 	bool broken;         /* no value could be read since then */
 };
 

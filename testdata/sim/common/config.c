@@ -52,6 +52,7 @@ static const struct {
 	{"CUDASIM_PM_ENABLE_ERROR", &config.pm_enable_error, 0},
 	{"CUDASIM_PM_BUSY", &config.pm_busy, 0},
 	{"CUDASIM_PM_IMAGE", &config.pm_image, 0},
+	{"CUDASIM_PM_STRANGE", &config.pm_strange, 0},
 	{"CUDASIM_PM_BUFFER", &config.pm_buffer, 0},
 	{"CUDASIM_PM_OVERFLOW", &config.pm_overflow, 0},
 };

@@ -40,6 +40,7 @@ struct sim_config {
 	uint64_t pm_init_error; /* CUDASIM_PM_INIT_ERROR: error that cuptiProfilerInitialize returns */
 	uint64_t pm_enable_error; /* CUDASIM_PM_ENABLE_ERROR: error that cuptiPmSamplingEnable returns */
 	uint64_t pm_busy;       /* CUDASIM_PM_BUSY: so many attempts find the counters in use */
+	uint64_t pm_strange;    /* CUDASIM_PM_STRANGE: so many samples have times of another clock at first */
 	uint64_t pm_image;      /* CUDASIM_PM_IMAGE: most samples in a counter data image; 0: as asked for */
 	uint64_t pm_buffer;     /* CUDASIM_PM_BUFFER: most samples in the hardware's buffer; 0: as asked for */
 	uint64_t pm_overflow;   /* CUDASIM_PM_OVERFLOW: the buffer is full at this decoding (from 1); 0: never */

@@ -16,6 +16,7 @@
 
 #define REACH_NS 300000000u /* of the first sample, back from SetConfig */
 #define ODD_EVERY 50u
+#define STRANGE_NS 1700000000000000000ull /* CLOCK_REALTIME */
 #define ODD_NS 150u
 #define SAMPLE_BYTES 12288u /* in the hardware's buffer */
 #define IMAGE_MAGIC 0x496d5053u
@@ -190,7 +191,12 @@ static uint64_t edge(const struct object *o, uint64_t step)
 
 static struct sample sample(struct object *o, uint64_t step)
 {
+	static uint64_t made;
 	struct sample s = {edge(o, step - 1), edge(o, step), step};
+	if (++made <= sim_config()->pm_strange) {
+		s.start += STRANGE_NS;
+		s.end += STRANGE_NS;
+	}
 	if (step % ODD_EVERY == 0)
 		s.start += ODD_NS;
 	if (o->first)
