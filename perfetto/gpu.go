@@ -1,6 +1,9 @@
 package perfetto
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A GPU describes a GPU.
 type GPU struct {
@@ -62,4 +65,12 @@ type KernelID uint32
 func (w *Writer) Kernel(k Kernel) KernelID {
 	w.kernels = append(w.kernels, k)
 	return KernelID(len(w.kernels))
+}
+
+// KernelWith registers a kernel again, with further arguments. Work in the trace then has the arguments of a launch from its
+// kernel, which takes less of each launch.
+func (w *Writer) KernelWith(id KernelID, args []Arg) KernelID {
+	k := w.kernels[id-1]
+	k.Args = slices.Concat(k.Args, args)
+	return w.Kernel(k)
 }

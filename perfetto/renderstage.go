@@ -57,6 +57,7 @@ func (t *RenderStageTemplate) Encode(w *Writer, e *RenderStageEvent) {
 	}
 	if e.Kernel != 0 {
 		b.uint(stageKernelID, uint64(e.Kernel))
+		t.find(w.kernels[e.Kernel-1].Args)
 	}
 	t.fields = b.b
 	t.encodeLaunch(w, e)
@@ -66,13 +67,20 @@ func (t *RenderStageTemplate) encodeLaunch(w *Writer, e *RenderStageEvent) {
 	b := buffer{t.launch[:0]}
 	b.dimensions(launchGrid, e.Grid)
 	b.dimensions(launchWorkgroup, e.Block)
+	t.find(e.Args)
 	for i := range e.Args {
 		a := &e.Args[i]
-		t.hasDevice = t.hasDevice || a.name == "device"
-		t.hasStream = t.hasStream || a.name == "stream"
 		w.interner.appendArg(&b, &t.refs, launchArg, extraComputeArg, a)
 	}
 	t.launch = b.b
+}
+
+// find notes whether the arguments name a device and a stream.
+func (t *RenderStageTemplate) find(args []Arg) {
+	for i := range args {
+		t.hasDevice = t.hasDevice || args[i].name == "device"
+		t.hasStream = t.hasStream || args[i].name == "stream"
+	}
 }
 
 // dimensions appends a Dim3 unless all dimensions are 0.

@@ -10,6 +10,12 @@ import (
 
 var internedText = regexp.MustCompile(`(\w+) \{ iid: (\d+) (?:name|str): "((?:[^"\\]|\\.)*)"`)
 
+// Kernels with their arguments, and launches up to these.
+var (
+	internedKernel = regexp.MustCompile(`compute_kernels \{ iid: (\d+) (?:(?:demangled_)?name: "(?:[^"\\]|\\.)*" )*((?:args \{[^{}]*\} )*)\}`)
+	launchOf       = regexp.MustCompile(`kernel_iid: (\d+) launch \{ (?:grid_size \{[^{}]*\} )?(?:workgroup_size \{[^{}]*\} )?`)
+)
+
 // references are the fields that refer to interned text, with the table of each and what is
 // shown in place of it. The first that fits counts.
 var references = []struct {
@@ -29,10 +35,29 @@ var references = []struct {
 // text shows a trace with names in place of the numbers that refer to them.
 func text(t testing.TB, trace []byte) string {
 	t.Helper()
+	return resolved(t, plain(t, trace))
+}
+
+func plain(t testing.TB, trace []byte) string {
+	t.Helper()
 	text, err := tracetest.Text(trace)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+// withKernels gives launches the arguments of their kernels.
+func withKernels(text string) string {
+	ofKernels := make(map[string]string)
+	for _, m := range internedKernel.FindAllStringSubmatch(text, -1) {
+		ofKernels[m[1]] = m[2]
+	}
+	return launchOf.ReplaceAllStringFunc(text, func(s string) string { return s + ofKernels[launchOf.FindStringSubmatch(s)[1]] })
+}
+
+func resolved(t testing.TB, text string) string {
+	t.Helper()
 	names := make(map[string]string)
 	for _, m := range internedText.FindAllStringSubmatch(text, -1) {
 		names[m[1]+m[2]] = m[3]
@@ -50,10 +75,10 @@ func text(t testing.TB, trace []byte) string {
 	return text
 }
 
-// events returns the events of a trace, of which the text begins like this.
+// events returns the events of a trace, of which the text begins like this. Launches have the arguments of their kernels.
 func events(t testing.TB, trace []byte, begins string) (list []string) {
 	t.Helper()
-	for line := range strings.SplitSeq(text(t, trace), "\n") {
+	for line := range strings.SplitSeq(resolved(t, withKernels(plain(t, trace))), "\n") {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, begins) {
 			list = append(list, line)
 		}

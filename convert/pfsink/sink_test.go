@@ -480,3 +480,32 @@ func TestEnd(t *testing.T) {
 		t.Errorf("%d bytes are written in the end, %v", w.n-n, err)
 	}
 }
+
+// Launches that are alike have few bytes of their own: an interned kernel has their arguments.
+func TestAlikeLaunches(t *testing.T) {
+	t.Parallel()
+	shape := &timeline.Shape{ID: 1, Kernel: timeline.KernelShape{Name: "k", Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}}
+	list := &timeline.WorkList{Stream: stream}
+	for i := range uint64(2 * wholeUses) {
+		list.List = append(list.List, timeline.Work{ID: i + 1, Start: i, Shape: shape})
+	}
+	trace := encoded(t, []timeline.Event{&timeline.Recording{}, process, list})
+	if n := strings.Count(plain(t, trace), "compute_kernels {"); n != 2 {
+		t.Errorf("%d kernels are interned, want 2", n)
+	}
+	for i, e := range events(t, trace, "gpu_render_stage_event {") {
+		if !strings.Contains(e, "{ category \"kernel\" }") || !strings.Contains(e, "{ device uint_value: 3 }") || strings.Count(e, "{ stream ") != 1 {
+			t.Errorf("launch %d lacks an argument: %s", i, e)
+		}
+	}
+
+	last := ""
+	for line := range strings.SplitSeq(plain(t, trace), "\n") {
+		if strings.Contains(line, "gpu_render_stage_event {") {
+			last = line
+		}
+	}
+	if n := strings.Count(last, " args {"); n != 1 { // its correlation ID
+		t.Errorf("the last launch has %d arguments of its own, want 1: %s", n, last)
+	}
+}

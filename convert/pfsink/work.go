@@ -18,14 +18,16 @@ type works struct {
 	gpus        map[uint32]*gpu // by index
 	hang        string          // what waits for the work that had not ended
 	kernels     map[kernelKey]perfetto.KernelID
-	shapes      map[string]int // interned shapes, by the kernel's name
+	shapes      map[string]int                // interned shapes, by the kernel's name
+	whole       map[workKey]perfetto.KernelID // see wholeUses
 	templates   []workTemplate
 	args        []perfetto.Arg
 }
 
 // A workTemplate has the common part of work that is encoded alike.
 type workTemplate struct {
-	key workKey
+	key  workKey
+	uses int
 	perfetto.RenderStageTemplate
 }
 
@@ -40,7 +42,8 @@ type workKey struct {
 
 func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames, callers callerTexts) works {
 	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers, gpus: make(map[uint32]*gpu),
-		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int), templates: make([]workTemplate, templates)}
+		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int),
+		whole: make(map[workKey]perfetto.KernelID), templates: make([]workTemplate, templates)}
 }
 
 // write writes a piece of work.
@@ -135,10 +138,39 @@ func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTempla
 	t := &s.templates[h%templates]
 	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller || k.call != w.Call.Function ||
 		k.graph != w.Graph || k.kind != w.Kind {
-		t.key = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Graph, w.Kind}
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Graph, w.Kind}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
+	if t.uses++; t.uses == wholeUses {
+		if e := s.event(q.stream, w); s.intern(&t.key, e) {
+			t.Encode(s.w, e)
+		}
+	}
 	return &t.RenderStageTemplate
+}
+
+// Launches that are alike, from the wholeUses-th on, have their arguments from an interned kernel of their own. That takes
+// half of each launch's bytes; the interned kernel takes those of some launches. maxWhole bounds the interned kernels.
+const (
+	wholeUses = 16
+	maxWhole  = 1 << 12
+)
+
+// intern moves the arguments of a launch to an interned kernel. It reports whether it did.
+func (s *works) intern(key *workKey, e *perfetto.RenderStageEvent) bool {
+	if e.Kernel == 0 {
+		return false
+	}
+	id, known := s.whole[*key]
+	if !known {
+		if len(s.whole) == maxWhole {
+			return false
+		}
+		id = s.w.KernelWith(e.Kernel, e.Args)
+		s.whole[*key] = id
+	}
+	e.Kernel, e.Args = id, nil
+	return true
 }
 
 // event returns the common part of the work of one template.

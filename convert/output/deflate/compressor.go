@@ -34,6 +34,7 @@ type Compressor struct {
 	fives  [1 << fiveBits]int32  // by hash of five bytes: bias + their latest position
 	threes [1 << threeBits]int32 // by hash of three bytes: bias + their latest position
 
+	walk        walk
 	tokens      []token
 	ofLiterals  [literals]uint32 // number of tokens with a symbol
 	ofDistances [distances]uint32
@@ -108,27 +109,41 @@ const (
 
 // parse turns data into tokens, and the tokens into blocks except for the last block. It
 // returns the position at which the last block begins.
-//
-// It goes from one long match to the next, since most of a packet is one long match. The bytes
-// between long matches, the numbers in which packets differ, become short matches nearby and
-// literals.
 func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	begin = from
+	walking := c.walk.begin(data, from)
 	for p := from; p < len(data); {
 		if len(c.tokens) >= blockTokens-2*ahead {
 			c.block(w, data[begin:p], false)
 			begin = p
 		}
-		start, length, distance := c.long(data, p)
-		if length == 0 {
-			p = c.gap(data, p, min(p+ahead, len(data)), len(data))
+		if !walking {
+			p = c.next(data, p)
 			continue
 		}
-		c.gap(data, p, start, start)
-		c.match(length, distance)
-		p = start + length
+		if size := packetAt(data, c.walk.at); size > 0 {
+			p = c.packet(data, p, size)
+			continue
+		}
+		walking = false
+		end := min(c.walk.at, len(data))
+		c.rest(data, p, end, c.walk.size)
+		p = end
 	}
 	return begin
+}
+
+// next turns some bytes into tokens: those up to the next long match and this match. It returns the position after them.
+// The bytes between long matches, the numbers in which packets differ, become short matches
+// nearby and literals.
+func (c *Compressor) next(data []byte, p int) int {
+	start, length, distance := c.long(data, p)
+	if length == 0 {
+		return c.gap(data, p, min(p+ahead, len(data)), len(data))
+	}
+	c.gap(data, p, start, start)
+	c.match(length, distance)
+	return start + length
 }
 
 // gap turns the bytes between two long matches, from p to end, into tokens. The last token may

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -53,6 +54,29 @@ func packets(n int) []byte {
 	return b
 }
 
+// trace is packets with their tags and lengths, as Perfetto frames them: some shapes in turns, of several lengths.
+func trace(n int) []byte {
+	r := rand.New(rand.NewPCG(7, 8))
+	var b, p []byte
+	for i := range n {
+		p = append(p[:0], sequenceTag, 9)
+		for j := range 40 + i%3*30 {
+			p = append(p, byte(j))
+		}
+		copy(p[20:], binary.AppendUvarint(nil, uint64(1<<14+i%24*100)))
+		p = binary.AppendUvarint(append(p, 0x20), uint64(200_000+i))
+		p = binary.AppendUvarint(append(p, 0x1a, 2, 0x20), 10*(10+r.Uint64N(90)))
+		p = binary.AppendUvarint(append(p, 8), uint64(200_000+i))
+		p = binary.AppendUvarint(append(p, 0x40), 2000+r.Uint64N(700))
+		if i%500 == 0 {
+			p = append(p, random(300)...)
+		}
+		b = binary.AppendUvarint(append(b, packetTag), uint64(len(p)))
+		b = append(b, p...)
+	}
+	return b
+}
+
 func random(n int) []byte {
 	r := rand.New(rand.NewPCG(3, 4))
 	b := make([]byte, n)
@@ -77,6 +101,11 @@ func TestRoundTrip(t *testing.T) {
 		"zeros":              make([]byte, 1<<20),
 		"noise":              noise,
 		"packets":            packets(40_000),
+		"a trace":            trace(20_000),
+		"a trace cut short":  trace(200)[:9999],
+		"a trace in noise":   append(append(append([]byte(nil), noise...), trace(3000)...), noise...),
+		"false packets":      bytes.Repeat([]byte{packetTag, 6, sequenceTag, 1, 2, 3, 4, 5}, 5000),
+		"a packet too long":  append(trace(10), packetTag, 0xff, 0xff, 0x7f, sequenceTag, 1, 2, 3, 4, 5, 6, 7, 8),
 		"packets in noise":   append(append(append([]byte(nil), noise...), packets(3000)...), noise...),
 		"the longest match":  append(append(append([]byte(nil), noise[:maxMatch]...), 0), noise[:maxMatch]...),
 		"longer than that":   append(append(append([]byte(nil), noise[:1000]...), 0), noise[:1000]...),
@@ -94,6 +123,20 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBrokenPackets compresses traces with wrong bytes, among them tags and lengths.
+func TestBrokenPackets(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(9, 10))
+	c := new(Compressor)
+	for range 50 {
+		data := trace(300)
+		for range 1 + r.IntN(20) {
+			data[r.IntN(len(data))] = byte(r.Uint32())
+		}
+		roundTrip(t, c, data[:r.IntN(len(data))], 1000+r.IntN(40_000))
 	}
 }
 
@@ -116,6 +159,12 @@ func TestSize(t *testing.T) {
 	ours := roundTrip(t, new(Compressor), data, 1<<20)
 	if len(ours) > theirs.Len()*97/100 {
 		t.Errorf("%d bytes become %d; Go's compressor makes %d of them", len(data), len(ours), theirs.Len())
+	}
+	framed := trace(100_000)
+	out := roundTrip(t, new(Compressor), framed, 1<<20)
+	plain := roundTrip(t, new(Compressor), append([]byte(strings.Repeat("no packet", syncBytes)), framed...), 10<<20)
+	if len(out) > len(plain)*97/100 {
+		t.Errorf("%d bytes of packets become %d, and %d where the first packet is not found", len(framed), len(out), len(plain))
 	}
 	noise := random(1 << 20)
 	if out := roundTrip(t, new(Compressor), noise, len(noise)); len(out) > len(noise)+len(noise)/1000 {
@@ -178,6 +227,7 @@ func TestCodes(t *testing.T) {
 
 func FuzzAppend(f *testing.F) {
 	f.Add(packets(100), uint16(1000))
+	f.Add(trace(100), uint16(1000))
 	f.Add(random(500), uint16(7))
 	f.Add(make([]byte, 3000), uint16(2999))
 	c := new(Compressor)
