@@ -50,7 +50,7 @@ func TestRecordsInDamage(t *testing.T) {
 	var out bytes.Buffer
 	logtest.WriteLaunches(t, &out, 3000)
 	found := 0
-	for at := out.Len() / 20; at < out.Len(); at += out.Len() / 20 {
+	for at := out.Len() / 100; at < out.Len(); at += out.Len() / 100 {
 		log := bytes.Clone(out.Bytes())
 		log[at] ^= 1
 		_, sum := timelineOf(t, logtest.InMemory(log))
