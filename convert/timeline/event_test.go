@@ -54,7 +54,7 @@ func TestAllEvents(t *testing.T) {
 // The names of the uint64 fields of events, by what they are.
 var (
 	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until"}
-	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Count", "Args", "Memory", "Bandwidth",
+	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale",
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has
@@ -248,7 +248,8 @@ func TestFill(t *testing.T) {
 	fill(reflect.ValueOf(e).Elem(), &next)
 	got := slices.Sorted(maps.Keys(numbers(t, reflect.ValueOf(e).Elem())))
 	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End",
-		".List.Launched*.Memcpy.Bytes", ".List.Launched*.Memset.Bytes", ".List.Ranges*.Range*.Thread*.Process*.End",
+		".List.Launched*.Memcpy.Bytes", ".List.Launched*.Memset.Bytes", ".List.Ranges*.Range*.NCCL*.Bytes", ".List.Ranges*.Range*.NCCL*.Communicator",
+		".List.Ranges*.Range*.Thread*.Process*.End",
 		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End",
 		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Start"}
 	if diff := cmp.Diff(want, got); diff != "" {
