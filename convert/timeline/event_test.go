@@ -56,6 +56,7 @@ var (
 	timeFields  = []string{"Start", "End", "Time", "LaunchStart", "Until"}
 	otherFields = []string{"Dur", "Value", "ID", "GraphNode", "Address", "Bytes", "Communicator", "Count", "Args", "Memory", "Bandwidth",
 		"Interval", "Scale",
+		"Number", "Entered", "Waited", "Doubt", // of a Part, whose times are the timeline's
 		"From", "To", // of a Loss: ns into the recording
 		"Monotonic", "Realtime", "Boottime"} // of the Recording, whose clock the timeline has
 )
