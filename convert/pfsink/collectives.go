@@ -84,7 +84,7 @@ func (c *collectives) write() {
 	if len(c.order) == 0 {
 		return
 	}
-	c.communicator, c.number = c.sink.w.ArgName("communicator"), c.sink.w.ArgName("collective")
+	c.communicator, c.number = c.sink.w.ArgName("communicator_number"), c.sink.w.ArgName("collective")
 	c.templates = make(map[string]*perfetto.TrackEventTemplate)
 	c.writeLasts()
 	for _, of := range c.order {
