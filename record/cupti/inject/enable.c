@@ -54,6 +54,7 @@ static bool watching; /* the timestamp callback sees the calls that begin and en
 static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool settled; /* the anchor of the runtime's was taken off */
+static bool late;    /* records of single calls cannot be switched on any more */
 
 /* Switches on the kinds that stay on, or the others. False when an essential one is refused. */
 static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
@@ -75,6 +76,8 @@ static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
 
 static ct_result (*one_call(const struct ct_cupti *api, uint32_t domain))(uint32_t, uint8_t)
 {
+	if (late)
+		return NULL;
 	return domain == DOMAIN_DRIVER ? api->enable_driver_api : api->enable_runtime_api;
 }
 
@@ -167,7 +170,7 @@ static void anchor(const struct ct_cupti *api, uint8_t on)
 		if (enable && is_anchored(domain))
 			enable(anchors[domain], on); /* refused, it is only no anchor */
 	}
-	if (watching)
+	if (watching) /* never late: there are no chains then */
 		api->enable_driver_api(CBID_CUPROFILERSTOP, on);
 }
 
@@ -279,6 +282,7 @@ void ct_enable_runtime(const struct ct_cupti *api, bool failed)
  */
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 {
+	late = (wish->flags & CT_GO_LATE) != 0;
 	prepare(api, wish);
 	watch_range(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);
