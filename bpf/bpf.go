@@ -20,7 +20,7 @@
 // An event with FlagThread has a thread's name instead of a call: 16 bytes in the place of two
 // arguments, and as the third argument its ID in its innermost PID namespace.
 //
-// An event with FlagChain stands in front of the first call of a chain. It has an epoch, and
+// An event with FlagChain stands in front of the first call of a chain. It has the process's epoch, and
 // the return addresses of the chain from the innermost up, in the place of arguments.
 //
 // An event with FlagRaw has whole words in the place of arguments. The attach cookie of a plain
@@ -36,7 +36,7 @@
 // rebuilds them.
 package bpf
 
-//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -go-package bpf -target amd64,arm64 -type event -type thread -type slot -type chunk -type supply -type caller_table -type target -type recipe -type op -type lost -type process_end -type watch Probes cudatrace.bpf.c -- -O2 -mcpu=v3 -Wall -Wextra -Werror
 
 // The numbers below are those of cudatrace.bpf.c; a test compares them with the
 // type information in the objects.
@@ -45,6 +45,7 @@ const (
 	MaxArgs      = 12
 	MaxDepth     = 8    // most open calls of one thread
 	MaxFunctions = 1024 // attach cookies are smaller
+	MaxProcesses = 4096 // recorded at the same time; places in the table of epochs
 	MaxStackArgs = 8
 	BlockSize    = 128
 	FlagThread   = 0x80
@@ -113,7 +114,7 @@ const (
 	LostCalibration = 5 // a call of a process that is TargetCalibration, for any cause
 )
 
-// TargetCalibration is the value in the map of targets of the process whose calls measure the
+// TargetCalibration is the range in the map of targets of the process whose calls measure the
 // cost of a probed call.
 const TargetCalibration = 2
 

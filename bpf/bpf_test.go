@@ -71,7 +71,7 @@ func TestConstants(t *testing.T) {
 		source = append(source, b...)
 	}
 	for _, line := range []string{
-		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_STACK_ARGS 8",
+		"#define MAX_ARGS 12", "#define MAX_DEPTH 8", "#define MAX_FUNCTIONS 1024", "#define MAX_PROCESSES 4096", "#define MAX_STACK_ARGS 8",
 		"#define BLOCK_SIZE 128", "#define UNFINISHED 1", "#define NO_RETURN 2", "#define THREAD_EVENT 0x80",
 		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define RAW 0x10", "#define CHAIN_EVENT 8", "#define FAILURE 4", "#define MAX_CHAIN 7", "#define SITE_LENGTH 7",
 		"#define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7)", "#define CHUNK_ROOM 256", "#define LESS_REGISTERS 4",
@@ -88,7 +88,7 @@ func TestConstants(t *testing.T) {
 			t.Errorf("the source lacks %q", line)
 		}
 	}
-	if MaxArgs != 12 || MaxDepth != 8 || MaxFunctions != 1024 || MaxStackArgs != 8 || BlockSize != 128 || FlagThread != 0x80 ||
+	if MaxArgs != 12 || MaxDepth != 8 || MaxFunctions != 1024 || MaxProcesses != 4096 || MaxStackArgs != 8 || BlockSize != 128 || FlagThread != 0x80 ||
 		FlagSymbol != 0x40 || FlagQuiet != 0x20 || FlagRaw != 0x10 || ChunkRoom != 256 || LessRegisters != 4 || MaxName != 4096 {
 		t.Error("a constant differs from the source's")
 	}
@@ -113,7 +113,7 @@ func TestObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{
-			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgThreadExit,
+			ProbesProgCallSession, ProbesProgEnterMulti, ProbesProgLeaveMulti, ProbesProgEnterSingle, ProbesProgLeaveSingle, ProbesProgThreadExit, ProbesProgProcessExec,
 			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {

@@ -20,10 +20,14 @@
 #define SITE_LENGTH 7	     /* the bits of a site that have the number of addresses; the others are of its hash */
 #define WINDOW_WORDS 64
 #define MAX_FRAME (1u << 20) /* bytes from one frame to the next */
+#define MAX_PROCESSES 4096   /* processes that are recorded at the same time */
 
+/*
+ * The epoch of a process is a number that no other process has had. While it stays, addresses in the process mean
+ * the same, except those that meant nothing.
+ */
 struct caller_table {
-	u64 epoch; /* addresses mean the same while it stays, except those that meant nothing */
-	u64 pad[7];
+	u64 epochs[MAX_PROCESSES]; /* by the process's place */
 	u64 chains[1 << CHAIN_BITS];
 	u64 sites[1 << SITE_BITS];
 };
@@ -49,8 +53,10 @@ INLINE u64 mix(u64 hash, u64 word)
 	return hash ^ hash >> 32;
 }
 
+INLINE u64 *epoch_at(struct caller_table *c, u32 place) { return &c->epochs[place & (MAX_PROCESSES - 1)]; }
+
 /* The hash of a chain that has only the site yet. The upper half of id is the process. */
-INLINE u64 site_hash(u64 id, u64 epoch, u64 site) { return mix(id >> 32 | epoch << 32, site); }
+INLINE u64 site_hash(u64 id, u64 epoch, u64 site) { return mix(id >> 32 ^ epoch, site); }
 
 /* How many addresses the chain above a site has; most at a site that user space does not know. */
 INLINE u32 chain_length(struct caller_table *c, u64 hash, u32 most)
@@ -155,7 +161,7 @@ INLINE int find_frame(struct caller_frame *f, u64 fp, u64 above, const struct wi
 /* The number of the chain above a call, from its innermost return address up. It is not 0. */
 INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table *c, u32 most, const struct window *w)
 {
-	u64 hash = site_hash(s->id, c->epoch, w->site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
+	u64 hash = site_hash(s->id, *epoch_at(c, s->place), w->site), sp = STACK_POINTER(ctx), above = sp - 1, needed;
 	u32 i, length = chain_length(c, hash, most);
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
 
@@ -190,7 +196,7 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, const 
 
 	if (!c)
 		return 0;
-	e.args[0] = c->epoch;
+	e.args[0] = *epoch_at(c, s->place);
 	e.args[1] = w->site;
 	hash = site_hash(s->id, e.args[0], w->site);
 	length = chain_length(c, hash, COOKIE_CHAIN(cookie));

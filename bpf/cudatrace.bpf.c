@@ -133,11 +133,17 @@ struct {
 	MAP_VALUE(struct thread);
 } threads SEC(".maps");
 
+/* A process that is recorded. */
+struct target {
+	u32 range; /* with capture_range: 1 within the range; TARGET_CALIBRATION */
+	u32 place; /* in the table of epochs */
+};
+
 struct {
 	MAP_TYPE(MAP_HASH);
-	MAP_ENTRIES(4096);
-	MAP_KEY(u32);	/* pid */
-	MAP_VALUE(u32); /* with capture_range: 1 within the range; TARGET_CALIBRATION */
+	MAP_ENTRIES(MAX_PROCESSES);
+	MAP_KEY(u32); /* pid */
+	MAP_VALUE(struct target);
 } targets SEC(".maps");
 
 #define TARGET_CALIBRATION 2 /* the process calls to measure the price of calls */
@@ -145,9 +151,10 @@ struct {
 /* Counts a call of a target that cannot be recorded. */
 NOINLINE void lose_call(u64 id, u32 cause)
 {
-	u32 pid = id >> 32, *target = map_lookup(&targets, &pid);
+	u32 pid = id >> 32;
+	struct target *target = map_lookup(&targets, &pid);
 
-	count(target && *target == TARGET_CALIBRATION ? LOST_CALIBRATION : cause);
+	count(target && target->range == TARGET_CALIBRATION ? LOST_CALIBRATION : cause);
 }
 
 /* One word, not 0 while recording is paused in all processes. */
@@ -169,9 +176,10 @@ struct {
 GLOBAL u32 add_slot(u64 id)
 {
 	u32 pid = id >> 32, index = (u32)id, i;
+	struct target *target = map_lookup(&targets, &pid);
 	struct slot *s;
 
-	if (!map_lookup(&targets, &pid))
+	if (!target)
 		return NO_SLOT;
 	BOUNDED
 	for (i = 1; i <= PROBES; i++) {
@@ -179,6 +187,7 @@ GLOBAL u32 add_slot(u64 id)
 		if (s && claim(s, 0)) {
 			s->index = index & slot_mask;
 			clear_slot(s);
+			s->place = target->place;
 			PUBLISH(&s->id, id);
 			return s->index;
 		}
@@ -419,10 +428,10 @@ INLINE void record_args(struct thread *t, struct event *e, const struct recipe *
 /* Switches a process's range. */
 NOINLINE void set_range(u32 pid, u32 on)
 {
-	u32 *within = map_lookup(&targets, &pid);
+	struct target *target = map_lookup(&targets, &pid);
 
-	if (within)
-		*within = on;
+	if (target)
+		target->range = on;
 }
 
 /* A function that begins or ends the range is entered. */
@@ -440,13 +449,14 @@ NOINLINE void enter_range(struct pt_regs *ctx, u32 pid, u32 range)
 INLINE int recording(u32 pid)
 {
 	u32 zero = 0, *value = map_lookup(&paused, &zero);
+	struct target *target;
 
 	if (value && *value)
 		return 0;
 	if (!capture_range)
 		return 1;
-	value = map_lookup(&targets, &pid);
-	return value && *value;
+	target = map_lookup(&targets, &pid);
+	return target && target->range;
 }
 
 /* Frames that a call left without a return are removed also when it is not recorded. */
@@ -767,31 +777,39 @@ INLINE void leave(struct pt_regs *ctx)
 	publish(s, e->nargs);
 }
 
-/*
- * At the entry and at the return of dlclose: from now on addresses may lie in another
- * library. Chains that are walked meanwhile get a new number at the return.
- */
-INLINE int unloading(void)
+/* From now on addresses in the process may lie in another file. */
+INLINE int begin_epoch(void)
 {
+	u32 pid = current_id() >> 32;
+	struct target *target = map_lookup(&targets, &pid);
 	struct caller_table *c = known_callers();
 
-	if (c)
-		__sync_fetch_and_add(&c->epoch, 1);
+	if (c && target)
+		__sync_fetch_and_add(epoch_at(c, target->place), 1);
 	return 0;
 }
 
+/* The entry and the return of dlclose. Chains that are walked meanwhile get a new number at the return. */
 SEC("uprobe.multi")
 int unload_multi(struct pt_regs *ctx)
 {
 	(void)ctx;
-	return unloading();
+	return begin_epoch();
 }
 
 SEC("uprobe")
 int unload_single(struct pt_regs *ctx)
 {
 	(void)ctx;
-	return unloading();
+	return begin_epoch();
+}
+
+/* A process runs another program: that may call CUDA in libraries that are probed already. */
+SEC("raw_tp/sched_process_exec")
+int process_exec(void *ctx)
+{
+	(void)ctx;
+	return begin_epoch();
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */

@@ -15,8 +15,7 @@ import (
 
 type ProbesCallerTable struct {
 	_      structs.HostLayout
-	Epoch  uint64
-	Pad    [7]uint64
+	Epochs [4096]uint64
 	Chains [16384]uint64
 	Sites  [2048]uint64
 }
@@ -96,7 +95,8 @@ type ProbesSlot struct {
 	Index     uint32
 	Announced uint32
 	Comm      [2]uint64
-	Reach     uint64
+	Reach     uint32
+	Place     uint32
 }
 
 type ProbesSupply struct {
@@ -104,6 +104,12 @@ type ProbesSupply struct {
 	Taken uint64
 	Pad   [7]uint64
 	Given uint64
+}
+
+type ProbesTarget struct {
+	_     structs.HostLayout
+	Range uint32
+	Place uint32
 }
 
 type ProbesThread struct {
@@ -167,6 +173,7 @@ const (
 	ProbesProgEnterSingle   = "enter_single"
 	ProbesProgLeaveMulti    = "leave_multi"
 	ProbesProgLeaveSingle   = "leave_single"
+	ProbesProgProcessExec   = "process_exec"
 	ProbesProgSignalDeliver = "signal_deliver"
 	ProbesProgThreadExit    = "thread_exit"
 	ProbesProgUnloadMulti   = "unload_multi"
@@ -231,6 +238,7 @@ type ProbesProgramSpecs struct {
 	EnterSingle   *ebpf.ProgramSpec `ebpf:"enter_single"`
 	LeaveMulti    *ebpf.ProgramSpec `ebpf:"leave_multi"`
 	LeaveSingle   *ebpf.ProgramSpec `ebpf:"leave_single"`
+	ProcessExec   *ebpf.ProgramSpec `ebpf:"process_exec"`
 	SignalDeliver *ebpf.ProgramSpec `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.ProgramSpec `ebpf:"thread_exit"`
 	UnloadMulti   *ebpf.ProgramSpec `ebpf:"unload_multi"`
@@ -347,6 +355,7 @@ type ProbesPrograms struct {
 	EnterSingle   *ebpf.Program `ebpf:"enter_single"`
 	LeaveMulti    *ebpf.Program `ebpf:"leave_multi"`
 	LeaveSingle   *ebpf.Program `ebpf:"leave_single"`
+	ProcessExec   *ebpf.Program `ebpf:"process_exec"`
 	SignalDeliver *ebpf.Program `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.Program `ebpf:"thread_exit"`
 	UnloadMulti   *ebpf.Program `ebpf:"unload_multi"`
@@ -365,6 +374,7 @@ func (p *ProbesPrograms) Close() error {
 		p.EnterSingle,
 		p.LeaveMulti,
 		p.LeaveSingle,
+		p.ProcessExec,
 		p.SignalDeliver,
 		p.ThreadExit,
 		p.UnloadMulti,

@@ -123,7 +123,8 @@ struct slot {
 	u32 index;    /* of this slot */
 	u32 announced;
 	u64 comm[2];
-	u64 reach; /* bytes of its stack that are read at a call */
+	u32 reach; /* bytes of its stack that are read at a call */
+	u32 place; /* of its process in the table of epochs */
 };
 _Static_assert(sizeof(struct slot) == 64, "slot");
 

@@ -36,7 +36,7 @@ const (
 func (c *conversion) align() (*timeline.Recording, error) {
 	hosts := hostsOf(c.logs)
 	reference := firstStarted(hosts)
-	fits, err := byCollectives(hosts, slices.Index(hosts, reference), len(c.logs))
+	fits, err := c.byCollectives(hosts, slices.Index(hosts, reference))
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,7 @@ func (h *host) alignTo(r *host, f *clockfit.Fit) {
 	if a, text, fitted = h.byFit(f, a, text); fitted {
 		clock = f.Clock
 	}
+	clock.Bound(a.ErrorNS, a.Known)
 	for _, l := range h.logs {
 		l.clock, l.alignment, l.aligned = clock, &a, text
 	}

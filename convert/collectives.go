@@ -7,27 +7,135 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/collective/inlog"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// communicators finds the communicators of NCCL whose ranks are in the logs.
-func communicators(hosts []*host, logs int) ([]*collective.Communicator, error) {
+// A communication is the communicators of NCCL whose ranks are in logs.
+type communication struct {
+	found []*collective.Communicator
+	logs  []communicating // that take part
+}
+
+// A communicating log has members of communicators.
+type communicating struct {
+	log     *log
+	source  *inlog.Source
+	streams []*collective.Stream // those of its members
+}
+
+// communicate finds the communicators of NCCL whose ranks are in the logs of hosts, of one host or of several.
+func communicate(hosts []*host, logs int) (*communication, error) {
+	c := new(communication)
 	var streams []*collective.Stream
 	for i, h := range hosts {
 		for _, l := range h.logs {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			list, err := collective.Read(&collective.Source{Open: l.Open, Host: i, Of: logs})
+			source := &inlog.Source{Open: l.Open, Host: i, Of: logs}
+			list, err := inlog.Read(source)
 			if err != nil {
 				return nil, err
 			}
+			if l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0 {
+				if err := inlog.Say(source, list); err != nil {
+					return nil, err
+				}
+			}
 			streams = append(streams, list...)
+			c.logs = append(c.logs, communicating{l, source, list})
 		}
 	}
-	return collective.Match(streams), nil
+	c.found = collective.Match(streams)
+	members := make(map[*collective.Stream]bool)
+	for _, x := range c.found {
+		for _, m := range x.Members {
+			members[m] = true
+		}
+	}
+	for i := range c.logs {
+		l := &c.logs[i]
+		l.streams = slices.DeleteFunc(l.streams, func(s *collective.Stream) bool { return !members[s] })
+	}
+	c.logs = slices.DeleteFunc(c.logs, func(l communicating) bool { return len(l.streams) == 0 })
+	return c, nil
+}
+
+// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where no two
+// ranks of a communicator are shown, or nothing shows them.
+func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
+	if !c.draws || c.processes() < 2 || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
+		return next, nil
+	}
+	if c.communication == nil {
+		var err error
+		if c.communication, err = communicate(hostsOf(c.logs), len(c.logs)); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.communication.found) == 0 {
+		return next, nil
+	}
+	var err error
+	if c.meetings, err = c.communication.table(); err != nil {
+		return nil, err
+	}
+	c.communication = nil // its memory is for the timeline
+	return c.meetings.Sink(next), nil
+}
+
+// table reads when each rank entered each collective.
+func (c *communication) table() (*rendezvous.Table, error) {
+	members := make(map[*collective.Stream]*rendezvous.Member)
+	for i := range c.logs {
+		l := &c.logs[i]
+		for _, s := range l.streams {
+			m, err := l.member(s)
+			if err != nil {
+				return nil, err
+			}
+			members[s] = m
+		}
+	}
+	var communicators [][]*rendezvous.Member
+	for _, x := range c.found {
+		var list []*rendezvous.Member
+		for _, s := range x.Members {
+			list = append(list, members[s])
+		}
+		communicators = append(communicators, list)
+	}
+	t := rendezvous.NewTable(communicators)
+	for i := range c.logs {
+		l := &c.logs[i]
+		err := inlog.Parts(l.source, l.streams, func(s *collective.Stream, number uint64, p collective.Part) {
+			t.Add(members[s], number, l.log.clock.At(p.Start), p.Waits)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	t.Settle()
+	return t, nil
+}
+
+// member is a stream as the member of a communicator, in the timeline.
+func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error) {
+	all, err := l.log.everybody()
+	if err != nil {
+		return nil, err
+	}
+	a, pid := l.log.alignment, s.PID+l.log.offset
+	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
+		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count()}
+	if r := all.Place(s.PID); r.Known {
+		m.Name = fmt.Sprintf("rank %d", r.Number)
+	}
+	return m, nil
 }
 
 // hasAllCollectives says whether a log has the collectives of its processes from the first one on: then their order says
@@ -38,16 +146,16 @@ func (l *log) hasAllCollectives() bool {
 }
 
 // byCollectives fits the clocks of the hosts to that of one of them. A fit is nil where no collectives tell.
-func byCollectives(hosts []*host, reference int, logs int) ([]*clockfit.Fit, error) {
+func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fit, error) {
 	if len(hosts) < 2 {
 		return make([]*clockfit.Fit, len(hosts)), nil
 	}
-	found, err := communicators(hosts, logs)
-	if err != nil {
+	var err error
+	if c.communication, err = communicate(hosts, len(c.logs)); err != nil {
 		return nil, err
 	}
 	var list []clockfit.Collective
-	for _, c := range found {
+	for _, c := range c.communication.found {
 		c.Each(func(members []*collective.Stream, parts []collective.Part) {
 			if x := onHosts(members, parts); len(x) > 1 {
 				list = append(list, x)

@@ -43,6 +43,9 @@ func (l *log) judge(s *Summary) {
 // withoutRecord says why calls that create GPU work may have no record from CUPTI.
 func withoutRecord(s *Summary) string {
 	why := "another CUPTI client may have taken its records"
+	if s.Damaged {
+		why = "it may be in the part that the log lacks"
+	}
 	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite} {
 		if s.Lost[cause] > 0 {
 			why = "it is among the records that were lost"

@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/merge"
 	"github.com/cudatrace/cudatrace/convert/pipeline"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -79,6 +80,10 @@ type conversion struct {
 	kept string // the part that was kept to fit a size
 	seen bool   // the trace has something to see
 
+	draws         bool              // the sink shows the parts of collectives
+	communication *communication    // nil where nothing has asked for it
+	meetings      *rendezvous.Table // nil where none is shown
+
 	failed error // other than a SinkError
 }
 
@@ -91,9 +96,10 @@ type log struct {
 	joined    []join.Process
 	damage    *tracelog.Damage
 	filter    *tracelog.Filter
-	all       uint64          // events in the whole log, with a filter; 0 when not known
-	size      int64           // bytes
-	clock     *timeline.Clock // converts its times to those of the timeline
+	processes *catalog.Processes // all of them, where the filter leaves some out; nil before they are looked for
+	all       uint64             // events in the whole log, with a filter; 0 when not known
+	size      int64              // bytes
+	clock     *timeline.Clock    // converts its times to those of the timeline
 	alignment *Alignment
 	aligned   string // how its clock was aligned with those of other logs
 	chosen    *selection.Selection
@@ -161,6 +167,12 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.pids.number(c.byRank()); err != nil {
+		return nil, err
+	}
+	if sink, err = c.meeting(sink); err != nil {
+		return nil, err
+	}
 	p := pipeline.New(sink)
 	err = c.give(p, start)
 	if failed := p.Close(); failed != nil {
@@ -178,6 +190,9 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 	var all []Summary
 	for _, l := range c.logs {
 		all = append(all, c.summary(l))
+		if c.meetings != nil {
+			all[len(all)-1].Collectives = &c.meetings.Found
+		}
 	}
 	return all, nil
 }
@@ -188,11 +203,6 @@ func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
 	if c.kept != "" {
 		p.Emit(&timeline.Note{Time: start.Start, Text: "a part of the recording: " + c.kept + ", so that the trace has the size that was asked for"})
-	}
-	for _, l := range c.logs {
-		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
-			return err
-		}
 	}
 	for _, l := range c.byRank() {
 		p.Convert(l.clock)
@@ -229,11 +239,10 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	l.offset = c.pids.offset(l.catalog)
 	l.chosen = selection.New(selection.Options{Name: c.Filter.Name, Caller: c.Filter.Caller, NVTX: c.Filter.NVTX, Shortest: uint64(c.Filter.MinDuration)})
 	return join.Options{
 		Selection: l.chosen, OfCalls: len(c.Filter.TIDs) > 0 || l.chosen.OfCalls(), Filter: l.filter, Threads: l.threads,
-		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0,
+		Offset: l.offset, IDs: &c.ids, Budget: c.held, Damaged: l.damage.Count > 0, Clock: l.clock,
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -40,6 +42,31 @@ func TestFaultsBehindChecksums(t *testing.T) {
 	}
 	if faults < 20 {
 		t.Errorf("%d logs with faults", faults)
+	}
+}
+
+// Calls whose records were in a damaged block are not said to be those of another CUPTI client.
+func TestRecordsInDamage(t *testing.T) {
+	t.Parallel()
+	whole, err := os.ReadFile("../testdata/gpu/logs/streams.cudatrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for at := len(whole) / 40; at < len(whole); at += len(whole) / 40 {
+		log := bytes.Clone(whole)
+		log[at] ^= 1
+		_, sum := timelineOf(t, logtest.InMemory(log))
+		reasons := strings.Join(sum.Reasons, "; ")
+		if strings.Contains(reasons, "another CUPTI client") {
+			t.Errorf("damage at byte %d: %s", at, reasons)
+		}
+		if strings.Contains(reasons, "no record from CUPTI: it may be in the part that the log lacks") {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("no damage hides the record of a call")
 	}
 }
 

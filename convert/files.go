@@ -51,7 +51,7 @@ var ErrNothing = errors.New("nothing matches the filter")
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
-			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the trace another name", l.Name)
+			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the output another name", l.Name)
 		}
 	}
 	if o.Split.wanted() {
@@ -138,6 +138,7 @@ func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
 	if o.Format == Chrome {
 		return c.chromeTo(w, o)
 	}
+	c.draws = true
 	out := o.Compress.NewWriter(w)
 	sink := counting(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
 	if o.Beside != nil {
@@ -215,6 +216,10 @@ const (
 	// TablesManifest is the file in the folder that lists the others. Engines leave out names that begin with '_'.
 	TablesManifest = "_cudatrace_files.txt"
 
+	// TablesMemory is what tables take beside the memory of a conversion, in bytes: the rows that wait, and the columns that are
+	// being encoded.
+	TablesMemory = parquetsink.Budget + 56<<20
+
 	// mostTables bounds the files of tables, all of which are open until the last one is whole.
 	mostTables = 8192
 )
@@ -230,6 +235,7 @@ func (c *conversion) tables(o TraceOptions, create output.Creator) ([]Summary, e
 	bound := c.bound(Parquet)
 	return c.watch(parquetsink.New(parquetsink.Options{
 		Run:     o.Run,
+		Part:    c.Filter.limits(),
 		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
 		Outcome: c.outcome,
 		Create: func(path string) (io.Writer, error) {

@@ -48,7 +48,7 @@ func (f *Filter) resolve(l *log) (*tracelog.Filter, error) {
 		return nil, nil
 	}
 	// NVTX ranges that are under way at From began before it, and hold calls of later times.
-	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker}}
+	t := &tracelog.Filter{PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}}
 	begin, last, err := l.extent(f.Last > 0)
 	if err != nil {
 		return nil, err
@@ -76,6 +76,28 @@ const noProcess = math.MaxUint32
 
 // ranked are the PIDs of the log's processes that have one of the ranks, of those that the filter's PIDs leave.
 func (f *Filter) ranked(l *log) ([]uint32, error) {
+	all, err := l.everybody()
+	if err != nil {
+		return nil, err
+	}
+	pids := []uint32{noProcess} // else none would stand for all
+	for _, pid := range all.PIDs {
+		rank := all.Place(pid)
+		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// everybody returns all processes of the log, also those that a filter leaves out.
+func (l *log) everybody() (*catalog.Processes, error) {
+	if l.filter == nil && l.catalog != nil {
+		return &l.catalog.Processes, nil
+	}
+	if l.processes != nil {
+		return l.processes, nil
+	}
 	r, err := l.Open()
 	if err != nil {
 		return nil, err
@@ -89,14 +111,8 @@ func (f *Filter) ranked(l *log) ([]uint32, error) {
 	if err := small.Read(r, func(float64) {}); err != nil {
 		return nil, err
 	}
-	pids := []uint32{noProcess} // else none would stand for all
-	for _, pid := range small.Processes.PIDs {
-		rank := small.Processes.Rank(pid)
-		if rank.Known && f.Ranks.Contains(rank.Number, rank.Of) && (len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
+	l.processes = &small.Processes
+	return l.processes, nil
 }
 
 // extent returns the beginning and, on request, the end of a recording. It counts the log's

@@ -91,11 +91,3 @@ func (s *Summary) addRank(r timeline.Rank) {
 	}
 	s.WorldSize = max(s.WorldSize, r.Of)
 }
-
-// longUUID gives a UUID of 32 hexadecimal digits the form of nvidia-smi; "" for what is not one.
-func longUUID(digits string) string {
-	if len(digits) != 32 {
-		return ""
-	}
-	return fmt.Sprintf("GPU-%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-}

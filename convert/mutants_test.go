@@ -132,7 +132,7 @@ func verdicts(t *testing.T, name string, log []byte) (dumped, summed, converted 
 }
 
 // processorTime is the time that this process has taken, on however slow a machine.
-func processorTime(t *testing.T) time.Duration {
+func processorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {

@@ -9,6 +9,17 @@ type pidSpace struct{ taken map[uint32]bool }
 // pidBits is the number of bits of the largest PID on Linux (PID_MAX_LIMIT).
 const pidBits = 22
 
+// number finds the programs of logs and makes the numbers of their processes and threads different.
+func (s *pidSpace) number(logs []*log) error {
+	for _, l := range logs {
+		if err := l.catalog.Processes.Resolve(l.Open, l.catalog.Contents); err != nil {
+			return err
+		}
+		l.offset = s.offset(l.catalog)
+	}
+	return nil
+}
+
 // offset returns the number to add to the PIDs and TIDs of a log, so that no other log has
 // them.
 func (s *pidSpace) offset(c *catalog.Catalog) uint32 {

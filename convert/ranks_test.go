@@ -51,8 +51,9 @@ func kernelsOf(tl *timelinetest.Timeline, name string) (all map[uint32][]part) {
 // stated bound holds. No collective ends on a rank before the last one has entered it.
 func TestRanksOnHosts(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
-		logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 8, PerHost: 2, Seed: seed, Steps: 200, Drift: 40, WallOff: 3e6, WallError: 4e6, Straggler: -1})
+	for seed := range uint64(4) {
+		perHost := []int{2, 8}[seed/3] // eight ranks of a host are in step with those of another one, and are no communicator
+		logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 8, PerHost: perHost, Seed: seed, Steps: 200, Drift: 40, WallOff: 3e6, WallError: 4e6, Straggler: -1})
 		tl, all := convertRanks(t, logs)
 		reference := referenceOf(t, logs, all)
 		for i := range all {
@@ -73,7 +74,7 @@ func TestRanksOnHosts(t *testing.T) {
 				t.Errorf("seed %d: said is %q", seed, all[i].Aligned)
 			}
 		}
-		notBackwards(t, kernelsOf(tl, logtest.World), 16)
+		notBackwards(t, kernelsOf(tl, logtest.World), 8*perHost)
 	}
 }
 
@@ -156,6 +157,26 @@ func TestRanksByWallClocks(t *testing.T) {
 				t.Errorf("aligned by %s: %q", aligned.Alignment.By, aligned.Aligned)
 			}
 		})
+	}
+}
+
+// A job's only process has rank 0, as when it is recorded.
+func TestFilterOnlyRank(t *testing.T) {
+	t.Parallel()
+	alone := Log{"alone", logtest.Assemble(t, "process pid=1 exe=/bin/a args=a environment=\"RANK=0\\x00WORLD_SIZE=1\"\ncall pid=1 tid=1 func=#1 enter=1000 dur=5\n")}
+	for text, want := range map[string]int{"0": 1, "last": 1, "1": 0} {
+		list, err := ranklist.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector := timelinetest.NewCollector(t)
+		_, err = SomeTimeline([]Log{alone}, Options{Filter: Filter{Ranks: list}}, collector)
+		if want == 0 && errors.Is(err, ErrNothing) {
+			continue
+		}
+		if err != nil || len(collector.Timeline().Processes) != want {
+			t.Errorf("--ranks %s: %d processes, %v", text, len(collector.Timeline().Processes), err)
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ func (p *partWriter) write(logs []Log) (all []Summary, seen bool, err error) {
 	if err := c.read(); err != nil {
 		return nil, false, err
 	}
+	c.draws = true
 	bound := c.bound(Perfetto)
 	p.Sink = parts.New(p.windows, func(part int) (timeline.Sink, error) {
 		w, err := p.create(part)

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/join"
 	"github.com/cudatrace/cudatrace/convert/memory"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -80,6 +81,8 @@ type Summary struct {
 	RangeMarks      uint64 `json:"nvtx_marks"`
 	RangesUnmatched uint64 `json:"nvtx_unmatched"`
 
+	Communicators []CommunicatorInfo `json:"nccl_communicators"`
+
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
 
@@ -115,6 +118,10 @@ type Summary struct {
 	Aligned   string     `json:"-"`       // the same in words
 
 	Recorded Recorded `json:"-"` // how the log was recorded
+
+	Begin, End uint64 `json:"-"` // of the log, on the clock of the timeline
+
+	Collectives *rendezvous.Found `json:"-"` // in the trace that was made, of all its logs together; nil without any
 
 	// Damaged says that the log itself is cut off or damaged, or was never finished. The
 	// intact part was read.
@@ -189,6 +196,16 @@ type RankInfo struct {
 	WorldSize uint32 `json:"world_size"` // 0 when not known
 }
 
+// CommunicatorInfo is a communicator of NCCL in a process.
+type CommunicatorInfo struct {
+	PID   uint32 `json:"pid"`
+	Hash  string `json:"communicator"` // in hexadecimal, the same on all ranks; "" where NCCL does not tell
+	Ranks uint32 `json:"ranks"`        // 0 when not known
+	Rank  uint32 `json:"rank"`         // the process's in the communicator; 0 when not known
+	Calls uint64 `json:"calls"`        // collectives, sends and receives
+	Bytes uint64 `json:"bytes"`        // that these name
+}
+
 // GPUInfo is a GPU of a Summary. What is not known is "".
 type GPUInfo struct {
 	Index uint32 `json:"gpu"` // number in the trace
@@ -216,7 +233,7 @@ func (c *conversion) summary(l *log) Summary {
 		Args: catalog.SplitArgs(meta[tracelog.MetaArgs]),
 		Host: meta[tracelog.MetaHost], Kernel: meta[tracelog.MetaKernel],
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
-		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{},
+		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
@@ -241,10 +258,25 @@ func (c *conversion) summary(l *log) Summary {
 		}
 	}
 	s.Notes = append(s.Notes, limitNotes(found)...)
+	if n := l.catalog.Communicators.Further; n > 0 {
+		s.Notes = append(s.Notes, figures.Count(n, "call", "calls")+" of NCCL do not count in a communicator: there were too many communicators")
+	}
 	s.Recorded = l.recorded(&s)
 	l.judge(&s)
 	c.leftOut(l, &s)
 	return s
+}
+
+func communicatorInfos(c *catalog.Communicators) []CommunicatorInfo {
+	list := []CommunicatorInfo{}
+	for _, x := range c.List {
+		hash := ""
+		if x.Hash != 0 {
+			hash = fmt.Sprintf("%#x", x.Hash)
+		}
+		list = append(list, CommunicatorInfo{PID: x.PID, Hash: hash, Ranks: x.Ranks, Rank: x.Rank, Calls: x.Calls, Bytes: x.Bytes})
+	}
+	return list
 }
 
 // leftOut counts what a filter kept out of the trace.
@@ -364,13 +396,14 @@ func (c *conversion) describeRun(l *log, s *Summary) {
 	for _, g := range c.gpus.List {
 		if g.Name != "" && l.catalog.GPUs.Uses(g.Index) {
 			s.GPUs = append(s.GPUs, g.Name)
-			s.GPUList = append(s.GPUList, GPUInfo{Index: g.Index, Name: g.Name, UUID: longUUID(g.UUID), PCI: g.Link.Address})
+			s.GPUList = append(s.GPUList, GPUInfo{Index: g.Index, Name: g.Name, UUID: figures.UUID(g.UUID), PCI: g.Link.Address})
 		}
 	}
 	l.describeMetadata(s)
 	k := &l.catalog.Clocks
 	s.Clock = Clock{BootID: l.catalog.Meta[tracelog.MetaBoot], Set: k.Moved()}
 	s.Clock.Error, s.Clock.Known = k.Error()
+	s.Begin, s.End = l.clock.At(first), l.clock.At(l.catalog.Last())
 	if len(c.logs) > 1 {
 		s.Alignment = l.alignment
 	}

@@ -41,13 +41,22 @@ type chunk struct {
 type encoder struct {
 	zstd    *zstd.Encoder
 	chunk   chunk
-	present []uint32 // definition levels, empty for a column without nulls
-	ints    []int64  // the values that are not null
+	levels  bool     // the column has definition levels
+	present []uint32 // definition levels; empty where all rows are null, or none is
+	ints    []int64  // the values that are not null: own, or those of the caller
 	floats  []float64
 	index   []uint32
+	own     owned
 	table   []uint32 // dictionary index + 1 by value
 	page    []byte   // before compression
 	packed  []byte
+}
+
+// owned are the lists that an encoder makes of the caller's.
+type owned struct {
+	ints   []int64
+	floats []float64
+	index  []uint32
 }
 
 func newEncoder() *encoder {
@@ -61,62 +70,98 @@ func newEncoder() *encoder {
 // encode encodes a column. The chunk is valid until the next call.
 func (e *encoder) encode(c *Column, v Values) *chunk {
 	e.chunk = chunk{bytes: e.chunk.bytes[:0]}
-	e.present = e.present[:0]
+	e.levels, e.present = c.Nullable, e.present[:0]
 	switch c.Type {
 	case Text:
-		e.index = withoutNulls(e, c, v.Index, e.index[:0], func(x uint32) bool { return x == NullText })
-		e.textPages(v.Texts)
+		e.index = withoutNulls(e, v.Index, v.Repeated, &e.own.index, func(x uint32) bool { return x == NullText })
+		e.textPages(v.Texts, v.Repeated > 0)
 	case Float:
-		e.floats = withoutNulls(e, c, v.Floats, e.floats[:0], func(x float64) bool { return x != x })
+		e.floats = withoutNulls(e, repeat(v.Floats, v.Repeated), 0, &e.own.floats, func(x float64) bool { return x != x })
 		e.pages(encodingPlain, e.appendFloats)
 	case Bool:
-		e.ints = withoutNulls(e, c, v.Ints, e.ints[:0], isNullInt)
-		e.pages(encodingPlain, e.appendBools)
+		e.ints = withoutNulls(e, v.Ints, v.Repeated, &e.own.ints, isNullInt)
+		e.boolPages(v.Repeated > 0)
 	default:
-		e.ints = withoutNulls(e, c, v.Ints, e.ints[:0], isNullInt)
-		e.intPages()
+		e.ints = withoutNulls(e, v.Ints, v.Repeated, &e.own.ints, isNullInt)
+		e.intPages(v.Repeated > 0)
 	}
 	return &e.chunk
 }
 
 func isNullInt(x int64) bool { return x == NullInt }
 
-// withoutNulls appends the values that are not null to a list, and notes which they are.
-func withoutNulls[V any](e *encoder, c *Column, v, to []V, isNull func(V) bool) []V {
-	e.chunk.rows = len(v)
-	if !c.Nullable {
-		return append(to, v...)
+// repeat returns a list with a value for each row.
+func repeat[V any](v []V, repeated int) []V {
+	if repeated > 0 {
+		return slices.Repeat(v[:1], repeated)
 	}
+	return v
+}
+
+// withoutNulls returns the values that are not null, and notes which they are. Of a repeated value it returns one.
+func withoutNulls[V any](e *encoder, v []V, repeated int, own *[]V, isNull func(V) bool) []V {
+	e.chunk.rows = max(len(v), repeated)
+	if !e.levels {
+		return v
+	}
+	nulls := 0
 	for _, x := range v {
-		level := uint32(1)
 		if isNull(x) {
-			level = 0
-		} else {
-			to = append(to, x)
+			nulls++
 		}
-		e.present = append(e.present, level)
 	}
-	e.chunk.nulls = len(v) - len(to)
+	e.chunk.nulls = nulls
+	switch {
+	case nulls == 0:
+		return v
+	case nulls == len(v):
+		e.chunk.nulls = e.chunk.rows
+		return v[:0]
+	}
+	to := slices.Grow((*own)[:0], len(v)-nulls)
+	e.present = slices.Grow(e.present, len(v))[:len(v)]
+	for i, x := range v {
+		if isNull(x) {
+			e.present[i] = 0
+		} else {
+			to, e.present[i] = append(to, x), 1
+		}
+	}
+	*own = to
 	return to
 }
 
 // intPages chooses the encoding of numbers.
-func (e *encoder) intPages() {
-	if len(e.ints) > 0 {
-		least, most := slices.Min(e.ints), slices.Max(e.ints)
-		e.chunk.least = binary.LittleEndian.AppendUint64(nil, uint64(least))
-		e.chunk.most = binary.LittleEndian.AppendUint64(nil, uint64(most))
-		if words, ok := e.distinct(least, most); ok {
-			e.dictionary(len(words), func(b []byte) []byte {
-				for _, x := range words {
-					b = binary.LittleEndian.AppendUint64(b, uint64(x))
-				}
-				return b
-			})
-			return
-		}
+func (e *encoder) intPages(repeated bool) {
+	if len(e.ints) == 0 {
+		e.pages(encodingDelta, func(b []byte, _, _ int) []byte { return appendDelta(b, nil) })
+		return
 	}
-	e.pages(encodingDelta, func(b []byte, from, to int) []byte { return appendDelta(b, e.ints[from:to]) })
+	least, most := bounds(e.ints)
+	e.chunk.least = binary.LittleEndian.AppendUint64(nil, uint64(least))
+	e.chunk.most = binary.LittleEndian.AppendUint64(nil, uint64(most))
+	words, ok := []int64{least}, true
+	if !repeated {
+		words, ok = e.distinct(least, most)
+	}
+	if !ok {
+		e.pages(encodingDelta, func(b []byte, from, to int) []byte { return appendDelta(b, e.ints[from:to]) })
+		return
+	}
+	e.dictionary(len(words), repeated, func(b []byte) []byte {
+		for _, x := range words {
+			b = binary.LittleEndian.AppendUint64(b, uint64(x))
+		}
+		return b
+	})
+}
+
+func bounds(v []int64) (least, most int64) {
+	least, most = v[0], v[0]
+	for _, x := range v {
+		least, most = min(least, x), max(most, x)
+	}
+	return least, most
 }
 
 // distinct returns the dictionary of numbers that repeat, and sets their indexes.
@@ -133,7 +178,7 @@ func (e *encoder) distinct(least, most int64) (words []int64, ok bool) {
 		return nil, false
 	}
 	clear(sample)
-	e.index = e.index[:0]
+	e.index = e.own.index[:0]
 	for _, x := range e.ints {
 		i, known := sample[x]
 		if !known {
@@ -145,14 +190,16 @@ func (e *encoder) distinct(least, most int64) (words []int64, ok bool) {
 		}
 		e.index = append(e.index, i)
 	}
+	e.own.index = e.index
 	return words, true
 }
 
 // distinctNarrow is distinct for numbers of a narrow range.
 func (e *encoder) distinctNarrow(least int64, span, limit int) (words []int64, ok bool) {
 	table := e.cleared(span)
-	e.index = e.index[:0]
-	for _, x := range e.ints {
+	e.own.index = slices.Grow(e.own.index[:0], len(e.ints))[:len(e.ints)]
+	e.index = e.own.index
+	for i, x := range e.ints {
 		at := &table[x-least]
 		if *at == 0 {
 			if len(words) == limit {
@@ -161,7 +208,7 @@ func (e *encoder) distinctNarrow(least int64, span, limit int) (words []int64, o
 			words = append(words, x)
 			*at = uint32(len(words))
 		}
-		e.index = append(e.index, *at-1)
+		e.index[i] = *at - 1
 	}
 	return words, true
 }
@@ -174,23 +221,25 @@ func (e *encoder) cleared(n int) []uint32 {
 }
 
 // textPages writes texts, by a dictionary of those that are there.
-func (e *encoder) textPages(texts []string) {
+func (e *encoder) textPages(texts []string, repeated bool) {
 	table := e.cleared(len(texts))
 	var words []string
+	own := slices.Grow(e.own.index[:0], len(e.index))[:len(e.index)]
 	for i, x := range e.index {
 		at := &table[x]
 		if *at == 0 {
 			words = append(words, texts[x])
 			*at = uint32(len(words))
 		}
-		e.index[i] = *at - 1
+		own[i] = *at - 1
 	}
+	e.index, e.own.index = own, own
 	if len(words) > 0 {
 		if least, most := slices.Min(words), slices.Max(words); max(len(least), len(most)) <= longestBound {
 			e.chunk.least, e.chunk.most = []byte(least), []byte(most)
 		}
 	}
-	e.dictionary(len(words), func(b []byte) []byte {
+	e.dictionary(len(words), repeated, func(b []byte) []byte {
 		for _, x := range words {
 			b = appendPlainText(b, x)
 		}
@@ -198,14 +247,21 @@ func (e *encoder) textPages(texts []string) {
 	})
 }
 
-// dictionary writes a dictionary page, and pages of indexes.
-func (e *encoder) dictionary(words int, write func([]byte) []byte) {
+// dictionary writes a dictionary page, and pages of indexes: of a repeated value runs.
+func (e *encoder) dictionary(words int, repeated bool, write func([]byte) []byte) {
 	e.page = write(e.page[:0])
 	e.putPage(pageDictionary, 7, words, encodingPlain)
 	e.chunk.dictionary = len(e.chunk.bytes)
 	width := max(1, bits.Len(uint(max(words, 1)-1)))
 	e.pages(encodingDictionary, func(b []byte, from, to int) []byte {
-		return appendRuns(append(b, byte(width)), e.index[from:to], width)
+		b = append(b, byte(width))
+		switch {
+		case !repeated:
+			b = appendRuns(b, e.index[from:to], width)
+		case to > from:
+			b = appendRun(b, 0, to-from, width)
+		}
+		return b
 	})
 	e.chunk.encodings = append(e.chunk.encodings, encodingPlain)
 }
@@ -218,18 +274,31 @@ func (e *encoder) pages(encoding int32, write func(b []byte, from, to int) []byt
 		rows := min(pageRows, e.chunk.rows-row)
 		values := rows
 		e.page = e.page[:0]
-		if len(e.present) > 0 {
-			levels := e.present[row : row+rows]
-			e.page = appendLevels(e.page, levels)
-			values = 0
-			for _, l := range levels {
-				values += int(l)
-			}
+		if e.levels {
+			values = e.appendLevelsOf(row, rows)
 		}
 		e.page = write(e.page, value, value+values)
 		value += values
 		e.putPage(pageData, 5, rows, encoding)
 	}
+}
+
+// appendLevelsOf appends the definition levels of rows, and returns how many have a value.
+func (e *encoder) appendLevelsOf(row, rows int) (values int) {
+	if len(e.present) == 0 {
+		level := uint32(1)
+		if e.chunk.nulls > 0 {
+			level = 0
+		}
+		e.page = appendLevels(e.page, func(b []byte) []byte { return appendRun(b, level, rows, 1) })
+		return rows * int(level)
+	}
+	levels := e.present[row : row+rows]
+	e.page = appendLevels(e.page, func(b []byte) []byte { return appendRuns(b, levels, 1) })
+	for _, l := range levels {
+		values += int(l)
+	}
+	return values
 }
 
 // putPage appends the page, compressed, behind its header.
@@ -257,6 +326,21 @@ func (e *encoder) appendFloats(b []byte, from, to int) []byte {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 	}
 	return b
+}
+
+// boolPages writes flags.
+func (e *encoder) boolPages(repeated bool) {
+	if repeated && len(e.ints) > 0 {
+		all := byte(-e.ints[0])
+		e.pages(encodingPlain, func(b []byte, from, to int) []byte {
+			for range (to - from + 7) / 8 {
+				b = append(b, all)
+			}
+			return b
+		})
+		return
+	}
+	e.pages(encodingPlain, e.appendBools)
 }
 
 func (e *encoder) appendBools(b []byte, from, to int) []byte {

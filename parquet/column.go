@@ -27,12 +27,14 @@ const (
 	NullText = math.MaxUint32 // as an index
 )
 
-// Values are the values of a column in a row group: the member for the column's type.
+// Values are the values of a column in a row group: the list for the column's type.
 type Values struct {
 	Ints   []int64 // Int, Time; Bool has 0 and 1
 	Floats []float64
 	Index  []uint32 // the values of a text column, as indexes into Texts
 	Texts  []string // each text once; some may have no row
+
+	Repeated int // number of rows that all have the only value of the list; 0 where the list has a value for each row
 }
 
 // Numbers of the file format.

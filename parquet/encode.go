@@ -84,28 +84,35 @@ func appendBits[N uint32 | uint64](b []byte, v []N, width, padded int) []byte {
 // leastRun is the least number of equal values that are worth a run, a multiple of 8.
 const leastRun = 16
 
-// appendRuns appends numbers of a width in bits in Parquet's hybrid of runs and bit-packed groups of 8.
+// appendRuns appends numbers of a width in bits in Parquet's hybrid of runs and bit-packed groups of 8. A run begins
+// with a group.
 func appendRuns(b []byte, v []uint32, width int) []byte {
 	from := 0 // of the values that wait to be packed
-	for i := 0; i < len(v); {
-		n := 1
-		for i+n < len(v) && v[i+n] == v[i] {
-			n++
+	for i := 0; i+8 <= len(v); {
+		n := 0
+		if x, g := v[i], v[i:i+8:i+8]; g[1] == x && g[2] == x && g[3] == x && g[4] == x && g[5] == x && g[6] == x && g[7] == x {
+			for n = 8; i+n < len(v) && v[i+n] == x; n++ {
+			}
 		}
-		skip := (8 - (i-from)%8) % 8 // values of the run that complete a group
-		if n-skip < leastRun {
-			i += n
+		if n < leastRun {
+			i += 8
 			continue
 		}
-		b = appendPacked(b, v[from:i+skip], width)
-		b = binary.AppendUvarint(b, uint64(n-skip)<<1)
-		for w := 0; w < width; w += 8 {
-			b = append(b, byte(v[i]>>w))
-		}
+		b = appendPacked(b, v[from:i], width)
+		b = appendRun(b, v[i], n, width)
 		i += n
 		from = i
 	}
 	return appendPacked(b, v[from:], width)
+}
+
+// appendRun appends a run of equal numbers.
+func appendRun(b []byte, v uint32, n, width int) []byte {
+	b = binary.AppendUvarint(b, uint64(n)<<1)
+	for w := 0; w < width; w += 8 {
+		b = append(b, byte(v>>w))
+	}
+	return b
 }
 
 // appendPacked appends bit-packed groups of 8.
@@ -118,10 +125,11 @@ func appendPacked(b []byte, v []uint32, width int) []byte {
 	return appendBits(b, v, width, groups*8)
 }
 
-// appendLevels appends the definition levels of a page: 1 for a value, 0 for null, with their length in front.
-func appendLevels(b []byte, levels []uint32) []byte {
+// appendLevels appends the definition levels of a page, with their length in front, that write appends: 1 for a value,
+// 0 for null.
+func appendLevels(b []byte, write func([]byte) []byte) []byte {
 	at := len(b)
-	b = appendRuns(append(b, 0, 0, 0, 0), levels, 1)
+	b = write(append(b, 0, 0, 0, 0))
 	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-4))
 	return b
 }

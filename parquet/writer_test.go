@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,30 @@ func random(rnd *rand.Rand, rows, group int) []parquet.Values {
 	return v
 }
 
+// repeated makes the values of a row group whose columns have one value each: null, or another one.
+func repeated(rows int, null bool) []parquet.Values {
+	v := make([]parquet.Values, len(columns))
+	for i, c := range columns {
+		v[i] = parquet.Values{Repeated: rows, Ints: []int64{1}, Floats: []float64{1.5}, Index: []uint32{2}, Texts: texts}
+		if null && c.Nullable {
+			v[i].Ints[0], v[i].Floats[0], v[i].Index[0] = parquet.NullInt, math.NaN(), parquet.NullText
+		}
+	}
+	v[0] = parquet.Values{} // the order of the rows
+	for i := range rows {
+		v[0].Ints = append(v[0].Ints, int64(i))
+	}
+	return v
+}
+
+// written are values with one for each row.
+func written(v parquet.Values) parquet.Values {
+	if v.Repeated == 0 {
+		return v
+	}
+	return parquet.Values{Texts: v.Texts, Ints: slices.Repeat(v.Ints, v.Repeated), Floats: slices.Repeat(v.Floats, v.Repeated), Index: slices.Repeat(v.Index, v.Repeated)}
+}
+
 // write writes row groups to a file.
 func write(t testing.TB, path string, groups [][]parquet.Values) {
 	t.Helper()
@@ -119,6 +144,16 @@ func testRead(t *testing.T, name string) {
 		}
 		write(t, path, groups)
 		compare(t, engine, path, groups)
+	}
+	for _, rows := range []int{1, 9, 64<<10 + 3} {
+		for _, null := range []bool{false, true} {
+			v := repeated(rows, null)
+			write(t, path, [][]parquet.Values{v})
+			for i := range v {
+				v[i] = written(v[i])
+			}
+			compare(t, engine, path, [][]parquet.Values{v})
+		}
 	}
 }
 

@@ -102,6 +102,7 @@ const (
 	eventName           field = 23   // TrackEvent.name
 	eventCounterValue   field = 30   // TrackEvent.counter_value
 	eventCounterDouble  field = 44   // TrackEvent.double_counter_value
+	eventFlowID         field = 47   // TrackEvent.flow_ids
 	eventGPUCorrelation field = 3000 // TrackEvent.gpu_correlation, an extension
 
 	typeSliceBegin = 1 // TrackEvent.Type.TYPE_SLICE_BEGIN

@@ -50,6 +50,22 @@ func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c GPUCorrelation, la
 	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
 }
 
+// BeginFlow opens a slice that arrows lead from or to: from a slice with an id to the next slice with the same id. Of slices of one
+// time the next one is the one that is written later: see [Track.Flush].
+func (t *Track) BeginFlow(ts uint64, e *TrackEventTemplate, ids []uint64, last UintArgs) {
+	s := t.sequenceAt(ts, t.beginSequence())
+	t.depth++
+	b := &t.w.args
+	b.b = b.b[:0]
+	for _, id := range ids {
+		b.fixed(eventFlowID, id)
+	}
+	s.trackEvent(ts, typeSliceBegin, e, &GPUCorrelation{}, &eventArgs{encoded: b.b, last: last}, nil)
+}
+
+// Flush writes the slices so far, before those that other tracks get later.
+func (t *Track) Flush() { t.flush() }
+
 // Instant writes an event without a duration.
 func (t *Track) Instant(ts uint64, e *TrackEventTemplate) {
 	s := t.sequenceAt(ts, t.beginSequence())

@@ -89,6 +89,7 @@ func (r *recording) attachAll() error {
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
+		r.calls.callers.begin(uint32(pid))
 		if len(a.Libraries) == 0 {
 			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}

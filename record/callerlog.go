@@ -16,7 +16,7 @@ import (
 type callerLog struct {
 	log      *tracelog.Writer
 	resolver *callers.Resolver
-	epoch    func() uint64
+	epoch    func(pid int) uint64
 	last     atomic.Uint32 // ID that was given last
 	unknown  atomic.Uint64 // chains without a record
 	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
@@ -26,7 +26,7 @@ type callerLog struct {
 
 	working sync.WaitGroup
 	mu      sync.Mutex
-	looked  map[uint32]uint64 // 1 + epoch of the last look at the code of a process, by PID
+	looked  map[uint32]uint64 // epoch of the last look at the code of a process, by PID
 	queue   chan newChain     // nil once finished
 }
 
@@ -49,7 +49,7 @@ type news uint8
 const (
 	chainFound news = iota
 	codeMapped      // the process may have mapped other code
-	newProcess      // the PID belongs to another program now
+	newProgram      // the process runs another program since the epoch
 	callFailed      // a call of the chain with this ID has failed
 )
 
@@ -57,9 +57,8 @@ const (
 // none.
 const maxNewChains = 1 << 14
 
-// newCallerLog starts to write records. epoch tells the time of the mappings in which addresses lie,
-// as callers.New wants it.
-func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid uint32, launch string)) *callerLog {
+// newCallerLog starts to write records. epoch reads a process's epoch, as callers.New wants it.
+func newCallerLog(log *tracelog.Writer, epoch func(pid int) uint64, refused func(pid uint32, launch string)) *callerLog {
 	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
 	c.resolver = callers.New(epoch)
 	queue := c.queue
@@ -67,33 +66,35 @@ func newCallerLog(log *tracelog.Writer, epoch func() uint64, refused func(pid ui
 	return c
 }
 
-// look reads what code a process has mapped, unless it did in the same epoch. The process may
-// end when look has returned.
+// look reads what code a process has mapped. The process may end when look has returned.
 func (c *callerLog) look(pid uint32) {
-	if !c.unseen(pid) {
-		return
-	}
 	if code, ok := callers.Read(int(pid), c.epoch); ok {
 		c.enqueue(newChain{news: codeMapped, pid: pid, code: code})
 	}
 }
 
-// unseen says whether a process has not been looked at in this epoch.
-func (c *callerLog) unseen(pid uint32) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.epoch() + 1
-	before := c.looked[pid]
-	c.looked[pid] = now
-	return before != now
+// lookAgain is look for a process in a new epoch: it does nothing in the epoch of the last look.
+func (c *callerLog) lookAgain(pid uint32) {
+	if now := c.epoch(int(pid)); now != c.lookedIn(pid, now) {
+		c.look(pid)
+	}
 }
 
-// forget drops what is known of a PID.
-func (c *callerLog) forget(pid uint32) {
+// lookedIn returns the epoch of the last look at a process, and notes that there is one in this epoch.
+func (c *callerLog) lookedIn(pid uint32, now uint64) (last uint64) {
 	c.mu.Lock()
-	delete(c.looked, pid)
-	c.mu.Unlock()
-	c.enqueue(newChain{news: newProcess, pid: pid})
+	defer c.mu.Unlock()
+	last = c.looked[pid]
+	c.looked[pid] = now
+	return last
+}
+
+// begin looks at a process that may run another program than before under its PID.
+func (c *callerLog) begin(pid uint32) {
+	now := c.epoch(int(pid))
+	c.lookedIn(pid, now)
+	c.enqueue(newChain{news: newProgram, pid: pid, epoch: now})
+	c.look(pid)
 }
 
 // add gives a chain its ID. The addresses are the caller's again when add returns.
@@ -130,8 +131,8 @@ func (c *callerLog) write(queue <-chan newChain) {
 			c.resolve(n)
 		case codeMapped:
 			c.resolver.Add(n.code)
-		case newProcess:
-			c.resolver.Forget(int(n.pid))
+		case newProgram:
+			c.resolver.Replace(int(n.pid), n.epoch)
 		case callFailed:
 			if launch := c.launches[n.id]; launch != "" {
 				c.refused(n.pid, launch)

@@ -15,7 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/callers"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
-	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/turns"
@@ -60,9 +59,10 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.openWatcher(ctx, onClient)
 		return
 	}
+	steps, nvtx := c.opts.profilerSteps(), c.opts.CaptureNVTX.Name != ""
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
-		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange, CaptureNVTX: c.opts.CaptureNVTX.Name != "",
+		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange && !steps, TellRange: steps, CaptureNVTX: nvtx || steps,
 		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || c.armed,
 	})
 	if err != nil {
@@ -208,26 +208,24 @@ func (c *calls) deliver(ctx context.Context) {
 }
 
 // begin probes a process that runs a new program, under a PID that may be known from another one.
-// The process waits until the deadline. Where many start at once there may be no time to probe them
+// The process waits as long as its patience. Where many start at once there may be no time to probe them
 // all: it returns false, and leaves the process alone from then on.
-func (c *calls) begin(pid uint32, deadline uint64) (inTime bool) {
-	if c.probed {
-		c.prober.Callers().Renew()
-	}
-	if c.callers != nil {
-		c.callers.forget(pid)
-	}
+func (c *calls) begin(pid uint32, patience time.Duration) (inTime bool) {
 	if c.prober == nil {
 		return true
 	}
 	c.late.Delete(pid)
-	if !c.turns.Take(time.Duration(int64(deadline-host.Monotonic())) - answerTime) {
+	if !c.turns.Take(patience - answerTime) {
 		c.late.Store(pid, true)
 		return false
 	}
 	defer c.turns.Give(time.Now())
-	c.attach(pid)
-	c.notAttached(pid, c.refusals.begin(pid))
+	c.probe(pid)
+	c.prober.Callers().Replaced(pid)
+	if c.probed {
+		c.callers.begin(pid)
+	}
+	notAttached(c.report, pid, c.refusals.begin(pid))
 	return true
 }
 
@@ -240,16 +238,20 @@ func (c *calls) isLate(pid uint32) bool {
 	return late
 }
 
-// attach probes a process.
+// attach probes what a process has mapped since begin.
 func (c *calls) attach(pid uint32) {
-	if c.prober == nil || c.isLate(pid) {
-		return
+	if c.prober != nil && !c.isLate(pid) {
+		c.probe(pid)
 	}
 	if c.callers != nil {
 		c.callers.look(pid)
 	}
+}
+
+// probe probes the libraries that a process has mapped.
+func (c *calls) probe(pid uint32) {
 	a, err := c.prober.Attach(int(pid))
-	c.notAttached(pid, err)
+	notAttached(c.report, pid, err)
 	for _, l := range a.Libraries {
 		if l.New && len(l.Refused) > 0 {
 			c.report.miss(pid, fmt.Sprintf("%s of %s cannot be probed: %s",
@@ -268,17 +270,17 @@ func (c *calls) rescan(pids []uint32) {
 			continue
 		}
 		if c.callers != nil {
-			c.callers.look(pid)
+			c.callers.lookAgain(pid)
 		}
 		_, err := c.prober.Rescan(int(pid))
-		c.notAttached(pid, err)
+		notAttached(c.report, pid, err)
 	}
 }
 
 // notAttached says that probes are missing, unless the process has ended.
-func (c *calls) notAttached(pid uint32, err error) {
+func notAttached(r *report, pid uint32, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.report.miss(pid, fmt.Sprintf("some calls of process %d are not recorded: %v", pid, err))
+		r.miss(pid, fmt.Sprintf("some calls of process %d are not recorded: %v", pid, err))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/pcie"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -44,6 +45,10 @@ type injection struct {
 func (i *injection) open(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
 		i.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
+		return
+	}
+	if ranks.Elsewhere(i.opts.Program, ranks.Variables(os.Environ())) {
+		i.unable("srun starts its tasks on other hosts, too, which this recorder does not reach: start a recorder a task, with 'srun cudatrace record ...'")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}, Within: cupti.NVTXRange(i.opts.CaptureNVTX)}
@@ -104,7 +109,7 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	found := libcupti.Locate(int(p.PID), mapped)
 	i.metrics.offer(p.PID, found)
 	i.metrics.begin()
-	inTime := i.calls.begin(p.PID, p.Deadline())
+	inTime := i.calls.begin(p.PID, p.Patience())
 	if !inTime {
 		i.notInTime(p.PID)
 	}
@@ -145,7 +150,12 @@ func (i *injection) Absent(p cupti.Peer, why string) { i.tracees.setAbsent(p.ID,
 func (i *injection) Cut(p cupti.Peer) { i.tracees.setCut(p.ID) }
 
 // End is called at the end of a process.
-func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) { i.tracees.end(p.ID, e) }
+func (i *injection) End(p cupti.Peer, e tracelog.ProcessEnd) {
+	i.tracees.end(p.ID, e)
+	if i.calls.sites != nil {
+		i.calls.sites.end(p)
+	}
+}
 
 // FindCaller finds out where a call was made.
 func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)) (caller uint32) {
@@ -154,7 +164,7 @@ func (i *injection) FindCaller(p cupti.Peer, c cupti.Chain, need func(depth int)
 
 // FindFunction finds out which function of the driver a thread is in.
 func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
-	return i.calls.sites.log.resolver.DriverFunction(int(p.PID), c.Inner)
+	return i.calls.sites.function(p, c.Inner)
 }
 
 // launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.

@@ -49,7 +49,7 @@ type Options struct {
 	FromStart    bool          // Delay counts from the program's start, not from the first CUDA call
 	Newest                     // the newest part is recorded, if Last is not 0
 	CaptureRange bool          // record between cudaProfilerStart and cudaProfilerStop only
-	CaptureNVTX  NVTXRange     // record within these NVTX ranges only
+	CaptureNVTX  NVTXRange     // record within these NVTX ranges only; with CaptureRange, within these steps, without a name
 
 	FlushInterval   time.Duration // a record is on disk within this time; 0 means DefaultFlushInterval
 	MemoryLimit     uint64        // largest memory that recording takes inside a process, bytes; 0 means the default of package cupti
@@ -81,6 +81,12 @@ func ParseNVTXRange(s string) (NVTXRange, error) {
 	}
 	return r, cupti.NVTXRange(r).Check()
 }
+
+// ProfilerStep is the name of steps that are ranges between cudaProfilerStart and cudaProfilerStop.
+const ProfilerStep = "cudaProfilerApi"
+
+// profilerSteps says whether steps are recorded that are ranges between cudaProfilerStart and cudaProfilerStop.
+func (o *Options) profilerSteps() bool { return o.CaptureRange && o.CaptureNVTX.Steps.Limited }
 
 func (r NVTXRange) String() string {
 	if r.Domain == "" && !strings.Contains(r.Name, "@") {
@@ -300,7 +306,9 @@ func (o *Options) schedule() string {
 	if o.CaptureRange {
 		words = append(words, "capture range cudaProfilerApi")
 	}
-	if steps := o.CaptureNVTX.Steps; steps.Limited {
+	if steps := o.CaptureNVTX.Steps; o.profilerSteps() {
+		words = append(words, fmt.Sprintf("steps %d-%d", steps.First, steps.Last))
+	} else if steps.Limited {
 		words = append(words, fmt.Sprintf("steps %d-%d of nvtx:%s", steps.First, steps.Last, o.CaptureNVTX))
 	} else if o.CaptureNVTX.Name != "" {
 		words = append(words, "capture range nvtx:"+o.CaptureNVTX.String())

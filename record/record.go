@@ -348,6 +348,9 @@ func (r *recording) remarkEmpty() {
 	switch {
 	case r.opts.Delay > 0 && !r.resumed:
 		r.report.remark(0, fmt.Sprintf("nothing was recorded: the recording ended before --delay %s was over", r.opts.Delay))
+	case r.opts.profilerSteps() && !r.tracees.worked():
+		steps := r.opts.CaptureNVTX.Steps
+		r.report.remark(0, fmt.Sprintf("no GPU work was recorded: the program did none from cudaProfilerStart number %d to cudaProfilerStop number %d, counted from 0, or did not call these as often", steps.First, steps.Last))
 	case r.opts.CaptureRange && !r.tracees.worked():
 		r.report.remark(0, "no GPU work was recorded: the program did none between cudaProfilerStart and cudaProfilerStop, or called neither")
 	case r.opts.CaptureNVTX.Steps.Limited && !r.tracees.worked():

@@ -60,6 +60,46 @@ func TestConvertCaller(t *testing.T) {
 	}
 }
 
+// As many calls of each function are counted as by the runtime's own records, also of a function that makes several calls
+// of the driver's.
+func TestCountsOfCalls(t *testing.T) {
+	t.Parallel()
+	for _, program := range [][]string{{"functions"}, {"many", "--no-errors"}, {"graphs"}, {"nvcc"}} {
+		t.Run(program[0], func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{sim(program[0])}, program[1:]...)
+			want := recordProgram(t, append([]string{"--no-convert", "--runtime-calls"}, args...)...)
+			got := recordProgram(t, append([]string{"--no-convert"}, args...)...)
+			if diff := cmp.Diff(want.Functions, got.Functions); diff != "" || got.Calls != want.Calls || got.Calls == 0 {
+				t.Errorf("%d calls, want %d (-want +got):\n%s", got.Calls, want.Calls, diff)
+			}
+		})
+	}
+}
+
+// Every call of several processes has its caller, whether they run at the same time or one after another: none costs another
+// its callers when it starts, unloads a library or ends.
+func TestCallersOfProcesses(t *testing.T) {
+	t.Parallel()
+	add := sim("vectoradd")
+	programs := map[string][]string{
+		"by turns":          {sim("byturns"), "-w", "8"},
+		"at the same time":  {"sh", "-c", strings.Repeat(add+" & ", 8) + "wait"},
+		"one after another": {"sh", "-c", strings.Repeat(add+"; ", 8)},
+	}
+	for name, program := range programs {
+		for _, source := range []string{"uprobe", "cupti"} {
+			t.Run(name+" "+source, func(t *testing.T) {
+				t.Parallel()
+				r := recordProgram(t, append([]string{"--no-convert", "--calls", source}, program...)...)
+				if c := r.Callers; !r.Complete || r.ProcessCount != 8 || c == nil || c.Unknown != 0 || c.Known == 0 {
+					t.Errorf("complete %t, %d processes, callers %+v\n%s", r.Complete, r.ProcessCount, c, r.stderr)
+				}
+			})
+		}
+	}
+}
+
 // A dump of the calls of some callers has their records and those of their work.
 func TestDumpCaller(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
+	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -74,6 +76,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := tablesOptions(c, out, &o); err != nil {
 		return err
 	}
+	if o.Format == convert.Parquet {
+		limitMemory(softMemory + convert.TablesMemory)
+	}
 	if out == stdio && c.IsSet("split") {
 		return usagef(convertName, "convert: --split makes several files: name them with -o")
 	}
@@ -90,15 +95,25 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
-		return fmt.Errorf("nothing in %s matches %s; no trace was written", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)))
+		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)), madeOf(o.Format).written)
 	}
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
-		return fmt.Errorf("%w; no trace was written", noRange(names, none))
+		return fmt.Errorf("%w; no %s", noRange(names, none), madeOf(o.Format).written)
 	}
 	if err != nil {
 		return err
 	}
-	return verdicts(con, logs, all)
+	return verdicts(con, logs, all, madeOf(o.Format))
+}
+
+// What a conversion makes, in words.
+type product struct{ written, one, many string }
+
+func madeOf(f convert.Format) product {
+	if f == convert.Parquet {
+		return product{"tables were written", "event", "events"} // an event may be several rows
+	}
+	return product{"trace was written", "slice", "slices"}
 }
 
 // traceName is where the trace of logs goes.
@@ -210,7 +225,7 @@ func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Lo
 				return // the trace is whole
 			}
 			if err != nil {
-				say(fmt.Sprintf("a part of the trace is left: %v", err))
+				say(fmt.Sprintf("a part of the output is left: %v", err))
 			}
 			say(fmt.Sprintf("the conversion was interrupted and wrote nothing; %s", untouched(logs)))
 			os.Exit(128 + int(n))
@@ -263,7 +278,7 @@ func tablesOptions(c *cli.Context, out string, o *convert.TraceOptions) error {
 	switch {
 	case c.IsSet("run") && !convert.IsRun(o.Run):
 		return usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
-	case out == stdio:
+	case out == stdio, console.IsTerminalAt(out):
 		return usagef(convertName, "convert: --format parquet makes a folder: name it with -o")
 	}
 	return nil
@@ -301,20 +316,59 @@ func sameLog(logs []string) string {
 }
 
 // verdicts says of each log what was left out of the trace and what the log lacks.
-func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary) error {
+func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p product) error {
 	var failed error
+	if words := collectives(all[0].Collectives); words != "" {
+		con.Say(words)
+	}
 	for i, sum := range all {
 		if sum.Aligned != "" {
 			con.Sayf("%s: %s", logs[i].Name, sum.Aligned)
 		}
-		if words := leftOut(sum.LeftOut); words != "" {
+		if words := leftOut(sum.LeftOut, p); words != "" {
 			con.Sayf("%s: %s", logs[i].Name, words)
 		}
 		if err := verdict(con, logs[i].Name, sum); err != nil {
 			failed = err
 		}
 	}
+	sayRoster(con, logs, all)
 	return failed
+}
+
+// sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on purpose.
+func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) {
+	var list []roster.Log
+	for i := range all {
+		s := &all[i]
+		if s.LeftOut != nil {
+			return
+		}
+		l := roster.Log{Name: logs[i].Name, Run: s.Run, Ranks: s.Ranks, World: s.WorldSize, Chosen: strings.Contains(s.Options, "--ranks"), Begin: s.Begin, End: s.End}
+		if a := s.Alignment; a != nil {
+			l.Aligned, l.Error = a.Known, a.ErrorNS
+		}
+		list = append(list, l)
+	}
+	for _, line := range roster.Lines(list) {
+		con.Say(line)
+	}
+}
+
+// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none.
+func collectives(f *rendezvous.Found) string {
+	if f == nil {
+		return ""
+	}
+	words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+		figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
+	if f.Doubtful > 0 {
+		words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+	}
+	if f.Untold > 0 {
+		words += fmt.Sprintf("; the oldest %s without arrows: they are too many", figures.Count(f.Untold, "collective is", "collectives are"))
+	}
+	return words
 }
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact

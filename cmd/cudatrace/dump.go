@@ -113,7 +113,7 @@ func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {
 	if f.From > 0 || f.To > 0 {
 		return true
 	}
-	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker
+	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker || k == tracelog.KindNCCLCall
 	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0 || k == tracelog.KindSample) && (len(f.Streams) == 0 || l.Stream >= 0)
 }
 

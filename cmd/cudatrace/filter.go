@@ -199,8 +199,8 @@ func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
 	return nil
 }
 
-// leftOut says what a filter kept out of a trace; "" without one.
-func leftOut(l *convert.LeftOut) string {
+// leftOut says what a filter kept out of a trace, or of tables; "" without one.
+func leftOut(l *convert.LeftOut, p product) string {
 	if l == nil {
 		return ""
 	}
@@ -218,7 +218,7 @@ func leftOut(l *convert.LeftOut) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, "slice", "slices")+" by name, duration, thread, caller or NVTX range")
+		parts = append(parts, "left out "+figures.Count(l.Slices, p.one, p.many)+" by name, duration, thread, caller or NVTX range")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"

@@ -64,6 +64,7 @@ func runInfo(c *cli.Context, con *console.Console) error {
 			failed = err
 		}
 	}
+	sayRoster(con, logs, all)
 	return failed
 }
 
@@ -122,6 +123,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	if n := s.Ranges + s.RangeMarks; n > 0 {
 		row("NVTX", figures.Count(s.Ranges, "range", "ranges")+", "+figures.Count(s.RangeMarks, "mark", "marks"))
 	}
+	communicatorRows(row, s.Communicators)
 	costRows(row, s)
 	if s.PeakDevice > 0 {
 		row("peak memory", figures.Bytes(s.PeakDevice)+" on the device")
@@ -142,6 +144,51 @@ func infoRows(s convert.Summary) (rows [][]string) {
 		variableRows(row, s)
 	}
 	return rows
+}
+
+// maxCommunicatorRows is the number of communicators in the text. The JSON has more.
+const maxCommunicatorRows = 10
+
+// communicatorRows say what was sent through each communicator of NCCL, all processes together.
+func communicatorRows(row func(name, value string), list []convert.CommunicatorInfo) {
+	var hashes []string
+	of := make(map[string][]convert.CommunicatorInfo)
+	for _, c := range list {
+		if of[c.Hash] == nil {
+			hashes = append(hashes, c.Hash)
+		}
+		of[c.Hash] = append(of[c.Hash], c)
+	}
+	for i, hash := range hashes {
+		if i == maxCommunicatorRows {
+			row("NCCL", figures.Count(len(hashes)-i, "further communicator", "further communicators"))
+			return
+		}
+		row("NCCL", communicatorRow(hash, of[hash]))
+	}
+}
+
+// communicatorRow describes a communicator in some processes.
+func communicatorRow(hash string, of []convert.CommunicatorInfo) string {
+	var list []uint32
+	var size uint32
+	var calls, bytes uint64
+	for _, c := range of {
+		calls, bytes = calls+c.Calls, bytes+min(c.Bytes, math.MaxUint64-bytes)
+		if c.Ranks > 0 {
+			list, size = append(list, c.Rank), c.Ranks
+		}
+	}
+	words := "communicator not known"
+	if hash != "" {
+		words = "communicator " + hash
+	}
+	if len(list) > 0 {
+		slices.Sort(list)
+		list = slices.Compact(list)
+		words += map[bool]string{true: " (rank ", false: " (ranks "}[len(list) == 1] + ranks.Words(list) + ofWorld(size) + ")"
+	}
+	return fmt.Sprintf("%s: %s, %s", words, figures.Count(calls, "call", "calls"), figures.Bytes(bytes))
 }
 
 // costRows say what the recording cost.

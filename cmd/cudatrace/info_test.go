@@ -30,6 +30,39 @@ func TestLostRow(t *testing.T) {
 	}
 }
 
+// The text sums up a communicator of NCCL over all processes.
+func TestInfoCommunicators(t *testing.T) {
+	t.Parallel()
+	path := logOfText(t, `
+nccl_call pid=1 tid=1 name=ncclAllReduce time=10 known=0x3 communicator=0xa00000001 bytes=1048576
+nccl_call pid=2 tid=2 name=ncclAllReduce time=20 known=0x3 communicator=0xa00000001 bytes=1048576
+nccl_call pid=1 tid=1 name=ncclCommDestroy time=70 known=0x5 communicator=0xa00000001 ranks=8
+nccl_call pid=2 tid=2 name=ncclCommDestroy time=70 known=0x5 communicator=0xa00000001 ranks=8 rank=1
+nccl_call pid=1 tid=1 name=ncclSend time=80 known=0x3 communicator=0xb00000001 bytes=1
+nccl_call pid=1 tid=1 name=ncclCommDestroy time=90 known=0x5 communicator=0xb00000001 ranks=2 rank=1
+nccl_call pid=3 tid=3 name=ncclReduce time=90 known=0x2 bytes=5
+end time=100 complete=1
+`)
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var got []string
+	for line := range strings.Lines(stdout.String()) {
+		if strings.HasPrefix(line, "NCCL ") {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	want := []string{
+		"NCCL communicator 0xa00000001 (ranks 0-1 of 8): 2 calls, 2.0 MiB",
+		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 0.0 KiB",
+		"NCCL communicator not known: 1 call, 0.0 KiB",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 // The text has the main figures of a sampled GPU, with their source, and says who else used it.
 func TestInfoMetrics(t *testing.T) {
 	t.Parallel()

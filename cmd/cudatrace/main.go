@@ -34,10 +34,15 @@ const (
 const softMemory = 200 << 20
 
 func main() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softMemory)
-	}
+	limitMemory(softMemory)
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+}
+
+// limitMemory sets the soft limit of the heap, in bytes, unless the user has set one.
+func limitMemory(limit int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // run is the whole program. It returns the exit code.

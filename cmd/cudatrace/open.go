@@ -272,7 +272,7 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		if words := tooLarge(all[0].Slices, log.Name); words != "" {
 			con.Say(words)
 		}
-		t.verdict = verdicts(con, []convert.Log{log}, all)
+		t.verdict = verdicts(con, []convert.Log{log}, all, madeOf(convert.Perfetto))
 	}
 	return t, err
 }

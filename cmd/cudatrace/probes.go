@@ -105,7 +105,7 @@ func listGPUMetrics(con *console.Console) error {
 		if i > 0 {
 			con.Print("")
 		}
-		con.Print("GPU %s, and others of its type:", list.UUID)
+		con.Print("%s, and others of its type:", figures.UUID(list.UUID))
 		con.Table(metricRows(list.Metrics))
 	}
 	return nil

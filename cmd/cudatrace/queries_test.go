@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 )
@@ -53,6 +56,38 @@ func TestQueries(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, page), []byte(rewritten.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestBatchQuery runs the query of docs/fleet.md over several traces: together they have the kernels of all logs.
+func TestBatchQuery(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(readRepository(t, "docs/fleet.md"), "<!-- batch -->\n```sql\n")
+	sql, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page has no query for many traces")
+	}
+	got, want := 0, 0
+	names := map[any]bool{}
+	for _, name := range []string{"streams.cudatrace", "nvtx.cudatrace"} {
+		tr := queriedTrace(t, name)
+		columns, rows := tr.Table(sql)
+		launches := slices.Index(columns, "launches")
+		for _, row := range rows {
+			n, err := strconv.Atoi(fmt.Sprint(row[launches]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, names[row[0]] = got+n, true
+		}
+		all, err := convert.Timeline([]convert.Log{convert.Path(filepath.Join(filepath.Dir(gpuLog), name))}, convert.Options{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += int(all[0].Kernels)
+	}
+	if got != want || len(names) < 2 {
+		t.Errorf("%d kernels with %d names, not %d", got, len(names), want)
 	}
 }
 

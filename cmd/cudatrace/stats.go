@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -33,9 +34,10 @@ func statsCommand(con *console.Console) *cli.Command {
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, launch_rate, ranks, unfreed, nvtx_metrics (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, launch_rate, late_collectives, unfreed, nvtx_metrics (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
+			&cli.StringFlag{Category: outputGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of the report steps"},
 			&cli.StringFlag{Category: outputGroup, Name: "headers", Value: "cudatrace", Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as it writes them"},
 		}, append(findingFlags(), filterFlags()...)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
@@ -52,6 +54,7 @@ type statsOptions struct {
 	top     int
 	filter  convert.Filter
 	limits  findings.Thresholds
+	steps   ranks.Steps
 }
 
 func runStats(c *cli.Context, con *console.Console) error {
@@ -76,6 +79,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	sink := stats.NewWith(o.limits)
+	sink.Compare(o.steps)
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
 	bar.Done()
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
@@ -90,7 +94,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all)
+	return verdicts(con, logs, all, madeOf(convert.Perfetto))
 }
 
 // readStatsOptions reads the options.
@@ -118,6 +122,13 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	}
 	if o.limits, err = findingOptions(c); err != nil {
 		return o, err
+	}
+	if c.IsSet("step") {
+		r, err := stepRange(c)
+		if err != nil {
+			return o, usagef(statsName, "stats: %v", err)
+		}
+		o.steps = ranks.Steps{Name: r.Name, Domain: r.Domain}
 	}
 	o.filter, err = filterOptions(c)
 	return o, err
@@ -184,6 +195,9 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	facts := statsFacts(all)
 	facts.Chosen = gappy(&o.filter)
 	tables := o.choose(sink.Tables(facts))
+	if !o.named && o.forPeople() && sink.Ranks() < 2 {
+		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return stats.OfRanks(t.Name) })
+	}
 	for _, t := range tables {
 		t.Sort(o.sort)
 		t.Top(o.top)

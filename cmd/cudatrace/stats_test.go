@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
@@ -216,5 +219,57 @@ func TestStatsREADME(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, stdout.String()); diff != "" {
 		t.Errorf("(-README.md +command):\n%s", diff)
+	}
+}
+
+// Of several ranks the tables have the reports of ranks, and standard error says which ranks are missing or end early.
+func TestStatsOfRanks(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name string, o logtest.Ranks) (paths []string) {
+		for _, l := range logtest.WriteRanks(t, o) {
+			if l.Rank == 2 {
+				continue
+			}
+			path := filepath.Join(folder, fmt.Sprintf("%s%d.cudatrace", name, l.Rank))
+			if err := os.WriteFile(path, l.Data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, path)
+		}
+		return paths
+	}
+	paths := write("rank", logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 30, WallOff: 1e6, WallError: 2e6, Straggler: 1, Late: 4e6, NVTX: true, Run: "r1", Ends: map[int]int{3: 10}})
+	old := write("old", logtest.Ranks{Hosts: 1, PerHost: 2, Steps: 30, WallOff: 1e6, WallError: 2e6, Straggler: -1, Run: "r0", Seed: 5})
+	command := func(options ...string) (stdout, stderr string, code int) {
+		var out, errs bytes.Buffer
+		code = run(append(append([]string{"cudatrace", "stats"}, append(paths, old...)...), options...), &out, &errs)
+		return out.String(), errs.String(), code
+	}
+	text, said, code := command("--step", "step")
+	if code != exitFailure { // the log of rank 3 is cut off
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{"\ncollectives: ", "\nranks: ", "\nsteps: ", "rank 1 comes last in 100 % of the collectives of "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "late_collectives: ") {
+		t.Errorf("details that were not asked for: %s", text)
+	}
+	for _, want := range []string{"cudatrace: rank 2 of 4 is not among the logs\n", "before the others: rank 3\n", "/old0.cudatrace is of another run, r0: the others are of r1\n", "rank3.cudatrace is not complete: "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, said)
+		}
+	}
+	if _, said, _ = command("--ranks", "0-1"); strings.Contains(said, "not among") {
+		t.Errorf("with a filter: %s", said)
+	}
+	if all := statsOf(t); strings.Contains(all, "collectives") || strings.Contains(all, "steps") || strings.Contains(all, "\nranks: ") {
+		t.Errorf("without ranks:\n%s", all)
+	}
+	if got := run([]string{"cudatrace", "stats", gpuLog, "--step", "@d"}, io.Discard, io.Discard); got != exitUsage {
+		t.Errorf("a step without a name: exit code %d", got)
 	}
 }

@@ -9,19 +9,21 @@ import (
 
 // A Catalog is the result of the first reading of a log.
 type Catalog struct {
-	Meta       map[string]string // the facts of the recording, by the keys of Meta records
-	Clocks     Clocks
-	Functions  Functions
-	Callers    Callers
-	Processes  Processes
-	Names      Names
-	GPUs       GPUs
-	Metrics    Metrics
-	Outcome    Outcome
-	Watermarks Watermarks
-	Totals     [256]uint64        // records by kind
-	Contents   *tracelog.Contents // the blocks that were read, for the second reading
-	Unfinished bool               // there are calls that had not returned when recording ended
+	Meta          map[string]string // the facts of the recording, by the keys of Meta records
+	Clocks        Clocks
+	Functions     Functions
+	Callers       Callers
+	Processes     Processes
+	Names         Names
+	GPUs          GPUs
+	Metrics       Metrics
+	Communicators Communicators
+	Outcome       Outcome
+	Watermarks    Watermarks
+	Totals        [256]uint64        // records by kind
+	Contents      *tracelog.Contents // the blocks that were read, for the second reading
+	Unfinished    bool               // there are calls that had not returned when recording ended
+	NCCL          bool               // there may be kernels of NCCL
 
 	first, last uint64 // earliest and latest time in the log
 	filter      *tracelog.Filter
@@ -88,6 +90,7 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 		}
 	}
 	c.Contents = r.Contents()
+	c.NCCL = r.HasText(isNCCL)
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return err
 	}
@@ -171,8 +174,19 @@ func (c *Catalog) events(b *tracelog.Block, p *Placement) {
 		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
 	}
 	c.Watermarks.add(b, p, low)
+	if b.Kind == tracelog.KindNCCLCall {
+		c.ncclCalls(b)
+	}
 	if b.Kind == tracelog.KindCall || b.Kind == tracelog.KindAPI {
 		c.Unfinished = c.Unfinished || unfinished(b)
+	}
+}
+
+func (c *Catalog) ncclCalls(b *tracelog.Block) {
+	for i := range b.N {
+		if c.filter == nil || c.filter.Match(b, i) && c.filter.InTime(b, i) {
+			c.Communicators.take(b, i)
+		}
 	}
 }
 

@@ -59,8 +59,14 @@ func (l *Processes) rank(p *Process) timeline.Rank {
 	return l.environment(p.records[0].Environment).rank
 }
 
-// Rank is the rank of a process.
-func (l *Processes) Rank(pid uint32) timeline.Rank { return l.rank(l.byPID[pid]) }
+// Place is the rank of a process, also of a job's only one: 0 of 1.
+func (l *Processes) Place(pid uint32) timeline.Rank {
+	p := l.byPID[pid]
+	if len(p.records) == 0 {
+		return timeline.Rank{}
+	}
+	return ranks.Place(l.environment(p.records[0].Environment).variables)
+}
 
 // LowestRank is the lowest rank of a process.
 func (l *Processes) LowestRank() (lowest timeline.Rank) {

@@ -25,6 +25,7 @@ var placements = map[tracelog.Kind]*Placement{
 	tracelog.KindSync:       {Start: "start", Dur: "dur", as: tracelog.KindSync, zero: true},
 	tracelog.KindOverhead:   {Start: "start", Dur: "dur", as: tracelog.KindOverhead, zero: true},
 	tracelog.KindMarker:     {Start: "time", as: tracelog.KindMarker, zero: true},
+	tracelog.KindNCCLCall:   {Start: "time", as: tracelog.KindMarker, zero: true},
 	tracelog.KindMemory:     {Start: "time", device: "device", as: tracelog.KindMemory, zero: true},
 	tracelog.KindSample:     {Start: "start", Dur: "dur", id: "set", as: tracelog.KindSample, zero: true, own: true},
 	tracelog.KindMemoryPool: {Start: "time", device: "device", as: tracelog.KindMemoryPool, zero: true},

@@ -84,6 +84,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 		bytesArgs(&o, w.Shape.Memset.Bytes, w.Dur)
 		o.uint("value", uint64(w.Shape.Memset.Value))
 	}
+	ncclArgs(&o, w.NCCL)
 	o.uint("graph id", uint64(w.Graph))
 	o.uint("graph node id", w.GraphNode)
 	if w.Untimed {
@@ -173,6 +174,19 @@ func volume(v [3]uint32) float64 { return float64(v[0]) * float64(v[1]) * float6
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 
 // bytesArgs adds the size and the rate of a copy or a memset. Bytes per ns are GB per second.
+// ncclArgs adds what the calls of NCCL that launched a kernel say.
+func ncclArgs(o *object, n *timeline.NCCL) {
+	if n == nil {
+		return
+	}
+	if n.Communicator != 0 {
+		o.pointer("communicator", n.Communicator)
+	}
+	if n.HasBytes {
+		o.uint("bytes", n.Bytes)
+	}
+}
+
 func bytesArgs(o *object, bytes, dur uint64) {
 	o.uint("bytes", bytes)
 	if dur > 0 {

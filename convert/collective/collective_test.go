@@ -9,18 +9,18 @@ import (
 
 func TestKindOf(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]kind{
-		"_Z41ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE": waits,
-		"_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE":          waits,
-		"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)":   waits,
-		"ncclKernel_AllReduce_RING_LL_Sum_float":                                          waits,
-		"_Z50ncclSymkDevKernel_AllReduce_RSxLD_AGxST_Sum_f3218ncclSymkDevWorkArgs":        waits,
-		"ncclDevKernel_AlltoAll": waits,
-		"_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE":      counts,
-		"_Z36ncclDevKernel_Reduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE": counts,
-		"_Z23ncclDevKernel_Generic_124ncclDevKernelArgsStorageILm4096EE":              counts,
-		"_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE":               other,
-		"_Z4gemmPfS_S_i": other, "": other, "nccl": other, "_Z9AllReducev": other,
+	for name, want := range map[string]Kind{
+		"_Z41ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE": Waits,
+		"_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE":          Waits,
+		"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)":   Waits,
+		"ncclKernel_AllReduce_RING_LL_Sum_float":                                          Waits,
+		"_Z50ncclSymkDevKernel_AllReduce_RSxLD_AGxST_Sum_f3218ncclSymkDevWorkArgs":        Waits,
+		"ncclDevKernel_AlltoAll": Waits,
+		"_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE":      Counts,
+		"_Z36ncclDevKernel_Reduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE": Counts,
+		"_Z23ncclDevKernel_Generic_124ncclDevKernelArgsStorageILm4096EE":              Counts,
+		"_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE":               Other,
+		"_Z4gemmPfS_S_i": Other, "": Other, "nccl": Other, "_Z9AllReducev": Other,
 	} {
 		if got := kindOf(name); got != want {
 			t.Errorf("%s is of kind %d, want %d", name, got, want)
@@ -33,7 +33,7 @@ func TestThin(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []uint64{0, 1, 7, 8, 9, 16, 17, 1000, 4097} {
-		s := newStream(Key{}, nil, 0, 8)
+		s := NewStream(Key{}, nil, 0, 8)
 		list := make([]Part, n)
 		for i := range list {
 			list[i] = Part{Start: 10 * uint64(i+1), name: 1}
@@ -44,21 +44,24 @@ func TestThin(t *testing.T) {
 				s.add(p)
 			}
 		}
-		s.finish()
-		if s.mixed || s.count != n || len(s.parts) > 8 || n > 0 && uint64(len(s.parts)) != (n+s.step-1)/s.step {
-			t.Errorf("of %d every %d is kept: %d, %d counted, mixed %t", n, s.step, len(s.parts), s.count, s.mixed)
+		s.Finish()
+		if s.mixed || s.count != n || len(s.parts) > 8 || uint64(len(s.parts)) < n>>s.level || uint64(len(s.parts)) > n>>s.level+1 {
+			t.Errorf("of %d one of %d is kept: %d, %d counted, mixed %t", n, 1<<s.level, len(s.parts), s.count, s.mixed)
 		}
-		for number := uint64(0); number < n; number += s.step {
-			if p, ok := s.part(number); !ok || p.Start != 10*(number+1) {
-				t.Errorf("of %d number %d began at %d", n, number, p.Start)
+		for _, above := range []uint8{0, 1, 3} {
+			level := s.level + above
+			for i := range n >> level {
+				if p, ok := s.part(i, level); !ok || p.Start != 10*(number(i, level, 0)+1) || (p.Start/10-1)>>level != i {
+					t.Errorf("of %d, part %d of level %d began at %d", n, i, level, p.Start)
+				}
 			}
 		}
 	}
-	s := newStream(Key{}, nil, 0, 8)
+	s := NewStream(Key{}, nil, 0, 8)
 	for i := range 3 * reordered {
 		s.add(Part{Start: uint64(10000 - i)})
 	}
-	if s.finish(); !s.mixed {
+	if s.Finish(); !s.mixed {
 		t.Error("what came in no order passes as ordered")
 	}
 }
@@ -73,7 +76,7 @@ type job struct {
 
 func (j *job) streams(rnd *rand.Rand) (list []*Stream) {
 	for r := range j.groups {
-		list = append(list, newStream(Key{PID: uint32(r), Stream: 20}, r, j.hosts[r], 64))
+		list = append(list, NewStream(Key{PID: uint32(r), Stream: 20}, r, j.hosts[r], 64))
 	}
 	last := make(map[int]float64)
 	for i := range j.n {
@@ -89,7 +92,7 @@ func (j *job) streams(rnd *rand.Rand) (list []*Stream) {
 		}
 	}
 	for _, s := range list {
-		s.finish()
+		s.Finish()
 	}
 	return list
 }
@@ -105,6 +108,7 @@ func TestMatch(t *testing.T) {
 		{"two hosts", job{[]int{0, 0, 0, 0}, []int{0, 0, 1, 1}, 100, late, 0}, "[0 1 2 3]"},
 		{"more than is kept", job{[]int{0, 0, 0, 0}, []int{0, 0, 1, 1}, 3000, late, 0}, "[0 1 2 3]"},
 		{"a group on each host, in step", job{[]int{0, 0, 1, 1}, []int{0, 0, 1, 1}, 200, late, 0}, "[0 1] [2 3]"},
+		{"eight ranks on each host, in step", job{slices.Repeat([]int{0, 1}, 8), slices.Repeat([]int{0, 1}, 8), 200, late, 0}, "[0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]"},
 		{"groups across hosts, in step", job{[]int{0, 1, 0, 1}, []int{0, 0, 1, 1}, 200, late, 0}, "[0 2] [1 3]"},
 		{"groups that run apart", job{[]int{0, 1, 0, 1}, []int{0, 0, 1, 1}, 200, late, 3e6}, "[0 2] [1 3]"},
 		{"ranks that enter together", job{[]int{0, 0}, []int{0, 1}, 200, 100, 0}, ""},
@@ -139,14 +143,14 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	all := (&job{[]int{0, 0}, []int{0, 1}, 60, 500e3, 0}).streams(rnd)
 	from := func(s *Stream, skip int, name uint64) *Stream {
-		c := newStream(s.Key, s.Process, s.Host, s.most)
+		c := NewStream(s.Key, s.Process, s.Host, s.most)
 		for i, p := range s.parts[skip:] {
 			if p.name = 5; i == 30 {
 				p.name = name
 			}
 			c.add(p)
 		}
-		c.finish()
+		c.Finish()
 		return c
 	}
 	for name, c := range map[string]struct {
@@ -167,20 +171,29 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 // The parts of a collective are those of its number on each stream, if it waits for all.
 func TestEach(t *testing.T) {
 	t.Parallel()
-	a, b := newStream(Key{PID: 1}, 1, 0, 8), newStream(Key{PID: 2}, 2, 1, 8)
-	for i := range uint64(20) {
-		a.add(Part{Start: 100 + i, Waits: i%4 == 0})
-		if i < 10 {
-			b.add(Part{Start: 200 + i, Waits: i%4 == 0})
+	a, b := NewStream(Key{PID: 1}, 1, 0, 32), NewStream(Key{PID: 2}, 2, 1, 64)
+	for i := range uint64(400) {
+		n := Name{Kind: Counts}
+		if i%4 < 2 {
+			n.Kind = Waits
+		}
+		a.Add(n, 100+i, 200+i, uint32(i))
+		if i < 200 {
+			b.Add(n, 300+i, 400+i, uint32(i))
 		}
 	}
-	a.finish()
-	b.finish()
-	var got []string
-	(&Communicator{[]*Stream{a, b}}).Each(func(members []*Stream, parts []Part) {
-		got = append(got, fmt.Sprint(members[0].PID, parts[0].Start, members[1].PID, parts[1].Start))
+	c := &Communicator{[]*Stream{a, b}}
+	if !a.Finish() || !b.Finish() || c.Step() != 16 || a.Count() != 400 {
+		t.Fatalf("one of %d is kept of %d", c.Step(), a.Count())
+	}
+	var got [2]int // by the number within four collectives
+	c.Each(func(members []*Stream, parts []Part) {
+		if i := parts[0].Label; i != parts[1].Label || i%4 >= 2 || members[0] != a || parts[0] != (Part{100 + uint64(i), 200 + uint64(i), i, true, parts[0].name}) {
+			t.Errorf("%+v", parts)
+		}
+		got[parts[0].Label%4]++
 	})
-	if want := []string{"1 100 2 200", "1 104 2 204", "1 108 2 208"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	if got[0] == 0 || got[1] == 0 || got[0]+got[1] > 200/16 {
+		t.Errorf("%d collectives, of each position in the step", got)
 	}
 }

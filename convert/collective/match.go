@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -10,15 +11,23 @@ import (
 // A Communicator is the streams on which the ranks of a communicator ran its collectives.
 type Communicator struct{ Members []*Stream }
 
-// Match finds the communicators of streams. Each has at least two members.
+// Match finds the communicators of streams. Each has at least two members, in the order of the streams.
 func Match(streams []*Stream) (found []*Communicator) {
-	for _, s := range streams {
+	place := make(map[*Stream]int)
+	for i, s := range streams {
+		place[s] = i
+	}
+	// The members on one host tell how long a collective takes before another host's are looked at.
+	for _, s := range slices.SortedStableFunc(slices.Values(streams), func(a, b *Stream) int { return cmp.Compare(a.Host, b.Host) }) {
 		i := slices.IndexFunc(found, func(c *Communicator) bool { return c.takes(s) })
 		if i < 0 {
 			found = append(found, &Communicator{})
 			i = len(found) - 1
 		}
 		found[i].Members = append(found[i].Members, s)
+	}
+	for _, c := range found {
+		slices.SortFunc(c.Members, func(a, b *Stream) int { return cmp.Compare(place[a], place[b]) })
 	}
 	return slices.DeleteFunc(found, func(c *Communicator) bool { return len(c.Members) < 2 })
 }
@@ -31,21 +40,44 @@ func (c *Communicator) takes(s *Stream) bool {
 		if m.Process == s.Process {
 			return false
 		}
+		if same, known := agree(m, s); known {
+			if !same {
+				return false
+			}
+			continue
+		}
 		if seen[m.Host] {
 			continue
 		}
 		seen[m.Host] = true
-		if !together(m, s) {
+		if !together(m, s, c.on(m.Host)) {
 			return false
 		}
 	}
 	return true
 }
 
+// mostShortest bounds the members of a host whose parts are looked at for the shortest one.
+const mostShortest = 16
+
+// on are members on a host.
+func (c *Communicator) on(host int) (list []*Stream) {
+	for _, m := range c.Members {
+		if m.Host == host && len(list) < mostShortest {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// Least is the least number of collectives that two streams must have in common.
+const Least = 16
+
 const (
-	leastCommon = 16  // collectives that two streams must have in common
 	mostCommon  = 512 // that are compared
 	clearly     = 3   // ends agree better than starts by this factor
+	within      = 3   // and to the shortest part of the collective over this
+	leastWithin = 5e3 // or, of short collectives, to this many ns
 
 	// unsure is the error of a GPU's times, in ns, that the check of one host's streams allows for.
 	unsure = 2000
@@ -56,11 +88,12 @@ type pairing struct {
 	at            []float64 // s since the first
 	starts, ends  []float64 // ns by which the second one is later, but for that of the first
 	first, second []Part
+	shortest      []float64 // ns of the shortest known part of each collective
 }
 
-// together says whether two streams belong to one communicator.
-func together(a, b *Stream) bool {
-	p, ok := pair(a, b)
+// together says whether two streams belong to one communicator. beside are members of a's communicator.
+func together(a, b *Stream, beside []*Stream) bool {
+	p, ok := pair(a, b, beside)
 	if !ok {
 		return false
 	}
@@ -73,28 +106,30 @@ func together(a, b *Stream) bool {
 	} else {
 		offset, rate = clockfit.TheilSen(p.at, p.ends)
 	}
-	return p.spread(p.starts, offset, rate) > clearly*p.spread(p.ends, offset, rate)
+	ends := p.spread(p.ends, offset, rate)
+	return p.spread(p.starts, offset, rate) > clearly*ends && ends <= max(clockfit.Median(p.shortest)/within, leastWithin)
 }
 
 // pair finds the collectives that two streams have in common.
-func pair(a, b *Stream) (p pairing, ok bool) {
-	step := max(a.step, b.step)
-	n := (min(a.count, b.count) + step - 1) / step
-	if n < leastCommon {
+func pair(a, b *Stream, beside []*Stream) (p pairing, ok bool) {
+	level := max(a.level, b.level)
+	n := min(a.count, b.count) >> level
+	if n < Least {
 		return p, false
 	}
-	last, _ := a.part((n - 1) * step)
-	if same, _ := b.part((n - 1) * step); last.name != same.name {
+	last, _ := a.part(n-1, level)
+	if same, _ := b.part(n-1, level); last.name != same.name {
 		return p, false
 	}
-	for number, by := uint64(0), step*(n/mostCommon+1); number < n*step; number += by {
-		x, _ := a.part(number)
-		y, _ := b.part(number)
+	for i := uint64(0); i < n; i += n/mostCommon + 1 {
+		x, _ := a.part(i, level)
+		y, _ := b.part(i, level)
 		if x.Waits {
 			p.first, p.second = append(p.first, x), append(p.second, y)
+			p.shortest = append(p.shortest, shortest(i, level, min(x.length(), y.length()), beside))
 		}
 	}
-	if len(p.first) < leastCommon {
+	if len(p.first) < Least {
 		return p, false
 	}
 	x0, y0 := p.first[0], p.second[0]
@@ -106,6 +141,18 @@ func pair(a, b *Stream) (p pairing, ok bool) {
 		p.ends = append(p.ends, float64(int64(y.End-x.End)-base))
 	}
 	return p, true
+}
+
+// shortest is the length of the shortest part of a collective, of one known and those of some streams.
+func shortest(i uint64, level uint8, least uint64, of []*Stream) float64 {
+	for _, s := range of {
+		if s.level <= level {
+			if p, ok := s.part(i, level); ok {
+				least = min(least, p.length())
+			}
+		}
+	}
+	return float64(least)
 }
 
 // possible says whether no part of one ends before that of the other has started, on one clock.
@@ -128,18 +175,28 @@ func (p *pairing) spread(values []float64, offset, rate float64) float64 {
 	return clockfit.Median(list)
 }
 
+// Step says of how many collectives that follow each other one is kept by all members.
+func (c *Communicator) Step() uint64 { return 1 << c.level() }
+
+func (c *Communicator) level() (level uint8) {
+	for _, m := range c.Members {
+		level = max(level, m.level)
+	}
+	return level
+}
+
 // Each calls f for each collective of the communicator that is kept and that ends nowhere before all ranks have
 // entered it. parts are those of the members that have one, in their order.
 func (c *Communicator) Each(f func(members []*Stream, parts []Part)) {
-	step, count := uint64(1), uint64(0)
+	level, count := c.level(), uint64(0)
 	for _, m := range c.Members {
-		step, count = max(step, m.step), max(count, m.count)
+		count = max(count, m.count)
 	}
 	members, parts := make([]*Stream, 0, len(c.Members)), make([]Part, 0, len(c.Members))
-	for number := uint64(0); number < count; number += step {
+	for i := uint64(0); i<<level < count; i++ {
 		members, parts = members[:0], parts[:0]
 		for _, m := range c.Members {
-			if p, ok := m.part(number); ok && p.Waits {
+			if p, ok := m.part(i, level); ok && p.Waits {
 				members, parts = append(members, m), append(parts, p)
 			}
 		}

@@ -28,10 +28,11 @@ type events struct {
 // maxHeldMarkers bounds the markers that wait for earlier ones.
 const maxHeldMarkers = 1 << 18
 
-// A marker is an NVTX marker of a program.
+// A marker is an NVTX marker of a program, or what a call of NCCL says before the marker at which its range begins.
 type marker struct {
 	program *program
 	tracelog.Marker
+	call *tracelog.NCCLCall // a call of NCCL in place of a marker; nil for a marker
 }
 
 func newEvents(j *Joiner) *events {
@@ -54,6 +55,7 @@ func newEvents(j *Joiner) *events {
 		tracelog.KindSync:       e.sync,
 		tracelog.KindOverhead:   e.overhead,
 		tracelog.KindMarker:     e.marker,
+		tracelog.KindNCCLCall:   e.ncclCall,
 		tracelog.KindMemory:     e.allocation,
 		tracelog.KindMemoryPool: e.pool,
 		tracelog.KindSample:     e.samples.take,
@@ -111,6 +113,17 @@ func (e *events) marker(b *tracelog.Block, i int) {
 	e.markers.Add(m)
 }
 
+// ncclCall takes what a call of NCCL says. On another clock than CUPTI's, nothing tells which range follows.
+func (e *events) ncclCall(b *tracelog.Block, i int) {
+	call := new(tracelog.NCCLCall)
+	call.Read(b, i)
+	if e.catalog.Outcome.ClockError() != 0 {
+		return
+	}
+	call.TID = e.catalog.Names.HostTID(call.PID, call.TID)
+	e.markers.Add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
+}
+
 func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
@@ -165,7 +178,11 @@ func (e *events) takeMarkers(all bool) {
 	low := e.markersUntil()
 	full := e.markers.Len() > maxHeldMarkers
 	e.markers.Drain(func(m *marker) bool { return m.Time < low || all || full }, func(m *marker) {
-		m.program.nvtx(&e.spans, e.found).Marker(&m.Marker)
+		if r := m.program.nvtx(&e.spans, e.found); m.call != nil {
+			r.NCCLCall(m.call)
+		} else {
+			r.Marker(&m.Marker)
+		}
 	})
 	if all {
 		low = timeline.Never

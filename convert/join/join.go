@@ -22,6 +22,7 @@ type Options struct {
 	IDs       *WorkIDs             // shared by all logs of the timeline
 	Budget    *Budget              // shared by all logs of the timeline
 	Damaged   bool                 // parts of the log are missing
+	Clock     *timeline.Clock      // that will convert the times of the log
 
 	// Patience is the time, in ns, after which a call is shown without its work where the work has not
 	// come; 0 to wait as long as memory allows. A view of a log that is followed has a patience.
@@ -57,9 +58,10 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	for _, pid := range c.Processes.PIDs {
 		j.programs = append(j.programs, j.byPID[pid]...)
 	}
-	lacksWork := o.Damaged || c.Outcome.LacksWork() || o.Filter != nil && len(o.Filter.Kinds)+len(o.Filter.Streams) > 0
+	lacks := o.Damaged || c.Outcome.LacksWork()
+	lacksWork := lacks || o.Filter != nil && len(o.Filter.Kinds)+len(o.Filter.Streams) > 0
 	for _, p := range j.programs {
-		p.graphs.off = lacksWork
+		p.graphs.off, p.lacks = lacksWork, lacks
 	}
 	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
@@ -84,6 +86,7 @@ func (j *Joiner) Update() {
 			p := newProgram(c, of, of.Programs[i], j.options.Offset, &j.Found)
 			p.work.patience = j.options.Patience
 			j.byPID[pid], j.programs = append(j.byPID[pid], p), append(j.programs, p)
+			p.out.Clock = j.options.Clock
 			j.out.Emit(p.out)
 		}
 		if j.calling[pid] == nil {
@@ -94,7 +97,7 @@ func (j *Joiner) Update() {
 	j.events.programs = j.programs
 	lacksWork := c.Outcome.LacksWork()
 	for _, p := range j.programs {
-		p.graphs.off = p.graphs.off || lacksWork
+		p.graphs.off, p.lacks = p.graphs.off || lacksWork, p.lacks || lacksWork
 		if _, ended := c.Outcome.Ends[p.PID]; ended || p.Until != 0 {
 			p.horizon = c.Horizon(p.Program)
 			p.endMemory()
@@ -107,6 +110,7 @@ func (j *Joiner) Update() {
 func (j *Joiner) Describe() {
 	programs := slices.SortedStableFunc(slices.Values(j.programs), func(a, b *program) int { return a.Rank.Compare(b.Rank) })
 	for _, p := range programs {
+		p.out.Clock = j.options.Clock
 		j.out.Emit(p.out)
 	}
 	for _, u := range j.catalog.Users() {
@@ -288,6 +292,7 @@ func (j *Joiner) waitsLow(p *program, before uint64) uint64 {
 
 // emit shows the finished work and calls.
 func (j *Joiner) emit(force, all bool) {
+	j.work.showLate(force || all)
 	j.streams.each(func(s *stream) { j.work.emit(s, min(s.program.correlation.calls, s.program.unclosed), force || all) })
 	for _, t := range j.threads.order {
 		t.merger.Trim()

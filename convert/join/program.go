@@ -26,6 +26,7 @@ type program struct {
 	correlatedUntil uint64
 	hasWork         bool
 	hasMarkers      bool
+	lacks           bool // records may be missing
 
 	correlation correlationTable
 	work        workProgress

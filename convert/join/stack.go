@@ -98,9 +98,13 @@ func (s *stack) push(r *merge.Call, from state) {
 	if fn.Launches {
 		from |= launching
 	}
+	ranges := s.program.rangesAt(s.tid, r.Start, s.found)
+	if g := ranges.Group(); g != nil && from&(launching|preparing) == launching && !s.withinLaunch() {
+		g.Launched()
+	}
 	// Assign each field: a literal would be built elsewhere and copied.
 	c.Function, c.Arguments, c.Start, c.End = &fn.Function, r.Arguments, r.Start, r.End
-	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, s.program.rangesAt(s.tid, r.Start, s.found)
+	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
 	c.Forget()
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
 	c.fn, c.stream, c.stack, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil
@@ -111,6 +115,16 @@ func (s *stack) push(r *merge.Call, from state) {
 	if s.pending.len() > maxOpenPending && s.pending.front()[0].state&(closed|committed) == 0 {
 		s.commit()
 	}
+}
+
+// withinLaunch says whether the function of an open call launches a kernel.
+func (s *stack) withinLaunch() bool {
+	for _, o := range s.open {
+		if o.state&launching != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // withinWait says whether the function of an open call waits.

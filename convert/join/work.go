@@ -14,7 +14,8 @@ type workJoiner struct {
 	found     *Found
 	ids       *WorkIDs
 	spans     *spans.Output
-	ofCalls   bool // show only work that has a call
+	ofCalls   bool       // show only work that has a call
+	late      []lateWork // a few
 }
 
 // take takes the next piece of work of a stream.
@@ -24,7 +25,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 		j.found.Span.add(w.Start, w.Start+w.Dur)
 	}
 	w.ID = j.ids.next(s.program, w.Correlation)
-	w.Call = timeline.Call{}
+	w.Call, w.NCCL = timeline.Call{}, nil
 	if j.ofCalls {
 		j.found.LeftOut++ // counted as left out until its call is found
 	} else {
@@ -39,7 +40,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
 		o.held = &held
-	case c != nil && s.pending.empty():
+	case c != nil && s.pending.empty() && !s.program.awaitsNCCL(w.Kind, c.Ranges, c.End):
 		w.Call, known = c.asCause(), true
 	default:
 		o.nth = s.pending.push(w)
@@ -118,10 +119,15 @@ func (j *workJoiner) showHeld(o *orphan, c *call) {
 		j.found.Work.Add(w.Kind)
 		j.found.LeftOut--
 	}
+	if o.stream.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) {
+		j.late = append(j.late, lateWork{o.stream, w})
+		return
+	}
 	j.show(o.stream, w)
 }
 
 func (j *workJoiner) show(s *stream, w *timeline.Work) {
+	s.program.nccl(w)
 	s.program.project(j.spans, s.out, w)
 	if j.selection.Work(w) {
 		j.out.Work(s.out, w)
@@ -137,7 +143,7 @@ const callSlack = 1e6
 func (j *workJoiner) emit(s *stream, known uint64, all bool) {
 	for !s.pending.empty() {
 		w := s.pending.front()
-		if !all && (w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
+		if !all && (s.program.awaitsNCCL(w.Kind, w.Call.Ranges, w.Call.End) || w.Call.Function == nil && w.Correlation != 0 && timeline.End(w.Start, callSlack) >= known ||
 			isBody(w) && s.program.graphs.awaits(w.Start)) {
 			return
 		}

@@ -27,7 +27,7 @@ var readTogether = [][]tracelog.Kind{
 	{tracelog.KindAPI},
 	{tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph},
 	{tracelog.KindSample},
-	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool},
+	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindMemory, tracelog.KindMemoryPool},
 }
 
 // OpenReaders opens readers for the events that a filter selects among the contents of a log; a nil

@@ -42,7 +42,7 @@ func (t *Threads) match(b *tracelog.Block, i int) bool {
 	case tracelog.KindCall:
 		tid := b.Column("tid")
 		return slices.Contains(t.Host, uint32(tid.At(i)))
-	case tracelog.KindAPI, tracelog.KindMarker, tracelog.KindOverhead, tracelog.KindMemory:
+	case tracelog.KindAPI, tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindOverhead, tracelog.KindMemory:
 		pid, tid := b.Column("pid"), b.Column("tid")
 		return !t.Namesakes[catalog.ThreadKey{PID: uint32(pid.At(i)), TID: uint32(tid.At(i))}]
 	}

@@ -119,7 +119,7 @@ func (p *part) deviceRow(gpu, pid, device uint32) {
 	s.end(b)
 }
 
-// runs adds a row for each log in each of its partitions.
+// runs adds a row for each log in each of its partitions, of a part of the logs for those that have any.
 func (s *Sink) runs() {
 	had := make(map[*logFacts]bool)
 	for _, p := range s.order {
@@ -127,7 +127,7 @@ func (s *Sink) runs() {
 		p.run()
 	}
 	for _, l := range s.logs {
-		if !had[l] {
+		if !had[l] && !s.options.Part {
 			s.partAt(l.unranked()).run()
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/ranklist"
 )
 
 // fleetRuns is the number of runs of the fleet. Each has two ranks, on two hosts, with a log each.
@@ -116,6 +118,31 @@ func TestOneByOneDuckDB(t *testing.T) {
 		if one, all := of("part*"), of("all"); one != all {
 			t.Errorf("%s: one by one\n%s\ntogether\n%s", table, one, all)
 		}
+	}
+}
+
+// A log that a filter leaves out whole has no row in any table; without a filter a log without processes has one in runs.
+func TestLeftOutDuckDB(t *testing.T) {
+	e := sqltest.Open(t, sqltest.DuckDB)
+	logs := []convert.Log{{Name: "rank0.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 0))}, {Name: "rank1.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 1))}}
+	list, err := ranklist.Parse("1")
+	must(t, err)
+	out := filepath.Join(t.TempDir(), "tables")
+	target, err := outfile.At(out, outfile.Options{Named: true, Manifest: convert.TablesManifest})
+	must(t, err)
+	defer target.Close()
+	_, _, err = convert.FilesAt(logs, target, convert.TraceOptions{Format: convert.Parquet, Options: convert.Options{Filter: convert.Filter{Ranks: list}}})
+	must(t, err)
+	if got := e.Text("select log, rank from '" + out + "/runs/*/*/*/*.parquet'"); got != "rank1.cudatrace 1" {
+		t.Errorf("runs has %s", got)
+	}
+	if names, _ := filepath.Glob(filepath.Join(out, "*", "*", "*", "rank=[^1]*")); len(names) > 0 {
+		t.Errorf("there are %q", names)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	write(t, empty, "", convert.Log{Name: "empty.cudatrace", Open: logtest.Assemble(t, "meta key=host value=node\n")})
+	if got := e.Text("select log, host from '" + empty + "/runs/*/*/*/*.parquet'"); got != "empty.cudatrace node" {
+		t.Errorf("runs has %s", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet"
@@ -57,10 +58,11 @@ type part struct {
 	sink    *Sink
 	buffers [tables]*buffer // nil before the first row
 	writers [tables]*parquet.Writer
-	calls   int64 // number of the last call
+	calls   int64   // number of the last call
+	arrows  []arrow // of the calls that are being added
 	gpus    map[deviceKey]bool
 
-	shapes    map[*timeline.Shape]shapeTexts
+	shapes    map[*timeline.Shape]*shapeTexts
 	callers   map[*timeline.Caller]string
 	paths     map[*timeline.RangeStack]string
 	sequences map[*timeline.Stream]int64
@@ -70,7 +72,7 @@ type part struct {
 func (p *part) buffer(table int) *buffer {
 	b := p.buffers[table]
 	if b == nil {
-		b = newBuffer(&Tables[table])
+		b = newBuffer(&Tables[table], &p.sink.memory)
 		p.buffers[table] = b
 	}
 	return b
@@ -78,15 +80,19 @@ func (p *part) buffer(table int) *buffer {
 
 // flush writes the rows of a table as a row group.
 func (p *part) flush(table int) error {
-	b, s := p.buffers[table], p.sink
-	if b == nil || b.rows == 0 {
-		return nil
+	if b := p.buffers[table]; b != nil && b.rows > 0 {
+		return p.write(table, b.order())
 	}
+	return nil
+}
+
+// write writes the rows of a table in an order.
+func (p *part) write(table int, order []uint32) error {
+	b, s := p.buffers[table], p.sink
 	w, err := p.writer(table)
 	if err != nil {
 		return err
 	}
-	order := b.order()
 	err = w.Group(s.encoders, b.rows, func(worker, column int) parquet.Values { return b.values(column, order, &s.scratch[worker]) })
 	b.clear()
 	p.forget(table)
@@ -126,11 +132,21 @@ func newWriter(out io.Writer, t *Table) *parquet.Writer {
 	return parquet.NewWriter(out, o)
 }
 
-// close writes what is left, and the ends of the files.
+// close writes what is left, and the ends of the files. The tables are sorted at the same time.
 func (p *part) close() error {
-	for table := range tables {
-		if err := p.flush(table); err != nil {
-			return err
+	var orders [tables][]uint32
+	var sorting sync.WaitGroup
+	for table, b := range p.buffers {
+		if b != nil && b.rows > 0 {
+			sorting.Go(func() { orders[table] = b.order() })
+		}
+	}
+	sorting.Wait()
+	for table, b := range p.buffers {
+		if b != nil && b.rows > 0 {
+			if err := p.write(table, orders[table]); err != nil {
+				return err
+			}
 		}
 		if w := p.writers[table]; w != nil {
 			if err := w.Close(); err != nil {

@@ -136,6 +136,8 @@ var Tables = [tables]Table{
 		pidColumn, gpuColumn,
 		small("stream", "", "the stream"),
 		whole("sequence", "", "its number among the rows of its stream in this log, from 1: the same on all ranks that run the same collectives on the stream from the start"),
+		text("communicator", "not known", "the hash of its communicator in hexadecimal, the same on all ranks; see [NVTX](nvtx.md#nccl)"),
+		whole("bytes", "not known", "elements times the size of one, as the call has them; the sum where one kernel is that of several calls"),
 		rangesColumn,
 	}},
 	counterTable: {"counters", "A row for each value of a sampled metric, and for each change of a memory counter.", []Column{

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// groupRows is the number of rows at which a row group is full, a little less than a power of 2: lists of that
-	// size have room for those that come before the next look at them.
+	// groupRows is the number of rows at which a row group is full.
 	groupRows = 1_000_000
 
 	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
@@ -31,6 +30,8 @@ type Options struct {
 	HostPID func(uint32) uint32
 	// Outcome says how the recording of a log went, by the log's name. It is asked at the end.
 	Outcome func(log string) Outcome
+	// Part says that the timeline is a part of the logs: one that has nothing in it has no row in runs.
+	Part bool
 	// Budget replaces the constant of that name; 0 does not.
 	Budget int
 }
@@ -49,8 +50,10 @@ type Sink struct {
 	options  Options
 	encoders *parquet.Encoders
 	scratch  []scratch // of each worker
-	ahead    uint64    // added to a time to make it one since 1970, wrapping
-	start    uint64    // of the timeline
+	memory   memory
+	shapes   []*shapeTexts // of the work that is being added
+	ahead    uint64        // added to a time to make it one since 1970, wrapping
+	start    uint64        // of the timeline
 	names    timeline.KernelNames
 	gpus     []timeline.GPU
 	log      *logFacts // whose processes come; its Metadata come before them
@@ -144,7 +147,7 @@ func (s *Sink) part(p *timeline.Process) *part {
 func (s *Sink) partAt(at partition) *part {
 	own := s.parts[at]
 	if own == nil {
-		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[*timeline.Shape]shapeTexts),
+		own = &part{partition: at, sink: s, gpus: make(map[deviceKey]bool), shapes: make(map[*timeline.Shape]*shapeTexts),
 			callers: make(map[*timeline.Caller]string), paths: make(map[*timeline.RangeStack]string), sequences: make(map[*timeline.Stream]int64)}
 		s.parts[at], s.order = own, append(s.order, own)
 	}
@@ -153,9 +156,9 @@ func (s *Sink) partAt(at partition) *part {
 
 var errRow = errors.New("a row has not all columns")
 
-// end ends a row.
+// end ends a row, or a piece of rows.
 func (s *Sink) end(b *buffer) {
-	s.rows++
+	s.rows += uint64(b.piece)
 	if !b.end() && s.err == nil {
 		s.err = errRow
 	}

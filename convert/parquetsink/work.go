@@ -30,39 +30,51 @@ func (s *Sink) workList(l *timeline.WorkList) {
 	p := s.part(l.Stream.Context.Process)
 	b := p.buffer(workTable)
 	pid := s.options.HostPID(l.Stream.Context.Process.PID)
-	for i := range l.List {
-		w := &l.List[i]
-		shape := p.shape(b, w)
-		p.work(b, l.Stream, w, &shape, pid)
-		if shape.collective != nil {
-			p.collective(l.Stream, w, shape.collective, pid)
-		}
+	for list := l.List; len(list) > 0; {
+		n := b.begin(len(list))
+		p.workRows(b, l.Stream, list[:n], pid)
+		list = list[n:]
 	}
 }
 
-func (p *part) work(b *buffer, t *timeline.Stream, w *timeline.Work, shape *shapeTexts, pid uint32) {
-	s := p.sink
-	b.int(s.unix(w.Start))
-	b.int(duration(w))
-	b.uint(w.ID)
-	b.small(shape.kind)
-	b.small(shape.name)
+// workRows adds a piece of work.
+func (p *part) workRows(b *buffer, t *timeline.Stream, list []timeline.Work, pid uint32) {
+	start, dur, id := b.ints(), b.ints(), b.ints()
+	kind, name := b.smalls(), b.smalls()
 	b.small(pid)
 	b.small(t.Context.GPU)
 	b.small(t.Context.ID)
 	b.small(t.ID)
-	b.known(w.Correlation)
-	b.known(w.Graph)
-	p.call(b, w)
-	b.small(shape.grid)
-	b.small(shape.block)
-	b.small(shape.registers)
-	b.int(shape.shared)
-	b.int(shape.bytes)
-	b.small(shape.source)
-	b.small(shape.destination)
-	b.flag(w.Unfinished)
-	s.end(b)
+	correlation, graph := b.smalls(), b.smalls()
+	shapes := p.shapesOf(b, list)
+	for i := range list {
+		w := &list[i]
+		start[i], dur[i], id[i] = p.sink.unix(w.Start), duration(w), bounded(w.ID)
+		kind[i], name[i] = shapes[i].kind, shapes[i].name
+		correlation[i], graph[i] = known(w.Correlation), known(w.Graph)
+		if shapes[i].collective != nil {
+			p.collective(t, w, shapes[i].collective, pid)
+		}
+	}
+	p.callsOf(b, list)
+	b.shapes(shapes)
+	unfinished := b.ints()
+	for i := range list {
+		unfinished[i] = number(list[i].Unfinished)
+	}
+	p.sink.end(b)
+}
+
+// shapes adds what shapes say beside the name.
+func (b *buffer) shapes(all []*shapeTexts) {
+	grid, block, registers := b.smalls(), b.smalls(), b.smalls()
+	shared, bytes := b.ints(), b.ints()
+	source, destination := b.smalls(), b.smalls()
+	for i, x := range all {
+		grid[i], block[i], registers[i] = x.grid, x.block, x.registers
+		shared[i], bytes[i] = x.shared, x.bytes
+		source[i], destination[i] = x.source, x.destination
+	}
 }
 
 // duration is the duration of a piece of work, null where CUPTI gave no times.
@@ -73,27 +85,40 @@ func duration(w *timeline.Work) int64 {
 	return int64(min(w.Dur, 1<<62))
 }
 
-// call adds the call that caused a piece of work.
-func (p *part) call(b *buffer, w *timeline.Work) {
-	s := p.sink
-	c := &w.Call
-	if c.Function == nil {
-		b.small(null)
-		b.small(null)
-		b.int(parquet.NullInt)
-		b.int(parquet.NullInt)
-	} else {
-		b.text(c.Name)
-		tid := uint32(null)
-		if c.Thread != nil {
-			tid = s.options.HostPID(c.Thread.TID)
+// callsOf adds the calls that caused pieces of work.
+func (p *part) callsOf(b *buffer, list []timeline.Work) {
+	names, tids := b.smalls(), b.smalls()
+	dur, queue := b.ints(), b.ints()
+	callers, ranges := b.smalls(), b.smalls()
+	for i := range list {
+		w, c := &list[i], &list[i].Call
+		callers[i], ranges[i] = b.caller(p, c.Caller), b.rangesOf(p, c.Ranges)
+		names[i], tids[i], dur[i], queue[i] = null, null, parquet.NullInt, parquet.NullInt
+		if c.Function == nil {
+			continue
 		}
-		b.small(tid)
-		b.uint(c.End - min(c.Start, c.End))
-		b.uint(w.Start - min(w.Start, c.End))
+		names[i] = b.idOrNull(c.Name)
+		if c.Thread != nil {
+			tids[i] = p.sink.options.HostPID(c.Thread.TID)
+		}
+		dur[i], queue[i] = bounded(c.End-min(c.Start, c.End)), bounded(w.Start-min(w.Start, c.End))
 	}
-	b.text(p.caller(c.Caller))
-	b.text(p.ranges(c.Ranges))
+}
+
+// caller is the number of the text of a caller.
+func (b *buffer) caller(p *part, c *timeline.Caller) uint32 {
+	if c == nil {
+		return null
+	}
+	return b.idOrNull(p.caller(c))
+}
+
+// rangesOf is the number of the text of NVTX ranges.
+func (b *buffer) rangesOf(p *part, stack *timeline.RangeStack) uint32 {
+	if stack == nil {
+		return null
+	}
+	return b.idOrNull(p.ranges(stack))
 }
 
 // caller is the text of a caller, "" for none.
@@ -126,8 +151,18 @@ func (p *part) ranges(stack *timeline.RangeStack) string {
 	return text
 }
 
+// shapesOf are the common parts of pieces of work. The list is valid until the next call.
+func (p *part) shapesOf(b *buffer, list []timeline.Work) []*shapeTexts {
+	all := p.sink.shapes[:0]
+	for i := range list {
+		all = append(all, p.shape(b, &list[i]))
+	}
+	p.sink.shapes = all
+	return all
+}
+
 // shape is the common part of a piece of work.
-func (p *part) shape(b *buffer, w *timeline.Work) shapeTexts {
+func (p *part) shape(b *buffer, w *timeline.Work) *shapeTexts {
 	if w.Shape == nil || w.Kind == timeline.GraphWork {
 		return p.sink.newShape(b, w)
 	}
@@ -139,8 +174,8 @@ func (p *part) shape(b *buffer, w *timeline.Work) shapeTexts {
 	return texts
 }
 
-func (s *Sink) newShape(b *buffer, w *timeline.Work) shapeTexts {
-	x := shapeTexts{kind: b.id(kinds[w.Kind]), grid: null, block: null, source: null, destination: null, registers: null, shared: parquet.NullInt, bytes: parquet.NullInt}
+func (s *Sink) newShape(b *buffer, w *timeline.Work) *shapeTexts {
+	x := &shapeTexts{kind: b.id(kinds[w.Kind]), grid: null, block: null, source: null, destination: null, registers: null, shared: parquet.NullInt, bytes: parquet.NullInt}
 	name := s.names.Title(w)
 	switch w.Kind {
 	case timeline.KernelWork:
@@ -180,6 +215,14 @@ func collectiveOf(name string) *collective {
 	return c
 }
 
+// communicator is the hash of a communicator, "" where it is not known.
+func communicator(n *timeline.NCCL) string {
+	if n == nil || n.Communicator == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", n.Communicator)
+}
+
 func (p *part) collective(t *timeline.Stream, w *timeline.Work, c *collective, pid uint32) {
 	s := p.sink
 	p.sequences[t]++
@@ -194,6 +237,12 @@ func (p *part) collective(t *timeline.Stream, w *timeline.Work, c *collective, p
 	b.small(t.Context.GPU)
 	b.small(t.ID)
 	b.int(p.sequences[t])
+	b.text(communicator(w.NCCL))
+	if w.NCCL != nil && w.NCCL.HasBytes {
+		b.uint(w.NCCL.Bytes)
+	} else {
+		b.int(parquet.NullInt)
+	}
 	b.text(p.ranges(w.Call.Ranges))
 	s.end(b)
 }

@@ -11,12 +11,17 @@ import (
 // unless it is the main one. Perfetto shows GPU work on tracks that take no other slices, so the
 // ranges have a track of the process.
 func rangesName(t *timeline.Track) string {
-	name := t.Name + " on " + streamName(t.Stream)
-	if c := t.Stream.Context; c.GPU != 0 {
-		name += fmt.Sprintf(" of GPU %d", c.GPU)
-	}
+	name := t.Name + " on " + streamOfGPU(t.Stream)
 	if t.Thread != nil && !t.Thread.Main {
 		name += fmt.Sprintf(" · %s %d", cmp.Or(t.Thread.Name, "thread"), t.Thread.TID)
 	}
 	return name
+}
+
+// streamOfGPU names a stream beside those of other GPUs.
+func streamOfGPU(of *timeline.Stream) string {
+	if c := of.Context; c.GPU != 0 {
+		return fmt.Sprintf("%s of GPU %d", streamName(of), c.GPU)
+	}
+	return streamName(of)
 }

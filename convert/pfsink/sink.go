@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/cudatrace/cudatrace/convert/counters"
+	"github.com/cudatrace/cudatrace/convert/overview"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -22,7 +23,9 @@ type Sink struct {
 	counters *counters.Counters
 	metrics  metrics
 	gauges   counters.Gauges
-	shown    uint64 // see Slices
+	together collectives
+	overview *overview.Overview // nil for a single process
+	shown    uint64             // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
@@ -119,11 +122,19 @@ func (s *Sink) begin(r *timeline.Recording) {
 	correlation := s.w.ArgName("correlation")
 	s.calls = newCalls(s.w, correlation, names, callers)
 	s.works = newWorks(s.w, correlation, names, callers)
+	s.together = newCollectives(s)
+	if r.Processes > 1 {
+		s.overview = overview.New(names)
+	}
 }
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
+	if s.overview != nil {
+		s.writeOverview()
+	}
+	s.together.write()
 	s.writeOverheads()
 	s.writeCounters()
 	s.metrics.close()
@@ -154,11 +165,17 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
+	if s.overview != nil {
+		s.overview.Work(l)
+	}
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {
 		w := &l.List[i]
 		s.works.write(q, w)
+		if w.Part != nil {
+			s.together.take(l.Stream, w)
+		}
 		s.marks.see(w.Start, timeline.End(w.Start, w.Dur))
 	}
 }

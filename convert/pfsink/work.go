@@ -50,7 +50,7 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		// The exact value would take a byte more of each launch. Two times in the trace have it.
 		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
 	}
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 { // nearly all work
+	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil && w.NCCL == nil { // nearly all work
 		q.Event(t, w.ID, w.Start, w.Dur, last)
 		return
 	}
@@ -61,6 +61,10 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Graph != 0 && w.Kind != timeline.GraphWork {
 		s.args = append(s.args, perfetto.Uint("graph_node", w.GraphNode))
 	}
+	if w.Part != nil {
+		s.part(w.Part)
+	}
+	s.nccl(w.NCCL)
 	if w.Unfinished {
 		if w.Correlation == 0 {
 			last[0] = perfetto.UintArg{}
@@ -75,6 +79,19 @@ func (s *works) write(q *queue, w *timeline.Work) {
 		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
 	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
+}
+
+// nccl adds what the calls of NCCL that launched a kernel say.
+func (s *works) nccl(n *timeline.NCCL) {
+	if n == nil {
+		return
+	}
+	if n.Communicator != 0 {
+		s.args = append(s.args, perfetto.Pointer("communicator", n.Communicator))
+	}
+	if n.HasBytes {
+		s.args = append(s.args, perfetto.Uint("bytes", n.Bytes))
+	}
 }
 
 // throughput adds the rate, so that people need not compute it. Bytes per nanosecond are GB per

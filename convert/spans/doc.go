@@ -41,12 +41,13 @@ type span struct {
 	moved     bool // it ended on another thread
 	shown     bool // it was selected when it was put on its track
 	begunOpen bool // it had not ended then
+	early     int  // arguments that it had then
 }
 
 // late are the facts that were not known when the span was put on its track.
 func (sp *span) late() []timeline.Detail {
 	if sp.begunOpen {
-		return sp.Args
+		return sp.Args[sp.early:]
 	}
 	return nil
 }

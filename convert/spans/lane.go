@@ -45,7 +45,7 @@ func (l *lane) endAll() { l.endUntil(timeline.Never) }
 
 func (l *lane) add(sp *span) {
 	l.last = sp.Start
-	sp.shown, sp.begunOpen = l.out.shows(sp, l.track), sp.Open
+	sp.shown, sp.begunOpen, sp.early = l.out.shows(sp, l.track), sp.Open, len(sp.Args)
 	switch {
 	case sp.instant && sp.shown:
 		l.out.Emitter.Emit(&timeline.Instant{Track: l.track, Span: sp.Span})

@@ -30,6 +30,7 @@ type NVTXRanges struct {
 	domains []string                 // keys of crossed, sorted
 	held    int                      // spans that wait to be put on a thread's track
 	stacks  rangeStacks
+	nccl    ncclCalls
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -66,7 +67,7 @@ const (
 // finds a thread by its host TID.
 func NewNVTXRanges(out *Output, stats *NVTXStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *NVTXRanges {
 	return &NVTXRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
-		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes)}
+		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes), nccl: make(ncclCalls)}
 }
 
 // MarkerBefore is the order in which Marker takes markers: by time; at one time, beginnings
@@ -75,6 +76,9 @@ func MarkerBefore(a, b *tracelog.Marker) bool {
 	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Flags&tracelog.MarkerEnd, b.Flags&tracelog.MarkerEnd),
 		cmp.Compare(a.ID, b.ID)) < 0
 }
+
+// NCCLCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
+func (r *NVTXRanges) NCCLCall(c *tracelog.NCCLCall) { r.nccl.says(c) }
 
 // Marker takes the next marker. Its TID is a host TID.
 func (r *NVTXRanges) Marker(m *tracelog.Marker) {
@@ -108,6 +112,10 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain}
+	if m.Domain == ncclDomain {
+		r.nccl.begin(m.TID, of)
+		sp.Args = of.NCCL.Details(sp.Args)
+	}
 	sp.Ranges = r.stacks.begin(m.TID, of, m.Time)
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
 }
@@ -140,6 +148,9 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
 	r.stacks.end(o.tid, o.of, m.Time)
+	if o.domain == ncclDomain {
+		r.nccl.end(o.tid, o.of, m.Time)
+	}
 	if !sp.Open { // the span was cut where the span around it ended
 		return
 	}
@@ -149,7 +160,7 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 		return
 	}
 	if m.TID != o.tid {
-		sp.Args = []timeline.Detail{{Name: "start_thread", Value: uint64(o.tid)}, {Name: "end_thread", Value: uint64(m.TID)}}
+		sp.Args = append(sp.Args, timeline.Detail{Name: "start_thread", Value: uint64(o.tid)}, timeline.Detail{Name: "end_thread", Value: uint64(m.TID)})
 		sp.moved = true
 	}
 }
@@ -161,7 +172,7 @@ func (r *NVTXRanges) unfinished(o *openRange) {
 		return
 	}
 	o.Open, o.End = false, max(r.horizon, o.Start)
-	o.Args = []timeline.Detail{unfinished}
+	o.Args = append(o.Args, unfinished)
 }
 
 // Finish ends the unended ranges and puts all spans on their tracks.
@@ -249,7 +260,7 @@ func (r *NVTXRanges) layNext(l *domainLane, force bool) bool {
 func (r *NVTXRanges) ended(sp *span) *span {
 	if sp.Open {
 		sp.Open, sp.End = false, max(r.horizon, sp.Start)
-		sp.Args = []timeline.Detail{{Name: "end", Text: "not known: shown before it ended"}}
+		sp.Args = append(sp.Args, timeline.Detail{Name: "end", Text: "not known: shown before it ended"})
 	}
 	return sp
 }

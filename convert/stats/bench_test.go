@@ -2,10 +2,18 @@ package stats_test
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/stats"
 )
 
@@ -20,5 +28,87 @@ func BenchmarkStats(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.Tables(stats.Facts{})
+	}
+}
+
+// BenchmarkRanks reads the logs of 8, 64 and 256 ranks in a process of its own: it says how much time that takes, and how much memory at most.
+// CUDATRACE_BENCH_RANK_LAUNCHES is the number of launches of a rank.
+func BenchmarkRanks(b *testing.B) {
+	launches, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_BENCH_RANK_LAUNCHES"), "4000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, ranks := range []int{8, 64, 256} {
+		folder := b.TempDir()
+		const kernels = 9 // before each of two collectives of a step
+		for _, l := range logtest.WriteRanks(b, logtest.Ranks{Hosts: ranks / 8, PerHost: 8, Steps: launches / (2*kernels + 2), Kernels: kernels, Drift: 30, WallOff: 3e6, WallError: 4e6, Straggler: 3, Late: 1e6}) {
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("rank%03d.cudatrace", l.Rank)), l.Data, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, what := range []string{"stats", "convert"} {
+			b.Run(fmt.Sprintf("%d/%s", ranks, what), func(b *testing.B) {
+				peak := 0
+				for b.Loop() {
+					cmd := exec.Command(os.Args[0], "-test.run=^TestRanksForBenchmark$")
+					cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_FOLDER="+folder, "CUDATRACE_BENCH_WHAT="+what) // GOMEMLIMIT: as cudatrace sets it
+					out, err := cmd.CombinedOutput()
+					if err != nil {
+						b.Fatalf("%v\n%s", err, out)
+					}
+					_, rest, _ := strings.Cut(string(out), peakLine)
+					kib := 0
+					if _, err := fmt.Sscan(rest, &kib); err != nil {
+						b.Fatalf("no peak of memory in %q: %v", out, err)
+					}
+					peak = max(peak, kib)
+				}
+				b.ReportMetric(float64(peak)/1024, "peak-MiB")
+				b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(ranks)*1e3, "ms/rank")
+			})
+		}
+	}
+}
+
+// peakLine is the line of /proc/PID/status with the most memory that was resident.
+const peakLine = "VmHWM:"
+
+// TestRanksForBenchmark is what BenchmarkRanks runs.
+func TestRanksForBenchmark(t *testing.T) {
+	folder := os.Getenv("CUDATRACE_BENCH_FOLDER")
+	if folder == "" {
+		t.Skip("BenchmarkRanks runs it")
+	}
+	paths, err := filepath.Glob(filepath.Join(folder, "*.cudatrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs []convert.Log
+	for _, path := range paths {
+		logs = append(logs, convert.Path(path))
+	}
+	if os.Getenv("CUDATRACE_BENCH_WHAT") == "convert" {
+		f, creating := os.Create(filepath.Join(folder, "all.pftrace"))
+		if creating != nil {
+			t.Fatal(creating)
+		}
+		defer f.Close()
+		_, err = convert.FilesTo(logs, f, convert.TraceOptions{Compress: output.Gzip})
+	} else {
+		s := stats.New()
+		_, err = convert.Timeline(logs, convert.Options{}, s)
+		s.Tables(stats.Facts{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, peakLine) {
+			fmt.Print(line)
+		}
 	}
 }

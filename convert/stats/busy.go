@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
@@ -43,6 +44,7 @@ type streamRow struct {
 	device *deviceRow
 	lane   *usage.Lane
 	habits *findings.Stream // nil in a profile
+	rank   *ranks.Process   // likewise
 }
 
 func newBusy(c *clock, watch usage.Watcher) busy {

@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -24,7 +25,8 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
 		return t
 	}
-	for _, x := range s.findings.List(!f.Incomplete) {
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), !f.Incomplete)
+	for _, x := range findings.Sorted(append(s.findings.List(!f.Incomplete), ofRanks...)) {
 		var gpu, cost, part any
 		if x.GPU != nil {
 			gpu = uint64(*x.GPU)

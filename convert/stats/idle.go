@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -39,12 +40,37 @@ type ranked struct {
 	row     []any
 }
 
+// waitCells are the cells of what a rank waited for others in collectives, and others for it.
+func waitCells(w ranks.Waits) []any {
+	if !w.Known {
+		return make([]any, 4)
+	}
+	return []any{w.Waited, w.Awaited, w.Collectives, w.Last}
+}
+
+// loads are what each process did on each GPU.
+func (b *busy) loads(c *ranks.Collector) (all []ranks.Load) {
+	for _, d := range b.sorted() {
+		if d.Late > 0 {
+			continue
+		}
+		for _, p := range d.Parts {
+			if m := p.Times(); p.First < p.Last {
+				all = append(all, ranks.Load{Process: c.Process(p.Process), GPU: d.index, Compute: m.Compute(), Exposed: m.Communication() - m.CommunicationOverlap(),
+					Span: p.Last - p.First, First: p.First, Last: p.Last})
+			}
+		}
+	}
+	return all
+}
+
 // rankTable returns the report of what each process did on each GPU.
-func (b *busy) rankTable() *table.Table {
+func (b *busy) rankTable(c *ranks.Collector) *table.Table {
 	t := &table.Table{Name: "ranks", Title: "processes on their GPUs: compute, communication and copies"}
 	t.Columns = slices.Concat([]table.Column{name("process"), id("pid", "number", 1), column("host", "host", table.Text, 7), id("gpu", "GPU", 1), id("rank", "", 0)}, busyColumns(),
 		[]table.Column{duration("compute_ns", "compute", 2), duration("communication_ns", "communication", 2),
-			duration("communication_overlap_ns", "with compute", 3), duration("exposed_ns", "exposed", 2), duration("copy_ns", "copying", 3)})
+			duration("communication_overlap_ns", "with compute", 3), duration("exposed_ns", "exposed", 2), duration("copy_ns", "copying", 3),
+			duration("waited_ns", "waited", 2), duration("awaited_ns", "awaited", 2), count("collectives", "", 0), count("last", "last", 3)})
 	late, ranks := uint64(0), []ranked{}
 	for _, d := range b.sorted() {
 		late += d.Late
@@ -61,7 +87,7 @@ func (b *busy) rankTable() *table.Table {
 				rank = uint64(p.Process.Rank.Number)
 			}
 			ranks = append(ranks, ranked{p.Process, slices.Concat([]any{p.Process.Name, uint64(p.Process.PID), text(p.Process.Host), uint64(d.index), rank},
-				b.busyCells(m.Busy(), p.First, p.Last, d.Late == 0), more)})
+				b.busyCells(m.Busy(), p.First, p.Last, d.Late == 0), more, waitCells(c.Waits(c.Process(p.Process))))})
 		}
 	}
 	slices.SortStableFunc(ranks, func(a, b ranked) int {

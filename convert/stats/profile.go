@@ -59,7 +59,7 @@ func NewProfile() *Profile {
 	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*shapeTotal)}
 	p.busy = newBusy(&p.clock, nil)
 	p.memory = newMemory(&p.clock)
-	p.kernels = newGroups(other, func(name string) *kernelTotal { return &kernelTotal{name: name, class: classOf(p.names, name)} })
+	p.kernels = newGroups(other, func(name string) *kernelTotal { return &kernelTotal{name: name, class: usage.ClassOf(p.names, name)} })
 	return p
 }
 

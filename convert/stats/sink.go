@@ -1,9 +1,11 @@
 package stats
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -23,6 +25,7 @@ type Sink struct {
 	host    transfers
 	rate    rate
 	metrics metrics
+	ranks   *ranks.Collector
 
 	findings *findings.Collector
 }
@@ -32,6 +35,15 @@ type clock struct{ start uint64 }
 
 // since returns a time in ns from the start of the recording.
 func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
+
+// Compare says which NVTX ranges are the steps of the ranks.
+func (s *Sink) Compare(steps ranks.Steps) { s.ranks.Steps = steps }
+
+// OfRanks says whether a report is of several ranks: without them it has nothing to say.
+func OfRanks(name string) bool { return name == "ranks" || slices.Contains(ranks.Names, name) }
+
+// Ranks is the number of ranks of a distributed program that used a GPU.
+func (s *Sink) Ranks() int { return s.ranks.Ranks() }
 
 // New returns a sink without events, whose findings have default thresholds.
 func New() *Sink { return NewWith(findings.Defaults) }
@@ -50,6 +62,7 @@ func NewWith(t findings.Thresholds) *Sink {
 	s.ranges = newRanges()
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.rate = newRate(&s.clock)
+	s.ranks = ranks.New(s.names, s.clock.since)
 	return s
 }
 
@@ -72,8 +85,10 @@ func (s *Sink) event(e timeline.Event) {
 		s.workList(e)
 	case *timeline.SpanBegin:
 		s.ranges.begin(e)
+		s.ranks.Begin(e)
 	case *timeline.SpanEnd:
 		s.ranges.end(e)
+		s.ranks.End(e)
 	case *timeline.Instant:
 		s.ranges.mark(e)
 	case *timeline.Allocation:
@@ -86,11 +101,15 @@ func (s *Sink) event(e timeline.Event) {
 		s.findings.User(e)
 	case *timeline.Recording:
 		s.clock.start = e.Start
+		s.ranks.Recording(e)
+	case *timeline.Metadata:
+		s.ranks.Log(e)
 	case *timeline.GPUs:
 		s.busy.know(e.List)
 		s.findings.Know(e.List)
 	case *timeline.Process:
 		s.threads.process(e)
+		s.ranks.Process(e)
 	case *timeline.Thread:
 		s.threads.of(e)
 	case *timeline.Stream:
@@ -120,7 +139,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 func (s *Sink) workList(l *timeline.WorkList) {
 	stream := s.busy.stream(l.Stream)
 	if stream.habits == nil {
-		stream.habits = s.findings.Stream(l.Stream)
+		stream.habits, stream.rank = s.findings.Stream(l.Stream), s.ranks.User(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
 	for i := range l.List {
@@ -139,7 +158,11 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			thread.work++
 			by = thread.history
 		}
-		stream.take(w, s.work.take(stream, w), by)
+		class := s.work.take(stream, w)
+		if class == usage.Communication {
+			s.ranks.Collective(l.Stream, w)
+		}
+		stream.take(w, class, by)
 	}
 }
 
@@ -161,16 +184,17 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	calls, callers := s.calls.tables(s.threads.inCalls())
 	memory, unfreed := s.memory.tables()
 	threads, processes := s.threads.tables()
+	ofRanks := s.ranks.Tables()
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
 		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(), s.metrics.table(), memory, unfreed, s.calls.errorTable(),
+		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(s.ranks), ofRanks[0], ofRanks[1], ofRanks[2], s.metrics.table(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), s.metrics.rangeTable(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
-		t.Reason = ""
-		if len(t.Rows) == 0 {
-			t.Reason = reason(t.Name, f)
+		known := t.Reason
+		if t.Reason = ""; len(t.Rows) == 0 {
+			t.Reason = cmp.Or(known, reason(t.Name, f))
 		}
 	}
 	return all
@@ -180,12 +204,12 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 func Names() []string {
 	return []string{
 		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
-		"devices", "idle", "streams", "ranks", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
+		"devices", "idle", "streams", "ranks", "collectives", "late_collectives", "steps", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
 		"findings",
 	}
 }
 
 // IsDetail says whether a report goes into what another report sums up.
 func IsDetail(name string) bool {
-	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "ranks", "unfreed", "nvtx_metrics"}, name)
+	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "late_collectives", "unfreed", "nvtx_metrics"}, name)
 }

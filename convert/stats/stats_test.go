@@ -162,7 +162,7 @@ func TestReasons(t *testing.T) {
 	for _, r := range stats.New().Tables(f) {
 		want := f.GPU
 		switch r.Name {
-		case "calls", "errors", "threads", "processes":
+		case "calls", "errors", "threads", "processes", "steps":
 			want = ""
 		case "callers":
 			want = f.Callers

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/stats/usage"
@@ -42,6 +42,7 @@ type kernelRow struct {
 	first    uint64 // start of the first launch
 	occupied meanOccupancy
 	launch   *launchRow
+	on       ranks.Set // of a name; the processes that launched it
 }
 
 // A launchRow has the launches of a kernel whose call is known and made one kernel.
@@ -116,6 +117,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 	rows := s.rows(w.Shape)
 	rows.byName.add(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
+	rows.byName.on.Add(on.rank)
 	if share, known := rows.occupancy.of(on.device, &w.Shape.Kernel); known && !w.Untimed {
 		rows.byName.occupied.add(share, w.Dur)
 		rows.byShape.occupied.add(share, w.Dur)
@@ -132,7 +134,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 func (s *work) rows(shape *timeline.Shape) *kernelRows {
 	return cached(s.cache, shape, func() *kernelRows {
 		k := &shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), classOf(s.names, k.Name), usage.Blocks(k.Grid), shapeOccupancy{}}
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), usage.ClassOf(s.names, k.Name), usage.Blocks(k.Grid), shapeOccupancy{}}
 	})
 }
 
@@ -142,15 +144,6 @@ func (s *work) firstUse(shape *timeline.Shape) uint64 { return s.rows(shape).byN
 // isLaunch says whether work is a kernel with times, whose call is known and launched no other.
 func isLaunch(w *timeline.Work) bool {
 	return w.Kind == timeline.KernelWork && w.Call.Function != nil && w.Graph == 0 && !w.Untimed
-}
-
-// classOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
-// communicate.
-func classOf(names timeline.KernelNames, mangled string) usage.Class {
-	if n := names.Of(mangled).Short; strings.HasPrefix(n, "nccl") || strings.HasPrefix(n, "nvshmem") {
-		return usage.Communication
-	}
-	return usage.Compute
 }
 
 func (r *kernelRow) add(w *timeline.Work) {
@@ -320,4 +313,14 @@ func (s *work) setTable() *table.Table {
 		t.Rows = append(t.Rows, append([]any{cmp.Or(r.direction, "Memset")}, r.cells(s.total)...))
 	}
 	return t
+}
+
+// launched are the kernels with the processes that ran them, communication apart.
+func (s *work) launched() (all []ranks.Kernel) {
+	for _, r := range s.kernels.list {
+		if r.name != other && usage.ClassOf(s.names, r.name) != usage.Communication {
+			all = append(all, ranks.Kernel{Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first})
+		}
+	}
+	return all
 }

@@ -6,6 +6,24 @@ import "math"
 type Clock struct {
 	shift uint64
 	lines []ClockLine
+
+	bounded bool   // error is known
+	error   uint64 // ns by which converted times are wrong at most, against the host whose clock the timeline has
+}
+
+// Bound says by how many ns converted times are wrong at most, against those of the host whose clock the timeline has; a clock of which
+// that is not known has no bound.
+func (c *Clock) Bound(ns uint64, known bool) { c.error, c.bounded = ns, known }
+
+// Apart says by how much times of two clocks may be wrong against each other, at most. Those of one clock are not.
+func (c *Clock) Apart(o *Clock) (ns uint64, known bool) {
+	switch {
+	case c == o:
+		return 0, true
+	case c == nil || o == nil || !c.bounded || !o.bounded || c.error > Never-o.error:
+		return 0, false
+	}
+	return c.error + o.error, true
 }
 
 // A ClockLine is how a clock runs from a time on, until the next line begins.

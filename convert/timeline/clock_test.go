@@ -46,3 +46,24 @@ func TestMoveAlongLines(t *testing.T) {
 		t.Errorf("work becomes %d+%d and %d+%d", l.List[0].Start, l.List[0].Dur, l.List[1].Start, l.List[1].Dur)
 	}
 }
+
+// Times of one clock agree. Those of others are wrong by as much as both clocks are, where that is known.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	reference, fitted, unknown, far := new(Clock), Shifted(5), Shifted(6), Shifted(7)
+	reference.Bound(0, true)
+	fitted.Bound(30, true)
+	far.Bound(Never, true)
+	for _, c := range []struct {
+		a, b  *Clock
+		ns    uint64
+		known bool
+	}{
+		{reference, reference, 0, true}, {reference, fitted, 30, true}, {fitted, reference, 30, true}, {unknown, unknown, 0, true}, {nil, nil, 0, true},
+		{reference, unknown, 0, false}, {nil, reference, 0, false}, {fitted, far, 0, false},
+	} {
+		if ns, known := c.a.Apart(c.b); ns != c.ns || known != c.known {
+			t.Errorf("%+v and %+v: %d, %t", c.a, c.b, ns, known)
+		}
+	}
+}

@@ -14,6 +14,7 @@ type Process struct {
 	Start     uint64 // when the recorder first saw it, 0 when not known
 	End       uint64 // when it ended, 0 when not known
 	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)"; "" when not known
+	Clock     *Clock // that converted the times of its log: processes of one host have the same one
 	Circumstances
 }
 

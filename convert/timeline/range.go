@@ -7,7 +7,9 @@ import "sync/atomic"
 type Range struct {
 	Thread *Thread
 	Name   string
-	Domain string // "" for NVTX's default domain
+	Domain string     // "" for NVTX's default domain
+	NCCL   *NCCL      // what a call of NCCL says in the payload of its range; nil for none
+	Group  *NCCLGroup // the calls of NCCL whose kernels are launched in the range, for who joins calls and work; nil for none
 	length atomic.Uint64
 }
 
@@ -26,6 +28,14 @@ func (r *Range) Duration() (dur uint64, known bool) {
 type RangeStack struct {
 	*Range
 	Outer *RangeStack
+}
+
+// Group is the calls of NCCL whose kernels are launched in the range that began last, nil for none.
+func (s *RangeStack) Group() *NCCLGroup {
+	if s == nil {
+		return nil
+	}
+	return s.Range.Group
 }
 
 // Path appends the stack and the stacks around it to a list, the outermost one first.

@@ -92,6 +92,8 @@ type Work struct {
 	Untimed     bool // CUPTI gave no times: Start is the return of its call
 	Unfinished  bool // it had not ended when recording ended, which its Dur leads to
 	Call        Call
+	Part        *Part // of a collective; nil for work that is none, or where nothing has looked for it
+	NCCL        *NCCL // of the calls of NCCL that launched the kernel; nil where nothing is certain
 }
 
 // UntimedReason says why a piece of work has no length.

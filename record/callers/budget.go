@@ -6,7 +6,7 @@ import (
 )
 
 // DefaultBudget is the most memory that the mappings of all processes may take, in bytes: their texts
-// and entries.
+// and entries. Where it is not enough, the process that was used least recently gives way.
 const DefaultBudget = 128 << 20
 
 const (

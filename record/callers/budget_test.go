@@ -22,12 +22,12 @@ func manyMappings(pid int, epoch uint64, begin string, count int) Mappings {
 	return m
 }
 
-// TestMappingsOfAllProcesses has many processes map more code than is kept: the memory is bounded, who gets
-// none is told once, and all of it is free when the processes are forgotten.
+// TestMappingsOfAllProcesses has many processes map more code than is kept: the memory is bounded, and the process that
+// was used least recently gives way. A process that maps more than all of it is told once.
 func TestMappingsOfAllProcesses(t *testing.T) {
 	t.Parallel()
-	r := New(func() uint64 { return 1 })
-	r.budget.most = 1 << 20
+	r := New(func(int) uint64 { return 1 })
+	r.budget.most = 3 << 19
 	crowded := 0
 	r.Crowded = func() { crowded++ }
 	for pid := range 50 { // of one program
@@ -45,16 +45,25 @@ func TestMappingsOfAllProcesses(t *testing.T) {
 			}
 		}
 	}
-	s := r.processes[49].at(2*maxSnapshots + 1)
-	if crowded != 1 || !s.cut {
-		t.Errorf("told %d times, cut %t", crowded, s.cut)
+	if crowded != 0 || r.processes[48] == nil || r.processes[47] != nil || len(r.processes[49].snapshots) != maxSnapshots {
+		t.Errorf("told %d times, %d processes are left", crowded, len(r.processes))
+	}
+	r.Find(48, 2*maxSnapshots+1, "cuLaunchKernel", []uint64{0x1000}) // 49 gives way
+	r.Add(manyMappings(50, 1, "another", 450))
+	if r.processes[48] == nil || r.processes[49] != nil {
+		t.Error("a process gives way that was used before another one")
+	}
+	for range 2 {
+		r.Add(manyMappings(50, 1, "large", 2000))
+	}
+	s := r.processes[50].at(1)
+	if crowded != 1 || !s.cut || len(r.processes) != 1 {
+		t.Errorf("told %d times, cut %t, %d processes", crowded, s.cut, len(r.processes))
 	}
 	if _, mapped, ok := s.place(0x7fffffff0000); !mapped || ok {
 		t.Errorf("an address that was left out: mapped %t, found %t", mapped, ok)
 	}
-	for pid := range 50 {
-		r.Forget(pid)
-	}
+	r.makeRoom(0)
 	if r.budget.taken != 0 || len(r.budget.paths) != 0 {
 		t.Errorf("%d bytes and %d paths stay", r.budget.taken, len(r.budget.paths))
 	}

@@ -27,21 +27,22 @@ type Resolver struct {
 	// hold one, whose functions nothing names: calls out of it have no caller record. It must not
 	// call the Resolver.
 	Nameless func(pid int, path string)
-	// Crowded, if not nil, is told once that there is no memory for all code that processes have mapped:
+	// Crowded, if not nil, is told once that there is no memory for all code that a process has mapped:
 	// calls out of the rest have no caller record. It must not call the Resolver.
 	Crowded func()
 
 	mu        sync.Mutex
-	now       func() uint64
+	now       func(pid int) uint64
 	modules   moduleCache
 	processes map[int]*process
+	uses      uint64 // of processes
 	budget    budget
 	crowded   sync.Once
 }
 
-// New returns a Resolver. now reads the epoch, a counter that rises whenever a process may have lost a
-// mapping: within an epoch mappings are only added.
-func New(now func() uint64) *Resolver {
+// New returns a Resolver. now reads a process's epoch, a number that rises whenever the process may have lost a
+// mapping: within an epoch mappings are only added. It is 0 for a process that is not recorded.
+func New(now func(pid int) uint64) *Resolver {
 	return &Resolver{now: now, processes: map[int]*process{}, budget: budget{most: DefaultBudget}}
 }
 
@@ -53,16 +54,11 @@ func (r *Resolver) Add(m Mappings) {
 	r.take(m)
 }
 
-// Forget drops what is known of a process, after its last call.
-func (r *Resolver) Forget(pid int) {
+// Replace tells that from an epoch on another program runs under the PID.
+func (r *Resolver) Replace(pid int, epoch uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.processes[pid]; p != nil {
-		for _, s := range p.snapshots {
-			r.budget.drop(s)
-		}
-	}
-	delete(r.processes, pid)
+	r.process(pid).replace(epoch)
 }
 
 func (r *Resolver) crowd() {
@@ -84,7 +80,39 @@ func (r *Resolver) process(pid int) *process {
 		p = &process{nameless: map[*module]bool{}}
 		r.processes[pid] = p
 	}
+	r.uses++
+	p.used = r.uses
 	return p
+}
+
+// makeRoom drops what is known of the process that was used least recently. It returns false if there is none but
+// the given one. A process that lives is read again when there is need.
+func (r *Resolver) makeRoom(pid int) bool {
+	oldest := 0
+	var p *process
+	for other, q := range r.processes {
+		if other != pid && (p == nil || q.used < p.used) {
+			oldest, p = other, q
+		}
+	}
+	if p == nil {
+		return false
+	}
+	for _, s := range p.snapshots {
+		r.budget.drop(s)
+	}
+	delete(r.processes, oldest)
+	return true
+}
+
+// keep takes memory for a mapping of a process, and returns false if there is none.
+func (r *Resolver) keep(pid int, m *mapping) bool {
+	for !r.budget.keep(m) {
+		if !r.makeRoom(pid) {
+			return false
+		}
+	}
+	return true
 }
 
 // Find returns the record that says where a call was made, without an ID; the zero record if nothing is
@@ -107,16 +135,16 @@ func (r *Resolver) Find(pid int, epoch uint64, function string, chain []uint64) 
 	return w.record(), w.depth
 }
 
-// DriverFunction returns the name of libcuda's exported function around a return address; "" if it is not
-// certain. The process may have ended, if it has been looked at: libcuda stays where it is.
-func (r *Resolver) DriverFunction(pid int, address uint64) string {
+// DriverFunction returns the name of libcuda's exported function around a return address, as it was in the given
+// epoch; "" if it is not certain. The process may have ended, if it has been looked at: libcuda stays where it is.
+func (r *Resolver) DriverFunction(pid int, epoch, address uint64) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.processes[pid]
-	if p == nil || len(p.snapshots) == 0 {
+	if p == nil {
 		return ""
 	}
-	at, _, ok := p.snapshots[len(p.snapshots)-1].place(address)
+	at, _, ok := p.upTo(epoch).place(address)
 	if !ok || at.module.kind != driverLibrary {
 		return ""
 	}

@@ -149,7 +149,7 @@ type log struct {
 
 func newLog(t testing.TB) *log {
 	l := &log{epoch: 1, callers: map[uint32]tracelog.Caller{}, ids: map[tracelog.Caller]uint32{}}
-	l.Resolver = New(func() uint64 { return l.epoch })
+	l.Resolver = New(func(int) uint64 { return l.epoch })
 	l.Nameless = func(_ int, path string) { l.nameless = append(l.nameless, path) }
 	t.Cleanup(l.Close)
 	return l

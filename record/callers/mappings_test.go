@@ -143,9 +143,41 @@ func TestReplacedLibrary(t *testing.T) {
 	if got := symbol(4); got != "second" { // the same before and after
 		t.Errorf("while another library went: called by %q", got)
 	}
-	l.Forget(pid)
-	if got := symbol(1); got != "" {
-		t.Errorf("when the process is forgotten: called by %q", got)
+}
+
+// A process runs another program under its PID: the calls of either count for what was mapped then. Where a library
+// lay before and after, it lay in different programs.
+func TestReplacedProgram(t *testing.T) {
+	b := newBench(t)
+	first := b.library("first")
+	l, m, pid := newLog(t), reserve(t), os.Getpid()
+	m.show(first)
+	chain := []uint64{m.returnAddress(first, "first")}
+	symbol := func(epoch uint64) string {
+		id, _ := l.Resolve(pid, epoch, "cuLaunchKernel", chain)
+		return l.callers[id].Symbol
+	}
+	l.epoch = 10
+	l.Look(pid)
+	l.epoch = 20
+	l.Look(pid)
+	if got := symbol(15); got != "first" {
+		t.Errorf("in one program: called by %q", got)
+	}
+	l.Replace(pid, 20)
+	if before, between, after := symbol(10), symbol(15), symbol(20); before != "first" || between != "" || after != "first" {
+		t.Errorf("called by %q, %q and %q", before, between, after)
+	}
+	l.Replace(pid, 30)
+	l.epoch = 30
+	l.Look(pid)
+	l.Look(pid)
+	if last, between, next := symbol(20), symbol(25), symbol(30); last != "first" || between != "" || next != "first" {
+		t.Errorf("called by %q, %q and %q", last, between, next)
+	}
+	l.epoch = 0
+	if got := symbol(35); got != "" {
+		t.Errorf("called by %q when nothing is recorded under the PID", got)
 	}
 }
 
@@ -168,7 +200,7 @@ func TestRestlessEpoch(t *testing.T) {
 	path := b.library("restless")
 	m, epoch := reserve(t), uint64(0)
 	m.show(path)
-	r := New(func() uint64 { epoch++; return epoch })
+	r := New(func(int) uint64 { epoch++; return epoch })
 	defer r.Close()
 	for want := range 5 {
 		if c, _ := r.Find(os.Getpid(), epoch, "cuLaunchKernel", []uint64{m.returnAddress(path, "restless")}); c != (tracelog.Caller{}) {

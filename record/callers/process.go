@@ -16,6 +16,8 @@ const (
 // A process holds what code a process had mapped, at some epochs.
 type process struct {
 	snapshots []snapshot // ascending by epoch
+	program   uint64     // first epoch of the program that began last
+	used      uint64     // number of the last use
 	nameless  map[*module]bool
 }
 
@@ -23,6 +25,7 @@ type process struct {
 type snapshot struct {
 	epoch uint64
 	code  []mapping // by address
+	first bool      // the snapshots before it are of another program
 	cut   bool      // there was no memory for all of it
 }
 
@@ -49,14 +52,17 @@ type Mappings struct {
 
 // Read reads a process's mappings. ok is false when the process has ended, or the epoch that now
 // reads does not stand still. The process may end afterwards: the Resolver still reads the files.
-func Read(pid int, now func() uint64) (m Mappings, ok bool) {
+func Read(pid int, now func(pid int) uint64) (m Mappings, ok bool) {
 	for range maxLooks {
-		epoch := now()
+		epoch := now(pid)
+		if epoch == 0 {
+			return Mappings{}, false
+		}
 		code, err := procfs.Code(pid)
 		if err != nil {
 			return Mappings{}, false
 		}
-		if now() == epoch {
+		if now(pid) == epoch {
 			return Mappings{pid, epoch, code}, true
 		}
 	}
@@ -68,7 +74,7 @@ func (r *Resolver) take(m Mappings) {
 	p := r.process(m.pid)
 	s := p.open(m, &r.modules)
 	for i := range s.code {
-		if !r.budget.keep(&s.code[i]) {
+		if !r.keep(m.pid, &s.code[i]) {
 			s.code, s.cut = slices.Clone(s.code[:i]), true
 			r.crowd()
 			break
@@ -109,15 +115,26 @@ func (p *process) add(s snapshot) (gone []snapshot) {
 	i, found := slices.BinarySearchFunc(p.snapshots, s.epoch, byEpoch)
 	if found {
 		gone = []snapshot{p.snapshots[i]}
+		s.first = p.snapshots[i].first
 		p.snapshots[i] = s
 		return gone
 	}
+	s.first = s.epoch >= p.program && (i == 0 || p.snapshots[i-1].epoch < p.program)
 	p.snapshots = slices.Insert(p.snapshots, i, s)
 	if len(p.snapshots) > maxSnapshots {
 		gone = []snapshot{p.snapshots[0]}
 		p.snapshots = slices.Delete(p.snapshots, 0, 1)
 	}
 	return gone
+}
+
+// replace notes in which epoch another program began.
+func (p *process) replace(epoch uint64) {
+	p.program = epoch
+	clear(p.nameless)
+	if i, _ := slices.BinarySearchFunc(p.snapshots, epoch, byEpoch); i < len(p.snapshots) {
+		p.snapshots[i].first = true
+	}
 }
 
 func byEpoch(s snapshot, epoch uint64) int { return cmp.Compare(s.epoch, epoch) }
@@ -128,6 +145,15 @@ func (p *process) at(epoch uint64) *snapshot {
 		return &p.snapshots[i]
 	}
 	return nil
+}
+
+// upTo returns the last snapshot of the epochs up to the given one, nil if there is none.
+func (p *process) upTo(epoch uint64) *snapshot {
+	after, _ := slices.BinarySearchFunc(p.snapshots, epoch+1, byEpoch)
+	if after == 0 {
+		return nil
+	}
+	return &p.snapshots[after-1]
 }
 
 // around finds the mapping that holds an address.
@@ -171,7 +197,7 @@ type view struct {
 
 // place finds the place in a file that an address showed. An address that no snapshot of the epoch
 // has is looked up in a new one. If the epoch has moved on, the snapshots before and after must
-// agree.
+// agree, and be of one program.
 func (v *view) place(address uint64) (place, bool) {
 	if at, mapped, ok := v.process.at(v.epoch).place(address); mapped {
 		return at, ok
@@ -187,7 +213,7 @@ func (v *view) place(address uint64) (place, bool) {
 		return at, ok
 	}
 	after, _ := slices.BinarySearchFunc(v.process.snapshots, v.epoch, byEpoch)
-	if after == 0 || after == len(v.process.snapshots) {
+	if after == 0 || after == len(v.process.snapshots) || v.process.snapshots[after].first {
 		return place{}, false
 	}
 	then, _, ok1 := v.process.snapshots[after-1].place(address)

@@ -36,7 +36,8 @@ const (
 // Functions are extra if they are called often and cost less than a probe, or tell nothing
 // about where time goes: queries, getters, the recording of events, the nodes of a graph that
 // is built by hand. The runtime's functions for GPU work are extra because the driver's are
-// always probed.
+// always probed. Those that copy a number of bytes to or from an array are not: one of them may make several calls of the
+// driver's, for parts of rows, and is one call all the same.
 
 // The groups of rows, in table order.
 var (

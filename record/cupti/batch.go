@@ -26,6 +26,7 @@ type decoder struct {
 	api    tracelog.API
 	sync   tracelog.Sync
 	marker tracelog.Marker
+	nccl   tracelog.NCCLCall
 	memory tracelog.Memory
 	graph  tracelog.Graph
 }

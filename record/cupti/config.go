@@ -60,7 +60,8 @@ type GoConfig struct {
 	within NVTXRange // see Options
 }
 
-// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none.
+// An NVTXRange is the name of NVTX ranges. The zero NVTXRange is none. One with Steps and without a name counts the ranges between
+// cudaProfilerStart and cudaProfilerStop, with GoConfig.CaptureRange.
 type NVTXRange struct {
 	Name   string
 	Domain string // "" for the default domain, "*" for any
@@ -80,7 +81,7 @@ const mostRange = 1024
 
 // append encodes a range.
 func (r NVTXRange) append(b []byte) []byte {
-	if r.Name == "" {
+	if r.Name == "" && !r.Steps.Limited {
 		return b
 	}
 	b = append(append(append(b, r.Name...), 0), r.Domain...)

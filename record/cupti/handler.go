@@ -93,6 +93,8 @@ type Peer struct {
 	// cuptiActivityRegisterCallbacks. A call with another argument comes from another CUPTI
 	// client.
 	BufferRequest uint64
+
+	last uint64 // when it no longer waits for the answer to its hello, whatever it hears
 }
 
 // A process waits for the answer to its hello for helloPatience from each sign of the recorder, and no longer than
@@ -110,4 +112,17 @@ func (p Peer) Deadline() uint64 {
 		said = now // its clock is another one, in a time namespace
 	}
 	return said + uint64(helloPatience)
+}
+
+// Patience is how long the process still waits for the answer to its hello: the server gives it signs of the
+// recorder meanwhile. It is 0 or less when the process waits no more.
+func (p Peer) Patience() time.Duration { return time.Duration(int64(p.last - host.Monotonic())) }
+
+// lastDeadline is the time at which a process no longer waits, whatever it hears, if it waits up to a deadline for the
+// first sign.
+func lastDeadline(first uint64) uint64 {
+	if host.Monotonic() >= first {
+		return first
+	}
+	return first + uint64(helloMost-helloPatience)
 }

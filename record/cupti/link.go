@@ -57,10 +57,10 @@ func (l *link) answer(pid uint32, config func() GoConfig) {
 }
 
 // keep tells a process that the recorder is at work on its answer, every now and then until stop is called, which
-// returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC.
-func (l *link) keep(deadline uint64) (stop func() uint64) {
+// returns the time at which the process no longer waits, in ns of CLOCK_MONOTONIC: the deadline at first, and in the end
+// the last one.
+func (l *link) keep(deadline, last uint64) (stop func() uint64) {
 	const signs = helloPatience / 4
-	last := deadline + uint64(helloMost-helloPatience)
 	answered, kept := make(chan struct{}), make(chan uint64)
 	go func() {
 		next := time.NewTimer(time.Duration(int64(deadline-host.Monotonic())) - 3*signs)

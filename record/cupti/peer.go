@@ -140,7 +140,9 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 		return false, err
 	}
 	p.LocalPID, p.Time, p.CUPTI, p.BufferRequest = h.pid, p.shift.host(h.since), h.path, h.request
-	stop := p.keep(p.Deadline())
+	deadline := p.Deadline()
+	p.last = lastDeadline(deadline)
+	stop := p.keep(deadline, p.last)
 	config := p.handler.Hello(p.Peer).withDefaults()
 	p.deadline = stop()
 	config.within = p.server.within

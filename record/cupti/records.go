@@ -26,6 +26,7 @@ const (
 	recPool     recordKind = 14
 	recGraph    recordKind = 15
 	recChain    recordKind = 16
+	recNCCL     recordKind = 17
 )
 
 // records describes each kind of record. A test compares names and sizes with inject/wire.h,
@@ -51,6 +52,7 @@ var records = [...]struct {
 	recPool:     {"pool", 72, decodePool},
 	recGraph:    {"graph", 48, decodeGraph},
 	recChain:    {"chain", chainSize, decodeChain},
+	recNCCL:     {"nccl", 48, decodeNCCL},
 }
 
 // Sizes of the records that end in a text or in addresses, which are left out.
@@ -246,6 +248,27 @@ func decodeMarker(d *decoder, b []byte) error {
 	}
 	d.counts.extras++
 	d.sink.Add(&d.marker)
+	return nil
+}
+
+func decodeNCCL(d *decoder, b []byte) error {
+	name, err := d.names.name(le.Uint32(b[32:]))
+	if err != nil {
+		return err
+	}
+	d.nccl = tracelog.NCCLCall{
+		PID:          d.pid,
+		TID:          le.Uint32(b[4:]),
+		Time:         le.Uint64(b[8:]),
+		Communicator: le.Uint64(b[16:]),
+		Bytes:        le.Uint64(b[24:]),
+		Name:         name,
+		Ranks:        le.Uint32(b[36:]),
+		Rank:         le.Uint32(b[40:]),
+		Known:        le.Uint32(b[44:]),
+	}
+	d.counts.extras++
+	d.sink.Add(&d.nccl)
 	return nil
 }
 

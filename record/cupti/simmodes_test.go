@@ -215,6 +215,43 @@ func TestSimulatedNVTXRange(t *testing.T) {
 	}
 }
 
+// TestSimulatedStepsOnce records steps once where their numbers begin again, and says so; and says what may have been missed.
+func TestSimulatedStepsOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		arg         string
+		first, last uint32
+		kernels     uint64
+		note        string
+	}{
+		{"-f0 -n10 -e3", 5, 8, 4*2 + 3, "chosen steps came again, and were not recorded again"},
+		{"-f2 -n10 -e3", 5, 8, 4*2 + 3, "chosen steps came again, and were not recorded again"},
+		{"-f4 -n10 -e3", 5, 8, 4*2 + 3, ""},
+		{"-f0 -n10 -e3", 5, 30, 5*2 + 5, "the numbers of the steps began again before the last chosen step came"},
+		{"-f3 -n10 -e3", 0, 30, 10*2 + 10, "the numbers of the steps began again before the last chosen step came"},
+		{"-f2 -n10 -e3", 5, 30, 5*2 + 5, "the numbers of the steps began again before the last chosen step came"},
+		{"-f4 -n10 -e3", 5, 12, 8*2 + 7, ""},
+		{"-f2 -d64", 5, 8, 4*2 + 3, ""},
+		{"-f2 -d65", 5, 8, 0, "more than 64 domains have the name that was given"},
+		{"-f2 -n2100", 0, 2047, 2048*2 + 2047, ""},
+		{"-f2 -n2100", 0, 2090, 2100*3 - 1, "more than 2,048 registered strings are names of chosen steps"},
+	} {
+		within := NVTXRange{Name: "step", Domain: "*", Steps: Steps{First: c.first, Last: c.last, Limited: true}}
+		if strings.Contains(c.arg, "-d") {
+			within.Domain = "model"
+		}
+		s := newStage(t, Options{Within: within}, GoConfig{})
+		var args []string
+		for arg := range strings.FieldsSeq(c.arg) {
+			args = append(args, arg[:2], arg[2:])
+		}
+		s.runSim(t, "counts", "steps", nil, args...)
+		if notes := strings.Join(s.notes, "; "); uint64(s.counts["kernel"]) != c.kernels || len(s.lost) != 0 || (notes == "") != (c.note == "") || !strings.Contains(notes, c.note) {
+			t.Errorf("steps %s, %d-%d: %d kernels, want %d; notes %q, want %q; %v was lost", c.arg, c.first, c.last, s.counts["kernel"], c.kernels, s.notes, c.note, s.lost)
+		}
+	}
+}
+
 // TestSimulatedSteps records from the beginning of one step to the end of another, between them too, whatever form the
 // names of the steps have.
 func TestSimulatedSteps(t *testing.T) {

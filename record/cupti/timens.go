@@ -49,6 +49,8 @@ func times(r tracelog.Record) (all [2]*uint64) {
 		all[0] = &r.Start
 	case *tracelog.Marker:
 		all[0] = &r.Time
+	case *tracelog.NCCLCall:
+		all[0] = &r.Time
 	case *tracelog.Memory:
 		all[0] = &r.Time
 	case *tracelog.MemoryPool:

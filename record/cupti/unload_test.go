@@ -82,3 +82,42 @@ func TestUnload(t *testing.T) {
 		t.Errorf("callers of calls while a library was unloaded: %v", got)
 	}
 }
+
+// closes notes the calls of dlclose that the injected library makes.
+const closes = `
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int dlclose(void *handle)
+{
+	Dl_info by;
+	int (*real)(void *);
+	*(void **)&real = dlsym(RTLD_NEXT, "dlclose");
+	if (dladdr(__builtin_return_address(0), &by) && strstr(by.dli_fname, "libcudatrace"))
+		fprintf(stderr, "dlclose\n");
+	return real(handle);
+}
+`
+
+// TestClosesNothing has the library start without a dlclose: after one the recorder would have to look anew where the
+// program's libraries lie.
+func TestClosesNothing(t *testing.T) {
+	t.Parallel()
+	built, err := sim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, preload := filepath.Join(t.TempDir(), "closes.c"), filepath.Join(t.TempDir(), "closes.so")
+	if err := os.WriteFile(source, []byte(closes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", preload, source, "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	s, seen := newSites(t, Options{}, GoConfig{Calls: []string{"cuMemAlloc"}, FlushInterval: time.Minute})
+	_, stderr, code := s.run(t, play{filepath.Join(built, "bin/vectoradd"), nil, []string{"LD_PRELOAD=" + preload}})
+	if code != 0 || stderr != "" || sum(seen.callers["cuMemAlloc_v2"]) != 3 {
+		t.Errorf("the program printed %q and ended with %d; callers %v", stderr, code, seen.callers)
+	}
+}

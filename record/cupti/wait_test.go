@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/host"
 )
 
 // TestDescriptorsOfOthers passes descriptors with messages that should have none. The program keeps none of them.
@@ -106,6 +107,24 @@ func TestWait(t *testing.T) {
 		}
 		if i == 1 {
 			close(handler.told)
+		}
+	}
+}
+
+// A process whose hello is read in time waits for as long as it hears from the recorder, up to its last deadline. One whose
+// hello is read too late waits no more.
+func TestPatience(t *testing.T) {
+	now := host.Monotonic()
+	for first, want := range map[uint64]uint64{
+		now + uint64(time.Hour): now + uint64(time.Hour+helloMost-helloPatience),
+		now:                     now,
+	} {
+		last := lastDeadline(first)
+		if last != want {
+			t.Errorf("the last deadline is %d ns after the first", last-first)
+		}
+		if left := (Peer{last: last}).Patience(); (left > 0) != (last > now) {
+			t.Errorf("the process waits for %v", left)
 		}
 	}
 }

@@ -102,6 +102,8 @@ func TestDecode(t *testing.T) {
 			tracelog.Overhead{PID: 42, OverheadKind: 1 << 16, ObjectKind: 2, TID: 43, Start: 1000, Dur: 500}},
 		{"marker", concat(stringRecord(1, "NCCL"), markerRecord(9, 1, "step 7")),
 			tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 1000, Name: "step 7", Domain: "NCCL"}},
+		{"nccl_call", concat(stringRecord(1, "ncclAllReduce"), record(recNCCL, 43, 1000, 0, 0x716d7af0, 0xfe0b4ef3, 4096, 1, 1, 2, 1, 7)),
+			tracelog.NCCLCall{PID: 42, TID: 43, Name: "ncclAllReduce", Time: 1000, Known: 7, Communicator: 0xfe0b4ef3716d7af0, Bytes: 1<<32 + 4096, Ranks: 2, Rank: 1}},
 		{"name", concat(stringRecord(1, "loader"), record(recName, tracelog.ObjectStream, 13, 1, 2, 1)),
 			tracelog.Name{PID: 42, ObjectKind: tracelog.ObjectStream, ID: 13, Context: 1, Device: 2, Name: "loader"}},
 		{"memory", record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1, 1<<25, 0, 8192, 0),
@@ -336,7 +338,7 @@ func seeds() map[string][]byte {
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(recName, 5, 13, 1, 2, 1),
 			record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1, 1<<25, 0, 8192, 0),
 			record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0, 1024, 0),
-			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0)))),
+			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0), record(recNCCL, 43, 1000, 0, 1, 2, 4096, 0, 1, 2, 1, 7)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {

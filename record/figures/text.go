@@ -1,6 +1,9 @@
 package figures
 
-import "unicode/utf8"
+import (
+	"fmt"
+	"unicode/utf8"
+)
 
 // LongText is the most characters of a text that a person is shown: a name, or a line with names in it.
 const LongText = 1000
@@ -16,4 +19,12 @@ func Cut(s string, width int) string {
 	runes := []rune(s)
 	tail := (width - 1) / 2
 	return string(runes[:width-1-tail]) + "…" + string(runes[len(runes)-tail:])
+}
+
+// UUID gives a GPU's UUID of 32 hexadecimal digits, which logs have, the form of nvidia-smi; "" for what is not one.
+func UUID(digits string) string {
+	if len(digits) != 32 {
+		return ""
+	}
+	return fmt.Sprintf("GPU-%s-%s-%s-%s-%s", digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
 }

@@ -14,3 +14,13 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+func TestUUID(t *testing.T) {
+	t.Parallel()
+	if got, want := UUID("6375646173696d2d6465766963652d00"), "GPU-63756461-7369-6d2d-6465-766963652d00"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := UUID("6375"); got != "" {
+		t.Errorf("%q of no UUID", got)
+	}
+}

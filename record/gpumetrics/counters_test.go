@@ -246,7 +246,7 @@ func TestCountersFailedBeforeNVML(t *testing.T) {
 func TestCountersRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, env, folder, want string }{
-		{"busy", "CUDASIM_PM_BUSY=1000000", "lib", "for GPU " + uuidOf(0) + ": another process uses the GPU's counters"},
+		{"busy", "CUDASIM_PM_BUSY=1000000", "lib", "for " + nvmlUUID(0) + ": another process uses the GPU's counters"},
 		{"rights", "CUDASIM_PM_INIT_ERROR=35", "lib", "RmProfilingAdminOnly): load the module nvidia with NVreg_RestrictProfilingToAdminUsers=0, or record as root"},
 		{"rights of the GPU", "CUDASIM_PM_ENABLE_ERROR=25", "lib", "RmProfilingAdminOnly"},
 		{"old GPU", "CUDASIM_PM_ENABLE_ERROR=27", "lib", "GPUs of compute capability 8.6 or later can (cuptiPmSamplingEnable: error 27 (CUPTI_ERROR_NOT_SUPPORTED))"},
@@ -315,7 +315,7 @@ func TestCountersSet(t *testing.T) {
 	s.End()
 	c := r.read()
 	checkCounters(t, &c, uuidOf(0), 1000, 2)
-	if !r.told("remark: PM sampling of GPU " + uuidOf(0) + " leaves out " + strings.Join([]string{unknown, passes, alone}, ", ") + ": ") {
+	if !r.told("remark: PM sampling of " + nvmlUUID(0) + " leaves out " + strings.Join([]string{unknown, passes, alone}, ", ") + ": ") {
 		t.Errorf("notes are %q", r.notes)
 	}
 }
@@ -468,7 +468,7 @@ func TestList(t *testing.T) {
 func TestCountersCeiling(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
-	o := r.counting(PM{Rate: 10000})
+	o := r.counting(PM{Rate: 5000})
 	o.complete()
 	var orders []uint32
 	g := newGPUs(o, func(uint32, uint32) {}, func(_, device uint32) { orders = append(orders, device) })
@@ -482,7 +482,7 @@ func TestCountersCeiling(t *testing.T) {
 	for i := range 3 {
 		g.context(uuidOf(i), uint32(i))
 	}
-	if len(orders) != 2 || !r.told("remark: PM sampling leaves out GPU "+uuidOf(2)+": the sampler decodes 20000 samples a second") {
+	if len(orders) != 2 || !r.told("remark: PM sampling leaves out "+nvmlUUID(2)+": the sampler decodes 12000 samples a second") {
 		t.Errorf("orders %v, notes %q", orders, r.notes)
 	}
 }

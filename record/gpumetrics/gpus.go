@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -139,7 +140,7 @@ func (g *gpus) try(n *gpu) {
 	}
 	n.sampled = true
 	if n.mig {
-		g.options.Note(fmt.Sprintf("GPU %s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", n.uuid))
+		g.options.Note(fmt.Sprintf("%s is divided into MIG instances: its metrics are not sampled, since they are those of the whole GPU", figures.UUID(n.uuid)))
 		return
 	}
 	g.tell(orderStart, n.index)

@@ -56,7 +56,7 @@ func (p *Prober) attachCalibration(path string, offset uint64, pid int) (detach 
 	}
 	p.events.decoder.Ignore(uint32(pid))
 	targets := p.program.maps.targets
-	if err := targets.Put(uint32(pid), uint32(bpf.TargetCalibration)); err != nil {
+	if err := targets.Put(uint32(pid), bpf.ProbesTarget{Range: bpf.TargetCalibration}); err != nil {
 		return nil, err
 	}
 	probes, err := uprobe.Attach(p.program.mode, p.program.calls, path, []uprobe.Site{{Cookie: cookie, Offset: offset}}, pid)

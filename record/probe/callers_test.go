@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
@@ -61,7 +63,7 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	target.run("chain", 0)
 	drain()
 	first := r.chains[0]
-	need := func(n int) { p.Callers().Need(first.PID, p.Callers().Epoch(), first.Addresses[0], n) }
+	need := func(n int) { p.Callers().Need(first.PID, p.Callers().Epoch(target.pid), first.Addresses[0], n) }
 	need(1)
 	target.run("chain", 0)
 	target.run("launches", 3)
@@ -69,9 +71,9 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	need(1) // the longest counts
 	target.run("chain", 0)
 	drain()
-	before := p.Callers().Epoch()
+	before := p.Callers().Epoch(target.pid)
 	target.run("unloads", 3)
-	if got := p.Callers().Epoch() - before; got != 6 {
+	if got := p.Callers().Epoch(target.pid) - before; got != 6 {
 		t.Errorf("%d epochs begin with 3 libraries that go, want one at either end of dlclose", got)
 	}
 	target.run("chain", 0)
@@ -97,6 +99,49 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	if got := r.chains[3].Epoch; got != before+6 {
 		t.Errorf("the last chain is of epoch %d, want %d", got, before+6)
 	}
+}
+
+// A process begins epochs where it unloads libraries and where it runs another program. No other process is
+// concerned: its chains are not defined anew.
+func TestEpochOfEachProcess(t *testing.T) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+		p := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)})
+		one, other := startTarget(t, "driver"), startTarget(t, "driver")
+		attach(t, p, one)
+		attach(t, p, other)
+		epoch := func(target *target) uint64 { return p.Callers().Epoch(target.pid) }
+		first, quiet := epoch(one), epoch(other)
+		one.run("chain", 0)
+		other.run("chain", 0)
+		one.run("unloads", 2)
+		one.run("chain", 0)
+		other.run("chain", 0)
+		unloaded := epoch(one)
+		one.begin("again", 0)
+		if line := one.line(); line != "ready" {
+			t.Fatal(line)
+		}
+		replaced := epoch(one)
+		one.run("chain", 0)
+		other.run("chain", 0)
+		if first == 0 || unloaded != first+4 || replaced <= unloaded || epoch(other) != quiet || quiet == first {
+			t.Errorf("epochs %#x, %#x and %#x of one process, %#x and %#x of the other", first, unloaded, replaced, quiet, epoch(other))
+		}
+		r := finish(t, p)
+		epochs := map[uint32][]uint64{}
+		for _, c := range r.chains {
+			epochs[c.PID] = append(epochs[c.PID], c.Epoch)
+		}
+		want := map[uint32][]uint64{uint32(one.pid): {first, unloaded, replaced}, uint32(other.pid): {quiet}}
+		if diff := cmp.Diff(want, epochs); diff != "" {
+			t.Errorf("epochs of chains (-want +got):\n%s", diff)
+		}
+		for _, c := range r.calls {
+			if c.Caller == 0 || r.chains[c.Caller-1].PID != c.PID {
+				t.Errorf("%+v has a chain of another process", c)
+			}
+		}
+	})
 }
 
 // A call at the top of a stack loses nothing, although the chains of its thread reach further elsewhere.

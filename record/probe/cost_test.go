@@ -137,7 +137,7 @@ func withoutChains(b *testing.B) variant {
 	cookie := p.processes.attacher.table.Cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
 	sites := []uprobe.Site{{Offset: launchOffset(b, path), Cookie: cookie}}
 	return variant{"session-no-chains", func(pid int) func() {
-		if err := p.program.maps.targets.Put(uint32(pid), uint32(0)); err != nil {
+		if err := p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}); err != nil {
 			b.Fatal(err)
 		}
 		probes, err := uprobe.Attach(uprobe.Session, p.program.calls, path, sites, pid)

@@ -18,6 +18,7 @@ type loadedProgram struct {
 	mode       uprobe.Mode
 	calls      uprobe.Programs
 	threadExit *ebpf.Program
+	exec       *ebpf.Program
 	unload     *ebpf.Program
 	maps       bpfMaps
 }
@@ -60,7 +61,7 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 		unload = bpf.ProbesProgUnloadSingle
 	}
 	c, err := loader.Load(loader.Part{
-		Programs:  []string{enter, leave, unload, bpf.ProbesProgThreadExit},
+		Programs:  []string{enter, leave, unload, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
 		Shared:    store.Maps(),
 		Configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
 	})
@@ -71,7 +72,8 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 	if err := uprobe.Check(m, c.Programs[enter]); err != nil {
 		return nil, err
 	}
-	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit), unload: c.DetachProgram(unload)}
+	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
+		exec: c.DetachProgram(bpf.ProbesProgProcessExec), unload: c.DetachProgram(unload)}
 	if leave != enter {
 		program.calls.Leave = c.DetachProgram(leave)
 	}
@@ -111,7 +113,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.unload.Close(),
+	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.exec.Close(), l.unload.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

@@ -59,6 +59,7 @@ type Prober struct {
 
 	threadEnds   link.Link // nil if the tracepoint cannot be used
 	noThreadEnds error     // why it cannot
+	execs        link.Link // nil if the tracepoint cannot be used
 }
 
 // Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
@@ -67,7 +68,7 @@ func Open(o Options) (*Prober, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	table, err := recipe.New(recipe.Options{Functions: o.Functions, Symbols: o.Symbols, CaptureRange: o.CaptureRange})
+	table, err := recipe.New(recipe.Options{Functions: o.Functions, Symbols: o.Symbols, CaptureRange: o.CaptureRange, TellRange: o.TellRange})
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +102,13 @@ func (p *Prober) load(o Options, table *recipe.Table) error {
 	p.events.onClient = o.OnCUPTIClient
 	p.losses.counters = p.program.maps.losses
 	p.exits = exits.New(p.program.mode, p.program.maps.ends, p.program.maps.watches)
-	p.processes = newProcesses(p.program, table, p.exits)
+	p.processes = newProcesses(p.program, table, p.exits, p.callers)
 	p.processes.attacher.clients = o.OnCUPTIClient != nil
 	p.processes.attacher.ranges = o.CaptureNVTX
 	return nil
 }
 
-// prepare fills the maps and hooks the end of threads.
+// prepare fills the maps and hooks the end of threads and the beginning of programs.
 func (p *Prober) prepare(o Options, table *recipe.Table) error {
 	for function, r := range table.Recipes() {
 		if err := p.program.maps.recipes.Put(function, r); err != nil {
@@ -120,6 +121,9 @@ func (p *Prober) prepare(o Options, table *recipe.Table) error {
 		}
 	}
 	p.threadEnds, p.noThreadEnds = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.program.threadExit})
+	var err error
+	p.execs, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exec", Program: p.program.exec})
+	p.callers.HearOfExecs(err == nil)
 	if o.WatchExits {
 		p.exits.Prepare()
 	}
@@ -154,22 +158,25 @@ func (p *Prober) setPaused(value uint32) error {
 // Finish ends the recording: it detaches from every process, delivers the events in the
 // buffers, and then the calls that have not returned.
 func (p *Prober) Finish(sink Sink) error {
-	err := errors.Join(p.processes.detachAll(), p.unhookThreadEnds())
+	err := errors.Join(p.processes.detachAll(), p.unhook())
 	return errors.Join(err, p.events.drain(sink), p.deliverOpenCalls(sink))
 }
 
-func (p *Prober) unhookThreadEnds() error {
-	if p.threadEnds == nil {
-		return nil
+// unhook leaves the tracepoints.
+func (p *Prober) unhook() error {
+	var errs []error
+	for _, hook := range []*link.Link{&p.threadEnds, &p.execs} {
+		if *hook != nil {
+			errs = append(errs, (*hook).Close())
+			*hook = nil
+		}
 	}
-	hook := p.threadEnds
-	p.threadEnds = nil
-	return hook.Close()
+	return errors.Join(errs...)
 }
 
 // Close removes all probes and frees everything. It does not wait for the kernel to free the
 // probes of ended processes, which takes tens of milliseconds.
 func (p *Prober) Close() error {
-	return errors.Join(p.processes.detachAll(), p.processes.background.takeErrors(), p.unhookThreadEnds(),
+	return errors.Join(p.processes.detachAll(), p.processes.background.takeErrors(), p.unhook(),
 		p.exits.Close(), p.events.close(), p.program.close())
 }

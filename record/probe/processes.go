@@ -10,8 +10,10 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/probe/cudalib"
+	"github.com/cudatrace/cudatrace/record/probe/eventstore"
 	"github.com/cudatrace/cudatrace/record/probe/exits"
 	"github.com/cudatrace/cudatrace/record/probe/recipe"
 	"github.com/cudatrace/cudatrace/record/probe/uprobe"
@@ -25,14 +27,15 @@ type processes struct {
 	finder     cudalib.Finder
 	attacher   attacher
 	background backgroundCloser
+	callers    *eventstore.Callers
 
 	mu    sync.Mutex
 	byPID map[int]*process
 }
 
-func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher) *processes {
+func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher, c *eventstore.Callers) *processes {
 	return &processes{
-		targets: program.maps.targets, exits: x, byPID: map[int]*process{},
+		targets: program.maps.targets, exits: x, callers: c, byPID: map[int]*process{},
 		attacher: attacher{mode: program.mode, programs: program.calls, unload: program.unload, table: table},
 	}
 }
@@ -76,11 +79,16 @@ func (ps *processes) target(pid int) (*process, error) {
 	if proc := ps.byPID[pid]; proc != nil {
 		return proc, nil
 	}
-	if err := ps.targets.Put(uint32(pid), uint32(0)); err != nil {
+	place, err := ps.callers.Begin(uint32(pid))
+	if err == nil {
+		err = ps.targets.Put(uint32(pid), bpf.ProbesTarget{Place: place})
+	}
+	if err != nil {
+		ps.callers.End(uint32(pid))
 		return nil, fmt.Errorf("too many processes are being recorded: %w", err)
 	}
 	if err := ps.exits.Begin(pid); err != nil {
-		return nil, errors.Join(err, ps.targets.Delete(uint32(pid)))
+		return nil, errors.Join(err, ps.forget(pid))
 	}
 	ps.byPID[pid] = newProcess()
 	return ps.byPID[pid], nil
@@ -181,5 +189,12 @@ func (ps *processes) release(pid int) ([]io.Closer, error) {
 		return probes, err
 	}
 	delete(ps.byPID, pid)
-	return append(probes, proc.probes()...), errors.Join(err, ps.targets.Delete(uint32(pid)))
+	return append(probes, proc.probes()...), errors.Join(err, ps.forget(pid))
+}
+
+// forget ends the recording of a process by the eBPF program.
+func (ps *processes) forget(pid int) error {
+	err := ps.targets.Delete(uint32(pid))
+	ps.callers.End(uint32(pid))
+	return err
 }

@@ -61,6 +61,13 @@ const (
 	MarkerEnd     = 1 << 2
 )
 
+// What is known of an NCCLCall: bits of its Known.
+const (
+	NCCLCommunicator = 1 << 0
+	NCCLBytes        = 1 << 1
+	NCCLRanks        = 1 << 2
+)
+
 // Kinds of object that a Name names, CUpti_ActivityObjectKind.
 const (
 	ObjectProcess = 1

@@ -1152,6 +1152,45 @@ func (x *GPUUser) Read(b *Block, i int) {
 	x.Bytes = c[5].At(i)
 }
 
+// Kind returns KindNCCLCall.
+func (*NCCLCall) Kind() Kind { return KindNCCLCall }
+
+// AddTo adds the record to a log.
+func (x *NCCLCall) AddTo(w *Writer) {
+	if w.begin(KindNCCLCall) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.add(KindNCCLCall, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *NCCLCall) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = in.id(x.Name)
+	r[3] = x.Time
+	r[4] = uint64(x.Known)
+	r[5] = x.Communicator
+	r[6] = x.Bytes
+	r[7] = uint64(x.Ranks)
+	r[8] = uint64(x.Rank)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *NCCLCall) Read(b *Block, i int) {
+	c := b.columns(KindNCCLCall)
+	_ = c[8]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Name = b.Text(c[2].At(i))
+	x.Time = c[3].At(i)
+	x.Known = uint32(c[4].At(i))
+	x.Communicator = c[5].At(i)
+	x.Bytes = c[6].At(i)
+	x.Ranks = uint32(c[7].At(i))
+	x.Rank = uint32(c[8].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1193,4 +1232,5 @@ var newRecords = [...]func() Record{
 	KindMetric:     func() Record { return new(Metric) },
 	KindSample:     func() Record { return new(Sample) },
 	KindGPUUser:    func() Record { return new(GPUUser) },
+	KindNCCLCall:   func() Record { return new(NCCLCall) },
 }

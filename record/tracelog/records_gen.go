@@ -37,6 +37,7 @@ const (
 	KindMetric     Kind = 31
 	KindSample     Kind = 32
 	KindGPUUser    Kind = 33
+	KindNCCLCall   Kind = 34
 )
 
 // Meta is a fact of the recording.
@@ -413,4 +414,17 @@ type GPUUser struct {
 	From  uint64 // when it was first seen
 	To    uint64 // when it was last seen
 	Bytes uint64 // most memory of the GPU that it had, 0 when not known
+}
+
+// NCCLCall is what a call of NCCL says about itself in the payload of its NVTX range.
+type NCCLCall struct {
+	PID          uint32
+	TID          uint32
+	Name         string // function of NCCL
+	Time         uint64 // just before its NVTX range begins
+	Known        uint32 // NCCLCommunicator, NCCLBytes, NCCLRanks: the fields below that are known
+	Communicator uint64 // the communicator's hash, the same on all of its ranks
+	Bytes        uint64 // elements times the size of one, as the call has them: of one rank, where a call names what it sends or receives
+	Ranks        uint32 // ranks of the communicator
+	Rank         uint32 // this process's rank in it
 }

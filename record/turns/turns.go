@@ -12,7 +12,7 @@ import (
 type Turns struct {
 	turn    chan struct{}
 	waiting atomic.Int64
-	took    atomic.Int64 // ns, as long as the last turn took
+	took    atomic.Int64 // ns, the mean of a turn, in which later turns count more
 }
 
 // leastTurn is how long a turn takes at least beside many others that wait for theirs.
@@ -53,6 +53,10 @@ func (t *Turns) Take(patience time.Duration) bool {
 
 // Give ends a turn that began at that time.
 func (t *Turns) Give(began time.Time) {
-	t.took.Store(int64(max(time.Since(began), leastTurn)))
+	took, mean := max(time.Since(began), leastTurn), time.Duration(t.took.Load())
+	t.took.Store(int64(mean + (took-mean)/weight))
 	<-t.turn
 }
+
+// weight is the part of the mean that a turn changes: one slow turn among many does not turn a crowd away.
+const weight = 8

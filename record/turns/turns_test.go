@@ -31,7 +31,7 @@ func TestTurns(t *testing.T) {
 		t.Error("the second has no turn")
 	}
 	wait(time.Hour, crowd+1)
-	if turns.Take(crowd*time.Minute - 1) { // returns at once: a turn takes a minute
+	if turns.Take(crowd*time.Minute/weight - 1) { // returns at once: the mean of a turn is more than that
 		t.Error("one waits for a turn that comes too late")
 	}
 	for range crowd + 1 {
@@ -39,5 +39,19 @@ func TestTurns(t *testing.T) {
 		if !<-done {
 			t.Error("one that waits has no turn")
 		}
+	}
+}
+
+// One slow turn after many turns away no process of a crowd that has time for turns such as the others.
+func TestSlowTurn(t *testing.T) {
+	turns := New()
+	for range 100 {
+		turns.Take(0)
+		turns.Give(time.Now())
+	}
+	turns.Take(0)
+	turns.Give(time.Now().Add(-time.Second))
+	if mean := time.Duration(turns.took.Load()); 60*mean > 9*time.Second {
+		t.Errorf("the mean of a turn is %v", mean)
 	}
 }

@@ -38,7 +38,7 @@ func (p *Progress) Show(share float64, slices uint64) {
 func progressLine(share float64, slices uint64, taken time.Duration) string {
 	line := fmt.Sprintf("%.0f %%", 100*share)
 	if slices > 0 {
-		line += fmt.Sprintf(", %.1f M slices/s", float64(slices)/1e6/taken.Seconds())
+		line += fmt.Sprintf(", %.1f M events/s", float64(slices)/1e6/taken.Seconds())
 	}
 	if share > 0.01 {
 		left := time.Duration(float64(taken) * (1 - share) / share)

@@ -45,6 +45,7 @@ var enumerations = map[string]func(uint64) string{
 	"metric_set.source":      func(v uint64) string { return enumeration(metric.Source(v), v) },
 	"metric_set.device":      notApplicable,
 	"name.object_kind":       objectKinds,
+	"nccl_call.known":        bits("communicator", "bytes", "ranks"),
 	"note.severity":          listed("information", "warning"),
 	"overhead.overhead_kind": func(v uint64) string { return cudaapi.OverheadName(uint32(v)) },
 	"overhead.object_kind":   objectKinds,

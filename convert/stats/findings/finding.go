@@ -29,7 +29,8 @@ type Finding struct {
 var Kinds = []string{
 	"failing_calls", "gaps", "device_waits", "tiny_kernels", "pageable_copies", "small_copies", "synchronous_sets",
 	"serial_streams", "first_use", "allocation_in_loop",
-	"idle_sms", "unused_tensor_cores", "dram_bound", "pcie_bound", "clocks_lowered",
+	"idle_sms", "unused_tensor_cores", "dram_bound", "pcie_bound", "clocks_lowered", "low_clocks",
+	"straggling_rank", "straggling_host", "exposed_communication", "compute_imbalance", "odd_kernel",
 }
 
 // List returns the findings: failing calls first, then those that cost most. With whole false
@@ -53,6 +54,14 @@ func (c *Collector) List(whole bool) []Finding {
 		}
 		all = append(all, r.list...)
 	}
+	return Sorted(append(all, c.lowClocks()...))
+}
+
+// Limits are the thresholds.
+func (c *Collector) Limits() *Thresholds { return &c.limits }
+
+// Sorted sorts findings in the order of List.
+func Sorted(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Count, a.Count))
 	})

@@ -298,3 +298,43 @@ func (r *report) clocks(g *gpu, at *uint32) {
 	r.sampled("clocks_lowered", all, Finding{GPU: at, Title: "clocks were lowered by power or heat", Evidence: text,
 		Try: "compare runs only at equal clocks (nvidia-smi --lock-gpu-clocks), and look at the cooling and the power limit"})
 }
+
+// lessClock is the part by which the SM clock of a GPU is lower than that of its peers, from which that is a finding.
+const lessClock = 0.05
+
+// meanClock is the mean SM clock during GPU work, in Hz; 0 where there is none, or other processes used the GPU.
+func (g *gpu) meanClock() float64 {
+	all := meanOf{g.clock[0].sum + g.clock[1].sum, g.clock[0].ns + g.clock[1].ns}
+	if g.shared || len(g.users) == 0 {
+		return 0
+	}
+	return all.mean()
+}
+
+// lowClocks finds GPUs whose SM clock is lower than the median of the GPUs of the same name.
+func (c *Collector) lowClocks() (all []Finding) {
+	peers := make(map[string][]float64)
+	for _, g := range c.gpus {
+		if clock := g.meanClock(); clock > 0 {
+			peers[g.Name] = append(peers[g.Name], clock)
+		}
+	}
+	for _, index := range sortedKeys(c.gpus) {
+		g := c.gpus[index]
+		list, clock := peers[g.Name], g.meanClock()
+		if clock == 0 || len(list) < 2 {
+			continue
+		}
+		slices.Sort(list)
+		usual := list[len(list)/2]
+		if clock > (1-lessClock)*usual {
+			continue
+		}
+		at := g.Index
+		all = append(all, Finding{Kind: "low_clocks", Title: fmt.Sprintf("GPU %d runs with lower clocks than its peers", at), Process: g.users[0].Process, GPU: &at, Count: 1,
+			First: g.work.Start, Last: g.work.End, At: []uint64{g.work.Start},
+			Evidence: fmt.Sprintf("the SM clock is %.0f MHz on average during GPU work, %.0f MHz in the median of %d such GPUs", clock/1e6, usual/1e6, len(list)),
+			Try:      "look at its temperature, power limit and application clocks (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE), and at its place in the rack"})
+	}
+	return all
+}

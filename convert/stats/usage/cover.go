@@ -1,7 +1,16 @@
 package usage
 
+import (
+	"strings"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
 // A Cover is the time that intervals cover together. They come by start.
 type Cover struct{ End, Total uint64 }
+
+// until is the time that the intervals cover before a moment. All that begin before it have been added, and no other.
+func (c *Cover) until(at uint64) uint64 { return c.Total - (max(c.End, at) - at) }
 
 // Add adds an interval.
 func (c *Cover) Add(start, end uint64) {
@@ -21,6 +30,28 @@ const (
 	Copy
 	Set
 )
+
+// ClassOf returns the class of a kernel by its mangled name: the kernels of NCCL and NVSHMEM
+// communicate.
+func ClassOf(names timeline.KernelNames, mangled string) Class {
+	if n := names.Of(mangled).Short; strings.HasPrefix(n, "nccl") || strings.HasPrefix(n, "nvshmem") {
+		return Communication
+	}
+	return Compute
+}
+
+// ClassOfWork returns the class of a piece of work.
+func ClassOfWork(names timeline.KernelNames, w *timeline.Work) Class {
+	switch w.Kind {
+	case timeline.KernelWork:
+		return ClassOf(names, w.Shape.Kernel.Name)
+	case timeline.MemcpyWork:
+		return Copy
+	case timeline.MemsetWork:
+		return Set
+	}
+	return Compute
+}
 
 // Times are the times in which work of each class was under way. Work comes by start.
 type Times struct{ any, kernels, compute, communication, copies, either Cover }
@@ -65,6 +96,30 @@ func (t *Times) CommunicationOverlap() uint64 { return both(&t.compute, &t.commu
 
 // both is the time in which two covers overlap, by the cover of either.
 func both(a, b, either *Cover) uint64 { return a.Total - (either.Total - b.Total) }
+
+// A Sum has some of the times up to a moment, by the names of their methods.
+type Sum struct{ Busy, Compute, Communication, CommunicationOverlap, Copies uint64 }
+
+// Until returns the times up to a moment. All work that starts before it has been added, and no other.
+func (t *Times) Until(at uint64) Sum {
+	s := Sum{Busy: t.any.until(at), Compute: t.compute.until(at), Communication: t.communication.until(at), Copies: t.copies.until(at)}
+	s.CommunicationOverlap = s.Compute + s.Communication - t.kernels.until(at)
+	return s
+}
+
+// Less returns the times from an earlier moment to that of the sum.
+func (s Sum) Less(earlier Sum) Sum {
+	return Sum{s.Busy - earlier.Busy, s.Compute - earlier.Compute, s.Communication - earlier.Communication,
+		s.CommunicationOverlap - earlier.CommunicationOverlap, s.Copies - earlier.Copies}
+}
+
+// Plus returns the times of both.
+func (s Sum) Plus(o Sum) Sum {
+	return Sum{s.Busy + o.Busy, s.Compute + o.Compute, s.Communication + o.Communication, s.CommunicationOverlap + o.CommunicationOverlap, s.Copies + o.Copies}
+}
+
+// Exposed is the time with communication and without other kernels or graphs.
+func (s *Sum) Exposed() uint64 { return s.Communication - s.CommunicationOverlap }
 
 // Blocks is the number of blocks of a grid.
 func Blocks(grid [3]uint32) uint64 {

@@ -10,6 +10,9 @@ type Device struct {
 	Late        uint64 // pieces that came too late for times to be exact
 	First, Last uint64 // start of the first piece, end of the last; First is timeline.Never without any
 
+	// Before is called before each piece is counted in Times, in the order of time; nil for nothing.
+	Before func(start uint64)
+
 	order order
 	last  behind // the piece that was the last to end, of those that were taken
 	only  *Part  // the part of all pieces that were taken, nil if there are several
@@ -31,6 +34,11 @@ type Part struct {
 
 // NewDevice returns a device without work.
 func NewDevice() *Device { return &Device{First: timeline.Never} }
+
+// NewSmallDevice returns a device of which at most a number of pieces wait for earlier ones.
+func NewSmallDevice(window int) *Device {
+	return &Device{First: timeline.Never, order: order{most: window}}
+}
 
 // Lane adds a stream to the device.
 func (d *Device) Lane(s *timeline.Stream) *Lane {
@@ -63,7 +71,7 @@ func (d *Device) Add(l *Lane, p Piece) {
 	l.Part.First, l.Part.Last = min(l.Part.First, p.Start), max(l.Part.Last, p.End)
 	if p.Start >= d.order.horizon {
 		if d.order.add(l, p) {
-			d.order.advance(window-window/4, d.take)
+			d.order.advance(d.order.window()*3/4, d.take)
 		}
 		return
 	}
@@ -87,6 +95,9 @@ func (l *Lane) add(p *Piece) {
 
 // take takes the next piece in the order of time.
 func (d *Device) take(l *Lane, p *Piece) {
+	if d.Before != nil {
+		d.Before(p.Start)
+	}
 	first := d.last.lane == nil
 	switch {
 	case first:

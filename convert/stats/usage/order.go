@@ -42,7 +42,10 @@ type order struct {
 	heap    []*Lane
 	pending int
 	horizon uint64 // all pieces that start earlier were taken
+	most    int    // pieces that wait; 0 for the constant window
 }
+
+func (o *order) window() int { return cmp.Or(o.most, window) }
 
 // add adds a piece. It says whether the window is full.
 func (o *order) add(l *Lane, p Piece) (full bool) {
@@ -53,7 +56,7 @@ func (o *order) add(l *Lane, p Piece) (full bool) {
 	}
 	l.pending = append(l.pending, p)
 	o.pending++
-	return o.pending >= window
+	return o.pending >= o.window()
 }
 
 // advance passes the first n pieces to take, in the order of time. Of pieces that start at one
@@ -115,7 +118,7 @@ func (o *order) compact() {
 	}
 	o.pending = 0
 	for _, l := range o.lanes {
-		if room > 2*window {
+		if room > 2*o.window() {
 			l.pending, l.next = slices.Clip(slices.Clone(l.pending[l.next:])), 0
 		}
 		l.pending = l.pending[:copy(l.pending, l.pending[l.next:])]

@@ -166,9 +166,11 @@ func (s *text) track(t *Track, of string) {
 	s.depth = 0
 }
 
-func details(sp *timeline.Span) string {
+func details(sp *timeline.Span) string { return words(sp.Args) }
+
+func words(list []timeline.Detail) string {
 	var b strings.Builder
-	for _, d := range sp.Args {
+	for _, d := range list {
 		fmt.Fprintf(&b, " %s=%d%s", d.Name, d.Value, d.Text)
 	}
 	return b.String()
@@ -190,7 +192,7 @@ func (s *text) stream(q *Stream) {
 	s.depth = 1
 	for i := range q.Work {
 		w := &q.Work[i]
-		s.line("%d +%d #%d %s untimed=%t%s", w.Start, w.Dur, w.ID, s.work(w), w.Untimed, cause(w))
+		s.line("%d +%d #%d %s untimed=%t%s%s", w.Start, w.Dur, w.ID, s.work(w), w.Untimed, words(w.NCCL.Details(nil)), cause(w))
 	}
 	s.depth = 0
 }

@@ -12,7 +12,6 @@
 
 #include "clock.h"
 #include "complete.h"
-#include "delivered.h"
 #include "enable.h"
 #include "flush.h"
 #include "handover.h"
@@ -48,7 +47,7 @@ static void record_runtime(bool failed)
 	ct_leave_cupti(false);
 }
 
-static void with_cupti(void (*look)(const struct ct_cupti *))
+static void with_range(void (*look)(const struct ct_cupti *))
 {
 	if (!ct_enter_cupti())
 		return;
@@ -62,11 +61,9 @@ static void flush_and_look(void)
 	ct_walk_poll();
 	ct_rival_hook_poll();
 	flush();
-	with_cupti(ct_switch_check);
+	with_range(ct_switch_check);
 	if (ct_match_failed())
 		record_runtime(true);
-	if (ct_delivered_buffers() > 0)
-		with_cupti(ct_enable_settled);
 	if (!ct_enter_cupti())
 		return;
 	bool taken = ct_rival_client(ct_recording()->api);
@@ -142,7 +139,7 @@ static bool obey(uint16_t type)
 		record_runtime(false);
 		break;
 	case CT_MSG_RANGE:
-		with_cupti(ct_switch_told);
+		with_range(ct_switch_told);
 		break;
 	case CT_MSG_RIVAL:
 		rival();
@@ -187,7 +184,7 @@ static void answer_wake(void)
 {
 	bool flush_asked = ct_wake_receive();
 	make_way();
-	with_cupti(ct_switch_poll);
+	with_range(ct_switch_poll);
 	ct_walk_poll();
 	if (!flush_asked)
 		return;

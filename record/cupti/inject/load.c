@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,14 +172,19 @@ bool ct_load_mapped(char *path, size_t size)
 	return false;
 }
 
-/* A function of the driver, which stays loaded; NULL without. */
+/*
+ * A function of the driver, which stays loaded; NULL without. The handle is not closed: after a dlclose the recorder
+ * has to look anew where the process's libraries lie.
+ */
 void *ct_load_driver_symbol(const char *name)
 {
-	void *handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	void *f = dlsym(handle ? handle : RTLD_DEFAULT, name);
-	if (handle)
-		dlclose(handle);
-	return f;
+	static _Atomic(void *) driver;
+	void *handle = atomic_load(&driver);
+	if (!handle) {
+		handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+		atomic_store(&driver, handle);
+	}
+	return dlsym(handle ? handle : RTLD_DEFAULT, name);
 }
 
 /* Where the code of a function of the driver is; false if that is not known. */

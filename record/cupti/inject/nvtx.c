@@ -4,7 +4,7 @@
  * module that has NVTX compiled in. CUPTI can fill the table in, but where libcupti
  * lies is not known when the program starts: the variable names this library, which
  * passes the table on. main.c says when CUDA starts. No function of NVTX may be called
- * here; range.c puts functions before CUPTI's where recording is limited to a range.
+ * here. nccl.c puts functions before CUPTI's, and range.c does where recording is limited to a range.
  *
  * A program may mark ranges before it touches CUDA. The recorder is asked for libcupti
  * then; when there is none yet, NVTX is left without functions, which costs nothing,
@@ -25,6 +25,7 @@
 #include "load.h"
 #include "lock.h"
 #include "mem.h"
+#include "nccl.h"
 #include "range.h"
 #include "rehearsal.h"
 #include "sock.h"
@@ -76,6 +77,23 @@ static struct table *enter(enum which which, void *get_export_table)
 	return t;
 }
 
+/* Passes a table on, and puts our functions before CUPTI's. */
+static bool pass_hooked(void *get_export_table, init_fn f)
+{
+	struct ct_range_table range;
+	struct ct_nccl_table nccl;
+	bool limited = ct_range_wanted();
+	ct_nccl_before(get_export_table, &nccl);
+	if (limited)
+		ct_range_before(get_export_table, &range);
+	bool taken = f(get_export_table) != 0;
+	if (taken)
+		ct_nccl_after(get_export_table, &nccl);
+	if (limited && taken) /* is called first: a call of NCCL may begin recording */
+		ct_range_after(get_export_table, &range);
+	return taken;
+}
+
 /* Passes a table on, once to each libcupti; early gives way to the one in use. */
 static bool pass(struct table *t, init_fn f, bool early)
 {
@@ -86,14 +104,7 @@ static bool pass(struct table *t, init_fn f, bool early)
 	ct_unlock(&lock);
 	if (!mine)
 		return true;
-	bool limited = t->which == NVTX3 && ct_range_wanted();
-	struct ct_range_table before;
-	if (limited)
-		ct_range_before(t->get_export_table, &before);
-	bool taken = f(t->get_export_table) != 0;
-	if (limited && taken)
-		ct_range_after(t->get_export_table, &before);
-	return taken;
+	return t->which == NVTX3 ? pass_hooked(t->get_export_table, f) : f(t->get_export_table) != 0;
 }
 
 static void choose_range(const unsigned char *payload, uint32_t length)

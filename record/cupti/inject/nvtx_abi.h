@@ -1,6 +1,6 @@
 /*
- * What is used here of NVTX 3's interface for tools: nvtxTypes.h and nvtxImplCore.h of NVTX. It has not
- * changed since NVTX 3.0.
+ * What is used here of NVTX 3's interface for tools: nvtxTypes.h and nvtxImplCore.h of NVTX, which have not
+ * changed since NVTX 3.0, and nvToolsExtPayload.h.
  */
 #ifndef CT_NVTX_ABI_H
 #define CT_NVTX_ABI_H
@@ -23,10 +23,25 @@ typedef const void *(*nvtx_export_fn)(uint32_t table);
 enum { NVTX_CORE = 1, NVTX_CORE2 = 5 };
 
 /* nvtxEventAttributes_t */
+#define NVTX_VERSION_OF 0 /* u16 */
+#define NVTX_SIZE_OF 2 /* u16 */
+#define NVTX_PAYLOAD_TYPE 16
+#define NVTX_RESERVED 20
+#define NVTX_PAYLOAD 24
 #define NVTX_MESSAGE_TYPE 32
 #define NVTX_MESSAGE 40
 #define NVTX_ATTRIBUTES_MIN 48
-#define NVTX_SIZE_OF 2 /* u16 */
+#define NVTX_ATTRIBUTES_VERSION 3
+
+/* NVTX_PAYLOAD_TYPE_EXT: the payload is an array of nvtx_payload, whose length is in reserved0. */
+#define NVTX_EXTENDED ((int32_t)0xDFBD0009)
+
+/* nvtxPayloadData_t */
+struct nvtx_payload {
+	uint64_t schema;
+	size_t size;
+	const void *data;
+};
 
 enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
 
@@ -54,5 +69,18 @@ enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
 	F(CORE2, 11, DomainRegisterStringW, void *, (void *d, const wchar_t *text), (d, text), NULL) \
 	F(CORE2, 12, DomainCreateA, void *, (const char *text), (text), NULL) \
 	F(CORE2, 13, DomainCreateW, void *, (const wchar_t *text), (text), NULL)
+
+/*
+ * pass_NAME, for a table of pointers NEXT and indices I_NAME: calls CUPTI's function. ISO C has no return of a void
+ * call, so this stands between pragmas.
+ */
+#define NVTX_PASS(module, number, function, result, params, args, none) \
+	static result pass_##function params \
+	{ \
+		nvtx_fn f = atomic_load(&next[I_##function]); \
+		if (!f) \
+			return none; \
+		return ((result(*) params)f)args; \
+	}
 
 #endif

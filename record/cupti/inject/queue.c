@@ -85,16 +85,22 @@ static void give_back(void)
 	ct_unlock(&lock);
 }
 
+static struct ct_chunk *take_idle(void)
+{
+	struct ct_chunk *c = idle;
+	if (c) {
+		idle = c->next;
+		idle_count--;
+	}
+	return c;
+}
+
 /* An empty chunk for records; NULL when the queue has reached its limit. */
 struct ct_chunk *ct_queue_chunk(void)
 {
 	ct_lock(&lock);
 	bool allowed = in_use < limit && !finishing;
-	struct ct_chunk *c = allowed ? idle : NULL;
-	if (c) {
-		idle = c->next;
-		idle_count--;
-	}
+	struct ct_chunk *c = allowed ? take_idle() : NULL;
 	in_use += allowed;
 	ct_unlock(&lock);
 	if (!allowed)
@@ -220,6 +226,46 @@ void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add)
 	ct_lock(&lock);
 	ct_loss_add(&losses[cause], add);
 	ct_condition_tell(&more);
+	ct_unlock(&lock);
+}
+
+/* Room in the last batch, or in a new one; NULL when the queue has reached its limit. Under the lock. */
+static struct ct_chunk *record_chunk(size_t size)
+{
+	struct ct_chunk *c = batches.tail;
+	if (c && c->frame.type == CT_MSG_BATCH && CT_CHUNK_DATA - c->used >= size)
+		return c;
+	if (in_use >= limit)
+		return NULL;
+	c = take_idle();
+	if (!c)
+		c = new_chunk();
+	if (!c)
+		return NULL;
+	in_use++;
+	c->counted = 1;
+	if (batches.tail)
+		ct_condition_tell(&more);
+	append(&batches, c);
+	return c;
+}
+
+/*
+ * Adds a record that a thread of the program makes. time is that in the record: the moment at which it is added, so that
+ * no record is older than a FLUSHED before it. The sender is not woken, which would be a system call: the record leaves
+ * with the next FLUSHED or batch.
+ */
+void ct_queue_record(const void *record, size_t size, uint64_t *time)
+{
+	ct_lock(&lock);
+	*time = ct_now();
+	struct ct_chunk *c = finishing ? NULL : record_chunk(size);
+	if (c) {
+		fill(c, record, size);
+		counts.extras++;
+	} else if (!finishing) {
+		ct_loss_add(&losses[CT_LOST_QUEUE], &(struct ct_loss){.count = 1, .from = *time, .to = *time});
+	}
 	ct_unlock(&lock);
 }
 
@@ -355,6 +401,7 @@ bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
 	ct_lock(&lock);
 	uint64_t begun = rests, last = taken, now = ct_now(), until = now + stall;
 	bool moves = true;
+	ct_condition_tell(&more);
 	while (moves && !closed && !(resting && nothing_waits()) && rests == begun) {
 		now = ct_now();
 		if (taken != last)

@@ -6,7 +6,10 @@
  *
  * With steps, the ranges of that name are numbered: by the number behind the name ("step 7"), or without one in the
  * order in which they begin. Then recording lasts from the beginning of the first chosen step to the end of the last
- * one, also between the steps. A range that begins while another one is open is a part of that one's step.
+ * one, also between the steps, and never again. A range that begins while another one is open is a part of that one's step.
+ *
+ * The steps may also be the program's own capture ranges, from cudaProfilerStart to cudaProfilerStop, which switch.c sees.
+ * Then no functions of NVTX are ours.
  *
  * A pushed range is ended by the pop that leaves the domain's stack of its thread as it was. So a pushed range of that
  * name has a count of the ranges that its thread has pushed since. A range that begins when OPEN others are open
@@ -20,6 +23,9 @@
 
 #include "fork.h"
 #include "lock.h"
+#include "nvtx_table.h"
+#include "queue.h"
+#include "wire.h"
 
 #define NAME_MAX_BYTES 1024u
 #define OPEN 256	 /* ranges of that name at one time */
@@ -33,6 +39,7 @@
 static char name[NAME_MAX_BYTES + 1]; /* then NUL and the domain: "" is the default one, "*" is any */
 static const char *domain_name = name;
 static bool by_steps;
+static bool by_profiler, profiling; /* the steps are the program's capture ranges; it is in one, under the lock */
 static int64_t first_step, last_step; /* with by_steps */
 static atomic_bool chosen;
 static void (*_Atomic changed)(void);
@@ -46,6 +53,7 @@ static struct open {
 } opens[OPEN];
 static unsigned open_count;
 static int64_t counted, latest; /* steps without a number, the latest step */
+static bool over;		/* the chosen steps have been recorded */
 static atomic_uint now_open;	/* is changed under the lock, as is the next */
 static atomic_bool recording;
 
@@ -60,6 +68,43 @@ _Static_assert(FUNCTIONS == CT_RANGE_FUNCTIONS, "functions");
 
 /* The functions that ours pass on to; NULL where CUPTI has none. */
 static nvtx_fn _Atomic next[FUNCTIONS];
+
+/* What a person is told, once. */
+enum remark { DOMAINS_FULL, STRINGS_FULL, STEPS_FULL, OPEN_FULL, NUMBERS_RESTARTED, STEPS_REPEATED, REMARKS };
+#define MISSING "NVTX ranges that bound the recording may have been missed: "
+static const struct {
+	uint32_t severity;
+	const char *text;
+} remarks[] = {
+	[DOMAINS_FULL] = {1, MISSING "more than 64 domains have the name that was given"},
+	[STRINGS_FULL] = {1, MISSING "more than 64 registered strings have the name that was given"},
+	[STEPS_FULL] = {1, MISSING "more than 2,048 registered strings are names of chosen steps"},
+	[OPEN_FULL] = {1, MISSING "more than 256 of them were open at one time"},
+	[NUMBERS_RESTARTED] = {0, "the numbers of the steps began again before the last chosen step came: recording ended there"},
+	[STEPS_REPEATED] = {0, "chosen steps came again, and were not recorded again: --steps records them once"},
+};
+_Static_assert(sizeof remarks / sizeof remarks[0] == REMARKS && HANDLES == 64 && STEP_HANDLES == 2048 && OPEN == 256, "remarks");
+static atomic_uint made, unsaid; /* a bit for each remark */
+
+/* Before there is a recorder, remarks wait. */
+static void say_remarks(void)
+{
+	if (atomic_load(&unsaid) == 0 || !atomic_load(&changed))
+		return;
+	for (unsigned i = 0; i < REMARKS; i++) {
+		if ((atomic_fetch_and(&unsaid, ~(1u << i)) >> i & 1) == 0)
+			continue;
+		struct ct_note note = {.severity = remarks[i].severity, .text_len = (uint32_t)strlen(remarks[i].text)};
+		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, remarks[i].text, note.text_len);
+	}
+}
+
+/* Notes a remark, which say_remarks says. */
+static void remark(enum remark what)
+{
+	if ((atomic_fetch_or(&made, 1u << what) >> what & 1) == 0)
+		atomic_fetch_or(&unsaid, 1u << what);
+}
 
 __attribute__((visibility("default"), noinline)) void cudaTraceRangeBegins(void)
 {
@@ -84,7 +129,7 @@ static void choose_steps(const char *text, uint32_t length)
 	by_steps = true;
 }
 
-/* Text is a name, NUL, a domain, and the steps. The first choice holds. */
+/* Text is a name, NUL, a domain, and the steps: no name for steps of cudaProfilerStart. The first choice holds. */
 void ct_range_choose(const char *text, uint32_t length)
 {
 	if (length == 0 || length > NAME_MAX_BYTES || atomic_load(&chosen))
@@ -97,6 +142,7 @@ void ct_range_choose(const char *text, uint32_t length)
 			domain_name++;
 		const char *end = domain_name + strnlen(domain_name, (size_t)(name + length - domain_name));
 		choose_steps(end, (uint32_t)(name + length - end));
+		by_profiler = by_steps && name[0] == 0;
 		atomic_store(&chosen, true);
 	}
 	ct_unlock(&lock);
@@ -104,7 +150,12 @@ void ct_range_choose(const char *text, uint32_t length)
 
 bool ct_range_wanted(void)
 {
-	return atomic_load(&chosen);
+	return atomic_load(&chosen) && !by_profiler;
+}
+
+bool ct_range_profiled(void)
+{
+	return atomic_load(&chosen) && by_profiler;
 }
 
 bool ct_range_open(void)
@@ -202,32 +253,43 @@ static int64_t step_of_wide(const wchar_t *text)
 	return step_of(bytes);
 }
 
-static void remember(void *_Atomic *list, void *handle)
+static void remember(void *_Atomic *list, void *handle, enum remark full)
 {
 	for (unsigned i = 0; handle && i < HANDLES; i++) {
 		void *none = NULL;
 		if (atomic_load(&list[i]) == handle || atomic_compare_exchange_strong(&list[i], &none, handle))
 			return;
 	}
+	if (handle)
+		remark(full);
+	say_remarks();
 }
 
-/* Remembers a string that is the name of a step. One behind the last is of use only if that did not come. */
+/* Whether a step with a number is not one of the chosen ones. */
+static bool unchosen(int64_t step)
+{
+	return step >= 0 && (step < first_step || step > last_step);
+}
+
+/* Remembers a string that is the name of a step. Of the others one is of use that ends recording. */
 static void remember_step(void *handle, int64_t step)
 {
 	if (step == NEXT_STEP)
-		remember(strings, handle);
-	if (step < 0 || step < first_step || (step > last_step && !ct_range_open()) || ct_forked())
+		remember(strings, handle, STRINGS_FULL);
+	if (!handle || step < 0 || (unchosen(step) && !ct_range_open()) || ct_forked())
 		return;
 	ct_lock(&lock);
-	for (unsigned i = 0; handle && i < STEP_HANDLES; i++) {
-		void *at = atomic_load(&numbered[i]);
-		if (at && at != handle)
-			continue;
+	unsigned i = 0;
+	for (void *at; i < STEP_HANDLES && (at = atomic_load(&numbered[i])) != NULL && at != handle; i++)
+		;
+	if (i < STEP_HANDLES) {
 		numbers[i] = step;
 		atomic_store(&numbered[i], handle);
-		break;
+	} else {
+		remark(STEPS_FULL);
 	}
 	ct_unlock(&lock);
+	say_remarks();
 }
 
 static bool known(void *_Atomic *list, const void *handle)
@@ -313,6 +375,7 @@ void ct_range_tell(void (*f)(void))
 {
 	atomic_store(&changed, f);
 	tell();
+	say_remarks();
 }
 
 /* Whether to record from now on; under the lock. True if that is a change. */
@@ -321,26 +384,75 @@ static bool record(bool is)
 	return atomic_exchange(&recording, is) != is;
 }
 
-/* A range is open, one more. Under the lock, as is the next. True if recording changes. */
+/* Ends the recording of steps, if it has begun. Under the lock, as are the next. True if recording changes. */
+static bool finish(void)
+{
+	over = over || ct_range_open();
+	return record(false);
+}
+
+/*
+ * Whether numbers begin again, as those of an epoch do. A number that is lower by one may be that of a thread that is
+ * behind others.
+ */
+static bool restarts(int64_t step)
+{
+	bool is = step >= 0 && step + 1 < latest && ct_range_open();
+	if (is)
+		remark(NUMBERS_RESTARTED);
+	return is;
+}
+
+/* A range is open, one more. True if recording changes. */
 static bool opened(int64_t step)
 {
 	bool inner = atomic_fetch_add(&now_open, 1) > 0;
 	if (!by_steps)
 		return record(true);
+	bool restarted = !inner && restarts(step);
 	if (step == NEXT_STEP)
 		step = inner ? latest : counted++;
 	if (step > latest)
 		latest = step;
-	if (step > last_step) /* the last one may not have come */
-		return !inner && record(false);
+	if (over) {
+		if (step >= first_step && step <= last_step)
+			remark(STEPS_REPEATED);
+		return false;
+	}
+	if (step > last_step || restarted) /* the last one may not have come */
+		return !inner && finish();
 	return step >= first_step && record(true);
 }
 
 static bool closed(void)
 {
-	if (atomic_fetch_sub(&now_open, 1) > 1 || (by_steps && latest < last_step))
+	if (atomic_fetch_sub(&now_open, 1) > 1)
 		return false;
-	return record(false);
+	if (!by_steps)
+		return record(false);
+	return latest >= last_step && finish();
+}
+
+/* The program has begun or ended a capture range, or has done so before and says it again. */
+void ct_range_profiler(bool begins)
+{
+	bool change = false;
+	if (ct_forked())
+		return;
+	ct_lock(&lock);
+	if (begins != profiling) {
+		profiling = begins;
+		change = begins ? opened(NEXT_STEP) : closed();
+	}
+	ct_unlock(&lock);
+	if (change)
+		tell();
+}
+
+/* Those calls cannot be seen: all is recorded. */
+void ct_range_unseen(void)
+{
+	atomic_store(&recording, true);
 }
 
 /* The range of that name that a thread has pushed onto a domain's stack; under the lock. */
@@ -353,10 +465,10 @@ static struct open *pushed(const void *domain)
 	return NULL;
 }
 
-/* Whether a range is to be followed: of steps with a number only the chosen ones are, and one behind them if the last one did not come. */
+/* Whether a range is to be followed: of steps with a number only the chosen ones are, and any that may end recording. */
 static bool wanted(const void *domain, int64_t step)
 {
-	if (step == NO_STEP || (step >= 0 && step < first_step) || (step > last_step && (any_open() || !ct_range_open())))
+	if (step == NO_STEP || (unchosen(step) && (any_open() || !ct_range_open())))
 		return false;
 	return in_domain(domain);
 }
@@ -374,10 +486,13 @@ static void push(void *domain, int64_t step)
 	} else if (follow && open_count < OPEN) {
 		opens[open_count++] = (struct open){.domain = domain, .thread = this_thread()};
 		change = opened(step);
+	} else if (follow) {
+		remark(OPEN_FULL);
 	}
 	ct_unlock(&lock);
 	if (change)
 		tell();
+	say_remarks();
 }
 
 static bool end(unsigned i)
@@ -412,6 +527,7 @@ static bool start(const void *domain, int64_t step)
 	ct_unlock(&lock);
 	if (change)
 		tell();
+	say_remarks();
 	return true;
 }
 
@@ -422,13 +538,17 @@ static uint64_t started(bool follow, uint64_t id)
 	if (!follow)
 		return id;
 	ct_lock(&lock);
-	if (id != 0 && open_count < OPEN)
+	if (id != 0 && open_count < OPEN) {
 		opens[open_count++] = (struct open){.id = id};
-	else
+	} else {
 		change = closed();
+		if (id != 0)
+			remark(OPEN_FULL);
+	}
 	ct_unlock(&lock);
 	if (change)
 		tell();
+	say_remarks();
 	return id;
 }
 
@@ -449,19 +569,9 @@ static void stopped(uint64_t id)
 		tell();
 }
 
-/* pass_NAME calls CUPTI's function. */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic" /* return of a void call */
-#define PASS(module, number, function, result, params, args, none) \
-	static result pass_##function params \
-	{ \
-		nvtx_fn f = atomic_load(&next[I_##function]); \
-		if (!f) \
-			return none; \
-		return ((result(*) params)f)args; \
-	}
-NVTX_RANGE_FUNCTIONS(PASS)
-#undef PASS
+#pragma GCC diagnostic ignored "-Wpedantic"
+NVTX_RANGE_FUNCTIONS(NVTX_PASS)
 #pragma GCC diagnostic pop
 
 static uint64_t on_RangeStartEx(const void *a)
@@ -556,7 +666,7 @@ static void *on_DomainCreateA(const char *text)
 {
 	void *handle = pass_DomainCreateA(text);
 	if (text && strlen(text) == strlen(domain_name) && memcmp(text, domain_name, strlen(text)) == 0)
-		remember(domains, handle);
+		remember(domains, handle, DOMAINS_FULL);
 	return handle;
 }
 
@@ -564,50 +674,25 @@ static void *on_DomainCreateW(const wchar_t *text)
 {
 	void *handle = pass_DomainCreateW(text);
 	if (same_wide(text, domain_name))
-		remember(domains, handle);
+		remember(domains, handle, DOMAINS_FULL);
 	return handle;
 }
 
-static const struct {
-	uint32_t module, number;
-	nvtx_fn function;
-} ours[] = {
-#define OURS(module, number, function, result, params, args, none) {NVTX_##module, number, (nvtx_fn)on_##function},
+static const struct ct_nvtx_hook ours[] = {
+#define OURS(module, number, function, result, params, args, none) \
+	{NVTX_##module, number, (nvtx_fn)on_##function, &next[I_##function]},
 	NVTX_RANGE_FUNCTIONS(OURS)
 #undef OURS
 };
 
-/* Where a program keeps the pointer to a function; NULL if it has none. */
-static nvtx_fn *slot(void *get_export_table, unsigned i)
-{
-	nvtx_export_fn export;
-	memcpy(&export, &get_export_table, sizeof export);
-	const struct nvtx_callbacks *c = export ? export(NVTX_TABLE_CALLBACKS) : NULL;
-	nvtx_fn **table = NULL;
-	uint32_t count = 0;
-	if (!c || c->size < sizeof *c || !c->get_module_table(ours[i].module, &table, &count) || !table)
-		return NULL;
-	return ours[i].number < count ? table[ours[i].number] : NULL;
-}
-
 /* CUPTI is about to take a program's table. */
 void ct_range_before(void *get_export_table, struct ct_range_table *t)
 {
-	for (unsigned i = 0; i < FUNCTIONS; i++) {
-		nvtx_fn *at = slot(get_export_table, i);
-		t->functions[i] = at ? *at : NULL;
-	}
+	ct_nvtx_before(get_export_table, ours, FUNCTIONS, t->functions);
 }
 
-/* CUPTI has taken it: puts our functions before CUPTI's. A function that CUPTI left alone is the program's own beginning of NVTX. */
+/* CUPTI has taken it. */
 void ct_range_after(void *get_export_table, const struct ct_range_table *t)
 {
-	for (unsigned i = 0; i < FUNCTIONS; i++) {
-		nvtx_fn *at = slot(get_export_table, i);
-		if (!at || *at == ours[i].function)
-			continue;
-		if (*at != t->functions[i])
-			atomic_store(&next[i], *at);
-		*at = ours[i].function;
-	}
+	ct_nvtx_after(get_export_table, ours, FUNCTIONS, t->functions);
 }

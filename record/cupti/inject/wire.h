@@ -334,6 +334,7 @@ enum ct_record_kind {
 	CT_REC_POOL = 14,
 	CT_REC_GRAPH = 15, /* a ct_gpu alone */
 	CT_REC_CHAIN = 16,
+	CT_REC_NCCL = 17,
 };
 
 /* STRING, then length bytes and zeros up to a multiple of 8. */
@@ -466,6 +467,21 @@ struct ct_marker {
 	uint32_t length;
 };
 
+/* NCCL: what a call of NCCL says about itself in the payload of its NVTX range. */
+struct ct_nccl {
+	uint16_t kind, size;
+	uint32_t tid;
+	uint64_t time;         /* just before the range begins */
+	uint64_t communicator; /* a hash, the same on all ranks */
+	uint64_t bytes;        /* count times size of an element, as the call has them */
+	uint32_t name;         /* of the function */
+	uint32_t ranks, rank;  /* of the communicator; the end of one tells them */
+	uint32_t flags;        /* CT_NCCL_*: what is known */
+};
+#define CT_NCCL_COMMUNICATOR 1u
+#define CT_NCCL_BYTES 2u
+#define CT_NCCL_RANKS 4u
+
 struct ct_name {
 	uint16_t kind, size;
 	uint32_t object; /* CUpti_ActivityObjectKind */
@@ -528,6 +544,7 @@ _Static_assert(sizeof(struct ct_stream) == 24, "stream");
 _Static_assert(sizeof(struct ct_sync) == 40, "sync");
 _Static_assert(sizeof(struct ct_overhead) == 32, "overhead");
 _Static_assert(sizeof(struct ct_marker) == 32, "marker");
+_Static_assert(sizeof(struct ct_nccl) == 48, "nccl");
 _Static_assert(sizeof(struct ct_name) == 24, "name");
 _Static_assert(sizeof(struct ct_memory) == 80, "memory");
 _Static_assert(sizeof(struct ct_pool) == 72, "pool");

@@ -6,8 +6,9 @@
  *   - Once the hardware's buffer is full, decoding fails for good. Only a new opening helps, and a new object:
  *     the interval of an object never changes.
  *   - Once the counter data image is full, the rest of what was decoded is lost, without an error.
- *   - A decode adds to what is in the image. Clearing the image takes up to 0.4 ms a MB, half a decoder's time at 10 kHz if
- *     each poll did it.
+ *   - The image has to be cleared before each poll, which takes up to 0.4 ms a MB. (A decode adds to what is in it, but
+ *     a sample costs the more to read the more lie before it.) So there is a small image, and a large one for polls that come
+ *     late.
  *   - A second user of the counters is told so by SetConfig, not by Enable. Another process's mere question for
  *     available counters lasts 0.3 s.
  */
@@ -25,16 +26,23 @@
 #define PM_SETS 0x10000u              /* number of the first GPU's set: those of NVML are below */
 #define POLL_SAMPLES 100u             /* between two polls, where the bounds below allow it */
 #define POLL_LONGEST (100 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
-#define POLL_SHORTEST (40 * GS_MS)
-#define POLL_LEAST 64u                /* samples of a poll for which there is room, at low rates */
-#define POLLS_OF_IMAGE 6u             /* room in the counter data image */
-#define POLLS_KEPT 3u                 /* room for these is always free in it: a poll may come late */
+#define POLL_SHORTEST (20 * GS_MS)
+#define POLLS_OF_SMALL 2u             /* room in the counter data images */
+#define POLLS_OF_LARGE 12u
+#define IMAGE_LEAST 64u               /* samples */
 #define BUFFER_LEAST (64u << 20)      /* of the hardware, in host memory */
 #define BUFFER_MOST (256u << 20)
 #define BUFFER_OF_RATE (26u << 10)    /* 8 to 16 KiB a sample with 11 metrics: 1.6 s or more */
 #define PATIENCE (2000ull * GS_MS)    /* for counters that another process uses */
 #define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
+
+/* A counter data image. */
+struct image {
+	uint8_t *bytes; /* NULL: not made yet */
+	size_t length;
+	uint32_t samples;
+};
 
 static struct pm {
 	bool sampled;
@@ -43,9 +51,8 @@ static struct pm {
 	uint64_t patient; /* until then */
 	uint32_t failures;
 	struct gs_choice choice;
-	uint8_t *image;
-	size_t length; /* of image */
-	size_t taken;  /* samples in image that were taken in */
+	struct image small, large, *image; /* image: the one of this poll */
+	uint64_t decoded;                  /* time of the last poll, or of the opening */
 	struct gs_series series;
 } pms[GS_DEVICES_MAX];
 
@@ -98,35 +105,48 @@ static bool out_of_memory(struct gs_trouble *t)
 	return false;
 }
 
-/* Samples between two polls, or more. */
-static uint32_t samples_of_poll(void)
-{
-	uint32_t samples = (uint32_t)(gs_pm_poll() / interval());
-	return samples < POLL_LEAST ? POLL_LEAST : samples;
-}
-
 static bool clear_image(struct pm *p, struct gs_trouble *t)
 {
-	p->taken = 0;
 	struct cupti_data_initialize block = {
-		.size = CUPTI_SIZE(struct cupti_data_initialize, image), .object = p->object, .length = p->length, .image = p->image,
+		.size = CUPTI_SIZE(struct cupti_data_initialize, image), .object = p->object, .length = p->image->length, .image = p->image->bytes,
 	};
 	return GS_CUPTI(cuptiPmSamplingCounterDataImageInitialize, &block, t);
 }
 
 /* Makes a counter data image with room for several polls. */
-static bool make_image(struct pm *p, struct gs_trouble *t)
+static bool make_image(struct pm *p, struct image *m, uint32_t polls, struct gs_trouble *t)
 {
+	uint32_t samples = (uint32_t)(polls * gs_pm_poll() / interval());
 	struct cupti_data_size block = {
 		.size = CUPTI_SIZE(struct cupti_data_size, length), .object = p->object, .names = p->choice.names,
-		.count = p->choice.count, .samples = POLLS_OF_IMAGE * samples_of_poll(),
+		.count = p->choice.count, .samples = samples < IMAGE_LEAST ? IMAGE_LEAST : samples,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataSize, &block, t))
 		return false;
-	free(p->image);
-	p->length = block.length;
-	p->image = calloc(1, block.length);
-	return p->image ? clear_image(p, t) : out_of_memory(t);
+	*m = (struct image){.bytes = calloc(1, block.length), .length = block.length, .samples = block.samples};
+	return m->bytes || out_of_memory(t);
+}
+
+/* Chooses the image for what the hardware has by now, and clears it. */
+static bool choose_image(struct pm *p, struct gs_trouble *t)
+{
+	uint64_t now = gs_now(), waiting = (now - p->decoded) / interval();
+	p->decoded = now;
+	if (!p->small.bytes && !make_image(p, &p->small, POLLS_OF_SMALL, t))
+		return false;
+	p->image = &p->small;
+	if (waiting + waiting / 8 >= p->small.samples) {
+		if (!p->large.bytes && !make_image(p, &p->large, POLLS_OF_LARGE, t))
+			return false;
+		p->image = &p->large;
+	}
+	return clear_image(p, t);
+}
+
+static void free_images(struct pm *p)
+{
+	free(p->small.bytes);
+	free(p->large.bytes);
 }
 
 static bool set_config(struct pm *p, struct gs_trouble *t)
@@ -165,7 +185,8 @@ static bool open_counters(struct pm *p, struct gs_trouble *t)
 		return false;
 	p->object = block.object;
 	p->begun = false;
-	if (set_config(p, t) && make_image(p, t) && gs_cupti_ok(call_object(p, gs_cupti.cuptiPmSamplingStart), "cuptiPmSamplingStart", t))
+	p->decoded = gs_now();
+	if (set_config(p, t) && choose_image(p, t) && gs_cupti_ok(call_object(p, gs_cupti.cuptiPmSamplingStart), "cuptiPmSamplingStart", t))
 		return true;
 	close_counters(p);
 	return false;
@@ -175,7 +196,7 @@ static void forget(struct pm *p)
 {
 	close_counters(p);
 	gs_choice_close(&p->choice);
-	free(p->image);
+	free_images(p);
 	*p = (struct pm){0};
 	wanted.sampled--;
 }
@@ -238,10 +259,11 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 {
 	double values[GS_METRICS_MAX];
 	struct cupti_sample_info info = {
-		.size = CUPTI_SIZE(struct cupti_sample_info, end), .object = p->object, .image = p->image, .length = p->length, .index = index,
+		.size = CUPTI_SIZE(struct cupti_sample_info, end), .object = p->object, .image = p->image->bytes, .length = p->image->length,
+		.index = index,
 	};
 	struct cupti_evaluate evaluate = {
-		.size = CUPTI_SIZE(struct cupti_evaluate, values), .host = p->choice.host, .image = p->image, .length = p->length,
+		.size = CUPTI_SIZE(struct cupti_evaluate, values), .host = p->choice.host, .image = p->image->bytes, .length = p->image->length,
 		.index = index, .names = p->choice.names, .count = p->choice.count, .values = values,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingCounterDataGetSampleInfo, &info, t))
@@ -265,24 +287,26 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 /* Takes in what was decoded. False: not one sample has values. */
 static bool take_all(struct pm *p, struct gs_trouble *t)
 {
-	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image, .length = p->length};
+	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image->bytes, .length = p->image->length};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataInfo, &info, t))
 		return false;
-	size_t good = 0, before = p->taken;
-	for (; p->taken < info.completed; p->taken++)
-		if (take(p, p->taken, t))
+	size_t good = 0;
+	for (size_t i = 0; i < info.completed; i++)
+		if (take(p, i, t))
 			good++;
 		else
 			gs_series_fail(&p->series);
 	gs_series_flush(&p->series);
-	return good > 0 || p->taken == before;
+	return good > 0 || info.completed == 0;
 }
 
 /* Decodes. False: the counters have to be opened anew. */
 static bool decode(struct pm *p, struct gs_trouble *t)
 {
+	if (!choose_image(p, t))
+		return false;
 	struct cupti_decode block = {
-		.size = CUPTI_SIZE(struct cupti_decode, overflow), .object = p->object, .image = p->image, .length = p->length,
+		.size = CUPTI_SIZE(struct cupti_decode, overflow), .object = p->object, .image = p->image->bytes, .length = p->image->length,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingDecodeData, &block, t))
 		return false;
@@ -295,9 +319,7 @@ static bool decode(struct pm *p, struct gs_trouble *t)
 		return false;
 	if (block.stop == CUPTI_STOP_FULL)
 		gs_series_fail(&p->series);
-	if (block.stop != CUPTI_STOP_FULL && p->taken <= (POLLS_OF_IMAGE - POLLS_KEPT) * samples_of_poll())
-		return true;
-	return clear_image(p, t);
+	return true;
 }
 
 static void read_counters(struct pm *p)

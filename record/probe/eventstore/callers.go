@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -8,37 +9,98 @@ import (
 )
 
 // Callers is the memory in which the eBPF program keeps the chains of return addresses that it
-// has defined. Its methods may be called from different goroutines; after Close of the store
-// they do nothing.
+// has defined, and the epochs of processes. Its methods may be called from different goroutines; after
+// Close of the store they do nothing.
+//
+// The epoch of a process is a number that no other process has had. While it stays, a return address in the
+// process means the same, or has begun to mean something. The eBPF program begins an epoch where the process may
+// unload a library, and where it runs another program.
 type Callers struct {
-	mu    sync.Mutex
-	table *bpf.ProbesCallerTable // nil once the memory is unmapped
+	mu     sync.Mutex
+	table  *bpf.ProbesCallerTable // nil once the memory is unmapped
+	places map[uint32]uint32      // of processes in the table of epochs, by PID
+	free   []uint32               // places that processes have left
+	begun  uint64                 // epochs that began here
+	execs  bool                   // the eBPF program hears of new programs
 }
 
-// Epoch is a number of the time. While it stays, a return address means the same, or has begun
-// to mean something.
-func (c *Callers) Epoch() uint64 {
+// firstPlace is the first place of a process. That of the calibration, which is none to be told of, is 0.
+const firstPlace = 1
+
+// Begin gives a process a place in the table of epochs, and an epoch.
+func (c *Callers) Begin(pid uint32) (place uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table == nil {
-		return 0
+		return 0, errors.New("the buffers are closed")
 	}
-	return atomic.LoadUint64(&c.table.Epoch)
+	if c.places == nil {
+		c.places = map[uint32]uint32{}
+	}
+	place, known := c.places[pid]
+	switch {
+	case known:
+	case len(c.free) > 0:
+		place = c.free[len(c.free)-1]
+		c.free = c.free[:len(c.free)-1]
+	default:
+		place = firstPlace + uint32(len(c.places))
+		if place >= bpf.MaxProcesses {
+			return 0, errors.New("there is no place in the table of epochs")
+		}
+	}
+	c.places[pid] = place
+	c.renew(place)
+	return place, nil
 }
 
-// Renew begins an epoch: every chain is defined again.
-func (c *Callers) Renew() {
+// renew begins an epoch. The lower half of its number counts the epochs that the eBPF program begins.
+func (c *Callers) renew(place uint32) {
+	c.begun++
+	atomic.StoreUint64(&c.table.Epochs[place], c.begun<<32)
+}
+
+// HearOfExecs says whether the eBPF program begins an epoch where a process runs another program.
+func (c *Callers) HearOfExecs(hears bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.table != nil {
-		atomic.AddUint64(&c.table.Epoch, 1)
+	c.execs = hears
+}
+
+// Replaced begins an epoch of a process that may run another program than before, unless the eBPF program has.
+func (c *Callers) Replaced(pid uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if place, known := c.places[pid]; known && c.table != nil && !c.execs {
+		c.renew(place)
 	}
+}
+
+// End takes a process's place away, after its last call.
+func (c *Callers) End(pid uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if place, known := c.places[pid]; known {
+		delete(c.places, pid)
+		c.free = append(c.free, place)
+	}
+}
+
+// Epoch is the epoch of a process, 0 if the process has no place.
+func (c *Callers) Epoch(pid int) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	place, known := c.places[uint32(pid)]
+	if !known || c.table == nil {
+		return 0
+	}
+	return atomic.LoadUint64(&c.table.Epochs[place])
 }
 
 // Need says how many return addresses of a chain above a site are of use. Of the chains above the
 // same site, the longest counts. A site is an innermost return address in a process.
 func (c *Callers) Need(pid uint32, epoch, address uint64, length int) {
-	hash := mix(uint64(pid)|epoch<<32, address)
+	hash := mix(uint64(pid)^epoch, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table == nil {

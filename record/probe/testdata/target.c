@@ -463,12 +463,20 @@ static void unloads(long n)
 	}
 }
 
+/* The process runs this program again. */
+static void again(long unused)
+{
+	(void)unused;
+	execl("/proc/self/exe", "again", NULL);
+	abort();
+}
+
 static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"again", again}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };

@@ -366,4 +366,15 @@ var records = []Table{
 			field("to", Time, "when it was last seen"),
 			field("bytes", Uint, "most memory of the GPU that it had, 0 when not known", wide),
 		}},
+	{Kind: 34, Name: "nccl_call", Meaning: "what a call of NCCL says about itself in the payload of its NVTX range", Fields: []Field{
+		field("pid", Uint, "process", key),
+		field("tid", Uint, "thread", key),
+		field("name", String, "function of NCCL"),
+		field("time", Time, "just before its NVTX range begins"),
+		field("known", Hex, "what of the next fields is known: 1 communicator; 2 bytes; 4 ranks and rank", comment("NCCLCommunicator, NCCLBytes, NCCLRanks: the fields below that are known")),
+		field("communicator", Hex, "the communicator's hash, the same on all of its ranks", optional, wide),
+		field("bytes", Uint, "elements times the size of one, as the call has them: of one rank, where a call names what it sends or receives", optional, wide),
+		field("ranks", Uint, "ranks of the communicator", optional),
+		field("rank", Uint, "this process's rank in it", optional),
+	}},
 }

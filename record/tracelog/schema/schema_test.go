@@ -59,7 +59,7 @@ func checkFields(t *testing.T, table Table) {
 
 // The numbers of kinds, types and encodings are on disk: they stay.
 func TestWireNumbers(t *testing.T) {
-	kinds := strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed caller metric_set metric sample gpu_user")
+	kinds := strings.Fields("string meta function process thread call api kernel memcpy memset device context stream clock cupti lost note process_end end sync overhead marker name memory memory_pool graph symbol flushed caller metric_set metric sample gpu_user nccl_call")
 	if len(kinds) != len(records) {
 		t.Errorf("%d kinds are listed here of %d", len(kinds), len(records))
 	}

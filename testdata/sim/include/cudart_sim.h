@@ -216,6 +216,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p);
 cudaError_t cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height);
 cudaError_t cudaMallocArray(CUarray *array, const cudaChannelFormatDesc *desc, size_t width, size_t height, unsigned flags);
 cudaError_t cudaFreeArray(CUarray array);
+cudaError_t cudaMemcpyToArray(CUarray dst, size_t x, size_t y, const void *src, size_t bytes, int kind);
 cudaError_t cudaMemcpy2DToArray(CUarray dst, size_t x, size_t y, const void *src, size_t pitch, size_t width,
 				size_t height, int kind);
 cudaError_t cudaMemcpy2DFromArray(void *dst, size_t pitch, CUarray src, size_t x, size_t y, size_t width, size_t height,

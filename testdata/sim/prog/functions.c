@@ -72,6 +72,23 @@ static int arrays(void)
 	return EXPECT(back[0][0] == 7 && back[0][1] == 8 && back[1][3] == 4);
 }
 
+/* One call of the runtime's, two of the driver's, one after the other and in a loop. */
+static int parts(void)
+{
+	char host[12], back[12];
+	cudaChannelFormatDesc bytes = {8, 0, 0, 0, 1};
+	CUarray a;
+	memcpy(host, "abcdefghijk", sizeof host);
+	memset(back, 0, sizeof back);
+	CHECK(cudaMallocArray(&a, &bytes, 8, 2, 0));
+	for (int i = 0; i < 3; i++)
+		CHECK(cudaMemcpyToArray(a, 2, 0, host, sizeof host, cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy2DFromArray(back, 8, a, 0, 1, 6, 1, cudaMemcpyDeviceToHost));
+	functions_issued.copies += 3 * 2 + 1;
+	CHECK(cudaFreeArray(a));
+	return EXPECT(!strcmp(back, "ghijk"));
+}
+
 static int kinds_of_memory(void)
 {
 	static char registered[8192];
@@ -152,7 +169,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && !strcmp(argv[1], "--open"))
 		return functions_open(argv[2]);
 	int bad = work_all(&functions_issued, 1);
-	bad += symbols() + pitched() + arrays() + kinds_of_memory() + pools() + code() + own_default_stream();
+	bad += symbols() + pitched() + arrays() + parts() + kinds_of_memory() + pools() + code() + own_default_stream();
 	bad += functions_driver(&image_, argv[0]);
 	counts_print("counts", functions_issued);
 	return bad != 0;

@@ -183,10 +183,16 @@ static size_t in_array(CUarray a, size_t x, size_t y)
 	return y * d.Width * element(a) + x;
 }
 
+/* Up to the end of the row, then the rest: two calls of the driver's. */
 INTERNAL int to_array(const struct sim_driver *drv, CUarray a, size_t x, size_t y, const void *src, size_t n, int kind)
 {
-	size_t at = in_array(a, x, y);
-	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyDtoA(a, at, D(src), n) : drv->cuMemcpyHtoA(a, at, src, n);
+	size_t at = in_array(a, x, y), left = in_array(a, 0, y + 1) - at;
+	if (kind == cudaMemcpyDeviceToDevice)
+		return drv->cuMemcpyDtoA(a, at, D(src), n);
+	if (n <= left)
+		return drv->cuMemcpyHtoA(a, at, src, n);
+	int r = drv->cuMemcpyHtoA(a, at, src, left);
+	return r ? r : drv->cuMemcpyHtoA(a, at + left, (const char *)src + left, n - left);
 }
 
 INTERNAL int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t x, size_t y, size_t n, int kind)

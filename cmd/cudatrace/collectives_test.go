@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert/rendezvous"
+)
+
+// What a conversion says of the collectives in its trace.
+func TestCollectivesWords(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]*rendezvous.Found{
+		"": nil,
+		"1 collective of NCCL in 1 communicator: ranks waited for the last one 1 time": {Communicators: 1, Collectives: 1, Waits: 1},
+		"1,200 collectives of NCCL in 3 communicators: ranks waited for the last one 3,000 times, of which 1 has no arrow: the clocks of their hosts may be wrong by more than the wait": {
+			Communicators: 3, Collectives: 1200, Waits: 3000, Doubtful: 1},
+		"9,000 collectives of NCCL in 1 communicator: ranks waited for the last one 0 times; the oldest 5,000 collectives are without arrows: they are too many": {
+			Communicators: 1, Collectives: 9000, Untold: 5000},
+	} {
+		if got := collectives(f); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/ranklist"
+)
+
+// openRanks loads the trace of logs of ranks into the trace processor.
+func openRanks(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (*tptest.Trace, []Summary) {
+	t.Helper()
+	var out bytes.Buffer
+	all, _, err := toTrace(logsOf(ranks), &out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace.pftrace")
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tr := tptest.Open(t, path)
+	tptest.NoErrors(t, tr)
+	if got := tr.Int(`select count(*) from slice`); got != int64(all[0].Slices) {
+		t.Errorf("%d slices, the summary has %d", got, all[0].Slices)
+	}
+	return tr, all
+}
+
+// logsOf are the logs of ranks.
+func logsOf(ranks []*logtest.RankLog) (list []Log) {
+	for _, l := range ranks {
+		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
+	}
+	return list
+}
+
+// lines are the rows of a query, sorted.
+func lines(tr *tptest.Trace, sql string) (list []string) {
+	for _, row := range tr.Values(sql) {
+		list = append(list, fmt.Sprint(row...))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// collectiveArrows are the arrows of collectives: from the slice of the last rank to those of the others, which start at one moment.
+const collectiveArrows = `select extract_arg(a.arg_set_id, 'debug.communicator_number'), extract_arg(a.arg_set_id, 'debug.collective'), o.pid, p.pid, a.ts, b.ts, b.name
+	from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
+	join process_track j on a.track_id = j.id join process o on j.upid = o.upid join process_track k on b.track_id = k.id join process p on k.upid = p.upid
+	where a.category = 'collective' and b.category = 'collective'`
+
+// Each rank that waited has a slice up to the moment in which the last one entered, and an arrow then.
+func TestCollectiveArrows(t *testing.T) {
+	t.Parallel()
+	const steps = 20
+	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: steps, Straggler: 2, Late: 4e6})
+	tr, all := openRanks(t, logs, TraceOptions{})
+	tl, _ := convertRanks(t, logs)
+	var want, waits []string
+	for communicator, name := range []string{logtest.Local, logtest.World} {
+		operation := []string{"ReduceScatter", "AllReduce"}[communicator]
+		parts := kernelsOf(tl, name)
+		for i := range steps {
+			entered := parts[2][i].start // the straggler
+			for r := range uint32(2) {
+				p := parts[r][i]
+				want = append(want, fmt.Sprint(int64(communicator), int64(i), int64(1002), int64(1000+r), int64(entered), int64(entered), operation))
+				waits = append(waits, fmt.Sprint(int64(p.start), int64(entered-p.start), "waits for rank 2"), fmt.Sprint(int64(entered), int64(p.end-entered), operation))
+			}
+			waits = append(waits, fmt.Sprint(int64(entered), int64(parts[2][i].end-entered), operation))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(waits)
+	if diff := cmp.Diff(want, lines(tr, collectiveArrows)); diff != "" {
+		t.Errorf("arrows (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(waits, lines(tr, `select ts, dur, name from slice where category = 'collective'`)); diff != "" {
+		t.Errorf("slices (-want +got):\n%s", diff)
+	}
+	if f := all[0].Collectives; f == nil || f.Communicators != 2 || f.Collectives != 2*steps || f.Waits != 4*steps || f.Doubtful != 0 {
+		t.Errorf("found %+v", f)
+	}
+}
+
+// backwards counts the arrows of collectives that lead back in time, or from a kernel to a slice of a later moment.
+const backwards = `select count(*) from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where b.category = 'collective' and a.ts != b.ts`
+
+// Between hosts an arrow is there where the clocks are right enough, and none leads back in time.
+func TestCollectiveArrowsOfHosts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ranks logtest.Ranks
+		most  uint64 // share of the waits without an arrow, in percent
+		least uint64
+	}{
+		"aligned by collectives":     {logtest.Ranks{WallOff: 3e6, WallError: 4e6, Drift: 20}, 20, 0},
+		"aligned by good clocks":     {logtest.Ranks{WallOff: 300, WallError: 500}, 0, 0},
+		"a wall clock that is wrong": {logtest.Ranks{WallOff: 9e9, WallError: 1e6, Drift: 20}, 40, 40}, // two of the three waits of each collective of all ranks
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := c.ranks
+			o.Hosts, o.PerHost, o.Steps, o.Straggler = 2, 2, 60, -1
+			tr, all := openRanks(t, logtest.WriteRanks(t, o), TraceOptions{})
+			f := all[0].Collectives
+			if f == nil || f.Communicators != 3 || f.Waits < 200 || 100*f.Doubtful > c.most*f.Waits || 100*f.Doubtful < c.least*f.Waits {
+				t.Fatalf("found %+v", f)
+			}
+			if n := len(lines(tr, collectiveArrows)); n != int(f.Waits-f.Doubtful) {
+				t.Errorf("%d arrows of %+v", n, f)
+			}
+			if n := tr.Int(backwards); n != 0 {
+				t.Errorf("%d arrows lead back in time", n)
+			}
+		})
+	}
+}
+
+// A rank that is left out of the trace is still the one that the others waited for; where one rank is left, there is nothing to draw.
+func TestCollectivesOfSomeRanks(t *testing.T) {
+	t.Parallel()
+	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: 20, Straggler: 2, Late: 4e6})
+	some := func(text string) (*tptest.Trace, *Summary) {
+		list, err := ranklist.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, all := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{Ranks: list}}})
+		return tr, &all[0]
+	}
+	tr, sum := some("0,1")
+	if got := lines(tr, `select distinct extract_arg(arg_set_id, 'entered_last') from gpu_slice where name glob 'nccl*'`); !slices.Equal(got, []string{"rank 2"}) {
+		t.Errorf("%q entered last", got)
+	}
+	if waits, n := tr.Int(`select count(*) from slice where name = 'waits for rank 2'`), len(lines(tr, collectiveArrows)); waits != 80 || n != 0 || sum.Collectives.Waits != 80 {
+		t.Errorf("%d waits, %d arrows", waits, n)
+	}
+	tr, sum = some("0")
+	if n := tr.Int(`select count(*) from slice where category = 'collective'`); n != 0 || sum.Collectives != nil {
+		t.Errorf("%d slices of one rank", n)
+	}
+}
+
+// What is drawn of collectives counts towards a limit of size and of slices, and each part of a trace has its own.
+func TestCollectivesInLimits(t *testing.T) {
+	t.Parallel()
+	ranks := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
+	whole, _ := filesOf(t, ranks, TraceOptions{})
+	for name, o := range map[string]TraceOptions{
+		"size":   {MaxBytes: whole.bytes / 2},
+		"slices": {MaxSlices: whole.slices / 2},
+		"time":   {Options: Options{Filter: Filter{From: 1_200_000_000}}},
+	} {
+		got, tr := filesOf(t, ranks, o)
+		if o.MaxBytes > 0 && got.bytes > o.MaxBytes || o.MaxSlices > 0 && got.slices > o.MaxSlices || got.slices < whole.slices/4 {
+			t.Errorf("limit of %s: %+v of %+v", name, got, whole)
+		}
+		if n := len(lines(tr[0], collectiveArrows)); n == 0 || tr[0].Int(backwards) != 0 {
+			t.Errorf("limit of %s: %d arrows, or some lead back in time", name, n)
+		}
+	}
+	got, parts := filesOf(t, ranks, TraceOptions{Split: Split{Every: 200_000_000, Name: "part"}})
+	all := 0
+	for _, tr := range parts {
+		if n := tr.Int(backwards); n != 0 {
+			t.Errorf("%d arrows of a part lead back in time", n)
+		}
+		all += len(lines(tr, collectiveArrows))
+	}
+	if len(parts) < 3 || math.Abs(float64(all)-float64(whole.arrows)) > float64(3*len(parts)) || got.slices < whole.slices {
+		t.Errorf("%d arrows in %d parts, %d in the whole", all, len(parts), whole.arrows)
+	}
+}
+
+// A made trace has sums of its files.
+type madeTrace struct {
+	bytes          int64
+	slices, arrows uint64
+}
+
+// filesOf writes the trace of logs of ranks, in one file or in parts, and loads each.
+func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTrace, list []*tptest.Trace) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out.pftrace")
+	all, err := Files(logsOf(ranks), out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum.slices = all[0].Slices
+	files, err := filepath.Glob(filepath.Join(SplitFolder(out), "*.pftrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		files = []string{out}
+	}
+	counted := int64(0)
+	for _, path := range files {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := tptest.Open(t, path)
+		tptest.NoErrors(t, tr)
+		counted += tr.Int(`select count(*) from slice`)
+		sum.bytes, sum.arrows = sum.bytes+info.Size(), sum.arrows+uint64(len(lines(tr, collectiveArrows)))
+		list = append(list, tr)
+	}
+	if counted != int64(sum.slices) {
+		t.Errorf("%d slices, the summary has %d", counted, sum.slices)
+	}
+	return sum, list
+}
+
+// TestTogether shows the trace of one log of two ranks as text.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	for _, log := range logtest.Texts(t, filepath.Join("testdata", "together")) {
+		tr, made := openTrace(t, logtest.Assemble(t, log.Text))
+		compareText(t, tr, filepath.Join("testdata", "together", log.Name+".trace"))
+		if got := tr.Int(`select count(*) from slice`); got != int64(made.Slices) || got == 0 {
+			t.Errorf("%d slices, the summary has %d", got, made.Slices)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package overview
+
+import "github.com/cudatrace/cudatrace/convert/stats/usage"
+
+const (
+	mostBins  = 1 << 10
+	leastBins = 64
+
+	piecesPerBin = 16 // of a row with more than leastBins bins
+	firstShift   = 8  // no bin is shorter than 256 ns
+)
+
+// bins have the times up to the ends of bins of one width, which doubles when there would be too many.
+type bins struct {
+	shift uint // the width is 1<<shift ns
+	base  uint64
+	begun bool
+	ends  []usage.Sum // of bin base+i: the times up to (base+i+1)<<shift
+}
+
+// reach ends the bins before a time. The work that starts before that time is in the times, and no other.
+func (b *bins) reach(at uint64, t *usage.Times) {
+	if !b.begun {
+		b.begun, b.shift, b.base = true, firstShift, at>>firstShift
+	}
+	for at>>b.shift >= b.base+mostBins {
+		b.halve()
+	}
+	for n := b.base + uint64(len(b.ends)); n < at>>b.shift; n++ {
+		b.ends = append(b.ends, t.Until((n+1)<<b.shift))
+	}
+}
+
+// halve doubles the width of the bins.
+func (b *bins) halve() {
+	kept := b.ends[:0]
+	for i := 1 - int(b.base&1); i < len(b.ends); i += 2 {
+		kept = append(kept, b.ends[i])
+	}
+	b.ends, b.base, b.shift = kept, b.base>>1, b.shift+1
+}
+
+// A State is what a rank did most in a time.
+type State uint8
+
+// The states.
+const (
+	Exposed State = iota // communicated, and computed nothing
+	Hidden               // communicated and computed
+	Computes
+	Copies // copied or set memory, and ran no kernel
+	Idle
+)
+
+func (s State) String() string {
+	return [...]string{"exposed communication", "communication and compute", "compute", "copies", "idle"}[s]
+}
+
+// A Slice is a time in one state.
+type Slice struct {
+	State
+	Start, End uint64
+	usage.Sum  // times within it
+}
+
+// Idle is the time without work.
+func (s *Slice) Idle() uint64 { return s.End - s.Start - s.Busy }
+
+// stateOf is the state that took most of a slice's time.
+func stateOf(s *Slice) (state State) {
+	kernels := s.Compute + s.Communication - s.CommunicationOverlap
+	longest := uint64(0)
+	for i, ns := range [...]uint64{Exposed: s.Exposed(), Hidden: s.CommunicationOverlap, Computes: s.Compute - s.CommunicationOverlap, Copies: s.Busy - kernels, Idle: s.Idle()} {
+		if ns > longest {
+			state, longest = State(i), ns
+		}
+	}
+	return state
+}
+
+// Slices returns the slices of a row. All work has been taken.
+func (r *Row) Slices() (list []Slice) {
+	d := r.device
+	d.Finish()
+	r.Late = d.Late
+	if !r.bins.begun {
+		return nil
+	}
+	r.bins.reach(d.Last, &d.Times)
+	for most := max(leastBins, r.pieces/piecesPerBin); uint64(len(r.bins.ends)) >= most; {
+		r.bins.halve()
+	}
+	earlier, start := usage.Sum{}, d.First
+	add := func(end uint64, until usage.Sum) {
+		s := Slice{Start: start, End: end, Sum: until.Less(earlier)}
+		s.State = stateOf(&s)
+		if n := len(list); n > 0 && list[n-1].State == s.State {
+			last := &list[n-1]
+			last.End, last.Sum = end, last.Plus(s.Sum)
+		} else if end > start {
+			list = append(list, s)
+		}
+		earlier, start = until, end
+	}
+	for i, until := range r.bins.ends {
+		add((r.bins.base+uint64(i)+1)<<r.bins.shift, until)
+	}
+	add(d.Last, d.Until(d.Last))
+	return list
+}

@@ -1,0 +1,128 @@
+package parquetsink
+
+import "slices"
+
+// Sizes of a block of values: the most, and of a first block that has few.
+const (
+	blockRows = 4096
+	fewRows   = 64
+)
+
+// A list holds the values of a column in blocks, so that none is copied as the list grows. All blocks but the first have
+// blockRows values. Successive blocks that have one and the same value are one block in memory.
+type list[V comparable] struct {
+	blocks  [][]V
+	held    int  // values that the blocks have room for
+	uniform bool // the last full block has one value
+}
+
+// memory has the blocks that no list holds. All buffers of a sink share it.
+type memory struct {
+	wide   [][]int64
+	small  [][]uint32
+	floats [][]float64
+}
+
+// add returns the room for n values behind those that there are, all in one block.
+func (l *list[V]) add(rows, n int, free *[][]V) []V {
+	block, from := rows/blockRows, rows%blockRows
+	if block == len(l.blocks) {
+		if block > 0 {
+			l.share(block-1, free)
+		}
+		l.blocks = append(l.blocks, nil)
+	}
+	b := l.blocks[block]
+	if from+n > len(b) {
+		b = l.grow(block, from, n, free)
+	}
+	return b[from : from+n : from+n]
+}
+
+// grow makes a block larger. The first one doubles.
+func (l *list[V]) grow(block, from, n int, free *[][]V) []V {
+	size := max(fewRows, 2*(from+n))
+	last := len(*free) - 1
+	var b []V
+	switch {
+	case block == 0 && size < blockRows:
+		b = make([]V, size)
+	case last < 0:
+		b = make([]V, blockRows)
+	default:
+		b, *free = (*free)[last], (*free)[:last]
+	}
+	l.held += len(b) - len(l.blocks[block])
+	copy(b, l.blocks[block][:from])
+	l.blocks[block] = b
+	return b
+}
+
+// share gives a full block back if it equals the one before, and both have one value.
+func (l *list[V]) share(block int, free *[][]V) {
+	b, before := l.blocks[block], l.uniform
+	l.uniform = uniform(b)
+	if block > 0 && before && l.uniform && b[0] == l.blocks[block-1][0] {
+		*free = append(*free, b)
+		l.blocks[block] = l.blocks[block-1]
+		l.held -= blockRows
+	}
+}
+
+// uniform says whether all values are equal. A NaN equals none.
+func uniform[V comparable](list []V) bool {
+	for _, v := range list {
+		if v != list[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// shared says whether a block is the one before.
+func (l *list[V]) shared(block int) bool {
+	return block > 0 && &l.blocks[block][0] == &l.blocks[block-1][0]
+}
+
+// clear forgets the values, and gives back the blocks, but for a small one.
+func (l *list[V]) clear(free *[][]V) {
+	l.uniform = false
+	if len(l.blocks) == 1 && len(l.blocks[0]) < blockRows {
+		return
+	}
+	for i, b := range l.blocks {
+		if !l.shared(i) {
+			*free = append(*free, b)
+		}
+	}
+	clear(l.blocks)
+	l.blocks, l.held = l.blocks[:0], 0
+}
+
+// same says whether all values are equal. A NaN equals none.
+func same[V comparable](l *list[V], rows int) bool {
+	for i, b := range l.blocks {
+		b = b[:min(len(b), rows-i*blockRows)]
+		if b[0] != l.blocks[0][0] || !l.shared(i) && !uniform(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendTo appends the values in an order, nil for their own, as another function has them.
+func appendTo[V comparable, T any](l *list[V], rows int, order []uint32, to []T, as func(V) T) []T {
+	to = slices.Grow(to, rows)
+	if order == nil {
+		for i, b := range l.blocks {
+			for _, v := range b[:min(len(b), rows-i*blockRows)] {
+				to = append(to, as(v))
+			}
+		}
+		return to
+	}
+	for _, i := range order {
+		to = append(to, as(l.blocks[i/blockRows][i%blockRows]))
+	}
+	return to
+}

@@ -1,0 +1,152 @@
+package rendezvous
+
+import "github.com/cudatrace/cudatrace/convert/timeline"
+
+// A Key identifies a stream of a timeline.
+type Key struct{ PID, Context, Stream uint32 }
+
+// A Member is a rank of a communicator.
+type Member struct {
+	Key
+	Name  string // "rank 3"
+	Host  int    // members of one host have one clock
+	Known bool   // Error is
+	Error uint64 // ns by which the clock of the host may be wrong
+
+	// Count is the number of its collectives.
+	Count uint64
+
+	of     *communicator
+	starts []uint64 // of its parts, from number communicator.first on
+}
+
+// apart is by how much the clocks of two members may be wrong against each other.
+func (m *Member) apart(o *Member) (ns uint64, known bool) {
+	switch {
+	case m.Host == o.Host:
+		return 0, true
+	case !m.Known || !o.Known || m.Error > timeline.Never-o.Error:
+		return timeline.Never, false
+	}
+	return m.Error + o.Error, true
+}
+
+// A communicator has the collectives of its members.
+type communicator struct {
+	number  uint32
+	members []*Member
+	first   uint64 // number of the first collective that is told of
+	id      uint32 // of that one
+	lasts   []last // who entered each last
+}
+
+// A last says who entered a collective last.
+type last struct {
+	entered uint64
+	doubt   uint64
+	member  int32 // nobody is -1
+	ranks   int32
+}
+
+// A Table knows who entered each collective last.
+type Table struct {
+	Found
+	communicators []*communicator
+	members       map[Key]*Member
+}
+
+// Found counts what a timeline has shown.
+type Found struct {
+	Communicators int
+	Collectives   uint64 // of all communicators
+	Untold        uint64 // those of Collectives that are not told of: there are too many
+	Waits         uint64 // parts whose rank waited for the last one
+	Doubtful      uint64 // those of Waits that may be errors of the clocks
+}
+
+// room bounds the parts of a table. A part takes 8 bytes, a collective 24.
+const room = 1 << 22
+
+// NewTable returns the table of communicators. [Table.Add] and [Table.Settle] fill it.
+func NewTable(communicators [][]*Member) *Table { return newTable(communicators, room) }
+
+func newTable(communicators [][]*Member, room uint64) *Table {
+	t := &Table{members: make(map[Key]*Member)}
+	t.Communicators = len(communicators)
+	total := uint64(0)
+	for _, members := range communicators {
+		total += uint64(len(members)) * countOf(members)
+	}
+	id := uint32(0)
+	for i, members := range communicators {
+		c := &communicator{number: uint32(i), members: members, id: id}
+		count := countOf(members)
+		if total > room {
+			c.first = count - uint64(float64(count)*float64(room)/float64(total))
+		}
+		t.Collectives, t.Untold = t.Collectives+count, t.Untold+c.first
+		c.lasts = make([]last, count-c.first)
+		id += uint32(len(c.lasts))
+		for _, m := range members {
+			m.of = c
+			m.starts = make([]uint64, 0, m.Count-min(m.Count, c.first))
+			t.members[m.Key] = m
+		}
+		t.communicators = append(t.communicators, c)
+	}
+	return t
+}
+
+// countOf is the number of collectives that members have.
+func countOf(members []*Member) (n uint64) {
+	for _, m := range members {
+		n = max(n, m.Count)
+	}
+	return n
+}
+
+// Add adds the next part of a member: its number and its start. waits says that a rank of the collective waits for all others.
+func (t *Table) Add(m *Member, number, start uint64, waits bool) {
+	c := m.of
+	if number < c.first || number-c.first >= uint64(len(c.lasts)) || number-c.first != uint64(len(m.starts)) {
+		return
+	}
+	m.starts = append(m.starts, start)
+	if l := &c.lasts[number-c.first]; !waits {
+		l.member = -1
+	}
+}
+
+// Settle finds who entered each collective last. All parts have been added.
+func (t *Table) Settle() {
+	for _, c := range t.communicators {
+		for i := range c.lasts {
+			c.settle(i)
+		}
+	}
+}
+
+func (c *communicator) settle(i int) {
+	l := &c.lasts[i]
+	waits := l.member >= 0
+	l.member = -1
+	for k, m := range c.members {
+		if i >= len(m.starts) {
+			continue
+		}
+		if l.ranks++; waits && (l.member < 0 || m.starts[i] > l.entered) {
+			l.member, l.entered = int32(k), m.starts[i]
+		}
+	}
+	if l.member < 0 {
+		return
+	}
+	for _, m := range c.members {
+		if i >= len(m.starts) {
+			continue
+		}
+		if apart, known := m.apart(c.members[l.member]); apart > 0 && (!known || l.entered-m.starts[i] <= apart) {
+			l.doubt = max(l.doubt, apart)
+		}
+	}
+}

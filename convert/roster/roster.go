@@ -1,0 +1,164 @@
+// Package roster says which ranks of a run are not among its logs, or not all of the time.
+//
+// Input: for each log, the run, the ranks and the time. Output: lines for people.
+package roster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranks"
+)
+
+// A Log is what is known of a log.
+type Log struct {
+	Name       string
+	Run        string   // identity of the run, "" if unknown
+	Ranks      []uint32 // in order
+	World      uint32   // number of ranks of the program, 0 if unknown
+	Chosen     bool     // some ranks were left out on purpose
+	Begin, End uint64   // on one clock, ns
+	Error      uint64   // by which that clock is wrong for this log at most
+	Aligned    bool     // the error is known
+}
+
+const (
+	mostLines = 3    // of one kind
+	early     = 0.05 // of the time of a run, by which a log ends before the others
+	leastGap  = 10e6 // ns by which it does at least
+)
+
+// Lines says what a person should know of logs that are looked at together.
+func Lines(logs []Log) (lines []string) {
+	logs = slices.DeleteFunc(slices.Clone(logs), func(l Log) bool { return len(l.Ranks) == 0 })
+	if len(logs) < 2 {
+		return nil
+	}
+	run, own := largest(logs)
+	var others []string
+	for _, l := range logs {
+		if !of(l, run) {
+			others = append(others, fmt.Sprintf("%s is of another run, %s: the others are of %s", l.Name, l.Run, run))
+		}
+	}
+	lines = append(lines, few(others, "log is", "logs are", " of other runs")...)
+	lines = append(lines, few(twice(own), "rank is", "ranks are", " in several logs")...)
+	if gone := missing(own); gone != "" {
+		lines = append(lines, gone)
+	}
+	return append(lines, few(endEarly(own), "log ends", "logs end", " early, too")...)
+}
+
+// few keeps the first lines and counts the others.
+func few(lines []string, one, many, what string) []string {
+	if more := len(lines) - mostLines; more > 0 {
+		return append(slices.Clip(lines[:mostLines]), figures.Count(more, "more "+one, "more "+many)+what)
+	}
+	return lines
+}
+
+// of says whether a log may be of a run.
+func of(l Log, run string) bool { return l.Run == "" || run == "" || l.Run == run }
+
+// largest finds the run with most ranks, the first one of equal ones, and its logs.
+func largest(logs []Log) (run string, own []Log) {
+	counts, most := make(map[string]int), 0
+	for _, l := range logs {
+		if l.Run != "" {
+			counts[l.Run] += len(l.Ranks)
+		}
+	}
+	for _, l := range logs {
+		if n := counts[l.Run]; n > most {
+			run, most = l.Run, n
+		}
+	}
+	for _, l := range logs {
+		if of(l, run) {
+			own = append(own, l)
+		}
+	}
+	return run, own
+}
+
+// twice finds ranks that several logs have.
+func twice(logs []Log) (lines []string) {
+	in := make(map[uint32][]string)
+	for _, l := range logs {
+		for _, r := range l.Ranks {
+			in[r] = append(in[r], l.Name)
+		}
+	}
+	var numbers []uint32
+	for r, names := range in {
+		if len(names) > 1 {
+			numbers = append(numbers, r)
+		}
+	}
+	slices.Sort(numbers)
+	for _, r := range numbers {
+		lines = append(lines, fmt.Sprintf("rank %d is in several logs, %s: are they of one run?", r, strings.Join(in[r], " and ")))
+	}
+	return lines
+}
+
+// maxWorld bounds the number of ranks of which the missing ones are listed.
+const maxWorld = 1 << 20
+
+// missing names the ranks that no log has.
+func missing(logs []Log) string {
+	world, has := uint32(0), make(map[uint32]bool)
+	for _, l := range logs {
+		if l.Chosen {
+			return ""
+		}
+		world = max(world, l.World)
+		for _, r := range l.Ranks {
+			has[r] = true
+		}
+	}
+	if world > maxWorld {
+		return ""
+	}
+	var gone []uint32
+	for r := range world {
+		if !has[r] {
+			gone = append(gone, r)
+		}
+	}
+	switch len(gone) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("rank %d of %d is not among the logs", gone[0], world)
+	}
+	return fmt.Sprintf("ranks %s of %d are not among the logs", ranks.Words(gone), world)
+}
+
+// endEarly finds the logs that end before most others do.
+func endEarly(logs []Log) (lines []string) {
+	if len(logs) < 2 {
+		return nil
+	}
+	ends := slices.SortedFunc(slices.Values(logs), func(a, b Log) int { return cmp.Compare(a.End, b.End) })
+	last := ends[len(ends)/2]
+	for _, l := range logs {
+		gap := last.End - min(l.End, last.End)
+		least := max(uint64(early*float64(last.End-min(last.Begin, last.End))), leastGap)
+		if !l.Aligned || !last.Aligned || gap <= least+l.Error+last.Error {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s ends %s before the others: rank%s %s", l.Name, figures.Duration(gap), plural(len(l.Ranks)), ranks.Words(l.Ranks)))
+	}
+	return lines
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}

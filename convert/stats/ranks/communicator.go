@@ -1,0 +1,266 @@
+package ranks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/stats/sketch"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/ranks"
+)
+
+// A Result is what a comparison of the ranks gives.
+type Result struct {
+	communicators []*communicator
+	worst         []late // collectives in which others waited longest, these first
+}
+
+// A communicator has the collectives of some ranks.
+type communicator struct {
+	*collective.Communicator
+	number   int
+	members  []*Process // sorted by rank
+	index    map[*collective.Stream]int
+	clocks   []*timeline.Clock // of members
+	kinds    []*kind
+	apart    uint64 // collectives whose parts cannot belong together
+	first    uint64
+	end      uint64
+	counts   []uint64 // collectives of each member in its log
+	blame    []blame  // by member
+	hosts    []blame  // by member; that of the first one on a host has the host's
+	hostOf   []int    // index of the first member on the same host
+	kept     uint64   // collectives that were compared
+	distrust bool     // the clocks of the hosts are wrong
+	sure     uint64   // those of them whose last rank is known
+}
+
+// A kind has the collectives of one kernel.
+type kind struct {
+	title     string
+	count     uint64 // collectives
+	parts     uint64
+	time      uint64              // ns of all parts
+	length    sketch.Distribution // of the parts that are kept
+	waits     sketch.Distribution // of the parts that are kept
+	waited    uint64              // ns that all ranks waited, an estimate from those that are kept
+	compared  uint64
+	uncertain uint64     // those of compared whose last rank is not known
+	late      [][]uint64 // by member: by how much it came last, ns
+	waiting   bool       // no rank ends it before the last one has entered
+}
+
+// A blame is what one rank, or the ranks of one host, cost the others by coming last.
+type blame struct {
+	count uint64   // collectives in which it came last
+	cost  uint64   // ns by which the others could have been earlier, without the error of the clocks
+	late  []uint64 // ns by which it came last
+	at    []moment // that cost most
+	first uint64
+	end   uint64
+}
+
+type moment struct{ at, cost uint64 }
+
+// maxMoments is the number of moments that a finding names.
+const maxMoments = 3
+
+func (b *blame) add(at, late, sure uint64) {
+	if b.count == 0 {
+		b.first = at
+	}
+	b.first, b.end = min(b.first, at), max(b.end, at)
+	b.count++
+	b.cost = sketch.Sum(b.cost, sure)
+	b.late = append(b.late, late)
+	i, _ := slices.BinarySearchFunc(b.at, sure, func(m moment, cost uint64) int { return cmp.Compare(cost, m.cost) })
+	if b.at = slices.Insert(b.at, i, moment{at, sure}); len(b.at) > maxMoments {
+		b.at = b.at[:maxMoments]
+	}
+}
+
+// A late is one collective.
+type late struct {
+	of      *communicator
+	title   string
+	at      uint64 // when the first rank entered
+	last    int    // member, -1 where it is not known
+	parts   int
+	waited  uint64 // by all together
+	longest uint64
+	late    uint64
+}
+
+// maxWorst bounds the list of single collectives.
+const maxWorst = 100
+
+// Result compares the ranks. The timeline has ended.
+func (c *Collector) Result() *Result {
+	if c.result != nil {
+		return c.result
+	}
+	r := new(Result)
+	hosts := make(map[*timeline.Clock]int)
+	streams := make(map[string][]*collective.Stream) // by run
+	var runs []string
+	lanes := make(map[*collective.Stream]*Lane)
+	for _, p := range c.sorted() {
+		host, known := hosts[p.Clock]
+		if !known {
+			host = len(hosts)
+			hosts[p.Clock] = host
+		}
+		for _, l := range p.order {
+			if l.Host = host; !l.Finish() {
+				continue
+			}
+			if streams[p.Run] == nil {
+				runs = append(runs, p.Run)
+			}
+			streams[p.Run] = append(streams[p.Run], l.Stream)
+			lanes[l.Stream] = l
+		}
+	}
+	for _, run := range runs {
+		for _, found := range collective.Match(streams[run]) {
+			r.add(c, found, lanes)
+		}
+	}
+	c.result = r
+	return r
+}
+
+// sorted returns the processes by rank.
+func (c *Collector) sorted() []*Process {
+	return slices.SortedStableFunc(slices.Values(c.list), func(a, b *Process) int {
+		return cmp.Or(a.Rank.Compare(b.Rank), cmp.Compare(a.PID, b.PID))
+	})
+}
+
+// add measures a communicator.
+func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*collective.Stream]*Lane) {
+	n := len(found.Members)
+	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Stream]int), first: timeline.Never,
+		blame: make([]blame, n), hosts: make([]blame, n), hostOf: make([]int, n)}
+	kinds := make(map[uint32]*kind)
+	for i, s := range found.Members {
+		l := lanes[s]
+		m.members, m.clocks, m.counts = append(m.members, l.of), append(m.clocks, l.of.Clock), append(m.counts, s.Count())
+		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
+		for label, k := range l.kinds {
+			if kinds[label] == nil {
+				kinds[label] = &kind{title: c.titles[label], late: make([][]uint64, n)}
+			}
+			x := kinds[label]
+			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
+		}
+	}
+	m.distrust = m.contradicted()
+	m.Each(func(members []*collective.Stream, parts []collective.Part) {
+		r.compare(m, kinds[parts[0].Label], members, parts)
+	})
+	for _, k := range kinds {
+		m.kinds = append(m.kinds, k)
+	}
+	slices.SortFunc(m.kinds, func(a, b *kind) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title)) })
+	r.communicators = append(r.communicators, m)
+}
+
+// of are the indexes and the clocks of members.
+func (m *communicator) of(members []*collective.Stream) (who []int, clocks []*timeline.Clock) {
+	for _, s := range members {
+		i := m.index[s]
+		who, clocks = append(who, i), append(clocks, m.clocks[i])
+	}
+	return who, clocks
+}
+
+// contradicted says whether most collectives cannot have been as the clocks say: those of the hosts are wrong.
+func (m *communicator) contradicted() bool {
+	var x comparison
+	wrong, all := 0, 0
+	m.Each(func(members []*collective.Stream, parts []collective.Part) {
+		_, clocks := m.of(members)
+		if all++; !x.compare(clocks, parts) {
+			wrong++
+		}
+	})
+	return 2*wrong > all
+}
+
+// compare takes one collective.
+func (r *Result) compare(m *communicator, k *kind, members []*collective.Stream, parts []collective.Part) {
+	x := comparison{distrust: m.distrust}
+	who, clocks := m.of(members)
+	if !x.compare(clocks, parts) {
+		m.apart++
+		return
+	}
+	k.waiting = true
+	k.compared++
+	m.kept++
+	at, end := timeline.Never, uint64(0)
+	for i, p := range parts {
+		at, end = min(at, p.Start), max(end, p.End)
+		k.length.Add(length(p))
+		k.waits.Add(x.waits[i])
+		w := &m.members[who[i]].Waits
+		w.Known = true
+		w.Collectives += m.Step()
+		w.Waited = sketch.Sum(w.Waited, x.waits[i]*m.Step())
+	}
+	m.first, m.end = min(m.first, at), max(m.end, end)
+	k.waited = sketch.Sum(k.waited, x.total*m.Step())
+	one := late{of: m, title: k.title, at: at, last: -1, parts: len(parts), waited: x.total, longest: slices.Max(x.waits)}
+	if x.last < 0 {
+		k.uncertain++
+	} else {
+		one.last, one.late = who[x.last], x.late
+		m.blameLast(k, &x, who[x.last], at)
+	}
+	r.keep(one)
+}
+
+// blameLast notes who came last.
+func (m *communicator) blameLast(k *kind, x *comparison, last int, at uint64) {
+	m.sure++
+	k.late[last] = append(k.late[last], x.late)
+	w := &m.members[last].Waits
+	w.Last += m.Step()
+	w.Awaited = sketch.Sum(w.Awaited, x.total*m.Step())
+	m.blame[last].add(at, x.late, x.sure)
+	if x.ahead != timeline.Never && x.ahead > 0 {
+		m.hosts[m.hostOf[last]].add(at, x.ahead, x.ahead)
+	}
+}
+
+// keep keeps a collective if it is one of those in which others waited longest.
+func (r *Result) keep(l late) {
+	if l.waited == 0 || len(r.worst) == maxWorst && l.waited <= r.worst[maxWorst-1].waited {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(r.worst, l, func(a, b late) int { return cmp.Or(cmp.Compare(b.waited, a.waited), cmp.Compare(a.at, b.at)) })
+	if r.worst = slices.Insert(r.worst, i, l); len(r.worst) > maxWorst {
+		r.worst = r.worst[:maxWorst]
+	}
+}
+
+// ranksText are the ranks of the members: "0-7".
+func (m *communicator) ranksText() string {
+	var numbers []uint32
+	for _, p := range m.members {
+		if p.Rank.Known {
+			numbers = append(numbers, p.Rank.Number)
+		}
+	}
+	return ranks.Words(numbers)
+}
+
+// name is what people call a process.
+func (p *Process) name() string {
+	if p.Rank.Known {
+		return p.Rank.String()
+	}
+	return p.Name
+}

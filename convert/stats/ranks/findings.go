@@ -1,0 +1,341 @@
+package ranks
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// Limits of the findings, beside the thresholds that a person may give.
+const (
+	exposedShare = 0.2 // of the time of a rank, without what it waited for others
+	moreCompute  = 0.1 // by which the compute of a rank exceeds the median
+	sameKernels  = 0.8 // part of the kernels that all ranks run, from which they are said to run the same
+	oftenLast    = 3   // times its share of the collectives, at most mostlyLast of them
+	mostlyLast   = 0.75
+	farFromEven  = 4 // standard deviations from what chance would do
+)
+
+// A Load is what a rank did on a GPU.
+type Load struct {
+	*Process
+	GPU                    uint32
+	Compute, Exposed, Span uint64 // ns
+	First, Last            uint64
+}
+
+// Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline. With whole false records are
+// missing, and nothing is said about communication without computing.
+func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel, whole bool) (all []findings.Finding) {
+	r := c.Result()
+	all = r.stragglers(limits)
+	for _, run := range byRun(loads) {
+		if len(run) < 2 {
+			continue
+		}
+		if f := exposed(run); f != nil && whole {
+			all = append(all, *f)
+		}
+		same := wholeOf(run)
+		if f := imbalance(limits, same); f != nil {
+			all = append(all, *f)
+		}
+		all = append(all, oddKernels(limits, same, kernels)...)
+	}
+	return all
+}
+
+// byRun groups the loads of ranks by run.
+func byRun(loads []Load) (runs [][]Load) {
+	index := make(map[string]int)
+	for _, l := range loads {
+		if !l.Rank.Known || l.Span == 0 {
+			continue
+		}
+		i, known := index[l.Run]
+		if !known {
+			i = len(runs)
+			index[l.Run], runs = i, append(runs, nil)
+		}
+		runs[i] = append(runs[i], l)
+	}
+	return runs
+}
+
+// wholeOf are the loads that cover the time that most do: the others are of logs that begin late or end early.
+func wholeOf(loads []Load) (whole []Load) {
+	var firsts, lasts []uint64
+	for _, l := range loads {
+		firsts, lasts = append(firsts, l.First), append(lasts, l.Last)
+	}
+	first, last := middle(firsts), middle(lasts)
+	slack := (last - min(first, last)) / 20
+	for _, l := range loads {
+		if l.First <= first+slack && l.Last+slack >= last {
+			whole = append(whole, l)
+		}
+	}
+	return whole
+}
+
+// stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or the hosts, where
+// several ranks of one do.
+func (r *Result) stragglers(limits *findings.Thresholds) (all []findings.Finding) {
+	found := make(map[*Process]findings.Finding)
+	others := make(map[*Process]uint64) // ns that all others could be earlier
+	var order []*Process
+	note := func(p *Process, m *communicator, f findings.Finding) {
+		cost := f.Cost * uint64(len(m.members)-1)
+		if _, again := found[p]; !again {
+			order = append(order, p)
+		} else if others[p] >= cost {
+			return // another communicator shows more of it
+		}
+		found[p], others[p] = f, cost
+	}
+	for _, m := range r.communicators {
+		for i, p := range m.members {
+			if m.lags(limits, m.blame, i, len(m.members)) {
+				note(p, m, m.straggler(p, &m.blame[i]))
+			}
+		}
+	}
+	for _, m := range r.communicators {
+		hosts := m.hostCount()
+		for i, p := range m.members {
+			onHost := m.onHost(i)
+			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(p *Process) bool { _, known := found[p]; return known }) {
+				continue
+			}
+			if m.lags(limits, m.hosts, i, hosts) {
+				note(p, m, m.slowHost(p, onHost, &m.hosts[i]))
+			}
+		}
+	}
+	for _, p := range order {
+		all = append(all, found[p])
+	}
+	return all
+}
+
+func (m *communicator) hostCount() (n int) {
+	for i, first := range m.hostOf {
+		if i == first {
+			n++
+		}
+	}
+	return n
+}
+
+// onHost are the members on the host whose first member is the given one, nil for another member.
+func (m *communicator) onHost(i int) (list []*Process) {
+	for k, first := range m.hostOf {
+		if first == i {
+			list = append(list, m.members[k])
+		}
+	}
+	return list
+}
+
+// lags says whether one of n comes last clearly more often than the others, and costs them enough.
+func (m *communicator) lags(limits *findings.Thresholds, all []blame, i, n int) bool {
+	var count, cost uint64
+	for k := range all {
+		count += all[k].count
+		cost += all[k].cost / m.Step()
+	}
+	b := &all[i]
+	even := 1 / float64(n)
+	often := min(oftenLast*even, mostlyLast)
+	chance := even*float64(count) + farFromEven*math.Sqrt(even*(1-even)*float64(count))
+	return b.count*m.Step() >= limits.Repeats && float64(b.count) > chance && float64(b.count) >= often*float64(m.kept) &&
+		float64(b.cost) >= often*float64(cost) && float64(b.cost*m.Step()) >= limits.Cost*float64(m.end-min(m.first, m.end)) && b.cost > 0
+}
+
+// finding makes a finding of what a rank or a host cost.
+func (m *communicator) finding(kind string, p *Process, b *blame) findings.Finding {
+	cost := b.cost * m.Step()
+	f := findings.Finding{Kind: kind, Process: p.Process, Cost: cost, Share: float64(cost) / float64(max(m.end-min(m.first, m.end), 1)), Count: b.count,
+		First: b.first, Last: b.end}
+	for _, x := range b.at {
+		f.At = append(f.At, x.at)
+	}
+	return f
+}
+
+func (m *communicator) straggler(p *Process, b *blame) findings.Finding {
+	f := m.finding("straggling_rank", p, b)
+	f.Title = fmt.Sprintf("%s comes last in %.0f %% of the collectives of %d ranks", p.name(), 100*float64(b.count)/float64(m.kept), len(m.members))
+	f.Evidence = m.evidence(b) + fmt.Sprintf("; an equal share would be %.0f %%", 100/float64(len(m.members)))
+	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), its data loader and the other processes of its host"
+	return f
+}
+
+func (m *communicator) slowHost(p *Process, on []*Process, b *blame) findings.Finding {
+	f := m.finding("straggling_host", p, b)
+	f.Title = fmt.Sprintf("the ranks of host %s come last in %.0f %% of the collectives of %d hosts", p.Host, 100*float64(b.count)/float64(m.kept), m.hostCount())
+	f.Evidence = m.evidence(b) + fmt.Sprintf("; its %d ranks take turns", len(on))
+	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
+	return f
+}
+
+func (m *communicator) evidence(b *blame) string {
+	text := fmt.Sprintf("communicator %d: last in %s of %s, by %s in the median; each other rank could be %s earlier", m.number, figures.Group(b.count),
+		figures.Count(m.kept, "collective", "collectives"), figures.Duration(middle(b.late)), figures.Duration(b.cost*m.Step()))
+	if m.Step() > 1 {
+		text += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
+	}
+	return text
+}
+
+// ofLoad makes a finding of a rank's load.
+func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
+	gpu := l.GPU
+	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(l.Span), Count: 1, First: l.First, Last: l.Last, At: []uint64{l.First}}
+}
+
+// exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no communication.
+func exposed(loads []Load) *findings.Finding {
+	own := func(l *Load) uint64 {
+		if !l.Waits.Known && l.short() {
+			return 0 // it may be waiting
+		}
+		return l.Exposed - min(l.Exposed, l.Waits.Waited)
+	}
+	worst, n := &loads[0], 0
+	for i := range loads {
+		l := &loads[i]
+		if float64(own(l)) >= exposedShare*float64(l.Span) {
+			n++
+		}
+		if float64(own(l))*float64(worst.Span) > float64(own(worst))*float64(l.Span) {
+			worst = l
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	f := ofLoad("exposed_communication", worst, own(worst))
+	f.Title = fmt.Sprintf("%s communicates without computing in %.0f %% of its time", worst.name(), 100*f.Share)
+	f.Evidence = fmt.Sprintf("%s of %s, so in %d of %s", figures.Duration(f.Cost), figures.Duration(worst.Span), n, figures.Count(len(loads), "rank", "ranks"))
+	if f.Evidence += "; waiting for other ranks is left out"; !worst.Waits.Known {
+		f.Evidence = f.Evidence[:len(f.Evidence)-len("is left out")] + "is included, as its collectives could not be compared"
+	}
+	f.Try = "overlap communication with computation (buckets of gradients, prefetching of parameters), send less, or let fewer ranks share a parameter"
+	return f
+}
+
+// imbalance finds a rank that computes much longer than the others.
+func imbalance(limits *findings.Thresholds, loads []Load) *findings.Finding {
+	if len(loads) < 2 {
+		return nil
+	}
+	var list []uint64
+	most, least := &loads[0], &loads[0]
+	for i := range loads {
+		l := &loads[i]
+		list = append(list, l.Compute)
+		if l.Compute > most.Compute {
+			most = l
+		}
+		if l.Compute < least.Compute {
+			least = l
+		}
+	}
+	usual := middle(list)
+	more := most.Compute - usual
+	if float64(more) < moreCompute*float64(usual) || float64(more) < limits.Cost*float64(most.Span) || more == 0 {
+		return nil
+	}
+	f := ofLoad("compute_imbalance", most, more)
+	f.Title = fmt.Sprintf("%s computes %.0f %% longer than the median of the ranks", most.name(), 100*float64(more)/float64(max(usual, 1)))
+	f.Evidence = fmt.Sprintf("%s against %s of %s; least has %s with %s", figures.Duration(most.Compute), figures.Duration(usual), figures.Count(len(loads), "rank", "ranks"),
+		least.name(), figures.Duration(least.Compute))
+	f.Try = "give the ranks equal parts of the work: lengths of sequences, experts, layers of a pipeline's stage"
+	return f
+}
+
+// A Kernel is a kernel with the processes that ran it.
+type Kernel struct {
+	Title string
+	On    *Set
+	Count uint64
+	Time  uint64 // ns
+	First uint64
+}
+
+// A Set is a set of processes.
+type Set struct {
+	last *Process // that was added last
+	bits []uint64
+}
+
+// Add adds a process.
+func (s *Set) Add(p *Process) {
+	if s.last == p {
+		return
+	}
+	s.last = p
+	for len(s.bits) <= p.Index/64 {
+		s.bits = append(s.bits, 0)
+	}
+	s.bits[p.Index/64] |= 1 << (p.Index % 64)
+}
+
+// Has says whether a process is in the set.
+func (s *Set) Has(p *Process) bool {
+	return p.Index/64 < len(s.bits) && s.bits[p.Index/64]&(1<<(p.Index%64)) != 0
+}
+
+// leastRanks is the least number of ranks of which one can be odd.
+const leastRanks = 3
+
+// oddKernels finds kernels that one rank alone runs, where the ranks run the same kernels else.
+func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (all []findings.Finding) {
+	if len(loads) < leastRanks {
+		return nil
+	}
+	type odd struct {
+		*Kernel
+		on *Load
+	}
+	var odds []odd
+	common, some := 0, 0
+	for i := range kernels {
+		k, n, on := &kernels[i], 0, (*Load)(nil)
+		for j := range loads {
+			if k.On.Has(loads[j].Process) {
+				n, on = n+1, &loads[j]
+			}
+		}
+		switch n {
+		case 0:
+			continue
+		case len(loads):
+			common++
+		case 1:
+			odds = append(odds, odd{k, on})
+		}
+		some++
+	}
+	if float64(common) < sameKernels*float64(some-len(odds)) || common < len(odds) {
+		return nil
+	}
+	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
+	for _, o := range odds[:min(len(odds), maxMoments)] {
+		if float64(o.Time) < limits.Cost*float64(o.on.Span) {
+			continue
+		}
+		f := ofLoad("odd_kernel", o.on, o.Time)
+		f.Count, f.First, f.At = o.Count, o.Kernel.First, []uint64{o.Kernel.First}
+		f.Title = fmt.Sprintf("only %s runs the kernel %s", o.on.name(), figures.Cut(o.Title, 40))
+		f.Evidence = fmt.Sprintf("%s, %s; %d of the kernels of %d ranks run on all of them", figures.Count(o.Count, "launch", "launches"), figures.Duration(o.Time), common, len(loads))
+		f.Try = "if the rank does something of its own (saving, logging, evaluation), do it beside the step or on all ranks; else look for a library that chose another algorithm there"
+		all = append(all, *f)
+	}
+	return all
+}

@@ -1,0 +1,235 @@
+package ranks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// Names are the names of the tables.
+var Names = []string{"collectives", "late_collectives", "steps"}
+
+// Tables returns the tables of collectives, of single collectives and of steps.
+func (c *Collector) Tables() []*table.Table {
+	r := c.Result()
+	return []*table.Table{c.collectives(r), c.worst(r), c.stepTable()}
+}
+
+func (c *Collector) collectives(r *Result) *table.Table {
+	t := &table.Table{Name: Names[0], Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", Columns: []table.Column{
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "comm.", Unit: table.ID, Rank: 1}, {Key: "ranks"},
+		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 1},
+		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 3}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
+		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 3}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 5},
+		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 6},
+		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
+		{Key: "last_share", Title: "how often", Unit: table.Share, Rank: 1}, {Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2},
+		{Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number},
+	}}
+	for _, m := range r.communicators {
+		for _, k := range m.kinds {
+			row := []any{k.title, uint64(m.number), m.ranksText(), uint64(len(m.members)), k.count, k.time}
+			t.Rows = append(t.Rows, slices.Concat(row, k.cells(m)))
+		}
+		t.Notes = append(t.Notes, m.notes()...)
+	}
+	t.Sort("total_ns")
+	t.Notes = append(t.Notes, c.unmatched(r)...)
+	return t
+}
+
+// cells are the cells of what was compared; of a kernel that does not wait for all ranks, nothing was.
+func (k *kind) cells(m *communicator) []any {
+	cells := make([]any, 14)
+	cells[12], cells[13] = k.compared, k.uncertain
+	if k.compared == 0 {
+		return cells
+	}
+	l, w := &k.length, &k.waits
+	copy(cells, []any{k.waited, share(k.waited, k.time), l.Min, l.Percentile(50), l.Percentile(95), l.Max, w.Percentile(50), w.Percentile(95), w.Max})
+	most := 0
+	for i := range k.late {
+		if len(k.late[i]) > len(k.late[most]) {
+			most = i
+		}
+	}
+	if n := uint64(len(k.late[most])); n > 0 {
+		if p := m.members[most]; p.Rank.Known {
+			cells[9] = uint64(p.Rank.Number)
+		}
+		cells[10], cells[11] = share(n, k.compared-k.uncertain), middle(k.late[most])
+	}
+	return cells
+}
+
+func share(part, total uint64) any {
+	if total == 0 {
+		return nil
+	}
+	return float64(part) / float64(total)
+}
+
+// middle is the median of numbers.
+func middle(list []uint64) uint64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(list))[(len(list)-1)/2]
+}
+
+// notes say what is missing of a communicator.
+func (m *communicator) notes() (notes []string) {
+	say := func(format string, args ...any) {
+		notes = append(notes, fmt.Sprintf("communicator %d: ", m.number)+fmt.Sprintf(format, args...))
+	}
+	if step := m.Step(); step > 1 {
+		say("one of %s collectives is compared; times waited are estimated from those", figures.Group(step))
+	}
+	if m.apart > 0 {
+		say("%s left out: the parts do not belong together, because records are missing", figures.Count(m.apart, "collective is", "collectives are"))
+	}
+	if m.distrust {
+		say("the clocks of its hosts contradict its collectives: waiting is taken from how long the parts take")
+	}
+	if uncertain := m.kept - m.sure; uncertain > 0 {
+		say("who came last is not known in %s: the ranks came within the error of the clocks", figures.Count(uncertain, "collective", "collectives"))
+	}
+	most := slices.Max(m.counts)
+	short := []*Process{}
+	for i, n := range m.counts {
+		if n < most {
+			short = append(short, m.members[i])
+		}
+	}
+	switch {
+	case len(short) > 3:
+		say("%d of its %d ranks have fewer collectives than the others", len(short), len(m.members))
+	default:
+		for _, p := range short {
+			say("%s has %s of %s collectives: its log ends early, or begins late", p.name(), figures.Group(m.counts[slices.Index(m.members, p)]), figures.Group(most))
+		}
+	}
+	return notes
+}
+
+// unmatched says which collectives are of no communicator.
+func (c *Collector) unmatched(r *Result) (notes []string) {
+	of := make(map[*Lane]bool)
+	for _, m := range r.communicators {
+		for _, p := range m.members {
+			for _, l := range p.order {
+				if _, has := m.index[l.Stream]; has {
+					of[l] = true
+				}
+			}
+		}
+	}
+	streams, more := 0, 0
+	for _, p := range c.list {
+		for _, l := range p.order {
+			if !of[l] {
+				streams++
+			}
+		}
+		if p.tooMany {
+			more++
+		}
+	}
+	if streams > 0 && len(c.list) > 1 {
+		notes = append(notes, figures.Count(streams, "stream", "streams")+" with collectives could not be put together with those of other ranks (docs/hosts.md has the rules)")
+	}
+	if more > 0 {
+		notes = append(notes, fmt.Sprintf("of %s only %d streams with collectives are compared", figures.Count(more, "process", "processes"), maxStreams))
+	}
+	return notes
+}
+
+func (c *Collector) worst(r *Result) *table.Table {
+	t := &table.Table{Name: Names[1], Title: "the collectives in which ranks waited longest", Columns: []table.Column{
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "comm.", Unit: table.ID, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
+		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 4}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
+		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
+	}}
+	for _, l := range r.worst {
+		row := []any{l.title, uint64(l.of.number), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
+		if l.last >= 0 {
+			if p := l.of.members[l.last]; p.Rank.Known {
+				row[6] = uint64(p.Rank.Number)
+			}
+			row[7] = l.late
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// maxRows bounds the rows of a table.
+const maxRows = 10_000
+
+func (c *Collector) stepTable() *table.Table {
+	t := &table.Table{Name: Names[2], Title: "steps over the ranks", Columns: []table.Column{
+		{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "count", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 3},
+		{Key: "min_ns", Title: "min", Unit: table.Duration, Rank: 3}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 1},
+		{Key: "max_ns", Title: "max", Unit: table.Duration, Rank: 1}, {Key: "spread_ns", Title: "spread", Unit: table.Duration, Rank: 1},
+		{Key: "slowest_rank", Title: "slowest", Unit: table.ID, Rank: 1}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 2}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
+		{Key: "ranks", Unit: table.ID}, {Key: "durations_ns", Unit: table.Duration},
+	}}
+	list := c.steps.sorted()
+	if len(list) > maxRows {
+		t.Notes = append(t.Notes, fmt.Sprintf("only the first %s steps are shown of %s", figures.Group(maxRows), figures.Group(len(list))))
+		list = list[:maxRows]
+	}
+	for _, x := range list {
+		t.Rows = append(t.Rows, c.stepRow(x))
+	}
+	if c.steps.more > 0 {
+		t.Notes = append(t.Notes, figures.Count(c.steps.more, "step of a rank is", "steps of ranks are")+" left out: there are more than "+figures.Group(maxStepParts))
+	}
+	if t.Reason = "no NVTX ranges " + c.Steps.Name; c.Steps.Name == "" {
+		t.Reason = "--step NAME says which NVTX ranges are steps"
+	}
+	t.Sort("spread_ns")
+	return t
+}
+
+func (c *Collector) stepRow(x *step) []any {
+	lengths, sorted := x.lengths()
+	first, ranks := x.parts[0].start, []uint64{}
+	for _, p := range x.parts {
+		first = min(first, p.start)
+		if p.of.Rank.Known {
+			ranks = append(ranks, uint64(p.of.Rank.Number))
+		}
+	}
+	number := func(p *Process) any {
+		if !p.Rank.Known {
+			return nil
+		}
+		return uint64(p.Rank.Number)
+	}
+	var last, by any
+	if p, late := x.last(); p != nil {
+		last, by = number(p.of), late
+	}
+	n := len(sorted)
+	return []any{fmt.Sprintf("%s %d", c.Steps.Name, x.number), uint64(x.number), uint64(n), c.clock(first), sorted[0], sorted[(n-1)/2], sorted[n-1], sorted[n-1] - sorted[0],
+		number(x.slowest().of), last, by, ranks, lengths}
+}
+
+// Ranks is the number of processes that are ranks of a distributed program and used a GPU.
+func (c *Collector) Ranks() (n int) {
+	for _, p := range c.list {
+		if p.Rank.Known && p.used {
+			n++
+		}
+	}
+	return n
+}
+
+// Waits are the waits of a process.
+func (c *Collector) Waits(p *Process) Waits {
+	c.Result()
+	return p.Waits
+}

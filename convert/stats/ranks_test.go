@@ -1,0 +1,214 @@
+package stats_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/convert/stats/ranks"
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// rankTables returns the reports of the logs of ranks by name.
+func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
+	t.Helper()
+	var list []convert.Log
+	for _, l := range logs {
+		list = append(list, convert.Log{Name: fmt.Sprintf("rank%d", l.Rank), Open: logtest.InMemory(l.Data)})
+	}
+	s := stats.New()
+	s.Compare(ranks.Steps{Name: "step"})
+	if _, err := convert.Timeline(list, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]*table.Table)
+	for _, r := range s.Tables(stats.Facts{}) {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// cell is a cell of a row.
+func cell(t *table.Table, row []any, key string) any { return row[t.Column(key)] }
+
+// kindsOf are the kinds of the findings.
+func kindsOf(t *table.Table) (kinds []string) {
+	for _, row := range t.Rows {
+		kinds = append(kinds, row[0].(string))
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// A rankHabit is a distributed program, with the finding that it has.
+type rankHabit struct {
+	name string
+	o    logtest.Ranks
+	want string
+}
+
+var rankHabits = []rankHabit{
+	{"balanced: ranks take turns in being last", logtest.Ranks{}, ""},
+	{"balanced: only chance makes ranks late", logtest.Ranks{Even: true}, ""},
+	{"balanced, with wall clocks that are wrong by more than the kernel knows", logtest.Ranks{WallError: 1}, ""},
+	{"balanced, with wall clocks that are not synchronized", logtest.Ranks{WallError: unsynchronized, Steps: 14}, ""},
+	{"balanced, with collectives that take long", logtest.Ranks{Transfer: 0.5e6}, ""},
+	{"nearly: a rank that is late by less than it costs", logtest.Ranks{Straggler: 13, Late: 0.2e6}, ""},
+	{"a rank is late", logtest.Ranks{Straggler: 13, Late: 1e6, Even: true}, "compute_imbalance straggling_rank"},
+	{"a rank is late, though its GPU does nothing", logtest.Ranks{Straggler: 13, Idle: true, Late: 0.9e6, Even: true}, "straggling_rank"},
+	{"a host is late", logtest.Ranks{HostLate: 2.5e6, Even: true}, "straggling_host"},
+	{"communication takes long", logtest.Ranks{Transfer: 5e6}, "exposed_communication"},
+	{"a rank is late, with wall clocks that are wrong", logtest.Ranks{WallError: 1, Straggler: 13, Idle: true, Late: 0.9e6, Even: true}, "straggling_rank"},
+	{"a host is late, with wall clocks that are not synchronized", logtest.Ranks{WallError: unsynchronized, HostLate: 2.5e6, Even: true}, "straggling_host"},
+	{"a rank has a kernel of its own", logtest.Ranks{Odd: 3}, "odd_kernel"},
+	{"a GPU has lower clocks", logtest.Ranks{Slow: 7}, "low_clocks"},
+}
+
+// What the generator puts into the logs of ranks on several hosts is found, and nothing else.
+func TestRankFindings(t *testing.T) {
+	t.Parallel()
+	for i, h := range rankHabits {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			if h.o.Hosts = 4; i == 0 {
+				h.o.Hosts = 8
+			}
+			tables := rankTables(t, sixtyFour(t, h.o))
+			if got := strings.Join(kindsOf(tables["findings"]), " "); got != h.want {
+				var b strings.Builder
+				table.WriteText(&b, []*table.Table{tables["findings"], tables["collectives"]}, 160)
+				t.Errorf("findings %q, want %q\n%s", got, h.want, b.String())
+			}
+		})
+	}
+}
+
+// The tables of 64 ranks give back what the generator put in: who waited, for whom, and by how much.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	logs := sixtyFour(t, logtest.Ranks{Straggler: 13, Late: 4e6})
+	tables := rankTables(t, logs)
+	c := tables["collectives"]
+	if len(c.Rows) != 9 || len(c.Notes) != 0 {
+		t.Fatalf("%d rows, notes %q", len(c.Rows), c.Notes)
+	}
+	world := c.Rows[0]
+	for key, want := range map[string]any{"ranks": "0-63", "members": uint64(64), "count": uint64(40), "last_rank": uint64(13), "last_share": 1.0, "compared": uint64(40), "uncertain": uint64(0)} {
+		if got := cell(c, world, key); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	total := uint64(0)
+	for _, row := range c.Rows {
+		total += cell(c, row, "wait_ns").(uint64)
+	}
+	truth := 0.0
+	ranks := tables["ranks"]
+	for i, row := range ranks.Rows {
+		l := logs[i]
+		truth += l.Waited
+		got := func(key string) float64 { return float64(cell(ranks, row, key).(uint64)) }
+		if got("rank") != float64(i) || got("collectives") != 80 || got("last") != float64(l.Last) {
+			t.Errorf("rank %d: %v collectives, last in %v, want %d", i, got("collectives"), got("last"), l.Last)
+		}
+		near(t, fmt.Sprintf("rank %d waited", i), got("waited_ns"), l.Waited)
+		near(t, fmt.Sprintf("rank %d was waited for", i), got("awaited_ns"), l.Awaited)
+	}
+	near(t, "all together waited", float64(total), truth)
+	worst := tables["late_collectives"]
+	for i, row := range worst.Rows[:40] {
+		if cell(worst, row, "last_rank") != uint64(13) || cell(worst, row, "members") != uint64(64) || i > 0 && cell(worst, row, "wait_ns").(uint64) > cell(worst, worst.Rows[i-1], "wait_ns").(uint64) {
+			t.Errorf("collective %d: %v", i, row)
+		}
+	}
+	testSteps(t, tables["steps"])
+}
+
+// near checks a time of many collectives: clocks are right to a few µs in each.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.01*want+80*10e3 {
+		t.Errorf("%s %.0f ns, want %.0f", what, got, want)
+	}
+}
+
+func testSteps(t *testing.T, steps *table.Table) {
+	t.Helper()
+	if len(steps.Rows) != 40 {
+		t.Fatalf("%d steps: %s", len(steps.Rows), steps.Reason)
+	}
+	seen := make(map[uint64]bool)
+	for _, row := range steps.Rows {
+		of := func(key string) uint64 { return cell(steps, row, key).(uint64) }
+		lengths := cell(steps, row, "durations_ns").([]uint64)
+		seen[of("number")] = true
+		if of("count") != 64 || len(lengths) != 64 || len(cell(steps, row, "ranks").([]uint64)) != 64 || of("spread_ns") != of("max_ns")-of("min_ns") ||
+			slices.Max(lengths) != of("max_ns") || lengths[of("slowest_rank")] != of("max_ns") || of("median_ns") < 15e6 || of("median_ns") > 25e6 {
+			t.Errorf("%v", row)
+		}
+	}
+	if len(seen) != 40 || !seen[0] || !seen[39] {
+		t.Errorf("%d numbers of steps", len(seen))
+	}
+}
+
+// A rank whose log ends early, one without a log, and logs of another run leave the rest as it is.
+func TestRanksIncomplete(t *testing.T) {
+	t.Parallel()
+	o := logtest.Ranks{Straggler: 13, Late: 4e6, Ends: map[int]int{5: 25}, Run: "a"}
+	logs := slices.Delete(sixtyFour(t, o), 20, 21)
+	alone := rankTables(t, logs)
+	other := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 4, Seed: 9, Steps: 40, WallOff: 1e6, WallError: 2e6, Straggler: 2, Late: 3.2e6, Run: "b"})
+	mixed := rankTables(t, append(slices.Clone(logs), other...))
+	for name, tables := range map[string]map[string]*table.Table{"alone": alone, "mixed": mixed} {
+		c := tables["collectives"]
+		world := c.Rows[0]
+		if cell(c, world, "ranks") != "0-19, 21-63" || cell(c, world, "last_rank") != uint64(13) || cell(c, world, "last_share") != 1.0 {
+			t.Errorf("%s: %v", name, world)
+		}
+		if !slices.ContainsFunc(c.Notes, func(n string) bool {
+			return strings.HasSuffix(n, "rank 5 has 25 of 40 collectives: its log ends early, or begins late")
+		}) {
+			t.Errorf("%s: notes %q", name, c.Notes)
+		}
+		if text := tables["findings"].Rows[0]; !strings.HasPrefix(text[1].(string), "rank 13 ") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if got, want := strings.Join(kindsOf(alone["findings"]), " "), "compute_imbalance straggling_rank"; got != want {
+		t.Errorf("alone %q, want %q", got, want)
+	}
+	if got, want := strings.Join(kindsOf(mixed["findings"]), " "), "compute_imbalance compute_imbalance straggling_rank straggling_rank"; got != want { // of each run
+		t.Errorf("with the other run %q, want %q", got, want)
+	}
+	if got, want := len(mixed["collectives"].Rows), len(alone["collectives"].Rows)+2; got != want {
+		t.Errorf("%d rows with the other run, want %d", got, want)
+	}
+}
+
+const unsynchronized = 1 << 40
+
+// sixtyFour are the logs of 64 ranks on 8 hosts, or of those of other hosts, whose clocks are wrong.
+func sixtyFour(t testing.TB, o logtest.Ranks) []*logtest.RankLog {
+	t.Helper()
+	o.Hosts, o.PerHost, o.Seed, o.Drift, o.WallOff, o.NVTX = cmp.Or(o.Hosts, 8), 8, 1, 30, 3e6, true
+	if o.Steps == 0 {
+		o.Steps = 40
+	}
+	switch o.WallError {
+	case 0:
+		o.WallError = 4e6
+	case unsynchronized:
+		o.WallError = 0
+	}
+	if o.Late == 0 {
+		o.Straggler = -1
+	}
+	return logtest.WriteRanks(t, o)
+}
