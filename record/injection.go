@@ -276,7 +276,7 @@ func addLink(d *tracelog.Device, l pcie.Link) {
 // It probes libcupti: a client that registers from now on is a rival.
 func (i *injection) started(c *tracelog.CUPTI) {
 	i.calls.attach(c.PID)
-	i.tracees.change(c.PID, func(t *tracee) { t.answered = true })
+	defer i.tracees.change(c.PID, func(t *tracee) { t.answered = true })
 	switch {
 	case c.Status == "on":
 		i.tracees.setRecorded(c.PID)
