@@ -18,7 +18,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/pcie"
 	"github.com/cudatrace/cudatrace/record/procfs"
-	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -45,10 +44,6 @@ type injection struct {
 func (i *injection) open(owner *invoker.Invoker) {
 	if other := cupti.Conflict(os.Environ()); other != "" {
 		i.unable(other + " is set: another tool (nsys, ncu, compute-sanitizer) is recording already; run without it, or unset the variable")
-		return
-	}
-	if ranks.Elsewhere(i.opts.Program, ranks.Variables(os.Environ())) {
-		i.unable("srun starts its tasks on other hosts, too, which this recorder does not reach: start a recorder a task, with 'srun cudatrace record ...'")
 		return
 	}
 	o := cupti.Options{Sink: records{i.report.log, i}, Within: cupti.NVTXRange(i.opts.CaptureNVTX)}

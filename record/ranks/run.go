@@ -49,13 +49,6 @@ func Launches(program string, args []string) bool {
 	return false
 }
 
-// Elsewhere says whether a program may start its processes on other hosts with the environment that it has itself: srun, unless
-// it runs on the only node of its job.
-func Elsewhere(program string, variables map[string]string) bool {
-	nodes := cmp.Or(variables["SLURM_JOB_NUM_NODES"], variables["SLURM_NNODES"])
-	return filepath.Base(program) == "srun" && (nodes != "1" || variables["SLURMD_NODENAME"] == "")
-}
-
 // MayLaunch says whether a command line starts a launcher, or a shell script, which may start one.
 func MayLaunch(program string, args []string) bool {
 	return shellNames.MatchString(filepath.Base(program)) || Launches(program, args)
