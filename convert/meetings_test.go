@@ -19,8 +19,13 @@ import (
 // openRanks loads the trace of logs of ranks into the trace processor.
 func openRanks(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (*tptest.Trace, []Summary) {
 	t.Helper()
+	return openLogs(t, logsOf(ranks), o)
+}
+
+func openLogs(t *testing.T, logs []Log, o TraceOptions) (*tptest.Trace, []Summary) {
+	t.Helper()
 	var out bytes.Buffer
-	all, _, err := toTrace(logsOf(ranks), &out, o)
+	all, _, err := toTrace(logs, &out, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +95,33 @@ func TestCollectiveArrows(t *testing.T) {
 	}
 	if f := all[0].Collectives; f == nil || f.Communicators != 2 || f.Collectives != 2*steps || f.Waits != 4*steps || f.Doubtful != 0 {
 		t.Errorf("found %+v", f)
+	}
+}
+
+// The parts of real collectives, of PyTorch with NCCL on two GPUs, have their arrows, and what NCCL says.
+func TestRealCollectives(t *testing.T) {
+	t.Parallel()
+	var logs []Log
+	for i := range 2 {
+		logs = append(logs, Path(fmt.Sprintf("../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))
+	}
+	tr, all := openLogs(t, logs, TraceOptions{})
+	f := all[0].Collectives
+	if f == nil || f.Communicators != 2 || f.Collectives != 117 || f.Waits < 100 || f.Doubtful != 0 {
+		t.Errorf("found %+v, want 117 collectives in two communicators", f)
+	}
+	if got := len(lines(tr, collectiveArrows)); got != int(f.Waits) {
+		t.Errorf("%d arrows for %d waits", got, f.Waits)
+	}
+	if n := tr.Int(backwards); n != 0 {
+		t.Errorf("%d arrows lead back in time", n)
+	}
+	if got := lines(tr, `select distinct extract_arg(arg_set_id, 'communicator') from gpu_slice where lower(name) glob 'nccl*'`); len(got) != 2 {
+		t.Errorf("kernels have the communicators %q, want two", got)
+	}
+	const said = `select count(*) from gpu_slice where name glob 'ncclDevKernel_AllReduce*' and extract_arg(arg_set_id, 'bytes') > 0`
+	if n := tr.Int(said); n != 2*94 {
+		t.Errorf("%d kernels of all-reduces say how many bytes, want 188", n)
 	}
 }
 

@@ -4,20 +4,25 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/armed"
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Attach records the calls of running processes until they end, the time is over or a signal
-// comes. Then it detaches. It cannot record GPU work: CUPTI must be loaded into a process before
-// the process initialises CUDA.
+// comes. Then it detaches. It records GPU work of processes that 'cudatrace run --armed' started: in others
+// nothing of ours was loaded when they initialised CUDA.
 func Attach(o Options) (Result, error) {
 	slices.Sort(o.PIDs)
 	o.PIDs = slices.Compact(o.PIDs)
@@ -38,10 +43,14 @@ func Attach(o Options) (Result, error) {
 	defer r.cancel()
 	defer r.close()
 	r.metrics.start(o, invoker.Find(), r.tracees, r.report)
+	found := lookForArmed(o.PIDs)
+	r.calls.armed = len(found) > 0
 	if err := r.attachAll(); err != nil {
 		r.discard()
 		return Result{}, err
 	}
+	r.openArmed(found)
+	r.callArmed()
 	r.offerLibraries(o.PIDs)
 	r.metrics.begin()
 	r.injection.used() // or nobody knows when
@@ -65,8 +74,12 @@ func (r *recording) offerLibraries(pids []int) {
 // be probed.
 func (r *recording) attachAll() error {
 	r.calls.open(r.ctx, r.injection.registered)
+	close(r.opened)
 	if !r.calls.probed {
 		return errors.New("a running process can be recorded with probes only")
+	}
+	if r.calls.armed {
+		r.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
 	}
 	for _, pid := range r.opts.PIDs {
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
@@ -84,11 +97,123 @@ func (r *recording) attachAll() error {
 		if err != nil {
 			mapped = nil // the process ends
 		}
-		r.tracees.add(uint64(pid), tracee{pid: uint32(pid), attached: true}, mapped)
+		r.tracees.attach(uint32(pid), mapped)
 		r.tracees.nameThreads(uint32(pid))
 	}
-	r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM')", processList(r.opts.PIDs)))
 	return nil
+}
+
+// lookForArmed finds the armed ones among processes.
+func lookForArmed(pids []int) []armed.Process {
+	var found []armed.Process
+	for _, pid := range pids {
+		if p := armed.Look(pid); p.State != armed.None {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// armedWait is the longest wait for an armed process to load CUPTI.
+const armedWait = 5 * time.Second
+
+// callArmed has armed processes hand over their GPU work, and says what is recorded.
+func (r *recording) callArmed() {
+	for _, c := range r.injection.called {
+		if err := c.Ring(); err != nil {
+			r.report.miss(0, "armed processes cannot be called: "+err.Error())
+		}
+	}
+	var with, without []int
+	late := time.Now().Add(armedWait)
+	for _, pid := range r.opts.PIDs {
+		if r.isCalled(pid) && r.answers(pid, late) {
+			with = append(with, pid)
+		} else {
+			without = append(without, pid)
+		}
+	}
+	if r.calls.armed && r.opts.Delay == 0 {
+		r.calls.pause(false)
+	}
+	r.sayAttached(with, without)
+}
+
+// sayAttached says what is recorded of which process.
+func (r *recording) sayAttached(with, without []int) {
+	if len(with) > 0 {
+		r.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
+	}
+	if len(without) > 0 {
+		r.opts.Say(fmt.Sprintf("recording the calls of %s; Ctrl-C stops (to record GPU work, start the program with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM')", processList(without)))
+	}
+}
+
+// openArmed opens sockets for armed processes, as far as they can be called.
+func (r *recording) openArmed(found []armed.Process) {
+	var callable []armed.Process
+	refused := map[int]error{}
+	for _, p := range found {
+		switch {
+		case r.opts.CaptureRange:
+			refused[p.PID] = errors.New("--capture-range needs a program to run")
+		case p.State == armed.Met:
+			refused[p.PID] = errors.New("it has met a recorder before")
+		default:
+			callable = append(callable, p)
+		}
+	}
+	calls, more := armed.Open(callable)
+	maps.Copy(refused, more)
+	for _, pid := range slices.Sorted(maps.Keys(refused)) {
+		r.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, errno.Words(refused[pid])))
+	}
+	if len(calls) > 0 {
+		r.join(calls)
+	}
+}
+
+// join serves armed processes.
+func (r *recording) join(calls []*armed.Call) {
+	var entrances []cupti.Entrance
+	for _, c := range calls {
+		entrances = append(entrances, c.Entrance)
+	}
+	s, err := cupti.Join(records{r.log.Writer, r.injection}, entrances)
+	if err != nil {
+		r.report.miss(0, "only calls are recorded, although processes are armed: "+err.Error())
+		for _, c := range calls {
+			_ = c.Close() // the first failure is the one to report
+		}
+		return
+	}
+	r.injection.called, r.injection.server = calls, s
+	go s.Serve(r.injection)
+}
+
+// isCalled says whether a process is to connect.
+func (r *recording) isCalled(pid int) bool {
+	return slices.ContainsFunc(r.injection.called, func(c *armed.Call) bool { return slices.Contains(c.PIDs, pid) })
+}
+
+// answers waits until a process has said what becomes of CUPTI in it, and says whether CUPTI records it, now or from
+// CUDA's start on.
+func (r *recording) answers(pid int, late time.Time) bool {
+	for !r.tracees.hasAnswered(uint32(pid)) {
+		p := armed.Look(pid)
+		switch {
+		case p.State == armed.Fresh:
+			r.report.remark(uint32(pid), fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
+			return true
+		case p.State == armed.None: // it has ended
+			return false
+		case time.Now().After(late):
+			r.report.miss(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
+			return false
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return r.tracees.wasRecorded(uint32(pid))
 }
 
 // targets are file descriptors of processes. Each tells when its process ends, and keeps the PID

@@ -36,6 +36,7 @@ type calls struct {
 
 	events   siteEvents   // of calls that CUPTI records
 	turns    *turns.Turns // of processes that wait until they are probed
+	armed    bool         // processes hand GPU work over that were attached to
 	late     sync.Map     // processes that are not probed because there was no time, by PID
 	refusals *refusals    // launches that the runtime refuses
 
@@ -62,7 +63,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 	p, err := openProber(probe.Options{
 		Functions: c.opts.Functions, Symbols: true,
 		Paused: c.opts.Delay > 0, CaptureRange: c.opts.CaptureRange && !steps, TellRange: steps, CaptureNVTX: nvtx || steps,
-		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0,
+		OnCUPTIClient: onClient, BufferBytes: c.opts.CallBufferBytes, WatchExits: len(c.opts.PIDs) == 0 || c.armed,
 	})
 	if err != nil {
 		c.notProbed(err)

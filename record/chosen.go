@@ -25,9 +25,10 @@ func (o *Options) leavesOut() bool {
 	return true
 }
 
-// chosen decides by the environment of each process whether the process is recorded.
+// chosen decides whether a process is recorded: by its PID, or by its environment.
 type chosen struct {
 	list ranks.List
+	pids []int // those that were attached to, none otherwise
 
 	mu    sync.Mutex
 	left  map[uint32]bool // the processes that are not recorded, by PID
@@ -36,6 +37,9 @@ type chosen struct {
 
 // Wants says whether a process is recorded.
 func (c *chosen) Wants(p cupti.Peer) bool {
+	if len(c.pids) > 0 {
+		return slices.Contains(c.pids, int(p.PID))
+	}
 	if c.list.Empty() {
 		return true
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
@@ -32,6 +34,7 @@ type injection struct {
 	opened  <-chan struct{} // closed when calls can be probed
 	used    func()          // is called when a process uses CUDA, and does nothing after the first time
 	server  *cupti.Server   // nil if the library cannot be injected
+	called  []*armed.Call   // armed processes, when attached to running ones
 	why     string          // it cannot be
 	unseen  *unseen         // nil without server
 	crowded sync.Once       // it was said that too many processes start at once
@@ -92,11 +95,16 @@ func (i *injection) whyNothing(program string) string {
 // when Hello returns.
 func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 	<-i.opened
-	defer i.used()
 	mapped, err := procfs.Files(int(p.PID))
 	if err != nil {
 		mapped = nil // we may not read the process: look in the usual places only
 	}
+	if len(i.called) > 0 { // it was probed before
+		i.tracees.meet(p.ID, p.PID, p.BufferRequest)
+		i.report.note(p.PID, tracelog.NoteInfo, fmt.Sprintf("process %d was armed: its GPU work is recorded from here on", p.PID))
+		return late(i.config(libcupti.Locate(int(p.PID), mapped), true))
+	}
+	defer i.used()
 	i.tracees.add(p.ID, tracee{pid: p.PID, request: p.BufferRequest}, mapped)
 	found := libcupti.Locate(int(p.PID), mapped)
 	i.metrics.offer(p.PID, found)
@@ -109,6 +117,13 @@ func (i *injection) Hello(p cupti.Peer) cupti.GoConfig {
 		i.calls.sites.begin(p)
 	}
 	return i.config(found, inTime)
+}
+
+// late is the configuration of an armed process, which has long started CUDA.
+func late(c cupti.GoConfig) cupti.GoConfig {
+	c.Late, c.Callers, c.Calls = true, false, nil // those of the calls that create GPU work alone, at the runtime
+	c.Records &^= cupti.RecordNVTX
+	return c
 }
 
 // notInTime says that there was no time to probe a process.
@@ -190,8 +205,8 @@ func (i *injection) WatchExit(p cupti.Peer, signal uint32, handler uint64) (rang
 // registered is called for every registration with CUPTI. CUPTI serves the client that came
 // last: once a rival has registered, its process's records no longer come to us.
 func (i *injection) registered(pid uint32, request uint64) {
-	if i.server == nil {
-		return // the process was attached to by PID: we never had CUPTI's records
+	if i.server == nil || i.tracees.isAttached(pid) {
+		return // we never had CUPTI's records
 	}
 	if i.tracees.isOwn(pid, request) {
 		return
@@ -261,6 +276,7 @@ func addLink(d *tracelog.Device, l pcie.Link) {
 // It probes libcupti: a client that registers from now on is a rival.
 func (i *injection) started(c *tracelog.CUPTI) {
 	i.calls.attach(c.PID)
+	defer i.tracees.change(c.PID, func(t *tracee) { t.answered = true })
 	switch {
 	case c.Status == "on":
 		i.tracees.setRecorded(c.PID)
@@ -327,8 +343,14 @@ func (i *injection) close() {
 	if i.server == nil {
 		return
 	}
-	i.unseen.close()
-	if err := i.server.Close(); err != nil {
+	if i.unseen != nil {
+		i.unseen.close()
+	}
+	err := i.server.Close()
+	for _, c := range i.called {
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
 		i.report.say("could not remove everything that recording needed: " + err.Error())
 	}
 }

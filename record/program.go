@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Exit codes of a shell for a program that can't be started.
@@ -77,6 +80,49 @@ func startError(path string, err error) error {
 		return &StartError{ExitNotExecutable, path + ": permission denied"}
 	}
 	return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started: %s", path, errno.Words(err))}
+}
+
+// RunArmed runs a program in our place. The program and what it starts wait for [Attach], which then records their
+// GPU work. It returns only if the program cannot be started: a *StartError.
+func RunArmed(program string, args []string, say func(string)) error {
+	path, err := LookProgram(program)
+	if err != nil {
+		return err
+	}
+	env := os.Environ()
+	setting, err := arm(path, env)
+	switch {
+	case err != nil:
+		say(fmt.Sprintf("%s runs unarmed: %v", filepath.Base(program), err))
+	case setting != "":
+		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, cupti.InjectionVar+"=") }), setting)
+	}
+	err = startError(program, syscall.Exec(path, append([]string{program}, args...), env))
+	if setting != "" {
+		cupti.Disarm(setting)
+	}
+	return err
+}
+
+// arm makes what an armed program needs, and returns the setting by which CUDA finds it: "" if env has such a
+// setting.
+func arm(path string, env []string) (setting string, err error) {
+	if other := cupti.Conflict(env); other != "" {
+		return "", errors.New(other + " is set: another tool (nsys, ncu, compute-sanitizer), or 'cudatrace record', is recording already")
+	}
+	if cupti.IsArmed(env) {
+		return "", nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if ok && (info.Mode()&os.ModeSetuid != 0 && int(s.Uid) != os.Geteuid() || info.Mode()&os.ModeSetgid != 0 && int(s.Gid) != os.Getegid()) {
+		return "", errors.New("it runs with raised rights (setuid or setgid), where CUDA loads no library of ours")
+	}
+	own := uint32(os.Getpid())
+	return cupti.Arm(procfs.Filters(own, own))
 }
 
 // A program is a child process: the program that is recorded.

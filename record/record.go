@@ -116,7 +116,7 @@ func newRecording(o Options) (*recording, error) {
 	r.calls = newCalls(o, log.Writer, r.report)
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
-	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
+	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks, pids: o.PIDs}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
 	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
 	r.injection.paused.Store(o.Delay > 0)
 	if log.ring != nil {
@@ -301,7 +301,7 @@ func (r *recording) programPID() uint32 {
 // are emptied, the log gets its end.
 func (r *recording) finish(res *Result, why early) {
 	res.Early = why != notEarly
-	if res.Early || r.opts.Wait == WaitProgram {
+	if res.Early || r.opts.Wait == WaitProgram || r.program == nil {
 		r.calls.pause(true) // before GPU work, so that no recorded call lacks its work
 		r.injection.pause()
 		r.injection.stop()

@@ -23,6 +23,7 @@ type tracee struct {
 	pid      uint32
 	attached bool   // by PID: no library in it talks to us
 	request  uint64 // the argument of our own registration with CUPTI
+	answered bool   // CUPTI is on in it, or cannot be
 	recorded bool   // by CUPTI
 	rival    bool   // another CUPTI client gets its records
 	ended    bool
@@ -39,8 +40,10 @@ type tracees struct {
 	left func(pid uint32, reason string)     // is called when a process has ended
 
 	mu   sync.Mutex
-	byID map[uint64]*tracee // by cupti.Peer.ID; an attached process by its PID
+	byID map[uint64]*tracee // by cupti.Peer.ID; an attached process by attachedID and its PID
 }
+
+const attachedID = 1 << 63
 
 func newTracees(log *tracelog.Writer, exit func(uint32) (probe.Exit, bool)) *tracees {
 	return &tracees{log: log, exit: exit, left: func(uint32, string) {}, byID: map[uint64]*tracee{}}
@@ -52,6 +55,24 @@ func (ts *tracees) add(id uint64, t tracee, mapped []string) {
 	ts.byID[id] = &t
 	ts.mu.Unlock()
 	ts.describe(t.pid, mapped)
+}
+
+// attach adds a process that was attached to.
+func (ts *tracees) attach(pid uint32, mapped []string) {
+	ts.add(attachedID|uint64(pid), tracee{pid: pid, attached: true}, mapped)
+}
+
+// meet notes that a process that was attached to has said hello after all.
+func (ts *tracees) meet(id uint64, pid uint32, request uint64) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.byID[attachedID|uint64(pid)]
+	if t == nil {
+		t = &tracee{pid: pid}
+	}
+	delete(ts.byID, attachedID|uint64(pid))
+	t.attached, t.request = false, request
+	ts.byID[id] = t
 }
 
 // describe logs which program a process runs, and under which circumstances.
@@ -147,6 +168,16 @@ func (ts *tracees) change(pid uint32, to func(*tracee)) {
 
 // setRecorded notes that CUPTI records a process.
 func (ts *tracees) setRecorded(pid uint32) { ts.change(pid, func(t *tracee) { t.recorded = true }) }
+
+// hasAnswered says whether a process has said what becomes of CUPTI in it, or never will.
+func (ts *tracees) hasAnswered(pid uint32) bool {
+	return ts.any(func(t *tracee) bool { return t.pid == pid && (t.answered || t.ended) })
+}
+
+// isAttached says whether a process was attached to and no library in it talks to us.
+func (ts *tracees) isAttached(pid uint32) bool {
+	return ts.any(func(t *tracee) bool { return t.pid == pid && t.attached })
+}
 
 // isOwn says whether a registration with CUPTI is that of a process's injected library.
 func (ts *tracees) isOwn(pid uint32, request uint64) bool {

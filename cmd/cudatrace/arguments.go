@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/armedrun"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
@@ -15,7 +16,7 @@ import (
 
 // arguments brings a command line into the form that the library reads: each option is one word,
 // --output=NAME, and stands in front of the arguments. A request for help anywhere becomes the help
-// command. The options behind the program of record are the program's.
+// command. The options behind the program of record and of run are the program's.
 func arguments(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -84,7 +85,7 @@ func (l *commandLine) read(words []string) {
 			l.help = true
 		case len(word) > 1 && word[0] == '-':
 			words = l.option(word, words)
-		case l.cmd.Name == recordName:
+		case l.cmd.Name == recordName, l.cmd.Name == armedrun.Name:
 			l.rest = append([]string{word}, words...)
 			return
 		default:

@@ -128,7 +128,7 @@ func traceName(out string, logs []string, suffix string) (string, error) {
 	case out == "" && logs[0] == stdio:
 		return "", usagef(convertName, "convert: a log from standard input needs -o OUT")
 	case slices.Contains(logs, stdio) && isInput(out):
-		return "", fmt.Errorf("%s is the log itself: give the trace another name", out)
+		return "", fmt.Errorf("%s is the log itself: give the output another name", out)
 	case out == "":
 		out = strings.TrimSuffix(logs[0], record.LogSuffix) + suffix
 	}

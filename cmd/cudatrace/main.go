@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/armedrun"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/completion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
@@ -118,7 +119,7 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
+			recordCommand(con), armedrun.Command(con, armedrun.Host{Usage: commandUsage(armedrun.Name), Exit: func(code int) error { return exitCode(code) }}), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),
 			completion.Command(con, commandUsage(completion.Name)), manual.Command(con, commandUsage(manual.Name)), versionCommand(con), helpCommand(con),
 		},

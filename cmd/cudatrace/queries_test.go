@@ -91,14 +91,21 @@ func TestBatchQuery(t *testing.T) {
 	}
 }
 
-// queriedTrace is the trace of a log that the page names.
+// queriedTrace is the trace of a log that the page names, or of several: nccl-rank*.cudatrace.
 func queriedTrace(t *testing.T, name string) *tptest.Trace {
 	t.Helper()
-	log := filepath.Join(filepath.Dir(gpuLog), name)
+	logs := []string{filepath.Join(filepath.Dir(gpuLog), name)}
 	if strings.HasSuffix(name, ".txt") {
-		log = logOfText(t, readRepository(t, "convert/testdata/"+name))
+		logs[0] = logOfText(t, readRepository(t, "convert/testdata/"+name))
 	}
-	trace, _ := converted(t, log)
+	if strings.Contains(name, "*") {
+		logs, _ = filepath.Glob(logs[0])
+	}
+	trace := filepath.Join(t.TempDir(), "logs.pftrace")
+	var stderr strings.Builder
+	if code := run(append([]string{"cudatrace", "convert", "-o", trace}, logs...), &strings.Builder{}, &stderr); code != 0 {
+		t.Fatalf("convert of %v: exit code %d: %s", logs, code, &stderr)
+	}
 	tr := tptest.Open(t, trace)
 	tptest.NoErrors(t, tr)
 	return tr

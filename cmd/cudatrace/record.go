@@ -79,7 +79,7 @@ func recordFlags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Category: commonGroup, Name: "output", Aliases: []string{"o"}, Usage: "write `NAME`.cudatrace and NAME.pftrace; %h, %p, %r, %j, %n, %t, %q{VARIABLE} stand for host, PID, rank, job, program, time, a variable (default: the name of the program or its script, and its rank, in the current folder, with a number if it is taken)"},
 		&cli.StringFlag{Category: commonGroup, Name: "duration", Aliases: []string{"d"}, Usage: "stop recording `TIME` after the first CUDA call or, with --delay, after the delay; the program runs on"},
-		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls (repeatable)"},
+		&cli.StringSliceFlag{Category: commonGroup, Name: "pid", Aliases: []string{"p"}, Usage: "attach to the running process `PID` and record its calls, and its GPU work if 'cudatrace run --armed' started it (repeatable)"},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
 		&cli.StringFlag{Category: whatGroup, Name: ranksFlag, Usage: "record only these ranks of a distributed program, a `LIST` such as 0,8-15,last, and processes without a rank"},
@@ -233,7 +233,7 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
 	case len(o.PIDs) > 0 && isSet(c, "gpu", "graphs", "waits", "memory-limit", "wait"):
-		return o, usagef(recordName, "record: -p records calls, not GPU work: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
+		return o, usagef(recordName, "record: -p records calls, and GPU work of armed processes as it is by default: --gpu, --graphs, --waits, --memory-limit and --wait do not apply")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
 		return o, usagef(recordName, "record: --from-start says from when -d and --delay count: give one of them")
 	case c.Bool("from-start") && len(o.PIDs) > 0:

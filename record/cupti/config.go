@@ -53,6 +53,9 @@ type GoConfig struct {
 	// Calls of the runtime then have no API records: their names are found with the callers. A
 	// process where that is impossible makes records of the runtime's calls, and a Note says so.
 	Callers bool
+	// Late says that CUDA has started long before. CUPTI then makes records of all calls, of which the library keeps
+	// those of Calls, and none of devices and contexts. A CUPTI client that is there already stays alone.
+	Late bool
 
 	within NVTXRange // see Options
 }
@@ -157,6 +160,7 @@ func (c GoConfig) flags() uint32 {
 		{c.OwnClock, goOwnClock},
 		{c.WatchRivals, goWatchRivals},
 		{c.Callers, goCallers},
+		{c.Late, goLate},
 	} {
 		if f.set {
 			flags |= f.flag

@@ -22,6 +22,9 @@
 // profiler may want it. NVTX loads the same library by NVTX_INJECTION64_PATH, and the library
 // passes NVTX's functions on to libcupti.
 //
+// A process that 'cudatrace run --armed' started sleeps on a page beside the library instead. It says its hello when a
+// recorder rings there; [Join] serves it. It has long started CUDA by then: [GoConfig].Late.
+//
 // Another CUPTI client in a process is a rival: it takes over the process's records. Either
 // [Server.Rival] or the library itself notices it, and the library leaves CUPTI to the rival.
 //
@@ -49,6 +52,7 @@
 // connection ends.
 //
 //	server.go     the Server: what all processes are told; package privatefolder: its folder and socket
+//	arm.go        programs that wait for a recorder; package armedpage: the page on which they sleep
 //	peers.go      the set of connected processes
 //	link.go       the connection to one process: a socket, then memory
 //	peer.go       the messages of one process, from its hello to its end

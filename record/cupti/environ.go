@@ -29,12 +29,14 @@ func (s *Server) Environ(env []string) []string {
 
 // Conflict returns the setting ("NAME=VALUE") by which another tool injects a library of its
 // own, "" without one: recording through CUPTI would displace that tool. A setting by which
-// NVTX loads CUPTI itself is no conflict, since a recording does the same.
+// NVTX loads CUPTI itself is no conflict, since a recording does the same; nor is that of 'cudatrace run --armed',
+// in whose place the program is recorded.
 func Conflict(env []string) string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		switch {
 		case value == "":
+		case name == InjectionVar && privatefolder.Arms(value):
 		case name == NVTXVar && strings.HasPrefix(filepath.Base(value), "libcupti.so"):
 		case name == InjectionVar, name == NVTXVar:
 			return e

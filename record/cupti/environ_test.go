@@ -3,6 +3,9 @@ package cupti
 import (
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/armedpage"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
 )
 
 func TestEnviron(t *testing.T) {
@@ -26,5 +29,12 @@ func TestConflict(t *testing.T) {
 		if got := Conflict([]string{"A=b", env}); got != want {
 			t.Errorf("%q: got %q", env, got)
 		}
+	}
+	armed, err := privatefolder.MakeArmed([]string{t.TempDir()}, library, armedpage.New(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := []string{InjectionVar + "=" + armed}; Conflict(env) != "" || !IsArmed(env) || IsArmed([]string{InjectionVar + "=/nsys.so"}) {
+		t.Error("programs that wait for a recorder have a conflict, or are not known")
 	}
 }

@@ -27,6 +27,7 @@ type peer struct {
 	link
 	known   atomic.Uint32 // the PID, for other goroutines; 0 before
 	server  *Server
+	owner   Owner // of the entrance that the process came to
 	handler Handler
 	decoder decoder
 
@@ -100,7 +101,7 @@ func (p *peer) identify() error {
 		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
 	}
 	p.cupti.PID = p.PID
-	return admits(p.server.owner, cred.Uid)
+	return admits(p.owner, cred.Uid)
 }
 
 // admits refuses every user except root, the recorder's and the owner of the programs.

@@ -32,13 +32,12 @@ type Options struct {
 
 // A Server takes the reports of injected processes.
 type Server struct {
-	dir      string // path of the private folder
-	folder   *privatefolder.Folder
-	listener *net.UnixListener
-	sink     Sink
-	owner    Owner
-	within   NVTXRange   // as of Options
-	hub      *shared.Hub // nil: share no memory with processes
+	dir       string                // path of the private folder
+	folder    *privatefolder.Folder // nil without one
+	entrances []Entrance
+	sink      Sink
+	within    NVTXRange   // as of Options
+	hub       *shared.Hub // nil: share no memory with processes
 
 	peers     *peerSet
 	memory    peerMemory
@@ -84,7 +83,7 @@ func Listen(o Options) (*Server, error) {
 		o.library = library
 	}
 	if len(o.library) == 0 {
-		return nil, errors.New("there is no injected library for this processor; CUDA runs on amd64 and arm64")
+		return nil, errNoLibrary
 	}
 	if o.bases == nil {
 		o.bases = privatefolder.Bases()
@@ -97,21 +96,35 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: f.Path, folder: f, listener: f.Listener, sink: o.Sink, owner: owner, within: o.Within, peers: newPeerSet()}
-	if o.private {
+	entrances := []Entrance{{f.Listener, owner}}
+	return newServer(&Server{dir: f.Path, folder: f, sink: o.Sink, entrances: entrances, within: o.Within, peers: newPeerSet()}, o.private)
+}
+
+func newServer(s *Server, private bool) (*Server, error) {
+	if private {
 		return s, nil
 	}
+	var err error
 	if s.hub, err = shared.NewHub(); err != nil {
-		return nil, errors.Join(fmt.Errorf("there is no memory to share with processes: %w", err), f.CloseSocket(), f.Remove())
+		return nil, errors.Join(fmt.Errorf("there is no memory to share with processes: %w", err), s.leave())
 	}
 	return s, nil
 }
 
 // Serve accepts processes and answers them. It returns after Close.
 func (s *Server) Serve(h Handler) {
+	var all sync.WaitGroup
+	for _, e := range s.entrances {
+		all.Go(func() { s.accept(e, h) })
+	}
+	all.Wait()
+}
+
+// accept accepts the processes that come to an entrance.
+func (s *Server) accept(e Entrance, h Handler) {
 	var told sync.Once
 	for {
-		conn, err := s.listener.AcceptUnix()
+		conn, err := e.Listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -122,7 +135,7 @@ func (s *Server) Serve(h Handler) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		p := &peer{link: link{conn: conn, hub: s.hub}, server: s, handler: h}
+		p := &peer{link: link{conn: conn, hub: s.hub}, server: s, owner: e.Owner, handler: h}
 		added, full := s.peers.add(p)
 		if !added {
 			conn.Close()
@@ -189,11 +202,29 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	s.peers.close()
-	err := s.folder.CloseSocket()
+	err := s.closeEntrances()
 	s.peers.each(func(p *peer) { p.hangUp() })
 	s.peers.active.Wait()
 	if s.hub != nil {
 		s.hub.Close()
 	}
-	return errors.Join(err, s.folder.Remove())
+	return errors.Join(err, s.leave())
+}
+
+func (s *Server) closeEntrances() (err error) {
+	for _, e := range s.entrances {
+		if failed := e.Listener.Close(); !errors.Is(failed, net.ErrClosed) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// leave closes the entrances and removes the folder.
+func (s *Server) leave() error {
+	err := s.closeEntrances()
+	if s.folder != nil {
+		err = errors.Join(err, s.folder.Remove())
+	}
+	return err
 }

@@ -318,5 +318,5 @@ func (s *stage) whole(t *testing.T, n uint64) {
 
 // removeSocket closes a server's socket, and removes it.
 func removeSocket(s *Server) error {
-	return errors.Join(s.listener.Close(), os.Remove(filepath.Join(s.dir, privatefolder.SocketName)))
+	return errors.Join(s.entrances[0].Listener.Close(), os.Remove(filepath.Join(s.dir, privatefolder.SocketName)))
 }

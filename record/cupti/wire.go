@@ -83,6 +83,7 @@ const (
 	goOwnClock     = 8
 	goWatchRivals  = 16
 	goCallers      = 32
+	goLate         = 64
 )
 
 // lostCauses are the causes of a LOST message by the log's names.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/armedpage"
 	"github.com/cudatrace/cudatrace/record/cupti/shared"
 )
 
@@ -20,7 +21,7 @@ var wireNumbers = map[string]int{
 	"CT_BYE_EXIT": byeExit, "CT_BYE_STOP": byeStop, "CT_BYE_SIGNAL": byeSignal, "CT_BYE_QUICK_EXIT": byeQuickExit,
 	"CT_BYE_ASKED": byeAsked, "CT_BYE_FAILED": byeFailed, "CT_CLOCK_SILENT": clockSilent, "CT_GO_NO_CUPTI": goNoCUPTI,
 	"CT_GO_PAUSED": goPaused, "CT_GO_CAPTURE_RANGE": goCaptureRange, "CT_GO_OWN_CLOCK": goOwnClock,
-	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
+	"CT_GO_WATCH_RIVALS": goWatchRivals, "CT_GO_CALLERS": goCallers, "CT_GO_LATE": goLate, "CT_ARMED_PIDS": armedpage.MaxPIDs, "ct_armed": armedpage.Size, "CT_CHAINS": chainsMax, "CT_CHAIN_MAX": chainMax, "CT_LOST_CAUSES": len(lostCauses), "CT_LOST_QUEUE": 1,
 	"CT_LOST_CUPTI": 2, "CT_LOST_BUFFER": 3, "CT_LOST_TIME": 4, "CT_LOST_CLOCK": 5, "CT_LOST_NAME": 6,
 	"CT_LOST_UNREADABLE": 7, "CT_LOST_UNFINISHED": 8, "CT_MESSAGE_MAX": messageMax,
 	"CT_MSG_LOCATE": int(msgLocate), "CT_MSG_PAUSE": int(msgPause), "CT_MSG_RESUME": int(msgResume),
@@ -47,6 +48,7 @@ var wireNumbers = map[string]int{
 	"ct_open.tid": 4, "ct_open.last": openLastAt, "ct_open.time": openTimeAt, "ct_open.inner": openInnerAt,
 	"ct_open.epoch": openEpochAt, "ct_open.count": openCountAt, "ct_open.address": openAddressAt,
 
+	"ct_armed.count": armedpage.CountAt, "ct_armed.filters": armedpage.FiltersAt, "ct_armed.space": armedpage.SpaceAt, "ct_armed.pids": armedpage.PIDsAt,
 	"ct_go.flush_ms": 4, "ct_go.memory_limit": 8, "ct_go.exit_ms": 16, "ct_go.flags": 20, "ct_go.candidates": 24,
 	"ct_go.calls": 28, "ct_go.records": 32, "ct_status.cupti_version": 4, "ct_status.driver_version": 8,
 	"ct_status.apis": 12, "ct_status.path_len": 16, "ct_status.text_len": 20, "ct_status.exit_signal": 24,

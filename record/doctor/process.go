@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/record/armed"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -23,8 +24,7 @@ func lookAtPID(pid int) (*target, error) {
 // lookAtProcess looks at a process that runs already.
 func (x *examination) lookAtProcess(t *target) {
 	name := fmt.Sprintf("%s (PID %d)", procfs.Name(t.process), t.process)
-	x.add(Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
-		Remedy: "start it with 'cudatrace record PROGRAM'"})
+	x.add(processCheck(name, armed.Look(t.process).State))
 	if path := withPrefix(t.mapped, "libcuda.so"); path != "" {
 		x.add(Check{Name: checkCUDA, Status: OK, Found: path})
 	} else {
@@ -34,9 +34,22 @@ func (x *examination) lookAtProcess(t *target) {
 	if path := withPrefix(t.mapped, "libcupti.so"); path != "" {
 		x.add(Check{Name: checkCUPTI, Status: Note, Found: path + " is loaded: a profiler, or PyTorch, may record the process"})
 	}
-	if slices.ContainsFunc(t.mapped, isInjected) {
+	if slices.ContainsFunc(t.mapped, isInjected) && armed.Look(t.process).State == armed.None {
 		x.add(Check{Name: checkInjection, Status: Note, Found: "cudatrace has been loaded into the process: it is being recorded, or was"})
 	}
+}
+
+// processCheck says what a recording gets of a process, which may wait for a recorder.
+func processCheck(name string, s armed.State) Check {
+	c := Check{Name: checkProcess, Status: Less, Found: name + " runs already: its calls can be recorded, its GPU work cannot",
+		Remedy: "start it with 'cudatrace record PROGRAM', or with 'cudatrace run --armed PROGRAM'"}
+	switch s {
+	case armed.Waiting, armed.Fresh:
+		return Check{Name: checkProcess, Status: OK, Found: name + " is armed: it waits for a recorder, and hands over its GPU work, too"}
+	case armed.Met:
+		c.Found = name + " was armed and has met a recorder: its calls can be recorded, its GPU work cannot be once more"
+	}
+	return c
 }
 
 // isInjected says whether a file is the library that a recording injects.

@@ -254,7 +254,7 @@ func TestCountersRefused(t *testing.T) {
 		{"no libcupti", "", "driver", "no libcupti of CUDA 12.6 or later is found"},
 		{"another failure", "CUDASIM_PM_INIT_ERROR=999", "lib", "cuptiProfilerInitialize: error 999 (CUPTI_ERROR_UNKNOWN)"},
 		{"buffer that is always full", "CUDASIM_PM_BUFFER=1", "lib", "cuptiPmSamplingDecodeData: error 8"},
-		{"another clock", "CUDASIM_PM_STRANGE=1000000", "lib", "for GPU " + uuidOf(0) + ": its samples have times of another clock"},
+		{"another clock", "CUDASIM_PM_STRANGE=1000000", "lib", "for " + nvmlUUID(0) + ": its samples have times of another clock"},
 		{"no driver", "", "empty", "CUDA does not start in the sampler (libcuda.so.1: cannot open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

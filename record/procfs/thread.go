@@ -86,3 +86,16 @@ func statusFields(status []byte, key string) [][]byte {
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	return bytes.Fields(line)
 }
+
+// Filters is the number of filters of system calls (seccomp) that a thread is under; 0 after its end. Kernels
+// before 5.9 only tell whether there is any.
+func Filters(pid, tid uint32) uint32 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	if err != nil {
+		return 0
+	}
+	if statusFields(status, "Seccomp_filters:") == nil && statusNumber(status, "Seccomp:") > 0 {
+		return 1
+	}
+	return uint32(statusNumber(status, "Seccomp_filters:"))
+}

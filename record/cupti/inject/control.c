@@ -107,8 +107,8 @@ static void pause_work(bool paused)
 	ct_leave_cupti(false);
 }
 
-/* Ends recording while the program lives on; flushed says whether anyone wants the rest. */
-static void stop(bool flushed)
+/* Ends recording while the program lives on: CUPTI goes off. flushed says whether anyone wants the rest. */
+void ct_detach(bool flushed)
 {
 	if (!ct_enter_cupti())
 		return;
@@ -145,7 +145,7 @@ static bool obey(uint16_t type)
 		rival();
 		break;
 	case CT_MSG_STOP:
-		stop(true);
+		ct_detach(true);
 		ct_sender_finish(CT_BYE_STOP);
 		return false;
 	}
@@ -227,6 +227,6 @@ void ct_control_run(void)
 	ct_this_is_control();
 	if (listen_and_flush())
 		return;
-	stop(false);
+	ct_detach(false);
 	ct_sender_finish(CT_BYE_FAILED);
 }

@@ -54,6 +54,7 @@ static bool calls_on[CT_DOMAINS];
 static bool watching; /* the timestamp callback sees the calls that begin and end the range to record */
 static atomic_bool chains; /* calls of the driver's have chains, so those of the runtime's need no records */
 static bool again; /* the records of work were on before: complaints begin anew */
+static bool late; /* records of single calls cannot be switched on any more */
 
 /* A kind is on or off from now on. NCCL's own words are recorded with its NVTX ranges. */
 static void set_on(size_t i, bool on)
@@ -83,6 +84,8 @@ static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
 
 static ct_result (*one_call(const struct ct_cupti *api, uint32_t domain))(uint32_t, uint8_t)
 {
+	if (late)
+		return NULL;
 	return domain == DOMAIN_DRIVER ? api->enable_driver_api : api->enable_runtime_api;
 }
 
@@ -175,7 +178,7 @@ static void anchor(const struct ct_cupti *api, uint8_t on)
 		if (enable && is_anchored(domain))
 			enable(anchors[domain], on); /* refused, it is only no anchor */
 	}
-	if (watching)
+	if (watching) /* never late: there are no chains then */
 		api->enable_driver_api(CBID_CUPROFILERSTOP, on);
 }
 
@@ -265,6 +268,7 @@ void ct_enable_runtime(const struct ct_cupti *api, bool failed)
  */
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 {
+	late = (wish->flags & CT_GO_LATE) != 0;
 	prepare(api, wish);
 	watch_range(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);

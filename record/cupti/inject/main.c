@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "armed.h"
 #include "calibration.h"
 #include "clock.h"
 #include "complaints.h"
@@ -28,6 +29,7 @@
 #include "queue.h"
 #include "range.h"
 #include "rehearsal.h"
+#include "rival_client.h"
 #include "rival_hook.h"
 #include "signals.h"
 #include "sock.h"
@@ -120,6 +122,21 @@ static bool start_memory(const struct ct_go *go)
 	return ct_queue_start(memory / 8 * 3) && ct_names_start(memory / 8);
 }
 
+/* Loads CUPTI; words say what went wrong. Where the program has loaded it long before, a client may be there. */
+static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, unsigned count, const char **words)
+{
+	char path[4096];
+	bool mapped = (go->flags & CT_GO_LATE) && ct_load_mapped(path, sizeof path);
+	if (!ct_load(&cupti, list, count)) {
+		*words = ct_load_error();
+		return false;
+	}
+	if (!mapped || !ct_rival_before(&cupti))
+		return true;
+	*words = "another tool in the program, PyTorch's profiler for instance, uses it already";
+	return false;
+}
+
 /* Loads CUPTI and switches records on; words say what went wrong. */
 static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t left, const char **words)
 {
@@ -128,10 +145,8 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 	*words = "";
 	if (go->flags & CT_GO_NO_CUPTI)
 		return false;
-	if (!ct_load(&cupti, list, count)) {
-		*words = ct_load_error();
+	if (!load_cupti(go, list, count, words))
 		return false;
-	}
 	if (!ct_pool_start(memory_for_records(go) / 8 * 3, go->buffer_size, cupti.version >= CUPTI_V13_0)) {
 		*words = "there is no memory for CUPTI's buffers";
 		return false;
@@ -228,33 +243,57 @@ static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], uint64_t
 	return true;
 }
 
-/* True when NVTX is to be recorded. */
-static bool begin(void)
+/* Meets the recorder. False when there is none, or none that wants this process. */
+static bool meet(int fd, uint64_t deadline, bool *nvtx)
 {
-	uint64_t deadline = ct_now() + CT_GO_WAIT;
-	int fd = ct_rehearsed() ? ct_connect(deadline) : -1;
+	*nvtx = false;
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
 	unsigned char *go = say_hello(fd, deadline) ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
-	bool linked = go && go_on_in_memory(fd, passed, deadline);
+	bool linked = go && go_on_in_memory(fd, passed, deadline), answered = go != NULL;
 	close(fd);
-	bool nvtx = false;
-	if (linked && !(register_handlers() && record(go, length, &nvtx)))
+	if (linked && !(register_handlers() && record(go, length, nvtx)))
 		ct_link_end();
 	ct_free(go, length);
+	return answered;
+}
+
+static bool prepare(void)
+{
+	ct_calibration_start();
+	return ct_fork_watch(ct_nvtx_forked) && ct_fork_watch(ct_threads_forked) && ct_fork_watch(ct_walk_forked);
+}
+
+/* True when NVTX is to be recorded. */
+static bool begin(void)
+{
+	bool nvtx;
+	uint64_t deadline = ct_now() + CT_GO_WAIT;
+	meet(ct_rehearsed() ? ct_connect(deadline) : -1, deadline, &nvtx);
 	return nvtx;
+}
+
+/*
+ * Likewise on a thread of an armed process, long after CUDA's start; once answered, the process is recorded, or
+ * never. The recorder has looked whether the process has entered a sandbox since: nothing can be rehearsed here, as
+ * a child would be a copy of all of its memory.
+ */
+static bool begin_late(void)
+{
+	bool nvtx;
+	uint64_t deadline = ct_now() + CT_GO_WAIT;
+	return prepare() && meet(ct_connect(deadline), deadline, &nvtx);
 }
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int InitializeInjection(void)
 {
-	if (getauxval(AT_SECURE) || !ct_fork_begin())
+	if (getauxval(AT_SECURE) || !ct_fork_begin() || ct_armed_start(begin_late))
 		return 1;
-	ct_calibration_start();
-	if (!ct_fork_watch(ct_nvtx_forked) || !ct_fork_watch(ct_threads_forked) || !ct_fork_watch(ct_walk_forked))
+	if (!prepare())
 		return 1;
 	ct_nvtx_begin();
 	ct_nvtx_end(begin());

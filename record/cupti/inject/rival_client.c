@@ -78,6 +78,26 @@ bool ct_rival_client_now(const struct ct_cupti *api)
 	return can_tell(api);
 }
 
+static void nothing(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	(void)user, (void)domain, (void)cbid, (void)data;
+}
+
+/*
+ * Whether a client has been there for long, before anything of CUPTI's is touched. Profilers hold the
+ * one subscription, which is taken here and given back at once.
+ */
+bool ct_rival_before(const struct ct_cupti *api)
+{
+	void *subscriber = NULL;
+	if (!api->subscribe || !api->unsubscribe)
+		return false;
+	if (api->subscribe(&subscriber, nothing, NULL) != 0)
+		return true;
+	api->unsubscribe(subscriber);
+	return false;
+}
+
 /*
  * Another client has the records: with its clock restored, nothing of CUPTI is touched from now on, so that the
  * rival goes on as if we were not there, and is not flushed by us at the end when it

@@ -18,8 +18,10 @@
 #define RETRY CT_MS /* between tries where nothing can be waited for */
 #define DESCRIPTORS 4 /* that may come with a message */
 
-/* The socket lies beside this library, under the name "sock". */
-static bool socket_path(struct sockaddr_un *to)
+_Static_assert(CT_PATH_BESIDE == sizeof((struct sockaddr_un *)NULL)->sun_path, "path");
+
+/* The path of a file in the folder of this library; false if that is too long for a socket. */
+bool ct_path_beside(const char *name, char path[CT_PATH_BESIDE])
 {
 	static const char here; /* any address within this library */
 	Dl_info info;
@@ -28,13 +30,11 @@ static bool socket_path(struct sockaddr_un *to)
 	const char *slash = strrchr(info.dli_fname, '/');
 	if (!slash)
 		return false;
-	size_t folder = (size_t)(slash - info.dli_fname) + 1;
-	if (folder + sizeof "sock" > sizeof to->sun_path)
+	size_t folder = (size_t)(slash - info.dli_fname) + 1, size = strlen(name) + 1;
+	if (folder + size > CT_PATH_BESIDE)
 		return false;
-	memset(to, 0, sizeof *to);
-	to->sun_family = AF_UNIX;
-	memcpy(to->sun_path, info.dli_fname, folder);
-	memcpy(to->sun_path + folder, "sock", sizeof "sock");
+	memcpy(path, info.dli_fname, folder);
+	memcpy(path + folder, name, size);
 	return true;
 }
 
@@ -68,8 +68,8 @@ static bool readable(int fd, uint64_t deadline)
 /* Connects to the recorder; -1 when there is none. */
 int ct_connect(uint64_t deadline)
 {
-	struct sockaddr_un to;
-	if (!socket_path(&to))
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	if (!ct_path_beside("sock", to.sun_path))
 		return -1;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)

@@ -133,6 +133,27 @@ struct ct_go {
  * a NOTE says so.
  */
 #define CT_GO_CALLERS 32u
+/*
+ * CUDA has long started. Records of single calls cannot be switched on any more: all calls of both
+ * domains have records, and the library keeps the wanted ones. A CUPTI client that is there already stays alone.
+ */
+#define CT_GO_LATE 64u
+
+/*
+ * The page beside the library of a process that waits for a recorder (armed.c). The recorder writes
+ * the list, then another word, and rings it.
+ */
+#define CT_ARMED_PIDS 1018u
+#define CT_ARMED_THREAD "cudatrace-armed" /* its name, while it waits */
+
+struct ct_armed {
+	_Atomic uint32_t word;  /* a futex */
+	_Atomic uint32_t count; /* of pids */
+	uint32_t filters;       /* of system calls, that the program was started with; for the recorder, as the next */
+	uint32_t pad;
+	uint64_t space; /* inode of the PID namespace in which the program was started */
+	_Atomic uint32_t pids[CT_ARMED_PIDS]; /* the processes that are to connect, each in its own PID namespace */
+};
 
 /*
  * Calls that have begun, in the memory that the recorder shares with the library. What is in it
@@ -502,6 +523,7 @@ _Static_assert(sizeof(struct ct_open) == 256, "open");
 _Static_assert(sizeof(struct ct_ring) == 64, "ring");
 _Static_assert(sizeof(struct ct_shared) == 256 + 512 * 256 + CT_IN_SIZE + CT_OUT_SIZE, "shared");
 _Static_assert(sizeof(struct ct_recorder) == 64, "recorder");
+_Static_assert(sizeof(struct ct_armed) == 4096, "armed");
 _Static_assert(sizeof(struct ct_status) == 40, "status");
 _Static_assert(sizeof(struct ct_clock) == 24, "clock");
 _Static_assert(sizeof(struct ct_lost) == 32, "lost");

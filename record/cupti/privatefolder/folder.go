@@ -50,6 +50,11 @@ type Folder struct {
 // loaded, there is room, and the path is short enough for a socket. It first removes from all bases
 // the folders of recorders that are gone. An empty base stands for none.
 func Make(bases []string, library []byte, o Owner) (*Folder, error) {
+	return makeWith(bases, o, func(f *Folder) error { return f.fill(library, o) })
+}
+
+// makeWith makes a folder that is filled by a function.
+func makeWith(bases []string, o Owner, fill func(*Folder) error) (*Folder, error) {
 	for _, base := range bases {
 		if base != "" {
 			removeStale(base, os.Geteuid(), o.UID)
@@ -64,7 +69,7 @@ func Make(bases []string, library []byte, o Owner) (*Folder, error) {
 			why = append(why, base+" "+err.Error())
 			continue
 		}
-		f, err := makeIn(base, library, o)
+		f, err := makeIn(base, fill)
 		if err == nil {
 			return f, nil
 		}
@@ -74,7 +79,7 @@ func Make(bases []string, library []byte, o Owner) (*Folder, error) {
 		strings.Join(why, ", "), "is writable, may hold programs and has a short path")
 }
 
-func makeIn(base string, library []byte, o Owner) (*Folder, error) {
+func makeIn(base string, fill func(*Folder) error) (*Folder, error) {
 	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,7 @@ func makeIn(base string, library []byte, o Owner) (*Folder, error) {
 	if err := f.make(); err != nil {
 		return nil, errors.Join(err, f.base.Close())
 	}
-	if err := f.fill(library, o); err != nil {
+	if err := fill(f); err != nil {
 		return nil, errors.Join(err, f.Remove())
 	}
 	return f, nil
@@ -147,12 +152,16 @@ func (f *Folder) fill(library []byte, o Owner) error {
 
 // writeLibrary puts the library into a folder.
 func writeLibrary(dir int, library []byte, o Owner) error {
-	fd, err := unix.Openat(dir, LibraryName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o500)
+	return writeFile(dir, LibraryName, library, 0o500, o)
+}
+
+func writeFile(dir int, name string, content []byte, mode uint32, o Owner) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), LibraryName)
-	_, err = f.Write(library)
+	f := os.NewFile(uintptr(fd), name)
+	_, err = f.Write(content)
 	return errors.Join(err, f.Chown(o.UID, o.GID), f.Close())
 }
 

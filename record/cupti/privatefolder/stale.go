@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 //
 // The file gets its name after it is locked: an unlocked file of that name means that its
 // recorder is gone. All steps go through descriptors of the folders and follow no link. Only
-// the three files that a recorder makes are removed, and the folder only if nothing else is in
+// the files that a recorder makes are removed, and the folder only if nothing else is in
 // it.
 
 const (
@@ -61,14 +62,14 @@ func removeStale(base string, owners ...int) {
 		return
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, folderPrefix) && removeContents(fd, name, owners) {
+		if strings.HasPrefix(name, folderPrefix) && removeContents(fd, base, name, owners) {
 			_ = unix.Unlinkat(fd, name, unix.AT_REMOVEDIR)
 		}
 	}
 }
 
 // removeContents empties a folder if it is stale, and says whether it was.
-func removeContents(base int, name string, owners []int) bool {
+func removeContents(base int, path, name string, owners []int) bool {
 	dir, err := unix.Openat(base, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
@@ -77,6 +78,9 @@ func removeContents(base int, name string, owners []int) bool {
 	var s unix.Stat_t
 	if unix.Fstat(dir, &s) != nil || !ownedByOneOf(&s, owners) {
 		return false
+	}
+	if isArmed(dir) {
+		return removeArmed(dir, filepath.Join(path, name), time.Unix(s.Mtim.Unix()))
 	}
 	lock, err := unix.Openat(dir, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -99,7 +103,7 @@ func removeContents(base int, name string, owners []int) bool {
 // emptyFolder removes the files of a recorder from a folder: the lock last, since it protects the
 // others.
 func emptyFolder(dir int) error {
-	for _, n := range []string{SocketName, LibraryName, lockName} {
+	for _, n := range []string{SocketName, LibraryName, ArmedName, lockName} {
 		if err := unix.Unlinkat(dir, n, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("%s: %w", n, err)
 		}

@@ -6,9 +6,9 @@
  *   - Once the hardware's buffer is full, decoding fails for good. Only a new opening helps, and a new object:
  *     the interval of an object never changes.
  *   - Once the counter data image is full, the rest of what was decoded is lost, without an error.
- *   - The image has to be cleared before each poll, which takes up to 0.4 ms a MB. (A decode adds to what is in it, but
- *     a sample costs the more to read the more lie before it.) So there is a small image, and a large one for polls that come
- *     late.
+ *   - An image has to be cleared before each decode. A decode adds to what is in it, but a sample then takes the
+ *     longer to read the more lie before it: on an H200 109 in place of 80 us at 10 kHz. A second image of another size
+ *     cannot be initialised (CUPTI_ERROR_INVALID_OPERATION).
  *   - A second user of the counters is told so by SetConfig, not by Enable. Another process's mere question for
  *     available counters lasts 0.3 s.
  */
@@ -27,8 +27,7 @@
 #define POLL_SAMPLES 100u             /* between two polls, where the bounds below allow it */
 #define POLL_LONGEST (100 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
 #define POLL_SHORTEST (20 * GS_MS)
-#define POLLS_OF_SMALL 2u             /* room in the counter data images */
-#define POLLS_OF_LARGE 12u
+#define POLLS_OF_IMAGE 4u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
 #define IMAGE_LEAST 64u               /* samples */
 #define BUFFER_LEAST (64u << 20)      /* of the hardware, in host memory */
 #define BUFFER_MOST (256u << 20)
@@ -37,13 +36,6 @@
 #define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
 
-/* A counter data image. */
-struct image {
-	uint8_t *bytes; /* NULL: not made yet */
-	size_t length;
-	uint32_t samples;
-};
-
 static struct pm {
 	bool sampled;
 	bool begun;       /* a sample since the opening */
@@ -51,8 +43,8 @@ static struct pm {
 	uint64_t patient; /* until then */
 	uint32_t failures;
 	struct gs_choice choice;
-	struct image small, large, *image; /* image: the one of this poll */
-	uint64_t decoded;                  /* time of the last poll, or of the opening */
+	uint8_t *image;
+	size_t length; /* of image */
 	struct gs_series series;
 } pms[GS_DEVICES_MAX];
 
@@ -108,45 +100,25 @@ static bool out_of_memory(struct gs_trouble *t)
 static bool clear_image(struct pm *p, struct gs_trouble *t)
 {
 	struct cupti_data_initialize block = {
-		.size = CUPTI_SIZE(struct cupti_data_initialize, image), .object = p->object, .length = p->image->length, .image = p->image->bytes,
+		.size = CUPTI_SIZE(struct cupti_data_initialize, image), .object = p->object, .length = p->length, .image = p->image,
 	};
 	return GS_CUPTI(cuptiPmSamplingCounterDataImageInitialize, &block, t);
 }
 
 /* Makes a counter data image with room for several polls. */
-static bool make_image(struct pm *p, struct image *m, uint32_t polls, struct gs_trouble *t)
+static bool make_image(struct pm *p, struct gs_trouble *t)
 {
-	uint32_t samples = (uint32_t)(polls * gs_pm_poll() / interval());
+	uint32_t samples = (uint32_t)(POLLS_OF_IMAGE * gs_pm_poll() / interval());
 	struct cupti_data_size block = {
 		.size = CUPTI_SIZE(struct cupti_data_size, length), .object = p->object, .names = p->choice.names,
 		.count = p->choice.count, .samples = samples < IMAGE_LEAST ? IMAGE_LEAST : samples,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataSize, &block, t))
 		return false;
-	*m = (struct image){.bytes = calloc(1, block.length), .length = block.length, .samples = block.samples};
-	return m->bytes || out_of_memory(t);
-}
-
-/* Chooses the image for what the hardware has by now, and clears it. */
-static bool choose_image(struct pm *p, struct gs_trouble *t)
-{
-	uint64_t now = gs_now(), waiting = (now - p->decoded) / interval();
-	p->decoded = now;
-	if (!p->small.bytes && !make_image(p, &p->small, POLLS_OF_SMALL, t))
-		return false;
-	p->image = &p->small;
-	if (waiting + waiting / 8 >= p->small.samples) {
-		if (!p->large.bytes && !make_image(p, &p->large, POLLS_OF_LARGE, t))
-			return false;
-		p->image = &p->large;
-	}
-	return clear_image(p, t);
-}
-
-static void free_images(struct pm *p)
-{
-	free(p->small.bytes);
-	free(p->large.bytes);
+	free(p->image);
+	p->length = block.length;
+	p->image = calloc(1, block.length);
+	return p->image ? clear_image(p, t) : out_of_memory(t);
 }
 
 static bool set_config(struct pm *p, struct gs_trouble *t)
@@ -185,8 +157,7 @@ static bool open_counters(struct pm *p, struct gs_trouble *t)
 		return false;
 	p->object = block.object;
 	p->begun = false;
-	p->decoded = gs_now();
-	if (set_config(p, t) && choose_image(p, t) && gs_cupti_ok(call_object(p, gs_cupti.cuptiPmSamplingStart), "cuptiPmSamplingStart", t))
+	if (set_config(p, t) && make_image(p, t) && gs_cupti_ok(call_object(p, gs_cupti.cuptiPmSamplingStart), "cuptiPmSamplingStart", t))
 		return true;
 	close_counters(p);
 	return false;
@@ -196,7 +167,7 @@ static void forget(struct pm *p)
 {
 	close_counters(p);
 	gs_choice_close(&p->choice);
-	free_images(p);
+	free(p->image);
 	*p = (struct pm){0};
 	wanted.sampled--;
 }
@@ -259,11 +230,10 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 {
 	double values[GS_METRICS_MAX];
 	struct cupti_sample_info info = {
-		.size = CUPTI_SIZE(struct cupti_sample_info, end), .object = p->object, .image = p->image->bytes, .length = p->image->length,
-		.index = index,
+		.size = CUPTI_SIZE(struct cupti_sample_info, end), .object = p->object, .image = p->image, .length = p->length, .index = index,
 	};
 	struct cupti_evaluate evaluate = {
-		.size = CUPTI_SIZE(struct cupti_evaluate, values), .host = p->choice.host, .image = p->image->bytes, .length = p->image->length,
+		.size = CUPTI_SIZE(struct cupti_evaluate, values), .host = p->choice.host, .image = p->image, .length = p->length,
 		.index = index, .names = p->choice.names, .count = p->choice.count, .values = values,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingCounterDataGetSampleInfo, &info, t))
@@ -287,7 +257,7 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 /* Takes in what was decoded. False: not one sample has values. */
 static bool take_all(struct pm *p, struct gs_trouble *t)
 {
-	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image->bytes, .length = p->image->length};
+	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image, .length = p->length};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataInfo, &info, t))
 		return false;
 	size_t good = 0;
@@ -303,10 +273,8 @@ static bool take_all(struct pm *p, struct gs_trouble *t)
 /* Decodes. False: the counters have to be opened anew. */
 static bool decode(struct pm *p, struct gs_trouble *t)
 {
-	if (!choose_image(p, t))
-		return false;
 	struct cupti_decode block = {
-		.size = CUPTI_SIZE(struct cupti_decode, overflow), .object = p->object, .image = p->image->bytes, .length = p->image->length,
+		.size = CUPTI_SIZE(struct cupti_decode, overflow), .object = p->object, .image = p->image, .length = p->length,
 	};
 	if (!GS_CUPTI(cuptiPmSamplingDecodeData, &block, t))
 		return false;
@@ -319,7 +287,7 @@ static bool decode(struct pm *p, struct gs_trouble *t)
 		return false;
 	if (block.stop == CUPTI_STOP_FULL)
 		gs_series_fail(&p->series);
-	return true;
+	return clear_image(p, t);
 }
 
 static void read_counters(struct pm *p)

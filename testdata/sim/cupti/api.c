@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -29,11 +30,26 @@ uint32_t cupti_process_id(void)
 	return known;
 }
 
+#define LATE_LAUNCH 719
+
+static bool launches(uint32_t cbid)
+{
+	const char *name = cupti_name(SIM_DRIVER, cbid);
+	return name && strncmp(name, "cuLaunch", 8) == 0;
+}
+
+static bool wanted(const struct sim_frame *f)
+{
+	if (cupti_late() && f->domain == SIM_DRIVER)
+		return cupti_kind(CUPTI_KIND_DRIVER) && launches(f->cbid);
+	return !f->covered && cupti_api_wanted(f->domain, f->cbid);
+}
+
 void cupti_on_enter(struct sim_frame *f)
 {
 	if (cupti_subscribed())
 		cupti_call_back(f, CUPTI_API_ENTER, NULL);
-	if (!f->covered && cupti_api_wanted(f->domain, f->cbid)) {
+	if (wanted(f)) {
 		f->recorded = true;
 		f->start = cupti_clock();
 	}
@@ -44,7 +60,7 @@ void cupti_on_exit(struct sim_frame *f, int result)
 	if (f->recorded) {
 		CUptiApi r = {
 			.kind = f->domain == SIM_DRIVER ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
-			.cbid = f->cbid, .start = f->start, .end = cupti_clock(),
+			.cbid = cupti_late() && f->domain == SIM_DRIVER ? LATE_LAUNCH : f->cbid, .start = f->start, .end = cupti_clock(),
 			.processId = cupti_process_id(), .threadId = cupti_thread_id(),
 			.correlationId = f->correlation, .returnValue = (uint32_t)result,
 		};

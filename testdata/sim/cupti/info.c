@@ -63,9 +63,9 @@ void cupti_on_stream(const struct sim_stream_info *s)
 
 void cupti_announce(uint32_t kind)
 {
-	if (kind == CUPTI_KIND_DEVICE)
+	if (kind == CUPTI_KIND_DEVICE && !cupti_late())
 		devices();
-	if (kind == CUPTI_KIND_CONTEXT)
+	if (kind == CUPTI_KIND_CONTEXT && !cupti_late())
 		cupti_hook()->contexts(cupti_on_context);
 	if (kind == CUPTI_KIND_STREAM)
 		cupti_hook()->streams(cupti_on_stream);

@@ -81,6 +81,24 @@ static void end_spell(uint32_t kind)
 	atomic_store(&spells[kind][(atomic_load(&spell_count[kind]) - 1) % SPELLS].until, sim_now());
 }
 
+/*
+ * Switched on long after cuInit (H200, CUPTI 13.0.1): no record of a single function that is switched on;
+ * with all of the driver's on, a record of each launch alone, under another function's ID and inside calls of
+ * the runtime, too; no records of devices and contexts that exist.
+ */
+static atomic_int late = -1;
+
+static void begins(void)
+{
+	int unknown = -1;
+	atomic_compare_exchange_strong(&late, &unknown, cupti_hook()->started());
+}
+
+bool cupti_late(void)
+{
+	return atomic_load_explicit(&late, memory_order_relaxed) == 1;
+}
+
 bool cupti_kind(uint32_t kind)
 {
 	return atomic_load_explicit(&kinds[kind], memory_order_relaxed);
@@ -132,6 +150,7 @@ static CUptiResult change(uint32_t kind, bool on)
 	uint64_t only = sim_config()->enable_error_kind;
 	if (on && sim_config()->enable_error && (!only || only == kind))
 		return (CUptiResult)sim_config()->enable_error;
+	begins();
 	set_kind(kind, on);
 	cupti_reattach();
 	if (on)
@@ -145,7 +164,9 @@ static CUptiResult change_api(uint32_t domain, uint32_t cbid, uint8_t on)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
-	set_api(domain, cbid, on != 0);
+	begins();
+	if (!cupti_late())
+		set_api(domain, cbid, on != 0);
 	cupti_reattach();
 	return CUPTI_SUCCESS;
 }

@@ -96,5 +96,6 @@ SIM_EXPORT struct sim_hook cudasim_hook = {
 	.context_id = sim_context_id,
 	.stream_id = sim_stream_id,
 	.correlation = sim_correlation,
+	.started = sim_started,
 	.forked = sim_forked,
 };

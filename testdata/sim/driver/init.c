@@ -27,6 +27,11 @@ bool sim_ready(void)
 	return atomic_load_explicit(&state, memory_order_acquire) != FRESH && !sim_forked();
 }
 
+bool sim_started(void)
+{
+	return atomic_load_explicit(&state, memory_order_acquire) == DONE;
+}
+
 /* A library that cannot be loaded changes nothing, as in the real driver. */
 static void inject(void)
 {

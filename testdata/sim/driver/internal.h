@@ -73,7 +73,8 @@ static inline bool sim_slab_holds(struct sim_slab *slab, const void *p, size_t s
 #define sim_slab_has(slab, p) sim_slab_holds((slab), (p), sizeof *(p))
 
 /* init.c */
-bool sim_ready(void); /* cuInit was done, in this process */
+bool sim_ready(void);
+bool sim_started(void); /* cuInit was done, in this process */
 bool sim_forked(void);
 CUresult sim_init(unsigned flags);
 

@@ -12,7 +12,7 @@
 #include "image.h"
 
 #define SIM_HOOK_SYMBOL "cudasim_hook"
-#define SIM_HOOK_VERSION 2u
+#define SIM_HOOK_VERSION 3u
 
 enum sim_domain { SIM_DRIVER = 1, SIM_RUNTIME = 2 };
 
@@ -176,6 +176,7 @@ struct sim_hook {
 	uint32_t (*context_id)(const void *handle); /* 0: no such context; NULL: the current one */
 	uint32_t (*stream_id)(const void *handle);  /* 0: no such stream */
 	uint32_t (*correlation)(void);               /* of the call that this thread is in, or 0 */
+	bool (*started)(void);                       /* cuInit has returned */
 	bool (*forked)(void);                        /* this is a forked child of the process that began */
 };
 

@@ -1,11 +1,18 @@
 /*
  * Does what its standard input says, a line for each: launch N (kernels), fail (an allocation), alloc
  * (1 MiB, which stays), open (an NVTX range, which stays), step N (an NVTX range around N ms), child (a
- * process that uses CUDA and crashes). Answers each line with "done" when the GPU is idle.
+ * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
+ * it), profile (takes CUPTI's one subscription), sandbox (enters one that allows everything). Answers each line
+ * with "done" when the GPU is idle.
  */
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../include/cupti_sim.h"
 #include "nvtx_sim.h"
 #include "options.h"
 #include "work.h"
@@ -33,6 +40,47 @@ static void child(char **argv)
 	children += WIFSIGNALED(status);
 }
 
+static cudaGraphExec_t graph;
+static int ran; /* copied by the graph */
+
+static void capture(struct work *w)
+{
+	cudaGraph_t g;
+	CHECK(cudaStreamBeginCapture(w->stream, 0));
+	work_launch(w, 1);
+	w->issued.kernels--;
+	CHECK(cudaMemcpyAsync(&ran, w->cell, sizeof ran, cudaMemcpyDeviceToHost, w->stream));
+	CHECK(cudaStreamEndCapture(w->stream, &g));
+	CHECK(cudaGraphInstantiate(&graph, g, 0));
+}
+
+static void launch_graph(struct work *w, long n)
+{
+	for (; n > 0; n--, w->issued.kernels++, w->issued.copies++)
+		CHECK(cudaGraphLaunch(graph, w->stream));
+}
+
+static void called(void *user, uint32_t domain, uint32_t id, const void *data)
+{
+	(void)user, (void)domain, (void)id, (void)data;
+}
+
+static void profile(void)
+{
+	CUptiResult (*subscribe)(void **, CUptiCallback, void *) = NULL;
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW), *subscriber;
+	if (cupti)
+		*(void **)&subscribe = dlsym(cupti, "cuptiSubscribe");
+	failed += !subscribe || subscribe(&subscriber, called, NULL) != 0;
+}
+
+static void sandbox(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog all = {1, &allow};
+	failed += prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) != 0;
+}
+
 static void tell(struct work *w, char **argv, const char *line)
 {
 	void *memory = NULL;
@@ -41,6 +89,14 @@ static void tell(struct work *w, char **argv, const char *line)
 		work_launch(w, n);
 	else if (sscanf(line, "step %ld", &n) == 1)
 		step(w, n);
+	else if (sscanf(line, "graph %ld", &n) == 1)
+		launch_graph(w, n);
+	else if (!strcmp(line, "capture\n"))
+		capture(w);
+	else if (!strcmp(line, "profile\n"))
+		profile();
+	else if (!strcmp(line, "sandbox\n"))
+		sandbox();
 	else if (!strcmp(line, "fail\n"))
 		failed += cudaMalloc(&memory, (size_t)1 << 60) != cudaSuccess;
 	else if (!strcmp(line, "alloc\n"))

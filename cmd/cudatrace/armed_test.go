@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// An armedProgram is a program that waits for a recorder, and does what it is told.
+type armedProgram struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startArmed starts the simulated stack's told, or a command that becomes it.
+func startArmed(t *testing.T, command ...string) *armedProgram {
+	t.Helper()
+	if len(command) == 0 {
+		command = []string{sim("told")}
+	}
+	p := &armedProgram{cmd: exec.Command("cudatrace", append([]string{"run", "--armed"}, command...)...)}
+	p.cmd.Stderr, p.cmd.Env = os.Stderr, append(os.Environ(), "TMPDIR="+t.TempDir())
+	in, err1 := p.cmd.StdinPipe()
+	out, err2 := p.cmd.StdoutPipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	p.in, p.out = in, bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill(); p.cmd.Wait() })
+	return p
+}
+
+// expect reads a line of the program's output.
+func (p *armedProgram) expect(t *testing.T, want string) {
+	t.Helper()
+	if line, err := p.out.ReadString('\n'); line != want+"\n" {
+		t.Fatalf("the program said %q, %v; want %q", line, err, want)
+	}
+}
+
+// tell has the program do something, and waits until it is done.
+func (p *armedProgram) tell(t *testing.T, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(t, "done")
+	}
+}
+
+// end has the program end, which prints what it prints alone.
+func (p *armedProgram) end(t *testing.T, words ...string) {
+	t.Helper()
+	p.in.Close()
+	for _, line := range words {
+		p.expect(t, line)
+	}
+	if rest, err := io.ReadAll(p.out); len(rest) > 0 || err != nil {
+		t.Errorf("it also said %q, %v", rest, err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func (p *armedProgram) hasCUPTI(t *testing.T) bool {
+	t.Helper()
+	files, err := procfs.Files(p.cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(path string) bool { return strings.Contains(path, "libcupti") })
+}
+
+// doctor holds what doctor says of the program against a text.
+func (p *armedProgram) doctor(t *testing.T, want string) {
+	t.Helper()
+	if said, _ := outputOf(exec.Command("cudatrace", "doctor", "-p", fmt.Sprint(p.cmd.Process.Pid))); !strings.Contains(said, want) {
+		t.Errorf("doctor said %s", said)
+	}
+}
+
+// record records the program, from when the recorder has said something.
+func (p *armedProgram) record(t *testing.T, said string) *background {
+	t.Helper()
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(p.cmd.Process.Pid))
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), said) })
+	return b
+}
+
+// stop ends the recorder and reads its log.
+func (b *background) stop(t *testing.T) {
+	t.Helper()
+	b.cmd.Process.Signal(syscall.SIGINT)
+	if code := b.end(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	b.read(t, b.base+".cudatrace")
+}
+
+const (
+	saidWork  = "recording the calls and GPU work of told"
+	saidCalls = "recording the calls of told"
+)
+
+// TestArmed records a program that waited for it: launches, copies, and a graph that was instantiated before. Until
+// then the program has not loaded CUPTI; afterwards it runs on, and a second recording has its calls alone.
+func TestArmed(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	p.tell(t, "launch 10", "capture", "graph 1")
+	if p.hasCUPTI(t) {
+		t.Error("CUPTI is loaded before a recorder came")
+	}
+	p.doctor(t, "is armed: it waits for a recorder")
+	b := p.record(t, saidWork)
+	p.tell(t, "launch 100", "graph 7")
+	b.stop(t)
+	if b.Kernels != 107 || b.Copies != 7 || b.Unmatched != 0 || !b.Complete || b.Launches != 100 || b.Pairs != b.Calls {
+		t.Errorf("%d kernels, %d copies, unmatched %d, complete %t %q, %d launches, %d pairs of %d calls\n%s",
+			b.Kernels, b.Copies, b.Unmatched, b.Complete, b.Reasons, b.Launches, b.Pairs, b.Calls, b.recording.stderr)
+	}
+	p.tell(t, "launch 5")
+	p.doctor(t, "was armed and has met a recorder")
+	again := p.record(t, saidCalls)
+	p.tell(t, "launch 20")
+	again.stop(t)
+	if again.Kernels != 0 || again.Launches != 20 || !again.Complete || !strings.Contains(again.recording.stderr, "only its calls are recorded, although it was armed: it has met a recorder before") {
+		t.Errorf("again: %d kernels, %d launches, complete %t\n%s", again.Kernels, again.Launches, again.Complete, again.recording.stderr)
+	}
+	p.end(t, "told failed=0 children=0", "counts kernels=143 copies=9 sets=1")
+}
+
+// TestArmedEnds ends programs while they are recorded: all of their work is in the log.
+func TestArmedEnds(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	b := p.record(t, saidWork)
+	p.tell(t, "launch 50")
+	p.end(t, "told failed=0 children=0", "counts kernels=50 copies=1 sets=1")
+	if code := b.end(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	b.read(t, b.base+".cudatrace")
+	if b.Kernels != 50 || b.Copies != 1 || b.Unmatched != 0 || !b.Complete {
+		t.Errorf("%d kernels, %d copies, unmatched %d, complete %t %q", b.Kernels, b.Copies, b.Unmatched, b.Complete, b.Reasons)
+	}
+}
+
+// TestArmedRecorderKilled kills the recorder: the program runs on, to the same output.
+func TestArmedRecorderKilled(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	b := p.record(t, saidWork)
+	p.tell(t, "launch 50")
+	b.cmd.Process.Kill()
+	b.end(t)
+	p.tell(t, "launch 50")
+	p.end(t, "told failed=0 children=0", "counts kernels=100 copies=1 sets=1")
+}
+
+// TestArmedBeforeCUDA attaches to a process that runs another program by exec and starts CUDA after that.
+func TestArmedBeforeCUDA(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t, "sh", "-c", `echo begun; read line; exec "$0"`, sim("told"))
+	p.expect(t, "begun")
+	b := p.record(t, "has not started CUDA yet; its GPU work is recorded when it does")
+	if _, err := io.WriteString(p.in, "go\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(t, "ready")
+	b.until(t, func() bool { return p.hasCUPTI(t) })
+	n := 0
+	b.onDisk(t, func(s convert.Summary) bool { p.tell(t, "launch 10"); n += 10; return s.Kernels > 0 })
+	b.stop(t)
+	if b.Kernels == 0 || b.Kernels > uint64(n) || b.LostTotal() != 0 || !b.Complete {
+		t.Errorf("%d kernels of %d, complete %t %q\n%s", b.Kernels, n, b.Complete, b.Reasons, b.recording.stderr)
+	}
+	p.end(t, "told failed=0 children=0", fmt.Sprintf("counts kernels=%d copies=1 sets=1", n))
+}
+
+// TestArmedAlone leaves a process alone whose own profiler uses CUPTI, and one in a sandbox.
+func TestArmedAlone(t *testing.T) {
+	t.Parallel()
+	for line, why := range map[string]string{
+		"profile": "another tool in the program, PyTorch's profiler for instance, uses it already",
+		"sandbox": "only its calls are recorded, although it was armed: it has entered a sandbox (seccomp), in which starting CUPTI could kill it",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			p := startArmed(t)
+			p.expect(t, "ready")
+			p.tell(t, line)
+			b := p.record(t, saidCalls)
+			p.tell(t, "launch 30")
+			b.stop(t)
+			if b.Kernels != 0 || b.Launches != 30 || !strings.Contains(b.recording.stderr, why) {
+				t.Errorf("%d kernels, %d launches\n%s", b.Kernels, b.Launches, b.recording.stderr)
+			}
+			p.end(t, "told failed=0 children=0", "counts kernels=30 copies=1 sets=1")
+		})
+	}
+}
+
+// TestArmedRunsAsAlone compares what armed programs print and return with what they do alone. Some fork, some
+// start others, some end by a signal.
+func TestArmedRunsAsAlone(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{
+		{sim("vectoradd")}, {sim("nocuda")}, {sim("forkafter")}, {sim("threads")}, {sim("exits"), "abort", "-n", "10"},
+		{sim("exits"), "_exit", "-n", "10"}, {"sh", "-c", "exit 7"}, {"sh", "-c", "kill -TERM $$"}, {"env", "--", "true"},
+	} {
+		alone, aloneCode := outputOf(exec.Command(command[0], command[1:]...))
+		run := exec.Command("cudatrace", append([]string{"run", "--armed"}, command...)...)
+		run.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+		armed, code := outputOf(run)
+		if armed != alone || code != aloneCode {
+			t.Errorf("%q printed %q and ended with %d; alone %q and %d", command, armed, code, alone, aloneCode)
+		}
+	}
+}
+
+func outputOf(cmd *exec.Cmd) (string, int) {
+	out, _ := cmd.CombinedOutput() // the exit code says it
+	return string(out), exitStatusOf(cmd.ProcessState)
+}
+
+// TestUnarmed runs programs that cannot wait for a recorder: a line says why, and they run all the same.
+func TestUnarmed(t *testing.T) {
+	t.Parallel()
+	raised := filepath.Join(t.TempDir(), "true")
+	copyProgram(t, "/bin/true", raised)
+	if os.Geteuid() == 0 {
+		if err := os.Chown(raised, 65534, -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(raised, 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		env     string
+		command []string
+		code    int
+		said    string
+	}{
+		{"CUDA_INJECTION64_PATH=/opt/nsys.so", []string{"sh", "-c", `test "$CUDA_INJECTION64_PATH" = /opt/nsys.so`}, 0, "cudatrace: sh runs unarmed: CUDA_INJECTION64_PATH=/opt/nsys.so is set: another tool"},
+		{"A=b", []string{raised}, 0, "cudatrace: true runs unarmed: it runs with raised rights (setuid or setgid)"},
+		{"A=b", []string{"/nowhere/to/be"}, 127, "cudatrace: /nowhere/to/be: no such file"},
+		{"A=b", []string{"/etc/passwd"}, 126, "not executable"},
+	} {
+		if c.command[0] == raised && os.Geteuid() != 0 {
+			continue
+		}
+		cmd := exec.Command("cudatrace", append([]string{"run", "--armed", "--"}, c.command...)...)
+		var stderr bytes.Buffer
+		cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), c.env)
+		_ = cmd.Run() // the exit code says it
+		if code := exitStatusOf(cmd.ProcessState); code != c.code || !strings.Contains(stderr.String(), c.said) {
+			t.Errorf("%q: exit code %d, %q", c.command, code, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,263 @@
+// Package armed finds processes that 'cudatrace run --armed' started, and calls them. Input: a PID. Output: what
+// became of the process, and a socket to which it connects.
+//
+// The library in such a process sleeps on a page beside it. A recorder opens a socket in the same folder, writes
+// the process into the page and rings. The folder is its user's, who may be hostile to a recorder that runs as
+// root: all is done with that user's rights to files.
+package armed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/armedpage"
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/procfs"
+)
+
+// threadName is the name of the thread that waits: inject/wire.h, CT_ARMED_THREAD.
+const threadName = "cudatrace-armed"
+
+// A State says what became of an armed process.
+type State int
+
+// The states.
+const (
+	None    State = iota // it is not armed
+	Fresh                // it has not started CUDA yet
+	Waiting              // it waits for a recorder
+	Met                  // it has met a recorder before, and does not wait any more
+)
+
+// A Process is one that may be armed.
+type Process struct {
+	PID     int
+	State   State
+	library string // path of the library, in the process's root
+}
+
+// Look finds out whether a process is armed.
+func Look(pid int) Process {
+	p := Process{PID: pid}
+	files, err := procfs.Files(pid)
+	if err != nil {
+		return p
+	}
+	if i := slices.IndexFunc(files, isLibrary); i >= 0 {
+		p.library = files[i]
+	} else {
+		p.library, p.State = setting(pid), Fresh
+	}
+	dir, err := p.folder()
+	if err != nil {
+		return Process{PID: pid}
+	}
+	defer unix.Close(dir)
+	var s unix.Stat_t
+	switch {
+	case unix.Fstatat(dir, privatefolder.ArmedName, &s, unix.AT_SYMLINK_NOFOLLOW) != nil:
+		return Process{PID: pid}
+	case p.State == Fresh:
+	case waits(pid):
+		p.State = Waiting
+	default:
+		p.State = Met
+	}
+	return p
+}
+
+func isLibrary(path string) bool { return filepath.Base(path) == privatefolder.LibraryName }
+
+// setting is the library that the driver loads when the process starts CUDA, "" without one of ours.
+func setting(pid int) string {
+	environ, err := procfs.Environment(pid)
+	if err != nil {
+		return ""
+	}
+	for _, e := range environ {
+		if path, ok := strings.CutPrefix(e, cupti.InjectionVar+"="); ok && isLibrary(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func waits(pid int) bool {
+	for _, name := range procfs.ThreadNames(uint32(pid)) {
+		if name == threadName {
+			return true
+		}
+	}
+	return false
+}
+
+// folder opens the folder of the library as the process sees it.
+func (p *Process) folder() (fd int, err error) {
+	if p.library == "" {
+		return -1, os.ErrNotExist
+	}
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", p.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(root)
+	return unix.Openat2(root, filepath.Dir(p.library), &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
+// A Call is a recorder's claim to the armed processes of one folder. Nobody else can call them until Close.
+type Call struct {
+	Entrance cupti.Entrance
+	PIDs     []int // those that are called
+
+	dir  int
+	page *os.File // locked
+	as   *invoker.Invoker
+}
+
+// ErrBusy says that another recorder has called processes of the same folder.
+var ErrBusy = errors.New("another recorder records processes of the same 'cudatrace run --armed'")
+
+// Open opens a socket for processes, by the folders that they are of. A refusal says why a process cannot be called.
+func Open(processes []Process) (calls []*Call, refused map[int]error) {
+	refused = map[int]error{}
+	for _, p := range processes {
+		var err error
+		if calls, err = add(calls, p); err != nil {
+			refused[p.PID] = err
+		}
+	}
+	return calls, refused
+}
+
+// add adds a process to the call of its folder, or makes one.
+func add(calls []*Call, p Process) ([]*Call, error) {
+	dir, err := p.folder()
+	if err != nil {
+		return calls, err
+	}
+	c := &Call{dir: dir}
+	for _, other := range calls {
+		if sameFile(dir, other.dir) {
+			unix.Close(dir)
+			if err := sandboxed(p.PID, other.page); err != nil {
+				return calls, err
+			}
+			other.PIDs = append(other.PIDs, p.PID)
+			return calls, nil
+		}
+	}
+	if err := c.open(p.PID); err != nil {
+		return calls, errors.Join(err, c.Close())
+	}
+	c.PIDs = []int{p.PID}
+	return append(calls, c), nil
+}
+
+func sameFile(a, b int) bool {
+	var s, t unix.Stat_t
+	return unix.Fstat(a, &s) == nil && unix.Fstat(b, &t) == nil && s.Dev == t.Dev && s.Ino == t.Ino
+}
+
+// open claims the folder and opens the socket.
+func (c *Call) open(pid int) error {
+	var s unix.Stat_t
+	if err := unix.Fstat(c.dir, &s); err != nil {
+		return err
+	}
+	user, ok := procfs.User(pid)
+	if !ok || s.Mode&0o077 != 0 || s.Uid != 0 && s.Uid != user {
+		return errors.New("its folder is not its user's own")
+	}
+	if int(s.Uid) != os.Geteuid() {
+		c.as = &invoker.Invoker{UID: s.Uid, GID: s.Gid}
+	}
+	c.Entrance.Owner = cupti.Owner{UID: int(user), GID: int(s.Gid)}
+	return c.as.Do(func() error { return c.claim(pid) })
+}
+
+func (c *Call) claim(pid int) error {
+	fd, err := unix.Openat(c.dir, privatefolder.ArmedName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	c.page = os.NewFile(uintptr(fd), privatefolder.ArmedName)
+	var s unix.Stat_t
+	switch err := unix.Fstat(fd, &s); {
+	case err != nil:
+		return err
+	case s.Mode&unix.S_IFMT != unix.S_IFREG || s.Size != armedpage.Size:
+		return errors.New("the page in its folder is not one of cudatrace's")
+	case unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil:
+		return ErrBusy
+	}
+	if err := sandboxed(pid, c.page); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(c.dir, privatefolder.SocketName, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err // what a recorder that was killed left
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", c.dir, privatefolder.SocketName)
+	c.Entrance.Listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err == nil {
+		c.Entrance.Listener.SetUnlinkOnClose(false)
+	}
+	return err
+}
+
+// Ring has the processes connect.
+func (c *Call) Ring() error {
+	var pids []uint32
+	for _, pid := range c.PIDs {
+		own := procfs.NamespaceTID(uint32(pid), uint32(pid))
+		if own == 0 {
+			own = uint32(pid)
+		}
+		pids = append(pids, own)
+	}
+	return armedpage.Want(c.page, pids)
+}
+
+// Close gives the claim up. Processes that were called and did not come wait on.
+func (c *Call) Close() error {
+	var err error
+	if c.Entrance.Listener != nil {
+		if failed := c.Entrance.Listener.Close(); !errors.Is(failed, net.ErrClosed) {
+			err = failed
+		}
+		if gone := c.as.Do(func() error { return unix.Unlinkat(c.dir, privatefolder.SocketName, 0) }); !errors.Is(gone, unix.ENOENT) {
+			err = errors.Join(err, gone)
+		}
+		err = errors.Join(err, armedpage.Want(c.page, nil))
+	}
+	if c.page != nil {
+		err = errors.Join(err, c.page.Close())
+	}
+	return errors.Join(err, unix.Close(c.dir))
+}
+
+// sandboxed is an error if a thread of the process has entered a sandbox since the program was started: there the
+// calls that are new to it could kill it.
+func sandboxed(pid int, page *os.File) error {
+	before, err := armedpage.Filters(page)
+	if err != nil {
+		return err
+	}
+	for tid := range procfs.Threads(uint32(pid)) {
+		if procfs.Filters(uint32(pid), tid) > before {
+			return errors.New("it has entered a sandbox (seccomp), in which starting CUPTI could kill it")
+		}
+	}
+	return nil
+}

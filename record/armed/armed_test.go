@@ -1,0 +1,113 @@
+package armed
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cupti"
+	"github.com/cudatrace/cudatrace/record/pipetest"
+)
+
+// start starts a process that would load the library, and finds it.
+func start(t *testing.T, library string) Process {
+	t.Helper()
+	cmd := exec.Command("cat")
+	cmd.Env = []string{cupti.InjectionVar + "=" + library}
+	input, _ := pipetest.Start(t, cmd)
+	t.Cleanup(func() { input.Close(); cmd.Wait() })
+	return Look(cmd.Process.Pid)
+}
+
+// arm makes a folder of armed programs.
+func arm(t *testing.T) (library string) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	setting, err := cupti.Arm(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cupti.Disarm(setting) })
+	return strings.TrimPrefix(setting, cupti.InjectionVar+"=")
+}
+
+func TestLook(t *testing.T) {
+	if p := start(t, arm(t)); p.State != Fresh {
+		t.Errorf("an armed process is %+v", p)
+	}
+	for _, library := range []string{"", "relative/libcudatrace.so", "/nowhere/libcudatrace.so", "/opt/other.so", filepath.Join(t.TempDir(), "libcudatrace.so")} {
+		if p := start(t, library); p.State != None {
+			t.Errorf("%q: %+v", library, p)
+		}
+	}
+	if p := Look(1 << 22); p.State != None {
+		t.Errorf("nobody is %+v", p)
+	}
+}
+
+// TestOpen has two processes of one folder called together. A second recorder cannot call them; after the first one,
+// whose socket may have been left behind, it can.
+func TestOpen(t *testing.T) {
+	library := arm(t)
+	both := []Process{start(t, library), start(t, library)}
+	calls, refused := Open(both)
+	if len(calls) != 1 || len(calls[0].PIDs) != 2 || len(refused) != 0 {
+		t.Fatalf("%d calls, refused %v", len(calls), refused)
+	}
+	if err := calls[0].Ring(); err != nil {
+		t.Error(err)
+	}
+	if conn, err := net.Dial("unix", filepath.Join(filepath.Dir(library), "sock")); err != nil {
+		t.Error(err)
+	} else {
+		conn.Close()
+	}
+	if more, refused := Open(both); len(more) != 0 || !errors.Is(refused[both[0].PID], ErrBusy) {
+		t.Errorf("a second recorder: %d calls, refused %v", len(more), refused)
+	}
+	if err := calls[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(library), "sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, refused := Open(both)
+	if len(again) != 1 || len(refused) != 0 {
+		t.Fatalf("later: %d calls, refused %v", len(again), refused)
+	}
+	if err := again[0].Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostileFolder finds folders that are not as 'cudatrace run' makes them.
+func TestHostileFolder(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"not its user's own": func(dir string) error { return os.Chmod(dir, 0o755) },
+		"cudatrace's":        func(dir string) error { return os.Truncate(filepath.Join(dir, "armed"), 8) },
+		"symbolic links": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "armed")), os.Symlink(outside, filepath.Join(dir, "armed")))
+		},
+	} {
+		library := arm(t)
+		p := start(t, library)
+		if err := spoil(filepath.Dir(library)); err != nil {
+			t.Fatal(err)
+		}
+		calls, refused := Open([]Process{p})
+		if err := refused[p.PID]; len(calls) != 0 || err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %d calls, refused %v", name, len(calls), refused)
+		}
+	}
+	if content, err := os.ReadFile(outside); err != nil || strings.Trim(string(content), "\x00") != "" {
+		t.Errorf("a file outside was written: %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package privatefolder
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/armedpage"
+	"github.com/cudatrace/cudatrace/record/pipetest"
+)
+
+// TestArmedFolder keeps the folder of armed programs as long as one of them runs, or may just be about to.
+func TestArmedFolder(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	path, err := MakeArmed([]string{base}, library, armedpage.New(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Arms(path) || Arms("/lib/libcudatrace.so") || Arms(filepath.Join(filepath.Dir(path), "other.so")) {
+		t.Error("it is not known which library is that of armed programs")
+	}
+	cmd := exec.Command("cat")
+	cmd.Env = []string{"CUDA_INJECTION64_PATH=" + path}
+	input, _ := pipetest.Start(t, cmd)
+	removeStale(base, os.Geteuid())
+	age(t, filepath.Dir(path), 2*staleAge)
+	removeStale(base, os.Geteuid())
+	if !exists(path) {
+		t.Fatal("the folder of a running program was removed")
+	}
+	input.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	removeStale(base, os.Geteuid())
+	if exists(filepath.Dir(path)) {
+		t.Error("the folder of a program that has ended is still there")
+	}
+}
+
+// TestArmedFolderElsewhere keeps a folder whose programs may run out of our sight.
+func TestArmedFolderElsewhere(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	page := armedpage.New(0)
+	page[armedpage.SpaceAt]++
+	path, err := MakeArmed([]string{base}, library, page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	age(t, filepath.Dir(path), 2*staleAge)
+	removeStale(base, os.Geteuid())
+	if !exists(path) {
+		t.Error("the folder of another PID namespace was removed")
+	}
+	RemoveArmed(path)
+	if exists(filepath.Dir(path)) {
+		t.Error("the folder of a program that was not started is still there")
+	}
+}
