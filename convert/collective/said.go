@@ -13,6 +13,9 @@ func (s *Stream) Say(communicator uint64) {
 	}
 }
 
+// Said is the communicator of the stream as NCCL names it, 0 where that is not certain.
+func (s *Stream) Said() uint64 { return s.said.known() }
+
 // A said is what NCCL says about the kernels of a stream.
 type said struct {
 	communicator  uint64

@@ -33,6 +33,7 @@ type Ranks struct {
 	Slow     int         // a rank whose GPU has lower clocks; 0 for none, and no clocks are sampled
 	Ends     map[int]int // the log of a rank ends in a step, without its last record
 	Run      string      // identity of the run
+	Bytes    uint64      // of the message of each collective, as NCCL tells it; 0 for an NCCL that tells nothing
 }
 
 // A RankLog is the log of a rank, with the truth about the clock of its host.
@@ -132,9 +133,26 @@ func collect(rnd *rand.Rand, writers []*rankWriter, at []float64, name string, s
 	last += 20e3 + 5e3*rnd.Float64() + transfer
 	for r, w := range writers {
 		left := last + 2e3*rnd.Float64()
-		w.kernel(name, stream, at[r], left)
+		w.collective(name, stream, at[r], left)
 		at[r] = left
 	}
+}
+
+// collective logs a kernel of NCCL and the call that launches it.
+func (w *rankWriter) collective(name string, stream uint32, from, to float64) {
+	if w.o.Bytes == 0 || w.over {
+		w.kernel(name, stream, from, to)
+		return
+	}
+	function, communicator := "ncclAllReduce", uint64(1)
+	if name == Local {
+		function, communicator = "ncclReduceScatter", uint64(2+w.log.Host)
+	}
+	pid, id, start := uint32(1000+w.log.Rank%w.o.PerHost), 1<<20+w.next, w.log.At(from)
+	w.w.Add(&tracelog.NCCLCall{PID: pid, TID: pid, Name: function, Time: start - 9500, Known: tracelog.NCCLCommunicator | tracelog.NCCLBytes, Communicator: communicator, Bytes: w.o.Bytes})
+	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: id, Time: start - 9400, Name: function, Domain: "NCCL"})
+	w.kernel(name, stream, from, to)
+	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerEnd, ID: id, Time: start - 4500, Domain: "NCCL"})
 }
 
 // A rankWriter writes the log of a rank.

@@ -1,9 +1,12 @@
 package stats_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +192,76 @@ func TestRanksIncomplete(t *testing.T) {
 	}
 	if got, want := len(mixed["collectives"].Rows), len(alone["collectives"].Rows)+2; got != want {
 		t.Errorf("%d rows with the other run, want %d", got, want)
+	}
+}
+
+// Bandwidths are those of the generator, with clocks that are wrong by more than a collective takes, too. The sizes of logs of which
+// a rank is missing count.
+func TestMessageSizes(t *testing.T) {
+	t.Parallel()
+	const size, took = 1 << 30, 10e6 + 22.5e3 + 1e3 // ns, of each collective, within 0.1 %
+	want := map[string][2]float64{"AllReduce": {size / took, size / took * 2 * 63 / 64}, "ReduceScatter": {8 * size / took, 7 * size / took}}
+	for name, wallError := range map[string]uint64{"clocks that are known": 0, "clocks that are not": unsynchronized} {
+		logs := sixtyFour(t, logtest.Ranks{Steps: 20, Transfer: 10e6, Bytes: size, WallError: wallError})
+		sizes := rankTables(t, logs)["message_sizes"]
+		if len(sizes.Rows) != 2 || len(sizes.Notes) != 0 {
+			t.Fatalf("%s: %v, notes %q", name, sizes.Rows, sizes.Notes)
+		}
+		for _, row := range sizes.Rows {
+			operation := row[0].(string)
+			members, count := uint64(64), uint64(20)
+			if operation == "ReduceScatter" {
+				members, count = 8, 160
+			}
+			if cell(sizes, row, "members") != members || cell(sizes, row, "count") != count || cell(sizes, row, "measured") != count ||
+				cell(sizes, row, "bytes") != count*size || cell(sizes, row, "min_bytes") != uint64(size) || cell(sizes, row, "max_bytes") != uint64(size) {
+				t.Errorf("%s: %v", name, row)
+			}
+			for i, key := range []string{"algbw_gbps", "busbw_gbps"} {
+				if got := cell(sizes, row, key).(float64); math.Abs(got/want[operation][i]-1) > 0.01 {
+					t.Errorf("%s: %s of %s is %.2f, want %.2f", name, key, operation, got, want[operation][i])
+				}
+			}
+			if got := cell(sizes, row, "median_ns").(uint64); math.Abs(float64(got)/took-1) > 0.01 {
+				t.Errorf("%s: %s takes %d ns, want %.0f", name, operation, got, took)
+			}
+		}
+		if wallError == 0 {
+			testPartialSizes(t, rankTables(t, slices.Delete(logs, 20, 21))["message_sizes"])
+		}
+	}
+}
+
+// The table of a small log, in each form.
+func TestMessageSizesGolden(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "message_sizes.log.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := logtest.Assembled(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := []*table.Table{rankTables(t, []*logtest.RankLog{{Data: log}})["message_sizes"]}
+	var b bytes.Buffer
+	for _, err := range []error{table.WriteText(&b, sizes, 140), table.WriteMarkdown(&b, sizes), table.WriteCSV(&b, sizes), table.WriteJSON(&b, nil, sizes)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	golden(t, "message_sizes.txt", b.Bytes())
+}
+
+func testPartialSizes(t *testing.T, sizes *table.Table) {
+	t.Helper()
+	for _, row := range sizes.Rows {
+		if cell(sizes, row, "busbw_gbps") != nil || cell(sizes, row, "measured") != uint64(0) || cell(sizes, row, "bytes") == nil {
+			t.Errorf("without a rank: %v", row)
+		}
+	}
+	if len(sizes.Rows) != 3 || len(sizes.Notes) != 9 || !strings.HasSuffix(sizes.Notes[0], "has no bandwidths: 1 of the 64 ranks of the job are not there, and may be a part of it") {
+		t.Errorf("without a rank: %v, notes %q", sizes.Rows, sizes.Notes)
 	}
 }
 

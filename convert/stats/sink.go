@@ -188,7 +188,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
 		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(s.ranks), ofRanks[0], ofRanks[1], ofRanks[2], s.metrics.table(), memory, unfreed, s.calls.errorTable(),
+		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(s.ranks), ofRanks[0], ofRanks[1], ofRanks[2], ofRanks[3], s.metrics.table(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), s.metrics.rangeTable(), threads, processes, s.findingTable(f),
 	}
 	for _, t := range all {
@@ -204,7 +204,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 func Names() []string {
 	return []string{
 		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
-		"devices", "idle", "streams", "ranks", "collectives", "late_collectives", "steps", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
+		"devices", "idle", "streams", "ranks", "collectives", "late_collectives", "message_sizes", "steps", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
 		"findings",
 	}
 }

@@ -17,8 +17,7 @@ type Collector struct {
 	run       string // of the log whose processes come
 	most      int    // parts of collectives that a stream keeps
 
-	labels map[string]uint32 // of kernels, by mangled name
-	titles []string          // by label
+	labels labels
 	steps  steps
 	result *Result
 }
@@ -43,7 +42,7 @@ type Lane struct {
 	kinds map[uint32]*sum // by label
 }
 
-// A sum counts the parts of one kernel on a stream.
+// A sum counts the parts of one label on a stream.
 type sum struct{ count, time uint64 }
 
 const (
@@ -56,7 +55,8 @@ const (
 
 // New returns a collector.
 func New(names timeline.KernelNames, since func(at uint64) uint64) *Collector {
-	return &Collector{names: names, clock: since, processes: make(map[*timeline.Process]*Process), labels: make(map[string]uint32), most: mostParts}
+	return &Collector{names: names, clock: since, processes: make(map[*timeline.Process]*Process), most: mostParts,
+		labels: labels{kernels: make(map[string]uint32), numbers: make(map[label]uint32)}}
 }
 
 // Recording takes the first event.
@@ -100,8 +100,9 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 	if l == nil {
 		return
 	}
-	label := c.label(mangled)
+	label := c.labels.of(mangled, w.NCCL, c.names)
 	l.Add(n, w.Start, timeline.End(w.Start, w.Dur), label)
+	l.Say(communicatorOf(w))
 	k := l.kinds[label]
 	if k == nil {
 		k = new(sum)
@@ -123,20 +124,12 @@ func (p *Process) lane(s *timeline.Stream, most int) *Lane {
 	return l
 }
 
-// maxLabels bounds the kernels of NCCL that are told apart.
-const maxLabels = 1 << 12
-
-// label is the number of a kernel.
-func (c *Collector) label(mangled string) uint32 {
-	n, ok := c.labels[mangled]
-	if !ok {
-		if len(c.titles) >= maxLabels {
-			return maxLabels - 1
-		}
-		n = uint32(len(c.titles))
-		c.labels[mangled], c.titles = n, append(c.titles, c.names.Of(mangled).Short)
+// communicatorOf is the hash of the communicator of a kernel, 0 where NCCL does not tell.
+func communicatorOf(w *timeline.Work) uint64 {
+	if w.NCCL == nil {
+		return 0
 	}
-	return n
+	return w.NCCL.Communicator
 }
 
 // short says whether the process has too few collectives to be put together with others.

@@ -14,6 +14,9 @@ import (
 type Result struct {
 	communicators []*communicator
 	worst         []late // collectives in which others waited longest, these first
+	labels        *labels
+	sizes         sizes
+	alone         map[*Lane]bool // streams that are of no communicator
 }
 
 // A communicator has the collectives of some ranks.
@@ -34,6 +37,7 @@ type communicator struct {
 	kept     uint64   // collectives that were compared
 	distrust bool     // the clocks of the hosts are wrong
 	sure     uint64   // those of them whose last rank is known
+	partial  string   // why it may have more members, "" if it has not
 }
 
 // A kind has the collectives of one kernel.
@@ -100,7 +104,7 @@ func (c *Collector) Result() *Result {
 	if c.result != nil {
 		return c.result
 	}
-	r := new(Result)
+	r := &Result{labels: &c.labels, sizes: make(sizes)}
 	hosts := make(map[*timeline.Clock]int)
 	streams := make(map[string][]*collective.Stream) // by run
 	var runs []string
@@ -122,10 +126,18 @@ func (c *Collector) Result() *Result {
 			lanes[l.Stream] = l
 		}
 	}
+	found := make(map[string][]*collective.Communicator)
 	for _, run := range runs {
-		for _, found := range collective.Match(streams[run]) {
-			r.add(c, found, lanes)
+		found[run] = collective.Match(streams[run])
+	}
+	r.alone = c.unmatched(found)
+	for _, run := range runs {
+		for _, f := range found[run] {
+			r.add(c, f, lanes)
 		}
+	}
+	for l := range r.alone {
+		r.sizes.alone(r.labels, l)
 	}
 	c.result = r
 	return r
@@ -148,23 +160,36 @@ func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*co
 		l := lanes[s]
 		m.members, m.clocks, m.counts = append(m.members, l.of), append(m.clocks, l.of.Clock), append(m.counts, s.Count())
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
-		for label, k := range l.kinds {
-			if kinds[label] == nil {
-				kinds[label] = &kind{title: c.titles[label], late: make([][]uint64, n)}
+		for number, k := range l.kernels(r.labels) {
+			if kinds[number] == nil {
+				kinds[number] = &kind{title: r.labels.list[number].title, late: make([][]uint64, n)}
 			}
-			x := kinds[label]
+			x := kinds[number]
 			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
 		}
 	}
+	m.partial = c.partial(m, r.alone)
+	r.sizes.count(r.labels, m, lanes)
 	m.distrust = m.contradicted()
 	m.Each(func(members []*collective.Stream, parts []collective.Part) {
-		r.compare(m, kinds[parts[0].Label], members, parts)
+		r.compare(m, kinds[r.labels.all[parts[0].Label].kernel], members, parts)
 	})
 	for _, k := range kinds {
 		m.kinds = append(m.kinds, k)
 	}
 	slices.SortFunc(m.kinds, func(a, b *kind) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title)) })
 	r.communicators = append(r.communicators, m)
+}
+
+// kernels sums up the parts on a stream by kernel.
+func (l *Lane) kernels(names *labels) map[uint32]sum {
+	all := make(map[uint32]sum)
+	for label, k := range l.kinds {
+		number := names.all[label].kernel
+		x := all[number]
+		all[number] = sum{x.count + k.count, sketch.Sum(x.time, k.time)}
+	}
+	return all
 }
 
 // of are the indexes and the clocks of members.
@@ -197,6 +222,7 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Stream,
 		m.apart++
 		return
 	}
+	r.sizes.measure(r.labels, m, &x, parts)
 	k.waiting = true
 	k.compared++
 	m.kept++

@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	gather    = "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE"
+	scatter   = "_Z41ncclDevKernel_ReduceScatter_Sum_f32_RING24ncclDevKernelArgsStorageILm4096EE"
 	reduce    = "_Z41ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE"
 	broadcast = "_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE"
 )
@@ -40,9 +42,18 @@ func newJob(processes int, clocks ...*timeline.Clock) *job {
 
 // run runs a kernel on each rank from its time on, until the end.
 func (j *job) run(kernel string, end uint64, starts ...uint64) {
+	j.runSaid(kernel, end, nil, starts...)
+}
+
+// runSaid runs a kernel of which NCCL says something on each rank.
+func (j *job) runSaid(kernel string, end uint64, said []*timeline.NCCL, starts ...uint64) {
 	for i, start := range starts {
 		s := j.streams[i]
-		j.Collective(s, &timeline.Work{Kind: timeline.KernelWork, Start: start, Dur: end - start, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: kernel}}})
+		w := &timeline.Work{Kind: timeline.KernelWork, Start: start, Dur: end - start, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: kernel}}}
+		if said != nil {
+			w.NCCL = said[i]
+		}
+		j.Collective(s, w)
 		j.User(s)
 	}
 }
@@ -83,6 +94,152 @@ func TestSample(t *testing.T) {
 	f := j.Findings(&findings.Defaults, nil, nil, true)
 	if len(f) != 1 || f[0].Kind != "straggling_rank" || f[0].Process != j.streams[2].Context.Process || !strings.Contains(f[0].Evidence, "estimated from one of 16") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// said is what NCCL says on some ranks about a kernel: the hash and the bytes, negative where they are not known.
+func said(hash uint64, bytes ...int64) (list []*timeline.NCCL) {
+	for _, b := range bytes {
+		n := &timeline.NCCL{Communicator: hash}
+		if b >= 0 {
+			n.Bytes, n.HasBytes = uint64(b), true
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// sizeRows are the rows of message_sizes, sorted, without the columns of totals.
+func sizeRows(j *job) (rows []string, notes string) {
+	t := j.Tables()[2]
+	for _, r := range t.Rows {
+		row := fmt.Sprintf("%v of %v, %v-%v B: %v, %v B, %v measured, %v ns, %.3v %.3v", r...)
+		rows = append(rows, strings.NewReplacer("%!v(<nil>)", "-", "<nil>", "-").Replace(row))
+	}
+	slices.Sort(rows)
+	return rows, strings.Join(t.Notes, "; ")
+}
+
+// A bandwidth is that of the collective from the entering of the last rank on, with nccl-tests' factors for each operation.
+func TestBandwidths(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	j := newJob(4, clock, clock, clock, clock)
+	run := func(i uint64, kernel string, bytes ...int64) {
+		at := 1e9 + i*1e6
+		j.runSaid(kernel, at+500e3, said(7, bytes...), at, at+100e3, at+499e3, at+300e3)
+	}
+	run(0, reduce, 1000, 1000, 1000, 1000)
+	run(1, reduce, 1000, -1, -1, -1) // one rank knows
+	run(2, reduce, 3000, 3000, 3000, 3000)
+	run(3, reduce, 0, 0, 0, 0)
+	run(4, reduce, -1, -1, -1, -1)
+	run(5, gather, 1000, 1000, 1000, 1000)
+	run(6, scatter, 1000, 1000, 1000, 1000)
+	run(7, scatter, 5000, 5000, 6000, 5000) // which cannot be
+	run(8, broadcast, 1000, 1000, 1000, 1000)
+	rows, notes := sizeRows(j)
+	want := []string{
+		"AllGather of 4, 1000-1000 B: 1, 1000 B, 1 measured, 1000 ns, 4 3",
+		"AllReduce of 4, --- B: 1, - B, 0 measured, - ns, - -",
+		"AllReduce of 4, 0-0 B: 1, 0 B, 1 measured, 1000 ns, 0 0",
+		"AllReduce of 4, 1000-1000 B: 2, 2000 B, 2 measured, 1000 ns, 1 1.5",
+		"AllReduce of 4, 3000-3000 B: 1, 3000 B, 1 measured, 1000 ns, 3 4.5",
+		"Broadcast of 4, 1000-1000 B: 1, 1000 B, 0 measured, - ns, - -",
+		"ReduceScatter of 4, 1000-1000 B: 1, 1000 B, 1 measured, 1000 ns, 4 3",
+		"ReduceScatter of 4, 5000-6000 B: 2, 11000 B, 0 measured, - ns, - -",
+	}
+	if !slices.Equal(rows, want) || notes != "the size of 1 collective is not known (docs/nvtx.md has what NCCL tells)" {
+		t.Errorf("%s\n%s", strings.Join(rows, "\n"), notes)
+	}
+}
+
+// The time is that of the rank that entered last, which may leave after others. A collective of which a part is missing has none.
+func TestTimeOfCollective(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	j := newJob(3, clock, clock, clock)
+	all := j.streams
+	part := func(rank int, start, end uint64) {
+		j.streams = all[rank : rank+1]
+		j.runSaid(reduce, end, said(7, 3000), start)
+	}
+	part(0, 1e9, 1e9+51e3)
+	part(1, 1e9+48e3, 1e9+50e3) // shorter than that of the last rank
+	part(2, 1e9+49e3, 1e9+52e3)
+	part(0, 2e9, 2e9+1e3)
+	part(1, 2e9, 2e9+1e3)
+	j.streams = all
+	rows, notes := sizeRows(j)
+	if want := "AllReduce of 3, 3000-3000 B: 2, 6000 B, 1 measured, 3000 ns, 1 1.33"; !slices.Equal(rows, []string{want}) || notes != "" {
+		t.Errorf("%q, want %q, notes %q", rows, want, notes)
+	}
+}
+
+// A process with more streams than are compared may have the part of any communicator.
+func TestTooManyStreams(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	j := newJob(3, clock, clock, clock)
+	j.runSaid(reduce, 1e9+1e6, said(7, 1000, 1000), 1e9, 1e9+5e5)
+	for i := range uint64(maxStreams + 1) {
+		s := *j.streams[2]
+		s.ID = uint32(i)
+		j.Collective(&s, &timeline.Work{Kind: timeline.KernelWork, Start: 1e9 + i, Dur: 1e6, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: gather}}, NCCL: said(100+i, 1000)[0]})
+	}
+	if _, notes := sizeRows(j); !strings.Contains(notes, "communicator 0 has no bandwidths: a stream with collectives of rank 2") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// A communicator has bandwidths if all of its ranks are certainly there.
+func TestPartial(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	for name, c := range map[string]struct {
+		hash  uint64 // of ranks 2 and 3, whose kernels are of another shape
+		other string
+		of    uint32 // ranks of the job
+		want  string
+	}{
+		"two communicators":                      {8, reduce, 4, ""},
+		"parts that cannot be put together":      {7, gather, 4, "communicator 0 has no bandwidths: a stream with collectives of rank 2"},
+		"a communicator that NCCL does not name": {0, gather, 4, "communicator 0 has no bandwidths: a stream with collectives of rank 2"},
+		"other ranks are missing":                {8, reduce, 8, "communicator 0 has no bandwidths: 4 of the 8 ranks of the job are not there"},
+		"a launcher that tells no ranks":         {8, reduce, 0, "communicator 0 is taken to have 2 ranks"},
+	} {
+		j := newJob(4, clock, clock, clock, clock)
+		for _, s := range j.streams {
+			r := &s.Context.Process.Rank
+			r.Of, r.Known = c.of, c.of > 0
+		}
+		first, others := *j, *j
+		first.streams, others.streams = j.streams[:2], j.streams[2:]
+		first.runSaid(reduce, 1e9+500e3, said(7, 1000, 1000), 1e9, 1e9+100e3)
+		others.runSaid(c.other, 1e9+500e3, said(c.hash, 1000, 1000), 1e9, 1e9+100e3)
+		_, notes := sizeRows(j)
+		measured := j.Tables()[2].Rows[0][6].(uint64) > 0
+		if !strings.Contains(notes, c.want) || c.want == "" && notes != "" || measured == strings.Contains(c.want, "no bandwidths") {
+			t.Errorf("%s: measured %t, notes %q", name, measured, notes)
+		}
+	}
+}
+
+// Sizes beyond the bound are not told apart.
+func TestManySizes(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	j := newJob(2, clock, clock)
+	for i := range int64(maxLabels) {
+		at := 1e9 + uint64(i)*1e6
+		j.runSaid(reduce, at+1e5, said(7, i, i), at, at+5e4)
+	}
+	_, notes := sizeRows(j)
+	if want := "the size of 4,096 collectives is not known (docs/nvtx.md has what NCCL tells); only the first 4,096 sizes are told apart"; notes != want {
+		t.Errorf("notes %q, want %q", notes, want)
+	}
+	if n := len(j.Result().communicators[0].kinds); n != 1 {
+		t.Errorf("%d kernels", n)
 	}
 }
 
@@ -194,7 +351,7 @@ func TestSteps(t *testing.T) {
 	span(1, "step", 2050, 3200)
 	span(1, "step 0", 9000, 9900)
 	span(0, "step 5", 9000, 9900, timeline.Detail{Name: "unfinished"})
-	table := j.Tables()[2]
+	table := j.Tables()[3]
 	var got []string
 	for _, row := range table.Rows {
 		got = append(got, fmt.Sprintf("%v %v %v %v %v ", row[0], row[table.Column("last_rank")], row[table.Column("late_ns")], row[table.Column("slowest_rank")], row[table.Column("durations_ns")]))

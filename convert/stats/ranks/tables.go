@@ -9,12 +9,12 @@ import (
 )
 
 // Names are the names of the tables.
-var Names = []string{"collectives", "late_collectives", "steps"}
+var Names = []string{"collectives", "late_collectives", "message_sizes", "steps"}
 
-// Tables returns the tables of collectives, of single collectives and of steps.
+// Tables returns the tables of collectives, of single collectives, of message sizes and of steps.
 func (c *Collector) Tables() []*table.Table {
 	r := c.Result()
-	return []*table.Table{c.collectives(r), c.worst(r), c.stepTable()}
+	return []*table.Table{c.collectives(r), c.worst(r), r.sizeTable(c), c.stepTable()}
 }
 
 func (c *Collector) collectives(r *Result) *table.Table {
@@ -36,7 +36,7 @@ func (c *Collector) collectives(r *Result) *table.Table {
 		t.Notes = append(t.Notes, m.notes()...)
 	}
 	t.Sort("total_ns")
-	t.Notes = append(t.Notes, c.unmatched(r)...)
+	t.Notes = append(t.Notes, c.alone(r)...)
 	return t
 }
 
@@ -114,25 +114,10 @@ func (m *communicator) notes() (notes []string) {
 	return notes
 }
 
-// unmatched says which collectives are of no communicator.
-func (c *Collector) unmatched(r *Result) (notes []string) {
-	of := make(map[*Lane]bool)
-	for _, m := range r.communicators {
-		for _, p := range m.members {
-			for _, l := range p.order {
-				if _, has := m.index[l.Stream]; has {
-					of[l] = true
-				}
-			}
-		}
-	}
-	streams, more := 0, 0
+// alone says which collectives are of no communicator.
+func (c *Collector) alone(r *Result) (notes []string) {
+	streams, more := len(r.alone), 0
 	for _, p := range c.list {
-		for _, l := range p.order {
-			if !of[l] {
-				streams++
-			}
-		}
 		if p.tooMany {
 			more++
 		}
@@ -169,7 +154,7 @@ func (c *Collector) worst(r *Result) *table.Table {
 const maxRows = 10_000
 
 func (c *Collector) stepTable() *table.Table {
-	t := &table.Table{Name: Names[2], Title: "steps over the ranks", Columns: []table.Column{
+	t := &table.Table{Name: Names[3], Title: "steps over the ranks", Columns: []table.Column{
 		{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "count", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 3},
 		{Key: "min_ns", Title: "min", Unit: table.Duration, Rank: 3}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 1},
 		{Key: "max_ns", Title: "max", Unit: table.Duration, Rank: 1}, {Key: "spread_ns", Title: "spread", Unit: table.Duration, Rank: 1},
