@@ -22,9 +22,13 @@ work = info["kernels"] + info["copies"] + info["sets"] + info["graphs"]
 expect("exit code", code, plain)
 expect("matched", info["matched"], work)
 expect("early", info["early"], 0)
-expect("lost", sum(info["lost"].values()), 0)
+lost = sum(info["lost"].values())
+if name == "counters-10000":  # near what can be decoded: up to 1 % may be lost, and is counted
+    expect("lost in bounds", lost < 1250, True)
+else:
+    expect("lost", lost, 0)
 # PyTorch's profiler takes CUPTI over; the log must say so.
-expect("complete", info["complete"], name != "train-profiler")
+expect("complete", info["complete"], name != "train-profiler" and lost == 0)
 if name == "train-profiler":
     expect("said so", any("another CUPTI client" in r for r in info["reasons"]), True)
 if probes:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 cudatrace, log, stdout = sys.argv[1:]
+LOST = 0.01 if "counters-10000" in log else 1e-6  # share of the time: 10 kHz is near what can be decoded
 printed = open(stdout).read()
 lines = subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "metric_set,metric,sample,lost,gpu_user,process_end"],
                        check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
@@ -75,7 +76,7 @@ def counters():
     least("SM active in a product, %", mean("sm__cycles_active" + half, "tensor"), 85)
     least("SM clock, Hz", mean("gpc__cycles_elapsed.avg.per_second", "dram"), 300e6)
     expect("mean interval, ns", sum(s["dur"] for s in rows) / len(rows), interval, 0.001)
-    expect("time of samples, ns", sum(s["dur"] for s in rows), rows[-1]["start"] + rows[-1]["dur"] - rows[0]["start"], 1e-6)
+    expect("time of samples, ns", sum(s["dur"] for s in rows), rows[-1]["start"] + rows[-1]["dur"] - rows[0]["start"], LOST)
     least("samples before the first phase", sum(s["start"] < phases["dram"][0] for s in rows), 1)
     kernels = sorted((k["start"], k["start"] + k["dur"]) for k in kernel_records)
     edges = []
@@ -98,7 +99,7 @@ lost = [r for r in records if r["kind"] == "lost"]
 power = [s for s in samples if "power" in s["values"]]
 print(f"{len(samples)} samples, {len(power)} of power, of {len(uuids)} GPUs; lost: {lost}; others: {[r for r in records if r['kind'] == 'gpu_user']}")
 failed += len(uuids) != 1
-failed += len([l for l in lost if l["cause"] == "gpu_metrics"]) > 0
+failed += sum(l["to"] - l["from"] for l in lost if l["cause"] == "gpu_metrics") > LOST * (samples[-1]["start"] - samples[0]["start"])
 notes = subprocess.run([cudatrace, "dump", log, "--kind", "note"], check=True, stdout=subprocess.PIPE, text=True).stdout
 print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line or "PM sampling" in line))
 print("metrics:", "ok" if not failed else f"{failed} FAILED")

@@ -107,7 +107,13 @@ static void pause_work(bool paused)
 	ct_leave_cupti(false);
 }
 
-/* Ends recording while the program lives on: CUPTI goes off. flushed says whether anyone wants the rest. */
+/*
+ * Ends recording while the program lives on: CUPTI goes off. flushed says whether anyone wants the rest.
+ *
+ * Never cuptiFinalize: with eight threads launching the program died in it by SIGSEGV, called from a thread of ours and
+ * in the callback of a call's end alike (H200, CUPTI 13.0.1, 4 of 4 trials of 80 rounds). Without it launches stay
+ * slower; docs/on-demand.md has the figures.
+ */
 void ct_detach(bool flushed)
 {
 	if (!ct_enter_cupti())
