@@ -204,14 +204,20 @@ func TestChainsOfTheKilled(t *testing.T) {
 	for _, mode := range []string{"kill", "_exit", "segv", "abort", "exec", "quick-exit"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s, seen := newSites(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
-			s.run(t, play{simProgram(t, "exits"), []string{mode, "-n", "10000"}, nil})
-			if len(seen.open) != 0 { // all of them end after a call
-				t.Errorf("calls that have returned are open: %+v", seen.open)
+			for range 5 { // on a busy machine a program may be over before its first flush
+				s, seen := newSites(t, Options{}, GoConfig{FlushInterval: 10 * time.Millisecond})
+				s.run(t, play{simProgram(t, "exits"), []string{mode, "-n", "10000"}, nil})
+				if len(seen.open) != 0 { // all of them end after a call
+					t.Errorf("calls that have returned are open: %+v", seen.open)
+				}
+				if seen.without != 0 || len(s.ends) == 0 {
+					t.Errorf("%d without a caller, %v, ends %+v", seen.without, s.counts, s.ends)
+				}
+				if s.counts["kernel"] > 0 {
+					return
+				}
 			}
-			if seen.without != 0 || s.counts["kernel"] == 0 || len(s.ends) == 0 {
-				t.Errorf("%d without a caller, %v, ends %+v", seen.without, s.counts, s.ends)
-			}
+			t.Error("no run has a kernel")
 		})
 	}
 }
