@@ -7,6 +7,7 @@
 //
 //	probes.go     the kernel and the rights for probes
 //	driver.go     the kernel module of the driver and its GPUs
+//	metrics.go    who may read the GPUs' counters
 //	program.go    the program and the libraries that it would load
 //	libraries.go  libcuda, the runtime, libcupti
 //	process.go    a process that runs already
@@ -93,6 +94,7 @@ func Examine(o Options) (*Report, error) {
 	x.lookAtProbes()
 	x.lookAtModule()
 	x.lookAtGPUs()
+	x.lookAtMetrics(asRoot())
 	if o.PID != 0 {
 		x.lookAtProcess(target)
 	} else {

@@ -87,6 +87,31 @@ func TestDriver(t *testing.T) {
 	}
 }
 
+// The driver says in its parameters who may read the GPUs' counters.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	const params = "/proc/driver/nvidia/params"
+	for name, c := range map[string]struct {
+		files  map[string]string
+		root   bool
+		status Status // "": no line
+	}{
+		"no driver":           {files: map[string]string{}},
+		"everybody":           {files: map[string]string{params: "EnableMSI: 1\nRmProfilingAdminOnly: 0\n"}, status: OK},
+		"administrators":      {files: map[string]string{params: "EnableMSI: 1\nRmProfilingAdminOnly: 1\n"}, status: Note},
+		"administrators, one": {files: map[string]string{params: "RmProfilingAdminOnly: 1\n"}, root: true, status: OK},
+		"not said":            {files: map[string]string{params: "EnableMSI: 1\n"}, status: Note},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &examination{root: fakeRoot(t, c.files)}
+			x.lookAtMetrics(c.root)
+			if len(x.checks) > 1 || len(x.checks) == 1 && x.checks[0].Status != c.status || len(x.checks) == 0 && c.status != "" {
+				t.Errorf("%+v", x.checks)
+			}
+		})
+	}
+}
+
 // A driver runs CUDA up to the release that came with it.
 func TestCUDAMajor(t *testing.T) {
 	for driver, want := range map[string]uint32{"580.65.06": 13, "575.57.08": 12, "525.60.13": 12, "520.61.05": 11, "450.36.06": 11, "418.39": 0, "": 0, "x": 0} {
