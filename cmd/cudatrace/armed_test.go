@@ -151,7 +151,16 @@ func TestArmed(t *testing.T) {
 // TestArmedEnds ends programs while they are recorded: all of their work is in the log.
 func TestArmedEnds(t *testing.T) {
 	t.Parallel()
-	p := startArmed(t)
+	for _, program := range []string{"told", "told-large"} { // the latter's threads need large stacks
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			testArmedEnds(t, program)
+		})
+	}
+}
+
+func testArmedEnds(t *testing.T, program string) {
+	p := startArmed(t, sim(program))
 	p.expect(t, "ready")
 	b := p.record(t, saidWork)
 	p.tell(t, "launch 50")

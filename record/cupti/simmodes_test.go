@@ -77,6 +77,21 @@ func TestSimulatedNVTX(t *testing.T) {
 	}
 }
 
+// TestSimulatedNVTXChild has a program use NVTX and fork; its child starts CUDA, and is recorded.
+func TestSimulatedNVTXChild(t *testing.T) {
+	t.Parallel()
+	m := &marks{tally: newTally(), ends: map[uint32]int{}}
+	s := newStage(t, Options{Sink: m}, GoConfig{})
+	s.tally = m.tally
+	line := s.runSim(t, "counts", "nvtx", nil, "-e", "1", "-f", "1")
+	if len(s.peers) != 1 || s.counts["kernel"] == 0 || !strings.Contains(line, fmt.Sprintf(" kernels=%d ", s.counts["kernel"])) {
+		t.Errorf("of %q %d kernels of %d processes arrived", line, s.counts["kernel"], len(s.peers))
+	}
+	if m.counts[0] == 0 || len(s.lost) != 0 || len(s.notes) != 0 {
+		t.Errorf("%d ranges arrived, %v was lost, notes %q", m.counts[0], s.lost, s.notes)
+	}
+}
+
 // TestSimulatedClient has a program that becomes a CUPTI client in between: each
 // record of a kernel goes to the one or the other. In the hour before the next look for a client, the
 // program ends.

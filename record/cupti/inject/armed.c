@@ -22,6 +22,7 @@
 #include "wire.h"
 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
+#define LARGE_STACK (8u << 20)
 
 static struct ct_armed *page;
 static bool (*meet_recorder)(void);
@@ -80,6 +81,8 @@ static bool start_thread(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	ct_sigmask_block(&before);
 	int r = pthread_create(&t, &attr, wait_for_recorder, NULL);
+	if (r != 0 && pthread_attr_setstacksize(&attr, LARGE_STACK) == 0) /* for a program with much thread-local data */
+		r = pthread_create(&t, &attr, wait_for_recorder, NULL);
 	if (r == 0)
 		pthread_setname_np(t, CT_ARMED_THREAD);
 	ct_sigmask_restore(&before);

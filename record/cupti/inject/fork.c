@@ -16,10 +16,14 @@ static _Atomic pid_t self;
 static atomic_bool forked; /* known without a system call, after fork alone */
 static _Atomic(void (*)(void)) watchers[WATCHERS];
 
+/* This is the process to record, also as the child of one that has used NVTX alone. False: there was one before. */
 bool ct_fork_begin(void)
 {
 	pid_t none = 0;
-	return atomic_compare_exchange_strong(&self, &none, getpid());
+	if (!atomic_compare_exchange_strong(&self, &none, getpid()))
+		return false;
+	atomic_store(&forked, false);
+	return true;
 }
 
 /* Whether this is the process with that ID. A sandbox may refuse to tell: the number is negative then. */

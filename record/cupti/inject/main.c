@@ -3,6 +3,7 @@
  * loads this library during cuInit and calls InitializeInjection, on the thread that
  * called cuInit. Whatever fails here must fail without a word, and the program runs on.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #include "handover.h"
 #include "link.h"
 #include "load.h"
+#include "lock.h"
 #include "mem.h"
 #include "names.h"
 #include "nvtx.h"
@@ -40,6 +42,7 @@
 #include "wire.h"
 
 #define READY_WAIT (200 * CT_MS)   /* for it to watch the process's end */
+#define MEETING_WAIT (2 * CT_SECOND)
 #define LEAST_MEMORY (1u << 20) /* for records */
 #define FIXED_MEMORY (2u << 20) /* stacks, tables, chunks beside the queue */
 
@@ -50,12 +53,23 @@
 __attribute__((used, section(".cudatrace"))) static const char sources[] = "sources sha256 " CT_SOURCES;
 
 static struct ct_cupti cupti;
+static _Atomic uint32_t meeting; /* a futex: 1 while a thread of an armed process begins to record */
+
+/* The program ends. CUPTI must not be used by our thread meanwhile, and the recorder already counts on the records. */
+static void await_meeting(void)
+{
+	uint64_t now, deadline = ct_now() + MEETING_WAIT;
+	while (atomic_load(&meeting) && (now = ct_now()) < deadline)
+		ct_word_wait(&meeting, 1, deadline - now);
+}
 
 static void at_exit(void *unused)
 {
 	(void)unused;
-	if (ct_ours())
-		ct_threads_exit();
+	if (!ct_ours())
+		return;
+	await_meeting();
+	ct_threads_exit();
 }
 
 static void in_quick_exit(void *unused)
@@ -284,7 +298,11 @@ static bool begin_late(void)
 {
 	bool nvtx;
 	uint64_t deadline = ct_now() + CT_GO_WAIT;
-	return prepare() && meet(ct_connect(deadline), deadline, &nvtx);
+	atomic_store(&meeting, 1);
+	bool answered = prepare() && meet(ct_connect(deadline), deadline, &nvtx);
+	atomic_store(&meeting, 0);
+	ct_word_wake(&meeting);
+	return answered;
 }
 
 __attribute__((visibility("default"))) int InitializeInjection(void);

@@ -149,6 +149,12 @@ static void add_string(void *handle, const char *text)
 	ct_sigmask_restore(&before);
 }
 
+/* In a forked child: a thread that is not there any more may have held the lock. */
+void ct_nccl_forked(void)
+{
+	lock = (struct ct_lock){0};
+}
+
 /* The name of a range with attributes, NULL where it is no registered one. */
 static const char *message(const unsigned char *a)
 {

@@ -13,6 +13,7 @@ struct ct_nccl_table {
 };
 
 void ct_nccl_switch(bool on);
+void ct_nccl_forked(void);
 void ct_nccl_before(void *get_export_table, struct ct_nccl_table *t);
 void ct_nccl_after(void *get_export_table, const struct ct_nccl_table *t);
 

@@ -148,6 +148,7 @@ void ct_nvtx_forked(void)
 {
 	lock = (struct ct_lock){0};
 	ct_range_forked();
+	ct_nccl_forked();
 }
 
 static int initialize(enum which which, void *get_export_table)

@@ -1,6 +1,7 @@
 /* NVTX around GPU work: nested ranges, a second domain, ranges that start on one
  * thread and end on another, marks, names of threads, streams and the context. */
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "nvtx_sim.h"
@@ -84,6 +85,22 @@ static int threads(struct work *w)
 	return 0;
 }
 
+static pid_t child;
+
+/* Forks; only the child goes on. */
+static int is_child(void)
+{
+	fflush(NULL);
+	child = fork();
+	return child == 0;
+}
+
+static int wait_for_child(void)
+{
+	int status = 1;
+	return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+}
+
 int main(int argc, char **argv)
 {
 	long n = option_number(argc, argv, "-n", 10, 1);
@@ -94,6 +111,8 @@ int main(int argc, char **argv)
 		level = 1;
 		issued.ranges++;
 	}
+	if (option_number(argc, argv, "-f", 0, 0) && !is_child())
+		return wait_for_child();
 	work_begin(&w);
 	nvtxNameOsThreadA((uint32_t)gettid(), "trainer");
 	nvtxNameCudaStreamA(w.stream, "compute");

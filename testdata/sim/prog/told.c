@@ -18,6 +18,9 @@
 #include "work.h"
 
 static long failed, children;
+#ifdef THREAD_LOCAL
+static __thread volatile char own[THREAD_LOCAL];
+#endif
 
 static void step(struct work *w, long ms)
 {
@@ -112,6 +115,9 @@ int main(int argc, char **argv)
 {
 	struct work w;
 	char line[64];
+#ifdef THREAD_LOCAL
+	own[0] = 1;
+#endif
 	work_begin(&w);
 	if (option_flag(argc, argv, "--crash")) {
 		work_launch(&w, 1);
