@@ -285,6 +285,18 @@ var habits = []habit{
 		p.returns("cudaHostRegister", us, 712)
 		p.kernel(7, 100*us, 200)
 	}, ""},
+	{"nearly: NCCL asks for kernels of other GPUs", func(p *program) {
+		p.asks("/usr/lib/libnccl.so.2", "cuLibraryGetKernel", 209)
+		p.kernel(7, 100*us, 200)
+	}, ""},
+	{"NCCL's other failures", func(p *program) {
+		p.asks("/usr/lib/libnccl.so.2", "cuLibraryGetKernel", 500)
+		p.kernel(7, 100*us, 200)
+	}, "failing_calls"},
+	{"others ask for kernels of other GPUs", func(p *program) {
+		p.asks("/tmp/app", "cuLibraryGetKernel", 209)
+		p.kernel(7, 100*us, 200)
+	}, "failing_calls"},
 	{"nearly: what is not freed", func(p *program) {
 		times(30, func(int) { p.call("cudaMalloc", 20*us) })
 		p.log.WriteString("memory pid=10 tid=10 operation=1 memory_kind=3 device=0 context=1 time=10000000 address=4096 bytes=1073741824\n")
@@ -330,6 +342,15 @@ func (p *program) copies(a, b string) {
 func (p *program) loadingLaunch(kernel string, ns uint64) {
 	p.called("cuLibraryLoadData", p.now+us, ns-2*us, 0)
 	p.work("cudaLaunchKernel", 7, ns, 100*us, grid(kernel, 200))
+}
+
+// asks makes a call, from a file's code, that returns a result.
+func (p *program) asks(file, function string, result int) {
+	fmt.Fprintf(&p.log, "caller id=1 function=%s module=%s build_id=0123 address=0x12345 symbol=\"\"\n", function, file)
+	p.returns(function, 3*us, result)
+	text := strings.TrimSuffix(p.log.String(), "\n")
+	p.log.Reset()
+	p.log.WriteString(text + " caller=1\n")
 }
 
 func TestFindings(t *testing.T) {

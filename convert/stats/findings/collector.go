@@ -92,7 +92,7 @@ func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{process:
 func (t *Thread) Call(sl *timeline.Slice, f *usage.Function, failed bool) {
 	end := max(sl.Start, sl.End)
 	t.during(sl.Start, end)
-	if failed && !harmless(f.Name, sl.ErrorName()) {
+	if failed && !harmless(f.Name, sl.ErrorName()) && !probes(sl.Caller, f.Name, sl.ErrorName()) {
 		t.failures.of(failure{f.Name, sl.ErrorName()}).add(sl.Start, 0)
 	}
 	switch f.Role {
@@ -132,6 +132,11 @@ func harmless(function, err string) bool {
 	}
 	return strings.Contains(err, "PeerAccessAlreadyEnabled") || strings.Contains(err, "PEER_ACCESS_ALREADY_ENABLED") ||
 		strings.Contains(err, "HostMemoryAlreadyRegistered") || strings.Contains(err, "HOST_MEMORY_ALREADY_REGISTERED")
+}
+
+// probes says whether NCCL asks, while it starts, for a kernel that it has for other GPUs only.
+func probes(c *timeline.Caller, function, err string) bool {
+	return c != nil && strings.HasPrefix(c.File(), "libnccl.") && function == "cuLibraryGetKernel" && err == "CUDA_ERROR_NO_BINARY_FOR_GPU"
 }
 
 // A Stream takes the work of a stream.
