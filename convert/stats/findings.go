@@ -2,6 +2,7 @@ package stats
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -51,7 +52,11 @@ func findingLines(row []any) table.Paragraph {
 	cell := func(i int, u table.Unit) string { return table.Words(row[i], u) }
 	items := []table.Item{}
 	if row[4] != nil {
-		items = append(items, table.Item{Label: "costs", Text: cell(4, table.Duration) + ", " + cell(5, table.Share) + " of the time of process " + cell(2, table.ID)})
+		of := " of the time of process " + cell(2, table.ID)
+		if kind, _ := row[0].(string); strings.HasPrefix(kind, "straggling_") {
+			of = " of the time from the first to the last of these collectives"
+		}
+		items = append(items, table.Item{Label: "costs", Text: cell(4, table.Duration) + ", " + cell(5, table.Share) + of})
 	} else {
 		items = append(items, table.Item{Label: "where", Text: "process " + cell(2, table.ID)})
 	}
