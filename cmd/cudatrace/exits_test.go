@@ -313,7 +313,7 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	// the call that hangs.
 	b.onDisk(t, func(s convert.Summary) bool { return s.Kernels == 19999 && s.Launches == 20000 })
 	program := b.program(t)
-	b.until(t, func() bool { return sleeps(t, program) })
+	b.until(t, hangs(t, program))
 	if code == syscall.SIGINT {
 		syscall.Kill(-b.cmd.Process.Pid, code)
 	} else {
@@ -340,6 +340,19 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 	}
 	if dump := b.dump(t); !strings.Contains(dump, "cudaStreamSynchronize") {
 		t.Error("the call that hangs is not in the log")
+	}
+}
+
+// hangs returns a function that says whether a process has slept on through ten looks: a thread that launches may sleep for a moment.
+func hangs(t *testing.T, pid int) func() bool {
+	switches, looks := 0, 0
+	return func() bool {
+		if n := sleepsSoFar(t, pid); !sleeps(t, pid) || n != switches {
+			switches, looks = n, 0
+			return false
+		}
+		looks++
+		return looks >= 10
 	}
 }
 
