@@ -2,12 +2,14 @@ package armed
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/pipetest"
@@ -20,7 +22,15 @@ func start(t *testing.T, library string) Process {
 	cmd.Env = []string{cupti.InjectionVar + "=" + library}
 	input, _ := pipetest.Start(t, cmd)
 	t.Cleanup(func() { input.Close(); cmd.Wait() })
-	return Look(cmd.Process.Pid)
+	// Right after exec the kernel shows no environment yet.
+	for range 1000 {
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); err == nil && len(text) > 0 {
+			return Look(cmd.Process.Pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the process shows no environment")
+	return Process{}
 }
 
 // arm makes a folder of armed programs.

@@ -61,15 +61,19 @@ func Want(page *os.File, pids []uint32) error {
 	if len(pids) > MaxPIDs {
 		return fmt.Errorf("a recorder has at most %d processes of one 'cudatrace run'", MaxPIDs)
 	}
-	list := binary.NativeEndian.AppendUint32(nil, uint32(len(pids)))
-	if _, err := page.WriteAt(list, CountAt); err != nil {
-		return err
-	}
-	list = list[:0]
+	var list []byte
 	for _, pid := range pids {
 		list = binary.NativeEndian.AppendUint32(list, pid)
 	}
+	count := binary.NativeEndian.AppendUint32(nil, uint32(len(pids)))
+	// A process that looks meanwhile finds no list, or a whole one.
+	if _, err := page.WriteAt(make([]byte, len(count)), CountAt); err != nil {
+		return err
+	}
 	if _, err := page.WriteAt(list, PIDsAt); err != nil {
+		return err
+	}
+	if _, err := page.WriteAt(count, CountAt); err != nil {
 		return err
 	}
 	return ring(page)

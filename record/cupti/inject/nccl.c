@@ -220,9 +220,10 @@ static void read_payload(struct ct_nccl *r, enum form form, const struct nvtx_pa
 	if (form == LIFE) {
 		if (p->size == 8 || p->size == 24)
 			take_hash(r, words[0]);
-		memcpy(numbers, &words[1], sizeof numbers);
-		if (p->size == 24)
+		if (p->size == 24) {
+			memcpy(numbers, &words[1], sizeof numbers);
 			take_ranks(r, numbers);
+		}
 	} else if (p->size >= with_hash[form]) {
 		take_hash(r, words[0]);
 		take_bytes(r, words[1]);
@@ -255,8 +256,8 @@ static int on_DomainRangePushEx(void *d, const void *a)
 {
 	struct nvtx_payload p;
 	if (a && is_nccl(d) && atomic_load_explicit(&on, memory_order_relaxed) && ct_here()) {
-		const char *name = message(a);
-		if (name && extended(a, &p))
+		const char *name = extended(a, &p) ? message(a) : NULL; /* which the size of attributes allows */
+		if (name)
 			send(name, &p);
 	}
 	return pass_DomainRangePushEx(d, a);
