@@ -39,6 +39,7 @@ type chunk struct {
 
 // An encoder encodes columns, one at a time.
 type encoder struct {
+	worker  int // its number
 	zstd    *zstd.Encoder
 	chunk   chunk
 	levels  bool     // the column has definition levels
@@ -59,12 +60,12 @@ type owned struct {
 	index  []uint32
 }
 
-func newEncoder() *encoder {
+func newEncoder(worker int) *encoder {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are wrong
 	}
-	return &encoder{zstd: z}
+	return &encoder{worker: worker, zstd: z}
 }
 
 // encode encodes a column. The chunk is valid until the next call.

@@ -100,10 +100,12 @@ func write(t testing.TB, path string, groups [][]parquet.Values) {
 	t.Helper()
 	var b bytes.Buffer
 	w := parquet.NewWriter(&b, parquet.Options{Columns: columns, Sorted: "moment", CreatedBy: "test", Facts: []parquet.Fact{{Key: "k", Value: "v"}}})
+	e := parquet.NewEncoders()
 	for _, g := range groups {
-		if err := w.Group(parquet.NewEncoders(), len(g[0].Ints), func(_, i int) parquet.Values { return g[i] }); err != nil {
-			t.Fatal(err)
-		}
+		w.Group(e, parquet.RowGroup{Rows: len(g[0].Ints), Values: func(_, i int) parquet.Values { return g[i] }})
+	}
+	if err := e.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -167,20 +167,27 @@ func (b *buffer) end() bool {
 func (b *buffer) size() int {
 	n := b.bytes
 	for i := range b.columns {
-		c := &b.columns[i]
-		n += 8*c.wide.held + 4*c.small.held + 8*c.floats.held
+		n += b.columns[i].size()
 	}
 	return n
 }
 
-// clear forgets the rows.
-func (b *buffer) clear() {
-	for i := range b.columns {
-		c := &b.columns[i]
-		c.wide.clear(&b.memory.wide)
-		c.small.clear(&b.memory.small)
-		c.floats.clear(&b.memory.floats)
+func (c *column) size() int { return 8*c.wide.held + 4*c.small.held + 8*c.floats.held }
+
+// clear forgets the values.
+func (c *column) clear(m *memory) {
+	c.wide.clear(&m.wide)
+	c.small.clear(&m.small)
+	c.floats.clear(&m.floats)
+}
+
+// free gives back the memory of a column, and, once, that of the texts.
+func (b *buffer) free(column int) {
+	c := &b.columns[column]
+	bytes := c.size()
+	if column == 0 {
+		bytes += b.bytes
 	}
-	b.rows, b.bytes, b.texts, b.recent = 0, 0, nil, [len(b.recent)]numbered{}
-	clear(b.ids)
+	c.clear(b.memory)
+	b.memory.left(bytes)
 }
