@@ -13,22 +13,22 @@ const (
 )
 
 // appendDelta appends numbers in DELTA_BINARY_PACKED.
-func appendDelta(b []byte, v []int64) []byte {
+func appendDelta[N number](b []byte, v []N) []byte {
 	b = binary.AppendUvarint(b, blockValues)
 	b = binary.AppendUvarint(b, miniBlocks)
 	b = binary.AppendUvarint(b, uint64(len(v)))
 	if len(v) == 0 {
 		return append(b, 0)
 	}
-	b = binary.AppendVarint(b, v[0])
+	last := int64(v[0])
+	b = binary.AppendVarint(b, last)
 	var deltas [blockValues]uint64
-	last := v[0]
 	for rest := v[1:]; len(rest) > 0; {
 		n := min(len(rest), blockValues)
-		least := rest[0] - last
+		least := int64(rest[0]) - last
 		for i, x := range rest[:n] {
-			d := x - last // wraps, and so does the reader's sum
-			deltas[i], last, least = uint64(d), x, min(least, d)
+			d := int64(x) - last // wraps, and so does the reader's sum
+			deltas[i], last, least = uint64(d), int64(x), min(least, d)
 		}
 		b = appendBlock(b, deltas[:n], least)
 		rest = rest[n:]

@@ -122,19 +122,17 @@ func same[V comparable](l *list[V], rows int) bool {
 	return true
 }
 
-// appendTo appends the values in an order, nil for their own, as another function has them.
-func appendTo[V comparable, T any](l *list[V], rows int, order []uint32, to []T, as func(V) T) []T {
+// appendTo appends the values in an order, nil for their own.
+func appendTo[V comparable](l *list[V], rows int, order []uint32, to []V) []V {
 	to = slices.Grow(to, rows)
 	if order == nil {
 		for i, b := range l.blocks {
-			for _, v := range b[:min(len(b), rows-i*blockRows)] {
-				to = append(to, as(v))
-			}
+			to = append(to, b[:min(len(b), rows-i*blockRows)]...)
 		}
 		return to
 	}
 	for _, i := range order {
-		to = append(to, as(l.blocks[i/blockRows][i%blockRows]))
+		to = append(to, l.blocks[i/blockRows][i%blockRows])
 	}
 	return to
 }
