@@ -140,7 +140,7 @@ func intPages[N number](e *encoder, v []N, repeated bool) {
 		e.pages(encodingDelta, func(b []byte, _, _ int) []byte { return appendDelta(b, v) })
 		return
 	}
-	least, most := slices.Min(v), slices.Max(v)
+	least, most := bounds(v)
 	e.chunk.least = binary.LittleEndian.AppendUint64(nil, uint64(least))
 	e.chunk.most = binary.LittleEndian.AppendUint64(nil, uint64(most))
 	words, ok := []N{least}, true
@@ -157,6 +157,14 @@ func intPages[N number](e *encoder, v []N, repeated bool) {
 		}
 		return b
 	})
+}
+
+func bounds[N number](v []N) (least, most N) {
+	least, most = v[0], v[0]
+	for _, x := range v {
+		least, most = min(least, x), max(most, x)
+	}
+	return least, most
 }
 
 // distinct returns the dictionary of numbers that repeat, and sets their indexes.
