@@ -37,10 +37,10 @@ func (e *Encoders) Workers() int { return e.workers }
 // A RowGroup is a row group that is to be written. Goroutines call its functions.
 type RowGroup struct {
 	Rows int
-	// Prepare is called once, before Values; nil for nothing to prepare.
-	Prepare func()
-	// Values returns the values of a column. A worker, which is a number below that of [Encoders.Workers], is done with
-	// the values when it calls Values again.
+	// Prepare is called once, before Values; nil for nothing to prepare. A worker is a number below that of
+	// [Encoders.Workers].
+	Prepare func(worker int)
+	// Values returns the values of a column. The worker is done with them when it calls Values or Prepare again.
 	Values func(worker, column int) Values
 }
 
@@ -106,7 +106,7 @@ func (e *Encoders) work(own *encoder) {
 	e.turn.Lock()
 	for j := e.job(); j != nil; j = e.job() {
 		if j.state == added {
-			e.prepare(j)
+			e.prepare(own, j)
 		} else {
 			e.encode(own, j)
 		}
@@ -126,10 +126,10 @@ func (e *Encoders) job() *job {
 }
 
 // prepare prepares a row group. Other goroutines may have found nothing to do meanwhile.
-func (e *Encoders) prepare(j *job) {
+func (e *Encoders) prepare(own *encoder, j *job) {
 	j.state = inPreparation
 	e.turn.Unlock()
-	j.Prepare()
+	j.Prepare(own.worker)
 	e.turn.Lock()
 	j.state = prepared
 	e.start()

@@ -2,6 +2,7 @@ package parquetsink
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/parquet"
 )
@@ -21,6 +22,9 @@ type buffer struct {
 	piece   int // rows that are being added
 	next    int // column of the next values
 	bytes   int // that the texts take
+
+	order []uint32     // of the rows, by time; nil if they are in it. Set by sort
+	freed atomic.Int32 // columns
 
 	texts  []string
 	ids    map[string]uint32
@@ -181,7 +185,7 @@ func (c *column) clear(m *memory) {
 	c.floats.clear(&m.floats)
 }
 
-// free gives back the memory of a column, and, once, that of the texts.
+// free gives back the memory of a column, and, once, that of the texts; with the last column that of the order.
 func (b *buffer) free(column int) {
 	c := &b.columns[column]
 	bytes := c.size()
@@ -190,4 +194,8 @@ func (b *buffer) free(column int) {
 	}
 	c.clear(b.memory)
 	b.memory.left(bytes)
+	if int(b.freed.Add(1)) == len(b.columns) && b.order != nil {
+		b.memory.orders.put(b.order)
+		b.order = nil
+	}
 }

@@ -25,13 +25,13 @@ type pool[V any] struct {
 	free [][]V
 }
 
-// take returns a block.
+// take returns a block, nil if there is none.
 func (p *pool[V]) take() []V {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	last := len(p.free) - 1
 	if last < 0 {
-		return make([]V, blockRows)
+		return nil
 	}
 	b := p.free[last]
 	p.free = p.free[:last]
@@ -66,8 +66,8 @@ func (l *list[V]) grow(block, from, n int, free *pool[V]) []V {
 	var b []V
 	if block == 0 && size < blockRows {
 		b = make([]V, size)
-	} else {
-		b = free.take()
+	} else if b = free.take(); b == nil {
+		b = make([]V, blockRows)
 	}
 	l.held += len(b) - len(l.blocks[block])
 	copy(b, l.blocks[block][:from])

@@ -8,6 +8,7 @@ type memory struct {
 	wide   pool[int64]
 	small  pool[uint32]
 	floats pool[float64]
+	orders pool[uint32] // of row groups
 
 	turn    sync.Mutex
 	changed sync.Cond

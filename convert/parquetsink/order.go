@@ -7,23 +7,22 @@ import (
 	"github.com/cudatrace/cudatrace/parquet"
 )
 
-// order returns the order of the rows by time, nil if they are in it.
-func (b *buffer) order() []uint32 {
+// sort finds the order of the rows by time.
+func (b *buffer) sort(s *scratch) {
 	by := slices.IndexFunc(b.table.Columns, func(c Column) bool { return c.Name == sorted })
 	if by < 0 {
-		return nil
+		return
 	}
-	moments := appendTo(&b.columns[by].wide, b.rows, nil, nil)
-	if slices.IsSorted(moments) {
-		return nil
+	s.ints = appendTo(&b.columns[by].wide, b.rows, nil, s.ints[:0])
+	if !slices.IsSorted(s.ints) {
+		b.order = sortedBy(s.ints, b.memory.orders.take(), &s.small)
 	}
-	return sortedBy(moments)
 }
 
 // sortedBy returns the indexes of numbers in the order of the numbers, equal ones in their own order. Rows come in long
-// runs that rise, each of a thread or a stream for a while, so it merges the runs.
-func sortedBy(v []int64) []uint32 {
-	order := make([]uint32, len(v))
+// runs that rise, each of a thread or a stream for a while, so it merges the runs. It uses the memory of the order and of spare.
+func sortedBy(v []int64, order []uint32, spare *[]uint32) []uint32 {
+	order = slices.Grow(order[:0], len(v))[:len(v)]
 	var ends []int // of runs
 	for i := range v {
 		order[i] = uint32(i)
@@ -31,12 +30,11 @@ func sortedBy(v []int64) []uint32 {
 			ends = append(ends, i+1)
 		}
 	}
-	var spare []uint32
 	for len(ends) > 1 {
 		merged, from := ends[:0], 0
 		for i := 1; i < len(ends); i += 2 {
 			mid, end := ends[i-1], ends[i]
-			spare = mergeRuns(v, order[from:end], mid-from, spare)
+			mergeRuns(v, order[from:end], mid-from, spare)
 			merged, from = append(merged, end), end
 		}
 		if from < len(v) {
@@ -48,13 +46,13 @@ func sortedBy(v []int64) []uint32 {
 }
 
 // mergeRuns merges two runs of indexes, the second of which begins at mid. It moves those alone that are not in their
-// place, and returns the memory that it used.
-func mergeRuns(v []int64, order []uint32, mid int, spare []uint32) []uint32 {
+// place.
+func mergeRuns(v []int64, order []uint32, mid int, spare *[]uint32) {
 	least, most := v[order[mid]], v[order[mid-1]]
 	from := sort.Search(mid, func(i int) bool { return v[order[i]] > least })
 	to := mid + sort.Search(len(order)-mid, func(i int) bool { return v[order[mid+i]] >= most })
-	spare = append(spare[:0], order[from:mid]...)
-	left, right, at := spare, order[mid:to], from
+	*spare = append((*spare)[:0], order[from:mid]...)
+	left, right, at := *spare, order[mid:to], from
 	for len(left) > 0 && len(right) > 0 {
 		if v[right[0]] < v[left[0]] {
 			order[at], right = right[0], right[1:]
@@ -64,7 +62,6 @@ func mergeRuns(v []int64, order []uint32, mid int, spare []uint32) []uint32 {
 		at++
 	}
 	copy(order[at:], left)
-	return spare
 }
 
 // A scratch is the memory of a worker for the values of a column.
@@ -74,22 +71,22 @@ type scratch struct {
 	floats []float64
 }
 
-// values returns the values of a column in an order, nil for their own.
-func (b *buffer) values(i int, order []uint32, s *scratch) parquet.Values {
+// values returns the values of a column in the order of the rows.
+func (b *buffer) values(i int, s *scratch) parquet.Values {
 	c, t := &b.columns[i], &b.table.Columns[i]
 	var v parquet.Values
 	switch {
 	case t.Type == parquet.Float:
-		v.Repeated = gather(&c.floats, b.rows, order, &s.floats)
+		v.Repeated = gather(&c.floats, b.rows, b.order, &s.floats)
 		v.Floats = s.floats
 	case t.Type == parquet.Text:
-		v.Repeated = gather(&c.small, b.rows, order, &s.small)
+		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
 		v.Index, v.Texts = s.small, b.texts
 	case t.small:
-		v.Repeated = gather(&c.small, b.rows, order, &s.small)
+		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
 		v.Small = s.small
 	default:
-		v.Repeated = gather(&c.wide, b.rows, order, &s.ints)
+		v.Repeated = gather(&c.wide, b.rows, b.order, &s.ints)
 		v.Ints = s.ints
 	}
 	return v

@@ -90,12 +90,11 @@ func (p *part) flush(table int) error {
 	p.buffers[table] = nil
 	p.forget(table)
 	s.memory.leave(b.size())
-	var order []uint32
 	w.Group(s.encoders, parquet.RowGroup{
 		Rows:    b.rows,
-		Prepare: func() { order = b.order() },
+		Prepare: func(worker int) { b.sort(&s.scratch[worker]) },
 		Values: func(worker, column int) parquet.Values {
-			v := b.values(column, order, &s.scratch[worker])
+			v := b.values(column, &s.scratch[worker])
 			b.free(column)
 			return v
 		},
