@@ -353,6 +353,41 @@ func TestCountersKilled(t *testing.T) {
 	}
 }
 
+// When both processes have been killed, the last line says that nothing comes any more.
+func TestBothKilled(t *testing.T) {
+	t.Parallel()
+	for _, firstIsBoard := range []bool{true, false} {
+		r := newRecorder(t)
+		s := Start(r.counting(PM{}))
+		begin(s, 7, 0)
+		waitCounted(t, s, uuidOf(0), 0)
+		order := []*process{s.counters.process, s.board}
+		lines := []string{
+			"PM sampling has failed (it has ended): the log has the values of GPM and NVML instead, every 200 ms, from here on",
+			"GPU metrics has failed (it has ended): the log has no GPU metrics from here on",
+		}
+		if firstIsBoard {
+			order = []*process{s.board, s.counters.process}
+			lines = []string{
+				"GPU metrics has failed (it has ended): the log has no values of NVML and GPM from here on",
+				"PM sampling has failed (it has ended): the log has no GPU metrics from here on",
+			}
+		}
+		for _, p := range order {
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-p.over
+		}
+		s.End()
+		for _, line := range lines {
+			if !r.told("missing: the sampler of " + line) {
+				t.Errorf("board first %v: notes are %q, without %q", firstIsBoard, r.notes, line)
+			}
+		}
+	}
+}
+
 // A libcupti that is found only beside a recorded process's libraries is used from then on.
 func TestCountersLater(t *testing.T) {
 	t.Parallel()
