@@ -20,7 +20,8 @@ if info["graphs"]:
     expect("graphs", info["graphs"], int(re.search(r"sets=(\d+)", printed)[1]))
 work = info["kernels"] + info["copies"] + info["sets"] + info["graphs"]
 expect("exit code", code, plain)
-expect("matched", info["matched"], work)
+if not name.startswith("conditional-"):  # conditional.py looks there
+    expect("matched", info["matched"], work)
 expect("early", info["early"], 0)
 lost = sum(info["lost"].values())
 if name == "counters-10000":  # near what can be decoded: up to 1 % may be lost, and is counted

@@ -60,6 +60,19 @@ if [[ occupancy =~ $only ]]; then
 	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
 		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
+if [[ conditional =~ $only ]]; then # which work in the bodies of conditional nodes has its call
+	nvcc -o conditional conditional.cu || exit 1
+	for calls in "" cupti-; do
+		flags=(${calls:+--calls cupti})
+		for shape in behind beside beside-queued bare bare-queued bare-between bare-two if; do
+			name=conditional-$calls$shape
+			check "$name" ./conditional "$shape" &&
+				"$cudatrace" convert "$out/$name.cudatrace" --format chrome -o "$out/$name.pt.trace.json.gz" &&
+				python3 conditional.py "$out/$name.pt.trace.json.gz" "$out/$name.stdout" || failed=1
+		done
+	done
+	flags=()
+fi
 if [[ metrics =~ $only ]]; then
 	nvcc -O2 -std=c++17 -o metrics metrics.cu -lcublas && check metrics ./metrics &&
 		python3 metrics.py "$cudatrace" "$out/metrics.cudatrace" "$out/metrics.stdout" || failed=1
