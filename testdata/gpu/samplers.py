@@ -11,7 +11,6 @@ import time
 
 mode, cudatrace, out, program = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
 log = f"{out}/samplers-{mode}.cudatrace"
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 def stat(pid):
@@ -32,8 +31,9 @@ def samplers(recorder):
     return found
 
 
-def ticks(pid):
-    return sum(map(int, stat(pid)[11:13]))
+def processor_time(pid):
+    """In ns, of all threads."""
+    return sum(int(open(f"/proc/{pid}/task/{tid}/schedstat").read().split()[0]) for tid in os.listdir(f"/proc/{pid}/task"))
 
 
 recorder = subprocess.Popen([cudatrace, "record", "-q", "--no-convert", "--gpu-metrics", "-o", log, *program],
@@ -44,10 +44,10 @@ if mode == "share":
     time.sleep(4)
     found = samplers(recorder.pid)
     failed += len(found) != 2
-    before, start = {what: ticks(pid) for what, pid in found.items()}, time.monotonic()
+    before, start = {what: processor_time(pid) for what, pid in found.items()}, time.monotonic()
     time.sleep(20)
     for what, pid in found.items():
-        print(f"sampler of {what}: {100 * (ticks(pid) - before[what]) / TICK / (time.monotonic() - start):.2f} % of a core")
+        print(f"sampler of {what}: {(processor_time(pid) - before[what]) / 1e7 / (time.monotonic() - start):.2f} % of a core")
 else:
     time.sleep(3)
     found = samplers(recorder.pid)

@@ -27,17 +27,17 @@
 #include "series.h"
 
 #define PM_SETS 0x10000u              /* number of the first GPU's set: those of NVML are below */
-#define POLL_SAMPLES 100u             /* between two polls, where the bounds below allow it */
-#define POLL_LONGEST (100 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
-#define POLL_SHORTEST (20 * GS_MS)
-#define POLLS_OF_IMAGE 4u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
+#define POLL_SAMPLES 250u             /* between two polls, where the bounds below allow it */
+#define POLL_LONGEST (250 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
+#define POLL_SHORTEST (50 * GS_MS)
+#define POLLS_OF_IMAGE 2u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
 #define IMAGE_LEAST 64u               /* samples */
 #define BUFFER_LEAST (64u << 20)      /* of the hardware, in host memory */
 #define BUFFER_MOST (256u << 20)
 #define BUFFER_OF_RATE (26u << 10)    /* 8 to 16 KiB a sample with 11 metrics: 1.6 s or more */
 #define PATIENCE (2000ull * GS_MS)    /* for counters that another process uses */
 #define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
-#define MUTE_LONGEST (300ull * GS_MS) /* after an opening, for the first complete sample */
+#define MUTE_LONGEST (200ull * GS_MS) /* after an opening, for the first complete sample */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
 
 static struct pm {
