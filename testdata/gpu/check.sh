@@ -101,6 +101,16 @@ if [[ counters =~ $only ]]; then # PM sampling: needs the right to profile
 			python3 metrics.py "$cudatrace" "$out/counters-nvlink.cudatrace" "$out/counters-nvlink.stdout" || failed=1
 	fi
 fi
+if [[ runtime-calls =~ $only ]]; then # how many driver calls a call of the runtime makes, and how each mode counts it
+	nvcc -cudart shared -o calls calls.cu -ldl || exit 1
+	for name in calls "calls-cupti --calls cupti" "calls-runtime --runtime-calls" "calls-all --api all --runtime-calls"; do
+		read -ra flags <<<"${name#* }" && [[ $name == *" "* ]] || flags=()
+		name=${name%% *}
+		"$cudatrace" record --no-convert "${flags[@]}" -o "$out/$name" ./calls >"$out/$name.stdout" &&
+			"$cudatrace" info "$out/$name.cudatrace" --format json >"$out/$name.json" || failed=1
+	done
+	python3 calls.py "$cudatrace" "$out" || failed=1
+fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50
 check streams-cupti ./streams-static
