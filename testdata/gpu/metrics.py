@@ -111,9 +111,9 @@ def counters():
     least("share of ends within the bound", sum(abs(e) <= near for e in ends) / len(ends), 0.95)
 
 
-kernel_records = [json.loads(line) for line in subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "kernel"],
-                  check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
 if "dram" in phases:
+    kernel_records = [json.loads(line) for line in subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "kernel"],
+                      check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
     whole()
     if 3 in sources.values():
         counters()
