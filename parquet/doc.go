@@ -15,7 +15,8 @@
 //   - DELTA_BINARY_PACKED, for all other numbers: differences, bit-packed in blocks of 128
 //   - PLAIN, for floats, booleans, and texts that do not repeat
 //
-// Pages are of version 1, which every reader knows. The writer holds nothing between row groups but the footer.
+// Pages are of version 1, which every reader knows. The writer holds nothing of a row group that is written but its
+// part of the footer. Row groups are encoded and written on goroutines of their own.
 //
 // A package of its own, and none of the libraries for Go, because these bring net/http into the binary (12 and 33 MB
 // more), and write at a third of the speed.
