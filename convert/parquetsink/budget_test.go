@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -53,5 +55,34 @@ func TestBudgetDuckDB(t *testing.T) {
 	back := e.Int(fmt.Sprintf("select count(*) from (select start_unix_ns < lag(start_unix_ns) over (order by file_row_number) as back from read_parquet('%s/work/run=r/*/*/*.parquet', file_row_number = true)) where back", folder))
 	if back >= groups {
 		t.Errorf("time goes back %d times in %d row groups", back, groups)
+	}
+}
+
+// TestSameFiles converts a log several times, in many row groups: how fast these are encoded changes no byte.
+func TestSameFiles(t *testing.T) {
+	var data bytes.Buffer
+	logtest.WriteLaunches(t, &data, 3000)
+	convertTo := func(workers int) map[string]string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
+		buffers := make(map[string]*bytes.Buffer)
+		sink := parquetsink.New(parquetsink.Options{
+			Run: "r", Budget: 128 << 10, HostPID: func(n uint32) uint32 { return n }, Outcome: func(string) parquetsink.Outcome { return parquetsink.Outcome{} },
+			Create: func(path string) (io.Writer, error) {
+				buffers[path] = new(bytes.Buffer)
+				return buffers[path], nil
+			}})
+		_, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
+		must(t, err)
+		files := make(map[string]string)
+		for path, b := range buffers {
+			files[path] = b.String()
+		}
+		return files
+	}
+	first := convertTo(1)
+	for _, workers := range []int{2, 4, 8} {
+		if again := convertTo(workers); !maps.Equal(first, again) {
+			t.Errorf("other files with %d processors", workers)
+		}
 	}
 }

@@ -38,10 +38,3 @@ func (m *memory) atMost(bytes int) {
 	}
 	m.turn.Unlock()
 }
-
-// now is the memory of the rows that are being encoded, in bytes.
-func (m *memory) now() int {
-	m.turn.Lock()
-	defer m.turn.Unlock()
-	return m.leaving
-}

@@ -13,12 +13,10 @@ const (
 	// groupRows is the number of rows at which a row group is full.
 	groupRows = 1_000_000
 
-	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
-	// row group that is smaller than others.
+	// Budget bounds the rows that wait in all tables together, and those that are being encoded, in bytes. When three quarters
+	// wait, the largest buffer becomes a row group that is smaller than others. How fast rows are encoded decides nothing: the
+	// files of a log are always the same.
 	Budget = 128 << 20
-
-	// leavingShare is the part of the budget which rows take, as its divisor, that are being encoded while more have to be.
-	leavingShare = 4
 
 	// betweenChecks is the number of rows after which the buffers are looked at.
 	betweenChecks = 4096
@@ -170,23 +168,20 @@ func (s *Sink) end(b *buffer) {
 	}
 }
 
-// room hands over the row groups that are full, and the largest ones while all rows take more than the budget.
+// room hands over the row groups that are full, and the largest ones while too many rows wait. Then it waits until those that
+// are being encoded leave room.
 func (s *Sink) room() error {
 	for {
-		largest, table, waiting, err := waiting(s.order)
+		largest, table, bytes, err := waiting(s.order)
 		if err != nil {
 			return err
 		}
-		leaving := s.memory.now()
-		switch {
-		case waiting+leaving <= s.options.Budget:
+		if bytes <= s.options.Budget*3/4 {
+			s.memory.atMost(s.options.Budget - bytes)
 			return s.encoders.Err()
-		case leaving <= s.options.Budget/leavingShare:
-			if err := largest.flush(table); err != nil {
-				return err
-			}
-		default:
-			s.memory.atMost(max(s.options.Budget-waiting, s.options.Budget/leavingShare))
+		}
+		if err := largest.flush(table); err != nil {
+			return err
 		}
 	}
 }
