@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -26,8 +25,8 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
 		return t
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), !f.Incomplete)
-	for _, x := range findings.Sorted(append(s.findings.List(!f.Incomplete), ofRanks...)) {
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), s.findings.Idle, !f.Incomplete)
+	for _, x := range s.ranks.Arrange(s.findings.List(!f.Incomplete), ofRanks) {
 		var gpu, cost, part any
 		if x.GPU != nil {
 			gpu = uint64(*x.GPU)

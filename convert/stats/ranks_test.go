@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -284,4 +285,40 @@ func sixtyFour(t testing.TB, o logtest.Ranks) []*logtest.RankLog {
 		o.Straggler = -1
 	}
 	return logtest.WriteRanks(t, o)
+}
+
+// The straggling rank, and how much of its lateness its idle GPU explains, come before the gaps of that GPU. Others have none.
+func TestStragglerBeforeItsGaps(t *testing.T) {
+	t.Parallel()
+	const steps, late = 40, 8e6
+	tables := rankTables(t, sixtyFour(t, logtest.Ranks{Hosts: 2, Steps: steps, Straggler: 5, Idle: true, Late: late, Even: true}))
+	rows := tables["findings"].Rows
+	if len(rows) != 2 || rows[0][0] != "straggling_rank" || rows[1][0] != "gaps" || rows[1][3] != uint64(5) {
+		t.Fatalf("findings %v", rows)
+	}
+	because := evidenceTime(t, tables["findings"], rows[0], "earlier, ", " of that because its own GPU was idle (see gaps)")
+	ofGaps := evidenceTime(t, tables["findings"], rows[1], "other ranks waited for ", " of it (straggling_rank)")
+	cost := time.Duration(cell(tables["findings"], rows[0], "cost_ns").(uint64))
+	if because != ofGaps || because < cost*95/100 || because > cost {
+		t.Errorf("%v of %v because its GPU was idle, the gaps say %v", because, cost, ofGaps)
+	}
+	busy := rankTables(t, sixtyFour(t, logtest.Ranks{Hosts: 2, Steps: steps, Straggler: 5, Late: late, Even: true}))["findings"]
+	for _, row := range busy.Rows {
+		if text := cell(busy, row, "evidence").(string); strings.Contains(text, "idle") {
+			t.Errorf("a GPU that computes longer: %q", text)
+		}
+	}
+}
+
+// evidenceTime is the time between two texts in the evidence of a finding.
+func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind string) time.Duration {
+	t.Helper()
+	text := cell(of, row, "evidence").(string)
+	_, rest, begins := strings.Cut(text, before)
+	number, _, ends := strings.Cut(rest, behind)
+	d, err := time.ParseDuration(strings.ReplaceAll(number, " ", ""))
+	if !begins || !ends || err != nil {
+		t.Errorf("evidence %q", text)
+	}
+	return d
 }

@@ -102,6 +102,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock.start = e.Start
 		s.ranks.Recording(e)
+		s.findings.Recording(e)
 	case *timeline.Metadata:
 		s.ranks.Log(e)
 	case *timeline.GPUs:

@@ -39,6 +39,7 @@ type Process struct {
 type Lane struct {
 	*collective.Stream
 	of    *Process
+	gpu   uint32
 	kinds map[uint32]*sum // by label
 }
 
@@ -118,7 +119,7 @@ func (p *Process) lane(s *timeline.Stream, most int) *Lane {
 			return nil
 		}
 		key := collective.Key{PID: p.PID, Context: s.Context.ID, Stream: s.ID}
-		l = &Lane{Stream: collective.NewStream(key, p, 0, most), of: p, kinds: make(map[uint32]*sum)}
+		l = &Lane{Stream: collective.NewStream(key, p, 0, most), of: p, gpu: s.Context.GPU, kinds: make(map[uint32]*sum)}
 		p.lanes[s], p.order = l, append(p.order, l)
 	}
 	return l

@@ -24,6 +24,7 @@ type communicator struct {
 	*collective.Communicator
 	number   int
 	members  []*Process // sorted by rank
+	gpus     []uint32   // of members
 	index    map[*collective.Stream]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
@@ -158,6 +159,7 @@ func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*co
 	kinds := make(map[uint32]*kind)
 	for i, s := range found.Members {
 		l := lanes[s]
+		m.gpus = append(m.gpus, l.gpu)
 		m.members, m.clocks, m.counts = append(m.members, l.of), append(m.clocks, l.of.Clock), append(m.counts, s.Count())
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
 		for number, k := range l.kernels(r.labels) {
