@@ -372,7 +372,7 @@ func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, 
 	}
 	o.matched = o.matched || err == nil
 	wanted := diff.Reports(o.conditions)
-	tables := slices.DeleteFunc(sink.Tables(statsFacts(all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
+	tables := slices.DeleteFunc(sink.Tables(statsFacts(logs, all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
 	var document bytes.Buffer
 	err = table.WriteJSON(&document, statsHead(logs, all), tables)
 	return &document, err

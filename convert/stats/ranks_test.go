@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -228,6 +229,7 @@ func TestMessageSizes(t *testing.T) {
 			}
 		}
 		if wallError == 0 {
+			testToldSizes(t)
 			testPartialSizes(t, rankTables(t, slices.Delete(logs, 20, 21))["message_sizes"])
 		}
 	}
@@ -254,6 +256,26 @@ func TestMessageSizesGolden(t *testing.T) {
 	golden(t, "message_sizes.txt", b.Bytes())
 }
 
+// Where NCCL tells the number of ranks, communicators without the missing rank have their bandwidths.
+func testToldSizes(t *testing.T) {
+	t.Helper()
+	logs := sixtyFour(t, logtest.Ranks{Steps: 20, Transfer: 10e6, Bytes: 1 << 30, Told: true})
+	tables := rankTables(t, slices.Delete(logs, 20, 21))
+	sizes, measured := tables["message_sizes"], make(map[string]uint64)
+	for _, row := range sizes.Rows {
+		measured[fmt.Sprint(row[0], " of ", cell(sizes, row, "members"))] += cell(sizes, row, "measured").(uint64)
+	}
+	if want := map[string]uint64{"AllReduce of 64": 0, "ReduceScatter of 8": 140}; !maps.Equal(measured, want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+	if want := []string{"communicator 0x1 has no bandwidths: 1 of its 64 ranks is not there", "communicator 0x4 has no bandwidths: 1 of its 8 ranks is not there"}; !slices.Equal(slices.Sorted(slices.Values(sizes.Notes)), want) {
+		t.Errorf("notes %q, want %q", sizes.Notes, want)
+	}
+	if want := "other ranks may have come last: 2 of 9 communicators may lack ranks (message_sizes says why)"; !slices.Contains(tables["collectives"].Notes, want) {
+		t.Errorf("notes %q", tables["collectives"].Notes)
+	}
+}
+
 func testPartialSizes(t *testing.T, sizes *table.Table) {
 	t.Helper()
 	for _, row := range sizes.Rows {
@@ -261,7 +283,7 @@ func testPartialSizes(t *testing.T, sizes *table.Table) {
 			t.Errorf("without a rank: %v", row)
 		}
 	}
-	if len(sizes.Rows) != 3 || len(sizes.Notes) != 9 || !strings.HasSuffix(sizes.Notes[0], "has no bandwidths: 1 of the 64 ranks of the job are not there, and may be a part of it") {
+	if len(sizes.Rows) != 3 || len(sizes.Notes) != 9 || !strings.HasSuffix(sizes.Notes[0], "has no bandwidths: 1 of the 64 ranks of the job is not there, and may be a part of it") {
 		t.Errorf("without a rank: %v, notes %q", sizes.Rows, sizes.Notes)
 	}
 }

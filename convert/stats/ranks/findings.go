@@ -198,7 +198,7 @@ func (m *communicator) slowHost(p *Process, on int, b *blame) findings.Finding {
 }
 
 func (m *communicator) evidence(b *blame, beside string) string {
-	text := fmt.Sprintf("communicator %d: last in %s of %s (%s), by %s in the median; each other rank could be %s earlier", m.number, figures.Group(b.count),
+	text := fmt.Sprintf("communicator %s: last in %s of %s (%s), by %s in the median; each other rank could be %s earlier", m.name(), figures.Group(b.count),
 		figures.Count(m.kept, "collective", "collectives"), beside, figures.Duration(middle(b.late)), figures.Duration(b.cost*m.Step()))
 	if m.Step() > 1 {
 		text += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
@@ -298,6 +298,17 @@ func (s *Set) Add(p *Process) {
 		s.bits = append(s.bits, 0)
 	}
 	s.bits[p.Index/64] |= 1 << (p.Index % 64)
+}
+
+// join adds the processes of another set.
+func (s *Set) join(o *Set) {
+	s.last = nil
+	for len(s.bits) < len(o.bits) {
+		s.bits = append(s.bits, 0)
+	}
+	for i, b := range o.bits {
+		s.bits[i] |= b
+	}
 }
 
 // Has says whether a process is in the set.
