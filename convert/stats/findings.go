@@ -12,7 +12,7 @@ func findingColumns() []table.Column {
 	return []table.Column{
 		name("finding"), column("title", "", table.Text, 0), id("pid", "", 0), id("gpu", "", 0), duration("cost_ns", "", 0), column("share", "", table.Share, 0),
 		count("count", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0), column("at_ns", "", table.Moment, 0),
-		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0),
+		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0), id("rank", "", 0),
 	}
 }
 
@@ -27,9 +27,12 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	}
 	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), s.findings.Idle, !f.Incomplete)
 	for _, x := range s.ranks.Arrange(s.findings.List(!f.Incomplete), ofRanks) {
-		var gpu, cost, part any
+		var gpu, cost, part, rank any
 		if x.GPU != nil {
 			gpu = uint64(*x.GPU)
+		}
+		if x.Process.Rank.Known {
+			rank = uint64(x.Process.Rank.Number)
 		}
 		if x.Cost > 0 {
 			cost, part = x.Cost, x.Share
@@ -38,7 +41,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 		for _, m := range x.At {
 			at = append(at, s.clock.since(m))
 		}
-		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try})
+		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank})
 	}
 	if f.Incomplete {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}
