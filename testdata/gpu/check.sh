@@ -91,6 +91,15 @@ if [[ counters =~ $only ]]; then # PM sampling: needs the right to profile
 	"$cudatrace" record -q --no-convert --gpu-metrics -o "$out/counters-second" ./metrics 1 >/dev/null 2>"$out/counters-second.stderr"
 	grep "another process uses the GPU's counters" "$out/counters-second.stderr" || failed=1
 	wait
+	flags=(--gpu-metrics)
+	check counters-profiler python3 train.py 20 profiler
+	cmp <(grep profiled "$out/counters-profiler.stdout") <(python3 train.py 20 profiler | grep profiled) || failed=1
+	python3 samplers.py killed "$cudatrace" "$out" ./metrics 1 || failed=1
+	python3 samplers.py share "$cudatrace" "$out" ./metrics 6 || failed=1
+	if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+		check counters-nvlink ./metrics 2 nvlink &&
+			python3 metrics.py "$cudatrace" "$out/counters-nvlink.cudatrace" "$out/counters-nvlink.stdout" || failed=1
+	fi
 fi
 if [[ runtime-calls =~ $only ]]; then # how many driver calls a call of the runtime makes, and how each mode counts it
 	nvcc -cudart shared -o calls calls.cu -ldl || exit 1
