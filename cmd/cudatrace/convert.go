@@ -360,15 +360,22 @@ func collectives(f *rendezvous.Found) string {
 	if f == nil {
 		return ""
 	}
-	words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
-		figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
-	if f.Doubtful > 0 {
-		words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+	var parts []string
+	if f.Collectives > 0 {
+		words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+			figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
+		if f.Doubtful > 0 {
+			words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+		}
+		parts = append(parts, words)
 	}
 	if f.Untold > 0 {
-		words += fmt.Sprintf("; the oldest %s without arrows: they are too many", figures.Count(f.Untold, "collective is", "collectives are"))
+		parts = append(parts, "the oldest "+figures.Count(f.Untold, "collective is", "collectives are")+" without arrows: they are too many")
 	}
-	return words
+	if f.Sends > 0 {
+		parts = append(parts, figures.Count(f.Sends, "kernel sends and receives, and has", "kernels send and receive, and have")+" no arrows: nothing tells which belong together")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact

@@ -66,6 +66,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
 	}
 	p.out.End, p.out.Exit = c.Ending(g)
+	p.out.Communicators = c.Communicators.Sizes(g.PID)
 	if offset != 0 {
 		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}
