@@ -11,8 +11,8 @@
 
 /* Ticks between two readings. */
 #define GPM_TICKS (200 / GS_TICK_MS)
-#define PROCESS_TICKS (1000 / GS_TICK_MS)
-#define POWER_TICKS (1000 / GS_TICK_MS) /* the driver keeps 119 powers: 2.4 s */
+#define PROCESS_TICKS (2000 / GS_TICK_MS)
+#define POWER_TICKS (1600 / GS_TICK_MS) /* the driver keeps 119 powers, 2.4 s; to read them takes a millisecond */
 
 /* Numbers of a GPU's sets. */
 #define SETS 4
