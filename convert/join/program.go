@@ -136,6 +136,7 @@ func (p *program) waitingCall(correlation uint32) *waits.Call {
 
 // register joins a closed call with its work. If the work has not come, the call waits for it.
 func (p *program) register(c *call, found *workJoiner) {
+	p.graphs.called(c)
 	if c.Correlation == 0 || !p.hasWork {
 		return
 	}

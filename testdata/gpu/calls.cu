@@ -2,7 +2,7 @@
 // calls of the driver. What a CUDA release lacks is left out. A line a call, then how often each function was called:
 //
 //	call LABEL FUNCTION ERROR
-//	called FUNCTION N failed M
+//	called FUNCTION N or M more
 //
 // Each call is in an NVTX range of its label. Usage: calls (built with -cudart shared)
 #include <cstdio>
@@ -16,7 +16,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 struct count {
-	int worked, failed;
+	int worked, unseen; // calls that must be in a log, and those that need not: they failed, or made no driver call
 };
 
 static std::map<std::string, count> called;
@@ -40,7 +40,7 @@ static void end(const char *label, const char *function, cudaError_t err)
 	nvtxRangePop();
 	cudaGetLastError();
 	printf("call %s %s %s\n", label, function, cudaGetErrorName(err));
-	(err == cudaSuccess ? called[function].worked : called[function].failed)++;
+	(err == cudaSuccess ? called[function].worked : called[function].unseen)++;
 }
 
 // Calls a function of the runtime.
@@ -90,6 +90,7 @@ static void copies()
 		CALL(("async-h2h-" + size).c_str(), cudaMemcpyAsync, pinned, pageable, n, cudaMemcpyHostToHost, s);
 	}
 	CALL("zero", cudaMemcpyAsync, device, pinned, 0, cudaMemcpyHostToDevice, s);
+	called["cudaMemcpyAsync"].worked--, called["cudaMemcpyAsync"].unseen++; // the runtime does nothing
 	CALL("peer-same", cudaMemcpyPeer, other, 0, device, 0, BIG);
 	CALL("peer-same-async", cudaMemcpyPeerAsync, other, 0, device, 0, BIG, s);
 	NEED(cudaDeviceSynchronize);
@@ -357,6 +358,8 @@ static void streams()
 
 int main()
 {
+	if (cudaFree(NULL)) // starts CUDA, and recording
+		return 1;
 	NEED(cudaMalloc, &device, BIG + 65536);
 	NEED(cudaMalloc, &other, BIG + 65536);
 	NEED(cudaMallocHost, (void **)&pinned, BIG + 65536);
@@ -365,6 +368,6 @@ int main()
 	NEED(cudaStreamCreateWithFlags, &s, cudaStreamNonBlocking);
 	copies(), peers(), symbols(), planes(), arrays(), batches(), sets(), launches(), graphs(), memory(), streams();
 	for (auto &c : called)
-		printf("called %s %d failed %d\n", c.first.c_str(), c.second.worked, c.second.failed);
+		printf("called %s %d or %d more\n", c.first.c_str(), c.second.worked, c.second.unseen);
 	return 0;
 }

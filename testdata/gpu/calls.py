@@ -9,6 +9,10 @@ import subprocess
 import sys
 
 cudatrace, folder = sys.argv[1], sys.argv[2]
+# What docs/calls.md says: without probes each driver call of these counts.
+PARTS = ("cudaMemcpyToArray", "cudaMemcpyToArrayAsync", "cudaMemcpyFromArray", "cudaMemcpyFromArrayAsync", "cudaMemcpyArrayToArray",
+         "cudaMemset3D", "cudaMemset3DAsync")
+KNOWN = {("calls-cupti", function) for function in PARTS}
 modes = ("calls", "calls-cupti", "calls-runtime", "calls-all")
 
 
@@ -50,13 +54,15 @@ for (mode, name), lists in sorted(several.items()):
 # How often each function was called, by the program and by each log.
 faults = 0
 counted = {mode: json.load(open(f"{folder}/{mode}.json"))["functions"] for mode in modes}
+for functions in counted.values():  # by which nvcc launches; it jumps to the other
+    functions["cudaLaunchKernel"] = functions.get("cudaLaunchKernel", 0) + functions.pop("__cudaLaunchKernel", 0)
 print(f"{'function':40} {'called':>9} " + " ".join(f"{m[6:] or 'default':>9}" for m in modes))
-truth = {f: (int(n), int(failed)) for f, n, failed in re.findall(r"^called (\S+) (\d+) failed (\d+)", printed("calls"), re.M)}
-for function, (n, failed) in sorted(truth.items()):
+truth = {f: (int(n), int(more)) for f, n, more in re.findall(r"^called (\S+) (\d+) or (\d+) more", printed("calls"), re.M)}
+for function, (n, more) in sorted(truth.items()):
     got = [counted[m].get(function, 0) for m in modes]
-    wrong = [g for g in got if g and not n <= g <= n + failed]
+    wrong = [m for m, g in zip(modes, got) if g and not n <= g <= n + more and (m, function) not in KNOWN]
     if wrong or 0 in got:
-        print(f"{function:40} {n:9} " + " ".join(f"{g:9}" for g in got) + (f"  {failed} failed" if failed else "") + ("  WRONG" if wrong else ""))
+        print(f"{function:40} {n:9} " + " ".join(f"{g:9}" for g in got) + (f"  or {more} more" if more else "") + ("  WRONG" if wrong else ""))
     faults += bool(wrong)
 for function in sorted(set().union(*counted.values()) - set(truth)):
     print(f"{function:40} {'':9} " + " ".join(f"{counted[m].get(function, 0):9}" for m in modes))

@@ -45,7 +45,7 @@ __global__ void again(cudaGraphConditionalHandle handle, rounds *r)
 	cudaGraphSetConditional(handle, r->left > 0);
 }
 
-static long kernels, copies, sets, launches;
+static long kernels, sets, launches;
 static long bodies[4096];
 static int *x;
 
@@ -138,9 +138,8 @@ static void launch(const char *shape, cudaGraphExec_t exec, cudaStream_t stream,
 {
 	CHECK(cudaGraphLaunch(exec, stream));
 	long work = 2 * (1 + nth % 4);
-	if (!strcmp(shape, "if")) {
+	if (!strcmp(shape, "if")) { // the driver puts kernels in place of the body's memset and copy
 		work = CUDART_VERSION >= 12080 ? 5 : 4;
-		kernels -= 2, copies++, sets++;
 	} else if (strncmp(shape, "bare", 4)) {
 		kernels++;
 	}
@@ -182,7 +181,7 @@ int main(int argc, char **argv)
 			CHECK(cudaStreamSynchronize(other));
 	}
 	CHECK(cudaDeviceSynchronize());
-	printf("counts pid=%d kernels=%ld copies=%ld sets=%ld\nbodies", getpid(), kernels, copies, sets);
+	printf("counts pid=%d kernels=%ld copies=0 sets=%ld\nbodies", getpid(), kernels, sets);
 	for (long i = 0; i < launches; i++)
 		printf(" %ld", bodies[i]);
 	printf("\n");
