@@ -139,7 +139,7 @@ func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error)
 	}
 	a, pid := l.log.alignment, s.PID+l.log.offset
 	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
-		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count()}
+		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
 	if all.Get(s.PID) == nil {
 		return m, nil // no record tells of the process
 	}

@@ -207,6 +207,22 @@ func TestCollectivesOfSomeRanks(t *testing.T) {
 	}
 }
 
+// A rank that is left out may have the PID of one that is shown, on another host.
+func TestCollectivesOfSomeHosts(t *testing.T) {
+	t.Parallel()
+	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 20, Straggler: 3, Late: 4e6, WallOff: 300, WallError: 500})
+	for text, want := range map[string]int64{"0": 20, "2": 40, "3": 0} { // of rank 3's own host 20 more
+		list, err := ranklist.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, _ := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{Ranks: list}}})
+		if waits := tr.Int(`select count(*) from slice where name = 'waits for rank 3'`); waits != want {
+			t.Errorf("rank %s waits for rank 3 %d times, want %d", text, waits, want)
+		}
+	}
+}
+
 // What is drawn of collectives counts towards a limit of size and of slices, and each part of a trace has its own.
 func TestCollectivesInLimits(t *testing.T) {
 	t.Parallel()

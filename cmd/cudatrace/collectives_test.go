@@ -9,6 +9,9 @@ import (
 // What a conversion says of the collectives in its trace.
 func TestCollectivesWords(t *testing.T) {
 	t.Parallel()
+	if got, want := collectives(&rendezvous.Found{Communicators: 1, Collectives: 2}, true), "2 collectives of NCCL in 1 communicator: in the part that is shown ranks waited for the last one 0 times"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for want, f := range map[string]*rendezvous.Found{
 		"": nil,
 		"1 collective of NCCL in 1 communicator: ranks waited for the last one 1 time": {Communicators: 1, Collectives: 1, Waits: 1},
@@ -19,7 +22,7 @@ func TestCollectivesWords(t *testing.T) {
 		"4 kernels send and receive, and have no arrows: nothing tells which belong together":                                                                               {Sends: 4},
 		"1 collective of NCCL in 1 communicator: ranks waited for the last one 1 time; 1 kernel sends and receives, and has no arrows: nothing tells which belong together": {Communicators: 1, Collectives: 1, Waits: 1, Sends: 1},
 	} {
-		if got := collectives(f); got != want {
+		if got := collectives(f, false); got != want {
 			t.Errorf("%+v: %q, want %q", f, got, want)
 		}
 	}

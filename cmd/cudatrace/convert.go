@@ -339,22 +339,57 @@ func sameLog(logs []string) string {
 // verdicts says of each log what was left out of the trace and what the log lacks.
 func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p product) error {
 	var failed error
-	if words := collectives(all[0].Collectives); words != "" {
+	if words := collectives(all[0].Collectives, all[0].LeftOut != nil); words != "" {
 		con.Say(words)
 	}
+	var aligned, left remarks
 	for i, sum := range all {
-		if sum.Aligned != "" {
-			con.Sayf("%s: %s", logs[i].Name, sum.Aligned)
-		}
-		if words := leftOut(sum.LeftOut, p); words != "" {
-			con.Sayf("%s: %s", logs[i].Name, words)
-		}
+		aligned.add(logs[i].Name, sum.Aligned)
+		left.add(logs[i].Name, leftOut(sum.LeftOut, p))
+	}
+	aligned.say(con, "")
+	left.say(con, " each")
+	for i, sum := range all {
 		if err := verdict(con, logs[i].Name, sum); err != nil {
 			failed = err
 		}
 	}
 	sayRoster(con, logs, all)
 	return failed
+}
+
+// remarks are what is to say of logs: of several logs with the same words once.
+type remarks struct {
+	words []string
+	of    map[string][]string // logs, by the words
+}
+
+func (r *remarks) add(log, words string) {
+	if words == "" {
+		return
+	}
+	if r.of == nil {
+		r.of = make(map[string][]string)
+	}
+	if r.of[words] == nil {
+		r.words = append(r.words, words)
+	}
+	r.of[words] = append(r.of[words], log)
+}
+
+// say says the remarks, those about several logs with a word behind them.
+func (r *remarks) say(con *console.Console, behind string) {
+	for _, words := range r.words {
+		logs := r.of[words]
+		switch more := len(logs) - 1; more {
+		case 0:
+			con.Sayf("%s: %s", logs[0], words)
+		case 1:
+			con.Sayf("%s and %s: %s%s", logs[0], logs[1], words, behind)
+		default:
+			con.Sayf("%s and %d other logs: %s%s", logs[0], more, words, behind)
+		}
+	}
 }
 
 // sayRoster says which ranks are not among the logs, or not all of the time. A filter leaves ranks and time out on purpose.
@@ -376,15 +411,19 @@ func sayRoster(con *console.Console, logs []convert.Log, all []convert.Summary) 
 	}
 }
 
-// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none.
-func collectives(f *rendezvous.Found) string {
+// collectives says what a trace shows of the collectives of NCCL, "" of a trace that shows none. With some, a filter selects a part of the logs.
+func collectives(f *rendezvous.Found, some bool) string {
 	if f == nil {
 		return ""
 	}
 	var parts []string
 	if f.Collectives > 0 {
-		words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
-			figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
+		who := "ranks"
+		if some {
+			who = "in the part that is shown ranks"
+		}
+		words := fmt.Sprintf("%s of NCCL in %s: %s waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+			figures.Count(f.Communicators, "communicator", "communicators"), who, figures.Count(f.Waits, "time", "times"))
 		if f.Doubtful > 0 {
 			words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
 		}

@@ -12,6 +12,7 @@ type Member struct {
 	Host  int    // members of one host have one clock
 	Known bool   // Error is
 	Error uint64 // ns by which the clock of the host may be wrong
+	Aside bool   // its work is not in the timeline, where another process may have its PID
 
 	// Count is the number of its collectives.
 	Count uint64
@@ -91,7 +92,9 @@ func newTable(communicators [][]*Member, room uint64) *Table {
 		for _, m := range members {
 			m.of = c
 			m.starts = make([]uint64, 0, m.Count-min(m.Count, c.first))
-			t.members[m.Key] = m
+			if !m.Aside {
+				t.members[m.Key] = m
+			}
 		}
 		t.communicators = append(t.communicators, c)
 	}

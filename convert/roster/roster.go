@@ -1,6 +1,6 @@
-// Package roster says which ranks of a run are not among its logs, or not all of the time.
+// Package roster says which logs are of one run, and which ranks of a run are not among its logs, or not all of the time.
 //
-// Input: for each log, the run, the ranks and the time. Output: lines for people.
+// Input: for each log, the run, the ranks and the time. Output: the logs of each run; lines for people.
 package roster
 
 import (
