@@ -35,6 +35,7 @@ type Compressor struct {
 	threes [1 << threeBits]int32 // by hash of three bytes: bias + their latest position
 
 	walk        walk
+	prices      prices
 	tokens      []token
 	ofLiterals  [literals]uint32 // number of tokens with a symbol
 	ofDistances [distances]uint32
@@ -70,6 +71,7 @@ func (c *Compressor) Append(dst, data []byte, from int, last bool) []byte {
 	data = data[max(0, from-Window):]
 	from = min(from, Window)
 	c.learn(data, from)
+	c.prices.begin()
 	w := bitWriter{b: slices.Grow(dst, 64)}
 	done := c.parse(&w, data, from)
 	if last || done < len(data) {
@@ -114,8 +116,13 @@ func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	walking := c.walk.begin(data, from)
 	for p := from; p < len(data); {
 		if len(c.tokens) >= blockTokens-2*ahead {
+			c.prices.due = pricedTokens
 			c.block(w, data[begin:p], false)
 			begin = p
+		}
+		if len(c.tokens) >= c.prices.due {
+			c.prices.update(&c.ofLiterals, &c.ofDistances)
+			c.prices.due = len(c.tokens) + pricedTokens
 		}
 		if !walking {
 			p = c.next(data, p)

@@ -2,7 +2,6 @@ package deflate
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -39,8 +38,8 @@ const (
 	// bytes repeat.
 	lastBytes = 2
 
-	// literalBits is how many bits more the distance of a match may take for each literal less.
-	literalBits = 5
+	// mostUnmatched is the most bytes that are left out of a match for a longer one.
+	mostUnmatched = 2
 
 	// longRest is the number of bytes at the end of a packet that are compressed without regard to packets.
 	longRest = 64
@@ -100,22 +99,27 @@ func (c *Compressor) packet(data []byte, p, size int) int {
 // before p, where that saves room.
 func (c *Compressor) earlier(data []byte, p, length, distance int) (start, longer, back int) {
 	at := c.walk.at
-	start = at
-	for start > p && length < maxMatch && start > distance && data[start-1] == data[start-1-distance] {
-		start--
+	start, longer, back = at, length, distance
+	equal := at // the first byte from which on the bytes at this distance are equal
+	least := c.prices.match(length, distance)
+	for q := at - 1; q >= max(p, at-lastBytes) && length < maxMatch; q-- {
 		length++
-	}
-	for q := at - 1; q >= max(p, at-lastBytes); q-- {
+		least += c.prices.literal[data[q]]
+		if equal == q+1 && distance <= q && data[q] == data[q-distance] {
+			equal = q
+			if all := c.prices.match(length, distance); all <= least {
+				start, longer, back, least = q, length, distance, all
+			}
+		}
 		d := c.five(data, q)
-		if q >= start || d <= 0 || d > min(q, Window) || bits.Len(uint(d)) > bits.Len(uint(distance))+literalBits*(start-q) {
+		if d <= 0 || d > min(q, Window) || d == distance {
 			continue
 		}
-		whole := start - q + length
-		if whole <= maxMatch && common(data, q-d, q, whole) == whole {
-			start, length, distance = q, whole, d
+		if all := c.prices.match(length, d); all < least && common(data, q-d, q, length) == length {
+			start, longer, back, least = q, length, d, all
 		}
 	}
-	return start, length, distance
+	return start, longer, back
 }
 
 // source looks for an earlier packet that begins as the next one, of a size, does. It returns the number of equal
@@ -189,23 +193,24 @@ func (c *Compressor) rest(data []byte, p, end, size int) {
 		p = c.next(data[:end], p)
 	}
 	for p < end {
-		length, distance := c.short(data, p, end, size)
-		if length == 0 {
+		unmatched, length, distance := c.short(data, p, end, size)
+		for range unmatched {
 			c.literal(data[p])
 			p++
-			continue
 		}
-		c.match(length, distance)
-		p += length
+		if length > 0 {
+			c.match(length, distance)
+			p += length
+		}
 	}
 }
 
 // short looks for a match from p up to end: in the packet before, which lies back by the size of this packet, and nearby.
-// The length is 0 if there is none.
-func (c *Compressor) short(data []byte, p, end, size int) (length, distance int) {
+// It returns the number of bytes before the match, and the match; the length is 0 if there is none.
+func (c *Compressor) short(data []byte, p, end, size int) (unmatched, length, distance int) {
 	limit := min(maxMatch, end-p)
 	if limit < minMatch {
-		return 0, 0
+		return limit, 0, 0
 	}
 	if size > 0 && size <= min(p, Window) {
 		length, distance = common(data, p-size, p, limit), size
@@ -216,15 +221,38 @@ func (c *Compressor) short(data []byte, p, end, size int) (length, distance int)
 		}
 	}
 	if !pays(length, distance) {
-		return 0, 0
+		return 1, 0, 0
 	}
-	// The bytes that differ at the end of the match have occurred before, perhaps behind equal bytes.
-	if d := c.three(data, p+length); d > 0 && d <= p {
-		if n := common(data, p-d, p, limit); n >= length+minMatch {
-			length, distance = n, d
-		}
+	return c.onward(data, p, end, length, distance)
+}
+
+// onward looks for a better match than the one at p. The bytes that differ at its end have occurred before, perhaps behind
+// equal bytes: then a match from p on, or from the next bytes on, reaches across them.
+func (c *Compressor) onward(data []byte, p, end, length, distance int) (unmatched, longer, back int) {
+	edge := p + length
+	d := c.three(data, edge)
+	if d <= 0 || d > p {
+		return 0, length, distance
 	}
-	return length, distance
+	n := common(data, edge-d, edge, min(maxMatch-length, end-edge))
+	if n < minMatch {
+		return 0, length, distance
+	}
+	from := edge
+	for from > p && data[from-1] == data[from-1-d] {
+		from--
+	}
+	unmatched, longer = from-p, edge+n-from
+	switch {
+	case unmatched == 0:
+		return 0, longer, d
+	case unmatched > mostUnmatched || from == edge:
+		return 0, length, distance
+	}
+	if c.prices.literals(data[p:from])+c.prices.match(longer, d) < c.prices.match(length, distance)+c.prices.literals(data[edge:edge+n]) {
+		return unmatched, longer, d
+	}
+	return 0, length, distance
 }
 
 // three enters the three bytes at p. It returns the distance to their latest place, 0 without one.
