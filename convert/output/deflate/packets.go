@@ -14,6 +14,9 @@ type walk struct {
 	size   int     // size of the packet before it
 	tail   int     // bytes that packets have behind their match
 	edges  []int   // offsets in a packet of the bytes that tell packets apart
+
+	edge     int // end of the latest match that onward looked at
+	edgeBack int // distance of the three bytes there to their latest place
 }
 
 const (
@@ -59,7 +62,7 @@ func packetAt(data []byte, p int) int {
 
 // begin finds the first packet at or after p. It reports false for data that are no packets.
 func (k *walk) begin(data []byte, p int) bool {
-	k.starts, k.source, k.size, k.tail, k.edges = k.starts[:0], 0, 0, 0, k.edges[:0]
+	k.starts, k.source, k.size, k.tail, k.edges, k.edge = k.starts[:0], 0, 0, 0, k.edges[:0], -1
 	for k.at = p; k.at < p+syncBytes; k.at++ {
 		next, n := k.at, 0
 		for size := packetAt(data, next); size > 0 && n < synced; size = packetAt(data, next) {
@@ -231,6 +234,7 @@ func (c *Compressor) short(data []byte, p, end, size int) (unmatched, length, di
 func (c *Compressor) onward(data []byte, p, end, length, distance int) (unmatched, longer, back int) {
 	edge := p + length
 	d := c.three(data, edge)
+	c.walk.edge, c.walk.edgeBack = edge, d
 	if d <= 0 || d > p {
 		return 0, length, distance
 	}
@@ -255,10 +259,13 @@ func (c *Compressor) onward(data []byte, p, end, length, distance int) (unmatche
 	return 0, length, distance
 }
 
-// three enters the three bytes at p. It returns the distance to their latest place, 0 without one.
+// three enters the three bytes at p. It returns the distance to their latest place before p, 0 without one.
 func (c *Compressor) three(data []byte, p int) int {
 	if p+4 > len(data) {
 		return 0
+	}
+	if p == c.walk.edge { // they have been entered
+		return c.walk.edgeBack
 	}
 	slot := &c.threes[hashThree(data, p)]
 	d := p + bias - int(*slot)
