@@ -26,6 +26,9 @@ const (
 	// blockTokens is the number of tokens that share a code. With fewer tokens the code
 	// fits the packets more closely, but the codes themselves take more room.
 	blockTokens = 1 << 14
+
+	// leastTokens is the number of tokens from which on packets of another sequence begin a block.
+	leastTokens = 1 << 10
 )
 
 // A Compressor compresses one piece of data after another. The zero value is ready for use. The
@@ -115,7 +118,7 @@ func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	begin = from
 	walking := c.walk.begin(data, from)
 	for p := from; p < len(data); {
-		if len(c.tokens) >= blockTokens-2*ahead {
+		if n := len(c.tokens); walking && c.walk.changes(data) && n >= leastTokens || n >= blockTokens-2*ahead {
 			c.prices.due = pricedTokens
 			c.block(w, data[begin:p], false)
 			begin = p

@@ -15,6 +15,8 @@ type walk struct {
 	tail   int     // bytes that packets have behind their match
 	edges  []int   // offsets in a packet of the bytes that tell packets apart
 
+	sequence byte // of the packet before, see changes
+
 	edge     int // end of the latest match that onward looked at
 	edgeBack int // distance of the three bytes there to their latest place
 }
@@ -41,6 +43,9 @@ const (
 	// bytes repeat.
 	lastBytes = 2
 
+	// periods is the number of periods that are searched for a packet behind an equal byte.
+	periods = 3
+
 	// mostUnmatched is the most bytes that are left out of a match for a longer one.
 	mostUnmatched = 2
 
@@ -60,9 +65,19 @@ func packetAt(data []byte, p int) int {
 	return 1 + bytes + int(n)
 }
 
+// changes reports whether the next packet is of another sequence than the packet before, or only one of the two has a long length.
+func (k *walk) changes(data []byte) bool {
+	if k.at+8 > len(data) {
+		return false
+	}
+	before := k.sequence
+	k.sequence = data[k.at+3] // behind the tag; the tag itself where the length takes two bytes
+	return k.sequence != before
+}
+
 // begin finds the first packet at or after p. It reports false for data that are no packets.
 func (k *walk) begin(data []byte, p int) bool {
-	k.starts, k.source, k.size, k.tail, k.edges, k.edge = k.starts[:0], 0, 0, 0, k.edges[:0], -1
+	k.starts, k.source, k.size, k.tail, k.edges, k.sequence, k.edge = k.starts[:0], 0, 0, 0, k.edges[:0], 0, -1
 	for k.at = p; k.at < p+syncBytes; k.at++ {
 		next, n := k.at, 0
 		for size := packetAt(data, next); size > 0 && n < synced; size = packetAt(data, next) {
@@ -122,7 +137,28 @@ func (c *Compressor) earlier(data []byte, p, length, distance int) (start, longe
 			start, longer, back, least = q, length, d, all
 		}
 	}
-	return start, longer, back
+	return c.periods(data, p, start, longer, back)
+}
+
+// periods makes a match of the next packet begin one byte before it, behind an equal byte: at the packets that lie one or more periods
+// before the likely source, where the program repeats its calls.
+func (c *Compressor) periods(data []byte, p, start, length, distance int) (from, longer, back int) {
+	k, at := &c.walk, c.walk.at
+	period := len(k.starts) - k.source
+	if start != at || at == p || length == maxMatch || period == 1 || at-int(k.starts[k.source]) != distance {
+		return start, length, distance
+	}
+	least := c.prices.match(length, distance) + c.prices.literal[data[at-1]]
+	for i := k.source - period; i >= max(0, k.source-periods*period); i -= period {
+		d := at - int(k.starts[i])
+		if d > min(Window, at-1) {
+			break
+		}
+		if data[at-1-d] == data[at-1] && c.prices.match(length+1, d) < least && common(data, at-d, at, length) == length {
+			return at - 1, length + 1, d
+		}
+	}
+	return start, length, distance
 }
 
 // source looks for an earlier packet that begins as the next one, of a size, does. It returns the number of equal

@@ -11,6 +11,9 @@ const (
 
 	// pricedTokens is the number of tokens after which prices are computed anew.
 	pricedTokens = 1 << 11
+
+	// firstPriced is the number of tokens after which prices are computed for the first time.
+	firstPriced = 1 << 9
 )
 
 // prices estimate what tokens take in the block that is being made, by the numbers of its symbols so far.
@@ -43,7 +46,7 @@ func (p *prices) begin() {
 	for s, r := range distanceRanges {
 		p.distance[s] = bit * (3 + price(r.extra))
 	}
-	p.due = pricedTokens
+	p.due = firstPriced
 }
 
 // update computes the prices from the numbers of symbols.
