@@ -54,6 +54,8 @@ VARIANTS = [
             workloads="ac", **LOG),
     Variant("syncs", "`record --waits cupti`", RECORD + " --waits cupti -- {program}", workloads="ac", apart="c", every=2,
             **LOG),
+    Variant("unsampled", "`record --gpu-metrics off`", RECORD + " --gpu-metrics off -- {program}", workloads="ac", **LOG),
+    Variant("counters", "`record --gpu-metrics`: PM sampling, 1 kHz", RECORD + " --gpu-metrics -- {program}", workloads="ac", **LOG),
     Variant("pid", "`record -p PID`, attached", RECORD + " -p {pid}", kind=ATTACH, workloads="abce",
             ready="recording the calls", **LOG),
     Variant("nsys", "`nsys profile -t cuda`", NSYS + " {program}", apart="ac", **NSYS_FILES),

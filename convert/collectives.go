@@ -65,10 +65,21 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 	return c, nil
 }
 
-// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where no two
-// ranks of a communicator are shown, or nothing shows them.
+// meeting returns a sink before the next one that tells it which kernels are parts of one collective; the next one itself where the logs
+// have one process, or nothing shows collectives. Ranks that a filter leaves out count: others may have waited for them.
 func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
-	if !c.draws || c.processes() < 2 || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
+	if !c.draws || !slices.ContainsFunc(c.logs, func(l *log) bool { return l.catalog.NCCL }) {
+		return next, nil
+	}
+	processes := 0
+	for _, l := range c.logs {
+		all, err := l.everybody()
+		if err != nil {
+			return nil, err
+		}
+		processes += all.Count()
+	}
+	if processes < 2 {
 		return next, nil
 	}
 	if c.communication == nil {
@@ -76,9 +87,6 @@ func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
 		if c.communication, err = communicate(hostsOf(c.logs), len(c.logs)); err != nil {
 			return nil, err
 		}
-	}
-	if len(c.communication.found) == 0 {
-		return next, nil
 	}
 	var err error
 	if c.meetings, err = c.communication.table(); err != nil {

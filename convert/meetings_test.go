@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,9 +120,31 @@ func TestRealCollectives(t *testing.T) {
 	if got := lines(tr, `select distinct extract_arg(arg_set_id, 'communicator') from gpu_slice where lower(name) glob 'nccl*'`); len(got) != 2 {
 		t.Errorf("kernels have the communicators %q, want two", got)
 	}
+	const sent = `select s.name, format('%#x', extract_arg(s.arg_set_id, 'debug.communicator')), t.name from slice s join process_track t on s.track_id = t.id
+		where s.category = 'collective' and s.name = 'AlltoAll' and s.id not in (select slice_in from flow) and s.id not in (select slice_out from flow)
+		and exists (select 1 from gpu_slice g where g.ts = s.ts and g.dur = s.dur and g.name glob 'ncclDevKernel_SendRecv*')`
+	if got := lines(tr, sent); len(got) != 12 || f.Sends != 12 || !strings.HasPrefix(got[0], "AlltoAll0x57483416b1ee33dccollectives on Stream 07 ") {
+		t.Errorf("%d kernels that send and receive, slices %q", f.Sends, got)
+	}
 	const said = `select count(*) from gpu_slice where name glob 'ncclDevKernel_AllReduce*' and extract_arg(arg_set_id, 'bytes') > 0`
 	if n := tr.Int(said); n != 2*94 {
 		t.Errorf("%d kernels of all-reduces say how many bytes, want 188", n)
+	}
+}
+
+// Ranks that only send and receive have slices without arrows.
+func TestSends(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	for pid := range 2 {
+		fmt.Fprintf(&log, "process pid=%d exe=/bin/a args=a environment=\"RANK=%d\\x00WORLD_SIZE=2\"\n", pid+1, pid)
+		for i := range 20 {
+			fmt.Fprintf(&log, "kernel pid=%d context=1 stream=20 correlation=%d start=%d dur=%d name=_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE grid_x=1\n", pid+1, i+1, 10000*(i+1)+100*pid, 5000-100*pid)
+		}
+	}
+	tr, all := openLogs(t, []Log{{"sends", logtest.Assemble(t, log.String())}}, TraceOptions{})
+	if got := tr.Int(`select count(*) from slice where category = 'collective' and name = 'SendRecv'`); got != 40 || tr.Int(`select count(*) from flow`) != 0 || all[0].Collectives.Sends != 40 {
+		t.Errorf("%d slices, found %+v", got, all[0].Collectives)
 	}
 }
 
@@ -159,7 +182,7 @@ func TestCollectiveArrowsOfHosts(t *testing.T) {
 	}
 }
 
-// A rank that is left out of the trace is still the one that the others waited for; where one rank is left, there is nothing to draw.
+// A rank that is left out of the trace is still the one that the others waited for, also where one rank alone is left.
 func TestCollectivesOfSomeRanks(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: 20, Straggler: 2, Late: 4e6})
@@ -179,8 +202,8 @@ func TestCollectivesOfSomeRanks(t *testing.T) {
 		t.Errorf("%d waits, %d arrows", waits, n)
 	}
 	tr, sum = some("0")
-	if n := tr.Int(`select count(*) from slice where category = 'collective'`); n != 0 || sum.Collectives != nil {
-		t.Errorf("%d slices of one rank", n)
+	if waits, n := tr.Int(`select count(*) from slice where name = 'waits for rank 2'`), len(lines(tr, collectiveArrows)); waits != 40 || n != 0 || sum.Collectives.Waits != 40 {
+		t.Errorf("one rank: %d waits, %d arrows", waits, n)
 	}
 }
 

@@ -68,6 +68,8 @@ type Summary struct {
 	Unmatched  uint64   `json:"unmatched"`
 	Early      uint64   `json:"early"` // GPU work that starts before its call
 
+	UnmatchedBodies uint64 `json:"unmatched_bodies"` // those of Unmatched in the bodies of conditional graph nodes
+
 	Waits          uint64 `json:"waits"` // arrows from GPU work to the calls that waited for it
 	WaitsAmbiguous uint64 `json:"waits_ambiguous"`
 	WaitsUnmatched uint64 `json:"waits_unmatched"`
@@ -235,7 +237,7 @@ func (c *conversion) summary(l *log) Summary {
 		Recorder: meta[tracelog.MetaVersion], ExitStatus: -1,
 		GPUs: []string{}, GPUList: []GPUInfo{}, Ranks: []uint32{}, ProcessList: []ProcessInfo{}, Notes: []string{}, Reasons: []string{}, Communicators: communicatorInfos(&l.catalog.Communicators),
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
-		Matched: w.Matched, Unmatched: w.Total() - w.Matched, Early: w.Early,
+		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,

@@ -9,11 +9,15 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 )
 
+// tableLaunches is the number of launches in the log of BenchmarkTables: several row groups of each table, as row groups are
+// encoded while later rows come.
+const tableLaunches = 1_000_000
+
 // BenchmarkTables makes the tables of a log in memory: four rows a launch. rows/s counts the rows of all tables by the clock;
 // rows/cpu-s by the time of all processors, which other programs on the machine change little.
 func BenchmarkTables(b *testing.B) {
 	var data bytes.Buffer
-	logtest.WriteLaunches(b, &data, benchLaunches)
+	logtest.WriteLaunches(b, &data, tableLaunches)
 	var all Summary
 	var work int64
 	before := processorTime(b)

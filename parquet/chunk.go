@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -39,32 +40,31 @@ type chunk struct {
 
 // An encoder encodes columns, one at a time.
 type encoder struct {
+	worker  int // its number
 	zstd    *zstd.Encoder
 	chunk   chunk
 	levels  bool     // the column has definition levels
 	present []uint32 // definition levels; empty where all rows are null, or none is
-	ints    []int64  // the values that are not null: own, or those of the caller
-	floats  []float64
-	index   []uint32
 	own     owned
+	index   []uint32 // into the dictionary
 	table   []uint32 // dictionary index + 1 by value
 	page    []byte   // before compression
 	packed  []byte
 }
 
-// owned are the lists that an encoder makes of the caller's.
+// owned are the lists of the values that are not null.
 type owned struct {
 	ints   []int64
+	small  []uint32
 	floats []float64
-	index  []uint32
 }
 
-func newEncoder() *encoder {
+func newEncoder(worker int) *encoder {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are wrong
 	}
-	return &encoder{zstd: z}
+	return &encoder{worker: worker, zstd: z}
 }
 
 // encode encodes a column. The chunk is valid until the next call.
@@ -73,22 +73,20 @@ func (e *encoder) encode(c *Column, v Values) *chunk {
 	e.levels, e.present = c.Nullable, e.present[:0]
 	switch c.Type {
 	case Text:
-		e.index = withoutNulls(e, v.Index, v.Repeated, &e.own.index, func(x uint32) bool { return x == NullText })
-		e.textPages(v.Texts, v.Repeated > 0)
+		e.textPages(withoutNulls(e, v.Index, v.Repeated, NullText, &e.own.small), v.Texts, v.Repeated > 0)
 	case Float:
-		e.floats = withoutNulls(e, repeat(v.Floats, v.Repeated), 0, &e.own.floats, func(x float64) bool { return x != x })
-		e.pages(encodingPlain, e.appendFloats)
+		e.floatPages(withoutNulls(e, repeat(v.Floats, v.Repeated), 0, math.NaN(), &e.own.floats))
 	case Bool:
-		e.ints = withoutNulls(e, v.Ints, v.Repeated, &e.own.ints, isNullInt)
-		e.boolPages(v.Repeated > 0)
+		e.boolPages(withoutNulls(e, v.Ints, v.Repeated, NullInt, &e.own.ints), v.Repeated > 0)
 	default:
-		e.ints = withoutNulls(e, v.Ints, v.Repeated, &e.own.ints, isNullInt)
-		e.intPages(v.Repeated > 0)
+		if len(v.Small) > 0 {
+			intPages(e, withoutNulls(e, v.Small, v.Repeated, NullSmall, &e.own.small), v.Repeated > 0)
+			break
+		}
+		intPages(e, withoutNulls(e, v.Ints, v.Repeated, NullInt, &e.own.ints), v.Repeated > 0)
 	}
 	return &e.chunk
 }
-
-func isNullInt(x int64) bool { return x == NullInt }
 
 // repeat returns a list with a value for each row.
 func repeat[V any](v []V, repeated int) []V {
@@ -98,15 +96,16 @@ func repeat[V any](v []V, repeated int) []V {
 	return v
 }
 
-// withoutNulls returns the values that are not null, and notes which they are. Of a repeated value it returns one.
-func withoutNulls[V any](e *encoder, v []V, repeated int, own *[]V, isNull func(V) bool) []V {
+// withoutNulls returns the values that are not null, and notes which they are. Of a repeated value it returns one. NaN is
+// always null.
+func withoutNulls[V comparable](e *encoder, v []V, repeated int, null V, own *[]V) []V {
 	e.chunk.rows = max(len(v), repeated)
 	if !e.levels {
 		return v
 	}
 	nulls := 0
 	for _, x := range v {
-		if isNull(x) {
+		if x == null || x != x {
 			nulls++
 		}
 	}
@@ -118,34 +117,38 @@ func withoutNulls[V any](e *encoder, v []V, repeated int, own *[]V, isNull func(
 		e.chunk.nulls = e.chunk.rows
 		return v[:0]
 	}
-	to := slices.Grow((*own)[:0], len(v)-nulls)
+	to := slices.Grow((*own)[:0], len(v))[:len(v)]
 	e.present = slices.Grow(e.present, len(v))[:len(v)]
+	n := 0
 	for i, x := range v {
-		if isNull(x) {
-			e.present[i] = 0
-		} else {
-			to, e.present[i] = append(to, x), 1
+		to[n], e.present[i] = x, 0
+		if x == x && x != null {
+			e.present[i] = 1
+			n++
 		}
 	}
-	*own = to
-	return to
+	*own = to[:n]
+	return to[:n]
 }
 
+// A number is a number of a column.
+type number interface{ int64 | uint32 }
+
 // intPages chooses the encoding of numbers.
-func (e *encoder) intPages(repeated bool) {
-	if len(e.ints) == 0 {
-		e.pages(encodingDelta, func(b []byte, _, _ int) []byte { return appendDelta(b, nil) })
+func intPages[N number](e *encoder, v []N, repeated bool) {
+	if len(v) == 0 {
+		e.pages(encodingDelta, func(b []byte, _, _ int) []byte { return appendDelta(b, v) })
 		return
 	}
-	least, most := bounds(e.ints)
+	least, most := bounds(v)
 	e.chunk.least = binary.LittleEndian.AppendUint64(nil, uint64(least))
 	e.chunk.most = binary.LittleEndian.AppendUint64(nil, uint64(most))
-	words, ok := []int64{least}, true
+	words, ok := []N{least}, true
 	if !repeated {
-		words, ok = e.distinct(least, most)
+		words, ok = distinct(e, v, least, most)
 	}
 	if !ok {
-		e.pages(encodingDelta, func(b []byte, from, to int) []byte { return appendDelta(b, e.ints[from:to]) })
+		e.pages(encodingDelta, func(b []byte, from, to int) []byte { return appendDelta(b, v[from:to]) })
 		return
 	}
 	e.dictionary(len(words), repeated, func(b []byte) []byte {
@@ -156,7 +159,7 @@ func (e *encoder) intPages(repeated bool) {
 	})
 }
 
-func bounds(v []int64) (least, most int64) {
+func bounds[N number](v []N) (least, most N) {
 	least, most = v[0], v[0]
 	for _, x := range v {
 		least, most = min(least, x), max(most, x)
@@ -165,21 +168,21 @@ func bounds(v []int64) (least, most int64) {
 }
 
 // distinct returns the dictionary of numbers that repeat, and sets their indexes.
-func (e *encoder) distinct(least, most int64) (words []int64, ok bool) {
-	limit := min(mostDistinct, len(e.ints)/2+1)
+func distinct[N number](e *encoder, v []N, least, most N) (words []N, ok bool) {
+	limit := min(mostDistinct, len(v)/2+1)
 	if uint64(most)-uint64(least) < narrow {
-		return e.distinctNarrow(least, int(most-least)+1, limit)
+		return distinctNarrow(e, v, least, int(most-least)+1, limit)
 	}
-	sample := make(map[int64]uint32, 64)
-	for _, x := range e.ints[:min(len(e.ints), sampled)] {
+	sample := make(map[N]uint32, 64)
+	for _, x := range v[:min(len(v), sampled)] {
 		sample[x] = 0
 	}
-	if len(sample) > max(1, min(len(e.ints), sampled)/16) {
+	if len(sample) > max(1, min(len(v), sampled)/16) {
 		return nil, false
 	}
 	clear(sample)
-	e.index = e.own.index[:0]
-	for _, x := range e.ints {
+	index := e.indexes(len(v))
+	for at, x := range v {
 		i, known := sample[x]
 		if !known {
 			if len(words) == limit {
@@ -188,18 +191,15 @@ func (e *encoder) distinct(least, most int64) (words []int64, ok bool) {
 			i = uint32(len(words))
 			sample[x], words = i, append(words, x)
 		}
-		e.index = append(e.index, i)
+		index[at] = i
 	}
-	e.own.index = e.index
 	return words, true
 }
 
 // distinctNarrow is distinct for numbers of a narrow range.
-func (e *encoder) distinctNarrow(least int64, span, limit int) (words []int64, ok bool) {
-	table := e.cleared(span)
-	e.own.index = slices.Grow(e.own.index[:0], len(e.ints))[:len(e.ints)]
-	e.index = e.own.index
-	for i, x := range e.ints {
+func distinctNarrow[N number](e *encoder, v []N, least N, span, limit int) (words []N, ok bool) {
+	table, index := e.cleared(span), e.indexes(len(v))
+	for i, x := range v {
 		at := &table[x-least]
 		if *at == 0 {
 			if len(words) == limit {
@@ -208,9 +208,15 @@ func (e *encoder) distinctNarrow(least int64, span, limit int) (words []int64, o
 			words = append(words, x)
 			*at = uint32(len(words))
 		}
-		e.index[i] = *at - 1
+		index[i] = *at - 1
 	}
 	return words, true
+}
+
+// indexes returns the room for the index of each value.
+func (e *encoder) indexes(n int) []uint32 {
+	e.index = slices.Grow(e.index[:0], n)[:n]
+	return e.index
 }
 
 // cleared returns a table of zeros.
@@ -221,19 +227,17 @@ func (e *encoder) cleared(n int) []uint32 {
 }
 
 // textPages writes texts, by a dictionary of those that are there.
-func (e *encoder) textPages(texts []string, repeated bool) {
-	table := e.cleared(len(texts))
+func (e *encoder) textPages(v []uint32, texts []string, repeated bool) {
+	table, index := e.cleared(len(texts)), e.indexes(len(v))
 	var words []string
-	own := slices.Grow(e.own.index[:0], len(e.index))[:len(e.index)]
-	for i, x := range e.index {
+	for i, x := range v {
 		at := &table[x]
 		if *at == 0 {
 			words = append(words, texts[x])
 			*at = uint32(len(words))
 		}
-		own[i] = *at - 1
+		index[i] = *at - 1
 	}
-	e.index, e.own.index = own, own
 	if len(words) > 0 {
 		if least, most := slices.Min(words), slices.Max(words); max(len(least), len(most)) <= longestBound {
 			e.chunk.least, e.chunk.most = []byte(least), []byte(most)
@@ -321,32 +325,29 @@ func (e *encoder) putPage(kind int32, header int16, values int, encoding int32) 
 	e.chunk.bytes = append(append(e.chunk.bytes, t.b...), e.packed...)
 }
 
-func (e *encoder) appendFloats(b []byte, from, to int) []byte {
-	for _, x := range e.floats[from:to] {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-	}
-	return b
+func (e *encoder) floatPages(v []float64) {
+	e.pages(encodingPlain, func(b []byte, from, to int) []byte {
+		for _, x := range v[from:to] {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+		return b
+	})
 }
 
 // boolPages writes flags.
-func (e *encoder) boolPages(repeated bool) {
-	if repeated && len(e.ints) > 0 {
-		all := byte(-e.ints[0])
-		e.pages(encodingPlain, func(b []byte, from, to int) []byte {
-			for range (to - from + 7) / 8 {
-				b = append(b, all)
-			}
-			return b
-		})
-		return
-	}
-	e.pages(encodingPlain, e.appendBools)
+func (e *encoder) boolPages(v []int64, repeated bool) {
+	e.pages(encodingPlain, func(b []byte, from, to int) []byte {
+		if repeated && to > from {
+			return append(b, bytes.Repeat([]byte{byte(-v[0])}, (to-from+7)/8)...)
+		}
+		return appendBools(b, v[from:to])
+	})
 }
 
-func (e *encoder) appendBools(b []byte, from, to int) []byte {
-	for i := from; i < to; i += 8 {
+func appendBools(b []byte, v []int64) []byte {
+	for flags := range slices.Chunk(v, 8) {
 		var bits byte
-		for k, x := range e.ints[i:min(i+8, to)] {
+		for k, x := range flags {
 			bits |= byte(x) << k
 		}
 		b = append(b, bits)

@@ -25,11 +25,14 @@ type Column struct {
 const (
 	NullInt  = math.MinInt64  // also of Bool and Time
 	NullText = math.MaxUint32 // as an index
+
+	NullSmall = math.MaxUint32
 )
 
 // Values are the values of a column in a row group: the list for the column's type.
 type Values struct {
-	Ints   []int64 // Int, Time; Bool has 0 and 1
+	Ints   []int64  // Int, Time; Bool has 0 and 1
+	Small  []uint32 // in place of Ints: of Int where all numbers are small
 	Floats []float64
 	Index  []uint32 // the values of a text column, as indexes into Texts
 	Texts  []string // each text once; some may have no row

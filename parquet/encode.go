@@ -3,6 +3,7 @@ package parquet
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // Sizes of DELTA_BINARY_PACKED: values of a block, and of each of its miniblocks, which have a bit width of their own.
@@ -13,22 +14,22 @@ const (
 )
 
 // appendDelta appends numbers in DELTA_BINARY_PACKED.
-func appendDelta(b []byte, v []int64) []byte {
+func appendDelta[N number](b []byte, v []N) []byte {
 	b = binary.AppendUvarint(b, blockValues)
 	b = binary.AppendUvarint(b, miniBlocks)
 	b = binary.AppendUvarint(b, uint64(len(v)))
 	if len(v) == 0 {
 		return append(b, 0)
 	}
-	b = binary.AppendVarint(b, v[0])
+	last := int64(v[0])
+	b = binary.AppendVarint(b, last)
 	var deltas [blockValues]uint64
-	last := v[0]
 	for rest := v[1:]; len(rest) > 0; {
 		n := min(len(rest), blockValues)
-		least := rest[0] - last
+		least := int64(rest[0]) - last
 		for i, x := range rest[:n] {
-			d := x - last // wraps, and so does the reader's sum
-			deltas[i], last, least = uint64(d), x, min(least, d)
+			d := int64(x) - last // wraps, and so does the reader's sum
+			deltas[i], last, least = uint64(d), int64(x), min(least, d)
 		}
 		b = appendBlock(b, deltas[:n], least)
 		rest = rest[n:]
@@ -39,20 +40,20 @@ func appendDelta(b []byte, v []int64) []byte {
 // appendBlock appends a block of differences. A miniblock without values has the width 0 and no bytes.
 func appendBlock(b []byte, deltas []uint64, least int64) []byte {
 	b = binary.AppendVarint(b, least)
-	var widths [miniBlocks]int
-	for m := range miniBlocks {
+	widths := len(b)
+	b = append(b, make([]byte, miniBlocks)...)
+	for m := 0; len(deltas) > 0; m++ {
+		mini := deltas[:min(miniValues, len(deltas))]
 		var all uint64
-		for i := m * miniValues; i < min((m+1)*miniValues, len(deltas)); i++ {
-			deltas[i] -= uint64(least)
-			all |= deltas[i]
+		for i, d := range mini {
+			d -= uint64(least)
+			mini[i] = d
+			all |= d
 		}
-		widths[m] = bits.Len64(all)
-		b = append(b, byte(widths[m]))
-	}
-	for m := range miniBlocks {
-		if from := m * miniValues; from < len(deltas) {
-			b = appendBits(b, deltas[from:min(from+miniValues, len(deltas))], widths[m], miniValues)
-		}
+		width := bits.Len64(all)
+		b[widths+m] = byte(width)
+		b = appendBits(b, mini, width, miniValues)
+		deltas = deltas[len(mini):]
 	}
 	return b
 }
@@ -61,6 +62,9 @@ func appendBlock(b []byte, deltas []uint64, least int64) []byte {
 // a multiple of 8.
 func appendBits[N uint32 | uint64](b []byte, v []N, width, padded int) []byte {
 	end := len(b) + padded*width/8
+	if width <= mostGrouped {
+		b, v = appendGroups(b, v, width)
+	}
 	var held uint64 // bits that are no whole word yet
 	used := 0
 	for _, x := range v {
@@ -79,6 +83,25 @@ func appendBits[N uint32 | uint64](b []byte, v []N, width, padded int) []byte {
 		b = append(b, 0)
 	}
 	return b
+}
+
+// mostGrouped is the largest width of which 4 numbers are in one word.
+const mostGrouped = 16
+
+// appendGroups appends the bits of whole groups of 8 numbers, and returns the numbers that are left.
+func appendGroups[N uint32 | uint64](b []byte, v []N, width int) ([]byte, []N) {
+	b = slices.Grow(b, len(v)/8*width+16)
+	w := uint(width)
+	for ; len(v) >= 8; v = v[8:] {
+		g := v[:8:8]
+		low := uint64(g[0]) | uint64(g[1])<<w | uint64(g[2])<<(2*w) | uint64(g[3])<<(3*w)
+		high := uint64(g[4]) | uint64(g[5])<<w | uint64(g[6])<<(2*w) | uint64(g[7])<<(3*w)
+		to := b[len(b) : len(b)+16]
+		binary.LittleEndian.PutUint64(to, low|high<<(4*w))
+		binary.LittleEndian.PutUint64(to[8:], high>>(64-4*w))
+		b = b[:len(b)+width]
+	}
+	return b, v
 }
 
 // leastRun is the least number of equal values that are worth a run, a multiple of 8.

@@ -3,10 +3,7 @@ package parquet
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"runtime"
-	"sync"
 )
 
 const magic = "PAR1"
@@ -47,11 +44,16 @@ type placed struct {
 	at, size int64
 }
 
-// NewWriter returns a writer of a file.
+// NewWriter returns a writer of a file. It writes nothing yet.
 func NewWriter(out io.Writer, o Options) *Writer {
-	w := &Writer{out: out, options: o}
-	w.write([]byte(magic))
-	return w
+	return &Writer{out: out, options: o}
+}
+
+// begin writes the beginning of the file.
+func (w *Writer) begin() {
+	if w.at == 0 {
+		w.write([]byte(magic))
+	}
 }
 
 func (w *Writer) write(b []byte) {
@@ -61,74 +63,9 @@ func (w *Writer) write(b []byte) {
 	w.at += int64(len(b))
 }
 
-// An Encoders encodes columns on all processors. Several writers may use it, one after the other.
-type Encoders struct{ all []*encoder }
-
-// NewEncoders returns encoders for all processors.
-func NewEncoders() *Encoders {
-	e := new(Encoders)
-	for range max(1, runtime.GOMAXPROCS(0)) {
-		e.all = append(e.all, newEncoder())
-	}
-	return e
-}
-
-// Workers is the number of goroutines that encode columns.
-func (e *Encoders) Workers() int { return len(e.all) }
-
-// each encodes the columns of a row group, and takes their chunks in order.
-func (e *Encoders) each(columns []Column, values func(worker, column int) Values, take func(*chunk)) {
-	var turn sync.Mutex
-	order := sync.NewCond(&turn)
-	next, done := 0, 0
-	var all sync.WaitGroup
-	for worker, own := range e.all {
-		all.Go(func() {
-			turn.Lock()
-			defer turn.Unlock()
-			for next < len(columns) {
-				i := next
-				next++
-				turn.Unlock()
-				c := own.encode(&columns[i], values(worker, i))
-				turn.Lock()
-				for done < i {
-					order.Wait()
-				}
-				take(c)
-				done++
-				order.Broadcast()
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Group writes a row group. values returns the values of a column; each of the workers, which are goroutines, calls it,
-// and is done with the values when it calls it again.
-func (w *Writer) Group(e *Encoders, rows int, values func(worker, column int) Values) error {
-	g := group{rows: rows, at: w.at}
-	wrong := ""
-	e.each(w.options.Columns, values, func(c *chunk) {
-		if c.rows != rows {
-			wrong = w.options.Columns[len(g.chunks)].Name
-		}
-		p := placed{chunk: *c, at: w.at, size: int64(len(c.bytes))}
-		w.write(c.bytes)
-		p.bytes = nil
-		g.bytes += int64(p.plain)
-		g.chunks = append(g.chunks, p)
-	})
-	if wrong != "" && w.err == nil {
-		w.err = fmt.Errorf("column %s has not %d rows", wrong, rows)
-	}
-	g.size = w.at - g.at
-	w.groups, w.rows = append(w.groups, g), w.rows+int64(rows)
-	return w.err
-}
-
-// Close writes the footer. It does not close the file.
+// Close writes the footer. All row groups have been written: see [Encoders.Wait]. It does not close the file.
 func (w *Writer) Close() error {
+	w.begin()
 	b := w.footer()
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(b)))
 	w.write(append(b, magic...))

@@ -29,6 +29,8 @@ var columns = []parquet.Column{
 	{Name: "nothing", Type: parquet.Int, Nullable: true}, // null alone
 	{Name: "notext", Type: parquet.Text, Nullable: true}, // null alone
 	{Name: "one", Type: parquet.Int},                     // one number
+	{Name: "small", Type: parquet.Int, Nullable: true},   // small numbers: a dictionary by table
+	{Name: "smalls", Type: parquet.Int, Nullable: true},  // differences
 }
 
 var texts = []string{"", "a'b\"c\n", "größer", strings.Repeat("long", 100), "unused", "d"}
@@ -54,6 +56,14 @@ func random(rnd *rand.Rand, rows, group int) []parquet.Values {
 		ints(8, at/1000)
 		ints(9, parquet.NullInt)
 		ints(11, 7)
+		small := func(column int, x uint32) {
+			if rnd.IntN(9) == 0 {
+				x = parquet.NullSmall
+			}
+			v[column].Small = append(v[column].Small, x)
+		}
+		small(12, 1<<31+rnd.Uint32N(100))
+		small(13, rnd.Uint32())
 		name := uint32(rnd.IntN(len(texts)))
 		if texts[name] == "unused" {
 			name = parquet.NullText
@@ -76,7 +86,11 @@ func repeated(rows int, null bool) []parquet.Values {
 	v := make([]parquet.Values, len(columns))
 	for i, c := range columns {
 		v[i] = parquet.Values{Repeated: rows, Ints: []int64{1}, Floats: []float64{1.5}, Index: []uint32{2}, Texts: texts}
+		if i >= 12 {
+			v[i].Small, v[i].Ints[0] = []uint32{8}, -8 // ignored
+		}
 		if null && c.Nullable {
+			v[i].Small = slices.Repeat([]uint32{parquet.NullSmall}, len(v[i].Small))
 			v[i].Ints[0], v[i].Floats[0], v[i].Index[0] = parquet.NullInt, math.NaN(), parquet.NullText
 		}
 	}
@@ -92,7 +106,7 @@ func written(v parquet.Values) parquet.Values {
 	if v.Repeated == 0 {
 		return v
 	}
-	return parquet.Values{Texts: v.Texts, Ints: slices.Repeat(v.Ints, v.Repeated), Floats: slices.Repeat(v.Floats, v.Repeated), Index: slices.Repeat(v.Index, v.Repeated)}
+	return parquet.Values{Texts: v.Texts, Ints: slices.Repeat(v.Ints, v.Repeated), Small: slices.Repeat(v.Small, v.Repeated), Floats: slices.Repeat(v.Floats, v.Repeated), Index: slices.Repeat(v.Index, v.Repeated)}
 }
 
 // write writes row groups to a file.
@@ -100,10 +114,12 @@ func write(t testing.TB, path string, groups [][]parquet.Values) {
 	t.Helper()
 	var b bytes.Buffer
 	w := parquet.NewWriter(&b, parquet.Options{Columns: columns, Sorted: "moment", CreatedBy: "test", Facts: []parquet.Fact{{Key: "k", Value: "v"}}})
+	e := parquet.NewEncoders()
 	for _, g := range groups {
-		if err := w.Group(parquet.NewEncoders(), len(g[0].Ints), func(_, i int) parquet.Values { return g[i] }); err != nil {
-			t.Fatal(err)
-		}
+		w.Group(e, parquet.RowGroup{Rows: len(g[0].Ints), Values: func(_, i int) parquet.Values { return g[i] }})
+	}
+	if err := e.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -115,6 +131,12 @@ func write(t testing.TB, path string, groups [][]parquet.Values) {
 
 // cell is a value as the engines print it.
 func cell(c parquet.Column, v parquet.Values, row int) string {
+	if len(v.Small) > 0 {
+		if v.Small[row] == parquet.NullSmall {
+			return "NULL"
+		}
+		return fmt.Sprint(v.Small[row])
+	}
 	switch {
 	case c.Type == parquet.Text && v.Index[row] == parquet.NullText, c.Type != parquet.Text && c.Type != parquet.Float && v.Ints[row] == parquet.NullInt,
 		c.Type == parquet.Float && math.IsNaN(v.Floats[row]):
@@ -178,7 +200,7 @@ func compare(t *testing.T, engine *sqltest.Engine, path string, groups [][]parqu
 	if n := engine.Int("select count(*) from " + from); n != int64(total) {
 		t.Fatalf("%d rows instead of %d", n, total)
 	}
-	got := engine.Rows(fmt.Sprintf(`select moment, narrow, wide, "any", name, same, flag, printf('%%.12f', value), %s("when"), nothing, notext, one
+	got := engine.Rows(fmt.Sprintf(`select moment, narrow, wide, "any", name, same, flag, printf('%%.12f', value), %s("when"), nothing, notext, one, small, smalls
 		from %s where moment %% %d = 0 order by moment`, micros, from, step))
 	row := 0
 	for _, g := range groups {

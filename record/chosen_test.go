@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bufio"
 	"os/exec"
 	"testing"
 
@@ -8,15 +9,23 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// ranked starts a process of a rank that lives as long as the test.
+// ranked starts a process of a rank that lives as long as the test. It has said something: right after exec the kernel
+// shows no environment yet.
 func ranked(t *testing.T, rank string) uint32 {
 	t.Helper()
-	cmd := exec.Command("cat")
+	cmd := exec.Command("sh", "-c", "echo ready; read line")
 	cmd.Env = []string{"RANK=" + rank, "WORLD_SIZE=4"}
 	if _, err := cmd.StdinPipe(); err != nil { // else it ends at once
 		t.Fatal(err)
 	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })

@@ -16,6 +16,8 @@ func TestCollectivesWords(t *testing.T) {
 			Communicators: 3, Collectives: 1200, Waits: 3000, Doubtful: 1},
 		"9,000 collectives of NCCL in 1 communicator: ranks waited for the last one 0 times; the oldest 5,000 collectives are without arrows: they are too many": {
 			Communicators: 1, Collectives: 9000, Untold: 5000},
+		"4 kernels send and receive, and have no arrows: nothing tells which belong together":                                                                               {Sends: 4},
+		"1 collective of NCCL in 1 communicator: ranks waited for the last one 1 time; 1 kernel sends and receives, and has no arrows: nothing tells which belong together": {Communicators: 1, Collectives: 1, Waits: 1, Sends: 1},
 	} {
 		if got := collectives(f); got != want {
 			t.Errorf("%+v: %q, want %q", f, got, want)

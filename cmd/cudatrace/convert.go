@@ -48,10 +48,10 @@ func convertCommand(con *console.Console) *cli.Command {
 			"Parquet makes a folder of tables, NAME.parquet, that DuckDB, ClickHouse, Spark and Trino read.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome|parquet`: a trace for https://ui.perfetto.dev; or JSON as PyTorch's profiler writes it, for the tools that read that; or tables for SQL over many runs"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome|parquet`: a trace for https://ui.perfetto.dev; or JSON as PyTorch's profiler writes it, for the tools that read that; or tables for SQL over many runs (default: chrome for an OUT of *.json and *.json.gz, parquet for *.parquet, else perfetto)"},
 			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
 			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
-			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both"},
+			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
 		}, append(filterFlags(), sizeFlags()...)...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
@@ -247,7 +247,7 @@ func untouched(logs []convert.Log) string {
 
 // formatOptions are the options of the trace's form.
 func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
-	o := convert.TraceOptions{Format: convert.Format(c.String("format")), Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range")}
+	o := convert.TraceOptions{Format: chosenFormat(c), Compress: chosenCompression(c), StepRange: c.String("step-range")}
 	switch {
 	case o.Compress != output.Gzip && o.Compress != output.None:
 		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
@@ -286,13 +286,34 @@ func tablesOptions(c *cli.Context, out string, o *convert.TraceOptions) error {
 
 // traceSuffix is the suffix of a trace that the user gave no name.
 func traceSuffix(c *cli.Context) string {
-	if convert.Format(c.String("format")) == convert.Parquet {
+	switch chosenFormat(c) {
+	case convert.Parquet:
 		return convert.TablesSuffix
-	}
-	if convert.Format(c.String("format")) == convert.Chrome {
-		return convert.ChromeSuffix(output.Compression(c.String("compress")))
+	case convert.Chrome:
+		return convert.ChromeSuffix(chosenCompression(c))
 	}
 	return record.TraceSuffix
+}
+
+// chosenFormat is that of --format, else the one that the name of the trace ends with.
+func chosenFormat(c *cli.Context) convert.Format {
+	out := strings.TrimRight(c.String("output"), "/")
+	switch {
+	case c.IsSet("format"):
+	case strings.HasSuffix(out, ".json"), strings.HasSuffix(out, ".json.gz"):
+		return convert.Chrome
+	case strings.HasSuffix(out, convert.TablesSuffix):
+		return convert.Parquet
+	}
+	return convert.Format(c.String("format"))
+}
+
+// chosenCompression is that of --compress. A file that is called JSON is not compressed unless --compress says so.
+func chosenCompression(c *cli.Context) output.Compression {
+	if !c.IsSet("compress") && strings.HasSuffix(c.String("output"), ".json") {
+		return output.None
+	}
+	return output.Compression(c.String("compress"))
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.
@@ -360,15 +381,22 @@ func collectives(f *rendezvous.Found) string {
 	if f == nil {
 		return ""
 	}
-	words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
-		figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
-	if f.Doubtful > 0 {
-		words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+	var parts []string
+	if f.Collectives > 0 {
+		words := fmt.Sprintf("%s of NCCL in %s: ranks waited for the last one %s", figures.Count(f.Collectives, "collective", "collectives"),
+			figures.Count(f.Communicators, "communicator", "communicators"), figures.Count(f.Waits, "time", "times"))
+		if f.Doubtful > 0 {
+			words += fmt.Sprintf(", of which %s no arrow: the clocks of their hosts may be wrong by more than the wait", figures.Count(f.Doubtful, "has", "have"))
+		}
+		parts = append(parts, words)
 	}
 	if f.Untold > 0 {
-		words += fmt.Sprintf("; the oldest %s without arrows: they are too many", figures.Count(f.Untold, "collective is", "collectives are"))
+		parts = append(parts, "the oldest "+figures.Count(f.Untold, "collective is", "collectives are")+" without arrows: they are too many")
 	}
-	return words
+	if f.Sends > 0 {
+		parts = append(parts, figures.Count(f.Sends, "kernel sends and receives, and has", "kernels send and receive, and have")+" no arrows: nothing tells which belong together")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // verdict says what is missing from a log. A damaged log is a failure, although its intact

@@ -22,10 +22,12 @@ import (
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
 	"github.com/cudatrace/cudatrace/convert/diff/view"
+	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 const diffName = "diff"
@@ -49,9 +51,10 @@ func diffCommand(con *console.Console) *cli.Command {
 			"cudatrace diff --base BASE... NEW... [OPTION...]\n\n" +
 			"Example: cudatrace diff base.cudatrace new.cudatrace\n" +
 			"Example: cudatrace diff 'base/*' 'new/*' --fail-on 'kernel_time > +5%'\n" +
-			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown",
+			"Example: cudatrace diff base/ new/ --budget gpu.budget --format markdown\n" +
+			"Example: cudatrace diff 'a/rank*' 'b/rank*'",
 		Description: fmt.Sprintf("Says what is new, gone, slower and faster. BASE and NEW are each a log, the JSON of 'cudatrace stats', "+
-			"a folder of either, or a pattern between quotes; each file is one run. Times are judged from %d runs a side on, counts always.\n"+
+			"a folder of either, or a pattern between quotes. Each file is one run; but the logs of the ranks of one run are one together. Times are judged from %d runs a side on, counts always.\n"+
 			"The exit code is 0, 3 when a condition holds, 1 for a failure, 2 for a wrong command line. docs/diff.md explains conditions, and documents the JSON.", diff.LeastRuns),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.GenericFlag{Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated"},
@@ -101,11 +104,11 @@ func runDiff(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	reader := diff.NewReader(diff.Reports(o.conditions))
-	base, err := o.runs(con, reader, o.base)
+	base, err := o.runs(con, reader, baseWords(c)[0], o.base)
 	if err != nil {
 		return err
 	}
-	now, err := o.runs(con, reader, o.new)
+	now, err := o.runs(con, reader, newWords(c)[0], o.new)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,7 @@ func runDiff(c *cli.Context, con *console.Console) error {
 	}
 	d := diff.Compare(base, now, o.rule)
 	page := view.Page{Diff: d, Base: strings.Join(baseWords(c), " "), New: strings.Join(newWords(c), " "), Outcomes: d.Gate(o.conditions, c.Bool("allow-missing")), Rule: o.rule, Top: o.top}
-	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Kind == diff.OtherClocks || c.Bool("allow-"+p.Kind) })
+	refused := slices.DeleteFunc(slices.Clone(d.Problems), func(p diff.Problem) bool { return p.Remark() || c.Bool("allow-"+p.Kind) })
 	if err := o.print(con, &page, refused); err != nil {
 		return err
 	}
@@ -271,8 +274,11 @@ func (o *diffOptions) addCondition(con *console.Console, where, text string) err
 	return nil
 }
 
-// maxRuns bounds the runs of a side, and so the memory for them.
-const maxRuns = 100
+// Bounds of a side, and so of the memory for it.
+const (
+	maxRuns     = 100
+	maxRunFiles = 10_000
+)
 
 // readSides finds the files of both sides.
 func (o *diffOptions) readSides(c *cli.Context) error {
@@ -320,17 +326,24 @@ func filesOf(words []string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case sameLog(files) != "":
-		return nil, usagef(diffName, "diff: %s is given twice: each file is one run", sameLog(files))
-	case len(files) > maxRuns:
-		return nil, fmt.Errorf("%s: %d files are more than the %d runs that a side may have", words[0], len(files), maxRuns)
+		return nil, usagef(diffName, "diff: %s is given twice: each file is of one run", sameLog(files))
+	case len(files) > maxRunFiles:
+		return nil, fmt.Errorf("%s: %d files are more than the %d that a side may have", words[0], len(files), maxRunFiles)
 	}
 	return files, nil
 }
 
-// runs reads the runs of a side.
-func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, files []string) (all []*diff.Run, err error) {
-	for _, path := range files {
-		r, err := o.run(con, reader, path)
+// runs reads the runs of a side. The logs of the ranks of one run are one.
+func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, word string, files []string) (all []*diff.Run, err error) {
+	groups, err := groupsOf(files)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(groups) > maxRuns:
+		return nil, fmt.Errorf("%s: %d runs are more than the %d that a side may have", word, len(groups), maxRuns)
+	}
+	for _, paths := range groups {
+		r, err := o.run(con, reader, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -339,30 +352,87 @@ func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, files []st
 	return all, nil
 }
 
-// run reads a run: the JSON of stats, or a log.
-func (o *diffOptions) run(con *console.Console, reader *diff.Reader, path string) (*diff.Run, error) {
+// groupsOf puts the files of one run together: a file of JSON is a run, and so are the logs of its ranks.
+func groupsOf(files []string) (groups [][]string, err error) {
+	list := make([]roster.Log, len(files))
+	for i, path := range files {
+		list[i].Name = path
+		json, err := isJSON(path)
+		if err != nil {
+			return nil, err
+		}
+		if json || len(files) == 1 {
+			continue
+		}
+		id, err := convert.Identify(convert.Path(path))
+		if err != nil {
+			return nil, err
+		}
+		list[i] = roster.Log{Name: path, Run: id.Run, Ranks: id.Ranks, World: id.World, Begin: id.Begin, End: id.End, Aligned: id.Timed}
+	}
+	for _, run := range roster.Runs(list) {
+		var paths []string
+		for _, i := range run {
+			paths = append(paths, files[i])
+		}
+		groups = append(groups, paths)
+	}
+	return groups, nil
+}
+
+// isJSON says whether a file is the JSON of stats, as no log begins.
+func isJSON(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+		return false, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
 	}
 	defer f.Close()
-	in := bufio.NewReader(f)
-	if first, err := in.Peek(1); err == nil && first[0] == '{' {
-		if o.filters != "" {
-			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
-		}
-		return reader.Read(in, path)
+	var first [1]byte
+	n, err := f.Read(first[:])
+	if err != nil && err != io.EOF {
+		return false, fmt.Errorf("%s cannot be read: %s", path, errno.Words(err))
 	}
-	document, err := o.statistics(con, path)
+	return n == 1 && first[0] == '{', nil
+}
+
+// run reads a run: the JSON of stats, or logs.
+func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []string) (*diff.Run, error) {
+	path := paths[0]
+	json, err := isJSON(path)
 	if err != nil {
 		return nil, err
 	}
-	return reader.Read(document, path)
+	if json {
+		if o.filters != "" {
+			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+		}
+		defer f.Close()
+		return reader.Read(bufio.NewReader(f), path)
+	}
+	document, err := o.statistics(con, paths)
+	if err != nil {
+		return nil, err
+	}
+	if more := len(paths) - 1; more > 0 {
+		path += " and " + figures.Count(more, "other log", "other logs")
+	}
+	r, err := reader.Read(document, path)
+	if err == nil {
+		r.Files = paths
+	}
+	return r, err
 }
 
-// statistics returns what stats writes about a log.
-func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, error) {
-	logs := []convert.Log{convert.Path(path)}
+// statistics returns what stats writes about the logs of a run.
+func (o *diffOptions) statistics(con *console.Console, paths []string) (io.Reader, error) {
+	var logs []convert.Log
+	for _, path := range paths {
+		logs = append(logs, convert.Path(path))
+	}
 	bar := con.Progress()
 	sink := stats.New()
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
@@ -372,7 +442,7 @@ func (o *diffOptions) statistics(con *console.Console, path string) (io.Reader, 
 	}
 	o.matched = o.matched || err == nil
 	wanted := diff.Reports(o.conditions)
-	tables := slices.DeleteFunc(sink.Tables(statsFacts(all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
+	tables := slices.DeleteFunc(sink.Tables(statsFacts(logs, all)), func(t *table.Table) bool { return !slices.Contains(wanted, t.Name) })
 	var document bytes.Buffer
 	err = table.WriteJSON(&document, statsHead(logs, all), tables)
 	return &document, err

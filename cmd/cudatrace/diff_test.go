@@ -194,3 +194,60 @@ func TestSameProgram(t *testing.T) {
 		}
 	}
 }
+
+// writeRanks writes the logs of the ranks of a run into a folder.
+func writeRanks(t *testing.T, folder, prefix string, o logtest.Ranks) {
+	t.Helper()
+	o.Hosts, o.PerHost, o.WallOff, o.WallError, o.Steps, o.Even = 2, 4, 1e6, 2e6, 40, true
+	if o.Late == 0 {
+		o.Straggler = -1
+	}
+	for _, l := range logtest.WriteRanks(t, o) {
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-rank%d.cudatrace", prefix, l.Rank)), l.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The logs of the ranks of a run are one run: ranks are compared with each other, and a straggler of one side is named.
+func TestDiffOfRanks(t *testing.T) {
+	t.Parallel()
+	base, now := t.TempDir(), t.TempDir()
+	writeRanks(t, base, "a", logtest.Ranks{Seed: 1, Run: "a"})
+	writeRanks(t, base, "b", logtest.Ranks{Seed: 2, Run: "b"})
+	writeRanks(t, now, "c", logtest.Ranks{Seed: 3, Straggler: 5, Late: 8e6}) // names no run
+	print := func(args ...string) string {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		return stdout.String()
+	}
+	text := print(base, filepath.Join(now, "c-*"), "--significance", "none")
+	for _, want := range []string{"BASE: 2 runs in 16 logs (", "NEW: 1 run in 8 logs (", "warning: NEW has a straggler that BASE has not: rank 5 comes last in 100 % of the collectives of 8 ranks\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	var all struct {
+		Base, New []string
+		Problems  []struct{ Kind, Text string }
+		Ranks     []map[string]any
+	}
+	if err := json.Unmarshal([]byte(print(base, now, "--significance", "none", "--format", "json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Base) != 16 || len(all.New) != 8 || len(all.Ranks) != 8 || len(all.Problems) != 1 || all.Problems[0].Kind != "straggler" {
+		t.Fatalf("%+v", all)
+	}
+	first := all.Ranks[0]
+	if was, is := first["base_awaited_ns"].(float64), first["new_awaited_ns"].(float64); first["name"] != "rank 5" || is < was+7*80*8e6*0.9 || !strings.Contains(first["verdict"].(string), "awaited longer") {
+		t.Errorf("%v", first)
+	}
+	if back := print(now, base); !strings.Contains(back, "warning: BASE has a straggler that NEW has not: rank 5 comes last") {
+		t.Errorf("exchanged:\n%s", back)
+	}
+	if one := print(base, filepath.Join(now, "c-rank3.cudatrace")); strings.Contains(one, "straggler") {
+		t.Errorf("one rank has nobody to wait for:\n%s", one)
+	}
+}

@@ -116,7 +116,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	row("kernel names", unnamed(s))
 	row("callers", callers(s))
 	row("waits", figures.Count(s.Waits, "arrow", "arrows")+" from GPU work to the call that waited for it")
-	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched)))
+	row("matched", fmt.Sprintf("%s of %s GPU records have their call", figures.Group(s.Matched), figures.Group(s.Matched+s.Unmatched))+uncertainBodies(s))
 	for _, name := range slices.Sorted(maps.Keys(s.Errors)) {
 		row("error: "+name, figures.Group(s.Errors[name]))
 	}

@@ -543,6 +543,20 @@ func TestAllFunctions(t *testing.T) {
 		and extract_arg(arg_set_id, 'debug.gridX') is not null`)
 }
 
+// A call of the runtime that makes several driver calls is one call where it is probed.
+func TestSeveralDriverCalls(t *testing.T) {
+	t.Parallel()
+	for _, options := range [][]string{nil, {"--runtime-calls"}, {"--api", "all"}} {
+		t.Run(strings.Join(options, " "), func(t *testing.T) {
+			t.Parallel()
+			r := recordProgram(t, append(options, sim("functions"))...)
+			if f := r.Functions; f["cudaMemcpyToArray"] != 3 || f["cudaMemset3D"] != 2 {
+				t.Errorf("%d copies of 2 parts, %d sets of 3 planes", f["cudaMemcpyToArray"], f["cudaMemset3D"])
+			}
+		})
+	}
+}
+
 // TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
 func TestRuntimeCalls(t *testing.T) {
 	t.Parallel()

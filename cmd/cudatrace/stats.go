@@ -16,6 +16,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 const statsName = "stats"
@@ -192,7 +193,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	if o.nsys {
 		return o.printNsys(con, sink)
 	}
-	facts := statsFacts(all)
+	facts := statsFacts(logs, all)
 	facts.Chosen = gappy(&o.filter)
 	tables := o.choose(sink.Tables(facts))
 	if !o.named && o.forPeople() && sink.Ranks() < 2 {
@@ -234,8 +235,8 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 }
 
 // statsFacts says what no log has.
-func statsFacts(all []convert.Summary) stats.Facts {
-	f := stats.Facts{Callers: "callers were not recorded"}
+func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
+	f := stats.Facts{Callers: "callers were not recorded", Broken: broken(logs, all)}
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
@@ -255,6 +256,28 @@ func statsFacts(all []convert.Summary) stats.Facts {
 	}
 	return f
 }
+
+// broken names the logs that are damaged or lack records, "" if none do.
+func broken(logs []convert.Log, all []convert.Summary) string {
+	var words []string
+	for i := range all {
+		switch s := &all[i]; {
+		case s.Damaged:
+			words = append(words, logs[i].Name+" is damaged")
+		case s.LostTotal() > 0:
+			words = append(words, logs[i].Name+" lacks records")
+		case !s.Complete:
+			words = append(words, logs[i].Name+" is not complete")
+		}
+	}
+	if more := len(words) - maxBroken; more > 0 {
+		words = append(words[:maxBroken], figures.Count(more, "further log is damaged or lacks records", "further logs are damaged or lack records"))
+	}
+	return strings.Join(words, "; ")
+}
+
+// maxBroken is the number of broken logs that are named.
+const maxBroken = 3
 
 // printNsys prints the reports of Nsight Systems that belong to the chosen ones.
 func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {

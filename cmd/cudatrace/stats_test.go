@@ -185,7 +185,7 @@ func TestStatsReasons(t *testing.T) {
 		{convert.Summary{ProcessList: []convert.ProcessInfo{{CUPTI: "on"}, {CUPTI: "no libcupti"}}, Callers: &convert.Callers{}}, "", ""},
 		{convert.Summary{ProcessList: []convert.ProcessInfo{{}}, Kernels: 1, Callers: &convert.Callers{}}, "", ""},
 	} {
-		if f := statsFacts([]convert.Summary{c.sum}); f.GPU != c.gpu || f.Callers != c.call || f.Filtered {
+		if f := statsFacts(make([]convert.Log, 1), []convert.Summary{c.sum}); f.GPU != c.gpu || f.Callers != c.call || f.Filtered {
 			t.Errorf("%+v: %+v", c.sum, f)
 		}
 	}
@@ -271,5 +271,31 @@ func TestStatsOfRanks(t *testing.T) {
 	}
 	if got := run([]string{"cudatrace", "stats", gpuLog, "--step", "@d"}, io.Discard, io.Discard); got != exitUsage {
 		t.Errorf("a step without a name: exit code %d", got)
+	}
+}
+
+// Collectives that were not put together: the reason names logs that are damaged.
+func TestStatsBrokenRanks(t *testing.T) {
+	t.Parallel()
+	pair := make([]string, 2)
+	for i := range pair {
+		data, err := os.ReadFile(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair[i] = filepath.Join(t.TempDir(), fmt.Sprintf("rank%d.cudatrace", i))
+		if i == 1 {
+			data = data[:len(data)/3]
+		}
+		if err := os.WriteFile(pair[i], data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	run([]string{"cudatrace", "stats", pair[0], pair[1], "--name", "*AllReduce*", "--report", "collectives", "--format", "json"}, &stdout, &stderr)
+	got := stdout.String()
+	want := "no collectives of NCCL that several ranks of the logs run together: rank 0 alone has any; a filter selects a part of the logs; " + pair[1] + " is damaged"
+	if !strings.Contains(got, want) {
+		t.Errorf("%s\nlacks %q", got, want)
 	}
 }

@@ -103,6 +103,14 @@ func failures(s convert.Summary) string {
 	return strings.Join(words, ", ")
 }
 
+// uncertainBodies says how many of the GPU records without a call are in bodies of conditional graph nodes.
+func uncertainBodies(s convert.Summary) string {
+	if s.UnmatchedBodies == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s in conditional graph nodes: nothing tells which launch they belong to)", figures.Group(s.UnmatchedBodies))
+}
+
 // unnamed says how many launches have no kernel name, and why; "" if all have one.
 func unnamed(s convert.Summary) string {
 	if s.Unnamed == 0 {
@@ -205,7 +213,7 @@ func outcome(s convert.Summary) string {
 		parts = append(parts, "not complete")
 	}
 	if s.Unmatched > 0 {
-		parts = append(parts, figures.Count(s.Unmatched, "GPU record", "GPU records")+" without a call")
+		parts = append(parts, figures.Count(s.Unmatched, "GPU record", "GPU records")+" without a call"+uncertainBodies(s))
 	}
 	if s.Failed > 0 {
 		parts = append(parts, figures.Count(s.Failed, "call", "calls")+" failed")

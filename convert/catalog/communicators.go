@@ -51,6 +51,20 @@ func (c *Communicators) take(b *tracelog.Block, i int) {
 	}
 }
 
+// Sizes are the numbers of ranks of a process's communicators, by hash, as far as they are known.
+func (c *Communicators) Sizes(pid uint32) (all map[uint64]uint32) {
+	for _, of := range c.List {
+		if of.PID != pid || of.Ranks == 0 || of.Hash == 0 {
+			continue
+		}
+		if all == nil {
+			all = make(map[uint64]uint32)
+		}
+		all[of.Hash] = of.Ranks
+	}
+	return all
+}
+
 func (c *Communicators) of(k communicatorKey) *Communicator {
 	of := c.byKey[k]
 	if of == nil && len(c.List) < maxCommunicators {

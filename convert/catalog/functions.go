@@ -25,6 +25,7 @@ type Function struct {
 	base       string    // Name without suffixes of version and stream
 	kernel     int       // index of the argument that is the kernel's handle, -1 for none
 	stream     int       // index of the argument that is the stream's handle, -1 for none
+	graph      int       // index of the argument that is the executable graph's handle, -1 for none
 	ownDefault bool      // its default stream is the thread's own
 }
 
@@ -106,6 +107,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		base:     cudaapi.Unversioned(name),
 		kernel:   -1,
 		stream:   -1,
+		graph:    -1,
 	}
 	l.count++
 	fn.recorded = fn
@@ -134,6 +136,9 @@ func (f *Function) params(args string) {
 		if f.stream < 0 && name == "stream" && typ == "handle" {
 			f.stream = len(f.Params)
 		}
+		if f.graph < 0 && name == "graphExec" {
+			f.graph = len(f.Params)
+		}
 		f.Params = append(f.Params, timeline.Param{Name: name, Type: typ})
 	}
 }
@@ -153,6 +158,14 @@ func (f *Function) KernelHandle(args []uint64) (handle uint64, ok bool) {
 		return 0, false
 	}
 	return args[f.kernel], true
+}
+
+// GraphHandle returns the handle of the executable graph that a call with these arguments names, 0 for none.
+func (f *Function) GraphHandle(args []uint64) uint64 {
+	if f.graph < 0 || f.graph >= len(args) {
+		return 0
+	}
+	return args[f.graph]
 }
 
 // A StreamHandle identifies a stream as calls do; 0 for none. The two default streams have the

@@ -63,6 +63,16 @@ func (g *GPUs) take(b *tracelog.Block, i int) {
 	}
 }
 
+// ContextsOf returns the number of contexts of a process.
+func (g *GPUs) ContextsOf(pid uint32) (n int) {
+	for key := range g.Contexts {
+		if key.PID == pid {
+			n++
+		}
+	}
+	return n
+}
+
 // used notes the devices of a block of events.
 func (g *GPUs) used(pids, devices *tracelog.Column) {
 	device, same := devices.Const()

@@ -188,7 +188,7 @@ func TestEach(t *testing.T) {
 	}
 	var got [2]int // by the number within four collectives
 	c.Each(func(members []*Stream, parts []Part) {
-		if i := parts[0].Label; i != parts[1].Label || i%4 >= 2 || members[0] != a || parts[0] != (Part{100 + uint64(i), 200 + uint64(i), i, true, parts[0].name}) {
+		if i := parts[0].Label; i != parts[1].Label || i%4 >= 2 || members[0] != a || parts[0] != (Part{Start: 100 + uint64(i), End: 200 + uint64(i), Before: 199 + uint64(max(i, 1)), Label: i, Waits: true, name: parts[0].name}) {
 			t.Errorf("%+v", parts)
 		}
 		got[parts[0].Label%4]++

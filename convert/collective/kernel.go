@@ -1,6 +1,9 @@
 package collective
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Kind is what the name of a kernel says.
 type Kind uint8
@@ -34,7 +37,7 @@ var waiting = []string{"AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "A
 // "ncclKernel_AllReduce_RING_LL_Sum_float" of older versions.
 func kindOf(mangled string) Kind {
 	operation := operationOf(mangled)
-	if operation == "" || strings.HasPrefix(operation, "SendRecv") {
+	if operation == "" || strings.HasPrefix(operation, SendRecv) {
 		return Other
 	}
 	for _, w := range waiting {
@@ -44,6 +47,25 @@ func kindOf(mangled string) Kind {
 	}
 	return Counts
 }
+
+// SendRecv is the operation of kernels that send and receive. Some ranks alone may run one, with different messages.
+const SendRecv = "SendRecv"
+
+// bySends are the calls that NCCL carries out by sends and receives: what they do is their name.
+var bySends = []string{"AlltoAll", "Gather", "Scatter"}
+
+// OperationOf is the operation of a kernel of NCCL that a call launched, "" for other kernels and "ncclAlltoAll" and so on for the call, "" where
+// that is not known: that of a kernel that sends and receives is that of the call.
+func OperationOf(mangled, call string) string {
+	operation := Operation(mangled)
+	if name := strings.TrimPrefix(call, "nccl"); operation == SendRecv && slices.Contains(bySends, name) {
+		return name
+	}
+	return operation
+}
+
+// Sends says whether a kernel of NCCL sends and receives, by its mangled name.
+func Sends(mangled string) bool { return Operation(mangled) == SendRecv }
 
 // Operation is the operation of a kernel of NCCL, by its mangled name: "AllReduce"; "" for other kernels.
 func Operation(mangled string) string {

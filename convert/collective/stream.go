@@ -25,6 +25,7 @@ type Stream struct {
 	most   int // parts that are kept
 	early  []Part
 	latest uint64                      // start of the last one that was counted
+	ended  uint64                      // and its end
 	mixed  bool                        // they came in no order
 	each   func(number uint64, p Part) // gets the parts, which are then not kept; nil for none
 }
@@ -32,6 +33,7 @@ type Stream struct {
 // A Part is what one rank ran of a collective.
 type Part struct {
 	Start, End uint64
+	Before     uint64 // end of the part before it on its stream; Start for the first one
 	Label      uint32 // the caller's
 	Waits      bool   // see [Match]
 	name       uint64 // hash of the kernel's name, and in Stream.parts of those of all kernels up to this one
@@ -82,7 +84,10 @@ func (s *Stream) Count() uint64 { return s.count }
 // take counts the next part.
 func (s *Stream) take(p Part) {
 	s.mixed = s.mixed || p.Start < s.latest
-	s.latest = p.Start
+	if p.Before = s.ended; s.count == 0 {
+		p.Before = p.Start
+	}
+	s.latest, s.ended = p.Start, p.End
 	if s.each != nil {
 		s.each(s.count, p)
 		s.count++

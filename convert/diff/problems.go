@@ -14,11 +14,15 @@ const (
 	OtherGPU    = "gpu"
 	OtherDriver = "driver"
 	OtherMode   = "mode"
-	OtherClocks = "clocks" // no reason to refuse a comparison, but maybe the reason for a difference
+	OtherClocks = "clocks"    // a remark
+	Straggling  = "straggler" // a remark
 )
 
 // A Problem is a reason not to compare runs.
 type Problem struct{ Kind, Text string }
+
+// Remark says that the problem is no reason to refuse a comparison, but maybe the reason for a difference.
+func (p Problem) Remark() bool { return p.Kind == OtherClocks || p.Kind == Straggling }
 
 // problems finds what makes the figures of runs differ although the program is the same.
 func problems(base, new []*Run) (all []Problem) {
@@ -38,7 +42,7 @@ func problems(base, new []*Run) (all []Problem) {
 	if text := otherFunctions(runs); text != "" {
 		all = append(all, Problem{OtherMode, text})
 	}
-	return append(all, otherClocks(base, new)...)
+	return append(append(all, otherClocks(base, new)...), otherStragglers(base, new)...)
 }
 
 // conditionsOfRuns are what must be the same in all runs. A "" is not known.

@@ -22,6 +22,7 @@ const (
 // A Run has the figures of one run of a program.
 type Run struct {
 	Name      string
+	Files     []string // of a run in several files
 	Logs      []stats.Log
 	Functions []string // that were probed
 	reports   map[string]*report
@@ -179,6 +180,9 @@ func (r *runReader) report(name string) error {
 
 // add adds a row to a report. Rows of one key, such as those of several processes, are added up.
 func (r *runReader) add(to *report, name string, cells map[string]any) {
+	if name == "ranks" && cells["rank"] == nil {
+		return // a process of no distributed program: devices has what it did
+	}
 	for column := range cells {
 		if !slices.Contains(to.columns, column) {
 			to.columns = append(to.columns, column)
@@ -228,7 +232,7 @@ var keys = map[string][]string{
 	"kernels": {"name", "signature"}, "kernel_shapes": {"name", "signature", "grid", "block"}, "calls": {"name", "library"},
 	"callers": {"name", "library", "caller"}, "copies": {"name", "from", "to", "peer"}, "waits": {"name", "waited_for"},
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
-	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu"}, "metrics": {"metric", "name", "source", "gpu"},
+	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"}, "ranks": {"rank"}, "collectives": {"name", "ranks"}, "metrics": {"metric", "name", "source", "gpu"},
 	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
 }
 
@@ -257,6 +261,10 @@ func label(report string, cells map[string]any) string {
 		if domain := text(cells["domain"]); domain != "" {
 			return domain + ": " + name
 		}
+	case "ranks":
+		return "rank " + text(cells["rank"])
+	case findings:
+		return cmp.Or(text(cells["title"]), name)
 	case "nvtx_metrics":
 		return name + ": " + text(cells["label"])
 	case "memory", "metrics", "streams":

@@ -32,6 +32,8 @@ var sections = []section{
 	{"nvtx", "NVTX ranges and marks", []figure{counted, total, median}, "total_ns"},
 	{"memory", "allocated memory", []figure{{"peak_bytes", true, "larger peak", "smaller peak"},
 		{"allocations", true, "more allocations", "fewer allocations"}, {"not_freed", true, "more not freed", "fewer not freed"}}, "peak_bytes"},
+	{"ranks", "ranks", []figure{{"compute_ns", false, "computes longer", "computes less"}, {"exposed_ns", false, "more exposed", "less exposed"},
+		{"waited_ns", false, "waits longer", "waits less"}, {"awaited_ns", false, "awaited longer", "awaited less"}}, "awaited_ns"},
 	{"devices", "GPUs", []figure{{"busy_ns", false, "busier", "less busy"}, {"idle_ns", false, "more idle", "less idle"}}, "busy_ns"},
 }
 
@@ -42,6 +44,8 @@ func (s *section) countOf() string {
 		return "allocations"
 	case "devices":
 		return "kernels"
+	case "ranks":
+		return "busy_ns"
 	}
 	return "count"
 }

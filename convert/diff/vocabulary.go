@@ -40,7 +40,7 @@ func Vocabulary() condition.Vocabulary {
 
 // Reports returns the reports that a comparison with conditions needs.
 func Reports(conditions []*condition.Condition) []string {
-	wanted := map[string]bool{metrics: true}
+	wanted := map[string]bool{metrics: true, findings: true}
 	for _, s := range sections {
 		wanted[s.report] = true
 	}

@@ -121,4 +121,5 @@ type WorkStats struct {
 	timeline.WorkCounts
 	Matched uint64
 	Early   uint64 // pieces that started before the call that caused them
+	Bodies  uint64 // pieces in the bodies of conditional graph nodes whose call was not found
 }

@@ -62,6 +62,8 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	lacksWork := lacks || o.Filter != nil && len(o.Filter.Kinds)+len(o.Filter.Streams) > 0
 	for _, p := range j.programs {
 		p.graphs.off, p.lacks = lacksWork, lacks
+		p.graphs.one = c.GPUs.ContextsOf(p.PID) == 1
+		p.graphs.certain = p.correlated && o.Filter == nil && wholeRecording(c, p.PID)
 	}
 	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
@@ -73,6 +75,12 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
 	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
 	return j
+}
+
+// wholeRecording says whether CUPTI recorded a process from its start to its end, on the clock of the calls.
+func wholeRecording(c *catalog.Catalog, pid uint32) bool {
+	off := func(x tracelog.CUPTI) bool { return x.PID == pid && x.Status != "on" }
+	return c.Meta[tracelog.MetaPID] != "" && c.Outcome.ClockError() == 0 && !slices.ContainsFunc(c.Outcome.CUPTI, off)
 }
 
 // Update takes over what the catalog of a log that is followed has learnt: new processes, what they
@@ -278,7 +286,7 @@ func (j *Joiner) mark(before uint64) (force bool) {
 		p.correlation.calls = min(before, calls)
 		low := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
 		p.work.mark(low)
-		p.graphs.settle(low, p, j.work)
+		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
 	}
 	return j.options.Budget.holdCalls(&j.share, pending)
 }

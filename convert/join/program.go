@@ -66,6 +66,7 @@ func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, off
 		p.out.Name = fmt.Sprintf("%v: %s", g.Rank, g.Name)
 	}
 	p.out.End, p.out.Exit = c.Ending(g)
+	p.out.Communicators = c.Communicators.Sizes(g.PID)
 	if offset != 0 {
 		p.out.Name += fmt.Sprintf(" (%s, PID %d)", host, g.PID)
 	}
@@ -135,6 +136,7 @@ func (p *program) waitingCall(correlation uint32) *waits.Call {
 
 // register joins a closed call with its work. If the work has not come, the call waits for it.
 func (p *program) register(c *call, found *workJoiner) {
+	p.graphs.called(c)
 	if c.Correlation == 0 || !p.hasWork {
 		return
 	}

@@ -30,6 +30,9 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 		j.found.LeftOut++ // counted as left out until its call is found
 	} else {
 		j.found.Work.Add(w.Kind)
+		if isBody(w) {
+			j.found.Work.Bodies++
+		}
 	}
 	o := orphan{id: w.ID, shape: w.Shape, start: w.Start, stream: s, awaited: timeline.Never, nth: timeline.Never}
 	if s.waits != nil && w.Start != 0 {
@@ -76,6 +79,9 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	s := o.stream
 	if !c.HasWork() {
 		c.Launched = o.shape
+		if !o.body {
+			s.program.graphs.ran(c, o.start)
+		}
 	}
 	c.AddWork(o.id)
 	if !o.body || c.Stream == nil {
@@ -84,6 +90,9 @@ func (j *workJoiner) attach(o *orphan, c *call) {
 	chosen := !j.ofCalls || j.selection.Causes(&c.Slice)
 	if chosen {
 		j.found.Work.Matched++
+		if o.body && !j.ofCalls {
+			j.found.Work.Bodies--
+		}
 	}
 	switch {
 	case o.held != nil && chosen:

@@ -33,6 +33,7 @@ type Ranks struct {
 	Slow     int         // a rank whose GPU has lower clocks; 0 for none, and no clocks are sampled
 	Ends     map[int]int // the log of a rank ends in a step, without its last record
 	Run      string      // identity of the run
+	Told     bool        // NCCL tells the number of ranks of each communicator
 	Bytes    uint64      // of the message of each collective, as NCCL tells it; 0 for an NCCL that tells nothing
 }
 
@@ -149,10 +150,24 @@ func (w *rankWriter) collective(name string, stream uint32, from, to float64) {
 		function, communicator = "ncclReduceScatter", uint64(2+w.log.Host)
 	}
 	pid, id, start := uint32(1000+w.log.Rank%w.o.PerHost), 1<<20+w.next, w.log.At(from)
+	if size := uint32(w.o.Hosts * w.o.PerHost); w.o.Told {
+		if name == Local {
+			size = uint32(w.o.PerHost)
+		}
+		w.tell(communicator, size)
+	}
 	w.w.Add(&tracelog.NCCLCall{PID: pid, TID: pid, Name: function, Time: start - 9500, Known: tracelog.NCCLCommunicator | tracelog.NCCLBytes, Communicator: communicator, Bytes: w.o.Bytes})
 	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerStart, ID: id, Time: start - 9400, Name: function, Domain: "NCCL"})
 	w.kernel(name, stream, from, to)
 	w.w.Add(&tracelog.Marker{PID: pid, TID: pid, Flags: tracelog.MarkerEnd, ID: id, Time: start - 4500, Domain: "NCCL"})
+}
+
+// tell has the log end with the end of a communicator, whose call has the number of its ranks.
+func (w *rankWriter) tell(communicator uint64, size uint32) {
+	if w.sizes == nil {
+		w.sizes = make(map[uint64]uint32)
+	}
+	w.sizes[communicator] = size
 }
 
 // A rankWriter writes the log of a rank.
@@ -165,6 +180,8 @@ type rankWriter struct {
 	next uint32
 	o    Ranks
 	over bool // the log has ended
+
+	sizes map[uint64]uint32 // communicators whose end NCCL tells
 }
 
 func newRankWriter(tb testing.TB, o Ranks, l *RankLog, wall uint64) *rankWriter {
@@ -288,6 +305,10 @@ func (w *rankWriter) end(t float64) {
 		return
 	}
 	w.clock(t)
+	for communicator, size := range w.sizes {
+		pid := uint32(1000 + w.log.Rank%w.o.PerHost)
+		w.w.Add(&tracelog.NCCLCall{PID: pid, TID: pid, Name: "ncclCommDestroy", Time: w.log.At(t), Known: tracelog.NCCLCommunicator | tracelog.NCCLRanks, Communicator: communicator, Ranks: size})
+	}
 	if err := w.w.Close(tracelog.End{Time: w.log.At(t), Complete: 1}); err != nil {
 		w.tb.Fatal(err)
 	}

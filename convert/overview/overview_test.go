@@ -98,7 +98,7 @@ func TestSums(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o, p := New(make(timeline.KernelNames)), rank(0)
 		o.Work(work(streamOf(rank(1), 7), 1, 2, gemm))
-		device := usage.NewDevice() // the one of the statistics
+		device := usage.NewDevice(nil) // the one of the statistics
 		n := 1 << rnd.IntN(15)
 		span := uint64(1) << (8 + rnd.IntN(30))
 		var streams []*timeline.Stream

@@ -2,6 +2,7 @@ package parquetsink
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/parquet"
 )
@@ -21,6 +22,9 @@ type buffer struct {
 	piece   int // rows that are being added
 	next    int // column of the next values
 	bytes   int // that the texts take
+
+	order []uint32     // of the rows, by time; nil if they are in it. Set by sort
+	freed atomic.Int32 // columns
 
 	texts  []string
 	ids    map[string]uint32
@@ -167,20 +171,31 @@ func (b *buffer) end() bool {
 func (b *buffer) size() int {
 	n := b.bytes
 	for i := range b.columns {
-		c := &b.columns[i]
-		n += 8*c.wide.held + 4*c.small.held + 8*c.floats.held
+		n += b.columns[i].size()
 	}
 	return n
 }
 
-// clear forgets the rows.
-func (b *buffer) clear() {
-	for i := range b.columns {
-		c := &b.columns[i]
-		c.wide.clear(&b.memory.wide)
-		c.small.clear(&b.memory.small)
-		c.floats.clear(&b.memory.floats)
+func (c *column) size() int { return 8*c.wide.held + 4*c.small.held + 8*c.floats.held }
+
+// clear forgets the values.
+func (c *column) clear(m *memory) {
+	c.wide.clear(&m.wide)
+	c.small.clear(&m.small)
+	c.floats.clear(&m.floats)
+}
+
+// free gives back the memory of a column, and, once, that of the texts; with the last column that of the order.
+func (b *buffer) free(column int) {
+	c := &b.columns[column]
+	bytes := c.size()
+	if column == 0 {
+		bytes += b.bytes
 	}
-	b.rows, b.bytes, b.texts, b.recent = 0, 0, nil, [len(b.recent)]numbered{}
-	clear(b.ids)
+	c.clear(b.memory)
+	b.memory.left(bytes)
+	if int(b.freed.Add(1)) == len(b.columns) && b.order != nil {
+		b.memory.orders.put(b.order)
+		b.order = nil
+	}
 }

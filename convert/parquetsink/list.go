@@ -1,6 +1,9 @@
 package parquetsink
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Sizes of a block of values: the most, and of a first block that has few.
 const (
@@ -16,15 +19,33 @@ type list[V comparable] struct {
 	uniform bool // the last full block has one value
 }
 
-// memory has the blocks that no list holds. All buffers of a sink share it.
-type memory struct {
-	wide   [][]int64
-	small  [][]uint32
-	floats [][]float64
+// A pool has the blocks that no list holds. Goroutines may use it at the same time.
+type pool[V any] struct {
+	turn sync.Mutex
+	free [][]V
+}
+
+// take returns a block, nil if there is none.
+func (p *pool[V]) take() []V {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	last := len(p.free) - 1
+	if last < 0 {
+		return nil
+	}
+	b := p.free[last]
+	p.free = p.free[:last]
+	return b
+}
+
+func (p *pool[V]) put(block []V) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.free = append(p.free, block)
 }
 
 // add returns the room for n values behind those that there are, all in one block.
-func (l *list[V]) add(rows, n int, free *[][]V) []V {
+func (l *list[V]) add(rows, n int, free *pool[V]) []V {
 	block, from := rows/blockRows, rows%blockRows
 	if block == len(l.blocks) {
 		if block > 0 {
@@ -40,17 +61,13 @@ func (l *list[V]) add(rows, n int, free *[][]V) []V {
 }
 
 // grow makes a block larger. The first one doubles.
-func (l *list[V]) grow(block, from, n int, free *[][]V) []V {
+func (l *list[V]) grow(block, from, n int, free *pool[V]) []V {
 	size := max(fewRows, 2*(from+n))
-	last := len(*free) - 1
 	var b []V
-	switch {
-	case block == 0 && size < blockRows:
+	if block == 0 && size < blockRows {
 		b = make([]V, size)
-	case last < 0:
+	} else if b = free.take(); b == nil {
 		b = make([]V, blockRows)
-	default:
-		b, *free = (*free)[last], (*free)[:last]
 	}
 	l.held += len(b) - len(l.blocks[block])
 	copy(b, l.blocks[block][:from])
@@ -59,11 +76,11 @@ func (l *list[V]) grow(block, from, n int, free *[][]V) []V {
 }
 
 // share gives a full block back if it equals the one before, and both have one value.
-func (l *list[V]) share(block int, free *[][]V) {
+func (l *list[V]) share(block int, free *pool[V]) {
 	b, before := l.blocks[block], l.uniform
 	l.uniform = uniform(b)
 	if block > 0 && before && l.uniform && b[0] == l.blocks[block-1][0] {
-		*free = append(*free, b)
+		free.put(b)
 		l.blocks[block] = l.blocks[block-1]
 		l.held -= blockRows
 	}
@@ -85,18 +102,13 @@ func (l *list[V]) shared(block int) bool {
 }
 
 // clear forgets the values, and gives back the blocks, but for a small one.
-func (l *list[V]) clear(free *[][]V) {
-	l.uniform = false
-	if len(l.blocks) == 1 && len(l.blocks[0]) < blockRows {
-		return
-	}
+func (l *list[V]) clear(free *pool[V]) {
 	for i, b := range l.blocks {
-		if !l.shared(i) {
-			*free = append(*free, b)
+		if len(b) == blockRows && !l.shared(i) {
+			free.put(b)
 		}
 	}
-	clear(l.blocks)
-	l.blocks, l.held = l.blocks[:0], 0
+	*l = list[V]{}
 }
 
 // same says whether all values are equal. A NaN equals none.
@@ -110,19 +122,17 @@ func same[V comparable](l *list[V], rows int) bool {
 	return true
 }
 
-// appendTo appends the values in an order, nil for their own, as another function has them.
-func appendTo[V comparable, T any](l *list[V], rows int, order []uint32, to []T, as func(V) T) []T {
+// appendTo appends the values in an order, nil for their own.
+func appendTo[V comparable](l *list[V], rows int, order []uint32, to []V) []V {
 	to = slices.Grow(to, rows)
 	if order == nil {
 		for i, b := range l.blocks {
-			for _, v := range b[:min(len(b), rows-i*blockRows)] {
-				to = append(to, as(v))
-			}
+			to = append(to, b[:min(len(b), rows-i*blockRows)]...)
 		}
 		return to
 	}
 	for _, i := range order {
-		to = append(to, as(l.blocks[i/blockRows][i%blockRows]))
+		to = append(to, l.blocks[i/blockRows][i%blockRows])
 	}
 	return to
 }

@@ -2,100 +2,102 @@ package parquetsink
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/parquet"
 )
 
-// order returns the order of the rows by time, nil if they are in it.
-func (b *buffer) order() []uint32 {
+// sort finds the order of the rows by time.
+func (b *buffer) sort(s *scratch) {
 	by := slices.IndexFunc(b.table.Columns, func(c Column) bool { return c.Name == sorted })
 	if by < 0 {
-		return nil
+		return
 	}
-	moments := appendTo(&b.columns[by].wide, b.rows, nil, nil, itself)
-	if slices.IsSorted(moments) {
-		return nil
+	s.ints = appendTo(&b.columns[by].wide, b.rows, nil, s.ints[:0])
+	if !slices.IsSorted(s.ints) {
+		b.order = sortedBy(s.ints, b.memory.orders.take(), &s.small)
 	}
-	return sortedBy(moments)
 }
 
-func itself[V any](v V) V { return v }
-
-// digit is the number of bits by which sortedBy sorts at a time.
-const digit = 11
-
-// sortedBy returns the indexes of numbers in the order of the numbers, equal ones in their own order.
-func sortedBy(v []int64) []uint32 {
-	least, most := slices.Min(v), slices.Max(v)
-	order, next := make([]uint32, len(v)), make([]uint32, len(v))
-	for i := range order {
+// sortedBy returns the indexes of numbers in the order of the numbers, equal ones in their own order. Rows come in long
+// runs that rise, each of a thread or a stream for a while, so it merges the runs. It uses the memory of the order and of spare.
+func sortedBy(v []int64, order []uint32, spare *[]uint32) []uint32 {
+	order = slices.Grow(order[:0], len(v))[:len(v)]
+	var ends []int // of runs
+	for i := range v {
 		order[i] = uint32(i)
+		if i+1 == len(v) || v[i+1] < v[i] {
+			ends = append(ends, i+1)
+		}
 	}
-	for shift := 0; shift < 64 && uint64(most-least)>>shift > 0; shift += digit {
-		var from [1 << digit]uint32
-		for _, x := range v {
-			from[uint64(x-least)>>shift&(1<<digit-1)]++
+	for len(ends) > 1 {
+		merged, from := ends[:0], 0
+		for i := 1; i < len(ends); i += 2 {
+			mid, end := ends[i-1], ends[i]
+			mergeRuns(v, order[from:end], mid-from, spare)
+			merged, from = append(merged, end), end
 		}
-		at := uint32(0)
-		for i, n := range from {
-			from[i] = at
-			at += n
+		if from < len(v) {
+			merged = append(merged, len(v))
 		}
-		for _, i := range order {
-			k := &from[uint64(v[i]-least)>>shift&(1<<digit-1)]
-			next[*k] = i
-			*k++
-		}
-		order, next = next, order
+		ends = merged
 	}
 	return order
+}
+
+// mergeRuns merges two runs of indexes, the second of which begins at mid. It moves those alone that are not in their
+// place.
+func mergeRuns(v []int64, order []uint32, mid int, spare *[]uint32) {
+	least, most := v[order[mid]], v[order[mid-1]]
+	from := sort.Search(mid, func(i int) bool { return v[order[i]] > least })
+	to := mid + sort.Search(len(order)-mid, func(i int) bool { return v[order[mid+i]] >= most })
+	*spare = append((*spare)[:0], order[from:mid]...)
+	left, right, at := *spare, order[mid:to], from
+	for len(left) > 0 && len(right) > 0 {
+		if v[right[0]] < v[left[0]] {
+			order[at], right = right[0], right[1:]
+		} else {
+			order[at], left = left[0], left[1:]
+		}
+		at++
+	}
+	copy(order[at:], left)
 }
 
 // A scratch is the memory of a worker for the values of a column.
 type scratch struct {
 	ints   []int64
-	index  []uint32
+	small  []uint32
 	floats []float64
 }
 
-// values returns the values of a column in an order, nil for their own.
-func (b *buffer) values(i int, order []uint32, s *scratch) parquet.Values {
+// values returns the values of a column in the order of the rows.
+func (b *buffer) values(i int, s *scratch) parquet.Values {
 	c, t := &b.columns[i], &b.table.Columns[i]
-	switch {
-	case t.Type == parquet.Float:
-		s.floats = appendTo(&c.floats, b.rows, order, s.floats[:0], itself)
-		return parquet.Values{Floats: s.floats}
-	case t.Type == parquet.Text:
-		v := parquet.Values{Texts: b.texts}
-		s.index, v.Repeated = gather(&c.small, b.rows, order, s.index, itself)
-		v.Index = s.index
-		return v
-	}
 	var v parquet.Values
 	switch {
-	case !t.small:
-		s.ints, v.Repeated = gather(&c.wide, b.rows, order, s.ints, itself)
-	case t.Null != "":
-		s.ints, v.Repeated = gather(&c.small, b.rows, order, s.ints, orNull)
+	case t.Type == parquet.Float:
+		v.Repeated = gather(&c.floats, b.rows, b.order, &s.floats)
+		v.Floats = s.floats
+	case t.Type == parquet.Text:
+		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
+		v.Index, v.Texts = s.small, b.texts
+	case t.small:
+		v.Repeated = gather(&c.small, b.rows, b.order, &s.small)
+		v.Small = s.small
 	default:
-		s.ints, v.Repeated = gather(&c.small, b.rows, order, s.ints, func(x uint32) int64 { return int64(x) })
+		v.Repeated = gather(&c.wide, b.rows, b.order, &s.ints)
+		v.Ints = s.ints
 	}
-	v.Ints = s.ints
 	return v
 }
 
-// orNull is a small number as its column has it.
-func orNull(x uint32) int64 {
-	if x == null {
-		return parquet.NullInt
-	}
-	return int64(x)
-}
-
-// gather returns the values of a list in an order; or one value, and of how many rows it is the value.
-func gather[V comparable, T any](l *list[V], rows int, order []uint32, to []T, as func(V) T) (values []T, repeated int) {
+// gather makes a list of the values of a column in an order; or of one value, and returns of how many rows it is the value.
+func gather[V comparable](l *list[V], rows int, order []uint32, to *[]V) (repeated int) {
 	if same(l, rows) {
-		return append(to[:0], as(l.blocks[0][0])), rows
+		*to = append((*to)[:0], l.blocks[0][0])
+		return rows
 	}
-	return appendTo(l, rows, order, to[:0], as), 0
+	*to = appendTo(l, rows, order, (*to)[:0])
+	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet"
@@ -78,25 +77,29 @@ func (p *part) buffer(table int) *buffer {
 	return b
 }
 
-// flush writes the rows of a table as a row group.
+// flush hands the rows of a table over as a row group. They are sorted and encoded on other goroutines.
 func (p *part) flush(table int) error {
-	if b := p.buffers[table]; b != nil && b.rows > 0 {
-		return p.write(table, b.order())
-	}
-	return nil
-}
-
-// write writes the rows of a table in an order.
-func (p *part) write(table int, order []uint32) error {
 	b, s := p.buffers[table], p.sink
+	if b == nil || b.rows == 0 {
+		return nil
+	}
 	w, err := p.writer(table)
 	if err != nil {
 		return err
 	}
-	err = w.Group(s.encoders, b.rows, func(worker, column int) parquet.Values { return b.values(column, order, &s.scratch[worker]) })
-	b.clear()
+	p.buffers[table] = nil
 	p.forget(table)
-	return err
+	s.memory.leave(b.size())
+	w.Group(s.encoders, parquet.RowGroup{
+		Rows:    b.rows,
+		Prepare: func(worker int) { b.sort(&s.scratch[worker]) },
+		Values: func(worker, column int) parquet.Values {
+			v := b.values(column, &s.scratch[worker])
+			b.free(column)
+			return v
+		},
+	})
+	return nil
 }
 
 // forget forgets the texts' numbers in a buffer without rows.
@@ -132,23 +135,20 @@ func newWriter(out io.Writer, t *Table) *parquet.Writer {
 	return parquet.NewWriter(out, o)
 }
 
-// close writes what is left, and the ends of the files. The tables are sorted at the same time.
-func (p *part) close() error {
-	var orders [tables][]uint32
-	var sorting sync.WaitGroup
-	for table, b := range p.buffers {
-		if b != nil && b.rows > 0 {
-			sorting.Go(func() { orders[table] = b.order() })
+// rest hands the rest of the rows over.
+func (p *part) rest() error {
+	for table := range p.buffers {
+		if err := p.flush(table); err != nil {
+			return err
 		}
 	}
-	sorting.Wait()
-	for table, b := range p.buffers {
-		if b != nil && b.rows > 0 {
-			if err := p.write(table, orders[table]); err != nil {
-				return err
-			}
-		}
-		if w := p.writers[table]; w != nil {
+	return nil
+}
+
+// close writes the ends of the files. All rows have been written.
+func (p *part) close() error {
+	for _, w := range p.writers {
+		if w != nil {
 			if err := w.Close(); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package parquetsink
 
 import (
+	"cmp"
 	"errors"
 	"io"
 
@@ -15,6 +16,9 @@ const (
 	// Budget bounds the rows that wait in all tables together, in bytes. When they reach it, the largest buffer becomes a
 	// row group that is smaller than others.
 	Budget = 128 << 20
+
+	// leavingShare is the part of the budget which rows take, as its divisor, that are being encoded while more have to be.
+	leavingShare = 4
 
 	// betweenChecks is the number of rows after which the buffers are looked at.
 	betweenChecks = 4096
@@ -74,11 +78,13 @@ func New(o Options) *Sink {
 		o.Budget = Budget
 	}
 	e := parquet.NewEncoders()
-	return &Sink{
+	s := &Sink{
 		options: o, encoders: e, scratch: make([]scratch, e.Workers()), names: make(timeline.KernelNames),
 		parts: make(map[partition]*part), of: make(map[*timeline.Process]*part), open: make(map[*timeline.Track][]*openRange),
 		coverage: make(map[*timeline.MetricSet]*timeline.Coverage),
 	}
+	s.memory.changed.L = &s.memory.turn
+	return s
 }
 
 // Slices is the number of rows in all tables so far.
@@ -164,45 +170,60 @@ func (s *Sink) end(b *buffer) {
 	}
 }
 
-// room writes row groups that are full, and the largest ones while all take more than the budget.
+// room hands over the row groups that are full, and the largest ones while all rows take more than the budget.
 func (s *Sink) room() error {
 	for {
-		var largest *part
-		table, most, all := 0, 0, 0
-		for _, p := range s.order {
-			for i, b := range p.buffers {
-				if b == nil || b.rows == 0 {
-					continue
-				}
-				if b.rows >= groupRows {
-					if err := p.flush(i); err != nil {
-						return err
-					}
-					continue
-				}
-				size := b.size()
-				if all += size; size > most {
-					largest, table, most = p, i, size
-				}
-			}
-		}
-		if all <= s.options.Budget {
-			return nil
-		}
-		if err := largest.flush(table); err != nil {
+		largest, table, waiting, err := waiting(s.order)
+		if err != nil {
 			return err
+		}
+		leaving := s.memory.now()
+		switch {
+		case waiting+leaving <= s.options.Budget:
+			return s.encoders.Err()
+		case leaving <= s.options.Budget/leavingShare:
+			if err := largest.flush(table); err != nil {
+				return err
+			}
+		default:
+			s.memory.atMost(max(s.options.Budget-waiting, s.options.Budget/leavingShare))
 		}
 	}
 }
 
-// End writes the rest of a complete timeline.
-func (s *Sink) End(err error) error {
-	if err != nil || s.err != nil {
-		return s.err
+// waiting hands over the row groups that are full. It returns the largest other one, and the bytes of all others.
+func waiting(parts []*part) (largest *part, table, all int, err error) {
+	most := 0
+	for _, p := range parts {
+		for i, b := range p.buffers {
+			if b == nil || b.rows == 0 {
+				continue
+			}
+			if b.rows >= groupRows {
+				if err := p.flush(i); err != nil {
+					return nil, 0, 0, err
+				}
+				continue
+			}
+			size := b.size()
+			if all += size; size > most {
+				largest, table, most = p, i, size
+			}
+		}
 	}
-	s.runs()
-	if s.err != nil {
-		return s.err
+	return largest, table, all, nil
+}
+
+// End writes the rest of a complete timeline. Nothing is written after it.
+func (s *Sink) End(err error) error {
+	if err == nil && s.err == nil {
+		s.runs()
+		for _, p := range s.order {
+			s.err = cmp.Or(s.err, p.rest())
+		}
+	}
+	if failed := s.encoders.Wait(); err != nil || s.err != nil || failed != nil {
+		return cmp.Or(s.err, failed)
 	}
 	for _, p := range s.order {
 		if err := p.close(); err != nil {

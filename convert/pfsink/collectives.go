@@ -10,7 +10,8 @@ import (
 
 // collectives draw how ranks waited for the one that entered a collective last, on a track beside the threads of each rank: where the
 // rank waited, a slice up to the moment in which the last one entered, and a slice from there to the end of its kernel; on the
-// track of the last rank a slice of its kernel, with an arrow to the second slice of each rank that waited.
+// track of the last rank a slice of its kernel, with an arrow to the second slice of each rank that waited. Kernels that send and receive have a slice without
+// arrows: nothing tells which belong together.
 //
 // The UI draws an arrow to the start of a slice, from the end of a slice that started earlier, or from the start of one that did not.
 // The kernels of a collective start in any order and end together, so that an arrow between two of them would lead back in
@@ -23,9 +24,12 @@ type collectives struct {
 	streams map[*timeline.Stream]*[]wait
 	order   []*timeline.Stream
 
+	sent     []sliceName // of kernels that send and receive
+	sendings map[sliceName]uint32
+
 	// The following are nil where there is nothing to draw.
 	communicator, number *perfetto.ArgName
-	templates            map[string]*perfetto.TrackEventTemplate
+	templates            map[sliceName]*perfetto.TrackEventTemplate
 }
 
 // A met is what is drawn of a collective.
@@ -35,22 +39,28 @@ type met struct {
 	last                 *timeline.Stream // of the rank that entered last, nil where that is not shown
 	end                  uint64           // of its kernel
 	flow                 uint64           // id of the next arrow
+	communicator         uint64           // its hash, 0 where NCCL does not tell
 }
 
-// A wait is the kernel of a rank that waited.
+// A wait is the kernel of a rank that waited, or one that sends and receives.
 type wait struct {
-	collective uint32
+	collective uint32 // Collective.ID, or what sending returned
 	start, end uint64
 }
 
 func newCollectives(s *Sink) collectives {
-	return collectives{sink: s, streams: make(map[*timeline.Stream]*[]wait)}
+	return collectives{sink: s, streams: make(map[*timeline.Stream]*[]wait), sendings: make(map[sliceName]uint32)}
 }
 
 // take takes a kernel that is part of a collective.
 func (c *collectives) take(of *timeline.Stream, w *timeline.Work) {
 	p := w.Part
 	end := timeline.End(w.Start, w.Dur)
+	if p.Alone {
+		c.add(of, wait{c.sending(sliceName{p.Operation, communicatorOf(w)}), w.Start, end})
+		c.sink.shown++
+		return
+	}
 	if !p.IsLast && !p.Awaits || w.Start > p.Entered || end < p.Entered { // of a part of a timeline, that moment may be in another one
 		return
 	}
@@ -59,10 +69,11 @@ func (c *collectives) take(of *timeline.Stream, w *timeline.Work) {
 	}
 	m := &c.met[p.ID]
 	if p.IsLast {
-		m.last, m.end = of, end
+		m.last, m.end, m.communicator = of, end, cmp.Or(m.communicator, communicatorOf(w))
 		c.sink.shown += min(m.waits, 1)
 		return
 	}
+	m.communicator = cmp.Or(m.communicator, communicatorOf(w))
 	if m.Collective == nil {
 		m.Collective = new(p.Collective)
 		if m.last != nil {
@@ -70,13 +81,41 @@ func (c *collectives) take(of *timeline.Stream, w *timeline.Work) {
 		}
 	}
 	m.waits++
+	c.add(of, wait{p.ID, w.Start, end})
+	c.sink.shown += 2
+}
+
+// sends marks the number of a slice's name in wait.collective.
+const sends = 1 << 31
+
+// sending numbers the name of the slice of a kernel that sends and receives.
+func (c *collectives) sending(name sliceName) uint32 {
+	if len(c.sent) >= mostNames {
+		name.communicator = 0
+	}
+	n, known := c.sendings[name]
+	if !known {
+		n = sends | uint32(len(c.sent))
+		c.sendings[name], c.sent = n, append(c.sent, name)
+	}
+	return n
+}
+
+func (c *collectives) add(of *timeline.Stream, x wait) {
 	list := c.streams[of]
 	if list == nil {
 		list = new([]wait)
 		c.streams[of], c.order = list, append(c.order, of)
 	}
-	*list = append(*list, wait{p.ID, w.Start, end})
-	c.sink.shown += 2
+	*list = append(*list, x)
+}
+
+// communicatorOf is the hash of a kernel's communicator, 0 where NCCL does not tell.
+func communicatorOf(w *timeline.Work) uint64 {
+	if w.NCCL == nil {
+		return 0
+	}
+	return w.NCCL.Communicator
 }
 
 // write writes the slices.
@@ -85,7 +124,7 @@ func (c *collectives) write() {
 		return
 	}
 	c.communicator, c.number = c.sink.w.ArgName("communicator_number"), c.sink.w.ArgName("collective")
-	c.templates = make(map[string]*perfetto.TrackEventTemplate)
+	c.templates = make(map[sliceName]*perfetto.TrackEventTemplate)
 	c.writeLasts()
 	for _, of := range c.order {
 		track := c.track(of)
@@ -118,7 +157,7 @@ func (c *collectives) writeLasts() {
 		for m.flow = next; next < m.flow+m.waits; next++ {
 			ids = append(ids, next)
 		}
-		track.BeginFlow(m.Entered, c.template(m.Operation), ids, c.numbers(m))
+		track.BeginFlow(m.Entered, c.template(m.Operation, m.communicator), ids, c.numbers(m))
 		track.End(m.end)
 	}
 	for _, track := range order {
@@ -127,13 +166,19 @@ func (c *collectives) writeLasts() {
 }
 
 func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
+	if x.collective&sends != 0 {
+		name := c.sent[x.collective&^sends]
+		track.Begin(x.start, c.template(name.text, name.communicator), 0, perfetto.UintArgs{})
+		track.End(x.end)
+		return
+	}
 	m := &c.met[x.collective]
-	track.Begin(x.start, c.template("waits for "+m.Last), 0, c.numbers(m))
+	track.Begin(x.start, c.template("waits for "+m.Last, m.communicator), 0, c.numbers(m))
 	track.End(m.Entered)
 	if m.last == nil {
-		track.Begin(m.Entered, c.template(m.Operation), 0, c.numbers(m))
+		track.Begin(m.Entered, c.template(m.Operation, m.communicator), 0, c.numbers(m))
 	} else {
-		track.BeginFlow(m.Entered, c.template(m.Operation), []uint64{m.flow}, c.numbers(m))
+		track.BeginFlow(m.Entered, c.template(m.Operation, m.communicator), []uint64{m.flow}, c.numbers(m))
 		m.flow++
 	}
 	track.End(x.end)
@@ -147,18 +192,38 @@ func (c *collectives) numbers(m *met) perfetto.UintArgs {
 	return perfetto.UintArgs{c.communicator.Value(uint64(m.Communicator)), c.number.Value(m.Number)}
 }
 
-func (c *collectives) template(name string) *perfetto.TrackEventTemplate {
-	t := c.templates[name]
+// mostNames is the number of names of slices from which on new ones have no communicator.
+const mostNames = 1 << 12
+
+// A sliceName is the name of a slice with its communicator.
+type sliceName struct {
+	text         string
+	communicator uint64
+}
+
+func (c *collectives) template(name string, communicator uint64) *perfetto.TrackEventTemplate {
+	if len(c.templates) >= mostNames {
+		communicator = 0
+	}
+	key := sliceName{name, communicator}
+	t := c.templates[key]
 	if t == nil {
 		t = new(perfetto.TrackEventTemplate)
-		t.Encode(c.sink.w, name, "collective", nil)
-		c.templates[name] = t
+		var args []perfetto.Arg
+		if communicator != 0 {
+			args = append(args, perfetto.Pointer("communicator", communicator))
+		}
+		t.Encode(c.sink.w, name, "collective", args)
+		c.templates[key] = t
 	}
 	return t
 }
 
 // part adds what is known of the collective that a kernel is part of.
 func (s *works) part(p *timeline.Part) {
+	if p.Alone {
+		return
+	}
 	s.args = append(s.args,
 		perfetto.Uint("communicator_number", uint64(p.Communicator)),
 		perfetto.Uint("collective", p.Number),

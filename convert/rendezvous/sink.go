@@ -36,14 +36,31 @@ func (s *Sink) work(l *timeline.WorkList) {
 		m = s.table.members[Key{c.Process.PID, c.ID, l.Stream.ID}]
 		s.streams[l.Stream] = m
 	}
-	if m == nil {
-		return
-	}
 	for i := range l.List {
-		if w := &l.List[i]; w.Kind == timeline.KernelWork && !w.Untimed && !w.Unfinished {
+		w := &l.List[i]
+		switch {
+		case w.Kind != timeline.KernelWork || w.Untimed || w.Unfinished:
+		case collective.Sends(w.Shape.Kernel.Name):
+			w.Part = s.send(w)
+		case m != nil:
 			w.Part = s.part(m, w)
 		}
 	}
+}
+
+// mostSends bounds the kernels that send and receive of which is told: a sink may keep each.
+const mostSends = 1 << 20
+
+// send returns the part that a kernel is which sends and receives, nil for one beyond the bound.
+func (s *Sink) send(w *timeline.Work) *timeline.Part {
+	if s.table.Sends++; s.table.Sends > mostSends {
+		return nil
+	}
+	call := ""
+	if w.NCCL != nil {
+		call = w.NCCL.Call
+	}
+	return &timeline.Part{Collective: timeline.Collective{Operation: collective.OperationOf(w.Shape.Kernel.Name, call), Alone: true}}
 }
 
 // unsure is the error of a GPU's times, in ns: a shorter wait is none.

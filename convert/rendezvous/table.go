@@ -62,6 +62,7 @@ type Found struct {
 	Untold        uint64 // those of Collectives that are not told of: there are too many
 	Waits         uint64 // parts whose rank waited for the last one
 	Doubtful      uint64 // those of Waits that may be errors of the clocks
+	Sends         uint64 // kernels that send and receive
 }
 
 // room bounds the parts of a table. A part takes 8 bytes, a collective 24.

@@ -55,14 +55,14 @@ func (c ncclCalls) begin(tid uint32, r *timeline.Range) {
 
 // words are what a call says, nil for nothing.
 func words(call *tracelog.NCCLCall) *timeline.NCCL {
-	n := &timeline.NCCL{}
+	n := &timeline.NCCL{Call: call.Name}
 	if call.Known&tracelog.NCCLCommunicator != 0 {
 		n.Communicator = call.Communicator
 	}
 	if call.Known&tracelog.NCCLBytes != 0 {
 		n.Bytes, n.HasBytes = call.Bytes, true
 	}
-	if *n == (timeline.NCCL{}) {
+	if n.Communicator == 0 && !n.HasBytes {
 		return nil
 	}
 	return n

@@ -21,6 +21,7 @@ type busy struct {
 	devices map[uint32]*deviceRow
 	byID    map[*timeline.Stream]*streamRow
 	streams []*streamRow
+	store   *usage.Store
 	watch   usage.Watcher // nil: idle time is not looked at
 }
 
@@ -49,7 +50,7 @@ type streamRow struct {
 
 func newBusy(c *clock, watch usage.Watcher) busy {
 	return busy{clock: c, gpus: make(map[uint32]timeline.GPU), devices: make(map[uint32]*deviceRow),
-		byID: make(map[*timeline.Stream]*streamRow), watch: watch}
+		byID: make(map[*timeline.Stream]*streamRow), store: new(usage.Store), watch: watch}
 }
 
 func (b *busy) know(list []timeline.GPU) {
@@ -64,7 +65,7 @@ func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Mu
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, Device: usage.NewDevice(), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
+		d = &deviceRow{index: index, Device: usage.NewDevice(b.store), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
 		d.Idle.Watch = b.watch
 		b.devices[index] = d
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 )
 
@@ -13,7 +12,7 @@ func findingColumns() []table.Column {
 	return []table.Column{
 		name("finding"), column("title", "", table.Text, 0), id("pid", "", 0), id("gpu", "", 0), duration("cost_ns", "", 0), column("share", "", table.Share, 0),
 		count("count", "", 0), column("first_ns", "", table.Moment, 0), column("last_ns", "", table.Moment, 0), column("at_ns", "", table.Moment, 0),
-		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0),
+		column("evidence", "", table.Text, 0), column("try", "", table.Text, 0), id("rank", "", 0),
 	}
 }
 
@@ -26,11 +25,14 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 	if f.Chosen {
 		return t
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), !f.Incomplete)
-	for _, x := range findings.Sorted(append(s.findings.List(!f.Incomplete), ofRanks...)) {
-		var gpu, cost, part any
+	ofRanks := s.ranks.Findings(s.findings.Limits(), s.busy.loads(s.ranks), s.work.launched(), s.findings.Idle, !f.Incomplete)
+	for _, x := range s.ranks.Arrange(s.findings.List(!f.Incomplete), ofRanks) {
+		var gpu, cost, part, rank any
 		if x.GPU != nil {
 			gpu = uint64(*x.GPU)
+		}
+		if x.Process.Rank.Known {
+			rank = uint64(x.Process.Rank.Number)
 		}
 		if x.Cost > 0 {
 			cost, part = x.Cost, x.Share
@@ -39,7 +41,7 @@ func (s *Sink) findingTable(f Facts) *table.Table {
 		for _, m := range x.At {
 			at = append(at, s.clock.since(m))
 		}
-		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try})
+		t.Rows = append(t.Rows, []any{x.Kind, x.Title, uint64(x.Process.PID), gpu, cost, part, x.Count, s.clock.since(x.First), s.clock.since(x.Last), at, x.Evidence, x.Try, rank})
 	}
 	if f.Incomplete {
 		t.Notes = []string{"nothing is said about gaps between GPU work: records are missing, or came in another order than that of time"}

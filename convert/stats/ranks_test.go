@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -227,6 +229,7 @@ func TestMessageSizes(t *testing.T) {
 			}
 		}
 		if wallError == 0 {
+			testToldSizes(t)
 			testPartialSizes(t, rankTables(t, slices.Delete(logs, 20, 21))["message_sizes"])
 		}
 	}
@@ -253,6 +256,26 @@ func TestMessageSizesGolden(t *testing.T) {
 	golden(t, "message_sizes.txt", b.Bytes())
 }
 
+// Where NCCL tells the number of ranks, communicators without the missing rank have their bandwidths.
+func testToldSizes(t *testing.T) {
+	t.Helper()
+	logs := sixtyFour(t, logtest.Ranks{Steps: 20, Transfer: 10e6, Bytes: 1 << 30, Told: true})
+	tables := rankTables(t, slices.Delete(logs, 20, 21))
+	sizes, measured := tables["message_sizes"], make(map[string]uint64)
+	for _, row := range sizes.Rows {
+		measured[fmt.Sprint(row[0], " of ", cell(sizes, row, "members"))] += cell(sizes, row, "measured").(uint64)
+	}
+	if want := map[string]uint64{"AllReduce of 64": 0, "ReduceScatter of 8": 140}; !maps.Equal(measured, want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+	if want := []string{"communicator 0x1 has no bandwidths: 1 of its 64 ranks is not there", "communicator 0x4 has no bandwidths: 1 of its 8 ranks is not there"}; !slices.Equal(slices.Sorted(slices.Values(sizes.Notes)), want) {
+		t.Errorf("notes %q, want %q", sizes.Notes, want)
+	}
+	if want := "other ranks may have come last: 2 of 9 communicators may lack ranks (message_sizes says why)"; !slices.Contains(tables["collectives"].Notes, want) {
+		t.Errorf("notes %q", tables["collectives"].Notes)
+	}
+}
+
 func testPartialSizes(t *testing.T, sizes *table.Table) {
 	t.Helper()
 	for _, row := range sizes.Rows {
@@ -260,7 +283,7 @@ func testPartialSizes(t *testing.T, sizes *table.Table) {
 			t.Errorf("without a rank: %v", row)
 		}
 	}
-	if len(sizes.Rows) != 3 || len(sizes.Notes) != 9 || !strings.HasSuffix(sizes.Notes[0], "has no bandwidths: 1 of the 64 ranks of the job are not there, and may be a part of it") {
+	if len(sizes.Rows) != 3 || len(sizes.Notes) != 9 || !strings.HasSuffix(sizes.Notes[0], "has no bandwidths: 1 of the 64 ranks of the job is not there, and may be a part of it") {
 		t.Errorf("without a rank: %v, notes %q", sizes.Rows, sizes.Notes)
 	}
 }
@@ -284,4 +307,40 @@ func sixtyFour(t testing.TB, o logtest.Ranks) []*logtest.RankLog {
 		o.Straggler = -1
 	}
 	return logtest.WriteRanks(t, o)
+}
+
+// The straggling rank, and how much of its lateness its idle GPU explains, come before the gaps of that GPU. Others have none.
+func TestStragglerBeforeItsGaps(t *testing.T) {
+	t.Parallel()
+	const steps, late = 40, 8e6
+	tables := rankTables(t, sixtyFour(t, logtest.Ranks{Hosts: 2, Steps: steps, Straggler: 5, Idle: true, Late: late, Even: true}))
+	rows := tables["findings"].Rows
+	if len(rows) != 2 || rows[0][0] != "straggling_rank" || rows[1][0] != "gaps" || rows[1][3] != uint64(5) {
+		t.Fatalf("findings %v", rows)
+	}
+	because := evidenceTime(t, tables["findings"], rows[0], "earlier, ", " of that because its own GPU was idle (see gaps)")
+	ofGaps := evidenceTime(t, tables["findings"], rows[1], "other ranks waited for ", " of it (straggling_rank)")
+	cost := time.Duration(cell(tables["findings"], rows[0], "cost_ns").(uint64))
+	if because != ofGaps || because < cost*95/100 || because > cost {
+		t.Errorf("%v of %v because its GPU was idle, the gaps say %v", because, cost, ofGaps)
+	}
+	busy := rankTables(t, sixtyFour(t, logtest.Ranks{Hosts: 2, Steps: steps, Straggler: 5, Late: late, Even: true}))["findings"]
+	for _, row := range busy.Rows {
+		if text := cell(busy, row, "evidence").(string); strings.Contains(text, "idle") {
+			t.Errorf("a GPU that computes longer: %q", text)
+		}
+	}
+}
+
+// evidenceTime is the time between two texts in the evidence of a finding.
+func evidenceTime(t *testing.T, of *table.Table, row []any, before, behind string) time.Duration {
+	t.Helper()
+	text := cell(of, row, "evidence").(string)
+	_, rest, begins := strings.Cut(text, before)
+	number, _, ends := strings.Cut(rest, behind)
+	d, err := time.ParseDuration(strings.ReplaceAll(number, " ", ""))
+	if !begins || !ends || err != nil {
+		t.Errorf("evidence %q", text)
+	}
+	return d
 }

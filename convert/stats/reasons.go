@@ -1,6 +1,9 @@
 package stats
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // reasons say why a report has no rows although what it shows was recorded.
 var reasons = map[string]string{
@@ -33,4 +36,18 @@ func reason(report string, f Facts) string {
 		why += " in the part that the filter selects"
 	}
 	return why
+}
+
+// more adds to what a report itself says why collectives of several ranks were not put together.
+func (f *Facts) more(known string) string {
+	if !strings.HasPrefix(known, reasons["collectives"]) {
+		return known
+	}
+	if f.Filtered {
+		known += "; a filter selects a part of the logs"
+	}
+	if f.Broken != "" {
+		known += "; " + f.Broken
+	}
+	return known
 }

@@ -102,6 +102,7 @@ func (s *Sink) event(e timeline.Event) {
 	case *timeline.Recording:
 		s.clock.start = e.Start
 		s.ranks.Recording(e)
+		s.findings.Recording(e)
 	case *timeline.Metadata:
 		s.ranks.Log(e)
 	case *timeline.GPUs:
@@ -176,6 +177,8 @@ type Facts struct {
 	Chosen bool
 	// Incomplete says that records are missing.
 	Incomplete bool
+	// Broken names logs of ranks that are damaged or cut off, "" if none are.
+	Broken string
 }
 
 // Tables returns all reports, with the largest rows first.
@@ -194,7 +197,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	for _, t := range all {
 		known := t.Reason
 		if t.Reason = ""; len(t.Rows) == 0 {
-			t.Reason = cmp.Or(known, reason(t.Name, f))
+			t.Reason = cmp.Or(f.more(known), reason(t.Name, f))
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ type Collective struct {
 	Number       uint64 // in the communicator, from 0
 	Ranks        int    // that have a part of it in the logs
 	Operation    string // "AllReduce"
+	Alone        bool   // a send or a receive: nothing tells which kernels of other ranks belong to it, and ID to Ranks mean nothing
 
 	// Last is the rank that entered last, "rank 3", and Entered is when. Both are zero for a collective in which a rank need not
 	// wait for all others: a broadcast, a reduction.

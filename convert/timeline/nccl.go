@@ -5,6 +5,7 @@ type NCCL struct {
 	Communicator uint64 // the communicator's hash, which all of its ranks have; 0 where it is not known
 	Bytes        uint64 // elements times the size of one, as the calls have them
 	HasBytes     bool   // Bytes are known
+	Call         string // the function, where the work is that of one call: "ncclAllReduce"
 }
 
 // Details are the arguments of a slice that say so.
@@ -41,6 +42,7 @@ func (g *NCCLGroup) Add(said *NCCL) {
 		g.all = call
 		return
 	}
+	g.all.Call = ""
 	g.mixed = g.mixed || call.Communicator != g.all.Communicator
 	g.all.HasBytes = g.all.HasBytes && call.HasBytes
 	g.all.Bytes += call.Bytes
@@ -61,7 +63,7 @@ func (g *NCCLGroup) OfKernel(until uint64) *NCCL {
 	if g.mixed || g.calls == 0 {
 		return nil
 	}
-	n := &NCCL{Communicator: g.all.Communicator}
+	n := &NCCL{Communicator: g.all.Communicator, Call: g.all.Call}
 	if g.all.HasBytes && g.launches == 1 && g.Settled(until) {
 		n.Bytes, n.HasBytes = g.all.Bytes, true
 	}

@@ -16,6 +16,8 @@ type Process struct {
 	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)"; "" when not known
 	Clock     *Clock // that converted the times of its log: processes of one host have the same one
 	Circumstances
+
+	Communicators map[uint64]uint32 // of NCCL, by hash: how many ranks each has, where NCCL tells it
 }
 
 // Circumstances are those under which a program ran. What is not known is "".

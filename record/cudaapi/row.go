@@ -36,8 +36,8 @@ const (
 // Functions are extra if they are called often and cost less than a probe, or tell nothing
 // about where time goes: queries, getters, the recording of events, the nodes of a graph that
 // is built by hand. The runtime's functions for GPU work are extra because the driver's are
-// always probed. Those that copy a number of bytes to or from an array are not: one of them may make several calls of the
-// driver's, for parts of rows, and is one call all the same.
+// always probed. Those that copy a number of bytes to or from an array, and those that set a box, are not: one of
+// them may make several calls of the driver's, for parts of rows and for planes, and is one call all the same.
 
 // The groups of rows, in table order.
 var (

@@ -52,6 +52,6 @@ var runtimeWork = []row{
 	{"cudaMemsetAsync", "memset", extra | ptsz, "dst:ptr value:i32 bytes:size stream:handle"},
 	{"cudaMemset2D", "memset", extra | ptds, "dst:ptr pitch:size value:i32 width:size height:size"},
 	{"cudaMemset2DAsync", "memset", extra | ptsz, "dst:ptr pitch:size value:i32 width:size height:size stream:handle"},
-	{"cudaMemset3D", "memset", extra | ptds, pitched + " value:i32 " + extent},
-	{"cudaMemset3DAsync", "memset", extra | ptsz, pitched + " value:i32 " + extent + " stream:handle"},
+	{"cudaMemset3D", "memset", ptds, pitched + " value:i32 " + extent},
+	{"cudaMemset3DAsync", "memset", ptsz, pitched + " value:i32 " + extent + " stream:handle"},
 }

@@ -9,6 +9,8 @@ type Traits struct {
 	LaunchesGraph bool
 	MayWork       bool // it may put work on a GPU: a launch, a copy, a memset, a graph
 	Waits         Wait // it waits for GPU work
+
+	DestroysStream bool
 }
 
 // A Wait is the kind of wait of a waiting function: for an event, a stream or a context. The
@@ -37,6 +39,8 @@ var kernelLaunchers = map[string]bool{
 	"cuLaunchCooperativeKernel": true, "cuLaunchCooperativeKernelMultiDevice": true,
 }
 
+var streamDestroyers = map[string]bool{"cudaStreamDestroy": true, "cuStreamDestroy": true}
+
 var graphLaunchers = map[string]bool{"cudaGraphLaunch": true, "cuGraphLaunch": true}
 
 // workCategories are the categories of functions that may put work on a GPU.
@@ -45,7 +49,8 @@ var workCategories = map[string]bool{"launch": true, "copy": true, "memset": tru
 // TraitsOf returns the traits of a function by the name of its symbol or of its CUPTI callback.
 func TraitsOf(name string) Traits {
 	base := Unversioned(name)
-	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base]}
+	t := Traits{Launches: kernelLaunchers[base], LaunchesGraph: graphLaunchers[base], Waits: waits[base],
+		DestroysStream: streamDestroyers[base]}
 	if f := byCallback(name); f != nil {
 		t.MayWork = f.GPUWork || workCategories[f.Category]
 	}

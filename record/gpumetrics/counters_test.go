@@ -136,6 +136,48 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// Of a GPU without a link the metrics of NVLink are left out, though CUPTI takes them: it would complete no sample.
+func TestCountersMute(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		metrics []string
+		count   int
+		remark  string
+	}{
+		{"default", nil, 12, ""},
+		{"named", []string{metric.NameTensor, metric.NameNVLinkRx}, 1, "remark: PM sampling of GPU-63756461-7369-6d2d-6465-766963652d00 leaves out nvlrx__bytes_data_user.sum.per_second"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRecorder(t)
+			s := Start(r.counting(PM{Metrics: c.metrics}))
+			begin(s, 7, 0)
+			waitCounted(t, s, uuidOf(0), 100*time.Millisecond)
+			s.End()
+			got := r.read()
+			checkCounters(t, &got, uuidOf(0), 1000, c.count)
+			if !r.told(c.remark) || r.told("missing") {
+				t.Errorf("notes are %q", r.notes)
+			}
+		})
+	}
+}
+
+// A GPU that has none of the named metrics is not sampled.
+func TestCountersAllMute(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	s := Start(r.counting(PM{Metrics: []string{metric.NameNVLinkRx}}))
+	begin(s, 7, 0)
+	wait(t, s, "PM sampling is refused", func() bool { return s.gpus.all[0] != nil && s.gpus.all[0].counted == countedRefused })
+	s.End()
+	r.read()
+	if !r.told("remark: PM sampling does not start for GPU-63756461-7369-6d2d-6465-766963652d00: a GPU of type GH100 has none of the metrics") {
+		t.Errorf("notes are %q", r.notes)
+	}
+}
+
 // Each of CUPTI's traps costs what it has to, and no more: what is lost is counted with its time, the rest is right.
 func TestCountersTraps(t *testing.T) {
 	t.Parallel()
@@ -155,12 +197,12 @@ func TestCountersTraps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRecorder(t)
-			s := Start(r.counting(PM{Rate: c.rate}, c.env))
+			s := Start(r.counting(PM{Rate: c.rate}, c.env, "CUDASIM_NVML_NVLINK=1"))
 			begin(s, 7, 0)
 			waitCounted(t, s, uuidOf(0), 400*time.Millisecond)
 			s.End()
 			got := r.read()
-			lost := checkCounters(t, &got, uuidOf(0), c.rate, 12)
+			lost := checkCounters(t, &got, uuidOf(0), c.rate, 14)
 			if c.lossy && lost == 0 || r.told("missing") || r.told("remark") {
 				t.Errorf("%d intervals are lost, notes %q", lost, r.notes)
 			}
@@ -350,6 +392,41 @@ func TestCountersKilled(t *testing.T) {
 	if !slices.ContainsFunc(c.lost, func(l tracelog.Lost) bool { return l.From == last && l.To > last }) ||
 		!r.told("missing: the sampler of PM sampling has failed (it has ended): the log has the values of GPM and NVML instead, every 200 ms, from here on") {
 		t.Errorf("notes are %q, lost %v", r.notes, c.lost)
+	}
+}
+
+// When both processes have been killed, the last line says that nothing comes any more.
+func TestBothKilled(t *testing.T) {
+	t.Parallel()
+	for _, firstIsBoard := range []bool{true, false} {
+		r := newRecorder(t)
+		s := Start(r.counting(PM{}))
+		begin(s, 7, 0)
+		waitCounted(t, s, uuidOf(0), 0)
+		order := []*process{s.counters.process, s.board}
+		lines := []string{
+			"PM sampling has failed (it has ended): the log has the values of GPM and NVML instead, every 200 ms, from here on",
+			"GPU metrics has failed (it has ended): the log has no GPU metrics from here on",
+		}
+		if firstIsBoard {
+			order = []*process{s.board, s.counters.process}
+			lines = []string{
+				"GPU metrics has failed (it has ended): the log has no values of NVML and GPM from here on",
+				"PM sampling has failed (it has ended): the log has no GPU metrics from here on",
+			}
+		}
+		for _, p := range order {
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-p.over
+		}
+		s.End()
+		for _, line := range lines {
+			if !r.told("missing: the sampler of " + line) {
+				t.Errorf("board first %v: notes are %q, without %q", firstIsBoard, r.notes, line)
+			}
+		}
 	}
 }
 

@@ -176,10 +176,15 @@ func (s *Sampler) abandon(p *process, why error) {
 	p.kill()
 	s.gpus.cut(p != s.board)
 	of, rest := "GPU metrics", "the log has no GPU metrics from here on"
-	if p != s.board {
+	pm := s.counters.process
+	switch {
+	case p != s.board:
 		s.counters.told = true
-		of, rest = "PM sampling", instead+" from here on"
-	} else if s.options.PM != nil {
+		of = "PM sampling"
+		if !s.board.ended {
+			rest = instead + " from here on"
+		}
+	case pm != nil && !pm.ended:
 		rest = "the log has no values of NVML and GPM from here on"
 	}
 	text := fmt.Sprintf("the sampler of %s has failed (%v)", of, why)

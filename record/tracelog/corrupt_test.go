@@ -182,7 +182,9 @@ const (
 	reprLookup = 4
 	reprText   = 5
 	relDelta   = 1 << 4
+	relDelta2  = 2 << 4
 	relGap     = 3 << 4
+	relMedian  = 4 << 4
 	packed     = 0x80
 )
 
@@ -253,10 +255,12 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"huge_column_length", records(byte(KindNote), 1, 1, 0, reprConst, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 1), all, "cut short", 2},
 		{"column_twice", records(byte(KindNote), 1, 2, 0, reprConst, 1, 7, 0, reprConst, 1, 7), all, "one of them twice", 2},
 		{"unknown_encoding", records(byte(KindNote), 1, 1, 0, 9, 1, 7), all, "unknown encoding", 2},
-		{"unknown_encoding_bit", records(byte(KindNote), 1, 1, 0, 0x40, 1, 7), all, "unknown encoding", 2},
+		{"median_of_changes", records(byte(KindNote), 1, 1, 0, reprVarint|relDelta2|relMedian, 1, 7), all, "unknown encoding", 2},
+		{"median_of_const", records(byte(KindNote), 1, 1, 0, reprConst|relMedian, 1, 7), all, "unknown encoding", 2},
 		{"lookup_of_nothing", records(byte(KindNote), 1, 1, 0, reprLookup, 0, 2, 1, 2), all, "cannot serve it", 2},
 		{"gap_of_nothing", records(byte(KindNote), 1, 1, 0, reprVarint|relGap, 3, 1, 1), all, "cannot serve it", 2},
 		{"gap_of_texts", records(byte(KindString), 1, 2, 1, reprText, 2, 1, 'x', 0, reprVarint|relGap, 0, 1, 9), all, "cannot serve it", 2},
+		{"median_gap_of_nothing", records(byte(KindNote), 1, 1, 0, reprVarint|relGap|relMedian, 3, 1, 1), all, "cannot serve it", 2},
 		{"short_varints", records(byte(KindNote), 3, 1, 0, reprVarint, 3, 1, 0x80, 0x80), all, "a column is cut short", 2},
 		{"endless_varint", records(byte(KindNote), 1, 1, 0, reprVarint, 11, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80), all, "a column is cut short", 2},
 		{"dict_index_too_large", records(byte(KindNote), 2, 1, 0, reprDict, 4, 0, 1, 1, 2), all, "a column is cut short", 2},
@@ -404,7 +408,7 @@ func TestDamageIsBounded(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	newer := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
+	newer := blockfile.AppendFileHeader(nil, blockfile.Current)
 	newer[8] = 7
 	for name, c := range map[string]struct {
 		content string
@@ -414,7 +418,7 @@ func TestOpenErrors(t *testing.T) {
 		"empty.cudatrace": {"", ErrEmpty, " is empty"},
 		"app.txt":         {"just a text file that is long enough to hold a header", ErrNotLog, " is not a cudatrace log"},
 		"short.txt":       {"hello", ErrNotLog, " is not a cudatrace log"},
-		"new.cudatrace":   {string(newer), ErrNewer, " was written by a newer cudatrace (log version 7, this one reads up to 1): update cudatrace"},
+		"new.cudatrace":   {string(newer), ErrNewer, " was written by a newer cudatrace (log version 7, this one reads up to 2): update cudatrace"},
 		"cut.cudatrace":   {"CUDAT", nil, " is cut off inside its header: nothing in it can be read"},
 	} {
 		path := filepath.Join(dir, name)

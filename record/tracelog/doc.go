@@ -6,7 +6,7 @@
 // gives its records (Call.Read) or, for readers of millions of records, columns of numbers
 // without a copy (Block.Column). The log is a run of checksummed blocks, in which each field is
 // a column of its own. A launch (a call with its arguments, an API record and a kernel) takes
-// about 8 bytes. FORMAT.md is the specification.
+// about 6 bytes. FORMAT.md is the specification.
 //
 // The writer may be killed at any moment: the reader gives every whole block, and says in words
 // what is missing. Damage costs only the blocks that it is in. RepairTo recovers the intact

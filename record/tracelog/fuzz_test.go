@@ -19,10 +19,10 @@ func readerSeeds(t testing.TB) map[string][]byte {
 	seeds := map[string][]byte{
 		"intact":        smallLog(t),
 		"launches":      launches(t, 60),
-		"header_only":   blockfile.AppendFileHeader(nil, blockfile.VersionMinor),
+		"header_only":   blockfile.AppendFileHeader(nil, blockfile.Current),
 		"empty":         nil,
 		"text":          []byte("not a log at all, but long enough for one"),
-		"newer_version": append(blockfile.AppendFileHeader(nil, blockfile.VersionMinor)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
+		"newer_version": append(blockfile.AppendFileHeader(nil, blockfile.Current)[:8], 7, 0, 0, 0, 0, 0, 0, 0),
 	}
 	for _, c := range damagedLogs(t) {
 		seeds[c.name] = c.log

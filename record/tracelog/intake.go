@@ -16,9 +16,9 @@ type intake struct {
 	filter    *Filter // nil wants all
 	ledger    *ledger // nil for a reader of a part of the log
 	rows      int64   // records so far
-	minor     uint16  // version
-	footed    bool    // the footer has been read
-	described bool    // blocks of records, or the schema, have been read
+	version   blockfile.Version
+	footed    bool // the footer has been read
+	described bool // blocks of records, or the schema, have been read
 	schema    *logschema.Schema
 	strings   stringTable
 	block     Block
@@ -73,7 +73,7 @@ func (in *intake) accept(d *decoding, size int64) (given bool, err error) {
 		return in.records(d, size)
 	case blockfile.Index:
 		if in.ledger != nil {
-			return false, in.ledger.index(d, in.damage.Count == 0, in.minor)
+			return false, in.ledger.index(d, in.damage.Count == 0, in.version)
 		}
 	case blockfile.Footer:
 		in.footed = true

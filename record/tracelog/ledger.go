@@ -38,8 +38,8 @@ func (l *ledger) records(b *Block) {
 }
 
 // index checks an index block and starts the list of the next one. intact says that the log has
-// no damage so far, minor is its version.
-func (l *ledger) index(d *decoding, intact bool, minor uint16) error {
+// no damage so far, v is its version.
+func (l *ledger) index(d *decoding, intact bool, v blockfile.Version) error {
 	var rows []IndexEntry
 	err := d.dec.EachTable(d.Payload, func(t *columns.Table) error {
 		for i := 0; i < t.Rows && t.Number == uint64(schema.Index); i++ {
@@ -47,7 +47,7 @@ func (l *ledger) index(d *decoding, intact bool, minor uint16) error {
 		}
 		return nil
 	})
-	same := func(e, row IndexEntry) bool { return e.matches(&row, minor) }
+	same := func(e, row IndexEntry) bool { return e.matches(&row, v) }
 	if err == nil && intact && (l.more || !slices.EqualFunc(l.entries, rows, same)) {
 		err = errIndexWrong
 	}
@@ -60,12 +60,12 @@ func (l *ledger) index(d *decoding, intact bool, minor uint16) error {
 
 // matches reports whether a row of an index, which a writer of some version wrote, is that of a
 // block. A newer version may know more fields of a block than this one.
-func (e *IndexEntry) matches(row *IndexEntry, minor uint16) bool {
+func (e *IndexEntry) matches(row *IndexEntry, v blockfile.Version) bool {
 	wants := *e
-	if minor < 2 { // without tid, device, context and stream
+	if v.Compare(blockfile.Version{Major: 1, Minor: 2}) < 0 { // without tid, device, context and stream
 		wants.TID, wants.Device, wants.Context, wants.Stream = 0, -1, -1, -1
 	}
-	if minor > blockfile.VersionMinor {
+	if v.Compare(blockfile.Current) > 0 {
 		return row.Kind == e.Kind && row.Rows == e.Rows
 	}
 	return *row == wants || *row == *e // a repair of an older log writes all fields

@@ -19,7 +19,7 @@ func liveHeap() uint64 {
 
 // manyBlocks is a log of blocks whose payloads are given.
 func manyBlocks(payloads ...[]byte) []byte {
-	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
+	log := blockfile.AppendFileHeader(nil, blockfile.Current)
 	for seq, p := range payloads {
 		log = withBlock(log, blockfile.Records, uint32(seq), p)
 	}
@@ -117,7 +117,7 @@ func TestReaderStreams(t *testing.T) {
 
 // A block behind of nothing but misplaced blocks tells of few of them.
 func TestFaultsAreBounded(t *testing.T) {
-	log := blockfile.AppendFileHeader(nil, blockfile.VersionMinor)
+	log := blockfile.AppendFileHeader(nil, blockfile.Current)
 	log = withBlock(log, 99, 1<<30, nil)
 	for range 5000 {
 		log = withBlock(log, 99, 7, nil)

@@ -119,14 +119,14 @@ func (r *Reader) readFileHeader() error {
 		return r.fileError(&TruncatedError{0, "is cut off inside its header"}, ": nothing in it can be read")
 	case !h.Magic && !hasBlock:
 		return r.fileError(ErrNotLog, "")
-	case h.Magic && h.Major > blockfile.VersionMajor:
+	case h.Magic && h.Major > blockfile.Current.Major:
 		return r.fileError(ErrNewer, fmt.Sprintf(" (log version %d, this one reads up to %d): update cudatrace",
-			h.Major, blockfile.VersionMajor))
+			h.Major, blockfile.Current.Major))
 	case !h.Intact:
-		r.log.minor = blockfile.VersionMinor
+		r.log.version = blockfile.Current
 		r.log.damage.add(&CorruptError{0, 0, "the header's checksum is wrong"})
 	default:
-		r.log.minor = h.Minor
+		r.log.version = h.Version
 	}
 	return nil
 }

@@ -92,7 +92,11 @@ func (m *mender) start(first uint8) {
 		return
 	}
 	m.started = true
-	m.w.out.Begin(m.r.log.minor)
+	v := m.r.log.version
+	if v.Major < blockfile.Current.Major {
+		v = blockfile.Current // what the repair adds has this version's encodings
+	}
+	m.w.out.Begin(v)
 	if first != blockfile.Schema {
 		m.w.schema()
 	}

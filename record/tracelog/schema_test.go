@@ -14,11 +14,14 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
+// nextMinor is a version with more kinds and fields than this one.
+var nextMinor = blockfile.Version{Major: blockfile.Current.Major, Minor: blockfile.Current.Minor + 1}
+
 // customLog is a log whose schema and blocks are those of another version.
-func customLog(t *testing.T, minor uint16, list []schema.Table, blocks func(add func(l *schema.Layout, rows []uint64, texts []string))) []byte {
+func customLog(t *testing.T, v blockfile.Version, list []schema.Table, blocks func(add func(l *schema.Layout, rows []uint64, texts []string))) []byte {
 	t.Helper()
 	e := newEncoder(t)
-	log := blockfile.AppendFileHeader(nil, minor)
+	log := blockfile.AppendFileHeader(nil, v)
 	log = withBlock(log, blockfile.Schema, 0, logschema.Append(nil, e, list))
 	seq := uint32(1)
 	blocks(func(l *schema.Layout, rows []uint64, texts []string) {
@@ -34,7 +37,7 @@ func newerVersion(t *testing.T) []byte {
 	note := schema.Table{Kind: KindNote, Name: "note", Meaning: "m", Fields: []schema.Field{
 		{Name: "text", Type: schema.String, Meaning: "m"}, {Name: "colour", Type: schema.Hex, Meaning: "m"}, {Name: "time", Type: schema.Time, Meaning: "m"}, {Name: "pid", Type: schema.String, Meaning: "m"}}}
 	range_ := schema.Table{Kind: 77, Name: "range", Meaning: "m", Fields: []schema.Field{{Name: "name", Type: schema.String, Meaning: "m"}, {Name: "depth", Type: schema.Int, Meaning: "m"}, {Name: "raw", Type: schema.Text, Meaning: "m"}, {Name: "odd", Type: 55, Meaning: "m"}}}
-	return customLog(t, 3, []schema.Table{schema.Records()[0], note, range_}, func(add func(*schema.Layout, []uint64, []string)) {
+	return customLog(t, nextMinor, []schema.Table{schema.Records()[0], note, range_}, func(add func(*schema.Layout, []uint64, []string)) {
 		add(schema.LayoutOf(KindString), []uint64{1, 0, 2, 0}, []string{"hello", "a range"})
 		add(schema.NewLayout(&note), []uint64{1, 0xC0, 5000, 2}, nil)
 		add(schema.NewLayout(&range_), []uint64{2, columns.Zigzag(-3), 0, 9}, []string{"raw bytes"})
@@ -90,7 +93,7 @@ func TestRepairOddSchema(t *testing.T) {
 		"moved": {{Name: "reason", Type: schema.String, Meaning: "m"}, {Name: "raw", Type: schema.Text, Meaning: "m"}, {Name: "complete", Type: schema.Uint, Meaning: "m"}},
 	} {
 		list := []schema.Table{schema.Records()[0], {Kind: KindNote, Name: "note", Fields: fields}, {Kind: KindEnd, Name: "end", Fields: fields}}
-		log := customLog(t, 3, list, func(func(*schema.Layout, []uint64, []string)) {})
+		log := customLog(t, nextMinor, list, func(func(*schema.Layout, []uint64, []string)) {})
 		fixed, done := repairOf(t, log)
 		r := openBytes(t, fixed)
 		if n := survivors(r); n != 2 || r.Err() != nil {
@@ -111,7 +114,7 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]string{
-		"version":      fmt.Sprintf("version %d.%d", blockfile.VersionMajor, blockfile.VersionMinor),
+		"version":      fmt.Sprintf("version %d.%d", blockfile.Current.Major, blockfile.Current.Minor),
 		"rows":         fmt.Sprintf("| rows of a table | %d |", schema.MaxRows),
 		"columns":      fmt.Sprintf("| columns of a table, and field numbers below | %d |", schema.MaxColumns),
 		"payload":      fmt.Sprintf("| bytes of a payload, and of a table's decoded columns | %d |", schema.MaxPayload),
@@ -138,7 +141,7 @@ func TestFormatExample(t *testing.T) {
 	payload := oneTable(appendUvarints(nil, uint64(KindClock), 2, 2,
 		0, reprVarint|relDelta, 3, columns.Zigzag(1000), columns.Zigzag(5), // monotonic 1000, 1005
 		1, reprConst, 1, 9)...) // realtime 9, 9
-	log := withBlock(blockfile.AppendFileHeader(nil, blockfile.VersionMinor), blockfile.Records, 0, payload)
+	log := withBlock(blockfile.AppendFileHeader(nil, blockfile.Current), blockfile.Records, 0, payload)
 	var b strings.Builder
 	for at := 0; at < len(log); at += 16 {
 		fmt.Fprintf(&b, "%04x  % x\n", at, log[at:min(at+16, len(log))])
@@ -152,14 +155,22 @@ func TestFormatExample(t *testing.T) {
 	}
 }
 
+var earlierVersions = []string{"1.0", "1.1", "1.2"}
+
+// earlierLog is a log as an earlier version wrote it.
+func earlierLog(t *testing.T, version string) []byte {
+	t.Helper()
+	log, err := os.ReadFile("testdata/version" + version + ".log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
 // A log of an earlier version, as that version wrote it, is read as it was.
 func TestEarlierVersion(t *testing.T) {
-	for _, version := range []string{"1.0", "1.1"} {
-		log, err := os.ReadFile("testdata/version" + version + ".log")
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := readAll(t, openBytes(t, log))
+	for _, version := range earlierVersions {
+		all := readAll(t, openBytes(t, earlierLog(t, version)))
 		if thread := *all[KindThread][0].(*Thread); thread.PID != 12 || thread.Name == "" {
 			t.Errorf("version %s: thread is %+v", version, thread)
 		}

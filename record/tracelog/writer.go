@@ -97,7 +97,7 @@ func (w *Writer) begins(out io.Writer, blocks *blockWriter) {
 	if f, ok := out.(*os.File); ok {
 		blocks.out.Reserve(f)
 	}
-	blocks.out.Begin(blockfile.VersionMinor)
+	blocks.out.Begin(blockfile.Current)
 	blocks.schema()
 	blocks.out.Send()
 	w.blocks = blocks

@@ -60,6 +60,19 @@ if [[ occupancy =~ $only ]]; then
 	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
 		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
+if [[ conditional =~ $only ]]; then # which work in the bodies of conditional nodes has its call
+	nvcc -o conditional conditional.cu || exit 1
+	for calls in "" cupti-; do
+		flags=(${calls:+--calls cupti})
+		for shape in behind beside beside-queued bare bare-queued bare-between bare-two if; do
+			name=conditional-$calls$shape
+			check "$name" ./conditional "$shape" &&
+				"$cudatrace" convert "$out/$name.cudatrace" --format chrome -o "$out/$name.pt.trace.json.gz" &&
+				python3 conditional.py "$out/$name.pt.trace.json.gz" "$out/$name.stdout" || failed=1
+		done
+	done
+	flags=()
+fi
 if [[ metrics =~ $only ]]; then
 	nvcc -O2 -std=c++17 -o metrics metrics.cu -lcublas && check metrics ./metrics &&
 		python3 metrics.py "$cudatrace" "$out/metrics.cudatrace" "$out/metrics.stdout" || failed=1
@@ -78,6 +91,25 @@ if [[ counters =~ $only ]]; then # PM sampling: needs the right to profile
 	"$cudatrace" record -q --no-convert --gpu-metrics -o "$out/counters-second" ./metrics 1 >/dev/null 2>"$out/counters-second.stderr"
 	grep "another process uses the GPU's counters" "$out/counters-second.stderr" || failed=1
 	wait
+	flags=(--gpu-metrics)
+	check counters-profiler python3 train.py 20 profiler
+	cmp <(grep profiled "$out/counters-profiler.stdout") <(python3 train.py 20 profiler | grep profiled) || failed=1
+	python3 samplers.py killed "$cudatrace" "$out" ./metrics 1 || failed=1
+	python3 samplers.py share "$cudatrace" "$out" ./metrics 6 || failed=1
+	if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+		check counters-nvlink ./metrics 2 nvlink &&
+			python3 metrics.py "$cudatrace" "$out/counters-nvlink.cudatrace" "$out/counters-nvlink.stdout" || failed=1
+	fi
+fi
+if [[ runtime-calls =~ $only ]]; then # how many driver calls a call of the runtime makes, and how each mode counts it
+	nvcc -cudart shared -o calls calls.cu -ldl || exit 1
+	for name in calls "calls-cupti --calls cupti" "calls-runtime --runtime-calls" "calls-all --api all --runtime-calls"; do
+		read -ra flags <<<"${name#* }" && [[ $name == *" "* ]] || flags=()
+		name=${name%% *}
+		"$cudatrace" record --no-convert "${flags[@]}" -o "$out/$name" ./calls >"$out/$name.stdout" &&
+			"$cudatrace" info "$out/$name.cudatrace" --format json >"$out/$name.json" || failed=1
+	done
+	python3 calls.py "$cudatrace" "$out" || failed=1
 fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50

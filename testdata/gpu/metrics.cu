@@ -3,7 +3,9 @@
 //
 //   phase NAME start=NS end=NS bytes=N
 //
-// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS]
+// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS] [nvlink]
+//
+// nvlink: copies from GPU 0 to GPU 1 and back, in place of the other phases.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -35,6 +37,12 @@ __global__ void copyKernel(const float4 *from, float4 *to, size_t n)
 		to[i] = from[i];
 }
 
+__global__ void spinKernel(long long cycles)
+{
+	for (long long start = clock64(); clock64() - start < cycles;)
+		;
+}
+
 // Runs a step until the time is over. bytes are those of a step.
 template <class Step> static void phase(const char *name, double seconds, double bytes, Step step)
 {
@@ -54,10 +62,40 @@ template <class Step> static void phase(const char *name, double seconds, double
 	usleep(500000);
 }
 
+// Single kernels of about 5 ms with idle time between them.
+static void edges()
+{
+	for (int i = 0; i < 20; i++) {
+		spinKernel<<<1, 1>>>(7000000);
+		CHECK(cudaDeviceSynchronize());
+		usleep(120000);
+	}
+}
+
+static void nvlink(double seconds, size_t size)
+{
+	char *memory[2];
+	for (int d = 0; d < 2; d++) {
+		CHECK(cudaSetDevice(d));
+		CHECK(cudaDeviceEnablePeerAccess(1 - d, 0));
+		CHECK(cudaMalloc(&memory[d], size));
+		CHECK(cudaMemset(memory[d], 0, size));
+		CHECK(cudaDeviceSynchronize());
+	}
+	usleep(500000);
+	CHECK(cudaSetDevice(0));
+	phase("nvlink_to_1", seconds, size, [&] { CHECK(cudaMemcpyPeerAsync(memory[1], 1, memory[0], 0, size)); });
+	phase("nvlink_to_0", seconds, size, [&] { CHECK(cudaMemcpyPeerAsync(memory[0], 0, memory[1], 1, size)); });
+}
+
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 3;
 	const size_t size = 1ull << 30;
+	if (argc > 2) {
+		nvlink(seconds, size);
+		return 0;
+	}
 	const int n = 8192;
 	float4 *a, *b;
 	char *host;
@@ -80,6 +118,7 @@ int main(int argc, char **argv)
 	phase("tensor", seconds, 0, [&] {
 		CHECK(cublasHgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, (__half *)a, n, (__half *)b, n, &zero, (__half *)a + (size_t)n * n, n));
 	});
+	edges();
 	phase("idle", 1, 0, [] { usleep(100000); });
 	return 0;
 }

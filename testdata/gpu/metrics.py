@@ -7,20 +7,22 @@ import sys
 cudatrace, log, stdout = sys.argv[1:]
 LOST = 0.01 if "counters-10000" in log else 1e-6  # share of the time: 10 kHz is near what can be decoded
 printed = open(stdout).read()
-lines = subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "metric_set,metric,sample,lost,gpu_user,process_end"],
+lines = subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "device,metric_set,metric,sample,lost,gpu_user,process_end"],
                        check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
 records = [json.loads(line) for line in lines]
 sources = {r["id"]: r["source"] for r in records if r["kind"] == "metric_set"}
 samples = [r for r in records if r["kind"] == "sample" and sources.get(r["set"]) != 4]
+uuid = {r["id"]: r["uuid"] for r in records if r["kind"] == "metric_set" and r["source"] != 4}
 phases = {name: (int(start), int(end), float(size))
           for name, start, end, size in re.findall(r"^phase (\w+) start=(\d+) end=(\d+) bytes=(\d+)", printed, re.M)}
 failed = 0
 
 
-def mean(metric, phase, margin=0.3e9):
-    """The mean of a metric over the samples well inside a phase: counters move every 100 ms."""
+def mean(metric, phase, margin=0.3e9, gpu=None):
+    """The mean of a metric, of one GPU, over the samples well inside a phase: counters move every 100 ms."""
     start, end, _ = phases[phase]
-    inside = [s for s in samples if metric in s["values"] and s["start"] > start + margin and s["start"] + s["dur"] < end - margin]
+    inside = [s for s in samples if metric in s["values"] and s["start"] > start + margin and s["start"] + s["dur"] < end - margin
+              and gpu in (None, uuid[s["set"]])]
     time = sum(s["dur"] for s in inside)
     return sum(s["values"][metric] * s["dur"] for s in inside) / time if time else float("nan")
 
@@ -44,19 +46,31 @@ def rate(phase):
     return size / (end - start) * 1e9
 
 
-peak = float(re.search(r"^dram peak=(\d+)", printed, re.M)[1])
-expect("DRAM active in a copy kernel, %", mean("gpm_dram_active", "dram"), 100 * rate("dram") / peak, 0.05)
-PACKETS = 1.08  # PCIe's packets have headers, which the counters have too: 7.2 and 8.8 % on an H200
-expect("PCIe to the GPU, bytes/s", mean("gpm_pcie_rx", "h2d"), PACKETS * rate("h2d"), 0.05)
-expect("PCIe to the host, bytes/s", mean("gpm_pcie_tx", "d2h"), PACKETS * rate("d2h"), 0.05)
-least("tensor active in a product, %", mean("gpm_tensor_active", "tensor"), 80)
-least("SM active in a product, %", mean("gpm_sm_active", "tensor"), 85)
-least("utilization in a product, %", mean("utilization", "tensor"), 90)
-least("memory used, bytes", mean("memory_used", "dram"), 2 << 30)
-least("power of a product, W over that of idle", mean("power", "tensor") - mean("power", "idle"), 50)
-least("SM clock, Hz", mean("sm_clock", "dram"), 300e6)
-for name in ("temperature", "memory_temperature", "memory_clock", "clock_reasons", "gpm_sm_occupancy", "gpm_fp16_active", "gpm_nvlink_rx"):
-    print(f"{name:40} {mean(name, 'tensor'):16.4g}")
+def whole():
+    """Compares NVML's and GPM's values with what the program did."""
+    peak = float(re.search(r"^dram peak=(\d+)", printed, re.M)[1])
+    expect("DRAM active in a copy kernel, %", mean("gpm_dram_active", "dram"), 100 * rate("dram") / peak, 0.05)
+    PACKETS = 1.08  # PCIe's packets have headers, which the counters have too: 7.2 and 8.8 % on an H200
+    expect("PCIe to the GPU, bytes/s", mean("gpm_pcie_rx", "h2d"), PACKETS * rate("h2d"), 0.05)
+    expect("PCIe to the host, bytes/s", mean("gpm_pcie_tx", "d2h"), PACKETS * rate("d2h"), 0.05)
+    least("tensor active in a product, %", mean("gpm_tensor_active", "tensor"), 80)
+    least("SM active in a product, %", mean("gpm_sm_active", "tensor"), 85)
+    least("utilization in a product, %", mean("utilization", "tensor"), 90)
+    least("memory used, bytes", mean("memory_used", "dram"), 2 << 30)
+    least("power of a product, W over that of idle", mean("power", "tensor") - mean("power", "idle"), 50)
+    least("SM clock, Hz", mean("sm_clock", "dram"), 300e6)
+    for name in ("temperature", "memory_temperature", "memory_clock", "clock_reasons", "gpm_sm_occupancy", "gpm_fp16_active", "gpm_nvlink_rx"):
+        print(f"{name:40} {mean(name, 'tensor'):16.4g}")
+
+
+def links():
+    """Compares the traffic of NVLink on two GPUs with the bytes that the program copied between them."""
+    devices = {r["id"]: r["uuid"] for r in records if r["kind"] == "device"}
+    for phase, (sender, receiver) in ("nvlink_to_1", (0, 1)), ("nvlink_to_0", (1, 0)):
+        for name, gpu in ("nvltx__bytes_data_user.sum.per_second", sender), ("nvlrx__bytes_data_user.sum.per_second", receiver):
+            expect(f"{phase}, GPU {gpu}: {name}", mean(name, phase, gpu=devices[gpu]), rate(phase), 0.05)
+        print(f"{phase}: GPM sent {mean('gpm_nvlink_tx', phase, gpu=devices[sender]):.4g}, received {mean('gpm_nvlink_rx', phase, gpu=devices[receiver]):.4g}, "
+              f"bytes copied a second {rate(phase):.4g}")
 
 
 def counters():
@@ -79,26 +93,37 @@ def counters():
     expect("time of samples, ns", sum(s["dur"] for s in rows), rows[-1]["start"] + rows[-1]["dur"] - rows[0]["start"], LOST)
     least("samples before the first phase", sum(s["start"] < phases["dram"][0] for s in rows), 1)
     kernels = sorted((k["start"], k["start"] + k["dur"]) for k in kernel_records)
-    edges = []
-    for (_, before), (start, end) in zip(kernels, kernels[1:]):
-        if start - before < 100e6 or end - start < 2 * interval:
+    edges, ends = [], []
+    for (_, before), (start, end), (after, _) in zip(kernels, kernels[1:], kernels[2:]):
+        if start - before < 100e6 or after - end < 100e6 or end - start < 2 * interval:
             continue
         row = next((s for s in rows if s["start"] <= start < s["start"] + s["dur"]), None)
         if row and row["start"] + row["dur"] > start + interval / 20:
             edges.append(row["start"] + row["dur"] - row["values"][compute] / 100 * row["dur"] - start)
-    print(f"rise of compute activity after a kernel's start, ns: {[round(e) for e in edges]}")
-    failed += any(abs(e) > interval / 20 for e in edges)
+        row = next((s for s in rows if s["start"] < end <= s["start"] + s["dur"]), None)
+        if row and row["start"] < end - interval / 20:
+            ends.append(row["start"] + row["values"][compute] / 100 * row["dur"] - end)
+    print(f"rise of compute activity after a kernel's start, ns: {sorted(round(e) for e in edges)}")
+    print(f"fall of compute activity after a kernel's end, ns: {sorted(round(e) for e in ends)}")
+    expect("kernels with both edges", min(len(edges), len(ends)), 20, 0.3)
+    near = 1000 if interval <= 100000 else interval / 20
+    least("share of starts within the bound", sum(abs(e) <= near for e in edges) / len(edges), 0.95)
+    least("share of ends within the bound", sum(abs(e) <= near for e in ends) / len(ends), 0.95)
 
 
-if 3 in sources.values():
+if "dram" in phases:
     kernel_records = [json.loads(line) for line in subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", "kernel"],
                       check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()]
-    counters()
-uuids = {r["uuid"] for r in records if r["kind"] == "metric_set" and r["source"] != 4}
+    whole()
+    if 3 in sources.values():
+        counters()
+else:
+    links()
+uuids = set(uuid.values())
 lost = [r for r in records if r["kind"] == "lost"]
 power = [s for s in samples if "power" in s["values"]]
 print(f"{len(samples)} samples, {len(power)} of power, of {len(uuids)} GPUs; lost: {lost}; others: {[r for r in records if r['kind'] == 'gpu_user']}")
-failed += len(uuids) != 1
+failed += len(uuids) != (1 if "dram" in phases else 2)
 failed += sum(l["to"] - l["from"] for l in lost if l["cause"] == "gpu_metrics") > LOST * (samples[-1]["start"] - samples[0]["start"])
 notes = subprocess.run([cudatrace, "dump", log, "--kind", "note"], check=True, stdout=subprocess.PIPE, text=True).stdout
 print("\n".join(line for line in notes.splitlines() if "GPU metrics" in line or "PM sampling" in line))

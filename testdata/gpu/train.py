@@ -53,8 +53,11 @@ if mode == "compile":
 if mode == "graph":
     loss = graph_loop()
 elif mode == "profiler":
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         loss = plain_loop()
+        torch.cuda.synchronize()
+    kernels = sum(e.device_type == torch.autograd.DeviceType.CUDA for e in profile.events())
+    print(f"profiled events={kernels}")
 else:
     loss = plain_loop()
 torch.cuda.synchronize()

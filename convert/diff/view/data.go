@@ -16,6 +16,10 @@ const version = 1
 func (p *Page) WriteJSON(w io.Writer) error {
 	names := func(runs []*diff.Run) (list []string) {
 		for _, r := range runs {
+			if len(r.Files) > 1 {
+				list = append(list, r.Files...)
+				continue
+			}
 			list = append(list, r.Name)
 		}
 		return list

@@ -87,7 +87,13 @@ const shortRevision = 10
 
 // runs says how many runs a side has, and of which commit.
 func runs(list []*diff.Run, quoted func(string) string) string {
-	words := figures.Count(len(list), "run", "runs")
+	words, files := figures.Count(len(list), "run", "runs"), 0
+	for _, r := range list {
+		files += max(len(r.Files), 1)
+	}
+	if files > len(list) {
+		words += " in " + figures.Group(files) + " logs"
+	}
 	revision := list[0].Revision()
 	for _, r := range list {
 		if r.Revision() != revision {
@@ -113,7 +119,7 @@ func (p *Page) headline(quoted func(string) string) string {
 // singular is a row of a report.
 var singular = map[string]string{
 	"kernels": "kernel", "copies": "copy", "sets": "set", "graphs": "graph", "calls": "call", "errors": "failed call", "nvtx": "NVTX range",
-	"memory": "memory", "devices": "device",
+	"memory": "memory", "ranks": "rank", "devices": "device",
 }
 
 // how says how much a row differs: the first figure that does.

@@ -18,6 +18,7 @@ type Collector struct {
 	limits    Thresholds
 	processes map[*timeline.Process]*process
 	list      []*process
+	kept      int             // long gaps of a process on a GPU that are kept, 0 for none
 	gpus      map[uint32]*gpu // by timeline.GPU.Index
 }
 
@@ -56,7 +57,10 @@ type pair struct{ earlier, later *timeline.Stream }
 // gaps are long gaps, with what the launching threads did.
 type gaps struct {
 	evidence
-	did tally[string]
+	did  tally[string]
+	kept []Interval
+	most int  // kept
+	some bool // shorter ones were not kept
 }
 
 // New returns a collector.

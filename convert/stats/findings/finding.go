@@ -23,6 +23,16 @@ type Finding struct {
 	At          []uint64 // moments to look at, those that cost most first
 	Evidence    string
 	Try         string
+
+	Explains []Explained // other findings of which this one is the cause
+}
+
+// An Explained is the part of the gaps of a process on a GPU that another finding explains.
+type Explained struct {
+	Process *timeline.Process
+	GPU     uint32
+	Time    uint64 // ns
+	About   bool   // an estimate
 }
 
 // Kinds are the kinds of finding.

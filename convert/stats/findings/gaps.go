@@ -11,7 +11,7 @@ func (c *Collector) Gap(g *usage.Gap) {
 	p := c.process(g.Lane.Stream.Context.Process)
 	gpu := g.Lane.Stream.Context.GPU
 	if g.To-g.From >= c.limits.Gap {
-		p.gap(gpu, g)
+		p.gap(gpu, g, c.kept)
 	}
 	if len(g.Spent) == 0 {
 		return
@@ -31,13 +31,14 @@ func (c *Collector) Gap(g *usage.Gap) {
 }
 
 // gap takes a long gap.
-func (p *process) gap(gpu uint32, g *usage.Gap) {
+func (p *process) gap(gpu uint32, g *usage.Gap, most int) {
 	all := p.gaps[gpu]
 	if all == nil {
-		all = new(gaps)
+		all = &gaps{most: most}
 		p.gaps[gpu] = all
 	}
 	all.add(g.From, g.To-g.From)
+	all.keep(Interval{g.From, g.To})
 	for i := range g.Spent {
 		s := &g.Spent[i]
 		switch {

@@ -18,6 +18,7 @@ type Collector struct {
 	most      int    // parts of collectives that a stream keeps
 
 	labels labels
+	sent   sends
 	steps  steps
 	result *Result
 }
@@ -39,6 +40,7 @@ type Process struct {
 type Lane struct {
 	*collective.Stream
 	of    *Process
+	gpu   uint32
 	kinds map[uint32]*sum // by label
 }
 
@@ -55,8 +57,8 @@ const (
 
 // New returns a collector.
 func New(names timeline.KernelNames, since func(at uint64) uint64) *Collector {
-	return &Collector{names: names, clock: since, processes: make(map[*timeline.Process]*Process), most: mostParts,
-		labels: labels{kernels: make(map[string]uint32), numbers: make(map[label]uint32)}}
+	return &Collector{names: names, clock: since, processes: make(map[*timeline.Process]*Process), most: mostParts, sent: make(sends),
+		labels: labels{kernels: make(map[kernelName]uint32), numbers: make(map[label]uint32)}}
 }
 
 // Recording takes the first event.
@@ -92,6 +94,10 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 	}
 	mangled := w.Shape.Kernel.Name
 	n := collective.NameOf(mangled)
+	if collective.Sends(mangled) {
+		c.send(s, w)
+		return
+	}
 	if n.Kind == collective.Other {
 		return
 	}
@@ -102,7 +108,7 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 	}
 	label := c.labels.of(mangled, w.NCCL, c.names)
 	l.Add(n, w.Start, timeline.End(w.Start, w.Dur), label)
-	l.Say(communicatorOf(w))
+	l.Say(communicatorOf(w.NCCL))
 	k := l.kinds[label]
 	if k == nil {
 		k = new(sum)
@@ -118,18 +124,18 @@ func (p *Process) lane(s *timeline.Stream, most int) *Lane {
 			return nil
 		}
 		key := collective.Key{PID: p.PID, Context: s.Context.ID, Stream: s.ID}
-		l = &Lane{Stream: collective.NewStream(key, p, 0, most), of: p, kinds: make(map[uint32]*sum)}
+		l = &Lane{Stream: collective.NewStream(key, p, 0, most), of: p, gpu: s.Context.GPU, kinds: make(map[uint32]*sum)}
 		p.lanes[s], p.order = l, append(p.order, l)
 	}
 	return l
 }
 
-// communicatorOf is the hash of the communicator of a kernel, 0 where NCCL does not tell.
-func communicatorOf(w *timeline.Work) uint64 {
-	if w.NCCL == nil {
+// communicatorOf is the hash of a communicator, 0 where NCCL does not tell.
+func communicatorOf(said *timeline.NCCL) uint64 {
+	if said == nil {
 		return 0
 	}
-	return w.NCCL.Communicator
+	return said.Communicator
 }
 
 // short says whether the process has too few collectives to be put together with others.

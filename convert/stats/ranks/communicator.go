@@ -2,7 +2,9 @@ package ranks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
@@ -23,7 +25,10 @@ type Result struct {
 type communicator struct {
 	*collective.Communicator
 	number   int
+	hash     uint64     // as NCCL names it, 0 where it does not, or where the kernels are of several
+	hashes   []uint64   // those of its kernels, sorted
 	members  []*Process // sorted by rank
+	gpus     []uint32   // of members
 	index    map[*collective.Stream]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
@@ -37,22 +42,24 @@ type communicator struct {
 	kept     uint64   // collectives that were compared
 	distrust bool     // the clocks of the hosts are wrong
 	sure     uint64   // those of them whose last rank is known
+	told     int      // ranks that it has as NCCL tells, 0 where it does not
 	partial  string   // why it may have more members, "" if it has not
 }
 
 // A kind has the collectives of one kernel.
 type kind struct {
-	title     string
-	count     uint64 // collectives
-	parts     uint64
-	time      uint64              // ns of all parts
-	length    sketch.Distribution // of the parts that are kept
-	waits     sketch.Distribution // of the parts that are kept
-	waited    uint64              // ns that all ranks waited, an estimate from those that are kept
-	compared  uint64
-	uncertain uint64     // those of compared whose last rank is not known
-	late      [][]uint64 // by member: by how much it came last, ns
-	waiting   bool       // no rank ends it before the last one has entered
+	title        string
+	communicator uint64 // its hash, 0 where NCCL does not tell
+	count        uint64 // collectives
+	parts        uint64
+	time         uint64              // ns of all parts
+	length       sketch.Distribution // of the parts that are kept
+	waits        sketch.Distribution // of the parts that are kept
+	waited       uint64              // ns that all ranks waited, an estimate from those that are kept
+	compared     uint64
+	uncertain    uint64     // those of compared whose last rank is not known
+	late         [][]uint64 // by member: by how much it came last, ns
+	waiting      bool       // no rank ends it before the last one has entered
 }
 
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
@@ -87,7 +94,7 @@ func (b *blame) add(at, late, sure uint64) {
 // A late is one collective.
 type late struct {
 	of      *communicator
-	title   string
+	kind    *kind
 	at      uint64 // when the first rank entered
 	last    int    // member, -1 where it is not known
 	parts   int
@@ -139,6 +146,7 @@ func (c *Collector) Result() *Result {
 	for l := range r.alone {
 		r.sizes.alone(r.labels, l)
 	}
+	r.sizes.sends(c)
 	c.result = r
 	return r
 }
@@ -155,39 +163,91 @@ func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*co
 	n := len(found.Members)
 	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Stream]int), first: timeline.Never,
 		blame: make([]blame, n), hosts: make([]blame, n), hostOf: make([]int, n)}
-	kinds := make(map[uint32]*kind)
+	kinds := make(map[use]*kind)
 	for i, s := range found.Members {
 		l := lanes[s]
+		m.gpus = append(m.gpus, l.gpu)
 		m.members, m.clocks, m.counts = append(m.members, l.of), append(m.clocks, l.of.Clock), append(m.counts, s.Count())
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
-		for number, k := range l.kernels(r.labels) {
-			if kinds[number] == nil {
-				kinds[number] = &kind{title: r.labels.list[number].title, late: make([][]uint64, n)}
+		for of, k := range l.uses(r.labels) {
+			if kinds[of] == nil {
+				kinds[of] = &kind{title: r.labels.list[of.kernel].title, communicator: of.communicator, late: make([][]uint64, n)}
 			}
-			x := kinds[number]
+			x := kinds[of]
 			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
 		}
 	}
+	m.know(kinds)
 	m.partial = c.partial(m, r.alone)
 	r.sizes.count(r.labels, m, lanes)
 	m.distrust = m.contradicted()
 	m.Each(func(members []*collective.Stream, parts []collective.Part) {
-		r.compare(m, kinds[r.labels.all[parts[0].Label].kernel], members, parts)
+		r.compare(m, kinds[r.labels.all[parts[0].Label].use()], members, parts)
 	})
 	for _, k := range kinds {
 		m.kinds = append(m.kinds, k)
 	}
-	slices.SortFunc(m.kinds, func(a, b *kind) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title)) })
+	slices.SortFunc(m.kinds, func(a, b *kind) int {
+		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title), cmp.Compare(a.communicator, b.communicator))
+	})
 	r.communicators = append(r.communicators, m)
 }
 
-// kernels sums up the parts on a stream by kernel.
-func (l *Lane) kernels(names *labels) map[uint32]sum {
-	all := make(map[uint32]sum)
+// know takes what NCCL says of the communicator.
+func (m *communicator) know(kinds map[use]*kind) {
+	for of := range kinds {
+		if i, known := slices.BinarySearch(m.hashes, of.communicator); !known && of.communicator != 0 {
+			m.hashes = slices.Insert(m.hashes, i, of.communicator)
+		}
+	}
+	for _, s := range m.Members {
+		m.hash = max(m.hash, s.Said()) // members that tell it have the same one
+	}
+	for _, p := range m.members {
+		m.told = max(m.told, int(p.Communicators[m.hash]))
+	}
+}
+
+// size is the number of its ranks: as NCCL tells it, else that of the members.
+func (m *communicator) size() int { return max(m.told, len(m.members)) }
+
+// name is what people call the communicator in each view: its hash, of streams with kernels of several all of these. The number, where NCCL tells no
+// hash, is of this view alone.
+func (m *communicator) name() string {
+	switch {
+	case m.hash != 0:
+		return hashText(m.hash)
+	case len(m.hashes) == 0:
+		return fmt.Sprint(m.number)
+	}
+	var words []string
+	for i, h := range m.hashes {
+		if i == maxMoments {
+			words = append(words, "others")
+			break
+		}
+		words = append(words, hashText(h))
+	}
+	return strings.Join(words, " and ")
+}
+
+// nameOf is the name of the communicator that ran a kernel.
+func (m *communicator) nameOf(k *kind) string {
+	if k.communicator == 0 {
+		return m.name()
+	}
+	return hashText(k.communicator)
+}
+
+func hashText(h uint64) string { return fmt.Sprintf("%#x", h) }
+
+// uses sums up the parts on a stream by kernel and communicator.
+func (l *Lane) uses(names *labels) map[use]sum {
+	all := make(map[use]sum)
 	for label, k := range l.kinds {
-		number := names.all[label].kernel
-		x := all[number]
-		all[number] = sum{x.count + k.count, sketch.Sum(x.time, k.time)}
+		of := names.all[label].use()
+		x := all[of]
+		all[of] = sum{x.count + k.count, sketch.Sum(x.time, k.time)}
 	}
 	return all
 }
@@ -238,7 +298,7 @@ func (r *Result) compare(m *communicator, k *kind, members []*collective.Stream,
 	}
 	m.first, m.end = min(m.first, at), max(m.end, end)
 	k.waited = sketch.Sum(k.waited, x.total*m.Step())
-	one := late{of: m, title: k.title, at: at, last: -1, parts: len(parts), waited: x.total, longest: slices.Max(x.waits)}
+	one := late{of: m, kind: k, at: at, last: -1, parts: len(parts), waited: x.total, longest: slices.Max(x.waits)}
 	if x.last < 0 {
 		k.uncertain++
 	} else {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -28,11 +29,14 @@ type Load struct {
 	First, Last            uint64
 }
 
-// Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline. With whole false records are
-// missing, and nothing is said about communication without computing.
-func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel, whole bool) (all []findings.Finding) {
+// Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of processes. With whole false
+// records are missing, and nothing is said about communication without computing, nor about gaps.
+func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel, idle func(*timeline.Process) []findings.Idle, whole bool) (all []findings.Finding) {
 	r := c.Result()
-	all = r.stragglers(limits)
+	if !whole {
+		idle = func(*timeline.Process) []findings.Idle { return nil }
+	}
+	all = r.stragglers(limits, idle)
 	for _, run := range byRun(loads) {
 		if len(run) < 2 {
 			continue
@@ -84,23 +88,23 @@ func wholeOf(loads []Load) (whole []Load) {
 
 // stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or the hosts, where
 // several ranks of one do.
-func (r *Result) stragglers(limits *findings.Thresholds) (all []findings.Finding) {
-	found := make(map[*Process]findings.Finding)
+func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf) (all []findings.Finding) {
+	found := make(map[*Process]straggler)
 	others := make(map[*Process]uint64) // ns that all others could be earlier
 	var order []*Process
-	note := func(p *Process, m *communicator, f findings.Finding) {
+	note := func(p *Process, m *communicator, f findings.Finding, who []int, hosts bool) {
 		cost := f.Cost * uint64(len(m.members)-1)
 		if _, again := found[p]; !again {
 			order = append(order, p)
 		} else if others[p] >= cost {
 			return // another communicator shows more of it
 		}
-		found[p], others[p] = f, cost
+		found[p], others[p] = straggler{f, m, who, hosts}, cost
 	}
 	for _, m := range r.communicators {
 		for i, p := range m.members {
 			if m.lags(limits, m.blame, i, len(m.members)) {
-				note(p, m, m.straggler(p, &m.blame[i]))
+				note(p, m, m.straggler(p, &m.blame[i]), []int{i}, false)
 			}
 		}
 	}
@@ -108,18 +112,28 @@ func (r *Result) stragglers(limits *findings.Thresholds) (all []findings.Finding
 		hosts := m.hostCount()
 		for i, p := range m.members {
 			onHost := m.onHost(i)
-			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(p *Process) bool { _, known := found[p]; return known }) {
+			if len(onHost) < 2 || hosts < 2 || slices.ContainsFunc(onHost, func(k int) bool { _, known := found[m.members[k]]; return known }) {
 				continue
 			}
 			if m.lags(limits, m.hosts, i, hosts) {
-				note(p, m, m.slowHost(p, onHost, &m.hosts[i]))
+				note(p, m, m.slowHost(p, len(onHost), &m.hosts[i]), onHost, true)
 			}
 		}
 	}
 	for _, p := range order {
-		all = append(all, found[p])
+		x := found[p]
+		x.of.explain(&x.Finding, x.who, x.hosts, idle)
+		all = append(all, x.Finding)
 	}
 	return all
+}
+
+// A straggler is a finding about members of a communicator, which are a host's or one alone.
+type straggler struct {
+	findings.Finding
+	of    *communicator
+	who   []int
+	hosts bool
 }
 
 func (m *communicator) hostCount() (n int) {
@@ -132,10 +146,10 @@ func (m *communicator) hostCount() (n int) {
 }
 
 // onHost are the members on the host whose first member is the given one, nil for another member.
-func (m *communicator) onHost(i int) (list []*Process) {
+func (m *communicator) onHost(i int) (list []int) {
 	for k, first := range m.hostOf {
 		if first == i {
-			list = append(list, m.members[k])
+			list = append(list, k)
 		}
 	}
 	return list
@@ -170,22 +184,22 @@ func (m *communicator) finding(kind string, p *Process, b *blame) findings.Findi
 func (m *communicator) straggler(p *Process, b *blame) findings.Finding {
 	f := m.finding("straggling_rank", p, b)
 	f.Title = fmt.Sprintf("%s comes last in %.0f %% of the collectives of %d ranks", p.name(), 100*float64(b.count)/float64(m.kept), len(m.members))
-	f.Evidence = m.evidence(b) + fmt.Sprintf("; an equal share would be %.0f %%", 100/float64(len(m.members)))
+	f.Evidence = m.evidence(b, fmt.Sprintf("an equal share would be %.0f %%", 100/float64(len(m.members))))
 	f.Try = "compare this rank with the others: --report ranks,kernels with --ranks, its clocks (--report metrics), its data loader and the other processes of its host"
 	return f
 }
 
-func (m *communicator) slowHost(p *Process, on []*Process, b *blame) findings.Finding {
+func (m *communicator) slowHost(p *Process, on int, b *blame) findings.Finding {
 	f := m.finding("straggling_host", p, b)
 	f.Title = fmt.Sprintf("the ranks of host %s come last in %.0f %% of the collectives of %d hosts", p.Host, 100*float64(b.count)/float64(m.kept), m.hostCount())
-	f.Evidence = m.evidence(b) + fmt.Sprintf("; its %d ranks take turns", len(on))
+	f.Evidence = m.evidence(b, fmt.Sprintf("its %d ranks take turns", on))
 	f.Try = "look at what the ranks of the host share: CPUs, memory bandwidth, cooling, the network adapter, other jobs"
 	return f
 }
 
-func (m *communicator) evidence(b *blame) string {
-	text := fmt.Sprintf("communicator %d: last in %s of %s, by %s in the median; each other rank could be %s earlier", m.number, figures.Group(b.count),
-		figures.Count(m.kept, "collective", "collectives"), figures.Duration(middle(b.late)), figures.Duration(b.cost*m.Step()))
+func (m *communicator) evidence(b *blame, beside string) string {
+	text := fmt.Sprintf("communicator %s: last in %s of %s (%s), by %s in the median; each other rank could be %s earlier", m.name(), figures.Group(b.count),
+		figures.Count(m.kept, "collective", "collectives"), beside, figures.Duration(middle(b.late)), figures.Duration(b.cost*m.Step()))
 	if m.Step() > 1 {
 		text += ", estimated from one of " + figures.Group(m.Step()) + " collectives"
 	}
@@ -284,6 +298,17 @@ func (s *Set) Add(p *Process) {
 		s.bits = append(s.bits, 0)
 	}
 	s.bits[p.Index/64] |= 1 << (p.Index % 64)
+}
+
+// join adds the processes of another set.
+func (s *Set) join(o *Set) {
+	s.last = nil
+	for len(s.bits) < len(o.bits) {
+		s.bits = append(s.bits, 0)
+	}
+	for i, b := range o.bits {
+		s.bits[i] |= b
+	}
 }
 
 // Has says whether a process is in the set.

@@ -5,9 +5,9 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
-// labels have the kernels of NCCL and the sizes of their messages, each with a number.
+// labels have the kernels of NCCL, the communicators and the sizes of their messages, each with a number.
 type labels struct {
-	kernels map[string]uint32 // by mangled name
+	kernels map[kernelName]uint32
 	list    []kernel
 	numbers map[label]uint32
 	all     []label
@@ -16,27 +16,59 @@ type labels struct {
 // A kernel is a kernel of NCCL.
 type kernel struct{ title, operation string }
 
-// A label is what the parts of a collective have in common.
-type label struct {
-	kernel uint32
-	bytes  uint64 // of the message, as NCCL's call has them
-	sized  bool   // bytes are known
+// A kernelName is the mangled name of a kernel, with what it does.
+type kernelName struct{ mangled, operation string }
+
+// operationOf is what a kernel does: where it sends and receives, the call of NCCL says for what.
+func operationOf(mangled string, said *timeline.NCCL) string {
+	call := ""
+	if said != nil {
+		call = said.Call
+	}
+	return collective.OperationOf(mangled, call)
 }
 
+// A label is what the parts of a collective have in common.
+type label struct {
+	message
+	communicator uint64 // its hash, 0 where NCCL does not tell
+}
+
+// A message is a kernel with the bytes of its message, as NCCL's call has them.
+type message struct {
+	kernel uint32
+	bytes  uint64
+	sized  bool // bytes are known
+}
+
+// A use is a kernel that a communicator runs.
+type use struct {
+	kernel       uint32
+	communicator uint64
+}
+
+func (l label) use() use { return use{l.kernel, l.communicator} }
+
 const (
-	maxKernels = 1 << 12 // kernels of NCCL that are told apart
-	maxLabels  = 1 << 13 // labels: half of them are for kernels without a size
+	maxKernels = 1 << 11 // kernels of NCCL that are told apart
+	maxSizes   = 1 << 12 // labels up to which new ones have a size
+	maxLabels  = 1 << 13 // the last maxKernels of them are kernels alone
 )
 
-// of returns the number of a kernel's label. A size beyond maxLabels is not kept.
+// of returns the number of a kernel's label. Sizes beyond maxSizes are not kept, and of very many labels communicators neither.
 func (l *labels) of(mangled string, said *timeline.NCCL, names timeline.KernelNames) uint32 {
-	x := label{kernel: l.kernel(mangled, names)}
+	x := label{communicator: communicatorOf(said)}
+	x.kernel = l.kernel(kernelName{mangled, operationOf(mangled, said)}, names)
 	if said != nil && said.HasBytes {
 		x.bytes, x.sized = said.Bytes, true
 	}
 	n, known := l.numbers[x]
-	if !known && x.sized && len(l.all) >= maxLabels-maxKernels {
+	if !known && x.sized && len(l.all) >= maxSizes {
 		x.bytes, x.sized = 0, false
+		n, known = l.numbers[x]
+	}
+	if !known && len(l.all) >= maxLabels-maxKernels {
+		x.communicator = 0
 		n, known = l.numbers[x]
 	}
 	if !known {
@@ -47,14 +79,18 @@ func (l *labels) of(mangled string, said *timeline.NCCL, names timeline.KernelNa
 }
 
 // kernel returns the number of a kernel.
-func (l *labels) kernel(mangled string, names timeline.KernelNames) uint32 {
-	n, known := l.kernels[mangled]
+func (l *labels) kernel(name kernelName, names timeline.KernelNames) uint32 {
+	n, known := l.kernels[name]
 	if !known {
 		if len(l.list) >= maxKernels {
 			return maxKernels - 1
 		}
 		n = uint32(len(l.list))
-		l.kernels[mangled], l.list = n, append(l.list, kernel{names.Of(mangled).Short, collective.Operation(mangled)})
+		k := kernel{names.Of(name.mangled).Short, name.operation}
+		if collective.Sends(name.mangled) && name.operation != collective.SendRecv {
+			k.title += " (" + name.operation + ")"
+		}
+		l.kernels[name], l.list = n, append(l.list, k)
 	}
 	return n
 }

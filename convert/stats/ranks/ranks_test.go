@@ -91,11 +91,13 @@ func TestSample(t *testing.T) {
 	if text := strings.Join(j.Tables()[0].Notes, " "); !strings.Contains(text, "one of 16 collectives is compared") {
 		t.Errorf("notes %q", text)
 	}
-	f := j.Findings(&findings.Defaults, nil, nil, true)
+	f := j.Findings(&findings.Defaults, nil, nil, noGaps, true)
 	if len(f) != 1 || f[0].Kind != "straggling_rank" || f[0].Process != j.streams[2].Context.Process || !strings.Contains(f[0].Evidence, "estimated from one of 16") {
 		t.Errorf("%+v", f)
 	}
 }
+
+func noGaps(*timeline.Process) []findings.Idle { return nil }
 
 // said is what NCCL says on some ranks about a kernel: the hash and the bytes, negative where they are not known.
 func said(hash uint64, bytes ...int64) (list []*timeline.NCCL) {
@@ -187,7 +189,7 @@ func TestTooManyStreams(t *testing.T) {
 		s.ID = uint32(i)
 		j.Collective(&s, &timeline.Work{Kind: timeline.KernelWork, Start: 1e9 + i, Dur: 1e6, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: gather}}, NCCL: said(100+i, 1000)[0]})
 	}
-	if _, notes := sizeRows(j); !strings.Contains(notes, "communicator 0 has no bandwidths: a stream with collectives of rank 2") {
+	if _, notes := sizeRows(j); !strings.Contains(notes, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2") {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -200,16 +202,20 @@ func TestPartial(t *testing.T) {
 		hash  uint64 // of ranks 2 and 3, whose kernels are of another shape
 		other string
 		of    uint32 // ranks of the job
+		told  uint32 // ranks of each communicator as NCCL tells them
 		want  string
 	}{
-		"two communicators":                      {8, reduce, 4, ""},
-		"parts that cannot be put together":      {7, gather, 4, "communicator 0 has no bandwidths: a stream with collectives of rank 2"},
-		"a communicator that NCCL does not name": {0, gather, 4, "communicator 0 has no bandwidths: a stream with collectives of rank 2"},
-		"other ranks are missing":                {8, reduce, 8, "communicator 0 has no bandwidths: 4 of the 8 ranks of the job are not there"},
-		"a launcher that tells no ranks":         {8, reduce, 0, "communicator 0 is taken to have 2 ranks"},
+		"two communicators":                      {8, reduce, 4, 0, ""},
+		"parts that cannot be put together":      {7, gather, 4, 0, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2"},
+		"a communicator that NCCL does not name": {0, gather, 4, 0, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2"},
+		"other ranks are missing":                {8, reduce, 8, 0, "communicator 0x7 has no bandwidths: 4 of the 8 ranks of the job are not there"},
+		"a launcher that tells no ranks":         {8, reduce, 0, 0, "communicator 0x7 is taken to have 2 ranks"},
+		"NCCL tells that none is missing":        {8, reduce, 8, 2, ""},
+		"NCCL tells that one is missing":         {8, reduce, 4, 3, "communicator 0x7 has no bandwidths: 1 of its 3 ranks is not there; "},
 	} {
 		j := newJob(4, clock, clock, clock, clock)
 		for _, s := range j.streams {
+			s.Context.Process.Communicators = map[uint64]uint32{7: c.told, 8: c.told}
 			r := &s.Context.Process.Rank
 			r.Of, r.Known = c.of, c.of > 0
 		}
@@ -219,6 +225,9 @@ func TestPartial(t *testing.T) {
 		others.runSaid(c.other, 1e9+500e3, said(c.hash, 1000, 1000), 1e9, 1e9+100e3)
 		_, notes := sizeRows(j)
 		measured := j.Tables()[2].Rows[0][6].(uint64) > 0
+		if lacks, said := strings.Contains(c.want, "no bandwidths"), strings.Contains(strings.Join(j.Tables()[0].Notes, "; "), " may have come last: "); lacks != said {
+			t.Errorf("%s: that a rank may be missing is said: %t", name, said)
+		}
 		if !strings.Contains(notes, c.want) || c.want == "" && notes != "" || measured == strings.Contains(c.want, "no bandwidths") {
 			t.Errorf("%s: measured %t, notes %q", name, measured, notes)
 		}
@@ -390,7 +399,7 @@ func TestOddKernels(t *testing.T) {
 		"all are different on their rank": {[]Kernel{kernel("a", 1e9, 0), kernel("b", 1e9, 1), kernel("c", 1e9, 2)}, ""},
 	} {
 		got := ""
-		for _, f := range j.Findings(&findings.Defaults, loads, c.kernels, true) {
+		for _, f := range j.Findings(&findings.Defaults, loads, c.kernels, noGaps, true) {
 			got += strings.TrimPrefix(f.Title, "only ")
 		}
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {

@@ -14,8 +14,9 @@ type sizes map[sizeKey]*size
 // A sizeKey says which collectives are taken together: those of one power of two.
 type sizeKey struct {
 	operation string
-	members   int // of the communicator, 0 for streams that are of none
-	class     int // binary digits of the message's bytes, -1 where they are not known
+	members   int  // of the communicator, 0 for streams that are of none
+	class     int  // binary digits of the message's bytes, -1 where they are not known
+	sends     bool // by kernels that send and receive
 }
 
 // A size has the collectives of one key.
@@ -29,7 +30,7 @@ type size struct {
 const unsized = -1
 
 // key is that of a label.
-func (l *labels) key(of label, members int) sizeKey {
+func (l *labels) key(of message, members int) sizeKey {
 	k := sizeKey{operation: l.list[of.kernel].operation, members: members, class: unsized}
 	if of.sized {
 		k.class = bits.Len64(of.bytes)
@@ -48,7 +49,7 @@ func (s sizes) of(k sizeKey) *size {
 }
 
 // add adds collectives with messages of one size.
-func (x *size) add(of label, count uint64) {
+func (x *size) add(of message, count uint64) {
 	x.count += count
 	if of.sized {
 		x.bytes = sketch.Sum(x.bytes, product(of.bytes, count))
@@ -67,33 +68,41 @@ func product(a, b uint64) uint64 {
 // alone counts the collectives of a stream that is of no communicator.
 func (s sizes) alone(names *labels, l *Lane) {
 	for number, k := range l.kinds {
-		of := names.all[number]
+		of := names.all[number].message
 		s.of(names.key(of, 0)).add(of, k.count)
 	}
 }
 
 // count counts the collectives of a communicator. A collective whose size one member alone knows has that size.
 func (s sizes) count(names *labels, m *communicator, lanes map[*collective.Stream]*Lane) {
-	known, all := make(map[label]uint64), make(map[uint32]uint64) // the latter by kernel
+	known, all := make(map[message]uint64), make(map[uint32]uint64) // the latter by kernel
 	for _, member := range m.Members {
-		l := lanes[member]
-		for number, k := range l.kinds {
-			if of := names.all[number]; of.sized {
-				known[of] = max(known[of], k.count)
+		own, kernels := make(map[message]uint64), make(map[uint32]uint64)
+		for number, k := range lanes[member].kinds {
+			of := names.all[number].message
+			kernels[of.kernel] += k.count
+			if of.sized {
+				own[of] += k.count
 			}
 		}
-		for number, k := range l.kernels(names) {
-			all[number] = max(all[number], k.count)
-		}
+		most(known, own)
+		most(all, kernels)
 	}
 	for of, count := range known {
-		s.of(names.key(of, len(m.members))).add(of, count)
+		s.of(names.key(of, m.size())).add(of, count)
 		all[of.kernel] -= min(all[of.kernel], count)
 	}
 	for number, count := range all {
-		if of := (label{kernel: number}); count > 0 {
-			s.of(names.key(of, len(m.members))).add(of, count)
+		if of := (message{kernel: number}); count > 0 {
+			s.of(names.key(of, m.size())).add(of, count)
 		}
+	}
+}
+
+// most takes the larger ones of two maps' values.
+func most[K comparable](all, of map[K]uint64) {
+	for key, n := range of {
+		all[key] = max(all[key], n)
 	}
 }
 
@@ -111,7 +120,7 @@ func (s sizes) measure(names *labels, m *communicator, x *comparison, parts []co
 	if x.last >= 0 {
 		time = length(parts[x.last])
 	}
-	k := names.key(of, len(m.members))
+	k := names.key(of, m.size())
 	array, _ := bandwidth(k.operation, uint64(k.members))
 	if array == 0 {
 		return
@@ -121,16 +130,16 @@ func (s sizes) measure(names *labels, m *communicator, x *comparison, parts []co
 	row.rate.Add(uint64(float64(product(of.bytes, array)) * 1e9 / float64(time)))
 }
 
-// agreed is the label of the parts of a collective whose size is known, if they contradict each other in nothing.
-func (l *labels) agreed(parts []collective.Part) (of label, known bool) {
+// agreed is the message of the parts of a collective whose size is known, if they contradict each other in nothing.
+func (l *labels) agreed(parts []collective.Part) (of message, known bool) {
 	for _, p := range parts {
-		x := l.all[p.Label]
+		x := l.all[p.Label].message
 		switch {
 		case !x.sized:
 		case !known:
 			of, known = x, true
 		case x != of:
-			return label{}, false
+			return message{}, false
 		}
 	}
 	return of, known

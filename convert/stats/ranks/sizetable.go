@@ -29,7 +29,17 @@ func (r *Result) sizeTable(c *Collector) *table.Table {
 }
 
 func (k sizeKey) compare(o sizeKey) int {
-	return cmp.Or(cmp.Compare(k.operation, o.operation), cmp.Compare(k.members, o.members), cmp.Compare(k.class, o.class))
+	return cmp.Or(cmp.Compare(k.operation, o.operation), cmp.Compare(k.members, o.members), cmp.Compare(k.class, o.class), compareBool(k.sends, o.sends))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // row is a row of the table; what is not known is nil.
@@ -54,6 +64,7 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 	var silent, single uint64
 	for k, x := range r.sizes {
 		switch {
+		case k.sends:
 		case k.class == unsized:
 			silent += x.count
 		case k.members == 0:
@@ -64,7 +75,7 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 		notes = append(notes, "the size of "+figures.Count(silent, "collective", "collectives")+" is not known (docs/nvtx.md has what NCCL tells)")
 	}
 	if c.labels.full() {
-		notes = append(notes, fmt.Sprintf("only the first %s sizes are told apart", figures.Group(maxLabels-maxKernels)))
+		notes = append(notes, fmt.Sprintf("only the first %s sizes are told apart", figures.Group(maxSizes)))
 	}
 	if single > 0 {
 		notes = append(notes, figures.Count(single, "collective", "collectives")+" of one rank alone: without the kernels of the other ranks its wait for them is not known, and so no bandwidth is")
@@ -72,20 +83,23 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 	for _, m := range r.communicators {
 		switch {
 		case m.partial != "":
-			notes = append(notes, fmt.Sprintf("communicator %d has no bandwidths: %s", m.number, m.partial))
-		case !slices.ContainsFunc(m.members, func(p *Process) bool { return p.Rank.Known }):
-			notes = append(notes, fmt.Sprintf("communicator %d is taken to have %s, those of the logs", m.number, figures.Count(len(m.members), "rank", "ranks")))
+			notes = append(notes, fmt.Sprintf("communicator %s has no bandwidths: %s", m.name(), m.partial))
+		case m.told == 0 && !slices.ContainsFunc(m.members, func(p *Process) bool { return p.Rank.Known }):
+			notes = append(notes, fmt.Sprintf("communicator %s is taken to have %s, those of the logs", m.name(), figures.Count(len(m.members), "rank", "ranks")))
 		}
 	}
 	return notes
 }
 
 // full says whether sizes were not kept.
-func (l *labels) full() bool { return len(l.all) >= maxLabels-maxKernels }
+func (l *labels) full() bool { return len(l.all) >= maxSizes }
 
 // partial says why a communicator may have members that were not found, "" if it has none. alone are the streams that are of no communicator.
 func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 	first := m.members[0]
+	if m.told > 0 && m.told <= len(m.members) {
+		return ""
+	}
 	for _, p := range c.list {
 		if p.Run != first.Run || slices.Contains(m.members, p) {
 			continue
@@ -94,6 +108,9 @@ func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 			return "a stream with collectives of " + p.name() + ", which could not be put together with its own, may be a part of it"
 		}
 	}
+	if gone := m.told - len(m.members); gone > 0 {
+		return absent(gone, fmt.Sprintf("its %d ranks", m.told))
+	}
 	present := make(map[uint32]bool)
 	for _, p := range c.list {
 		if p.Run == first.Run && p.Rank.Known {
@@ -101,15 +118,19 @@ func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 		}
 	}
 	if of := first.Rank.Of; first.Rank.Known && len(m.members) < int(of) && len(present) < int(of) {
-		return fmt.Sprintf("%d of the %d ranks of the job are not there, and may be a part of it", int(of)-len(present), of)
+		return absent(int(of)-len(present), fmt.Sprintf("the %d ranks of the job", of)) + ", and may be a part of it"
 	}
 	return ""
+}
+
+func absent(n int, of string) string {
+	return figures.Count(n, "of "+of+" is not there", "of "+of+" are not there")
 }
 
 // mayLack says whether a stream may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
 // not; without them a stream may be that is of no other communicator.
 func (m *communicator) mayLack(l *Lane, alone bool) bool {
-	said, other := m.Members[0].Said(), l.Said()
+	said, other := m.hash, l.Said()
 	if said == 0 || other == 0 {
 		return alone
 	}

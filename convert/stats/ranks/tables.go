@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
 // Names are the names of the tables.
@@ -19,24 +20,35 @@ func (c *Collector) Tables() []*table.Table {
 
 func (c *Collector) collectives(r *Result) *table.Table {
 	t := &table.Table{Name: Names[0], Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "comm.", Unit: table.ID, Rank: 1}, {Key: "ranks"},
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 1}, {Key: "ranks"},
 		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 1},
 		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 3}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
 		{Key: "wait_share", Title: "share", Unit: table.Share, Rank: 3}, {Key: "min_ns", Unit: table.Duration}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 5},
 		{Key: "p95_ns", Unit: table.Duration}, {Key: "max_ns", Unit: table.Duration}, {Key: "wait_median_ns", Title: "wait median", Unit: table.Duration, Rank: 6},
 		{Key: "wait_p95_ns", Unit: table.Duration}, {Key: "wait_max_ns", Unit: table.Duration}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1},
-		{Key: "last_share", Title: "how often", Unit: table.Share, Rank: 1}, {Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2},
+		{Key: "last_share", Title: "how often", Unit: table.Share, Rank: 2}, {Key: "late_median_ns", Title: "by", Unit: table.Duration, Rank: 2},
 		{Key: "compared", Unit: table.Number}, {Key: "uncertain", Unit: table.Number},
 	}}
 	for _, m := range r.communicators {
 		for _, k := range m.kinds {
-			row := []any{k.title, uint64(m.number), m.ranksText(), uint64(len(m.members)), k.count, k.time}
+			row := []any{k.title, m.nameOf(k), m.ranksText(), uint64(len(m.members)), k.count, k.time}
 			t.Rows = append(t.Rows, slices.Concat(row, k.cells(m)))
 		}
 		t.Notes = append(t.Notes, m.notes()...)
 	}
+	t.Rows = append(t.Rows, c.sent.rows(&c.labels, c.sorted())...)
+	t.Reason = c.apart()
 	t.Sort("total_ns")
 	t.Notes = append(t.Notes, c.alone(r)...)
+	if len(r.communicators) == 0 && len(t.Rows) > 0 && t.Reason != "" {
+		t.Notes = append(t.Notes, t.Reason)
+	}
+	if note := c.sent.note(); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
+	if note := r.absent(); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
 	return t
 }
 
@@ -82,7 +94,7 @@ func middle(list []uint64) uint64 {
 // notes say what is missing of a communicator.
 func (m *communicator) notes() (notes []string) {
 	say := func(format string, args ...any) {
-		notes = append(notes, fmt.Sprintf("communicator %d: ", m.number)+fmt.Sprintf(format, args...))
+		notes = append(notes, "communicator "+m.name()+": "+fmt.Sprintf(format, args...))
 	}
 	if step := m.Step(); step > 1 {
 		say("one of %s collectives is compared; times waited are estimated from those", figures.Group(step))
@@ -114,16 +126,63 @@ func (m *communicator) notes() (notes []string) {
 	return notes
 }
 
+// absent says that ranks whose kernels are not there may have come last, "" if none may.
+func (r *Result) absent() string {
+	var of []string
+	for _, m := range r.communicators {
+		if m.partial != "" {
+			of = append(of, m.name())
+		}
+	}
+	switch len(of) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("another rank may have come last: communicator %s may lack ranks (message_sizes says why)", of[0])
+	}
+	return fmt.Sprintf("other ranks may have come last: %d of %d communicators may lack ranks (message_sizes says why)", len(of), len(r.communicators))
+}
+
+// apart says why no collectives of different ranks were put together, "" where no rank has any.
+func (c *Collector) apart() string {
+	var with []*Process
+	runs := make(map[string]int)
+	for _, p := range c.sorted() {
+		if len(p.order) > 0 {
+			with = append(with, p)
+			runs[p.Run]++
+		}
+	}
+	why := "their kernels are fewer than 16, or differ because records are missing or a recording began later (docs/hosts.md has the rules)"
+	switch {
+	case len(with) == 0:
+		return ""
+	case len(with) == 1:
+		why = with[0].name() + " alone has any"
+	case len(runs) == len(with):
+		why = "each rank is of another run"
+	}
+	return "no collectives of NCCL that several ranks of the logs run together: " + why
+}
+
 // alone says which collectives are of no communicator.
 func (c *Collector) alone(r *Result) (notes []string) {
 	streams, more := len(r.alone), 0
-	for _, p := range c.list {
+	var of []uint32
+	for _, p := range c.sorted() {
+		if p.Rank.Known && slices.ContainsFunc(p.order, func(l *Lane) bool { return r.alone[l] }) {
+			of = append(of, p.Rank.Number)
+		}
 		if p.tooMany {
 			more++
 		}
 	}
-	if streams > 0 && len(c.list) > 1 {
-		notes = append(notes, figures.Count(streams, "stream", "streams")+" with collectives could not be put together with those of other ranks (docs/hosts.md has the rules)")
+	if streams > 0 && len(r.communicators) > 0 {
+		whose := ""
+		if len(of) > 0 {
+			whose = fmt.Sprintf(" of rank%s %s", plural(len(of)), ranks.Words(slices.Compact(of)))
+		}
+		notes = append(notes, figures.Count(streams, "stream", "streams")+" with collectives"+whose+" could not be put together with those of other ranks (docs/hosts.md has the rules)")
 	}
 	if more > 0 {
 		notes = append(notes, fmt.Sprintf("of %s only %d streams with collectives are compared", figures.Count(more, "process", "processes"), maxStreams))
@@ -133,12 +192,12 @@ func (c *Collector) alone(r *Result) (notes []string) {
 
 func (c *Collector) worst(r *Result) *table.Table {
 	t := &table.Table{Name: Names[1], Title: "the collectives in which ranks waited longest", Columns: []table.Column{
-		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "comm.", Unit: table.ID, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
+		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
 		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 4}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
 		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
 	}}
 	for _, l := range r.worst {
-		row := []any{l.title, uint64(l.of.number), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
+		row := []any{l.kind.title, l.of.nameOf(l.kind), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
 		if l.last >= 0 {
 			if p := l.of.members[l.last]; p.Rank.Known {
 				row[6] = uint64(p.Rank.Number)

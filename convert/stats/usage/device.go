@@ -14,6 +14,8 @@ type Device struct {
 	Before func(start uint64)
 
 	order order
+	store *Store // nil for none
+	used  uint64 // number of the store's piece that was added last
 	last  behind // the piece that was the last to end, of those that were taken
 	only  *Part  // the part of all pieces that were taken, nil if there are several
 }
@@ -32,8 +34,14 @@ type Part struct {
 	device      *Device
 }
 
-// NewDevice returns a device without work.
-func NewDevice() *Device { return &Device{First: timeline.Never} }
+// NewDevice returns a device without work. A store bounds its pieces together with those of other devices; nil does not.
+func NewDevice(s *Store) *Device {
+	d := &Device{First: timeline.Never, store: s}
+	if s != nil {
+		s.devices = append(s.devices, d)
+	}
+	return d
+}
 
 // NewSmallDevice returns a device of which at most a number of pieces wait for earlier ones.
 func NewSmallDevice(window int) *Device {
@@ -71,7 +79,10 @@ func (d *Device) Add(l *Lane, p Piece) {
 	l.Part.First, l.Part.Last = min(l.Part.First, p.Start), max(l.Part.Last, p.End)
 	if p.Start >= d.order.horizon {
 		if d.order.add(l, p) {
-			d.order.advance(d.order.window()*3/4, d.take)
+			d.advance(d.order.window() * 3 / 4)
+		}
+		if d.store != nil {
+			d.store.added(d)
 		}
 		return
 	}
@@ -80,7 +91,15 @@ func (d *Device) Add(l *Lane, p Piece) {
 }
 
 // Finish takes all pieces that wait.
-func (d *Device) Finish() { d.order.advance(d.order.pending, d.take) }
+func (d *Device) Finish() { d.advance(d.order.pending) }
+
+// advance takes pieces that wait.
+func (d *Device) advance(n int) {
+	d.order.advance(n, d.take)
+	if d.store != nil {
+		d.store.waiting -= n
+	}
+}
 
 // add adds a piece to the lane's own time. Pieces of one lane come by start even where those of
 // several lanes do not.

@@ -36,6 +36,37 @@ type Lane struct {
 // window is the number of pieces of a device that wait for earlier ones, at most.
 const window = 1 << 17
 
+// mostWaiting is the number of pieces that wait in a store, at most.
+const mostWaiting = 8 * window
+
+// A Store bounds the pieces that wait in all of its devices together: when a log has been read, nothing tells that no
+// more work of its devices comes.
+type Store struct {
+	devices []*Device
+	waiting int
+	count   uint64 // pieces so far
+	most    int    // pieces that wait; 0 for the constant mostWaiting
+}
+
+// added counts a piece of a device. If the store is full, a device to which none was added for a long time has to take most
+// of its pieces.
+func (s *Store) added(d *Device) {
+	s.count++
+	s.waiting++
+	d.used = s.count
+	if s.waiting < cmp.Or(s.most, mostWaiting) {
+		return
+	}
+	var idle *Device
+	for _, o := range s.devices {
+		if o.order.pending*len(s.devices) >= s.waiting/2 && (idle == nil || o.used < idle.used) {
+			idle = o
+		}
+	}
+	idle.advance((idle.order.pending*3 + 3) / 4)
+	idle.order.clip()
+}
+
 // An order puts the pieces of several lanes in the order of time.
 type order struct {
 	lanes   []*Lane // with pending pieces, or once with such
@@ -118,12 +149,25 @@ func (o *order) compact() {
 	}
 	o.pending = 0
 	for _, l := range o.lanes {
-		if room > 2*o.window() {
-			l.pending, l.next = slices.Clip(slices.Clone(l.pending[l.next:])), 0
-		}
 		l.pending = l.pending[:copy(l.pending, l.pending[l.next:])]
 		l.next = 0
 		o.pending += len(l.pending)
 	}
-	o.lanes = slices.DeleteFunc(o.lanes, func(l *Lane) bool { return len(l.pending) == 0 })
+	if room > 2*o.window() {
+		o.clip()
+	}
+	o.lanes = slices.DeleteFunc(o.lanes, func(l *Lane) bool {
+		if len(l.pending) > 0 {
+			return false
+		}
+		l.pending = nil
+		return true
+	})
+}
+
+// clip gives back the room of the lanes that has no piece.
+func (o *order) clip() {
+	for _, l := range o.lanes {
+		l.pending = slices.Clip(slices.Clone(l.pending))
+	}
 }

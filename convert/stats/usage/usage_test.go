@@ -92,7 +92,7 @@ func TestIdleAddsUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		d, c := NewDevice(), new(gapCounter)
+		d, c := NewDevice(nil), new(gapCounter)
 		d.Idle.Watch = c
 		h := NewRoom().NewHistory(&timeline.Thread{})
 		f := new(Functions).Add("f", "")
@@ -136,6 +136,64 @@ func TestIdleAddsUp(t *testing.T) {
 		}
 		if parts < d.Busy() || d.Parts[0].Times().CommunicationOverlap() > d.Busy() {
 			t.Errorf("seed %d: the parts are busy for %d, the device for %d", seed, parts, d.Busy())
+		}
+	}
+}
+
+// Twins are a device of a store, and one without a store that gets the same work.
+type twins struct {
+	devices [2]*Device
+	lanes   [2][3]*Lane
+}
+
+func newTwins(s *Store) *twins {
+	b := &twins{devices: [2]*Device{NewDevice(s), NewDevice(nil)}}
+	for i, d := range b.devices {
+		for id := range b.lanes[i] {
+			b.lanes[i][id] = d.Lane(&timeline.Stream{ID: uint32(id), Context: &timeline.Context{Process: &timeline.Process{}}})
+		}
+	}
+	return b
+}
+
+func (b *twins) add(lane int, p Piece) {
+	for i, d := range b.devices {
+		d.Add(b.lanes[i][lane], p)
+	}
+}
+
+// A store bounds the pieces that wait, and the times are those of devices without a store: logs with two devices each come
+// one after another.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	const logs, pieces, most = 6, 300, 600
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 4))
+		store := &Store{most: most}
+		var all []*twins
+		for range logs {
+			log := []*twins{newTwins(store), newTwins(store)}
+			all = append(all, log...)
+			for n := range uint64(pieces) {
+				start := 1000 + 10*n - rnd.Uint64N(1000)
+				log[rnd.IntN(2)].add(rnd.IntN(3), Piece{Start: start, End: start + rnd.Uint64N(30), Class: Class(rnd.IntN(4))})
+				if store.waiting >= most {
+					t.Fatalf("seed %d: %d pieces wait", seed, store.waiting)
+				}
+			}
+		}
+		waiting := 0
+		for i, b := range all {
+			d, free := b.devices[0], b.devices[1]
+			waiting += d.order.pending
+			d.Finish()
+			free.Finish()
+			if d.Late > 0 || d.Times != free.Times || d.First != free.First || d.Last != free.Last {
+				t.Errorf("seed %d, device %d: %d late, %+v instead of %+v", seed, i, d.Late, d.Times, free.Times)
+			}
+		}
+		if waiting >= most || waiting < most/4 || store.waiting != 0 {
+			t.Errorf("seed %d: %d waited at the end, then %d", seed, waiting, store.waiting)
 		}
 	}
 }

@@ -4,16 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *gs_chip(uint32_t device, struct gs_trouble *t)
+const char *gs_chip_name(uint32_t device, struct gs_trouble *t)
 {
 	struct cupti_chip_name block = {.size = CUPTI_SIZE(struct cupti_chip_name, name), .device = device};
 	return GS_CUPTI(cuptiDeviceGetChipName, &block, t) ? block.name : NULL;
 }
 
-bool gs_choice_open(struct gs_choice *c, const char *chip, struct gs_trouble *t)
+bool gs_chip_units(struct gs_chip *chip, uint32_t device, struct gs_trouble *t)
+{
+	struct cupti_availability block = {.size = CUPTI_SIZE(struct cupti_availability, image), .device = device};
+	if (!GS_CUPTI(cuptiPmSamplingGetCounterAvailability, &block, t)) /* says how long the image is */
+		return false;
+	block.image = calloc(1, block.length);
+	if (!block.image)
+		return gs_no_memory(t, block.length);
+	if (!GS_CUPTI(cuptiPmSamplingGetCounterAvailability, &block, t)) {
+		free(block.image);
+		return false;
+	}
+	free(chip->units);
+	chip->units = block.image;
+	return true;
+}
+
+bool gs_choice_open(struct gs_choice *c, const struct gs_chip *chip, struct gs_trouble *t)
 {
 	struct cupti_host_initialize block = {
-		.size = CUPTI_SIZE(struct cupti_host_initialize, host), .type = CUPTI_PROFILER_PM_SAMPLING, .chip = chip,
+		.size = CUPTI_SIZE(struct cupti_host_initialize, host), .type = CUPTI_PROFILER_PM_SAMPLING, .chip = chip->name,
+		.availability = chip->units,
 	};
 	*c = (struct gs_choice){0};
 	if (!GS_CUPTI(cuptiProfilerHostInitialize, &block, t))
@@ -40,15 +58,12 @@ static bool configure(struct gs_choice *c, struct gs_trouble *t)
 		return false;
 	c->length = image.length = size.length;
 	c->config = image.image = calloc(1, size.length);
-	if (!c->config) {
-		t->why = GS_BROKEN;
-		snprintf(t->text, sizeof t->text, "no memory for %zu bytes", size.length);
-		return false;
-	}
+	if (!c->config)
+		return gs_no_memory(t, size.length);
 	return GS_CUPTI(cuptiProfilerHostGetConfigImage, &image, t);
 }
 
-size_t gs_passes(struct gs_choice *c, const char *chip, const char *const *names, uint32_t count, struct gs_trouble *t)
+size_t gs_passes(struct gs_choice *c, const struct gs_chip *chip, const char *const *names, uint32_t count, struct gs_trouble *t)
 {
 	struct cupti_add_metrics add = {.size = CUPTI_SIZE(struct cupti_add_metrics, count), .names = names, .count = count};
 	struct cupti_passes passes = {.size = CUPTI_SIZE(struct cupti_passes, passes)};
@@ -67,7 +82,7 @@ size_t gs_passes(struct gs_choice *c, const char *chip, const char *const *names
 }
 
 /* Whether metrics fit one pass. The choice is of them, or empty. */
-static bool fit(struct gs_choice *c, const char *chip, const char *const *names, uint32_t count, struct gs_trouble *t)
+static bool fit(struct gs_choice *c, const struct gs_chip *chip, const char *const *names, uint32_t count, struct gs_trouble *t)
 {
 	if (gs_passes(c, chip, names, count, t) == 1)
 		return true;
@@ -75,7 +90,7 @@ static bool fit(struct gs_choice *c, const char *chip, const char *const *names,
 	return false;
 }
 
-bool gs_choose(struct gs_choice *c, const char *chip, const char *const *wanted, uint32_t count, struct gs_trouble *t)
+bool gs_choose(struct gs_choice *c, const struct gs_chip *chip, const char *const *wanted, uint32_t count, struct gs_trouble *t)
 {
 	const char *kept[GS_METRICS_MAX];
 	uint32_t n = 0;
@@ -94,6 +109,6 @@ bool gs_choose(struct gs_choice *c, const char *chip, const char *const *wanted,
 	if (n > 0)
 		return fit(c, chip, kept, n, t);
 	t->why = GS_NO_METRIC;
-	snprintf(t->text, sizeof t->text, "a GPU of type %s has none of the metrics", chip);
+	snprintf(t->text, sizeof t->text, "a GPU of type %s has none of the metrics", chip->name);
 	return false;
 }

@@ -5,6 +5,11 @@
 #include "cupti.h"
 #include "wire.h"
 
+struct gs_chip {
+	const char *name;
+	uint8_t *units; /* CUPTI's image of those that answer on this GPU; NULL: all that such a chip may have */
+};
+
 struct gs_choice {
 	const char *names[GS_METRICS_MAX];
 	uint32_t count;
@@ -14,16 +19,19 @@ struct gs_choice {
 };
 
 /* The name of a GPU's chip; NULL if CUPTI does not know the GPU. */
-const char *gs_chip(uint32_t device, struct gs_trouble *t);
+const char *gs_chip_name(uint32_t device, struct gs_trouble *t);
+
+/* Asks which units of a GPU answer, while nobody uses its counters: it takes 0.3 s and occupies them. The caller frees the image. */
+bool gs_chip_units(struct gs_chip *chip, uint32_t device, struct gs_trouble *t);
 
 /* Chooses, in their order, the metrics that fit one pass with those before them. */
-bool gs_choose(struct gs_choice *c, const char *chip, const char *const *wanted, uint32_t count, struct gs_trouble *t);
+bool gs_choose(struct gs_choice *c, const struct gs_chip *chip, const char *const *wanted, uint32_t count, struct gs_trouble *t);
 
 /* How many passes metrics need together; 0 if the GPU has one of them not. The choice is then of them. */
-size_t gs_passes(struct gs_choice *c, const char *chip, const char *const *names, uint32_t count, struct gs_trouble *t);
+size_t gs_passes(struct gs_choice *c, const struct gs_chip *chip, const char *const *names, uint32_t count, struct gs_trouble *t);
 
 /* Opens an object of a chip without metrics; lets go of what a choice holds. */
-bool gs_choice_open(struct gs_choice *c, const char *chip, struct gs_trouble *t);
+bool gs_choice_open(struct gs_choice *c, const struct gs_chip *chip, struct gs_trouble *t);
 void gs_choice_close(struct gs_choice *c);
 
 #endif

@@ -98,6 +98,13 @@ static bool start_cuda(struct gs_trouble *t)
 	return r == 0;
 }
 
+bool gs_no_memory(struct gs_trouble *t, size_t length)
+{
+	t->why = GS_BROKEN;
+	snprintf(t->text, sizeof t->text, "no memory for %zu bytes", length);
+	return false;
+}
+
 bool gs_cupti_open(const char *path, struct gs_trouble *t)
 {
 	struct cupti_initialize block = {.size = CUPTI_SIZE(struct cupti_initialize, zero)};

@@ -25,6 +25,9 @@ struct gs_trouble {
 };
 
 /* Loads a libcupti and starts CUDA and CUPTI, without a context. */
+/* Says that there is no memory. False. */
+bool gs_no_memory(struct gs_trouble *t, size_t length);
+
 bool gs_cupti_open(const char *path, struct gs_trouble *t);
 
 /* Says whether a call succeeded, and else why not. */

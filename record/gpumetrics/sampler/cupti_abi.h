@@ -36,6 +36,13 @@ struct cupti_chip_name {
 	const char *name;
 };
 
+struct cupti_availability {
+	CUPTI_HEAD;
+	size_t device;
+	size_t length;
+	uint8_t *image;
+};
+
 struct cupti_host_initialize {
 	CUPTI_HEAD;
 	uint32_t type;

@@ -11,7 +11,7 @@
 #include "nvml.h"
 
 #define INTERVAL (200 * GS_MS)
-#define SHORTEST (150 * GS_MS)
+#define SHORTEST (150 * GS_MS) /* counters move every 100 ms: in a shorter time perhaps not at all */
 #define PERCENT 1.0
 #define MEBIBYTES 1048576.0
 
@@ -109,7 +109,7 @@ static bool evaluate(struct gs_gpm *g, double *values)
 void gs_gpm_read(struct gs_gpm *g)
 {
 	double values[GS_GPM_METRICS];
-	if (g->series.count == 0)
+	if (g->series.count == 0 || gs_now() - g->series.last < SHORTEST)
 		return;
 	if (gs_nvml.nvmlGpmSampleGet(g->device, g->after) != 0) {
 		gs_series_fail(&g->series);
@@ -128,8 +128,7 @@ void gs_gpm_read(struct gs_gpm *g)
 
 void gs_gpm_end(struct gs_gpm *g)
 {
-	if (g->series.count > 0 && gs_now() - g->series.last >= SHORTEST)
-		gs_gpm_read(g);
+	gs_gpm_read(g);
 	gs_series_end(&g->series, gs_now());
 	close_samples(g);
 }

@@ -10,9 +10,9 @@
 #include "power.h"
 
 /* Ticks between two readings. */
-#define GPM_TICKS 2
-#define PROCESS_TICKS 10
-#define POWER_TICKS 10 /* the driver keeps 119 powers: 2.4 s */
+#define GPM_TICKS (200 / GS_TICK_MS)
+#define PROCESS_TICKS (2000 / GS_TICK_MS)
+#define POWER_TICKS (1600 / GS_TICK_MS) /* the driver keeps 119 powers, 2.4 s; to read them takes a millisecond */
 
 /* Numbers of a GPU's sets. */
 #define SETS 4

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "choice.h"
@@ -10,7 +11,7 @@ static const char *const submetrics[] = {
 	".avg.pct_of_peak_sustained_elapsed", ".sum.per_second", ".pct", ".ratio", ".sum.pct_of_peak_sustained_elapsed", ".avg.per_second",
 };
 
-static void report(uint32_t device, const char *chip, const char *base)
+static void report(uint32_t device, const struct gs_chip *chip, const char *base)
 {
 	struct gs_metric m = {.device = device};
 	struct gs_trouble t;
@@ -35,7 +36,7 @@ static bool listed(uint32_t device, const char *chip)
 	char mine[64];
 	snprintf(mine, sizeof mine, "%s", chip); /* the next answer may lie in the same place */
 	for (uint32_t i = 0; i < device; i++) {
-		const char *other = gs_chip(i, &t);
+		const char *other = gs_chip_name(i, &t);
 		if (other && !strcmp(other, mine))
 			return true;
 	}
@@ -47,18 +48,22 @@ static void list(uint32_t device)
 	struct gs_refused refused = {.device = device};
 	struct gs_trouble t;
 	struct gs_choice c = {0};
-	const char *chip = gs_chip(device, &t);
-	if (chip && listed(device, chip))
+	struct gs_chip chip = {.name = gs_chip_name(device, &t)};
+	if (chip.name && listed(device, chip.name))
 		return;
-	chip = gs_chip(device, &t);
-	bool ok = chip && gs_choice_open(&c, chip, &t);
+	chip.name = gs_chip_name(device, &t);
+	bool ok = chip.name;
+	if (ok)
+		gs_chip_units(&chip, device, &t); /* while another process uses the counters, what such a chip may have */
+	ok = ok && gs_choice_open(&c, &chip, &t);
 	for (uint32_t type = 0; ok && type < CUPTI_METRIC_TYPES; type++) {
 		struct cupti_base_metrics block = {.size = CUPTI_SIZE(struct cupti_base_metrics, count), .host = c.host, .type = type};
 		ok = GS_CUPTI(cuptiProfilerHostGetBaseMetrics, &block, &t);
 		for (size_t i = 0; ok && i < block.count; i++)
-			report(device, chip, block.names[i]);
+			report(device, &chip, block.names[i]);
 	}
 	gs_choice_close(&c);
+	free(chip.units);
 	if (ok)
 		return;
 	refused.why = t.why;

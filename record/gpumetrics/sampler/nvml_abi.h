@@ -8,6 +8,7 @@ typedef int nvml_return; /* 0: success */
 typedef void *nvml_device;
 typedef void *nvml_gpm_sample;
 
+#define NVML_NOT_FOUND 6 /* no sample, by the documentation */
 #define NVML_NO_DATA 14 /* no sample is newer than the one that was named */
 #define NVML_INSUFFICIENT_SIZE 7
 

@@ -9,6 +9,9 @@
  *   - An image has to be cleared before each decode. A decode adds to what is in it, but a sample then takes the
  *     longer to read the more lie before it: on an H200 109 in place of 80 us at 10 kHz. A second image of another size
  *     cannot be initialised (CUPTI_ERROR_INVALID_OPERATION).
+ *   - A chip's metrics can be sampled where their unit does not answer, as NVLink's on a GPU without a link. Then
+ *     no sample is ever complete. Only the availability of counters tells, and asking for it takes 0.3 s, so it is asked for
+ *     where no sample is complete.
  *   - A second user of the counters is told so by SetConfig, not by Enable. Another process's mere question for
  *     available counters lasts 0.3 s.
  */
@@ -24,24 +27,28 @@
 #include "series.h"
 
 #define PM_SETS 0x10000u              /* number of the first GPU's set: those of NVML are below */
-#define POLL_SAMPLES 100u             /* between two polls, where the bounds below allow it */
-#define POLL_LONGEST (100 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
-#define POLL_SHORTEST (20 * GS_MS)
-#define POLLS_OF_IMAGE 4u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
+#define POLL_SAMPLES 250u             /* between two polls, where the bounds below allow it */
+#define POLL_LONGEST (250 * GS_MS)    /* a decode call costs a millisecond, however few samples it has */
+#define POLL_SHORTEST (50 * GS_MS)
+#define POLLS_OF_IMAGE 2u             /* room in the counter data image: clearing it takes up to 0.4 ms a MB */
 #define IMAGE_LEAST 64u               /* samples */
 #define BUFFER_LEAST (64u << 20)      /* of the hardware, in host memory */
 #define BUFFER_MOST (256u << 20)
 #define BUFFER_OF_RATE (26u << 10)    /* 8 to 16 KiB a sample with 11 metrics: 1.6 s or more */
 #define PATIENCE (2000ull * GS_MS)    /* for counters that another process uses */
 #define CLOCK_SLACK (1000ull * GS_MS) /* by which a sample may seem to end in the future */
+#define MUTE_LONGEST (200ull * GS_MS) /* after an opening, for the first complete sample */
 #define FAILURES_MOST 5u              /* openings one after the other that bring no sample */
 
 static struct pm {
 	bool sampled;
 	bool begun;       /* a sample since the opening */
+	bool mute;        /* no sample was complete: a unit does not answer */
 	void *object;     /* CUPTI's; NULL: its counters are busy */
+	uint64_t opened;
 	uint64_t patient; /* until then */
 	uint32_t failures;
+	struct gs_chip chip;
 	struct gs_choice choice;
 	uint8_t *image;
 	size_t length; /* of image */
@@ -90,13 +97,6 @@ uint32_t gs_pm_sampled(void)
 	return wanted.sampled;
 }
 
-static bool out_of_memory(struct gs_trouble *t)
-{
-	t->why = GS_BROKEN;
-	snprintf(t->text, sizeof t->text, "no memory");
-	return false;
-}
-
 static bool clear_image(struct pm *p, struct gs_trouble *t)
 {
 	struct cupti_data_initialize block = {
@@ -118,7 +118,7 @@ static bool make_image(struct pm *p, struct gs_trouble *t)
 	free(p->image);
 	p->length = block.length;
 	p->image = calloc(1, block.length);
-	return p->image ? clear_image(p, t) : out_of_memory(t);
+	return p->image ? clear_image(p, t) : gs_no_memory(t, block.length);
 }
 
 static bool set_config(struct pm *p, struct gs_trouble *t)
@@ -156,6 +156,7 @@ static bool open_counters(struct pm *p, struct gs_trouble *t)
 	if (!GS_CUPTI(cuptiPmSamplingEnable, &block, t))
 		return false;
 	p->object = block.object;
+	p->opened = gs_now();
 	p->begun = false;
 	if (set_config(p, t) && make_image(p, t) && gs_cupti_ok(call_object(p, gs_cupti.cuptiPmSamplingStart), "cuptiPmSamplingStart", t))
 		return true;
@@ -168,6 +169,7 @@ static void forget(struct pm *p)
 	close_counters(p);
 	gs_choice_close(&p->choice);
 	free(p->image);
+	free(p->chip.units);
 	*p = (struct pm){0};
 	wanted.sampled--;
 }
@@ -181,7 +183,7 @@ static void refuse(struct pm *p, const struct gs_trouble *t)
 	forget(p);
 }
 
-/* Begins the set, once: it goes on over new openings. */
+/* Begins the set with the first sample: it goes on over new openings. */
 static void begin_series(struct pm *p)
 {
 	struct gs_set m = {
@@ -194,14 +196,30 @@ static void begin_series(struct pm *p)
 		gs_series_begin(&p->series, &m, 0);
 }
 
+/* Leaves out the metrics whose unit does not answer. False: there is none, or there are no others. */
+static bool choose_again(struct pm *p, struct gs_trouble *t)
+{
+	uint32_t count = p->choice.count;
+	if (!gs_chip_units(&p->chip, (uint32_t)(p - pms), t))
+		return false;
+	gs_choice_close(&p->choice);
+	if (!gs_choose(&p->choice, &p->chip, wanted.names, wanted.count, t))
+		return false;
+	p->mute = false;
+	if (p->choice.count < count)
+		return true;
+	t->why = GS_BROKEN;
+	snprintf(t->text, sizeof t->text, "CUPTI completes no sample");
+	return false;
+}
+
 /* Opens the counters, again where they were busy or have failed. */
 static void try_to_open(struct pm *p)
 {
 	struct gs_trouble t;
 	uint64_t now = gs_now();
-	if (open_counters(p, &t)) {
+	if ((!p->mute || choose_again(p, &t)) && open_counters(p, &t)) {
 		p->patient = 0;
-		begin_series(p);
 		return;
 	}
 	if (p->patient == 0)
@@ -218,8 +236,8 @@ void gs_pm_start(uint32_t device)
 	struct pm *p = &pms[device];
 	p->sampled = true;
 	wanted.sampled++;
-	const char *chip = gs_chip(device, &t);
-	if (!chip || !gs_choose(&p->choice, chip, wanted.names, wanted.count, &t))
+	p->chip.name = gs_chip_name(device, &t);
+	if (!p->chip.name || !gs_choose(&p->choice, &p->chip, wanted.names, wanted.count, &t))
 		refuse(p, &t);
 	else
 		try_to_open(p);
@@ -240,6 +258,7 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 		return false;
 	if (!p->begun) {
 		p->begun = true;
+		begin_series(p);
 		return true;
 	}
 	if (info.start >= info.end || info.end > gs_now() + CLOCK_SLACK) {
@@ -254,11 +273,20 @@ static bool take(struct pm *p, size_t index, struct gs_trouble *t)
 	return true;
 }
 
+/* Whether samples come, of which none has ever been complete, for longer than the start takes. */
+static bool is_mute(const struct pm *p, const struct cupti_data_info *info)
+{
+	return p->series.count == 0 && info->completed == 0 && info->populated > 0 && gs_now() - p->opened > MUTE_LONGEST;
+}
+
 /* Takes in what was decoded. False: not one sample has values. */
 static bool take_all(struct pm *p, struct gs_trouble *t)
 {
 	struct cupti_data_info info = {.size = CUPTI_SIZE(struct cupti_data_info, completed), .image = p->image, .length = p->length};
 	if (!GS_CUPTI(cuptiPmSamplingGetCounterDataInfo, &info, t))
+		return false;
+	p->mute = is_mute(p, &info);
+	if (p->mute)
 		return false;
 	size_t good = 0;
 	for (size_t i = 0; i < info.completed; i++)

@@ -15,9 +15,9 @@ static struct nvml_sample samples[HISTORY];
 static int history(nvml_device device, uint64_t after)
 {
 	unsigned count = HISTORY;
-	int type;
+	int type = NVML_VALUE_UINT;
 	nvml_return r = gs_nvml.nvmlDeviceGetSamples(device, NVML_SAMPLES_POWER, after, &type, &count, samples);
-	if (r == NVML_NO_DATA)
+	if (r == NVML_NO_DATA || r == NVML_NOT_FOUND || (r == 0 && count == 0))
 		return 0;
 	return r == 0 && type == NVML_VALUE_UINT && count <= HISTORY ? (int)count : -1;
 }

@@ -134,8 +134,9 @@ class Column:
     def __init__(self, src):
         self.field = src.uvarint()
         encoding = src.take(1)[0]
-        self.rel, self.repr = encoding >> 4 & 3, encoding & 15
-        check(not encoding & 0x40 and self.repr <= 5 and (self.rel == 0 or self.repr in (1, 2, 3)), "unknown encoding")
+        self.median, self.rel, self.repr = encoding >> 6 & 1, encoding >> 4 & 3, encoding & 15
+        check(self.repr in (1, 2, 3) or self.repr <= 5 and self.rel == self.median == 0, "unknown encoding")
+        check(not (self.median and self.rel == 2), "unknown encoding")
         self.ref = src.uvarint() if self.repr == 4 or self.rel == 3 else None
         self.data, self.size, self.frame = src.take(src.uvarint()), 0, None
         if encoding & 0x80:
@@ -149,7 +150,11 @@ class Column:
         self.picks, self.count = None, 0
         x = [self.const, self.varint, self.dict, self.split, self.lookup, self.text][self.repr](src, rows, earlier)
         check(src.left() == 0, "data is left over")
-        if self.rel == 1:
+        if self.median:
+            x = above_medians(x)
+        if self.rel == 0 and self.median:
+            x = [unzigzag(n) & U64 for n in x]
+        elif self.rel == 1:
             x = sums(x)
         elif self.rel == 2:
             x = sums(zigzag(v) for v in sums(x))
@@ -167,7 +172,7 @@ class Column:
         picks = src.take(rows)
         entries = src.numbers()
         check(max(picks) < len(entries), "a row picks no entry")
-        if self.rel == 0:
+        if self.rel == self.median == 0:
             self.picks, self.count = picks, len(entries)
         return [entries[i] for i in picks]
 
@@ -199,6 +204,19 @@ class Column:
 
 def zigzag(v):
     return (v << 1 ^ (U64 if v >> 63 else 0)) & U64
+
+
+def above_medians(x):
+    """Adds to each of the differences that zigzag numbers are the median of the five sums before it. Gives zigzag numbers."""
+    out = [0] * 5
+    for n in x:
+        out.append(signed(unzigzag(n) + sorted(out[-5:])[2]))
+    return [zigzag(v & U64) for v in out[5:]]
+
+
+def signed(v):
+    v &= U64
+    return v - (v >> 63 << 64)
 
 
 def sums(x, also=()):
@@ -358,7 +376,7 @@ def argument(kind, v):
     if kind in ("u8", "u16", "u32", "u64", "size", "enum", "bool"):
         return v
     if kind == "i64":
-        return v - (v >> 63 << 64)
+        return signed(v)
     if kind in ("i32", "int") and v >> 32 == 0:
         return v - (v >> 31 << 32)
     return hex(v)
@@ -367,8 +385,8 @@ def argument(kind, v):
 def main(paths):
     for path in paths:
         log = pathlib.Path(path).read_bytes()
-        if log[:8] == b"CUDATRC\n" and int.from_bytes(log[8:10], "little") > 1 or log[:8] != b"CUDATRC\n" and not header(log, 16):
-            sys.exit("%s is not a log of version 1" % path)
+        if log[:8] == b"CUDATRC\n" and int.from_bytes(log[8:10], "little") > 2 or log[:8] != b"CUDATRC\n" and not header(log, 16):
+            sys.exit("%s is not a log of version 1 or 2" % path)
         printer = Printer()
         for kind, payload in blocks(log):
             try:

@@ -7,6 +7,7 @@
 #include "internal.h"
 
 #define PM_METRICS 64 /* room in a configuration */
+#define PM_AVAILABILITY 0x41 /* first byte of an availability image */
 #define PM_CONFIG_MAGIC 0x436d5053u
 
 #define PM_HEAD \
@@ -23,6 +24,7 @@
 /* What a config image holds. */
 struct pm_config {
 	uint32_t magic, count;
+	uint32_t mute; /* a unit does not answer: NVLink without a link */
 	uint32_t metrics[PM_METRICS];
 };
 

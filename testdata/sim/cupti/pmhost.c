@@ -1,7 +1,8 @@
 /*
  * Metrics of PM sampling and the passes they need. The chip has the metrics of cudatrace's default set, in one
- * pass; sm__warps_active, which fits one pass alone only; and lts__throughput, which needs four. NVLink's are there
- * if CUDASIM_NVML_NVLINK says so. In the interval of number k a percentage has the value (7 m + k) % 100, m being its
+ * pass; sm__warps_active, which fits one pass alone only; and lts__throughput, which needs four. NVLink's are
+ * available if CUDASIM_NVML_NVLINK says so; who does not ask for the availability may sample them nevertheless, and
+ * gets no complete sample. In the interval of number k a percentage has the value (7 m + k) % 100, m being its
  * place in the table below, and a rate (m + 1) 10^9 + k % 1000 * 10^6.
  */
 #include <stdlib.h>
@@ -54,6 +55,7 @@ double pm_value(uint32_t m, uint64_t step)
 
 struct host {
 	struct pm_config config;
+	bool asked; /* for the availability */
 };
 
 struct chip_name {
@@ -88,6 +90,9 @@ CUPTI(cuptiProfilerHostInitialize, (struct host_initialize *b))
 	if (!h)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	h->config.magic = PM_CONFIG_MAGIC;
+	h->asked = b->availability != NULL;
+	if (h->asked && *b->availability != PM_AVAILABILITY)
+		return CUPTI_ERROR_INVALID_PARAMETER;
 	b->host = h;
 	return CUPTI_SUCCESS;
 }
@@ -141,8 +146,10 @@ CUPTI(cuptiProfilerHostConfigAddMetrics, (struct add_metrics *b))
 		int m = pm_metric(b->names[i]);
 		if (m < 0 || c->count == PM_METRICS)
 			return CUPTI_ERROR_INVALID_PARAMETER;
-		if (metrics[m].nvlink && !sim_config()->nvml_nvlink)
+		bool mute = metrics[m].nvlink && !sim_config()->nvml_nvlink;
+		if (mute && b->host->asked)
 			return CUPTI_ERROR_UNKNOWN;
+		c->mute |= mute;
 		c->metrics[c->count++] = (uint32_t)m;
 	}
 	return CUPTI_SUCCESS;

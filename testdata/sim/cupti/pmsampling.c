@@ -7,6 +7,7 @@
  *   - When more samples are decoded than the counter data image holds, the stop reason is 1 and the rest is gone.
  *   - When the hardware's buffer is full, decoding answers 8 with overflow set and brings nothing, from then on;
  *     Start after Stop answers 999. A new object helps.
+ *   - Where a unit does not answer, samples are populated, and none is ever complete.
  *   - Counters that another process uses: SetConfig answers 26, Enable does not.
  */
 #include <stdlib.h>
@@ -28,11 +29,11 @@ struct object {
 	uint64_t interval, configured; /* the time of SetConfig */
 	uint64_t decoded;              /* number of the interval that was decoded last */
 	uint64_t room;                 /* samples that the hardware's buffer holds */
-	bool first, running, overflowed;
+	bool first, running, overflowed, mute;
 };
 
 struct image {
-	uint32_t magic, most, count;
+	uint32_t magic, most, count, mute;
 	struct sample {
 		uint64_t start, end, step;
 	} samples[];
@@ -57,6 +58,27 @@ CUPTI(cuptiProfilerInitialize, (struct initialize *b))
 	if (!cupti_hook())
 		return CUPTI_ERROR_UNKNOWN;
 	return (CUptiResult)sim_config()->pm_init_error;
+}
+
+struct availability {
+	PM_HEAD;
+	size_t device, length;
+	uint8_t *image;
+};
+
+CUPTI(cuptiPmSamplingGetCounterAvailability, (struct availability *b))
+{
+	PM_CHECK(b, image);
+	if (b->device >= sim_config()->devices)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (!b->image) {
+		b->length = 16;
+		return CUPTI_SUCCESS;
+	}
+	if (b->length < 16)
+		return CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT;
+	*b->image = PM_AVAILABILITY;
+	return CUPTI_SUCCESS;
 }
 
 struct enable {
@@ -125,6 +147,7 @@ CUPTI(cuptiPmSamplingSetConfig, (struct set_config *b))
 	if (o->interval)
 		return CUPTI_SUCCESS;
 	o->interval = b->interval;
+	o->mute = b->config->mute;
 	o->configured = sim_now();
 	o->room = sim_config()->pm_buffer ? sim_config()->pm_buffer : b->buffer / SAMPLE_BYTES;
 	return CUPTI_SUCCESS;
@@ -159,7 +182,7 @@ CUPTI(cuptiPmSamplingCounterDataImageInitialize, (struct data_initialize *b))
 	uint64_t most = (b->length - sizeof(struct image)) / sizeof(struct sample);
 	if (sim_config()->pm_image && most > sim_config()->pm_image)
 		most = sim_config()->pm_image;
-	*b->image = (struct image){IMAGE_MAGIC, (uint32_t)most, 0};
+	*b->image = (struct image){IMAGE_MAGIC, (uint32_t)most, 0, 0};
 	return CUPTI_SUCCESS;
 }
 
@@ -232,6 +255,7 @@ CUPTI(cuptiPmSamplingDecodeData, (struct decode *b))
 	if (m->magic != IMAGE_MAGIC)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	b->stop = b->overflow = 0;
+	m->mute = o->mute;
 	if (overflows(o, now)) {
 		b->overflow = 1;
 		return CUPTI_ERROR_OUT_OF_MEMORY;
@@ -256,7 +280,8 @@ CUPTI(cuptiPmSamplingGetCounterDataInfo, (struct data_info *b))
 {
 	PM_CHECK(b, completed);
 	b->total = b->image->most;
-	b->populated = b->completed = b->image->count;
+	b->populated = b->image->count;
+	b->completed = b->image->mute ? 0 : b->image->count;
 	return CUPTI_SUCCESS;
 }
 

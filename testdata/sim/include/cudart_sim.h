@@ -213,6 +213,7 @@ cudaError_t cudaHostUnregister(void *p);
 cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, int kind);
 cudaError_t cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset, int kind);
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p);
+cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent);
 cudaError_t cudaMemset2D(void *p, size_t pitch, int value, size_t width, size_t height);
 cudaError_t cudaMallocArray(CUarray *array, const cudaChannelFormatDesc *desc, size_t width, size_t height, unsigned flags);
 cudaError_t cudaFreeArray(CUarray array);

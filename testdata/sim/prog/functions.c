@@ -89,6 +89,22 @@ static int parts(void)
 	return EXPECT(!strcmp(back, "ghijk"));
 }
 
+/* One call of the runtime's, one of the driver's for each plane. */
+static int planes(void)
+{
+	unsigned char back[3 * 4 * 8];
+	char *p;
+	CHECK(cudaMalloc((void **)&p, sizeof back));
+	CHECK(cudaMemset(p, 1, sizeof back));
+	for (int i = 0; i < 2; i++)
+		CHECK(cudaMemset3D((cudaPitchedPtr){p, 8, 8, 4}, 5 + i, (cudaExtent){6, 3, 3}));
+	CHECK(cudaMemcpy(back, p, sizeof back, cudaMemcpyDeviceToHost));
+	functions_issued.sets += 1 + 2 * 3;
+	functions_issued.copies++;
+	CHECK(cudaFree(p));
+	return EXPECT(back[0] == 6 && back[64 + 16 + 5] == 6 && back[64 + 24] == 1 && back[6] == 1);
+}
+
 static int kinds_of_memory(void)
 {
 	static char registered[8192];
@@ -169,7 +185,7 @@ int main(int argc, char **argv)
 	if (argc > 2 && !strcmp(argv[1], "--open"))
 		return functions_open(argv[2]);
 	int bad = work_all(&functions_issued, 1);
-	bad += symbols() + pitched() + arrays() + parts() + kinds_of_memory() + pools() + code() + own_default_stream();
+	bad += symbols() + pitched() + arrays() + parts() + planes() + kinds_of_memory() + pools() + code() + own_default_stream();
 	bad += functions_driver(&image_, argv[0]);
 	counts_print("counts", functions_issued);
 	return bad != 0;

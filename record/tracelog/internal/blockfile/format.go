@@ -2,18 +2,24 @@ package blockfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// Version of the format that this package writes, and the newest that it reads.
-// A new minor version only adds kinds and fields; a new major one changes the rest.
-const (
-	VersionMajor = 1
-	VersionMinor = 2
-)
+// A Version is a version of the format. A new minor version only adds kinds and fields; a new
+// major one changes the rest.
+type Version struct{ Major, Minor uint16 }
+
+// Current is the version that this package writes, and the newest that it reads.
+var Current = Version{2, 0}
+
+// Compare is negative for a version before another, 0 for the same, positive for a later one.
+func (v Version) Compare(o Version) int {
+	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor))
+}
 
 // Sizes of the parts that FORMAT.md draws.
 const (
@@ -47,9 +53,9 @@ var le = binary.LittleEndian
 
 // A FileHeader begins a file.
 type FileHeader struct {
-	Major, Minor uint16
-	Magic        bool // its first bytes are those of a log
-	Intact       bool // its checksum is right
+	Version
+	Magic  bool // its first bytes are those of a log
+	Intact bool // its checksum is right
 }
 
 // ParseFileHeader reads the first FileHeaderSize bytes of a file, or all that there are.
@@ -64,12 +70,12 @@ func ParseFileHeader(b []byte) (h FileHeader) {
 // IsBeginning reports whether b can be the first bytes of a file header.
 func IsBeginning(b []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
 
-// AppendFileHeader appends the header of a file of this major version.
-func AppendFileHeader(dst []byte, minor uint16) []byte {
+// AppendFileHeader appends the header of a file.
+func AppendFileHeader(dst []byte, v Version) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
-	dst = le.AppendUint16(dst, VersionMajor)
-	dst = le.AppendUint16(dst, minor)
+	dst = le.AppendUint16(dst, v.Major)
+	dst = le.AppendUint16(dst, v.Minor)
 	return le.AppendUint32(dst, Checksum(dst[start:]))
 }
 

@@ -59,8 +59,8 @@ func (o *Outbox) Full(r schema.Role) bool {
 }
 
 // Begin appends the header of the file.
-func (o *Outbox) Begin(minor uint16) {
-	o.buf = AppendFileHeader(o.buf, minor)
+func (o *Outbox) Begin(v Version) {
+	o.buf = AppendFileHeader(o.buf, v)
 	o.off = FileHeaderSize
 }
 

@@ -10,7 +10,7 @@ import (
 
 // blocks is a file of n blocks, each with its number as payload.
 func blocks(n int) []byte {
-	file := AppendFileHeader(nil, VersionMinor)
+	file := AppendFileHeader(nil, Current)
 	for seq := range uint32(n) {
 		file = AppendBlock(file, Records, seq, fmt.Append(nil, "block ", seq))
 	}
@@ -20,7 +20,7 @@ func blocks(n int) []byte {
 // The time to read a file made of misleading headers grows with its size only.
 func TestMisleadingHeaders(t *testing.T) {
 	t.Parallel()
-	file := AppendFileHeader(nil, VersionMinor)
+	file := AppendFileHeader(nil, Current)
 	for range 20_000 {
 		file = append(file, make([]byte, HeaderSize)...)
 		Header{Type: Records, Length: 1 << 20}.put(file[len(file)-HeaderSize:])

@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -47,32 +48,32 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// The bits of numbers of any length follow each other without a gap, and zeros fill the last byte.
 func TestBits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		var w bitWriter
-		type item struct {
-			v uint64
-			n uint
+	for range 400 {
+		vals := make([]uint64, rnd.IntN(100))
+		least := rnd.IntN(64)
+		for i := range vals {
+			vals[i] = rnd.Uint64() >> rnd.IntN(64-least)
 		}
-		var items []item
-		total := uint(0)
-		for range rnd.IntN(100) {
-			n := rnd.UintN(62)
-			items = append(items, item{rnd.Uint64(), n})
-			w.write(items[len(items)-1].v, n)
-			total += n
-		}
-		w.flush()
-		if uint(len(w.buf)) != (total+7)/8 {
-			t.Fatalf("%d bits take %d bytes", total, len(w.buf))
-		}
+		symbols := make([]byte, len(vals))
+		room := bytes.Repeat([]byte{0xFF}, 8*len(vals)+8)
+		packed := splitAll(symbols, room, vals)
 		pos := uint(0)
-		for i, it := range items {
-			if got, want := bitsAt(w.buf, pos, it.n), it.v&(1<<it.n-1); got != want {
-				t.Fatalf("item %d of %d bits is %#x, want %#x", i, it.n, got, want)
+		for i, v := range vals {
+			base, low := joinOne(symbols[i])
+			if got := base | bitsAt(packed, pos, low); got != v {
+				t.Fatalf("number %d with %d low bits is %#x, want %#x", i, low, got, v)
 			}
-			pos += it.n
+			pos += low
+		}
+		if size := uint(len(packed)); size != (pos+7)/8 || pos%8 > 0 && packed[size-1]>>(pos%8) != 0 {
+			t.Fatalf("%d bits take %d bytes or do not end in zeros", pos, size)
+		}
+		got := make([]uint64, len(vals))
+		if !joinAll(got, append(symbols, packed...)) || !slices.Equal(got, vals) {
+			t.Fatalf("%#x are joined to %#x", vals, got)
 		}
 	}
 }
@@ -165,13 +166,85 @@ func TestColumnSizes(t *testing.T) {
 	}
 }
 
-// FORMAT.md has the largest symbol.
+// FORMAT.md has the largest symbol, and an example of medians.
 func TestFormat(t *testing.T) {
 	text, err := os.ReadFile("../../FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("largest symbol is %d", lastSymbol); !strings.Contains(string(text), want) {
-		t.Errorf("%q is missing", want)
+	differences := []int64{100, 2, 98, 1, -1, 0}
+	vals := make([]uint64, len(differences))
+	for i, d := range differences {
+		vals[i] = Zigzag(d)
 	}
+	addMedians(vals)
+	list := func(numbers any) string {
+		return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ", ")
+	}
+	for _, want := range []string{fmt.Sprintf("largest symbol is %d", lastSymbol), "d = " + list(differences) + " gives s = " + list(vals)} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// Each relation gives the numbers that FORMAT.md defines, and the values come back from them.
+func TestRelations(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	for name, shape := range shapes {
+		for _, n := range []int{1, 2, 5, 6, 7, 300} {
+			vals, dur := make([]uint64, n), make([]uint64, n)
+			for i := range vals {
+				vals[i], dur[i] = shape(rnd, i), rnd.Uint64()>>rnd.IntN(64)
+			}
+			for _, rel := range timeRelations {
+				got := make([]uint64, n)
+				relate(got, vals, dur, rel)
+				for i := range vals {
+					if d := difference(vals, dur, rel, i); rel == relNone && got[i] != d || rel != relNone && got[i] != Zigzag(int64(d)) {
+						t.Fatalf("%s: relation %#x gives %#x in row %d, not that of %#x", name, rel, got[i], i, d)
+					}
+				}
+				unrelate(got, Column{Numbers: dur, Mask: -1}, rel)
+				if !slices.Equal(got, vals) {
+					t.Fatalf("%s: relation %#x does not give the %d values back", name, rel, n)
+				}
+			}
+		}
+	}
+}
+
+// difference is d(i) of FORMAT.md.
+func difference(vals, dur []uint64, rel byte, i int) uint64 {
+	at := func(list []uint64, i int) uint64 {
+		if i < 0 {
+			return 0
+		}
+		return list[i]
+	}
+	base := func(i int) uint64 {
+		switch rel &^ relMedian {
+		case relDelta:
+			return at(vals, i-1)
+		case relDelta2:
+			return 2*at(vals, i-1) - at(vals, i-2)
+		case relGap:
+			return at(vals, i-1) + at(dur, i-1)
+		}
+		return 0
+	}
+	d := vals[i] - base(i)
+	if rel&relMedian == 0 {
+		return d
+	}
+	var before []int64
+	for k := i - 5; k < i; k++ {
+		s := int64(0)
+		if k >= 0 {
+			s = int64(vals[k] - base(k))
+		}
+		before = append(before, s)
+	}
+	slices.Sort(before)
+	return d - uint64(before[2])
 }

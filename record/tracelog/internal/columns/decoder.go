@@ -164,10 +164,10 @@ func parseStub(c *cursor) (s stub, err error) {
 		return s, errTable
 	}
 	s.repr, s.rel, s.packed = how[0]&reprMask, how[0]&relMask, how[0]&packed != 0
-	if how[0]&^(reprMask|relMask|packed) != 0 {
+	if s.rel == relDelta2|relMedian {
 		return s, errEncoding
 	}
-	if s.repr == reprLookup || s.rel == relGap {
+	if s.repr == reprLookup || s.rel&relGap == relGap {
 		s.ref = c.uvarint()
 	}
 	s.data = c.take(c.uvarint())
@@ -213,7 +213,7 @@ func (d *Decoder) unpackColumn(data []byte) ([]byte, error) {
 // values decodes the data of a column and appends the column.
 func (d *Decoder) values(data []byte, repr, rel byte, ref uint64) error {
 	var dur Column
-	if rel == relGap {
+	if rel&relGap == relGap {
 		if ref >= uint64(len(d.table.Columns)) || repr == reprLookup || d.table.Columns[ref].Texts != nil {
 			return errRef
 		}
@@ -343,14 +343,6 @@ func (d *Decoder) lookup(data []byte, ref uint64) error {
 // joinAll decodes numbers that are split into symbols and bits.
 func joinAll(vals []uint64, data []byte) bool {
 	symbols, rest := data[:len(vals)], data[len(vals):]
-	total, largest := uint(0), byte(0)
-	for _, s := range symbols {
-		total += uint(symbolForms[s].low)
-		largest = max(largest, s)
-	}
-	if largest > lastSymbol || uint(len(rest)) != (total+7)/8 {
-		return false
-	}
 	pos, i := uint(0), 0 // in bits, and the row
 	vals = vals[:len(symbols)]
 	for ; i < len(symbols); i++ {
@@ -364,10 +356,13 @@ func joinAll(vals []uint64, data []byte) bool {
 	}
 	for ; i < len(symbols); i++ { // near the end, or where numbers are huge
 		s := &symbolForms[symbols[i]]
+		if symbols[i] > lastSymbol {
+			return false
+		}
 		vals[i] = s.base | bitsAt(rest, pos, uint(s.low))
 		pos += uint(s.low)
 	}
-	return true
+	return (pos+7)/8 == uint(len(rest))
 }
 
 // text decodes a column of texts. It copies them, as they outlive the block.

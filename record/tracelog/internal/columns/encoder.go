@@ -2,6 +2,7 @@ package columns
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,6 +20,7 @@ type Encoder struct {
 	back    []byte // data after it
 	other   []byte
 	sized   []byte // see AppendTable
+	trial   []byte // see smallestRelation
 	dict    dictionary
 	list    [maxDict]uint64
 	indexes [][]byte // bytes of the dictionary columns of the table, nil for other columns
@@ -156,24 +158,49 @@ func (e *Encoder) appendValues(dst []byte, f int, dur []uint64, t schema.Type) [
 		e.keepIndex(e.dict.index, len(e.dict.values))
 		return dst
 	}
-	rel := bestRelation(e.rel, e.vals, dur)
-	ref := -1
-	if rel == relGap {
-		ref = e.durAt
-	}
-	relate(e.rel, e.vals, dur, rel)
-	switch {
-	case len(e.vals) < smallColumn:
-		dst = e.appendVarints(dst, f, rel, ref)
-	case rel != relNone && e.dict.build(e.rel):
-		dst = e.appendDict(dst, f, rel, ref)
-	case t == schema.Time || t == schema.Dur:
-		dst = e.appendSplit(dst, f, rel, ref)
-	default:
-		dst = e.appendSmaller(dst, f, rel, ref)
+	measured := t == schema.Time || t == schema.Dur
+	if measured || len(e.vals) < smallColumn {
+		dst = e.appendRelated(dst, f, bestRelation(e.rel, e.vals, dur), dur, measured)
+	} else {
+		dst = e.appendRelated(dst, f, e.smallestRelation(f), nil, false)
 	}
 	e.keepIndex(nil, 0)
 	return dst
+}
+
+// smallestRelation picks the relation in which a sample of the numbers takes the least room.
+// Numbers that are not times repeat themselves in ways that only zstd sees.
+func (e *Encoder) smallestRelation(f int) byte {
+	all := e.vals
+	defer func() { e.vals = all }()
+	e.vals = all[:min(len(all), sampleRows)]
+	best, fewest := byte(relNone), -1
+	for _, rel := range otherRelations {
+		e.trial = e.appendRelated(e.trial[:0], f, rel, nil, false)
+		if fewest < 0 || len(e.trial) < fewest {
+			best, fewest = rel, len(e.trial)
+		}
+	}
+	return best
+}
+
+// appendRelated appends the numbers in a relation.
+func (e *Encoder) appendRelated(dst []byte, f int, rel byte, dur []uint64, measured bool) []byte {
+	ref := -1
+	if rel&relGap == relGap {
+		ref = e.durAt
+	}
+	e.rel = e.rel[:len(e.vals)]
+	relate(e.rel, e.vals, dur, rel)
+	switch {
+	case len(e.vals) < smallColumn:
+		return e.appendVarints(dst, f, rel, ref)
+	case rel != relNone && e.dict.build(e.rel):
+		return e.appendDict(dst, f, rel, ref)
+	case measured:
+		return e.appendSplit(dst, f, rel, ref)
+	}
+	return e.appendSmaller(dst, f, rel, ref)
 }
 
 func (e *Encoder) appendDict(dst []byte, f int, rel byte, ref int) []byte {
@@ -190,16 +217,10 @@ func (e *Encoder) appendVarints(dst []byte, f int, rel byte, ref int) []byte {
 }
 
 func (e *Encoder) appendSplit(dst []byte, f int, rel byte, ref int) []byte {
-	e.front = e.front[:0]
-	w := bitWriter{buf: e.back[:0]}
-	for _, v := range e.rel {
-		symbol, low := splitOne(v)
-		e.front = append(e.front, symbol)
-		w.write(v, low)
-	}
-	w.flush()
-	e.back = w.buf
-	return e.appendColumn(dst, f, reprSplit|rel, ref, e.front, e.back)
+	n := len(e.rel)
+	e.front = slices.Grow(e.front[:0], n)[:n]
+	e.back = slices.Grow(e.back[:0], 8*n+8)[:8*n+8]
+	return e.appendColumn(dst, f, reprSplit|rel, ref, e.front, splitAll(e.front, e.back, e.rel))
 }
 
 // appendSmaller appends numbers that are not times as varints or split, whichever is

@@ -3,6 +3,7 @@ package columns
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // The encoding byte of a column: how its numbers are represented, what they are
@@ -20,42 +21,63 @@ const (
 	relDelta  = 1 << 4 // difference to the value of the previous row
 	relDelta2 = 2 << 4 // difference to the change of the previous row
 	relGap    = 3 << 4 // difference to the value plus the duration of the previous row
-	relMask   = 0x30
+	relMedian = 4 << 4 // with one of the others but delta2: difference of that to its median over the last five rows
+	relMask   = 0x70
 
 	packed = 0x80 // the data begins with a zstd frame
 )
 
 const (
 	maxDict     = 256
-	sampleRows  = 1024 // rows from which the best relation is estimated
-	smallColumn = 16   // below that many rows varints are as good as anything
+	sampleRows  = 512 // rows from which the best relation is estimated
+	smallColumn = 16  // below that many rows varints are as good as anything
 )
 
 // relate fills dst with vals in the given relation. dur has the durations of the rows, for
 // relGap.
 func relate(dst, vals, dur []uint64, rel byte) {
-	var last, change, end uint64
-	for i, v := range vals {
-		switch rel {
-		case relNone:
-			dst[i] = v
-			continue
-		case relDelta:
+	var last, change uint64
+	dst = dst[:len(vals)]
+	switch rel {
+	case relNone, relMedian:
+		copy(dst, vals)
+	case relDelta:
+		for i, v := range vals {
 			dst[i] = Zigzag(int64(v - last))
-		case relDelta2:
-			dst[i] = Zigzag(int64(v - last - change))
-			change = v - last
-		case relGap:
-			dst[i] = Zigzag(int64(v - end))
-			end = v + dur[i]
+			last = v
 		}
-		last = v
+	case relDelta2:
+		for i, v := range vals {
+			dst[i] = Zigzag(int64(v - last - change))
+			last, change = v, v-last
+		}
+	case relGap:
+		for i, v := range vals {
+			dst[i] = Zigzag(int64(v - last))
+			last = v + dur[i]
+		}
+	case relDelta | relMedian:
+		for i, v := range vals {
+			dst[i] = v - last
+			last = v
+		}
+	case relGap | relMedian:
+		for i, v := range vals {
+			dst[i] = v - last
+			last = v + dur[i]
+		}
+	}
+	if rel&relMedian != 0 {
+		subtractMedians(dst)
 	}
 }
 
 // unrelate is the inverse of relate, in place.
 func unrelate(vals []uint64, dur Column, rel byte) {
 	var last, change uint64
+	if rel&relMedian != 0 {
+		addMedians(vals)
+	}
 	switch rel {
 	case relDelta:
 		for i, v := range vals {
@@ -69,24 +91,73 @@ func unrelate(vals []uint64, dur Column, rel byte) {
 			vals[i] = last
 		}
 	case relGap:
-		if len(dur.Numbers) == 0 {
-			dur = Column{Numbers: zeros}
-		}
 		for i, v := range vals {
 			last += uint64(Unzigzag(v))
+			vals[i] = last
+			last += dur.Numbers[i&dur.Mask]
+		}
+	case relDelta | relMedian:
+		for i, v := range vals {
+			last += v
+			vals[i] = last
+		}
+	case relGap | relMedian:
+		for i, v := range vals {
+			last += v
 			vals[i] = last
 			last += dur.Numbers[i&dur.Mask]
 		}
 	}
 }
 
-// bestRelation picks the relation that leaves the fewest significant bits. The
-// gap is tried only with durations.
+// subtractMedians makes each number its zigzag difference to the median of the five before it.
+func subtractMedians(vals []uint64) {
+	var last, before int64
+	var a, b, c pair // the pairs of neighbours in front of last
+	for i, v := range vals {
+		x := int64(v)
+		vals[i] = Zigzag(x - median(last, a, c))
+		a, b, c = pairOf(last, before), a, b
+		last, before = x, last
+	}
+}
+
+// addMedians is the inverse of subtractMedians.
+func addMedians(vals []uint64) {
+	var last, before int64
+	var a, b, c pair
+	for i, v := range vals {
+		x := Unzigzag(v) + median(last, a, c)
+		vals[i] = uint64(x)
+		a, b, c = pairOf(last, before), a, b
+		last, before = x, last
+	}
+}
+
+// A pair is two numbers in order.
+type pair struct{ low, high int64 }
+
+func pairOf(x, y int64) pair { return pair{min(x, y), max(x, y)} }
+
+// median is the median of a number and two pairs.
+func median(x int64, p, q pair) int64 {
+	y, z := max(p.low, q.low), min(p.high, q.high) // of the four, those in the middle
+	return max(min(y, z), min(max(y, z), x))
+}
+
+// Relations that an encoder tries. Medians suit what a clock measures.
+var (
+	timeRelations  = []byte{relNone, relDelta, relDelta2, relMedian, relDelta | relMedian, relGap, relGap | relMedian}
+	otherRelations = []byte{relNone, relDelta, relDelta2}
+)
+
+// bestRelation picks the relation of times or durations that leaves the fewest significant
+// bits. The gap is tried only with durations.
 func bestRelation(scratch, vals, dur []uint64) byte {
 	n := min(len(vals), sampleRows)
 	best, fewest := byte(relNone), -1
-	for rel := byte(relNone); rel <= relGap; rel += relDelta {
-		if rel == relGap && dur == nil {
+	for _, rel := range timeRelations {
+		if rel&relGap == relGap && dur == nil {
 			break
 		}
 		relate(scratch[:n], vals[:n], dur, rel)
@@ -111,23 +182,38 @@ type dictionary struct {
 
 // build fills the dictionary and reports whether it is worth its room.
 func (d *dictionary) build(vals []uint64) bool {
-	d.values, d.index = d.values[:0], d.index[:0]
+	d.values = d.values[:0]
+	d.index = slices.Grow(d.index[:0], len(vals))[:len(vals)]
 	clear(d.slots[:])
-	for _, v := range vals {
-		slot := v * 0x9E3779B97F4A7C15 >> 54
-		for d.slots[slot] != 0 && d.values[d.slots[slot]-1] != v {
-			slot = (slot + 1) % uint64(len(d.slots))
-		}
-		if d.slots[slot] == 0 {
-			if len(d.values) == maxDict {
+	var last uint64
+	var pick byte // of last
+	for i, v := range vals {
+		if i == 0 || v != last {
+			n, ok := d.pick(v)
+			if !ok {
 				return false
 			}
-			d.values = append(d.values, v)
-			d.slots[slot] = uint16(len(d.values))
+			last, pick = v, n
 		}
-		d.index = append(d.index, byte(d.slots[slot]-1))
+		d.index[i] = pick
 	}
 	return 2*len(d.values) <= len(vals)
+}
+
+// pick returns the place of a number in the dictionary, and adds a new one while there is room.
+func (d *dictionary) pick(v uint64) (byte, bool) {
+	slot := v * 0x9E3779B97F4A7C15 >> 54
+	for d.slots[slot] != 0 && d.values[d.slots[slot]-1] != v {
+		slot = (slot + 1) % uint64(len(d.slots))
+	}
+	if d.slots[slot] == 0 {
+		if len(d.values) == maxDict {
+			return 0, false
+		}
+		d.values = append(d.values, v)
+		d.slots[slot] = uint16(len(d.values))
+	}
+	return byte(d.slots[slot] - 1), true
 }
 
 // appendList appends the numbers that a dictionary or a lookup picks from.

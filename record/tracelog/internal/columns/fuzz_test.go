@@ -17,13 +17,15 @@ func FuzzTable(f *testing.F) {
 	}
 	call := schema.LayoutOf(6)
 	rnd := rand.New(rand.NewPCG(1, 2))
-	var rows []uint64
-	for i := range uint64(100) {
-		for f := range call.Fields {
-			rows = append(rows, i*uint64(f)+rnd.Uint64N(1+uint64(f)))
+	for _, scale := range []uint64{1, 1000} { // the times of the second table are in relation to medians
+		var rows []uint64
+		for i := range uint64(100) {
+			for f := range call.Fields {
+				rows = append(rows, i*uint64(f)*scale+rnd.Uint64N(1+uint64(f)*scale/10))
+			}
 		}
+		f.Add(e.appendContent(nil, call, e.Transpose(call, rows), nil))
 	}
-	f.Add(e.appendContent(nil, call, e.Transpose(call, rows), nil))
 	texts := schema.LayoutOf(schema.Strings)
 	f.Add(e.appendContent(nil, texts, e.Transpose(texts, []uint64{1, 0, 2, 0}), []string{"a", ""}))
 	d, err := NewDecoder()

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 )
 
@@ -39,11 +40,8 @@ const lastSymbol = 8 + 4*(64-4) + 3
 
 // splitOne returns the symbol of v and the number of low bits that complete it.
 func splitOne(v uint64) (symbol byte, low uint) {
-	if v < 8 {
-		return byte(v), 0
-	}
-	n := uint(bits.Len64(v))
-	return byte(8 + 4*(n-4) + uint(v>>(n-3))&3), n - 3
+	low = uint(bits.Len64(v|4)) - 3
+	return byte(4*low) + byte(v>>(low&63)), low
 }
 
 // joinOne is the number of low bits of a symbol, and the number with all of them 0.
@@ -55,39 +53,39 @@ func joinOne(symbol byte) (base uint64, low uint) {
 	return uint64(4|symbol&3) << low, low
 }
 
-// A bitWriter packs low bits into bytes, the first in the lowest bit.
-type bitWriter struct {
-	buf  []byte
-	acc  uint64
-	used uint
-}
-
-func (w *bitWriter) write(v uint64, n uint) {
-	v &= 1<<n - 1
-	w.acc |= v << w.used
-	if w.used+n < 64 {
-		w.used += n
-		return
+// splitAll splits numbers into a symbol for each and the bits of all of them, the first in the
+// lowest bit. It returns the bits, which are in room: room has 8 bytes for each number and 8 more.
+func splitAll(symbols, room []byte, vals []uint64) []byte {
+	var acc uint64 // the bits behind room[:at]
+	at, used := 0, uint(0)
+	symbols = symbols[:len(vals)]
+	for i, v := range vals {
+		symbol, low := splitOne(v)
+		symbols[i] = symbol
+		v &= 1<<(low&63) - 1
+		acc |= v << (used & 63)
+		le.PutUint64(room[at:at+8], acc)
+		if used += low; used >= 64 {
+			at, used = at+8, used-64
+			acc = v >> (low - used)
+		}
+		at += int(used >> 3)
+		acc >>= used & 0x38
+		used &= 7
 	}
-	w.buf = le.AppendUint64(w.buf, w.acc)
-	w.acc = v >> (64 - w.used) // 0 for a shift of 64
-	w.used += n - 64
+	le.PutUint64(room[at:at+8], acc)
+	return room[:at+int(used+7)/8]
 }
 
-// flush pads with zero bits to a whole byte.
-func (w *bitWriter) flush() {
-	for ; w.used > 0; w.used -= min(w.used, 8) {
-		w.buf = append(w.buf, byte(w.acc))
-		w.acc >>= 8
-	}
-	w.acc = 0
-}
-
-// symbolForms has the result of joinOne for each symbol.
+// symbolForms has the result of joinOne for each symbol. One that does not exist has more
+// bits than any other.
 var symbolForms = func() (forms [256]symbolForm) {
 	for s := range lastSymbol + 1 {
 		base, low := joinOne(byte(s))
 		forms[s] = symbolForm{base, 1<<low - 1, uint8(low)}
+	}
+	for s := lastSymbol + 1; s < len(forms); s++ {
+		forms[s].low = math.MaxUint8
 	}
 	return forms
 }()

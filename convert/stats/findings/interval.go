@@ -1,0 +1,70 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// An Interval is a part of the time.
+type Interval struct{ From, To uint64 }
+
+func (i Interval) length() uint64 { return i.To - i.From }
+
+// Bounds of the gaps that are kept: a program of very many processes keeps leastKept for each process on a GPU.
+const (
+	allKept   = 1 << 18
+	mostKept  = 1 << 14
+	leastKept = 1 << 6
+)
+
+// Recording takes the first event. The gaps of a single process explain nothing about another one: none are kept.
+func (c *Collector) Recording(e *timeline.Recording) {
+	if e.Processes > 1 {
+		c.kept = min(max(allKept/e.Processes, leastKept), mostKept)
+	}
+}
+
+// An Idle is the long gaps of a process on a GPU.
+type Idle struct {
+	GPU  uint32
+	Gaps []Interval // the earliest one first
+	Some bool       // there are too many: these are the longest ones
+}
+
+// Within is the time of the gaps between two moments.
+func (g *Idle) Within(from, to uint64) (ns uint64) {
+	i, _ := slices.BinarySearchFunc(g.Gaps, from, func(x Interval, at uint64) int { return cmp.Compare(x.To, at) })
+	for ; i < len(g.Gaps) && g.Gaps[i].From < to; i++ {
+		ns += min(to, g.Gaps[i].To) - max(from, g.Gaps[i].From)
+	}
+	return ns
+}
+
+// Idle returns the long gaps of a process, by GPU.
+func (c *Collector) Idle(of *timeline.Process) (all []Idle) {
+	p := c.processes[of]
+	if p == nil {
+		return nil
+	}
+	for _, gpu := range sortedKeys(p.gaps) {
+		g := p.gaps[gpu]
+		slices.SortFunc(g.kept, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+		all = append(all, Idle{gpu, g.kept, g.some})
+	}
+	return all
+}
+
+// keep keeps a gap. Where there are too many, the longer half stays.
+func (g *gaps) keep(i Interval) {
+	if g.most == 0 {
+		return
+	}
+	if len(g.kept) == g.most {
+		g.some = true
+		slices.SortFunc(g.kept, func(a, b Interval) int { return cmp.Compare(b.length(), a.length()) })
+		g.kept = g.kept[:g.most/2]
+	}
+	g.kept = append(g.kept, i)
+}

@@ -1,0 +1,164 @@
+package ranks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/ranks"
+)
+
+// idleOf returns the gaps of a process on a GPU, nil for none.
+type idleOf func(*timeline.Process) []findings.Idle
+
+func (f idleOf) on(p *Process, gpu uint32) *findings.Idle {
+	list := f(p.Process)
+	i := slices.IndexFunc(list, func(g findings.Idle) bool { return g.GPU == gpu })
+	if i < 0 {
+		return &findings.Idle{}
+	}
+	return &list[i]
+}
+
+// explain notes how much of the time by which some members came last their GPUs were idle. All members leave a collective together, so what makes
+// one of them come later to the next one than the last but one is that its GPU computed longer, or was idle for longer.
+func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle idleOf) {
+	gaps := make([]*findings.Idle, len(m.members))
+	for i, p := range m.members {
+		gaps[i] = idle.on(p, m.gpus[i])
+	}
+	found := make([]uint64, len(m.members))
+	x := comparison{distrust: m.distrust}
+	m.Each(func(members []*collective.Stream, parts []collective.Part) {
+		index, clocks := m.of(members)
+		if !x.compare(clocks, parts) || x.last < 0 || !slices.Contains(who, index[x.last]) {
+			return
+		}
+		late, before := x.sure, x.before(clocks, hosts)
+		if hosts {
+			late = x.ahead
+		}
+		if before < 0 || late == timeline.Never {
+			return
+		}
+		within := func(i int) uint64 { return gaps[index[i]].Within(parts[i].Before, parts[i].Start) }
+		own := within(x.last)
+		found[index[x.last]] += min(own-min(own, within(before)), late)
+	})
+	m.explained(f, found, gaps)
+}
+
+// explained notes the times for which idle GPUs made their ranks late.
+func (m *communicator) explained(f *findings.Finding, found []uint64, gaps []*findings.Idle) {
+	total, some := uint64(0), m.Step() > 1
+	for i, ns := range found {
+		if ns == 0 {
+			continue
+		}
+		ns *= m.Step()
+		total, some = total+ns, some || gaps[i].Some
+		f.Explains = append(f.Explains, findings.Explained{Process: m.members[i].Process, GPU: m.gpus[i], Time: ns, About: m.Step() > 1 || gaps[i].Some})
+	}
+	if total > 0 {
+		f.Evidence += fmt.Sprintf(", %s%s of that because its own GPU was idle (see gaps)", about(some), figures.Duration(total))
+	}
+}
+
+// before is the part that came last but one, with hosts set of those on other hosts; -1 if there is none.
+func (c *comparison) before(clocks []*timeline.Clock, hosts bool) int {
+	found := -1
+	for i := range clocks {
+		if i == c.last || hosts && clocks[i] == clocks[c.last] {
+			continue
+		}
+		if found < 0 || c.waits[i] < c.waits[found] {
+			found = i
+		}
+	}
+	return found
+}
+
+func about(is bool) string {
+	if is {
+		return "about "
+	}
+	return ""
+}
+
+// Arrange sorts the findings of processes together with those among ranks, as [findings.Sorted] does. But of the findings of one kind on several
+// ranks of a run, the one that costs most names the other ranks, and theirs come behind all. And a straggling rank comes
+// before the gaps that it explains, which say how much of their time that is.
+func (c *Collector) Arrange(own, among []findings.Finding) []findings.Finding {
+	own, again := c.repeated(findings.Sorted(own))
+	for i := range among {
+		tell(&among[i], own)
+		tell(&among[i], again)
+	}
+	all := findings.Sorted(slices.Concat(own, among))
+	for i, f := range all {
+		first := slices.IndexFunc(all[:i], func(g findings.Finding) bool { return explains(&f, &g) != nil })
+		if first >= 0 {
+			all = slices.Insert(slices.Delete(all, i, i+1), first, f)
+		}
+	}
+	return append(all, again...)
+}
+
+// explains is what a finding explains of another one, nil for nothing.
+func explains(f, g *findings.Finding) *findings.Explained {
+	i := slices.IndexFunc(f.Explains, func(x findings.Explained) bool {
+		return g.Kind == "gaps" && g.Process == x.Process && *g.GPU == x.GPU
+	})
+	if i < 0 {
+		return nil
+	}
+	return &f.Explains[i]
+}
+
+// tell has the findings that another one explains say so.
+func tell(f *findings.Finding, all []findings.Finding) {
+	for i := range all {
+		if x := explains(f, &all[i]); x != nil {
+			all[i].Evidence += fmt.Sprintf("; other ranks waited for %s%s of it (%s)", about(x.About), figures.Duration(x.Time), f.Kind)
+		}
+	}
+}
+
+// A habit is what several ranks of a run may have in common.
+type habit struct{ run, kind string }
+
+// repeated splits sorted findings: those that repeat an earlier one on another rank, and the others.
+func (c *Collector) repeated(all []findings.Finding) (list, again []findings.Finding) {
+	first, others := make(map[habit]int), make(map[habit][]uint32)
+	for _, f := range all {
+		key := habit{c.Process(f.Process).Run, f.Kind}
+		at, known := first[key]
+		switch {
+		case !f.Process.Rank.Known || known && list[at].Process == f.Process:
+			list = append(list, f)
+		case !known:
+			first[key] = len(list)
+			list = append(list, f)
+		default:
+			others[key] = append(others[key], f.Process.Rank.Number)
+			again = append(again, f)
+		}
+	}
+	for key, numbers := range others {
+		slices.Sort(numbers)
+		numbers = slices.Compact(numbers)
+		f := &list[first[key]]
+		f.Evidence += fmt.Sprintf("; likewise on rank%s %s", plural(len(numbers)), ranks.Words(numbers))
+	}
+	return list, again
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
