@@ -26,6 +26,9 @@ const (
 	// blockTokens is the number of tokens that share a code. With fewer tokens the code
 	// fits the packets more closely, but the codes themselves take more room.
 	blockTokens = 1 << 14
+
+	// leastTokens is the number of tokens from which on packets of another sequence begin a block.
+	leastTokens = 1 << 10
 )
 
 // A Compressor compresses one piece of data after another. The zero value is ready for use. The
@@ -35,6 +38,7 @@ type Compressor struct {
 	threes [1 << threeBits]int32 // by hash of three bytes: bias + their latest position
 
 	walk        walk
+	prices      prices
 	tokens      []token
 	ofLiterals  [literals]uint32 // number of tokens with a symbol
 	ofDistances [distances]uint32
@@ -70,6 +74,7 @@ func (c *Compressor) Append(dst, data []byte, from int, last bool) []byte {
 	data = data[max(0, from-Window):]
 	from = min(from, Window)
 	c.learn(data, from)
+	c.prices.begin()
 	w := bitWriter{b: slices.Grow(dst, 64)}
 	done := c.parse(&w, data, from)
 	if last || done < len(data) {
@@ -113,9 +118,14 @@ func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 	begin = from
 	walking := c.walk.begin(data, from)
 	for p := from; p < len(data); {
-		if len(c.tokens) >= blockTokens-2*ahead {
+		if n := len(c.tokens); walking && c.walk.changes(data) && n >= leastTokens || n >= blockTokens-2*ahead {
+			c.prices.due = pricedTokens
 			c.block(w, data[begin:p], false)
 			begin = p
+		}
+		if len(c.tokens) >= c.prices.due {
+			c.prices.update(&c.ofLiterals, &c.ofDistances)
+			c.prices.due = len(c.tokens) + pricedTokens
 		}
 		if !walking {
 			p = c.next(data, p)

@@ -2,7 +2,6 @@ package deflate
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -15,6 +14,11 @@ type walk struct {
 	size   int     // size of the packet before it
 	tail   int     // bytes that packets have behind their match
 	edges  []int   // offsets in a packet of the bytes that tell packets apart
+
+	sequence byte // of the packet before, see changes
+
+	edge     int // end of the latest match that onward looked at
+	edgeBack int // distance of the three bytes there to their latest place
 }
 
 const (
@@ -39,8 +43,11 @@ const (
 	// bytes repeat.
 	lastBytes = 2
 
-	// literalBits is how many bits more the distance of a match may take for each literal less.
-	literalBits = 5
+	// periods is the number of periods that are searched for a packet behind an equal byte.
+	periods = 3
+
+	// mostUnmatched is the most bytes that are left out of a match for a longer one.
+	mostUnmatched = 2
 
 	// longRest is the number of bytes at the end of a packet that are compressed without regard to packets.
 	longRest = 64
@@ -58,9 +65,19 @@ func packetAt(data []byte, p int) int {
 	return 1 + bytes + int(n)
 }
 
+// changes reports whether the next packet is of another sequence than the packet before, or only one of the two has a long length.
+func (k *walk) changes(data []byte) bool {
+	if k.at+8 > len(data) {
+		return false
+	}
+	before := k.sequence
+	k.sequence = data[k.at+3] // behind the tag; the tag itself where the length takes two bytes
+	return k.sequence != before
+}
+
 // begin finds the first packet at or after p. It reports false for data that are no packets.
 func (k *walk) begin(data []byte, p int) bool {
-	k.starts, k.source, k.size, k.tail, k.edges = k.starts[:0], 0, 0, 0, k.edges[:0]
+	k.starts, k.source, k.size, k.tail, k.edges, k.sequence, k.edge = k.starts[:0], 0, 0, 0, k.edges[:0], 0, -1
 	for k.at = p; k.at < p+syncBytes; k.at++ {
 		next, n := k.at, 0
 		for size := packetAt(data, next); size > 0 && n < synced; size = packetAt(data, next) {
@@ -100,19 +117,45 @@ func (c *Compressor) packet(data []byte, p, size int) int {
 // before p, where that saves room.
 func (c *Compressor) earlier(data []byte, p, length, distance int) (start, longer, back int) {
 	at := c.walk.at
-	start = at
-	for start > p && length < maxMatch && start > distance && data[start-1] == data[start-1-distance] {
-		start--
+	start, longer, back = at, length, distance
+	equal := at // the first byte from which on the bytes at this distance are equal
+	least := c.prices.match(length, distance)
+	for q := at - 1; q >= max(p, at-lastBytes) && length < maxMatch; q-- {
 		length++
-	}
-	for q := at - 1; q >= max(p, at-lastBytes); q-- {
+		least += c.prices.literal[data[q]]
+		if equal == q+1 && distance <= q && data[q] == data[q-distance] {
+			equal = q
+			if all := c.prices.match(length, distance); all <= least {
+				start, longer, back, least = q, length, distance, all
+			}
+		}
 		d := c.five(data, q)
-		if q >= start || d <= 0 || d > min(q, Window) || bits.Len(uint(d)) > bits.Len(uint(distance))+literalBits*(start-q) {
+		if d <= 0 || d > min(q, Window) || d == distance {
 			continue
 		}
-		whole := start - q + length
-		if whole <= maxMatch && common(data, q-d, q, whole) == whole {
-			start, length, distance = q, whole, d
+		if all := c.prices.match(length, d); all < least && common(data, q-d, q, length) == length {
+			start, longer, back, least = q, length, d, all
+		}
+	}
+	return c.periods(data, p, start, longer, back)
+}
+
+// periods makes a match of the next packet begin one byte before it, behind an equal byte: at the packets that lie one or more periods
+// before the likely source, where the program repeats its calls.
+func (c *Compressor) periods(data []byte, p, start, length, distance int) (from, longer, back int) {
+	k, at := &c.walk, c.walk.at
+	period := len(k.starts) - k.source
+	if start != at || at == p || length == maxMatch || period == 1 || at-int(k.starts[k.source]) != distance {
+		return start, length, distance
+	}
+	least := c.prices.match(length, distance) + c.prices.literal[data[at-1]]
+	for i := k.source - period; i >= max(0, k.source-periods*period); i -= period {
+		d := at - int(k.starts[i])
+		if d > min(Window, at-1) {
+			break
+		}
+		if data[at-1-d] == data[at-1] && c.prices.match(length+1, d) < least && common(data, at-d, at, length) == length {
+			return at - 1, length + 1, d
 		}
 	}
 	return start, length, distance
@@ -189,23 +232,24 @@ func (c *Compressor) rest(data []byte, p, end, size int) {
 		p = c.next(data[:end], p)
 	}
 	for p < end {
-		length, distance := c.short(data, p, end, size)
-		if length == 0 {
+		unmatched, length, distance := c.short(data, p, end, size)
+		for range unmatched {
 			c.literal(data[p])
 			p++
-			continue
 		}
-		c.match(length, distance)
-		p += length
+		if length > 0 {
+			c.match(length, distance)
+			p += length
+		}
 	}
 }
 
 // short looks for a match from p up to end: in the packet before, which lies back by the size of this packet, and nearby.
-// The length is 0 if there is none.
-func (c *Compressor) short(data []byte, p, end, size int) (length, distance int) {
+// It returns the number of bytes before the match, and the match; the length is 0 if there is none.
+func (c *Compressor) short(data []byte, p, end, size int) (unmatched, length, distance int) {
 	limit := min(maxMatch, end-p)
 	if limit < minMatch {
-		return 0, 0
+		return limit, 0, 0
 	}
 	if size > 0 && size <= min(p, Window) {
 		length, distance = common(data, p-size, p, limit), size
@@ -216,21 +260,48 @@ func (c *Compressor) short(data []byte, p, end, size int) (length, distance int)
 		}
 	}
 	if !pays(length, distance) {
-		return 0, 0
+		return 1, 0, 0
 	}
-	// The bytes that differ at the end of the match have occurred before, perhaps behind equal bytes.
-	if d := c.three(data, p+length); d > 0 && d <= p {
-		if n := common(data, p-d, p, limit); n >= length+minMatch {
-			length, distance = n, d
-		}
-	}
-	return length, distance
+	return c.onward(data, p, end, length, distance)
 }
 
-// three enters the three bytes at p. It returns the distance to their latest place, 0 without one.
+// onward looks for a better match than the one at p. The bytes that differ at its end have occurred before, perhaps behind
+// equal bytes: then a match from p on, or from the next bytes on, reaches across them.
+func (c *Compressor) onward(data []byte, p, end, length, distance int) (unmatched, longer, back int) {
+	edge := p + length
+	d := c.three(data, edge)
+	c.walk.edge, c.walk.edgeBack = edge, d
+	if d <= 0 || d > p {
+		return 0, length, distance
+	}
+	n := common(data, edge-d, edge, min(maxMatch-length, end-edge))
+	if n < minMatch {
+		return 0, length, distance
+	}
+	from := edge
+	for from > p && data[from-1] == data[from-1-d] {
+		from--
+	}
+	unmatched, longer = from-p, edge+n-from
+	switch {
+	case unmatched == 0:
+		return 0, longer, d
+	case unmatched > mostUnmatched || from == edge:
+		return 0, length, distance
+	}
+	if c.prices.literals(data[p:from])+c.prices.match(longer, d) < c.prices.match(length, distance)+c.prices.literals(data[edge:edge+n]) {
+		return unmatched, longer, d
+	}
+	return 0, length, distance
+}
+
+// three enters the three bytes at p. It returns the distance to their latest place before p, 0 without one.
 func (c *Compressor) three(data []byte, p int) int {
 	if p+4 > len(data) {
 		return 0
+	}
+	if p == c.walk.edge { // they have been entered
+		return c.walk.edgeBack
 	}
 	slot := &c.threes[hashThree(data, p)]
 	d := p + bias - int(*slot)
