@@ -360,6 +360,7 @@ int main()
 {
 	if (cudaFree(NULL)) // starts CUDA, and recording
 		return 1;
+	called["cudaFree"].unseen++;
 	NEED(cudaMalloc, &device, BIG + 65536);
 	NEED(cudaMalloc, &other, BIG + 65536);
 	NEED(cudaMallocHost, (void **)&pinned, BIG + 65536);
