@@ -3,6 +3,7 @@ package cupti
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,6 +104,22 @@ func TestSimulatedNCCL(t *testing.T) {
 				t.Errorf("%v was lost, notes %q", s.lost, s.notes)
 			}
 		})
+	}
+}
+
+// TestSimulatedNCCLNames has more names than the library remembers: it says so, once, and the ranges are there.
+func TestSimulatedNCCLNames(t *testing.T) {
+	t.Parallel()
+	c := &ncclCalls{tally: newTally()}
+	s := newStage(t, Options{Sink: c}, GoConfig{})
+	s.tally = c.tally
+	s.runSim(t, "nccl", "nccl", nil, "-x", "512")
+	if len(c.calls) != 0 || len(c.ranges) == 0 {
+		t.Errorf("%d calls, %d ranges", len(c.calls), len(c.ranges))
+	}
+	const want = "of some calls of NCCL communicator and bytes are not known: more than 8 copies of NCCL, or more than 512 names of calls"
+	if len(s.notes) != 1 || !strings.Contains(fmt.Sprint(s.notes[0]), want) {
+		t.Errorf("notes are %q, want %q", s.notes, want)
 	}
 }
 

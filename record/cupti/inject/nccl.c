@@ -31,7 +31,7 @@
 #include "wire.h"
 
 #define DOMAINS 8  /* of NCCL: a process may have several copies of it */
-#define STRINGS 128 /* names of NCCL's calls */
+#define STRINGS 512 /* names of NCCL's calls: about 30 a copy */
 #define NAME_BYTES 40
 
 #define NCCL_FUNCTIONS(F) \
@@ -54,6 +54,10 @@ static struct string {
 	void *_Atomic handle; /* is set last; strings are added only */
 	char text[NAME_BYTES];
 } strings[STRINGS];
+
+#define MISSED "of some calls of NCCL communicator and bytes are not known: more than 8 copies of NCCL, or more than 512 names of calls"
+_Static_assert(DOMAINS == 8 && STRINGS == 512, "MISSED");
+static atomic_bool missed, said;
 
 /* What the payload of a call begins with, by its size in bytes. */
 enum form {
@@ -109,6 +113,8 @@ static void add_domain(void *domain)
 		atomic_store(&any_domain, true);
 		return;
 	}
+	if (domain && !is_nccl(domain))
+		atomic_store(&missed, true);
 }
 
 static void remove_domain(void *domain)
@@ -144,6 +150,8 @@ static void add_string(void *handle, const char *text)
 	if (i < STRINGS) {
 		memcpy(strings[i].text, text, length + 1);
 		atomic_store(&strings[i].handle, handle);
+	} else {
+		atomic_store(&missed, true);
 	}
 	ct_unlock(&lock);
 	ct_sigmask_restore(&before);
@@ -252,9 +260,19 @@ void ct_nccl_switch(bool is)
 	atomic_store(&on, is);
 }
 
+/* Says, once, that something did not fit. */
+static void say_missed(void)
+{
+	struct ct_note note = {.severity = 1, .text_len = sizeof MISSED - 1};
+	if (!atomic_exchange(&said, true))
+		ct_queue_message(CT_MSG_NOTE, &note, sizeof note, MISSED, note.text_len);
+}
+
 static int on_DomainRangePushEx(void *d, const void *a)
 {
 	struct nvtx_payload p;
+	if (atomic_load_explicit(&missed, memory_order_relaxed) && atomic_load_explicit(&on, memory_order_relaxed) && ct_here())
+		say_missed();
 	if (a && is_nccl(d) && atomic_load_explicit(&on, memory_order_relaxed) && ct_here()) {
 		const char *name = extended(a, &p) ? message(a) : NULL; /* which the size of attributes allows */
 		if (name)

@@ -7,8 +7,10 @@
  *
  * Payloads are those of NCCL since 2.26, or (-f 1) before, or (-f 2) with a count of calls, or (-f 3) nothing that NCCL
  * would write. All processes have the same two communicators; RANK and WORLD_SIZE tell the place in them.
+ * -x N registers so many other names first.
  */
 #include <stdint.h>
+#include <stdio.h>
 
 #include "kernels.h"
 
@@ -183,6 +185,11 @@ int main(int argc, char **argv)
 	int rank = environment("RANK", 0), ranks = environment("WORLD_SIZE", 2);
 	domain = nvtxDomainCreateA("NCCL");
 	other = nvtxDomainCreateA("NCCL too");
+	for (long i = option_number(argc, argv, "-x", 0, 0); i > 0; i--) {
+		char name[32];
+		snprintf(name, sizeof name, "ncclOther%ld", i);
+		nvtxDomainRegisterStringA(domain, name);
+	}
 	work_begin(&work);
 	for (long i = 0; i < n; i++)
 		round_of_calls();
