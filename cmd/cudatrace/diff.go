@@ -354,14 +354,17 @@ func (o *diffOptions) runs(con *console.Console, reader *diff.Reader, word strin
 
 // groupsOf puts the files of one run together: a file of JSON is a run, and so are the logs of its ranks.
 func groupsOf(files []string) (groups [][]string, err error) {
+	if len(files) == 1 {
+		return [][]string{files}, nil
+	}
 	list := make([]roster.Log, len(files))
 	for i, path := range files {
 		list[i].Name = path
-		json, err := isJSON(path)
+		alone, err := isAlone(path)
 		if err != nil {
 			return nil, err
 		}
-		if json || len(files) == 1 {
+		if alone {
 			continue
 		}
 		id, err := convert.Identify(convert.Path(path))
@@ -380,38 +383,46 @@ func groupsOf(files []string) (groups [][]string, err error) {
 	return groups, nil
 }
 
-// isJSON says whether a file is the JSON of stats, as no log begins.
-func isJSON(path string) (bool, error) {
-	f, err := os.Open(path)
+// isAlone says whether a file is a run of its own: the JSON of stats, or what can be read only once, as a pipe can.
+func isAlone(path string) (bool, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return true, nil
+	}
+	f, err := openFile(path)
 	if err != nil {
-		return false, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+		return false, err
 	}
 	defer f.Close()
-	var first [1]byte
-	n, err := f.Read(first[:])
-	if err != nil && err != io.EOF {
-		return false, fmt.Errorf("%s cannot be read: %s", path, errno.Words(err))
+	return isJSON(bufio.NewReader(f)), nil
+}
+
+// isJSON says whether a file is the JSON of stats, as no log begins.
+func isJSON(in *bufio.Reader) bool {
+	first, err := in.Peek(1)
+	return err == nil && first[0] == '{'
+}
+
+func openFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
 	}
-	return n == 1 && first[0] == '{', nil
+	return f, nil
 }
 
 // run reads a run: the JSON of stats, or logs.
 func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []string) (*diff.Run, error) {
 	path := paths[0]
-	json, err := isJSON(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if json {
+	defer f.Close()
+	if in := bufio.NewReader(f); isJSON(in) {
 		if o.filters != "" {
 			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
-		}
-		defer f.Close()
-		return reader.Read(bufio.NewReader(f), path)
+		return reader.Read(in, path)
 	}
 	document, err := o.statistics(con, paths)
 	if err != nil {

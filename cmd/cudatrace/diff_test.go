@@ -147,6 +147,33 @@ func TestDiffFaults(t *testing.T) {
 // recordingsVar is the number of recordings of TestSameProgram.
 const recordingsVar = "CUDATRACE_RECORDINGS"
 
+// TestDiffOfPipes compares what can be read only once, as bash's <(cudatrace stats LOG --format json) gives it.
+func TestDiffOfPipes(t *testing.T) {
+	t.Parallel()
+	var document, stderr bytes.Buffer
+	if code := run([]string{"cudatrace", "stats", gpuLog, "--format", "json"}, &document, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	pipe := func() string {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		go func() {
+			_, _ = w.Write(document.Bytes()) // who does not read all of it fails
+			_ = w.Close()
+		}()
+		return fmt.Sprintf("/dev/fd/%d", r.Fd())
+	}
+	for _, args := range [][]string{{pipe(), pipe()}, {"--base", pipe(), "--base", gpuLog, pipe(), pipe()}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "nothing differs") {
+			t.Errorf("%q: exit code %d: %s%s", args, code, &stdout, &stderr)
+		}
+	}
+}
+
 // TestSameProgram: two recordings of the same program differ in nothing in 99 of 100 tries, one
 // recording a side and, if there are enough, five a side by turns.
 func TestSameProgram(t *testing.T) {

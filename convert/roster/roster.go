@@ -151,14 +151,7 @@ func endEarly(logs []Log) (lines []string) {
 		if !l.Aligned || !last.Aligned || gap <= least+l.Error+last.Error {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s ends %s before the others: rank%s %s", l.Name, figures.Duration(gap), plural(len(l.Ranks)), ranks.Words(l.Ranks)))
+		lines = append(lines, fmt.Sprintf("%s ends %s before the others: %s", l.Name, figures.Duration(gap), ranks.Named(l.Ranks)))
 	}
 	return lines
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

@@ -35,6 +35,14 @@ func (l *List) Doubt(r Rank) string {
 	return fmt.Sprintf("the ranks are %s", span(0, r.Of-1))
 }
 
+// Named lists ranks that are in order: "rank 3", "ranks 0-3, 8".
+func Named(numbers []uint32) string {
+	if len(numbers) == 1 {
+		return "rank " + Words(numbers)
+	}
+	return "ranks " + Words(numbers)
+}
+
 // Words lists numbers that are in order: "0-3, 8".
 func Words(numbers []uint32) string {
 	var words []string

@@ -151,14 +151,7 @@ func (c *Collector) repeated(all []findings.Finding) (list, again []findings.Fin
 		slices.Sort(numbers)
 		numbers = slices.Compact(numbers)
 		f := &list[first[key]]
-		f.Evidence += fmt.Sprintf("; likewise on rank%s %s", plural(len(numbers)), ranks.Words(numbers))
+		f.Evidence += "; likewise on " + ranks.Named(numbers)
 	}
 	return list, again
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

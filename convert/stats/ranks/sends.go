@@ -86,7 +86,7 @@ func (s sends) rows(names *labels, sorted []*Process) (rows [][]any) {
 			}
 		}
 		row := []any{names.list[k.kernel].title, communicator, ranks.Words(numbers), members, x.count, x.time}
-		rows = append(rows, append(row, make([]any, 14)...))
+		rows = append(rows, append(row, make([]any, compared)...))
 	}
 	return rows
 }

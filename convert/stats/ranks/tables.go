@@ -52,9 +52,12 @@ func (c *Collector) collectives(r *Result) *table.Table {
 	return t
 }
 
+// compared is the number of cells of what was compared.
+const compared = 14
+
 // cells are the cells of what was compared; of a kernel that does not wait for all ranks, nothing was.
 func (k *kind) cells(m *communicator) []any {
-	cells := make([]any, 14)
+	cells := make([]any, compared)
 	cells[12], cells[13] = k.compared, k.uncertain
 	if k.compared == 0 {
 		return cells
@@ -180,7 +183,7 @@ func (c *Collector) alone(r *Result) (notes []string) {
 	if streams > 0 && len(r.communicators) > 0 {
 		whose := ""
 		if len(of) > 0 {
-			whose = fmt.Sprintf(" of rank%s %s", plural(len(of)), ranks.Words(slices.Compact(of)))
+			whose = " of " + ranks.Named(slices.Compact(of))
 		}
 		notes = append(notes, figures.Count(streams, "stream", "streams")+" with collectives"+whose+" could not be put together with those of other ranks (docs/hosts.md has the rules)")
 	}

@@ -7,7 +7,7 @@
 
 struct gs_chip {
 	const char *name;
-	uint8_t *units; /* CUPTI's image of those that answer on this GPU; NULL: all that such a chip may have */
+	uint8_t *units; /* CUPTI's image of the units that answer on this GPU; NULL: all that such a chip may have */
 };
 
 struct gs_choice {
@@ -21,7 +21,8 @@ struct gs_choice {
 /* The name of a GPU's chip; NULL if CUPTI does not know the GPU. */
 const char *gs_chip_name(uint32_t device, struct gs_trouble *t);
 
-/* Asks which units of a GPU answer, while nobody uses its counters: it takes 0.3 s and occupies them. The caller frees the image. */
+/* Asks CUPTI which units of a GPU answer. The question takes 0.3 s, needs the GPU's counters and fails while another process
+ * has them. The caller frees the image. */
 bool gs_chip_units(struct gs_chip *chip, uint32_t device, struct gs_trouble *t);
 
 /* Chooses, in their order, the metrics that fit one pass with those before them. */

@@ -53,9 +53,10 @@ static void list(uint32_t device)
 		return;
 	chip.name = gs_chip_name(device, &t);
 	bool ok = chip.name;
-	if (ok)
+	if (ok) {
 		gs_chip_units(&chip, device, &t); /* while another process uses the counters, what such a chip may have */
-	ok = ok && gs_choice_open(&c, &chip, &t);
+		ok = gs_choice_open(&c, &chip, &t);
+	}
 	for (uint32_t type = 0; ok && type < CUPTI_METRIC_TYPES; type++) {
 		struct cupti_base_metrics block = {.size = CUPTI_SIZE(struct cupti_base_metrics, count), .host = c.host, .type = type};
 		ok = GS_CUPTI(cuptiProfilerHostGetBaseMetrics, &block, &t);

@@ -196,21 +196,25 @@ static void begin_series(struct pm *p)
 		gs_series_begin(&p->series, &m, 0);
 }
 
+static bool no_complete_sample(struct gs_trouble *t)
+{
+	t->why = GS_BROKEN;
+	snprintf(t->text, sizeof t->text, "CUPTI completes no sample");
+	return false;
+}
+
 /* Leaves out the metrics whose unit does not answer. False: there is none, or there are no others. */
 static bool choose_again(struct pm *p, struct gs_trouble *t)
 {
-	uint32_t count = p->choice.count;
-	if (!gs_chip_units(&p->chip, (uint32_t)(p - pms), t))
+	uint32_t count = p->choice.count, device = (uint32_t)(p - pms);
+	p->chip.name = gs_chip_name(device, t); /* another GPU's name may lie in the place of the first answer */
+	if (!p->chip.name || !gs_chip_units(&p->chip, device, t))
 		return false;
 	gs_choice_close(&p->choice);
 	if (!gs_choose(&p->choice, &p->chip, wanted.names, wanted.count, t))
 		return false;
 	p->mute = false;
-	if (p->choice.count < count)
-		return true;
-	t->why = GS_BROKEN;
-	snprintf(t->text, sizeof t->text, "CUPTI completes no sample");
-	return false;
+	return p->choice.count < count || no_complete_sample(t);
 }
 
 /* Opens the counters, again where they were busy or have failed. */
@@ -287,7 +291,7 @@ static bool take_all(struct pm *p, struct gs_trouble *t)
 		return false;
 	p->mute = is_mute(p, &info);
 	if (p->mute)
-		return false;
+		return no_complete_sample(t);
 	size_t good = 0;
 	for (size_t i = 0; i < info.completed; i++)
 		if (take(p, i, t))
