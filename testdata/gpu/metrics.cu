@@ -3,9 +3,10 @@
 //
 //   phase NAME start=NS end=NS bytes=N
 //
-// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS] [nvlink]
+// Build: nvcc -O2 -o metrics metrics.cu -lcublas. Usage: metrics [SECONDS] [nvlink|launches]
 //
 // nvlink: copies from GPU 0 to GPU 1 and back, in place of the other phases.
+// launches: empty kernels; prints a line at the start, and at the end the time and the launches of each window of about 2 ms.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -13,7 +14,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <cstring>
 #include <unistd.h>
+#include <vector>
 
 #define CHECK(call)                                                   \
 	do {                                                          \
@@ -88,12 +91,41 @@ static void nvlink(double seconds, size_t size)
 	phase("nvlink_to_0", seconds, size, [&] { CHECK(cudaMemcpyPeerAsync(memory[0], 0, memory[1], 1, size)); });
 }
 
+__global__ void emptyKernel() {}
+
+static void launches(double seconds)
+{
+	struct Window {
+		unsigned long long start, end;
+	};
+	const int n = 500;
+	std::vector<Window> windows;
+	emptyKernel<<<1, 1>>>();
+	CHECK(cudaDeviceSynchronize());
+	puts("begin");
+	fflush(stdout);
+	unsigned long long start = now(), last = start;
+	while (last - start < seconds * 1e9) {
+		for (int i = 0; i < n; i++)
+			emptyKernel<<<1, 1>>>();
+		CHECK(cudaDeviceSynchronize());
+		unsigned long long end = now();
+		windows.push_back({last, end});
+		last = end;
+	}
+	for (const Window &w : windows)
+		printf("window start=%llu end=%llu count=%d\n", w.start, w.end, n);
+}
+
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 3;
 	const size_t size = 1ull << 30;
 	if (argc > 2) {
-		nvlink(seconds, size);
+		if (strcmp(argv[2], "nvlink") == 0)
+			nvlink(seconds, size);
+		else
+			launches(seconds);
 		return 0;
 	}
 	const int n = 8192;

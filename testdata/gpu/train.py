@@ -1,8 +1,10 @@
 """A small PyTorch training loop: many short kernels, as real training has.
 
-Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler]. Prints the loss and the steps.
+Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler|windows]. Prints the loss and the steps;
+with windows a line at the start, and at the end the time of each step.
 """
 import sys
+import time
 
 import torch
 
@@ -52,6 +54,17 @@ if mode == "compile":
     model = torch.compile(model)
 if mode == "graph":
     loss = graph_loop()
+elif mode == "windows":
+    step()
+    torch.cuda.synchronize()
+    print("begin", flush=True)
+    ends = [time.monotonic_ns()]
+    for _ in range(steps):
+        loss = step()
+        torch.cuda.synchronize()
+        ends.append(time.monotonic_ns())
+    for start, end in zip(ends, ends[1:]):
+        print(f"window start={start} end={end} count=1")
 elif mode == "profiler":
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         loss = plain_loop()
