@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// A token is a literal byte, or a match: its length and its distance.
+// A token is a literal byte, or a match: its length, its distance and the distance's symbol.
 type token uint32
 
 const (
 	matchToken  token = 1 << 31
+	symbolShift       = 24
+	symbolMask        = 31
 	lengthShift       = 16
 )
 
-func newMatch(length, distance int) token {
-	return matchToken | token(length-minMatch)<<lengthShift | token(distance-1)
+func newMatch(length, distance int, symbol uint8) token {
+	return matchToken | token(symbol)<<symbolShift | token(length-minMatch)<<lengthShift | token(distance-1)
 }
 
 func (t token) distance() int { return int(t&0x7fff) + 1 }
@@ -38,9 +40,9 @@ type rangeOf struct {
 var (
 	lengthRanges   [literals - firstLength]rangeOf
 	distanceRanges [distances]rangeOf
-	lengthSymbols  [maxMatch - minMatch + 1]uint8 // by length - minMatch
-	nearSymbols    [256]uint8                     // by distance - 1
-	farSymbols     [256]uint8                     // by (distance - 1) / 128
+	lengthSymbols  [256]uint8 // by length - minMatch
+	nearSymbols    [256]uint8 // by distance - 1
+	farSymbols     [256]uint8 // by (distance - 1) / 128
 )
 
 func init() {
@@ -76,9 +78,9 @@ func init() {
 
 func distanceSymbol(d int) uint8 {
 	if d <= len(nearSymbols) {
-		return nearSymbols[d-1]
+		return nearSymbols[uint8(d-1)]
 	}
-	return farSymbols[(d-1)>>7]
+	return farSymbols[uint8((d-1)>>7)]
 }
 
 // A bitWriter appends bits, the first lowest in a byte.
@@ -140,10 +142,11 @@ const (
 // block appends the tokens as a block. data is the same content uncompressed.
 func (c *Compressor) block(w *bitWriter, data []byte, last bool) {
 	c.ofLiterals[endOfBlock]++
-	c.literalCode.make(c.ofLiterals[:], maxWord)
-	c.distanceCode.make(c.ofDistances[:], maxWord)
+	ofLiterals, ofDistances := c.ofLiterals[:literals], c.ofDistances[:distances]
+	c.literalCode.make(ofLiterals, maxWord)
+	c.distanceCode.make(ofDistances, maxWord)
 	size := c.codeLengths()
-	size += c.literalCode.cost(c.ofLiterals[:]) + c.distanceCode.cost(c.ofDistances[:])
+	size += c.literalCode.cost(ofLiterals) + c.distanceCode.cost(ofDistances)
 	for s, r := range lengthRanges {
 		size += int(c.ofLiterals[firstLength+s]) * int(r.extra)
 	}
@@ -163,35 +166,46 @@ func (c *Compressor) block(w *bitWriter, data []byte, last bool) {
 	clear(c.ofDistances[:])
 }
 
+// A word is what a token adds to the stream, and the number of its bits. For a distance, all is the number with the extra
+// bits, which tell how far the distance is from base.
+type word struct {
+	bits, base  uint16
+	length, all uint8
+}
+
 func (c *Compressor) putTokens(w *bitWriter) {
 	words, lengths := c.literalCode.words, c.literalCode.lengths
+	for b := range c.literalWords {
+		c.literalWords[b] = word{bits: words[b], length: lengths[b]}
+	}
 	for l, s := range lengthSymbols { // with their extra bits
 		n := uint(lengths[firstLength+int(s)])
 		r := lengthRanges[s]
 		c.lengthWords[l] = uint32(words[firstLength+int(s)]) | uint32(l+minMatch-int(r.base))<<n
 		c.lengthBits[l] = uint8(n) + r.extra
 	}
+	for s, r := range distanceRanges {
+		n := c.distanceCode.lengths[s]
+		c.distanceWords[s] = word{c.distanceCode.words[s], r.base, n, n + r.extra}
+	}
 	all, held, n := w.b[:cap(w.b)], w.bits, w.n
 	i := len(w.b)
 	for _, t := range c.tokens {
 		if t&matchToken == 0 {
-			held |= uint64(words[t]) << n
-			n += uint(lengths[t])
+			l := c.literalWords[uint8(t)]
+			held |= uint64(l.bits) << (n & 63)
+			n += uint(l.length)
 		} else {
-			l := t >> lengthShift & 0xff
-			held |= uint64(c.lengthWords[l]) << n
+			l := uint8(t >> lengthShift)
+			held |= uint64(c.lengthWords[l]) << (n & 63)
 			n += uint(c.lengthBits[l])
-			d := t.distance()
-			s := distanceSymbol(d)
-			held |= uint64(c.distanceCode.words[s]) << n
-			n += uint(c.distanceCode.lengths[s])
-			r := distanceRanges[s]
-			held |= uint64(d-int(r.base)) << n
-			n += uint(r.extra)
+			d := c.distanceWords[t>>symbolShift&symbolMask]
+			held |= (uint64(d.bits) | uint64(t.distance()-int(d.base))<<(d.length&63)) << (n & 63)
+			n += uint(d.all)
 		}
 		binary.LittleEndian.PutUint64(all[i:], held)
 		i += int(n >> 3)
-		held >>= n &^ 7
+		held >>= n & 0x38
 		n &= 7
 	}
 	w.b, w.bits, w.n = all[:i], held, n

@@ -40,15 +40,17 @@ type Compressor struct {
 	walk        walk
 	prices      prices
 	tokens      []token
-	ofLiterals  [literals]uint32 // number of tokens with a symbol
-	ofDistances [distances]uint32
+	ofLiterals  [firstLength + symbolMask + 1]uint32 // number of tokens with a symbol
+	ofDistances [symbolMask + 1]uint32
 
 	literalCode, distanceCode, lengthCode    code
 	usedLiterals, usedDistances, usedLengths int // numbers of symbols that are written
 	lengths                                  []uint8
 	runs                                     []run
-	lengthWords                              [maxMatch - minMatch + 1]uint32
-	lengthBits                               [maxMatch - minMatch + 1]uint8
+	lengthWords                              [256]uint32
+	lengthBits                               [256]uint8
+	literalWords                             [256]word
+	distanceWords                            [symbolMask + 1]word // by symbol
 }
 
 const (
@@ -88,12 +90,22 @@ func (c *Compressor) Append(dst, data []byte, from int, last bool) []byte {
 	return w.b
 }
 
-// learn empties the tables and enters the data before a position.
+// Bytes at the window's end that learn enters. With all of the window, a trace has 0.003 % fewer bytes, and compressing takes 4 % more time.
+const (
+	learntFives  = 8 << 10
+	learntThrees = 2 << 10
+)
+
+// learn empties the tables and enters the last bytes before a position.
 func (c *Compressor) learn(data []byte, before int) {
 	clear(c.fives[:])
 	clear(c.threes[:])
-	for p := 0; p < before && p+8 <= len(data); p++ {
-		c.fives[hashFive(data, p)], c.threes[hashThree(data, p)] = int32(p+bias), int32(p+bias)
+	end := min(before, len(data)-7)
+	for p := max(0, before-learntFives); p < end; p++ {
+		c.fives[hashFive(data, p)] = int32(p + bias)
+	}
+	for p := max(0, before-learntThrees); p < end; p++ {
+		c.threes[hashThree(data, p)] = int32(p + bias)
 	}
 }
 
@@ -124,7 +136,7 @@ func (c *Compressor) parse(w *bitWriter, data []byte, from int) (begin int) {
 			begin = p
 		}
 		if len(c.tokens) >= c.prices.due {
-			c.prices.update(&c.ofLiterals, &c.ofDistances)
+			c.prices.update(c.ofLiterals[:literals], c.ofDistances[:distances])
 			c.prices.due = len(c.tokens) + pricedTokens
 		}
 		if !walking {
@@ -264,22 +276,32 @@ func (c *Compressor) literal(b byte) {
 }
 
 func (c *Compressor) match(length, distance int) {
-	c.tokens = append(c.tokens, newMatch(length, distance))
-	c.ofLiterals[firstLength+int(lengthSymbols[length-minMatch])]++
-	c.ofDistances[distanceSymbol(distance)]++
+	symbol := distanceSymbol(distance)
+	c.tokens = append(c.tokens, newMatch(length, distance, symbol))
+	c.ofLiterals[firstLength+int(lengthSymbols[uint8(length-minMatch)]&symbolMask)]++
+	c.ofDistances[symbol&symbolMask]++
 }
+
+// load returns the eight bytes from p on.
+func load(data []byte, p int) uint64 { return binary.LittleEndian.Uint64(data[p:]) }
 
 // common is the number of equal bytes from a and from b on, up to limit.
 func common(data []byte, a, b, limit int) int {
-	at, back, to := b, b-a, b+limit
-	for at <= to-8 {
-		if x := binary.LittleEndian.Uint64(data[at:]) ^ binary.LittleEndian.Uint64(data[at-back:]); x != 0 {
-			return at - b + bits.TrailingZeros64(x)/8
+	y := data[b : b+limit]
+	x := data[a:][:len(y)] // of one length, so that the loop checks no bounds
+	n := 0
+	for ; n <= len(y)-8; n += 8 {
+		if d := binary.LittleEndian.Uint64(x[n:n+8]) ^ binary.LittleEndian.Uint64(y[n:n+8]); d != 0 {
+			return n + bits.TrailingZeros64(d)/8
 		}
-		at += 8
 	}
-	for at < to && data[at] == data[at-back] {
-		at++
+	for n < len(y) && x[n] == y[n] {
+		n++
 	}
-	return at - b
+	return n
+}
+
+// equalBytes reports whether n bytes from a and from b on are equal, n at least 8. Packets differ at their ends, which come first.
+func equalBytes(data []byte, a, b, n int) bool {
+	return load(data, a+n-8) == load(data, b+n-8) && common(data, a, b, n) == n
 }

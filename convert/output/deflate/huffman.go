@@ -13,33 +13,31 @@ type code struct {
 	nodes   []uint32
 }
 
-type leaf struct {
-	count  uint32
-	symbol uint16
-}
+// A leaf is the number of times that a symbol occurs, above the symbol's 16 bits: leaves are in order as numbers.
+type leaf uint64
+
+func newLeaf(count uint32, symbol int) leaf { return leaf(count)<<16 | leaf(symbol) }
+
+func (l leaf) count() uint32  { return uint32(l >> 16) }
+func (l leaf) symbol() uint16 { return uint16(l) }
 
 // make fits the code to the frequencies of symbols, with no word longer than limit.
 func (c *code) make(counts []uint32, limit int) {
 	c.lengths, c.words, c.order = resize(c.lengths, len(counts)), resize(c.words, len(counts)), c.order[:0]
 	for s, n := range counts {
 		if n > 0 {
-			c.order = append(c.order, leaf{n, uint16(s)})
+			c.order = append(c.order, newLeaf(n, s))
 		}
 	}
 	for s := range counts { // every code gets at least two words: not all readers accept fewer
 		if len(c.order) >= 2 {
 			break
 		}
-		if len(c.order) == 0 || int(c.order[0].symbol) != s {
-			c.order = append(c.order, leaf{1, uint16(s)})
+		if len(c.order) == 0 || int(c.order[0].symbol()) != s {
+			c.order = append(c.order, newLeaf(1, s))
 		}
 	}
-	slices.SortFunc(c.order, func(a, b leaf) int {
-		if a.count != b.count {
-			return int(a.count) - int(b.count)
-		}
-		return int(a.symbol) - int(b.symbol)
-	})
+	slices.Sort(c.order)
 	var ofLength [maxWord + 1]int
 	c.measure(limit, &ofLength)
 	c.assign(limit, &ofLength)
@@ -79,7 +77,7 @@ func (c *code) depths() []uint32 {
 	c.nodes = resize(c.nodes, 4*n)
 	weight, parent := c.nodes[:2*n], c.nodes[2*n:]
 	for i, l := range c.order {
-		weight[i] = l.count
+		weight[i] = l.count()
 	}
 	leaf, inner := 0, n // the next leaf and the next inner node without a parent
 	for next := n; next < 2*n-1; next++ {
@@ -106,7 +104,7 @@ func (c *code) assign(limit int, ofLength *[maxWord + 1]int) {
 	at := 0
 	for d := limit; d > 0; d-- {
 		for range ofLength[d] {
-			c.lengths[c.order[at].symbol] = uint8(d)
+			c.lengths[c.order[at].symbol()] = uint8(d)
 			at++
 		}
 	}

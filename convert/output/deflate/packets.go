@@ -133,7 +133,7 @@ func (c *Compressor) earlier(data []byte, p, length, distance int) (start, longe
 		if d <= 0 || d > min(q, Window) || d == distance {
 			continue
 		}
-		if all := c.prices.match(length, d); all < least && data[q-d+length-1] == data[q+length-1] && common(data, q-d, q, length) == length {
+		if all := c.prices.match(length, d); all < least && equalBytes(data, q-d, q, length) {
 			start, longer, back, least = q, length, d, all
 		}
 	}
@@ -154,7 +154,7 @@ func (c *Compressor) periods(data []byte, p, start, length, distance int) (from,
 		if d > min(Window, at-1) {
 			break
 		}
-		if data[at-1-d] == data[at-1] && data[at-d+length-1] == data[at+length-1] && c.prices.match(length+1, d) < least && common(data, at-d, at, length) == length {
+		if data[at-1-d] == data[at-1] && c.prices.match(length+1, d) < least && equalBytes(data, at-d, at, length) {
 			return at - 1, length + 1, d
 		}
 	}
@@ -171,11 +171,15 @@ func (c *Compressor) source(data []byte, size int) (length, distance int) {
 	}
 	limit := min(size, maxMatch, len(data)-at)
 	k.source = min(k.source+1, last)
-	for _, i := range [...]int{last, k.source} { // the packet before is near, which takes fewer bits
-		if d := at - int(k.starts[i]); d <= Window && (length == 0 || length < limit && data[at-d+length] == data[at+length]) {
-			if n := common(data, at-d, at, limit); n > length+1 {
-				length, distance = n, d
-			}
+	if d := at - int(k.starts[k.source]); d <= Window {
+		if n := common(data, at-d, at, limit); n > 1 {
+			length, distance = n, d
+		}
+	}
+	// The packet before is near, which takes fewer bits: it may have a byte less.
+	if d := at - int(k.starts[last]); d != distance && d <= Window && (length < 9 || load(data, at-d+length-9) == load(data, at+length-9)) {
+		if n := common(data, at-d, at, limit); n > 1 && n >= length-1 {
+			length, distance = n, d
 		}
 	}
 	if tail := size - length; tail <= k.tail+tailSlack {

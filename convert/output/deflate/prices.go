@@ -19,13 +19,13 @@ const (
 // prices estimate what tokens take in the block that is being made, by the numbers of its symbols so far.
 type prices struct {
 	literal  [firstLength]price
-	length   [maxMatch - minMatch + 1]price // by length - minMatch
-	distance [distances]price               // by symbol
-	due      int                            // number of tokens at which the prices are computed next
+	length   [256]price            // by length - minMatch
+	distance [symbolMask + 1]price // by symbol
+	due      int                   // number of tokens at which the prices are computed next
 }
 
 func (p *prices) match(length, distance int) price {
-	return p.length[length-minMatch] + p.distance[distanceSymbol(distance)]
+	return p.length[uint8(length-minMatch)] + p.distance[distanceSymbol(distance)&symbolMask]
 }
 
 func (p *prices) literals(b []byte) (sum price) {
@@ -50,15 +50,15 @@ func (p *prices) begin() {
 }
 
 // update computes the prices from the numbers of symbols.
-func (p *prices) update(ofLiterals *[literals]uint32, ofDistances *[distances]uint32) {
-	all := logOfSum(ofLiterals[:])
+func (p *prices) update(ofLiterals, ofDistances []uint32) {
+	all := logOfSum(ofLiterals)
 	for b := range p.literal {
 		p.literal[b] = all - log2(ofLiterals[b])
 	}
 	for l, s := range lengthSymbols {
 		p.length[l] = all - log2(ofLiterals[firstLength+int(s)]) + bit*price(lengthRanges[s].extra)
 	}
-	all = logOfSum(ofDistances[:])
+	all = logOfSum(ofDistances)
 	for s, n := range ofDistances {
 		p.distance[s] = all - log2(n) + bit*price(distanceRanges[s].extra)
 	}

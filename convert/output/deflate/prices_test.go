@@ -13,15 +13,15 @@ func TestPrices(t *testing.T) {
 	var c Compressor
 	for range 200 {
 		var total, far float64
-		for s := range c.ofLiterals {
+		for s := range literals {
 			c.ofLiterals[s] = r.Uint32N(1 << r.IntN(14))
 			total += float64(c.ofLiterals[s])
 		}
-		for s := range c.ofDistances {
+		for s := range distances {
 			c.ofDistances[s] = r.Uint32N(1 << r.IntN(14))
 			far += float64(c.ofDistances[s])
 		}
-		c.prices.update(&c.ofLiterals, &c.ofDistances)
+		c.prices.update(c.ofLiterals[:literals], c.ofDistances[:distances])
 		want := func(n uint32, total float64) float64 { return math.Log2(total / float64(max(n, 1))) }
 		near := func(what string, at int, got price, want float64) {
 			if d := float64(got)/bit - want; math.Abs(d) > 0.25 {
