@@ -15,7 +15,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -40,17 +39,16 @@ type Counters struct {
 	byStream  map[*timeline.Stream]*stream
 	byProcess map[*timeline.Process]*process
 	losses    []Sample
+	run       []interval
 }
 
 type gpu struct {
 	index          uint32
 	busy, inFlight series
 	copies         map[uint32]*series // by CUpti_ActivityMemcpyKind
-	pending        ordered.List[interval]
+	pending        coverage
 	covered        uint64 // all time up to here has been counted as busy, or not
 }
-
-type interval struct{ start, end uint64 }
 
 type process struct {
 	*timeline.Process
@@ -66,7 +64,7 @@ type stream struct {
 // maxStreams bounds the streams with a counter.
 const maxStreams = 256
 
-// window is the number of pieces of work of a GPU that wait for earlier ones of other streams.
+// window is the number of times of a GPU, with work and apart from each other, that wait for earlier work of other streams.
 const window = 1 << 15
 
 // New returns counters without events.
@@ -92,16 +90,18 @@ func (c *Counters) Calls(l *timeline.Slices) {
 // Work takes work of a stream.
 func (c *Counters) Work(l *timeline.WorkList) {
 	s := c.stream(l.Stream)
+	c.run = c.run[:0]
 	for i := range l.List {
 		w := &l.List[i]
 		if w.Untimed {
 			continue
 		}
-		s.gpu.take(w)
+		c.run = append(c.run, s.gpu.take(w))
 		if w.Call.Function != nil && s.queued != nil {
 			s.queued.add(w.Call.End, w.Start, 1)
 		}
 	}
+	s.gpu.cover(c.run)
 }
 
 func (c *Counters) stream(of *timeline.Stream) *stream {
@@ -122,13 +122,13 @@ func (c *Counters) gpu(index uint32) *gpu {
 			return g
 		}
 	}
-	g := &gpu{index: index, copies: make(map[uint32]*series),
-		pending: ordered.NewList(func(a, b *interval) bool { return a.start < b.start })}
+	g := &gpu{index: index, copies: make(map[uint32]*series)}
 	c.gpus = append(c.gpus, g)
 	return g
 }
 
-func (g *gpu) take(w *timeline.Work) {
+// take adds work to the counters that do not depend on other work. It returns the work's time.
+func (g *gpu) take(w *timeline.Work) interval {
 	end := timeline.End(w.Start, w.Dur)
 	switch w.Kind {
 	case timeline.KernelWork:
@@ -143,18 +143,25 @@ func (g *gpu) take(w *timeline.Work) {
 			copies.add(w.Start, end, float64(w.Shape.Memcpy.Bytes)/float64(max(w.Dur, 1)))
 		}
 	}
-	g.pending.Add(interval{w.Start, end})
-	if g.pending.Len() >= window {
+	return interval{w.Start, end}
+}
+
+// cover counts times with work as busy, once earlier work is not to be expected any more.
+func (g *gpu) cover(run []interval) {
+	g.busy.events += uint64(len(run))
+	g.pending.add(run)
+	if len(g.pending.list) >= window {
 		g.sweep(window / 2)
 	}
 }
 
-// sweep counts the time that the first n intervals cover together.
+// sweep counts the first n times with work.
 func (g *gpu) sweep(n int) {
-	g.pending.Drain(func(*interval) bool { n--; return n >= 0 }, func(i *interval) {
-		g.busy.add(max(i.start, g.covered), i.end, 1)
+	for _, i := range g.pending.list[:n] {
+		g.busy.spread(max(i.start, g.covered), i.end, 1)
 		g.covered = max(g.covered, i.end)
-	})
+	}
+	g.pending.drop(n)
 }
 
 // Loss takes a loss.
@@ -171,7 +178,7 @@ func (c *Counters) All(first, last uint64) (all []Counter) {
 	}
 	slices.SortFunc(c.gpus, func(a, b *gpu) int { return cmp.Compare(a.index, b.index) })
 	for _, g := range c.gpus {
-		g.sweep(g.pending.Len())
+		g.sweep(len(g.pending.list))
 		of := func(name, unit string) Counter { return Counter{Name: name, Unit: unit, GPU: g.index, OnGPU: true} }
 		add(of("busy", "%"), &g.busy, 100)
 		add(of("kernels in flight", "kernels"), &g.inFlight, 1)

@@ -16,12 +16,19 @@ const (
 	firstShift = 8 // no bin is shorter than 256 ns
 )
 
-// add spreads a quantity of rate a nanosecond over an interval.
+// add adds an event: a quantity of rate a nanosecond over an interval.
 func (s *series) add(from, to uint64, rate float64) {
+	if from < to {
+		s.events++
+		s.spread(from, to, rate)
+	}
+}
+
+// spread adds a quantity of rate a nanosecond over an interval.
+func (s *series) spread(from, to uint64, rate float64) {
 	if from >= to {
 		return
 	}
-	s.events++
 	s.cover(from, to-1)
 	first, last := from>>s.shift, (to-1)>>s.shift
 	if first == last {
