@@ -273,6 +273,9 @@ func (c *Compressor) short(data []byte, p, end, size int) (unmatched, length, di
 // equal bytes: then a match from p on, or from the next bytes on, reaches across them.
 func (c *Compressor) onward(data []byte, p, end, length, distance int) (unmatched, longer, back int) {
 	edge := p + length
+	if edge+minMatch > end {
+		return 0, length, distance
+	}
 	d := c.three(data, edge)
 	c.walk.edge, c.walk.edgeBack = edge, d
 	if d <= 0 || d > p {
