@@ -178,6 +178,7 @@ func (c *Counters) All(first, last uint64) (all []Counter) {
 	}
 	slices.SortFunc(c.gpus, func(a, b *gpu) int { return cmp.Compare(a.index, b.index) })
 	for _, g := range c.gpus {
+		g.pending.settle()
 		g.sweep(len(g.pending.list))
 		of := func(name, unit string) Counter { return Counter{Name: name, Unit: unit, GPU: g.index, OnGPU: true} }
 		add(of("busy", "%"), &g.busy, 100)

@@ -1,6 +1,7 @@
 package counters
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,7 +31,11 @@ func TestCoverage(t *testing.T) {
 				}
 			}
 			c.add(run)
+			if r.IntN(2) == 0 {
+				c.settle()
+			}
 		}
+		c.settle()
 		var want []interval
 		for at, is := range covered {
 			switch n := len(want); {
@@ -48,6 +53,27 @@ func TestCoverage(t *testing.T) {
 			if c.drop(n); !slices.Equal(c.list, want[n:]) {
 				t.Fatalf("without the first %d, covered is %v, want %v", n, c.list, want[n:])
 			}
+		}
+	}
+}
+
+// The work of many streams is sorted in few rounds: lists that arrive one after the other, each with its own times.
+func TestSortRuns(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(23, 24))
+	for _, runs := range []int{1, 2, 7, 500} {
+		var list []interval
+		for range runs {
+			at := uint64(0)
+			for range 1 + r.IntN(20) {
+				at += r.Uint64N(50)
+				list = append(list, interval{at, at + r.Uint64N(30)})
+			}
+		}
+		want := slices.Clone(list)
+		slices.SortStableFunc(want, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+		if got, _ := sortRuns(list, nil); !slices.Equal(got, want) {
+			t.Errorf("%d runs: got %v, want %v", runs, got, want)
 		}
 	}
 }
