@@ -143,7 +143,7 @@ var dataPath = []struct{ name, imports string }{
 	{"join", "catalog graphlaunch memory merge ordered pipeline sampled selection spans timeline waits"},
 	{"parts", "timeline"},
 	{"roster", ""},
-	{"counters", "timeline"},
+	{"counters", "ordered timeline"},
 	{"live", "ordered timeline"},
 	{"stats/usage", "timeline"},
 	{"overview", "stats/usage timeline"},

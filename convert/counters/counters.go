@@ -39,7 +39,6 @@ type Counters struct {
 	byStream  map[*timeline.Stream]*stream
 	byProcess map[*timeline.Process]*process
 	losses    []Sample
-	run       []interval
 }
 
 type gpu struct {
@@ -90,18 +89,16 @@ func (c *Counters) Calls(l *timeline.Slices) {
 // Work takes work of a stream.
 func (c *Counters) Work(l *timeline.WorkList) {
 	s := c.stream(l.Stream)
-	c.run = c.run[:0]
 	for i := range l.List {
 		w := &l.List[i]
 		if w.Untimed {
 			continue
 		}
-		c.run = append(c.run, s.gpu.take(w))
+		s.gpu.take(w)
 		if w.Call.Function != nil && s.queued != nil {
 			s.queued.add(w.Call.End, w.Start, 1)
 		}
 	}
-	s.gpu.cover(c.run)
 }
 
 func (c *Counters) stream(of *timeline.Stream) *stream {
@@ -127,8 +124,7 @@ func (c *Counters) gpu(index uint32) *gpu {
 	return g
 }
 
-// take adds work to the counters that do not depend on other work. It returns the work's time.
-func (g *gpu) take(w *timeline.Work) interval {
+func (g *gpu) take(w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
 	switch w.Kind {
 	case timeline.KernelWork:
@@ -143,13 +139,10 @@ func (g *gpu) take(w *timeline.Work) interval {
 			copies.add(w.Start, end, float64(w.Shape.Memcpy.Bytes)/float64(max(w.Dur, 1)))
 		}
 	}
-	return interval{w.Start, end}
-}
-
-// cover counts times with work as busy, once earlier work is not to be expected any more.
-func (g *gpu) cover(run []interval) {
-	g.busy.events += uint64(len(run))
-	g.pending.add(run)
+	if w.Start < end {
+		g.busy.events++
+		g.pending.add(interval{w.Start, end})
+	}
 	if len(g.pending.list) >= window {
 		g.sweep(window / 2)
 	}

@@ -1,7 +1,6 @@
 package counters
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,7 +29,9 @@ func TestCoverage(t *testing.T) {
 					covered[at] = true
 				}
 			}
-			c.add(run)
+			for _, i := range run {
+				c.add(i)
+			}
 			if r.IntN(2) == 0 {
 				c.settle()
 			}
@@ -49,31 +50,9 @@ func TestCoverage(t *testing.T) {
 		if !slices.Equal(c.list, want) {
 			t.Fatalf("covered is %v, want %v", c.list, want)
 		}
-		if n := r.IntN(len(want) + 1); true {
-			if c.drop(n); !slices.Equal(c.list, want[n:]) {
-				t.Fatalf("without the first %d, covered is %v, want %v", n, c.list, want[n:])
-			}
-		}
-	}
-}
-
-// The work of many streams is sorted in few rounds: lists that arrive one after the other, each with its own times.
-func TestSortRuns(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(23, 24))
-	for _, runs := range []int{1, 2, 7, 500} {
-		var list []interval
-		for range runs {
-			at := uint64(0)
-			for range 1 + r.IntN(20) {
-				at += r.Uint64N(50)
-				list = append(list, interval{at, at + r.Uint64N(30)})
-			}
-		}
-		want := slices.Clone(list)
-		slices.SortStableFunc(want, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
-		if got, _ := sortRuns(list, nil); !slices.Equal(got, want) {
-			t.Errorf("%d runs: got %v, want %v", runs, got, want)
+		n := r.IntN(len(want) + 1)
+		if c.drop(n); !slices.Equal(c.list, want[n:]) {
+			t.Fatalf("without the first %d, covered is %v, want %v", n, c.list, want[n:])
 		}
 	}
 }
