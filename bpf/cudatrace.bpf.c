@@ -135,8 +135,9 @@ struct {
 
 /* A process that is recorded. */
 struct target {
-	u32 range; /* with capture_range: 1 within the range; TARGET_CALIBRATION */
-	u32 place; /* in the table of epochs */
+	u32 range;  /* with capture_range: 1 within the range; TARGET_CALIBRATION */
+	u32 place;  /* in the table of epochs */
+	u32 bare;  /* the process has lost its probes: see process_exec */
 };
 
 struct {
@@ -804,11 +805,19 @@ int unload_single(struct pt_regs *ctx)
 	return begin_epoch();
 }
 
-/* A process runs another program: that may call CUDA in libraries that are probed already. */
+/*
+ * A process runs another program: that may call CUDA in libraries that are probed already. The
+ * probes of a process hang on its first thread. Where another thread runs the program, it takes that
+ * one's place and number, but not its probes.
+ */
 SEC("raw_tp/sched_process_exec")
-int process_exec(void *ctx)
+int process_exec(struct raw_tracepoint *ctx)
 {
-	(void)ctx;
+	u32 pid = current_id() >> 32, number_before = ctx->args[1];
+	struct target *target = map_lookup(&targets, &pid);
+
+	if (target && number_before != (u32)current_pid_tgid())
+		target->bare = 1;
 	return begin_epoch();
 }
 

@@ -110,6 +110,7 @@ type ProbesTarget struct {
 	_     structs.HostLayout
 	Range uint32
 	Place uint32
+	Bare  uint32
 }
 
 type ProbesThread struct {

@@ -61,7 +61,7 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 		return nil // records that the filter left out are not missing
 	}
 	var said tracelog.ProcessEnd
-	for _, e := range c.Outcome.Ends {
+	for _, e := range c.Outcome.AllEnds() {
 		if e.Complete == 0 {
 			return nil // without the last message of a library there is nothing to compare
 		}

@@ -33,6 +33,7 @@ var kinds = []struct {
 	{"several runtimes in one process", []string{"tworuntimes"}, 1, 1},
 	{"many threads, which end before the program", []string{"threads", "-t", "8", "-n", "500"}, 1, 8},
 	{"children and grandchildren (fork, exec)", []string{"forkexec"}, 3, 3},
+	{"programs replaced by exec, from any thread", []string{"replaced"}, 3, 4},
 	{"workers on one GPU with equal stream and correlation ids", []string{"workers", "-w", "3"}, 3, 3},
 	{"a shell script that starts programs", []string{"sh", "-c", "$SIM/threads -t 2 -n 50; $SIM/driveronly"}, 2, 3},
 	{"a fork after CUDA's start", []string{"forkafter"}, 1, 1},

@@ -2,11 +2,9 @@ package catalog
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -18,11 +16,12 @@ const MaxRemarks = 1 << 16
 // Outcome is how the recording went.
 type Outcome struct {
 	CUPTI   []tracelog.CUPTI
-	Ends    map[uint32]tracelog.ProcessEnd // by PID
+	Ends    map[uint32]tracelog.ProcessEnd // by PID; where exec replaced programs, that of the last
 	End     *tracelog.End                  // nil for a log that was not finished
 	Notes   []tracelog.Note
 	LeftOut uint64 // losses and notes beyond MaxRemarks
 
+	replaced   []tracelog.ProcessEnd // of programs that exec replaced, at most maxReplaced, in the order of the file
 	lost       map[string]uint64
 	losses     []tracelog.Lost
 	order      []bool            // order of losses and notes in the file: true for a note
@@ -76,6 +75,9 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	case tracelog.KindProcessEnd:
 		var e tracelog.ProcessEnd
 		e.Read(b, i)
+		if earlier, known := o.Ends[e.PID]; known && len(o.replaced) < maxReplaced {
+			o.replaced = append(o.replaced, earlier)
+		}
 		o.Ends[e.PID] = e
 		return e.Time
 	case tracelog.KindFlushed:
@@ -251,44 +253,4 @@ func (o *Outcome) knownOf(pid uint32, heard uint64) uint64 {
 // that is followed.
 func (o *Outcome) Known() uint64 {
 	return min(o.known(tracelog.KindCall, 0), o.known(tracelog.KindKernel, 0))
-}
-
-// Correlated says whether every call of a process that puts work on a GPU should have an API
-// record: CUPTI was on all the time, and the process's last message arrived.
-func (c *Catalog) Correlated(pid uint32) bool {
-	o := &c.Outcome
-	return o.Recorded(pid) && o.Ends[pid].Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
-}
-
-// CorrelatedUntil is the time up to which Correlated holds: calls made while the process handed
-// over its last records have no API record.
-func (c *Catalog) CorrelatedUntil(pid uint32) uint64 {
-	return cmp.Or(c.Outcome.Ends[pid].Until, timeline.Never)
-}
-
-// Ending returns when and how a program ended, 0 and "" as far as it is not known.
-func (c *Catalog) Ending(p *Program) (at uint64, how string) {
-	e, known := c.Outcome.Ends[p.PID]
-	switch {
-	case p.Until != 0:
-		return p.Until, "exec"
-	case !known:
-		return 0, ""
-	case strings.HasPrefix(e.Reason, "signal "):
-		return e.Time, e.Reason
-	case e.Status < 0:
-		return e.Time, ""
-	}
-	return e.Time, fmt.Sprintf("exit code %d", e.Status)
-}
-
-// Horizon is the time at which a program's unfinished calls and ranges are cut off.
-func (c *Catalog) Horizon(p *Program) uint64 {
-	if p.Cut != 0 {
-		return p.Cut
-	}
-	if e, ok := c.Outcome.Ends[p.PID]; ok && e.Time != 0 {
-		return e.Time
-	}
-	return c.last
 }

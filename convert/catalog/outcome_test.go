@@ -139,14 +139,46 @@ func TestCorrelated(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := take(t, New(test.filter), openLog(t, logtest.Assemble(t, test.log)))
-			if got := c.Correlated(1); got != test.want {
+			if got := c.Correlated(&Program{PID: 1}); got != test.want {
 				t.Errorf("calls are correlated: %v, want %v", got, test.want)
 			}
 		})
 	}
 	c := catalogOf(t, logtest.Assemble(t, on+whole+"process_end pid=2 time=900"))
-	if c.CorrelatedUntil(1) != 800 || c.CorrelatedUntil(2) != never || c.CorrelatedUntil(3) != never {
-		t.Errorf("calls are correlated until %d, %d, %d", c.CorrelatedUntil(1), c.CorrelatedUntil(2), c.CorrelatedUntil(3))
+	until := func(pid uint32) uint64 { return c.CorrelatedUntil(&Program{PID: pid}) }
+	if until(1) != 800 || until(2) != never || until(3) != never {
+		t.Errorf("calls are correlated until %d, %d, %d", until(1), until(2), until(3))
+	}
+}
+
+// Each program that ran under a PID has an end of its own.
+func TestEndsOfReplacedPrograms(t *testing.T) {
+	t.Parallel()
+	const programs = "cupti pid=1 status=on\nprocess pid=1 start=1000 exe=/bin/one\nprocess pid=1 start=5000 exe=/bin/two\nprocess pid=1 start=7000 exe=/bin/three\n"
+	for name, x := range map[string]struct {
+		ends string
+		want []string
+	}{
+		"all handed over": {"process_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
+			[]string{"one true 3900", "two true 6400", "three true 7900"}},
+		"one had no time": {"process_end pid=1 time=4000 complete=0 until=2000\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1",
+			[]string{"one false 2000", "two true 6400", "three true " + fmt.Sprint(uint64(never))}},
+		"the end of one is missing": {"process_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
+			[]string{"one false " + fmt.Sprint(uint64(never)), "two true 6400", "three true 7900"}},
+		"the last has not ended": {"process_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400",
+			[]string{"one true 3900", "two true 6400", "three false " + fmt.Sprint(uint64(never))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := resolved(t, logtest.Assemble(t, programs+x.ends))
+			var got []string
+			for _, g := range c.Processes.Get(1).Programs {
+				got = append(got, fmt.Sprint(g.Name, " ", c.Correlated(g), " ", c.CorrelatedUntil(g)))
+			}
+			if diff := cmp.Diff(x.want, got); diff != "" {
+				t.Errorf("calls of each program are correlated until (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -57,7 +57,7 @@ func newPrograms(c *catalog.Catalog, offset uint32, found *Found) map[uint32][]*
 func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, offset uint32, found *Found) *program {
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
-		horizon: c.Horizon(g), correlated: c.Correlated(g.PID), correlatedUntil: c.CorrelatedUntil(g.PID),
+		horizon: c.Horizon(g), correlated: c.Correlated(g), correlatedUntil: c.CorrelatedUntil(g),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 	}
 	host := c.Meta[tracelog.MetaHost]

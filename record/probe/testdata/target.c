@@ -471,12 +471,29 @@ static void again(long unused)
 	abort();
 }
 
+static void *again_in_thread(void *unused)
+{
+	again(0);
+	return unused;
+}
+
+/* Another thread than the first makes it run again. */
+static void again_by_thread(long unused)
+{
+	pthread_t thread;
+
+	(void)unused;
+	if (pthread_create(&thread, NULL, again_in_thread, NULL))
+		abort();
+	pthread_join(thread, NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"again", again}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
 };

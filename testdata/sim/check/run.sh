@@ -55,7 +55,7 @@ $out"
 }
 
 CHECK_MODE=all
-for program in static-stripped bundled late tworuntimes 'threads -t 8 -n 200' forkexec 'workers -w 3' forkafter \
+for program in static-stripped bundled late tworuntimes 'threads -t 8 -n 200' forkexec replaced 'workers -w 3' forkafter \
 	'forkafter _exit' 'graphs -n 7' profiler nvtx functions 'many --no-errors' 'longrun 0.05'; do
 	# shellcheck disable=SC2086
 	same bin/$program

@@ -1,0 +1,52 @@
+package probe
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+)
+
+// execs makes the target run its program again, by the thread that runs a scenario or by another.
+func (t *target) execs(scenario string) {
+	t.tb.Helper()
+	t.begin(scenario, 0)
+	if line := t.line(); line != "ready" {
+		t.tb.Fatal(line)
+	}
+}
+
+// A process that runs another program keeps its probes, whichever thread makes it do so, and each call is
+// recorded once.
+func TestExec(t *testing.T) {
+	looks := map[string]func(t *testing.T, p *Prober, target *target, late bool){
+		"attach": func(t *testing.T, p *Prober, target *target, _ bool) { attach(t, p, target) },
+		"rescan": func(t *testing.T, p *Prober, target *target, late bool) {
+			if _, err := p.Rescan(target.pid); errors.Is(err, errBare) != late || err != nil && !late {
+				t.Errorf("calls may be missing: %v; said: %v", late, err)
+			}
+		},
+	}
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, m uprobe.Mode) {
+				p, target := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+				attach(t, p, target)
+				target.run("launches", 3)
+				for range 2 {
+					target.execs("again-by-thread")
+					look(t, p, target, true)
+					target.run("launches", 50)
+					target.execs("again")
+					look(t, p, target, false)
+					target.run("launches", 700)
+				}
+				r := finish(t, p)
+				if n := len(r.calls); n != 1503 {
+					t.Errorf("%d calls of 1503", n)
+				}
+			})
+		})
+	}
+}
