@@ -50,3 +50,23 @@ func TestExec(t *testing.T) {
 		})
 	}
 }
+
+// Where the runtime's launches are no longer probed, another thread's exec does not change that.
+func TestLaunchesAfterExec(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
+	attach(t, p, target)
+	if !p.processes.tryLaunches() {
+		t.Fatal("the runtime's launches are not probed at first")
+	}
+	p.ReleaseLaunches(target.pid)
+	target.execs("again-by-thread")
+	if _, err := p.Rescan(target.pid); !errors.Is(err, errBare) {
+		t.Error(err)
+	}
+	for _, file := range p.processes.byPID[target.pid].files {
+		if file.launches != nil {
+			t.Errorf("launches are probed at the runtime again: %+v", file.library)
+		}
+	}
+}

@@ -115,7 +115,9 @@ func (ps *processes) dropLost(pid int, proc *process) (lost bool, err error) {
 	}
 	// First of all: beside new ones the old would see the calls, too.
 	err = errors.Join(err, uprobe.CloseTogether(probes), ps.targets.Put(uint32(pid), t))
+	launches := proc.launches
 	*proc = *newProcess()
+	proc.launches = launches // RetryLaunches tells of a new program
 	return true, err
 }
 
