@@ -273,6 +273,9 @@ func (c *calls) rescan(pids []uint32) {
 			c.callers.lookAgain(pid)
 		}
 		_, err := c.prober.Rescan(int(pid))
+		if errors.Is(err, probe.ErrBare) && len(c.opts.PIDs) == 0 {
+			err = nil // a program that is not attached to by PID says hello before its first call, and waits
+		}
 		notAttached(c.report, pid, err)
 	}
 }

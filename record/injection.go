@@ -68,10 +68,19 @@ func (i *injection) unable(why string) {
 
 // look finds processes of the program's that use CUDA and run unrecorded.
 func (i *injection) look(program int) {
-	if i.unseen != nil {
-		known := func(pid uint32) bool { return i.tracees.has(pid) || i.server.Has(pid) || i.leaves(pid) }
-		i.unseen.look(program, known, i.report.miss)
+	if i.unseen == nil {
+		return
 	}
+	live := i.tracees.live()
+	i.unseen.look(program, func(pid uint32) met {
+		switch {
+		case slices.Contains(live, pid), i.server.Has(pid), i.leaves(pid):
+			return running
+		case i.tracees.has(pid):
+			return formerly
+		}
+		return stranger
+	}, i.report.miss)
 }
 
 // whyNothing says why nothing was recorded of a program that uses CUDA, as far as is known; "" if the

@@ -21,19 +21,20 @@ import (
 // An unseen looks for processes of the program's tree that use CUDA and never say hello to the
 // recorder: they run unrecorded.
 type unseen struct {
+	setting     string // of the environment, by which the driver loads the injected library
 	library     string // path of the injected library
 	owner       uint32 // the user who can load it
 	opened      int    // descriptor that tells when the library is opened, -1 without one
 	told        map[int]bool
 	first       string            // what was told first
 	raisedOther string            // a process that was seen to run with raised rights
-	since       map[int]time.Time // when the library was first seen in a process without a hello
+	since       map[int]time.Time // when a process was first seen on its way to a hello
 	next        time.Time         // of the next look
 }
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{library: library, owner: uint32(os.Geteuid()), told: map[int]bool{}, since: map[int]time.Time{}}
+	u := &unseen{setting: setting, library: library, owner: uint32(os.Geteuid()), told: map[int]bool{}, since: map[int]time.Time{}}
 	if as != nil {
 		u.owner = as.UID
 	}
@@ -53,25 +54,42 @@ func (u *unseen) close() {
 	}
 }
 
-// unseenPatience is the time in which a process that has loaded the library says hello, at the latest.
-const unseenPatience = 3 * time.Second
+const (
+	unseenPatience = 3 * time.Second  // in which a process that has loaded the library says hello, at the latest
+	loadPatience   = 20 * time.Second // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
+)
 
-// look finds the processes of the tree below the program that use CUDA and are not known. It takes at
+// A met says what a process has said to the recorder.
+type met uint32
+
+const (
+	stranger met = iota // nothing
+	formerly            // hello, and its end: it may run another program now
+	running             // hello
+)
+
+// look finds the processes of the tree below the program that use CUDA and run unrecorded. It takes at
 // most a twentieth of the time.
-func (u *unseen) look(program int, known func(pid uint32) bool, miss func(pid uint32, text string)) {
+func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint32, text string)) {
 	began := time.Now()
 	if began.Before(u.next) {
 		return
 	}
-	for _, pid := range procfs.Tree(program) {
-		if known(uint32(pid)) || u.told[pid] {
+	heirs := map[int]bool{}
+	for _, pid := range procfs.Tree(program) { // parents first
+		has := know(uint32(pid))
+		if has == running || u.told[pid] {
 			delete(u.since, pid)
+			continue
+		}
+		if parent, forked := procfs.Forked(pid); has == stranger && forked && (heirs[parent] || u.told[parent] || know(uint32(parent)) != stranger) {
+			heirs[pid] = true // it has the library from its parent, and CUDA does not work in it
 			continue
 		}
 		if u.raisedOther == "" && procfs.Raised(pid) {
 			u.raisedOther = processList([]int{pid})
 		}
-		if why := u.obstacle(pid); why != "" {
+		if why := u.obstacle(pid, has); why != "" {
 			text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
 			u.told[pid], u.first = true, cmp.Or(u.first, text)
 			miss(uint32(pid), text)
@@ -82,22 +100,21 @@ func (u *unseen) look(program int, known func(pid uint32) bool, miss func(pid ui
 
 // obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or
 // if nothing does.
-func (u *unseen) obstacle(pid int) string {
+func (u *unseen) obstacle(pid int, has met) string {
 	files, err := procfs.Files(pid)
 	if err != nil || !slices.ContainsFunc(files, isDriver) {
 		return ""
 	}
 	if !slices.Contains(files, u.library) {
-		if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
-			return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
+		if !slices.ContainsFunc(files, isDevice) {
+			return "" // CUDA is not initialised: NVML maps the driver library as well (580.159.04), but no device
 		}
-		return ""
+		return u.barrier(pid)
 	}
-	first, seen := u.since[pid]
-	if !seen {
-		u.since[pid] = time.Now()
+	if has == formerly {
+		return "" // it is ending
 	}
-	if !seen || time.Since(first) < unseenPatience {
+	if u.seenFor(pid) < unseenPatience {
 		return ""
 	}
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has just ended
@@ -106,6 +123,46 @@ func (u *unseen) obstacle(pid int) string {
 	}
 	return noWay
 }
+
+// seenFor is the time since the first look that found a process on its way to a hello.
+func (u *unseen) seenFor(pid int) time.Duration {
+	first, seen := u.since[pid]
+	if !seen {
+		first = time.Now()
+		u.since[pid] = first
+	}
+	return time.Since(first)
+}
+
+// barrier says what keeps the driver from loading the library into a process, "" if nothing does that is known.
+func (u *unseen) barrier(pid int) string {
+	if user, ok := procfs.User(pid); ok && user != u.owner && user != 0 {
+		return fmt.Sprintf("it runs as user %d, who cannot load the injected library of user %d (start cudatrace as user %d)", user, u.owner, user)
+	}
+	name, _, _ := strings.Cut(u.setting, "=")
+	environ, err := procfs.Environment(pid)
+	switch {
+	case err != nil:
+		return "" // it has just ended
+	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting): // the latter: overwritten by a title
+		if u.seenFor(pid) < loadPatience {
+			return ""
+		}
+		return fmt.Sprintf("the driver has not loaded the injected library into it: the program removed %s from its environment, or may not read that file", name)
+	}
+	for _, e := range environ {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return fmt.Sprintf("its %s is %s, and not the recorder's library: another tool has set it", name, value)
+		}
+	}
+	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out): pass that variable on", name)
+}
+
+// isDevice says whether a path is that of a GPU's device.
+func isDevice(path string) bool { return strings.Contains(path, "/dev/nvidia") }
+
+// isNoSetting says whether an entry of an environment is not of the form NAME=VALUE.
+func isNoSetting(e string) bool { return strings.Index(e, "=") < 1 }
 
 // noWay says that a process loaded the library and did not say hello.
 const noWay = "it has loaded the injected library and did not reach the recorder: " +

@@ -557,7 +557,7 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 	case res.Others != "":
 		say("nothing was recorded: " + res.Others)
 	default:
-		say(program + " did not use CUDA; nothing was recorded")
+		say(program + " was not seen to use CUDA; nothing was recorded")
 	}
 }
 

@@ -38,7 +38,7 @@ func runWithout(call uint32, errno unix.Errno) {
 }
 
 // TestWithoutSockets records a program that cannot connect to the recorder: it runs as ever, and it is
-// not said that it did not use CUDA.
+// not said that nobody saw it use CUDA.
 func TestWithoutSockets(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("cudatrace", "record", "-o", filepath.Join(t.TempDir(), "run"), "nosocket", sim("vectoradd")).CombinedOutput()
@@ -62,7 +62,19 @@ func TestRightsDropped(t *testing.T) {
 	const reason = "it runs as user 65534, who cannot load the injected library of user 0 (start cudatrace as user 65534)"
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), reason) })
 	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
-	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") || strings.Contains(b.recording.stderr, "did not use CUDA") {
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") || strings.Contains(b.recording.stderr, "was not seen to use CUDA") {
+		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+}
+
+// TestCleanedEnvironment records a program that is started without the variable by which the driver loads the library.
+func TestCleanedEnvironment(t *testing.T) {
+	t.Parallel()
+	b := recordInBackground(t, "env", "-i", sim("longrun"), long)
+	const reason = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass that variable on"
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), reason) })
+	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
+	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
 }

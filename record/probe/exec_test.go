@@ -23,7 +23,7 @@ func TestExec(t *testing.T) {
 	looks := map[string]func(t *testing.T, p *Prober, target *target, late bool){
 		"attach": func(t *testing.T, p *Prober, target *target, _ bool) { attach(t, p, target) },
 		"rescan": func(t *testing.T, p *Prober, target *target, late bool) {
-			if _, err := p.Rescan(target.pid); errors.Is(err, errBare) != late || err != nil && !late {
+			if _, err := p.Rescan(target.pid); errors.Is(err, ErrBare) != late || err != nil && !late {
 				t.Errorf("calls may be missing: %v; said: %v", late, err)
 			}
 		},
@@ -61,7 +61,7 @@ func TestLaunchesAfterExec(t *testing.T) {
 	}
 	p.ReleaseLaunches(target.pid)
 	target.execs("again-by-thread")
-	if _, err := p.Rescan(target.pid); !errors.Is(err, errBare) {
+	if _, err := p.Rescan(target.pid); !errors.Is(err, ErrBare) {
 		t.Error(err)
 	}
 	for _, file := range p.processes.byPID[target.pid].files {

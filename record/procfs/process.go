@@ -104,6 +104,21 @@ func Faults(pid uint32) (minor, major uint64, ok bool) {
 	return minor, major, err1 == nil && err2 == nil
 }
 
+// forkNoExec is the kernel's PF_FORKNOEXEC, a flag of a process.
+const forkNoExec = 0x40
+
+// Forked says whether a process still runs the program of its parent, as a child does from its fork to its exec, and
+// which process is its parent now.
+func Forked(pid int) (parent int, forked bool) {
+	fields := statFields(folder(pid))
+	if len(fields) < 7 {
+		return 0, false
+	}
+	parent, err1 := strconv.Atoi(fields[1])
+	flags, err2 := strconv.ParseUint(fields[6], 10, 64)
+	return parent, err1 == nil && err2 == nil && flags&forkNoExec != 0
+}
+
 // Tree lists a process and those that descend from it, as far as their parents still run.
 func Tree(pid int) []int {
 	tree := []int{pid}

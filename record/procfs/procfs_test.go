@@ -302,3 +302,36 @@ func TestUsage(t *testing.T) {
 		t.Error("a process that is not there has page faults")
 	}
 }
+
+// A subshell runs its parent's program; the shell itself has been run by exec.
+func TestForked(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("sh", "-c", "(read line) <&3 & echo $!; wait")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { w.Close(); _ = cmd.Wait() }()
+	cmd.ExtraFiles = []*os.File{r}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	r.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		t.Fatal(err)
+	}
+	if parent, forked := Forked(child); !forked || parent != cmd.Process.Pid {
+		t.Errorf("the child's parent is %d (forked: %v), not %d", parent, forked, cmd.Process.Pid)
+	}
+	if _, forked := Forked(cmd.Process.Pid); forked {
+		t.Error("the shell is said to run its parent's program")
+	}
+	if _, forked := Forked(-1); forked {
+		t.Error("a process that is not there is said to be forked")
+	}
+}

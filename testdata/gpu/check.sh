@@ -42,6 +42,7 @@ check driver ./driver 1000
 check threads ./kinds threads 1000
 check forkexec ./kinds forkexec 500
 check forkafter ./kinds forkafter 500
+check replaced ./kinds replaced 200 4
 check graphs ./kinds graphs 200
 check script sh script.sh
 check workers python3 workers.py
@@ -49,6 +50,7 @@ check train python3 train.py 100
 check train-graph python3 train.py 100 graph
 check train-compile python3 train.py 30 compile
 check train-nvtx python3 train.py 20 nvtx
+check train-loader python3 train.py 100 loader
 check cupy python3 arrays.py cupy
 check jax python3 arrays.py jax
 check torch-cupy python3 arrays.py both
@@ -114,6 +116,7 @@ fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50
 check streams-cupti ./streams-static
+check replaced-cupti ./kinds replaced 200 4
 flags=(--api all)
 check streams-all ./streams-shared
 flags=(--graphs whole)

@@ -3,10 +3,14 @@
 //
 //	counts pid=P kernels=K copies=C sets=S
 //
+// replaced prints them before each exec and goes on in the same process.
+//
 // Usage: kinds threads|forkexec|forkafter|graphs|range|nvtx|child [N]
+//        kinds replaced [N [GENERATIONS]]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -103,6 +107,25 @@ static int forkafter(int n)
 	return status != 0;
 }
 
+// Works on the first thread and on another, then runs itself in its own place, GENERATIONS times: by the other thread
+// and by the first, by turns.
+static void replaced(const char *self, int n, int generations)
+{
+	std::string num = std::to_string(n), left = std::to_string(generations - 1);
+	auto run_again = [&] {
+		simple(n);
+		counts();
+		execl(self, self, "replaced", num.c_str(), left.c_str(), (char *)NULL);
+		perror("kinds: exec");
+		exit(1);
+	};
+	simple(n);
+	if (generations % 2 == 1)
+		run_again();
+	if (generations > 0)
+		std::thread(run_again).join();
+}
+
 static void graphs(int n)
 {
 	float *x, host[32];
@@ -184,6 +207,8 @@ int main(int argc, char **argv)
 		status = forkexec(argv[0], n);
 	else if (!strcmp(mode, "forkafter"))
 		status = forkafter(n);
+	else if (!strcmp(mode, "replaced"))
+		replaced(argv[0], n, argc > 3 ? atoi(argv[3]) : 2);
 	else if (!strcmp(mode, "graphs"))
 		graphs(n);
 	else if (!strcmp(mode, "range"))

@@ -1,7 +1,8 @@
 """A small PyTorch training loop: many short kernels, as real training has.
 
-Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler|windows]. Prints the loss and the steps;
-with windows a line at the start, and at the end the time of each step.
+Usage: train.py [STEPS] [eager|graph|compile|nvtx|profiler|loader|windows]. Prints the loss and the steps. With
+loader the data comes from workers that were forked after CUDA's start; windows prints a line at the
+start, and at the end the time of each step.
 """
 import sys
 import time
@@ -40,6 +41,24 @@ def graph_loop():
     return loss
 
 
+class Slow(torch.utils.data.Dataset):
+    """A tenth of a second for each item."""
+
+    def __len__(self):
+        return steps
+
+    def __getitem__(self, i):
+        time.sleep(0.1)
+        return torch.full((64,), float(i))
+
+
+def loader_loop():
+    for rows in torch.utils.data.DataLoader(Slow(), num_workers=2, multiprocessing_context="fork"):
+        x.copy_(rows.expand(32, 64))
+        loss = step()
+    return loss
+
+
 def plain_loop():
     for i in range(steps):
         if mode == "nvtx":
@@ -54,6 +73,8 @@ if mode == "compile":
     model = torch.compile(model)
 if mode == "graph":
     loss = graph_loop()
+elif mode == "loader":
+    loss = loader_loop()
 elif mode == "windows":
     step()
     torch.cuda.synchronize()

@@ -1,5 +1,10 @@
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -30,6 +35,24 @@ bool sim_ready(void)
 bool sim_started(void)
 {
 	return atomic_load_explicit(&state, memory_order_acquire) == DONE;
+}
+
+/* The driver maps a device in cuInit, by which it is known to be initialised; libcuda itself NVML maps as well.
+ * Here a file below this library's folder stands for the device. */
+static void map_device(void)
+{
+	Dl_info here;
+	char path[4096];
+	const char *end;
+	int device;
+	if (!dladdr(&state, &here) || !(end = strrchr(here.dli_fname, '/')))
+		return;
+	snprintf(path, sizeof path, "%.*s/dev/nvidia-uvm", (int)(end - here.dli_fname), here.dli_fname);
+	device = open(path, O_RDONLY | O_CLOEXEC);
+	if (device >= 0) {
+		mmap(NULL, 1, PROT_READ, MAP_SHARED, device, 0);
+		close(device);
+	}
 }
 
 /* A library that cannot be loaded changes nothing, as in the real driver. */
@@ -74,6 +97,7 @@ CUresult sim_init(unsigned flags)
 	if (atomic_load_explicit(&state, memory_order_acquire) == DONE || !is_first())
 		return CUDA_SUCCESS;
 	pthread_atfork(NULL, NULL, in_child);
+	map_device();
 	inject();
 	pthread_mutex_lock(&mu);
 	atomic_store(&state, DONE);

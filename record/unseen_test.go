@@ -1,0 +1,110 @@
+package record
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stand is a process that looks as if it used CUDA, and its child, which is still in the same program.
+type stand struct{ pid, child int }
+
+// startStand starts one that maps these files and has this setting in its environment.
+func startStand(t *testing.T, mapped []string, setting string) stand {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `(echo; read line) <&3 & echo $!; wait`)
+	cmd.Env = []string{"LD_PRELOAD=" + strings.Join(mapped, " "), setting}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe() // the child ends when the test does
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{r}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	t.Cleanup(func() { w.Close(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(stdout)
+	s := stand{pid: cmd.Process.Pid}
+	for range 2 { // of the child, empty, and of the parent, in any order
+		if lines.Scan(); lines.Text() != "" {
+			s.child, _ = strconv.Atoi(lines.Text())
+		}
+	}
+	if s.child == 0 {
+		t.Fatal("the child has not started")
+	}
+	return s
+}
+
+// TestUnseen looks at processes that use CUDA, or seem to, and are not recorded.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	built, err := filepath.Abs("../build/sim/lib")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "CUDA_INJECTION64_PATH"
+	library, driver := filepath.Join(built, "libcupti.so.13"), filepath.Join(built, "libcuda.so.1")
+	device := filepath.Join(t.TempDir(), "dev", "nvidia0") // any library, at this path
+	content, err := os.ReadFile(filepath.Join(built, "libcudart.so.13"))
+	if err := errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	const cleaned = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass that variable on"
+	const replaced = "its CUDA_INJECTION64_PATH is /other, and not the recorder's library: another tool has set it"
+	const removed = "the driver has not loaded the injected library into it: the program removed CUDA_INJECTION64_PATH from its environment, or may not read that file"
+	for _, c := range []struct {
+		what        string
+		mapped      []string
+		setting     string
+		has         met
+		first, said string // at the first look, and when patience is over
+	}{
+		{"NVML", []string{driver}, "A=b", stranger, "", ""},
+		{"cleaned environment", []string{driver, device}, "A=b", stranger, cleaned, cleaned},
+		{"another program of a process, in a cleaned environment", []string{driver, device}, "A=b", formerly, cleaned, cleaned},
+		{"another tool", []string{driver, device}, name + "=/other", stranger, replaced, replaced},
+		{"our setting, removed by the program", []string{driver, device}, name + "=" + library, stranger, "", removed},
+		{"overwritten environment", []string{driver, device}, "a title", stranger, "", removed},
+		{"no way to the recorder", []string{driver, device, library}, "A=b", stranger, "", noWay},
+		{"at its end", []string{driver, device, library}, "A=b", formerly, "", ""},
+		{"recorded", []string{driver, device, library}, "A=b", running, "", ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			s := startStand(t, c.mapped, c.setting)
+			u := newUnseen(name+"="+library, nil)
+			defer u.close()
+			know := func(pid uint32) met {
+				if int(pid) == s.pid {
+					return c.has
+				}
+				return stranger
+			}
+			got := map[uint32]string{}
+			look := func(want string) {
+				u.next = time.Time{}
+				u.look(s.pid, know, func(pid uint32, text string) { _, got[pid], _ = strings.Cut(text, " is not recorded: ") })
+				if got[uint32(s.pid)] != want || got[uint32(s.child)] != "" {
+					t.Errorf("of process %d and its child %d it is said: %v, not %q of the first", s.pid, s.child, got, want)
+				}
+			}
+			look(c.first)
+			for pid := range u.since {
+				u.since[pid] = time.Now().Add(-loadPatience)
+			}
+			look(c.said)
+		})
+	}
+}
