@@ -137,7 +137,9 @@ struct {
 struct target {
 	u32 range;  /* with capture_range: 1 within the range; TARGET_CALIBRATION */
 	u32 place;  /* in the table of epochs */
-	u32 bare;  /* the process has lost its probes: see process_exec */
+	u32 execs; /* programs that it has run by exec */
+	u32 bare;  /* those without the probes that there were: see process_exec */
+	u64 since; /* CLOCK_MONOTONIC, ns, of the last exec; 0 before the first */
 };
 
 struct {
@@ -806,9 +808,9 @@ int unload_single(struct pt_regs *ctx)
 }
 
 /*
- * A process runs another program: that may call CUDA in libraries that are probed already. The
- * probes of a process hang on its first thread. Where another thread runs the program, it takes that
- * one's place and number, but not its probes.
+ * A process runs another program by exec. The new program may call CUDA in libraries that are probed
+ * already. A probe is tied to the task of the process's first thread: if another thread calls exec, its task
+ * becomes the first thread, and the probes stay with the old task, which is gone.
  */
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct raw_tracepoint *ctx)
@@ -816,8 +818,14 @@ int process_exec(struct raw_tracepoint *ctx)
 	u32 pid = current_id() >> 32, number_before = ctx->args[1];
 	struct target *target = map_lookup(&targets, &pid);
 
-	if (target && number_before != (u32)current_pid_tgid())
-		target->bare = 1;
+	if (target) {
+		target->since = ktime_ns();
+		target->execs++;
+		if (number_before != (u32)current_pid_tgid())
+			target->bare++;
+		if (target->range != TARGET_CALIBRATION)
+			target->range = 0; /* that of the program before */
+	}
 	return begin_epoch();
 }
 

@@ -110,7 +110,9 @@ type ProbesTarget struct {
 	_     structs.HostLayout
 	Range uint32
 	Place uint32
+	Execs uint32
 	Bare  uint32
+	Since uint64
 }
 
 type ProbesThread struct {

@@ -28,6 +28,12 @@ func (l *log) judge(s *Summary) {
 	if s.Uncorrelated > 0 {
 		s.Reasons = append(s.Reasons, withoutRecord(s))
 	}
+	if s.AtExec > 0 {
+		s.Reasons = append(s.Reasons, lateCalls(s.AtExec)+"ran another program by exec")
+	}
+	if s.AtEnd > 0 { // the program's end ends its GPU work as well
+		s.Notes = append(s.Notes, lateCalls(s.AtEnd)+"ended")
+	}
 	if !l.chosen.OfCalls() { // work of other calls was read, and is not counted
 		s.Reasons = append(s.Reasons, shortfall(l.catalog, s)...)
 	}
@@ -52,6 +58,11 @@ func withoutRecord(s *Summary) string {
 		}
 	}
 	return figures.Count(s.Uncorrelated, "call that creates GPU work has", "calls that create GPU work have") + " no record from CUPTI: " + why
+}
+
+// lateCalls begins to say what happened to a program while it still made calls.
+func lateCalls(n uint64) string {
+	return "the GPU work of " + figures.Count(n, "call", "calls") + " is missing: their program had handed over its last records before, and "
 }
 
 // shortfall compares the log with the counts that the injected libraries reported. Records that were
@@ -91,7 +102,8 @@ func completeUntil(c *catalog.Catalog) (at uint64, ok bool) {
 		at, ok = o.CallsUntil(), true
 	}
 	for _, pid := range c.Processes.PIDs {
-		e, ended := o.Ends[pid]
+		programs := c.Processes.Get(pid).Programs
+		e, ended := o.EndOf(programs[len(programs)-1])
 		if !o.Recorded(pid) || ended && e.Complete != 0 || !ended && o.End != nil {
 			continue
 		}
@@ -121,7 +133,7 @@ func unfinishedReasons(c *catalog.Catalog, s *Summary) (reasons []string) {
 		reasons = append(reasons, "its recording did not finish: what came last may be missing")
 	}
 	for _, pid := range slices.Sorted(slices.Values(c.Processes.PIDs)) {
-		if e, ok := o.Ends[pid]; ok && e.Complete == 0 && e.Reason != "" && o.Recorded(pid) {
+		if e, ok := o.LastEnd(pid); ok && e.Complete == 0 && e.Reason != "" && o.Recorded(pid) {
 			reasons = append(reasons, fmt.Sprintf("process %d ended by %s before its last records were handed over", pid, e.Reason))
 		}
 	}

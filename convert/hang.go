@@ -148,6 +148,8 @@ func (of *streamWork) running() work {
 func (s *hangSink) slice(t *timeline.Thread, sl *timeline.Slice) {
 	on := handleOf(t, sl)
 	switch {
+	case sl.Flags&timeline.Unfinished != 0 && t.Process.Exit == timeline.ExitExec:
+		return // the program ended before it returned
 	case sl.Flags&timeline.Unfinished != 0:
 		c := hangingCall{thread: t, name: sl.Name, on: on, start: sl.Start, end: sl.End}
 		if sl.Caller != nil {

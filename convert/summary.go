@@ -99,6 +99,8 @@ type Summary struct {
 	APIJoined    uint64 `json:"api_records_joined"`
 	Unprobed     uint64 `json:"unprobed"`     // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 `json:"uncorrelated"` // successful calls that create GPU work but have no API record
+	AtEnd        uint64 `json:"at_end"`       // such calls that were made after their program had handed over its last records, before it ended
+	AtExec       uint64 `json:"at_exec"`      // the same, before it ran another program by exec
 
 	Lost     map[string]uint64 `json:"lost"`
 	Complete bool              `json:"complete"`
@@ -239,7 +241,7 @@ func (c *conversion) summary(l *log) Summary {
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Graphs: w.Graphs, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
-		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
+		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated, AtEnd: st.AtEnd, AtExec: st.AtExec,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
@@ -442,7 +444,7 @@ func (l *log) describeProcesses(s *Summary) {
 			Rank: rankInfo(p.Rank), Folder: p.Folder, Runtime: p.Runtime, NCCL: p.NCCL, Variables: known(p.Variables),
 		})
 		s.addRank(p.Rank)
-		if e, ok := l.catalog.Outcome.Ends[p.PID]; ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
+		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -101,6 +102,22 @@ func (r *recording) attachAll() error {
 		r.tracees.nameThreads(uint32(pid))
 	}
 	return nil
+}
+
+// heedExec looks whether a process that was attached to by PID runs another program, and logs that one. Elsewhere a
+// program says hello, and waits.
+func (r *recording) heedExec(pid uint32) probe.Exec {
+	if len(r.opts.PIDs) == 0 {
+		return probe.Exec{}
+	}
+	exec, err := r.calls.prober.Renew(int(pid))
+	if exec.Time != 0 {
+		mapped, _ := procfs.Files(int(pid)) // nothing at its end
+		r.tracees.describe(pid, mapped, exec.Time)
+		err = errors.Join(err, r.calls.refusals.begin(pid))
+	}
+	notAttached(r.report, pid, err)
+	return exec
 }
 
 // lookForArmed finds the armed ones among processes.

@@ -215,7 +215,10 @@ func (c *calls) begin(pid uint32, patience time.Duration) (inTime bool) {
 		return true
 	}
 	c.late.Delete(pid)
-	if !c.turns.Take(patience - answerTime) {
+	began := time.Now()
+	_, err := c.prober.Renew(int(pid)) // this takes its time; the next process's turn need not wait for it
+	notAttached(c.report, pid, err)
+	if !c.turns.Take(patience - answerTime - time.Since(began)) {
 		c.late.Store(pid, true)
 		return false
 	}
@@ -260,8 +263,9 @@ func (c *calls) probe(pid uint32) {
 	}
 }
 
-// rescan probes the CUDA libraries that processes have opened since the last look.
-func (c *calls) rescan(pids []uint32) {
+// rescan probes the CUDA libraries that processes have opened since the last look. heedExec looks whether one runs another
+// program by exec.
+func (c *calls) rescan(pids []uint32, heedExec func(pid uint32) probe.Exec) {
 	if c.prober == nil {
 		return
 	}
@@ -272,9 +276,10 @@ func (c *calls) rescan(pids []uint32) {
 		if c.callers != nil {
 			c.callers.lookAgain(pid)
 		}
-		_, err := c.prober.Rescan(int(pid))
-		if errors.Is(err, probe.ErrBare) && len(c.opts.PIDs) == 0 {
-			err = nil // a program that is not attached to by PID says hello before its first call, and waits
+		exec := heedExec(pid)
+		found, err := c.prober.Rescan(int(pid))
+		if err == nil && found && exec.Bare {
+			err = errors.New("a thread other than its first ran another program, which took the probes away until now")
 		}
 		notAttached(c.report, pid, err)
 	}

@@ -54,7 +54,7 @@ func (ts *tracees) add(id uint64, t tracee, mapped []string) {
 	ts.mu.Lock()
 	ts.byID[id] = &t
 	ts.mu.Unlock()
-	ts.describe(t.pid, mapped)
+	ts.describe(t.pid, mapped, host.Monotonic())
 }
 
 // attach adds a process that was attached to.
@@ -75,10 +75,10 @@ func (ts *tracees) meet(id uint64, pid uint32, request uint64) {
 	ts.byID[id] = t
 }
 
-// describe logs which program a process runs, and under which circumstances.
-func (ts *tracees) describe(pid uint32, mapped []string) {
+// describe logs which program a process runs since a time, and under which circumstances.
+func (ts *tracees) describe(pid uint32, mapped []string, since uint64) {
 	p := procfs.Describe(int(pid))
-	record := tracelog.Process{PID: pid, PPID: p.Parent, Start: host.Monotonic(), Exe: p.Executable,
+	record := tracelog.Process{PID: pid, PPID: p.Parent, Start: since, Exe: p.Executable,
 		Cudart: metadata.Version(mapped, "libcudart"), NCCL: metadata.Version(mapped, "libnccl")}
 	record.Args, _, _ = strings.Cut(p.Args, "\x00")
 	if !ts.bare {

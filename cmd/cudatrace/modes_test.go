@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
@@ -57,6 +59,46 @@ func TestAttach(t *testing.T) {
 	}
 	if !strings.Contains(b.recording.stderr, "longrun") {
 		t.Errorf("the process is not named:\n%s", b.recording.stderr)
+	}
+}
+
+// TestAttachReplaced records a running process, of which first another thread than its first and then the first runs
+// a program by exec. Each program is recorded under its own name, those after the first whole.
+func TestAttachReplaced(t *testing.T) {
+	t.Parallel()
+	program := exec.Command(sim("replaced"), "-g", "2", "-n", "50", "-w")
+	stdin, err1 := program.StdinPipe()
+	stdout, err2 := program.StdoutPipe()
+	if err := errors.Join(err1, err2, program.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Process.Kill(); program.Wait() })
+	lines := bufio.NewScanner(stdout)
+	ready := func() { // or ended
+		for lines.Scan() && lines.Text() != "ready" {
+		}
+	}
+	ready()
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "recording the calls of replaced") })
+	fmt.Fprintln(stdin)
+	ready()
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "took the probes away until now") })
+	fmt.Fprintln(stdin)
+	ready()
+	b.onDisk(t, func(s convert.Summary) bool { return len(s.ProcessList) == 3 })
+	fmt.Fprintln(stdin)
+	ready()
+	if code := b.end(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	b.read(t, b.base+".cudatrace")
+	var names []string
+	for _, p := range b.ProcessList {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"replaced", "replaced", "replaced"}) || b.Launches != 5*50 || b.Unfinished > 0 {
+		t.Errorf("programs %v with %d launches, want three with %d; %d calls unfinished; reasons %q", names, b.Launches, 5*50, b.Unfinished, b.Reasons)
 	}
 }
 

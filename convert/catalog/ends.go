@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,54 +10,79 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxReplaced bounds the programs replaced by exec whose ends are kept. Each of them is looked for in all.
-const maxReplaced = 1 << 12
+// maxUnordered bounds the ends of one process among which an end may be that comes too late in the file. The recorder writes
+// those of a process in the order of time.
+const maxUnordered = 1 << 6
 
-// AllEnds are the ends of all programs, those that exec replaced among them.
-func (o *Outcome) AllEnds() []tracelog.ProcessEnd {
-	return append(slices.Collect(maps.Values(o.Ends)), o.replaced...)
+// addEnd takes the end of a program.
+func (o *Outcome) addEnd(e tracelog.ProcessEnd) {
+	ends := o.ends[e.PID]
+	at := len(ends)
+	for at > 0 && ends[at-1].Time > e.Time && at > len(ends)-maxUnordered {
+		at--
+	}
+	o.ends[e.PID] = slices.Insert(ends, at, e)
 }
 
-// endOf is the end of a program; its Complete is 0 where the log has none. That of a program that
-// exec replaced is the latest before the recorder met the program that followed.
-func (o *Outcome) endOf(p *Program) (end tracelog.ProcessEnd) {
-	last := o.Ends[p.PID]
-	if p.Until == 0 {
-		if last.Time != 0 && last.Time < p.Start {
-			return end // the log has the end of the program before alone
-		}
-		return last
+// AllEnds are the ends of all programs, those that exec replaced among them.
+func (o *Outcome) AllEnds() (ends []tracelog.ProcessEnd) {
+	for _, of := range o.ends {
+		ends = append(ends, of...)
 	}
-	within := func(e *tracelog.ProcessEnd) bool { return e.PID == p.PID && e.Time >= p.Start && e.Time <= p.Until }
-	for i := range o.replaced {
-		if within(&o.replaced[i]) {
-			end = o.replaced[i]
-		}
+	return ends
+}
+
+// LastEnd is the end of the last program of a process whose end the log has.
+func (o *Outcome) LastEnd(pid uint32) (end tracelog.ProcessEnd, ok bool) {
+	ends := o.ends[pid]
+	if len(ends) == 0 {
+		return end, false
 	}
-	if within(&last) {
-		end = last // the log has no end of the program that followed
+	return ends[len(ends)-1], true
+}
+
+// EndOf is the end of a program. That of a program that exec replaced is the latest before the recorder met the
+// program that followed.
+func (o *Outcome) EndOf(p *Program) (end tracelog.ProcessEnd, ok bool) {
+	ends := o.ends[p.PID]
+	if p.Until != 0 {
+		after, _ := slices.BinarySearchFunc(ends, p.Until, func(e tracelog.ProcessEnd, until uint64) int {
+			if e.Time <= until {
+				return -1
+			}
+			return 1
+		})
+		ends = ends[:after]
 	}
-	return end
+	if len(ends) == 0 {
+		return end, false
+	}
+	end = ends[len(ends)-1]
+	if end.Time != 0 && end.Time < p.Start {
+		return tracelog.ProcessEnd{}, false // it is that of the program before
+	}
+	return end, true
 }
 
 // Correlated says whether every call of a program that puts work on a GPU should have an API
 // record: CUPTI was on all the time, and the program's last message arrived.
 func (c *Catalog) Correlated(p *Program) bool {
-	return c.Outcome.Recorded(p.PID) && c.Outcome.endOf(p).Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
+	e, _ := c.Outcome.EndOf(p)
+	return c.Outcome.Recorded(p.PID) && e.Complete != 0 && c.Meta[tracelog.MetaSchedule] == "" && c.filter == nil
 }
 
-// CorrelatedUntil is the time up to which Correlated holds: calls made while the program handed
-// over its last records have no API record.
-func (c *Catalog) CorrelatedUntil(p *Program) uint64 {
-	return cmp.Or(c.Outcome.endOf(p).Until, timeline.Never)
+// HandedOver is the time at which a program handed over its last records: a call that ended later has no API record.
+func (c *Catalog) HandedOver(p *Program) uint64 {
+	e, _ := c.Outcome.EndOf(p)
+	return cmp.Or(e.Until, timeline.Never)
 }
 
 // Ending returns when and how a program ended, 0 and "" as far as it is not known.
 func (c *Catalog) Ending(p *Program) (at uint64, how string) {
-	e, known := c.Outcome.Ends[p.PID]
+	e, known := c.Outcome.EndOf(p)
 	switch {
 	case p.Until != 0:
-		return p.Until, "exec"
+		return p.Until, timeline.ExitExec
 	case !known:
 		return 0, ""
 	case strings.HasPrefix(e.Reason, "signal "):
@@ -74,7 +98,7 @@ func (c *Catalog) Horizon(p *Program) uint64 {
 	if p.Cut != 0 {
 		return p.Cut
 	}
-	if e, ok := c.Outcome.Ends[p.PID]; ok && e.Time != 0 {
+	if e, ok := c.Outcome.EndOf(p); ok && e.Time != 0 {
 		return e.Time
 	}
 	return c.last

@@ -16,12 +16,11 @@ const MaxRemarks = 1 << 16
 // Outcome is how the recording went.
 type Outcome struct {
 	CUPTI   []tracelog.CUPTI
-	Ends    map[uint32]tracelog.ProcessEnd // by PID; where exec replaced programs, that of the last
-	End     *tracelog.End                  // nil for a log that was not finished
+	End     *tracelog.End // nil for a log that was not finished
 	Notes   []tracelog.Note
 	LeftOut uint64 // losses and notes beyond MaxRemarks
 
-	replaced   []tracelog.ProcessEnd // of programs that exec replaced, at most maxReplaced, in the order of the file
+	ends       map[uint32][]tracelog.ProcessEnd // of the programs of each process, by PID and time
 	lost       map[string]uint64
 	losses     []tracelog.Lost
 	order      []bool            // order of losses and notes in the file: true for a note
@@ -36,7 +35,7 @@ type Outcome struct {
 
 func newOutcome() Outcome {
 	return Outcome{
-		Ends:     make(map[uint32]tracelog.ProcessEnd),
+		ends:     make(map[uint32][]tracelog.ProcessEnd),
 		lost:     make(map[string]uint64),
 		flushed:  make(map[uint32]uint64),
 		recorded: make(map[uint32]bool),
@@ -75,10 +74,7 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	case tracelog.KindProcessEnd:
 		var e tracelog.ProcessEnd
 		e.Read(b, i)
-		if earlier, known := o.Ends[e.PID]; known && len(o.replaced) < maxReplaced {
-			o.replaced = append(o.replaced, earlier)
-		}
-		o.Ends[e.PID] = e
+		o.addEnd(e)
 		return e.Time
 	case tracelog.KindFlushed:
 		var f tracelog.Flushed
@@ -193,7 +189,10 @@ func (o *Outcome) CallsUntil() uint64 { return o.flushed[0] }
 
 // RecordsUntil returns the time up to which the log has all CUPTI records of a process, as the
 // log states it; 0 when it states none.
-func (o *Outcome) RecordsUntil(pid uint32) uint64 { return max(o.Ends[pid].Until, o.flushed[pid]) }
+func (o *Outcome) RecordsUntil(pid uint32) uint64 {
+	e, _ := o.LastEnd(pid)
+	return max(e.Until, o.flushed[pid])
+}
 
 // flushedUntil returns a lower bound for the times of events in later blocks of a log that
 // still grows: of one process, or with PID 0 of all.
@@ -203,7 +202,7 @@ func (o *Outcome) flushedUntil(kind tracelog.Kind, pid uint32) uint64 {
 	}
 	low := timeline.Never
 	for _, x := range o.CUPTI {
-		if _, ended := o.Ends[x.PID]; ended || pid != 0 && pid != x.PID {
+		if len(o.ends[x.PID]) > 0 || pid != 0 && pid != x.PID {
 			continue
 		}
 		low = min(low, o.flushed[x.PID])
@@ -243,7 +242,7 @@ func (o *Outcome) knownOf(pid uint32, heard uint64) uint64 {
 	if !said {
 		until, last = o.since[pid], max(o.since[pid], o.oldest)
 	}
-	if _, ended := o.Ends[pid]; ended || !o.recorded[pid] || last < heard {
+	if len(o.ends[pid]) > 0 || !o.recorded[pid] || last < heard {
 		return o.newest
 	}
 	return until

@@ -111,7 +111,7 @@ func TestCompleteUntil(t *testing.T) {
 	if diff := cmp.Diff([]uint64{100, 190, 300, 0}, got); diff != "" {
 		t.Errorf("calls, and records of processes 1, 2 and 3, are complete until (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]uint32{1, 2}, slices.Sorted(maps.Keys(o.Ends))); diff != "" {
+	if diff := cmp.Diff([]uint32{1, 2}, slices.Sorted(maps.Keys(o.ends))); diff != "" {
 		t.Errorf("processes that have ended (-want +got):\n%s", diff)
 	}
 }
@@ -145,40 +145,71 @@ func TestCorrelated(t *testing.T) {
 		})
 	}
 	c := catalogOf(t, logtest.Assemble(t, on+whole+"process_end pid=2 time=900"))
-	until := func(pid uint32) uint64 { return c.CorrelatedUntil(&Program{PID: pid}) }
+	until := func(pid uint32) uint64 { return c.HandedOver(&Program{PID: pid}) }
 	if until(1) != 800 || until(2) != never || until(3) != never {
-		t.Errorf("calls are correlated until %d, %d, %d", until(1), until(2), until(3))
+		t.Errorf("the last records were handed over at %d, %d, %d", until(1), until(2), until(3))
 	}
 }
 
 // Each program that ran under a PID has an end of its own.
 func TestEndsOfReplacedPrograms(t *testing.T) {
 	t.Parallel()
-	const programs = "cupti pid=1 status=on\nprocess pid=1 start=1000 exe=/bin/one\nprocess pid=1 start=5000 exe=/bin/two\nprocess pid=1 start=7000 exe=/bin/three\n"
+	const programs = "cupti pid=1 status=on\nprocess pid=1 start=1000 exe=/bin/one\nprocess pid=1 start=5000 exe=/bin/two\nprocess pid=1 start=7000 exe=/bin/three\nend time=9000\n"
 	for name, x := range map[string]struct {
 		ends string
 		want []string
 	}{
 		"all handed over": {"process_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
-			[]string{"one true 3900", "two true 6400", "three true 7900"}},
+			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 0, horizon 8000"}},
+		"not in the order of time": {"process_end pid=1 time=8000 complete=1 until=7900 status=3\nprocess_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400",
+			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 3, horizon 8000"}},
 		"one had no time": {"process_end pid=1 time=4000 complete=0 until=2000\nprocess_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1",
-			[]string{"one false 2000", "two true 6400", "three true " + fmt.Sprint(uint64(never))}},
+			[]string{"one false 2000, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true never, 8000 exit code 0, horizon 8000"}},
 		"the end of one is missing": {"process_end pid=1 time=6500 complete=1 until=6400\nprocess_end pid=1 time=8000 complete=1 until=7900",
-			[]string{"one false " + fmt.Sprint(uint64(never)), "two true 6400", "three true 7900"}},
-		"the last has not ended": {"process_end pid=1 time=4000 complete=1 until=3900\nprocess_end pid=1 time=6500 complete=1 until=6400",
-			[]string{"one true 3900", "two true 6400", "three false " + fmt.Sprint(uint64(never))}},
+			[]string{"one false never, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three true 7900, 8000 exit code 0, horizon 8000"}},
+		"the last has not ended": {"process_end pid=1 time=4000 complete=1 until=3900 status=3\nprocess_end pid=1 time=6500 complete=1 until=6400 status=3",
+			[]string{"one true 3900, 5000 exec, horizon 5000", "two true 6400, 7000 exec, horizon 7000", "three false never, 0 , horizon 9000"}},
+		"two ends of one program": {"process_end pid=1 time=3000 complete=1 until=2900\nprocess_end pid=1 time=4000 complete=1 until=3900",
+			[]string{"one true 3900, 5000 exec, horizon 5000", "two false never, 7000 exec, horizon 7000", "three false never, 0 , horizon 9000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := resolved(t, logtest.Assemble(t, programs+x.ends))
 			var got []string
 			for _, g := range c.Processes.Get(1).Programs {
-				got = append(got, fmt.Sprint(g.Name, " ", c.Correlated(g), " ", c.CorrelatedUntil(g)))
+				until := fmt.Sprint(c.HandedOver(g))
+				if c.HandedOver(g) == never {
+					until = "never"
+				}
+				at, how := c.Ending(g)
+				got = append(got, fmt.Sprintf("%s %t %s, %d %s, horizon %d", g.Name, c.Correlated(g), until, at, how, c.Horizon(g)))
 			}
 			if diff := cmp.Diff(x.want, got); diff != "" {
-				t.Errorf("calls of each program are correlated until (-want +got):\n%s", diff)
+				t.Errorf("whether the calls of each program are correlated, and until when; its end; its horizon (-want +got):\n%s", diff)
+			}
+			if n := strings.Count(x.ends, "process_end"); len(c.Outcome.AllEnds()) != n {
+				t.Errorf("%d ends, not %d", len(c.Outcome.AllEnds()), n)
 			}
 		})
+	}
+}
+
+// As many ends as a log may have are found at once, in whatever order they are.
+func TestManyEnds(t *testing.T) {
+	t.Parallel()
+	for _, step := range []int{1, -1} {
+		o := newOutcome()
+		for i := range maxDefinitions {
+			o.addEnd(tracelog.ProcessEnd{PID: 1, Time: uint64(maxDefinitions + step*i)})
+		}
+		for at := uint64(maxDefinitions + 100); at < 2*maxDefinitions && step > 0; at++ {
+			if e, _ := o.EndOf(&Program{PID: 1, Until: at}); e.Time != at {
+				t.Fatalf("the end before %d is at %d", at, e.Time)
+			}
+		}
+		if len(o.ends[1]) != maxDefinitions {
+			t.Errorf("%d ends, not %d", len(o.ends[1]), maxDefinitions)
+		}
 	}
 }
 

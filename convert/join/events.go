@@ -135,7 +135,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 func (e *events) memoryOf(p *program) *memory.Process {
 	if p.memory == nil {
 		p.memory = e.memory.Process(p.out)
-		if _, ended := e.catalog.Outcome.Ends[p.PID]; ended || p.Until != 0 {
+		if _, ended := e.catalog.Outcome.EndOf(p.Program); ended || p.Until != 0 {
 			p.endMemory()
 		}
 	}

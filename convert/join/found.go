@@ -51,6 +51,8 @@ type CallStats struct {
 	Joined       uint64 // API records that were merged with the uprobe pair of their call
 	Unprobed     uint64 // API records of successful calls that no uprobe saw
 	Uncorrelated uint64 // successful calls that create GPU work but have no API record
+	AtEnd        uint64 // such calls that were made after their program had handed over its last records, before it ended
+	AtExec       uint64 // the same, before it ran another program by exec
 	Calls        uint64 // outermost slices: the calls that the program made
 	Failed       uint64 // outermost calls that returned an error
 	Unfinished   uint64 // calls that had not returned
@@ -85,15 +87,21 @@ type Failure struct {
 	Ret               int32
 }
 
-// count counts a call that is about to be shown. correlated says that a call that creates GPU
-// work should have an API record.
-func (s *CallStats) count(c *call, correlated bool) {
+// count counts a call of a program that is about to be shown.
+func (s *CallStats) count(c *call, p *program) {
 	// A call may fail before it reaches the probed function.
 	if c.state&source == fromAPI && c.Ret == 0 {
 		s.Unprobed++
 	}
-	if c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 && correlated {
-		s.Uncorrelated++
+	if p.correlated && c.state&source == fromPair && c.fn.GPUWork && c.Ret == 0 && c.Flags == 0 {
+		switch {
+		case c.End <= p.handedOver:
+			s.Uncorrelated++
+		case p.Until != 0:
+			s.AtExec++
+		default:
+			s.AtEnd++
+		}
 	}
 	if c.Flags&timeline.Unfinished != 0 {
 		s.Unfinished++

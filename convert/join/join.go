@@ -106,7 +106,7 @@ func (j *Joiner) Update() {
 	lacksWork := c.Outcome.LacksWork()
 	for _, p := range j.programs {
 		p.graphs.off, p.lacks = p.graphs.off || lacksWork, p.lacks || lacksWork
-		if _, ended := c.Outcome.Ends[p.PID]; ended || p.Until != 0 {
+		if _, ended := c.Outcome.EndOf(p.Program); ended || p.Until != 0 {
 			p.horizon = c.Horizon(p.Program)
 			p.endMemory()
 		}

@@ -21,12 +21,12 @@ type program struct {
 	callers int // number of threads that made calls
 	streams int // number of streams with work
 
-	horizon         uint64 // when unfinished calls and ranges are cut off
-	correlated      bool   // see catalog.Correlated
-	correlatedUntil uint64
-	hasWork         bool
-	hasMarkers      bool
-	lacks           bool // records may be missing
+	horizon    uint64 // when unfinished calls and ranges are cut off
+	correlated bool   // see catalog.Correlated
+	handedOver uint64 // see catalog.HandedOver
+	hasWork    bool
+	hasMarkers bool
+	lacks      bool // records may be missing
 
 	correlation correlationTable
 	work        workProgress
@@ -57,7 +57,7 @@ func newPrograms(c *catalog.Catalog, offset uint32, found *Found) map[uint32][]*
 func newProgram(c *catalog.Catalog, of *catalog.Process, g *catalog.Program, offset uint32, found *Found) *program {
 	p := &program{
 		Program: g, names: &c.Names, offset: offset, threads: make(map[uint32]*timeline.Thread),
-		horizon: c.Horizon(g), correlated: c.Correlated(g), correlatedUntil: c.CorrelatedUntil(g),
+		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 	}
 	host := c.Meta[tracelog.MetaHost]

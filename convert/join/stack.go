@@ -335,5 +335,5 @@ func (s *stack) finish(c *call) {
 		s.found.Calls.Unnamed--
 	}
 	s.found.Span.add(c.Start, c.End)
-	s.found.Calls.count(c, s.program.correlated && c.End <= s.program.correlatedUntil)
+	s.found.Calls.count(c, s.program)
 }

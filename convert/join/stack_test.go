@@ -176,25 +176,27 @@ func TestUncorrelated(t *testing.T) {
 	const launch = "call pid=1 tid=1 func=cuLaunchKernel enter=100 dur=50 "
 	const kernel = "kernel pid=1 context=1 stream=7 start=120 dur=5 correlation=3\n"
 	const end = "process_end pid=1 time=800 status=0 complete=1 until=700\nend time=900 complete=1\n"
+	const next = "process pid=1 start=1000 exe=/bin/next\n"
 	for name, c := range map[string]struct {
-		log  string
-		want uint64
+		log                 string
+		want, atEnd, atExec uint64
 	}{
-		"a launch":           {cupti + kernel + launch + "\n" + end, 1},
-		"without CUPTI":      {launch + "\n" + end, 0},
-		"with a record":      {cupti + kernel + launch + "\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3\n" + end, 0},
-		"in a runtime call":  {cupti + kernel + launch + "\napi pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=90 correlation=3\n" + end, 0},
-		"that failed":        {cupti + kernel + launch + "ret=1\n" + end, 0},
-		"that did not end":   {cupti + kernel + launch + "flags=2\n" + end, 0},
-		"of no GPU work":     {cupti + kernel + "call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50\n" + end, 0},
-		"after CUPTI's word": {cupti + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end, 0},
+		"a launch":           {cupti + kernel + launch + "\n" + end, 1, 0, 0},
+		"without CUPTI":      {launch + "\n" + end, 0, 0, 0},
+		"with a record":      {cupti + kernel + launch + "\napi pid=1 tid=1 domain=1 name=cuLaunchKernel start=110 dur=10 correlation=3\n" + end, 0, 0, 0},
+		"in a runtime call":  {cupti + kernel + launch + "\napi pid=1 tid=1 domain=2 name=cudaLaunchKernel start=90 dur=90 correlation=3\n" + end, 0, 0, 0},
+		"that failed":        {cupti + kernel + launch + "ret=1\n" + end, 0, 0, 0},
+		"that did not end":   {cupti + kernel + launch + "flags=2\n" + end, 0, 0, 0},
+		"of no GPU work":     {cupti + kernel + "call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50\n" + end, 0, 0, 0},
+		"after CUPTI's word": {cupti + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end, 0, 1, 0},
+		"during exec":        {cupti + "process pid=1 start=50 exe=/bin/first\n" + next + kernel + "call pid=1 tid=1 func=cuLaunchKernel enter=710 dur=50\n" + end + "process_end pid=1 time=1100 complete=1 until=1050\n", 0, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJoining(t, logtest.Assemble(t, definitionsOfTests+c.log), Options{}).run()
 			j.timeline()
-			if got := j.Found.Calls.Uncorrelated; got != c.want {
-				t.Errorf("%d calls are uncorrelated, want %d", got, c.want)
+			if got := j.Found.Calls; got.Uncorrelated != c.want || got.AtEnd != c.atEnd || got.AtExec != c.atExec {
+				t.Errorf("%d calls are uncorrelated, %d were made at the end and %d at exec, want %d, %d and %d", got.Uncorrelated, got.AtEnd, got.AtExec, c.want, c.atEnd, c.atExec)
 			}
 		})
 	}

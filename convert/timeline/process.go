@@ -2,6 +2,9 @@ package timeline
 
 import "cmp"
 
+// ExitExec is how a program ended that ran another one in its place.
+const ExitExec = "exec"
+
 // A Process is one program in one process. A process that runs exec becomes several of these,
 // with one PID. The event comes before all events that refer to it.
 type Process struct {
@@ -13,7 +16,7 @@ type Process struct {
 	Host      string
 	Start     uint64 // when the recorder first saw it, 0 when not known
 	End       uint64 // when it ended, 0 when not known
-	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)"; "" when not known
+	Exit      string // how it ended, "exit code 0", "signal 11 (SIGSEGV)", ExitExec; "" when not known
 	Clock     *Clock // that converted the times of its log: processes of one host have the same one
 	Circumstances
 

@@ -15,13 +15,17 @@ type backgroundCloser struct {
 	err     error
 }
 
-func (b *backgroundCloser) close(probes ...io.Closer) {
+// close closes probes, and then the channel.
+func (b *backgroundCloser) close(probes ...io.Closer) (closed <-chan struct{}) {
+	done := make(chan struct{})
 	b.closing.Go(func() {
+		defer close(done)
 		err := uprobe.CloseTogether(probes)
 		b.mu.Lock()
 		b.err = errors.Join(b.err, err)
 		b.mu.Unlock()
 	})
+	return done
 }
 
 // takeErrors returns the errors since the last call.

@@ -121,6 +121,9 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 		case <-timer.C:
 		}
 		fill, err := p.events.drainFill(sink)
+		if pids := p.processes.takeReplaced(); err == nil && len(pids) > 0 {
+			err = p.events.deliverOpenCalls(isReplaced(pids), p.program.maps.threads, sink)
+		}
 		if err != nil {
 			return err
 		}

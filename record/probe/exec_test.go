@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -22,10 +21,14 @@ func (t *target) execs(scenario string) {
 func TestExec(t *testing.T) {
 	looks := map[string]func(t *testing.T, p *Prober, target *target, late bool){
 		"attach": func(t *testing.T, p *Prober, target *target, _ bool) { attach(t, p, target) },
-		"rescan": func(t *testing.T, p *Prober, target *target, late bool) {
-			if _, err := p.Rescan(target.pid); errors.Is(err, ErrBare) != late || err != nil && !late {
-				t.Errorf("calls may be missing: %v; said: %v", late, err)
+		"rescan": func(t *testing.T, p *Prober, target *target, bare bool) {
+			if e, err := p.Renew(target.pid); err != nil || e.Bare != bare || e.Time == 0 {
+				t.Errorf("seen: %+v, %v; want bare: %v", e, err, bare)
 			}
+			if e, err := p.Renew(target.pid); err != nil || e.Time != 0 {
+				t.Errorf("seen again: %+v, %v", e, err)
+			}
+			rescan(t, p, target, bare)
 		},
 	}
 	for name, look := range looks {
@@ -61,12 +64,55 @@ func TestLaunchesAfterExec(t *testing.T) {
 	}
 	p.ReleaseLaunches(target.pid)
 	target.execs("again-by-thread")
-	if _, err := p.Rescan(target.pid); !errors.Is(err, ErrBare) {
-		t.Error(err)
+	if e, err := p.Renew(target.pid); err != nil || !e.Bare {
+		t.Errorf("%+v, %v", e, err)
 	}
+	rescan(t, p, target, true)
 	for _, file := range p.processes.byPID[target.pid].files {
 		if file.launches != nil {
 			t.Errorf("launches are probed at the runtime again: %+v", file.library)
+		}
+	}
+}
+
+// A thread that made calls and then runs a program leaves no slot behind, as often as it happens.
+func TestSlotsAfterExec(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	for range 4 {
+		attach(t, p, target)
+		target.run("launches", 2)
+		target.begin("again-by-thread", 3)
+		if line := target.line(); line != "ready" {
+			t.Fatal(line)
+		}
+	}
+	attach(t, p, target)
+	r := &recorder{}
+	if err := p.events.drain(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.events.deliverOpenCalls(isReplaced(p.processes.takeReplaced()), p.program.maps.threads, r); err != nil {
+		t.Fatal(err)
+	}
+	if threads := p.events.store.Threads(); len(threads) > 1 || len(r.calls) != 20 {
+		t.Errorf("slots of threads %v, want that of the first alone; %d calls of 20", threads, len(r.calls))
+	}
+}
+
+// The range that is recorded ends with the program that began it.
+func TestCaptureRangeAfterExec(t *testing.T) {
+	t.Parallel()
+	for _, again := range []string{"again", "again-by-thread"} {
+		p, target := open(t, Options{Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
+		attach(t, p, target)
+		target.run("begins", 7)
+		target.execs(again)
+		attach(t, p, target)
+		target.run("launches", 100)
+		target.run("range", 10)
+		if r := finish(t, p); len(r.calls) != 27 {
+			t.Errorf("%s: %d calls, want the 7 before the exec and the 20 in the range after it", again, len(r.calls))
 		}
 	}
 }

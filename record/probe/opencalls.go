@@ -14,25 +14,35 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// deliverOpenCalls delivers and forgets the calls that were open when their process was
-// detached. It also delivers the names of threads that were renamed after their first call.
-func (p *Prober) deliverOpenCalls(sink Sink) error {
-	p.events.mu.Lock()
-	defer p.events.mu.Unlock()
-	if p.events.store == nil {
+// deliverOpenCalls delivers and forgets the calls that are open in some threads. It also delivers the names of those that were
+// renamed after their first call. frames is the eBPF program's map of open calls, by slot.
+func (e *events) deliverOpenCalls(of func(eventstore.Thread) bool, frames *ebpf.Map, sink Sink) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.store == nil {
 		return nil
 	}
-	threads := slices.DeleteFunc(p.events.store.Threads(), func(t eventstore.Thread) bool { return p.processes.has(int(t.PID)) })
-	for _, t := range threads {
-		if err := p.events.deliverOpen(t, p.program.maps.threads, sink); err != nil {
+	for _, t := range e.store.Threads() {
+		if !of(t) {
+			continue
+		}
+		if err := e.deliverOpen(t, frames, sink); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// isReplaced returns a condition for the threads that ran another program by exec in these processes. Such a thread
+// goes on under the number of its process, and no end of it is seen under its own.
+func isReplaced(pids []uint32) func(eventstore.Thread) bool {
+	return func(t eventstore.Thread) bool {
+		return slices.Contains(pids, t.PID) && !slices.Contains(slices.Collect(procfs.Threads(t.PID)), t.TID)
+	}
+}
+
 // deliverOpen delivers a thread's open calls, outermost first, and its name if that has
-// changed. frames is the eBPF program's map of open calls, by slot.
+// changed.
 func (e *events) deliverOpen(t eventstore.Thread, frames *ebpf.Map, sink Sink) error {
 	if !e.store.Claim(t) {
 		return nil // the thread ended meanwhile: its calls are among the events

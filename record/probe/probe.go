@@ -60,6 +60,7 @@ type Prober struct {
 	threadEnds   link.Link // nil if the tracepoint cannot be used
 	noThreadEnds error     // why it cannot
 	execs        link.Link // nil if the tracepoint cannot be used
+	noExecs      error     // why it cannot
 }
 
 // Open loads the eBPF program. The error is a *PermissionError if rights are missing, and a
@@ -121,9 +122,8 @@ func (p *Prober) prepare(o Options, table *recipe.Table) error {
 		}
 	}
 	p.threadEnds, p.noThreadEnds = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exit", Program: p.program.threadExit})
-	var err error
-	p.execs, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exec", Program: p.program.exec})
-	p.callers.HearOfExecs(err == nil)
+	p.execs, p.noExecs = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sched_process_exec", Program: p.program.exec})
+	p.callers.HearOfExecs(p.noExecs == nil)
 	if o.WatchExits {
 		p.exits.Prepare()
 	}
@@ -136,7 +136,10 @@ func (p *Prober) Mode() uprobe.Mode { return p.program.mode }
 // Degraded says what does not work in full, in words for a person; nil normally.
 func (p *Prober) Degraded() error {
 	if p.noThreadEnds == nil {
-		return nil
+		if p.noExecs == nil {
+			return nil
+		}
+		return fmt.Errorf("programs that run by exec are not seen, because the tracepoint sched_process_exec cannot be used: calls are missing of those that another thread than the first ran: %w", p.noExecs)
 	}
 	return fmt.Errorf("the end of threads is not seen, because the tracepoint sched_process_exit cannot be used: open calls of a thread that ends are delivered at the end, and of more than %d threads the later ones are not recorded: %w",
 		p.layout.Slots, p.noThreadEnds)
@@ -159,7 +162,8 @@ func (p *Prober) setPaused(value uint32) error {
 // buffers, and then the calls that have not returned.
 func (p *Prober) Finish(sink Sink) error {
 	err := errors.Join(p.processes.detachAll(), p.unhook())
-	return errors.Join(err, p.events.drain(sink), p.deliverOpenCalls(sink))
+	detached := func(t eventstore.Thread) bool { return !p.processes.has(int(t.PID)) }
+	return errors.Join(err, p.events.drain(sink), p.events.deliverOpenCalls(detached, p.program.maps.threads, sink))
 }
 
 // unhook leaves the tracepoints.

@@ -22,6 +22,7 @@ type process struct {
 	looked   map[procfs.FileID]bool
 	code     codeSize
 	launches launchState
+	execs    execs
 }
 
 // A probedFile is a library and its probes. The probes of fallback are on functions that are
@@ -56,6 +57,15 @@ func (proc *process) probes() []io.Closer {
 	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.unloading} {
 		probes = slices.AppendSeq(probes, maps.Values(others))
 	}
+	return probes
+}
+
+// takeProbes lists all probes of the process, which then has none. Those of its next program are the same: RetryLaunches
+// is called for that, too.
+func (proc *process) takeProbes() []io.Closer {
+	probes, fresh := proc.probes(), newProcess()
+	fresh.launches, fresh.execs = proc.launches, proc.execs
+	*proc = *fresh
 	return probes
 }
 

@@ -29,8 +29,9 @@ type processes struct {
 	background backgroundCloser
 	callers    *eventstore.Callers
 
-	mu    sync.Mutex
-	byPID map[int]*process
+	mu       sync.Mutex
+	byPID    map[int]*process
+	replaced []uint32 // see takeReplaced
 }
 
 func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher, c *eventstore.Callers) *processes {
@@ -54,6 +55,9 @@ func (p *Prober) Attach(pid int) (Attachment, error) {
 func (ps *processes) attach(pid int) (Attachment, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if _, err := ps.renew(pid); err != nil {
+		return Attachment{PID: pid}, err
+	}
 	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
 		return Attachment{PID: pid}, err
@@ -63,9 +67,6 @@ func (ps *processes) attach(pid int) (Attachment, error) {
 	}
 	proc, err := ps.target(pid)
 	if err != nil {
-		return Attachment{PID: pid}, err
-	}
-	if _, err := ps.dropLost(pid, proc); err != nil {
 		return Attachment{PID: pid}, err
 	}
 	ps.exits.PrepareLibc(pid, mappings)
@@ -95,30 +96,6 @@ func (ps *processes) target(pid int) (*process, error) {
 	}
 	ps.byPID[pid] = newProcess()
 	return ps.byPID[pid], nil
-}
-
-// dropLost removes the probes of a process that has lost them, so that they are made anew, and says whether it has. The
-// kernel ties the probes of a process to its first thread, and puts them into no program that another thread runs by exec.
-func (ps *processes) dropLost(pid int, proc *process) (lost bool, err error) {
-	var t bpf.ProbesTarget
-	if err := ps.targets.Lookup(uint32(pid), &t); err != nil {
-		return false, fmt.Errorf("the probes of process %d are not known: %w", pid, err)
-	}
-	if t.Bare == 0 {
-		return false, nil
-	}
-	t.Bare = 0
-	libc, err := ps.exits.Unwatch(pid)
-	probes := proc.probes()
-	if libc != nil {
-		probes = append(probes, libc)
-	}
-	// First of all: beside new ones the old would see the calls, too.
-	err = errors.Join(err, uprobe.CloseTogether(probes), ps.targets.Put(uint32(pid), t))
-	launches := proc.launches
-	*proc = *newProcess()
-	proc.launches = launches // RetryLaunches tells of a new program
-	return true, err
 }
 
 // probe probes the CUDA libraries among newly mapped files.

@@ -1,18 +1,10 @@
 package probe
 
-import (
-	"errors"
-
-	"github.com/cudatrace/cudatrace/record/procfs"
-)
+import "github.com/cudatrace/cudatrace/record/procfs"
 
 // rescanEvery is the number of looks after which the mappings are read even if the size of the
 // code is unchanged: a library can take the place of another of the same size.
 const rescanEvery = 32
-
-// ErrBare says that a process was found without its probes when it had CUDA libraries already: calls are missing unless
-// it waits, as a process does that has just said hello.
-var ErrBare = errors.New("a thread other than its first ran another program, which took the probes away until now")
 
 // A codeSize tells whether a process has mapped other code. Asking for the size is far cheaper
 // than reading the mappings.
@@ -24,19 +16,15 @@ type codeSize struct {
 // Rescan probes the libraries that an attached process has mapped since the last look, and says
 // whether there were any. It is cheap enough to be called several times a second: it reads the
 // mappings only if the size of the code has changed. An error is reported once per file; Attach
-// tries such a file again. ErrBare stands alone: the probes are there again.
+// tries such a file again.
 func (p *Prober) Rescan(pid int) (changed bool, err error) { return p.processes.rescan(pid) }
 
 func (ps *processes) rescan(pid int) (changed bool, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	proc := ps.byPID[pid]
-	if proc == nil {
+	if proc == nil || proc.execs.closing != nil {
 		return false, nil
-	}
-	lost, err := ps.dropLost(pid, proc)
-	if err != nil {
-		return false, err
 	}
 	grown, err := proc.code.changed(pid)
 	if err != nil || !grown {
@@ -52,9 +40,6 @@ func (ps *processes) rescan(pid int) (changed bool, err error) {
 	}
 	libraries, clients := len(proc.files), len(proc.clients)
 	err = ps.probe(pid, proc, files)
-	if err == nil && lost && len(proc.files) > 0 {
-		err = ErrBare
-	}
 	return len(proc.files) > libraries || len(proc.clients) > clients, err
 }
 

@@ -64,7 +64,7 @@ func New(m uprobe.Mode, ends, watches *ebpf.Map) *Watcher {
 // error says which ends are not seen; all others are.
 func (w *Watcher) Watch(pid, signal int, handler uint64) error {
 	if signal < 1 || signal > 64 || handler <= 1 {
-		return fmt.Errorf("the end of process %d is not watched: signal %d with a handler at %#x makes no sense", pid, signal, handler)
+		return fmt.Errorf("signal %d with a handler at %#x makes no sense", signal, handler)
 	}
 	mappings, err := procfs.CodeFiles(pid)
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *Watcher) Watch(pid, signal int, handler uint64) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("the end of process %d is not watched: there is no library's code at %#x", pid, handler)
+		return fmt.Errorf("there is no library's code at %#x in process %d", handler, pid)
 	}
 	if err := w.begin(pid); err != nil {
 		return err

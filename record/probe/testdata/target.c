@@ -357,7 +357,14 @@ static void range(long n)
 	launches(4 * n);
 }
 
-/* The same with the runtime's functions, which call the driver's. */
+/* Launches in a range that does not end. */
+static void begins(long n)
+{
+	cuProfilerStart();
+	launches(n);
+}
+
+/* As range, with the runtime's functions, which call the driver's. */
 static void runtime_range(long n)
 {
 	(void)n;
@@ -471,19 +478,19 @@ static void again(long unused)
 	abort();
 }
 
-static void *again_in_thread(void *unused)
+static void *again_in_thread(void *n)
 {
+	launches((long)n);
 	again(0);
-	return unused;
+	return NULL;
 }
 
-/* Another thread than the first makes it run again. */
-static void again_by_thread(long unused)
+/* Another thread than the first launches, and makes it run again. */
+static void again_by_thread(long n)
 {
 	pthread_t thread;
 
-	(void)unused;
-	if (pthread_create(&thread, NULL, again_in_thread, NULL))
+	if (pthread_create(&thread, NULL, again_in_thread, (void *)n))
 		abort();
 	pthread_join(thread, NULL);
 }
@@ -495,7 +502,7 @@ static const struct {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
 	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
-	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"registers", registers},
+	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"begins", begins}, {"registers", registers},
 };
 
 int main(void)

@@ -1,5 +1,5 @@
 /* Uses CUDA, then runs itself in its own place, GENERATIONS times: by another thread than its first, which
- * has used CUDA too, and by the first, by turns. */
+ * has used CUDA too, and by the first, by turns. With -w each program initialises CUDA, says "ready" and waits for a line first. */
 #include <pthread.h>
 
 #include "children.h"
@@ -8,7 +8,7 @@
 static struct {
 	struct counts issued;
 	long launches;
-	char *args[6];
+	char *args[7];
 	int bad;
 } own;
 
@@ -38,9 +38,17 @@ int main(int argc, char **argv)
 	own.launches = option_number(argc, argv, "-n", 100, 1);
 	snprintf(after, sizeof after, "%ld", generations - 1);
 	snprintf(launches, sizeof launches, "%ld", own.launches);
-	char *args[] = {argv[0], "-n", launches, "-g", after, NULL};
+	char *args[] = {argv[0], "-n", launches, "-g", after, option_flag(argc, argv, "-w") ? "-w" : NULL, NULL};
 	memcpy(own.args, args, sizeof args);
-	own.bad = work_all(&own.issued, own.launches);
+	if (option_flag(argc, argv, "-w")) {
+		char line[8];
+		own.bad = cudaFree(NULL) != cudaSuccess;
+		puts("ready");
+		fflush(stdout);
+		if (read(0, line, sizeof line) <= 0)
+			return 1;
+	}
+	own.bad += work_all(&own.issued, own.launches);
 	if (generations % 2 == 1)
 		run_again();
 	if (generations > 0 && pthread_create(&thread, NULL, by_another_thread, NULL) == 0)
