@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/cupti/libcupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
-	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -104,20 +103,13 @@ func (r *recording) attachAll() error {
 	return nil
 }
 
-// heedExec looks whether a process that was attached to by PID runs another program, and logs that one. Elsewhere a
-// program says hello, and waits.
-func (r *recording) heedExec(pid uint32) probe.Exec {
-	if len(r.opts.PIDs) == 0 {
-		return probe.Exec{}
+// ran logs that a process that was attached to runs another program since a time.
+func (r *recording) ran(pid uint32, since uint64) {
+	mapped, err := procfs.Files(int(pid))
+	if err != nil {
+		mapped = nil // the process ends
 	}
-	exec, err := r.calls.prober.Renew(int(pid))
-	if exec.Time != 0 {
-		mapped, _ := procfs.Files(int(pid)) // nothing at its end
-		r.tracees.describe(pid, mapped, exec.Time)
-		err = errors.Join(err, r.calls.refusals.begin(pid))
-	}
-	notAttached(r.report, pid, err)
-	return exec
+	r.tracees.describe(pid, mapped, since)
 }
 
 // lookForArmed finds the armed ones among processes.

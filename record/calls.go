@@ -263,9 +263,9 @@ func (c *calls) probe(pid uint32) {
 	}
 }
 
-// rescan probes the CUDA libraries that processes have opened since the last look. heedExec looks whether one runs another
-// program by exec.
-func (c *calls) rescan(pids []uint32, heedExec func(pid uint32) probe.Exec) {
+// rescan probes the CUDA libraries that processes have opened since the last look. ran is called where a process that
+// was attached to by PID runs another program by exec since a time; others say hello then, and wait.
+func (c *calls) rescan(pids []uint32, ran func(pid uint32, since uint64)) {
 	if c.prober == nil {
 		return
 	}
@@ -276,9 +276,18 @@ func (c *calls) rescan(pids []uint32, heedExec func(pid uint32) probe.Exec) {
 		if c.callers != nil {
 			c.callers.lookAgain(pid)
 		}
-		exec := heedExec(pid)
-		found, err := c.prober.Rescan(int(pid))
-		if err == nil && found && exec.Bare {
+		var exec probe.Exec
+		var errs [3]error
+		if len(c.opts.PIDs) > 0 {
+			exec, errs[0] = c.prober.Renew(int(pid))
+		}
+		_, errs[1] = c.prober.Rescan(int(pid))
+		if exec.Time != 0 {
+			errs[2] = c.refusals.begin(pid)
+			ran(pid, exec.Time)
+		}
+		err := errors.Join(errs[:]...)
+		if err == nil && exec.Bare && hasStarted(int(pid)) {
 			err = errors.New("a thread other than its first ran another program, which took the probes away until now")
 		}
 		notAttached(c.report, pid, err)

@@ -261,7 +261,7 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 		case <-clocks.C:
 			r.log.Add(readClocks())
 		case <-rescan.C:
-			r.calls.rescan(r.tracees.live(), r.heedExec)
+			r.calls.rescan(r.tracees.live(), r.ran)
 			if r.program != nil {
 				r.injection.look(r.program.pid())
 			}

@@ -158,8 +158,16 @@ func (u *unseen) barrier(pid int) string {
 	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out): pass that variable on", name)
 }
 
+// hasStarted says whether a process has initialised CUDA.
+func hasStarted(pid int) bool {
+	files, err := procfs.Files(pid)
+	return err == nil && slices.ContainsFunc(files, isDevice)
+}
+
 // isDevice says whether a path is that of a GPU's device.
-func isDevice(path string) bool { return strings.Contains(path, "/dev/nvidia") }
+func isDevice(path string) bool {
+	return strings.Contains(path, "/dev/nvidia") || strings.HasSuffix(path, "/dev/dxg") // the latter under Windows
+}
 
 // isNoSetting says whether an entry of an environment is not of the form NAME=VALUE.
 func isNoSetting(e string) bool { return strings.Index(e, "=") < 1 }

@@ -83,7 +83,7 @@ func TestAttachReplaced(t *testing.T) {
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "recording the calls of replaced") })
 	fmt.Fprintln(stdin)
 	ready()
-	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "took the probes away until now") })
+	b.onDisk(t, func(s convert.Summary) bool { return len(s.ProcessList) == 2 }) // it is probed
 	fmt.Fprintln(stdin)
 	ready()
 	b.onDisk(t, func(s convert.Summary) bool { return len(s.ProcessList) == 3 })
