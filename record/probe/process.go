@@ -60,8 +60,8 @@ func (proc *process) probes() []io.Closer {
 	return probes
 }
 
-// takeProbes lists all probes of the process, which then has none. Those of its next program are the same: RetryLaunches
-// is called for that, too.
+// takeProbes lists all probes of the process, and leaves it with none. Its launchState stays: for a new program
+// RetryLaunches is called.
 func (proc *process) takeProbes() []io.Closer {
 	probes, fresh := proc.probes(), newProcess()
 	fresh.launches, fresh.execs = proc.launches, proc.execs
