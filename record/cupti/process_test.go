@@ -108,8 +108,6 @@ func TestOtherRecords(t *testing.T) {
 			Start: s.last["overhead"].(tracelog.Overhead).Start},
 		"marker": tracelog.Marker{PID: pid, TID: 83, ID: 81, Flags: tracelog.MarkerEnd, Time: s.last["marker"].(tracelog.Marker).Time},
 		"name":   tracelog.Name{PID: pid, ObjectKind: tracelog.ObjectStream, ID: 93, Context: 92, Device: 91, Name: "a stream"},
-		"memory": tracelog.Memory{PID: pid, Operation: 1, MemoryKind: 3, Correlation: 101, Address: 0x700000001000, Bytes: 4096,
-			Device: 103, Context: 104, Stream: 105, Async: 1, Pool: 0x900000001000, PoolSize: 107, PoolUsed: 108, Time: s.last["memory"].(tracelog.Memory).Time},
 		"memory_pool": tracelog.MemoryPool{PID: pid, Operation: 3, PoolKind: 2, Correlation: 111, Device: 113, MinBytesToKeep: 114,
 			Address: 0x900000001000, Size: 115, ReleaseThreshold: 116, Time: s.last["memory_pool"].(tracelog.MemoryPool).Time},
 		"graph": tracelog.Graph{GPU: tracelog.GPU{PID: pid, Correlation: 121, Device: 122, Graph: 123, Context: 124, Stream: 125,

@@ -139,7 +139,7 @@ func TestSimulatedGraphs(t *testing.T) {
 	if whole.counts["graph"] == 0 || whole.counts["kernel"] >= kernels {
 		t.Errorf("%v arrived with graphs as a whole", whole.counts)
 	}
-	for _, kind := range []string{"sync", "memory", "overhead"} {
+	for _, kind := range []string{"sync", "overhead"} {
 		if nodes.counts[kind] == 0 {
 			t.Errorf("no records of kind %s: %v", kind, nodes.counts)
 		}
@@ -337,16 +337,14 @@ func TestSimulatedWholeGraphs(t *testing.T) {
 	}
 }
 
-// TestSimulatedMemory has memory of all kinds allocated, and pools made.
+// TestSimulatedMemory has memory of all kinds allocated and freed, and pools made: no record of memory arrives, since
+// CUPTI's records of allocations kill programs.
 func TestSimulatedMemory(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	s.runSim(t, "counts", "functions", nil)
-	if s.counts["memory"] == 0 || s.counts["memory_pool"] == 0 || len(s.lost) != 0 {
+	if s.counts["memory"] != 0 || s.counts["memory_pool"] == 0 || len(s.lost) != 0 {
 		t.Errorf("%v arrived, %v was lost", s.counts, s.lost)
-	}
-	if m := s.last["memory"].(tracelog.Memory); m.Address == 0 || m.Time == 0 || m.Operation == 0 {
-		t.Errorf("memory as %+v", m)
 	}
 	if p := s.last["memory_pool"].(tracelog.MemoryPool); p.Address == 0 || p.Time == 0 || p.Operation == 0 {
 		t.Errorf("a pool as %+v", p)

@@ -27,7 +27,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
 #define KIND_SYNCHRONIZATION 38u
-#define KIND_MEMORY2 49u
 #define KIND_MEMORY_POOL 50u
 #define KIND_GRAPH_TRACE 51u
 
@@ -155,24 +154,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define NAME_OBJECT 8 /* CUpti_ActivityObjectKindId */
 #define NAME_NAME 24
 #define NAME_MIN 32
-
-/* CUpti_ActivityMemory2 and later: kind MEMORY2 */
-#define MEMORY_OPERATION 4
-#define MEMORY_KIND 8
-#define MEMORY_CORRELATION 12
-#define MEMORY_ADDRESS 16
-#define MEMORY_BYTES 24
-#define MEMORY_TIME 32
-#define MEMORY_DEVICE 52
-#define MEMORY_CONTEXT 56
-#define MEMORY_STREAM 60
-#define MEMORY_ASYNC 72
-#define MEMORY_POOL_TYPE 80 /* 0 without a pool */
-#define MEMORY_POOL 88
-#define MEMORY_MIN 96
-#define MEMORY_POOL_SIZE 104 /* of a local pool */
-#define MEMORY_POOL_USED 112 /* CUpti_ActivityMemory3 and later (CUDA 12.0) */
-#define MEMORY_MIN_USED 120
 
 /* CUpti_ActivityMemoryPool, all versions */
 #define POOL_OPERATION 4

@@ -443,36 +443,6 @@ static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 	append(b, &n, sizeof n, 0);
 }
 
-static void memory_pool_use(struct ct_memory *m, const struct ct_batch *b, const unsigned char *r, size_t left)
-{
-	if (b->version < CUPTI_V12_0 || left < MEMORY_MIN_USED || u32(r, MEMORY_POOL_TYPE) != POOL_LOCAL)
-		return;
-	m->pool_bytes = u64(r, MEMORY_POOL_SIZE);
-	m->pool_used = u64(r, MEMORY_POOL_USED);
-}
-
-static void put_memory(struct ct_batch *b, const unsigned char *r, size_t left)
-{
-	struct ct_memory m = {
-		.kind = CT_REC_MEMORY,
-		.size = sizeof m,
-		.correlation = u32(r, MEMORY_CORRELATION),
-		.time = moment(b, u64(r, MEMORY_TIME)),
-		.address = u64(r, MEMORY_ADDRESS),
-		.bytes = u64(r, MEMORY_BYTES),
-		.pool = u32(r, MEMORY_POOL_TYPE) != 0 ? u64(r, MEMORY_POOL) : 0,
-		.operation = u32(r, MEMORY_OPERATION),
-		.memory_kind = u32(r, MEMORY_KIND),
-		.device = u32(r, MEMORY_DEVICE),
-		.context = u32(r, MEMORY_CONTEXT),
-		.stream = u32(r, MEMORY_STREAM),
-		.async = u32(r, MEMORY_ASYNC),
-	};
-	memory_pool_use(&m, b, r, left);
-	b->counts.extras++;
-	append(b, &m, sizeof m, m.time);
-}
-
 static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	bool knows_use = b->version >= CUPTI_V12_0 && left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;

@@ -313,8 +313,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 	static const uint32_t other_kinds[] = {CUPTI_KIND_DEVICE, CUPTI_KIND_CONTEXT, CUPTI_KIND_STREAM,
 					       CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_DRIVER, CUPTI_KIND_RUNTIME,
 					       CUPTI_KIND_NAME, CUPTI_KIND_MARKER, CUPTI_KIND_MARKER_DATA,
-					       CUPTI_KIND_OVERHEAD, CUPTI_KIND_MEMORY2, CUPTI_KIND_MEMORY_POOL};
-	static const uint32_t graph_kind = CUPTI_KIND_GRAPH_TRACE;
+					       CUPTI_KIND_OVERHEAD, CUPTI_KIND_MEMORY_POOL};
+	static const uint32_t memory_kind = CUPTI_KIND_MEMORY2, graph_kind = CUPTI_KIND_GRAPH_TRACE;
 	const char *size = getenv("CHECK_BUFFER"), *mode = getenv("CHECK_MODE");
 	began = monotonic();
 	process = (uint32_t)getpid();
@@ -333,6 +333,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 		subscribe();
 	if (mode && !strcmp(mode, "all")) {
 		enable(other_kinds, sizeof other_kinds / sizeof *other_kinds);
+		if (!getenv("CHECK_NO_MEMORY"))
+			enable(&memory_kind, 1);
 	} else {
 		enable_selected(1);
 		if (!mode || strcmp(mode, "driver"))

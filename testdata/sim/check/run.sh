@@ -55,11 +55,18 @@ $out"
 }
 
 CHECK_MODE=all
-for program in static-stripped bundled late tworuntimes 'threads -t 8 -n 200' forkexec replaced 'workers -w 3' forkafter \
-	'forkafter _exit' 'graphs -n 7' profiler nvtx functions 'many --no-errors' 'longrun 0.05'; do
+for program in static-stripped bundled late tworuntimes 'threads -t 8 -n 200' forkexec 'workers -w 3' forkafter \
+	'forkafter _exit' 'graphs -n 7' profiler nvtx 'many --no-errors' 'longrun 0.05'; do
 	# shellcheck disable=SC2086
 	same bin/$program
 done
+# The client says nothing of a program that another one replaces. The last one has all its records.
+expect '^records kernels=100 copies=1 sets=1 .* running=0 dropped=0 ' bin/replaced
+# It frees memory of no pool in stream order, which the records of allocations do not survive.
+CHECK_NO_MEMORY=1 same bin/functions
+CHECK_NO_MEMORY=1 expect ' memory=0 pools=4 ' bin/functions
+CUDA_INJECTION64_PATH=$build/check/libclient.so "$build/bin/functions" >/dev/null 2>&1 && fail "functions survives the records of allocations"
+expect ' memory=8 pools=0 ' bin/many
 # Nothing is waited for at these ends: what has not begun is told as well.
 for mode in return exit thread-exit fork-child device-reset; do
 	same bin/exits $mode -n 700
@@ -68,7 +75,6 @@ expect 'devices=1 contexts=1 streams=4 ' bin/many
 # NVTX: what the program says it made, and what came.
 NVTX_INJECTION64_PATH=$build/lib/libcupti.so.13 expect '^events ranges=34 marks=11 open=1 data=12 names=4 ' bin/nvtx
 expect '^nvtx ranges=34 marks=11 names=4 open=1$' bin/nvtx
-expect ' memory=24 pools=4 ' bin/functions
 # Whole graphs: one record a launch and none of the nodes; the set is no graph's.
 CHECK_GRAPHS=1 expect '^records kernels=0 copies=0 sets=1 .*dropped=0 ' bin/graphs -n 7
 CHECK_GRAPHS=1 expect ' graphs=11 ' bin/graphs -n 7

@@ -1,4 +1,6 @@
 /* Records about memory and its pools. */
+#include <signal.h>
+
 #include "internal.h"
 
 #define POOL_LOCAL 1 /* of this process */
@@ -13,6 +15,8 @@ void cupti_on_memory(const struct sim_memory_info *m)
 	};
 	if (!cupti_kind(CUPTI_KIND_MEMORY2))
 		return;
+	if (!m->pool && m->op == SIM_RELEASED && m->stream != UINT32_MAX)
+		raise(SIGSEGV); /* as CUPTI 13.0.1 does: memory without a pool, freed in stream order, kills the program */
 	if (m->pool) {
 		r.pool.type = POOL_LOCAL;
 		r.pool.address = m->pool->address;

@@ -145,7 +145,6 @@ static size_t size_of(uint32_t kind)
 	case 37: return 24;
 	case 12: case 17: case 38: case 51: return 56;
 	case 11: return 32;
-	case 49: return 128;
 	case 50: return 80;
 	case 60: return 16;
 	}
@@ -486,12 +485,6 @@ void fake_others(void)
 	set(r, 0, 11, 4), set(r, 4, 5, 4), set(r, 8, 91, 4), set(r, 12, 92, 4), set(r, 16, 93, 4);
 	set(r, 24, (uintptr_t) "a stream", 8);
 	put(r, 11);
-	memset(r, 0, sizeof r);
-	set(r, 0, 49, 4), set(r, 4, 1, 4), set(r, 8, 3, 4), set(r, 12, 101, 4), set(r, 16, 0x700000001000, 8);
-	set(r, 24, 4096, 8), set(r, 32, now, 8), set(r, 40, 1, 8), set(r, 48, 102, 4), set(r, 52, 103, 4), set(r, 56, 104, 4);
-	set(r, 60, 105, 4), set(r, 72, 1, 4), set(r, 80, 1, 4), set(r, 88, 0x900000001000, 8), set(r, 96, 106, 8);
-	set(r, 104, 107, 8), set(r, 112, 108, 8);
-	put(r, 49);
 	memset(r, 0, sizeof r);
 	set(r, 0, 50, 4), set(r, 4, 3, 4), set(r, 8, 2, 4), set(r, 12, 111, 4), set(r, 16, 112, 4), set(r, 20, 113, 4);
 	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
