@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -105,7 +106,24 @@ func (b *bomb) log(t *testing.T) []byte {
 	if err := w.Close(tracelog.End{Time: 1 << 40, Complete: 1}); err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
+	return withoutPadding(out.Bytes())
+}
+
+// withoutPadding takes the blocks out of a log with which its writer keeps to the limits that go by the log's size.
+func withoutPadding(log []byte) []byte {
+	const fileHeader, blockHeader, trailer, padding = 16, 24, 24, 5 // FORMAT.md
+	out := bytes.Clone(log[:fileHeader])
+	for rest := log[fileHeader:]; len(rest) > 0; {
+		n := trailer
+		if len(rest) > trailer {
+			n = blockHeader + int(binary.LittleEndian.Uint32(rest[12:]))
+		}
+		if len(rest) == trailer || rest[4] != padding {
+			out = append(out, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return out
 }
 
 const bombVariable = "CUDATRACE_BOMB_LOG"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 	"github.com/cudatrace/cudatrace/convert/collective"
@@ -22,36 +23,32 @@ type communication struct {
 
 // A communicating log has members of communicators.
 type communicating struct {
-	log     *log
-	source  *inlog.Source
-	streams []*collective.Stream // those of its members
+	log       *log
+	source    *inlog.Source
+	sequences []*collective.Sequence // those of its members
 }
 
 // communicate finds the communicators of NCCL whose ranks are in the logs of hosts, of one host or of several.
 func communicate(hosts []*host, logs int) (*communication, error) {
 	c := new(communication)
-	var streams []*collective.Stream
+	var sequences []*collective.Sequence
 	for i, h := range hosts {
 		for _, l := range h.logs {
 			if !l.hasAllCollectives() {
 				continue
 			}
-			source := &inlog.Source{Open: l.Open, Host: i, Of: logs}
+			source := &inlog.Source{Open: l.Open, Host: i, Of: logs,
+				Tells: l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0}
 			list, err := inlog.Read(source)
 			if err != nil {
 				return nil, err
 			}
-			if l.catalog.Totals[tracelog.KindNCCLCall] > 0 && l.catalog.Outcome.ClockError() == 0 {
-				if err := inlog.Say(source, list); err != nil {
-					return nil, err
-				}
-			}
-			streams = append(streams, list...)
+			sequences = append(sequences, list...)
 			c.logs = append(c.logs, communicating{l, source, list})
 		}
 	}
-	c.found = collective.Match(streams)
-	members := make(map[*collective.Stream]bool)
+	c.found = collective.Match(sequences)
+	members := make(map[*collective.Sequence]bool)
 	for _, x := range c.found {
 		for _, m := range x.Members {
 			members[m] = true
@@ -59,9 +56,9 @@ func communicate(hosts []*host, logs int) (*communication, error) {
 	}
 	for i := range c.logs {
 		l := &c.logs[i]
-		l.streams = slices.DeleteFunc(l.streams, func(s *collective.Stream) bool { return !members[s] })
+		l.sequences = slices.DeleteFunc(l.sequences, func(s *collective.Sequence) bool { return !members[s] })
 	}
-	c.logs = slices.DeleteFunc(c.logs, func(l communicating) bool { return len(l.streams) == 0 })
+	c.logs = slices.DeleteFunc(c.logs, func(l communicating) bool { return len(l.sequences) == 0 })
 	return c, nil
 }
 
@@ -98,10 +95,10 @@ func (c *conversion) meeting(next timeline.Sink) (timeline.Sink, error) {
 
 // table reads when each rank entered each collective.
 func (c *communication) table() (*rendezvous.Table, error) {
-	members := make(map[*collective.Stream]*rendezvous.Member)
+	members := make(map[*collective.Sequence]*rendezvous.Member)
 	for i := range c.logs {
 		l := &c.logs[i]
-		for _, s := range l.streams {
+		for _, s := range l.sequences {
 			m, err := l.member(s)
 			if err != nil {
 				return nil, err
@@ -120,7 +117,7 @@ func (c *communication) table() (*rendezvous.Table, error) {
 	t := rendezvous.NewTable(communicators)
 	for i := range c.logs {
 		l := &c.logs[i]
-		err := inlog.Parts(l.source, l.streams, func(s *collective.Stream, number uint64, p collective.Part) {
+		err := inlog.Parts(l.source, l.sequences, func(s *collective.Sequence, number uint64, p collective.Part) {
 			t.Add(members[s], number, l.log.clock.At(p.Start), p.Waits)
 		})
 		if err != nil {
@@ -131,14 +128,16 @@ func (c *communication) table() (*rendezvous.Table, error) {
 	return t, nil
 }
 
-// member is a stream as the member of a communicator, in the timeline.
-func (l *communicating) member(s *collective.Stream) (*rendezvous.Member, error) {
+// member is a sequence as the member of a communicator, in the timeline.
+func (l *communicating) member(s *collective.Sequence) (*rendezvous.Member, error) {
 	all, err := l.log.everybody()
 	if err != nil {
 		return nil, err
 	}
 	a, pid := l.log.alignment, s.PID+l.log.offset
-	m := &rendezvous.Member{Key: rendezvous.Key{PID: pid, Context: s.Context, Stream: s.Key.Stream}, Name: fmt.Sprintf("process %d", pid),
+	key := s.Key
+	key.PID = pid
+	m := &rendezvous.Member{Key: key, Name: fmt.Sprintf("process %d", pid),
 		Host: s.Host, Known: a.Known, Error: a.ErrorNS, Count: s.Count(), Aside: l.log.catalog.Processes.Get(s.PID) == nil}
 	if all.Get(s.PID) == nil {
 		return m, nil // no record tells of the process
@@ -167,7 +166,7 @@ func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fi
 	}
 	var list []clockfit.Collective
 	for _, c := range c.communication.found {
-		c.Each(func(members []*collective.Stream, parts []collective.Part) {
+		c.Each(func(members []*collective.Sequence, parts []collective.Part) {
 			if x := onHosts(members, parts); len(x) > 1 {
 				list = append(list, x)
 			}
@@ -181,7 +180,7 @@ func (c *conversion) byCollectives(hosts []*host, reference int) ([]*clockfit.Fi
 }
 
 // onHosts is a collective by host: a host enters it with its last rank, and leaves it with its first one.
-func onHosts(members []*collective.Stream, parts []collective.Part) (c clockfit.Collective) {
+func onHosts(members []*collective.Sequence, parts []collective.Part) (c clockfit.Collective) {
 	for i, m := range members {
 		p := &parts[i]
 		at := slices.IndexFunc(c, func(x clockfit.Part) bool { return x.Host == m.Host })
@@ -213,7 +212,7 @@ func (h *host) byFit(f *clockfit.Fit, wall Alignment, words string) (a Alignment
 		return wall, words + fmt.Sprintf("; the collectives contradict that by %s, and were not used: is one of the wall clocks wrong?", figures.Duration(apart)), false
 	}
 	a = Alignment{To: wall.To, By: ByCollectives, ShiftNS: f.Shift, Known: true, ErrorNS: f.Error, Drift: f.Drift, Collectives: f.Collectives}
-	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", duration(uint64(f.Shift)), f.Drift, a.To,
+	text = fmt.Sprintf("moved by %s and %+.3f ppm against %s through %s: right to %s", time.Duration(f.Shift), f.Drift, a.To,
 		figures.Count(f.Collectives, "collective", "collectives"), figures.Duration(f.Error))
 	if f.Lines > 1 {
 		text += fmt.Sprintf(", with %d changes of the drift", f.Lines-1)

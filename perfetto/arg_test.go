@@ -68,7 +68,7 @@ func TestArgName(t *testing.T) {
 			for i, v := range edges() {
 				ts := 10 + uint64(i)*10
 				last, args := with(n, more, v)
-				track.BeginWith(ts, &slice, GPUCorrelation{}, last, args...)
+				track.BeginWith(ts, &slice, nil, last, args...)
 				queue.Event(&work, uint64(i)+1, ts, 5, last, args...)
 			}
 		})

@@ -113,7 +113,7 @@ func TestLargePackets(t *testing.T) {
 		trace := encode(t, Options{}, func(w *Writer) {
 			track, queue := w.Thread(Thread{PID: 1, TID: 1}), w.Queue(QueueInfo{PID: 1, Name: "Stream"})
 			for i := range uint64(3) {
-				begin(track, 10*i+1, name, "", []uint64{1 << 60}, nil, []Arg{String("s", name)})
+				begin(track, 10*i+1, name, "", []uint64{1 << 60}, []Arg{String("s", name)})
 				work(queue, i+1, 10*i, 5, RenderStageEvent{Name: name, Args: []Arg{String("s", name)}})
 			}
 		})

@@ -1,10 +1,10 @@
 package perfetto
 
 // begin opens a slice with a template of its own.
-func begin(t *Track, ts uint64, name, category string, submitted, waitedFor []uint64, args []Arg) {
+func begin(t *Track, ts uint64, name, category string, submitted []uint64, args []Arg) {
 	var e TrackEventTemplate
 	e.Encode(t.w, name, category, args)
-	t.BeginWith(ts, &e, GPUCorrelation{submitted, waitedFor}, UintArgs{})
+	t.BeginWith(ts, &e, submitted, UintArgs{})
 }
 
 // instant writes an instant event with a template of its own.

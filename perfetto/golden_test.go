@@ -38,7 +38,7 @@ func odd(w *Writer) {
 	w.Process(Process{PID: 3, Args: []string{"/bin/unnamed"}})
 	t := w.Thread(Thread{PID: 1, TID: 1, Name: "first name"})
 	w.Thread(Thread{PID: 1, TID: 1, Name: "ß\xc3"})
-	begin(t, 900, "", "", nil, nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
+	begin(t, 900, "", "", nil, []Arg{Uint("", ^uint64(0)), Int("min", -1<<63), String("s", ""), String("s", "\xff"), Pointer("null", 0)})
 	instant(t, 800, strings.Repeat("n", 128), "c\x00", []Arg{String("v", strings.Repeat("v", longestValue+1))})
 	t.End(2000)
 	q := w.Queue(QueueInfo{PID: 9, GPU: 3, Context: 1<<32 - 1, Stream: 1<<32 - 1, Name: "\xfe"})

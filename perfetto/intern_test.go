@@ -76,7 +76,7 @@ func TestInternedOncePerSequence(t *testing.T) {
 		for tid := range uint32(3) {
 			track := w.Thread(Thread{PID: 1, TID: tid})
 			for i := range uint64(4) {
-				begin(track, 10*i+1, "call", "driver", nil, nil, nil)
+				begin(track, 10*i+1, "call", "driver", nil, nil)
 				track.End(10*i + 2)
 			}
 		}

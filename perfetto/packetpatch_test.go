@@ -144,14 +144,18 @@ func (p *patchTest) run() {
 		case 0, 1, 2:
 			track.Begin(p.time, p.slice(), p.number(), p.last())
 		case 3:
-			track.End(p.time)
+			if op>>4&1 == 0 {
+				track.End(p.time)
+			} else {
+				track.EndWith(p.time, []uint64{p.number(), 2})
+			}
 		case 4, 5:
 			queue.Event(p.gpuWork(), p.number()+1, p.time, p.number(), p.last())
 		case 6:
 			track.Instant(p.time, p.slice())
 		case 7:
 			p.time -= min(p.time, 100)
-			track.BeginWith(p.time, p.slice(), GPUCorrelation{[]uint64{p.number()}, []uint64{1, 2}}, p.last(), Float("rate", 1))
+			track.BeginWith(p.time, p.slice(), []uint64{p.number()}, p.last(), Float("rate", 1))
 		}
 	}
 }

@@ -216,7 +216,7 @@ func TestClocks(t *testing.T) {
 			t.Parallel()
 			tr := tptest.Open(t, save(t, o, func(w *Writer) {
 				th := w.Thread(Thread{PID: 1, TID: 1})
-				begin(th, uptime+5, "call", "c", []uint64{1}, nil, nil)
+				begin(th, uptime+5, "call", "c", []uint64{1}, nil)
 				th.End(uptime + 10)
 				work(w.Queue(QueueInfo{PID: 1, Name: "Stream 00"}), 1, uptime+20, 30, RenderStageEvent{})
 			}))

@@ -29,8 +29,8 @@ func templated(w *Writer) {
 		t.Instant(at+20, &step)
 		t.End(at + 30)
 		t.End(at + 40)
-		t.BeginWith(at+40, &copy, GPUCorrelation{[]uint64{id + 1}, []uint64{id}}, UintArgs{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
-		t.End(at + 40)
+		t.BeginWith(at+40, &copy, []uint64{id + 1}, UintArgs{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
+		t.EndWith(at+40, []uint64{id})
 		queue := []*Queue{q, r}[i]
 		queue.Event(&kernel, id, at+50, 5, UintArgs{number.Value(100 + id)})
 		queue.Event(&plain, id+1, at+60, 5, UintArgs{}, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))

@@ -42,12 +42,12 @@ func (t *Track) Begin(ts uint64, e *TrackEventTemplate, submitted uint64, last U
 	}
 }
 
-// BeginWith opens a slice with any GPU work and any arguments beside those of the template,
-// last behind the others. [Track.Begin] takes less time.
-func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, c GPUCorrelation, last UintArgs, args ...Arg) {
+// BeginWith opens a slice that submitted GPU work with these ids, and gives it any arguments
+// beside those of the template, last behind the others. [Track.Begin] takes less time.
+func (t *Track) BeginWith(ts uint64, e *TrackEventTemplate, submitted []uint64, last UintArgs, args ...Arg) {
 	s := t.sequenceAt(ts, t.beginSequence())
 	t.depth++
-	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
+	s.trackEvent(ts, typeSliceBegin, e, &gpuCorrelation{submitted: submitted}, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args), last: last}, nil)
 }
 
 // BeginFlow opens a slice that arrows lead from or to: from a slice with an id to the next slice with the same id. Of slices of one
@@ -60,7 +60,7 @@ func (t *Track) BeginFlow(ts uint64, e *TrackEventTemplate, ids []uint64, last U
 	for _, id := range ids {
 		b.fixed(eventFlowID, id)
 	}
-	s.trackEvent(ts, typeSliceBegin, e, &GPUCorrelation{}, &eventArgs{encoded: b.b, last: last}, nil)
+	s.trackEvent(ts, typeSliceBegin, e, &gpuCorrelation{}, &eventArgs{encoded: b.b, last: last}, nil)
 }
 
 // Flush writes the slices so far, before those that other tracks get later.
@@ -69,7 +69,7 @@ func (t *Track) Flush() { t.flush() }
 // Instant writes an event without a duration.
 func (t *Track) Instant(ts uint64, e *TrackEventTemplate) {
 	s := t.sequenceAt(ts, t.beginSequence())
-	s.trackEvent(ts, typeInstant, e, &GPUCorrelation{}, &eventArgs{}, nil)
+	s.trackEvent(ts, typeInstant, e, &gpuCorrelation{}, &eventArgs{}, nil)
 }
 
 // End closes the slice that was opened last.
@@ -82,12 +82,12 @@ func (t *Track) End(ts uint64) {
 	s.append(i, ts)
 }
 
-// EndWith closes the slice that was opened last, and gives it further arguments. [Track.End] takes
-// less time.
-func (t *Track) EndWith(ts uint64, args ...Arg) {
+// EndWith closes the slice that was opened last. Arrows lead to the slice from the GPU work with
+// the ids of waitedFor. args are further arguments of the slice. [Track.End] takes less time.
+func (t *Track) EndWith(ts uint64, waitedFor []uint64, args ...Arg) {
 	t.depth = max(t.depth-1, 0)
 	s := t.sequenceAt(ts, sliceEnds)
-	s.trackEvent(ts, typeSliceEnd, &TrackEventTemplate{}, &GPUCorrelation{}, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args)}, nil)
+	s.trackEvent(ts, typeSliceEnd, &TrackEventTemplate{}, &gpuCorrelation{waitedFor: waitedFor}, &eventArgs{encoded: s.encodeArgs(debugAnnotation, args)}, nil)
 }
 
 // beginSequence is the sequence of an event that begins now.

@@ -25,7 +25,7 @@ func TestTrackSequences(t *testing.T) {
 		{func() { track.End(1) }, [...]uint64{0, 0, 1}},
 		{func() { track.Begin(2, &e, 0, UintArgs{}) }, [...]uint64{2, 0, 1}},
 		{func() { track.Instant(3, &e) }, [...]uint64{2, 3, 1}},
-		{func() { track.BeginWith(4, &e, GPUCorrelation{}, UintArgs{}) }, [...]uint64{2, 4, 1}},
+		{func() { track.BeginWith(4, &e, nil, UintArgs{}) }, [...]uint64{2, 4, 1}},
 		{func() { track.End(5) }, [...]uint64{2, 4, 5}},
 		{func() { track.End(6) }, [...]uint64{2, 4, 6}},
 		{func() { track.Instant(7, &e) }, [...]uint64{7, 4, 6}},

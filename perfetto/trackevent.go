@@ -27,19 +27,23 @@ func (t *TrackEventTemplate) Encode(w *Writer, name, category string, args []Arg
 	t.fields = b.b
 }
 
-// A GPUCorrelation connects a slice with GPU work, by the ids that [Queue.Event] gave the
+// A gpuCorrelation connects a slice with GPU work, by the ids that [Queue.Event] gave the
 // work. Arrows lead from the slice to the work that it submitted, and to the slice from the
 // work that it waited for.
-type GPUCorrelation struct {
-	Submitted, WaitedFor []uint64
+//
+// Of the slices that wait for work that has not begun, the trace processor remembers the
+// latest one and forgets the others. It takes the fields of an end of a slice, too. So
+// waitedFor belongs to the end: by then the work has begun.
+type gpuCorrelation struct {
+	submitted, waitedFor []uint64
 }
 
 // size is the size of the message.
-func (c *GPUCorrelation) size() (n int) {
-	for _, id := range c.Submitted {
+func (c *gpuCorrelation) size() (n int) {
+	for _, id := range c.submitted {
 		n += 1 + sizeVarint(id)
 	}
-	for _, id := range c.WaitedFor {
+	for _, id := range c.waitedFor {
 		n += 1 + sizeVarint(id)
 	}
 	return n
@@ -47,14 +51,14 @@ func (c *GPUCorrelation) size() (n int) {
 
 // put stores the field with the message, of a size other than 0, at b[i:] and returns the
 // offset behind it.
-func (c *GPUCorrelation) put(b []byte, i, size int) int {
+func (c *gpuCorrelation) put(b []byte, i, size int) int {
 	i += copy(b[i:], correlationTag)
 	i = putVarint(b, i, uint64(size))
-	for _, id := range c.Submitted {
+	for _, id := range c.submitted {
 		b[i] = byte(correlationSubmitted) << 3
 		i = putVarint(b, i+1, id)
 	}
-	for _, id := range c.WaitedFor {
+	for _, id := range c.waitedFor {
 		b[i] = byte(correlationWaitedFor) << 3
 		i = putVarint(b, i+1, id)
 	}
@@ -65,16 +69,16 @@ var correlationTag = protowire.AppendTag(nil, protowire.Number(eventGPUCorrelati
 
 // encodeBegin encodes the beginning of a slice. v has the values that a patch overwrites.
 func (s *bufferedSequence) encodeBegin(ts uint64, e *TrackEventTemplate, submitted uint64, last UintArgs, v *patchValues) {
-	var c GPUCorrelation
+	var c gpuCorrelation
 	if submitted != 0 {
-		c.Submitted = []uint64{submitted}
+		c.submitted = []uint64{submitted}
 	}
 	s.trackEvent(ts, typeSliceBegin, e, &c, &eventArgs{last: last}, v)
 }
 
 // trackEvent encodes a TrackEvent of the type given. The fields that differ from event to
 // event stand last, which compresses best. The packet is saved for patching unless v is nil.
-func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *GPUCorrelation, a *eventArgs, v *patchValues) {
+func (s *bufferedSequence) trackEvent(ts, typ uint64, e *TrackEventTemplate, c *gpuCorrelation, a *eventArgs, v *patchValues) {
 	a.internLast(&s.sequence, debugAnnotation)
 	s.internTemplate(e.id, e.refs)
 	if s.internsData() {

@@ -11,6 +11,7 @@ import (
 func tracks(w *Writer) {
 	w.Process(Process{PID: 50, PPID: 49, Name: "app", Args: []string{"app", "-v"}})
 	th := w.Thread(Thread{PID: 50, TID: 51, Name: "worker"})
+	waiter := w.Thread(Thread{PID: 50, TID: 52, Name: "waiter"})
 	nvtx := w.Track(TrackInfo{Name: "NVTX", PID: 50, Thread: th})
 	// Ranges that overlap are on tracks of their own with one name.
 	first := w.Track(TrackInfo{Name: "NVTX: io", PID: 50, Rank: 2})
@@ -23,23 +24,25 @@ func tracks(w *Writer) {
 	notes := w.Track(TrackInfo{Name: "c: notes", Group: group, Rank: 0})
 	q := w.Queue(QueueInfo{PID: 50, Context: 1, Stream: 7, Name: "Stream 07 (copy-in)"})
 
-	begin(nvtx, 1000, "step", "nvtx", nil, nil, nil)
-	begin(nvtx, 1100, "forward", "nvtx", nil, nil, []Arg{String("domain", "torch")})
+	begin(nvtx, 1000, "step", "nvtx", nil, nil)
+	begin(nvtx, 1100, "forward", "nvtx", nil, []Arg{String("domain", "torch")})
 	instant(nvtx, 1150, "mark", "nvtx", nil)
-	nvtx.EndWith(1200, Uint("launches", 3), String("end", "late"))
+	nvtx.EndWith(1200, nil, Uint("launches", 3), String("end", "late"))
 	nvtx.End(2000)
-	begin(first, 1000, "load", "nvtx", nil, nil, nil)
+	begin(first, 1000, "load", "nvtx", nil, nil)
 	first.End(1500)
-	begin(second, 1200, "decode", "nvtx", nil, nil, nil)
+	begin(second, 1200, "decode", "nvtx", nil, nil)
 	second.End(1800)
-	begin(first, 1600, "store", "nvtx", nil, nil, nil)
+	begin(first, 1600, "store", "nvtx", nil, nil)
 	first.End(2100)
-	begin(th, 1050, "cuGraphLaunch", "driver", []uint64{1}, nil, nil)
+	begin(th, 1050, "cuGraphLaunch", "driver", []uint64{1}, nil)
 	th.End(1080)
-	begin(th, 1900, "cuStreamSynchronize", "driver", nil, []uint64{1}, nil)
-	th.End(2500)
-	begin(th, 2600, "cuCtxSynchronize", "driver", nil, []uint64{1}, nil)
-	th.End(2700)
+	begin(th, 1200, "cuStreamSynchronize", "driver", nil, nil) // before the work begins
+	th.EndWith(2500, []uint64{1})
+	begin(th, 2600, "cuCtxSynchronize", "driver", nil, nil)
+	th.EndWith(2700, []uint64{1})
+	begin(waiter, 1250, "cuEventSynchronize", "driver", nil, nil)
+	waiter.EndWith(2450, []uint64{1}, Uint("waited_ns", 1150))
 	memory.Value(1000, 4096)
 	memory.Value(1500, 1<<40)
 	memory.Value(1600, 0)
@@ -87,9 +90,10 @@ func TestTracksInProcessor(t *testing.T) {
 		row{int64(50), "app -v", int64(49)})
 	rows(t, tr, `select g.name, ts, dur, extract_arg(g.arg_set_id, 'graph'), k.name from gpu_slice g join gpu_track k on g.track_id = k.id`,
 		row{"Graph 3", int64(1300), int64(1100), int64(3), "Stream 07 (copy-in)"})
-	// One piece of work may be waited for by several calls.
+	// Several calls may wait for one piece of work, two of them from before it begins.
 	rows(t, tr, `select o.name, i.name from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by i.ts, i.name`,
-		row{"cuGraphLaunch", "Graph 3"},
 		row{"Graph 3", "cuStreamSynchronize"},
+		row{"Graph 3", "cuEventSynchronize"},
+		row{"cuGraphLaunch", "Graph 3"},
 		row{"Graph 3", "cuCtxSynchronize"})
 }

@@ -37,6 +37,18 @@ func (l *Functions) Called(f *Function, c *Caller, ret int32) *Function {
 	return c.called
 }
 
+// CarriesOut says whether a call of a driver's function inside a call of a runtime's function does what the program called
+// that one for.
+func (l *Functions) CarriesOut(driver, runtime *Function) bool {
+	key := joinedKey{driver.recorded, runtime.recorded}
+	carries, known := l.carries[key]
+	if !known {
+		carries = cudaapi.CarriesOut(driver.recorded.Name, runtime.recorded.Name)
+		l.carries[key] = carries
+	}
+	return carries
+}
+
 // Refused says whether a call of the driver's function f at c is a failed lookup, for which the
 // runtime refuses the launch around it.
 func (c *Caller) Refused(f *Function, ret int32) bool {

@@ -15,6 +15,7 @@ type Function struct {
 	timeline.Function
 	cudaapi.Traits
 	GPUWork bool // a driver function that puts work on a GPU
+	Beside  bool // a driver function that is recorded beside the function of the runtime that it carries out
 	Known   bool // it is in cudaapi's table
 	Driver  bool // it was recorded at the driver
 	Runtime bool // it was recorded at the runtime
@@ -37,6 +38,7 @@ type Functions struct {
 	byCallback map[callback]*Function
 	called     map[calledKey]*Function
 	joined     map[joinedKey]*Function
+	carries    map[joinedKey]bool // results of CarriesOut
 	count      uint32
 }
 
@@ -49,7 +51,7 @@ type callback struct {
 
 func newFunctions() Functions {
 	return Functions{byID: make(map[uint32]*Function), byCallback: make(map[callback]*Function),
-		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function)}
+		called: make(map[calledKey]*Function), joined: make(map[joinedKey]*Function), carries: make(map[joinedKey]bool)}
 }
 
 func (l *Functions) take(b *tracelog.Block, i int) {
@@ -114,7 +116,7 @@ func (l *Functions) make(name, library, args string) *Function {
 	fn.Wait = fn.Waits
 	fn.ownDefault = cudaapi.PerThreadStream(name)
 	if f := cudaapi.ByName(name); f != nil {
-		fn.Known, fn.GPUWork = true, f.GPUWork
+		fn.Known, fn.GPUWork, fn.Beside = true, f.GPUWork, f.Beside
 	}
 	fn.params(args)
 	return fn

@@ -52,15 +52,17 @@ func (s *Sink) call(r *row, sl *timeline.Slice) {
 	}
 	l := r.place(sl.Start, max(sl.End, sl.Start), sl.Correlation)
 	o := f.slice(cat, sl.Name, r.pid, l.tid, sl.Start, sl.End)
-	// Readers count a launch for each call with a correlation ID: of nested calls with one ID,
-	// the outer call bears it.
-	if sl.Correlation != 0 && !l.repeats(sl.Correlation) {
+	// Readers count a launch for each call with a correlation ID. Of nested calls with one ID the outer
+	// call bears it, of calls that follow each other the first.
+	if sl.Correlation != 0 && sl.Correlation != r.borne && !l.repeats(sl.Correlation) {
 		o.uint("correlation", uint64(sl.Correlation))
+		r.borne = sl.Correlation
 	}
 	s.names.callArgs(&o, sl)
 	f.endArgs(&o)
-	if sl.HasWork() {
+	if sl.HasWork() && (sl.Correlation == 0 || sl.Correlation != r.begun && !l.begunAround(sl.Correlation)) { // an arrow has one beginning
 		f.flow("s", flowID(sl.Correlation, sl.Work()[0]), r.pid, l.tid, sl.Start)
+		l.open[len(l.open)-1].begun, r.begun = true, sl.Correlation
 	}
 }
 

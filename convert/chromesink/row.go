@@ -3,6 +3,7 @@ package chromesink
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 const (
@@ -48,6 +49,8 @@ type row struct {
 	nests  bool // slices may lie within each other; else each overlap takes a lane
 	beside bool // base is the number of another row
 	lanes  []*lane
+	borne  uint32 // the latest correlation ID that a call bears
+	begun  uint32 // the latest correlation ID with the beginning of an arrow
 }
 
 // A lane is one thread number. Its slices come in the order of their starts.
@@ -61,6 +64,7 @@ type lane struct {
 type open struct {
 	end         uint64
 	correlation uint32
+	begun       bool // with the beginning of an arrow
 }
 
 // place returns the first lane on which a slice overlaps nothing.
@@ -114,16 +118,21 @@ func (l *lane) fits(start, end uint64, nests bool) bool {
 
 func (l *lane) add(start, end uint64, correlation uint32) {
 	l.last = start
-	l.open = append(l.open, open{end, correlation})
+	l.open = append(l.open, open{end: end, correlation: correlation})
 }
 
-// repeats says whether a slice around the latest one has the same correlation ID.
-func (l *lane) repeats(correlation uint32) bool {
+// around returns the slices around the latest one.
+func (l *lane) around() []open {
 	around := l.open[:len(l.open)-1]
-	for _, o := range around[max(0, len(around)-maxDepth):] {
-		if o.correlation == correlation {
-			return true
-		}
-	}
-	return false
+	return around[max(0, len(around)-maxDepth):]
+}
+
+// repeats reports whether a slice around the latest one has the same correlation ID.
+func (l *lane) repeats(correlation uint32) bool {
+	return slices.ContainsFunc(l.around(), func(o open) bool { return o.correlation == correlation })
+}
+
+// begunAround reports whether an arrow with the same correlation ID begins at a slice around the latest one.
+func (l *lane) begunAround(correlation uint32) bool {
+	return slices.ContainsFunc(l.around(), func(o open) bool { return o.begun && o.correlation == correlation })
 }

@@ -235,6 +235,28 @@ func TestCorrelation(t *testing.T) {
 		`f 5 at 0.100 behind k`)
 }
 
+// Of calls that follow each other with one correlation ID, the first bears it, and the arrows to all their work begin there.
+func TestCorrelationOfSeveralCalls(t *testing.T) {
+	first, second := call(inner, 10, 20, 0, 5), call(inner, 30, 40, 0, 5)
+	first.AddWork(77)
+	second.AddWork(78)
+	works := []timeline.Work{kernel(15, 3), kernel(35, 3)}
+	for i := range works {
+		works[i].Correlation, works[i].Call = 5, timeline.Call{Function: inner}
+	}
+	tr := traced(t, Options{}, &timeline.Slices{Thread: mainTID, List: []timeline.Slice{first, second}}, &timeline.WorkList{Stream: stream, List: works})
+	var got []string
+	for _, e := range tr.TraceEvents {
+		switch {
+		case e.Ph == "s" || e.Ph == "f":
+			got = append(got, fmt.Sprintf("%s %d at %s", e.Ph, e.ID, e.TS))
+		case e.Cat == "cuda_driver":
+			got = append(got, fmt.Sprintf("call at %s: correlation %v", e.TS, e.Args["correlation"]))
+		}
+	}
+	expect(t, got, "call at 0.010: correlation 5", "s 5 at 0.010", "call at 0.030: correlation <nil>", "f 5 at 0.015", "f 5 at 0.035")
+}
+
 // Ranges that match are steps, in the order of their starts. A range whose end comes later is
 // written then.
 func TestSteps(t *testing.T) {

@@ -33,7 +33,7 @@ func TestThin(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []uint64{0, 1, 7, 8, 9, 16, 17, 1000, 4097} {
-		s := NewStream(Key{}, nil, 0, 8)
+		s := NewSequence(Key{}, nil, 0, 8)
 		list := make([]Part, n)
 		for i := range list {
 			list[i] = Part{Start: 10 * uint64(i+1), name: 1}
@@ -41,7 +41,7 @@ func TestThin(t *testing.T) {
 		for chunk := range slices.Chunk(list, 100) {
 			rnd.Shuffle(len(chunk), func(i, k int) { chunk[i], chunk[k] = chunk[k], chunk[i] })
 			for _, p := range chunk {
-				s.add(p)
+				s.add(p, false)
 			}
 		}
 		s.Finish()
@@ -57,9 +57,9 @@ func TestThin(t *testing.T) {
 			}
 		}
 	}
-	s := NewStream(Key{}, nil, 0, 8)
+	s := NewSequence(Key{}, nil, 0, 8)
 	for i := range 3 * reordered {
-		s.add(Part{Start: uint64(10000 - i)})
+		s.add(Part{Start: uint64(10000 - i)}, false)
 	}
 	if s.Finish(); !s.mixed {
 		t.Error("what came in no order passes as ordered")
@@ -74,9 +74,9 @@ type job struct {
 	own           float64 // ns by which groups run apart
 }
 
-func (j *job) streams(rnd *rand.Rand) (list []*Stream) {
+func (j *job) streams(rnd *rand.Rand) (list []*Sequence) {
 	for r := range j.groups {
-		list = append(list, NewStream(Key{PID: uint32(r), Stream: 20}, r, j.hosts[r], 64))
+		list = append(list, NewSequence(Key{PID: uint32(r), Place: Place{Stream: 20}}, r, j.hosts[r], 64))
 	}
 	last := make(map[int]float64)
 	for i := range j.n {
@@ -88,7 +88,7 @@ func (j *job) streams(rnd *rand.Rand) (list []*Stream) {
 		}
 		for r, s := range list {
 			offset := float64(j.hosts[r]) * 7e12
-			s.add(Part{Start: uint64(offset + at[r]), End: uint64(offset + last[j.groups[r]] + 30e3 + 2e3*rnd.Float64()), Waits: true, name: 5})
+			s.add(Part{Start: uint64(offset + at[r]), End: uint64(offset + last[j.groups[r]] + 30e3 + 2e3*rnd.Float64()), Waits: true, name: 5}, false)
 		}
 	}
 	for _, s := range list {
@@ -142,27 +142,27 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(3, 3))
 	all := (&job{[]int{0, 0}, []int{0, 1}, 60, 500e3, 0}).streams(rnd)
-	from := func(s *Stream, skip int, name uint64) *Stream {
-		c := NewStream(s.Key, s.Process, s.Host, s.most)
+	from := func(s *Sequence, skip int, name uint64) *Sequence {
+		c := NewSequence(s.Key, s.Process, s.Host, s.most)
 		for i, p := range s.parts[skip:] {
 			if p.name = 5; i == 30 {
 				p.name = name
 			}
-			c.add(p)
+			c.add(p, false)
 		}
 		c.Finish()
 		return c
 	}
 	for name, c := range map[string]struct {
-		a, b *Stream
+		a, b *Sequence
 		want string
 	}{
 		"the same":            {from(all[0], 0, 5), from(all[1], 0, 5), "[0 1]"},
-		"cut off":             {from(all[0], 0, 5), from(&Stream{Key: all[1].Key, Process: 1, Host: 1, most: 64, parts: all[1].parts[:30]}, 0, 5), "[0 1]"},
+		"cut off":             {from(all[0], 0, 5), from(&Sequence{Key: all[1].Key, Process: 1, Host: 1, most: 64, parts: all[1].parts[:30]}, 0, 5), "[0 1]"},
 		"begun later":         {from(all[0], 0, 5), from(all[1], 1, 5), ""},
 		"one of another name": {from(all[0], 0, 5), from(all[1], 0, 6), ""},
 	} {
-		if got := membersOf(Match([]*Stream{c.a, c.b})); got != c.want {
+		if got := membersOf(Match([]*Sequence{c.a, c.b})); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -171,23 +171,21 @@ func TestMatchNeedsTheSameOrder(t *testing.T) {
 // The parts of a collective are those of its number on each stream, if it waits for all.
 func TestEach(t *testing.T) {
 	t.Parallel()
-	a, b := NewStream(Key{PID: 1}, 1, 0, 32), NewStream(Key{PID: 2}, 2, 1, 64)
+	a, b := NewSequence(Key{PID: 1}, 1, 0, 32), NewSequence(Key{PID: 2}, 2, 1, 64)
 	for i := range uint64(400) {
-		n := Name{Kind: Counts}
-		if i%4 < 2 {
-			n.Kind = Waits
-		}
-		a.Add(n, 100+i, 200+i, uint32(i))
+		p := Part{Start: 100 + i, End: 200 + i, Label: uint32(i), Waits: i%4 < 2}
+		a.add(p, false)
 		if i < 200 {
-			b.Add(n, 300+i, 400+i, uint32(i))
+			p.Start, p.End = 300+i, 400+i
+			b.add(p, false)
 		}
 	}
-	c := &Communicator{[]*Stream{a, b}}
+	c := &Communicator{[]*Sequence{a, b}}
 	if !a.Finish() || !b.Finish() || c.Step() != 16 || a.Count() != 400 {
 		t.Fatalf("one of %d is kept of %d", c.Step(), a.Count())
 	}
 	var got [2]int // by the number within four collectives
-	c.Each(func(members []*Stream, parts []Part) {
+	c.Each(func(members []*Sequence, parts []Part) {
 		if i := parts[0].Label; i != parts[1].Label || i%4 >= 2 || members[0] != a || parts[0] != (Part{Start: 100 + uint64(i), End: 200 + uint64(i), Before: 199 + uint64(max(i, 1)), Label: i, Waits: true, name: parts[0].name}) {
 			t.Errorf("%+v", parts)
 		}

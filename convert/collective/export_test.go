@@ -1,7 +1,7 @@
 package collective
 
 // Move puts a stream on another host, whose clock says f(t) at the time t.
-func (s *Stream) Move(host int, f func(t uint64) uint64) {
+func (s *Sequence) Move(host int, f func(t uint64) uint64) {
 	s.Host = host
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -10,4 +10,4 @@ func (s *Stream) Move(host int, f func(t uint64) uint64) {
 }
 
 // Bounds are the times from the first part to the end of the last one.
-func (s *Stream) Bounds() (from, to uint64) { return s.parts[0].Start, s.parts[len(s.parts)-1].End }
+func (s *Sequence) Bounds() (from, to uint64) { return s.parts[0].Start, s.parts[len(s.parts)-1].End }

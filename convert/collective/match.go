@@ -8,17 +8,17 @@ import (
 	"github.com/cudatrace/cudatrace/convert/clockfit"
 )
 
-// A Communicator is the streams on which the ranks of a communicator ran its collectives.
-type Communicator struct{ Members []*Stream }
+// A Communicator is the sequences that the ranks of a communicator ran.
+type Communicator struct{ Members []*Sequence }
 
-// Match finds the communicators of streams. Each has at least two members, in the order of the streams.
-func Match(streams []*Stream) (found []*Communicator) {
-	place := make(map[*Stream]int)
-	for i, s := range streams {
+// Match finds the communicators of sequences. Each has at least two members, in the order of the sequences.
+func Match(sequences []*Sequence) (found []*Communicator) {
+	place := make(map[*Sequence]int)
+	for i, s := range sequences {
 		place[s] = i
 	}
 	// The members on one host tell how long a collective takes before another host's are looked at.
-	for _, s := range slices.SortedStableFunc(slices.Values(streams), func(a, b *Stream) int { return cmp.Compare(a.Host, b.Host) }) {
+	for _, s := range slices.SortedStableFunc(slices.Values(sequences), func(a, b *Sequence) int { return cmp.Compare(a.Host, b.Host) }) {
 		i := slices.IndexFunc(found, func(c *Communicator) bool { return c.takes(s) })
 		if i < 0 {
 			found = append(found, &Communicator{})
@@ -27,14 +27,14 @@ func Match(streams []*Stream) (found []*Communicator) {
 		found[i].Members = append(found[i].Members, s)
 	}
 	for _, c := range found {
-		slices.SortFunc(c.Members, func(a, b *Stream) int { return cmp.Compare(place[a], place[b]) })
+		slices.SortFunc(c.Members, func(a, b *Sequence) int { return cmp.Compare(place[a], place[b]) })
 	}
 	return slices.DeleteFunc(found, func(c *Communicator) bool { return len(c.Members) < 2 })
 }
 
-// takes says whether a stream belongs to the communicator: what it has in common with the first member of each host
-// says so, and no member is of the same process.
-func (c *Communicator) takes(s *Stream) bool {
+// takes reports whether a sequence belongs to the communicator: it matches the first member on each host, and no member is of
+// the same process.
+func (c *Communicator) takes(s *Sequence) bool {
 	seen := make(map[int]bool)
 	for _, m := range c.Members {
 		if m.Process == s.Process {
@@ -61,7 +61,7 @@ func (c *Communicator) takes(s *Stream) bool {
 const mostShortest = 16
 
 // on are members on a host.
-func (c *Communicator) on(host int) (list []*Stream) {
+func (c *Communicator) on(host int) (list []*Sequence) {
 	for _, m := range c.Members {
 		if m.Host == host && len(list) < mostShortest {
 			list = append(list, m)
@@ -70,7 +70,7 @@ func (c *Communicator) on(host int) (list []*Stream) {
 	return list
 }
 
-// Least is the least number of collectives that two streams must have in common.
+// Least is the least number of collectives that two sequences must have in common.
 const Least = 16
 
 const (
@@ -79,11 +79,11 @@ const (
 	within      = 3   // and to the shortest part of the collective over this
 	leastWithin = 5e3 // or, of short collectives, to this many ns
 
-	// unsure is the error of a GPU's times, in ns, that the check of one host's streams allows for.
+	// unsure is the error of a GPU's times, in ns, that the check of one host's sequences allows for.
 	unsure = 2000
 )
 
-// A pairing is what two streams have in common: of some collectives, the distances between their parts.
+// A pairing is what two sequences have in common: of some collectives, the distances between their parts.
 type pairing struct {
 	at            []float64 // s since the first
 	starts, ends  []float64 // ns by which the second one is later, but for that of the first
@@ -91,8 +91,8 @@ type pairing struct {
 	shortest      []float64 // ns of the shortest known part of each collective
 }
 
-// together says whether two streams belong to one communicator. beside are members of a's communicator.
-func together(a, b *Stream, beside []*Stream) bool {
+// together says whether two sequences belong to one communicator. beside are members of a's communicator.
+func together(a, b *Sequence, beside []*Sequence) bool {
 	p, ok := pair(a, b, beside)
 	if !ok {
 		return false
@@ -110,8 +110,8 @@ func together(a, b *Stream, beside []*Stream) bool {
 	return p.spread(p.starts, offset, rate) > clearly*ends && ends <= max(clockfit.Median(p.shortest)/within, leastWithin)
 }
 
-// pair finds the collectives that two streams have in common.
-func pair(a, b *Stream, beside []*Stream) (p pairing, ok bool) {
+// pair finds the collectives that two sequences have in common.
+func pair(a, b *Sequence, beside []*Sequence) (p pairing, ok bool) {
 	level := max(a.level, b.level)
 	n := min(a.count, b.count) >> level
 	if n < Least {
@@ -143,8 +143,8 @@ func pair(a, b *Stream, beside []*Stream) (p pairing, ok bool) {
 	return p, true
 }
 
-// shortest is the length of the shortest part of a collective, of one known and those of some streams.
-func shortest(i uint64, level uint8, least uint64, of []*Stream) float64 {
+// shortest is the length of the shortest part of a collective, of one known and those of some sequences.
+func shortest(i uint64, level uint8, least uint64, of []*Sequence) float64 {
 	for _, s := range of {
 		if s.level <= level {
 			if p, ok := s.part(i, level); ok {
@@ -187,12 +187,12 @@ func (c *Communicator) level() (level uint8) {
 
 // Each calls f for each collective of the communicator that is kept and that ends nowhere before all ranks have
 // entered it. parts are those of the members that have one, in their order.
-func (c *Communicator) Each(f func(members []*Stream, parts []Part)) {
+func (c *Communicator) Each(f func(members []*Sequence, parts []Part)) {
 	level, count := c.level(), uint64(0)
 	for _, m := range c.Members {
 		count = max(count, m.count)
 	}
-	members, parts := make([]*Stream, 0, len(c.Members)), make([]Part, 0, len(c.Members))
+	members, parts := make([]*Sequence, 0, len(c.Members)), make([]Part, 0, len(c.Members))
 	for i := uint64(0); i<<level < count; i++ {
 		members, parts = members[:0], parts[:0]
 		for _, m := range c.Members {

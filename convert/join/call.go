@@ -14,6 +14,7 @@ type call struct {
 	stream catalog.StreamHandle // named by the call, or by the driver call inside it; 0 for none
 	fn     *catalog.Function
 	wait   *waits.Call // nil for a call that does not wait, or that lies within a waiting call
+	next   *call       // the next call of its correlationSlot
 }
 
 // A state has the sources of a call and its progress.

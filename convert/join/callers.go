@@ -44,13 +44,17 @@ func (s *stack) inherit(r *merge.Call) {
 }
 
 // isInner says whether a driver's record is part of the probed runtime call c: the driver call
-// creates the work of c, or its failure made the runtime refuse c.
+// creates the work of c, or its failure made the runtime refuse c, or it is recorded beside c, which it carries out.
 func (s *stack) isInner(c *call, r *merge.Call, from state) bool {
 	switch {
-	case from == fromPair && c.state&innerPair != 0, from == fromAPI && c.state&innerAPI != 0:
+	case c.state&fromPair == 0 || from == fromPair && c.state&innerPair != 0 || from == fromAPI && c.state&innerAPI != 0:
 		return false
 	case c.state&(innerPair|innerAPI) != 0:
-		return c.fn.Holds(r.Function)
+		return c.state&fromAPI == 0 && c.fn.Holds(r.Function)
+	case r.Function.Beside && c.fn.Runtime && s.functions.CarriesOut(r.Function, c.fn):
+		return true
+	case c.state&fromAPI != 0:
+		return false
 	case r.Caller == nil || !r.Function.Driver || !c.fn.Runtime || !c.fn.Around(r.Caller):
 		return false
 	}

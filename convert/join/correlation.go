@@ -1,6 +1,10 @@
 package join
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // A correlationTable matches the calls of a program with the GPU work that has their
 // correlation IDs. It holds the calls that are not shown yet, and the work whose call was not
@@ -14,15 +18,98 @@ type correlationTable struct {
 	free     int32  // 1 + index of the first unused orphan; unused orphans form a list
 	searched uint64 // value of calls when more was full and was last searched for stale slots
 	calls    uint64 // all calls that begin before this time are known
+	held     []heldWork
 }
 
-// A correlationSlot belongs to one correlation ID. It has the ID's call, or the ID's work
+// A correlationSlot belongs to one correlation ID. It has the ID's calls, or the ID's work
 // without a call.
+//
+// Nearly every ID has one call. CUPTI gives the calls of the driver that a function of the runtime makes the ID
+// of the runtime's call, so a call that carries out a copy or a memset in pieces has several.
 type correlationSlot struct {
 	correlation uint32
 	used        bool
 	first       int32 // 1 + index of the first orphan, 0 for none
-	call        *call
+	call        *call // the first call by start, which leads to the next one; nil for none
+}
+
+// A heldWork is work of which several calls may be the cause. The cause is certain when all calls are known that
+// begin before the work.
+type heldWork struct {
+	orphan
+	correlation uint32
+}
+
+// mostCalls bounds the calls of a slot: each piece of work looks at all of them.
+const mostCalls = 64
+
+// add adds a call. Where there is no room, the first call goes.
+func (s *correlationSlot) add(c *call) {
+	n, at := 0, &s.call
+	for p := &s.call; *p != nil; p = &(*p).next {
+		n++
+		if (*p).Start < c.Start || (*p).Start == c.Start && (*p).Depth < c.Depth {
+			at = &(*p).next
+		}
+	}
+	c.next, *at = *at, c
+	if n == mostCalls {
+		s.call = s.call.next
+	}
+}
+
+// remove removes a call. It reports whether the call was there.
+func (s *correlationSlot) remove(c *call) bool {
+	for p := &s.call; *p != nil; p = &(*p).next {
+		if *p == c {
+			*p, c.next = c.next, nil
+			return true
+		}
+	}
+	return false
+}
+
+// cause returns the call that caused the work that starts at a time. Each call causes work in its turn; work begins
+// after its call does.
+func (s *correlationSlot) cause(start uint64) *call {
+	if s.call.next == nil {
+		return s.call
+	}
+	if start == 0 { // not known
+		start = timeline.Never
+	}
+	var latest *call
+	for c := s.call; c != nil; c = c.next {
+		switch {
+		case !c.mayCause():
+			continue
+		case c.Start > start && latest != nil:
+			return latest
+		case c.Start > start || !c.HasWork(): // a clock may be wrong
+			return c
+		}
+		latest = c
+	}
+	return cmp.Or(latest, s.call)
+}
+
+// mayCause reports whether a call of several with one correlation ID may have caused work.
+func (c *call) mayCause() bool {
+	return c.Ret == 0 && (c.fn.MayWork || !c.fn.Known || c.state&innerAPI != 0)
+}
+
+// holdsCause reports whether the slot has a call inside c that may have caused work: the record of c is that of the
+// runtime, and the driver's call did the work.
+func (s *correlationSlot) holdsCause(c *call) bool {
+	if c.state&innerAPI != 0 { // the record is that of the driver
+		return false
+	}
+	for o := s.call; o != nil; o = o.next {
+		if o.Depth > c.Depth && o.Start >= c.Start && o.End <= c.End && o.stack == c.stack && o.mayCause() {
+			return true
+		}
+	}
+	return false
 }
 
 // An orphan is a piece of work whose call has not come.
@@ -190,10 +277,19 @@ func (t *correlationTable) take(slot *correlationSlot) orphan {
 	return w
 }
 
-// callOf returns the closed call with a correlation ID that is not shown yet, nil for none.
-func (t *correlationTable) callOf(correlation uint32) *call {
-	if slot := t.find(correlation); slot != nil {
-		return slot.call
+// certain returns the closed call, not shown yet, that caused the next work with a correlation ID whatever calls come
+// later; nil for none.
+func (t *correlationTable) certain(correlation uint32) *call {
+	if slot := t.find(correlation); slot != nil && slot.call != nil {
+		return slot.certain()
+	}
+	return nil
+}
+
+// certain is the same for a slot with a call. A launch has one kernel, a launch of a graph all of its work.
+func (s *correlationSlot) certain() *call {
+	if c := s.call; c.next == nil && (c.fn.LaunchesGraph || c.state&launching != 0 && !c.HasWork()) {
+		return c
 	}
 	return nil
 }
@@ -203,7 +299,7 @@ func (t *correlationTable) release(c *call) {
 	if c.Correlation == 0 {
 		return
 	}
-	if slot := t.find(c.Correlation); slot != nil && slot.call == c {
+	if slot := t.find(c.Correlation); slot != nil && slot.remove(c) && slot.call == nil {
 		t.drop(slot)
 	}
 }

@@ -239,7 +239,7 @@ func (j *Joiner) step(before uint64, heldWork int) {
 	for _, s := range j.streams.order {
 		j.advance(s, min(before, j.workLow(s, heldWork)), false)
 	}
-	force := j.mark(before)
+	force := j.mark(before, false)
 	for _, p := range j.programs {
 		if p.waits != nil {
 			p.waits.Advance(j.waitsLow(p, before), false)
@@ -269,9 +269,9 @@ func (j *Joiner) advance(s *streamWork, low uint64, all bool) {
 	}
 }
 
-// mark notes how far the work of each program has been read. It reports whether too many calls
-// and pieces of work wait for each other.
-func (j *Joiner) mark(before uint64) (force bool) {
+// mark notes how far the work of each program has been read, and joins held work. It reports whether too
+// many calls and pieces of work wait for each other.
+func (j *Joiner) mark(before uint64, all bool) (force bool) {
 	pending := 0
 	j.streams.each(func(s *stream) { pending += s.pending.len() })
 	for _, p := range j.programs {
@@ -285,10 +285,16 @@ func (j *Joiner) mark(before uint64) (force bool) {
 		calls := j.callsLow(j.calling[p.PID])
 		p.correlation.calls = min(before, calls)
 		low := min(before, j.working[p.PID].Low(), timeline.End(calls, workAhead))
+		p.joinHeld(j.work, false)
 		p.work.mark(low)
 		p.graphs.settle(min(low, p.correlation.calls, p.unclosed), p, j.work)
 	}
-	return j.options.Budget.holdCalls(&j.share, pending)
+	if force = j.options.Budget.holdCalls(&j.share, pending); force || all {
+		for _, p := range j.programs {
+			p.joinHeld(j.work, true)
+		}
+	}
+	return force
 }
 
 // waitsLow is a time up to which a program's calls, work and Sync records are known.
@@ -327,7 +333,7 @@ func (j *Joiner) finish() {
 		j.advance(s, timeline.Never, true)
 	}
 	j.threads.each((*stack).closeAll)
-	j.mark(timeline.Never)
+	j.mark(timeline.Never, true)
 	for _, p := range j.programs {
 		if p.waits != nil {
 			p.waits.Advance(timeline.Never, true)

@@ -127,9 +127,13 @@ func (p *program) project(out *spans.Output, s *timeline.Stream, w *timeline.Wor
 
 // waitingCall returns the call with a correlation ID from a Sync record.
 func (p *program) waitingCall(correlation uint32) *waits.Call {
-	c := p.correlation.callOf(correlation)
-	if c == nil {
+	slot := p.correlation.find(correlation)
+	if slot == nil || slot.call == nil {
 		return nil
+	}
+	c := slot.call
+	for c.next != nil {
+		c = c.next
 	}
 	return waits.Closed(&c.Slice, c.stream, c.stack.tid)
 }
@@ -147,38 +151,50 @@ func (p *program) register(c *call, found *workJoiner) {
 		c.state |= awaiting
 		return
 	}
-	if slot = t.slot(c.Correlation); slot == nil {
+	if slot = t.slot(c.Correlation); slot == nil || slot.holdsCause(c) {
 		return
 	}
-	if other := slot.call; other != nil && other.Depth > c.Depth && other.Start >= c.Start && other.End <= c.End {
-		return // the call inside this one has that record too
-	}
 	c.state |= awaiting
-	slot.call = c
+	slot.add(c)
 	t.reverse(slot)
 	for slot.first != 0 {
 		w := t.take(slot)
-		found.attach(&w, c)
+		p.adopt(c.Correlation, &w, found)
 	}
 }
 
-// adopt joins work with its call, now or when the call comes.
-func (p *program) adopt(correlation uint32, c *call, w *orphan, found *workJoiner) {
-	switch {
-	case correlation == 0:
-	case c != nil:
-		found.attach(w, c)
+// adopt joins work with its call: now, when the call comes, or when it is certain which call it is.
+func (p *program) adopt(correlation uint32, w *orphan, found *workJoiner) {
+	if correlation == 0 {
+		return
+	}
+	t := &p.correlation
+	switch slot := t.slot(correlation); {
+	case slot == nil:
+	case slot.call == nil:
+		t.keep(slot, *w)
+	case w.body || w.start == 0 || slot.certain() != nil:
+		found.attach(w, slot.cause(w.start))
 	default:
-		if slot := p.correlation.slot(correlation); slot != nil {
-			p.correlation.keep(slot, *w)
+		t.held = append(t.held, heldWork{*w, correlation})
+	}
+}
+
+// joinHeld joins the held work that begins before the calls that are known; with all, all of it.
+func (p *program) joinHeld(found *workJoiner, all bool) {
+	t := &p.correlation
+	rest := t.held[:0]
+	for i := range t.held {
+		w := &t.held[i]
+		switch slot := t.find(w.correlation); {
+		case slot == nil || slot.call == nil: // the call has been shown
+			p.adopt(w.correlation, &w.orphan, found)
+		case all || w.start < min(t.calls, slot.call.stack.opened(w.correlation)):
+			found.attach(&w.orphan, slot.cause(w.start))
+		default:
+			rest = append(rest, *w)
 		}
 	}
-}
-
-// callOf returns the closed call with a correlation ID that is not shown yet, nil for none.
-func (p *program) callOf(correlation uint32) *call {
-	if correlation == 0 {
-		return nil
-	}
-	return p.correlation.callOf(correlation)
+	clear(t.held[len(rest):])
+	t.held = rest
 }

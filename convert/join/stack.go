@@ -107,7 +107,7 @@ func (s *stack) push(r *merge.Call, from state) {
 	c.Stream, c.Kernel, c.Launched, c.Ranges = nil, nil, nil, ranges
 	c.Forget()
 	c.Depth, c.Correlation, c.Ret, c.Flags = int32(len(s.open)), r.Correlation, r.Ret, r.Flags
-	c.fn, c.stream, c.stack, c.state, c.wait = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil
+	c.fn, c.stream, c.stack, c.state, c.wait, c.next = fn, fn.StreamHandle(r.Arguments.Args), s, from, nil, nil
 	if fn.Waits != 0 && s.program.waits != nil && !s.withinWait() {
 		c.wait = s.program.waits.Begin(&s.waits, &c.Slice, fn.Waits, s.tid)
 	}
@@ -179,6 +179,16 @@ func (s *stack) unclosed() uint64 {
 	return timeline.Never
 }
 
+// opened returns the start of the first open call with a correlation ID.
+func (s *stack) opened(correlation uint32) uint64 {
+	for _, c := range s.open {
+		if c.Correlation == correlation && c.state&committed == 0 {
+			return c.Start
+		}
+	}
+	return timeline.Never
+}
+
 // merge adds another record of a call to the call's slice. It reports false for a record of
 // another call.
 func (s *stack) merge(c *call, r *merge.Call, from state) bool {
@@ -187,7 +197,7 @@ func (s *stack) merge(c *call, r *merge.Call, from state) bool {
 		return false
 	case c.state&from == 0 && c.fn.Same(r.Function):
 		s.add(c, r, from)
-	case c.state&(fromPair|fromAPI) == fromPair && s.isInner(c, r, from):
+	case s.isInner(c, r, from):
 		s.addInner(c, r, from)
 	default:
 		return false

@@ -77,8 +77,29 @@ call pid=1 tid=1 func=cudaMalloc enter=100 dur=50
 api pid=1 tid=1 domain=2 name=cudaMalloc start=105 dur=40 correlation=3
 call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 args: bytes=8`, `
 			thread 1:
-			cudaMalloc 100-150 c3
-			  cuMemAlloc_v2 110-120 [8]`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+			cudaMalloc 100-150 [8] c3`, "Pairs=2 APIs=1 Joined=1 Calls=1", Options{}},
+		{"pairs of both libraries", `
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50 ret=2
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 ret=2 args: bytes=8`, `
+			thread 1:
+			cudaMalloc 100-150 [8] ret=2`, "Pairs=2 Calls=1 Failed=1", Options{}},
+		{"a second driver call in a runtime call", `
+call pid=1 tid=1 func=cudaMalloc enter=100 dur=50
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 args: bytes=8
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=130 dur=10 args: bytes=9`, `
+			thread 1:
+			cudaMalloc 100-150 [8]
+			  cuMemAlloc_v2 130-140 [9]`, "Pairs=3 Calls=1", Options{}},
+		{"a driver call that carries out nothing of the runtime call around it", `
+call pid=1 tid=1 func=cudaLaunchKernel enter=100 dur=50 args: func=1
+call pid=1 tid=1 func=cuMemAlloc_v2 enter=110 dur=10 args: bytes=8
+call pid=1 tid=1 func=cudaStreamSynchronize enter=200 dur=50 args: stream=1
+call pid=1 tid=1 func=cuStreamSynchronize enter=210 dur=10 args: stream=1`, `
+			thread 1:
+			cudaLaunchKernel 100-150 [1]
+			  cuMemAlloc_v2 110-120 [8]
+			cudaStreamSynchronize 200-250 [1]
+			  cuStreamSynchronize 210-220 [1]`, "Pairs=4 Calls=2 Launches=1 Unnamed=1", Options{}},
 		{"one record for one pair", `
 call pid=1 tid=1 func=cuMemAlloc_v2 enter=100 dur=50 args: bytes=8
 api pid=1 tid=1 domain=1 name=cuMemAlloc start=110 dur=10 correlation=3
@@ -162,7 +183,7 @@ func callsByName(functions []FunctionCalls) map[string]uint64 {
 	calls := make(map[string]uint64)
 	for _, f := range functions {
 		if f.Calls > 0 {
-			calls[f.Function.Name] = f.Calls
+			calls[f.Function.Name] += f.Calls
 		}
 	}
 	return calls

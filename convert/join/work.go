@@ -38,7 +38,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	if s.waits != nil && w.Start != 0 {
 		o.awaited = s.waits.Add(w)
 	}
-	c, known := s.program.callOf(w.Correlation), false
+	c, known := s.program.correlation.certain(w.Correlation), false
 	switch {
 	case w.Start == 0 || j.ofCalls:
 		held := *w
@@ -51,7 +51,7 @@ func (j *workJoiner) take(s *stream, w *timeline.Work) {
 	if w.Graph != 0 && s.program.graphs.take(w, &o) {
 		return
 	}
-	s.program.adopt(w.Correlation, c, &o, j)
+	s.program.adopt(w.Correlation, &o, j)
 	if known {
 		j.show(s, w)
 	}
@@ -66,7 +66,7 @@ func (j *workJoiner) launched(o *orphan, correlation uint32, p *program) {
 	case o.stream.pending.has(o.nth):
 		o.stream.pending.at(o.nth).Correlation = correlation
 	}
-	p.adopt(correlation, p.callOf(correlation), o, j)
+	p.adopt(correlation, o, j)
 }
 
 // asCause returns the part of a call that its work carries.

@@ -23,7 +23,6 @@ type calls struct {
 	byFunction  []callTemplate // calls without arguments
 	callers     callerTexts
 	args        []perfetto.Arg
-	works       []uint64
 }
 
 // A callTemplate has the common part of calls that are encoded alike.
@@ -70,7 +69,7 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 		c.args = append(c.args, perfetto.Uint("age_ns", sl.End-sl.Start))
 	}
 	c.waiting(sl)
-	track.BeginWith(sl.Start, t, perfetto.GPUCorrelation{Submitted: work, WaitedFor: c.awaited(waits)}, correlation, c.args...)
+	track.BeginWith(sl.Start, t, work, correlation, c.args...)
 }
 
 // waiting adds what a call waited for, and for how long: up to the end of the awaited work.
@@ -122,12 +121,11 @@ func handleOf(sl *timeline.Slice, name string) string {
 }
 
 // awaited returns the IDs of the work for which a call waited.
-func (c *calls) awaited(waits []timeline.Awaited) []uint64 {
-	c.works = c.works[:0]
-	for i := range waits {
-		c.works = append(c.works, waits[i].Work)
+func awaited(sl *timeline.Slice) (ids []uint64) {
+	for i := range sl.Waits() {
+		ids = append(ids, sl.Waits()[i].Work)
 	}
-	return c.works
+	return ids
 }
 
 // spread is a factor that makes numbers that are close together differ in all bits.

@@ -155,7 +155,7 @@ func (s *Sink) slices(l *timeline.Slices) {
 		}
 		t.closeTo(sl.Start, sl.Depth)
 		s.calls.begin(t.Track, sl)
-		t.begun = append(t.begun, begun{sl.End, sl.Depth})
+		t.begun = append(t.begun, begun{sl.End, awaited(sl), sl.Depth})
 		s.marks.see(sl.Start, sl.End)
 		if sl.Ret != 0 && sl.Depth == 0 && sl.Failed() {
 			s.marks.failure(l.Thread, sl)
@@ -202,7 +202,7 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 		track.End(e.Time)
 		return
 	}
-	track.EndWith(e.Time, s.details(e.Args)...)
+	track.EndWith(e.Time, nil, s.details(e.Args)...)
 }
 
 // instant writes an event without a duration.

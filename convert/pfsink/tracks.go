@@ -65,8 +65,9 @@ type thread struct {
 }
 
 type begun struct {
-	end   uint64
-	depth int32
+	end     uint64
+	awaited []uint64 // IDs of the work for which the call waited
+	depth   int32
 }
 
 // closeTo ends the open calls that do not contain a call of a depth that begins at a time. A
@@ -74,7 +75,11 @@ type begun struct {
 func (t *thread) closeTo(start uint64, depth int32) {
 	for n := len(t.begun); n > 0; n-- {
 		if last := t.begun[n-1]; last.depth >= depth || last.end <= start {
-			t.End(last.end)
+			if len(last.awaited) == 0 {
+				t.End(last.end)
+			} else {
+				t.EndWith(last.end, last.awaited)
+			}
 			t.begun = t.begun[:n-1]
 			continue
 		}

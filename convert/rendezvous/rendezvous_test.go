@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -47,12 +48,16 @@ var allReduce = &timeline.Shape{Kernel: timeline.KernelShape{Name: "_Z27ncclDevK
 // A part is when a rank entered a collective and left it.
 type part struct{ start, end uint64 }
 
+func key(pid, stream uint32) collective.Key {
+	return collective.Key{PID: pid, Place: collective.Place{Context: 1, Stream: stream}}
+}
+
 // meet returns what is told of the parts of ranks, which are one communicator.
 func meet(parts [][]part, clocks []Member, waits bool, room uint64) ([]string, *Table) {
 	var members []*Member
 	for r := range parts {
 		m := clocks[r]
-		m.Key, m.Name, m.Count = Key{uint32(r), 1, 7}, fmt.Sprintf("rank %d", r), uint64(len(parts[r]))
+		m.Key, m.Name, m.Count = key(uint32(r), 7), fmt.Sprintf("rank %d", r), uint64(len(parts[r]))
 		members = append(members, &m)
 	}
 	t := newTable([][]*Member{members}, room)
@@ -123,7 +128,7 @@ func TestParts(t *testing.T) {
 // What is no kernel of a communicator is told of nothing, and a kernel without times neither.
 func TestOthers(t *testing.T) {
 	t.Parallel()
-	m := []*Member{{Key: Key{1, 1, 7}, Count: 1}, {Key: Key{2, 1, 7}, Count: 1}}
+	m := []*Member{{Key: key(1, 7), Count: 1}, {Key: key(2, 7), Count: 1}}
 	table := NewTable([][]*Member{m})
 	for _, x := range m {
 		table.Add(x, 0, 100, true)

@@ -11,12 +11,12 @@ import (
 type Sink struct {
 	timeline.Sink
 	table   *Table
-	streams map[*timeline.Stream]*Member // nil for a stream of no communicator
+	streams map[*timeline.Stream][]*Member // those that a kernel of the stream may be of
 }
 
 // Sink returns a sink before another one.
 func (t *Table) Sink(next timeline.Sink) *Sink {
-	return &Sink{next, t, make(map[*timeline.Stream]*Member)}
+	return &Sink{next, t, make(map[*timeline.Stream][]*Member)}
 }
 
 // Take tells of work and passes events on.
@@ -30,11 +30,15 @@ func (s *Sink) Take(events []timeline.Event) error {
 }
 
 func (s *Sink) work(l *timeline.WorkList) {
-	m, known := s.streams[l.Stream]
+	members, known := s.streams[l.Stream]
 	if !known {
 		c := l.Stream.Context
-		m = s.table.members[Key{c.Process.PID, c.ID, l.Stream.ID}]
-		s.streams[l.Stream] = m
+		for _, m := range s.table.members[c.Process.PID] {
+			if m.Communicator != 0 || m.Place == (collective.Place{Context: c.ID, Stream: l.Stream.ID}) {
+				members = append(members, m)
+			}
+		}
+		s.streams[l.Stream] = members
 	}
 	for i := range l.List {
 		w := &l.List[i]
@@ -42,8 +46,8 @@ func (s *Sink) work(l *timeline.WorkList) {
 		case w.Kind != timeline.KernelWork || w.Untimed || w.Unfinished:
 		case collective.Sends(w.Shape.Kernel.Name):
 			w.Part = s.send(w)
-		case m != nil:
-			w.Part = s.part(m, w)
+		default:
+			w.Part = s.part(members, w)
 		}
 	}
 }
@@ -63,13 +67,33 @@ func (s *Sink) send(w *timeline.Work) *timeline.Part {
 	return &timeline.Part{Collective: timeline.Collective{Operation: collective.OperationOf(w.Shape.Kernel.Name, call), Alone: true}}
 }
 
+// find returns the member that ran a kernel, with the index of the kernel's start; nil for none.
+func find(members []*Member, w *timeline.Work) (*Member, int) {
+	if len(members) == 0 || collective.NameOf(w.Shape.Kernel.Name).Kind == collective.Other {
+		return nil, 0
+	}
+	said := uint64(0)
+	if w.NCCL != nil {
+		said = w.NCCL.Communicator
+	}
+	for _, m := range members {
+		if said != 0 && m.Communicator != 0 && m.Communicator != said { // kernels of two may start at one time
+			continue
+		}
+		if i, found := slices.BinarySearch(m.starts, w.Start); found {
+			return m, i
+		}
+	}
+	return nil, 0
+}
+
 // unsure is the error of a GPU's times, in ns: a shorter wait is none.
 const unsure = 2000
 
-// part returns the part that a kernel is, nil for a kernel that is none.
-func (s *Sink) part(m *Member, w *timeline.Work) *timeline.Part {
-	i, found := slices.BinarySearch(m.starts, w.Start)
-	if !found {
+// part returns the part that a kernel is, nil for a kernel that is none. members are those whose part it may be.
+func (s *Sink) part(members []*Member, w *timeline.Work) *timeline.Part {
+	m, i := find(members, w)
+	if m == nil {
 		return nil
 	}
 	c := m.of

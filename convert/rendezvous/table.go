@@ -1,18 +1,18 @@
 package rendezvous
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
-
-// A Key identifies a stream of a timeline.
-type Key struct{ PID, Context, Stream uint32 }
+import (
+	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
 
 // A Member is a rank of a communicator.
 type Member struct {
-	Key
-	Name  string // "rank 3"
-	Host  int    // members of one host have one clock
-	Known bool   // Error is
-	Error uint64 // ns by which the clock of the host may be wrong
-	Aside bool   // its work is not in the timeline, where another process may have its PID
+	collective.Key        // PID is the timeline's
+	Name           string // "rank 3"
+	Host           int    // members of one host have one clock
+	Known          bool   // Error is
+	Error          uint64 // ns by which the clock of the host may be wrong
+	Aside          bool   // its work is not in the timeline, where another process may have its PID
 
 	// Count is the number of its collectives.
 	Count uint64
@@ -53,7 +53,7 @@ type last struct {
 type Table struct {
 	Found
 	communicators []*communicator
-	members       map[Key]*Member
+	members       map[uint32][]*Member // by PID
 }
 
 // Found counts what a timeline has shown.
@@ -73,7 +73,7 @@ const room = 1 << 22
 func NewTable(communicators [][]*Member) *Table { return newTable(communicators, room) }
 
 func newTable(communicators [][]*Member, room uint64) *Table {
-	t := &Table{members: make(map[Key]*Member)}
+	t := &Table{members: make(map[uint32][]*Member)}
 	t.Communicators = len(communicators)
 	total := uint64(0)
 	for _, members := range communicators {
@@ -93,7 +93,7 @@ func newTable(communicators [][]*Member, room uint64) *Table {
 			m.of = c
 			m.starts = make([]uint64, 0, m.Count-min(m.Count, c.first))
 			if !m.Aside {
-				t.members[m.Key] = m
+				t.members[m.PID] = append(t.members[m.PID], m)
 			}
 		}
 		t.communicators = append(t.communicators, c)

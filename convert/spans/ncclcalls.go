@@ -7,13 +7,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// ncclDomain is the NVTX domain of NCCL.
-const ncclDomain = "NCCL"
+// NCCLDomain is the NVTX domain of NCCL.
+const NCCLDomain = "NCCL"
 
-// ncclCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
+// NCCLCalls finds the calls of NCCL that launch their kernels together, on each thread. Such calls follow each other between
 // ncclGroupStart and ncclGroupEnd. A group may be within another one, and then launches nothing. A call may make others:
 // what those say is part of what it says itself.
-type ncclCalls map[uint32]*ncclThread // by host TID
+type NCCLCalls map[uint32]*ncclThread // by host TID
 
 type ncclThread struct {
 	said  *tracelog.NCCLCall // by the call whose range has not begun
@@ -22,7 +22,7 @@ type ncclThread struct {
 	open  *timeline.Range // the outermost open call that is no beginning or end of a group
 }
 
-func (c ncclCalls) thread(tid uint32) *ncclThread {
+func (c NCCLCalls) thread(tid uint32) *ncclThread {
 	t := c[tid]
 	if t == nil {
 		t = new(ncclThread)
@@ -31,11 +31,11 @@ func (c ncclCalls) thread(tid uint32) *ncclThread {
 	return t
 }
 
-// says takes what a call says just before its range begins.
-func (c ncclCalls) says(call *tracelog.NCCLCall) { c.thread(call.TID).said = call }
+// Says takes what a call says just before its range begins.
+func (c NCCLCalls) Says(call *tracelog.NCCLCall) { c.thread(call.TID).said = call }
 
-// begin takes a range of NCCL that begins on a thread.
-func (c ncclCalls) begin(tid uint32, r *timeline.Range) {
+// Begin takes a range of NCCL that begins on a thread.
+func (c NCCLCalls) Begin(tid uint32, r *timeline.Range) {
 	t := c.thread(tid)
 	said := t.said
 	if t.said = nil; said != nil && said.Name == r.Name {
@@ -107,8 +107,8 @@ func (t *ncclThread) call(r *timeline.Range) {
 	}
 }
 
-// end takes the end of a range of NCCL on the thread that it began on.
-func (c ncclCalls) end(tid uint32, r *timeline.Range, at uint64) {
+// End takes the end of a range of NCCL on the thread that it began on.
+func (c NCCLCalls) End(tid uint32, r *timeline.Range, at uint64) {
 	t := c.thread(tid)
 	t.said = nil // of a range whose beginning was lost
 	switch {

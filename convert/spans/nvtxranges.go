@@ -30,7 +30,7 @@ type NVTXRanges struct {
 	domains []string                 // keys of crossed, sorted
 	held    int                      // spans that wait to be put on a thread's track
 	stacks  rangeStacks
-	nccl    ncclCalls
+	nccl    NCCLCalls
 }
 
 // A laneKey identifies a thread's track for a domain.
@@ -67,7 +67,7 @@ const (
 // finds a thread by its host TID.
 func NewNVTXRanges(out *Output, stats *NVTXStats, p *timeline.Process, horizon uint64, thread func(tid uint32) *timeline.Thread) *NVTXRanges {
 	return &NVTXRanges{out: out, stats: stats, process: p, thread: thread, horizon: horizon,
-		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes), nccl: make(ncclCalls)}
+		open: make(map[uint32]*openRange), lanes: make(map[laneKey]*domainLane), crossed: make(map[string]*OverlapLanes), nccl: make(NCCLCalls)}
 }
 
 // MarkerBefore is the order in which Marker takes markers: by time; at one time, beginnings
@@ -78,7 +78,7 @@ func MarkerBefore(a, b *tracelog.Marker) bool {
 }
 
 // NCCLCall takes what a call of NCCL says, before the marker at which the call's range begins. Its TID is a host TID.
-func (r *NVTXRanges) NCCLCall(c *tracelog.NCCLCall) { r.nccl.says(c) }
+func (r *NVTXRanges) NCCLCall(c *tracelog.NCCLCall) { r.nccl.Says(c) }
 
 // Marker takes the next marker. Its TID is a host TID.
 func (r *NVTXRanges) Marker(m *tracelog.Marker) {
@@ -112,8 +112,8 @@ func (r *NVTXRanges) start(m *tracelog.Marker) {
 	sp.Open = true
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain}
-	if m.Domain == ncclDomain {
-		r.nccl.begin(m.TID, of)
+	if m.Domain == NCCLDomain {
+		r.nccl.Begin(m.TID, of)
 		sp.Args = of.NCCL.Details(sp.Args)
 	}
 	sp.Ranges = r.stacks.begin(m.TID, of, m.Time)
@@ -148,8 +148,8 @@ func (r *NVTXRanges) end(o *openRange, m *tracelog.Marker) {
 	sp := o.span
 	o.of.Ended(m.Time - min(m.Time, sp.Start))
 	r.stacks.end(o.tid, o.of, m.Time)
-	if o.domain == ncclDomain {
-		r.nccl.end(o.tid, o.of, m.Time)
+	if o.domain == NCCLDomain {
+		r.nccl.End(o.tid, o.of, m.Time)
 	}
 	if !sp.Open { // the span was cut where the span around it ended
 		return

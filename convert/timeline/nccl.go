@@ -57,13 +57,21 @@ func (g *NCCLGroup) Ended(at uint64) { g.end = max(at, 1) }
 // Settled says whether all launches of the group have been counted: those of all calls before a time have.
 func (g *NCCLGroup) Settled(until uint64) bool { return g.end != 0 && g.end < until }
 
+// Communicator is the communicator of all calls, 0 where that is not certain. All calls of the group have been added.
+func (g *NCCLGroup) Communicator() uint64 {
+	if g.mixed {
+		return 0
+	}
+	return g.all.Communicator
+}
+
 // OfKernel is what the calls say about a kernel that they launched: their communicator, if it is one, and their bytes, if they
 // launched no other kernel. until is as for Settled. Nil where nothing is certain.
 func (g *NCCLGroup) OfKernel(until uint64) *NCCL {
 	if g.mixed || g.calls == 0 {
 		return nil
 	}
-	n := &NCCL{Communicator: g.all.Communicator, Call: g.all.Call}
+	n := &NCCL{Communicator: g.Communicator(), Call: g.all.Call}
 	if g.all.HasBytes && g.launches == 1 && g.Settled(until) {
 		n.Bytes, n.HasBytes = g.all.Bytes, true
 	}

@@ -71,7 +71,7 @@ func (x *text) read() {
 		}
 	}
 	for _, r := range x.Query(`select o.id as a, i.id as b, o.name as oname, o.ts as ots, i.name as iname, i.ts as its
-		from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by i.ts, i.id`) {
+		from flow join slice o on slice_out = o.id join slice i on slice_in = i.id order by i.ts, i.id, o.ts, o.id`) {
 		x.arrows[r["a"]] = append(x.arrows[r["a"]], fmt.Sprintf("-> %v at %v", r["iname"], r["its"]))
 		x.arrows[r["b"]] = append(x.arrows[r["b"]], fmt.Sprintf("<- %v at %v", r["oname"], r["ots"]))
 	}

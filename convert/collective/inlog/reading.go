@@ -1,6 +1,6 @@
-// Package inlog finds the streams of a log that ran kernels of NCCL.
+// Package inlog finds the kernels of NCCL of a log, in the sequences of package collective.
 //
-// Input: a log. Output: the streams, for package collective.
+// Input: a log. Output: the sequences.
 package inlog
 
 import (
@@ -8,21 +8,29 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// maxStreams bounds the streams with collectives of a log. A rank has one for each communicator: a few.
-const maxStreams = 64
+// Bounds of a log. A rank has a stream for each communicator: a few.
+const (
+	maxProcesses = 32
+	maxSequences = 16 // of a process: streams, and communicators
+)
 
-// Most parts of a stream that are kept, of few logs and of many.
+// Most parts of a sequence that are kept, of few logs and of many.
 const (
 	mostParts  = 2048
 	leastParts = 128
-	allParts   = 1 << 18 // of all logs, with one stream each
+	allParts   = 1 << 18 // of all logs, with one sequence each
 )
 
 // A Source is a log to read, as one of several.
 type Source struct {
-	Open func() (*tracelog.Reader, error)
-	Host int // logs of one host have one clock
-	Of   int // number of logs
+	Open  func() (*tracelog.Reader, error)
+	Host  int  // logs of one host have one clock
+	Of    int  // number of logs
+	Tells bool // NCCL may tell the communicators of its kernels: its calls are in the log, and CUPTI's times on the common clock
+
+	said    said
+	sorters map[uint32]*collective.Sorter // by PID
+	order   []*collective.Sorter
 }
 
 // A process identifies a process of a log.
@@ -31,58 +39,90 @@ type process struct {
 	pid    uint32
 }
 
-// Read returns the streams of a log that ran kernels of NCCL. Damage is for another reading to report: the order of what is
-// left says nothing, so that there are no streams.
-func Read(s *Source) ([]*collective.Stream, error) {
-	c := newReading(s)
-	c.most = mostParts
-	if s.Of > 0 {
-		c.most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
+// Read returns the sequences of the kernels of NCCL of a log. Damage is for another reading to report: the order of what is
+// left says nothing, so that there are no sequences.
+func Read(s *Source) (list []*collective.Sequence, err error) {
+	if s.Tells {
+		if s.said, err = readSaid(s); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.read(tracelog.Filter{}); err != nil {
+	most := mostParts
+	if s.Of > 0 {
+		most = max(leastParts, min(mostParts, allParts/s.Of)) &^ 1
+	}
+	s.sorters = make(map[uint32]*collective.Sorter)
+	err = s.read(tracelog.Filter{}, func(k kernel) {
+		of := s.sorters[k.pid]
+		if of == nil && len(s.order) < maxProcesses {
+			of = collective.NewSorter(k.pid, process{s, k.pid}, most, maxSequences)
+			s.sorters[k.pid], s.order = of, append(s.order, of)
+		}
+		if of != nil {
+			of.Add(k.name, k.at, k.communicator, k.start, k.end, 0)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
-	return c.result(), nil
+	for _, of := range s.order {
+		for _, x := range of.Finish() {
+			if x.Host = s.Host; x.Ordered() {
+				list = append(list, x)
+			}
+		}
+	}
+	return list, nil
 }
 
-// Parts reads a log again and gives f all parts of some of its streams, those of each stream by number, from 0. (A Stream keeps
-// some of its parts only.) Parts of one number are parts of one collective if their streams are members of one communicator.
-func Parts(s *Source, of []*collective.Stream, f func(of *collective.Stream, number uint64, p collective.Part)) error {
+// Parts reads a log again, which Read has read, and gives f all parts of some of its sequences, those of each by number, from 0. (A
+// Sequence keeps some of its parts only.) Parts of one number are parts of one collective if their sequences are members of one communicator.
+func Parts(s *Source, of []*collective.Sequence, f func(of *collective.Sequence, number uint64, p collective.Part)) error {
 	if len(of) == 0 {
 		return nil
 	}
-	c := newReading(s)
-	c.only = true
+	counters := make(map[*collective.Sequence]*collective.Counter)
 	filter := tracelog.Filter{}
-	for _, known := range of {
-		again := collective.Counting(known.Key, func(number uint64, p collective.Part) { f(known, number, p) })
-		c.streams[known.Key], c.order = again, append(c.order, again)
-		filter.PIDs, filter.Streams = append(filter.PIDs, known.PID), append(filter.Streams, known.Key.Stream)
+	for _, x := range of {
+		counters[x] = collective.NewCounter(func(number uint64, p collective.Part) { f(x, number, p) })
+		filter.PIDs = append(filter.PIDs, x.PID)
 	}
-	if err := c.read(filter); err != nil {
+	err := s.read(filter, func(k kernel) {
+		if sorter := s.sorters[k.pid]; sorter != nil {
+			if c := counters[sorter.Of(k.at, k.communicator)]; c != nil {
+				c.Add(k.name, k.at, k.start, k.end)
+			}
+		}
+	})
+	if err != nil {
 		return err
 	}
-	c.result()
+	for _, x := range of {
+		counters[x].Finish()
+	}
 	return nil
 }
 
-// A reading collects the streams of a log.
+// A kernel is a kernel of NCCL.
+type kernel struct {
+	name         collective.Name
+	pid          uint32
+	at           collective.Place
+	communicator uint64 // 0 where NCCL does not tell it
+	start, end   uint64
+}
+
+// A reading takes the kernels of a log.
 type reading struct {
-	source  *Source
-	streams map[collective.Key]*collective.Stream
-	order   []*collective.Stream
-	names   map[uint64]collective.Name // by the id of the string
-	most    int
-	only    bool // no other streams than those known
+	source *Source
+	names  map[uint64]collective.Name // by the id of the string
+	take   func(k kernel)
 }
 
-func newReading(s *Source) *reading {
-	return &reading{source: s, streams: make(map[collective.Key]*collective.Stream), names: make(map[uint64]collective.Name)}
-}
-
-// read reads the kernels of a log that a filter selects.
-func (c *reading) read(f tracelog.Filter) error {
-	r, err := c.source.Open()
+// read gives the kernels of NCCL that a filter selects to take.
+func (s *Source) read(f tracelog.Filter, take func(k kernel)) error {
+	c := &reading{source: s, names: make(map[uint64]collective.Name), take: take}
+	r, err := s.Open()
 	if err != nil {
 		return err
 	}
@@ -108,17 +148,16 @@ const maxNames = 1 << 16
 
 func (c *reading) block(b *tracelog.Block) {
 	names, starts, durs := b.Column("name"), b.Column("start"), b.Column("dur")
-	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
+	pids, contexts, streams, correlations := b.Column("pid"), b.Column("context"), b.Column("stream"), b.Column("correlation")
 	for i := range b.N {
 		n := c.name(b, names.At(i))
 		start := starts.At(i)
 		if n.Kind == collective.Other || start == 0 || durs.At(i) == 0 {
 			continue
 		}
-		s := c.stream(collective.Key{PID: uint32(pids.At(i)), Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))})
-		if s != nil {
-			s.Add(n, start, start+durs.At(i), 0)
-		}
+		pid := uint32(pids.At(i))
+		c.take(kernel{n, pid, collective.Place{Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))},
+			c.source.said.of(pid, uint32(correlations.At(i))), start, start + durs.At(i)})
 	}
 }
 
@@ -131,23 +170,4 @@ func (c *reading) name(b *tracelog.Block, id uint64) collective.Name {
 		}
 	}
 	return n
-}
-
-func (c *reading) stream(k collective.Key) *collective.Stream {
-	s := c.streams[k]
-	if s == nil && !c.only && len(c.streams) < maxStreams {
-		s = collective.NewStream(k, process{c.source, k.PID}, c.source.Host, c.most)
-		c.streams[k], c.order = s, append(c.order, s)
-	}
-	return s
-}
-
-// result are the streams whose kernels came in order.
-func (c *reading) result() (list []*collective.Stream) {
-	for _, s := range c.order {
-		if s.Finish() {
-			list = append(list, s)
-		}
-	}
-	return list
 }

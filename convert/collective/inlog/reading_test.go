@@ -13,8 +13,8 @@ func TestParts(t *testing.T) {
 	t.Parallel()
 	const steps = 3000
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 2, Steps: steps, Straggler: -1})
-	sources := make(map[*collective.Stream]*Source)
-	var streams []*collective.Stream
+	sources := make(map[*collective.Sequence]*Source)
+	var streams []*collective.Sequence
 	for _, l := range logs {
 		s := &Source{Open: logtest.InMemory(l.Data), Of: 2}
 		list, err := Read(s)
@@ -31,9 +31,9 @@ func TestParts(t *testing.T) {
 		t.Fatalf("%d communicators, want that of the host and that of all, with more collectives than are kept", len(found))
 	}
 	for _, c := range found {
-		all := make(map[*collective.Stream][]collective.Part)
+		all := make(map[*collective.Sequence][]collective.Part)
 		for _, m := range c.Members {
-			err := Parts(sources[m], []*collective.Stream{m}, func(of *collective.Stream, number uint64, p collective.Part) {
+			err := Parts(sources[m], []*collective.Sequence{m}, func(of *collective.Sequence, number uint64, p collective.Part) {
 				if of != m || number != uint64(len(all[m])) {
 					t.Fatalf("part %d comes as part %d of %v", len(all[m]), number, of.Key)
 				}

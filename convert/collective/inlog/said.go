@@ -4,36 +4,96 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/collective"
+	"github.com/cudatrace/cudatrace/convert/spans"
+	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// mostSamples is the number of a stream's kernels whose communicator is looked for, spread over all of them. It is even.
-const mostSamples = 64
+// said are the communicators of launches, as NCCL names them in the ranges of its calls: those of a process, by correlation ID.
+type said map[uint32][]told
 
-// Say reads a log again for what NCCL says about the kernels of streams, and notes it at the streams. It asks for a sample of the
-// kernels of each: the kernel's call, by its correlation ID, and the call of NCCL around that, on the same thread. Calls
-// that end a group say nothing. CUPTI's times must be on the common clock.
-func Say(s *Source, streams []*collective.Stream) error {
-	c := &saying{byStream: make(map[collective.Key]*asked), byCall: make(map[callKey]*launch)}
-	for _, of := range streams {
-		c.byStream[of.Key] = &asked{stream: of, step: 1}
+type told struct {
+	correlation  uint32
+	communicator uint64
+}
+
+// of returns the hash of the communicator of a launch, 0 where NCCL does not tell it.
+func (s said) of(pid, correlation uint32) uint64 {
+	list := s[pid]
+	i, found := slices.BinarySearchFunc(list, correlation, func(t told, c uint32) int { return cmp.Compare(t.correlation, c) })
+	if !found {
+		return 0
 	}
-	for _, pass := range []struct {
-		take  func(b *tracelog.Block)
-		kinds []tracelog.Kind
-		then  func()
-	}{
-		{c.kernels, []tracelog.Kind{tracelog.KindKernel}, c.sampled},
-		{c.calls, []tracelog.Kind{tracelog.KindAPI}, c.called},
-		{c.ranges, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.say},
-	} {
-		if err := read(s, pass.kinds, pass.take); err != nil {
-			return err
-		}
-		pass.then()
+	return list[i].communicator
+}
+
+const (
+	// mostCalls bounds the calls of NCCL that are kept of a log, mostLaunches the calls of CUDA in them. With more, NCCL is taken to
+	// tell nothing.
+	mostCalls    = 1 << 21
+	mostLaunches = 1 << 22
+
+	// reordered is the number of events of a thread that may come out of order.
+	reordered = 1 << 13
+)
+
+// A saying collects what NCCL says.
+type saying struct {
+	threads map[threadKey]*thread
+	calls   int
+	useless bool // there are too many calls, or events came in no order
+	said    said
+}
+
+type threadKey struct{ pid, tid uint32 }
+
+// A thread has the calls of NCCL of one thread.
+type thread struct {
+	early []event
+	last  uint64 // time of the latest event that was taken
+	nccl  spans.NCCLCalls
+	open  map[uint32]*opened // by marker ID
+	calls []call             // by time; none overlap
+}
+
+// An event is a marker of NCCL, or what a call says before its marker.
+type event struct {
+	tracelog.Marker
+	says *tracelog.NCCLCall // nil for a marker
+}
+
+// An opened is a range of NCCL that has not ended.
+type opened struct {
+	timeline.Range
+	start uint64
+}
+
+// A call is a part of a thread's time in which it launches kernels of a communicator.
+type call struct{ start, end, communicator uint64 }
+
+// readSaid reads what NCCL says about the launches of a log. CUPTI's times must be on the common clock.
+func readSaid(s *Source) (said, error) {
+	c := &saying{threads: make(map[threadKey]*thread), said: make(said)}
+	if err := read(s, []tracelog.Kind{tracelog.KindMarker, tracelog.KindNCCLCall}, c.events); err != nil {
+		return nil, err
 	}
-	return nil
+	for _, t := range c.threads {
+		c.flush(t, len(t.early))
+		t.finish()
+	}
+	if c.useless {
+		return nil, nil
+	}
+	if err := read(s, []tracelog.Kind{tracelog.KindAPI}, c.launches); err != nil {
+		return nil, err
+	}
+	if c.useless {
+		return nil, nil
+	}
+	for _, list := range c.said {
+		slices.SortStableFunc(list, func(a, b told) int { return cmp.Compare(a.correlation, b.correlation) })
+	}
+	return c.said, nil
 }
 
 func read(s *Source, kinds []tracelog.Kind, take func(b *tracelog.Block)) error {
@@ -57,143 +117,136 @@ func read(s *Source, kinds []tracelog.Kind, take func(b *tracelog.Block)) error 
 	return nil
 }
 
-// A saying collects what NCCL says.
-type saying struct {
-	byStream map[collective.Key]*asked
-	byCall   map[callKey]*launch
-	byThread map[threadKey][]*launch // by start
-}
-
-type callKey struct{ pid, correlation uint32 }
-
-type threadKey struct{ pid, tid uint32 }
-
-// An asked is a stream with the sample of its kernels: every step-th one.
-type asked struct {
-	stream  *collective.Stream
-	count   int
-	step    int
-	samples []uint32 // correlation IDs
-}
-
-// A launch is the call that launched a kernel of the sample, with what came last before it on its thread.
-type launch struct {
-	start uint64
-	call  tracelog.NCCLCall // the last one
-	mark  tracelog.Marker   // the last one of NCCL
-}
-
-func (c *saying) kernels(b *tracelog.Block) {
-	names := make(map[uint64]bool) // kernels of NCCL, by the id of the string
-	name, pids, contexts, streams, correlations := b.Column("name"), b.Column("pid"), b.Column("context"), b.Column("stream"), b.Column("correlation")
+// events takes markers and what calls say.
+func (c *saying) events(b *tracelog.Block) {
+	pids, tids, domains := b.Column("pid"), b.Column("tid"), tracelog.Column{}
+	if b.Kind == tracelog.KindMarker {
+		domains = b.Column("domain")
+	}
+	ofNCCL := make(map[uint64]bool) // by the id of a domain
 	for i := range b.N {
-		of := c.byStream[collective.Key{PID: uint32(pids.At(i)), Context: uint32(contexts.At(i)), Stream: uint32(streams.At(i))}]
-		if of == nil {
+		var e event
+		if b.Kind == tracelog.KindNCCLCall {
+			e.says = new(tracelog.NCCLCall)
+			e.says.Read(b, i)
+			e.Time = e.says.Time
+		} else {
+			id := domains.At(i)
+			is, known := ofNCCL[id]
+			if !known {
+				is = b.Text(id) == spans.NCCLDomain
+				ofNCCL[id] = is
+			}
+			if !is {
+				continue
+			}
+			e.Marker.Read(b, i)
+		}
+		t := c.thread(threadKey{uint32(pids.At(i)), uint32(tids.At(i))})
+		if t.early = append(t.early, e); len(t.early) >= 2*reordered {
+			c.flush(t, reordered)
+		}
+	}
+}
+
+func (c *saying) thread(k threadKey) *thread {
+	t := c.threads[k]
+	if t == nil {
+		t = &thread{nccl: make(spans.NCCLCalls), open: make(map[uint32]*opened)}
+		c.threads[k] = t
+	}
+	return t
+}
+
+// flush takes the first events of a thread.
+func (c *saying) flush(t *thread, n int) {
+	slices.SortStableFunc(t.early, func(a, b event) int {
+		switch {
+		case spans.MarkerBefore(&a.Marker, &b.Marker):
+			return -1
+		case spans.MarkerBefore(&b.Marker, &a.Marker):
+			return 1
+		}
+		return 0
+	})
+	for i := range t.early[:n] {
+		c.useless = c.useless || t.early[i].Time < t.last
+		t.last = t.early[i].Time
+		c.take(t, &t.early[i])
+	}
+	t.early = append(t.early[:0], t.early[n:]...)
+}
+
+func (c *saying) take(t *thread, e *event) {
+	switch {
+	case c.useless:
+	case e.says != nil:
+		t.nccl.Says(e.says)
+	case e.Flags&tracelog.MarkerStart != 0:
+		o := &opened{timeline.Range{Name: e.Name, Domain: e.Domain}, e.Time}
+		t.nccl.Begin(e.TID, &o.Range)
+		t.open[e.ID] = o
+	case t.open[e.ID] != nil:
+		o := t.open[e.ID]
+		delete(t.open, e.ID)
+		if o.Group != nil && o.Group.Communicator() != 0 {
+			for n := len(t.calls); n > 0 && t.calls[n-1].start >= o.start; n-- { // calls inside this one
+				t.calls, c.calls = t.calls[:n-1], c.calls-1
+			}
+			t.calls, c.calls = append(t.calls, call{o.start, e.Time, o.Group.Communicator()}), c.calls+1
+		}
+		t.nccl.End(e.TID, &o.Range, e.Time)
+	}
+	c.useless = c.useless || c.calls > mostCalls || len(t.open) > mostCalls
+}
+
+// finish adds the calls whose end was lost: they last up to the next one.
+func (t *thread) finish() {
+	for _, o := range t.open {
+		if o.Group == nil || o.Group.Communicator() == 0 {
 			continue
 		}
-		id := name.At(i)
-		is, known := names[id]
-		if !known {
-			is = collective.NameOf(b.Text(id)).Kind != collective.Other
-			names[id] = is
+		i, found := t.after(o.start)
+		x := call{o.start, timeline.Never, o.Group.Communicator()}
+		if i < len(t.calls) {
+			x.end = t.calls[i].start
 		}
-		if is {
-			of.add(uint32(correlations.At(i)))
-		}
-	}
-}
-
-func (a *asked) add(correlation uint32) {
-	if a.count++; (a.count-1)%a.step != 0 {
-		return
-	}
-	if len(a.samples) == mostSamples {
-		for i := range mostSamples / 2 {
-			a.samples[i] = a.samples[2*i]
-		}
-		a.samples, a.step = a.samples[:mostSamples/2], 2*a.step
-		if (a.count-1)%a.step != 0 {
-			return
-		}
-	}
-	a.samples = append(a.samples, correlation)
-}
-
-func (c *saying) sampled() {
-	for key, of := range c.byStream {
-		for _, correlation := range of.samples {
-			c.byCall[callKey{key.PID, correlation}] = new(launch)
+		if !found && (i == 0 || t.calls[i-1].end <= o.start) {
+			t.calls = slices.Insert(t.calls, i, x)
 		}
 	}
 }
 
-// calls finds the calls of the sample. Of a call of the runtime's and that of the driver's in it, either may count.
-func (c *saying) calls(b *tracelog.Block) {
-	if c.byThread == nil {
-		c.byThread = make(map[threadKey][]*launch)
-	}
+// after returns the index of the first call that starts at a time or later, and whether one starts then.
+func (t *thread) after(time uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(t.calls, time, func(c call, at uint64) int { return cmp.Compare(c.start, at) })
+}
+
+// launches takes the calls of CUDA that were made in calls of NCCL. Of a call of the runtime's and that of the driver's in it, either
+// may count.
+func (c *saying) launches(b *tracelog.Block) {
 	pids, correlations, tids, starts := b.Column("pid"), b.Column("correlation"), b.Column("tid"), b.Column("start")
 	for i := range b.N {
-		l := c.byCall[callKey{uint32(pids.At(i)), uint32(correlations.At(i))}]
-		if l == nil || l.start != 0 {
+		t := c.threads[threadKey{uint32(pids.At(i)), uint32(tids.At(i))}]
+		if t == nil {
 			continue
 		}
-		l.start = starts.At(i)
-		thread := threadKey{uint32(pids.At(i)), uint32(tids.At(i))}
-		c.byThread[thread] = append(c.byThread[thread], l)
-	}
-}
-
-func (c *saying) called() {
-	for _, list := range c.byThread {
-		slices.SortFunc(list, func(a, b *launch) int { return cmp.Compare(a.start, b.start) })
-	}
-}
-
-// ranges takes calls of NCCL and markers.
-func (c *saying) ranges(b *tracelog.Block) {
-	pids, tids, times := b.Column("pid"), b.Column("tid"), b.Column("time")
-	for i := range b.N {
-		l := c.next(threadKey{uint32(pids.At(i)), uint32(tids.At(i))}, times.At(i))
-		switch {
-		case l == nil:
-		case b.Kind == tracelog.KindNCCLCall:
-			if l.call.Time <= times.At(i) {
-				l.call.Read(b, i)
-			}
-		default:
-			var m tracelog.Marker
-			if m.Read(b, i); m.Domain == "NCCL" && l.mark.Time <= m.Time {
-				l.mark = m
-			}
+		if in := t.at(starts.At(i)); in != 0 {
+			pid := uint32(pids.At(i))
+			c.said[pid] = append(c.said[pid], told{uint32(correlations.At(i)), in})
+			c.useless = c.useless || len(c.said[pid]) > mostLaunches
 		}
 	}
 }
 
-// next is the first launch of a thread after a time, nil without one.
-func (c *saying) next(k threadKey, at uint64) *launch {
-	list := c.byThread[k]
-	i, _ := slices.BinarySearchFunc(list, at, func(l *launch, at uint64) int { return cmp.Compare(l.start, at) })
-	if i == len(list) {
-		return nil
+// at returns the communicator whose kernels the thread launches at a time, 0 for none.
+func (t *thread) at(time uint64) uint64 {
+	i, found := t.after(time)
+	if !found {
+		i--
 	}
-	return list[i]
-}
-
-// say notes at the streams what was found.
-func (c *saying) say() {
-	for key, of := range c.byStream {
-		for _, correlation := range of.samples {
-			of.stream.Say(c.byCall[callKey{key.PID, correlation}].communicator())
-		}
-	}
-}
-
-// communicator is that of the call of NCCL in which the launch was made, 0 where that is not certain: the call's range must be the
-// last thing that began on the thread.
-func (l *launch) communicator() uint64 {
-	if l.start == 0 || l.mark.Flags&tracelog.MarkerStart == 0 || l.mark.Name != l.call.Name || l.mark.Time < l.call.Time {
+	if i < 0 || t.calls[i].end <= time {
 		return 0
 	}
-	return l.call.Communicator
+	return t.calls[i].communicator
 }

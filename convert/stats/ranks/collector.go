@@ -2,7 +2,6 @@ package ranks
 
 import (
 	"github.com/cudatrace/cudatrace/convert/collective"
-	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -29,30 +28,29 @@ type Process struct {
 	Run   string // identity of the run, "" if unknown
 	Index int    // in the order of their first events
 
-	lanes   map[*timeline.Stream]*Lane
-	order   []*Lane
-	Waits   Waits
-	tooMany bool // streams with collectives
-	used    bool // it used a GPU
+	sorter *collective.Sorter          // nil without collectives
+	gpus   map[collective.Place]uint32 // of the streams with collectives
+	order  []*Lane                     // known with the result
+	Waits  Waits
+	used   bool // it used a GPU
 }
 
-// A Lane takes the collectives of a stream.
+// A Lane has the collectives of a communicator; where NCCL does not tell the communicator, those of a stream.
 type Lane struct {
-	*collective.Stream
-	of    *Process
-	gpu   uint32
-	kinds map[uint32]*sum // by label
+	*collective.Sequence
+	of  *Process
+	gpu uint32
 }
 
-// A sum counts the parts of one label on a stream.
+// A sum counts kernels of one label.
 type sum struct{ count, time uint64 }
 
 const (
-	allParts   = 1 << 20 // parts of collectives that are kept, of processes with fewStreams each
-	mostParts  = 1 << 14 // of a stream
+	allParts   = 1 << 20 // parts of collectives that are kept, of processes with fewLanes each
+	mostParts  = 1 << 14 // of a lane
 	leastParts = 64
-	fewStreams = 4 // streams with collectives of a usual process
-	maxStreams = 8 // more are left out
+	fewLanes   = 4 // of a usual process
+	maxLanes   = 8 // more are left out
 )
 
 // New returns a collector.
@@ -63,7 +61,7 @@ func New(names timeline.KernelNames, since func(at uint64) uint64) *Collector {
 
 // Recording takes the first event.
 func (c *Collector) Recording(e *timeline.Recording) {
-	c.most = min(max(allParts/(fewStreams*max(e.Processes, 1)), leastParts), mostParts) &^ 1
+	c.most = min(max(allParts/(fewLanes*max(e.Processes, 1)), leastParts), mostParts) &^ 1
 }
 
 // Log takes the facts of a log: the processes that come next are its.
@@ -73,7 +71,7 @@ func (c *Collector) Log(e *timeline.Metadata) { c.run = e.Values["run"] }
 func (c *Collector) Process(of *timeline.Process) *Process {
 	p := c.processes[of]
 	if p == nil {
-		p = &Process{Process: of, Run: c.run, Index: len(c.list), lanes: make(map[*timeline.Stream]*Lane)}
+		p = &Process{Process: of, Run: c.run, Index: len(c.list), gpus: make(map[collective.Place]uint32)}
 		c.processes[of] = p
 		c.list = append(c.list, p)
 	}
@@ -102,32 +100,27 @@ func (c *Collector) Collective(s *timeline.Stream, w *timeline.Work) {
 		return
 	}
 	p := c.Process(s.Context.Process)
-	l := p.lane(s, c.most)
-	if l == nil {
-		return
+	if p.sorter == nil {
+		p.sorter = collective.NewSorter(p.PID, p, c.most, maxLanes)
 	}
-	label := c.labels.of(mangled, w.NCCL, c.names)
-	l.Add(n, w.Start, timeline.End(w.Start, w.Dur), label)
-	l.Say(communicatorOf(w.NCCL))
-	k := l.kinds[label]
-	if k == nil {
-		k = new(sum)
-		l.kinds[label] = k
+	at := collective.Place{Context: s.Context.ID, Stream: s.ID}
+	if p.sorter.Add(n, at, communicatorOf(w.NCCL), w.Start, timeline.End(w.Start, w.Dur), c.labels.of(mangled, w.NCCL, 0, c.names)) {
+		p.gpus[at] = s.Context.GPU
 	}
-	k.count, k.time = k.count+1, sketch.Sum(k.time, w.Dur)
 }
 
-func (p *Process) lane(s *timeline.Stream, most int) *Lane {
-	l := p.lanes[s]
-	if l == nil {
-		if p.tooMany = p.tooMany || len(p.lanes) >= maxStreams; p.tooMany {
-			return nil
-		}
-		key := collective.Key{PID: p.PID, Context: s.Context.ID, Stream: s.ID}
-		l = &Lane{Stream: collective.NewStream(key, p, 0, most), of: p, gpu: s.Context.GPU, kinds: make(map[uint32]*sum)}
-		p.lanes[s], p.order = l, append(p.order, l)
+// tooMany says whether the process has more lanes than are compared.
+func (p *Process) tooMany() bool { return p.sorter != nil && p.sorter.More }
+
+// finish makes the lanes.
+func (p *Process) finish(host int) {
+	if p.sorter == nil {
+		return
 	}
-	return l
+	for _, s := range p.sorter.Finish() {
+		s.Host = host
+		p.order = append(p.order, &Lane{Sequence: s, of: p, gpu: p.gpus[s.First]})
+	}
 }
 
 // communicatorOf is the hash of a communicator, 0 where NCCL does not tell.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
@@ -18,18 +17,17 @@ type Result struct {
 	worst         []late // collectives in which others waited longest, these first
 	labels        *labels
 	sizes         sizes
-	alone         map[*Lane]bool // streams that are of no communicator
+	alone         map[*Lane]bool // lanes that are of no communicator
 }
 
 // A communicator has the collectives of some ranks.
 type communicator struct {
 	*collective.Communicator
 	number   int
-	hash     uint64     // as NCCL names it, 0 where it does not, or where the kernels are of several
-	hashes   []uint64   // those of its kernels, sorted
+	hash     uint64     // as NCCL names it, 0 where it does not
 	members  []*Process // sorted by rank
 	gpus     []uint32   // of members
-	index    map[*collective.Stream]int
+	index    map[*collective.Sequence]int
 	clocks   []*timeline.Clock // of members
 	kinds    []*kind
 	apart    uint64 // collectives whose parts cannot belong together
@@ -48,18 +46,17 @@ type communicator struct {
 
 // A kind has the collectives of one kernel.
 type kind struct {
-	title        string
-	communicator uint64 // its hash, 0 where NCCL does not tell
-	count        uint64 // collectives
-	parts        uint64
-	time         uint64              // ns of all parts
-	length       sketch.Distribution // of the parts that are kept
-	waits        sketch.Distribution // of the parts that are kept
-	waited       uint64              // ns that all ranks waited, an estimate from those that are kept
-	compared     uint64
-	uncertain    uint64     // those of compared whose last rank is not known
-	late         [][]uint64 // by member: by how much it came last, ns
-	waiting      bool       // no rank ends it before the last one has entered
+	title     string
+	count     uint64 // collectives
+	parts     uint64
+	time      uint64              // ns of all parts
+	length    sketch.Distribution // of the parts that are kept
+	waits     sketch.Distribution // of the parts that are kept
+	waited    uint64              // ns that all ranks waited, an estimate from those that are kept
+	compared  uint64
+	uncertain uint64     // those of compared whose last rank is not known
+	late      [][]uint64 // by member: by how much it came last, ns
+	waiting   bool       // no rank ends it before the last one has entered
 }
 
 // A blame is what one rank, or the ranks of one host, cost the others by coming last.
@@ -113,29 +110,30 @@ func (c *Collector) Result() *Result {
 	}
 	r := &Result{labels: &c.labels, sizes: make(sizes)}
 	hosts := make(map[*timeline.Clock]int)
-	streams := make(map[string][]*collective.Stream) // by run
+	sequences := make(map[string][]*collective.Sequence) // by run
 	var runs []string
-	lanes := make(map[*collective.Stream]*Lane)
+	lanes := make(map[*collective.Sequence]*Lane)
 	for _, p := range c.sorted() {
 		host, known := hosts[p.Clock]
 		if !known {
 			host = len(hosts)
 			hosts[p.Clock] = host
 		}
+		p.finish(host)
 		for _, l := range p.order {
-			if l.Host = host; !l.Finish() {
+			if !l.Ordered() {
 				continue
 			}
-			if streams[p.Run] == nil {
+			if sequences[p.Run] == nil {
 				runs = append(runs, p.Run)
 			}
-			streams[p.Run] = append(streams[p.Run], l.Stream)
-			lanes[l.Stream] = l
+			sequences[p.Run] = append(sequences[p.Run], l.Sequence)
+			lanes[l.Sequence] = l
 		}
 	}
 	found := make(map[string][]*collective.Communicator)
 	for _, run := range runs {
-		found[run] = collective.Match(streams[run])
+		found[run] = collective.Match(sequences[run])
 	}
 	r.alone = c.unmatched(found)
 	for _, run := range runs {
@@ -159,49 +157,44 @@ func (c *Collector) sorted() []*Process {
 }
 
 // add measures a communicator.
-func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*collective.Stream]*Lane) {
+func (r *Result) add(c *Collector, found *collective.Communicator, lanes map[*collective.Sequence]*Lane) {
 	n := len(found.Members)
-	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Stream]int), first: timeline.Never,
+	m := &communicator{Communicator: found, number: len(r.communicators), index: make(map[*collective.Sequence]int), first: timeline.Never,
 		blame: make([]blame, n), hosts: make([]blame, n), hostOf: make([]int, n)}
-	kinds := make(map[use]*kind)
+	kinds := make(map[uint32]*kind) // by kernel
 	for i, s := range found.Members {
 		l := lanes[s]
 		m.gpus = append(m.gpus, l.gpu)
 		m.members, m.clocks, m.counts = append(m.members, l.of), append(m.clocks, l.of.Clock), append(m.counts, s.Count())
 		m.index[s], m.hostOf[i] = i, slices.Index(m.clocks, l.of.Clock)
-		for of, k := range l.uses(r.labels) {
-			if kinds[of] == nil {
-				kinds[of] = &kind{title: r.labels.list[of.kernel].title, communicator: of.communicator, late: make([][]uint64, n)}
+		for kernel, k := range l.kernels(r.labels) {
+			if kinds[kernel] == nil {
+				kinds[kernel] = &kind{title: r.labels.list[kernel].title, late: make([][]uint64, n)}
 			}
-			x := kinds[of]
+			x := kinds[kernel]
 			x.count, x.parts, x.time = max(x.count, k.count), x.parts+k.count, sketch.Sum(x.time, k.time)
 		}
 	}
-	m.know(kinds)
+	m.know()
 	m.partial = c.partial(m, r.alone)
-	r.sizes.count(r.labels, m, lanes)
+	r.sizes.count(r.labels, m)
 	m.distrust = m.contradicted()
-	m.Each(func(members []*collective.Stream, parts []collective.Part) {
-		r.compare(m, kinds[r.labels.all[parts[0].Label].use()], members, parts)
+	m.Each(func(members []*collective.Sequence, parts []collective.Part) {
+		r.compare(m, kinds[r.labels.all[parts[0].Label].kernel], members, parts)
 	})
 	for _, k := range kinds {
 		m.kinds = append(m.kinds, k)
 	}
 	slices.SortFunc(m.kinds, func(a, b *kind) int {
-		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title), cmp.Compare(a.communicator, b.communicator))
+		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.title, b.title))
 	})
 	r.communicators = append(r.communicators, m)
 }
 
 // know takes what NCCL says of the communicator.
-func (m *communicator) know(kinds map[use]*kind) {
-	for of := range kinds {
-		if i, known := slices.BinarySearch(m.hashes, of.communicator); !known && of.communicator != 0 {
-			m.hashes = slices.Insert(m.hashes, i, of.communicator)
-		}
-	}
+func (m *communicator) know() {
 	for _, s := range m.Members {
-		m.hash = max(m.hash, s.Said()) // members that tell it have the same one
+		m.hash = max(m.hash, s.Key.Communicator) // members that have one have the same one
 	}
 	for _, p := range m.members {
 		m.told = max(m.told, int(p.Communicators[m.hash]))
@@ -211,49 +204,29 @@ func (m *communicator) know(kinds map[use]*kind) {
 // size is the number of its ranks: as NCCL tells it, else that of the members.
 func (m *communicator) size() int { return max(m.told, len(m.members)) }
 
-// name is what people call the communicator in each view: its hash, of streams with kernels of several all of these. The number, where NCCL tells no
-// hash, is of this view alone.
+// name is what people call the communicator in each view: its hash. The number, where NCCL tells no hash, is of this view alone.
 func (m *communicator) name() string {
-	switch {
-	case m.hash != 0:
+	if m.hash != 0 {
 		return hashText(m.hash)
-	case len(m.hashes) == 0:
-		return fmt.Sprint(m.number)
 	}
-	var words []string
-	for i, h := range m.hashes {
-		if i == maxMoments {
-			words = append(words, "others")
-			break
-		}
-		words = append(words, hashText(h))
-	}
-	return strings.Join(words, " and ")
-}
-
-// nameOf is the name of the communicator that ran a kernel.
-func (m *communicator) nameOf(k *kind) string {
-	if k.communicator == 0 {
-		return m.name()
-	}
-	return hashText(k.communicator)
+	return fmt.Sprint(m.number)
 }
 
 func hashText(h uint64) string { return fmt.Sprintf("%#x", h) }
 
-// uses sums up the parts on a stream by kernel and communicator.
-func (l *Lane) uses(names *labels) map[use]sum {
-	all := make(map[use]sum)
-	for label, k := range l.kinds {
-		of := names.all[label].use()
+// kernels sums up the parts of a lane by kernel.
+func (l *Lane) kernels(names *labels) map[uint32]sum {
+	all := make(map[uint32]sum)
+	for label, k := range l.Sums {
+		of := names.all[label].kernel
 		x := all[of]
-		all[of] = sum{x.count + k.count, sketch.Sum(x.time, k.time)}
+		all[of] = sum{x.count + k.Count, sketch.Sum(x.time, k.Time)}
 	}
 	return all
 }
 
 // of are the indexes and the clocks of members.
-func (m *communicator) of(members []*collective.Stream) (who []int, clocks []*timeline.Clock) {
+func (m *communicator) of(members []*collective.Sequence) (who []int, clocks []*timeline.Clock) {
 	for _, s := range members {
 		i := m.index[s]
 		who, clocks = append(who, i), append(clocks, m.clocks[i])
@@ -265,7 +238,7 @@ func (m *communicator) of(members []*collective.Stream) (who []int, clocks []*ti
 func (m *communicator) contradicted() bool {
 	var x comparison
 	wrong, all := 0, 0
-	m.Each(func(members []*collective.Stream, parts []collective.Part) {
+	m.Each(func(members []*collective.Sequence, parts []collective.Part) {
 		_, clocks := m.of(members)
 		if all++; !x.compare(clocks, parts) {
 			wrong++
@@ -275,7 +248,7 @@ func (m *communicator) contradicted() bool {
 }
 
 // compare takes one collective.
-func (r *Result) compare(m *communicator, k *kind, members []*collective.Stream, parts []collective.Part) {
+func (r *Result) compare(m *communicator, k *kind, members []*collective.Sequence, parts []collective.Part) {
 	x := comparison{distrust: m.distrust}
 	who, clocks := m.of(members)
 	if !x.compare(clocks, parts) {

@@ -32,7 +32,7 @@ func (m *communicator) explain(f *findings.Finding, who []int, hosts bool, idle 
 	}
 	found := make([]uint64, len(m.members))
 	x := comparison{distrust: m.distrust}
-	m.Each(func(members []*collective.Stream, parts []collective.Part) {
+	m.Each(func(members []*collective.Sequence, parts []collective.Part) {
 		index, clocks := m.of(members)
 		if !x.compare(clocks, parts) || x.last < 0 || !slices.Contains(who, index[x.last]) {
 			return

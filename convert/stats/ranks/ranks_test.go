@@ -178,18 +178,18 @@ func TestTimeOfCollective(t *testing.T) {
 	}
 }
 
-// A process with more streams than are compared may have the part of any communicator.
-func TestTooManyStreams(t *testing.T) {
+// A process with more lanes than are compared may have the part of any communicator.
+func TestTooManyLanes(t *testing.T) {
 	t.Parallel()
 	clock := new(timeline.Clock)
 	j := newJob(3, clock, clock, clock)
 	j.runSaid(reduce, 1e9+1e6, said(7, 1000, 1000), 1e9, 1e9+5e5)
-	for i := range uint64(maxStreams + 1) {
+	for i := range uint64(maxLanes + 1) {
 		s := *j.streams[2]
 		s.ID = uint32(i)
 		j.Collective(&s, &timeline.Work{Kind: timeline.KernelWork, Start: 1e9 + i, Dur: 1e6, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: gather}}, NCCL: said(100+i, 1000)[0]})
 	}
-	if _, notes := sizeRows(j); !strings.Contains(notes, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2") {
+	if _, notes := sizeRows(j); !strings.Contains(notes, "communicator 0x7 has no bandwidths: collectives of rank 2") {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -206,8 +206,8 @@ func TestPartial(t *testing.T) {
 		want  string
 	}{
 		"two communicators":                      {8, reduce, 4, 0, ""},
-		"parts that cannot be put together":      {7, gather, 4, 0, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2"},
-		"a communicator that NCCL does not name": {0, gather, 4, 0, "communicator 0x7 has no bandwidths: a stream with collectives of rank 2"},
+		"parts that cannot be put together":      {7, gather, 4, 0, "communicator 0x7 has no bandwidths: collectives of rank 2"},
+		"a communicator that NCCL does not name": {0, gather, 4, 0, "communicator 0x7 has no bandwidths: collectives of rank 2"},
 		"other ranks are missing":                {8, reduce, 8, 0, "communicator 0x7 has no bandwidths: 4 of the 8 ranks of the job are not there"},
 		"a launcher that tells no ranks":         {8, reduce, 0, 0, "communicator 0x7 is taken to have 2 ranks"},
 		"NCCL tells that none is missing":        {8, reduce, 8, 2, ""},

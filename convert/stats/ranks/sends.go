@@ -28,7 +28,7 @@ type sentKey struct {
 // send takes a kernel that sends and receives.
 func (c *Collector) send(s *timeline.Stream, w *timeline.Work) {
 	p := c.Process(s.Context.Process)
-	key := sentKey{p.Run, c.labels.of(w.Shape.Kernel.Name, w.NCCL, c.names)}
+	key := sentKey{p.Run, c.labels.of(w.Shape.Kernel.Name, w.NCCL, communicatorOf(w.NCCL), c.names)}
 	x := c.sent[key]
 	if x == nil {
 		x = new(sent)

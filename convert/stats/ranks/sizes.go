@@ -67,22 +67,22 @@ func product(a, b uint64) uint64 {
 
 // alone counts the collectives of a stream that is of no communicator.
 func (s sizes) alone(names *labels, l *Lane) {
-	for number, k := range l.kinds {
+	for number, k := range l.Sums {
 		of := names.all[number].message
-		s.of(names.key(of, 0)).add(of, k.count)
+		s.of(names.key(of, 0)).add(of, k.Count)
 	}
 }
 
 // count counts the collectives of a communicator. A collective whose size one member alone knows has that size.
-func (s sizes) count(names *labels, m *communicator, lanes map[*collective.Stream]*Lane) {
+func (s sizes) count(names *labels, m *communicator) {
 	known, all := make(map[message]uint64), make(map[uint32]uint64) // the latter by kernel
 	for _, member := range m.Members {
 		own, kernels := make(map[message]uint64), make(map[uint32]uint64)
-		for number, k := range lanes[member].kinds {
+		for number, k := range member.Sums {
 			of := names.all[number].message
-			kernels[of.kernel] += k.count
+			kernels[of.kernel] += k.Count
 			if of.sized {
-				own[of] += k.count
+				own[of] += k.Count
 			}
 		}
 		most(known, own)

@@ -94,7 +94,7 @@ func (r *Result) sizeNotes(c *Collector) (notes []string) {
 // full says whether sizes were not kept.
 func (l *labels) full() bool { return len(l.all) >= maxSizes }
 
-// partial says why a communicator may have members that were not found, "" if it has none. alone are the streams that are of no communicator.
+// partial says why a communicator may have members that were not found, "" if it has none. alone are the lanes that are of no communicator.
 func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 	first := m.members[0]
 	if m.told > 0 && m.told <= len(m.members) {
@@ -104,8 +104,8 @@ func (c *Collector) partial(m *communicator, alone map[*Lane]bool) string {
 		if p.Run != first.Run || slices.Contains(m.members, p) {
 			continue
 		}
-		if p.tooMany || slices.ContainsFunc(p.order, func(l *Lane) bool { return m.mayLack(l, alone[l]) }) {
-			return "a stream with collectives of " + p.name() + ", which could not be put together with its own, may be a part of it"
+		if p.tooMany() || slices.ContainsFunc(p.order, func(l *Lane) bool { return m.mayLack(l, alone[l]) }) {
+			return "collectives of " + p.name() + ", which could not be put together with its own, may be a part of it"
 		}
 	}
 	if gone := m.told - len(m.members); gone > 0 {
@@ -127,20 +127,20 @@ func absent(n int, of string) string {
 	return figures.Count(n, "of "+of+" is not there", "of "+of+" are not there")
 }
 
-// mayLack says whether a stream may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
-// not; without them a stream may be that is of no other communicator.
+// mayLack says whether a lane may be of the communicator, although it is not among its members. By NCCL's own words it is, or it is
+// not; without them a lane may be that is of no other communicator.
 func (m *communicator) mayLack(l *Lane, alone bool) bool {
-	said, other := m.hash, l.Said()
+	said, other := m.hash, l.Key.Communicator
 	if said == 0 || other == 0 {
 		return alone
 	}
 	return said == other
 }
 
-// unmatched are the streams that are of no communicator.
+// unmatched are the lanes that are of no communicator.
 func (c *Collector) unmatched(found map[string][]*collective.Communicator) map[*Lane]bool {
 	alone := make(map[*Lane]bool)
-	of := make(map[*collective.Stream]bool)
+	of := make(map[*collective.Sequence]bool)
 	for _, list := range found {
 		for _, m := range list {
 			for _, s := range m.Members {
@@ -150,7 +150,7 @@ func (c *Collector) unmatched(found map[string][]*collective.Communicator) map[*
 	}
 	for _, p := range c.list {
 		for _, l := range p.order {
-			if !of[l.Stream] {
+			if !of[l.Sequence] {
 				alone[l] = true
 			}
 		}

@@ -31,7 +31,7 @@ func (c *Collector) collectives(r *Result) *table.Table {
 	}}
 	for _, m := range r.communicators {
 		for _, k := range m.kinds {
-			row := []any{k.title, m.nameOf(k), m.ranksText(), uint64(len(m.members)), k.count, k.time}
+			row := []any{k.title, m.name(), m.ranksText(), uint64(len(m.members)), k.count, k.time}
 			t.Rows = append(t.Rows, slices.Concat(row, k.cells(m)))
 		}
 		t.Notes = append(t.Notes, m.notes()...)
@@ -176,7 +176,7 @@ func (c *Collector) alone(r *Result) (notes []string) {
 		if p.Rank.Known && slices.ContainsFunc(p.order, func(l *Lane) bool { return r.alone[l] }) {
 			of = append(of, p.Rank.Number)
 		}
-		if p.tooMany {
+		if p.tooMany() {
 			more++
 		}
 	}
@@ -188,7 +188,7 @@ func (c *Collector) alone(r *Result) (notes []string) {
 		notes = append(notes, figures.Count(streams, "stream", "streams")+" with collectives"+whose+" could not be put together with those of other ranks (docs/hosts.md has the rules)")
 	}
 	if more > 0 {
-		notes = append(notes, fmt.Sprintf("of %s only %d streams with collectives are compared", figures.Count(more, "process", "processes"), maxStreams))
+		notes = append(notes, fmt.Sprintf("of %s only %d streams or communicators are compared", figures.Count(more, "process", "processes"), maxLanes))
 	}
 	return notes
 }
@@ -200,7 +200,7 @@ func (c *Collector) worst(r *Result) *table.Table {
 		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
 	}}
 	for _, l := range r.worst {
-		row := []any{l.kind.title, l.of.nameOf(l.kind), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
+		row := []any{l.kind.title, l.of.name(), c.clock(l.at), uint64(l.parts), l.waited, l.longest, nil, nil}
 		if l.last >= 0 {
 			if p := l.of.members[l.last]; p.Rank.Known {
 				row[6] = uint64(p.Rank.Number)
