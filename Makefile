@@ -66,6 +66,7 @@ demo: build sim ## record a sample program and print the summary
 
 test: build sim tools ## run every test (needs root, for real uprobes)
 	$(GO) vet $(PKGS)
+	$(MAKE) -s -C testdata/sim check
 	$(GO) test -pgo=off $(PKGS)
 	@if command -v python3 >/dev/null; then PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover -q -s bench -p '*_test.py'; \
 	else echo "no python3 here: the tests of bench are left out"; fi
@@ -82,7 +83,7 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	testdata/gpu/check.sh build/gpu
 	testdata/gpu/unwind.sh build/gpu/unwind
 
-test-long: build sim tools release ## slow tests: a second release, container images, 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, two minutes of a ring at full speed, 60 processes that start at the same time
+test-long: build sim tools release ## slow tests: a second release, container images, 1,000 recordings in a row, 20,000 changed logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, two minutes of a ring at full speed, 60 processes that start at the same time, the simulated CUDA stack under sanitizers
 	packaging/install-tools.sh buildah:buildah
 	CUDATRACE_RELEASE="$(abspath $(RELEASE))" CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run 'TestReproducible|TestContainer' ./packaging
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/cupti/privatefolder ./record/outfile
@@ -92,6 +93,7 @@ test-long: build sim tools release ## slow tests: a second release, container im
 	CUDATRACE_CROWD=60 $(GO) test -count=1 -run 'TestCrowd' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert
+	$(MAKE) -s -C testdata/sim check-sanitizers
 
 # The logs that BenchmarkLarge converts; the largest trace takes 5 GB in the temporary folder meanwhile.
 BENCH_LAUNCHES ?= 1000000,5000000,20000000
@@ -106,7 +108,7 @@ profile: ## measure conversions for the compiler: make a new default.pgo
 	$(GO) test -pgo=off -trimpath -run '^$$' -bench 'BenchmarkConvert$$/^(none|gzip|info)$$|BenchmarkLog$$' -benchtime 8x \
 		-cpuprofile cmd/cudatrace/default.pgo -o /dev/null ./convert
 
-lint: deadcode ## check formatting, vet, staticcheck, layers, sizes and dead code
+lint: deadcode ## check formatting, vet, staticcheck, layers and dead code
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "gofmt -w $$bad"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)

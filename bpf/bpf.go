@@ -66,6 +66,7 @@ const (
 	CookiePlain        = 1 << 16
 	CookieAlways       = 1 << 17 // recorded even while recording is paused
 	CookieAllRegisters = 1 << 18
+	CookieLaunch       = 1 << 19 // it launches a kernel, at the driver
 
 	CookieStackWords    = 20 // bits to the left
 	CookieBlockWords    = 24

@@ -76,6 +76,7 @@ func TestConstants(t *testing.T) {
 		"#define SYMBOL_EVENT 0x40", "#define QUIET 0x20", "#define RAW 0x10", "#define CHAIN_EVENT 8", "#define FAILURE 4", "#define MAX_CHAIN 7", "#define SITE_LENGTH 7",
 		"#define COOKIE_CHAIN(cookie) ((u32)((cookie) >> 48) & 7)", "#define CHUNK_ROOM 256", "#define LESS_REGISTERS 4",
 		"#define COOKIE_PLAIN (1ull << 16)", "#define COOKIE_ALWAYS (1ull << 17)", "#define COOKIE_ALL_REGISTERS (1ull << 18)",
+		"#define COOKIE_LAUNCH_BIT 19 ",
 		"#define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)", "#define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)",
 		"#define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)", "#define COOKIE_BLOCK_OFFSET(cookie) ((u32)((cookie) >> 32) & 0xffff)", "#define MAX_NAME 4096", "CUT_NAME = 4,",
 		"END_EXIT = 1,", "END_EXEC = 2,", "END_SIGNAL = 3,", "#define MAX_FAULT_ASKS 10",
@@ -92,7 +93,7 @@ func TestConstants(t *testing.T) {
 		FlagSymbol != 0x40 || FlagQuiet != 0x20 || FlagRaw != 0x10 || ChunkRoom != 256 || LessRegisters != 4 || MaxName != 4096 {
 		t.Error("a constant differs from the source's")
 	}
-	if CookiePlain != 1<<16 || CookieAlways != 1<<17 || CookieAllRegisters != 1<<18 || CookieStackWords != 20 || MaxStackWords != 7 ||
+	if CookiePlain != 1<<16 || CookieAlways != 1<<17 || CookieAllRegisters != 1<<18 || CookieLaunch != 1<<19 || CookieStackWords != 20 || MaxStackWords != 7 ||
 		CookieBlockWords != 24 || MaxBlockWords != 7 || CookieBlockRegister != 28 || CookieBlockOffset != 32 {
 		t.Error("a field of the attach cookie differs from the source's")
 	}

@@ -2,7 +2,8 @@
 /*
  * Where a call was made: the chain of return addresses above it. An event has only a
  * number for its chain, a hash. When a chain is new, an event with its addresses goes in
- * front of the call. User space maps the memory in which the known chains are.
+ * front of the call. Calls of other threads may reach user space before that event. User
+ * space maps the memory in which the known chains are.
  *
  * Frame pointers lead from one return address to the next. Code without frame pointers
  * has something else in their register, which would make each of its chains a new one.
@@ -183,10 +184,11 @@ INLINE u64 chain_above(struct pt_regs *ctx, struct slot *s, struct caller_table 
 INLINE int chain_known(struct caller_table *c, u64 hash) { return c->chains[hash >> (64 - CHAIN_BITS)] == hash; }
 
 /*
- * Tells user space the addresses of a chain, and returns its number; 0 when there is no
- * room, or when the walk finds another chain this time.
+ * Tells user space the addresses of a chain, and returns its number. User space may have said meanwhile that other
+ * addresses are of use, so the number may be another one than chain_above returned. Where there is no room, the
+ * chain stays unknown: its next call tells the addresses.
  */
-NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, const struct window *w, u64 cookie)
+NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, const struct window *w, u64 cookie)
 {
 	struct caller_table *c = known_callers();
 	struct caller_frame f = {.next = FRAME_POINTER(ctx)};
@@ -210,15 +212,14 @@ NOINLINE u64 define_chain(struct pt_regs *ctx, struct slot *s, u64 chain, const 
 		e.args[i + 1] = unhidden(f.address, w, fp + 8);
 		hash = mix(hash, e.args[i + 1]);
 	}
-	if (hash != chain)
-		return 0;
+	if (!hash)
+		hash = 1;
 	set_head(&e, s->id, COOKIE_FUNCTION(cookie), i + 1, CHAIN_EVENT);
-	e.chain = chain;
+	e.chain = hash;
 	e.enter = ktime_ns();
-	if (!put(s, &e))
-		return 0;
-	c->chains[hash >> (64 - CHAIN_BITS)] = hash;
-	return chain;
+	if (put(s, &e))
+		c->chains[hash >> (64 - CHAIN_BITS)] = hash;
+	return hash;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #define COOKIE_PLAIN (1ull << 16)
 #define COOKIE_ALWAYS (1ull << 17) /* wanted while recording is paused too */
 #define COOKIE_ALL_REGISTERS (1ull << 18)
+#define COOKIE_LAUNCH_BIT 19 /* it launches a kernel, at the driver */
 #define COOKIE_STACK_WORDS(cookie) ((u32)((cookie) >> 20) & 7)
 #define COOKIE_BLOCK_WORDS(cookie) ((u32)((cookie) >> 24) & 7)
 #define COOKIE_BLOCK_REGISTER(cookie) ((u32)((cookie) >> 28) & 3)

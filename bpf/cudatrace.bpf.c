@@ -30,8 +30,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct frame {
 	u64 sp;
-	u64 later; /* the recipe's */
-	u64 site;  /* the return address, 0 when not known */
+	u32 later;  /* the recipe's */
+	u32 trying; /* it is counted in the target */
+	u64 site;   /* the return address, 0 when not known */
 	struct event event;
 };
 
@@ -140,6 +141,10 @@ struct target {
 	u32 execs; /* programs that it has run by exec */
 	u32 bare;  /* those without the probes that there were: see process_exec */
 	u64 since; /* CLOCK_MONOTONIC, ns, of the last exec; 0 before the first */
+	u32 launched; /* 1: a launch of the program has reached the driver */
+	u32 trying;   /* the runtime's launches that are open and began before that */
+	u32 list;     /* enum list_state, when the dynamic linker told it last */
+	u32 pad;
 };
 
 struct {
@@ -236,7 +241,58 @@ INLINE struct thread *thread_at(u32 slot)
 	return map_lookup(&threads, &slot);
 }
 
-/* Sends an open call that lies in a frame. */
+/*
+ * The runtime may refuse a launch without a word to the driver. So the runtime's launches are probed as well, and
+ * recorded where they fail, until a launch of the program reaches the driver. One launch counts if it began before
+ * that, whenever it ends: user space removes these probes when the program has launched and no such launch is open.
+ */
+INLINE int has_launched(u32 pid)
+{
+	struct target *target = map_lookup(&targets, &pid);
+
+	return !target || *(volatile u32 *)&target->launched;
+}
+
+/* Counts a launch of the runtime that begins; 0 if it began too late. */
+NOINLINE int begin_try(u32 pid)
+{
+	struct target *target = map_lookup(&targets, &pid);
+
+	if (!target)
+		return 0;
+	__sync_fetch_and_add(&target->trying, 1);
+	if (!__sync_fetch_and_add(&target->launched, 0))
+		return 1;
+	__sync_fetch_and_add(&target->trying, -1);
+	return 0;
+}
+
+NOINLINE void end_try(u32 pid)
+{
+	struct target *target = map_lookup(&targets, &pid);
+
+	if (target)
+		__sync_fetch_and_add(&target->trying, -1);
+}
+
+/* A launch reaches the driver; s is the thread's slot, 0 if it has none. */
+NOINLINE void launch_reaches(struct slot *s, u64 id)
+{
+	u32 pid = id >> 32;
+	struct target *target;
+
+	if (s && !s->unlaunched)
+		return;
+	target = map_lookup(&targets, &pid);
+	if (!target)
+		return;
+	if (!target->launched)
+		__sync_lock_test_and_set(&target->launched, 1);
+	if (s)
+		s->unlaunched = 0;
+}
+
+/* Sends an open call that lies in a frame, which is left. */
 GLOBAL int emit(u32 slot, u32 frame)
 {
 	struct slot *s = slot_at(slot);
@@ -244,9 +300,11 @@ GLOBAL int emit(u32 slot, u32 frame)
 
 	if (!s || !t || frame >= MAX_DEPTH)
 		return 0;
-	struct event *e = &t->frames[frame].event;
-	if (!(e->flags & QUIET) && !put(s, e))
+	struct frame *f = &t->frames[frame];
+	if (!(f->event.flags & QUIET) && !put(s, &f->event))
 		count(LOST_BUFFER_FULL);
+	if (f->trying)
+		end_try(f->event.pid);
 	return 0;
 }
 
@@ -266,6 +324,7 @@ GLOBAL int spill(u32 slot)
 	if (e && top < MAX_DEPTH) {
 		t->frames[top].sp = s->sp;
 		t->frames[top].later = 0;
+		t->frames[top].trying = 0;
 		copy_event(&t->frames[top].event, e);
 	}
 	return 0;
@@ -462,18 +521,25 @@ INLINE int recording(u32 pid)
 	return target && target->range;
 }
 
-/* Frames that a call left without a return are removed also when it is not recorded. */
-NOINLINE void pass_over(struct pt_regs *ctx, u64 id)
+/*
+ * A call that is not recorded. Frames that a call left without a return are removed also then, and a launch reaches
+ * the driver.
+ */
+NOINLINE void pass_over(struct pt_regs *ctx, u64 id, u64 cookie)
 {
 	struct slot *s = find_slot(id);
 
 	if (s && s->depth)
 		unwind(ctx, s);
+	if (cookie >> COOKIE_LAUNCH_BIT & 1)
+		launch_reaches(s, id);
 }
 
 /* Makes room for a further call. Returns 0 when there is none. */
-NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u32 quiet)
+NOINLINE int prepare(struct pt_regs *ctx, struct slot *s, u64 id, u64 cookie, u32 quiet)
 {
+	if (cookie >> COOKIE_LAUNCH_BIT & 1)
+		launch_reaches(s, id);
 	unwind(ctx, s);
 	if (s->announced != ANNOUNCED && !quiet)
 		announce(s->index, id);
@@ -494,7 +560,7 @@ NOINLINE u64 chain_of(struct pt_regs *ctx, struct slot *s, u64 cookie)
 	if (!c || !t || !COOKIE_CHAIN(cookie) || !read_window(ctx, s, &t->window, 0))
 		return 0;
 	chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), &t->window);
-	return chain_known(c, chain) ? chain : define_chain(ctx, s, chain, &t->window, cookie);
+	return chain_known(c, chain) ? chain : define_chain(ctx, s, &t->window, cookie);
 }
 
 /* The flags of a call that begins. */
@@ -521,12 +587,12 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 		enter_range(ctx, id >> 32, r->range);
 	flags = special_flags(r, recording(id >> 32) || r->always);
 	quiet = flags & QUIET;
-	if (flags == QUIET && !r->symbol && !(r->range & RANGE_BEGIN)) {
-		pass_over(ctx, id);
+	if ((flags == QUIET && !r->symbol && !(r->range & RANGE_BEGIN)) || (r->failed && has_launched(id >> 32))) {
+		pass_over(ctx, id, cookie);
 		return 1;
 	}
 	s = slot_of(id);
-	if (!s || !prepare(ctx, s, id, quiet))
+	if (!s || !prepare(ctx, s, id, cookie, quiet))
 		return 1;
 	t = thread_at(s->index);
 	depth = s->depth;
@@ -535,6 +601,7 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	f = &t->frames[depth];
 	f->sp = STACK_POINTER(ctx);
 	f->later = r->later;
+	f->trying = r->failed;
 	set_head(&f->event, id, func, r->nargs, flags);
 	f->site = 0;
 	if (flags != QUIET) {
@@ -543,6 +610,8 @@ NOINLINE int enter_special(struct pt_regs *ctx, u64 id, u64 cookie)
 	}
 	gather(ctx, t, r);
 	record_args(t, &f->event, r);
+	if (r->failed && !begin_try(id >> 32))
+		return 1;
 	s->depth = depth + 1;
 	f->event.enter = ktime_ns();
 	return 0;
@@ -573,16 +642,17 @@ INLINE u32 read_words(struct pt_regs *ctx, struct slot *s, struct window *w, u64
  * Defines the chain of the call at the tail, in front of the call. Returns where the tail
  * is then, 0 when there is no room.
  */
-NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, u64 chain, const struct window *w, u64 cookie)
+NOINLINE int define_in_front(struct pt_regs *ctx, struct slot *s, const struct window *w, u64 cookie)
 {
 	struct thread *t = thread_at(s->index);
 	struct event *e = tail_of(s);
 	u32 top = s->depth;
+	u64 chain;
 
 	if (!t || !e || top >= MAX_DEPTH)
 		return 0;
 	copy_event(&t->frames[top].event, e);
-	chain = define_chain(ctx, s, chain, w, cookie);
+	chain = define_chain(ctx, s, w, cookie);
 	e = room(s);
 	if (!e)
 		return 0;
@@ -601,7 +671,7 @@ INLINE struct event *find_chain(struct pt_regs *ctx, struct slot *s, struct even
 	e->chain = chain_above(ctx, s, c, COOKIE_CHAIN(cookie), w);
 	if (chain_known(c, e->chain))
 		return e;
-	return define_in_front(ctx, s, e->chain, w, cookie) ? tail_of(s) : 0;
+	return define_in_front(ctx, s, w, cookie) ? tail_of(s) : 0;
 }
 
 /* Notes a call of a plain function at the tail. Returns 0 when there is no room. */
@@ -627,13 +697,13 @@ INLINE int enter(struct pt_regs *ctx)
 	if (!(cookie & COOKIE_PLAIN))
 		return enter_special(ctx, id, cookie);
 	if (!(cookie & COOKIE_ALWAYS) && !recording(id >> 32)) {
-		pass_over(ctx, id);
+		pass_over(ctx, id, cookie);
 		return 1;
 	}
 	s = slot_of(id);
 	if (!s)
 		return 1;
-	if ((s->depth || s->announced != ANNOUNCED) && !prepare(ctx, s, id, 0))
+	if ((s->depth || s->announced != ANNOUNCED || (cookie >> COOKIE_LAUNCH_BIT & s->unlaunched)) && !prepare(ctx, s, id, cookie, 0))
 		return 1;
 	t = thread_at(s->index);
 	e = t ? note_call(ctx, s, t, id, cookie) : 0;
@@ -781,10 +851,8 @@ INLINE void leave(struct pt_regs *ctx)
 }
 
 /* From now on addresses in the process may lie in another file. */
-INLINE int begin_epoch(void)
+INLINE int begin_epoch(struct target *target)
 {
-	u32 pid = current_id() >> 32;
-	struct target *target = map_lookup(&targets, &pid);
 	struct caller_table *c = known_callers();
 
 	if (c && target)
@@ -792,19 +860,56 @@ INLINE int begin_epoch(void)
 	return 0;
 }
 
-/* The entry and the return of dlclose. Chains that are walked meanwhile get a new number at the return. */
-SEC("uprobe.multi")
-int unload_multi(struct pt_regs *ctx)
+/* What the dynamic linker does with its list of libraries. */
+enum list_state {
+	LIST_CONSISTENT = 0, /* it has done it */
+	LIST_ADD = 1,
+	LIST_DELETE = 2,
+};
+
+/* Its description of the list, struct r_debug. */
+struct library_list {
+	u32 version; /* 2: there are other lists, of libraries that dlmopen has loaded */
+	u32 pad;
+	u64 first, function;
+	u32 state; /* enum list_state */
+};
+
+/*
+ * The dynamic linker calls an empty function, for debuggers, before it changes its list of libraries and when it has.
+ * It holds its lock from the one call to the other. Between the two calls of a deletion the libraries go: chains
+ * that are walked meanwhile get a new number at the second. The cookie says where the list is described, seen from the
+ * function. Where there are other lists, a call without a change of this one counts as a deletion.
+ */
+INLINE int list_changes(struct pt_regs *ctx)
 {
-	(void)ctx;
-	return begin_epoch();
+	u32 pid = current_id() >> 32, before;
+	struct target *target = map_lookup(&targets, &pid);
+	struct library_list list;
+
+	if (!target)
+		return 0;
+	if (read_user(&list, sizeof(list), (void *)(INSTRUCTION(ctx) + attach_cookie(ctx))))
+		list.state = LIST_DELETE;
+	before = target->list;
+	target->list = list.state;
+	if (list.state == LIST_ADD || (list.state == LIST_CONSISTENT && before == LIST_ADD))
+		return 0;
+	if (list.state == LIST_CONSISTENT && before == LIST_CONSISTENT && list.version < 2)
+		return 0; /* a library that others brought is opened by itself */
+	return begin_epoch(target);
+}
+
+SEC("uprobe.multi")
+int list_multi(struct pt_regs *ctx)
+{
+	return list_changes(ctx);
 }
 
 SEC("uprobe")
-int unload_single(struct pt_regs *ctx)
+int list_single(struct pt_regs *ctx)
 {
-	(void)ctx;
-	return begin_epoch();
+	return list_changes(ctx);
 }
 
 /*
@@ -817,16 +922,22 @@ int process_exec(struct raw_tracepoint *ctx)
 {
 	u32 pid = current_id() >> 32, number_before = ctx->args[1];
 	struct target *target = map_lookup(&targets, &pid);
+	struct slot *s = find_slot(current_id());
 
+	if (s)
+		s->unlaunched = 1;
 	if (target) {
 		target->since = ktime_ns();
 		target->execs++;
+		target->launched = 0;
+		target->trying = 0;
+		target->list = LIST_CONSISTENT;
 		if (number_before != (u32)current_pid_tgid())
 			target->bare++;
 		if (target->range != TARGET_CALIBRATION)
 			target->range = 0; /* that of the program before */
 	}
-	return begin_epoch();
+	return begin_epoch(target);
 }
 
 /* Linux 6.13: one consumer for both ends of a call. */

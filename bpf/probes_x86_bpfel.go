@@ -86,17 +86,18 @@ type ProbesRecipe struct {
 }
 
 type ProbesSlot struct {
-	_         structs.HostLayout
-	Id        uint64
-	Position  uint64
-	Sp        uint64
-	Depth     uint32
-	Tail      uint32
-	Index     uint32
-	Announced uint32
-	Comm      [2]uint64
-	Reach     uint32
-	Place     uint32
+	_          structs.HostLayout
+	Id         uint64
+	Position   uint64
+	Sp         uint64
+	Depth      uint32
+	Tail       uint32
+	Index      uint32
+	Announced  uint16
+	Unlaunched uint16
+	Comm       [2]uint64
+	Reach      uint32
+	Place      uint32
 }
 
 type ProbesSupply struct {
@@ -107,12 +108,16 @@ type ProbesSupply struct {
 }
 
 type ProbesTarget struct {
-	_     structs.HostLayout
-	Range uint32
-	Place uint32
-	Execs uint32
-	Bare  uint32
-	Since uint64
+	_        structs.HostLayout
+	Range    uint32
+	Place    uint32
+	Execs    uint32
+	Bare     uint32
+	Since    uint64
+	Launched uint32
+	Trying   uint32
+	List     uint32
+	Pad      uint32
 }
 
 type ProbesThread struct {
@@ -129,11 +134,12 @@ type ProbesThread struct {
 		Pad    uint32
 	}
 	Frames [8]struct {
-		_     structs.HostLayout
-		Sp    uint64
-		Later uint64
-		Site  uint64
-		Event ProbesEvent
+		_      structs.HostLayout
+		Sp     uint64
+		Later  uint32
+		Trying uint32
+		Site   uint64
+		Event  ProbesEvent
 	}
 }
 
@@ -176,11 +182,11 @@ const (
 	ProbesProgEnterSingle   = "enter_single"
 	ProbesProgLeaveMulti    = "leave_multi"
 	ProbesProgLeaveSingle   = "leave_single"
+	ProbesProgListMulti     = "list_multi"
+	ProbesProgListSingle    = "list_single"
 	ProbesProgProcessExec   = "process_exec"
 	ProbesProgSignalDeliver = "signal_deliver"
 	ProbesProgThreadExit    = "thread_exit"
-	ProbesProgUnloadMulti   = "unload_multi"
-	ProbesProgUnloadSingle  = "unload_single"
 	ProbesVarCaptureRange   = "capture_range"
 	ProbesVarPidnsDev       = "pidns_dev"
 	ProbesVarPidnsIno       = "pidns_ino"
@@ -241,11 +247,11 @@ type ProbesProgramSpecs struct {
 	EnterSingle   *ebpf.ProgramSpec `ebpf:"enter_single"`
 	LeaveMulti    *ebpf.ProgramSpec `ebpf:"leave_multi"`
 	LeaveSingle   *ebpf.ProgramSpec `ebpf:"leave_single"`
+	ListMulti     *ebpf.ProgramSpec `ebpf:"list_multi"`
+	ListSingle    *ebpf.ProgramSpec `ebpf:"list_single"`
 	ProcessExec   *ebpf.ProgramSpec `ebpf:"process_exec"`
 	SignalDeliver *ebpf.ProgramSpec `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.ProgramSpec `ebpf:"thread_exit"`
-	UnloadMulti   *ebpf.ProgramSpec `ebpf:"unload_multi"`
-	UnloadSingle  *ebpf.ProgramSpec `ebpf:"unload_single"`
 }
 
 // ProbesMapSpecs contains maps before they are loaded into the kernel.
@@ -358,11 +364,11 @@ type ProbesPrograms struct {
 	EnterSingle   *ebpf.Program `ebpf:"enter_single"`
 	LeaveMulti    *ebpf.Program `ebpf:"leave_multi"`
 	LeaveSingle   *ebpf.Program `ebpf:"leave_single"`
+	ListMulti     *ebpf.Program `ebpf:"list_multi"`
+	ListSingle    *ebpf.Program `ebpf:"list_single"`
 	ProcessExec   *ebpf.Program `ebpf:"process_exec"`
 	SignalDeliver *ebpf.Program `ebpf:"signal_deliver"`
 	ThreadExit    *ebpf.Program `ebpf:"thread_exit"`
-	UnloadMulti   *ebpf.Program `ebpf:"unload_multi"`
-	UnloadSingle  *ebpf.Program `ebpf:"unload_single"`
 }
 
 func (p *ProbesPrograms) Close() error {
@@ -377,11 +383,11 @@ func (p *ProbesPrograms) Close() error {
 		p.EnterSingle,
 		p.LeaveMulti,
 		p.LeaveSingle,
+		p.ListMulti,
+		p.ListSingle,
 		p.ProcessExec,
 		p.SignalDeliver,
 		p.ThreadExit,
-		p.UnloadMulti,
-		p.UnloadSingle,
 	)
 }
 

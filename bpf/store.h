@@ -121,7 +121,8 @@ struct slot {
 	u32 depth;    /* open calls */
 	u32 tail;     /* the innermost one lies at position */
 	u32 index;    /* of this slot */
-	u32 announced;
+	u16 announced;
+	u16 unlaunched; /* 1: as far as the thread knows, no launch of its process has reached the driver */
 	u64 comm[2];
 	u32 reach; /* bytes of its stack that are read at a call */
 	u32 place; /* of its process in the table of epochs */
@@ -337,6 +338,7 @@ INLINE void clear_slot(struct slot *s)
 	s->depth = 0;
 	s->tail = 0;
 	s->announced = UNKNOWN;
+	s->unlaunched = 1;
 	s->comm[0] = 0;
 	s->comm[1] = 0;
 	s->reach = 8;

@@ -17,7 +17,8 @@ test -x "$program" || {
 }
 install -d "$folder/bin" "$man" "$bash" "$fish" "$zsh" "$doc/docs"
 install -m 755 "$program" "$folder/bin/cudatrace"
-"$here" man -o "$man"
+# Under sudo the files would be made with the rights of the user who called it; root installs.
+env -u SUDO_UID -u SUDO_GID "$here" man -o "$man"
 "$here" completion bash >"$bash/cudatrace"
 "$here" completion fish >"$fish/cudatrace.fish"
 "$here" completion zsh >"$zsh/_cudatrace"

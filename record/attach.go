@@ -29,23 +29,25 @@ func Attach(o Options) (Result, error) {
 	if err := checkFiles(FilesToProbe + len(o.PIDs)); err != nil {
 		return Result{}, err
 	}
-	signals := watchSignals(false)
-	defer signal.Stop(signals)
 	targets, err := openTargets(o.PIDs)
 	if err != nil {
 		return Result{}, err
 	}
 	defer targets.close()
+	signals := watchSignals(false)
+	defer signal.Stop(signals)
 	r, err := newRecording(o)
 	if err != nil {
 		return Result{}, err
 	}
 	defer r.cancel()
 	defer r.close()
+	over := targets.ended()
+	stop := r.watchStop(signals, nil, over)
 	r.metrics.start(o, invoker.Find(), r.tracees, r.report)
 	found := lookForArmed(o.PIDs)
 	r.calls.armed = len(found) > 0
-	if err := r.attachAll(); err != nil {
+	if err := r.attachAll(stop.wish); err != nil {
 		r.discard()
 		return Result{}, err
 	}
@@ -55,8 +57,7 @@ func Attach(o Options) (Result, error) {
 	r.metrics.begin()
 	r.injection.used() // or nobody knows when
 	res := Result{Output: o.Output}
-	over := targets.ended()
-	r.wait(over, watchStop(signals, nil, over, o.Say))
+	r.wait(over, stop)
 	r.finish(&res, notEarly)
 	return res, nil
 }
@@ -70,9 +71,9 @@ func (r *recording) offerLibraries(pids []int) {
 	}
 }
 
-// attachAll probes every process. A person named the processes, so it is an error if one cannot
-// be probed.
-func (r *recording) attachAll() error {
+// attachAll probes every process, until a person wants the recording to end. A person named the processes, so it is an error if
+// one cannot be probed.
+func (r *recording) attachAll(stop <-chan struct{}) error {
 	r.calls.open(r.ctx, r.injection.registered)
 	close(r.opened)
 	if !r.calls.probed {
@@ -82,6 +83,9 @@ func (r *recording) attachAll() error {
 		r.calls.pause(true) // until CUPTI is on, so that no recorded call lacks its work
 	}
 	for _, pid := range r.opts.PIDs {
+		if isClosed(stop) {
+			return nil
+		}
 		if os.Geteuid() == 0 && procfs.Describe(pid).Args == "" {
 			return fmt.Errorf("process %d is a kernel thread or has just ended", pid)
 		}

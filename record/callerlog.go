@@ -6,23 +6,16 @@ import (
 	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/callers"
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A callerLog writes the caller records of the log. A chain of return addresses gets its ID at
-// once, because calls wait for it. Its record follows when the files in which the addresses lie
-// have been read.
+// A callerLog writes the caller records of the log. Calls name a chain of return addresses by its ID. The
+// chain's record follows when the files in which the addresses lie have been read.
 type callerLog struct {
 	log      *tracelog.Writer
 	resolver *callers.Resolver
 	epoch    func(pid int) uint64
-	last     atomic.Uint32 // ID that was given last
-	unknown  atomic.Uint64 // chains without a record
-	// refused is called when a driver call has failed in a launch of the runtime, which the runtime
-	// refuses then.
-	refused  func(pid uint32, launch string)
-	launches map[uint32]string // the runtime's launch around a driver call that looks a kernel up, by ID of the chain
+	left     atomic.Uint64 // chains that were left out, because too many waited for their records
 
 	working sync.WaitGroup
 	mu      sync.Mutex
@@ -50,7 +43,6 @@ const (
 	chainFound news = iota
 	codeMapped      // the process may have mapped other code
 	newProgram      // the process runs another program since the epoch
-	callFailed      // a call of the chain with this ID has failed
 )
 
 // maxNewChains is the most chains that wait for their records. Those of more calls at a time have
@@ -58,8 +50,8 @@ const (
 const maxNewChains = 1 << 14
 
 // newCallerLog starts to write records. epoch reads a process's epoch, as callers.New wants it.
-func newCallerLog(log *tracelog.Writer, epoch func(pid int) uint64, refused func(pid uint32, launch string)) *callerLog {
-	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, refused: refused, launches: map[uint32]string{}, queue: make(chan newChain, maxNewChains)}
+func newCallerLog(log *tracelog.Writer, epoch func(pid int) uint64) *callerLog {
+	c := &callerLog{log: log, epoch: epoch, looked: map[uint32]uint64{}, queue: make(chan newChain, maxNewChains)}
 	c.resolver = callers.New(epoch)
 	queue := c.queue
 	c.working.Go(func() { c.write(queue) })
@@ -97,19 +89,13 @@ func (c *callerLog) begin(pid uint32) {
 	c.look(pid)
 }
 
-// add gives a chain its ID. The addresses are the caller's again when add returns.
-func (c *callerLog) add(n newChain) uint32 {
-	n.id = c.last.Add(1)
+// add has the record of a chain written. The addresses are the caller's again when add returns.
+func (c *callerLog) add(n newChain) {
 	n.addresses = slices.Clone(n.addresses)
 	if !c.enqueue(n) {
-		c.unknown.Add(1)
-		return 0
+		c.left.Add(1)
 	}
-	return n.id
 }
-
-// fail tells of a driver call that looks for a kernel and has failed.
-func (c *callerLog) fail(pid, id uint32) { c.enqueue(newChain{news: callFailed, pid: pid, id: id}) }
 
 // enqueue returns false if the queue is full, or closed.
 func (c *callerLog) enqueue(n newChain) bool {
@@ -133,10 +119,6 @@ func (c *callerLog) write(queue <-chan newChain) {
 			c.resolver.Add(n.code)
 		case newProgram:
 			c.resolver.Replace(int(n.pid), n.epoch)
-		case callFailed:
-			if launch := c.launches[n.id]; launch != "" {
-				c.refused(n.pid, launch)
-			}
 		}
 	}
 }
@@ -148,21 +130,10 @@ func (c *callerLog) resolve(n newChain) {
 		n.trim(depth)
 	}
 	if found == (tracelog.Caller{}) {
-		c.unknown.Add(1)
 		return
 	}
 	found.ID = n.id
 	c.log.Add(&found)
-	if (n.function == "" || looksUpKernel(n.function)) && cudaapi.TraitsOf(found.Function).Launches {
-		c.launches[n.id] = found.Function
-	}
-}
-
-// looksUpKernel says whether a driver function finds a kernel, as the runtime does when it launches
-// one for the first time.
-func looksUpKernel(function string) bool {
-	f := cudaapi.ByName(function)
-	return f != nil && f.Naming != cudaapi.NamesNothing
 }
 
 // finish writes the records that are left. There are no more chains.

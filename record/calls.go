@@ -34,11 +34,10 @@ type calls struct {
 	probed  bool           // calls are probed
 	beside  sync.WaitGroup // goroutines that use prober and log
 
-	events   siteEvents   // of calls that CUPTI records
-	turns    *turns.Turns // of processes that wait until they are probed
-	armed    bool         // processes hand GPU work over that were attached to
-	late     sync.Map     // processes that are not probed because there was no time, by PID
-	refusals *refusals    // launches that the runtime refuses
+	nameless func(pid uint32, path string) // is called for calls that CUPTI records when nothing names a runtime's functions
+	turns    *turns.Turns                  // of processes that wait until they are probed
+	armed    bool                          // processes hand GPU work over that were attached to
+	late     sync.Map                      // processes that are not probed because there was no time, by PID
 
 	seen    atomic.Uint64 // number of probed calls
 	perCall atomic.Int64  // cost of a probed call, ns; 0 if it is not measured
@@ -46,7 +45,7 @@ type calls struct {
 }
 
 func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
-	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: turns.New(), refusals: newRefusals(r)}
+	return &calls{opts: o, log: log, report: r, source: o.Calls, turns: turns.New()}
 }
 
 // open loads the eBPF programs. Without them calls come from CUPTI's API records alone.
@@ -70,9 +69,8 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		return
 	}
 	c.prober, c.probed = p, true
-	c.refusals.prober = p
-	c.callers = newCallerLog(c.log, p.Callers().Epoch, c.refusals.probe)
-	c.callers.resolver.Nameless = c.nameless
+	c.callers = newCallerLog(c.log, p.Callers().Epoch)
+	c.callers.resolver.Nameless = c.sayNameless
 	c.callers.resolver.Crowded = c.crowded
 	if err := p.Degraded(); err != nil {
 		c.report.note(0, tracelog.NoteInfo, err.Error())
@@ -125,7 +123,7 @@ func (c *calls) notProbed(err error) {
 
 // findSites finds out where calls were made that CUPTI records.
 func (c *calls) findSites() {
-	c.sites = newCallSites(c.log, c.events)
+	c.sites = newCallSites(c.log, c.nameless)
 	c.callers = c.sites.log
 	c.callers.resolver.Crowded = c.crowded
 }
@@ -143,7 +141,7 @@ func (c *calls) calibrate() {
 }
 
 func (c *calls) sink() *countingLog {
-	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain, failed: c.callFailed}
+	return &countingLog{log: c.log, calls: &c.seen, chain: c.newChain}
 }
 
 // describeFunctions logs the functions whose calls may be in the log: those that were chosen, and
@@ -164,8 +162,8 @@ func (c *calls) describeFunctions() {
 	}
 }
 
-// nameless is called when nothing names the functions of a process's runtime.
-func (c *calls) nameless(pid int, path string) {
+// sayNameless is called when nothing names the functions of a process's runtime.
+func (c *calls) sayNameless(pid int, path string) {
 	c.report.remark(uint32(pid), fmt.Sprintf("process %d: calls have no callers and the names of the driver's functions: nothing names the runtime's functions in %s; 'record --runtime-calls' records their names", pid, path))
 }
 
@@ -175,34 +173,23 @@ func (c *calls) crowded() {
 		figures.Bytes(callers.DefaultBudget)))
 }
 
-// callFailed looks for launches that the runtime refuses.
-func (c *calls) callFailed(call *tracelog.Call) {
-	if f := cudaapi.ByID(cudaapi.ID(call.Func)); c.callers != nil && f != nil && f.Naming != cudaapi.NamesNothing {
-		c.callers.fail(call.PID, call.Caller)
-	}
-}
-
-// newChain gives a chain of return addresses above probed calls its ID.
-func (c *calls) newChain(chain *probe.Chain) uint32 {
+// newChain takes a chain of return addresses above probed calls.
+func (c *calls) newChain(chain *probe.Chain) {
 	if c.callers == nil {
-		return 0
+		return
 	}
 	known, pid, epoch, site := c.prober.Callers(), chain.PID, chain.Epoch, chain.Addresses[0]
-	n := newChain{pid: pid, epoch: epoch, addresses: chain.Addresses}
+	n := newChain{id: chain.ID, pid: pid, epoch: epoch, addresses: chain.Addresses}
 	if f := cudaapi.ByID(cudaapi.ID(chain.Function)); f != nil {
 		n.function = f.Name
 	}
 	n.trim = func(depth int) { known.Need(pid, epoch, site, depth) }
-	return c.callers.add(n)
+	c.callers.add(n)
 }
 
 // deliver hands calls to the log until the recording ends.
 func (c *calls) deliver(ctx context.Context) {
-	sink := c.sink()
-	if c.probed {
-		sink.refusals = c.refusals
-	}
-	if err := c.prober.Run(ctx, sink); err != nil {
+	if err := c.prober.Run(ctx, c.sink()); err != nil {
 		c.report.miss(0, "calls are no longer recorded: "+err.Error())
 	}
 }
@@ -228,7 +215,6 @@ func (c *calls) begin(pid uint32, patience time.Duration) (inTime bool) {
 	if c.probed {
 		c.callers.begin(pid)
 	}
-	notAttached(c.report, pid, c.refusals.begin(pid))
 	return true
 }
 
@@ -277,16 +263,17 @@ func (c *calls) rescan(pids []uint32, ran func(pid uint32, since uint64)) {
 			c.callers.lookAgain(pid)
 		}
 		var exec probe.Exec
-		var errs [3]error
+		var err error
 		if len(c.opts.PIDs) > 0 {
-			exec, errs[0] = c.prober.Renew(int(pid))
+			exec, err = c.prober.Renew(int(pid))
 		}
-		_, errs[1] = c.prober.Rescan(int(pid))
 		if exec.Time != 0 {
-			errs[2] = c.refusals.begin(pid)
+			c.probe(pid)
 			ran(pid, exec.Time)
+		} else {
+			_, scanned := c.prober.Rescan(int(pid))
+			err = errors.Join(err, scanned)
 		}
-		err := errors.Join(errs[:]...)
 		if err == nil && exec.Bare && hasStarted(int(pid)) {
 			err = errors.New("a thread other than its first ran another program, which took the probes away until now")
 		}
@@ -375,9 +362,31 @@ func (c *calls) finish() {
 	}
 	if c.callers != nil {
 		c.callers.finish()
+		c.missCallers()
 	}
 	if c.prober != nil {
 		c.noteLosses()
+	}
+}
+
+// missCallers says how many calls have no caller because something was full.
+func (c *calls) missCallers() {
+	var u probe.Unplaced
+	if c.prober != nil {
+		u = c.prober.Unplaced()
+	}
+	for _, x := range []struct {
+		n         uint64
+		one, many string
+		why       string
+	}{
+		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came (raise --call-buffer)"},
+		{u.More, "call has", "calls have", "the program calls CUDA in more places than are kept"},
+		{c.callers.left.Load(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
+	} {
+		if x.n > 0 {
+			c.report.miss(0, fmt.Sprintf("%s no caller: %s", figures.Count(x.n, x.one, x.many), x.why))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cupti"
@@ -11,7 +12,8 @@ import (
 // callSites finds out where the calls that CUPTI records were made, from the return addresses that
 // the injected libraries send.
 type callSites struct {
-	log *callerLog
+	log  *callerLog
+	last atomic.Uint32 // ID of a chain that was given last
 
 	mu    sync.Mutex
 	begun uint64            // epochs
@@ -28,17 +30,12 @@ type epoch struct {
 // firstEpoch is the epoch in which a process is at its hello, as the process itself counts.
 const firstEpoch = 1
 
-// siteEvents are told of calls whose names the return addresses do not give.
-type siteEvents struct {
-	refused  func(pid uint32, launch string) // as of newCallerLog
-	nameless func(pid uint32, path string)   // nothing names the functions of the runtime in a file
-}
-
-// newCallSites starts to write caller records.
-func newCallSites(log *tracelog.Writer, e siteEvents) *callSites {
+// newCallSites starts to write caller records. nameless is called when nothing names the functions of the runtime in
+// a file of a process.
+func newCallSites(log *tracelog.Writer, nameless func(pid uint32, path string)) *callSites {
 	s := &callSites{peers: map[uint64]*epoch{}, byPID: map[uint32]*epoch{}}
-	s.log = newCallerLog(log, s.now, e.refused)
-	s.log.resolver.Nameless = func(pid int, path string) { e.nameless(uint32(pid), path) }
+	s.log = newCallerLog(log, s.now)
+	s.log.resolver.Nameless = func(pid int, path string) { nameless(uint32(pid), path) }
 	return s
 }
 
@@ -95,7 +92,9 @@ func (s *callSites) find(p cupti.Peer, c cupti.Chain, need func(depth int)) (cal
 	if !ok {
 		return 0
 	}
-	return s.log.add(newChain{pid: p.PID, epoch: epoch, addresses: c.Addresses, trim: need})
+	caller = s.last.Add(1)
+	s.log.add(newChain{id: caller, pid: p.PID, epoch: epoch, addresses: c.Addresses, trim: need})
+	return caller
 }
 
 // epochOf returns the number of a process's epoch for its own count. ok is false for an epoch that is over.

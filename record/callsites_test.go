@@ -192,7 +192,7 @@ func TestEpochsOfPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close(tracelog.End{})
-	s := newCallSites(log, siteEvents{})
+	s := newCallSites(log, func(uint32, string) {})
 	defer s.log.finish()
 	pid := os.Getpid()
 	one, other, next := cupti.Peer{ID: 1, PID: uint32(pid)}, cupti.Peer{ID: 2, PID: uint32(os.Getppid())}, cupti.Peer{ID: 3, PID: uint32(pid)}

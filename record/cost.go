@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -39,14 +38,11 @@ func costText(calls uint64, perCall time.Duration) string {
 // A countingLog is a probe.Sink that writes to the log and counts calls. It holds the log's lock
 // during a run of calls. It is for one goroutine.
 type countingLog struct {
-	log      *tracelog.Writer
-	calls    *atomic.Uint64
-	chain    func(*probe.Chain) uint32 // gives a chain its ID
-	failed   func(*tracelog.Call)      // is told of calls that failed
-	refusals *refusals                 // is told of processes whose launches reach the driver; may be nil
-	reached  uint64                    // the last of them, and how many programs had begun
-	run      uint64                    // calls of the run so far
-	held     tracelog.Calls
+	log   *tracelog.Writer
+	calls *atomic.Uint64
+	chain func(*probe.Chain) // takes a chain
+	run   uint64             // calls of the run so far
+	held  tracelog.Calls
 }
 
 func (l *countingLog) Begin() { l.held = l.log.Calls() }
@@ -59,11 +55,6 @@ func (l *countingLog) End() {
 }
 
 func (l *countingLog) Call(c *tracelog.Call) {
-	if c.Ret != 0 {
-		l.failed(c)
-	} else if l.refusals != nil {
-		l.launched(c)
-	}
 	if l.held == (tracelog.Calls{}) {
 		l.calls.Add(1)
 		c.AddTo(l.log)
@@ -73,19 +64,11 @@ func (l *countingLog) Call(c *tracelog.Call) {
 	l.held.Add(c)
 }
 
-// launched looks for the first launch of a program.
-func (l *countingLog) launched(c *tracelog.Call) {
-	key := uint64(l.refusals.programs.Load())<<32 | uint64(c.PID)
-	if key != l.reached && driverLaunches[cudaapi.ID(c.Func)] && l.refusals.reached(c) {
-		l.reached = key
-	}
-}
-
 func (l *countingLog) Thread(t *tracelog.Thread) { l.aside(func() { t.AddTo(l.log) }) }
 func (l *countingLog) Symbol(s *tracelog.Symbol) { l.aside(func() { s.AddTo(l.log) }) }
 
-// Chain gives a chain of return addresses its ID.
-func (l *countingLog) Chain(c *probe.Chain) uint32 { return l.chain(c) }
+// Chain takes a chain of return addresses.
+func (l *countingLog) Chain(c *probe.Chain) { l.chain(c) }
 
 // aside calls a function that writes a record other than a call. It releases the lock meanwhile.
 func (l *countingLog) aside(f func()) {

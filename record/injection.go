@@ -171,14 +171,6 @@ func (i *injection) FindFunction(p cupti.Peer, c cupti.OpenCall) string {
 	return i.calls.sites.function(p, c.Inner)
 }
 
-// launchRefused is called for a failed driver call in a launch of the runtime, where CUPTI records calls.
-func (i *injection) launchRefused(pid uint32, launch string) {
-	i.calls.refusals.record(pid, launch, func() error {
-		i.server.RecordRuntime(pid)
-		return nil
-	})
-}
-
 // nameless is called when nothing names the functions of a process's runtime.
 func (i *injection) nameless(pid uint32, path string) {
 	i.server.RecordRuntime(pid)
@@ -262,10 +254,6 @@ func (r records) Add(record tracelog.Record) {
 		r.i.metrics.see(record)
 	case *tracelog.CUPTI:
 		r.i.started(record)
-	case *tracelog.API:
-		if record.Ret != 0 && record.Caller != 0 && record.Name == kernelLookup {
-			r.i.calls.callers.fail(record.PID, record.Caller)
-		}
 	}
 }
 
@@ -420,7 +408,7 @@ func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 		names = append(names, f.Name)
 	}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset"
+		creates := f.Category == "launch" || f.Category == "copy" || f.Category == "memset" || f.Within
 		if f.GPUWork && work || f.Library == cudaapi.Runtime && creates && !driver {
 			names = append(names, f.Name)
 		}

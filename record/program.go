@@ -83,13 +83,16 @@ func startError(path string, err error) error {
 }
 
 // RunArmed runs a program in our place. The program and what it starts wait for [Attach], which then records their
-// GPU work. It returns only if the program cannot be started: a *StartError.
+// GPU work. Under sudo it runs as the user who called sudo. RunArmed returns only if the program cannot be started: a *StartError.
 func RunArmed(program string, args []string, say func(string)) error {
 	path, err := LookProgram(program)
 	if err != nil {
 		return err
 	}
-	env := os.Environ()
+	env, err := invoker.Find().Become(os.Environ())
+	if err != nil {
+		return &StartError{ExitNotExecutable, fmt.Sprintf("%s: cannot be started as the user who called sudo: %s", path, errno.Words(err))}
+	}
 	setting, err := arm(path, env)
 	switch {
 	case err != nil:
@@ -130,7 +133,9 @@ type program struct {
 	name  string // as a person names it
 	path  string
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the program has ended
+	owner uint32           // the user it runs as
+	since procfs.StartTime // of its start, or a moment earlier
+	ended chan struct{}    // closed when the program has ended
 }
 
 // startProgram starts the program at a path. The program has our input and output, and runs as
@@ -141,10 +146,11 @@ func startProgram(path string, o Options, env []string, as *invoker.Invoker) (*p
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = env
 	as.Apply(cmd)
+	p := &program{name: o.Program, path: path, cmd: cmd, owner: as.User(), since: procfs.Now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		return nil, startError(o.Program, err)
 	}
-	return &program{name: o.Program, path: path, cmd: cmd, ended: make(chan struct{})}, nil
+	return p, nil
 }
 
 // wait waits for the program's end, and closes ended.

@@ -117,7 +117,7 @@ func newRecording(o Options) (*recording, error) {
 	r.tracees = newTracees(log.Writer, r.calls.exit)
 	r.tracees.bare = o.NoMetadata
 	r.injection = &injection{opts: o, report: r.report, tracees: r.tracees, calls: r.calls, metrics: &r.metrics, chosen: chosen{list: o.Ranks, pids: o.PIDs}, opened: r.opened, used: sync.OnceFunc(func() { close(r.used) })}
-	r.calls.events = siteEvents{r.injection.launchRefused, r.injection.nameless}
+	r.calls.nameless = r.injection.nameless
 	r.injection.paused.Store(o.Delay > 0)
 	if log.ring != nil {
 		r.newest = newNewest(o, log.ring, r.report, r.owing)
@@ -180,7 +180,7 @@ func (r *recording) follow(signals chan os.Signal) Result {
 	}
 	go r.program.wait()
 	over := r.idle()
-	stop := watchStop(signals, r.program, over, r.opts.Say)
+	stop := r.watchStop(signals, r.program, over)
 	switch early := r.wait(over, stop); early {
 	case notEarly:
 		res.ExitCode = r.program.exitStatus()
@@ -210,7 +210,7 @@ func (r *recording) idle() <-chan struct{} {
 		case r.opts.Wait == WaitProgram:
 			server.Wait(stopGrace) // the program's last records may be on their way
 		default:
-			newStragglers(r.opts.Program, server.Environ(nil)[0], r.injection.leaves).wait(server.Wait, r.opts.Say)
+			newStragglers(r.opts.Program, r.program.owner, r.program.since, server.Environ(nil)[0], r.injection.leaves).wait(server.Wait, r.opts.Say)
 		}
 	}()
 	return idle

@@ -85,14 +85,21 @@ const (
 // from kill or a job scheduler may have gone to the whole process group or to us alone. So it
 // stops recording unless everything ends by itself soon. After the recording it is the program's, if it
 // reached us alone: the program gets it unless the program ends soon.
-func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say func(string)) *stopper {
-	s := &stopper{wish: make(chan struct{})}
+//
+// Something may keep the recorder from its end: another process can have us wait for a file. So signals count to the last.
+func (r *recording) watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}) *stopper {
+	s, say := &stopper{wish: make(chan struct{})}, r.opts.Say
+	last := lastWish{signals: signals, finished: r.ctx.Done(), say: say, exit: os.Exit}
+	if r.log.file != nil {
+		last.left = "; the unfinished log is " + r.log.file.Name()
+	}
 	go func() {
 		interrupted := false
 		for {
 			var sig os.Signal
 			select {
 			case <-over:
+				last.await(nil)
 				return
 			case sig = <-signals:
 			}
@@ -105,6 +112,7 @@ func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say f
 				continue
 			}
 			if p != nil && (!interrupted || s.isPast()) && isOver(over, stopGrace) || s.stop(n) {
+				last.await(time.After(stopPatience))
 				return
 			}
 			if p != nil {
@@ -113,6 +121,43 @@ func watchStop(signals <-chan os.Signal, p *program, over <-chan struct{}, say f
 		}
 	}()
 	return s
+}
+
+// stopPatience is the time that the recorder has for its end once a person wants it.
+const stopPatience = 3 * time.Second
+
+// A lastWish ends a recorder that does not end by itself.
+type lastWish struct {
+	signals  <-chan os.Signal
+	finished <-chan struct{} // closed when the recorder has ended
+	left     string          // what a recorder leaves that ends so
+	say      func(string)
+	exit     func(code int)
+}
+
+// await waits for the recorder's end. If late fires before that, which begins with a signal unless it is given, the next signal
+// ends the process.
+func (w *lastWish) await(late <-chan time.Time) {
+	waited := false
+	for {
+		select {
+		case <-w.finished:
+			return
+		case <-late:
+			late, waited = nil, true
+			w.say("recording has not ended yet; Ctrl-C or SIGTERM ends it at once" + w.left)
+		case sig := <-w.signals:
+			n, _ := sig.(syscall.Signal)
+			if waited {
+				w.say("recording was given up" + w.left)
+				w.exit(128 + int(n))
+				return
+			}
+			if late == nil {
+				late = time.After(stopPatience)
+			}
+		}
+	}
 }
 
 // fromTerminal says whether a terminal may have sent a signal: if we run in its foreground.

@@ -1,12 +1,10 @@
 package record
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +49,9 @@ func (w *stragglers) wait(connected func(time.Duration) int, say func(string)) {
 type stragglers struct {
 	program string
 	leaves  func(pid uint32) bool // a process is not recorded, and need not be waited for
-	mark    []byte                // is in the environment of each process of the tree
+	setting string                // is in the environment of each process of the tree
+	owner   uint32                // the user who starts these processes
+	since   procfs.StartTime      // before which none of them was started
 	known   []straggler
 	looked  time.Time
 	looks   int
@@ -63,8 +63,9 @@ type straggler struct {
 	usesCUDA bool
 }
 
-func newStragglers(program, setting string, leaves func(pid uint32) bool) *stragglers {
-	return &stragglers{program: program, leaves: leaves, mark: []byte(setting + "\x00")}
+// newStragglers returns the stragglers of a program that a user has started at a time.
+func newStragglers(program string, owner uint32, since procfs.StartTime, setting string, leaves func(pid uint32) bool) *stragglers {
+	return &stragglers{program: program, leaves: leaves, setting: setting, owner: owner, since: since}
 }
 
 // over says whether there is no straggler to wait for. If there is one, it waits a moment for an end.
@@ -82,22 +83,22 @@ func (w *stragglers) over(graceIsOver bool) bool {
 	return false
 }
 
-// look finds the processes whose environment has the mark.
+// look finds the processes whose environment has the setting. It reads no environment of another user's process, nor of one
+// that was there before the program: what is in it is theirs to decide. A process whose environment is too long is none, as far as
+// is known; it is waited for if it is connected.
 func (w *stragglers) look() {
 	w.forget()
 	w.looked = time.Now()
 	w.looks++
-	entries, err := os.ReadDir("/proc")
+	pids, err := procfs.PIDs()
 	if err != nil {
 		return // without /proc, the connected processes are known all the same
 	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || w.leaves(uint32(pid)) {
+	for _, pid := range pids {
+		if pid == os.Getpid() || w.leaves(uint32(pid)) || !w.mayBeOne(pid) {
 			continue
 		}
-		// A process that has ended has an empty environment.
-		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, w.mark) {
+		if has, err := procfs.EnvironmentHas(pid, w.setting); err == nil && has {
 			end, err := unix.PidfdOpen(pid, 0)
 			if err != nil {
 				end = -1
@@ -105,6 +106,16 @@ func (w *stragglers) look() {
 			w.known = append(w.known, straggler{pid: pid, end: end, usesCUDA: usesCUDA(pid)})
 		}
 	}
+}
+
+// mayBeOne reports whether the program's user has started a process since the program's start.
+func (w *stragglers) mayBeOne(pid int) bool {
+	at, ok := procfs.Started(pid)
+	if !ok || at < w.since {
+		return false
+	}
+	owner, ok := procfs.Owner(pid)
+	return ok && owner == w.owner
 }
 
 // await waits until a known straggler ends or the time is over, and forgets those that have ended.

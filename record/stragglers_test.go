@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // startMarked starts a process with a setting in its environment, and returns a function that ends it.
@@ -28,7 +31,7 @@ func startMarked(t *testing.T, setting string) (pid int, end func()) {
 // recording is over.
 func TestStragglers(t *testing.T) {
 	const setting = "CUDATRACE_TEST_STRAGGLERS=1"
-	w := newStragglers("program", setting, func(uint32) bool { return false })
+	w := newStragglers("program", uint32(os.Getuid()), procfs.Now(), setting, func(uint32) bool { return false })
 	defer w.forget()
 	if !w.over(false) || w.looks != 1 {
 		t.Errorf("with no process, after %d looks: %+v", w.looks, w.known)
@@ -74,7 +77,7 @@ func TestStragglers(t *testing.T) {
 
 // Recording waits for connected processes without a look, and names those that outlive the program once.
 func TestWaitForConnected(t *testing.T) {
-	w := newStragglers("program", "CUDATRACE_TEST_STRAGGLERS=connected", func(uint32) bool { return false })
+	w := newStragglers("program", uint32(os.Getuid()), procfs.Now(), "CUDATRACE_TEST_STRAGGLERS=connected", func(uint32) bool { return false })
 	said := 0
 	w.wait(func(time.Duration) int {
 		if said > 0 {
@@ -93,5 +96,45 @@ func TestWaitForConnected(t *testing.T) {
 	})
 	if said != 1 || w.looks != 2 {
 		t.Errorf("%d lines after %d looks", said, w.looks)
+	}
+}
+
+// Processes of other users, and those that were there before the program, are none, whatever their environment has. One whose
+// environment is too long is none as far as is known.
+func TestForeignStragglers(t *testing.T) {
+	if attacktest.Bloats() {
+		return
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can start processes of other users")
+	}
+	t.Parallel()
+	const setting = "CUDATRACE_TEST_STRAGGLERS=foreign"
+	own, since := uint32(os.Getuid()), procfs.Now()
+	none := func(uint32) bool { return false }
+	theirs := attacktest.Bloated{User: attacktest.User, Bytes: 1 << 30, First: setting}.Start(t)
+	first := attacktest.Bloated{User: int(own), Bytes: 1 << 30, First: setting}.Start(t)
+	attacktest.Bloated{User: int(own), Bytes: 1 << 30, First: "FIRST=1"}.Start(t)
+	for _, c := range []struct {
+		what  string
+		owner uint32
+		since procfs.StartTime
+		want  []int
+	}{
+		{"ours", own, since, []int{first}},
+		{"those of another user", attacktest.User, since, []int{theirs}},
+		{"of nobody here", attacktest.User - 1, since, nil},
+		{"earlier ones", own, procfs.Now() + 1, nil},
+	} {
+		w := newStragglers("program", c.owner, c.since, setting, none)
+		w.look()
+		var got []int
+		for _, s := range w.known {
+			got = append(got, s.pid)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+		w.forget()
 	}
 }

@@ -1,13 +1,12 @@
 package record
 
 import (
-	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,10 +33,7 @@ type unseen struct {
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{setting: setting, library: library, owner: uint32(os.Geteuid()), told: map[int]bool{}, since: map[int]time.Time{}}
-	if as != nil {
-		u.owner = as.UID
-	}
+	u := &unseen{setting: setting, library: library, owner: as.User(), told: map[int]bool{}, since: map[int]time.Time{}}
 	var err error
 	if u.opened, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		u.opened = -1
@@ -117,8 +113,7 @@ func (u *unseen) obstacle(pid int, has met) string {
 	if u.seenFor(pid) < unseenPatience {
 		return ""
 	}
-	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has just ended
-	if bytes.Contains(status, []byte("\nSeccomp:\t2")) {
+	if procfs.Filters(uint32(pid), uint32(pid)) > 0 {
 		return "it has loaded the injected library, but a seccomp filter keeps it from the recorder's socket"
 	}
 	return noWay
@@ -142,7 +137,7 @@ func (u *unseen) barrier(pid int) string {
 	name, _, _ := strings.Cut(u.setting, "=")
 	environ, err := procfs.Environment(pid)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, procfs.ErrCut):
 		return "" // it has just ended
 	case slices.Contains(environ, u.setting), slices.ContainsFunc(environ, isNoSetting): // the latter: overwritten by a title
 		if u.seenFor(pid) < loadPatience {
@@ -154,6 +149,9 @@ func (u *unseen) barrier(pid int) string {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
 			return fmt.Sprintf("its %s is %s, and not the recorder's library: another tool has set it", name, value)
 		}
+	}
+	if err != nil {
+		return fmt.Sprintf("the driver has not loaded the injected library into it, and its environment is too long to look for %s there", name)
 	}
 	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out): pass that variable on", name)
 }

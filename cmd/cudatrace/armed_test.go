@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -287,5 +288,53 @@ func TestUnarmed(t *testing.T) {
 		if code := exitStatusOf(cmd.ProcessState); code != c.code || !strings.Contains(stderr.String(), c.said) {
 			t.Errorf("%q: exit code %d, %q", c.command, code, stderr.String())
 		}
+	}
+}
+
+// Under sudo the program runs as the user who called it, as under record, and that user's recorder or root's finds it armed.
+func TestArmedSudo(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir := t.TempDir()
+	openWay(t, dir)
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cudatrace", "run", "--armed", "sh", "-c", "cat /proc/self/status; env; cat")
+	cmd.Stderr, cmd.Env, cmd.Dir = os.Stderr, append(append(os.Environ(), "TMPDIR="+dir), sudoByNobody...), dir
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "CUDA_INJECTION64_PATH=") {
+		text.WriteString(lines.Text() + "\n")
+	}
+	_, library, _ := strings.Cut(lines.Text(), "=")
+	in.Close()
+	for lines.Scan() {
+		text.WriteString(lines.Text() + "\n")
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	for _, line := range []string{"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "CapEff:\t0000000000000000\n"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("the program lacks %q", line)
+		}
+	}
+	if strings.Contains(text.String(), "SUDO_UID") {
+		t.Error("the program has the variables of sudo")
+	}
+	var s syscall.Stat_t
+	if err := syscall.Stat(filepath.Dir(library), &s); err != nil || s.Uid != 65534 || !strings.HasPrefix(library, dir) {
+		t.Errorf("the folder of %s belongs to user %d, %v", library, s.Uid, err)
+	}
+	if t.Failed() {
+		t.Log(text.String())
 	}
 }

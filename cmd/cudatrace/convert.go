@@ -20,6 +20,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/roster"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -143,10 +144,19 @@ func writeTrace(con *console.Console, logs []convert.Log, out string, named bool
 		return nil, usagef(convertName, "convert: the trace is %s and standard output is a terminal: name a file with -o, or use a pipe", written(o))
 	case out == stdio:
 		return convert.FilesTo(logs, stdout, o)
-	case console.IsTerminalAt(out):
+	case isTerminalAt(out):
 		return nil, usagef(convertName, "convert: the trace is %s and %s is a terminal: name a file with -o", written(o), out)
 	}
 	return convertToFile(con, logs, out, named, o)
+}
+
+// isTerminalAt reports whether a path is that of a terminal which the user who called sudo may open.
+func isTerminalAt(path string) (is bool) {
+	_ = invoker.Find().Do(func() error {
+		is = console.IsTerminalAt(path)
+		return nil
+	})
+	return is
 }
 
 // written says what the bytes of a trace are.
@@ -278,7 +288,7 @@ func tablesOptions(c *cli.Context, out string, o *convert.TraceOptions) error {
 	switch {
 	case c.IsSet("run") && !convert.IsRun(o.Run):
 		return usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
-	case out == stdio, console.IsTerminalAt(out):
+	case out == stdio, isTerminalAt(out):
 		return usagef(convertName, "convert: --format parquet makes a folder: name it with -o")
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -97,11 +98,13 @@ func kept(from *os.File) (*os.File, error) {
 }
 
 // nameless makes a temporary file that lives as long as it is open.
-func nameless() (*os.File, error) {
-	f, err := os.CreateTemp("", "cudatrace-")
-	if err == nil {
-		err = os.Remove(f.Name())
-	}
+func nameless() (f *os.File, err error) {
+	err = invoker.Find().Do(func() (err error) {
+		if f, err = os.CreateTemp("", "cudatrace-"); err == nil {
+			err = os.Remove(f.Name())
+		}
+		return err
+	})
 	return f, err
 }
 

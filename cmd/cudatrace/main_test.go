@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
 )
 
 // root is the repository's root, build/sim below it the simulated CUDA stack.
@@ -29,6 +31,7 @@ func TestMain(m *testing.M) {
 		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
 		"nosocket":  without(unix.SYS_SOCKET, unix.EACCES),
 		"nobpf":     without(unix.SYS_BPF, unix.EPERM),
+		"bloated":   func() { attacktest.Bloats() },
 	}
 	if commands[filepath.Base(os.Args[0])] == nil {
 		if out, err := exec.Command("make", "-s", "-C", root, "sim").CombinedOutput(); err != nil {

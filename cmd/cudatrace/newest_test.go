@@ -166,8 +166,8 @@ func TestLastCoolDown(t *testing.T) {
 	}
 }
 
-// TestLastCutsOff records for longer than the window: the range that stays open, the memory that stays
-// allocated and the names of functions are from before the window.
+// TestLastCutsOff records for longer than the window: the range that stays open and the names of
+// functions are from before the window.
 func TestLastCutsOff(t *testing.T) {
 	t.Parallel()
 	p := recordTold(t, "", "--last", "1s")
@@ -186,8 +186,8 @@ func TestLastCutsOff(t *testing.T) {
 		t.Errorf("it holds %+v", p.Last)
 	case p.Kernels >= kernels:
 		t.Errorf("it has all %d kernels", kernels)
-	case p.Ranges != 1 || p.PeakDevice < 1<<20:
-		t.Errorf("%d ranges, %d bytes", p.Ranges, p.PeakDevice)
+	case p.Ranges != 1:
+		t.Errorf("%d ranges", p.Ranges)
 	}
 	for name := range p.Functions {
 		if !strings.HasPrefix(name, "cuda") {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -115,7 +113,7 @@ func (m *module) reopen() (*os.File, error) {
 	if err1 == nil {
 		return f, nil
 	}
-	f, err2 := m.same(os.OpenFile(m.path, os.O_RDONLY|unix.O_NONBLOCK, 0))
+	f, err2 := m.same(m.mapping.OpenPath())
 	if err2 == nil {
 		return f, nil
 	}

@@ -40,8 +40,11 @@ func TestTable(t *testing.T) {
 		if f.GPUWork && (f.Library != Driver || f.Sets&Default == 0 || f.Fallback) {
 			t.Errorf("%s creates GPU work: it belongs to the driver, always", f.Name)
 		}
-		if f.Fallback && f.Library != Driver {
-			t.Errorf("%s is no driver function", f.Name)
+		if (f.Fallback || f.Beside) && f.Library != Driver || f.Fallback && f.Beside {
+			t.Errorf("%s is no driver function, or recorded in two ways", f.Name)
+		}
+		if f.Within && (f.Library != Runtime || f.Sets != All) {
+			t.Errorf("%s is not one of the runtime's for all calls", f.Name)
 		}
 		if len(f.Args) > tracelog.MaxArgs {
 			t.Errorf("%s has %d arguments", f.Name, len(f.Args))
@@ -293,6 +296,7 @@ func TestCarriesOut(t *testing.T) {
 		{"cuGraphInstantiateWithFlags", "cudaGraphInstantiate", true},
 		{"cuLaunchKernel", "ofAnotherRuntime", true},
 		{"cuMemAlloc_v2", "cudaMalloc", true},
+		{"cuMemFreeAsync_ptsz", "cudaFreeAsync_ptsz", true},
 		{"cuLaunchHostFunc", "cudaLaunchHostFunc", true},
 		{"cuCtxSynchronize", "cudaDeviceSynchronize", true},
 		{"cuMemAlloc_v2", "cudaLaunchKernel", false},

@@ -41,8 +41,9 @@ marks the functions that a recording would probe.
   create GPU work, move or allocate memory, load code or wait, and functions that make and destroy streams, events, graphs and
   contexts. **all**: every function. Only **all** holds the functions that programs call often and that say little about where time
   goes: queries, getters, cudaEventRecord, and the functions that build graphs node by node.
-- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. **all** also records the runtime's
-  functions that create GPU work.
+- GPU work is recorded at the driver, because every call that creates GPU work passes the driver. So is what allocates and frees in the
+  order of a stream. **all** also records the runtime's functions for both. What else allocates or frees is recorded at both: a call is
+  [one slice](calls.md) all the same.
 - *fallback* marks a driver function that the runtime calls. It is recorded only in a program without a runtime, or when ` + "`--probe`" + ` names it.
 - An argument marked with \* is read after the function has returned with success. Braces hold fields of a struct that the argument
   points to; brackets hold fields of a struct that is passed by value.

@@ -8,11 +8,12 @@ const (
 	memsetNode = "{dst@0:ptr pitch@8:size value@16:u32 elementBytes@20:u32 width@24:size height@32:size}"
 )
 
+// While a stream is captured, what allocates and frees in its order becomes nodes: the captures are recorded beside the runtime's.
 var driverGraphs = []row{
-	{"cuStreamBeginCapture", "graph", ptsz | instead, "stream:handle"},
-	{"cuStreamBeginCapture_v2", "graph", ptsz | instead, "stream:handle mode:enum"},
-	{"cuStreamBeginCaptureToGraph", "graph", ptsz | instead, "stream:handle graph:handle - - dependencies:size mode:enum"},
-	{"cuStreamEndCapture", "graph", ptsz | instead, "stream:handle *graph:handle"},
+	{"cuStreamBeginCapture", "graph", ptsz | beside, "stream:handle"},
+	{"cuStreamBeginCapture_v2", "graph", ptsz | beside, "stream:handle mode:enum"},
+	{"cuStreamBeginCaptureToGraph", "graph", ptsz | beside, "stream:handle graph:handle - - dependencies:size mode:enum"},
+	{"cuStreamEndCapture", "graph", ptsz | beside, "stream:handle *graph:handle"},
 	{"cuStreamIsCapturing", "graph", extra | ptsz | instead, "stream:handle *status:enum"},
 	{"cuStreamGetCaptureInfo", "graph", extra | ptsz | instead, "stream:handle *status:enum *id:u64"},
 	{"cuStreamGetCaptureInfo_v2", "graph", extra | ptsz | instead, "stream:handle *status:enum"},

@@ -45,6 +45,8 @@ type Function struct {
 	Sets     Set
 	GPUWork  bool // a driver function that puts work on a GPU: all such work passes the driver
 	Fallback bool // a driver function that is recorded only in a process without a runtime
+	Beside   bool // a driver function that is recorded beside the function of the runtime that it carries out
+	Within   bool // a function of the runtime in whose place the driver's function within it is recorded
 	Args     []Arg
 	Structs  []Struct // arguments passed by value that are larger or smaller than a register, in order
 	Naming   Naming   // how it names a kernel's handle

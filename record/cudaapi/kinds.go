@@ -12,9 +12,19 @@ func MemcpyKindName(kind uint32) string { return nameAt(copyKinds[:], kind) }
 // memoryKinds is CUpti_ActivityMemoryKind.
 var memoryKinds = [...]string{1: "Pageable", "Pinned", "Device", "Array", "Managed", "DeviceStatic", "ManagedStatic"}
 
-// MemoryKindName names a kind of memory by CUPTI's number, "Pinned"; "unknown" for 0 and for a
+// MemoryKindName names a kind of memory by CUPTI's number or by one of those beside it, "Pinned"; "unknown" for 0 and for a
 // kind that has no name here.
-func MemoryKindName(kind uint32) string { return nameAt(memoryKinds[:], kind) }
+func MemoryKindName(kind uint32) string {
+	switch kind {
+	case RegisteredKind:
+		return "Registered"
+	case PhysicalKind:
+		return "Physical"
+	case PhysicalHostKind:
+		return "PhysicalHost"
+	}
+	return nameAt(memoryKinds[:], kind)
+}
 
 // Values of CUpti_ActivityMemcpyKind: copies between the host and memory or arrays of a device, and within
 // a device.
@@ -26,10 +36,20 @@ const (
 	MemcpyDtoD = 8
 )
 
-// Values of CUpti_ActivityMemoryKind: the memory of the host.
+// Values of CUpti_ActivityMemoryKind.
 const (
 	PageableKind = 1
 	PinnedKind   = 2
+	DeviceKind   = 3
+	ArrayKind    = 4
+	ManagedKind  = 5
+)
+
+// Kinds of memory beside those of CUPTI.
+const (
+	RegisteredKind   = 1<<16 + iota // memory of the program's that is pinned
+	PhysicalKind                    // memory of a device that the program maps to addresses, by its handle
+	PhysicalHostKind                // the same of the host
 )
 
 // A MemoryUse is the counter that a kind of memory adds to.
@@ -50,11 +70,11 @@ func (u MemoryUse) String() string { return memoryUses[u] }
 // MemoryUseOf returns the use of a CUpti_ActivityMemoryKind.
 func MemoryUseOf(kind uint32) MemoryUse {
 	switch kind {
-	case 3, 4, 6:
+	case DeviceKind, ArrayKind, 6, PhysicalKind:
 		return DeviceMemory
-	case 5, 7:
+	case ManagedKind, 7:
 		return ManagedMemory
-	case 2:
+	case PinnedKind, RegisteredKind, PhysicalHostKind:
 		return PinnedMemory
 	}
 	return OtherMemory

@@ -26,7 +26,9 @@ const (
 	extra                     // not in the default set
 	ptsz                      // also exported for per-thread default streams as NAME_ptsz
 	ptds                      // also exported for them as NAME_ptds: a function without a stream argument
-	instead                   // recorded only in a process without a runtime
+	instead                   // carries out a function of the runtime, and is recorded only in a process without a runtime
+	beside                    // carries out a function of the runtime, and is recorded beside it
+	within                    // a function of the runtime; the driver's within it is recorded in its place. Not in the default set
 	named                     // names a kernel's handle by text
 	derived                   // names a kernel's handle by another handle
 	start                     // starts a profiler
@@ -35,8 +37,8 @@ const (
 
 // Functions are extra if they are called often and cost less than a probe, or tell nothing
 // about where time goes: queries, getters, the recording of events, the nodes of a graph that
-// is built by hand. The runtime's functions for GPU work are extra because the driver's are
-// always probed. Those that copy a number of bytes to or from an array, and those that set a box, are not: one of
+// is built by hand. The runtime's functions for GPU work, and those that allocate and free in the order of a stream, are
+// extra because the driver's are always probed. Those that copy a number of bytes to or from an array, and those that set a box, are not: one of
 // them may make several calls of the driver's, for parts of rows and for planes, and is one call all the same.
 
 // The groups of rows, in table order.

@@ -82,7 +82,7 @@ func CarriesOut(driver, runtime string) bool {
 	case d.GPUWork || workCategories[d.Category]:
 		return true
 	}
-	return r != nil && d.Fallback && d.Sets&Default != 0 && d.Category == r.Category
+	return r != nil && (d.Fallback || d.Beside) && d.Sets&Default != 0 && d.Category == r.Category
 }
 
 // RuntimeLaunches lists the functions of the runtime that launch one kernel.

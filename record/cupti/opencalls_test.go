@@ -49,11 +49,28 @@ func TestCallThatHangs(t *testing.T) {
 	}
 }
 
+// TestCallThatHangsAfterAMiss has a program hang in a wait while a call before it, whose record comes later, was not
+// seen: the one that hangs was.
+func TestCallThatHangsAfterAMiss(t *testing.T) {
+	t.Parallel()
+	config := callsAndWaits
+	config.FlushInterval = time.Second / 2 // the program hangs by then; its first calls are flushed at once
+	s, seen := newSites(t, Options{}, config)
+	cmd := s.hang(t, "CUDASIM_CUPTI_CALLBACK_SKIP=400")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.server.Wait(patience)
+	if seen.without != 1 || len(seen.open) != 1 || seen.open[0].Name != "cuInner" {
+		t.Errorf("%d calls were not seen, open calls %+v", seen.without, seen.open)
+	}
+}
+
 // hang runs a program until it hangs in a wait, for all others of its calls have records.
-func (s *stage) hang(t *testing.T) *exec.Cmd {
+func (s *stage) hang(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
 	const n = 300
-	cmd := play{simProgram(t, "exits"), []string{"hang", "-n", fmt.Sprint(n)}, nil}.command(t, s.server.Environ(os.Environ()))
+	cmd := play{simProgram(t, "exits"), []string{"hang", "-n", fmt.Sprint(n)}, env}.command(t, s.server.Environ(os.Environ()))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/metadata"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Names of checks.
@@ -34,7 +34,7 @@ var driverVersion = regexp.MustCompile(`\b\d{3}\.\d{2,3}(\.\d{2})?\b`)
 
 // lookAtModule looks at the kernel module of the driver.
 func (x *examination) lookAtModule() {
-	text, err := os.ReadFile(x.root + driverFolder + "/version")
+	text, err := procfs.Read(x.root+driverFolder+"/version", procfs.MaxFacts)
 	if err != nil {
 		x.add(Check{Name: checkModule, Status: Note, Found: "no NVIDIA kernel module: there is no " + driverFolder,
 			Remedy: "CUDA finds a GPU here only under WSL or on Jetson; in a container, start it with --gpus all"})
@@ -133,7 +133,7 @@ func unusable(gpus int, why error) Check {
 
 // readGPU reads what the driver says of a GPU; what is not there stays empty.
 func readGPU(file string) gpu {
-	text, _ := os.ReadFile(file) // a file that has just gone has no lines
+	text, _ := procfs.Read(file, procfs.MaxFacts) // a file that has just gone has no lines
 	field := func(name string) string {
 		_, rest, _ := bytes.Cut(text, []byte(name+":"))
 		line, _, _ := bytes.Cut(rest, []byte("\n"))

@@ -88,7 +88,7 @@ func (x *examination) lookAtRuntime(t *target) {
 
 // hasRuntime says whether functions of the runtime are linked into a file.
 func hasRuntime(path string) bool {
-	f, err := os.Open(path)
+	f, err := elfsym.OpenFile(path)
 	if err != nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 const checkMetrics = "metrics"
@@ -14,7 +15,7 @@ var adminOnly = regexp.MustCompile(`(?m)^RmProfilingAdminOnly: *([0-9]+)`)
 
 // lookAtMetrics looks whether the user may read the GPUs' counters. The sampler runs as the user who called sudo.
 func (x *examination) lookAtMetrics(root bool) {
-	text, err := os.ReadFile(x.root + driverFolder + "/params")
+	text, err := procfs.Read(x.root+driverFolder+"/params", procfs.MaxFacts)
 	if err != nil {
 		return // without a driver another line says so
 	}

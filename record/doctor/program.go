@@ -4,18 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/elfsym"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 )
@@ -61,7 +60,7 @@ func (x *examination) lookAtProgram() (*target, error) {
 
 // interpreterOf is the program that runs a script, "" if the file is no script.
 func interpreterOf(path string) string {
-	f, err := os.Open(path)
+	f, err := elfsym.OpenFile(path)
 	if err != nil {
 		return ""
 	}
@@ -88,15 +87,21 @@ func obstacle(path string) (s Status, why, remedy string) {
 	if err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
 		return Nothing, "runs with raised rights (setuid), and the dynamic linker keeps other libraries out of it", "record it as its owner, without the setuid bit"
 	}
-	f, err := elf.Open(path)
+	const unknown = "cannot be examined: it is no ELF file that may be read"
+	f, err := elfsym.OpenFile(path)
 	if err != nil {
-		return Note, "cannot be examined: it is no ELF file that may be read", ""
+		return Note, unknown, ""
 	}
 	defer f.Close()
+	machine, err := elfsym.Built(f)
+	if err == nil && machine != host.Machine() {
+		return Nothing, fmt.Sprintf("is built for another processor (%s)", machine), "record it on such a machine"
+	}
+	image, err := elfsym.Open(f)
 	switch {
-	case f.Machine != host.Machine():
-		return Nothing, fmt.Sprintf("is built for another processor (%s)", f.Machine), "record it on such a machine"
-	case !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }):
+	case err != nil:
+		return Note, unknown, ""
+	case !image.Interpreted():
 		return Nothing, "is linked statically, and cannot load libcuda", "link it dynamically; the CUDA runtime may be static"
 	}
 	return OK, "", ""

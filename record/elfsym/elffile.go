@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/host"
 )
@@ -15,8 +19,35 @@ import (
 const (
 	maxSections = 1 << 16
 	maxSegments = 1 << 10
-	maxTable    = 1 << 30 // bytes of a symbol table, a string table, or code
+	maxTable    = 1 << 30 // bytes of a symbol table, a string table, all code or all constants
 )
+
+// OpenFile opens a regular file for the functions of this package. It waits for nobody: not for the other end of a pipe, nor for
+// a process that has a lease on the file, which could make us wait for 45 seconds.
+func OpenFile(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opened, a device could act on it
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
+// Built is the machine that an ELF file is built for.
+func Built(r io.ReaderAt) (elf.Machine, error) {
+	const machine = 18 // place of e_machine, whatever the class
+	head := make([]byte, machine+2)
+	if _, err := r.ReadAt(head, 0); err != nil || string(head[:4]) != elf.ELFMAG {
+		return elf.EM_NONE, errNotELF
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	return elf.Machine(order.Uint16(head[machine:])), nil
+}
 
 var errNotELF = errors.New("not a 64-bit ELF file of this machine")
 
@@ -72,6 +103,15 @@ func (f *file) readSegments(h *elf.Header64) error {
 	return nil
 }
 
+// section returns the first section of a type. Of tables of symbols, a file has one of each type.
+func (f *file) section(kind elf.SectionType) (elf.Section64, bool) {
+	i := slices.IndexFunc(f.sections, func(s elf.Section64) bool { return elf.SectionType(s.Type) == kind })
+	if i < 0 {
+		return elf.Section64{}, false
+	}
+	return f.sections[i], true
+}
+
 func readStruct(r io.ReaderAt, at int64, to any) error {
 	return binary.Read(io.NewSectionReader(r, at, math.MaxInt64-at), binary.LittleEndian, to)
 }
@@ -88,36 +128,35 @@ func (f *file) tables(s elf.Section64) (symbols, texts *io.SectionReader, err er
 	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), io.NewSectionReader(f.r, int64(t.Off), int64(t.Size)), nil
 }
 
-// defined returns the file offsets of the functions that a symbol table defines under
-// the names at the given places of its string table.
-func (f *file) defined(r io.Reader, names map[uint32]string) (map[string]uint64, error) {
-	found := map[string]uint64{}
+// eachEntry calls a function for each entry of a symbol table that has one of the names at the given places of its
+// string table.
+func eachEntry(r io.Reader, names map[uint32]string, take func(name string, entry []byte)) error {
 	buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
 	for {
 		n, err := io.ReadFull(r, buf)
 		for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
-			name, ok := names[binary.LittleEndian.Uint32(entry)]
-			if !ok {
-				continue
-			}
-			if offset, ok := f.functionOffset(entry); ok {
-				found[name] = offset
+			if name, ok := names[binary.LittleEndian.Uint32(entry)]; ok {
+				take(name, entry)
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return found, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
-// functionOffset is the file offset of the function of a symbol-table entry. An entry is name
+// isDefined reports whether a symbol-table entry defines something of a type. An entry is name
 // u32@0, info u8@4, other u8@5, section u16@6, value u64@8, size u64@16.
+func isDefined(entry []byte, t elf.SymType) bool {
+	return elf.ST_TYPE(entry[4]) == t && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
+}
+
+// functionOffset is the file offset of the function of a symbol-table entry.
 func (f *file) functionOffset(entry []byte) (uint64, bool) {
-	section := elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:]))
-	if elf.ST_TYPE(entry[4]) != elf.STT_FUNC || section == elf.SHN_UNDEF {
+	if !isDefined(entry, elf.STT_FUNC) {
 		return 0, false
 	}
 	address := binary.LittleEndian.Uint64(entry[8:])

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,51 @@ func TestExported(t *testing.T) {
 	got, err := Exported(bytes.NewReader(intact), slices.Values([]string{"cudaMalloc", "Malloc", "execve"}))
 	if diff := cmp.Diff(map[string]uint64{"cudaMalloc": 0x123}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Beside finds a function and a variable in a library: here before and behind each other.
+func TestBeside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lib.so")
+	const source = "int variable = 7, zeroed; int function(void) { return variable + zeroed; }"
+	gcc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
+	gcc.Stdin = strings.NewReader(source)
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]uint64{}
+	for _, s := range symbols {
+		at[s.Name] = s.Value
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	functions, err := Exported(file, slices.Values([]string{"function"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		function, variable string
+		ok                 bool
+	}{
+		{"function", "variable", true}, {"function", "zeroed", true},
+		{"variable", "function", false}, {"function", "function", false}, {"function", "missing", false}, {"missing", "variable", false},
+	} {
+		offset, distance, ok, err := Beside(file, c.function, c.variable)
+		if err != nil || ok != c.ok || ok && (offset != functions[c.function] || at[c.function]+distance != at[c.variable]) {
+			t.Errorf("%s and %s: %#x and %#x behind, %t, %v", c.function, c.variable, offset, distance, ok, err)
+		}
 	}
 }
 

@@ -1,14 +1,16 @@
 // Package elfsym finds functions in ELF files. Input: a file and the names of functions; output: file
-// offsets (Find, Exported). Or input: a file and addresses; output: the function around each address,
+// offsets (Find, Exported, Beside). Or input: a file and addresses; output: the function around each address,
 // its symbol and its frame (Open). Files may have any size and may be invalid; reading them takes little
 // memory.
 package elfsym
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 	"iter"
+	"slices"
 )
 
 // Find returns the file offsets of the functions that an ELF file defines under wanted names.
@@ -25,14 +27,13 @@ func Find(r io.ReaderAt, wanted func(name string) bool) (map[string]uint64, erro
 		return nil, err
 	}
 	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
-		for _, s := range f.sections {
-			if elf.SectionType(s.Type) != kind {
-				continue
-			}
-			found, err := f.search(s, wanted)
-			if err != nil || len(found) > 0 {
-				return found, err
-			}
+		s, ok := f.section(kind)
+		if !ok {
+			continue
+		}
+		found, err := f.search(s, wanted)
+		if err != nil || len(found) > 0 {
+			return found, err
 		}
 	}
 	return nil, nil
@@ -48,7 +49,13 @@ func (f *file) search(s elf.Section64, wanted func(string) bool) (map[string]uin
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	return f.defined(table, names)
+	found := map[string]uint64{}
+	err = eachEntry(table, names, func(name string, entry []byte) {
+		if offset, ok := f.functionOffset(entry); ok {
+			found[name] = offset
+		}
+	})
+	return found, err
 }
 
 // maxExports is the largest string table that Exported reads whole, in bytes.
@@ -61,22 +68,51 @@ func Exported(r io.ReaderAt, names iter.Seq[string]) (map[string]uint64, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range f.sections {
-		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
-			continue
+	found := map[string]uint64{}
+	err = f.exports(names, func(name string, entry []byte) {
+		if offset, ok := f.functionOffset(entry); ok {
+			found[name] = offset
 		}
-		table, texts, err := f.tables(s)
-		if err != nil {
-			return nil, err
-		}
-		if texts.Size() > maxExports {
-			return nil, errors.New("the symbol table is too large")
-		}
-		all, err := io.ReadAll(texts)
-		if err != nil {
-			return nil, err
-		}
-		return f.defined(table, placesOf(all, names))
+	})
+	return found, err
+}
+
+// Beside returns the file offset of an exported function, and how far behind that function an exported variable lies
+// in memory: before it, the distance wraps around. ok is false if the file does not export both.
+func Beside(r io.ReaderAt, function, variable string) (offset, distance uint64, ok bool, err error) {
+	f, err := readHeaders(r)
+	if err != nil {
+		return 0, 0, false, err
 	}
-	return nil, nil
+	var from, to uint64
+	var code, data bool
+	err = f.exports(slices.Values([]string{function, variable}), func(name string, entry []byte) {
+		address := binary.LittleEndian.Uint64(entry[8:])
+		if name == variable && isDefined(entry, elf.STT_OBJECT) {
+			to, data = address, true
+		} else if at, defined := f.functionOffset(entry); name == function && defined {
+			from, offset, code = address, at, true
+		}
+	})
+	return offset, to - from, code && data && err == nil, err
+}
+
+// exports calls a function for each entry of the table of exported symbols that has one of the names.
+func (f *file) exports(names iter.Seq[string], take func(name string, entry []byte)) error {
+	s, ok := f.section(elf.SHT_DYNSYM)
+	if !ok {
+		return nil
+	}
+	table, texts, err := f.tables(s)
+	if err != nil {
+		return err
+	}
+	if texts.Size() > maxExports {
+		return errors.New("the symbol table is too large")
+	}
+	all, err := io.ReadAll(texts)
+	if err != nil {
+		return err
+	}
+	return eachEntry(table, placesOf(all, names), take)
 }

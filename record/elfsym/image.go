@@ -175,24 +175,69 @@ func (im *Image) readSoname() string {
 // Imports says whether the file uses a function of one of the given names that another file
 // defines. It is an error if the file does not list such functions.
 func (im *Image) Imports(names ...string) (bool, error) {
-	listed := false
+	s, ok := im.section(elf.SHT_DYNSYM)
+	if !ok {
+		return false, errors.New("there is no table of exported functions")
+	}
+	symbols, texts, err := im.tables(s)
+	if err != nil {
+		return false, err
+	}
+	return undefined(symbols, im.places(texts, names)), nil
+}
+
+// Exports returns the addresses of the functions and the data that the file exports under some names.
+func (im *Image) Exports(names ...string) (map[string]uint64, error) {
+	found := map[string]uint64{}
 	for _, s := range im.sections {
 		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
 			continue
 		}
 		symbols, texts, err := im.tables(s)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		listed = true
-		if undefined(symbols, im.places(texts, names)) {
-			return true, nil
+		places := im.places(texts, names)
+		for entry := range entries(symbols) {
+			name, wanted := places[binary.LittleEndian.Uint32(entry)]
+			kind := elf.ST_TYPE(entry[4])
+			defined := elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
+			if wanted && defined && (kind == elf.STT_FUNC || kind == elf.STT_OBJECT) {
+				found[name] = binary.LittleEndian.Uint64(entry[8:])
+			}
 		}
 	}
-	if !listed {
-		return false, errors.New("there is no table of exported functions")
+	return found, nil
+}
+
+// Bias is how far addresses in a process lie above those of the file's headers, where the process maps the file's code from
+// an offset of the file on. ok is false if the file has no code there.
+func (im *Image) Bias(from, offset uint64) (bias uint64, ok bool) {
+	const largestPage = 64 << 10 // whole pages are mapped
+	for _, s := range im.segments {
+		if offset <= s.Off && s.Off-offset < largestPage {
+			return from - (s.Vaddr - (s.Off - offset)), true
+		}
 	}
-	return false, nil
+	return 0, false
+}
+
+// entries are the entries of a symbol table (see functionOffset). An entry is valid until the next one.
+func entries(symbols io.Reader) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
+		for {
+			n, err := io.ReadFull(symbols, buf)
+			for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
+				if !yield(entry) {
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
 }
 
 // places returns the places in a string table where one of the names begins.
@@ -211,28 +256,31 @@ func (im *Image) places(texts *io.SectionReader, names []string) map[uint32]stri
 // undefined says whether a symbol table has an undefined symbol with one of the names at the given
 // places of its string table.
 func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
-	buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
-	for len(names) > 0 {
-		n, err := io.ReadFull(symbols, buf)
-		for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
-			_, named := names[binary.LittleEndian.Uint32(entry)]
-			if named && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) == elf.SHN_UNDEF {
-				return true
-			}
-		}
-		if err != nil {
-			return false
+	if len(names) == 0 {
+		return false
+	}
+	for entry := range entries(symbols) {
+		_, named := names[binary.LittleEndian.Uint32(entry)]
+		if named && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) == elf.SHN_UNDEF {
+			return true
 		}
 	}
 	return false
 }
 
-// Code reads the code of the file, up to 1 GiB of a segment, piece by piece: each begins with the last overlap bytes of the one
+// Interpreted reports whether the file names the program that starts it: the dynamic linker. A static program names none.
+func (im *Image) Interpreted() bool {
+	return slices.ContainsFunc(im.programs, func(p elf.Prog64) bool { return elf.ProgType(p.Type) == elf.PT_INTERP })
+}
+
+// Code reads the code of the file, up to 1 GiB of it, piece by piece: each begins with the last overlap bytes of the one
 // before. The bytes are valid until the next piece.
 func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
+		left := uint64(maxTable)
 		for _, s := range im.segments {
-			if !im.pieces(s.Vaddr, s.Off, s.Filesz, overlap, yield) {
+			size := min(s.Filesz, left)
+			if left -= size; !im.pieces(s.Vaddr, s.Off, size, overlap, yield) {
 				return
 			}
 		}
@@ -242,9 +290,14 @@ func (im *Image) Code(overlap int) iter.Seq2[uint64, []byte] {
 // Constants reads the constant data of the file as Code reads the code.
 func (im *Image) Constants(overlap int) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
+		left := uint64(maxTable)
 		for _, s := range im.sections {
 			constant := elf.SectionFlag(s.Flags)&(elf.SHF_ALLOC|elf.SHF_WRITE|elf.SHF_EXECINSTR) == elf.SHF_ALLOC
-			if elf.SectionType(s.Type) == elf.SHT_PROGBITS && constant && !im.pieces(s.Addr, s.Off, s.Size, overlap, yield) {
+			if elf.SectionType(s.Type) != elf.SHT_PROGBITS || !constant {
+				continue
+			}
+			size := min(s.Size, left)
+			if left -= size; !im.pieces(s.Addr, s.Off, size, overlap, yield) {
 				return
 			}
 		}
@@ -272,22 +325,18 @@ func (im *Image) pieces(address, offset, size uint64, overlap int, yield func(ui
 
 // NamesBegin says whether the full symbol table has a name that begins with a text.
 func (im *Image) NamesBegin(text string) bool {
-	for _, s := range im.sections {
-		if elf.SectionType(s.Type) != elf.SHT_SYMTAB {
-			continue
-		}
-		_, names, err := im.tables(s)
-		if err != nil {
-			continue
-		}
-		found := false
-		im.pieces(0, uint64(im.sections[s.Link].Off), uint64(names.Size()), len(text)+1, func(_ uint64, b []byte) bool {
-			found = bytes.Contains(b, []byte("\x00"+text))
-			return !found
-		})
-		if found {
-			return true
-		}
+	s, ok := im.section(elf.SHT_SYMTAB)
+	if !ok {
+		return false
 	}
-	return false
+	_, names, err := im.tables(s)
+	if err != nil {
+		return false
+	}
+	found := false
+	im.pieces(0, uint64(im.sections[s.Link].Off), uint64(names.Size()), len(text)+1, func(_ uint64, b []byte) bool {
+		found = bytes.Contains(b, []byte("\x00"+text))
+		return !found
+	})
+	return found
 }

@@ -44,17 +44,11 @@ var errTooManySymbols = errors.New("too many symbols")
 // caller has room for.
 func (im *Image) Symbols(most int) (*Symbols, error) {
 	found := &Symbols{}
-	for _, s := range im.sections {
-		var table uint32
-		switch elf.SectionType(s.Type) {
-		case elf.SHT_DYNSYM:
-		case elf.SHT_SYMTAB:
-			table = fullTable
-		default:
-			continue
-		}
-		if err := im.addSymbols(found, s, table, most); err != nil {
-			return nil, err
+	for kind, table := range map[elf.SectionType]uint32{elf.SHT_DYNSYM: 0, elf.SHT_SYMTAB: fullTable} {
+		if s, ok := im.section(kind); ok {
+			if err := im.addSymbols(found, s, table, most); err != nil {
+				return nil, err
+			}
 		}
 	}
 	slices.SortFunc(found.entries, func(a, b symbolEntry) int {

@@ -1,11 +1,13 @@
 package host
 
 import (
-	"bufio"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A process in a time namespace reads other clocks than the kernel: its CLOCK_MONOTONIC and
@@ -26,18 +28,17 @@ var own = sync.OnceValue(func() Ahead { return aheadOf("/proc/self") })
 func aheadOf(dir string) (a Ahead) {
 	current, err1 := os.Readlink(dir + "/ns/time")
 	children, err2 := os.Readlink(dir + "/ns/time_for_children")
-	f, err := os.Open(dir + "/timens_offsets")
+	text, err := procfs.Read(dir+"/timens_offsets", procfs.MaxFacts)
 	if err != nil {
 		return Ahead{} // the kernel has no time namespaces
 	}
-	defer f.Close()
 	if err1 == nil && err2 == nil && current != children {
 		return Ahead{}
 	}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for line := range strings.Lines(string(text)) {
 		var clock string
 		var seconds, ns int64
-		if n, _ := fmt.Sscan(lines.Text(), &clock, &seconds, &ns); n < 3 {
+		if n, _ := fmt.Sscan(line, &clock, &seconds, &ns); n < 3 {
 			continue
 		}
 		switch at := seconds*int64(time.Second) + ns; clock {

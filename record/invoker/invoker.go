@@ -53,6 +53,14 @@ func Find() *Invoker {
 	return in
 }
 
+// User is the user as whom programs run: the invoker, or without one our own.
+func (in *Invoker) User() uint32 {
+	if in == nil {
+		return uint32(os.Geteuid())
+	}
+	return in.UID
+}
+
 // Credential is for a process that runs as the invoker; nil without one.
 func (in *Invoker) Credential() *syscall.Credential {
 	if in == nil {
@@ -112,22 +120,31 @@ func sets(changed []string, setting string) bool {
 }
 
 // Do calls a function with the invoker's rights to files: the kernel checks each access, and each new
-// file belongs to the invoker. What the function opens stays open. Without an invoker the rights are
-// our own.
+// file belongs to the invoker. What the function opens stays open. The function starts no program and no goroutine: these
+// would have our own rights. Without an invoker the rights are our own.
 func (in *Invoker) Do(f func() error) error {
 	if in == nil {
 		return f()
 	}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and its rights with it
-		err := in.enter()
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
+	go in.do(f, done)
 	return <-done
+}
+
+func (in *Invoker) do(f func() error, done chan<- error) {
+	runtime.LockOSThread() // for good: the thread ends with the goroutine, and its rights with it
+	if unix.Gettid() == unix.Getpid() {
+		defer runtime.UnlockOSThread()
+		other := make(chan error) // the first thread ends with the process only; while it waits here, it is not the other
+		go in.do(f, other)
+		done <- <-other
+		return
+	}
+	err := in.enter()
+	if err == nil {
+		err = f()
+	}
+	done <- err
 }
 
 // enter gives the calling thread the invoker's rights to files.
@@ -143,6 +160,13 @@ func (in *Invoker) enter() error {
 	uid, _ := unix.SetfsuidRetUid(-1)
 	if uint32(gid) != in.GID || uint32(uid) != in.UID {
 		return fmt.Errorf("the rights of user %d cannot be taken", in.UID)
+	}
+	// What is left are capabilities that have to do with other things than files: those over processes open their files in
+	// /proc. The system call is that of the thread alone.
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("root's rights cannot be given up: %w", err)
 	}
 	return nil
 }

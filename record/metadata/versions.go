@@ -1,16 +1,17 @@
 package metadata
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Driver returns the release of NVIDIA's kernel driver, "580.159.04"; "" where the driver's part of
 // /proc is missing, as in some containers.
 func Driver() string {
-	text, err := os.ReadFile("/proc/driver/nvidia/version")
+	text, err := procfs.Read("/proc/driver/nvidia/version", procfs.MaxFacts)
 	if err != nil {
 		return ""
 	}

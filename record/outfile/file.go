@@ -54,19 +54,12 @@ func (t *Target) CreatePartial() (*File, error) {
 	return t.create(func() (*File, error) { return t.partial(0o644) })
 }
 
-// create makes a file, in a folder that only root can change with root's rights.
+// create makes a file.
 func (t *Target) create(open func() (*File, error)) (f *File, err error) {
 	err = t.as.Do(func() (err error) {
 		f, err = open()
 		return err
 	})
-	if t.as != nil && errors.Is(err, fs.ErrPermission) {
-		if byRoot := atByRoot(t.path, t.opts, t.as); byRoot != nil {
-			t.Close()
-			t.as, t.owner, t.place, t.folder = nil, byRoot.owner, byRoot.place, byRoot.folder
-			return t.create(open)
-		}
-	}
 	if err != nil {
 		return nil, t.Failure(err)
 	}
@@ -76,11 +69,6 @@ func (t *Target) create(open func() (*File, error)) (f *File, err error) {
 	t.mu.Unlock()
 	if abandoned {
 		return nil, errors.Join(t.Failure(errAbandoned), f.Discard())
-	}
-	if t.owner != nil {
-		if err := f.Chown(int(t.owner.UID), int(t.owner.GID)); err != nil {
-			return nil, errors.Join(t.Failure(err), f.Discard())
-		}
 	}
 	return f, nil
 }

@@ -45,14 +45,10 @@ func (t *Target) checkFolder(file string) error {
 	if !t.opts.Named || p.found == nil {
 		return nil
 	}
-	uid := p.uid
-	if t.owner != nil {
-		uid = t.owner.UID
-	}
 	switch {
 	case p.stat.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return fmt.Errorf("%s is not a folder: choose another name with -o", t.shown(p.name))
-	case p.stat.Uid != uid:
+	case p.stat.Uid != p.uid:
 		return fmt.Errorf("the folder %s belongs to user %d: choose another name with -o", t.shown(p.name), p.stat.Uid)
 	}
 	dir, err := openIn(p.found, ".")
@@ -109,7 +105,7 @@ func alike(name, other string) bool {
 }
 
 // makeFolder makes an empty folder for the files of a set.
-func (t *Target) makeFolder(s *Set) (*newFolder, error) {
+func (t *Target) makeFolder() (*newFolder, error) {
 	f := &newFolder{target: t, name: t.asideName()}
 	at := int(t.place.dir.Fd())
 	if err := unix.Mkdirat(at, f.name, 0o777); err != nil {
@@ -119,35 +115,12 @@ func (t *Target) makeFolder(s *Set) (*newFolder, error) {
 	if f.fd, err = openIn(t.place.dir, f.name); err != nil {
 		return nil, errors.Join(err, unix.Unlinkat(at, f.name, unix.AT_REMOVEDIR))
 	}
-	if t.owner != nil {
-		err = f.fd.Chown(int(t.owner.UID), int(t.owner.GID))
-	}
-	if err == nil {
-		err = f.check(s)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.fd.Close(), f.remove())
-	}
 	return f, nil
 }
 
 // asideName is a partial name for a folder.
 func (t *Target) asideName() string {
 	return tracelog.PartialName(t.folder.name, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:6]))
-}
-
-// check refuses a folder that somebody has put in the place of the new one.
-func (f *newFolder) check(s *Set) error {
-	var dir, file unix.Stat_t
-	err := errors.Join(unix.Fstat(int(f.fd.Fd()), &dir), unix.Fstat(int(s.files[0].Fd()), &file))
-	if err != nil {
-		return err
-	}
-	names, err := f.fd.Readdirnames(-1)
-	if err == nil && (dir.Uid != file.Uid || len(names) > 0) {
-		err = errors.New("another program changes names in that folder")
-	}
-	return err
 }
 
 // remove removes the folder with its files.

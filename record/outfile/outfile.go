@@ -4,9 +4,8 @@
 //   - A file that nobody named is never overwritten: a default name that is taken gets a number. A
 //     path that a person named replaces the file that was there when the [Target] was made, and no
 //     other: what another recording wrote there meanwhile stays.
-//   - Under sudo the files are made with the rights of the user who called it, so that nothing in a
-//     folder that others can change leads root astray. Only in a folder that root alone can change
-//     are they made with root's rights.
+//   - Under sudo everything is done with the rights of the user who called it: the kernel decides what that user may
+//     make, replace and remove.
 //   - A symbolic link is followed if it is the user's own or root's.
 //   - Several files of one output get a folder beside the path: see [Set].
 //
@@ -47,7 +46,6 @@ type Target struct {
 	path  string // as a person knows it
 	opts  Options
 	as    *invoker.Invoker // whose rights are used; nil for our own
-	owner *invoker.Invoker // who gets a file that is made with our own rights; nil for ourselves
 	place place
 	first int // number of the first name to try
 
@@ -64,29 +62,15 @@ type Target struct {
 
 // At returns a target. An error says why no file can be made there.
 func At(path string, o Options) (*Target, error) {
-	in := invoker.Find()
-	t, err := at(path, o, in)
-	if in != nil && errors.Is(err, fs.ErrPermission) {
-		if byRoot := atByRoot(path, o, in); byRoot != nil {
-			return byRoot, nil
-		}
-	}
-	return t, err
-}
-
-func at(path string, o Options, as *invoker.Invoker) (*Target, error) {
+	as := invoker.Find()
 	t := &Target{path: path, opts: o, as: as, first: 1, rename: unix.Renameat2}
-	uid := uint32(os.Geteuid())
-	if as != nil {
-		uid = as.UID
-	}
 	if o.Manifest != "" {
 		t.opts.Folder = func(name string) string { return name }
 	}
 	if o.Manifest != "" || o.Folder != nil && strings.HasSuffix(path, "/") {
 		t.several, path = true, trimSlashes(path)
 	}
-	err := as.Do(func() error { return t.place.find(path, uid, o.Named) })
+	err := as.Do(func() error { return t.place.find(path, as.User(), o.Named) })
 	if err == nil && t.opts.Folder != nil && !t.IsSpecial() {
 		err = as.Do(t.findFolder)
 	}
@@ -98,22 +82,6 @@ func at(path string, o Options, as *invoker.Invoker) (*Target, error) {
 		return nil, t.Failure(err)
 	}
 	return t, nil
-}
-
-// atByRoot returns a target that is made with root's rights, nil unless only root can change its
-// folder.
-func atByRoot(path string, o Options, owner *invoker.Invoker) *Target {
-	t, err := at(path, o, nil)
-	if err != nil {
-		return nil
-	}
-	var s unix.Stat_t
-	if unix.Fstat(int(t.place.dir.Fd()), &s) != nil || s.Uid != 0 || s.Mode&0o022 != 0 {
-		t.Close()
-		return nil
-	}
-	t.owner = owner
-	return t
 }
 
 // check says why what is at the path cannot be replaced. Nobody has named a default path: then what

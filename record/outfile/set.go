@@ -88,7 +88,7 @@ func (s *Set) commitFolder() (done Done, err error) {
 		return Done{}, t.Failure(errAbandoned)
 	}
 	err = t.as.Do(func() error {
-		f, err := t.makeFolder(s)
+		f, err := t.makeFolder()
 		if err != nil {
 			return err
 		}

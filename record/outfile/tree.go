@@ -177,7 +177,7 @@ func (f *newFolder) subfolder(dir string) (*os.File, error) {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(dir, "/") {
-		next, err := f.makeIn(at, name)
+		next, err := makeIn(at, name)
 		err = errors.Join(err, at.Close())
 		if err != nil {
 			return nil, err
@@ -187,7 +187,7 @@ func (f *newFolder) subfolder(dir string) (*os.File, error) {
 	return at, nil
 }
 
-func (f *newFolder) makeIn(at *os.File, name string) (*os.File, error) {
+func makeIn(at *os.File, name string) (*os.File, error) {
 	made := unix.Mkdirat(int(at.Fd()), name, 0o777)
 	if made != nil && !errors.Is(made, unix.EEXIST) {
 		return nil, made
@@ -195,11 +195,6 @@ func (f *newFolder) makeIn(at *os.File, name string) (*os.File, error) {
 	next, err := openIn(at, name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if owner := f.target.owner; made == nil && owner != nil {
-		if err := next.Chown(int(owner.UID), int(owner.GID)); err != nil {
-			return nil, errors.Join(err, next.Close())
-		}
 	}
 	return next, nil
 }

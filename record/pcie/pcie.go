@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A Link is the PCIe link of a GPU. A number is 0 where the kernel does not tell it.
@@ -52,7 +54,7 @@ func addressOf(root, uuid string) string {
 		return ""
 	}
 	for _, f := range files {
-		text, err := os.ReadFile(f)
+		text, err := procfs.Read(f, procfs.MaxFacts)
 		if err == nil && uuidIn(string(text)) == uuid {
 			return filepath.Base(filepath.Dir(f))
 		}

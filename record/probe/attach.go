@@ -19,14 +19,14 @@ import (
 type attacher struct {
 	mode     uprobe.Mode
 	programs uprobe.Programs
-	unload   *ebpf.Program
+	list     *ebpf.Program
 	table    *recipe.Table
 	clients  bool // also probe the function by which clients register with CUPTI
 	ranges   bool // also probe the injected library's functions for NVTX ranges
 }
 
 // attachLibrary probes a library of the runtime or the driver, unless it is probed already.
-func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime bool) error {
+func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRuntime, launched bool) error {
 	if l.Functions == nil || proc.files[l.ID] != nil {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (a *attacher) attachLibrary(pid int, proc *process, l *cudalib.File, hasRun
 	if !hasRuntime && err == nil {
 		file.fallback, err = a.attachFunctions(l, a.choose(l, file, true), pid, file)
 	}
-	if l.Side == cudaapi.Runtime && proc.launches != launchesWork && err == nil {
+	if l.Side == cudaapi.Runtime && !launched && err == nil {
 		file.launches, err = a.attachLaunches(l, pid)
 	}
 	if err != nil {
@@ -125,21 +125,18 @@ func (a *attacher) attach(l *cudalib.File, sites []uprobe.Site, pid int) (io.Clo
 	return uprobe.Attach(a.mode, a.programs, procfs.OpenFile(l.File), sites, pid)
 }
 
-// attachUnloading probes dlclose, if the file has it and it is not probed already.
-func (a *attacher) attachUnloading(pid int, proc *process, l *cudalib.File) error {
-	if l.Unloading == 0 || proc.unloading[l.ID] != nil {
+// attachLinker probes the function of the dynamic linker that tells of changes to its list of libraries, if the file
+// has it and it is not probed already.
+func (a *attacher) attachLinker(pid int, proc *process, l *cudalib.File) error {
+	if l.ListChanges == 0 || proc.linkers[l.ID] != nil {
 		return nil
 	}
-	mode := a.mode
-	if mode == uprobe.Session {
-		mode = uprobe.Multi // the program does the same at both ends
-	}
-	programs := uprobe.Programs{Enter: a.unload, Leave: a.unload}
-	probes, err := uprobe.Attach(mode, programs, procfs.OpenFile(l.File), []uprobe.Site{{Offset: l.Unloading}}, pid)
+	site := uprobe.Site{Offset: l.ListChanges, Cookie: l.List}
+	probes, err := uprobe.AttachEntries(a.mode, a.list, procfs.OpenFile(l.File), []uprobe.Site{site}, pid)
 	if err != nil {
 		return uprobe.AttachError(l.Path, err)
 	}
-	proc.unloading[l.ID] = probes
+	proc.linkers[l.ID] = probes
 	return nil
 }
 

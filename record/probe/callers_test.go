@@ -48,8 +48,63 @@ func TestChains(t *testing.T) {
 	}
 }
 
+// Each call of a thread has a chain that is delivered, also where another thread met the chain first.
+func TestChainsOfThreads(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	attach(t, p, target)
+	r := &recorder{}
+	for range 5 {
+		target.run("threads", 20)
+		if err := p.Drain(r); err != nil {
+			t.Fatal(err)
+		}
+		target.run("unloads", 1) // a new epoch: the chains are defined anew
+	}
+	defined := map[uint32]bool{}
+	for _, c := range r.chains {
+		defined[c.ID] = true
+	}
+	for _, c := range r.calls {
+		if !defined[c.Caller] {
+			t.Fatalf("a call has chain %d, which is not delivered", c.Caller)
+		}
+	}
+	if len(r.calls) != 5*64*20 || p.Unplaced() != (Unplaced{}) {
+		t.Errorf("%d calls, %+v", len(r.calls), p.Unplaced())
+	}
+}
+
+// Where the buffers are too full for a chain's addresses, its calls are counted, until a later call delivers them.
+func TestChainInFullBuffers(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{BufferBytes: 64 << 10, Functions: cudaapi.Functions(cudaapi.Default)}), startTarget(t, "shared")
+	attach(t, p, target)
+	target.run("copies", 3000)
+	target.run("hold", 7) // meets a chain when there is no room for its addresses
+	r := &recorder{}
+	if err := p.Drain(r); err != nil {
+		t.Fatal(err)
+	}
+	target.run("release", 0) // and is recorded when there is room again
+	if err := p.Drain(r); err != nil {
+		t.Fatal(err)
+	}
+	held := r.named("cudaLaunchKernel")
+	if len(held) != 1 || held[0].Caller == 0 || p.Unplaced() != (Unplaced{Undefined: 1}) {
+		t.Fatalf("calls %+v; %+v", held, p.Unplaced())
+	}
+	target.run("hold", 7)
+	target.run("release", 0)
+	finished := finish(t, p)
+	again := finished.named("cudaLaunchKernel")
+	if len(again) != 1 || again[0].Caller != held[0].Caller || p.Unplaced() != (Unplaced{}) {
+		t.Errorf("calls %+v after %+v; %+v", again, held, p.Unplaced())
+	}
+}
+
 // A chain has as many addresses as are of use above its site, and is defined anew in a new epoch, which
-// dlclose begins.
+// begins where a library is unloaded: not where dlclose leaves it in the process.
 func TestChainLengthAndEpoch(t *testing.T) {
 	t.Parallel()
 	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
@@ -74,7 +129,7 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	before := p.Callers().Epoch(target.pid)
 	target.run("unloads", 3)
 	if got := p.Callers().Epoch(target.pid) - before; got != 6 {
-		t.Errorf("%d epochs begin with 3 libraries that go, want one at either end of dlclose", got)
+		t.Errorf("%d epochs begin with 3 libraries that go, want one before and one after each", got)
 	}
 	target.run("chain", 0)
 	drain()
@@ -98,6 +153,18 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	}
 	if got := r.chains[3].Epoch; got != before+6 {
 		t.Errorf("the last chain is of epoch %d, want %d", got, before+6)
+	}
+}
+
+// A library that was loaded by dlmopen begins an epoch, too, when it is unloaded.
+func TestEpochOfOtherLists(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")
+	attach(t, p, target)
+	before := p.Callers().Epoch(target.pid)
+	target.run("unloads-elsewhere", 1)
+	if got := p.Callers().Epoch(target.pid); got == before {
+		t.Error("the epoch goes on")
 	}
 }
 

@@ -87,6 +87,13 @@ func (e *events) drainFill(sink Sink) (fill float64, err error) {
 	return max(fill, namesFill), nil
 }
 
+// unplaced counts the calls that have no caller.
+func (e *events) unplaced() Unplaced {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.decoder.Unplaced()
+}
+
 // tellClients reports the registrations with CUPTI. It does so between two runs of events,
 // because the receiver may write to the sink.
 func (e *events) tellClients() {
@@ -128,8 +135,8 @@ func (p *Prober) Run(ctx context.Context, sink Sink) error {
 			return err
 		}
 		pause = nextPause(pause, fill)
-		if pause > tryPause && p.processes.tryLaunches() {
-			pause = tryPause
+		if p.processes.releaseLaunches() {
+			pause = min(pause, tryPause)
 		}
 		timer.Reset(pause)
 	}

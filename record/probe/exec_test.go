@@ -54,27 +54,6 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// Where the runtime's launches are no longer probed, another thread's exec does not change that.
-func TestLaunchesAfterExec(t *testing.T) {
-	t.Parallel()
-	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
-	attach(t, p, target)
-	if !p.processes.tryLaunches() {
-		t.Fatal("the runtime's launches are not probed at first")
-	}
-	p.ReleaseLaunches(target.pid)
-	target.execs("again-by-thread")
-	if e, err := p.Renew(target.pid); err != nil || !e.Bare {
-		t.Errorf("%+v, %v", e, err)
-	}
-	rescan(t, p, target, true)
-	for _, file := range p.processes.byPID[target.pid].files {
-		if file.launches != nil {
-			t.Errorf("launches are probed at the runtime again: %+v", file.library)
-		}
-	}
-}
-
 // A thread that made calls and then runs a program leaves no slot behind, as often as it happens.
 func TestSlotsAfterExec(t *testing.T) {
 	t.Parallel()

@@ -2,47 +2,40 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
+	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/probe/cudalib"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
-// Launches are probed at the driver, which those that the runtime refuses never reach. A
-// launchState says whether the launches of a process's runtimes are probed, too. Where they are,
-// those that fail are recorded.
-type launchState uint8
+// Launches are probed at the driver, which a launch that the runtime refuses may never reach. So the launches of a
+// process's runtimes are probed as well, and recorded where they fail, until the first launch of its program reaches
+// the driver. The eBPF program decides: it records a refused launch that began before that moment, and no later one.
+// The probes go soon afterwards.
 
-const (
-	launchesUntried launchState = iota // no launch has reached the driver yet: probed
-	launchesWork                       // one has: not probed
-	launchesRefused                    // the runtime has refused one: probed
-)
+// attachLaunches probes the launches of a runtime.
+func (a *attacher) attachLaunches(l *cudalib.File, pid int) (io.Closer, error) {
+	return a.attachFunctions(l, inTableOrder(l.Functions, a.table.Launch), pid, &probedFile{})
+}
 
-// ProbeLaunches is called for a process in which the runtime has refused a launch. From now on
-// refused launches are recorded.
-func (p *Prober) ProbeLaunches(pid int) error { return p.processes.probeLaunches(pid, launchesRefused) }
-
-// RetryLaunches is called for a process that runs a new program, whose launches may be refused like
-// those of any other: the probes are as before the first launch.
-func (p *Prober) RetryLaunches(pid int) error { return p.processes.probeLaunches(pid, launchesUntried) }
-
-// ReleaseLaunches is called for a process in which a launch has reached the driver: it removes
-// the probes from the runtime's launches, unless the runtime has refused one. It does not wait
-// for the probes to be gone.
-func (p *Prober) ReleaseLaunches(pid int) { p.processes.releaseLaunches(pid) }
-
-func (ps *processes) probeLaunches(pid int, state launchState) error {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	proc := ps.byPID[pid]
-	if proc == nil {
-		return nil
+// hasLaunched returns whether a launch of a process's program has reached the driver, and the number of the runtime's
+// launches that are open and began before that.
+func (ps *processes) hasLaunched(pid int) (launched bool, open uint32, err error) {
+	var t bpf.ProbesTarget
+	if err := ps.targets.Lookup(uint32(pid), &t); err != nil {
+		return false, 0, fmt.Errorf("the launches of process %d are not known: %w", pid, err)
 	}
-	proc.launches = state
-	mappings, err := procfs.CodeFiles(pid)
-	if err != nil {
+	return t.Launched != 0, t.Trying, nil
+}
+
+// retryLaunches probes the launches of the runtimes that a process's program before had mapped, too, and whose
+// launches are not probed any more.
+func (ps *processes) retryLaunches(pid int, proc *process, mappings []procfs.Mapping) error {
+	launched, _, err := ps.hasLaunched(pid)
+	if err != nil || launched {
 		return err
 	}
 	var errs []error
@@ -65,43 +58,37 @@ func (ps *processes) openLaunches(pid int, m procfs.Mapping, file *probedFile) e
 	return err
 }
 
-// attachLaunches probes the launches of a runtime.
-func (a *attacher) attachLaunches(l *cudalib.File, pid int) (io.Closer, error) {
-	return a.attachFunctions(l, inTableOrder(l.Functions, a.table.Launch), pid, &probedFile{})
-}
-
-func (ps *processes) releaseLaunches(pid int) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	proc := ps.byPID[pid]
-	if proc == nil || proc.launches != launchesUntried {
-		return
-	}
-	proc.launches = launchesWork
-	for _, file := range proc.files {
-		if file.launches != nil {
-			ps.background.close(file.launches)
-			file.launches = nil
-		}
-	}
-}
-
-// tryLaunches says whether launches of any process are probed at the runtime until one reaches the driver. It
-// does not wait for processes that are being probed.
-func (ps *processes) tryLaunches() bool {
+// releaseLaunches removes the probes on the runtime's launches from processes that have launched. It does not wait
+// for the probes to be gone, nor for processes that are being probed. awaited reports whether some process may not
+// have launched yet.
+func (ps *processes) releaseLaunches() (awaited bool) {
 	if !ps.mu.TryLock() {
 		return true
 	}
 	defer ps.mu.Unlock()
-	for _, proc := range ps.byPID {
-		if proc.launches != launchesUntried {
+	for pid, proc := range ps.byPID {
+		probes := proc.launchProbes()
+		if len(probes) == 0 {
 			continue
 		}
+		if launched, open, err := ps.hasLaunched(pid); err != nil || !launched || open > 0 {
+			awaited = true
+			continue
+		}
+		ps.background.close(probes...)
 		for _, file := range proc.files {
-			if file.launches != nil {
-				return true
-			}
+			file.launches = nil
 		}
 	}
-	return false
+	return awaited
+}
+
+// launchProbes lists the probes on the launches of a process's runtimes.
+func (proc *process) launchProbes() (probes []io.Closer) {
+	for _, file := range proc.files {
+		if file.launches != nil {
+			probes = append(probes, file.launches)
+		}
+	}
+	return probes
 }

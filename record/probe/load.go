@@ -19,7 +19,7 @@ type loadedProgram struct {
 	calls      uprobe.Programs
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
-	unload     *ebpf.Program
+	list       *ebpf.Program // at changes of the dynamic linker's list of libraries
 	maps       bpfMaps
 }
 
@@ -56,12 +56,12 @@ func programNames(m uprobe.Mode) (enter, leave string) {
 
 func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.Store) (*loadedProgram, error) {
 	enter, leave := programNames(m)
-	unload := bpf.ProbesProgUnloadMulti
+	list := bpf.ProbesProgListMulti
 	if m == uprobe.Single {
-		unload = bpf.ProbesProgUnloadSingle
+		list = bpf.ProbesProgListSingle
 	}
 	c, err := loader.Load(loader.Part{
-		Programs:  []string{enter, leave, unload, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
+		Programs:  []string{enter, leave, list, bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec},
 		Shared:    store.Maps(),
 		Configure: func(spec *ebpf.CollectionSpec) error { return configure(spec, o, l) },
 	})
@@ -73,7 +73,7 @@ func loadMode(m uprobe.Mode, o Options, l eventstore.Layout, store *eventstore.S
 		return nil, err
 	}
 	program := &loadedProgram{mode: m, calls: uprobe.Programs{Enter: c.DetachProgram(enter)}, threadExit: c.DetachProgram(bpf.ProbesProgThreadExit),
-		exec: c.DetachProgram(bpf.ProbesProgProcessExec), unload: c.DetachProgram(unload)}
+		exec: c.DetachProgram(bpf.ProbesProgProcessExec), list: c.DetachProgram(list)}
 	if leave != enter {
 		program.calls.Leave = c.DetachProgram(leave)
 	}
@@ -113,7 +113,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.exec.Close(), l.unload.Close(),
+	return errors.Join(l.calls.Enter.Close(), l.calls.Leave.Close(), l.threadExit.Close(), l.exec.Close(), l.list.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
 }

@@ -58,6 +58,8 @@ func TestArguments(t *testing.T) {
 				"dstType": 0, "dstHost": 0, "dstDevice": 0, "width": 0, "height": 0, "depth": 0}},
 			{"cuMemAlloc_v2", 0, map[string]uint64{"devPtr": 0x7000001000, "bytes": 4096}},
 			{"cuMemAlloc_v2", 1, map[string]uint64{"devPtr": 0, "bytes": 0}},
+			{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
+			{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
 		}
 		var got []expected
 		for _, c := range r.byEntry() {
@@ -105,8 +107,11 @@ func TestRuntime(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
 			r := record(t, uprobe.Auto, program, "values", 0)
-			if n := len(r.named("cuMemAlloc_v2")); n != 0 {
-				t.Errorf("%d calls of the driver's allocation beside the runtime's", n)
+			if n := len(r.named("cuStreamSynchronize")); n != 0 {
+				t.Errorf("%d calls of the driver's wait beside the runtime's", n)
+			}
+			if n := len(r.named("cuMemAlloc_v2")); n != 2 {
+				t.Errorf("%d calls of the driver's allocation, which is probed beside the runtime's: want 2", n)
 			}
 			if n := len(r.named("cuLaunchKernel")); n != 1 {
 				t.Errorf("%d launches", n)
@@ -402,11 +407,11 @@ func TestAttachAgain(t *testing.T) {
 			t.Error("the driver's functions are still probed in the runtime's place")
 		}
 		// The kernel frees perf events a little after they are closed.
-		eventually(t, "the driver's allocation is still probed", func() bool { return !isProbed(t, target.pid, "cuMemAlloc_v2") })
+		eventually(t, "the driver's wait is still probed", func() bool { return !isProbed(t, target.pid, "cuStreamSynchronize") })
 		target.run("values", 0)
 		r := finish(t, p)
-		if n := len(r.named("cuMemAlloc_v2")); n != 2 {
-			t.Errorf("%d allocations, 2 were made before the runtime came", n)
+		if n := len(r.named("cuStreamSynchronize")); n != 2 {
+			t.Errorf("%d waits, 2 were made before the runtime came", n)
 		}
 		if n := len(r.named("cuLaunchKernel")); n != 2 {
 			t.Errorf("%d launches of 2", n)
@@ -433,7 +438,7 @@ func TestLibraries(t *testing.T) {
 		"runtime cudaLaunchKernel __cudaLaunchKernel cudaMemset3DAsync cudaMalloc cudaMalloc3D cudaMemAdvise_v2 cudaIpcOpenMemHandle" +
 			" cudaStreamSynchronize cudaDeviceSynchronize cudaEventElapsedTime cudaGetDevice cudaProfilerStart cudaProfilerStop",
 		// cuLaunchKernel_ptsz is the same address.
-		"driver cuLaunchKernel cuLaunchKernelEx cuMemcpy3D_v2 cuModuleGetFunction cuKernelGetFunction",
+		"driver cuLaunchKernel cuLaunchKernelEx cuMemcpy3D_v2 cuMemAlloc_v2 cuModuleGetFunction cuKernelGetFunction",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("libraries (-want +got):\n%s", diff)

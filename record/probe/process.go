@@ -15,14 +15,12 @@ type process struct {
 	order   []procfs.FileID
 	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
 	ranges  map[procfs.FileID]io.Closer // probes on the injected library's functions for NVTX ranges
-	// unloading has the probes on dlclose.
-	unloading map[procfs.FileID]io.Closer
+	linkers map[procfs.FileID]io.Closer // probes on the dynamic linker
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
-	looked   map[procfs.FileID]bool
-	code     codeSize
-	launches launchState
-	execs    execs
+	looked map[procfs.FileID]bool
+	code   codeSize
+	execs  execs
 }
 
 // A probedFile is a library and its probes. The probes of fallback are on functions that are
@@ -31,12 +29,12 @@ type probedFile struct {
 	library  Library
 	probes   io.Closer // nil: none
 	fallback io.Closer // nil: none
-	launches io.Closer // on the runtime's launches, as the process's launchState says; nil: none
+	launches io.Closer // on the runtime's launches, until one has reached the driver; nil: none
 }
 
 func newProcess() *process {
 	return &process{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
-		ranges: map[procfs.FileID]io.Closer{}, unloading: map[procfs.FileID]io.Closer{}}
+		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{}}
 }
 
 func (proc *process) hasRuntime() bool {
@@ -54,17 +52,16 @@ func (proc *process) probes() []io.Closer {
 	for _, file := range proc.files {
 		probes = append(probes, file.all()...)
 	}
-	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.unloading} {
+	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.linkers} {
 		probes = slices.AppendSeq(probes, maps.Values(others))
 	}
 	return probes
 }
 
-// takeProbes lists all probes of the process, and leaves it with none. Its launchState stays: for a new program
-// RetryLaunches is called.
+// takeProbes lists all probes of the process, and leaves it with none.
 func (proc *process) takeProbes() []io.Closer {
 	probes, fresh := proc.probes(), newProcess()
-	fresh.launches, fresh.execs = proc.launches, proc.execs
+	fresh.execs = proc.execs
 	*proc = *fresh
 	return probes
 }

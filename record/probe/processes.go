@@ -37,7 +37,7 @@ type processes struct {
 func newProcesses(program *loadedProgram, table *recipe.Table, x *exits.Watcher, c *eventstore.Callers) *processes {
 	return &processes{
 		targets: program.maps.targets, exits: x, callers: c, byPID: map[int]*process{},
-		attacher: attacher{mode: program.mode, programs: program.calls, unload: program.unload, table: table},
+		attacher: attacher{mode: program.mode, programs: program.calls, list: program.list, table: table},
 	}
 }
 
@@ -74,7 +74,7 @@ func (ps *processes) attach(pid int) (Attachment, error) {
 	for _, file := range proc.files {
 		file.library.New = false
 	}
-	err = ps.probe(pid, proc, proc.newFiles(mappings))
+	err = errors.Join(ps.probe(pid, proc, proc.newFiles(mappings)), ps.retryLaunches(pid, proc, mappings))
 	return proc.attachment(pid), err
 }
 
@@ -100,8 +100,9 @@ func (ps *processes) target(pid int) (*process, error) {
 
 // probe probes the CUDA libraries among newly mapped files.
 func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error {
-	var errs []error
 	var libraries []*cudalib.File
+	launched, _, err := ps.hasLaunched(pid)
+	errs := []error{err}
 	hasRuntime := proc.hasRuntime()
 	for _, m := range files {
 		l, err := ps.finder.Open(pid, m)
@@ -114,8 +115,8 @@ func (ps *processes) probe(pid int, proc *process, files []procfs.Mapping) error
 		}
 	}
 	for _, l := range libraries {
-		err := errors.Join(ps.attacher.attachUnloading(pid, proc, l), ps.attacher.attachClients(pid, proc, l),
-			ps.attacher.attachRanges(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime))
+		err := errors.Join(ps.attacher.attachLinker(pid, proc, l), ps.attacher.attachClients(pid, proc, l),
+			ps.attacher.attachRanges(pid, proc, l), ps.attacher.attachLibrary(pid, proc, l, hasRuntime, launched))
 		errs = append(errs, err)
 		proc.looked[l.ID] = err == nil
 	}

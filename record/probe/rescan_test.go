@@ -42,8 +42,8 @@ func TestRescan(t *testing.T) {
 			t.Errorf("attached: %+v", again)
 		}
 		r := finish(t, p)
-		if n := len(r.named("cuMemAlloc_v2")); n != 2 {
-			t.Errorf("%d allocations, 2 were made before the runtime came", n)
+		if n := len(r.named("cuStreamSynchronize")); n != 2 {
+			t.Errorf("%d waits, 2 were made before the runtime came", n)
 		}
 		if n := len(r.named("cuLaunchKernel")); n != 2 {
 			t.Errorf("%d launches of 2", n)
@@ -109,7 +109,7 @@ func TestNewFiles(t *testing.T) {
 	}
 }
 
-// With perf events few functions are probed, those for GPU work among them.
+// With perf events few functions are probed, those for GPU work and those that allocate among them.
 func TestLimit(t *testing.T) {
 	all := cudaapi.Functions(cudaapi.All)
 	driver := slices.DeleteFunc(slices.Clone(all), func(f *cudaapi.Function) bool { return f.Library != cudaapi.Driver })
@@ -118,7 +118,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d kept and %d left out of %d", len(kept), leftOut, len(driver))
 	}
 	for _, f := range driver {
-		must := f.GPUWork && f.Name == f.Base() || f.Naming != cudaapi.NamesNothing || f.Range != cudaapi.NoRange
+		must := (f.GPUWork || f.Allocating()) && f.Name == f.Base() || f.Naming != cudaapi.NamesNothing || f.Range != cudaapi.NoRange
 		if must && !slices.Contains(kept, f) {
 			t.Errorf("%s is left out", f.Name)
 		}

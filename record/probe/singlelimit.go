@@ -9,8 +9,8 @@ import (
 
 // singleLimits is the most functions of a library that are probed with perf events. The kernel
 // removes these events one after the other, two per function, in 30 ms or more each. All
-// functions of the driver for GPU work are within the limit.
-var singleLimits = map[cudaapi.Library]int{cudaapi.Driver: 64, cudaapi.Runtime: 24}
+// functions of the driver for GPU work, and those that allocate, are within the limit.
+var singleLimits = map[cudaapi.Library]int{cudaapi.Driver: 80, cudaapi.Runtime: 24}
 
 // withinLimit leaves out the functions beyond the library's limit, and notes their number.
 func withinLimit(chosen []*cudaapi.Function, l *Library) []*cudaapi.Function {
@@ -41,13 +41,15 @@ func rank(f *cudaapi.Function) int {
 	case f.Naming != cudaapi.NamesNothing, f.Range != cudaapi.NoRange:
 		return 0
 	case f.Name != f.Base(): // for per-thread default streams, which few programs use
-		return 4
+		return 5
 	case f.GPUWork:
 		return 1
-	case f.Sets&cudaapi.Default == 0:
-		return 5
-	case f.Category == "wait", f.Category == "memory":
+	case f.Allocating(): // with one of them missing, what is allocated is not known
 		return 2
+	case f.Sets&cudaapi.Default == 0:
+		return 6
+	case f.Category == "wait", f.Category == "memory":
+		return 3
 	}
-	return 3
+	return 4
 }

@@ -153,12 +153,10 @@ func (r *recorder) Call(c *tracelog.Call)     { r.calls = append(r.calls, *c) }
 func (r *recorder) Thread(t *tracelog.Thread) { r.threads = append(r.threads, *t) }
 func (r *recorder) Symbol(s *tracelog.Symbol) { r.symbols = append(r.symbols, *s) }
 
-// Chain numbers chains from 1.
-func (r *recorder) Chain(c *Chain) uint32 {
+func (r *recorder) Chain(c *Chain) {
 	kept := *c
 	kept.Addresses = slices.Clone(c.Addresses)
 	r.chains = append(r.chains, kept)
-	return uint32(len(r.chains))
 }
 
 // byEntry returns the calls in the order in which they were made: they may arrive in

@@ -6,10 +6,9 @@
 package procfs
 
 import (
-	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"strconv"
@@ -50,19 +49,16 @@ func CodeFiles(pid int) ([]Mapping, error) {
 	return found, nil
 }
 
-// maxCodePaths is the most bytes of paths that Code reads.
-const maxCodePaths = 32 << 20
-
 // Code lists the executable mappings, ordered by address. One that maps no file has no inode.
 func Code(pid int) ([]Mapping, error) {
 	var found []Mapping
-	paths := 0
+	paths := pathsOf(pid)
 	for m, err := range readMappings(pid, isExecutable, parseLine) {
+		if err == nil {
+			err = paths.keep(m.Path)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if paths += len(m.Path); paths > maxCodePaths {
-			return nil, fmt.Errorf("process %d maps code of more than %d bytes of paths", pid, maxCodePaths)
 		}
 		found = append(found, m)
 	}
@@ -73,16 +69,30 @@ func Code(pid int) ([]Mapping, error) {
 func Files(pid int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
+	paths := pathsOf(pid)
 	for m, err := range mappings(pid, showsFile) {
+		if err == nil && !seen[m.Path] {
+			seen[m.Path] = true
+			files = append(files, m.Path)
+			err = paths.keep(m.Path)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !seen[m.Path] {
-			seen[m.Path] = true
-			files = append(files, m.Path)
-		}
 	}
 	return files, nil
+}
+
+// A kept counts the bytes of the paths that are kept of a memory map.
+type kept struct{ pid, bytes int }
+
+func pathsOf(pid int) *kept { return &kept{pid: pid} }
+
+func (k *kept) keep(path string) error {
+	if k.bytes += len(path); k.bytes > maxPaths {
+		return fmt.Errorf("process %d maps files of more than %d bytes of paths: %w", k.pid, maxPaths, ErrCut)
+	}
+	return nil
 }
 
 // MapsFile says whether a process maps the file with that path and inode. It is false if the process may not
@@ -129,13 +139,7 @@ type parser func(line string) (m Mapping, ok bool)
 
 func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
-		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
-		if err != nil {
-			yield(Mapping{}, explain(pid, err))
-			return
-		}
-		defer f.Close()
-		for m, err := range parseMappings(f, wanted, parse) {
+		for m, err := range parseMappings(lines(folder(pid)+"/maps", maxMaps), wanted, parse) {
 			if err != nil {
 				err = explain(pid, err)
 			}
@@ -146,21 +150,20 @@ func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq
 	}
 }
 
-// parseMappings reads the wanted lines of a text like /proc/PID/maps.
-func parseMappings(r io.Reader, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
+// parseMappings reads the wanted ones of lines like those of /proc/PID/maps.
+func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, 64<<10)
-		for lines.Scan() {
-			if !wanted(lines.Bytes()) {
-				continue
-			}
-			if m, ok := parse(lines.Text()); ok && !yield(m, nil) {
+		for line, err := range text {
+			if err != nil {
+				yield(Mapping{}, err)
 				return
 			}
-		}
-		if err := lines.Err(); err != nil {
-			yield(Mapping{}, err)
+			if !wanted(line) {
+				continue
+			}
+			if m, ok := parse(string(line)); ok && !yield(m, nil) {
+				return
+			}
 		}
 	}
 }
@@ -203,8 +206,8 @@ const deletedSuffix = " (deleted)"
 // Where the kernel forbids that, it opens the file by its path in the process's root, if that is
 // still the mapped file.
 func (m Mapping) Open(pid int) (*os.File, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%s", pid, m.Span))
-	if err == nil || m.Deleted {
+	f, err := m.open(fmt.Sprintf("/proc/%d/map_files/%s", pid, m.Span))
+	if err == nil || m.Deleted || errors.Is(err, unix.EAGAIN) {
 		return f, err
 	}
 	return m.openAt(fmt.Sprintf("/proc/%d/root%s", pid, m.Path))
@@ -228,7 +231,17 @@ func (m Mapping) openAt(path string) (*os.File, error) {
 	if !m.shows(at) {
 		return nil, fmt.Errorf("%s has been replaced since the process mapped it", m.Path)
 	}
-	return os.Open(fmt.Sprintf("/proc/self/fd/%d", at.Fd()))
+	return m.open(OpenFile(at))
+}
+
+// open opens the mapped file. The process may have a lease on it: then the kernel would have us wait for 45 seconds, or as long as
+// /proc/sys/fs/lease-break-time says.
+func (m Mapping) open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.EAGAIN) {
+		err = &unreadable{m.Path + " cannot be read now: a process has a lease on it", unix.EAGAIN}
+	}
+	return f, err
 }
 
 // shows says whether f is the mapped file, by its inode. On an overlay file system it can only tell

@@ -2,19 +2,23 @@ package procfs
 
 import (
 	"bytes"
-	"io"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Process says which program a process runs. A member is empty if it cannot be read, for
 // instance after the process's end.
 type Process struct {
 	Executable string // path
-	Args       string // separated by NUL
+	Args       string // separated by NUL; the last one is cutArguments if there are more
 	Folder     string // that it works in
 	Parent     uint32 // PID
 }
@@ -22,9 +26,21 @@ type Process struct {
 // Describe reads which program a process runs.
 func Describe(pid int) Process {
 	dir := folder(pid)
-	cmdline, _ := os.ReadFile(dir + "/cmdline")
 	cwd, _ := os.Readlink(dir + "/cwd")
-	return Process{Executable: executable(pid), Args: strings.TrimSuffix(string(cmdline), "\x00"), Folder: cwd, Parent: parent(dir)}
+	return Process{Executable: executable(pid), Args: arguments(dir), Folder: cwd, Parent: parent(dir)}
+}
+
+// cutArguments stands for the arguments that are too long to be read.
+var cutArguments = fmt.Sprintf("[arguments of more than %d KiB]", maxArguments>>10)
+
+// arguments are those of a process, as far as they can be read. One that is cut is left out: its beginning may be that of a
+// secret whose end would show that it is one.
+func arguments(dir string) string {
+	text, err := Read(dir+"/cmdline", maxArguments)
+	if errors.Is(err, ErrCut) {
+		return string(text[:bytes.LastIndexByte(text, 0)+1]) + cutArguments
+	}
+	return strings.TrimSuffix(string(text), "\x00")
 }
 
 // WorksIn says whether a path leads to the working folder of a process. In a container it leads elsewhere,
@@ -35,25 +51,34 @@ func WorksIn(pid int, path string) bool {
 	return err == nil && err2 == nil && os.SameFile(cwd, there)
 }
 
-// maxEnvironment bounds what is read of an environment.
-const maxEnvironment = 8 << 20
-
 // Environment reads the environment variables that a process was started with, NAME=VALUE. What the
-// process changed since is not there.
+// process changed since is not there. Of an environment that is too long it returns the first variables, with an error for
+// which errors.Is finds [ErrCut].
 func Environment(pid int) ([]string, error) {
-	f, err := os.Open(folder(pid) + "/environ")
-	if err != nil {
+	text, err := Read(folder(pid)+"/environ", maxEnvironment)
+	cut := errors.Is(err, ErrCut)
+	if err != nil && !cut {
 		return nil, explain(pid, err)
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxEnvironment))
-	if err != nil {
-		return nil, explain(pid, err)
+	if cut {
+		text = text[:bytes.LastIndexByte(text, 0)+1]
 	}
-	if len(text) == 0 { // also while the process begins a program
-		return nil, nil
+	var environ []string // empty also while the process begins a program
+	for variable := range strings.SplitSeq(strings.TrimSuffix(string(text), "\x00"), "\x00") {
+		if n := len(environ); variable != "" || n > 0 && environ[n-1] != "" { // of empty ones, as a title leaves them behind, one
+			environ = append(environ, variable)
+		}
 	}
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
+	return environ, err
+}
+
+// EnvironmentHas reports whether a process was started with a setting, NAME=VALUE. An error says that this is not known.
+func EnvironmentHas(pid int, setting string) (bool, error) {
+	environ, err := Environment(pid)
+	if slices.Contains(environ, setting) {
+		return true, nil
+	}
+	return false, err
 }
 
 // Name is the base name of the program that a process runs, "" if it cannot be read.
@@ -63,6 +88,21 @@ func Name(pid int) string {
 		return ""
 	}
 	return filepath.Base(path)
+}
+
+// PIDs lists the processes that we see.
+func PIDs() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 func folder(pid int) string { return "/proc/" + strconv.Itoa(pid) }
@@ -85,7 +125,7 @@ func parent(dir string) uint32 {
 
 // statFields are the fields behind the command in a stat file; none after the process's end.
 func statFields(dir string) []string {
-	stat, err := os.ReadFile(dir + "/stat")
+	stat, err := Read(dir+"/stat", MaxFacts)
 	if err != nil {
 		return nil
 	}
@@ -121,16 +161,17 @@ func Forked(pid int) (parent int, forked bool) {
 
 // Tree lists a process and those that descend from it, as far as their parents still run.
 func Tree(pid int) []int {
-	tree := []int{pid}
+	tree, known := []int{pid}, map[int]bool{pid: true}
 	for i := 0; i < len(tree); i++ {
 		tasks, err := os.ReadDir(folder(tree[i]) + "/task")
 		if err != nil {
 			continue // it has ended
 		}
 		for _, t := range tasks {
-			children, _ := os.ReadFile(folder(tree[i]) + "/task/" + t.Name() + "/children") // none if it has ended
+			children, _ := Read(folder(tree[i])+"/task/"+t.Name()+"/children", maxChildren) // none if it has ended
 			for _, word := range strings.Fields(string(children)) {
-				if child, err := strconv.Atoi(word); err == nil && !slices.Contains(tree, child) {
+				if child, err := strconv.Atoi(word); err == nil && !known[child] {
+					known[child] = true
 					tree = append(tree, child)
 				}
 			}
@@ -140,19 +181,50 @@ func Tree(pid int) []int {
 }
 
 // User is the effective user of a process; ok is false if the process has ended.
-func User(pid int) (uid uint32, ok bool) {
-	status, err := os.ReadFile(folder(pid) + "/status")
+func User(pid int) (uid uint32, ok bool) { return user(pid, 1) }
+
+// Owner is the user who started a process, also if it runs with the rights of another one; ok is false if the process has
+// ended.
+func Owner(pid int) (uid uint32, ok bool) { return user(pid, 0) }
+
+func user(pid, field int) (uid uint32, ok bool) {
+	status, err := Read(folder(pid)+"/status", MaxStatus)
 	fields := statusFields(status, "Uid:")
-	if err != nil || len(fields) < 2 {
+	if err != nil || len(fields) <= field {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(string(fields[1]), 10, 32)
+	n, err := strconv.ParseUint(string(fields[field]), 10, 32)
 	return uint32(n), err == nil
+}
+
+// Ticks are the unit of times of start: hundredths of a second since the machine was started, also on arm64.
+const ticks = 10 * time.Millisecond
+
+// A StartTime says when a process was started.
+type StartTime uint64
+
+// Now is the StartTime of a process that would be started now.
+func Now() StartTime {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
+		return 0 // every Linux has this clock
+	}
+	return StartTime(t.Nano() / int64(ticks))
+}
+
+// Started is the time at which a process was started; ok is false if the process has ended.
+func Started(pid int) (at StartTime, ok bool) {
+	fields := statFields(folder(pid))
+	if len(fields) < 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[19], 10, 64)
+	return StartTime(n), err == nil
 }
 
 // Raised says whether a process runs with other rights than the user who started it: by setuid or setgid.
 func Raised(pid int) bool {
-	status, err := os.ReadFile(folder(pid) + "/status")
+	status, err := Read(folder(pid)+"/status", MaxStatus)
 	if err != nil {
 		return false
 	}
@@ -167,7 +239,7 @@ func Raised(pid int) bool {
 // CodeSize is the size of a process's code in KiB; 0 for a process that has given up its memory.
 // It is far cheaper than reading the mappings.
 func CodeSize(pid int) (kibibytes uint64, err error) {
-	status, err := os.ReadFile(folder(pid) + "/status")
+	status, err := Read(folder(pid)+"/status", MaxStatus)
 	if err != nil {
 		return 0, explain(pid, err)
 	}

@@ -31,6 +31,10 @@ cut short
 `
 
 func TestParseMappings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "maps")
+	if err := os.WriteFile(path, []byte(exampleMaps), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", 0, "/usr/bin/app", false}
 	code := []Mapping{
 		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", 0x1000, "/usr/bin/app", false},
@@ -51,7 +55,7 @@ func TestParseMappings(t *testing.T) {
 		{"code", isExecutable, parseLine, append(slices.Insert(slices.Clone(code), 3, vdso), odd)},
 	} {
 		var got []Mapping
-		for m, err := range parseMappings(strings.NewReader(exampleMaps), c.wanted, c.parse) {
+		for m, err := range parseMappings(lines(path, maxMaps), c.wanted, c.parse) {
 			if err != nil {
 				t.Fatal(err)
 			}

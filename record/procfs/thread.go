@@ -45,7 +45,7 @@ type Schedule struct {
 // ThreadSchedule reads a thread's Schedule; ok is false if the thread has ended, or if the kernel does
 // not count.
 func ThreadSchedule(pid, tid uint32) (s Schedule, ok bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	text, err := Read(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid), MaxFacts)
 	fields := bytes.Fields(text)
 	if err != nil || len(fields) < 2 {
 		return s, false
@@ -58,14 +58,14 @@ func ThreadSchedule(pid, tid uint32) (s Schedule, ok bool) {
 
 // ThreadName reads the name of a thread; ok is false if the thread has ended.
 func ThreadName(pid, tid uint32) (name string, ok bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+	text, err := Read(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid), MaxFacts)
 	return strings.TrimSuffix(string(text), "\n"), err == nil
 }
 
 // NamespaceTID is a thread's ID in its innermost PID namespace; 0 if that is tid itself, or if the
 // thread has ended.
 func NamespaceTID(pid, tid uint32) uint32 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	status, err := Read(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid), MaxStatus)
 	if err != nil {
 		return 0
 	}
@@ -90,7 +90,7 @@ func statusFields(status []byte, key string) [][]byte {
 // Filters is the number of filters of system calls (seccomp) that a thread is under; 0 after its end. Kernels
 // before 5.9 only tell whether there is any.
 func Filters(pid, tid uint32) uint32 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
+	status, err := Read(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid), MaxStatus)
 	if err != nil {
 		return 0
 	}

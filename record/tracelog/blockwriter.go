@@ -19,7 +19,11 @@ type blockWriter struct {
 	index   indexEntries
 	waiting []waitingBatch // batches that may not be in the file yet
 	lost    losses
-	table   []byte // the table being made
+	table   []byte // the table of records being made
+	entries []byte // the table of an index or a footer being made
+
+	count     int64 // records in blocks, strings included
+	textBytes int64 // of the strings in blocks
 }
 
 func newBlockWriter(out io.Writer, name string, o Options) (*blockWriter, error) {
@@ -46,18 +50,35 @@ func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []stri
 		w.strings.unwritten(texts)
 		return
 	}
-	w.note(entryOf(l, rows, time))
 	w.table = w.enc.AppendTable(w.table[:0], l, rows, texts)
-	w.append(w.table, b)
+	w.append(w.table, b, entryOf(l, rows, time), texts)
 }
 
-// append appends a block of records.
-func (w *blockWriter) append(payload []byte, b batch) {
+// append appends a block of records with its entry in the index. texts are the strings in the block.
+func (w *blockWriter) append(payload []byte, b batch, e IndexEntry, texts []string) {
+	w.pad(payload, b, texts)
+	w.note(e)
 	w.out.Block(blockfile.Records, payload)
 	if written := w.out.Written(); len(w.waiting) > 0 && w.waiting[0].end <= written {
 		w.waiting = slices.DeleteFunc(w.waiting, func(old waitingBatch) bool { return old.end <= written })
 	}
 	w.waiting = append(w.waiting, waitingBatch{b, w.out.Offset()})
+}
+
+// padding is what a block of padding has at most: enough for any block of records.
+var padding [1 << 20]byte
+
+// pad makes the log long enough for a block of records. Readers hold a log with more records or strings than its size
+// allows for a hostile one, and some records and strings take next to no room.
+func (w *blockWriter) pad(payload []byte, b batch, texts []string) {
+	w.count += int64(b.rows)
+	for _, s := range texts {
+		w.textBytes += int64(len(s))
+	}
+	end := w.out.Offset() + blockfile.HeaderSize + int64(len(payload))
+	if missing := schema.LeastSize(w.count, w.textBytes) - end; missing > 0 {
+		w.out.Block(blockfile.Padding, padding[:max(missing-blockfile.HeaderSize, 0)])
+	}
 }
 
 // stringsPerBlock and stringBytes bound a block of strings; one text may be longer.
@@ -111,9 +132,9 @@ func (w *blockWriter) indexBlock() {
 		return
 	}
 	l := schema.LayoutOf(schema.Index)
-	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.rows), nil)
+	w.entries = w.enc.AppendTable(w.entries[:0], l, w.enc.Transpose(l, w.index.rows), nil)
 	at := w.out.Offset()
-	w.out.Block(blockfile.Index, w.table)
+	w.out.Block(blockfile.Index, w.entries)
 	w.index.written(at)
 }
 
@@ -124,11 +145,11 @@ func (w *blockWriter) finish() {
 	w.indexBlock()
 	footer := w.out.Offset()
 	l := schema.LayoutOf(schema.Totals)
-	w.table = w.enc.AppendTable(w.table[:0], l, w.enc.Transpose(l, w.index.totalRows()), nil)
+	w.entries = w.enc.AppendTable(w.entries[:0], l, w.enc.Transpose(l, w.index.totalRows()), nil)
 	l = schema.LayoutOf(schema.Directory)
 	directory := w.index.directory[:min(len(w.index.directory), 2*schema.MaxRows)]
-	w.table = w.enc.AppendTable(w.table, l, w.enc.Transpose(l, directory), nil)
-	w.out.Block(blockfile.Footer, w.table)
+	w.entries = w.enc.AppendTable(w.entries, l, w.enc.Transpose(l, directory), nil)
+	w.out.Block(blockfile.Footer, w.entries)
 	w.out.Trailer(footer)
 }
 

@@ -68,7 +68,7 @@ type mender struct {
 	started bool
 }
 
-// block copies a block. The index and the footer are made anew.
+// block copies a block. The index, the footer and padding are made anew.
 func (m *mender) block(d *decoding) {
 	if d.fault != nil {
 		return
@@ -76,7 +76,7 @@ func (m *mender) block(d *decoding) {
 	m.intact += d.Size()
 	m.start(d.Type)
 	switch {
-	case d.Type == blockfile.Index, d.Type == blockfile.Footer:
+	case d.Type == blockfile.Index, d.Type == blockfile.Footer, d.Type == blockfile.Padding:
 	case d.Type != blockfile.Records:
 		m.w.out.Block(d.Type, d.Payload)
 	case d.table != nil && Kind(d.table.Number) != KindEnd:
@@ -109,8 +109,11 @@ func (m *mender) records(d *decoding) {
 	e.From, e.To = b.Time()
 	time := span{e.From, e.To}
 	m.latest.join(time)
-	m.w.note(e)
-	m.w.append(d.Payload, batch{b.Kind, e.Rows, time})
+	var texts []string
+	if b.Kind == KindString {
+		texts = b.own[1].Texts
+	}
+	m.w.append(d.Payload, batch{b.Kind, e.Rows, time}, e, texts)
 	m.done.Blocks++
 	if b.Kind != KindString {
 		m.done.Records += e.Rows

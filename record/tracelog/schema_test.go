@@ -121,6 +121,8 @@ func TestFormat(t *testing.T) {
 		"tables":       fmt.Sprintf("| tables of a block | %d |", schema.MaxTables),
 		"strings":      fmt.Sprintf("| strings of a log | %d |", schema.MaxStrings),
 		"string bytes": fmt.Sprintf("| bytes of all strings | %d |", schema.MaxStringBytes),
+		"by size":      fmt.Sprintf("| bytes of all strings, by the bytes of the log | %d + %d a byte |", schema.MostStringBytes(0), schema.MostStringBytes(1)-schema.MostStringBytes(0)),
+		"records":      fmt.Sprintf("| records of a log, strings included, by the bytes of the log | %d + %d a byte |", schema.MostRecords(0), schema.MostRecords(1)-schema.MostRecords(0)),
 		"string":       fmt.Sprintf("| bytes of one string | %d |", schema.MaxString),
 		"marker":       "CD 7A B1 0C",
 		"index":        fmt.Sprintf("at most %d record blocks", indexRows),

@@ -17,7 +17,7 @@ const cutMark = "... (cut)"
 
 // An interner gives each distinct text a number, from 1 on, and keeps the new ones
 // until they are written. It holds every text of the log, up to a limit. Texts beyond
-// the limit are counted and get the number of fullText.
+// the limit are counted and get the number of fullText, but for the causes of loss.
 type interner struct {
 	ids      map[string]uint64
 	recent   [recentTexts]recentText
@@ -31,21 +31,23 @@ type interner struct {
 	pending []string // texts not yet written, the newest with the id last
 }
 
-// Room in the table for the last texts of a log: the reason why it is not complete, and
-// fullText.
+// Room in the table for the last texts of a log (the reason why it is not complete), for fullText and for the causes of
+// loss.
 const (
-	reserveCount = 8
+	lastTexts    = 7
 	reserveBytes = 64 << 10
+	causeBytes   = 4 << 10 // of fullText and the causes
 )
 
 func newInterner(maxCount, maxBytes int) interner {
-	return interner{ids: make(map[string]uint64), maxCount: maxCount - reserveCount, maxBytes: maxBytes - reserveBytes}
+	reserved := lastTexts + 1 + len(LostCauses)
+	return interner{ids: make(map[string]uint64), maxCount: max(maxCount-reserved, 0), maxBytes: max(maxBytes-reserveBytes, 0)}
 }
 
 // useReserve makes room for the last texts.
 func (in *interner) useReserve() {
-	in.maxCount += reserveCount - 1 // one is for fullText
-	in.maxBytes += reserveBytes - len(fullText)
+	in.maxCount = max(in.maxCount, int(in.last)) + lastTexts
+	in.maxBytes += reserveBytes - causeBytes
 }
 
 // forget frees the table when nothing can be written any more.
@@ -97,7 +99,12 @@ func (in *interner) add(s string) uint64 {
 		in.lost++
 		return in.id(s[:schema.MaxString-len(cutMark)] + cutMark)
 	}
-	if in.last >= uint64(in.maxCount) || in.bytes+len(s) > in.maxBytes {
+	full := in.last >= uint64(in.maxCount) || in.bytes+len(s) > in.maxBytes
+	switch {
+	case in.last >= schema.MaxStrings: // numbers were taken back again and again: the text is empty
+		in.lost++
+		return 0
+	case full && !slices.Contains(LostCauses, s):
 		in.lost++
 		if in.full == 0 {
 			in.full = in.ids[fullText]

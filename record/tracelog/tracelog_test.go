@@ -359,11 +359,14 @@ func TestDefinitionsBeforeSlowBlocks(t *testing.T) {
 }
 
 func TestStringsAreBounded(t *testing.T) {
-	for name, o := range map[string]Options{"count": {MaxStrings: 20}, "bytes": {MaxStringBytes: reserveBytes + 40}} {
+	for name, o := range map[string]Options{"count": {MaxStrings: 40}, "bytes": {MaxStringBytes: reserveBytes + 40}} {
 		t.Run(name, func(t *testing.T) {
 			w, out := newTestWriter(t, o)
 			for i := range 1000 {
 				w.Add(&Note{Text: "note " + string(rune('a'+i%26)) + string(rune('a'+i/26))})
+			}
+			for i, cause := range LostCauses {
+				w.Add(&Lost{Cause: cause, Count: uint64(i)})
 			}
 			if err := w.Close(End{Complete: 1}); err != nil {
 				t.Fatal(err)
@@ -376,7 +379,12 @@ func TestStringsAreBounded(t *testing.T) {
 					full++
 				}
 			}
-			lost := all[KindLost][0].(*Lost)
+			for i, cause := range LostCauses {
+				if got := all[KindLost][i].(*Lost); got.Cause != cause {
+					t.Errorf("the cause %s is %q", cause, got.Cause)
+				}
+			}
+			lost := all[KindLost][len(LostCauses)].(*Lost)
 			if lost.Cause != LostStrings || lost.Count != uint64(full) || full == 0 || full == 1000 {
 				t.Errorf("%d texts are %q, the log says %+v", full, fullText, lost)
 			}

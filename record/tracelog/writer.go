@@ -14,7 +14,7 @@ import (
 
 // Options of a Writer. The zero value is right for a recorder.
 type Options struct {
-	RowsPerBlock   int // records in a full block; 0 means 8192
+	RowsPerBlock   int // records in a full block, at most schema.MostRowsWritten; 0 means 8192
 	MaxOpen        int // most open blocks; 0 means 4096
 	MaxMemory      int // most bytes of records in open blocks; 0 means 64 MiB
 	MaxStrings     int // most strings; 0 means the limit of the format
@@ -28,7 +28,7 @@ func (o Options) withDefaults() Options {
 		}
 		*v = min(*v, most)
 	}
-	def(&o.RowsPerBlock, 8192, schema.MaxRows)
+	def(&o.RowsPerBlock, 8192, schema.MostRowsWritten)
 	def(&o.MaxOpen, 4096, 1<<20)
 	def(&o.MaxMemory, 64<<20, 1<<40)
 	def(&o.MaxStrings, schema.MaxStrings, schema.MaxStrings)

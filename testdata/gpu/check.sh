@@ -62,6 +62,18 @@ if [[ occupancy =~ $only ]]; then
 	"$cudatrace" convert "$out/occupancy.cudatrace" --format chrome -o "$out/occupancy.pt.trace.json.gz" &&
 		python3 occupancy.py "$out/occupancy.pt.trace.json.gz" "$out/occupancy.stdout" || failed=1
 fi
+if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same lines and exit code in each mode
+	nvcc -std=c++17 -o oddities oddities.cu -lcuda && ./oddities >"$out/oddities.plain" || exit 1
+	for mode in "" "--calls cupti" "--runtime-calls" "--api all" "--waits cupti --graphs whole" "--gpu-metrics=1000" "--last 10s" "--gpu none"; do
+		read -ra flags <<<"$mode"
+		"$cudatrace" record -q --no-convert "${flags[@]}" -o "$out/oddities" ./oddities >"$out/oddities.stdout" 2>"$out/oddities.stderr"
+		code=$?
+		lines=$(diff "$out/oddities.plain" "$out/oddities.stdout" | grep -c '^[<>]')
+		printf '%-16s exit code %d, %d of %d lines differ with %s\n' oddities "$code" "$lines" "$(wc -l <"$out/oddities.plain")" "${mode:-the default}" >>table
+		[ "$code" = 0 ] && [ "$lines" = 0 ] || failed=1
+	done
+	flags=()
+fi
 if [[ conditional =~ $only ]]; then # which work in the bodies of conditional nodes has its call
 	nvcc -o conditional conditional.cu || exit 1
 	for calls in "" cupti-; do
@@ -112,6 +124,18 @@ if [[ runtime-calls =~ $only ]]; then # how many driver calls a call of the runt
 			"$cudatrace" info "$out/$name.cudatrace" --format json >"$out/$name.json" || failed=1
 	done
 	python3 calls.py "$cudatrace" "$out" || failed=1
+fi
+if [[ refused =~ $only ]]; then # what is seen of a launch with too many threads: the same each time
+	nvcc -o refused refused.cu || exit 1
+	for mode in first tenth; do
+		for n in 1 2 3 4 5; do
+			"$cudatrace" record -q --no-convert -o "$out/refused-$mode-$n" ./refused $mode >/dev/null || failed=1
+			"$cudatrace" info "$out/refused-$mode-$n.cudatrace" --format json |
+				python3 -c 'import json, sys; i = json.load(sys.stdin); print(i["functions"], i["errors"], i["complete"])'
+		done | sort -u >"$out/refused-$mode"
+		cat "$out/refused-$mode"
+		[ "$(wc -l <"$out/refused-$mode")" -eq 1 ] || failed=1
+	done
 fi
 flags=(--calls cupti)
 check train-cupti python3 train.py 50

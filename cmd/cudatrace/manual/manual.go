@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/errno"
+	"github.com/cudatrace/cudatrace/record/invoker"
 )
 
 // Name is the name of the command.
@@ -37,7 +38,7 @@ func Command(con *console.Console, usage func(format string, args ...any) error)
 			case c.IsSet("output") && c.NArg() > 0:
 				return usage("man: -o writes all pages, not that of %s alone", c.Args().First())
 			case c.IsSet("output"):
-				return write(c.App, c.String("output"))
+				return invoker.Find().Do(func() error { return write(c.App, c.String("output")) })
 			}
 			return printPage(con, c, usage)
 		},

@@ -162,7 +162,7 @@ func (h *Host) record(c *cli.Context, con *console.Console, ndjson bool) error {
 		if folder, err = temporary(); err != nil {
 			return err
 		}
-		defer os.RemoveAll(folder) // what stays in the folder for temporary files does no harm
+		defer removeTemporary(folder)
 		o.Output, o.OutputNamed = filepath.Join(folder, filepath.Base(o.Output)), true
 	}
 	pid := 0
@@ -198,7 +198,7 @@ func (h *Host) await(con *console.Console, o record.Options, res *record.Result,
 	if res.Runs() {
 		con.Sayf("the recording has ended; %s runs on", filepath.Base(o.Program))
 		if folder != "" {
-			os.RemoveAll(folder)
+			removeTemporary(folder)
 		}
 	}
 	res.Wait()
@@ -223,16 +223,19 @@ func (h *Host) close(con *console.Console, o record.Options, res record.Result, 
 	return nil
 }
 
-// temporary makes a folder for a temporary log, of the user who called sudo.
-func temporary() (string, error) {
-	folder, err := os.MkdirTemp("", "cudatrace-top-")
-	if err == nil {
-		if in := invoker.Find(); in != nil {
-			err = os.Chown(folder, int(in.UID), int(in.GID))
-		}
-	}
+// temporary makes a folder for a temporary log, with the rights of the user who called sudo.
+func temporary() (folder string, err error) {
+	err = invoker.Find().Do(func() (err error) {
+		folder, err = os.MkdirTemp("", "cudatrace-top-")
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("the temporary log cannot be made in %s: %s; set TMPDIR, or name a log with -o", os.TempDir(), errno.Words(err))
 	}
 	return folder, nil
+}
+
+// removeTemporary removes that folder. What stays does no harm: it is in the folder for temporary files.
+func removeTemporary(folder string) {
+	_ = invoker.Find().Do(func() error { return os.RemoveAll(folder) })
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // hasNoWriter says whether certainly no process has a file open for writing. The kernel gives a lease
@@ -57,8 +59,8 @@ func noneWrites(f *os.File) bool {
 
 // isWritten says whether a descriptor is open for writing, or may be.
 func isWritten(folder, fd string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("%sinfo/%s", folder, fd))
-	if err != nil {
+	text, err := procfs.Read(fmt.Sprintf("%sinfo/%s", folder, fd), procfs.MaxFacts)
+	if err != nil && !errors.Is(err, procfs.ErrCut) { // the flags come first
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	_, flags, _ := strings.Cut(string(text), "flags:")

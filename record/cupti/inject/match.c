@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "chains.h"
+#include "clock.h"
 #include "lock.h"
 #include "mem.h"
 #include "opencalls.h"
@@ -245,14 +246,15 @@ static void judge(uint32_t tid, uint64_t word, uint64_t end)
 	atomic_store_explicit(&s->ends, true, memory_order_relaxed);
 }
 
-/* A record came without its chain. Calls that found no room explain that. */
-static void miss(void)
+/* The record of a call that ended at that time came without its chain. Calls that found no room explain that. */
+static void miss(uint64_t end)
 {
-	uint64_t now = ct_seen_dropped();
-	ct_open_missed(); /* the callback may be another client's meanwhile */
-	if (now != last_dropped)
+	uint64_t dropped = ct_seen_dropped(), now = ct_now();
+	/* The callback may have been another client's, with a clock of its own. Calls that it tells of later are believed. */
+	ct_open_missed(end < now ? end : now);
+	if (dropped != last_dropped)
 		missed = 0;
-	last_dropped = now;
+	last_dropped = dropped;
 	if (++missed < MANY)
 		return;
 	missed = 0;
@@ -270,7 +272,7 @@ static uint32_t chain_of(uint32_t tid, uint64_t start, uint64_t end)
 	uint64_t word = take_from_any(tid, start);
 	if (word == 0) {
 		if (start > began)
-			miss();
+			miss(end > start ? end : start);
 		return 0;
 	}
 	missed = 0;

@@ -41,11 +41,11 @@ void ct_open_doubt(void)
 	ct_open_believe(UINT64_MAX);
 }
 
-/* The end of a call may have gone unnoticed just now. */
-void ct_open_missed(void)
+/* The end of a call may have gone unnoticed at that time, or before. */
+void ct_open_missed(uint64_t time)
 {
-	uint64_t now = ct_now(), from = shared ? atomic_load(&shared->from) : now;
-	while (from < now && !atomic_compare_exchange_weak(&shared->from, &from, now))
+	uint64_t from = shared ? atomic_load(&shared->from) : time;
+	while (from < time && !atomic_compare_exchange_weak(&shared->from, &from, time))
 		;
 }
 

@@ -11,7 +11,7 @@ void ct_open_start(struct ct_shared *memory);
 void ct_open_forked(void);
 void ct_open_believe(uint64_t from);
 void ct_open_doubt(void);
-void ct_open_missed(void);
+void ct_open_missed(uint64_t time);
 void ct_open_judge(uint32_t starts, uint32_t inside, bool ends);
 
 struct ct_open *ct_open_claim(uint32_t index, uint32_t tid);

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "fork.h"
 #include "lock.h"
 #include "mem.h"
@@ -165,7 +166,7 @@ void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	if (*buffer)
 		return;
 	if (ct_here())
-		ct_open_missed(); /* without a record, the end of the call may go unnoticed */
+		ct_open_missed(ct_now()); /* without a record, the end of the call may go unnoticed */
 	*buffer = scratch;
 	*size = scratch_size;
 }

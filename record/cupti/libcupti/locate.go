@@ -4,17 +4,17 @@ package libcupti
 
 import (
 	"cmp"
-	"debug/elf"
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/elfsym"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A Candidate is a libcupti that a process could load.
@@ -28,18 +28,19 @@ type Candidate struct {
 // In each place the newest comes first. Paths are looked up in the process's own root, so that
 // the libraries of a container are found.
 func Locate(pid int, mapped []string) []Candidate {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		env = nil // another user's process: its toolkit may still be found
-	}
-	return locate(fmt.Sprintf("/proc/%d/root", pid), mapped, string(env))
+	env, _ := procfs.Environment(pid) // none of another user's process: its toolkit may still be found
+	return locate(fmt.Sprintf("/proc/%d/root", pid), mapped, env)
 }
 
-func locate(root string, mapped []string, env string) []Candidate {
+func locate(root string, mapped, env []string) []Candidate {
 	var found []Candidate
 	seen := map[string]bool{}
+	left := maxFiles
 	for _, pattern := range searchPatterns(mapped, env) {
-		for _, c := range candidatesIn(root, pattern) {
+		files := glob(root, pattern+"/libcupti.so.*")
+		files = files[:min(len(files), left)]
+		left -= len(files)
+		for _, c := range candidates(root, files) {
 			if !seen[c.Path] {
 				seen[c.Path] = true
 				found = append(found, c)
@@ -50,16 +51,15 @@ func locate(root string, mapped []string, env string) []Candidate {
 }
 
 // searchPatterns lists folders, as patterns of package filepath, best first.
-func searchPatterns(mapped []string, env string) []string {
-	var dirs []string
+func searchPatterns(mapped, env []string) []string {
+	var beside, packages []string
 	for _, file := range mapped {
 		if cudaLibrary(path.Base(file)) {
-			dirs = append(dirs, besides(path.Dir(file))...)
+			beside = addNew(beside, besides(path.Dir(file)))
 		}
+		packages = addNew(packages, sitePackages(file))
 	}
-	for _, file := range mapped {
-		dirs = append(dirs, sitePackages(file)...)
-	}
+	dirs := append(beside, packages...)
 	for _, home := range toolkitHomes(env) {
 		dirs = append(dirs, toolkit(quotePattern(home))...)
 	}
@@ -67,6 +67,16 @@ func searchPatterns(mapped []string, env string) []string {
 	dirs = append(dirs, toolkit("/opt/cuda*")...)
 	dirs = append(dirs, "/opt/nvidia/hpc_sdk/*/*/cuda/*/extras/CUPTI/lib64")
 	return dirs
+}
+
+// addNew adds patterns that are not there yet, as long as there is room for more.
+func addNew(patterns, more []string) []string {
+	for _, p := range more {
+		if len(patterns) < maxFolders && !slices.Contains(patterns, p) {
+			patterns = append(patterns, p)
+		}
+	}
+	return patterns
 }
 
 // cudaLibrary reports whether a file has the name of a library of the toolkit or the driver.
@@ -107,9 +117,9 @@ func sitePackages(file string) []string {
 	return nil
 }
 
-func toolkitHomes(env string) []string {
+func toolkitHomes(env []string) []string {
 	var homes []string
-	for _, e := range strings.Split(env, "\x00") {
+	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		switch name {
 		case "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CONDA_PREFIX":
@@ -130,15 +140,10 @@ func quotePattern(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
-// candidatesIn returns the libcuptis in the folders of a pattern, newest first.
-func candidatesIn(root, pattern string) []Candidate {
-	files, err := filepath.Glob(quotePattern(root) + pattern + "/libcupti.so.*")
-	if err != nil {
-		return nil // the pattern is malformed: none of ours is
-	}
+// candidates returns the libcuptis among files, newest first.
+func candidates(root string, files []string) []Candidate {
 	byFile := map[string]Candidate{} // one entry per library, with the shortest of its names
-	for _, file := range files {
-		p := strings.TrimPrefix(file, root)
+	for _, p := range files {
 		soname, ok := readSoname(root, p)
 		if !ok {
 			continue
@@ -158,6 +163,47 @@ func candidatesIn(root, pattern string) []Candidate {
 	return found
 }
 
+// Bounds of what is looked at in folders that a process decides about.
+const (
+	maxFolders = 128     // folders of mapped libraries
+	maxNames   = 1 << 16 // names that are read of a folder
+	maxMatches = 256     // paths that match a pattern
+	maxFiles   = 256     // files that are opened
+)
+
+// glob lists the paths inside a root that match a pattern of package path, as a process with that root would see them.
+func glob(root, pattern string) []string {
+	found := []string{""}
+	for part := range strings.SplitSeq(strings.TrimPrefix(path.Clean(pattern), "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			if !strings.ContainsAny(part, `*?[\`) {
+				next = append(next, dir+"/"+part)
+				continue
+			}
+			for _, name := range namesIn(root, dir) {
+				if ok, err := path.Match(part, name); err == nil && ok && len(next) < maxMatches {
+					next = append(next, dir+"/"+name)
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+// namesIn lists the names in a folder inside a root; none if it cannot be read.
+func namesIn(root, dir string) []string {
+	f, err := openInRoot(root, cmp.Or(dir, "/"), unix.S_IFDIR)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxNames) // what there is of a folder that cannot be read to its end
+	slices.Sort(names)
+	return names
+}
+
 // Major is the release of CUDA that a soname tells, 0 if it tells none: 13 for libcupti.so.13 and 11 for libcupti.so.11.8.
 func Major(soname string) uint32 {
 	major, _, _ := strings.Cut(strings.TrimPrefix(soname, "libcupti.so."), ".")
@@ -171,49 +217,41 @@ func Major(soname string) uint32 {
 // readSoname returns the soname of a library inside a root; ok is false if the file is not a
 // library for this machine.
 func readSoname(root, p string) (soname string, ok bool) {
-	f, err := openInRoot(root, p)
+	f, err := openInRoot(root, p, unix.S_IFREG)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
-	lib, err := elf.NewFile(f)
-	if err != nil || lib.Machine != machine() {
+	lib, err := elfsym.Open(f)
+	if err != nil {
 		return "", false
 	}
-	names, err := lib.DynString(elf.DT_SONAME)
-	if err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "libcupti.so.") {
-		return path.Base(p), err == nil
+	if !strings.HasPrefix(lib.Soname(), "libcupti.so.") {
+		return path.Base(p), true
 	}
-	return names[0], true
+	return lib.Soname(), true
 }
 
-func machine() elf.Machine {
-	if runtime.GOARCH == "arm64" {
-		return elf.EM_AARCH64
-	}
-	return elf.EM_X86_64
-}
-
-// openInRoot opens a regular file as a process with that root would: it follows links inside
-// the root.
-func openInRoot(root, p string) (*os.File, error) {
+// openInRoot opens a file of a kind as a process with that root would: it follows links inside the root. It looks at the file
+// before it opens it, since a device could act on being opened.
+func openInRoot(root, p string, kind uint32) (*os.File, error) {
 	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(dir)
 	fd, err := unix.Openat2(dir, p, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), p)
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		f.Close()
+	at := os.NewFile(uintptr(fd), p)
+	defer at.Close()
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil || s.Mode&unix.S_IFMT != kind {
 		return nil, cmp.Or(err, os.ErrInvalid)
 	}
-	return f, nil
+	return os.OpenFile(procfs.OpenFile(at), os.O_RDONLY|unix.O_NONBLOCK, 0)
 }

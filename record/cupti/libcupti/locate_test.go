@@ -1,13 +1,18 @@
 package libcupti
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
 )
 
 // fakeRoot builds a file tree with libraries of the given sonames at the given
@@ -54,7 +59,7 @@ func TestLocate(t *testing.T) {
 		name   string
 		files  map[string]string
 		mapped []string
-		env    string
+		env    []string
 		want   []Candidate
 	}{
 		{
@@ -97,7 +102,7 @@ func TestLocate(t *testing.T) {
 		{
 			name:  "environment-with-odd-characters",
 			files: map[string]string{"/opt/my [cuda]*/lib64/libcupti.so.11.8": "libcupti.so.11.8"},
-			env:   "A=b\x00CUDA_HOME=/opt/my [cuda]*\x00CUDA_PATH=relative\x00",
+			env:   []string{"A=b", "CUDA_HOME=/opt/my [cuda]*", "CUDA_PATH=relative"},
 			want:  []Candidate{{"/opt/my [cuda]*/lib64/libcupti.so.11.8", 11}},
 		},
 		{
@@ -130,5 +135,55 @@ func TestSonameMajor(t *testing.T) {
 		if got := Major(soname); got != want {
 			t.Errorf("%s: got %d, want %d", soname, got, want)
 		}
+	}
+}
+
+// Files that another user made cost little, whatever their headers say, and none is opened that is not a regular file.
+func TestHostileLibraries(t *testing.T) {
+	t.Parallel()
+	root := fakeRoot(t, map[string]string{"/opt/cuda/lib64/libcupti.so.12": "libcupti.so.12"})
+	dir := filepath.Join(root, "/opt/cuda/lib64/")
+	attacktest.ELFBomb(t, filepath.Join(dir, "libcupti.so.13"))
+	if err := unix.Mkfifo(filepath.Join(dir, "libcupti.so.14"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := locate(root, nil, nil)
+	runtime.ReadMemStats(&after)
+	if diff := cmp.Diff([]Candidate{{"/opt/cuda/lib64/libcupti.so.13", 13}, {"/opt/cuda/lib64/libcupti.so.12", 12}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("it took %d MiB", used>>20)
+	}
+}
+
+// Of a process that maps many libraries, and of a folder with many files, a few are looked at.
+func TestManyLibraries(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	built := buildLibrary(t, t.TempDir(), "libcupti.so.13")
+	var mapped []string
+	for i := range 2 * maxFolders {
+		dir := fmt.Sprintf("/d%d", i)
+		mapped = append(mapped, dir+"/libcudart.so.13", dir+"/libcublas.so.13")
+		if err := os.Mkdir(root+dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 20 {
+			if err := os.Link(built, fmt.Sprintf("%s%s/libcupti.so.%d", root, dir, j)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(searchPatterns(mapped, nil)); n > maxFolders+20 {
+		t.Errorf("%d folders are looked at", n)
+	}
+	if n := len(locate(root, mapped, nil)); n == 0 || n > maxFiles/20+1 {
+		t.Errorf("%d libraries are found", n)
+	}
+	if found := glob(root, "/d*/libcupti.so.*"); len(found) != maxMatches {
+		t.Errorf("%d files match", len(found))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,14 +64,14 @@ func isArmed(dir int) bool {
 	return unix.Fstatat(dir, ArmedName, &s, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
-// removeArmed empties the folder of armed programs if no process uses it, and says whether it did. A folder that
+// removeArmed empties the folder of armed programs of a user if no process uses it, and says whether it did. A folder that
 // was made a moment ago may belong to a program that is just being started.
-func removeArmed(dir int, path string, made time.Time) bool {
+func removeArmed(dir int, path string, owner uint32, made time.Time) bool {
 	if time.Since(made) < staleAge || !ownNamespace(dir) {
 		return false
 	}
 	for range 2 { // a process that another one has just started may be missing once
-		if inUse(filepath.Join(path, LibraryName)) {
+		if inUse(filepath.Join(path, LibraryName), owner) {
 			return false
 		}
 	}
@@ -92,19 +91,18 @@ func ownNamespace(dir int) bool {
 	return err == nil && space == armedpage.PIDNamespace()
 }
 
-// inUse says whether a process has mapped the library, or was started with the setting by which CUDA loads it. A
-// process that we may not read does not count: its user's recorder could not record it either.
-func inUse(library string) bool {
-	entries, err := os.ReadDir("/proc")
+// inUse reports whether a process of the user has mapped the library, or was started with the setting by which CUDA loads it.
+// A process that we may not read does not count: its user's recorder could not record it either.
+func inUse(library string, owner uint32) bool {
+	pids, err := procfs.PIDs()
 	if err != nil {
 		return true
 	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+	for _, pid := range pids {
+		if user, ok := procfs.Owner(pid); !ok || user != owner {
 			continue
 		}
-		if environ, err := procfs.Environment(pid); err == nil && slices.Contains(environ, "CUDA_INJECTION64_PATH="+library) {
+		if has, err := procfs.EnvironmentHas(pid, "CUDA_INJECTION64_PATH="+library); has || errors.Is(err, procfs.ErrCut) {
 			return true
 		}
 		if files, err := procfs.Files(pid); err == nil && slices.Contains(files, library) {

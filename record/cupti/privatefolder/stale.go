@@ -80,7 +80,7 @@ func removeContents(base int, path, name string, owners []int) bool {
 		return false
 	}
 	if isArmed(dir) {
-		return removeArmed(dir, filepath.Join(path, name), time.Unix(s.Mtim.Unix()))
+		return removeArmed(dir, filepath.Join(path, name), s.Uid, time.Unix(s.Mtim.Unix()))
 	}
 	lock, err := unix.Openat(dir, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

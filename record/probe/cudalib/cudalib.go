@@ -1,6 +1,6 @@
 // Package cudalib recognises CUDA's libraries among the files that processes have mapped:
 // libcuda.so, libcudart.so, a program or library with a runtime linked into it, libcupti.so; and the
-// injected library.
+// injected library and the dynamic linker.
 // Input: a mapping. Output: the kind of library and the file offsets of its functions.
 package cudalib
 
@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -28,10 +27,14 @@ const (
 	rangeEnds   = "cudaTraceRangeEnds"
 )
 
-// unloading is the C library's function that removes a library from a process.
-const unloading = "dlclose"
+// listChanges is the function that glibc's dynamic linker calls, for debuggers, before and after it changes its list
+// of libraries; list is the variable that describes the list. (musl's linker never unloads a library.)
+const (
+	listChanges = "_dl_debug_state"
+	list        = "_r_debug"
+)
 
-// A File is one of CUDA's libraries, or the C library. It is open while it is being probed.
+// A File is one of CUDA's libraries, or the dynamic linker. It is open while it is being probed.
 type File struct {
 	*os.File
 	ID        procfs.FileID
@@ -44,8 +47,9 @@ type File struct {
 	// RangeBegins and RangeEnds are the file offsets of the injected library's functions that an
 	// NVTX range calls, 0 in other files.
 	RangeBegins, RangeEnds uint64
-	// Unloading is the file offset of dlclose in the C library, 0 in other files.
-	Unloading uint64
+	// ListChanges is the file offset of the dynamic linker's function that tells of changes to its list of
+	// libraries, 0 in other files. List is how far behind that function the list's description lies in memory.
+	ListChanges, List uint64
 }
 
 // A Finder examines files. It remembers what it found, because the processes of a recording
@@ -60,7 +64,7 @@ type symbols struct {
 	driver, runtime        map[string]uint64
 	registration           uint64
 	rangeBegins, rangeEnds uint64
-	unloading              uint64
+	listChanges, list      uint64
 }
 
 // Open opens a mapped file if it is one of CUDA's libraries, else it returns nil. If the file
@@ -70,27 +74,24 @@ func (fd *Finder) Open(pid int, m procfs.Mapping) (*File, error) {
 	if err != nil {
 		return nil, relevant(m.Path, err)
 	}
-	found, err := fd.examine(f, isLibc(m.Path))
+	found, err := fd.examine(f, isLinker(m.Path))
 	if err != nil {
 		return nil, errors.Join(relevant(m.Path, err), f.Close())
 	}
 	file := &File{File: f, ID: m.File, Path: m.Path, Registration: found.registration,
-		RangeBegins: found.rangeBegins, RangeEnds: found.rangeEnds, Unloading: found.unloading}
+		RangeBegins: found.rangeBegins, RangeEnds: found.rangeEnds, ListChanges: found.listChanges, List: found.list}
 	if side, functions, ok := found.side(m.Path); ok {
 		file.Side, file.Functions = side, functions
 	}
-	if file.Functions == nil && file.Registration == 0 && file.RangeBegins == 0 && file.Unloading == 0 {
+	if file.Functions == nil && file.Registration == 0 && file.RangeBegins == 0 && file.ListChanges == 0 {
 		return nil, f.Close()
 	}
 	return file, nil
 }
 
-// isLibc says whether a file is a C library, or the part of it that loads libraries.
-func isLibc(path string) bool {
-	base := filepath.Base(path)
-	return strings.HasPrefix(base, "libc.") || strings.HasPrefix(base, "libc-") || strings.HasPrefix(base, "libdl.") ||
-		strings.HasPrefix(base, "libdl-") || strings.HasPrefix(base, "ld-musl")
-}
+// isLinker reports whether a file is a dynamic linker, by its name: ld-linux-x86-64.so.2, or ld-2.31.so up to release
+// 2.33.
+func isLinker(path string) bool { return strings.HasPrefix(filepath.Base(path), "ld-") }
 
 // relevant drops the error of a file that does not have the name of a CUDA library.
 func relevant(path string, err error) error {
@@ -102,7 +103,7 @@ func relevant(path string, err error) error {
 }
 
 // examine returns the functions that an open file defines.
-func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
+func (fd *Finder) examine(f *os.File, linker bool) (symbols, error) {
 	key, err := procfs.ContentOf(f)
 	if err != nil {
 		return symbols{}, err
@@ -113,8 +114,8 @@ func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
 		return s, nil
 	}
 	find := findCUDA
-	if libc {
-		find = findUnloading
+	if linker {
+		find = findList
 	}
 	found, err := find(f)
 	if err != nil {
@@ -123,19 +124,24 @@ func (fd *Finder) examine(f *os.File, libc bool) (symbols, error) {
 	if fd.files == nil {
 		fd.files = map[procfs.Content]symbols{}
 	}
-	fd.files[key] = divide(found)
-	return fd.files[key], nil
+	fd.files[key] = found
+	return found, nil
 }
 
 // others are the functions that findCUDA finds beside CUDA's.
 var others = map[string]bool{registration: true, rangeBegins: true, rangeEnds: true}
 
-func findCUDA(f io.ReaderAt) (map[string]uint64, error) {
-	return elfsym.Find(f, func(name string) bool { return others[name] || cudaapi.ByName(name) != nil })
+func findCUDA(f io.ReaderAt) (symbols, error) {
+	found, err := elfsym.Find(f, func(name string) bool { return others[name] || cudaapi.ByName(name) != nil })
+	return divide(found), err
 }
 
-func findUnloading(f io.ReaderAt) (map[string]uint64, error) {
-	return elfsym.Exported(f, slices.Values([]string{unloading}))
+func findList(f io.ReaderAt) (s symbols, err error) {
+	offset, distance, ok, err := elfsym.Beside(f, listChanges, list)
+	if ok {
+		s.listChanges, s.list = offset, distance
+	}
+	return s, err
 }
 
 // divide separates the functions of the driver, the runtime and CUPTI.
@@ -149,8 +155,6 @@ func divide(found map[string]uint64) symbols {
 			s.rangeBegins = offset
 		case rangeEnds:
 			s.rangeEnds = offset
-		case unloading:
-			s.unloading = offset
 		default:
 			if cudaapi.ByName(name).Library == cudaapi.Runtime {
 				s.runtime[name] = offset

@@ -19,12 +19,13 @@ type Sink interface {
 	Call(*tracelog.Call)
 	Thread(*tracelog.Thread)
 	Symbol(*tracelog.Symbol)
-	// Chain returns the ID by which the calls that follow name their caller, 0 for none.
-	Chain(*Chain) uint32
+	// Chain takes the chain that calls name by its ID. Calls may come before their chain.
+	Chain(*Chain)
 }
 
 // A Chain is the return addresses above calls.
 type Chain struct {
+	ID        uint32 // from 1
 	PID       uint32
 	Function  uint32   // the function that was called
 	Epoch     uint64   // of eventstore.Callers: while it stays, the addresses mean the same

@@ -34,9 +34,8 @@ func (d *discard) Call(c *tracelog.Call) {
 }
 func (*discard) Thread(*tracelog.Thread) {}
 func (*discard) Symbol(*tracelog.Symbol) {}
-func (d *discard) Chain(c *Chain) uint32 {
-	d.chains = append(d.chains, Chain{c.PID, c.Function, c.Epoch, slices.Clone(c.Addresses)})
-	return uint32(len(d.chains))
+func (d *discard) Chain(c *Chain) {
+	d.chains = append(d.chains, Chain{c.ID, c.PID, c.Function, c.Epoch, slices.Clone(c.Addresses)})
 }
 
 func TestEvent(t *testing.T) {
@@ -76,7 +75,8 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// A chain of return addresses gets an ID, by which later calls name it. It is delivered once.
+// A chain of return addresses has an ID, by which calls name it: also those that are read before it. It is
+// delivered once. Calls whose chain never comes are counted.
 func TestChain(t *testing.T) {
 	event := func(flags byte, chain uint64, words ...uint64) []byte {
 		b := make([]byte, bpf.HeaderSize, bpf.HeaderSize+8*len(words))
@@ -91,24 +91,28 @@ func TestChain(t *testing.T) {
 	}
 	d, sink := newDecoder(t), &discard{}
 	for _, b := range [][]byte{
-		event(0, 99<<40, 1), // before it is defined
+		event(0, 5<<60, 1), event(0, 6<<60, 1), event(0, 5<<60, 1), // of another thread, in front of the definitions
 		event(bpf.FlagChain, 1<<60, 3, 0x100, 0x200),
+		event(bpf.FlagChain, 5<<60, 3, 0x500),
 		event(bpf.FlagChain, 2<<60, 3, 0x300),
 		event(bpf.FlagChain, 1<<60, 3, 0x100, 0x200), // forgotten by the eBPF program
 		event(bpf.FlagChain, 3<<60, 3),               // no address
 		event(bpf.FlagChain, 4<<60, 3, 1, 2, 3, 4, 5, 6, 7, 8),
-		event(0, 1<<60, 1), event(0, 2<<60, 1), event(0, 1<<60, 1), event(0, 3<<60, 1), event(0, 0, 1),
+		event(0, 1<<60, 1), event(0, 2<<60, 1), event(0, 1<<60, 1), event(0, 3<<60, 1), event(0, 0, 1), event(0, 5<<60, 1),
 	} {
 		if err := d.Event(b, sink); err != nil {
 			t.Error(err)
 		}
 	}
-	want := []Chain{{7, 300, 3, []uint64{0x100, 0x200}}, {7, 300, 3, []uint64{0x300}}}
+	want := []Chain{{3, 7, 300, 3, []uint64{0x100, 0x200}}, {1, 7, 300, 3, []uint64{0x500}}, {4, 7, 300, 3, []uint64{0x300}}}
 	if diff := cmp.Diff(want, sink.chains); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]uint32{0, 1, 2, 1, 0, 0}, sink.callers); diff != "" {
+	if diff := cmp.Diff([]uint32{1, 2, 1, 3, 4, 3, 5, 0, 1}, sink.callers); diff != "" {
 		t.Error(diff)
+	}
+	if got, want := d.Unplaced(), (Unplaced{Undefined: 2}); got != want {
+		t.Errorf("%+v, want %+v: the calls of the chains 2 and 5", got, want)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // Close of the store they do nothing.
 //
 // The epoch of a process is a number that no other process has had. While it stays, a return address in the
-// process means the same, or has begun to mean something. The eBPF program begins an epoch where the process may
-// unload a library, and where it runs another program.
+// process means the same, or has begun to mean something. The eBPF program begins an epoch where the process
+// unloads a library, and where it runs another program.
 type Callers struct {
 	mu     sync.Mutex
 	table  *bpf.ProbesCallerTable // nil once the memory is unmapped

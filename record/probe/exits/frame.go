@@ -2,7 +2,8 @@ package exits
 
 import (
 	"encoding/binary"
-	"os"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // signalFrame is the most bytes that the kernel puts on a stack for a signal.
@@ -11,7 +12,7 @@ func signalFrame() uint64 {
 		minSigStackSize = 51   // AT_MINSIGSTKSZ of linux/auxvec.h
 		enough          = 8192 // if the kernel does not say
 	)
-	vector, err := os.ReadFile("/proc/self/auxv")
+	vector, err := procfs.Read("/proc/self/auxv", procfs.MaxFacts)
 	if err != nil {
 		return enough
 	}

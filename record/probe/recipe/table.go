@@ -45,11 +45,11 @@ func (o *Options) needs(f *cudaapi.Function) bool {
 
 // A Table has every function to probe.
 type Table struct {
-	names  map[string]*cudaapi.Function
-	plain  [bpf.MaxFunctions]*plain
-	chains [bpf.MaxFunctions]uint64 // most return addresses above a call
-	// launches are the runtime's launches that are not chosen, by name. They are probed where the
-	// runtime may refuse launches, and recorded where they fail.
+	names map[string]*cudaapi.Function
+	plain [bpf.MaxFunctions]*plain
+	other [bpf.MaxFunctions]uint64 // what the cookies of all functions have, plain or not
+	// launches are the runtime's launches that are not chosen, by name. They are probed until a launch
+	// reaches the driver, and recorded where they fail.
 	launches map[string]*cudaapi.Function
 	recipes  map[uint32]*bpf.ProbesRecipe // recipes of the functions that are not plain
 }
@@ -83,10 +83,9 @@ func New(o Options) (*Table, error) {
 	return t, t.addLaunches(o)
 }
 
-// addLaunches adds the runtime's launches, if launches are chosen.
+// addLaunches adds the runtime's launches, if the driver's are chosen.
 func (t *Table) addLaunches(o Options) error {
-	launches := func(f *cudaapi.Function) bool { return cudaapi.TraitsOf(f.Name).Launches }
-	if !slices.ContainsFunc(o.Functions, launches) {
+	if !slices.ContainsFunc(o.Functions, launchesAtDriver) {
 		return nil
 	}
 	for _, f := range cudaapi.RuntimeLaunches() {
@@ -99,6 +98,11 @@ func (t *Table) addLaunches(o Options) error {
 		}
 	}
 	return nil
+}
+
+// launchesAtDriver reports whether a function is one of the driver's that launch a kernel.
+func launchesAtDriver(f *cudaapi.Function) bool {
+	return f.Library == cudaapi.Driver && cudaapi.TraitsOf(f.Name).Launches
 }
 
 // wanted says which calls of a function are recorded.
@@ -130,7 +134,10 @@ func (t *Table) compile(o Options, f *cudaapi.Function, w wanted) error {
 		r.Failed = 1
 	}
 	t.add(uint32(f.ID), r)
-	t.chains[f.ID] = chainOf(f)
+	t.other[f.ID] = chainOf(f) << bpf.CookieChain
+	if launchesAtDriver(f) {
+		t.other[f.ID] |= bpf.CookieLaunch
+	}
 	return nil
 }
 
@@ -180,17 +187,16 @@ func (t *Table) Recipes() map[uint32]*bpf.ProbesRecipe { return t.recipes }
 // Function returns the function to probe at a symbol, nil if there is none.
 func (t *Table) Function(symbol string) *cudaapi.Function { return t.names[symbol] }
 
-// Launch returns the runtime's launch to probe at a symbol in a process whose launches the runtime
-// may refuse, nil if there is none. Its calls are recorded if they fail.
+// Launch returns the runtime's launch to probe at a symbol until a launch reaches the driver, nil if there is
+// none. Its calls are recorded if they fail.
 func (t *Table) Launch(symbol string) *cudaapi.Function { return t.launches[symbol] }
 
 // Cookie is the attach cookie of a function's probe.
 func (t *Table) Cookie(function uint32) uint64 {
-	chain := t.chains[function] << bpf.CookieChain
 	if p := t.plain[function]; p != nil {
-		return p.cookie | chain
+		return p.cookie | t.other[function]
 	}
-	return uint64(function) | chain
+	return uint64(function) | t.other[function]
 }
 
 // chainOf is the most return addresses above a call that are of use. A program calls the runtime
@@ -214,7 +220,7 @@ func CalibrationCookie() (uint64, error) {
 	if !ok {
 		return 0, errors.New("a launch is not a plain function")
 	}
-	return p.cookie | bpf.MaxChain<<bpf.CookieChain, nil
+	return p.cookie | bpf.MaxChain<<bpf.CookieChain | bpf.CookieLaunch, nil
 }
 
 // Arguments reads the arguments of a plain function's call from the words of its event.

@@ -59,10 +59,10 @@ int cudaProfilerStart(void);
 int cudaProfilerStop(void);
 #endif
 
-enum { JUMP = 1000, HANG, ASK, DEEPER };
+enum { JUMP = 1000, HANG, ASK, HOLD, DEEPER };
 
 static __thread jmp_buf back;
-static volatile int hanging;
+static volatile int hanging, held, released;
 
 /* Says that it is inside of a call, and stays there until a line comes. */
 static void ask(void)
@@ -87,6 +87,9 @@ void during_call(uintptr_t stream)
 	}
 	if (stream == ASK)
 		ask();
+	if (stream == HOLD)
+		for (held = 1; !released;)
+			usleep(1000);
 	if (stream > DEEPER)
 		cuStreamSynchronize(stream - 1);
 }
@@ -158,6 +161,8 @@ static void values(long unused)
 	cuMemcpy3D_v2((void *)16);
 	cuMemAlloc_v2(&out, 4096);
 	cuMemAlloc_v2(&out, 0);
+	cuStreamSynchronize(0);
+	cuStreamSynchronize(0);
 #ifdef WITH_RUNTIME
 	void *memory;
 	int device;
@@ -364,6 +369,12 @@ static void begins(long n)
 	launches(n);
 }
 
+static void ends(long unused)
+{
+	(void)unused;
+	cuProfilerStop();
+}
+
 /* As range, with the runtime's functions, which call the driver's. */
 static void runtime_range(long n)
 {
@@ -381,6 +392,55 @@ static void runtime_range(long n)
 static void asks(long gx)
 {
 	launch((unsigned)gx, ASK);
+}
+
+static void copies(long n)
+{
+	uint64_t copy[25] = {0};
+
+	for (long i = 0; i < n; i++)
+		cuMemcpy3D_v2(copy);
+}
+
+/* Launches that the runtime refuses. */
+static void refused(long n)
+{
+	(void)n;
+#ifdef WITH_RUNTIME
+	struct dims one = {1, 1, 1};
+
+	for (long i = 0; i < n; i++)
+		cudaLaunchKernel(NULL, one, one, NULL, (size_t)i, 0);
+#endif
+}
+
+static pthread_t holder;
+
+static void *held_launch(void *shared)
+{
+	(void)shared;
+#ifdef WITH_RUNTIME
+	struct dims one = {1, 1, 1};
+
+	cudaLaunchKernel(NULL, one, one, NULL, (size_t)shared, HOLD);
+#endif
+	return NULL;
+}
+
+/* Another thread is in a launch that the runtime will refuse, until it is released. */
+static void hold(long shared)
+{
+	if (pthread_create(&holder, NULL, held_launch, (void *)shared))
+		abort();
+	while (!held)
+		usleep(1000);
+}
+
+static void release(long unused)
+{
+	(void)unused;
+	released = 1;
+	pthread_join(holder, NULL);
 }
 
 /* Functions that take structs by value. */
@@ -465,6 +525,17 @@ static void unloads(long n)
 {
 	for (long i = 0; i < n; i++) {
 		void *other = dlopen("libhandover.so", RTLD_NOW);
+		void *stays = dlopen("libcuda.so.1", RTLD_NOW); /* the program has it */
+		if (!other || dlclose(other) || !stays || dlclose(stays))
+			abort();
+	}
+}
+
+/* Unloads a library of a list of its own. */
+static void unloads_elsewhere(long n)
+{
+	for (long i = 0; i < n; i++) {
+		void *other = dlmopen(LM_ID_NEWLM, "libhandover.so", RTLD_NOW);
 		if (!other || dlclose(other))
 			abort();
 	}
@@ -500,9 +571,9 @@ static const struct {
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"unloads-elsewhere", unloads_elsewhere}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
 	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
-	{"structs", structs}, {"asks", asks}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"begins", begins}, {"registers", registers},
+	{"structs", structs}, {"asks", asks}, {"copies", copies}, {"refused", refused}, {"hold", hold}, {"release", release}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"begins", begins}, {"ends", ends}, {"registers", registers},
 };
 
 int main(void)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A PermissionError says that the recorder may not use eBPF probes, and how to allow it.
@@ -124,7 +126,7 @@ const firstUserNamespace = 0xEFFFFFFD
 // readRights leaves out what it cannot read.
 func readRights() rights {
 	r := rights{user: os.Geteuid()}
-	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+	if status, err := procfs.Read("/proc/self/status", procfs.MaxStatus); err == nil {
 		r.readStatus(status)
 	}
 	var namespace unix.Stat_t

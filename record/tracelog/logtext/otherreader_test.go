@@ -29,6 +29,7 @@ func TestOtherReader(t *testing.T) {
 	logs := seeds(t)
 	logs["hostile"] = hostileLog(t, kinds()...)
 	logs["launches"] = manyLaunches(t, 12)
+	logs["padded"] = longTexts(t)
 	logs["all"] = assemble(t, golden(t))
 	for _, path := range []string{"../testdata/version1.0.log", "../testdata/version1.1.log", "../testdata/version1.2.log", "../../../testdata/gpu/logs/streams.cudatrace"} {
 		log, err := os.ReadFile(path)
@@ -58,6 +59,23 @@ func TestOtherReader(t *testing.T) {
 		}
 	}
 	compareOther(t, args, want)
+}
+
+// longTexts is a log of texts that take so little room that the log has padding.
+func longTexts(t *testing.T) []byte {
+	t.Helper()
+	w, out := newWriter(t)
+	text := strings.Repeat("x", 1<<20)
+	for i := range 20 {
+		w.Add(&tracelog.Note{Time: uint64(i), Text: text[i:]})
+	}
+	if err := w.Close(tracelog.End{Complete: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() < 50_000 {
+		t.Errorf("the log has no padding: %d bytes", out.Len())
+	}
+	return out.Bytes()
 }
 
 // compareOther compares what the other reader prints with lines, each behind its log's name.

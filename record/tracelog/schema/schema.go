@@ -23,12 +23,32 @@ const (
 	MaxString      = 8 << 20 // bytes of one string
 )
 
-// MostRecords is the largest number of records, strings included, of a log of a size in bytes: 8
-// times as many as the densest recordings have.
-func MostRecords(size int64) int64 { return 1<<20 + 16*size }
+// What a log may have, by its size: so many records and bytes of strings in any log, and so many more for each byte of
+// the log. The densest recordings have an eighth of these records.
+const (
+	freeRecords     = 1 << 20
+	recordsPerByte  = 16
+	freeStringBytes = 16 << 20
+	textPerByte     = 64 // bytes of strings
+)
+
+// MostRecords is the largest number of records, strings included, of a log of a size in bytes.
+func MostRecords(size int64) int64 { return freeRecords + recordsPerByte*size }
 
 // MostStringBytes is the largest number of bytes of all strings of a log of a size in bytes.
-func MostStringBytes(size int64) int { return int(min(16<<20+64*size, MaxStringBytes)) }
+func MostStringBytes(size int64) int {
+	return int(min(freeStringBytes+textPerByte*size, MaxStringBytes))
+}
+
+// LeastSize is the smallest size in bytes of a log with so many records and bytes of strings.
+func LeastSize(records, stringBytes int64) int64 {
+	perByte := func(n, free, most int64) int64 { return (max(n-free, 0) + most - 1) / most }
+	return max(perByte(records, freeRecords, recordsPerByte), perByte(stringBytes, freeStringBytes, textPerByte))
+}
+
+// MostRowsWritten is the largest number of rows with which a table of this version is within MaxPayload, whatever its
+// numbers: a number takes at most 10 bytes, and what describes a column at most 32.
+const MostRowsWritten = (MaxPayload/MaxFields - 32) / 10
 
 // MaxArgs is the largest number of recorded arguments of a call.
 const MaxArgs = 12

@@ -110,3 +110,18 @@ func kindTables() string {
 func TestFormat(t *testing.T) {
 	logtest.CheckSection(t, "../FORMAT.md", "<!-- tables: go test ./record/tracelog/schema -update -->\n", "<!-- end of tables -->", kindTables())
 }
+
+// The least size of a log is the one from which its records and strings are within the limits.
+func TestLeastSize(t *testing.T) {
+	for _, records := range []int64{0, 1, MostRecords(0), MostRecords(0) + 1, MostRecords(7), MostRecords(7) + 1, 1 << 40} {
+		for _, text := range []int64{0, 1, int64(MostStringBytes(0)), int64(MostStringBytes(0)) + 1, int64(MostStringBytes(9)), int64(MostStringBytes(9)) + 1, MaxStringBytes} {
+			size := LeastSize(records, text)
+			if MostRecords(size) < records || int64(MostStringBytes(size)) < text {
+				t.Errorf("a log of %d bytes may not have %d records and %d bytes of strings", size, records, text)
+			}
+			if size > 0 && MostRecords(size-1) >= records && int64(MostStringBytes(size-1)) >= text {
+				t.Errorf("a log of %d bytes may have %d records and %d bytes of strings, too", size-1, records, text)
+			}
+		}
+	}
+}

@@ -39,6 +39,7 @@ static const struct {
 	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
 	{"CUDASIM_CUPTI_CALLBACK_ERROR", &config.callback_error, 0},
 	{"CUDASIM_CUPTI_CALLBACK_CALLS", &config.callback_calls, 0},
+	{"CUDASIM_CUPTI_CALLBACK_SKIP", &config.callback_skip, 0},
 	{"CUDASIM_NVML_INIT_ERROR", &config.nvml_init_error, 0},
 	{"CUDASIM_NVML_MIG", &config.nvml_mig, 0},
 	{"CUDASIM_NVML_NO_GPM", &config.nvml_no_gpm, 0},

@@ -334,7 +334,7 @@ static void *gpu(void *unused)
 			atomic_store(&state, NAPPING);
 			sleep_until(due(pass.now + NAP));
 		} else if (atomic_load(&state) != IDLE) {
-			atomic_store(&state, IDLE); /* and look again: a submitter may have missed the change */
+			atomic_exchange(&state, IDLE); /* and look again: a submitter may have missed the change */
 		} else {
 			sleep_until(due(SIM_NEVER));
 		}
@@ -370,8 +370,8 @@ static void wake_up(void)
 
 void sim_engine_kick(void)
 {
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&state, memory_order_relaxed) != IDLE)
+	/* Adding nothing orders the new work before the look at state. A fence would, too; gcc's thread sanitizer knows none. */
+	if (atomic_fetch_add(&state, 0) != IDLE)
 		return;
 	pthread_mutex_lock(&mu);
 	wake_up();

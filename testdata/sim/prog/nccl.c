@@ -7,7 +7,8 @@
  *
  * Payloads are those of NCCL since 2.26, or (-f 1) before, or (-f 2) with a count of calls, or (-f 3) nothing that NCCL
  * would write. All processes have the same two communicators; RANK and WORLD_SIZE tell the place in them.
- * -x N registers so many other names first.
+ * -x N registers so many other names first. -s N makes N rounds more, of an all-reduce of the other communicator on the
+ * same stream and one of the first communicator on another stream.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct payload {
 
 static enum form form;
 static nvtxDomainHandle_t domain, other;
-static struct work work;
+static struct work work, beside;
 static long calls; /* with a payload */
 
 static nvtxStringHandle_t registered(const char *name)
@@ -158,6 +159,25 @@ static void round_of_calls(void)
 	group_ends(1);
 }
 
+static void all_reduce(struct work *on, uint64_t communicator)
+{
+	begin("ncclAllReduce", communicator, MIB, 0);
+	work_launch(on, 1);
+	nvtxDomainRangePop(domain);
+}
+
+static int shared_rounds(long n)
+{
+	if (n == 0)
+		return 0;
+	work_begin(&beside);
+	for (long i = 0; i < n; i++) {
+		all_reduce(&work, PART);
+		all_reduce(&beside, WORLD);
+	}
+	return work_end(&beside);
+}
+
 static void destroy(uint64_t communicator, int ranks, int rank)
 {
 	struct {
@@ -193,10 +213,10 @@ int main(int argc, char **argv)
 	work_begin(&work);
 	for (long i = 0; i < n; i++)
 		round_of_calls();
-	int bad = work_end(&work);
+	int bad = shared_rounds(option_number(argc, argv, "-s", 0, 0)) + work_end(&work);
 	destroy(PART, ranks, rank);
 	destroy(WORLD, ranks, rank);
-	counts_print("counts", work.issued);
+	counts_print("counts", counts_add(work.issued, beside.issued));
 	printf("nccl calls=%ld\n", calls);
 	return bad != 0;
 }

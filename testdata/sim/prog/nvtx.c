@@ -85,6 +85,20 @@ static int threads(struct work *w)
 	return 0;
 }
 
+/* Marks with long texts, each another one. */
+static void long_texts(long n, long bytes)
+{
+	char text[8192];
+	memset(text, 'x', sizeof text);
+	text[bytes < (long)sizeof text ? bytes : (long)sizeof text - 1] = 0;
+	for (long i = 0; i < n; i++) {
+		for (long at = 0, rest = i; at < 7; at++, rest /= 10)
+			text[at] = (char)('0' + rest % 10);
+		nvtxMarkA(text);
+		issued.marks++;
+	}
+}
+
 static pid_t child;
 
 /* Forks; only the child goes on. */
@@ -128,6 +142,7 @@ int main(int argc, char **argv)
 		bad += expect(nvtxRangePop(), level);
 		issued.ranges++;
 	}
+	long_texts(option_number(argc, argv, "-t", 0, 0), option_number(argc, argv, "-b", 2000, 8));
 	bad += threads(&w);
 	if (level > 0)
 		bad += expect(nvtxRangePop(), 0);

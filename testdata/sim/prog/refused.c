@@ -1,5 +1,6 @@
 /* Launches a kernel that the image of the program lacks: the runtime asks the driver once, and
- * refuses every launch. With -l it launches another one before; with --exec it runs itself between the two. */
+ * refuses every launch. With --threads the kernel is there, and the launches have too many threads in a block.
+ * With -l it launches another one before; with --exec it runs itself between the two. */
 #include <unistd.h>
 
 #include "options.h"
@@ -7,12 +8,13 @@
 
 KERNEL_STUB(missing, "_Z7missingv") /* void missing() */
 
-static long refused_launches(long n)
+static long refused_launches(long n, bool threads)
 {
-	dim3 one = {1, 1, 1};
+	dim3 one = {1, 1, 1}, block = {threads ? 2048 : 1, 1, 1};
+	const void *kernel = threads ? host_address(stubs[0]) : (const void *)(uintptr_t)missing;
 	long refused = 0;
 	for (long i = 0; i < n; i++)
-		refused += cudaLaunchKernel((const void *)(uintptr_t)missing, one, one, NULL, 0, NULL) != cudaSuccess;
+		refused += cudaLaunchKernel(kernel, one, block, NULL, 0, NULL) != cudaSuccess;
 	return refused;
 }
 
@@ -34,7 +36,7 @@ int main(int argc, char **argv)
 		execl("/proc/self/exe", argv[0], "-n", refused, NULL);
 		return 1;
 	}
-	printf("refused %ld\n", refused_launches(n));
+	printf("refused %ld\n", refused_launches(n, option_flag(argc, argv, "--threads")));
 	counts_print("counts", w.issued);
 	return 0;
 }

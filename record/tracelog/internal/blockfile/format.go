@@ -42,6 +42,7 @@ const (
 	Records = 2
 	Index   = 3
 	Footer  = 4
+	Padding = 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/attacktest"
+)
+
+// notRead are the files that name /proc beside a call that opens a file, and read no file below /proc by that call.
+var notRead = map[string]string{
+	"record/armed/armed.go":                "opens a process's root, and a folder and a page in it",
+	"record/cupti/libcupti/locate.go":      "opens a process's root, and libraries in it",
+	"record/cupti/privatefolder/folder.go": "opens folders; the path of its socket goes through a descriptor",
+	"record/outfile/file.go":               "opens folders of output",
+	"record/outfile/place.go":              "opens folders of output",
+	"record/doctor/driver.go":              "opens devices of GPUs",
+	"record/probe/uprobe/rights.go":        "reads a file of /sys",
+	"record/pcie/pcie.go":                  "reads files of /sys",
+	"cmd/cudatrace/top/beside.go":          "opens a terminal",
+}
+
+// openers are the functions that open a file to read it, or that read one.
+var openers = []string{"os.Open", "os.OpenFile", "os.ReadFile", "ioutil.ReadFile", "unix.Open", "unix.Openat", "unix.Openat2", "syscall.Open", "os.DirFS"}
+
+// TestReadsOfProc checks that every file below /proc is read by procfs.Read, which bounds what it reads: a file that names /proc
+// opens none itself, and in the package procfs only its reader does.
+func TestReadsOfProc(t *testing.T) {
+	t.Parallel()
+	opens, needed := 0, map[string]bool{}
+	for _, path := range sources(t) {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, calls := false, []string(nil)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				names = names || n.Kind == token.STRING && (strings.Contains(n.Value, "/proc/") || n.Value == `"/proc"` || strings.Contains(n.Value, `"proc/`))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && slices.Contains(openers, x.Name+"."+n.Sel.Name) {
+					calls = append(calls, x.Name+"."+n.Sel.Name)
+				}
+			}
+			return true
+		})
+		inside := filepath.Dir(path) == "record/procfs"
+		switch {
+		case path == "record/procfs/read.go":
+			opens += len(calls)
+		case path == "record/procfs/maps.go":
+			if slices.ContainsFunc(calls, func(c string) bool { return c != "os.Open" && c != "os.OpenFile" }) || len(calls) != 2 {
+				t.Errorf("%s opens %q: it is to open mapped files only", path, calls)
+			}
+		case len(calls) == 0 || !names && !inside:
+		case notRead[path] != "":
+			needed[path] = true
+		default:
+			t.Errorf("%s names /proc and calls %q: read what is below /proc by procfs.Read", path, calls)
+		}
+	}
+	if opens == 0 {
+		t.Error("the reader opens nothing: this test looks at the wrong file")
+	}
+	for path := range notRead {
+		if !needed[path] {
+			t.Errorf("%s needs no exception", path)
+		}
+	}
+}
+
+// sources lists the Go files of the module that are no tests, nor for tests.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for path := range strings.FieldsSeq(git(t, "ls-files", "--cached", "--others", "--exclude-standard", "*.go")) {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(filepath.Dir(path), "test") && !strings.HasPrefix(path, "testdata/") {
+			all = append(all, path)
+		}
+	}
+	if len(all) == 0 {
+		t.Skip("this is no git repository")
+	}
+	return all
+}
+
+// TestBloatedProcesses records beside processes of another user whose environments have gigabytes: they cost the recorder neither
+// memory nor time.
+func TestBloatedProcesses(t *testing.T) {
+	t.Parallel()
+	for range 4 {
+		attacktest.Bloated{User: attacktest.User, Bytes: 2 << 30, First: "A=1"}.Start(t, "bloated")
+	}
+	base := filepath.Join(t.TempDir(), "run")
+	cmd := exec.Command("cudatrace", "record", "--no-convert", "-o", base, sim("driveronly"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const most = 300 << 20
+	if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > most {
+		t.Errorf("the recorder took %d MiB", used>>20)
+	} else {
+		t.Log(fmt.Sprintf("the recorder took %d MiB", used>>20))
+	}
+}
+
+// TestELFBombs examines a program and a process whose files say that they have 2^24 sections: neither memory nor time goes into them.
+func TestELFBombs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bomb, home := filepath.Join(dir, "bomb"), filepath.Join(dir, "toolkit")
+	if err := os.MkdirAll(filepath.Join(home, "lib64"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	attacktest.ELFBomb(t, bomb)
+	attacktest.ELFBomb(t, filepath.Join(home, "lib64", "libcupti.so.13"))
+	target := exec.Command(sim("told"))
+	target.Env = append(os.Environ(), "CUDA_HOME="+home)
+	in, err := target.StdinPipe()
+	if err == nil {
+		err = target.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = target.Wait() }()
+	pid := fmt.Sprint(target.Process.Pid)
+	for name, args := range map[string][]string{
+		"doctor PROGRAM": {"doctor", bomb},
+		"doctor -p":      {"doctor", "-p", pid},
+		"record -p":      {"record", "-p", pid, "-d", "1ms", "-o", filepath.Join(dir, "run")},
+	} {
+		cmd := exec.Command("cudatrace", args...)
+		out, err := cmd.CombinedOutput()
+		if code := exitStatusOf(cmd.ProcessState); code < 0 || code > 3 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > 300<<20 {
+			t.Errorf("%s took %d MiB", name, used>>20)
+		}
+	}
+}
+
+// TestForeignELF checks that only elfsym reads ELF files, of which it takes little: debug/elf makes room for whatever their headers
+// say. Others use its constants.
+func TestForeignELF(t *testing.T) {
+	t.Parallel()
+	for _, path := range sources(t) {
+		text := readRepository(t, path)
+		if strings.Contains(text, "elf.Open(") || strings.Contains(text, "elf.NewFile(") {
+			t.Errorf("%s reads an ELF file by debug/elf: use elfsym", path)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package probe
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/probe/uprobe"
+)
+
+// refusedLaunches lists the refused launches that were recorded by their shared memory, a number of their own.
+func (r *recorder) refusedLaunches() []string {
+	var all []string
+	for _, c := range r.byEntry() {
+		if functionOf(c).Name == "cudaLaunchKernel" {
+			all = append(all, fmt.Sprintf("%d: error %d", args(c)["shared"], c.Ret))
+		}
+	}
+	return all
+}
+
+// A launch that the runtime refuses is recorded if it began before the first launch of the program reached the driver,
+// however late it ends and however long the runtime's launches are probed. So it is with the next program.
+func TestRefusedLaunches(t *testing.T) {
+	eachMode(t, func(t *testing.T, m uprobe.Mode) {
+		for _, again := range []string{"again", "again-by-thread"} {
+			p, target := open(t, Options{Mode: m, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "shared")
+			attach(t, p, target)
+			for range 2 {
+				target.run("refused", 3)
+				target.run("hold", 7)
+				if !p.processes.releaseLaunches() {
+					t.Error("no launch is waited for before the first one")
+				}
+				target.run("launches", 1)
+				if !p.processes.releaseLaunches() {
+					t.Error("the probes go while a launch is open that began before")
+				}
+				target.run("refused", 100)
+				target.run("release", 0)
+				if p.processes.releaseLaunches() {
+					t.Error("a launch is waited for when it has reached the driver")
+				}
+				target.run("refused", 100)
+				target.execs(again)
+				attach(t, p, target)
+			}
+			r := finish(t, p)
+			one := []string{"0: error 98", "1: error 98", "2: error 98", "7: error 98"}
+			if diff := cmp.Diff(append(one, one...), r.refusedLaunches()); diff != "" {
+				t.Errorf("%s: refused launches (-want +got):\n%s", again, diff)
+			}
+		}
+	})
+}
+
+// A launch that is not recorded reaches the driver, too.
+func TestRefusedLaunchesOutsideRange(t *testing.T) {
+	t.Parallel()
+	p, target := open(t, Options{Functions: cudaapi.Functions(cudaapi.Minimal), CaptureRange: true}), startTarget(t, "shared")
+	attach(t, p, target)
+	target.run("begins", 0)
+	target.run("refused", 2)
+	target.run("ends", 0)
+	target.run("launches", 1)
+	if p.processes.releaseLaunches() {
+		t.Error("a launch is waited for although one has reached the driver")
+	}
+	target.run("begins", 0)
+	target.run("refused", 5)
+	r := finish(t, p)
+	if diff := cmp.Diff([]string{"0: error 98", "1: error 98"}, r.refusedLaunches()); diff != "" || len(r.calls) != 2 {
+		t.Errorf("%d calls; refused launches (-want +got):\n%s", len(r.calls), diff)
+	}
+}
