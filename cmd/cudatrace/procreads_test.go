@@ -110,7 +110,7 @@ func TestBloatedProcesses(t *testing.T) {
 	if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > most {
 		t.Errorf("the recorder took %d MiB", used>>20)
 	} else {
-		t.Log(fmt.Sprintf("the recorder took %d MiB", used>>20))
+		t.Logf("the recorder took %d MiB", used>>20)
 	}
 }
 
