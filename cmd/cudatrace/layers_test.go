@@ -128,7 +128,6 @@ var dataPath = []struct{ name, imports string }{
 	{"timeline", ""},
 	{"occupancy", "timeline"},
 	{"ordered", ""},
-	{"output/deflate", ""},
 	{"catalog", "timeline"},
 	{"selection", "timeline"},
 	{"stats/sketch", ""},
@@ -161,7 +160,7 @@ var dataPath = []struct{ name, imports string }{
 	{"diff/significance", ""},
 	{"diff", "diff/condition diff/significance selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
-	{"output", "output/deflate"},
+	{"output", ""},
 	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself
 }
 

@@ -1,13 +1,14 @@
 package output
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
 	"runtime"
 	"sync"
 
-	"github.com/cudatrace/cudatrace/convert/output/deflate"
+	"github.com/klauspost/compress/flate"
 )
 
 // A gzipWriter writes one gzip stream whose parts are compressed in parallel. The stream is a
@@ -34,13 +35,16 @@ type gzipPart struct {
 	block []byte
 	from  int
 	last  bool
-	out   []byte
+	out   bytes.Buffer
 	ready chan struct{}
 }
 
 const (
 	gzipBlock  = 1 << 20
-	gzipWindow = deflate.Window
+	gzipWindow = 32 << 10 // the largest distance of a match (RFC 1951, 3.2.5)
+
+	// gzipLevel trades time for bytes: docs/performance.md has the figures of each level.
+	gzipLevel = 5
 )
 
 // gzipHeader declares: deflate, no name, no time, unknown system (RFC 1952, 2.3).
@@ -98,9 +102,19 @@ func (g *gzipWriter) submit(last bool) {
 
 // compress compresses parts until the channel is closed.
 func (g *gzipWriter) compress() {
-	var z deflate.Compressor
+	z, err := flate.NewWriter(io.Discard, gzipLevel)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
 	for p := range g.work {
-		p.out = z.Append(p.out[:0], p.block, p.from, p.last)
+		p.out.Reset()
+		z.ResetDict(&p.out, p.block[:p.from])
+		_, _ = z.Write(p.block[p.from:]) // a bytes.Buffer takes all
+		if p.last {
+			_ = z.Close()
+		} else {
+			_ = z.Flush()
+		}
 		p.ready <- struct{}{}
 	}
 }
@@ -114,7 +128,7 @@ func (g *gzipWriter) write() {
 		own := p.block[p.from:]
 		g.sum = crc32.Update(g.sum, crc32.IEEETable, own)
 		g.size += uint32(len(own))
-		g.put(p.out)
+		g.put(p.out.Bytes())
 		last := p.last
 		g.pool.Put(p)
 		if last {

@@ -11,14 +11,18 @@ import (
 	"testing"
 )
 
-// trace returns bytes that compress a little.
+// trace returns bytes that compress: packets that differ in a few bytes, as those of a trace do.
 func trace(n int) []byte {
 	rnd := rand.New(rand.NewPCG(3, uint64(n)))
-	data := make([]byte, n)
-	for i := range data {
-		data[i] = byte(rnd.IntN(40))
+	packet := make([]byte, 40)
+	data := make([]byte, 0, n+len(packet))
+	for len(data) < n {
+		for range 3 {
+			packet[rnd.IntN(len(packet))] = byte(rnd.Uint32())
+		}
+		data = append(data, packet...)
 	}
-	return data
+	return data[:n]
 }
 
 // noise returns bytes that do not compress.
