@@ -7,6 +7,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/cudaapi/cudaerror"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -28,36 +29,59 @@ type Watch struct {
 	reader    *tracelog.Reader
 	drained   bool // the segment was read after it had ended
 	functions map[uint32]tracelog.Function
+	callers   map[uint32]string // the runtime's function that the program called, by ID of a caller
+	held      *held             // the condition that held first
 	flushed   map[uint32]uint64 // Flushed.Until, by PID
 	pace      pace
+}
+
+// A held is a condition that held.
+type held struct {
+	call call // for which it held; none for a condition on other records
+	text func(call) string
 }
 
 // NewWatch returns a watch over the records from now on. calls is the kind of the records of calls.
 func NewWatch(r *Ring, list []Condition, steps Steps, calls tracelog.Kind) *Watch {
 	return &Watch{ring: r, conditions: list, steps: steps, calls: calls,
-		functions: map[uint32]tracelog.Function{}, flushed: map[uint32]uint64{}, pace: newPace()}
+		functions: map[uint32]tracelog.Function{}, callers: map[uint32]string{}, flushed: map[uint32]uint64{}, pace: newPace()}
 }
 
 // Look reads what has been written since the last look. It returns which condition held first, "" for
-// none.
+// none. A call's name may take a further look: the record of its caller comes a little after it.
 func (w *Watch) Look() (why string, err error) {
+	waited := w.held != nil
 	for {
 		if err := w.open(); err != nil {
-			return why, err
+			return w.why(waited), err
 		}
 		for w.reader.Next() {
-			b := w.reader.Block()
-			if held := w.block(b); why == "" {
-				why = held
-			}
+			w.block(w.reader.Block())
 		}
 		if err := w.reader.Err(); err != nil && !tracelog.IsDamage(err) {
-			return why, err
+			return w.why(waited), err
 		}
 		if !w.next() {
-			return why, nil
+			return w.why(waited), nil
 		}
 	}
+}
+
+// why says in words which condition held first, "" for none, or if the name of the call is to be waited for.
+func (w *Watch) why(waited bool) string {
+	if w.held == nil {
+		return ""
+	}
+	h := *w.held
+	function, known := w.callers[h.call.caller]
+	if h.call.caller != 0 && !known && !waited {
+		return ""
+	}
+	if h.call.library == cudaapi.Driver.String() && cudaapi.CarriesOut(h.call.name, function) {
+		h.call.name, h.call.library = function, cudaapi.Runtime.String()
+	}
+	w.held = nil
+	return h.text(h.call)
 }
 
 // open opens the segment that is to be read.
@@ -103,8 +127,11 @@ func (w *Watch) next() bool {
 // learn takes the functions of segments that were removed unread. mu of the ring is held.
 func (w *Watch) learn() {
 	for _, x := range w.ring.before.definitions {
-		if f, ok := x.(*tracelog.Function); ok {
-			w.functions[f.ID] = *f
+		switch x := x.(type) {
+		case *tracelog.Function:
+			w.functions[x.ID] = *x
+		case *tracelog.Caller:
+			w.callers[x.ID] = x.Function
 		}
 	}
 }
@@ -124,13 +151,19 @@ func (w *Watch) Close() {
 func (w *Watch) Flushed(pid uint32) uint64 { return w.flushed[pid] }
 
 // block holds the records of a block against the conditions.
-func (w *Watch) block(b *tracelog.Block) (why string) {
+func (w *Watch) block(b *tracelog.Block) {
 	switch b.Kind {
 	case tracelog.KindFunction:
 		for i := range b.N {
 			var f tracelog.Function
 			f.Read(b, i)
 			w.functions[f.ID] = f
+		}
+	case tracelog.KindCaller:
+		for i := range b.N {
+			var c tracelog.Caller
+			c.Read(b, i)
+			w.callers[c.ID] = c.Function
 		}
 	case tracelog.KindFlushed:
 		for i := range b.N {
@@ -139,29 +172,33 @@ func (w *Watch) block(b *tracelog.Block) (why string) {
 			w.flushed[f.PID] = max(w.flushed[f.PID], f.Until)
 		}
 	case tracelog.KindMarker:
-		return w.markers(b)
-	}
-	for _, c := range w.conditions {
-		if why = w.holds(c, b); why != "" {
-			break
+		if why := w.markers(b); why != "" && w.held == nil {
+			w.held = &held{text: func(call) string { return why }}
 		}
 	}
-	return why
+	for _, c := range w.conditions {
+		if w.held != nil {
+			break
+		}
+		w.held = w.holds(c, b)
+	}
 }
 
-// holds says in words how a condition holds for a record of a block, "" if it does not.
-func (w *Watch) holds(c Condition, b *tracelog.Block) string {
+// holds returns how a condition holds for a record of a block, nil if it does not.
+func (w *Watch) holds(c Condition, b *tracelog.Block) *held {
 	switch {
 	case c.what == longKernels && b.Kind == tracelog.KindKernel:
 		if i := above(b, c.limit); i >= 0 {
 			var k tracelog.Kernel
 			k.Read(b, i)
-			return fmt.Sprintf("kernel %s took %s", demangle.Filter(k.Name, demangle.NoParams), figures.Duration(k.Dur))
+			why := fmt.Sprintf("kernel %s took %s", demangle.Filter(k.Name, demangle.NoParams), figures.Duration(k.Dur))
+			return &held{text: func(call) string { return why }}
 		}
 	case c.what == longCalls && b.Kind == w.calls:
 		if i := above(b, c.limit); i >= 0 {
-			x := w.call(b, i)
-			return fmt.Sprintf("%s took %s in process %d, thread %d", x.name, figures.Duration(x.dur), x.pid, x.tid)
+			return &held{w.call(b, i), func(x call) string {
+				return fmt.Sprintf("%s took %s in process %d, thread %d", x.name, figures.Duration(x.dur), x.pid, x.tid)
+			}}
 		}
 	case c.what == failedCalls && b.Kind == w.calls:
 		returned := b.Column("ret")
@@ -170,11 +207,13 @@ func (w *Watch) holds(c Condition, b *tracelog.Block) string {
 				continue
 			}
 			if x := w.call(b, i); x.failed() {
-				return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaerror.Name(x.library, x.ret), x.pid, x.tid)
+				return &held{x, func(x call) string {
+					return fmt.Sprintf("%s failed with %s in process %d, thread %d", x.name, cudaerror.Name(x.library, x.ret), x.pid, x.tid)
+				}}
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // above is the first row of a block whose duration is above a limit, -1 for none.
@@ -191,6 +230,7 @@ func above(b *tracelog.Block, limit time.Duration) int {
 // A call is a record of a call, from a pair of uprobes or from CUPTI.
 type call struct {
 	pid, tid      uint32
+	caller        uint32 // Caller.ID, 0 when not known
 	name, library string
 	dur           uint64
 	ret           int32
@@ -211,12 +251,12 @@ func (w *Watch) call(b *tracelog.Block, i int) call {
 		if a.Domain == tracelog.DomainRuntime {
 			library = "runtime"
 		}
-		return call{a.PID, a.TID, a.Name, library, a.Dur, int32(a.Ret), a.Flags&tracelog.CallUnfinished == 0}
+		return call{a.PID, a.TID, a.Caller, a.Name, library, a.Dur, int32(a.Ret), a.Flags&tracelog.CallUnfinished == 0}
 	}
 	var c tracelog.Call
 	c.Read(b, i)
 	f := w.functions[c.Func]
-	return call{c.PID, c.TID, f.Name, f.Library, c.Dur, c.Ret, c.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0}
+	return call{c.PID, c.TID, c.Caller, f.Name, f.Library, c.Dur, c.Ret, c.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) == 0}
 }
 
 // markers follows the NVTX ranges that are steps.

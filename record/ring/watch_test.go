@@ -55,18 +55,20 @@ func TestWatch(t *testing.T) {
 		record    tracelog.Record
 		want      string
 	}{
-		"failed":             {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2}), "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
-		"not ready":          {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 600}), ""},
-		"succeeded":          {"call-failed", tracelog.KindCall, call(tracelog.Call{Dur: 1e9}), ""},
-		"left":               {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2, Flags: tracelog.CallNoReturn}), ""},
-		"failed, by CUPTI":   {"call-failed", tracelog.KindAPI, &api, "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
-		"not watched":        {"call-failed", tracelog.KindCall, &api, ""},
-		"long":               {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6 + 1}), "cudaMalloc took 1.0 ms in process 1, thread 2"},
-		"not long":           {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6}), ""},
-		"long, by CUPTI":     {"call>1ms", tracelog.KindAPI, &api, "cuMemAlloc took 2.0 ms in process 1, thread 2"},
-		"long kernel":        {"kernel>2ms", tracelog.KindCall, kernel, "kernel tick took 3.0 ms"},
-		"short kernel":       {"kernel>3ms", tracelog.KindCall, kernel, ""},
-		"kernel, not a call": {"call>1ms", tracelog.KindCall, kernel, ""},
+		"failed":                          {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2}), "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		"not ready":                       {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 600}), ""},
+		"succeeded":                       {"call-failed", tracelog.KindCall, call(tracelog.Call{Dur: 1e9}), ""},
+		"left":                            {"call-failed", tracelog.KindCall, call(tracelog.Call{Ret: 2, Flags: tracelog.CallNoReturn}), ""},
+		"failed, by CUPTI":                {"call-failed", tracelog.KindAPI, &api, "cuMemAlloc failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		"failed, of a runtime's function": {"call-failed", tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 7, Enter: start, Ret: 2}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		"failed, for another purpose":     {"call-failed", tracelog.KindCall, &tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 8, Enter: start, Ret: 2}, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+		"not watched":                     {"call-failed", tracelog.KindCall, &api, ""},
+		"long":                            {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6 + 1}), "cudaMalloc took 1.0 ms in process 1, thread 2"},
+		"not long":                        {"call>1ms", tracelog.KindCall, call(tracelog.Call{Dur: 1e6}), ""},
+		"long, by CUPTI":                  {"call>1ms", tracelog.KindAPI, &api, "cuMemAlloc took 2.0 ms in process 1, thread 2"},
+		"long kernel":                     {"kernel>2ms", tracelog.KindCall, kernel, "kernel tick took 3.0 ms"},
+		"short kernel":                    {"kernel>3ms", tracelog.KindCall, kernel, ""},
+		"kernel, not a call":              {"call>1ms", tracelog.KindCall, kernel, ""},
 	} {
 		condition, err := ParseCondition(c.condition, parseTime)
 		if err != nil {
@@ -74,7 +76,10 @@ func TestWatch(t *testing.T) {
 		}
 		b := newBench(t, 8*time.Second, 1<<30)
 		w := NewWatch(b.ring, []Condition{condition}, Steps{}, c.calls)
-		b.add(function)
+		for _, x := range []tracelog.Record{function, &tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"},
+			&tracelog.Caller{ID: 7, Function: "cudaMalloc"}, &tracelog.Caller{ID: 8, Function: "cudaLaunchKernel"}} {
+			b.add(x)
+		}
 		for range 20 { // the first segment is removed
 			b.tick(second)
 		}
@@ -90,6 +95,36 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: %q, %v again", name, why, err)
 		}
 		w.Close()
+	}
+}
+
+// TestWatchCallers has calls of the driver fail whose callers come later: soon, or not before the next look ends.
+func TestWatchCallers(t *testing.T) {
+	condition, err := ParseCondition("call-failed", parseTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, 8*time.Second, 1<<30)
+	w := NewWatch(b.ring, []Condition{condition}, Steps{}, tracelog.KindCall)
+	defer w.Close()
+	b.add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
+	for i, c := range []struct {
+		caller tracelog.Caller // of the second look
+		want   string
+	}{
+		{tracelog.Caller{ID: 1, Function: "cudaMalloc"}, "cudaMalloc failed with cudaErrorMemoryAllocation in process 1, thread 2"},
+		{tracelog.Caller{ID: 9, Function: "cudaMalloc"}, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY in process 1, thread 2"},
+	} {
+		b.add(&tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: uint32(i + 1), Enter: start, Ret: 2})
+		b.tick(second)
+		if why, err := w.Look(); why != "" || err != nil {
+			t.Errorf("%q, %v before the caller is known", why, err)
+		}
+		b.add(&c.caller)
+		b.tick(second)
+		if why, err := w.Look(); why != c.want || err != nil {
+			t.Errorf("%q, %v, want %q", why, err, c.want)
+		}
 	}
 }
 
