@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"slices"
@@ -292,7 +291,7 @@ func (o *statsOptions) printNsys(con *console.Console, sink *stats.Sink) error {
 		if o.top > 0 && len(sheet.Rows) > o.top+1 {
 			sheet.Rows = sheet.Rows[:o.top+1]
 		}
-		if err := csv.NewWriter(con.Text()).WriteAll(sheet.Rows); err != nil {
+		if err := table.WriteSheet(con.Text(), sheet.Rows); err != nil {
 			return err
 		}
 	}

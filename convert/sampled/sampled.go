@@ -67,10 +67,10 @@ func (s *Set) Add(values []float64, ns uint64) {
 	}
 }
 
-// AddValue adds a value of one metric. NaN is no value.
+// AddValue adds a value of one metric. NaN is no value, and one of no time does not count.
 func (s *Set) AddValue(i int, v float64, ns uint64) {
 	switch {
-	case math.IsNaN(v):
+	case math.IsNaN(v) || ns == 0:
 	case s.Metrics[i].Unit == metric.BitsOfReason:
 		s.Known += ns
 		for _, r := range (metric.Reason(v) & metric.Throttling).List() {
@@ -82,7 +82,7 @@ func (s *Set) AddValue(i int, v float64, ns uint64) {
 }
 
 func (r *Row) add(v float64, ns uint64) {
-	r.values.Add(uint64(max(0, math.Round(v*r.step))))
+	r.values.Add(uint64(min(max(0, math.Round(v*r.step)), 1<<63)))
 	if r.Time == 0 || v > r.Max {
 		r.Max = v
 	}

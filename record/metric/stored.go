@@ -72,11 +72,14 @@ func rateCode(v float64) uint64 {
 	return uint64(shift)<<(rateBits-1) + uint64(math.Round(math.Ldexp(v, -shift)))
 }
 
-// rateOf is the inverse of rateCode. A code that no recorder writes is some number.
+// mostShift is the shift of the largest rate that is stored.
+const mostShift = 63 - rateBits
+
+// rateOf is the inverse of rateCode. A code that no recorder writes is some number that rateCode knows.
 func rateOf(code uint64) float64 {
 	if code < 1<<rateBits {
 		return float64(code)
 	}
 	shift := code>>(rateBits-1) - 1
-	return math.Ldexp(float64(code-shift<<(rateBits-1)), int(min(shift, 2000)))
+	return math.Ldexp(float64(code-shift<<(rateBits-1)), int(min(shift, mostShift)))
 }

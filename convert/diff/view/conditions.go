@@ -49,11 +49,11 @@ func Explained(o *diff.Outcome) string {
 	}
 	switch {
 	case !o.Change:
-		words += table.Words(value(x.Value), unitOf(o.Unit))
+		words += table.Words(x.Value, unitOf(o.Unit))
 	case x.Base == 0 && x.New != 0:
 		words += pair(x.Compared, unitOf(o.Unit))
 	default:
-		words += fmt.Sprintf("%s (%s", pair(x.Compared, unitOf(o.Unit)), table.Words(change(x.Compared), table.Percent))
+		words += fmt.Sprintf("%s (%s", pair(x.Compared, unitOf(o.Unit)), table.Words(x.Compared.Change(), table.Percent))
 		words += chance(x.Q)
 		words += ")"
 	}

@@ -55,7 +55,7 @@ func (p *Page) conditionData() *table.Table {
 		row := []any{o.Text, string(o.State), orNothing(o.Why), nil, nil, nil, nil, o.Value, nil, uint64(o.Holds)}
 		if len(o.Cases) > 0 {
 			x := o.Cases[0]
-			row[3], row[4], row[5], row[6], row[8] = orNothing(x.Name), value(x.Base), value(x.New), value(x.Value), value(x.Q)
+			row[3], row[4], row[5], row[6], row[8] = orNothing(x.Name), x.Base, x.New, x.Value, x.Q
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -66,7 +66,7 @@ func (p *Page) overallData() *table.Table {
 	t := &table.Table{Name: "overall", Columns: []table.Column{{Key: "name"}, {Key: "verdict"}, {Key: "base", Unit: table.Rate}, {Key: "new", Unit: table.Rate},
 		{Key: "change", Unit: table.Rate}, {Key: "q", Unit: table.Rate}}}
 	for _, o := range p.Overall {
-		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), value(o.Base), value(o.New), change(o.Compared), value(o.Q)})
+		t.Rows = append(t.Rows, []any{o.Name, orNothing(o.Verdict), o.Base, o.New, o.Change(), o.Q})
 	}
 	return t
 }
@@ -81,9 +81,9 @@ func sectionData(s *diff.Section) *table.Table {
 		t.Columns = append(t.Columns, table.Column{Key: "base_" + c.Key, Unit: c.Unit}, table.Column{Key: "new_" + c.Key, Unit: c.Unit}, table.Column{Key: "q_" + c.Key, Unit: table.Rate})
 	}
 	for _, r := range s.Rows {
-		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), value(r.Added)}
+		row := []any{r.Name, orNothing(r.Was), orNothing(r.Match), orNothing(strings.Join(r.Verdicts, ", ")), r.Added}
 		for _, c := range r.Figures {
-			row = append(row, value(c.Base), value(c.New), value(c.Q))
+			row = append(row, c.Base, c.New, c.Q)
 		}
 		t.Rows = append(t.Rows, row)
 	}

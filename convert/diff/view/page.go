@@ -151,23 +151,12 @@ func (p *Page) tables() (all []*table.Table) {
 
 // pair writes a figure of BASE and of NEW: one number where they are the same.
 func pair(c *diff.Compared, unit table.Unit) string {
-	base, new := table.Words(value(c.Base), unit), table.Words(value(c.New), unit)
+	base, new := table.Words(c.Base, unit), table.Words(c.New, unit)
 	if base == new {
 		return base
 	}
 	return base + " → " + new
 }
-
-// value is a cell of a figure, nil of an unknown one.
-func value(v float64) any {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return v
-}
-
-// change is a cell of the change of a figure.
-func change(c *diff.Compared) any { return value(c.Change()) }
 
 func (p *Page) overall() *table.Table {
 	t := &table.Table{Name: "overall", Title: "figures of a run", Reason: "no figure is known", Columns: []table.Column{
@@ -177,8 +166,8 @@ func (p *Page) overall() *table.Table {
 		if math.IsNaN(o.Base) && math.IsNaN(o.New) || o.Base == 0 && o.New == 0 {
 			continue
 		}
-		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: value(o.Base), Unit: unitOf(o.Unit())}, table.Cell{Value: value(o.New), Unit: unitOf(o.Unit())},
-			change(o.Compared), orNothing(o.Verdict)})
+		t.Rows = append(t.Rows, []any{o.Name, table.Cell{Value: o.Base, Unit: unitOf(o.Unit())}, table.Cell{Value: o.New, Unit: unitOf(o.Unit())},
+			o.Change(), orNothing(o.Verdict)})
 	}
 	return t
 }
@@ -218,7 +207,7 @@ func (p *Page) section(s *diff.Section) *table.Table {
 	for _, r := range p.shown(s) {
 		row := []any{r.Name, strings.Join(r.Verdicts, ", ")}
 		if s.AddsTime() {
-			row = append(row, value(r.Added))
+			row = append(row, r.Added)
 		}
 		for i, c := range s.Columns() {
 			row = append(row, pair(r.Figures[i], c.Unit))

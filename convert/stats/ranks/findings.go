@@ -209,7 +209,7 @@ func (m *communicator) evidence(b *blame, beside string) string {
 // ofLoad makes a finding of a rank's load.
 func ofLoad(kind string, l *Load, cost uint64) *findings.Finding {
 	gpu := l.GPU
-	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(l.Span), Count: 1, First: l.First, Last: l.Last, At: []uint64{l.First}}
+	return &findings.Finding{Kind: kind, Process: l.Process.Process, GPU: &gpu, Cost: cost, Share: float64(cost) / float64(max(l.Span, 1)), Count: 1, First: l.First, Last: l.Last, At: []uint64{l.First}}
 }
 
 // exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no communication.

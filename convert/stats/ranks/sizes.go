@@ -122,7 +122,7 @@ func (s sizes) measure(names *labels, m *communicator, x *comparison, parts []co
 	}
 	k := names.key(of, m.size())
 	array, _ := bandwidth(k.operation, uint64(k.members))
-	if array == 0 {
+	if array == 0 || time == 0 {
 		return
 	}
 	row := s.of(k)

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -95,6 +96,9 @@ func threeDigits(v float64) string {
 }
 
 func fraction(v float64, u Unit) string {
+	if !finite(v) {
+		return unknown
+	}
 	switch u {
 	case Share:
 		return fmt.Sprintf("%.1f %%", 100*v)
@@ -163,8 +167,15 @@ func plain(v any, u Unit) string {
 	return fmt.Sprint(v)
 }
 
-// digits writes a fraction without zeros at its end.
+// finite reports whether a fraction is a number. Infinities and NaN are written as values that are not known: JSON has
+// no words for them.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// digits writes a fraction without zeros at its end, nothing for one that is no number.
 func digits(v float64) string {
+	if !finite(v) {
+		return ""
+	}
 	s := strconv.FormatFloat(v, 'f', 6, 64)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }

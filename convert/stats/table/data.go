@@ -33,9 +33,45 @@ func writeCSV(w io.Writer, t *Table) error {
 	out.Write(record) // Flush keeps the error
 	for _, row := range t.Rows {
 		for i, v := range row {
-			record[i] = plain(v, t.Columns[i].Unit)
+			record[i] = csvCell(v, t.Columns[i].Unit)
 		}
 		out.Write(record)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvCell writes a value as a cell of CSV.
+func csvCell(v any, u Unit) string {
+	switch v := v.(type) {
+	case Cell:
+		return csvCell(v.Value, v.Unit)
+	case string, []string:
+		return csvText(plain(v, u))
+	}
+	return plain(v, u)
+}
+
+// csvText is a text as a cell of CSV. A traced program chooses its texts, and spreadsheets take one that begins like a
+// formula for one: it gets an apostrophe in front. Line breaks become spaces.
+func csvText(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		s = "'" + s
+	}
+	return lineBreaks.Replace(s)
+}
+
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
+
+// WriteSheet writes rows of texts as CSV; the numbers among them are not negative.
+func WriteSheet(w io.Writer, rows [][]string) error {
+	out := csv.NewWriter(w)
+	for _, row := range rows {
+		record := make([]string, len(row))
+		for i, s := range row {
+			record[i] = csvText(s)
+		}
+		out.Write(record) // Flush keeps the error
 	}
 	out.Flush()
 	return out.Error()
@@ -123,7 +159,11 @@ func value(v any, u Unit) string {
 	case []uint64:
 		return "[" + joined(v, ", ", func(n uint64) string { return plain(n, u) }) + "]"
 	case []float64:
-		return "[" + joined(v, ", ", digits) + "]"
+		return "[" + joined(v, ", ", func(n float64) string { return value(n, u) }) + "]"
+	case float64:
+		if !finite(v) {
+			return "null"
+		}
 	case uint64:
 		if u == Address {
 			return encoded(plain(v, u))

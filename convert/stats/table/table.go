@@ -131,7 +131,7 @@ func number(v any) (n float64, known bool) {
 	case uint64:
 		return float64(v), true
 	case float64:
-		return v, true
+		return v, finite(v)
 	}
 	return 0, false
 }

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -100,6 +102,62 @@ func TestCSV(t *testing.T) {
 		"a\x1b[31m|`b,1,1234567.25,1,512,,,,,false,,2\n" + ",,,,,,,,,,,\n" + "\n" + keys
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// hostile is a table with texts that a spreadsheet would run, and fractions that are no numbers.
+func hostile() *Table {
+	var rows [][]any
+	for _, s := range []string{`=cmd|' /C calc'!A1`, "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "a\nb\r\nc", "a=b"} {
+		rows = append(rows, []any{s, -1.5, []string{s}, Cell{s, Text}, []float64{math.NaN(), -1}})
+	}
+	rows = append(rows, []any{"", math.Inf(1), nil, Cell{math.NaN(), Rate}, []float64{math.Inf(-1)}})
+	return &Table{Name: "hostile", Rows: rows, Columns: []Column{{Key: "name"}, {Key: "change", Unit: Percent}, {Key: "list"}, {Key: "cell"}, {Key: "shares", Unit: Share}}}
+}
+
+// No text of CSV is a formula or has line breaks, and numbers stay numbers.
+func TestCSVTexts(t *testing.T) {
+	t.Parallel()
+	var out, sheet strings.Builder
+	if err := WriteCSV(&out, []*Table{hostile()}); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"name,change,list,cell,shares"}
+	texts := []string{`'=cmd|' /C calc'!A1`, "'+1+1", "'-2+3", "'@SUM(A1)", "'\t=1", "' =1", "a b c", "a=b"}
+	for _, s := range texts {
+		lines = append(lines, s+",-1.5,"+s+","+s+", -1")
+	}
+	want := strings.ReplaceAll(strings.Join(append(lines, ",,,,", ""), "\n"), ", -1", `," -1"`)
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := WriteSheet(&sheet, [][]string{{"12.5", "=1", "a\nb"}}); err != nil || sheet.String() != "12.5,'=1,a b\n" {
+		t.Errorf("%v, %q", err, sheet.String())
+	}
+}
+
+// A fraction that is no number is a value that is not known.
+func TestNoNumber(t *testing.T) {
+	t.Parallel()
+	var text, object strings.Builder
+	tables := []*Table{hostile()}
+	tables[0].Sort("change")
+	for _, err := range []error{WriteText(&text, tables, 80), WriteJSON(&object, nil, tables)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(object.String()), &members); err != nil {
+		t.Fatalf("%v in\n%s", err, object.String())
+	}
+	rows := members["hostile"].([]any)
+	want := map[string]any{"name": "", "change": nil, "list": nil, "cell": nil, "shares": []any{nil}}
+	if diff := cmp.Diff(want, rows[len(rows)-1]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if s := text.String(); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
+		t.Error(s)
 	}
 }
 

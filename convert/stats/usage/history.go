@@ -14,7 +14,7 @@ type Function struct {
 	Async         bool // its name says that the call does not wait
 
 	index   int
-	loading *Function // the function, in calls that loaded code
+	loading *Function // the function in calls that loaded code; itself there
 	loads   bool
 }
 
@@ -74,7 +74,7 @@ type Functions struct{ list []*Function }
 func (f *Functions) Add(name, library string) *Function {
 	fn := &Function{Name: name, Library: library, Role: roleOf(name), Async: strings.Contains(name, "Async"), index: len(f.list)}
 	loading := *fn
-	loading.loads = true
+	loading.loads, loading.loading = true, &loading
 	fn.loading = &loading
 	f.list = append(f.list, fn)
 	return fn
