@@ -176,8 +176,11 @@ func (c *Call) open(pid int) error {
 	if err := unix.Fstat(c.dir, &s); err != nil {
 		return err
 	}
-	user, ok := procfs.User(pid)
-	if !ok || s.Mode&0o077 != 0 || s.Uid != 0 && s.Uid != user {
+	// The folder is named by the process's environment, which whoever started the process decided. Else root would remove a
+	// socket from a folder of root's.
+	user, ok1 := procfs.User(pid)
+	starter, ok2 := procfs.Owner(pid)
+	if !ok1 || !ok2 || s.Mode&0o077 != 0 || s.Uid != user || s.Uid != starter {
 		return errors.New("its folder is not its user's own")
 	}
 	if int(s.Uid) != os.Geteuid() {

@@ -1,15 +1,17 @@
 package armed
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/pipetest"
@@ -18,19 +20,33 @@ import (
 // start starts a process that would load the library, and finds it.
 func start(t *testing.T, library string) Process {
 	t.Helper()
-	cmd := exec.Command("cat")
-	cmd.Env = []string{cupti.InjectionVar + "=" + library}
-	input, _ := pipetest.Start(t, cmd)
+	return startAs(t, library, os.Getuid(), os.Geteuid())
+}
+
+// startAs starts the process as one user, with the rights of another one.
+func startAs(t *testing.T, library string, uid, euid int) Process {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHelper$")
+	cmd.Env = []string{cupti.InjectionVar + "=" + library, fmt.Sprintf("HELPER=%d %d", uid, euid)}
+	input, output := pipetest.Start(t, cmd)
 	t.Cleanup(func() { input.Close(); cmd.Wait() })
-	// Right after exec the kernel shows no environment yet.
-	for range 1000 {
-		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); err == nil && len(text) > 0 {
-			return Look(cmd.Process.Pid)
-		}
-		time.Sleep(time.Millisecond)
+	if said, err := bufio.NewReader(output).ReadString('\n'); said != "ready\n" {
+		t.Fatalf("the process said %q, %v", said, err)
 	}
-	t.Fatal("the process shows no environment")
-	return Process{}
+	return Look(cmd.Process.Pid)
+}
+
+// TestHelper is the process of start.
+func TestHelper(t *testing.T) {
+	var uid, euid int
+	if n, _ := fmt.Sscan(os.Getenv("HELPER"), &uid, &euid); n < 2 {
+		return
+	}
+	if err := syscall.Setresuid(uid, euid, euid); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // arm makes a folder of armed programs.
@@ -119,5 +135,31 @@ func TestHostileFolder(t *testing.T) {
 	}
 	if content, err := os.ReadFile(outside); err != nil || strings.Trim(string(content), "\x00") != "" {
 		t.Errorf("a file outside was written: %v", err)
+	}
+}
+
+// TestRootsFolder has processes that another user started name a folder of root's, with what a recorder removes: it stays.
+func TestRootsFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	const nobody = 65534
+	library := arm(t)
+	sock := filepath.Join(filepath.Dir(library), "sock")
+	if err := os.WriteFile(sock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, euid := range map[string]int{"a user's": nobody, "with root's rights": 0} {
+		p := startAs(t, library, nobody, euid)
+		calls, refused := Open([]Process{p})
+		if err := refused[p.PID]; p.State != Fresh || len(calls) != 0 || err == nil || !strings.Contains(err.Error(), "not its user's own") {
+			t.Errorf("%s: %+v, %d calls, refused %v", name, p, len(calls), refused)
+		}
+		for _, c := range calls {
+			c.Close()
+		}
+		if _, err := os.Stat(sock); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
