@@ -1,8 +1,6 @@
 package merge
 
 import (
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -17,11 +15,15 @@ type queuedBlock struct {
 	sorted   bool   // its rows are in order
 }
 
-// A blockQueue has the blocks that have not been started, sorted by their earliest start.
+// before is the order in which blocks are started.
+func (b *queuedBlock) before(o *queuedBlock) bool {
+	return b.from < o.from || b.from == o.from && b.nth < o.nth
+}
+
+// A blockQueue has the blocks that have not been started. The first is the one with the earliest start.
 type blockQueue struct {
-	list []queuedBlock
-	head int // index of the first block that is still there
-	rows int // in all blocks
+	heap []queuedBlock // a binary heap: block i, counted from 1, comes behind block i/2
+	rows int           // in all blocks
 	next uint64
 }
 
@@ -48,42 +50,49 @@ func (q *blockQueue) add(b *tracelog.Block, distinct bool) {
 		at := starts.At(i)
 		queued.from, queued.to = min(queued.from, at), max(queued.to, at)
 	}
-	i := len(q.list)
-	for i > q.head && q.list[i-1].from > queued.from {
-		i--
+	q.heap = append(q.heap, queued)
+	for i := len(q.heap); i > 1 && q.heap[i-1].before(&q.heap[i/2-1]); i /= 2 {
+		q.heap[i-1], q.heap[i/2-1] = q.heap[i/2-1], q.heap[i-1]
 	}
-	q.list = slices.Insert(q.list, i, queued)
 	q.rows += b.N
 }
 
 // first is the earliest start, Never without a block.
 func (q *blockQueue) first() uint64 {
-	if q.head == len(q.list) {
+	if q.empty() {
 		return timeline.Never
 	}
-	return q.list[q.head].from
+	return q.heap[0].from
 }
 
-func (q *blockQueue) empty() bool { return q.head == len(q.list) }
+func (q *blockQueue) empty() bool { return len(q.heap) == 0 }
 
 // take removes the first block.
 func (q *blockQueue) take() queuedBlock {
-	b := q.list[q.head]
-	q.list[q.head] = queuedBlock{}
-	q.rows -= b.N
-	if q.head++; q.head > len(q.list)/2 {
-		n := copy(q.list, q.list[q.head:])
-		clear(q.list[n:])
-		q.list, q.head = q.list[:n], 0
+	b, last := q.heap[0], len(q.heap)-1
+	q.heap[0], q.heap[last] = q.heap[last], queuedBlock{}
+	q.heap = q.heap[:last]
+	for i := 1; 2*i <= last; {
+		least := 2 * i
+		if least < last && q.heap[least].before(&q.heap[least-1]) {
+			least++
+		}
+		if !q.heap[least-1].before(&q.heap[i-1]) {
+			break
+		}
+		q.heap[i-1], q.heap[least-1] = q.heap[least-1], q.heap[i-1]
+		i = least
 	}
+	q.rows -= b.N
 	return b
 }
 
 // extent adds the blocks that begin before a time to x.
 func (q *blockQueue) extent(x *Extent, before uint64) {
-	for i := q.head; i < len(q.list) && q.list[i].from < before; i++ {
-		b := &q.list[i]
-		x.add(b.from, min(b.to, before), b.N)
+	for i := range q.heap {
+		if b := &q.heap[i]; b.from < before {
+			x.add(b.from, min(b.to, before), b.N)
+		}
 	}
 }
 

@@ -220,12 +220,18 @@ func (s *source[T]) start() uint64 { return s.starts[s.at] }
 // left is an upper bound for the records that the source still has.
 func (s *source[T]) left() int { return s.n - s.at + s.rows.left() }
 
-// begin starts a block as a source.
-func (m *Merger[T]) begin(b queuedBlock) {
+// open makes a source of a block, without records yet.
+func (m *Merger[T]) open(b queuedBlock) *source[T] {
 	s := m.kind.source()
 	s.block = b
 	s.decoder.open(b.Block, m.process)
 	s.rows.reset(b.N, b.sorted, s.decoder.before)
+	return s
+}
+
+// begin starts a block as a source.
+func (m *Merger[T]) begin(b queuedBlock) {
+	s := m.open(b)
 	if !s.fill() { // no record of the block is selected
 		m.end(s)
 		return
@@ -249,23 +255,25 @@ func (m *Merger[T]) end(s *source[T]) {
 // flatten makes all records of the sources loose, and those of the queued blocks up to the
 // limit of Until.
 func (m *Merger[T]) flatten() {
-	for !m.queue.empty() && !m.beyond(m.queue.first()) {
-		m.begin(m.queue.take())
-	}
-	for _, s := range m.active {
-		for {
-			for _, v := range s.values[s.at:s.n] {
-				m.loose.Add(v)
-			}
-			if !s.fill() {
-				break
-			}
-		}
-		m.end(s)
+	for n := len(m.active); n > 0; n-- {
+		m.loosen(m.active[n-1])
 	}
 	clear(m.active)
 	m.active = m.active[:0]
+	for !m.queue.empty() && !m.beyond(m.queue.first()) {
+		m.loosen(m.open(m.queue.take()))
+	}
 	m.first, m.second = &m.kind.none, &m.kind.none
+}
+
+// loosen makes the records of a source loose, and ends it.
+func (m *Merger[T]) loosen(s *source[T]) {
+	for more := true; more; more = s.fill() {
+		for _, v := range s.values[s.at:s.n] {
+			m.loose.Add(v)
+		}
+	}
+	m.end(s)
 }
 
 // Held is an upper bound for the number of records that the merger holds.
