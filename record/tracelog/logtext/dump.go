@@ -1,6 +1,7 @@
 package logtext
 
 import (
+	"fmt"
 	"io"
 	"reflect"
 	"slices"
@@ -37,10 +38,10 @@ func (o *Options) shows(b *tracelog.Block, i int) bool {
 
 // Dump writes the records of a log, a line each, in the order of the log. With a filter, the
 // parts of the log that it rules out are not read (see Reader.Select). Where something is
-// damaged or missing Dump writes a remark and goes on. The error is that of writing, or of
-// reading the file; what is damaged is in r.Damage.
+// damaged or missing Dump writes a remark and goes on. The error is that of writing, of reading
+// the file, or of a log with more text than its size allows; what is damaged is in r.Damage.
 func Dump(w io.Writer, r *tracelog.Reader, o Options) error {
-	d := dumper{w: w, r: r, functions: newFunctions(), options: &o, view: o.View, form: form{json: o.JSON}}
+	d := dumper{w: w, r: r, left: freeBytes + bytesPerByte*r.Size(), functions: newFunctions(), options: &o, view: o.View, form: form{json: o.JSON}}
 	if !o.prepare() {
 		if err := r.Select(withNames(o.Filter)); err != nil {
 			return err
@@ -83,7 +84,8 @@ type dumper struct {
 	options   *Options
 	view      *View
 	err       error
-	told      int // faults already written
+	left      int64 // bytes that may still be written
+	told      int   // faults already written
 	functions functions
 	columns   []tracelog.Column // of the current block: those of the fields of its lines
 	views     []columnView      // of these columns, with a view
@@ -92,7 +94,17 @@ type dumper struct {
 // writeSize is the number of bytes from which text is written.
 const writeSize = 64 << 10
 
+// Bounds of the text of a log: so many bytes for any log, and so many more for each byte of the log. A launch takes 8 bytes
+// in a log and 800 as JSON, with a kernel's name of any length. A log that was made for it could fill any disk.
+const (
+	freeBytes    = 64 << 20
+	bytesPerByte = 8192
+)
+
 func (d *dumper) write() {
+	if d.left -= int64(len(d.buf)); d.left < 0 && d.err == nil {
+		d.err = fmt.Errorf("%s has more text than a log of its %d bytes can have: no recorder writes such a log; choose a part of it", d.r.Name(), d.r.Size())
+	}
 	if d.err == nil && len(d.buf) > 0 {
 		_, d.err = d.w.Write(d.buf)
 	}

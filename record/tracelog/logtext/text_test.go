@@ -232,6 +232,24 @@ func TestDumpReportsWriteError(t *testing.T) {
 	}
 }
 
+// The text of a small log is bounded, however long the names that its records repeat.
+func TestDumpIsBounded(t *testing.T) {
+	t.Parallel()
+	w, out := newWriter(t)
+	for range 2000 {
+		w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Start: 1}, Name: strings.Repeat("x", 1<<20)})
+	}
+	if err := w.Close(tracelog.End{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{}, {JSON: true}} {
+		room := &logtest.FailingWriter{Room: 64<<20 + 8192*out.Len()}
+		if err := Dump(room, open(t, out.Bytes()), o); err == nil || !strings.Contains(err.Error(), "no recorder writes such a log") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 // A file that cannot be read is an error, not a remark.
 func TestDumpReportsReadError(t *testing.T) {
 	log := manyLaunches(t, 30)
