@@ -76,15 +76,18 @@ func runOpen(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	defer t.file.Close()
-	launch := func(address string) bool { return !c.Bool("no-browser") && browser.Launch(address, env) }
-	if err := handOver(stop, con, t, o, con.Print, launch); err != nil {
+	if c.Bool("no-browser") {
+		env = nil
+	}
+	if err := handOver(stop, con, t, o, con.Print, env); err != nil {
 		return err
 	}
 	return t.verdict
 }
 
-// handOver serves a trace until a browser has it. Its address is printed and launched.
-func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any), launch func(string) bool) (err error) {
+// handOver serves a trace until a browser has it. Its address is printed, and opened in a browser with an environment, unless that
+// is nil.
+func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Options, tell func(string, ...any), env []string) (err error) {
 	o.Name = t.name
 	if o.View, err = firstView(t); err != nil {
 		return err
@@ -95,7 +98,13 @@ func handOver(stop *stopped, con *console.Console, t openedTrace, o browser.Opti
 	}
 	con.Sayf("%s (%s) waits for a browser, at most %v", t.name, figures.Bytes(t.size), o.Patience)
 	tell("%s", s.Address())
-	if !launch(s.Address()) {
+	launched := false
+	if env != nil {
+		if launched, err = s.Launch(env); err != nil {
+			con.Sayf("no browser is started: the page for it cannot be written to %s: %s", os.TempDir(), errno.Words(err))
+		}
+	}
+	if !launched {
 		con.Detail("for the browser of another machine, there: %s", browser.Tunnel(s.Port()))
 	}
 	switch err := s.Run(stop); {
@@ -127,8 +136,7 @@ func openRecorded(con *console.Console, path string) error {
 		return err
 	}
 	defer t.file.Close()
-	launch := func(address string) bool { return browser.Launch(address, env) }
-	return handOver(watchStop(), con, t, browser.Options{UI: ui, Patience: openPatience}, con.Detail, launch)
+	return handOver(watchStop(), con, t, browser.Options{UI: ui, Patience: openPatience}, con.Detail, env)
 }
 
 // openPatience is the time for which a trace waits for a browser.

@@ -228,21 +228,32 @@ func TestOpenSudo(t *testing.T) {
 	}
 }
 
-// Where there is a display, the user's browser is started, and keeps running after Ctrl-C.
+// Where there is a display, the user's browser is started, and keeps running after Ctrl-C. What others can see of it does not tell
+// the address: that is in a file of the user's alone.
 func TestOpenLaunches(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "launched")
-	script := "#!/bin/sh\necho \"$1 $(cut -d' ' -f5 /proc/$$/stat)\" >" + fifo + "\n"
+	script := "#!/bin/sh\n(cut -d' ' -f5 /proc/$$/stat; tr '\\0' ' ' </proc/$$/cmdline; env) >" + fifo + "\n"
 	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	o := openWith(t, []string{"DISPLAY=:0", "PATH=" + dir + ":" + os.Getenv("PATH")}, dir, "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	o := openWith(t, []string{"DISPLAY=:0", "HOME=" + dir, "PATH=" + dir + ":" + os.Getenv("PATH")}, dir, "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
 	launched, err := os.ReadFile(fifo)
-	var address string
 	var group int
-	if _, scanned := fmt.Sscan(string(launched), &address, &group); err != nil || scanned != nil || address != o.address {
-		t.Errorf("the browser is started with %q, want %s: %v", launched, o.address, errors.Join(err, scanned))
+	var shell, name, page string
+	if _, scanned := fmt.Sscan(string(launched), &group, &shell, &name, &page); err != nil || scanned != nil {
+		t.Errorf("the browser is started with %q: %v", launched, errors.Join(err, scanned))
+	}
+	if token := strings.Split(o.address, "/")[3]; strings.Contains(string(launched), token) {
+		t.Errorf("the browser is started with the secret %s: %.200q", token, launched)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), `<meta http-equiv="refresh" content="0; url=`+o.address+`">`) {
+		t.Errorf("%s has %q: %v", page, text, err)
+	}
+	if tree := ownedTree(t, filepath.Dir(page)); !strings.HasPrefix(tree, fmt.Sprintf(" drwx------ %d:", os.Getuid())) || !strings.Contains(tree, "/open.html -rw------- ") {
+		t.Errorf("the browser's folder is\n%s", tree)
 	}
 	if ours, err := syscall.Getpgid(o.Process.Pid); err != nil || group == ours {
 		t.Errorf("the browser is in group %d, and so are we: %v", group, err)
@@ -250,5 +261,8 @@ func TestOpenLaunches(t *testing.T) {
 	o.get(t, "trace")
 	if said := o.end(t, 0); strings.Contains(said, "ssh") {
 		t.Errorf("it says\n%s", said)
+	}
+	if _, err := os.Stat(filepath.Dir(page)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the browser's folder is left: %v", err)
 	}
 }

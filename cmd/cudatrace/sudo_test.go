@@ -181,6 +181,7 @@ var changes = map[string]string{
 	"record/armed/armed.go":              "its claim on a folder is given to invoker.Do as a whole",
 	"cmd/cudatrace/conversion":           "its own process's file below /proc",
 	"cmd/cudatrace/top/beside.go":        "its own process's file below /proc",
+	"cmd/cudatrace/browser":              "open has become the user who called sudo",
 	"cmd/cudatrace/manual/manual.go":     "the function is given to invoker.Do as a whole",
 	"record/tracelog/internal/recordgen": "a tool of the build",
 }

@@ -51,12 +51,15 @@ type Server struct {
 	delivered chan struct{} // gets a value when somebody has the trace
 	seen      chan struct{} // gets a value while somebody is served
 	failed    chan error    // gets the error that ends the server
-	slots     chan struct{} // has a value for each connection
+	slots     chan struct{} // has a value for each connection that has shown the token
+	headTime  time.Duration // for the head of a request
+	redirect  string        // a folder with a file that leads to the address, "" without
 
-	handlers sync.WaitGroup
-	mu       sync.Mutex
-	open     map[net.Conn]bool
-	closed   bool
+	handlers  sync.WaitGroup
+	mu        sync.Mutex
+	open      map[net.Conn]bool
+	strangers []net.Conn // those of open that have not shown the token, the oldest first
+	closed    bool
 }
 
 // A file is a part of the page.
@@ -74,7 +77,7 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, listener: l, open: make(map[net.Conn]bool),
+	s := &Server{o: o, token: rand.Text(), trace: trace, size: size, listener: l, headTime: headTime, open: make(map[net.Conn]bool),
 		delivered: make(chan struct{}, 1), seen: make(chan struct{}, 1), failed: make(chan error, 1), slots: make(chan struct{}, connections)}
 	if s.o.Port = l.Addr().(*net.TCPAddr).Port; !o.Direct {
 		err = s.fillPage()

@@ -9,7 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -151,7 +154,7 @@ func TestInterrupt(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	var idle []net.Conn
-	for range 2 * connections {
+	for range 2 * strangers {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +170,67 @@ func TestInterrupt(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); err == nil {
 			t.Error("a connection got something")
 		}
+	}
+}
+
+// Strangers who say nothing, or hold on to what they are refused, take no place from the browser, however long they may.
+func TestIdleStrangers(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfetto, Patience: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.headTime = time.Hour
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context()) }()
+	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
+	for i := range 3 * strangers {
+		c, err := net.Dial("tcp", own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		texts := []string{"", "GET", requestText("GET", "/guess/trace", own)}
+		if _, err := io.WriteString(c, texts[i%len(texts)]); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatal(err) // else it had to go already
+		}
+	}
+	client := &http.Client{Timeout: time.Minute} // which decides only how long a test that fails takes
+	r, err := client.Get(s.Address() + "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if b, err := io.ReadAll(r.Body); err != nil || string(b) != "TRACE BYTES" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := next(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// The page that leads to the address is where a browser of a snap sees it.
+func TestRedirectFolders(t *testing.T) {
+	t.Parallel()
+	temp, env := os.TempDir(), []string{"A=1", "HOME=/home/me", "HOMEPAGE=x"}
+	for snaps, want := range map[string][]string{"/nowhere": {temp}, "/": {"/home/me", temp}} {
+		if got := redirectFolders(snaps, env); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", snaps, got, want)
+		}
+	}
+	home := t.TempDir()
+	s := &Server{o: Options{UI: perfetto, Direct: true, Port: 9001, Name: "a"}, token: "TOKEN"}
+	path, err := s.writeRedirect([]string{"/nowhere", home})
+	if err != nil || !strings.HasPrefix(path, home) {
+		t.Errorf("%s, %v", path, err)
+	}
+	for of, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): os.ModeDir | 0o700} {
+		if info, err := os.Stat(of); err != nil || info.Mode() != want {
+			t.Errorf("%s is %v, %v", of, info.Mode(), err)
+		}
+	}
+	if _, err := s.writeRedirect([]string{"/nowhere"}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }
 

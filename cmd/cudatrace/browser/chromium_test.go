@@ -93,6 +93,16 @@ func serving(t *testing.T, trace []byte, o Options) (s *Server, ended chan error
 	return s, ended
 }
 
+// redirecting is the address of the file that Launch hands to a browser.
+func redirecting(t *testing.T, s *Server) string {
+	t.Helper()
+	path, err := s.writeRedirect([]string{t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + path
+}
+
 // someTrace is bytes that are not served in one piece.
 func someTrace() []byte {
 	trace := make([]byte, 5<<20+123)
@@ -143,11 +153,11 @@ func TestChromium(t *testing.T) {
 		if text := stranger.Eval("document.body.innerText").(string); !strings.Contains(text, "this server is 127.0.0.1") {
 			t.Errorf("as stranger.test the server says %q", text)
 		}
-		page := b.Open(s.Address())
-		page.Eval(enabled)
+		page := b.Open(redirecting(t, s))
 		if err := next(t, ended); err != nil {
 			t.Errorf("the page has the trace; the server: %v", err)
 		}
+		page.Eval(enabled)
 		page.Eval("document.getElementById('open').click()")
 		want := received{Title: options.Name, FileName: options.Name, SHA256: sum(trace), Bytes: len(trace),
 			Hash:   "#!/?visStart=1000000000000000001&visEnd=1000000000000500000&enablePlugins=dev.perfetto.GpuByProcess,com.meta.GpuCompute",
@@ -166,7 +176,7 @@ func TestChromium(t *testing.T) {
 		if r := next(t, gotOther); r.Error == "" {
 			t.Errorf("another origin got %+v", r)
 		}
-		b.Open(s.Address())
+		b.Open(redirecting(t, s))
 		if r := next(t, got); r.Error != "" || r.SHA256 != sum(trace) || r.Bytes != len(trace) {
 			t.Errorf("the UI got %+v", r)
 		}

@@ -61,6 +61,14 @@ func readRequest(from io.Reader) (request, error) {
 	return q, nil
 }
 
+// wanted returns the name of the file that is asked for, if the request is for us and shows the token.
+func (q *request) wanted(token string) (string, error) {
+	if err := q.checkHost(); err != nil {
+		return "", err
+	}
+	return q.file(token)
+}
+
 // checkHost refuses requests for another machine: a page of a stranger can give its own name our
 // address, and would then count as of the same origin (DNS rebinding). A tunnel may have another port.
 func (q *request) checkHost() error {

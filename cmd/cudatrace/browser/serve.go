@@ -5,20 +5,22 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"time"
 )
 
 const (
-	connections = 16               // at the same time
-	headTime    = 10 * time.Second // for the head of a request
-	pieceTime   = time.Minute      // for a piece of an answer
+	connections = 16              // that have shown the secret, at the same time
+	strangers   = 64              // connections that have not
+	headTime    = 5 * time.Second // for the head of a request
+	pieceTime   = time.Minute     // for an answer, or a piece of the trace
 	pieceBytes  = 1 << 20
 )
 
 // accept takes connections until the server is stopped.
 func (s *Server) accept() {
 	for {
-		s.slots <- struct{}{}
 		c, err := s.listener.Accept()
 		if err != nil {
 			report(s.failed, err)
@@ -34,7 +36,8 @@ func (s *Server) accept() {
 	}
 }
 
-// begin notes an open connection, unless the server has been stopped.
+// begin notes an open connection, unless the server has been stopped. Of too many strangers the oldest has to go: a browser
+// sends its request at once.
 func (s *Server) begin(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,21 +45,33 @@ func (s *Server) begin(c net.Conn) bool {
 		_ = c.Close() // nothing was said on it
 		return false
 	}
+	if len(s.strangers) == strangers {
+		_ = s.strangers[0].Close() // its handler ends
+		s.strangers = s.strangers[1:]
+	}
+	s.strangers = append(s.strangers, c)
 	s.open[c] = true
 	s.handlers.Add(1)
 	return true
 }
 
+// known takes a connection from the strangers.
+func (s *Server) known(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strangers = slices.DeleteFunc(s.strangers, func(other net.Conn) bool { return other == c })
+}
+
 func (s *Server) end(c net.Conn) {
+	s.known(c)
 	s.mu.Lock()
 	delete(s.open, c)
 	s.mu.Unlock()
 	_ = c.Close() // what was written has arrived, or is given up
 	s.handlers.Done()
-	<-s.slots
 }
 
-// stop closes all connections.
+// stop closes all connections, and removes what Launch made.
 func (s *Server) stop() {
 	s.mu.Lock()
 	s.closed = true
@@ -66,6 +81,9 @@ func (s *Server) stop() {
 	}
 	s.mu.Unlock()
 	s.handlers.Wait()
+	if s.redirect != "" {
+		_ = os.RemoveAll(s.redirect) // a file that stays leads nowhere
+	}
 }
 
 // report passes a value on, unless one waits already.
@@ -78,10 +96,18 @@ func report[T any](to chan T, v T) {
 
 // serve answers the request of a connection.
 func (s *Server) serve(c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(headTime)) // fails only if c is closed: then reading fails
+	_ = c.SetDeadline(time.Now().Add(s.headTime)) // fails only if c is closed: then reading fails
 	q, err := readRequest(c)
+	name := ""
 	if err == nil {
-		err = s.answer(c, &q)
+		name, err = q.wanted(s.token)
+	}
+	if err == nil {
+		s.known(c)
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+		_ = c.SetDeadline(time.Now().Add(pieceTime)) // fails only if c is closed: then writing fails
+		err = s.answer(c, &q, name)
 	}
 	var refused *refusal
 	if errors.As(err, &refused) {
@@ -89,15 +115,8 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// answer answers a request, or returns a refusal or the error of the connection.
-func (s *Server) answer(c net.Conn, q *request) error {
-	if err := q.checkHost(); err != nil {
-		return err
-	}
-	name, err := q.file(s.token)
-	if err != nil {
-		return err
-	}
+// answer answers a request for a file, or returns a refusal or the error of the connection.
+func (s *Server) answer(c net.Conn, q *request, name string) error {
 	report(s.seen, struct{}{})
 	if s.o.Direct {
 		return s.direct(c, q, name)
