@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
@@ -193,7 +195,7 @@ func readDiffOptions(c *cli.Context, con *console.Console) (o diffOptions, err e
 	if o.format == "junit" && len(o.conditions) == 0 {
 		return o, usagef(diffName, "diff: --format junit needs conditions: add --fail-on or --budget")
 	}
-	return o, o.readSides(c)
+	return o, o.readSides(c, con)
 }
 
 func readRule(c *cli.Context) (r diff.Rule, err error) {
@@ -228,9 +230,9 @@ func (o *diffOptions) readConditions(c *cli.Context, con *console.Console) error
 		}
 	}
 	for _, path := range textsOf(c, "budget") {
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		if err != nil {
-			return fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
+			return err
 		}
 		defer f.Close()
 		lines, err := condition.Budget(f)
@@ -281,7 +283,7 @@ const (
 )
 
 // readSides finds the files of both sides.
-func (o *diffOptions) readSides(c *cli.Context) error {
+func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	args := c.Args().Slice()
 	switch {
 	case !c.IsSet("base") && len(args) > 2:
@@ -292,8 +294,8 @@ func (o *diffOptions) readSides(c *cli.Context) error {
 		return usagef(diffName, "diff: no NEW given")
 	}
 	var err error
-	if o.base, err = filesOf(baseWords(c)); err == nil {
-		o.new, err = filesOf(newWords(c))
+	if o.base, err = filesOf(con, baseWords(c)); err == nil {
+		o.new, err = filesOf(con, newWords(c))
 	}
 	return err
 }
@@ -315,11 +317,14 @@ func newWords(c *cli.Context) []string {
 }
 
 // filesOf returns the files that words name.
-func filesOf(words []string) ([]string, error) {
+func filesOf(con *console.Console, words []string) ([]string, error) {
 	if slices.Contains(words, stdio) {
 		return nil, usagef(diffName, "diff: reads files, not standard input")
 	}
-	files, err := runfiles.Find(words, record.LogSuffix, ".json")
+	files, skipped, err := runfiles.Find(words, record.LogSuffix, ".json")
+	for _, path := range skipped {
+		con.Sayf("%s is skipped: it is not a regular file, and nobody named it", path)
+	}
 	switch {
 	case errors.Is(err, filepath.ErrBadPattern):
 		return nil, usagef(diffName, `diff: %s: no pattern: a [ lacks its ], or nothing follows a \`, strings.Join(words, " "))
@@ -402,8 +407,14 @@ func isJSON(in *bufio.Reader) bool {
 	return err == nil && first[0] == '{'
 }
 
+// openFile opens a file to read it. It waits for the other end of a pipe, which Ctrl-C ends, but for no process with a lease on
+// the file.
 func openFile(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	flags := os.O_RDONLY
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+		flags |= unix.O_NONBLOCK
+	}
+	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be opened: %s", path, errno.Words(err))
 	}
@@ -418,13 +429,21 @@ func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []str
 		return nil, err
 	}
 	defer f.Close()
-	if in := bufio.NewReader(f); isJSON(in) {
+	logs, size := pathLogs(paths), int64(math.MaxInt64)
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		if f, size, err = seekable(f, path); err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		logs = []convert.Log{openLog(f, size, path)}
+	}
+	if in := bufio.NewReader(io.NewSectionReader(f, 0, size)); isJSON(in) {
 		if o.filters != "" {
 			return nil, fmt.Errorf("%s is no log: %s selects from logs alone", path, o.filters)
 		}
 		return reader.Read(in, path)
 	}
-	document, err := o.statistics(con, paths)
+	document, err := o.statistics(con, logs)
 	if err != nil {
 		return nil, err
 	}
@@ -438,12 +457,15 @@ func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []str
 	return r, err
 }
 
-// statistics returns what stats writes about the logs of a run.
-func (o *diffOptions) statistics(con *console.Console, paths []string) (io.Reader, error) {
-	var logs []convert.Log
+func pathLogs(paths []string) (logs []convert.Log) {
 	for _, path := range paths {
 		logs = append(logs, convert.Path(path))
 	}
+	return logs
+}
+
+// statistics returns what stats writes about the logs of a run.
+func (o *diffOptions) statistics(con *console.Console, logs []convert.Log) (io.Reader, error) {
 	bar := con.Progress()
 	sink := stats.New()
 	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -147,30 +150,91 @@ func TestDiffFaults(t *testing.T) {
 // recordingsVar is the number of recordings of TestSameProgram.
 const recordingsVar = "CUDATRACE_RECORDINGS"
 
-// TestDiffOfPipes compares what can be read only once, as bash's <(cudatrace stats LOG --format json) gives it.
+// TestDiffOfPipes compares what can be read only once, as bash's <(cudatrace stats LOG --format json) and <(zstd -dc LOG.zst)
+// give it.
 func TestDiffOfPipes(t *testing.T) {
 	t.Parallel()
 	var document, stderr bytes.Buffer
 	if code := run([]string{"cudatrace", "stats", gpuLog, "--format", "json"}, &document, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	pipe := func() string {
+	log, err := os.ReadFile(gpuLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe := func(content []byte) string {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		go func() {
-			_, _ = w.Write(document.Bytes()) // who does not read all of it fails
+			_, _ = w.Write(content) // who does not read all of it fails
 			_ = w.Close()
 		}()
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
 	}
-	for _, args := range [][]string{{pipe(), pipe()}, {"--base", pipe(), "--base", gpuLog, pipe(), pipe()}} {
+	json := document.Bytes()
+	for _, args := range [][]string{
+		{pipe(json), pipe(json)}, {"--base", pipe(json), "--base", gpuLog, pipe(json), pipe(json)}, {pipe(log), pipe(json)}, {gpuLog, pipe(log)},
+		{gpuLog, gpuLog, "--budget", pipe([]byte("kernel_count > 1000000\n"))},
+	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "nothing differs") {
+		if code := run(append([]string{"cudatrace", "diff", "--significance", "none"}, args...), &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "nothing differs") {
 			t.Errorf("%q: exit code %d: %s%s", args, code, &stdout, &stderr)
 		}
+	}
+}
+
+// TestDiffBesidePipes finds a pipe to which nobody writes: in a folder and by a pattern it is skipped, and where it is named,
+// Ctrl-C ends the waiting.
+func TestDiffBesidePipes(t *testing.T) {
+	t.Parallel()
+	dir, empty := t.TempDir(), t.TempDir()
+	log, err := os.ReadFile(gpuLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, only := filepath.Join(dir, "pipe.cudatrace"), filepath.Join(empty, "only.json")
+	for _, err := range []error{os.WriteFile(filepath.Join(dir, "a.cudatrace"), log, 0o600), syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(only, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, end := context.WithTimeout(t.Context(), time.Minute) // which decides only how long a test that fails takes
+	defer end()
+	for word, want := range map[string]struct {
+		code int
+		says string
+	}{
+		dir:                      {0, "cudatrace: " + pipe + " is skipped: it is not a regular file, and nobody named it\n"},
+		filepath.Join(dir, "*"):  {0, "cudatrace: " + pipe + " is skipped: it is not a regular file, and nobody named it\n"},
+		filepath.Join(dir, "p*"): {1, "no file matches"},
+		empty:                    {1, only + " is skipped"},
+	} {
+		cmd := exec.CommandContext(ctx, "cudatrace", "diff", word, gpuLog)
+		out, err := cmd.CombinedOutput()
+		if code := exitStatusOf(cmd.ProcessState); code != want.code || !strings.Contains(string(out), want.says) {
+			t.Errorf("%s: exit code %d, %v\n%s", word, code, err, out)
+		}
+	}
+	for _, args := range [][]string{{pipe, gpuLog}, {gpuLog, gpuLog, "--budget", pipe}} {
+		cmd := exec.CommandContext(ctx, "cudatrace", append([]string{"diff"}, args...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once it is open for reading
+		if err == nil {
+			err = cmd.Process.Signal(os.Interrupt)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGINT {
+			t.Errorf("%q: after Ctrl-C it ends with %v", args, cmd.ProcessState)
+		}
+		w.Close()
 	}
 }
 

@@ -57,28 +57,39 @@ func namedLog(command, name string) (convert.Log, error) {
 // standardInput is where a log named - comes from.
 var standardInput = os.Stdin
 
-// inputLog is the log on an open file. A log is read several times and from its end, so that of a
-// pipe is copied to a file without a name.
+// inputLog is the log on an open file.
 func inputLog(f *os.File) (convert.Log, error) {
 	const name = "standard input"
+	f, size, err := seekable(f, name)
+	return openLog(f, size, name), err
+}
+
+// openLog is the log that is the first size bytes of an open file.
+func openLog(f *os.File, size int64, name string) convert.Log {
+	return convert.Log{Name: name, Open: func() (*tracelog.Reader, error) { return tracelog.NewReader(f, size, name) }}
+}
+
+// seekable is a file that can be read at any place, with its size. A log is read several times and from its end, so that a pipe
+// is copied to a file without a name.
+func seekable(f *os.File, name string) (*os.File, int64, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return convert.Log{}, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
+		return nil, 0, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
 	}
 	if info.IsDir() {
-		return convert.Log{}, fmt.Errorf("%s is not a cudatrace log: it is a folder", name)
+		return nil, 0, fmt.Errorf("%s is not a cudatrace log: it is a folder", name)
 	}
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil || at != 0 || !info.Mode().IsRegular() {
 		if f, err = kept(f); err != nil {
-			return convert.Log{}, fmt.Errorf("%s %w", name, err)
+			return nil, 0, fmt.Errorf("%s %w", name, err)
 		}
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return convert.Log{}, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
+		return nil, 0, fmt.Errorf("%s cannot be read: %s", name, errno.Words(err))
 	}
-	return convert.Log{Name: name, Open: func() (*tracelog.Reader, error) { return tracelog.NewReader(f, size, name) }}, nil
+	return f, size, nil
 }
 
 // kept is a file with the rest of another one.

@@ -13,56 +13,70 @@ import (
 )
 
 // Find returns the files that words name. Of a folder these are the files with the first suffix
-// that any file has: one run may be there in several forms. The error for a wrong pattern is
+// that any file has: one run may be there in several forms. What a folder or a pattern finds besides files and folders is
+// skipped: a pipe there could have us wait for ever. The error for a wrong pattern is
 // filepath.ErrBadPattern.
-func Find(words []string, suffixes ...string) (files []string, err error) {
+func Find(words []string, suffixes ...string) (files, skipped []string, err error) {
 	for _, word := range words {
-		found, err := named(word, suffixes)
+		found, others, err := named(word, suffixes)
+		skipped = append(skipped, others...)
 		if err != nil {
-			return nil, err
+			return nil, skipped, err
 		}
 		files = append(files, found...)
 	}
-	return files, nil
+	return files, skipped, nil
 }
 
 // named returns the files that a word names.
-func named(word string, suffixes []string) ([]string, error) {
+func named(word string, suffixes []string) (files, skipped []string, err error) {
 	info, err := os.Stat(word)
 	switch {
 	case err == nil && info.IsDir():
 		return in(word, suffixes)
 	case err == nil:
-		return []string{word}, nil
+		return []string{word}, nil, nil
 	case !os.IsNotExist(err) || !strings.ContainsAny(word, "*?["):
-		return nil, fmt.Errorf("%s cannot be opened: %s", word, errno.Words(err))
+		return nil, nil, fmt.Errorf("%s cannot be opened: %s", word, errno.Words(err))
 	}
-	files, err := filepath.Glob(word)
-	if err != nil {
-		return nil, err
+	if files, err = filepath.Glob(word); err != nil {
+		return nil, nil, err
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("no file matches %s", word)
+	if files, skipped = sorted(files); len(files) == 0 {
+		err = fmt.Errorf("no file matches %s", word)
 	}
-	return files, nil
+	return files, skipped, err
+}
+
+// sorted sorts out what is neither a file nor a folder.
+func sorted(paths []string) (files, skipped []string) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			skipped = append(skipped, path)
+		} else {
+			files = append(files, path)
+		}
+	}
+	return files, skipped
 }
 
 // in returns the files of a folder.
-func in(folder string, suffixes []string) ([]string, error) {
+func in(folder string, suffixes []string) (files, skipped []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s", folder, errno.Words(err))
+		return nil, nil, fmt.Errorf("%s cannot be read: %s", folder, errno.Words(err))
 	}
 	for _, suffix := range suffixes {
-		var files []string
+		var paths []string
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), suffix) && !e.IsDir() {
-				files = append(files, filepath.Join(folder, e.Name()))
+				paths = append(paths, filepath.Join(folder, e.Name()))
 			}
 		}
-		if len(files) > 0 {
-			return files, nil
+		files, others := sorted(paths)
+		if skipped = append(skipped, others...); len(files) > 0 {
+			return files, skipped, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no files *%s", folder, strings.Join(suffixes, " and no files *"))
+	return nil, skipped, fmt.Errorf("%s has no files *%s", folder, strings.Join(suffixes, " and no files *"))
 }

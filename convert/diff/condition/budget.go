@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// maxLine is the length of the longest line of a budget, in bytes.
-const maxLine = 64 << 10
+// Bounds of a budget, which may come through a pipe that has no end.
+const (
+	maxLine  = 64 << 10 // bytes of a line
+	maxLines = 10_000   // conditions
+)
 
 // A Line is a condition of a budget.
 type Line struct {
@@ -26,6 +29,9 @@ func Budget(from io.Reader) (lines []Line, err error) {
 		text := strings.TrimPrefix(in.Text(), "\ufeff")
 		if text = strings.TrimSpace(withoutComment(text)); text != "" {
 			lines = append(lines, Line{n, text})
+		}
+		if len(lines) > maxLines {
+			return nil, fmt.Errorf("it has more than %d conditions", maxLines)
 		}
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {

@@ -140,6 +140,9 @@ func TestBudget(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	if _, err := Budget(strings.NewReader(strings.Repeat("a > 1\n", 10_001))); err == nil || err.Error() != "it has more than 10000 conditions" {
+		t.Errorf("of too many conditions: %v", err)
+	}
 	if _, err := Budget(strings.NewReader(strings.Repeat("x", 70_000))); err == nil || err.Error() != "a line is longer than 65536 bytes" {
 		t.Errorf("a long line: %v", err)
 	}
