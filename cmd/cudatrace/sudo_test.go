@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 )
 
 // sudoByNobody is what sudo sets for the user nobody.
@@ -65,7 +70,16 @@ func TestSudoOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := sim("driveronly")
-	for name, command := range map[string][]string{
+	target := exec.Command(sim("told"))
+	in, err := target.StdinPipe()
+	if err == nil {
+		err = target.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = target.Wait() })
+	commands := map[string][]string{
 		"convert":         {"convert", log, "-o", "etc/passwd"},
 		"convert damaged": {"convert", cut, "-o", "etc/passwd"},
 		"chrome":          {"convert", log, "--format", "chrome", "-o", "etc/passwd"},
@@ -78,9 +92,21 @@ func TestSudoOutput(t *testing.T) {
 		"record %q":       {"record", "-o", "%q{WHERE}", program},
 		"record %p":       {"record", "-o", "etc/run-%p", program},
 		"record --last":   {"record", "--last", "1s", "-o", "etc/run", program},
+		"record --live":   {"record", "--live", "-o", "etc/run", program},
+		"record -p":       {"record", "-p", fmt.Sprint(target.Process.Pid), "-d", "1ms", "-o", "etc/run"},
 		"top":             {"top", "-o", "etc/run", "--", program},
 		"man":             {"man", "-o", "etc"},
-	} {
+	}
+	tested := map[string]bool{}
+	for _, command := range commands {
+		tested[command[0]] = true
+	}
+	for _, c := range newApp(console.New(io.Discard, io.Discard)).Commands {
+		if slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return f.Names()[0] == "output" }) && !tested[c.Name] {
+			t.Errorf("%s writes files: it lacks a row", c.Name)
+		}
+	}
+	for name, command := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			there := filepath.Join(t.TempDir(), "etc")
@@ -107,6 +133,29 @@ func TestSudoOutput(t *testing.T) {
 			}
 			if after := ownedTree(t, there); after != before {
 				t.Errorf("there was\n%s\nand is\n%s\n%s", before, after, out)
+			}
+		})
+		t.Run(name+", in a folder of the user", func(t *testing.T) {
+			t.Parallel()
+			there := filepath.Join(t.TempDir(), "etc")
+			for _, err := range []error{os.Mkdir(there, 0o755), syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600), os.Chown(there, 65534, 65534)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			openWay(t, there)
+			cmd := exec.Command("cudatrace", command...)
+			cmd.Dir = filepath.Dir(there)
+			cmd.Env = append(append(os.Environ(), "WHERE=etc/run"), sudoByNobody...)
+			out, _ := cmd.CombinedOutput() // the files show what became of it
+			after := strings.Split(strings.TrimSpace(ownedTree(t, there)), "\n")
+			if strings.Contains(command[len(command)-1], "pipe") != (len(after) == 2) {
+				t.Errorf("there is %q\n%s", after, out)
+			}
+			for _, line := range after {
+				if !strings.HasPrefix(line, "/pipe ") && !strings.Contains(line, " 65534:65534 ") {
+					t.Errorf("%s\n%s", line, out)
+				}
 			}
 		})
 	}
