@@ -66,11 +66,27 @@ func (i *injection) unable(why string) {
 	i.report.miss(0, "nothing is recorded: "+why)
 }
 
-// look finds processes of the program's that use CUDA and run unrecorded.
-func (i *injection) look(program int) {
+// watch looks for processes of the program's that use CUDA and run unrecorded. end ends it.
+func (i *injection) watch(program int) (end func()) {
 	if i.unseen == nil {
-		return
+		return func() {}
 	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		i.unseen.watch(over, func() { i.look(program) })
+	}()
+	return func() {
+		close(over)
+		<-ended
+		i.look(program)
+		if text := i.unseen.watched(); text != "" {
+			i.report.note(0, tracelog.NoteInfo, text)
+		}
+	}
+}
+
+func (i *injection) look(program int) {
 	live := i.tracees.live()
 	i.unseen.look(program, func(pid uint32) met {
 		switch {

@@ -57,6 +57,7 @@ type recording struct {
 	used      chan struct{} // closed when delay and duration begin to count
 	resumed   bool          // the delay is over
 	closing   sync.Once
+	endWatch  func() // ends the look for processes that run unrecorded
 	ctx       context.Context
 	cancel    context.CancelFunc
 }
@@ -149,6 +150,7 @@ func (r *recording) start(path string, as *invoker.Invoker) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.endWatch = r.injection.watch(p.pid())
 	r.log.Add(&tracelog.Meta{Key: tracelog.MetaPID, Value: strconv.Itoa(p.pid())})
 	if r.opts.OutputOf != nil {
 		r.rename(r.opts.OutputOf(p.pid()))
@@ -181,7 +183,9 @@ func (r *recording) follow(signals chan os.Signal) Result {
 	go r.program.wait()
 	over := r.idle()
 	stop := r.watchStop(signals, r.program, over)
-	switch early := r.wait(over, stop); early {
+	early := r.wait(over, stop)
+	r.endWatch()
+	switch early {
 	case notEarly:
 		res.ExitCode = r.program.exitStatus()
 		r.finish(&res, early)
@@ -262,9 +266,6 @@ func (r *recording) wait(idle <-chan struct{}, stop *stopper) early {
 			r.log.Add(readClocks())
 		case <-rescan.C:
 			r.calls.rescan(r.tracees.live(), r.ran)
-			if r.program != nil {
-				r.injection.look(r.program.pid())
-			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -28,12 +30,25 @@ type unseen struct {
 	first       string            // what was told first
 	raisedOther string            // a process that was seen to run with raised rights
 	since       map[int]time.Time // when a process was first seen on its way to a hello
-	next        time.Time         // of the next look
+	cleaned     map[int]*cleaned  // processes that were started without the setting, and have not been seen to use CUDA
+	tree        []int             // the processes below the program, as they were when newest was the newest process
+	newest      string
+	looked      time.Time     // of the last look
+	full        time.Time     // of the last look at those processes, too, that were started with the setting
+	gap         time.Duration // the longest between two looks
+}
+
+// A cleaned is a process that was started without the setting.
+type cleaned struct {
+	text  string // names it
+	since procfs.StartTime
+	alive time.Time // of the last look that found it running
+	looks int       // that found it so; the first may have come while it began a program, and has no environment
 }
 
 func newUnseen(setting string, as *invoker.Invoker) *unseen {
 	_, library, _ := strings.Cut(setting, "=")
-	u := &unseen{setting: setting, library: library, owner: as.User(), told: map[int]bool{}, since: map[int]time.Time{}}
+	u := &unseen{setting: setting, library: library, owner: as.User(), told: map[int]bool{}, since: map[int]time.Time{}, cleaned: map[int]*cleaned{}}
 	var err error
 	if u.opened, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		u.opened = -1
@@ -51,8 +66,11 @@ func (u *unseen) close() {
 }
 
 const (
-	unseenPatience = 3 * time.Second  // in which a process that has loaded the library says hello, at the latest
-	loadPatience   = 20 * time.Second // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
+	unseenPatience = 3 * time.Second // in which a process that has loaded the library says hello, at the latest
+	lookInterval   = 20 * time.Millisecond
+	fullInterval   = 200 * time.Millisecond // between looks at processes that were started with the setting: they say hello by themselves
+	cudaStart      = 40 * time.Millisecond  // CUDA takes longer to start; measured: 40 to 480 ms
+	loadPatience   = 20 * time.Second       // in which the driver loads the library, at the latest: it initialises all GPUs meanwhile
 )
 
 // A met says what a process has said to the recorder.
@@ -64,41 +82,131 @@ const (
 	running             // hello
 )
 
-// look finds the processes of the tree below the program that use CUDA and run unrecorded. It takes at
-// most a twentieth of the time.
+// watch looks for processes until the recording is over. The looks follow each other so soon that none can start CUDA
+// between two of them, unless they would take more than a twentieth of the time.
+func (u *unseen) watch(over <-chan struct{}, look func()) {
+	runtime.LockOSThread() // whose processor time is measured: on a busy machine a look is long and costs little
+	defer runtime.UnlockOSThread()
+	for {
+		before := threadTime()
+		look()
+		select {
+		case <-over:
+			return
+		case <-time.After(max(lookInterval, 20*(threadTime()-before))):
+		}
+	}
+}
+
+// threadTime is the processor time that the calling thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // every Linux has this clock
+	return time.Duration(t.Nano())
+}
+
+// look finds the processes of the tree below the program that use CUDA and run unrecorded.
 func (u *unseen) look(program int, know func(pid uint32) met, miss func(pid uint32, text string)) {
 	began := time.Now()
-	if began.Before(u.next) {
-		return
+	if !u.looked.IsZero() {
+		u.gap = max(u.gap, began.Sub(u.looked))
+	}
+	full := began.Sub(u.full) >= fullInterval
+	if full {
+		u.full = began
 	}
 	heirs := map[int]bool{}
-	for _, pid := range procfs.Tree(program) { // parents first
+	for _, pid := range u.processes(program, miss) {
 		has := know(uint32(pid))
 		if has == running || u.told[pid] {
 			delete(u.since, pid)
+			delete(u.cleaned, pid)
 			continue
 		}
 		if parent, forked := procfs.Forked(pid); has == stranger && forked && (heirs[parent] || u.told[parent] || know(uint32(parent)) != stranger) {
 			heirs[pid] = true // it has the library from its parent, and CUDA does not work in it
 			continue
 		}
+		hasSetting, err := procfs.EnvironmentHas(pid, u.setting)
+		if hasSetting && !full {
+			delete(u.cleaned, pid)
+			continue
+		}
 		if u.raisedOther == "" && procfs.Raised(pid) {
 			u.raisedOther = processList([]int{pid})
 		}
-		if why := u.obstacle(pid, has); why != "" {
+		files, _ := procfs.Files(pid) // none once it has ended
+		if why := u.obstacle(pid, files, has); why != "" {
 			text := fmt.Sprintf("%s is not recorded: %s", processList([]int{pid}), why)
 			u.told[pid], u.first = true, cmp.Or(u.first, text)
 			miss(uint32(pid), text)
 		}
+		u.note(pid, err == nil && !hasSetting && !u.told[pid] && has == stranger, len(files) > 0, miss)
 	}
-	u.next = began.Add(20 * time.Since(began))
+	u.looked = began
+}
+
+// processes lists the processes of the tree below the program, and those outside that were started without the setting
+// and whose parents have ended.
+func (u *unseen) processes(program int, miss func(pid uint32, text string)) []int {
+	if newest, err := procfs.Newest(); err != nil || newest != u.newest || u.tree == nil {
+		u.newest, u.tree = newest, procfs.Tree(program) // parents first
+	}
+	all := slices.Clone(u.tree)
+	for pid, c := range u.cleaned {
+		if since, ok := procfs.Started(pid); !ok || since != c.since {
+			u.ended(pid, miss)
+		} else if !slices.Contains(all, pid) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// note follows a process, without the setting or not. One that is not alive has ended, and its parent has not asked how.
+func (u *unseen) note(pid int, without, alive bool, miss func(pid uint32, text string)) {
+	c := u.cleaned[pid]
+	switch {
+	case !without:
+		delete(u.cleaned, pid)
+	case !alive && c != nil:
+		u.ended(pid, miss)
+	case alive && c != nil:
+		c.alive = time.Now()
+		c.looks++
+	case alive:
+		if since, ok := procfs.Started(pid); ok {
+			u.cleaned[pid] = &cleaned{processList([]int{pid}), since, time.Now(), 1}
+		}
+	}
+}
+
+// ended says so of a process that was started without the setting if it may have used CUDA since the last look.
+func (u *unseen) ended(pid int, miss func(pid uint32, text string)) {
+	c := u.cleaned[pid]
+	delete(u.cleaned, pid)
+	if c.looks < 2 || time.Since(c.alive) < cudaStart {
+		return
+	}
+	name, _, _ := strings.Cut(u.setting, "=")
+	text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it: pass that variable on", c.text, name)
+	u.first = cmp.Or(u.first, text)
+	miss(uint32(pid), text)
+}
+
+// watched says for how short a time a process may have run so that nobody looked at it; "" if it cannot have used CUDA in that time.
+func (u *unseen) watched() string {
+	if u.gap < cudaStart {
+		return ""
+	}
+	name, _, _ := strings.Cut(u.setting, "=")
+	return fmt.Sprintf("processes that were started without %s in their environment (env -i and sudo leave it out) were noticed if they ran for %s or longer", name, figures.Duration(uint64(u.gap)))
 }
 
 // obstacle says what keeps a process that uses CUDA from saying hello, "" if it does not use CUDA, or
 // if nothing does.
-func (u *unseen) obstacle(pid int, has met) string {
-	files, err := procfs.Files(pid)
-	if err != nil || !slices.ContainsFunc(files, isDriver) {
+func (u *unseen) obstacle(pid int, files []string, has met) string {
+	if !slices.ContainsFunc(files, isDriver) {
 		return ""
 	}
 	if !slices.Contains(files, u.library) {

@@ -94,7 +94,7 @@ func TestUnseen(t *testing.T) {
 			}
 			got := map[uint32]string{}
 			look := func(want string) {
-				u.next = time.Time{}
+				u.full = time.Time{}
 				u.look(s.pid, know, func(pid uint32, text string) { _, got[pid], _ = strings.Cut(text, " is not recorded: ") })
 				if got[uint32(s.pid)] != want || got[uint32(s.child)] != "" {
 					t.Errorf("of process %d and its child %d it is said: %v, not %q of the first", s.pid, s.child, got, want)
@@ -106,5 +106,56 @@ func TestUnseen(t *testing.T) {
 			}
 			look(c.said)
 		})
+	}
+}
+
+// TestUnseenEnd has a process that was started without the setting end soon after a look at it, and long after: then it
+// may have used CUDA.
+func TestUnseenEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environment string
+		since       time.Duration
+		want        string
+	}{
+		{"A=b", 0, ""},
+		{"A=b", cudaStart, " may have used CUDA unrecorded: it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out), and ended between two looks at it: pass that variable on"},
+		{"CUDA_INJECTION64_PATH=/library", cudaStart, ""},
+	} {
+		cmd := exec.Command("cat")
+		cmd.Env = []string{c.environment}
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		u, said := newUnseen("CUDA_INJECTION64_PATH=/library", nil), ""
+		look := func() {
+			u.full = time.Time{}
+			u.look(cmd.Process.Pid, func(uint32) met { return stranger }, func(_ uint32, text string) { said += text })
+		}
+		look()
+		look()
+		process := u.cleaned[cmd.Process.Pid]
+		if (process != nil) != (c.environment == "A=b") {
+			t.Errorf("%+v: followed %t", c, process != nil)
+		}
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if process != nil {
+			process.alive = time.Now().Add(time.Hour - c.since)
+			if c.since > 0 {
+				process.alive = time.Now().Add(-c.since)
+			}
+		}
+		look()
+		if want := c.want; want != "" && said != process.text+want || want == "" && said != "" {
+			t.Errorf("%+v: it is said: %q", c, said)
+		}
+		u.close()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -76,5 +77,25 @@ func TestCleanedEnvironment(t *testing.T) {
 	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
 	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
+	}
+}
+
+// TestShortCleanedEnvironment records programs that use CUDA for a twentieth of a second in a cleaned environment: each
+// is named, unless the log says that nobody looked for so long.
+func TestShortCleanedEnvironment(t *testing.T) {
+	t.Parallel()
+	base := filepath.Join(t.TempDir(), "run")
+	script := sim("vectoradd") + "; for i in 1 2 3 4; do env -i " + sim("longrun") + " 0.05; done"
+	out, err := exec.Command("cudatrace", "record", "--no-convert", "-o", base, "sh", "-c", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dump, err := exec.Command("cudatrace", "dump", base+".cudatrace").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, dump)
+	}
+	said := regexp.MustCompile(`(?m)^cudatrace: longrun \(\d+\) .* was started without CUDA_INJECTION64_PATH in its environment`).FindAll(out, -1)
+	if len(said) != 4 && !strings.Contains(string(dump), "in their environment (env -i and sudo leave it out) were noticed if they ran for") {
+		t.Errorf("%d of 4 programs are named, and it is not said what was watched\n%s", len(said), out)
 	}
 }

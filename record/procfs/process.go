@@ -159,6 +159,16 @@ func Forked(pid int) (parent int, forked bool) {
 	return parent, err1 == nil && err2 == nil && flags&forkNoExec != 0
 }
 
+// Newest names the process or thread that was started last, of those that we see.
+func Newest() (string, error) {
+	text, err := Read("/proc/loadavg", MaxFacts)
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 5 {
+		return "", errors.Join(err, errors.New("/proc/loadavg names no process"))
+	}
+	return fields[4], nil
+}
+
 // Tree lists a process and those that descend from it, as far as their parents still run.
 func Tree(pid int) []int {
 	tree, known := []int{pid}, map[int]bool{pid: true}
