@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,9 +146,6 @@ func TestDiffFaults(t *testing.T) {
 	}
 }
 
-// recordingsVar is the number of recordings of TestSameProgram.
-const recordingsVar = "CUDATRACE_RECORDINGS"
-
 // TestDiffOfPipes compares what can be read only once, as bash's <(cudatrace stats LOG --format json) and <(zstd -dc LOG.zst)
 // give it.
 func TestDiffOfPipes(t *testing.T) {
@@ -242,14 +238,7 @@ func TestDiffBesidePipes(t *testing.T) {
 // recording a side and, if there are enough, five a side by turns.
 func TestSameProgram(t *testing.T) {
 	t.Parallel()
-	recordings := 4
-	if text := os.Getenv(recordingsVar); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 4 {
-			t.Fatalf("%s=%q: how many recordings, 4 or more?", recordingsVar, text)
-		}
-		recordings = n
-	}
+	recordings, _ := recordings(t, 4)
 	folder := t.TempDir()
 	var files []string
 	for i := range recordings {

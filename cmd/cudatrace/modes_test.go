@@ -606,32 +606,6 @@ func TestSeveralDriverCalls(t *testing.T) {
 	}
 }
 
-// In a recording of each program of the simulated stack work begins after its call does.
-func TestWorkBeginsAfterItsCall(t *testing.T) {
-	t.Parallel()
-	programs, err := os.ReadDir(filepath.Join(root, "build/sim/bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	without := []string{"exits", "hostile", "inside", "longrun", "nocuda"} // need arguments, or do not use CUDA
-	for _, p := range programs {
-		if slices.Contains(without, p.Name()) {
-			continue
-		}
-		t.Run(p.Name(), func(t *testing.T) {
-			t.Parallel()
-			args := []string{"--no-convert", sim(p.Name())}
-			if strings.HasPrefix(p.Name(), "launchloop") {
-				args = append(args, "-n", "1000")
-			}
-			r := recordProgram(t, args...)
-			if none := p.Name() == "kineto" || p.Name() == "refused"; r.Early != 0 || r.Unmatched != 0 || (r.Matched == 0) != none {
-				t.Errorf("%d pieces of work begin before their call, %d have none, %d have one", r.Early, r.Unmatched, r.Matched)
-			}
-		})
-	}
-}
-
 // TestRuntimeCalls records the launches of both libraries: each is one slice in the other.
 func TestRuntimeCalls(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 /* Opens a library that uses CUDA some time after its start, and later another
- * one that brings a second copy of the runtime. */
+ * one that brings a second copy of the runtime. It ends some time after that. */
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -27,6 +27,7 @@ int main(int argc, char **argv)
 	int bad = use("libplugin.so", &total, n);
 	usleep(delay);
 	bad += use("libplugin-bundled.so", &total, n);
+	usleep(delay);
 	counts_print("counts", total);
 	return bad != 0;
 }
