@@ -25,6 +25,7 @@ var notRead = map[string]string{
 	"record/outfile/place.go":              "opens folders of output",
 	"record/doctor/driver.go":              "opens devices of GPUs",
 	"record/probe/uprobe/rights.go":        "reads a file of /sys",
+	"packaging/sbom/main.go":               "a tool of the build",
 	"record/pcie/pcie.go":                  "reads files of /sys",
 	"cmd/cudatrace/top/beside.go":          "opens a terminal",
 }
@@ -73,6 +74,59 @@ func TestReadsOfProc(t *testing.T) {
 		t.Error("the reader opens nothing: this test looks at the wrong file")
 	}
 	for path := range notRead {
+		if !needed[path] {
+			t.Errorf("%s needs no exception", path)
+		}
+	}
+}
+
+// waits are the files with opens that may wait, for the other end of a pipe or a process with a lease, and why none of them does
+// so against a person's will.
+var waits = map[string]string{
+	"cmd/cudatrace/diff.go":                "a pipe that a person names, which Ctrl-C ends",
+	"cmd/cudatrace/top/beside.go":          "a terminal",
+	"record/outfile/outfile.go":            "a pipe that a person names, which Ctrl-C ends",
+	"packaging/sbom/main.go":               "a tool of the build",
+	"record/pcie/pcie.go":                  "files of /sys",
+	"record/probe/kerneltypes/relocate.go": "a file of /sys",
+	"record/probe/uprobe/rights.go":        "a file of /sys",
+	"record/probe/uprobe/single.go":        "files of /sys",
+	"record/procfs/read.go":                "files of /proc",
+	"record/signals.go":                    "a terminal",
+}
+
+// TestNoOpenWaits checks that a file is opened without waiting, wherever others may decide what is at its path.
+func TestNoOpenWaits(t *testing.T) {
+	t.Parallel()
+	needed := map[string]bool{}
+	for _, path := range sources(t) {
+		text := readRepository(t, path)
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, filepath.Join(root, path), text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name, ok := selected(call.Fun)
+			if !ok || !slices.Contains(openers, name) {
+				return true
+			}
+			arguments := text[files.Position(call.Lparen).Offset:files.Position(call.Rparen).Offset]
+			if slices.ContainsFunc([]string{"O_NONBLOCK", "O_PATH", "O_DIRECTORY", "O_EXCL", "O_TMPFILE"}, func(flag string) bool { return strings.Contains(arguments, flag) }) {
+				return true
+			}
+			if waits[path] == "" {
+				t.Errorf("%s: %s%s) waits for the other end of a pipe, or a process with a lease on the file: add O_NONBLOCK", path, name, arguments)
+			}
+			needed[path] = true
+			return true
+		})
+	}
+	for path := range waits {
 		if !needed[path] {
 			t.Errorf("%s needs no exception", path)
 		}
