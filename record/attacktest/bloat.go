@@ -24,7 +24,7 @@ const bloatVariable = "CUDATRACE_BLOAT"
 // A Bloated is a process whose environment and arguments seem to have many bytes: memory that is never touched, behind a first
 // variable or argument. No rights are needed for that.
 type Bloated struct {
-	User  int
+	User  int // as whom root starts it; who is not root starts it as oneself
 	Bytes uint64
 	First string
 }
@@ -59,7 +59,7 @@ func Bloats() bool {
 	user, err1 := strconv.Atoi(words[0])
 	size, err2 := strconv.ParseUint(words[1], 10, 62)
 	err := errors.Join(err1, err2)
-	if err == nil && user != os.Getuid() {
+	if err == nil && os.Getuid() == 0 {
 		err = syscall.Setuid(user)
 	}
 	if err == nil {
