@@ -199,7 +199,7 @@ func lookAtConversion(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), sim("launchloop"), "-n", "3000")
-	cmd.Env = append(os.Environ(), "SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody")
+	cmd.Env = append(os.Environ(), sudoByNobody...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {

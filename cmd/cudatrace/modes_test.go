@@ -337,7 +337,7 @@ func TestSudo(t *testing.T) {
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("cudatrace", "record", "-o", filepath.Join(dir, "run"), "sh", "-c", "id -u; exec "+sim("vectoradd"))
-	cmd.Env = append(os.Environ(), "SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody")
+	cmd.Env = append(os.Environ(), sudoByNobody...)
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}

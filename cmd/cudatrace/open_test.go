@@ -205,8 +205,7 @@ func TestOpenSudo(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(path, log, 0o600), os.Chown(dir, 65534, 65534), os.Chown(path, 65534, 65534)); err != nil {
 		t.Fatal(err)
 	}
-	sudo := []string{"SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobody"}
-	o := openWith(t, sudo, dir, "open", path)
+	o := openWith(t, sudoByNobody, dir, "open", path)
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", o.Process.Pid))
 	if err != nil || len(threads) == 0 {
 		t.Fatalf("the threads %v: %v", threads, err)
@@ -222,7 +221,7 @@ func TestOpenSudo(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("cudatrace", "open", "--no-browser", path)
-	cmd.Env = append(os.Environ(), sudo...)
+	cmd.Env = append(os.Environ(), sudoByNobody...)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
 		t.Errorf("the user opens root's log: %v\n%s", err, out)
 	}

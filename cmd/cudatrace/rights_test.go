@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,10 +11,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
 // TestCapabilities records as a user other than root with CAP_BPF and CAP_PERFMON, from the file or from
-// the process that starts it: calls are probed. In a user namespace they are not, and the cause is named.
+// the process that starts it: calls are probed. Without these, and in a user namespace, they are not, and the cause is named.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -28,6 +31,7 @@ func TestCapabilities(t *testing.T) {
 		attr syscall.SysProcAttr
 		want string // why calls are not probed
 	}{
+		{name: "none", attr: nobody, want: "no rights for eBPF probes: CAP_BPF and CAP_PERFMON missing"},
 		{name: "file", file: true, attr: syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}},
 		{name: "ambient", attr: syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: capabilities}},
 		{name: "file in a user namespace", file: true, want: noNamespace,
@@ -59,6 +63,28 @@ func TestCapabilities(t *testing.T) {
 				t.Errorf("%d probed calls; it is not said that calls are probed %q:\n%s", sum.Pairs, c.want, out)
 			}
 		})
+	}
+}
+
+// TestForeignProcess has a user without rights record another user's process: that fails, and leaves no file.
+func TestForeignProcess(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	target := exec.Command(sim("told"))
+	input, _ := pipetest.Start(t, target)
+	defer func() { input.Close(); _ = target.Wait() }()
+	dir := openFolder(t)
+	self := copyOfSelf(t, dir)
+	before := ownedTree(t, dir)
+	pid := fmt.Sprint(target.Process.Pid)
+	for _, args := range [][]string{{"record", "-p", pid, "-d", "1ms", "-o", "run"}, {"top", "-p", pid, "-o", "run"}, {"doctor", "-p", pid}} {
+		cmd := exec.Command(self, args...)
+		cmd.Dir, cmd.SysProcAttr = dir, &nobody
+		if out, _ := cmd.CombinedOutput(); exitStatusOf(cmd.ProcessState) != 1 || ownedTree(t, dir) != before {
+			t.Errorf("%q: %v\n%s%s", args, cmd.ProcessState, out, ownedTree(t, dir))
+		}
 	}
 }
 
