@@ -241,7 +241,7 @@ func (l *logFile) join(window *ring.Snapshot, why string, end tracelog.End, res 
 	defer window.Done()
 	l.ring = nil
 	if err := l.open(); err != nil {
-		l.say(err.Error())
+		l.say(fmt.Sprintf("%v; no log is written (%s)", err, why))
 		res.Lost = true
 		return
 	}
@@ -266,6 +266,9 @@ func words(text string) []string {
 func (l *logFile) end(end tracelog.End, res *Result) {
 	var done outfile.Done
 	err := l.Close(end)
+	for _, n := range l.Dropped() {
+		res.Unwritten += n
+	}
 	if err != nil {
 		err = errno.Writing(l.path, err)
 	} else {

@@ -259,17 +259,18 @@ func choice[T ~string](values []T) string {
 
 // Result says how a recording went.
 type Result struct {
-	Output   string          // path that the files were to have, without suffix
-	Log      string          // path of the log; "" when nothing used CUDA
-	Unseen   string          // why nothing was recorded of a program that may have used CUDA
-	Others   string          // which ranks used CUDA and are not recorded; "" for none
-	Partial  bool            // the log has a partial name, since it could not be finished
-	Replaced bool            // another log stood there
-	File     *os.File        // the log, open
-	Trace    *outfile.Target // where its trace belongs
-	Lost     bool            // the log is gone: its folder was removed
-	Early    bool            // recording ended before the program did
-	ExitCode int             // the program's own, 128+N after signal N; 0 for attached processes; known after Wait
+	Output    string          // path that the files were to have, without suffix
+	Log       string          // path of the log; "" when nothing used CUDA
+	Unseen    string          // why nothing was recorded of a program that may have used CUDA
+	Others    string          // which ranks used CUDA and are not recorded; "" for none
+	Partial   bool            // the log has a partial name, since it could not be finished
+	Replaced  bool            // another log stood there
+	Unwritten uint64          // records that could not be written to the log
+	File      *os.File        // the log, open
+	Trace     *outfile.Target // where its trace belongs
+	Lost      bool            // the log is gone: its folder was removed
+	Early     bool            // recording ended before the program did
+	ExitCode  int             // the program's own, 128+N after signal N; 0 for attached processes; known after Wait
 
 	program *program // that may run on; nil if it has ended, or was left alone
 	signals chan os.Signal

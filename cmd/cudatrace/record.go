@@ -17,11 +17,13 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/outname"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/ring"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 const recordName = "record"
@@ -525,14 +527,26 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		o.Say(fmt.Sprintf("another recording has written %s or its trace meanwhile; this log is %s", wanted, res.Log))
 	}
 	files := []madeFile{{res.Log, res.Replaced}}
-	made, trace, err := finishTrace(res, c.Bool("no-convert"), signals)
+	if res.Unwritten > 0 && res.Partial {
+		o.Say(fmt.Sprintf("the log is cut: it ends without %s that could not be written; %s", figures.Count(res.Unwritten, "record", "records"), remedyOf[tracelog.LostLogWrite]))
+	}
+	summaryOnly := c.Bool("no-convert")
+	made, trace, err := finishTrace(res, summaryOnly, signals)
+	if failure := conversion.Failure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
+		o.Say(fmt.Sprintf("%v; 'cudatrace convert %s -o FOLDER/NAME%s' makes it where there is room", err, res.Log, record.TraceSuffix))
+		summaryOnly = true
+		made, trace, err = finishTrace(res, summaryOnly, signals)
+	}
 	if err != nil {
 		remedy := fmt.Sprintf("'cudatrace convert %s' makes the trace", res.Log)
-		if c.Bool("no-convert") {
+		if summaryOnly {
 			remedy = fmt.Sprintf("'cudatrace info %s' summarizes it", res.Log)
 		}
-		o.Say(fmt.Sprintf("%v; the log is whole: %s; %s", err, res.Log, remedy))
+		o.Say(fmt.Sprintf("%v; %s: %s; %s", err, wholeness(&res), res.Log, remedy))
 		return ""
+	}
+	if res.Partial { // the log has no end that could say it
+		made.Summary.Lost[tracelog.LostLogWrite] += res.Unwritten
 	}
 	if trace.path != "" {
 		files = append([]madeFile{trace}, files...)
@@ -545,6 +559,14 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 		}
 	}
 	return trace.path
+}
+
+// wholeness says whether the log has everything that was to be written.
+func wholeness(res *record.Result) string {
+	if res.Unwritten > 0 {
+		return "the log lacks " + figures.Count(res.Unwritten, "record", "records") + " that could not be written"
+	}
+	return "the log is whole"
 }
 
 // sayNothing says why nothing was recorded.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
 )
 
 // long is more seconds than any of these tests takes: the program runs until it is told to end.
@@ -200,21 +201,43 @@ func TestFullDisk(t *testing.T) {
 	if _, err := exec.LookPath("unshare"); err != nil {
 		t.Skip("unshare is not installed")
 	}
+	for name, c := range map[string]struct{ limit, options string }{
+		"full":             {`mount -t tmpfs -o size=400k tmpfs "$1"`, ""},
+		"nearly no space":  {`mount -t tmpfs -o size=64k tmpfs "$1"`, ""},
+		"file limit":       {`ulimit -f 800`, ""},
+		"full, last":       {`mount -t tmpfs -o size=400k tmpfs "$1"`, "--last 1h"},
+		"file limit, last": {`ulimit -f 800`, "--last 1h"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			recordOnFullDisk(t, c.limit, c.options)
+		})
+	}
+}
+
+// recordOnFullDisk records where a command of the shell leaves too little room. The summary and the log say how much is missing.
+func recordOnFullDisk(t *testing.T, limit, options string) {
+	t.Helper()
 	dir, disk := t.TempDir(), t.TempDir()
-	script := `mount -t tmpfs -o size=400k tmpfs "$1" && cudatrace record --no-convert -o "$1/run" "$2" -n 200000; echo "code $?"; cp "$1"/run.cudatrace* "$3/full"`
+	script := limit + ` && cudatrace record ` + options + ` -o "$1/run" "$2" -n 200000; echo "code $?"; cp "$1"/run.cudatrace "$3/full"`
 	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", disk, sim("launchloop"), dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	said := string(out)
-	if !strings.Contains(said, "code 0\n") || !strings.Contains(said, "no space left") {
-		t.Errorf("the program's end, or the full disk, is not said:\n%s", said)
-	}
 	var r recording
 	r.read(t, filepath.Join(dir, "full"))
-	if r.Kernels == 0 || r.Complete {
-		t.Errorf("%d kernels, complete %t\n%s", r.Kernels, r.Complete, said)
+	if lost := r.Lost["log_write"]; r.Damaged || r.Complete || lost < 200_000-r.Kernels {
+		t.Errorf("%d kernels of 200,000, %d records lost, complete %t, damaged %t", r.Kernels, lost, r.Complete, r.Damaged)
+	}
+	said := string(out)
+	for _, want := range []string{"code 0\n", "cannot write ", figures.Group(r.Lost["log_write"]) + " log_write", "remedy: the log could not be written: free space"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said", want)
+		}
+	}
+	if strings.Contains(said, "whole") || t.Failed() {
+		t.Errorf("said\n%s", said)
 	}
 }
 

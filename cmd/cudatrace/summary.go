@@ -151,7 +151,7 @@ var remedyOf = map[string]string{
 	tracelog.LostCUPTIDropped: "CUPTI dropped records: raise --memory-limit (256M) or shorten --flush-interval (100ms)",
 	tracelog.LostCUPTITime:    "CUPTI ran short of device buffers: shorten --flush-interval (100ms), or use --graphs whole for large graphs",
 	tracelog.LostCUPTIName:    "the library had no memory left for names: raise --memory-limit (256M)",
-	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, or choose another with -o",
+	tracelog.LostLogWrite:     "the log could not be written: free space in its folder, choose another with -o, or raise the limit of the size of files (ulimit -f unlimited)",
 }
 
 // remedies lists the remedies of the losses that there were.

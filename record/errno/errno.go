@@ -54,7 +54,9 @@ func Writing(path string, err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("cannot write %s: the file system of %s is read-only; choose another place with -o", path, dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("cannot write %s: no space left in %s", path, dir)
+		return fmt.Errorf("cannot write %s: no space left in %s; free some there, or choose another place with -o", path, dir)
+	case errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("cannot write %s: it is larger than the limit of the size of files; raise it (ulimit -f unlimited)", path)
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("cannot write %s: %s is not a folder", path, dir)
 	}

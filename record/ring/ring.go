@@ -16,6 +16,7 @@
 package ring
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -112,13 +113,12 @@ func (r *Ring) Tick(until uint64) error {
 	if len(r.segments) == 0 {
 		return os.ErrClosed
 	}
+	var err error
 	now, current := r.Now(), r.segments[len(r.segments)-1]
 	if now-current.from >= uint64(r.o.Last)/partsOfLast || uint64(r.Writer.Size()) >= r.room()/partsOfDisk {
-		if err := r.turn(); err != nil {
-			return err
-		}
+		err = r.turn()
 	}
-	return r.evict(until)
+	return errors.Join(err, r.evict(until)) // a full disk has room again when a segment is removed
 }
 
 // turn ends the current segment and begins a new one. mu is held.

@@ -35,13 +35,16 @@ type Snapshot struct {
 }
 
 // Done lets go of the segments.
-func (s *Snapshot) Done() {
+func (s *Snapshot) Done() { s.release(len(s.segments)) }
+
+// release lets go of the first n segments.
+func (s *Snapshot) release(n int) {
 	s.ring.mu.Lock()
 	defer s.ring.mu.Unlock()
-	for _, used := range s.segments {
+	for _, used := range s.segments[:n] {
 		used.release()
 	}
-	s.segments = nil
+	s.segments = s.segments[n:]
 }
 
 // WriteTo writes the window to a log. why says what asked for it. The caller ends the log.
@@ -61,10 +64,11 @@ func (s *Snapshot) WriteTo(w *tracelog.Writer, why string) error {
 	}
 	s.Dropped = s.state.dropped
 	s.writeState(w)
-	for _, of := range s.segments {
-		if err := s.copy(of, w, f, e); err != nil {
+	for len(s.segments) > 0 {
+		if err := s.copy(s.segments[0], w, f, e); err != nil {
 			return err
 		}
+		s.release(1) // its space on the disk may be needed for the next one
 	}
 	s.describe(w, why, e)
 	return nil

@@ -2,6 +2,7 @@ package tracelog
 
 import (
 	"io"
+	"os"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
@@ -17,6 +18,8 @@ type blockWriter struct {
 	enc     *columns.Encoder
 	strings interner
 	index   indexEntries
+	held    []heldBlock    // blocks without a place in the log, for which there was no room
+	holds   int            // bytes of them
 	waiting []waitingBatch // batches that may not be in the file yet
 	lost    losses
 	table   []byte // the table of records being made
@@ -35,23 +38,104 @@ func newBlockWriter(out io.Writer, name string, o Options) (*blockWriter, error)
 		strings: newInterner(o.MaxStrings, o.MaxStringBytes)}, nil
 }
 
+// begin begins the log. There is an error where the file has no space for the end of the log.
+func (w *blockWriter) begin(out io.Writer) error {
+	if f, ok := out.(*os.File); ok {
+		w.out.Reserve(f)
+	}
+	w.out.Begin(blockfile.Current)
+	w.schema()
+	w.out.Send()
+	w.out.Room(schema.Statement, 0)
+	return w.out.Err()
+}
+
 // schema writes the block that describes the records of this version.
 func (w *blockWriter) schema() {
 	w.out.Block(blockfile.Schema, logschema.Append(nil, w.enc, schema.Records()))
 }
 
-// records makes a block of records and notes it in the index. When the outbox is full, it
+// A heldBlock is a block of records without a place in the log.
+type heldBlock struct {
+	role    schema.Role
+	payload []byte
+	batch   batch
+	entry   IndexEntry
+	texts   []string // of a block of strings
+}
+
+// maxHeld is the number of bytes in held blocks from which on events are dropped. Other records refer to definitions,
+// and statements say how complete the log is: these may take more.
+const maxHeld = 8 << 20
+
+// records makes a block of records. While there is no room for it the block is held. When too much is held, it
 // drops and counts the records: they get no place in the log.
 func (w *blockWriter) records(l *schema.Layout, rows *columns.Rows, texts []string) {
 	time := spanOf(rows, l)
-	b := batch{l.Kind, uint64(rows.Len()), time}
-	if w.out.Full(l.Role) {
-		w.lost.add(b)
-		w.strings.unwritten(texts)
+	b := heldBlock{l.Role, nil, batch{l.Kind, uint64(rows.Len()), time}, entryOf(l, rows, time), texts}
+	if w.holds >= maxHeld && (l.Role == schema.Event || w.holds >= 4*maxHeld) {
+		w.drop(&b)
 		return
 	}
 	w.table = w.enc.AppendTable(w.table[:0], l, rows, texts)
-	w.append(w.table, b, entryOf(l, rows, time), texts)
+	b.payload = w.table
+	if len(w.held) == 0 && w.out.Room(b.role, w.sizeOf(&b)) {
+		w.append(b.payload, b.batch, b.entry, texts)
+		return
+	}
+	b.payload, b.texts = slices.Clone(b.payload), slices.Clone(texts)
+	w.held = append(w.held, b)
+	w.holds += len(b.payload)
+}
+
+// drop counts a block of records as lost.
+func (w *blockWriter) drop(b *heldBlock) {
+	w.lost.add(b.batch)
+	w.strings.unwritten(b.texts)
+}
+
+// release writes what waits, and gives held blocks a place as far as there is room now.
+func (w *blockWriter) release() {
+	w.out.Send()
+	done := 0
+	for ; done < len(w.held); done++ {
+		b := &w.held[done]
+		if !w.out.Room(b.role, w.sizeOf(b)) {
+			break
+		}
+		w.append(b.payload, b.batch, b.entry, b.texts)
+		w.holds -= len(b.payload)
+		w.out.SendDue()
+	}
+	w.held = slices.Delete(w.held, 0, done)
+}
+
+// releaseLast gives held blocks a place in the space that is reserved for the end of the log, events where the other blocks
+// behind them leave room for them. It drops the rest.
+func (w *blockWriter) releaseLast() {
+	others := 0
+	for i := range w.held {
+		if w.held[i].role != schema.Event {
+			others += w.sizeOf(&w.held[i])
+		}
+	}
+	for i := range w.held {
+		b := &w.held[i]
+		size := w.sizeOf(b)
+		needs := size
+		if b.role == schema.Event {
+			needs += others
+		} else {
+			others -= size
+		}
+		if w.out.LastRoom(needs) {
+			w.append(b.payload, b.batch, b.entry, b.texts)
+		} else {
+			w.drop(b)
+		}
+	}
+	w.held, w.holds = nil, 0
+	w.out.UseReserve()
 }
 
 // append appends a block of records with its entry in the index. texts are the strings in the block.
@@ -65,20 +149,40 @@ func (w *blockWriter) append(payload []byte, b batch, e IndexEntry, texts []stri
 	w.waiting = append(w.waiting, waitingBatch{b, w.out.Offset()})
 }
 
-// padding is what a block of padding has at most: enough for any block of records.
-var padding [1 << 20]byte
+// zeros are what a block of padding has at most: enough for any block of records.
+var zeros [1 << 20]byte
 
 // pad makes the log long enough for a block of records. Readers hold a log with more records or strings than its size
 // allows for a hostile one, and some records and strings take next to no room.
 func (w *blockWriter) pad(payload []byte, b batch, texts []string) {
+	padded := w.padding(payload, b, texts)
 	w.count += int64(b.rows)
-	for _, s := range texts {
-		w.textBytes += int64(len(s))
+	w.textBytes += bytesOf(texts)
+	if padded > 0 {
+		w.out.Block(blockfile.Padding, zeros[:padded-blockfile.HeaderSize])
 	}
+}
+
+// padding is the number of bytes of padding in front of a block of records, its header included.
+func (w *blockWriter) padding(payload []byte, b batch, texts []string) int64 {
 	end := w.out.Offset() + blockfile.HeaderSize + int64(len(payload))
-	if missing := schema.LeastSize(w.count, w.textBytes) - end; missing > 0 {
-		w.out.Block(blockfile.Padding, padding[:max(missing-blockfile.HeaderSize, 0)])
+	missing := schema.LeastSize(w.count+int64(b.rows), w.textBytes+bytesOf(texts)) - end
+	if missing <= 0 {
+		return 0
 	}
+	return max(missing, blockfile.HeaderSize)
+}
+
+// sizeOf is the number of bytes that a block takes in the log, with the padding in front of it.
+func (w *blockWriter) sizeOf(b *heldBlock) int {
+	return blockfile.HeaderSize + len(b.payload) + int(w.padding(b.payload, b.batch, b.texts))
+}
+
+func bytesOf(texts []string) (n int64) {
+	for _, s := range texts {
+		n += int64(len(s))
+	}
+	return n
 }
 
 // stringsPerBlock and stringBytes bound a block of strings; one text may be longer.
@@ -155,6 +259,10 @@ func (w *blockWriter) finish() {
 
 // discard counts the records that never reached the file, and frees the memory.
 func (w *blockWriter) discard() {
+	for i := range w.held {
+		w.lost.add(w.held[i].batch)
+	}
+	w.held, w.holds = nil, 0
 	w.out.Abandon()
 	for _, b := range w.waiting {
 		if b.end > w.out.Written() {

@@ -45,8 +45,8 @@ const MostReserved = blockfile.MostReserve
 //
 // While the file cannot be written (a full disk), the writer keeps its blocks, up to a limit,
 // and tries again with every Flush. Beyond the limit it drops and counts whole blocks before
-// they get a place in the log. So the log continues without a gap once there is room, and says
-// how much is missing. Nothing panics.
+// they get a place in the log. So the log continues without a gap once there is room. In a file the writer keeps
+// space for the end of the log: it ends in order on a full disk, and says how much is missing. Nothing panics.
 type Writer struct {
 	mu     sync.Mutex
 	closed bool
@@ -88,18 +88,13 @@ func NewWriter(out io.Writer, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.begins(out, blocks)
-	return w, w.blocks.out.Err()
+	err = blocks.begin(out)
+	w.goOn(blocks)
+	return w, err
 }
 
-// begins begins a log.
-func (w *Writer) begins(out io.Writer, blocks *blockWriter) {
-	if f, ok := out.(*os.File); ok {
-		blocks.out.Reserve(f)
-	}
-	blocks.out.Begin(blockfile.Current)
-	blocks.schema()
-	blocks.out.Send()
+// goOn has further records go to a log that has begun.
+func (w *Writer) goOn(blocks *blockWriter) {
 	w.blocks = blocks
 	w.open = openBlocks{to: blocks, limits: w.limits, byKey: make(map[blockKey]*openBlock)}
 }
@@ -128,13 +123,16 @@ func (w *Writer) Switch(f *os.File, end End) error {
 	if err != nil {
 		return err
 	}
+	if err := next.begin(f); err != nil {
+		return err
+	}
 	old := w.blocks
 	w.finish(end)
 	old.discard()
 	if w.close != nil {
 		_ = w.close() // what did not reach the disk is missing when that log is read
 	}
-	w.begins(f, next)
+	w.goOn(next)
 	w.close = func() error { return blockfile.Close(f) }
 	if old.out.Err() != nil {
 		next.lost = old.lost
@@ -213,9 +211,10 @@ func (w *Writer) Flush() error {
 	defer w.mu.Unlock()
 	if !w.closed {
 		w.open.forgetEmpty()
+		w.blocks.release()
 		w.open.finishAll()
 		w.blocks.indexFlushed()
-		w.blocks.out.Send()
+		w.blocks.release()
 	}
 	return w.blocks.out.Err()
 }
@@ -244,8 +243,8 @@ func (w *Writer) Close(end End) error {
 // finish writes the rest of the log.
 func (w *Writer) finish(end End) {
 	w.open.finishAll()
-	w.blocks.out.Send()
-	w.blocks.out.UseReserve()
+	w.blocks.release()
+	w.blocks.releaseLast()
 	w.blocks.out.Send()
 	w.blocks.strings.useReserve()
 	if n := w.blocks.lost.total(); n > 0 {

@@ -110,10 +110,15 @@ func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (Res
 		return r, err
 	}
 	if r.Error != "" {
-		return r, errors.New(r.Error)
+		return r, Failure(r.Error)
 	}
 	return r, nil
 }
+
+// A Failure says why a log could not be read, or why a trace could not be written.
+type Failure string
+
+func (f Failure) Error() string { return string(f) }
 
 // process prepares the process.
 func process(log, trace *os.File) *exec.Cmd {

@@ -1,6 +1,7 @@
 package blockfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +11,15 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// An Outbox writes blocks to a file. While the file cannot be written (a full disk), it keeps them
-// until they can be.
+// An Outbox writes blocks to a file. Before a block gets its place in the file, Room says whether there is space for it.
+// While the file cannot be written, the outbox keeps the blocks that have a place.
 type Outbox struct {
 	out     io.Writer
 	name    string   // of the file, for messages
 	err     error    // of the last write, nil if it succeeded
-	reserve *reserve // of space for the end of the file
+	full    error    // why there was no room since the last Send
+	ending  bool     // the file's last blocks may go to the reserve
+	reserve *reserve // of space for the end of the file; nil if out is not a file
 
 	off int64  // bytes of the file, those in buf included
 	seq uint32 // number of the next block
@@ -27,9 +30,6 @@ type Outbox struct {
 // FlushSize is the number of bytes of blocks that are written together.
 const FlushSize = 128 << 10
 
-// MaxBacklog is the number of bytes that may wait for a file that cannot be written.
-const MaxBacklog = 8 << 20
-
 // NewOutbox returns an outbox for a file, which messages call name.
 func NewOutbox(out io.Writer, name string) Outbox {
 	return Outbox{out: out, name: name, due: FlushSize}
@@ -39,24 +39,28 @@ func NewOutbox(out io.Writer, name string) Outbox {
 func (o *Outbox) Reserve(f *os.File) { o.reserve = newReserve(f) }
 
 // UseReserve says that the file is about to end: its last blocks may go to the reserved space.
-func (o *Outbox) UseReserve() {
-	if o.reserve != nil {
-		o.reserve.ending = true
-	}
-}
+func (o *Outbox) UseReserve() { o.ending = true }
 
-// Full reports whether the backlog is too large for records of a role. Events are refused
-// first: other records refer to definitions, and statements say how complete the log is.
-func (o *Outbox) Full(r schema.Role) bool {
-	if o.err == nil {
+// Room reports whether n bytes of blocks with records of a role may get a place in the file. Events leave some of the reserve to
+// definitions, to which other records refer, and both leave the rest to the end of the file. While there is no
+// room, each Send looks for room again.
+func (o *Outbox) Room(r schema.Role, n int) bool {
+	switch {
+	case o.err != nil:
+		return false
+	case o.ending || o.reserve.has(o.off+int64(n), r):
+		return true
+	case o.full != nil:
 		return false
 	}
-	most := o.reserve.backlog(o.Written(), 4*MaxBacklog)
-	if r == schema.Event {
-		most = min(most/2, MaxBacklog)
+	if err := o.reserve.extend(o.off + int64(n)); err != nil {
+		o.full = o.failure(err)
 	}
-	return int64(len(o.buf)) >= most
+	return o.full == nil
 }
+
+// LastRoom reports whether n bytes may get a place before the last blocks of the file do.
+func (o *Outbox) LastRoom(n int) bool { return o.err == nil && o.reserve.leaves(o.off+int64(n)) }
 
 // Begin appends the header of the file.
 func (o *Outbox) Begin(v Version) {
@@ -87,8 +91,8 @@ func (o *Outbox) Written() int64 { return o.off - int64(len(o.buf)) }
 // Waiting is the number of bytes that are not yet in the file.
 func (o *Outbox) Waiting() int { return len(o.buf) }
 
-// Err is the error of the last write, nil if it succeeded.
-func (o *Outbox) Err() error { return o.err }
+// Err is the error of the last write, or says why there was no room; nil if it succeeded and there was.
+func (o *Outbox) Err() error { return cmp.Or(o.err, o.full) }
 
 // SendDue writes the waiting bytes to the file when they are many enough.
 func (o *Outbox) SendDue() {
@@ -99,11 +103,9 @@ func (o *Outbox) SendDue() {
 
 // Send writes the waiting bytes to the file, and keeps those that could not be written.
 func (o *Outbox) Send() {
+	o.full = nil
 	if len(o.buf) > 0 {
-		n, err := 0, o.reserve.take(o.Written(), int64(len(o.buf)))
-		if err == nil {
-			n, err = o.out.Write(o.buf)
-		}
+		n, err := o.out.Write(o.buf)
 		n = min(max(n, 0), len(o.buf))
 		if err == nil && n < len(o.buf) {
 			err = io.ErrShortWrite
@@ -125,12 +127,18 @@ func (o *Outbox) remove(n int) {
 }
 
 // Fail keeps the error of a write.
-func (o *Outbox) Fail(err error) {
+func (o *Outbox) Fail(err error) { o.err = o.failure(err) }
+
+// failure says why the file cannot be written.
+func (o *Outbox) failure(err error) error {
 	remedy := ""
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		remedy = " (make room or choose another folder)"
+	case errors.Is(err, syscall.EFBIG):
+		remedy = " (raise the limit of the size of files: ulimit -f unlimited)"
 	}
-	o.err = fmt.Errorf("cannot write %s: %w%s", o.name, Bare(err), remedy)
+	return fmt.Errorf("cannot write %s: %w%s", o.name, Bare(err), remedy)
 }
 
 // Abandon drops the waiting bytes.
