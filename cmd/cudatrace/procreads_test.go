@@ -25,7 +25,6 @@ var notRead = map[string]string{
 	"record/outfile/place.go":              "opens folders of output",
 	"record/doctor/driver.go":              "opens devices of GPUs",
 	"record/probe/uprobe/rights.go":        "reads a file of /sys",
-	"packaging/sbom/main.go":               "a tool of the build",
 	"record/pcie/pcie.go":                  "reads files of /sys",
 	"cmd/cudatrace/top/beside.go":          "opens a terminal",
 }
