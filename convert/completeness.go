@@ -52,7 +52,7 @@ func withoutRecord(s *Summary) string {
 	if s.Damaged {
 		why = "it may be in the part that the log lacks"
 	}
-	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite} {
+	for _, cause := range []string{tracelog.LostCUPTIQueue, tracelog.LostCUPTIDropped, tracelog.LostCUPTIBuffer, tracelog.LostCUPTIUnreadable, tracelog.LostLogWrite, tracelog.LostTime} {
 		if s.Lost[cause] > 0 {
 			why = "it is among the records that were lost"
 		}
@@ -80,7 +80,7 @@ func shortfall(c *catalog.Catalog, s *Summary) (reasons []string) {
 		said.Copies += e.Copies
 		said.Sets += e.Sets
 	}
-	lost := s.Lost[tracelog.LostCUPTIQueue] + s.Lost[tracelog.LostLogWrite]
+	lost := s.Lost[tracelog.LostCUPTIQueue] + s.Lost[tracelog.LostLogWrite] + s.Lost[tracelog.LostTime]
 	for _, x := range []struct {
 		one, many string
 		said, got uint64

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/dumpview"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -82,6 +83,10 @@ func runDump(c *cli.Context, con *console.Console) error {
 	}
 	if d := r.Damage(); d.Count > 0 {
 		con.Sayf("%s is not complete: %s", log.Name, d)
+		return exitCode(exitFailure)
+	}
+	if n := r.Refused(); n > 0 {
+		con.Sayf("%s is not shown whole: %s left out, with times that cannot be", log.Name, figures.Count(n, "record was", "records were"))
 		return exitCode(exitFailure)
 	}
 	if !matched {

@@ -100,7 +100,9 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 // Next takes the next block of a reader, if there is one. The error says that the log is beyond the
 // limits of a catalog.
 func (c *Catalog) Next(r *tracelog.Reader) (bool, error) {
-	if !r.Next() {
+	more := r.Next()
+	c.Outcome.refuse(r.Refused())
+	if !more {
 		return false, nil
 	}
 	c.Take(r.Block())

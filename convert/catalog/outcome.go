@@ -30,7 +30,8 @@ type Outcome struct {
 	since      map[uint32]uint64 // newest when CUPTI began to record a process, by PID
 	recorded   map[uint32]bool   // see Recorded
 	clockError uint64
-	text       int // bytes of the texts of notes
+	text       int    // bytes of the texts of notes
+	refused    uint64 // see refuse
 }
 
 func newOutcome() Outcome {
@@ -58,10 +59,7 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 	case tracelog.KindLost:
 		var x tracelog.Lost
 		x.Read(b, i)
-		o.lost[x.Cause] = saturated(o.lost[x.Cause], x.Count)
-		if o.room(false) {
-			o.losses = append(o.losses, x)
-		}
+		o.lose(x)
 	case tracelog.KindNote:
 		var n tracelog.Note
 		n.Read(b, i)
@@ -87,6 +85,21 @@ func (o *Outcome) take(b *tracelog.Block, i int) (at uint64) {
 		return e.Time
 	}
 	return 0
+}
+
+func (o *Outcome) lose(x tracelog.Lost) {
+	o.lost[x.Cause] = saturated(o.lost[x.Cause], x.Count)
+	if o.room(false) {
+		o.losses = append(o.losses, x)
+	}
+}
+
+// refuse takes the number of records that the log's reader has refused so far.
+func (o *Outcome) refuse(n uint64) {
+	if n > o.refused {
+		o.lose(tracelog.Lost{Cause: tracelog.LostTime, Count: n - o.refused})
+		o.refused = n
+	}
 }
 
 // maxFlushed bounds the processes whose Flushed records are kept.
@@ -133,7 +146,7 @@ func (o *Outcome) Lost() map[string]uint64 {
 func (o *Outcome) LacksWork() bool {
 	return o.lost[tracelog.LostCUPTIQueue]+o.lost[tracelog.LostCUPTIDropped]+o.lost[tracelog.LostCUPTIBuffer]+
 		o.lost[tracelog.LostCUPTITime]+o.lost[tracelog.LostCUPTIClock]+o.lost[tracelog.LostCUPTIUnreadable]+
-		o.lost[tracelog.LostLogWrite] > 0
+		o.lost[tracelog.LostLogWrite]+o.lost[tracelog.LostTime] > 0
 }
 
 // Remarks returns the losses and notes of a log as events, in the order of time. Those of

@@ -112,8 +112,8 @@ api pid=1 tid=1 domain=1 name=f start=400 dur=1 caller=1`,
 			[]string{"950-950 driver cuLaunchKernel[] flags=1"}},
 		{"a call that was left without a return", functions + "call pid=1 tid=1 func=#1 enter=100 flags=2\nnote time=1000",
 			[]string{"100-100 driver cuLaunchKernel[] flags=2"}},
-		{"durations beyond all time", functions + "call pid=1 tid=1 func=#1 enter=100 dur=0xffffffffffffffff\napi pid=1 tid=1 domain=1 name=f start=100 dur=0xffffffffffffffff",
-			[]string{"100-18446744073709551615 driver cuLaunchKernel[]", "100-18446744073709551615 driver f[]"}},
+		{"the longest durations", functions + "call pid=1 tid=1 func=#1 enter=100 dur=9223372036854775707\napi pid=1 tid=1 domain=1 name=f start=100 dur=9223372036854775707",
+			[]string{"100-9223372036854775807 driver cuLaunchKernel[]", "100-9223372036854775807 driver f[]"}},
 		{"calls of the programs of a process", functions + `process pid=1 start=50
 process pid=1 start=500
 call pid=1 tid=1 func=#1 enter=100 dur=50

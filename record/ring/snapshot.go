@@ -164,6 +164,9 @@ func (s *Snapshot) copy(of *segment, w *tracelog.Writer, f *tracelog.Filter, e *
 			s.add(w, x)
 		}
 	}
+	if n := r.Refused(); n > 0 {
+		w.Add(&tracelog.Lost{Cause: tracelog.LostTime, Count: n})
+	}
 	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
 		return err
 	}

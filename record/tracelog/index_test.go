@@ -98,7 +98,11 @@ func TestSpan(t *testing.T) {
 	}
 	r := openBytes(t, out.Bytes())
 	r.Next()
-	if from, to := r.Block().Time(); from != 100 || to != 510 {
+	if from, to := r.Block().Time(); from != 300 || to != 510 {
 		t.Errorf("time is %d to %d", from, to)
+	}
+	x, err := r.Index()
+	if err != nil || x.Blocks[0].From != 100 || x.Blocks[0].To != 510 || x.Blocks[0].Rows != 4 {
+		t.Errorf("the index is %+v (%v)", x, err)
 	}
 }

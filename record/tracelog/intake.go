@@ -16,6 +16,8 @@ type intake struct {
 	filter    *Filter // nil wants all
 	ledger    *ledger // nil for a reader of a part of the log
 	rows      int64   // records so far
+	refused   uint64  // of these, see refuse
+	copies    bool    // blocks are copied as they are: no record is refused
 	version   blockfile.Version
 	footed    bool // the footer has been read
 	described bool // blocks of records, or the schema, have been read
@@ -115,16 +117,19 @@ func (in *intake) records(d *decoding, size int64) (given bool, err error) {
 			return false, err
 		}
 	}
-	if b.Kind == KindEnd {
-		in.end.Read(b, 0)
-		in.ended = true
-	}
 	in.rows += int64(b.N)
 	if in.ledger != nil {
 		in.ledger.records(b)
 	}
-	if b.Kind == KindString {
+	if !in.copies {
+		in.refused += uint64(in.refuse(b, d))
+	}
+	if b.Kind == KindString || b.N == 0 {
 		return false, nil
+	}
+	if b.Kind == KindEnd {
+		in.end.Read(b, 0)
+		in.ended = true
 	}
 	return in.filter == nil || in.filter.block(b), nil
 }

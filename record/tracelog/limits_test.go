@@ -61,7 +61,7 @@ var atLimits = []struct {
 	{"bytes of a block", schema.MaxRows, func(w *Writer) {
 		var s Sample
 		for range schema.MaxRows {
-			s.NValues, s.Start, s.Dur, s.PID = MaxMetrics, rand.Uint64(), rand.Uint64(), rand.Uint32()
+			s.NValues, s.Start, s.Dur, s.PID = MaxMetrics, rand.Uint64()>>2, rand.Uint64()>>2, rand.Uint32()
 			for i := range s.Values {
 				s.Values[i] = rand.Uint64() | 1<<63
 			}
@@ -83,7 +83,7 @@ var atLimits = []struct {
 	}, false},
 	{"numbers", 0, func(w *Writer) {
 		for i := range uint64(100_000) {
-			w.Add(&Call{PID: math.MaxUint32, TID: uint32(-i), Func: math.MaxUint32, Enter: math.MaxUint64 - i, Dur: math.MaxUint64, Ret: math.MinInt32, NArgs: MaxArgs})
+			w.Add(&Call{PID: math.MaxUint32, TID: uint32(-i), Func: math.MaxUint32, Enter: 1<<62 - i, Dur: 1<<62 - 1, Ret: math.MinInt32, NArgs: MaxArgs})
 		}
 	}, false},
 }

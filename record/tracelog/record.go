@@ -124,6 +124,7 @@ const (
 	LostGPUMetrics      = "gpu_metrics"      // samples of a GPU's metrics: a buffer of the sampler or of the GPU was full; the count follows from the time
 	LostLogWrite        = "log_write"        // any record: the log could not be written
 	LostStrings         = "strings"          // texts: the string table was full, or the text too long
+	LostTime            = "impossible_time"  // any record: a reader refused it, its time is beyond 2^63 ns
 )
 
 // LostCauses lists every cause, in the order in which a summary names them.
@@ -131,5 +132,5 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished,
-	LostGPUMetrics, LostLogWrite, LostStrings,
+	LostGPUMetrics, LostLogWrite, LostStrings, LostTime,
 }

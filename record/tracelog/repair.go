@@ -27,6 +27,7 @@ func RepairTo(out io.Writer, name string, r *Reader) (*Repair, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.log.copies = true
 	m := mender{r: r, w: w, totals: totals(r.src)}
 	for !r.done && w.out.Err() == nil {
 		r.take()

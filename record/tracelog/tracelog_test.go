@@ -462,8 +462,8 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range uint32(given) {
-			w.Add(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64()})
-			w.Add(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64()}, Name: string(rune('a' + i%26))})
+			w.Add(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64() >> 1})
+			w.Add(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64() >> 1}, Name: string(rune('a' + i%26))})
 			if i%500 == 499 {
 				w.Flush()
 			}

@@ -84,8 +84,9 @@ type dumper struct {
 	options   *Options
 	view      *View
 	err       error
-	left      int64 // bytes that may still be written
-	told      int   // faults already written
+	left      int64  // bytes that may still be written
+	told      int    // faults already written
+	refused   uint64 // records of which this was written
 	functions functions
 	columns   []tracelog.Column // of the current block: those of the fields of its lines
 	views     []columnView      // of these columns, with a view
@@ -115,6 +116,10 @@ func (d *dumper) write() {
 func (d *dumper) remarks() {
 	for list := d.r.Damage().Errors; d.told < len(list); d.told++ {
 		d.remark(list[d.told].Error())
+	}
+	if n := d.r.Refused(); n > d.refused {
+		d.remark(fmt.Sprintf("records left out, with times that cannot be: %d", n-d.refused))
+		d.refused = n
 	}
 }
 

@@ -32,6 +32,28 @@ var zeros = []uint64{0}
 // Zeros returns the column of a field that is 0 in all rows.
 func Zeros() Column { return Column{Numbers: zeros} }
 
+// Rows returns a column of some of the rows.
+func (c Column) Rows(list []int) Column {
+	if c.Texts != nil {
+		texts := make([]string, len(list))
+		for to, i := range list {
+			texts[to] = c.Texts[i]
+		}
+		return Column{Texts: texts}
+	}
+	if c.Mask == 0 {
+		return c
+	}
+	some := Column{Numbers: make([]uint64, len(list)), Mask: c.Mask}
+	for to, i := range list {
+		some.Numbers[to] = c.Numbers[i]
+		if c.Picks != nil {
+			some.Picks = append(some.Picks, c.Picks[i])
+		}
+	}
+	return some
+}
+
 // At is the number in row i.
 func (c *Column) At(i int) uint64 { return c.Numbers[i&c.Mask] }
 
