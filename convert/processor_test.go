@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/convert/timeline/timelinetest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // TestProcessor shows for each log in testdata that the trace has what the
@@ -31,6 +32,36 @@ func TestProcessor(t *testing.T) {
 				t.Errorf("%d slices, the summary has %d", got, made.Slices)
 			}
 		})
+	}
+}
+
+// Records with times that no trace can hold are left out of it, and counted.
+func TestProcessorImpossibleTimes(t *testing.T) {
+	t.Parallel()
+	const valid = `
+function id=1 name=cuLaunchKernel library=driver
+process pid=1 start=1000
+call pid=1 tid=1 func=cuLaunchKernel enter=2000 dur=100
+kernel pid=1 context=1 stream=7 start=2050 dur=500 name=k
+`
+	want, _ := openTrace(t, logtest.Assemble(t, valid))
+	tr, sum := openTrace(t, logtest.Assemble(t, valid+`
+call pid=1 tid=1 func=cuLaunchKernel enter=2200 dur=9223372036854775808
+call pid=1 tid=1 func=cuLaunchKernel enter=18446744073709551600 dur=5
+kernel pid=1 context=1 stream=7 start=9223372036854775807 dur=1 name=k
+marker pid=1 tid=1 flags=1 id=1 time=18446744073709551615 name=late
+note time=9223372036854775808 text=late
+process_end pid=1 time=18446744073709551615
+`))
+	if sum.Lost[tracelog.LostTime] != 6 || sum.Complete || sum.Kernels != 1 || sum.Calls != 1 {
+		t.Errorf("%d records refused, complete %t, %d kernels, %d calls", sum.Lost[tracelog.LostTime], sum.Complete, sum.Kernels, sum.Calls)
+	}
+	const spans = "select ts, dur, name from slice where dur > 0 order by ts"
+	if diff := cmp.Diff(want.Query(spans), tr.Query(spans)); diff != "" {
+		t.Errorf("(-without +with them):\n%s", diff)
+	}
+	if n := tr.Int("select count(*) from slice where name glob '*impossible_time*' or extract_arg(arg_set_id, 'debug.cause') = 'impossible_time'"); n != 1 {
+		t.Errorf("%d slices name the loss", n)
 	}
 }
 

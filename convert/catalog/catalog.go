@@ -101,7 +101,9 @@ func (c *Catalog) Read(r *tracelog.Reader, progress func(share float64)) error {
 // limits of a catalog.
 func (c *Catalog) Next(r *tracelog.Reader) (bool, error) {
 	more := r.Next()
-	c.Outcome.refuse(r.Refused())
+	if !more || c.follows {
+		c.Outcome.refuse(r.Refused())
+	}
 	if !more {
 		return false, nil
 	}
