@@ -8,6 +8,7 @@ type Recorded struct {
 	Calls     string   // "uprobes" or "cupti"
 	GPU       string   // "cupti" or "none"
 	Waits     string   // "calls" or "cupti"
+	Memory    string   // "calls", "cupti" or "none": where allocations come from
 	Schedule  string   // the options that left parts of the program out
 	Functions []string // that were probed, sorted
 }
@@ -36,5 +37,6 @@ func (l *log) recorded(s *Summary) Recorded {
 	case s.Waits > 0:
 		r.Waits = "calls"
 	}
+	r.Memory = l.catalog.MemorySource()
 	return r
 }

@@ -87,6 +87,7 @@ type Summary struct {
 
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
+	NoMemory   string `json:"memory_not_recorded"` // why nothing is known of allocated memory; "" if it is
 
 	Metrics []sampled.GPU `json:"gpu_metrics"` // main figures of the sampled GPUs
 
@@ -244,7 +245,7 @@ func (c *conversion) summary(l *log) Summary {
 		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated, AtEnd: st.AtEnd, AtExec: st.AtExec,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous, WaitsUnmatched: found.Waits.Unmatched,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
-		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
+		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice, NoMemory: l.catalog.WithoutMemory(),
 		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(), Aligned: l.aligned,
 		Metrics: found.Metrics,
 	}

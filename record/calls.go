@@ -55,6 +55,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.findSites()
 	}
 	if c.source == CallsCUPTI || c.source == CallsNone {
+		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations crash programs")
 		c.openWatcher(ctx, onClient)
 		return
 	}
@@ -76,6 +77,7 @@ func (c *calls) open(ctx context.Context, onClient func(pid uint32, request uint
 		c.report.note(0, tracelog.NoteInfo, err.Error())
 	}
 	c.describeFunctions()
+	c.describeMemory()
 	go c.deliver(ctx)
 	c.beside.Go(c.calibrate)
 }
@@ -107,6 +109,7 @@ func (c *calls) openWatcher(ctx context.Context, onClient func(pid uint32, reque
 // notProbed says why calls are not probed and where they come from instead.
 func (c *calls) notProbed(err error) {
 	text := "calls are not probed: " + err.Error()
+	c.withoutMemory("calls are not probed")
 	var denied *probe.PermissionError
 	if c.source == CallsAuto && len(c.opts.PIDs) == 0 {
 		c.source = CallsCUPTI
@@ -160,6 +163,23 @@ func (c *calls) describeFunctions() {
 			c.log.Add(&tracelog.Function{ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(), Args: cudaapi.ArgSpec(f)})
 		}
 	}
+}
+
+// describeMemory logs whether calls tell what the program has allocated.
+func (c *calls) describeMemory() {
+	switch left := cudaapi.WithoutMemory(c.opts.Functions); len(left) {
+	case 0:
+		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCalls})
+	case 1:
+		c.withoutMemory(left[0] + " is not probed")
+	default:
+		c.withoutMemory(fmt.Sprintf("%s and %s that allocate or free are not probed", left[0], figures.Count(len(left)-1, "other function", "other functions")))
+	}
+}
+
+// withoutMemory logs why nothing tells what the program has allocated.
+func (c *calls) withoutMemory(why string) {
+	c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: "not recorded: " + why})
 }
 
 // sayNameless is called when nothing names the functions of a process's runtime.

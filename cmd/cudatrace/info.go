@@ -128,6 +128,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	if s.PeakDevice > 0 {
 		row("peak memory", figures.Bytes(s.PeakDevice)+" on the device")
 	}
+	row("peak memory", s.NoMemory)
 	for _, g := range s.Metrics {
 		sampledRows(row, &g)
 	}

@@ -224,7 +224,7 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 		r := &s.Recorded
 		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver, Release: s.DriverRelease,
 			Revision: s.Git.Revision, Calls: r.Calls, GPU: r.GPU,
-			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
+			Waits: r.Waits, Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
 		}
@@ -235,13 +235,16 @@ func statsHead(logs []convert.Log, all []convert.Summary) []table.Member {
 
 // statsFacts says what no log has.
 func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
-	f := stats.Facts{Callers: "callers were not recorded", Broken: broken(logs, all)}
+	f := stats.Facts{Callers: "callers were not recorded", Memory: all[0].NoMemory, Broken: broken(logs, all)}
 	recorded := false // GPU work of a process
 	for i := range all {
 		f.Filtered = f.Filtered || all[i].LeftOut != nil
 		f.Incomplete = f.Incomplete || all[i].Damaged || all[i].LostTotal() > 0
 		if all[i].Callers != nil {
 			f.Callers = ""
+		}
+		if all[i].NoMemory == "" {
+			f.Memory = ""
 		}
 		for _, p := range all[i].ProcessList {
 			if recorded = recorded || p.CUPTI == "on"; p.CUPTI != "on" {
@@ -252,6 +255,9 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 	}
 	if recorded {
 		f.GPU = ""
+	}
+	if f.Memory == "" && !slices.ContainsFunc(all, func(s convert.Summary) bool { return s.Recorded.Memory != "" }) {
+		f.Memory = f.GPU // an older log, whose allocations CUPTI recorded
 	}
 	return f
 }

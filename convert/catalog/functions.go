@@ -14,11 +14,12 @@ import (
 type Function struct {
 	timeline.Function
 	cudaapi.Traits
-	GPUWork bool // a driver function that puts work on a GPU
-	Beside  bool // a driver function that is recorded beside the function of the runtime that it carries out
-	Known   bool // it is in cudaapi's table
-	Driver  bool // it was recorded at the driver
-	Runtime bool // it was recorded at the runtime
+	GPUWork bool                  // a driver function that puts work on a GPU
+	Beside  bool                  // a driver function that is recorded beside the function of the runtime that it carries out
+	Known   bool                  // it is in cudaapi's table
+	Driver  bool                  // it was recorded at the driver
+	Runtime bool                  // it was recorded at the runtime
+	Memory  *cudaapi.MemoryReader // what its calls do to memory; nil for nothing
 
 	recorded   *Function // the function that records name: f itself, except for a result of Called
 	inner      *Function // in a result of Joined: the driver's function
@@ -119,6 +120,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		fn.Known, fn.GPUWork, fn.Beside = true, f.GPUWork, f.Beside
 	}
 	fn.params(args)
+	fn.Memory = cudaapi.ReadMemory(name, args)
 	return fn
 }
 

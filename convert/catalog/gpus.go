@@ -141,6 +141,14 @@ func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {
 	return index, used
 }
 
+// IndexOrOwn is Index, and the process's own number of a device that is not known: without CUPTI none is.
+func (g *GPUs) IndexOrOwn(pid, device uint32) uint32 {
+	if index, used := g.Index(pid, device); used || len(g.order) > 0 {
+		return index
+	}
+	return device
+}
+
 // Keys returns the devices of processes that are the GPU with a number of the timeline.
 func (g *GPUs) Keys(index uint32) (keys []DeviceKey) {
 	for _, key := range g.order {
@@ -174,6 +182,11 @@ func (v *Inventory) Number(c *Catalog) {
 	order := make(map[uint32]int, len(c.Processes.PIDs))
 	for i, pid := range c.Processes.byRank() {
 		order[pid] = i
+	}
+	if c.MemoryFromCalls() { // a context is where memory is allocated
+		for key, x := range g.Contexts {
+			g.use(DeviceKey{key.PID, x.Device})
+		}
 	}
 	fresh := g.order[g.numbered:]
 	slices.SortStableFunc(fresh, func(a, b DeviceKey) int {

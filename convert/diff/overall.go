@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
@@ -37,7 +38,7 @@ var overalls = []overall{
 	sumOf("failed_calls", condition.Number, "processes", "failed"),
 	sumOf("wait_time", condition.Time, "threads", "waiting_ns"),
 	{"peak_memory", condition.Bytes, "more", "less", []string{"memory"}, func(r *Run) float64 {
-		if r.withoutGPU() {
+		if r.withoutMemory() {
 			return math.NaN()
 		}
 		return r.largest(func(l *stats.Log) uint64 { return l.PeakDevice })
@@ -80,6 +81,16 @@ func (r *Run) withoutGPU() bool {
 	return true
 }
 
+// withoutMemory says whether nothing is known of allocated memory in any log.
+func (r *Run) withoutMemory() bool {
+	for i := range r.Logs {
+		if l := &r.Logs[i]; l.Memory != "none" && (l.Memory != "" || l.GPU != "none") {
+			return false
+		}
+	}
+	return true
+}
+
 // ofCalls are the reports that need no GPU work.
 var ofCalls = map[string]bool{"calls": true, "callers": true, "errors": true, "threads": true, "processes": true}
 
@@ -88,11 +99,10 @@ func (r *Run) lacks(report string) string {
 	switch {
 	case r.reports[report] == nil:
 		return "the report " + report + " is not in " + r.Name
-	case len(r.reports[report].rows) == 0 && !ofCalls[report] && r.withoutGPU():
-		if why := r.reasons[report]; why != "" {
-			return r.Name + ": " + why
-		}
-		return r.Name + ": GPU work was not recorded"
+	case len(r.reports[report].rows) > 0 || ofCalls[report]:
+		return ""
+	case report == "memory" && r.withoutMemory(), report != "memory" && r.withoutGPU():
+		return r.Name + ": " + cmp.Or(r.reasons[report], "GPU work was not recorded")
 	}
 	return ""
 }

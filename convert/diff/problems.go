@@ -56,6 +56,7 @@ var conditionsOfRuns = []struct {
 	{OtherMode, "source of the calls", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Calls }) }},
 	{OtherMode, "source of the GPU work", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.GPU }) }},
 	{OtherMode, "source of the wait arrows", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Waits }) }},
+	{OtherMode, "source of the allocations", func(r *Run) string { return r.said(func(l *stats.Log) string { return l.Memory }) }},
 	{OtherMode, "recorded part", func(r *Run) string {
 		return r.said(func(l *stats.Log) string {
 			if l.Schedule == "" {

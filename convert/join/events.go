@@ -128,13 +128,33 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 	var m tracelog.Memory
 	m.Read(b, i)
 	at := e.catalog.KnownTime(m.Time)
-	gpu, _ := e.catalog.GPUs.Index(m.PID, m.Device)
-	e.memoryOf(e.program(m.PID, at)).Add(&m, at, gpu)
+	e.memoryOf(e.program(m.PID, at)).Add(&m, at)
+}
+
+// memoryCall takes a call of a function that allocates, frees, or says where.
+func (e *events) memoryCall(p *program, tid uint32, r *merge.Call) {
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn) != 0 || !e.catalog.MemoryFromCalls() {
+		return
+	}
+	if c, ok := r.Function.Memory.Read(r.Arguments.Args, r.Ret); ok {
+		e.memoryOf(p).AddCall(tid, &c, r.Start, r.End)
+	}
+}
+
+// memoryLow is a lower bound for the times of later events of memory.
+func (e *events) memoryLow() uint64 {
+	low := min(e.low(tracelog.KindMemory), e.low(tracelog.KindMemoryPool))
+	if e.catalog.MemoryFromCalls() {
+		for _, p := range e.programs {
+			low = min(low, p.correlation.calls)
+		}
+	}
+	return low
 }
 
 func (e *events) memoryOf(p *program) *memory.Process {
 	if p.memory == nil {
-		p.memory = e.memory.Process(p.out)
+		p.memory = e.memory.Process(p.out, func(device uint32) uint32 { return e.catalog.GPUs.IndexOrOwn(p.PID, device) })
 		if _, ended := e.catalog.Outcome.EndOf(p.Program); ended || p.Until != 0 {
 			p.endMemory()
 		}
@@ -196,14 +216,15 @@ func (e *events) takeMarkers(all bool) {
 
 // advance shows the events whose order is known; with all, every event.
 func (e *events) advance(all bool) {
-	e.memory.Advance(min(e.low(tracelog.KindMemory), e.low(tracelog.KindMemoryPool)), all)
+	low := e.memoryLow()
+	e.memory.Advance(low, all)
 	e.samples.advance(all)
 	for _, p := range e.programs {
-		e.advanceProgram(p, all)
+		e.advanceProgram(p, low, all)
 	}
 }
 
-func (e *events) advanceProgram(p *program, all bool) {
+func (e *events) advanceProgram(p *program, memoryLow uint64, all bool) {
 	switch {
 	case p.ranges == nil:
 	case all:
@@ -222,6 +243,6 @@ func (e *events) advanceProgram(p *program, all bool) {
 	case all:
 		p.memory.Finish()
 	case e.catalog.Follows():
-		p.memory.Say(e.low(tracelog.KindMemory))
+		p.memory.Say(memoryLow)
 	}
 }

@@ -67,10 +67,10 @@ func New(c *catalog.Catalog, out *pipeline.Pipeline, o Options) *Joiner {
 	}
 	j.callMerge, j.workMerge = merge.NewCalls(c, &j.wanted, &j.Found.Calls.Counts), merge.NewWorks(c, &j.wanted)
 	j.work = &workJoiner{out: out, selection: o.Selection, found: &j.Found, ids: o.IDs, ofCalls: o.OfCalls}
-	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
-		functions: &c.Functions, calls: j.callMerge, work: j.work})
-	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.events = newEvents(j)
+	j.threads = newThreads(c, j.byPID, j.callMerge, &stackOutput{out: out, selection: o.Selection, found: &j.Found,
+		functions: &c.Functions, calls: j.callMerge, work: j.work, events: j.events})
+	j.streams = newStreams(c, j.byPID, j.workMerge, out)
 	j.work.spans = &j.events.spans
 	j.calling = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindCall, tracelog.KindAPI)
 	j.working = c.Watermarks.Processes(c.Processes.PIDs, tracelog.KindKernel)
@@ -349,7 +349,7 @@ func (j *Joiner) finish() {
 		j.out.Emit(e)
 	}
 	f := &j.Found
-	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Dropped
+	f.Taken, f.PeakDevice, f.Untracked = j.wanted.Taken, j.events.memory.Peak, j.events.memory.Room.Dropped
 	f.UntrackedPools, f.Metrics = j.events.memory.DroppedPools, j.events.samples.figures()
 	if s := j.options.Selection; s != nil {
 		f.LeftOut += s.LeftOut

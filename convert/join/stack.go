@@ -34,6 +34,7 @@ type stackOutput struct {
 	functions *catalog.Functions
 	calls     *merge.Calls
 	work      *workJoiner
+	events    *events
 	chunks    pool[callChunk]
 }
 
@@ -55,6 +56,9 @@ func newStack(o *stackOutput, p *program, tid uint32) *stack {
 // place puts a record on the stack: into the slice of its call if the other source has made
 // that slice, else as a new slice.
 func (s *stack) place(r *merge.Call) {
+	if r.Function.Memory != nil {
+		s.events.memoryCall(s.program, s.tid, r)
+	}
 	if r.Start < s.last {
 		r.Start, r.End = s.last, max(r.End, s.last)
 		s.found.Calls.Late++

@@ -1,9 +1,9 @@
-// Package memory tracks the memory that processes allocate.
+// Package memory counts the memory that processes allocate.
 //
-// Input: the allocations, the releases and the states of memory pools that CUPTI recorded, of all
-// processes of a log. Output: an event for each allocation and release, counters of live bytes, and
+// Input: what the calls of all processes of a log do to memory, or the allocations and releases that CUPTI recorded, and
+// the states of memory pools. Output: an event for each allocation and release, counters of live bytes, and
 // counters of what pools have reserved and of what is used of that. A counter belongs to a process, a
-// GPU and a use of memory.
+// GPU and a use of memory. What is alive is package livemem's knowledge.
 package memory
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/ordered"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -27,21 +28,20 @@ const maxHeld = 1 << 18
 
 // Usage tracks the memory of all processes of a log, since their sum on one GPU is needed.
 type Usage struct {
-	Peak    uint64 // largest number of live bytes of device memory on one GPU
-	Dropped uint64 // allocations beyond MaxLive
+	Peak uint64       // largest number of live bytes of device memory on one GPU
+	Room livemem.Room // of all processes
 
 	DroppedPools uint64 // states of pools beyond MaxPools
 
 	out     Emitter
 	device  map[uint32]uint64 // live bytes of device memory, by GPU
-	live    int               // allocations
 	pools   int               // pools with memory
 	pending ordered.List[event]
 }
 
 // NewUsage returns the usage of a log.
 func NewUsage(out Emitter) *Usage {
-	return &Usage{out: out, device: make(map[uint32]uint64), pending: ordered.NewList((*event).before)}
+	return &Usage{out: out, Room: livemem.Room{Most: MaxLive}, device: make(map[uint32]uint64), pending: ordered.NewList((*event).before)}
 }
 
 // A Process tracks the memory of one process.
@@ -50,14 +50,10 @@ type Process struct {
 	usage    *Usage
 	counters map[counterKey]*counter
 	order    []*counter
-	live     map[uint64]allocation // by address
+	gpu      func(device uint32) uint32 // the GPU of the timeline
+	live     *livemem.Process
+	corr     uint32 // correlation ID of the event under way
 	pools    map[poolKey]poolState
-}
-
-// An allocation is a block of memory that is live.
-type allocation struct {
-	counter *counter
-	bytes   uint64
 }
 
 // A counter counts the live bytes of one use of memory by a process on one GPU.
@@ -77,42 +73,62 @@ type counterKey struct {
 	use string
 }
 
-// An event is an allocation or a release, the state of a pool alone, or the end of a process, which
+// An event is what a call does to memory, a record of CUPTI, the state of a pool alone, or the end of a process, which
 // releases its memory.
 type event struct {
-	process   *Process
-	at        uint64
-	ends      bool
-	operation uint32 // 0 for the state of a pool
-	kind      uint32
-	gpu       uint32
-	corr      uint32
-	address   uint64
-	bytes     uint64
-	pool      uint64 // address of the pool whose state it tells, or 0
-	state     poolState
+	process *Process
+	at      uint64
+	what    what
+	tid     uint32
+	start   uint64 // of the call
+	call    cudaapi.MemoryCall
+	record  *tracelog.Memory
+	gpu     uint32 // of the pool
+	pool    uint64 // address of the pool whose state it tells, or 0
+	state   poolState
 }
+
+type what uint8
+
+const (
+	byCall what = iota
+	byRecord
+	ofPool
+	ofEnd
+)
 
 func (e *event) before(o *event) bool {
-	return e.at < o.at || e.at == o.at && !e.ends && o.ends
+	if e.at != o.at {
+		return e.at < o.at
+	}
+	if e.what == ofEnd || o.what == ofEnd {
+		return e.what != ofEnd
+	}
+	return e.start < o.start
 }
 
-// Process returns the tracker of a process's memory.
-func (u *Usage) Process(p *timeline.Process) *Process {
-	return &Process{out: p, usage: u, counters: make(map[counterKey]*counter), live: make(map[uint64]allocation),
-		pools: make(map[poolKey]poolState)}
+// Process returns the tracker of a process's memory. gpu returns the GPU of the timeline that one of the process's devices is.
+func (u *Usage) Process(of *timeline.Process, gpu func(device uint32) uint32) *Process {
+	p := &Process{out: of, usage: u, gpu: gpu, counters: make(map[counterKey]*counter), pools: make(map[poolKey]poolState)}
+	p.live = livemem.New(&u.Room, p.changed)
+	return p
 }
 
 // Ends sets the end of the process.
 func (p *Process) Ends(at uint64) {
-	p.usage.pending.Add(event{process: p, at: at, ends: true})
+	p.usage.pending.Add(event{process: p, at: at, what: ofEnd})
 }
 
-// Add takes an allocation or a release at a time, on a GPU of the timeline.
-func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
-	e := event{process: p, at: at, operation: m.Operation, kind: m.MemoryKind, gpu: gpu, corr: m.Correlation, address: m.Address, bytes: m.Bytes}
+// AddCall takes what a call of a thread does that has returned.
+func (p *Process) AddCall(tid uint32, c *cudaapi.MemoryCall, start, end uint64) {
+	p.usage.pending.Add(event{process: p, at: livemem.At(c, start, end), what: byCall, tid: tid, start: start, call: *c})
+}
+
+// Add takes an allocation or a release that CUPTI recorded, at a time.
+func (p *Process) Add(m *tracelog.Memory, at uint64) {
+	e := event{process: p, at: at, what: byRecord, record: m}
 	if m.PoolSize != 0 {
-		e.pool, e.state = m.Pool, poolState{m.PoolSize, m.PoolUsed}
+		e.pool, e.state, e.gpu = m.Pool, poolState{m.PoolSize, m.PoolUsed}, p.gpu(m.Device)
 	}
 	p.usage.pending.Add(e)
 }
@@ -122,11 +138,7 @@ func (p *Process) Add(m *tracelog.Memory, at uint64, gpu uint32) {
 func (u *Usage) Advance(low uint64, all bool) {
 	full := u.pending.Len() > maxHeld
 	u.pending.Drain(func(e *event) bool { return e.at < low || all || full }, func(e *event) {
-		if e.ends {
-			e.process.end(e.at)
-		} else {
-			e.process.event(e)
-		}
+		e.process.event(e)
 	})
 }
 
@@ -134,38 +146,36 @@ func (p *Process) event(e *event) {
 	if e.pool != 0 {
 		p.setPool(poolKey{e.gpu, e.pool}, e.at, e.state)
 	}
-	allocated, released := e.operation == cudaapi.MemoryAllocated, e.operation == cudaapi.MemoryReleased
-	if !allocated && !released {
-		return
-	}
-	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: e.at, Address: e.address, Bytes: e.bytes,
-		GPU: e.gpu, Kind: e.kind, Correlation: e.corr, Release: released})
-	// A second allocation at a live address means that a release was lost.
-	if b, ok := p.live[e.address]; ok {
-		delete(p.live, e.address)
-		p.usage.live--
-		p.set(b.counter, e.at, b.counter.live-b.bytes)
-	}
-	if allocated {
-		p.allocate(e)
+	p.corr = 0
+	switch e.what {
+	case byCall:
+		p.live.Call(e.tid, &e.call, e.at)
+	case byRecord:
+		p.corr = e.record.Correlation
+		p.live.Record(e.record, e.at)
+	case ofEnd:
+		p.end(e.at)
 	}
 }
 
-func (p *Process) allocate(e *event) {
-	if p.usage.live >= MaxLive {
-		p.usage.Dropped++
-		return
+// changed shows an allocation or a release, and counts it.
+func (p *Process) changed(c *livemem.Change) {
+	gpu := p.gpu(c.Device)
+	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
+		GPU: gpu, Kind: c.Kind, Correlation: p.corr, Release: c.Released})
+	if c.Replaces {
+		was := p.counter(c.Replaced.Kind, p.gpu(c.Replaced.Device))
+		p.set(was, c.Time, was.live-c.Replaced.Bytes)
 	}
-	c := p.counter(e)
-	bytes := min(e.bytes, math.MaxInt64-min(c.live, math.MaxInt64)) // no sum wraps, whatever the log holds
-	p.live[e.address] = allocation{c, bytes}
-	p.usage.live++
-	p.set(c, e.at, c.live+bytes)
+	if c.Kept {
+		now := p.counter(c.Kind, gpu)
+		p.set(now, c.Time, now.live+c.Bytes)
+	}
 }
 
-func (p *Process) counter(e *event) *counter {
-	use := cudaapi.MemoryUseOf(e.kind)
-	c := p.counterOf(use.String()+" memory", e.gpu, use == cudaapi.PinnedMemory)
+func (p *Process) counter(kind, gpu uint32) *counter {
+	use := cudaapi.MemoryUseOf(kind)
+	c := p.counterOf(use.String()+" memory", gpu, use == cudaapi.PinnedMemory)
 	c.onDevice = use == cudaapi.DeviceMemory
 	return c
 }
@@ -225,9 +235,8 @@ func (p *Process) end(at uint64) {
 			p.set(c, at, 0)
 		}
 	}
-	p.usage.live -= len(p.live)
+	p.live.End()
 	p.usage.pools -= len(p.pools)
-	clear(p.live)
 	clear(p.pools)
 }
 

@@ -59,7 +59,7 @@ func (r *run) Emit(e timeline.Event) {
 func (r *run) process(name string) *Process {
 	p := r.processes[name]
 	if p == nil {
-		p = r.Usage.Process(&timeline.Process{Name: name})
+		p = r.Usage.Process(&timeline.Process{Name: name}, func(device uint32) uint32 { return device })
 		r.processes[name] = p
 		r.order = append(r.order, p)
 	}
@@ -90,7 +90,7 @@ func (r *run) do(operations ...operation) {
 			p.Ends(o.at)
 			continue
 		}
-		p.Add(&tracelog.Memory{Operation: o.what, MemoryKind: o.kind, Address: o.address, Bytes: o.bytes, Correlation: uint32(i)}, o.at, o.gpu)
+		p.Add(&tracelog.Memory{Operation: o.what, MemoryKind: o.kind, Device: o.gpu, Address: o.address, Bytes: o.bytes, Correlation: uint32(i)}, o.at)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestMaxLive(t *testing.T) {
 	r := newRun()
 	r.do(operation{"a", 10, allocates, device, 0, 0x1, 100}, operation{"b", 11, allocates, device, 0, 0x1, 10}, operation{"b", 12, allocates, device, 0, 0x2, 10})
 	r.Advance(20, false)
-	r.live += MaxLive - 3 // others
+	r.Room.Most = 3
 	r.do(
 		operation{"a", 20, allocates, device, 0, 0x2, 100}, // no room
 		operation{"a", 30, releases, device, 0, 0x2, 100},
@@ -296,7 +296,7 @@ func TestMaxLive(t *testing.T) {
 	if diff := cmp.Diff(want, r.values); diff != "" {
 		t.Errorf("counters (-want +got):\n%s", diff)
 	}
-	if r.Dropped != 3 || len(r.events) != 12 {
-		t.Errorf("%d allocations dropped and %d events, want 3 and 12", r.Dropped, len(r.events))
+	if r.Room.Dropped != 3 || len(r.events) != 12 {
+		t.Errorf("%d allocations dropped and %d events, want 3 and 12", r.Room.Dropped, len(r.events))
 	}
 }

@@ -24,7 +24,7 @@ func (p *Process) AddPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
 	if m.PoolKind != cudaapi.LocalPool || m.Address == 0 {
 		return
 	}
-	e := event{process: p, at: at, gpu: gpu, pool: m.Address}
+	e := event{process: p, at: at, what: ofPool, gpu: gpu, pool: m.Address}
 	if m.Operation != cudaapi.PoolDestroyed {
 		e.state = poolState{m.Size, m.Used}
 	}

@@ -30,13 +30,15 @@ func TestPools(t *testing.T) {
 	a, b := r.process("a"), r.process("b")
 	a.AddPool(pool(created, 1, 1000, 0), 10, 0)
 	a.AddPool(pool(created, 2, 500, 0), 20, 0)
-	a.Add(fromPool(allocates, 0x1, 100, 1, 1000, 100), 30, 0)
-	a.Add(fromPool(allocates, 0x2, 2000, 1, 3000, 2100), 40, 0) // the pool grows
-	b.Add(fromPool(allocates, 0x1, 70, 1, 700, 70), 45, 0)
-	a.Add(fromPool(allocates, 0x3, 9, 1, 90, 9), 46, 1) // of the same address, on another GPU
-	a.Add(fromPool(allocates, 0x4, 5, 1, 0, 0), 47, 0)  // CUPTI does not tell
+	a.Add(fromPool(allocates, 0x1, 100, 1, 1000, 100), 30)
+	a.Add(fromPool(allocates, 0x2, 2000, 1, 3000, 2100), 40) // the pool grows
+	b.Add(fromPool(allocates, 0x1, 70, 1, 700, 70), 45)
+	onOther := fromPool(allocates, 0x3, 9, 1, 90, 9)
+	onOther.Device = 1
+	a.Add(onOther, 46)                              // of the same address, on another GPU
+	a.Add(fromPool(allocates, 0x4, 5, 1, 0, 0), 47) // CUPTI does not tell
 	a.AddPool(&tracelog.MemoryPool{Operation: created, PoolKind: 2, Address: 3, Size: 12345}, 48, 0)
-	a.Add(fromPool(releases, 0x2, 2000, 1, 3000, 100), 50, 0)
+	a.Add(fromPool(releases, 0x2, 2000, 1, 3000, 100), 50)
 	a.AddPool(pool(trimmed, 1, 1000, 100), 60, 0)
 	a.AddPool(pool(destroyed, 2, 500, 0), 70, 0)
 	a.Ends(80)

@@ -11,6 +11,7 @@ type Log struct {
 	Calls      string   `json:"call_source"`
 	GPU        string   `json:"gpu_source"`
 	Waits      string   `json:"wait_source"`
+	Memory     string   `json:"memory_source"`
 	Schedule   string   `json:"schedule"`
 	Filtered   bool     `json:"filtered"`
 	CUDANS     uint64   `json:"cuda_ns"`

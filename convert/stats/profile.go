@@ -115,10 +115,11 @@ func (p *Profile) kernel(on *streamRow, w *timeline.Work) usage.Class {
 	return k.class
 }
 
-// Items returns the lines of the profile, a label and a text each; none if there was no GPU work.
-func (p *Profile) Items() (lines [][]string) {
+// Items returns the lines of the profile, a label and a text each; none if there was no GPU work. noMemory says why nothing
+// is known of allocated memory, "" if it is.
+func (p *Profile) Items(noMemory string) (lines [][]string) {
 	top := largestKernels(p.kernels.list, func(k *kernelTotal) (string, uint64) { return p.names.Of(k.name).Short, k.ns })
-	t := profileTable(&p.busy, &p.memory, p.host, p.occupied, top, p.total)
+	t := profileTable(&p.busy, &p.memory, p.host, p.occupied, top, p.total, noMemory)
 	for _, row := range t.Rows {
 		for _, i := range t.Prose(row).Items {
 			lines = append(lines, []string{i.Label, strings.ReplaceAll(i.Text, table.Glue, " ")})
@@ -169,8 +170,9 @@ const (
 )
 
 // profileTable returns the report of the profile: one row of all GPUs together.
-func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64) *table.Table {
-	t := &table.Table{Name: "profile", Title: "all GPUs together", Prose: profileLines, Columns: []table.Column{
+func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64, noMemory string) *table.Table {
+	prose := func(row []any) table.Paragraph { return profileLines(row, noMemory) }
+	t := &table.Table{Name: "profile", Title: "all GPUs together", Prose: prose, Columns: []table.Column{
 		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
 		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
 		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),
@@ -216,7 +218,7 @@ func profileTimes(row []any, devices []*deviceRow) {
 }
 
 // profileLines are the lines that people read of the profile.
-func profileLines(row []any) table.Paragraph {
+func profileLines(row []any, noMemory string) table.Paragraph {
 	text := func(i int, u table.Unit) string { return table.Words(row[i], u) }
 	busy := "not known"
 	if row[profileBusy] != nil {
@@ -233,7 +235,7 @@ func profileLines(row []any) table.Paragraph {
 	if row[profileAsync] != nil {
 		async = text(profileAsync, table.Share) + " of the time of copies and sets"
 	}
-	peak := "no allocation recorded"
+	peak := cmp.Or(noMemory, "no allocation recorded")
 	if row[profilePeak] != nil {
 		peak = fmt.Sprintf("%s on GPU %d at %s", text(profilePeak, table.Bytes), row[profilePeakGPU], text(profilePeakAt, table.Moment))
 	}

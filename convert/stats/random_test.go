@@ -181,7 +181,7 @@ func TestProfile(t *testing.T) {
 				}
 			}
 		}
-		if diff := gocmp.Diff(want, short.Items()); diff != "" {
+		if diff := gocmp.Diff(want, short.Items("")); diff != "" {
 			t.Errorf("%s (-report +recording):\n%s", name, diff)
 		}
 	}

@@ -11,14 +11,14 @@ var reasons = map[string]string{
 	"kernels": "no kernels", "kernel_shapes": "no kernels", "calls": "no calls", "callers": "no calls with a caller",
 	"copies": "no copies", "sets": "no memory sets", "graphs": "no graphs that were recorded as a whole",
 	"waits": "no calls that waited for GPU work", "launches": "no kernels whose call is known", "launch_rate": "no kernels whose call is known", "devices": "no GPU work",
-	"streams": "no GPU work", "idle": "no idle time between GPU work", "ranks": "no GPU work", "collectives": "no collectives of NCCL that several ranks of the logs run together", "late_collectives": "no rank is known to have waited in a collective", "message_sizes": "no collectives of NCCL", "metrics": "no metrics were sampled while there was GPU work", "memory": "no allocations that CUPTI recorded", "unfreed": "no allocations that were not freed",
+	"streams": "no GPU work", "idle": "no idle time between GPU work", "ranks": "no GPU work", "collectives": "no collectives of NCCL that several ranks of the logs run together", "late_collectives": "no rank is known to have waited in a collective", "message_sizes": "no collectives of NCCL", "metrics": "no metrics were sampled while there was GPU work", "memory": "no allocations were recorded", "unfreed": "no allocations that were not freed",
 	"errors": "no failed calls", "nvtx": "no NVTX ranges or marks", "nvtx_metrics": "no metrics were sampled while work of NVTX ranges ran", "threads": "no calls", "processes": "no processes",
 }
 
 // ofGPU are the reports that need CUPTI's records.
 var ofGPU = map[string]bool{
 	"profile": true, "findings": true, "kernels": true, "kernel_shapes": true, "copies": true, "sets": true, "graphs": true, "waits": true, "launches": true, "launch_rate": true,
-	"devices": true, "idle": true, "streams": true, "ranks": true, "collectives": true, "late_collectives": true, "message_sizes": true, "metrics": true, "memory": true, "unfreed": true, "nvtx": true, "nvtx_metrics": true,
+	"devices": true, "idle": true, "streams": true, "ranks": true, "collectives": true, "late_collectives": true, "message_sizes": true, "metrics": true, "nvtx": true, "nvtx_metrics": true,
 }
 
 // reason says why a report has no rows.
@@ -28,6 +28,8 @@ func reason(report string, f Facts) string {
 		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, NVTX range or duration"
 	case ofGPU[report] && f.GPU != "":
 		return f.GPU
+	case (report == "memory" || report == "unfreed") && f.Memory != "":
+		return f.Memory
 	case report == "callers" && f.Callers != "":
 		return f.Callers
 	}

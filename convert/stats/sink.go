@@ -171,6 +171,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 type Facts struct {
 	GPU     string // why there is no GPU work, "" if it was recorded
 	Callers string // why no call has a caller, "" if callers were recorded
+	Memory  string // why nothing is known of allocated memory, "" if it is
 	// Filtered says that a filter selected a part of the logs.
 	Filtered bool
 	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.
@@ -190,7 +191,7 @@ func (s *Sink) Tables(f Facts) []*table.Table {
 	ofRanks := s.ranks.Tables()
 	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
 	all := []*table.Table{
-		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
+		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total, f.Memory), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
 		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(s.ranks), ofRanks[0], ofRanks[1], ofRanks[2], ofRanks[3], s.metrics.table(), memory, unfreed, s.calls.errorTable(),
 		s.ranges.table(), s.metrics.rangeTable(), threads, processes, s.findingTable(f),
 	}

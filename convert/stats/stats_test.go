@@ -158,7 +158,7 @@ func TestSeveralLogs(t *testing.T) {
 // Why a report has no rows.
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	f := stats.Facts{GPU: "GPU work was not recorded: no libcupti", Callers: "callers were not recorded"}
+	f := stats.Facts{GPU: "GPU work was not recorded: no libcupti", Callers: "callers were not recorded", Memory: "not recorded: calls are not probed"}
 	for _, r := range stats.New().Tables(f) {
 		want := f.GPU
 		switch r.Name {
@@ -166,6 +166,8 @@ func TestReasons(t *testing.T) {
 			want = ""
 		case "callers":
 			want = f.Callers
+		case "memory", "unfreed":
+			want = f.Memory
 		}
 		if want != "" && r.Reason != want || r.Reason == "" || want == "" && r.Reason == f.GPU {
 			t.Errorf("%s: %q", r.Name, r.Reason)

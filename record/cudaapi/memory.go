@@ -1,5 +1,11 @@
 package cudaapi
 
+import (
+	"math"
+	"math/bits"
+	"strings"
+)
+
 // A MemoryOp is what a call of the driver's does to the memory of its process, or to what says where and whose memory is.
 type MemoryOp uint8
 
@@ -38,8 +44,8 @@ type memoryRow struct {
 	bytes string
 }
 
-// memoryRows has the functions of the driver, since all that allocates passes the driver, and the one of the runtime that
-// selects a device.
+// memoryRows has the functions of the driver, since all that allocates passes the driver, and those of the runtime that
+// select and reset a device.
 var memoryRows = []memoryRow{
 	{"cuMemAlloc_v2", Allocates, DeviceKind, "devPtr", "bytes"},
 	{"cuMemAllocPitch_v2", Allocates, DeviceKind, "devPtr", "pitch*height"},
@@ -78,6 +84,7 @@ var memoryRows = []memoryRow{
 	{"cuCtxDestroy_v2", DestroysContext, 0, "context", ""},
 	{"cuDevicePrimaryCtxReset", ResetsDevice, 0, "", ""},
 	{"cuDevicePrimaryCtxReset_v2", ResetsDevice, 0, "", ""},
+	{"cudaDeviceReset", ResetsDevice, 0, "", ""},
 	{"cuCtxSetCurrent", SelectsContext, 0, "context", ""},
 	{"cuCtxPushCurrent", PushesContext, 0, "context", ""},
 	{"cuCtxPushCurrent_v2", PushesContext, 0, "context", ""},
@@ -94,8 +101,212 @@ var memoryOf = func() map[string]*memoryRow {
 	return rows
 }()
 
+// WithoutMemory lists the functions that allocate or free and are not among those chosen: without them nothing is known
+// of the memory of processes. Those of other spellings stand for each other.
+func WithoutMemory(chosen []*Function) (missing []string) {
+	has := make(map[string]bool, len(chosen))
+	for _, f := range chosen {
+		has[f.Base()] = true
+	}
+	for i := range memoryRows {
+		if r := &memoryRows[i]; r.does <= lastAllocating && !has[r.name] {
+			missing = append(missing, r.name)
+		}
+	}
+	return missing
+}
+
 // Allocating says whether a function allocates or frees, or refers to physical memory.
 func (f *Function) Allocating() bool {
 	r := memoryOf[f.Base()]
 	return r != nil && r.does <= lastAllocating
+}
+
+// NoDevice stands for a device that is not known.
+const NoDevice = math.MaxUint32
+
+// A MemoryCall is what one call does.
+type MemoryCall struct {
+	Does    MemoryOp
+	Kind    uint32 // CUpti_ActivityMemoryKind, or one of those beside it
+	Address uint64 // or the handle of an array, of physical memory, of a pool or of a context
+	Bytes   uint64
+	Of      uint64 // Maps: the handle of the physical memory
+	Pool    uint64 // 0 where the call names none
+	Stream  uint64 // the handle, 0 for a default stream
+	Ordered bool   // in the order of a stream
+	Device  uint32 // as the process numbers it, NoDevice where the call does not say it
+}
+
+// A MemoryReader reads what calls of a function do from their recorded arguments.
+type MemoryReader struct {
+	row                             *memoryRow
+	at, of, pool, stream, device    int // indexes of arguments, -1 for none
+	kind, place, placed             int // type, locationType, location
+	factors                         []int
+	width, height, depth            int
+	format, channels, levels, flags int
+	isArray                         bool
+}
+
+// ReadMemory returns a reader for the calls of a function whose recorded arguments are listed as ArgSpec does. It is nil
+// for a function that does nothing to memory, and for one whose arguments lack what has to be known.
+func ReadMemory(name, spec string) *MemoryReader {
+	f := Function{Name: name}
+	row := memoryOf[f.Base()]
+	if row == nil {
+		return nil
+	}
+	args := make(map[string]int)
+	for i, word := range strings.Fields(spec) {
+		arg, _, _ := strings.Cut(word, ":")
+		args[arg] = i
+	}
+	complete := true // all that is needed is there
+	find := func(arg string, needed bool) int {
+		i, ok := args[arg]
+		if !ok {
+			complete = complete && !needed
+			return -1
+		}
+		return i
+	}
+	r := &MemoryReader{row: row, at: find(row.at, row.at != ""), of: -1, pool: -1,
+		stream: find("stream", row.does == BeginsCapture || row.does == EndsCapture), device: find("device", row.does == SelectsDevice),
+		kind: find("type", false), place: find("locationType", false), placed: find("location", false), isArray: row.bytes == "array"}
+	switch row.does {
+	case Maps:
+		r.of = find("allocation", true)
+	case Allocates:
+		r.pool = find("pool", false)
+	}
+	if r.isArray {
+		r.width, r.height, r.format, r.channels = find("width", true), find("height", true), find("format", true), find("channels", true)
+		r.depth, r.levels, r.flags = find("depth", false), find("levels", false), find("flags", false)
+	} else if row.bytes != "" {
+		for _, factor := range strings.Split(row.bytes, "*") {
+			r.factors = append(r.factors, find(factor, true))
+		}
+	}
+	if !complete {
+		return nil
+	}
+	return r
+}
+
+// Locates says whether calls say on which device what they make lies.
+func (r *MemoryReader) Locates() bool {
+	return r.place >= 0 && r.placed >= 0 && (r.row.does == Creates || r.row.does == MakesPool)
+}
+
+// captureOfOtherThread is the result of a call that ends the capture of another thread: the capture goes on.
+const captureOfOtherThread = 908
+
+// Read returns what a call does that has returned. ok is false for a call that does nothing: it failed, or has no address.
+func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
+	value := func(i int) uint64 {
+		if i < 0 || i >= len(args) {
+			return 0
+		}
+		return args[i]
+	}
+	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Address: value(r.at), Of: value(r.of), Pool: value(r.pool), Stream: value(r.stream),
+		Ordered: r.stream >= 0, Device: NoDevice}
+	if r.device >= 0 {
+		c.Device = uint32(value(r.device))
+	}
+	switch {
+	case c.Does == EndsCapture && ret != captureOfOtherThread:
+		return c, true // a capture that failed has ended, too
+	case ret != 0, r.at >= 0 && c.Address == 0 && c.Does != SelectsContext && c.Does != PushesContext:
+		return c, false
+	}
+	r.locate(&c, value)
+	c.Bytes = 1
+	switch {
+	case r.isArray:
+		c.Bytes, ok = r.arrayBytes(value)
+		return c, ok
+	case len(r.factors) == 0:
+		c.Bytes = 0
+	}
+	for _, i := range r.factors {
+		c.Bytes = product(c.Bytes, value(i))
+	}
+	return c, true
+}
+
+// Numbers of CUmemLocationType and CUmemAllocationType.
+const (
+	onDevice    = 1
+	onHost      = 2 // and those above, which name parts of the host
+	managedType = 2
+)
+
+// locate sets where the memory of what is created lies, if the call says it.
+func (r *MemoryReader) locate(c *MemoryCall, value func(int) uint64) {
+	if !r.Locates() {
+		return
+	}
+	switch place := value(r.place); {
+	case value(r.kind) == managedType:
+		c.Kind = ManagedKind
+	case place == onDevice:
+		c.Device = uint32(value(r.placed))
+	case place >= onHost && c.Does == Creates:
+		c.Kind = PhysicalHostKind
+	case place >= onHost:
+		c.Kind = PinnedKind
+	}
+}
+
+// Flags of CUDA_ARRAY3D_DESCRIPTOR.
+const (
+	arrayLayered  = 0x01
+	arrayCubemap  = 0x04
+	arraySparse   = 0x40 // its memory is mapped later
+	arrayDeferred = 0x80 // the same
+)
+
+// arrayBytes returns the bytes of an array's elements. ok is false for an array without memory.
+func (r *MemoryReader) arrayBytes(value func(int) uint64) (n uint64, ok bool) {
+	flags := value(r.flags)
+	if flags&(arraySparse|arrayDeferred) != 0 {
+		return 0, false
+	}
+	width, height, depth := value(r.width), max(value(r.height), 1), max(value(r.depth), 1)
+	element := product(formatBytes(value(r.format)), value(r.channels))
+	levels := min(max(value(r.levels), 1), 64)
+	for level := range levels {
+		planes := depth
+		if flags&(arrayLayered|arrayCubemap) == 0 {
+			planes = max(depth>>level, 1)
+		}
+		bytes := product(product(product(max(width>>level, 1), max(height>>level, 1)), planes), element)
+		n = min(n+bytes, math.MaxInt64)
+	}
+	return n, true
+}
+
+// formatBytes is the number of bytes of a channel of a CUarray_format; 0 for formats whose channels have no bytes of their
+// own.
+func formatBytes(format uint64) uint64 {
+	switch {
+	case format == 0x01, format == 0x08, 0xc0 <= format && format <= 0xc2, 0xc6 <= format && format <= 0xc8:
+		return 1
+	case format == 0x02, format == 0x09, format == 0x10, 0xc3 <= format && format <= 0xc5, 0xc9 <= format && format <= 0xcb:
+		return 2
+	case format == 0x03, format == 0x0a, format == 0x20:
+		return 4
+	}
+	return 0
+}
+
+// product multiplies sizes. The result does not wrap, whatever a log holds.
+func product(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	if high != 0 {
+		return math.MaxInt64
+	}
+	return min(low, math.MaxInt64)
 }

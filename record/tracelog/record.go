@@ -89,6 +89,7 @@ const (
 	MetaPID      = "pid"       // of the program
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
+	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs
 
 	MetaRun         = "run"           // name that a person gave the run; absent without one
 	MetaDriver      = "nvidia_driver" // release of the kernel driver; this and the others are absent where they are not known
@@ -107,6 +108,9 @@ const (
 	MetaCallCost    = "call_cost_ns"    // what a probed call costs its program, measured at the start; absent without probes
 	MetaRecorderCPU = "recorder_cpu_ns" // processor time that the recorder took until the log's end
 )
+
+// MemoryOfCalls is the value of MetaMemory where the log has the calls of all functions that allocate and free.
+const MemoryOfCalls = "calls"
 
 // Causes of loss: the Cause of a Lost record.
 const (

@@ -64,7 +64,7 @@ func convertFiles(log, trace *os.File) (r Result) {
 		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: profile})
 	}
 	if err == nil {
-		r.Summary, r.Profile = all[0], profile.Items()
+		r.Summary, r.Profile = all[0], profile.Items(all[0].NoMemory)
 	}
 	if err != nil {
 		r.Error = strings.ReplaceAll(err.Error(), path, "the log")
