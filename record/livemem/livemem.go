@@ -384,16 +384,29 @@ func (p *Process) currentOf(tid uint32) current {
 
 // releaseAll releases blocks, in order.
 func (p *Process) releaseAll(at uint64, which func(key, *Block) bool) {
-	var list []key
+	for _, k := range p.keys(which) {
+		p.release(k, Block{}, at)
+	}
+}
+
+// keys returns the keys of blocks, in order.
+func (p *Process) keys(which func(key, *Block) bool) (list []key) {
 	for k, b := range p.blocks {
 		if which(k, &b) {
 			list = append(list, k)
 		}
 	}
 	slices.SortFunc(list, func(a, b key) int { return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.id, b.id)) })
-	for _, k := range list {
-		p.release(k, Block{}, at)
+	return list
+}
+
+// Alive returns the blocks that are alive, in order.
+func (p *Process) Alive() []Block {
+	list := make([]Block, 0, len(p.blocks))
+	for _, k := range p.keys(func(key, *Block) bool { return true }) {
+		list = append(list, p.blocks[k])
 	}
+	return list
 }
 
 // End forgets the process, without a change for each block: its end frees all.

@@ -12,22 +12,7 @@ type earlier struct {
 
 // calls notes the calls of a segment that are in a window.
 func (e *earlier) calls(of *segment, f *tracelog.Filter) error {
-	r, err := of.open()
-	if err != nil {
-		return err
-	}
-	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindAPI}, From: f.From, To: f.To}); err != nil {
-		return err
-	}
-	for r.Next() {
-		if b := r.Block(); b.Kind == tracelog.KindAPI {
-			e.block(b, f)
-		}
-	}
-	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return err
-	}
-	return nil
+	return of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindAPI}, From: f.From, To: f.To}, func(b *tracelog.Block) { e.block(b, f) })
 }
 
 func (e *earlier) block(b *tracelog.Block, f *tracelog.Filter) {

@@ -11,6 +11,7 @@
 //	ring.go        segments come and go
 //	state.go       what removed segments leave behind
 //	snapshot.go    the window becomes a log
+//	memory.go      what is allocated, from the calls
 //	earlier.go     GPU work in the window whose call is not
 //	condition.go   conditions that ask for a snapshot; watch.go: records are held against them
 package ring
@@ -18,6 +19,7 @@ package ring
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,4 +228,24 @@ func (s *segment) open() (*tracelog.Reader, error) {
 		return nil, err
 	}
 	return tracelog.NewReader(s.file, info.Size(), "a segment of the log")
+}
+
+// each calls take with the blocks of some kinds that a filter may select.
+func (s *segment) each(f tracelog.Filter, take func(*tracelog.Block)) error {
+	r, err := s.open()
+	if err != nil {
+		return err
+	}
+	if err := r.Select(f); err != nil {
+		return err
+	}
+	for r.Next() {
+		if b := r.Block(); slices.Contains(f.Kinds, b.Kind) {
+			take(b)
+		}
+	}
+	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
+		return err
+	}
+	return nil
 }

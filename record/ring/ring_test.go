@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -143,6 +144,21 @@ const (
 	latency  = second / 2 // from a call to its kernel
 )
 
+// allocating is a call that returns the address of memory at a time.
+func allocating(at, address, bytes uint64) *tracelog.Call {
+	return &tracelog.Call{PID: pid, TID: tid, Func: 5, Enter: at - 500, Dur: 500, NArgs: 2, Args: [12]uint64{address, bytes}}
+}
+
+// freeing is a call of another thread that begins to free memory at a time.
+func freeing(at, address uint64) *tracelog.Call {
+	return &tracelog.Call{PID: pid, TID: tid + 1, Func: 6, Enter: at, Dur: 500, NArgs: 1, Args: [12]uint64{address}}
+}
+
+// memoryRecord is what a window has of an allocation or a release.
+func memoryRecord(at, address, bytes uint64, operation uint32) *tracelog.Memory {
+	return &tracelog.Memory{PID: pid, Operation: operation, MemoryKind: cudaapi.DeviceKind, Time: at, Address: address, Bytes: bytes}
+}
+
 // loop records steps of 10 ms: a range around a launch whose kernel runs half a second later and is
 // recorded when it has ended, an allocation that is released a second later, and sometimes a mark.
 func (b *bench) loop(from, to int) {
@@ -151,13 +167,13 @@ func (b *bench) loop(from, to int) {
 		b.add(&tracelog.Marker{PID: pid, TID: tid, ID: id, Flags: tracelog.MarkerStart, Time: at, Name: "step " + strconv.Itoa(i%3)})
 		b.add(&tracelog.Call{PID: pid, TID: tid, Func: 3, Caller: 4, Enter: at + 1000, Dur: 5000})
 		b.add(&tracelog.API{PID: pid, TID: tid, Name: "cuLaunchKernel", Start: at + 2000, Dur: 3000, Correlation: id})
-		b.add(&tracelog.Memory{PID: pid, Operation: allocated, Time: at + 3000, Address: uint64(i), Bytes: 64})
+		b.add(allocating(at+3000, uint64(i+1), 64))
 		b.add(&tracelog.Marker{PID: pid, TID: tid, ID: id, Flags: tracelog.MarkerEnd, Time: at + 8000})
 		if done := i - int((latency+second/100)*100/second); done >= 0 {
 			b.add(&tracelog.Kernel{GPU: tracelog.GPU{PID: pid, Correlation: uint32(done + 1), Start: at - second/100, Dur: second / 200}, Name: "kernel " + strconv.Itoa(i%5)})
 		}
 		if i >= 100 {
-			b.add(&tracelog.Memory{PID: pid, Operation: 2, Time: at + 9000, Address: uint64(i - 100), Bytes: 64})
+			b.add(freeing(at+9000, uint64(i+1-100)))
 		}
 		if i%50 == 0 {
 			b.add(&tracelog.Marker{PID: pid, TID: tid, Flags: tracelog.MarkerInstant, Time: at + 1, Name: "mark"})
@@ -177,7 +193,10 @@ func (b *bench) define() {
 		&tracelog.Thread{PID: pid, TID: tid, Name: "early"},
 		&tracelog.Note{Time: b.now, Severity: tracelog.NoteWarning, Text: "remember"},
 		&tracelog.Marker{PID: pid, TID: tid, ID: 1 << 20, Flags: tracelog.MarkerStart, Time: b.now, Name: "epoch"},
-		&tracelog.Memory{PID: pid, Operation: allocated, Time: b.now, Address: 1 << 40, Bytes: 4096},
+		&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCalls},
+		&tracelog.Function{ID: 5, Name: "cuMemAlloc_v2", Library: "driver", Args: "devPtr:ptr bytes:size"},
+		&tracelog.Function{ID: 6, Name: "cuMemFree_v2", Library: "driver", Args: "devPtr:ptr"},
+		allocating(b.now+500, 1<<40, 4096),
 	} {
 		b.add(x)
 	}
@@ -221,11 +240,13 @@ func (b *bench) check(s *Snapshot, got records, n int) {
 		}
 	}
 	want[tracelog.KindMarker] = with(want[tracelog.KindMarker], &tracelog.Marker{PID: pid, TID: tid, ID: 1 << 20, Flags: tracelog.MarkerStart, Time: from, Name: "epoch"}, from > start)
-	want[tracelog.KindMemory] = with(want[tracelog.KindMemory], &tracelog.Memory{PID: pid, Operation: allocated, Time: from, Address: 1 << 40, Bytes: 4096}, from > start)
-	for i := range n { // allocated less than a second before the window
-		if at := start + uint64(i)*second/100 + 3000; at < from && at+second+6000 >= from {
-			want[tracelog.KindMemory] = with(want[tracelog.KindMemory], &tracelog.Memory{PID: pid, Operation: allocated, Time: from, Address: uint64(i), Bytes: 64}, true)
-		}
+	part := from > start // a window that has all has no records of memory: the calls are there
+	want[tracelog.KindMemory] = with(want[tracelog.KindMemory], memoryRecord(from, 1<<40, 4096, cudaapi.MemoryAllocated), part)
+	for i := range n {
+		allocated := start + uint64(i)*second/100 + 3000
+		freed, is := allocated+second+6000, i+100 < n
+		want[tracelog.KindMemory] = with(want[tracelog.KindMemory], memoryRecord(max(allocated, from), uint64(i+1), 64, cudaapi.MemoryAllocated), part && (!is || freed >= from))
+		want[tracelog.KindMemory] = with(want[tracelog.KindMemory], memoryRecord(freed, uint64(i+1), 64, cudaapi.MemoryReleased), part && is && freed >= from)
 	}
 	for _, k := range []tracelog.Kind{tracelog.KindMarker, tracelog.KindMemory} {
 		if diff := cmp.Diff(want[k], got[k]); diff != "" {
@@ -273,10 +294,9 @@ func with(list []string, x tracelog.Record, there bool) []string {
 func (b *bench) checkDefinitions(got records, n int, from uint64) {
 	b.Helper()
 	for k, want := range map[tracelog.Kind]tracelog.Record{
-		tracelog.KindFunction: &tracelog.Function{ID: 3, Name: "cuLaunchKernel", Library: "driver"},
-		tracelog.KindCaller:   &tracelog.Caller{ID: 4, Module: "/bin/loop"},
-		tracelog.KindDevice:   &tracelog.Device{PID: pid, Name: "GPU"},
-		tracelog.KindProcess:  &tracelog.Process{PID: pid, Start: from, Exe: "/bin/loop"},
+		tracelog.KindCaller:  &tracelog.Caller{ID: 4, Module: "/bin/loop"},
+		tracelog.KindDevice:  &tracelog.Device{PID: pid, Name: "GPU"},
+		tracelog.KindProcess: &tracelog.Process{PID: pid, Start: from, Exe: "/bin/loop"},
 	} {
 		if text := fmt.Sprintf("%+v", want); !slices.Equal(got[k], []string{text}) {
 			b.Errorf("step %d: %q, want %q", n, got[k], text)
@@ -343,23 +363,25 @@ func TestDiskLimit(t *testing.T) {
 	if !s.Held.Short() || s.Held.Time() < 2*time.Second || got.meta(tracelog.MetaLastShort) == "" {
 		t.Errorf("it holds %s %+v", s.Held.Time(), got[tracelog.KindMeta])
 	}
-	if len(got[tracelog.KindFunction]) != 1 {
+	if len(got[tracelog.KindFunction]) != 3 {
 		t.Error("the definitions are gone")
 	}
-	if len(b.ring.before.open) != 2 {
-		t.Errorf("open: %v", b.ring.before.open)
+	if m := b.ring.before.memory; len(b.ring.before.open) != 1 || len(m.processes) != 1 || len(m.processes[pid].Alive()) != 1 {
+		t.Errorf("open: %v, memory: %v", b.ring.before.open, m.processes)
 	}
 }
 
 // TestOrder has ends in front of beginnings, as records of several threads come.
 func TestOrder(t *testing.T) {
-	at := func(n uint64) *tracelog.Memory {
-		return &tracelog.Memory{PID: 1, Address: 5, Time: n, Operation: allocated}
+	at := func(n uint64) *tracelog.MemoryPool {
+		return &tracelog.MemoryPool{PID: 1, Address: 5, Time: n, Operation: created}
 	}
-	free := func(n uint64) *tracelog.Memory { return &tracelog.Memory{PID: 1, Address: 5, Time: n, Operation: 2} }
+	free := func(n uint64) *tracelog.MemoryPool {
+		return &tracelog.MemoryPool{PID: 1, Address: 5, Time: n, Operation: cudaapi.PoolDestroyed}
+	}
 	for name, c := range map[string]struct {
 		segments [][]tracelog.Record
-		live     uint64 // time of the allocation that is left, 0 for none
+		live     uint64 // time of the creation of the pool that is left, 0 for none
 	}{
 		"allocated":                   {[][]tracelog.Record{{at(1)}}, 1},
 		"released":                    {[][]tracelog.Record{{at(1), free(2)}}, 0},
@@ -386,7 +408,46 @@ func TestOrder(t *testing.T) {
 			}
 		}
 		if live != c.live {
-			t.Errorf("%s: the live allocation is of %d, want %d", name, live, c.live)
+			t.Errorf("%s: the pool is of %d, want %d", name, live, c.live)
 		}
+	}
+}
+
+// TestMemoryOrder has calls of several threads in any order, in several segments, and processes that end or run another
+// program: what is alive when a window begins is what an observer of the calls would have counted.
+func TestMemoryOrder(t *testing.T) {
+	b := newBench(t, 3*time.Second, 1<<30)
+	b.define()
+	at := b.now + second
+	b.add(allocating(at, 5, 64))
+	b.add(allocating(at+20_000, 5, 32)) // of memory that another thread has freed
+	b.tick(second / 2)
+	b.add(freeing(at+10_000, 5))
+	b.add(freeing(at+30_000, 77)) // nothing is known of it
+	other := *allocating(at, 9, 128)
+	other.PID = pid + 1
+	b.add(&tracelog.Process{PID: pid + 1, Start: at - second/2})
+	b.add(&other)
+	third := other
+	third.PID = pid + 2
+	b.add(&tracelog.Process{PID: pid + 2, Start: at - second/2})
+	b.add(&third)
+	failed, open := allocating(at, 11, 1), allocating(at, 12, 1)
+	failed.Ret, open.Flags = 2, tracelog.CallUnfinished
+	b.add(failed)
+	b.add(open)
+	b.tick(second)
+	b.add(&tracelog.ProcessEnd{PID: pid + 1, Time: b.now})
+	b.add(&tracelog.Process{PID: pid + 2, Start: b.now}) // runs another program
+	for range 12 {
+		b.tick(second / 2)
+	}
+	s, got := b.snapshot(b.now)
+	var want []string
+	for _, x := range []*tracelog.Memory{memoryRecord(s.Held.From, 5, 32, 1), memoryRecord(s.Held.From, 1<<40, 4096, 1)} {
+		want = with(want, x, true)
+	}
+	if diff := cmp.Diff(want, got[tracelog.KindMemory]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -62,8 +62,13 @@ func (s *Snapshot) WriteTo(w *tracelog.Writer, why string) error {
 			return err
 		}
 	}
-	s.Dropped = s.state.dropped
 	s.writeState(w)
+	if !s.Held.Whole { // else the calls are all there
+		if err := s.state.memory.write(&memoryWindow{w: w, from: s.Held.From, until: s.Held.Until}, s.segments); err != nil {
+			return err
+		}
+	}
+	s.Dropped = s.state.dropped + s.state.memory.room.Dropped
 	for len(s.segments) > 0 {
 		if err := s.copy(s.segments[0], w, f, e); err != nil {
 			return err
@@ -108,8 +113,6 @@ func (s *Snapshot) writeState(w *tracelog.Writer) {
 		x := copied(o.record)
 		switch x := x.(type) {
 		case *tracelog.Marker:
-			x.Time = from
-		case *tracelog.Memory:
 			x.Time = from
 		case *tracelog.MemoryPool:
 			x.Time = from

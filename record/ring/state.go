@@ -14,7 +14,7 @@ import (
 const (
 	maxDefinitions = 1 << 18
 	maxNotes       = 1 << 10
-	maxOpen        = 1 << 18 // ranges and allocations
+	maxOpen        = 1 << 18 // ranges and pools, and allocations
 )
 
 // A state is what the segments that were removed leave behind.
@@ -23,11 +23,12 @@ type state struct {
 	byKey       map[any]int // index of a definition
 	notes       []tracelog.Note
 	open        map[openKey]opening
+	memory      *memory
 	segment     int    // number of segments so far
 	dropped     uint64 // records beyond the bounds
 }
 
-// An openKey identifies an NVTX range, an allocation or a memory pool.
+// An openKey identifies an NVTX range or a memory pool.
 type openKey struct {
 	kind tracelog.Kind
 	pid  uint32
@@ -42,18 +43,20 @@ type opening struct {
 	segment int
 }
 
-func newState() *state { return &state{byKey: map[any]int{}, open: map[openKey]opening{}} }
+func newState() *state {
+	return &state{byKey: map[any]int{}, open: map[openKey]opening{}, memory: newMemory()}
+}
 
 // clone returns a copy. The records are shared: nobody changes them.
 func (s *state) clone() *state {
 	c := *s
 	c.definitions, c.notes = slices.Clone(s.definitions), slices.Clone(s.notes)
-	c.byKey, c.open = maps.Clone(s.byKey), maps.Clone(s.open)
+	c.byKey, c.open, c.memory = maps.Clone(s.byKey), maps.Clone(s.open), s.memory.clone()
 	return &c
 }
 
 // opens are the kinds of event that begin and end something.
-var opens = []tracelog.Kind{tracelog.KindMarker, tracelog.KindMemory, tracelog.KindMemoryPool}
+var opens = []tracelog.Kind{tracelog.KindMarker, tracelog.KindMemoryPool}
 
 // isDefinition says whether a kind of record has definitions.
 func isDefinition(k tracelog.Kind) bool {
@@ -74,37 +77,26 @@ func kept() []tracelog.Kind {
 
 // fold adds what a segment leaves behind.
 func (s *state) fold(of *segment) error {
-	return s.read(of, tracelog.Filter{Kinds: kept()}, func(*tracelog.Block, int) bool { return true })
+	if err := s.read(of, tracelog.Filter{Kinds: kept()}, func(*tracelog.Block, int) bool { return true }); err != nil {
+		return err
+	}
+	return s.memory.fold(of)
 }
 
 // read adds the records of a segment that a filter selects and that are wanted.
 func (s *state) read(of *segment, f tracelog.Filter, wanted func(*tracelog.Block, int) bool) error {
-	r, err := of.open()
-	if err != nil {
-		return err
-	}
-	if err := r.Select(f); err != nil {
-		return err
-	}
 	s.segment++
-	for r.Next() {
-		b := r.Block()
+	err := of.each(f, func(b *tracelog.Block) {
 		x := tracelog.NewRecord(b.Kind)
-		if x == nil || !slices.Contains(f.Kinds, b.Kind) {
-			continue
-		}
 		for i := range b.N {
 			if wanted(b, i) {
 				x.Read(b, i)
 				s.take(x)
 			}
 		}
-	}
+	})
 	s.settle()
-	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // settle forgets ends whose beginning will not come any more, and makes what was added in this segment
@@ -130,8 +122,6 @@ func (s *state) take(x tracelog.Record) {
 		if x.Flags&(tracelog.MarkerStart|tracelog.MarkerEnd) != 0 {
 			s.happened(openKey{tracelog.KindMarker, x.PID, uint64(x.ID)}, x, x.Time, x.Flags&tracelog.MarkerStart != 0)
 		}
-	case *tracelog.Memory:
-		s.happened(openKey{tracelog.KindMemory, x.PID, x.Address}, x, x.Time, x.Operation == allocated)
 	case *tracelog.MemoryPool:
 		if x.Operation != trimmed {
 			s.happened(openKey{tracelog.KindMemoryPool, x.PID, x.Address}, x, x.Time, x.Operation == created)
@@ -141,11 +131,10 @@ func (s *state) take(x tracelog.Record) {
 	}
 }
 
-// Operations of Memory and MemoryPool records.
+// Operations of MemoryPool records.
 const (
-	allocated = 1
-	created   = 1
-	trimmed   = 3
+	created = 1
+	trimmed = 3
 )
 
 func (s *state) note(n *tracelog.Note) {
