@@ -27,7 +27,6 @@ type decoder struct {
 	sync   tracelog.Sync
 	marker tracelog.Marker
 	nccl   tracelog.NCCLCall
-	memory tracelog.Memory
 	graph  tracelog.Graph
 }
 

@@ -22,7 +22,6 @@ const (
 	recOverhead recordKind = 10
 	recMarker   recordKind = 11
 	recName     recordKind = 12
-	recMemory   recordKind = 13
 	recPool     recordKind = 14
 	recGraph    recordKind = 15
 	recChain    recordKind = 16
@@ -48,7 +47,6 @@ var records = [...]struct {
 	recOverhead: {"overhead", 32, decodeOverhead},
 	recMarker:   {"marker", markerSize, decodeMarker},
 	recName:     {"name", 24, decodeName},
-	recMemory:   {"memory", 80, decodeMemory},
 	recPool:     {"pool", 72, decodePool},
 	recGraph:    {"graph", 48, decodeGraph},
 	recChain:    {"chain", chainSize, decodeChain},
@@ -286,28 +284,6 @@ func decodeName(d *decoder, b []byte) error {
 		Device:     le.Uint32(b[16:]),
 		Name:       name,
 	})
-	return nil
-}
-
-func decodeMemory(d *decoder, b []byte) error {
-	d.memory = tracelog.Memory{
-		PID:         d.pid,
-		Correlation: le.Uint32(b[4:]),
-		Time:        le.Uint64(b[8:]),
-		Address:     le.Uint64(b[16:]),
-		Bytes:       le.Uint64(b[24:]),
-		Pool:        le.Uint64(b[32:]),
-		Operation:   le.Uint32(b[40:]),
-		MemoryKind:  le.Uint32(b[44:]),
-		Device:      le.Uint32(b[48:]),
-		Context:     le.Uint32(b[52:]),
-		Stream:      le.Uint32(b[56:]),
-		Async:       le.Uint32(b[60:]),
-		PoolSize:    le.Uint64(b[64:]),
-		PoolUsed:    le.Uint64(b[72:]),
-	}
-	d.counts.extras++
-	d.sink.Add(&d.memory)
 	return nil
 }
 

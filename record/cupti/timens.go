@@ -51,8 +51,6 @@ func times(r tracelog.Record) (all [2]*uint64) {
 		all[0] = &r.Time
 	case *tracelog.NCCLCall:
 		all[0] = &r.Time
-	case *tracelog.Memory:
-		all[0] = &r.Time
 	case *tracelog.MemoryPool:
 		all[0] = &r.Time
 	case *tracelog.Flushed:

@@ -106,9 +106,6 @@ func TestDecode(t *testing.T) {
 			tracelog.NCCLCall{PID: 42, TID: 43, Name: "ncclAllReduce", Time: 1000, Known: 7, Communicator: 0xfe0b4ef3716d7af0, Bytes: 1<<32 + 4096, Ranks: 2, Rank: 1}},
 		{"name", concat(stringRecord(1, "loader"), record(recName, tracelog.ObjectStream, 13, 1, 2, 1)),
 			tracelog.Name{PID: 42, ObjectKind: tracelog.ObjectStream, ID: 13, Context: 1, Device: 2, Name: "loader"}},
-		{"memory", record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1, 1<<25, 0, 8192, 0),
-			tracelog.Memory{PID: 42, Operation: 1, MemoryKind: 3, Device: 2, Context: 4, Stream: 13, Correlation: 7, Async: 1,
-				Time: 1000, Address: 1<<32 + 0x7000, Bytes: 4096, Pool: 0x9000, PoolSize: 1 << 25, PoolUsed: 8192}},
 		{"memory_pool", record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0, 1024, 0),
 			tracelog.MemoryPool{PID: 42, Operation: 3, PoolKind: 1, Device: 2, Correlation: 7, Time: 1000, Address: 0x9000,
 				Size: 4096, ReleaseThreshold: 64, MinBytesToKeep: 32, Used: 1024}},
@@ -175,7 +172,7 @@ var malformedBatches = []struct {
 	{"mark-huge", "a mark of 4294967295 bytes", record(recMarker, 1, 1000, 0, 43, 2, 0, 0xffffffff)},
 	{"mark-of-unknown-domain", "never sent", markerRecord(1, 3, "a")},
 	{"name-not-sent", "never sent", record(recName, 5, 13, 1, 2, 1)},
-	{"memory-too-short", "in 16 bytes", record(recMemory, 1, 2, 3)},
+	{"pool-too-short", "in 16 bytes", record(recPool, 1, 2, 3)},
 	{"string-huge", "a name of 4294967295 bytes", record(recString, 1, 0xffffffff, 0)},
 }
 
@@ -336,7 +333,6 @@ func seeds() map[string][]byte {
 		"extras": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
 			record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff), record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(recName, 5, 13, 1, 2, 1),
-			record(recMemory, 7, 1000, 0, 0x7000, 1, 4096, 0, 0x9000, 0, 1, 3, 2, 4, 13, 1, 1<<25, 0, 8192, 0),
 			record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0, 1024, 0),
 			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0), record(recNCCL, 43, 1000, 0, 1, 2, 4096, 0, 1, 2, 1, 7)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),

@@ -330,7 +330,6 @@ enum ct_record_kind {
 	CT_REC_OVERHEAD = 10,
 	CT_REC_MARKER = 11,
 	CT_REC_NAME = 12,
-	CT_REC_MEMORY = 13,
 	CT_REC_POOL = 14,
 	CT_REC_GRAPH = 15, /* a ct_gpu alone */
 	CT_REC_CHAIN = 16,
@@ -490,18 +489,6 @@ struct ct_name {
 	uint32_t name;
 };
 
-struct ct_memory {
-	uint16_t kind, size;
-	uint32_t correlation;
-	uint64_t time, address, bytes;
-	uint64_t pool;        /* its address, 0 without one */
-	uint32_t operation;   /* CUpti_ActivityMemoryOperationType */
-	uint32_t memory_kind; /* CUpti_ActivityMemoryKind */
-	uint32_t device, context, stream;
-	uint32_t async;
-	uint64_t pool_bytes, pool_used; /* of a local pool, 0 where CUPTI does not tell */
-};
-
 struct ct_pool {
 	uint16_t kind, size;
 	uint32_t correlation;
@@ -546,7 +533,6 @@ _Static_assert(sizeof(struct ct_overhead) == 32, "overhead");
 _Static_assert(sizeof(struct ct_marker) == 32, "marker");
 _Static_assert(sizeof(struct ct_nccl) == 48, "nccl");
 _Static_assert(sizeof(struct ct_name) == 24, "name");
-_Static_assert(sizeof(struct ct_memory) == 80, "memory");
 _Static_assert(sizeof(struct ct_pool) == 72, "pool");
 
 #endif
