@@ -65,6 +65,7 @@ var layers = []struct {
 	{"record/gpumetrics", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/hostmetrics", []string{module + "record/probe", module + "record/cupti", module + "record/gpumetrics", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/ring", []string{module + "record/probe", module + "record/cupti", module + "bpf", "github.com/cilium/ebpf"}},
+	{"record/livemem", []string{module + "record/probe", module + "record/cupti", module + "convert", module + "bpf", "github.com/cilium/ebpf"}},
 	{"record/elfsym", []string{module + "record/probe", module + "record/cupti", module + "record/callers"}},
 	{"record/tracelog", []string{module}},
 	{"record/tracelog/schema", []string{module}},

@@ -5,7 +5,7 @@ var runtimeDevices = []row{
 	{"cudaDeviceReset", "device", 0, ""},
 	{"cudaThreadExit", "device", 0, ""},
 	{"cudaGetDevice", "device", extra, "*device:i32"},
-	{"cudaSetDevice", "device", extra, "device:i32"},
+	{"cudaSetDevice", "device", 0, "device:i32"},
 	{"cudaGetDeviceCount", "device", extra, "*count:i32"},
 	{"cudaGetDeviceProperties", "device", extra, "- device:i32"},
 	{"cudaGetDeviceProperties_v2", "device", extra, "- device:i32"},
