@@ -79,7 +79,7 @@ func pick[T any](c *chaos, list ...T) T { return list[c.IntN(len(list))] }
 
 // nested makes a call with calls within it, and within these.
 func (c *chaos) nested(pid, tid uint32, start, dur uint64) {
-	c.w.Add(&tracelog.Call{PID: pid, TID: tid, Func: uint32(c.IntN(6)), Flags: c.id() & c.id(), Enter: start, Dur: dur, Ret: int32(c.id() & c.id()), Caller: c.id()})
+	c.w.Add(&tracelog.Call{PID: pid, TID: tid, Func: uint32(c.IntN(6)), Flags: pick[uint32](c, 0, 0, 0, 1, 2), Enter: start, Dur: dur, Ret: pick[int32](c, 0, 0, 0, 1), Caller: c.id()})
 	for n := uint64(c.IntN(6)); dur > 8 && n > 0; n-- {
 		c.nested(pid, tid, start+1+n*(dur/8), dur/8-1)
 	}
