@@ -15,7 +15,6 @@ import (
 // What programs allocate is counted from their calls, to the byte. Where calls cannot tell, the summary and info say why.
 func TestAllocatedMemory(t *testing.T) {
 	t.Parallel()
-	const none = "memory|not recorded: "
 	for name, c := range map[string]struct {
 		args   []string
 		peak   uint64   // of device memory
