@@ -50,6 +50,7 @@ type Process struct {
 	usage    *Usage
 	counters map[counterKey]*counter
 	order    []*counter
+	latest   *counter                   // that was asked for
 	gpu      func(device uint32) uint32 // the GPU of the timeline
 	live     *livemem.Process
 	corr     uint32 // correlation ID of the event under way
@@ -78,14 +79,12 @@ type counterKey struct {
 type event struct {
 	process *Process
 	at      uint64
-	what    what
-	tid     uint32
 	start   uint64 // of the call
+	what    what
+	tid     uint32 // of the call
+	corr    uint32 // of the record
 	call    cudaapi.MemoryCall
-	record  *tracelog.Memory
-	gpu     uint32 // of the pool
-	pool    uint64 // address of the pool whose state it tells, or 0
-	state   poolState
+	pool    *poolEvent // nil if it tells no pool's state
 }
 
 type what uint8
@@ -126,9 +125,9 @@ func (p *Process) AddCall(tid uint32, c *cudaapi.MemoryCall, start, end uint64) 
 
 // Add takes an allocation or a release that CUPTI recorded, at a time.
 func (p *Process) Add(m *tracelog.Memory, at uint64) {
-	e := event{process: p, at: at, what: byRecord, record: m}
-	if m.PoolSize != 0 {
-		e.pool, e.state, e.gpu = m.Pool, poolState{m.PoolSize, m.PoolUsed}, p.gpu(m.Device)
+	e := event{process: p, at: at, what: byRecord, corr: m.Correlation, call: livemem.OfRecord(m)}
+	if m.PoolSize != 0 && m.Pool != 0 {
+		e.pool = &poolEvent{poolKey{p.gpu(m.Device), m.Pool}, poolState{m.PoolSize, m.PoolUsed}}
 	}
 	p.usage.pending.Add(e)
 }
@@ -143,16 +142,15 @@ func (u *Usage) Advance(low uint64, all bool) {
 }
 
 func (p *Process) event(e *event) {
-	if e.pool != 0 {
-		p.setPool(poolKey{e.gpu, e.pool}, e.at, e.state)
+	if e.pool != nil {
+		p.setPool(e.pool.poolKey, e.at, e.pool.poolState)
 	}
-	p.corr = 0
+	p.corr = e.corr
 	switch e.what {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
 	case byRecord:
-		p.corr = e.record.Correlation
-		p.live.Record(e.record, e.at)
+		p.live.Record(&e.call, e.at)
 	case ofEnd:
 		p.end(e.at)
 	}
@@ -164,20 +162,31 @@ func (p *Process) changed(c *livemem.Change) {
 	p.usage.out.Emit(&timeline.Allocation{Process: p.out, Time: c.Time, Address: c.Address, Bytes: c.Bytes,
 		GPU: gpu, Kind: c.Kind, Correlation: p.corr, Release: c.Released})
 	if c.Replaces {
-		was := p.counter(c.Replaced.Kind, p.gpu(c.Replaced.Device))
+		if c.Replaced.Device != c.Device {
+			gpu = p.gpu(c.Replaced.Device)
+		}
+		was := p.counter(c.Replaced.Kind, gpu)
 		p.set(was, c.Time, was.live-c.Replaced.Bytes)
 	}
 	if c.Kept {
-		now := p.counter(c.Kind, gpu)
+		now := p.counter(c.Kind, p.gpu(c.Device))
 		p.set(now, c.Time, now.live+c.Bytes)
 	}
 }
 
 func (p *Process) counter(kind, gpu uint32) *counter {
 	use := cudaapi.MemoryUseOf(kind)
-	c := p.counterOf(use.String()+" memory", gpu, use == cudaapi.PinnedMemory)
+	c := p.counterOf(memoryNames[use], gpu, use == cudaapi.PinnedMemory)
 	c.onDevice = use == cudaapi.DeviceMemory
 	return c
+}
+
+// memoryNames are the names of counters.
+var memoryNames = [...]string{
+	cudaapi.DeviceMemory:  cudaapi.DeviceMemory.String() + " memory",
+	cudaapi.ManagedMemory: cudaapi.ManagedMemory.String() + " memory",
+	cudaapi.PinnedMemory:  cudaapi.PinnedMemory.String() + " memory",
+	cudaapi.OtherMemory:   cudaapi.OtherMemory.String() + " memory",
 }
 
 func (p *Process) counterOf(use string, gpu uint32, host bool) *counter {
@@ -185,8 +194,12 @@ func (p *Process) counterOf(use string, gpu uint32, host bool) *counter {
 	if host {
 		key.gpu = math.MaxUint32
 	}
+	if p.latest != nil && p.latest.counterKey == key {
+		return p.latest
+	}
 	c := p.counters[key]
 	if c != nil {
+		p.latest = c
 		return c
 	}
 	if name = use; !host {

@@ -19,14 +19,20 @@ type poolKey struct {
 // A poolState is how many bytes a pool has reserved, and how many of them are allocated.
 type poolState struct{ reserved, used uint64 }
 
+// A poolEvent is the state of a pool from a time on.
+type poolEvent struct {
+	poolKey
+	poolState
+}
+
 // AddPool takes the record of a pool at a time, on a GPU of the timeline.
 func (p *Process) AddPool(m *tracelog.MemoryPool, at uint64, gpu uint32) {
 	if m.PoolKind != cudaapi.LocalPool || m.Address == 0 {
 		return
 	}
-	e := event{process: p, at: at, what: ofPool, gpu: gpu, pool: m.Address}
+	e := event{process: p, at: at, what: ofPool, pool: &poolEvent{poolKey: poolKey{gpu, m.Address}}}
 	if m.Operation != cudaapi.PoolDestroyed {
-		e.state = poolState{m.Size, m.Used}
+		e.pool.poolState = poolState{m.Size, m.Used}
 	}
 	p.usage.pending.Add(e)
 }

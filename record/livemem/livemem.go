@@ -31,7 +31,7 @@ type Block struct {
 	context uint64 // handle; 0 where it is not known
 }
 
-// A Change is an allocation or a release.
+// A Change is an allocation or a release. It is valid until the next one.
 type Change struct {
 	Block    // as the call or the record tells it, completed from what was alive
 	Time     uint64
@@ -59,8 +59,9 @@ const maxStack = 1 << 8
 type Process struct {
 	room    *Room
 	changed func(*Change)
+	change  Change // reused, so that following allocates nothing
 
-	blocks   map[key]Block
+	blocks   [spaces]map[uint64]Block
 	physical map[uint64]references // by handle
 	mapped   map[uint64]mapping    // by address
 	pools    map[uint64]pool       // by handle
@@ -84,6 +85,7 @@ const (
 	registered
 	arrays
 	handles
+	spaces // their number
 )
 
 type references struct{ held, mapped int }
@@ -105,7 +107,7 @@ type current struct {
 
 // New returns a process without memory, whose changes go to a function.
 func New(room *Room, changed func(*Change)) *Process {
-	return &Process{room: room, changed: changed, blocks: make(map[key]Block), physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
+	return &Process{room: room, changed: changed, blocks: [...]map[uint64]Block{{}, {}, {}, {}}, physical: make(map[uint64]references), mapped: make(map[uint64]mapping),
 		pools: make(map[uint64]pool), captures: make(map[stream]bool), nodes: make(map[uint64]bool), contexts: make(map[uint64]uint32),
 		primary: make(map[uint32]uint64), threads: make(map[uint32][]current)}
 }
@@ -114,15 +116,18 @@ func New(room *Room, changed func(*Change)) *Process {
 func (p *Process) Clone(room *Room, changed func(*Change)) *Process {
 	c := *p
 	c.room, c.changed = room, changed
-	c.blocks, c.physical, c.mapped = maps.Clone(p.blocks), maps.Clone(p.physical), maps.Clone(p.mapped)
+	c.physical, c.mapped = maps.Clone(p.physical), maps.Clone(p.mapped)
 	c.pools, c.captures, c.nodes = maps.Clone(p.pools), maps.Clone(p.captures), maps.Clone(p.nodes)
 	c.contexts, c.primary = maps.Clone(p.contexts), maps.Clone(p.primary)
 	c.threads = make(map[uint32][]current, len(p.threads))
 	for tid, stack := range p.threads {
 		c.threads[tid] = slices.Clone(stack)
 	}
-	for _, b := range c.blocks {
-		room.take(b.Bytes)
+	for i, blocks := range p.blocks {
+		c.blocks[i] = maps.Clone(blocks)
+		for _, b := range blocks {
+			room.take(b.Bytes)
+		}
 	}
 	return &c
 }
@@ -137,14 +142,26 @@ func At(c *cudaapi.MemoryCall, start, end uint64) uint64 {
 	return end
 }
 
-// Record takes a record of CUPTI.
-func (p *Process) Record(m *tracelog.Memory, at uint64) {
-	k := key{addresses, m.Address}
-	b := Block{Address: m.Address, Bytes: m.Bytes, Kind: m.MemoryKind, Device: m.Device, Pool: m.Pool, Ordered: m.Async != 0}
+// OfRecord returns what a record says that was written in place of calls: by CUPTI, or for the last part of a recording.
+func OfRecord(m *tracelog.Memory) cudaapi.MemoryCall {
+	c := cudaapi.MemoryCall{Kind: m.MemoryKind, Address: m.Address, Bytes: m.Bytes, Pool: m.Pool, Device: m.Device, Ordered: m.Async != 0}
 	switch m.Operation {
 	case cudaapi.MemoryAllocated:
-		p.allocate(k, b, at)
+		c.Does = cudaapi.Allocates
 	case cudaapi.MemoryReleased:
+		c.Does = cudaapi.Frees
+	}
+	return c
+}
+
+// Record takes what a record says. It knows more than a call: nothing is to be found out, and all numbers are of one kind.
+func (p *Process) Record(c *cudaapi.MemoryCall, at uint64) {
+	k := key{addresses, c.Address}
+	b := Block{Address: c.Address, Bytes: c.Bytes, Kind: c.Kind, Device: c.Device, Pool: c.Pool, Ordered: c.Ordered}
+	switch c.Does {
+	case cudaapi.Allocates:
+		p.allocate(k, b, at)
+	case cudaapi.Frees:
 		p.release(k, b, at)
 	}
 }
@@ -159,7 +176,7 @@ func (p *Process) Call(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 			return // a node of a graph
 		}
 		k := keyOf(c)
-		if _, known := p.blocks[k]; !known && k.space == addresses && p.nodes[c.Address] {
+		if _, known := p.blocks[k.space][k.id]; !known && k.space == addresses && p.nodes[c.Address] {
 			return
 		}
 		p.release(k, Block{Address: c.Address, Kind: c.Kind, Device: p.currentOf(tid).device, Ordered: c.Ordered}, at)
@@ -251,30 +268,32 @@ func (p *Process) allocates(tid uint32, c *cudaapi.MemoryCall, at uint64) {
 
 // allocate takes an allocation. It reports whether there is room for it.
 func (p *Process) allocate(k key, b Block, at uint64) bool {
-	c := Change{Block: b, Time: at}
+	c := &p.change
+	*c = Change{Block: b, Time: at}
 	c.Replaced, c.Replaces = p.remove(k)
 	if c.Kept = p.room.used < p.room.Most; c.Kept {
 		c.Bytes = p.room.take(b.Bytes)
-		p.blocks[k] = c.Block
+		p.blocks[k.space][k.id] = c.Block
 	} else {
 		p.room.Dropped++
 	}
-	p.changed(&c)
+	p.changed(c)
 	return c.Kept
 }
 
 // release takes a release, of a block that may be known.
 func (p *Process) release(k key, b Block, at uint64) {
-	c := Change{Block: b, Time: at, Released: true}
+	c := &p.change
+	*c = Change{Block: b, Time: at, Released: true}
 	if c.Replaced, c.Replaces = p.remove(k); c.Replaces {
 		c.Block = c.Replaced
 	}
-	p.changed(&c)
+	p.changed(c)
 }
 
 func (p *Process) remove(k key) (b Block, known bool) {
-	if b, known = p.blocks[k]; known {
-		delete(p.blocks, k)
+	if b, known = p.blocks[k.space][k.id]; known {
+		delete(p.blocks[k.space], k.id)
 		p.room.give(b.Bytes)
 		if k.space == handles {
 			delete(p.physical, k.id)
@@ -391,9 +410,11 @@ func (p *Process) releaseAll(at uint64, which func(key, *Block) bool) {
 
 // keys returns the keys of blocks, in order.
 func (p *Process) keys(which func(key, *Block) bool) (list []key) {
-	for k, b := range p.blocks {
-		if which(k, &b) {
-			list = append(list, k)
+	for i, blocks := range p.blocks {
+		for id, b := range blocks {
+			if k := (key{space(i), id}); which(k, &b) {
+				list = append(list, k)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b key) int { return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.id, b.id)) })
@@ -402,17 +423,19 @@ func (p *Process) keys(which func(key, *Block) bool) (list []key) {
 
 // Alive returns the blocks that are alive, in order.
 func (p *Process) Alive() []Block {
-	list := make([]Block, 0, len(p.blocks))
+	var list []Block
 	for _, k := range p.keys(func(key, *Block) bool { return true }) {
-		list = append(list, p.blocks[k])
+		list = append(list, p.blocks[k.space][k.id])
 	}
 	return list
 }
 
 // End forgets the process, without a change for each block: its end frees all.
 func (p *Process) End() {
-	for _, b := range p.blocks {
-		p.room.give(b.Bytes)
+	for _, blocks := range p.blocks {
+		for _, b := range blocks {
+			p.room.give(b.Bytes)
+		}
 	}
 	*p = *New(p.room, p.changed)
 }

@@ -153,18 +153,20 @@ func TestChanges(t *testing.T) {
 func check(t *testing.T, p *Process) {
 	t.Helper()
 	used, bytes := 0, uint64(0)
-	for k, b := range p.blocks {
-		used++
-		bytes += b.Bytes
-		if r, known := p.physical[k.id]; k.space == handles && (!known || r.held <= 0 && r.mapped <= 0) {
-			t.Errorf("physical memory %#x is alive with %+v", k.id, r)
+	for in, blocks := range p.blocks {
+		for id, b := range blocks {
+			used++
+			bytes += b.Bytes
+			if r, known := p.physical[id]; space(in) == handles && (!known || r.held <= 0 && r.mapped <= 0) {
+				t.Errorf("physical memory %#x is alive with %+v", id, r)
+			}
 		}
 	}
 	if used != p.room.used || bytes != p.room.bytes || used > p.room.Most || bytes > math.MaxInt64 {
 		t.Errorf("%d blocks with %d bytes are alive, the room says %+v", used, bytes, *p.room)
 	}
 	for h := range p.physical {
-		if _, known := p.blocks[key{handles, h}]; !known {
+		if _, known := p.blocks[handles][h]; !known {
 			t.Errorf("handle %#x without memory", h)
 		}
 	}
