@@ -230,7 +230,7 @@ static void misfreed(void)
 	}
 }
 
-/* The pool, and the context, of memory are destroyed before it is freed. */
+/* The pool, and the context, of memory are destroyed before it is freed. The driver itself dies of cuMemFreeAsync for such memory, and after it. */
 static void owner_destroyed(void)
 {
 	block b = {};
@@ -266,9 +266,6 @@ static void destroyed(void)
 		int gone = cuStreamDestroy(s);
 		LINE("stream-destroyed", frees[how], got, gone, give(how, &b));
 		cuStreamSynchronize(stream);
-
-		if (how == 0) /* the driver itself dies of the other ways to free such memory */
-			owner_destroyed();
 
 		got = cuMemAlloc(&b.at, SIZE);
 		spin<<<1, 1, 0, stream>>>(1000000);
@@ -542,7 +539,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 	bool starts; /* starts CUDA itself */
-} groups[] = {{"shortest", shortest}, {"pairs", pairs}, {"misfreed", misfreed}, {"destroyed", destroyed}, {"threads", threads},
+} groups[] = {{"shortest", shortest}, {"pairs", pairs}, {"misfreed", misfreed}, {"destroyed", destroyed}, {"owners", owner_destroyed}, {"threads", threads},
 	      {"virtual", virtual_oddities}, {"graphs", graphs}, {"failing", failing}, {"processes", processes, true}, {"reset", reset},
 	      {"relaunch", relaunch}};
 
