@@ -29,6 +29,7 @@ func sim(name string) string { return filepath.Join(root, "build/sim/bin", name)
 func TestMain(m *testing.M) {
 	commands := map[string]func(){
 		"cudatrace": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+		"measured":  measured,
 		"nosocket":  without(unix.SYS_SOCKET, unix.EACCES),
 		"nobpf":     without(unix.SYS_BPF, unix.EPERM),
 		"bloated":   func() { attacktest.Bloats() },
