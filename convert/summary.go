@@ -48,6 +48,7 @@ type Summary struct {
 	DriverRelease string            `json:"nvidia_driver"`  // of NVIDIA's kernel driver
 	CUPTI         string            `json:"cupti_version"`
 	ExitStatus    int               `json:"exit_status"` // of the program; -1 when not known
+	Ended         string            `json:"ended"`       // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; "" when not known
 
 	ProcessCount int           `json:"processes"`
 	ThreadCount  int           `json:"threads"`
@@ -186,6 +187,8 @@ type ProcessInfo struct {
 	Threads int      `json:"threads"`
 	Streams int      `json:"streams"`
 	CUPTI   string   `json:"cupti"` // "on", or why there are no activity records
+	Ended   string   `json:"ended"` // how it ended: as that of Summary, or "exec"
+	Main    bool     `json:"main"`  // it is the program, or the only process that was attached to
 
 	Rank      *RankInfo         `json:"rank"` // nil without one
 	Folder    string            `json:"cwd"`
@@ -431,6 +434,7 @@ func (l *log) describeLast(s *Summary) {
 }
 
 func (l *log) describeProcesses(s *Summary) {
+	meta := l.catalog.Meta
 	status := make(map[uint32]string)
 	for _, x := range l.catalog.Outcome.CUPTI {
 		status[x.PID] = x.Status
@@ -441,14 +445,38 @@ func (l *log) describeProcesses(s *Summary) {
 		s.StreamCount += p.Streams
 		s.ProcessList = append(s.ProcessList, ProcessInfo{
 			PID: p.PID, Name: p.Name, Args: p.Args,
-			Threads: p.Threads, Streams: p.Streams, CUPTI: status[p.PID],
+			Threads: p.Threads, Streams: p.Streams, CUPTI: status[p.PID], Ended: p.Exit, Main: l.isMain(p.PID),
 			Rank: rankInfo(p.Rank), Folder: p.Folder, Runtime: p.Runtime, NCCL: p.NCCL, Variables: known(p.Variables),
 		})
 		s.addRank(p.Rank)
-		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok && (s.ExitStatus < 0 || l.catalog.Meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
+		if e, ok := l.catalog.Outcome.LastEnd(p.PID); ok && (s.ExitStatus < 0 || meta[tracelog.MetaPID] == fmt.Sprint(p.PID)) {
 			s.ExitStatus = int(e.Status)
 		}
+		if meta[tracelog.MetaPID] == fmt.Sprint(p.PID) { // for logs of older versions
+			s.Ended = p.Exit
+		}
 	}
+	if ended := meta[tracelog.MetaEnded]; ended != "" {
+		s.Ended, s.ExitStatus = ended, exitStatus(ended)
+	}
+}
+
+// isMain reports whether a process is the program, or the only one that was attached to: of that one the log has no PID.
+func (l *log) isMain(pid uint32) bool {
+	meta := l.catalog.Meta
+	return meta[tracelog.MetaPID] == fmt.Sprint(pid) || meta[tracelog.MetaPID] == "" && meta[tracelog.MetaEnded] != ""
+}
+
+// exitStatus is the exit status of a program that ended in this way; -1 when not known.
+func exitStatus(ended string) int {
+	var n uint8
+	if _, err := fmt.Sscanf(ended, "exit code %d", &n); err == nil {
+		return int(n)
+	}
+	if _, err := fmt.Sscanf(ended, "signal %d", &n); err == nil && n < 128 {
+		return 128 + int(n)
+	}
+	return -1
 }
 
 // LostWords lists causes of loss with their counts, largest first.

@@ -269,6 +269,7 @@ type Result struct {
 	File      *os.File        // the log, open
 	Trace     *outfile.Target // where its trace belongs
 	Lost      bool            // the log is gone: its folder was removed
+	Ended     string          // how the program ended, "exit code 3"; "" while it is not known
 	Early     bool            // recording ended before the program did
 	ExitCode  int             // the program's own, 128+N after signal N; 0 for attached processes; known after Wait
 

@@ -11,9 +11,12 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/record/cupti"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/probe/exits"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -167,12 +170,17 @@ func (p *program) pid() int { return p.cmd.Process.Pid }
 
 // exitStatus is the value of a shell's $? after the program's end: 128+N after signal N.
 func (p *program) exitStatus() int {
-	ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok {
-		return p.cmd.ProcessState.ExitCode()
+	if e, ok := p.exit(); ok {
+		return int(e.Status)
 	}
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// exit says how the program ended; ok is false while it runs.
+func (p *program) exit() (e exits.Exit, ok bool) {
+	if !isClosed(p.ended) {
+		return e, false
 	}
-	return ws.ExitStatus()
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return exits.Of(unix.WaitStatus(status)), ok
 }

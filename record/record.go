@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/invoker"
+	"github.com/cudatrace/cudatrace/record/probe"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -312,10 +313,15 @@ func (r *recording) finish(res *Result, why early) {
 	}
 	r.calls.finish()
 	r.metrics.end()
+	ends := r.ends()
 	if r.newest != nil {
 		r.log.why = r.newest.finish(r.programPID())
 	}
 	res.Others = r.injection.others()
+	if x, known := ends[r.mainPID()]; known {
+		res.Ended = x.Words()
+		r.log.Add(&tracelog.Meta{Key: tracelog.MetaEnded, Value: res.Ended})
+	}
 	if r.tracees.none() {
 		if r.program != nil {
 			res.Unseen = r.injection.whyNothing(r.program.path)
@@ -323,7 +329,7 @@ func (r *recording) finish(res *Result, why early) {
 		r.discard()
 		return
 	}
-	r.finishTracees(res)
+	r.finishTracees(res, ends)
 	r.remarkEmpty()
 	if res.Others != "" {
 		r.report.note(0, tracelog.NoteInfo, res.Others)
@@ -334,14 +340,34 @@ func (r *recording) finish(res *Result, why early) {
 
 // finishTracees logs the end of every process, and reports the processes whose last records are
 // missing.
-func (r *recording) finishTracees(res *Result) {
-	known := map[uint32]int{}
-	if r.program != nil && !res.Early {
-		known[uint32(r.program.pid())] = res.ExitCode
-	}
-	for _, reason := range r.tracees.finish(known, res.Early) {
+func (r *recording) finishTracees(res *Result, ends map[uint32]probe.Exit) {
+	for _, reason := range r.tracees.finish(ends, res.Early) {
 		r.report.missing.add(reason)
 	}
+}
+
+// mainPID is the PID of the program, or of the only process that is attached to; 0 if there are several.
+func (r *recording) mainPID() uint32 {
+	if len(r.opts.PIDs) == 1 {
+		return uint32(r.opts.PIDs[0])
+	}
+	return r.programPID()
+}
+
+// ends says how the program has ended, or processes that were attached to, as far as it is known.
+func (r *recording) ends() map[uint32]probe.Exit {
+	known := map[uint32]probe.Exit{}
+	if r.program != nil {
+		if x, ended := r.program.exit(); ended {
+			known[r.programPID()] = x
+		}
+	}
+	for _, pid := range r.opts.PIDs {
+		if x, ok := r.calls.exit(uint32(pid)); ok && x.Final {
+			known[uint32(pid)] = x
+		}
+	}
+	return known
 }
 
 // remarkEmpty says why nothing was recorded although the program used CUDA.

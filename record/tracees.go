@@ -222,9 +222,9 @@ func (ts *tracees) live() []uint32 {
 	return pids
 }
 
-// finish logs the end of every tracee; known has exit statuses by PID. It returns a line for each
+// finish logs the end of every tracee; known says how processes ended, by PID. It returns a line for each
 // process whose last records are missing, and none if recording ended early.
-func (ts *tracees) finish(known map[uint32]int, early bool) []string {
+func (ts *tracees) finish(known map[uint32]probe.Exit, early bool) []string {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	var cut []string
@@ -232,8 +232,9 @@ func (ts *tracees) finish(known map[uint32]int, early bool) []string {
 	for _, id := range slices.Sorted(maps.Keys(ts.byID)) {
 		t := ts.byID[id]
 		e := ts.lastWord(t)
-		if status, ok := known[e.PID]; ok {
-			e.Status = int32(status)
+		if x, ok := known[e.PID]; ok {
+			e.Status = x.Status
+			struck(&e, &x)
 		}
 		switch {
 		case early:
@@ -280,11 +281,16 @@ func (ts *tracees) lastWord(t *tracee) tracelog.ProcessEnd {
 	x, ok := ts.exit(t.pid)
 	if ok && x.Final && e.Reason != "exec" {
 		e.Status = x.Status
-		if strings.HasPrefix(x.Reason, "signal") { // it struck before the process could end as it meant to
-			e.Reason = x.Reason
-		}
+		struck(&e, &x)
 	}
 	return e
+}
+
+// struck makes a signal the reason of an end: it struck before the process could end as it meant to.
+func struck(e *tracelog.ProcessEnd, x *probe.Exit) {
+	if x.Signaled() && e.Reason != "exec" {
+		e.Reason = x.Reason
+	}
 }
 
 // cutText says that the last records of a process are missing.

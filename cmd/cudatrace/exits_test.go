@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +109,16 @@ func (e *ending) check(t *testing.T, r *recording, n uint64) {
 	if e.running != r.Lost["cupti_unfinished"] {
 		t.Errorf("lost %v", r.Lost)
 	}
+	ended, said := fmt.Sprintf("exit code %d", e.code), fmt.Sprintf("exited with %d; ", e.code)
+	if e.code > 128 {
+		_, name, _ := strings.Cut(strings.TrimSuffix(e.reason, ")"), "(")
+		ended, said = e.reason, "ended by "+name
+	} else if e.code == 0 {
+		said = ""
+	}
+	if !strings.HasPrefix(r.Ended, ended) || r.ExitStatus != e.code || !strings.Contains(r.stderr, "cudatrace: "+said) {
+		t.Errorf("it ended by %q, status %d; the first line does not say %q", r.Ended, r.ExitStatus, said)
+	}
 	if t.Failed() {
 		t.Log(r.stdout + r.stderr)
 	}
@@ -123,6 +134,44 @@ func TestExits(t *testing.T) {
 			r := recordExit(t, e.code, sim("exits"), e.mode, "-n", "100000", "-c", "7")
 			e.check(t, &r, 100000)
 		})
+	}
+}
+
+// TestDeaths records processes that signals end: the program's own end is in the first line of the summary, the others have a line
+// each.
+func TestDeaths(t *testing.T) {
+	t.Parallel()
+	script := strings.ReplaceAll("EXITS segv; EXITS return; for i in 1 2 3 4 5 6; do EXITS kill; done; kill -HUP $$", "EXITS", sim("exits")+" -n 10")
+	script = strings.ReplaceAll(script, " -n 10 ", " ")
+	r := recordExit(t, 129, "sh", "-c", script)
+	_, summary, _ := strings.Cut(r.stderr, "cudatrace: ended by SIGHUP; ")
+	lines := strings.Split(summary, "\n")
+	died := func(name string) string { return `^  process \d+ \(exits\) ended by ` + name + `$` }
+	for i, want := range []string{"calls", died("SIGSEGV(, core dumped)?"), died("SIGKILL"), died("SIGKILL"), died("SIGKILL"), died("SIGKILL"), "^  a signal ended 2 more processes$"} {
+		if i >= len(lines) || !regexp.MustCompile(want).MatchString(lines[i]) {
+			t.Fatalf("line %d is not %s:\n%s", i, want, r.stderr)
+		}
+	}
+	if r.Ended != "signal 1 (SIGHUP)" || r.ExitStatus != 129 || r.ProcessList[0].Main || !strings.HasPrefix(r.ProcessList[0].Ended, "signal 11 (SIGSEGV)") || r.ProcessList[1].Ended != "exit code 0" {
+		t.Errorf("ended by %q, status %d; processes %+v", r.Ended, r.ExitStatus, r.ProcessList)
+	}
+}
+
+// TestAttachedDeath records a process that is attached to, until a signal ends it.
+func TestAttachedDeath(t *testing.T) {
+	t.Parallel()
+	program := exec.Command(sim("longrun"), long)
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "Ctrl-C stops") })
+	program.Process.Kill()
+	_ = program.Wait()
+	got := b.end(t)
+	b.read(t, b.base+".cudatrace")
+	if got != 0 || !strings.Contains(b.recording.stderr, "cudatrace: ended by SIGKILL; ") || b.Ended != "signal 9 (SIGKILL)" {
+		t.Errorf("exit code %d, ended by %q\n%s", got, b.Ended, b.recording.stderr)
 	}
 }
 
@@ -323,9 +372,9 @@ func checkHang(t *testing.T, source string, code syscall.Signal) {
 		t.Errorf("exit code %d\n%s", got, b.recording.stderr)
 	}
 	b.read(t, b.base+".cudatrace")
-	e := ending{mode: "hang", open: 1, running: 1}
+	e := ending{mode: "hang", code: 130, reason: "signal 2 (SIGINT)", open: 1, running: 1}
 	if code == syscall.SIGKILL {
-		e = ending{mode: "hang", open: 1, notWhole: true, reason: "SIGKILL"}
+		e = ending{mode: "hang", code: 137, reason: "signal 9 (SIGKILL)", open: 1, notWhole: true}
 		if b.Kernels != 19999 {
 			t.Errorf("%d kernels, want all but the last of 20000", b.Kernels)
 		}

@@ -225,7 +225,7 @@ func sampledRows(row func(name, value string), g *sampled.GPU) {
 func runRows(row func(name, value string), s convert.Summary) {
 	row("program", strings.Join(s.Args, " "))
 	if s.ExitStatus >= 0 {
-		row("exit status", fmt.Sprint(s.ExitStatus))
+		row("exit status", fmt.Sprint(s.ExitStatus)+signalWords(s.Ended))
 	}
 	row("run", s.Run)
 	row("ranks", rankList(s.Ranks, s.WorldSize))
@@ -308,10 +308,19 @@ func processRow(p *convert.ProcessInfo) string {
 	if p.NCCL != "" {
 		words += ", NCCL " + p.NCCL
 	}
+	words += signalWords(p.Ended)
 	if r := p.Rank; r != nil {
 		words = fmt.Sprintf("rank %d", r.Rank) + ofWorld(r.WorldSize) + ", " + words
 	}
 	return words
+}
+
+// signalWords say by which signal a program ended; "" if by none.
+func signalWords(ended string) string {
+	if !strings.HasPrefix(ended, "signal ") {
+		return ""
+	}
+	return ", " + endWords(ended, "")
 }
 
 func ofWorld(size uint32) string {

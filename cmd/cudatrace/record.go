@@ -578,6 +578,8 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 		say(program + " had not used CUDA when recording ended; nothing was recorded")
 	case res.Others != "":
 		say("nothing was recorded: " + res.Others)
+	case endWords(res.Ended, "") != "":
+		say(program + " " + endWords(res.Ended, " and") + " was not seen to use CUDA; nothing was recorded")
 	default:
 		say(program + " was not seen to use CUDA; nothing was recorded")
 	}

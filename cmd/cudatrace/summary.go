@@ -21,7 +21,10 @@ type madeFile struct {
 // printSummary prints what a person sees when a recording ends. The profile has a label and a text
 // a line.
 func printSummary(con *console.Console, s convert.Summary, profile [][]string, files []madeFile) {
-	con.Sayf("%s; %s", headline(s), outcome(s))
+	con.Sayf("%s%s; %s", endWords(s.Ended, "; "), headline(s), outcome(s))
+	for _, died := range diedBySignal(s) {
+		con.Detail("%s", died)
+	}
 	for _, why := range s.Reasons {
 		con.Detail("because: %s", why)
 	}
@@ -62,6 +65,39 @@ func printSummary(con *console.Console, s convert.Summary, profile [][]string, f
 		rows = append(rows, []string{f.path, size, use})
 	}
 	con.Details(rows)
+}
+
+// endWords says how a program ended, with a text behind it: "ended by SIGSEGV, core dumped", "exited with 3"; "" if all is well or
+// nothing is known.
+func endWords(ended, behind string) string {
+	if code, ok := strings.CutPrefix(ended, "exit code "); ok && code != "0" {
+		return "exited with " + code + behind
+	}
+	if signal, ok := strings.CutPrefix(ended, "signal "); ok {
+		if number, name, named := strings.Cut(signal, " ("); named { // 11 (SIGSEGV), core dumped
+			signal = strings.Replace(name, ")", "", 1)
+		} else {
+			signal = "signal " + number
+		}
+		return "ended by " + signal + behind
+	}
+	return ""
+}
+
+// maxDied is the number of processes of which the summary says that a signal ended them.
+const maxDied = 5
+
+// diedBySignal names the processes that a signal ended, but for the program, of which the headline says so.
+func diedBySignal(s convert.Summary) (lines []string) {
+	for _, p := range s.ProcessList {
+		if strings.HasPrefix(p.Ended, "signal ") && !p.Main {
+			lines = append(lines, fmt.Sprintf("process %d (%s) %s", p.PID, p.Name, endWords(p.Ended, "")))
+		}
+	}
+	if more := len(lines) - maxDied; more > 0 {
+		lines = append(lines[:maxDied], "a signal ended "+figures.Count(more, "more process", "more processes"))
+	}
+	return lines
 }
 
 // held says which part of a recording a log holds, and why it was written; "" of a log that is the whole.

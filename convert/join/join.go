@@ -361,8 +361,9 @@ type Process struct {
 	PID     uint32 // as in the log
 	Name    string // of the program
 	Args    []string
-	Threads int // number of threads that made calls
-	Streams int // number of streams with work
+	Threads int    // number of threads that made calls
+	Streams int    // number of streams with work
+	Exit    string // as that of timeline.Process
 	timeline.Circumstances
 }
 
@@ -370,7 +371,7 @@ type Process struct {
 func (j *Joiner) Processes() []Process {
 	list := make([]Process, 0, len(j.programs))
 	for _, p := range j.programs {
-		list = append(list, Process{p.PID, p.Name, slices.Clone(p.Args), p.callers, p.streams, p.Circumstances})
+		list = append(list, Process{p.PID, p.Name, slices.Clone(p.Args), p.callers, p.streams, p.out.Exit, p.Circumstances})
 	}
 	return list
 }

@@ -87,6 +87,7 @@ const (
 	MetaKernel   = "kernel"    // Linux release
 	MetaVersion  = "cudatrace" // version of the recorder
 	MetaPID      = "pid"       // of the program
+	MetaEnded    = "ended"     // how the program ended, "exit code 3" or "signal 11 (SIGSEGV), core dumped"; absent where that is not known
 	MetaSchedule = "schedule"  // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"   // of the recording, as a command line has them; absent without any
 	MetaMemory   = "memory"    // MemoryOfCalls, or why the log knows nothing of allocated memory; absent in older logs

@@ -2,6 +2,7 @@ package exits
 
 import (
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +22,14 @@ type Exit struct {
 
 // final reads the exit code of a process that is gone. The code has the form of wait(2).
 func final(end *bpf.ProbesProcessEnd) Exit {
-	e := Exit{Time: end.EndTime, Final: true}
-	status := unix.WaitStatus(end.ExitCode)
+	e := Of(unix.WaitStatus(end.ExitCode))
+	e.Time = end.EndTime
+	return e
+}
+
+// Of says how a process ended whose status wait(2) has returned. Its time is not known.
+func Of(status unix.WaitStatus) Exit {
+	e := Exit{Final: true}
 	if !status.Signaled() {
 		e.Status = int32(status.ExitStatus())
 		e.Reason = fmt.Sprintf("status %d", e.Status)
@@ -35,6 +42,17 @@ func final(end *bpf.ProbesProcessEnd) Exit {
 	}
 	return e
 }
+
+// Words say how the process ended: "exit code 3", "signal 11 (SIGSEGV), core dumped".
+func (e *Exit) Words() string {
+	if e.Signaled() {
+		return e.Reason
+	}
+	return fmt.Sprintf("exit code %d", e.Status)
+}
+
+// Signaled reports whether a signal ended the process.
+func (e *Exit) Signaled() bool { return strings.HasPrefix(e.Reason, "signal ") }
 
 // expected reads the last sign of an end; ok is false if there was none.
 func expected(end *bpf.ProbesProcessEnd) (e Exit, ok bool) {
