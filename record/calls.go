@@ -400,7 +400,7 @@ func (c *calls) missCallers() {
 		one, many string
 		why       string
 	}{
-		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came (raise --call-buffer)"},
+		{u.Undefined, "call has", "calls have", "the call buffers were full when the return addresses above came (raise --call-buffer: 256M)"},
 		{u.More, "call has", "calls have", "the program calls CUDA in more places than are kept"},
 		{c.callers.left.Load(), "place of calls has", "places of calls have", "new ones came faster than the program's files could be read"},
 	} {

@@ -189,7 +189,7 @@ func (u *unseen) ended(pid int, miss func(pid uint32, text string)) {
 		return
 	}
 	name, _, _ := strings.Cut(u.setting, "=")
-	text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it: pass that variable on", c.text, name)
+	text := fmt.Sprintf("%s may have used CUDA unrecorded: it was started without %s in its environment (env -i and sudo leave it out), and ended between two looks at it%s", c.text, name, passOn(name))
 	u.first = cmp.Or(u.first, text)
 	miss(uint32(pid), text)
 }
@@ -261,7 +261,12 @@ func (u *unseen) barrier(pid int) string {
 	if err != nil {
 		return fmt.Sprintf("the driver has not loaded the injected library into it, and its environment is too long to look for %s there", name)
 	}
-	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out): pass that variable on", name)
+	return fmt.Sprintf("it was started without %s in its environment (env -i and sudo leave it out)%s", name, passOn(name))
+}
+
+// passOn says how a variable of the environment gets to a program.
+func passOn(name string) string {
+	return fmt.Sprintf(`: pass it on (env -i %[1]s="$%[1]s" PROGRAM, sudo --preserve-env=%[1]s PROGRAM)`, name)
 }
 
 // hasStarted says whether a process has initialised CUDA.

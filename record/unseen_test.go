@@ -61,7 +61,7 @@ func TestUnseen(t *testing.T) {
 	if err := errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	const cleaned = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass that variable on"
+	const cleaned = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass it on (env -i CUDA_INJECTION64_PATH=\"$CUDA_INJECTION64_PATH\" PROGRAM, sudo --preserve-env=CUDA_INJECTION64_PATH PROGRAM)"
 	const replaced = "its CUDA_INJECTION64_PATH is /other, and not the recorder's library: another tool has set it"
 	const removed = "the driver has not loaded the injected library into it: the program removed CUDA_INJECTION64_PATH from its environment, or may not read that file"
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestUnseenEnd(t *testing.T) {
 		want        string
 	}{
 		{"A=b", 0, ""},
-		{"A=b", cudaStart, " may have used CUDA unrecorded: it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out), and ended between two looks at it: pass that variable on"},
+		{"A=b", cudaStart, " may have used CUDA unrecorded: it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out), and ended between two looks at it: pass it on (env -i CUDA_INJECTION64_PATH=\"$CUDA_INJECTION64_PATH\" PROGRAM, sudo --preserve-env=CUDA_INJECTION64_PATH PROGRAM)"},
 		{"CUDA_INJECTION64_PATH=/library", cudaStart, ""},
 	} {
 		cmd := exec.Command("cat")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
@@ -195,10 +196,23 @@ func remedies(s convert.Summary) []string {
 	var list []string
 	for _, cause := range tracelog.LostCauses {
 		if remedy := remedyOf[cause]; remedy != "" && s.Lost[cause] > 0 {
-			list = append(list, remedy)
+			list = append(list, withValues(remedy, s.Options))
 		}
 	}
 	return list
+}
+
+// withValues names, in place of the value that is right for the default of an option, four times the one that the recording had.
+func withValues(remedy, options string) string {
+	given := strings.Fields(options)
+	for option, most := range map[string]uint64{"memory-limit": 1 << 40, callBufferFlag: 1 << 30} {
+		if i := slices.Index(given, "--"+option); i >= 0 && i+1 < len(given) {
+			if n, err := parseSize(option, given[i+1], 1, most); err == nil {
+				remedy = strings.ReplaceAll(remedy, "--"+option+" (256M)", "--"+option+" ("+sizeText(min(4*n, most))+")")
+			}
+		}
+	}
+	return remedy
 }
 
 // lostByCause lists the causes of loss that there were with their counts, largest first.

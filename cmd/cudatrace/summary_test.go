@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // TestSummaryWords: the time is that of CUDA, beside all; failed calls are named; one thing is not
@@ -30,6 +31,23 @@ func TestSummaryWords(t *testing.T) {
 	s.Errors = map[string]uint64{"cudaMalloc: cudaErrorMemoryAllocation": 1}
 	if got, want := failures(s), "cudaMalloc: cudaErrorMemoryAllocation (1 call)"; got != want {
 		t.Errorf("failures %q, want %q", got, want)
+	}
+}
+
+// TestRemedies: a remedy names a value that is larger than the one that the recording had.
+func TestRemedies(t *testing.T) {
+	t.Parallel()
+	for options, want := range map[string]string{
+		"":                                  "raise --memory-limit (256M)",
+		"--calls cupti --memory-limit 1M":   "raise --memory-limit (4M)",
+		"--memory-limit 512M --run x":       "raise --memory-limit (2G)",
+		"--memory-limit":                    "raise --memory-limit (256M)",
+		"--memory-limit 1T --call-buffer 1": "raise --memory-limit (1T)",
+	} {
+		got := remedies(convert.Summary{Options: options, Lost: map[string]uint64{tracelog.LostCUPTIBuffer: 1}})
+		if len(got) != 1 || !strings.HasSuffix(got[0], want) {
+			t.Errorf("%s: %q, want %q", options, got, want)
+		}
 	}
 }
 

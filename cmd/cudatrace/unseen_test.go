@@ -72,7 +72,7 @@ func TestRightsDropped(t *testing.T) {
 func TestCleanedEnvironment(t *testing.T) {
 	t.Parallel()
 	b := recordInBackground(t, "env", "-i", sim("longrun"), long)
-	const reason = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass that variable on"
+	const reason = "it was started without CUDA_INJECTION64_PATH in its environment (env -i and sudo leave it out): pass it on (env -i CUDA_INJECTION64_PATH=\"$CUDA_INJECTION64_PATH\" PROGRAM, sudo --preserve-env=CUDA_INJECTION64_PATH PROGRAM)"
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), reason) })
 	syscall.Kill(longrunPID(t, b.out(t)), syscall.SIGTERM)
 	if got := b.end(t); got != 0 || !strings.Contains(b.recording.stderr, "nothing was recorded: longrun (") {
