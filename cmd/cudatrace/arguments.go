@@ -8,8 +8,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/armedrun"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 )
@@ -66,7 +64,9 @@ type commandLine struct {
 	cmd           *cli.Command
 	options, rest []string
 	help          bool
-	err           error // the first
+	dashes        bool     // "--" stands in it
+	waiting       cli.Flag // the option whose value is missing at the end
+	err           error    // the first
 }
 
 // read takes the words apart.
@@ -76,6 +76,7 @@ func (l *commandLine) read(words []string) {
 		words = words[1:]
 		switch {
 		case word == "--":
+			l.dashes = true
 			if f := l.flag(top.ProgramFlag); f != nil && len(l.rest) == 0 {
 				l.add(f, "", false)
 			}
@@ -85,13 +86,18 @@ func (l *commandLine) read(words []string) {
 			l.help = true
 		case len(word) > 1 && word[0] == '-':
 			words = l.option(word, words)
-		case l.cmd.Name == recordName, l.cmd.Name == armedrun.Name:
+		case l.takesProgram():
 			l.rest = append([]string{word}, words...)
 			return
 		default:
 			l.rest = append(l.rest, word)
 		}
 	}
+}
+
+// takesProgram reports whether the first argument begins the command line of a program.
+func (l *commandLine) takesProgram() bool {
+	return strings.HasPrefix(l.cmd.ArgsUsage, "PROGRAM [ARG...]")
 }
 
 // option reads an option, and its value from the words behind it. It returns the other words.
@@ -114,6 +120,9 @@ func (l *commandLine) option(word string, next []string) []string {
 
 // valueBehind reads an option whose value is the next word.
 func (l *commandLine) valueBehind(word string, f cli.Flag, next []string) []string {
+	if takesValue(f) && len(next) == 0 {
+		l.waiting = f
+	}
 	switch {
 	case !takesValue(f):
 		l.add(f, "", false)
@@ -209,7 +218,7 @@ func (l *commandLine) similar(name string) string {
 	for _, f := range l.cmd.VisibleFlags() {
 		names = append(names, f.Names()[0])
 	}
-	if near := nearest.To(name, names); near != "" {
+	if near := nearest(name, names); near != "" {
 		return " (did you mean --" + near + "?)"
 	}
 	return ""
@@ -221,7 +230,7 @@ func noCommand(app *cli.App, word string) error {
 	for _, c := range app.Commands {
 		names = append(names, c.Name)
 	}
-	if near := nearest.To(word, names); near != "" {
+	if near := nearest(word, names); near != "" {
 		return usagef("", "unknown command %q (did you mean '%s'?)", word, near)
 	}
 	if _, err := exec.LookPath(word); err == nil || strings.Contains(word, "/") {

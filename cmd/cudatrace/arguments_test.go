@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/option"
 )
 
 func quiet() *console.Console { return console.New(new(bytes.Buffer), new(bytes.Buffer)) }
@@ -102,7 +101,7 @@ func TestHelp(t *testing.T) {
 		pages := map[string]string{"": appHelp(app)}
 		for _, c := range app.Commands {
 			pages[c.Name] = commandHelp(c)
-			for _, o := range option.Visible(c) {
+			for _, o := range visibleOptions(c) {
 				if n := strings.Count(pages[c.Name], "\n  "+o.Names()); n != 1 {
 					t.Errorf("help %s has %d lines of %s", c.Name, n, o.Names())
 				}

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/runfiles"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
@@ -257,7 +256,7 @@ func (o *diffOptions) addCondition(con *console.Console, where, text string) err
 	var wrong *condition.Error
 	if errors.As(err, &wrong) {
 		words := wrong.Error()
-		if near := nearest.To(wrong.Word, wrong.Choices); near != "" {
+		if near := nearest(wrong.Word, wrong.Choices); near != "" {
 			words = fmt.Sprintf("%s (did you mean %s?)", wrong.Message, near)
 		}
 		con.Sayf("diff: %s: %s; see 'cudatrace help diff'", where, words)

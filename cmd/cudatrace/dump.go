@@ -11,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/dumpview"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -226,7 +225,7 @@ func kindList(list string) (all []tracelog.Kind, err error) {
 		}
 		known := logtext.KindNames()
 		meant := ""
-		if near := nearest.To(name, known); near != "" {
+		if near := nearest(name, known); near != "" {
 			meant = " (did you mean " + near + "?)"
 		}
 		return nil, fmt.Errorf("--kind %q is unknown%s; the kinds are %s", name, meant, strings.Join(known, ", "))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/nearest"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/ranks"
@@ -232,7 +231,7 @@ func noRange(logs []string, e *convert.NoRangeError) error {
 	if len(e.Names) == 0 {
 		return fmt.Errorf("--nvtx %s: %s has no NVTX ranges", e.Glob, where)
 	}
-	if near := nearest.To(strings.Trim(e.Glob, "*"), e.Names); near != "" {
+	if near := nearest(strings.Trim(e.Glob, "*"), e.Names); near != "" {
 		return fmt.Errorf("no NVTX range of %s matches %q; did you mean %q?", where, e.Glob, near)
 	}
 	var there []string

@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/option"
 )
 
 const helpName = "help"
@@ -78,7 +77,7 @@ func commandHelp(c *cli.Command) string {
 	p.usage(c.UsageText)
 	p.text(c.Description)
 	group := ""
-	for i, o := range option.Visible(c) {
+	for i, o := range visibleOptions(c) {
 		if i == 0 || o.Group != group {
 			if i > 0 {
 				p.WriteByte('\n')

@@ -93,9 +93,6 @@ var layers = []struct {
 	{"perfetto/firstwork", []string{module + "perfetto"}},
 	{"cmd", []string{"net/http"}},
 	{"cmd/cudatrace/runfiles", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti", "github.com/urfave/cli"}},
-	{"cmd/cudatrace/option", []string{module}},
-	{"cmd/cudatrace/manual", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
-	{"cmd/cudatrace/completion", []string{module + "convert", module + "bpf", module + "record/probe", module + "record/cupti"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
 

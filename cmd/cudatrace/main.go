@@ -14,13 +14,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/armedrun"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/completion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/manual"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
-	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // Exit codes of our own; record ends with the program's.
@@ -75,9 +71,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func runCommand(con *console.Console, app *cli.App, args []string) error {
-	if len(args) > 1 && args[1] == completion.WordsCommand {
-		lists := map[string][]string{"REPORTS": stats.Names(), "KINDS": logtext.KindNames()}
-		return completion.Print(con, app, lists, args[2:])
+	if len(args) > 1 && args[1] == wordsCommand {
+		_, err := con.Text().Write([]byte(strings.Join(complete(app, args[2:]), "\n") + "\n"))
+		return err
 	}
 	args, err := arguments(app, args)
 	if err != nil {
@@ -121,7 +117,7 @@ func newApp(con *console.Console) *cli.App {
 		Commands: []*cli.Command{
 			recordCommand(con), armedrun.Command(con, armedrun.Host{Usage: commandUsage(armedrun.Name), Exit: func(code int) error { return exitCode(code) }}), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),
-			completion.Command(con, commandUsage(completion.Name)), manual.Command(con, commandUsage(manual.Name)), versionCommand(con), helpCommand(con),
+			completionCommand(con), manCommand(con), versionCommand(con), helpCommand(con),
 		},
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides
 		Action: func(c *cli.Context) error {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/option"
+	"github.com/urfave/cli/v2"
+
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // TestManual: groff has nothing to say against a page of a command, and each page has what the help has.
@@ -22,7 +24,7 @@ func TestManual(t *testing.T) {
 	wantPage(t, filepath.Join(dir, "cudatrace.1"), app.Description)
 	for _, c := range app.VisibleCommands() {
 		lines := strings.Split(c.Usage+"\n"+c.UsageText+"\n"+c.Description, "\n")
-		for _, o := range option.Visible(c) {
+		for _, o := range visibleOptions(c) {
 			lines = append(lines, o.Names(), o.Text)
 		}
 		page := wantPage(t, filepath.Join(dir, "cudatrace-"+c.Name+".1"), lines...)
@@ -72,4 +74,23 @@ func TestManualFolder(t *testing.T) {
 	if code := run([]string{"cudatrace", "man", "-o", file}, &stdout, &stderr); code != exitFailure || stderr.String() != want {
 		t.Errorf("exit code %d: %q, want %q", code, stderr.String(), want)
 	}
+}
+
+// TestManualPage compares the page of a command whose texts have all that man would take for its own.
+func TestManualPage(t *testing.T) {
+	t.Parallel()
+	got, err := manualPage(&cli.App{Name: "prog", Version: "1.2-3"}, &cli.Command{
+		Name: "run", Usage: `run 'it' "now"`,
+		UsageText:   "prog run [OPTION...] FILE\nprog run --all\n\nExample: prog run ~/.x '*' `y`\nExample: .dot \\n ^",
+		Description: ".TH is no request here.\n'br is none either: a\\fBb",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "take everything"},
+			&cli.StringFlag{Category: "Output", Name: "output", Aliases: []string{"o"}, Value: "x.y", Usage: "write `FILE`"},
+			&cli.StringFlag{Category: "Output", Name: "mode", Usage: "`a-b|c`: how"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldentest.Hold(t, "testdata/manual.1", got)
 }

@@ -236,7 +236,7 @@ var changes = map[string]string{
 	"cmd/cudatrace/top/beside.go":        "its own process's file below /proc",
 	"cmd/cudatrace/browser":              "open has become the user who called sudo",
 	"cmd/cudatrace/console/output.go":    "convert gives the function to invoker.Do as a whole; top looks at its own descriptor",
-	"cmd/cudatrace/manual/manual.go":     "the function is given to invoker.Do as a whole",
+	"cmd/cudatrace/man.go":               "the function is given to invoker.Do as a whole",
 	"record/tracelog/internal/recordgen": "a tool of the build",
 }
 

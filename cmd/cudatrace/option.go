@@ -1,7 +1,4 @@
-// Package option describes the options of commands. Input: an option as the command-line library has it.
-// Output: its names, its value and its explanation, which the help, the manual pages and the completion of
-// shells show.
-package option
+package main
 
 import (
 	"strings"
@@ -9,8 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// An Option is an option as people see it.
-type Option struct {
+// An option is an option as people see it.
+type option struct {
 	Group string // the heading over it
 	Long  string // output
 	Short string // o, or ""
@@ -18,11 +15,11 @@ type Option struct {
 	Text  string // the explanation, with the default where it says something
 }
 
-// Of describes an option. The name of the value stands between backquotes in the option's usage; values that are
+// optionOf describes an option. The name of the value stands between backquotes in the option's usage; values that are
 // listed there have a text behind a colon. A default is shown where the usage has none and it says something.
-func Of(f cli.Flag) Option {
+func optionOf(f cli.Flag) option {
 	doc := f.(cli.DocGenerationFlag) // each of the library's flags is one
-	o := Option{Group: group(f), Long: f.Names()[0]}
+	o := option{Group: group(f), Long: f.Names()[0]}
 	if len(f.Names()) > 1 && len(f.Names()[1]) == 1 {
 		o.Short = f.Names()[1]
 	}
@@ -48,22 +45,21 @@ func group(f cli.Flag) string {
 	return "Options"
 }
 
-// Visible are the options of a command that its help shows.
-func Visible(c *cli.Command) (all []Option) {
+// visibleOptions returns the options that the help, the manual page and the completion of a command show.
+func visibleOptions(c *cli.Command) (all []option) {
 	for _, f := range c.VisibleFlags() {
-		all = append(all, Of(f))
+		all = append(all, optionOf(f))
 	}
 	return all
 }
 
-// Names are the names of an option and of its value: -o, --output NAME.
-func (o Option) Names() string {
-	names := "--" + o.Long
+// Flags are the names of an option: -o, --output.
+func (o option) Flags() string {
 	if o.Short != "" {
-		names = "-" + o.Short + ", " + names
+		return "-" + o.Short + ", --" + o.Long
 	}
-	if o.Value != "" {
-		names += " " + o.Value
-	}
-	return names
+	return "--" + o.Long
 }
+
+// Names are the names of an option and of its value: -o, --output NAME.
+func (o option) Names() string { return strings.TrimSpace(o.Flags() + " " + o.Value) }
