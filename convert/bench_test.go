@@ -162,7 +162,7 @@ func TestConvertForBenchmark(t *testing.T) {
 	if path == "" {
 		t.Skip("BenchmarkLarge runs it")
 	}
-	o := TraceOptions{Format: Format(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
+	o := TraceOptions{Format: FormatNamed(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
 	if _, err := Files([]Log{Path(path)}, path+".pftrace", o); err != nil {
 		t.Fatal(err)
 	}

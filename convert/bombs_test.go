@@ -80,7 +80,7 @@ func bombs() []bomb {
 		{"environments of programs", times(1000, func(i int) tracelog.Record {
 			return &tracelog.Process{PID: uint32(i), Start: 1, Environment: fmt.Sprintf("%d\x00%s", i, variables)}
 		}), "bytes of names"},
-		{"processes with a call each", times(mostFiles, func(i int) tracelog.Record { c := call(i); c.PID, c.Dur = uint32(i+1), 1; return &c }), ""},
+		{"processes with a call each", times(FormatNamed("chrome").most, func(i int) tracelog.Record { c := call(i); c.PID, c.Dur = uint32(i+1), 1; return &c }), ""},
 		{"processes", times(1<<17, func(i int) tracelog.Record { return &tracelog.Process{PID: 1, Start: uint64(i)} }), "more than 65536 processes"},
 		{"records", times(1<<21, func(i int) tracelog.Record { c := call(i); return &c }), "no recorder writes such a log"},
 	}
@@ -186,7 +186,7 @@ func TestBombOfVariable(t *testing.T) {
 		t.Errorf("the trace has %d bytes (%v)", out.Bytes, err)
 	}
 	all := &output.Limit{Most: 64<<20 + 8192*info.Size()}
-	_, _, err = discard([]Log{Path(path)}, all, TraceOptions{Format: Chrome, Compress: output.Gzip}, "")
+	_, _, err = discard([]Log{Path(path)}, all, TraceOptions{Format: FormatNamed("chrome"), Compress: output.Gzip}, "")
 	if err == nil && b.says != "" || all.Written > all.Most {
 		t.Errorf("the Chrome trace has %d bytes (%v)", all.Written, err)
 	}

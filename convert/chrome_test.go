@@ -20,7 +20,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -28,16 +27,13 @@ import (
 // chromeTo writes the Chrome trace of a log with one process, uncompressed.
 func chromeTo(tb testing.TB, open logtest.Opener, w io.Writer) {
 	tb.Helper()
-	if _, _, err := toTrace([]Log{{"test", open}}, w, TraceOptions{Format: Chrome, Compress: output.None}); err != nil {
+	if _, _, err := toTrace([]Log{{"test", open}}, w, TraceOptions{Format: FormatNamed("chrome"), Compress: output.None}); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 // A chromeFile is one file of a Chrome trace.
-type chromeFile struct {
-	process *timeline.Process
-	bytes.Buffer
-}
+type chromeFile struct{ bytes.Buffer }
 
 // chromeFilesOf makes the files of the Chrome trace of a log, uncompressed.
 func chromeFilesOf(tb testing.TB, open logtest.Opener, o TraceOptions) (files []*chromeFile, sum Summary) {
@@ -46,9 +42,9 @@ func chromeFilesOf(tb testing.TB, open logtest.Opener, o TraceOptions) (files []
 	if err := c.read(); err != nil {
 		tb.Fatal(err)
 	}
-	o.Compress = output.None
-	all, err := c.chrome(o, func(p *timeline.Process) (io.Writer, error) {
-		files = append(files, &chromeFile{process: p})
+	o.Format, o.Compress = FormatNamed("chrome"), output.None
+	all, err := c.write(o, func(string) (io.Writer, error) {
+		files = append(files, new(chromeFile))
 		return files[len(files)-1], nil
 	})
 	if err != nil {
@@ -272,14 +268,14 @@ func countEvents(t *testing.T, path string) map[string]int {
 func TestChromeBounds(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "many.cudatrace")
-	b := bomb{fill: times(mostFiles+1, func(i int) tracelog.Record {
+	b := bomb{fill: times(FormatNamed("chrome").most+1, func(i int) tracelog.Record {
 		return &tracelog.Call{PID: uint32(i + 1), TID: 1, Func: 2, Enter: 1000 + uint64(i), Dur: 1}
 	})}
 	if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Files([]Log{Path(path)}, filepath.Join(filepath.Dir(path), "out/"), TraceOptions{Format: Chrome})
-	if err == nil || !strings.Contains(err.Error(), "more than 256 files, one for each process: choose processes with --process") {
+	_, err := Files([]Log{Path(path)}, filepath.Join(filepath.Dir(path), "out/"), TraceOptions{Format: FormatNamed("chrome")})
+	if err == nil || !strings.Contains(err.Error(), "more than 256 files, one for each process: choose processes") {
 		t.Errorf("the error is %v", err)
 	}
 	left := int64(10)

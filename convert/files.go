@@ -9,7 +9,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
-	"github.com/cudatrace/cudatrace/convert/pfsink"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -18,10 +17,10 @@ import (
 // compress with gzip.
 type TraceOptions struct {
 	Options
-	Format   Format
+	Format   *Format // nil for the first of Formats
 	Compress output.Compression
 
-	// StepRange is a glob: NVTX ranges with such names are the steps of a Chrome trace. "" is none.
+	// StepRange is a glob: NVTX ranges with such names are the steps of a trace. "" is none.
 	StepRange string
 
 	// MaxBytes and MaxSlices bound the size of the trace: the newest events that fit are kept, or
@@ -33,11 +32,10 @@ type TraceOptions struct {
 	// Split cuts the trace into parts.
 	Split Split
 
-	// Run is the run in the tables that Parquet makes. "" is that of each log.
+	// Run is the run that tables belong to. "" is that of each log.
 	Run string
 
-	// Beside is a sink that gets the events of the trace too, if the trace is a Perfetto trace that
-	// is written without a bound.
+	// Beside is a sink that gets the events of the trace too, if the trace is written without a bound.
 	Beside timeline.Sink
 }
 
@@ -45,16 +43,14 @@ type TraceOptions struct {
 var ErrNothing = errors.New("nothing matches the filter")
 
 // FilesAt converts logs into one trace at a target and returns a summary of each log. The trace gets
-// its name when it is complete; a device or a pipe is written to directly. A Chrome trace of several
-// processes, and a trace of several parts, is a folder, if the target's [outfile.Options] have
-// [ChromeFolder] or [SplitFolder].
+// its name when it is complete; a device or a pipe is written to directly. The target is one of [TraceOptions.Target].
 func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfile.Done, error) {
 	for _, l := range logs {
 		if out.IsFile(l.Name) {
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the output another name", l.Name)
 		}
 	}
-	if o.Split.wanted() {
+	if o.Split.Wanted() {
 		return splitFiles(logs, out, o)
 	}
 	if o.limited() {
@@ -67,7 +63,7 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 	return c.file(out, o)
 }
 
-// FilesTo converts logs into one trace on w, a Chrome trace only of a single process. It does not support
+// FilesTo converts logs into one trace of one file, on w. It does not support
 // TraceOptions.MaxBytes and MaxSlices, because written bytes cannot be taken back.
 func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	held := &output.Held{W: w} // so that an empty trace is none
@@ -92,28 +88,20 @@ func toTrace(logs []Log, w io.Writer, o TraceOptions) ([]Summary, *conversion, e
 	if err := c.read(); err != nil {
 		return nil, c, err
 	}
-	all, err := c.trace(w, o)
+	all, err := c.write(o, output.Only(w))
 	return all, c, err
 }
 
 // file writes the trace of a conversion whose first reading is done.
 func (c *conversion) file(out *outfile.Target, o TraceOptions) (all []Summary, done outfile.Done, err error) {
-	switch o.Format {
-	case Chrome:
-		done, err = output.Files(out, func(create output.Creator) (err error) {
-			all, err = c.chrome(o, func(p *timeline.Process) (io.Writer, error) { return create(chromeName(p, o.Compress)) })
-			return c.verdict(err)
-		})
-	case Parquet:
-		done, err = output.Files(out, func(create output.Creator) (err error) {
-			all, err = c.tables(o, create)
-			return c.verdict(err)
-		})
-	default:
-		done, err = output.File(out, func(w io.Writer) (err error) {
-			all, err = c.trace(w, o)
-			return c.verdict(err)
-		})
+	write := func(create output.Creator) (err error) {
+		all, err = c.write(o, create)
+		return c.verdict(err)
+	}
+	if f := o.format(); f.group != nil || f.manifest != "" {
+		done, err = output.Files(out, write)
+	} else {
+		done, err = output.File(out, func(w io.Writer) error { return write(output.Only(w)) })
 	}
 	if c.failed != nil {
 		return nil, done, c.failed
@@ -131,24 +119,6 @@ func (c *conversion) verdict(err error) error {
 		c.failed = err
 	}
 	return err
-}
-
-// trace writes a trace to w.
-func (c *conversion) trace(w io.Writer, o TraceOptions) ([]Summary, error) {
-	if o.Format == Chrome {
-		return c.chromeTo(w, o)
-	}
-	c.draws = true
-	out := o.Compress.NewWriter(w)
-	sink := counting(pfsink.New(c.bound(o.Format)(out), o.Compress.PieceBytes()))
-	if o.Beside != nil {
-		sink = &both{sink, o.Beside}
-	}
-	all, err := c.watch(sink, o.MaxSlices)
-	if closing := out.Close(); closing != nil && (err == nil || isSinkError(err)) {
-		err = &SinkError{errors.Join(err, closing)}
-	}
-	return all, err
 }
 
 // both is a sink with another one beside it, which gets the same events.
@@ -179,14 +149,10 @@ func (c *conversion) watch(sink counting, most uint64) ([]Summary, error) {
 }
 
 // bound returns a function that makes bounded writers. They share the largest number of bytes of a
-// trace before its compression. A launch takes 8 bytes in a log, 230 in a Perfetto trace and 1000 in
-// a Chrome trace, which has the names of kernels again with each launch. A log that was made for it
+// trace before its compression, which grows by each byte of the logs. A launch takes 8 bytes in a log, 230 in a Perfetto
+// trace and 1000 in Chrome JSON, which has the names of kernels again with each launch. A log that was made for it
 // could fill any disk.
-func (c *conversion) bound(f Format) func(io.Writer) io.Writer {
-	each := int64(2048)
-	if f == Chrome {
-		each = 8192
-	}
+func (c *conversion) bound(each int64) func(io.Writer) io.Writer {
 	left := int64(64 << 20)
 	for _, l := range c.logs {
 		left += each * l.size
@@ -207,48 +173,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 		return 0, errHuge
 	}
 	return b.w.Write(p)
-}
-
-const (
-	// TablesSuffix is the suffix of the folder of tables.
-	TablesSuffix = ".parquet"
-
-	// TablesManifest is the file in the folder that lists the others. Engines leave out names that begin with '_'.
-	TablesManifest = "_cudatrace_files.txt"
-
-	// TablesMemory is what tables take beside the memory of a conversion, in bytes: the rows that wait, and the columns that are
-	// being encoded.
-	TablesMemory = parquetsink.Budget + 56<<20
-
-	// mostTables bounds the files of tables, all of which are open until the last one is whole.
-	mostTables = 8192
-)
-
-var errTables = fmt.Errorf("it would be more than %d files, nine for each process with a rank: convert fewer logs at a time", mostTables)
-
-// IsRun says whether a name can be that of a run: engines take it out of the name of a folder.
-func IsRun(name string) bool { return name != "" && name == parquetsink.Plain(name) }
-
-// tables writes the tables of all logs.
-func (c *conversion) tables(o TraceOptions, create output.Creator) ([]Summary, error) {
-	files := 0
-	bound := c.bound(Parquet)
-	return c.watch(parquetsink.New(parquetsink.Options{
-		Run:     o.Run,
-		Part:    c.Filter.limits(),
-		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
-		Outcome: c.outcome,
-		Create: func(path string) (io.Writer, error) {
-			if files++; files > mostTables {
-				return nil, errTables
-			}
-			w, err := create(path)
-			if err != nil {
-				return nil, err
-			}
-			return bound(w), nil
-		},
-	}), 0)
 }
 
 // outcome says how the recording of a log went. All of the log has been read.

@@ -1,17 +1,8 @@
 package convert
 
-import "github.com/cudatrace/cudatrace/record/outfile"
-
 // Files converts logs into one trace at out, in the place of a file that stands there.
 func Files(logs []Log, out string, o TraceOptions) ([]Summary, error) {
-	place := outfile.Options{Named: true, Special: true}
-	switch {
-	case o.Format == Chrome:
-		place.Folder = ChromeFolder
-	case o.Split.wanted():
-		place.Folder = SplitFolder
-	}
-	t, err := outfile.At(out, place)
+	t, err := o.Target(out, true)
 	if err != nil {
 		return nil, err
 	}

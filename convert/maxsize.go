@@ -12,7 +12,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -108,15 +107,10 @@ func (o *TraceOptions) limit() string {
 
 // bytesPerRecord is the approximate size of a record in a trace.
 func bytesPerRecord(o TraceOptions) float64 {
-	switch {
-	case o.Format == Chrome && o.Compress == output.None:
-		return 350
-	case o.Format == Chrome:
-		return 20
-	case o.Compress == output.None:
-		return 75
+	if o.Compress == output.None {
+		return o.format().plain
 	}
-	return 8
+	return o.format().compressed
 }
 
 // measure returns the share of the limit that a trace takes, without writing it, and whether it has anything to
@@ -139,12 +133,7 @@ func discard(logs []Log, w io.Writer, o TraceOptions, kept string) (slices uint6
 	if err := c.read(); err != nil {
 		return 0, false, err
 	}
-	var all []Summary
-	if o.Format == Chrome {
-		all, err = c.chrome(o, func(*timeline.Process) (io.Writer, error) { return w, nil })
-	} else {
-		all, err = c.trace(w, o)
-	}
+	all, err := c.write(o, func(string) (io.Writer, error) { return w, nil })
 	if err != nil {
 		return 0, false, err
 	}

@@ -74,7 +74,7 @@ func TestMaxSlices(t *testing.T) {
 	whole := traceTo(t, Path(path).Open, TraceOptions{}, io.Discard).Slices
 	for _, o := range []TraceOptions{
 		{MaxSlices: whole / 10}, {MaxSlices: whole / 2}, {MaxSlices: whole / 2, MaxBytes: 1 << 40}, {MaxSlices: whole / 2, Longest: true},
-		{MaxSlices: whole / 2, Format: Chrome},
+		{MaxSlices: whole / 2, Format: FormatNamed("chrome")},
 	} {
 		out := filepath.Join(t.TempDir(), "x")
 		all, err := Files([]Log{Path(path)}, out, o)

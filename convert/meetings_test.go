@@ -269,7 +269,7 @@ func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTr
 		t.Fatal(err)
 	}
 	sum.slices = all[0].Slices
-	files, err := filepath.Glob(filepath.Join(SplitFolder(out), "*.pftrace"))
+	files, err := filepath.Glob(filepath.Join(Formats[0].Stem(out)+".parts", "*.pftrace"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,12 @@
 package convert
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/parts"
-	"github.com/cudatrace/cudatrace/convert/pfsink"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -19,15 +16,11 @@ import (
 type Split struct {
 	Every time.Duration // length of a part
 	Bytes int64         // the largest size of a part
-	Name  string        // of the parts: NAME.001.pftrace
+	Name  string        // of the parts, before their numbers
 }
 
-func (s *Split) wanted() bool { return s.Every > 0 || s.Bytes > 0 }
-
-// SplitFolder is the name of the folder of a trace's parts, from the name of the trace.
-func SplitFolder(name string) string {
-	return strings.TrimSuffix(name, ".pftrace") + ".parts"
-}
+// Wanted reports whether there are parts to make.
+func (s *Split) Wanted() bool { return s.Every > 0 || s.Bytes > 0 }
 
 const (
 	// partsAtOnce is the number of parts that one reading of the logs writes. Each takes some MiB of
@@ -59,7 +52,7 @@ func splitFiles(logs []Log, out *outfile.Target, o TraceOptions) (all []Summary,
 		for i := range batches {
 			first := int(i * partsAtOnce)
 			p := &partWriter{windows: windows[first:min(first+partsAtOnce, len(windows))], options: o, create: func(part int) (io.Writer, error) {
-				return create(fmt.Sprintf("%s.%03d.pftrace", o.Split.Name, first+part+1))
+				return create(fmt.Sprintf("%s.%03d%s", o.Split.Name, first+part+1, o.format().Suffix(o.Compress)))
 			}}
 			p.options.Progress = batchProgress(o.Progress, float64(i), float64(batches))
 			var any bool
@@ -100,8 +93,7 @@ type partWriter struct {
 	create  func(part int) (io.Writer, error) // called once for each part that has events
 
 	*parts.Sink
-	sinks   []*pfsink.Sink
-	files   []io.WriteCloser
+	sinks   []counting
 	density *density // takes the events, too; nil for none
 }
 
@@ -127,25 +119,17 @@ func (p *partWriter) write(logs []Log) (all []Summary, seen bool, err error) {
 	if err := c.read(); err != nil {
 		return nil, false, err
 	}
-	c.draws = true
-	bound := c.bound(Perfetto)
+	files := c.newFiles(&p.options)
 	p.Sink = parts.New(p.windows, func(part int) (timeline.Sink, error) {
-		w, err := p.create(part)
+		s, err := p.options.format().new(c, &p.options, files.creator(func(string) (io.Writer, error) { return p.create(part) }))
 		if err != nil {
 			return nil, err
 		}
-		f := p.options.Compress.NewWriter(w)
-		s := pfsink.New(bound(f), p.options.Compress.PieceBytes())
-		p.files, p.sinks = append(p.files, f), append(p.sinks, s)
+		p.sinks = append(p.sinks, s)
 		return s, nil
 	})
 	all, err = c.watch(p, 0)
-	for _, f := range p.files {
-		if closing := f.Close(); closing != nil && (err == nil || isSinkError(err)) {
-			err = &SinkError{errors.Join(err, closing)}
-		}
-	}
-	return all, c.seen, err
+	return all, c.seen, files.close(err)
 }
 
 // always is the window of a whole trace.

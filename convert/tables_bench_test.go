@@ -29,7 +29,7 @@ func BenchmarkTables(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		list, err := c.tables(TraceOptions{}, func(name string) (io.Writer, error) {
+		list, err := c.write(TraceOptions{Format: FormatNamed("parquet")}, func(name string) (io.Writer, error) {
 			files, names = append(files, new(logtest.Counter)), append(names, name)
 			return files[len(files)-1], nil
 		})

@@ -14,7 +14,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/chrometest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
-	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 // checkChrome compares the Chrome trace of a log with its Perfetto trace.
@@ -26,12 +25,13 @@ func checkChrome(t *testing.T, log string, perfetto *tptest.Trace, early uint64)
 // chromeFiles makes the Chrome trace of a log and returns its files.
 func chromeFiles(t *testing.T, log string) []string {
 	t.Helper()
-	target, err := outfile.At(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), outfile.Options{Folder: convert.ChromeFolder})
+	o := convert.TraceOptions{Format: convert.FormatNamed("chrome")}
+	target, err := o.Target(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer target.Close()
-	_, done, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, convert.TraceOptions{Format: convert.Chrome})
+	_, done, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,11 +46,10 @@ func convertCommand(con *console.Console) *cli.Command {
 			"are aligned. A LOG of - is standard input.\n" +
 			"A TIME counts from the start of each log, in seconds or with a unit: 1.5, 200ms. A list is " +
 			"separated by commas: 7,13.\n" +
-			"Chrome JSON has one file a process, NAME.pt.trace.json.gz; several are in a folder, NAME.pt.trace.\n" +
-			"Parquet makes a folder of tables, NAME.parquet, that DuckDB, ClickHouse, Spark and Trino read.",
+			formatFiles(),
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with .pftrace or .pt.trace.json.gz, with a number if it is taken)"},
-			&cli.StringFlag{Category: outputGroup, Name: "format", Value: string(convert.Perfetto), Usage: "`perfetto|chrome|parquet`: a trace for https://ui.perfetto.dev; or JSON as PyTorch's profiler writes it, for the tools that read that; or tables for SQL over many runs (default: chrome for an OUT of *.json and *.json.gz, parquet for *.parquet, else perfetto)"},
+			&cli.StringFlag{Category: outputGroup, Name: "output", Aliases: []string{"o"}, Usage: "write the trace to `OUT`, - for standard output (default: the log's name with " + either(suffixes(false)) + ", with a number if it is taken)"},
+			&cli.StringFlag{Category: outputGroup, Name: "format", Value: convert.Formats[0].Name, Usage: formatUsage()},
 			&cli.StringFlag{Category: outputGroup, Name: "run", Usage: "with --format parquet, the `NAME` of the run that the logs belong to (default: the run of the recording, which 'cudatrace info' shows, else the log's name)"},
 			&cli.StringFlag{Category: outputGroup, Name: "step-range", Usage: "with --format chrome, show NVTX ranges whose name matches `GLOB` as ProfilerStep#N, which some tools need"},
 			&cli.StringFlag{Category: outputGroup, Name: "compress", Value: string(output.Gzip), Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of *.json, else gzip)"},
@@ -60,11 +60,11 @@ func convertCommand(con *console.Console) *cli.Command {
 
 func runConvert(c *cli.Context, con *console.Console) error {
 	names := c.Args().Slice()
-	out, err := traceName(c.String("output"), names, traceSuffix(c))
+	o, err := formatOptions(c)
 	if err != nil {
 		return err
 	}
-	o, err := formatOptions(c)
+	out, err := traceName(c.String("output"), names, o.Format.Suffix(o.Compress))
 	if err != nil {
 		return err
 	}
@@ -74,11 +74,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if err := filterSize(c, &o); err != nil {
 		return err
 	}
-	if err := tablesOptions(c, out, &o); err != nil {
-		return err
-	}
-	if o.Format == convert.Parquet {
-		limitMemory(softMemory + convert.TablesMemory)
+	limitMemory(softMemory + o.Format.Memory)
+	if o.Format.Folder && (out == stdio || isTerminalAt(out)) {
+		return usagef(convertName, "convert: --format %s makes a folder: name it with -o", o.Format.Name)
 	}
 	if out == stdio && c.IsSet("split") {
 		return usagef(convertName, "convert: --split makes several files: name them with -o")
@@ -92,29 +90,19 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	}
 	bar := con.Progress()
 	o.Progress = bar.Show
-	o.Split.Name = strings.TrimSuffix(filepath.Base(out), record.TraceSuffix)
+	o.Split.Name = o.Format.Stem(filepath.Base(out))
 	all, err := writeTrace(con, logs, out, c.IsSet("output"), o)
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
-		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)), madeOf(o.Format).written)
+		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "), chosen(c, append(filterFlags(), sizeFlags()...)), o.Format.Written)
 	}
 	if none := (*convert.NoRangeError)(nil); errors.As(err, &none) {
-		return fmt.Errorf("%w; no %s", noRange(names, none), madeOf(o.Format).written)
+		return fmt.Errorf("%w; no %s", noRange(names, none), o.Format.Written)
 	}
 	if err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, madeOf(o.Format))
-}
-
-// What a conversion makes, in words.
-type product struct{ written, one, many string }
-
-func madeOf(f convert.Format) product {
-	if f == convert.Parquet {
-		return product{"tables were written", "event", "events"} // an event may be several rows
-	}
-	return product{"trace was written", "slice", "slices"}
+	return verdicts(con, logs, all, o.Format)
 }
 
 // traceName is where the trace of logs goes.
@@ -161,7 +149,7 @@ func isTerminalAt(path string) (is bool) {
 
 // written says what the bytes of a trace are.
 func written(o convert.TraceOptions) string {
-	if o.Format == convert.Chrome && o.Compress == output.None {
+	if o.Format.Text && o.Compress == output.None {
 		return "JSON"
 	}
 	return "binary"
@@ -170,16 +158,7 @@ func written(o convert.TraceOptions) string {
 // convertToFile converts logs into a trace at a path. A path that nobody named gets a number if it is
 // taken.
 func convertToFile(con *console.Console, logs []convert.Log, out string, named bool, o convert.TraceOptions) ([]convert.Summary, error) {
-	place := outfile.Options{Named: named, Special: named}
-	switch {
-	case o.Format == convert.Parquet:
-		place.Special, place.Manifest = false, convert.TablesManifest
-	case o.Format == convert.Chrome:
-		place.Folder = convert.ChromeFolder
-	case o.Split != convert.Split{Name: o.Split.Name}:
-		place.Folder = convert.SplitFolder
-	}
-	target, err := outfile.At(out, place)
+	target, err := o.Target(out, named)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +168,13 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 	over()
 	switch {
 	case err != nil:
-	case o.Format == convert.Parquet:
+	case o.Format.Folder:
 		con.Sayf("%s: %s in %s", done.Path, figures.Count(all[0].Slices, "row", "rows"), figures.Count(uint64(max(done.Files, 1)-1), "file", "files"))
 		return all, nil
-	case done.Files > 1 && o.Format == convert.Chrome:
-		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
-	case done.Files > 1:
+	case done.Files > 1 && o.Split.Wanted():
 		con.Sayf("%d parts are in %s", done.Files, done.Path)
+	case done.Files > 1:
+		con.Sayf("%d processes: a file for each is in %s", done.Files, done.Path)
 	case done.Taken:
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
@@ -255,75 +234,121 @@ func untouched(logs []convert.Log) string {
 	return "the logs are as they were"
 }
 
-// formatOptions are the options of the trace's form.
-func formatOptions(c *cli.Context) (convert.TraceOptions, error) {
-	o := convert.TraceOptions{Format: chosenFormat(c), Compress: chosenCompression(c), StepRange: c.String("step-range")}
+// formatUsage is the usage of --format.
+func formatUsage() string {
+	var about, endings []string
+	for _, f := range convert.Formats {
+		var suffixes []string
+		for _, s := range f.Suffixes {
+			suffixes = append(suffixes, "*"+s.Text)
+		}
+		about = append(about, f.About)
+		endings = append(endings, f.Name+" for "+either(suffixes))
+	}
+	names := formatNames(convert.Formats)
+	return "`" + strings.Join(names, "|") + "`: " + strings.Join(about, "; or ") + " (default: by the name of OUT: " +
+		strings.Join(endings, ", ") + "; else " + names[0] + ")"
+}
+
+// formatFiles describes the files of the formats that make several, a line each.
+func formatFiles() string {
+	var lines []string
+	for _, f := range convert.Formats {
+		if f.Files != "" {
+			lines = append(lines, f.Files)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// suffixes are the suffixes of all formats, or the first one of each.
+func suffixes(all bool) (list []string) {
+	for _, f := range convert.Formats {
+		for _, s := range f.Suffixes {
+			if list = append(list, s.Text); !all {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// formatFlags are the flags that are not for every format.
+var formatFlags = []struct {
+	name string
+	in   func(*convert.Format) bool
+}{
+	{"run", func(f *convert.Format) bool { return f.Run != nil }},
+	{"step-range", func(f *convert.Format) bool { return f.Steps }},
+	{"split", func(f *convert.Format) bool { return f.Splits }},
+	{"compress", func(f *convert.Format) bool { return f.Sized }},
+	{"max-size", func(f *convert.Format) bool { return f.Sized }},
+	{"max-slices", func(f *convert.Format) bool { return f.Sized }},
+}
+
+// formatOptions are the options of the trace's form. The format is that of --format, else that of the name of the trace.
+func formatOptions(c *cli.Context) (o convert.TraceOptions, err error) {
+	out := strings.TrimRight(c.String("output"), "/")
+	named, compress := convert.FormatOf(out)
+	o = convert.TraceOptions{Format: named, Compress: output.Compression(c.String("compress")), StepRange: c.String("step-range"), Run: c.String("run")}
+	if compress != "" && !c.IsSet("compress") {
+		o.Compress = compress
+	}
+	if named == nil || c.IsSet("format") {
+		o.Format = convert.FormatNamed(c.String("format"))
+	}
 	switch {
+	case o.Format == nil:
+		return o, usagef(convertName, "convert: --format must be %s, not %q", either(formatNames(convert.Formats)), c.String("format"))
 	case o.Compress != output.Gzip && o.Compress != output.None:
 		return o, usagef(convertName, "convert: --compress must be gzip or none, not %q", o.Compress)
-	case o.Format != convert.Perfetto && o.Format != convert.Chrome && o.Format != convert.Parquet:
-		return o, usagef(convertName, "convert: --format must be perfetto, chrome or parquet, not %q", o.Format)
-	case c.IsSet("step-range") && o.Format != convert.Chrome:
-		return o, usagef(convertName, "convert: --step-range needs --format chrome")
+	case named == nil && !c.IsSet("format") && hasSuffix(out):
+		return o, usagef(convertName, "convert: no format has names like %s: end it with %s, or choose a --format", out, either(suffixes(true)))
+	}
+	for _, flag := range formatFlags {
+		if c.IsSet(flag.name) && !flag.in(o.Format) {
+			return o, wrongFormat(flag.name, o.Format, flag.in)
+		}
+	}
+	switch {
 	case c.IsSet("step-range") && o.StepRange == "":
 		return o, usagef(convertName, "convert: --step-range needs a value")
+	case c.IsSet("run") && !o.Format.Run(o.Run):
+		return o, usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
 	}
 	return o, checkGlob(convertName, "step-range", o.StepRange)
 }
 
-// tablesOptions are the options of tables, and those that tables do not have.
-func tablesOptions(c *cli.Context, out string, o *convert.TraceOptions) error {
-	o.Run = c.String("run")
-	if o.Format != convert.Parquet {
-		if c.IsSet("run") {
-			return usagef(convertName, "convert: --run needs --format parquet")
-		}
-		return nil
+// wrongFormat is the error of a flag that is not for a format, but for some others.
+func wrongFormat(flag string, f *convert.Format, in func(*convert.Format) bool) error {
+	others := slices.DeleteFunc(slices.Clone(convert.Formats), func(f *convert.Format) bool { return !in(f) })
+	if len(others) > 1 {
+		return usagef(convertName, "convert: --%s is not for --format %s", flag, f.Name)
 	}
-	for _, name := range []string{"compress", "split", "max-size", "max-slices"} {
-		if c.IsSet(name) {
-			return usagef(convertName, "convert: --%s is not for --format parquet", name)
-		}
-	}
-	switch {
-	case c.IsSet("run") && !convert.IsRun(o.Run):
-		return usagef(convertName, "convert: --run must be of letters, digits, '.', '-' and '_', not %q", o.Run)
-	case out == stdio, isTerminalAt(out):
-		return usagef(convertName, "convert: --format parquet makes a folder: name it with -o")
-	}
-	return nil
+	return usagef(convertName, "convert: --%s needs --format %s", flag, others[0].Name)
 }
 
-// traceSuffix is the suffix of a trace that the user gave no name.
-func traceSuffix(c *cli.Context) string {
-	switch chosenFormat(c) {
-	case convert.Parquet:
-		return convert.TablesSuffix
-	case convert.Chrome:
-		return convert.ChromeSuffix(chosenCompression(c))
-	}
-	return record.TraceSuffix
+// hasSuffix reports whether the name of a file seems to end with that of a form: .csv, but not .5, .config or /dev/fd/63.
+func hasSuffix(path string) bool {
+	name := filepath.Base(path)
+	suffix := filepath.Ext(name)
+	return suffix != name && strings.ContainsFunc(suffix, unicode.IsLetter)
 }
 
-// chosenFormat is that of --format, else the one that the name of the trace ends with.
-func chosenFormat(c *cli.Context) convert.Format {
-	out := strings.TrimRight(c.String("output"), "/")
-	switch {
-	case c.IsSet("format"):
-	case strings.HasSuffix(out, ".json"), strings.HasSuffix(out, ".json.gz"):
-		return convert.Chrome
-	case strings.HasSuffix(out, convert.TablesSuffix):
-		return convert.Parquet
+func formatNames(formats []*convert.Format) (names []string) {
+	for _, f := range formats {
+		names = append(names, f.Name)
 	}
-	return convert.Format(c.String("format"))
+	return names
 }
 
-// chosenCompression is that of --compress. A file that is called JSON is not compressed unless --compress says so.
-func chosenCompression(c *cli.Context) output.Compression {
-	if !c.IsSet("compress") && strings.HasSuffix(c.String("output"), ".json") {
-		return output.None
+// either lists some words: a, b or c.
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
 	}
-	return output.Compression(c.String("compress"))
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // sameLog is the first log that is given a second time, under any name; "" without one.
@@ -347,7 +372,7 @@ func sameLog(logs []string) string {
 }
 
 // verdicts says of each log what was left out of the trace and what the log lacks.
-func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p product) error {
+func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, f *convert.Format) error {
 	var failed error
 	if words := collectives(all[0].Collectives, all[0].LeftOut != nil); words != "" {
 		con.Say(words)
@@ -355,7 +380,7 @@ func verdicts(con *console.Console, logs []convert.Log, all []convert.Summary, p
 	var aligned, left remarks
 	for i, sum := range all {
 		aligned.add(logs[i].Name, sum.Aligned)
-		left.add(logs[i].Name, leftOut(sum.LeftOut, p))
+		left.add(logs[i].Name, leftOut(sum.LeftOut, f))
 	}
 	aligned.say(con, "")
 	left.say(con, " each")

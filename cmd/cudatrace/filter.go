@@ -178,8 +178,6 @@ func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
 	}
 	text := strings.TrimSpace(c.String("split"))
 	switch {
-	case o.Format == convert.Chrome:
-		return usagef(convertName, "convert: --split needs --format perfetto: Chrome JSON has a file for each process")
 	case o.MaxBytes > 0 || o.MaxSlices > 0:
 		return usagef(convertName, "convert: --split keeps everything: --max-size and --max-slices do not apply")
 	case text != "" && strings.ContainsAny(text[len(text)-1:], sizeUnits+"B"):
@@ -199,7 +197,7 @@ func splitOption(c *cli.Context, o *convert.TraceOptions) (err error) {
 }
 
 // leftOut says what a filter kept out of a trace, or of tables; "" without one.
-func leftOut(l *convert.LeftOut, p product) string {
+func leftOut(l *convert.LeftOut, f *convert.Format) string {
 	if l == nil {
 		return ""
 	}
@@ -217,7 +215,7 @@ func leftOut(l *convert.LeftOut, p product) string {
 		parts = append(parts, "left out the records that the filter rules out; the log has no index that counts them")
 	}
 	if l.Slices > 0 {
-		parts = append(parts, "left out "+figures.Count(l.Slices, p.one, p.many)+" by name, duration, thread, caller or NVTX range")
+		parts = append(parts, "left out "+figures.Count(l.Slices, f.Unit, f.Units)+" by name, duration, thread, caller or NVTX range")
 	}
 	if len(parts) == 0 {
 		return "the filter left nothing out"

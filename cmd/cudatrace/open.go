@@ -280,7 +280,7 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		if words := tooLarge(all[0].Slices, log.Name); words != "" {
 			con.Say(words)
 		}
-		t.verdict = verdicts(con, []convert.Log{log}, all, madeOf(convert.Perfetto))
+		t.verdict = verdicts(con, []convert.Log{log}, all, convert.Formats[0])
 	}
 	return t, err
 }

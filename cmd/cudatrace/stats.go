@@ -94,7 +94,7 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
 	}
-	return verdicts(con, logs, all, madeOf(convert.Perfetto))
+	return verdicts(con, logs, all, convert.Formats[0])
 }
 
 // readStatsOptions reads the options.

@@ -223,7 +223,7 @@ func TestReason(t *testing.T) {
 		want string
 	}{
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, "the folder does not exist"},
-		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, "no permission in that folder; choose another place with -o"},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, "no permission in that folder; choose another place"},
 		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, "no space left on device"},
 		{fmt.Errorf("outer: %w", &os.LinkError{Op: "rename", Old: "x", New: "y", Err: syscall.EXDEV}), "invalid cross-device link"},
 		{errWrite, "out of events"},

@@ -16,7 +16,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/parquetsink"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
-	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/ranklist"
 )
 
@@ -128,10 +127,11 @@ func TestLeftOutDuckDB(t *testing.T) {
 	list, err := ranklist.Parse("1")
 	must(t, err)
 	out := filepath.Join(t.TempDir(), "tables")
-	target, err := outfile.At(out, outfile.Options{Named: true, Manifest: convert.TablesManifest})
+	o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Options: convert.Options{Filter: convert.Filter{Ranks: list}}}
+	target, err := o.Target(out, true)
 	must(t, err)
 	defer target.Close()
-	_, _, err = convert.FilesAt(logs, target, convert.TraceOptions{Format: convert.Parquet, Options: convert.Options{Filter: convert.Filter{Ranks: list}}})
+	_, _, err = convert.FilesAt(logs, target, o)
 	must(t, err)
 	if got := e.Text("select log, rank from '" + out + "/runs/*/*/*/*.parquet'"); got != "rank1.cudatrace 1" {
 		t.Errorf("runs has %s", got)

@@ -10,6 +10,9 @@ import (
 )
 
 const (
+	// Manifest is the file in the folder of tables that lists the others. Engines leave out names that begin with '_'.
+	Manifest = "_cudatrace_files.txt"
+
 	// groupRows is the number of rows at which a row group is full.
 	groupRows = 1_000_000
 

@@ -14,7 +14,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
-	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
 func must(t testing.TB, err error) {
@@ -44,10 +43,11 @@ func runs(t testing.TB) (all []run) {
 // write makes the tables of logs.
 func write(t testing.TB, out, run string, logs ...convert.Log) []convert.Summary {
 	t.Helper()
-	target, err := outfile.At(out, outfile.Options{Named: true, Manifest: convert.TablesManifest})
+	o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Run: run}
+	target, err := o.Target(out, true)
 	must(t, err)
 	defer target.Close()
-	all, _, err := convert.FilesAt(logs, target, convert.TraceOptions{Format: convert.Parquet, Run: run})
+	all, _, err := convert.FilesAt(logs, target, o)
 	must(t, err)
 	return all
 }
