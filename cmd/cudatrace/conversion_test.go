@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 )
 
 // stopConversion waits until a process converts its recording, and stops the conversion, so that it is
@@ -33,7 +31,7 @@ func stopConversion(recorder int) int {
 // conversionPID is the number of a process if it converts a recording, else 0.
 func conversionPID(pid string) (n int) {
 	line, err := os.ReadFile("/proc/" + pid + "/cmdline")
-	if args := strings.Split(string(line), "\x00"); err != nil || len(args) < 2 || args[1] != conversion.Command {
+	if args := strings.Split(string(line), "\x00"); err != nil || len(args) < 2 || args[1] != conversionCommand {
 		return 0
 	}
 	if _, err := fmt.Sscan(pid, &n); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/rendezvous"
@@ -202,7 +201,7 @@ func made(con *console.Console, logs []convert.Log, done outfile.Done, slices ui
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
 // the returned function is called.
 func abandonAtSignal(target *outfile.Target, say func(string), logs []convert.Log) (over func()) {
-	signals := conversion.Interrupts()
+	signals := interrupts()
 	ended := make(chan struct{})
 	go func() {
 		select {

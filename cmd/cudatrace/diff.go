@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/runfiles"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/diff/condition"
@@ -320,7 +319,7 @@ func filesOf(con *console.Console, words []string) ([]string, error) {
 	if slices.Contains(words, stdio) {
 		return nil, usagef(diffName, "diff: reads files, not standard input")
 	}
-	files, skipped, err := runfiles.Find(words, record.LogSuffix, ".json")
+	files, skipped, err := runFiles(words, record.LogSuffix, ".json")
 	for _, path := range skipped {
 		con.Sayf("%s is skipped: it is not a regular file, and nobody named it", path)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/dumpview"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -104,7 +103,7 @@ func noting(matched *bool, o logtext.Options, byCaller bool) func(*tracelog.Bloc
 		}
 		l := schema.LayoutOf(b.Kind)
 		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (!byCaller || dumpview.HasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
+			l != nil && l.Role == schema.Event && (!byCaller || hasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
 		return true
 	}
 }
@@ -136,21 +135,21 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		return o, err
 	}
 	if glob := c.String("caller"); glob != "" {
-		from, err := dumpview.NewCalledFrom(log, glob)
+		from, err := newCalledFrom(log, glob)
 		if err != nil {
 			return o, err
 		}
 		o.Wants = from.Wants
 	}
 	if len(o.Filter.Devices) > 0 {
-		on, err := dumpview.NewSampledOn(log, o.Filter.Devices)
+		on, err := newSampledOn(log, o.Filter.Devices)
 		if err != nil {
 			return o, err
 		}
 		o.Wants = both(o.Wants, on.Wants)
 	}
 	if !c.Bool("raw") {
-		o.View = dumpview.New(begin)
+		o.View = dumpView(begin)
 	}
 	if !o.JSON && !c.Bool("all") && len(o.Filter.Kinds) == 0 {
 		o.Only, err = references(log, o)

@@ -13,9 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/armedrun"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 )
 
@@ -43,8 +41,8 @@ func limitMemory(limit int64) {
 
 // run is the whole program. It returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	if len(args) > 1 && args[1] == conversion.Command {
-		if conversion.Run(args[2:], stdout) != nil {
+	if len(args) > 1 && args[1] == conversionCommand {
+		if runConversion(args[2:], stdout) != nil {
 			return exitFailure
 		}
 		return 0
@@ -115,7 +113,7 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), armedrun.Command(con, armedrun.Host{Usage: commandUsage(armedrun.Name), Exit: func(code int) error { return exitCode(code) }}), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
+			recordCommand(con), armedCommand(con), topCommand(con), openCommand(con), convertCommand(con), statsCommand(con), diffCommand(con), infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),
 			completionCommand(con), manCommand(con), versionCommand(con), helpCommand(con),
 		},

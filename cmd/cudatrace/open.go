@@ -16,7 +16,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/firstwork"
 	"github.com/cudatrace/cudatrace/record/errno"
@@ -178,7 +177,7 @@ type stopped struct {
 
 func watchStop() *stopped {
 	ctx, end := context.WithCancel(context.Background())
-	s, signals := &stopped{Context: ctx}, conversion.Interrupts()
+	s, signals := &stopped{Context: ctx}, interrupts()
 	go func() {
 		s.by, _ = (<-signals).(syscall.Signal)
 		end()

@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
-	"github.com/cudatrace/cudatrace/cmd/cudatrace/conversion"
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
@@ -159,7 +158,7 @@ func runRecord(c *cli.Context, con *console.Console) error {
 	if c.Bool(liveFlag) {
 		finish = showLive(con, &o)
 	}
-	signals := conversion.Interrupts()
+	signals := interrupts()
 	o.Written = func(o record.Options, res record.Result) { report(con, c, o, res, nil) }
 	var res record.Result
 	if len(o.PIDs) > 0 {
@@ -532,7 +531,7 @@ func report(con *console.Console, c *cli.Context, o record.Options, res record.R
 	}
 	summaryOnly := c.Bool("no-convert")
 	made, trace, err := finishTrace(res, summaryOnly, signals)
-	if failure := conversion.Failure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
+	if failure := conversionFailure(""); errors.As(err, &failure) && !summaryOnly { // on a full disk there is a summary all the same
 		o.Say(fmt.Sprintf("%v; 'cudatrace convert %s -o FOLDER/NAME%s' makes it where there is room", err, res.Log, record.TraceSuffix))
 		summaryOnly = true
 		made, trace, err = finishTrace(res, summaryOnly, signals)
@@ -586,16 +585,16 @@ func sayNothing(say func(string), o record.Options, res record.Result) {
 }
 
 // finishTrace makes the trace of a recording, or its summary alone.
-func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversion.Result, trace madeFile, err error) {
+func finishTrace(res record.Result, summaryOnly bool, signals <-chan os.Signal) (made conversionResult, trace madeFile, err error) {
 	if summaryOnly {
-		made, err = conversion.Recording(res.File, nil, signals)
+		made, err = convertRecording(res.File, nil, signals)
 		return made, trace, err
 	}
 	f, err := res.Trace.Create()
 	if err != nil {
 		return made, trace, err
 	}
-	made, err = conversion.Recording(res.File, f, signals)
+	made, err = convertRecording(res.File, f, signals)
 	var done outfile.Done
 	if err == nil {
 		done, err = f.Commit()

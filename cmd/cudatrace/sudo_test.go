@@ -232,7 +232,7 @@ var changes = map[string]string{
 	"record/outfile":                     "its tests say that it works with the rights of the user who called sudo",
 	"record/cupti/privatefolder":         "root makes the folder of the injected library, and hands it to the program's user",
 	"record/armed/armed.go":              "its claim on a folder is given to invoker.Do as a whole",
-	"cmd/cudatrace/conversion":           "its own process's file below /proc",
+	"cmd/cudatrace/conversion.go":        "its own process's file below /proc",
 	"cmd/cudatrace/top/beside.go":        "its own process's file below /proc",
 	"cmd/cudatrace/browser":              "open has become the user who called sudo",
 	"cmd/cudatrace/console/output.go":    "convert gives the function to invoker.Do as a whole; top looks at its own descriptor",

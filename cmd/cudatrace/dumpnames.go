@@ -1,6 +1,4 @@
-// Package dumpview decides what dump shows of a log. Input: a log, and what a person asked for. Output:
-// names for values, and the records of calls with certain callers.
-package dumpview
+package main
 
 import (
 	"fmt"
@@ -15,8 +13,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
-// New returns a view that shows the values of a log to people.
-func New(begin uint64) *logtext.View {
+// dumpView returns a view that shows the values of a log to people.
+func dumpView(begin uint64) *logtext.View {
 	return &logtext.View{
 		Begin:    begin,
 		Names:    func(kind, field string) func(uint64) string { return enumerations[kind+"."+field] },

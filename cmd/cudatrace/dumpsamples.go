@@ -1,4 +1,4 @@
-package dumpview
+package main
 
 import (
 	"cmp"
@@ -58,17 +58,17 @@ func reasons(set metric.Reason) string {
 	return strings.Join(names, "|")
 }
 
-// SampledOn selects the samples of certain devices, by the numbers that processes give them. A
+// sampledOn selects the samples of certain devices, by the numbers that processes give them. A
 // process's own samples stay.
-type SampledOn struct {
+type sampledOn struct {
 	devices []uint32
 	uuids   map[string][]uint32 // numbers that processes give a GPU
 	sets    metriclog.Sets
 }
 
-// NewSampledOn selects the samples of some devices in a log.
-func NewSampledOn(log convert.Log, devices []uint32) (*SampledOn, error) {
-	s := &SampledOn{devices: devices, uuids: make(map[string][]uint32)}
+// newSampledOn selects the samples of some devices in a log.
+func newSampledOn(log convert.Log, devices []uint32) (*sampledOn, error) {
+	s := &sampledOn{devices: devices, uuids: make(map[string][]uint32)}
 	r, err := log.Open()
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func NewSampledOn(log convert.Log, devices []uint32) (*SampledOn, error) {
 }
 
 // Wants says whether to print a record.
-func (s *SampledOn) Wants(b *tracelog.Block, i int) bool {
+func (s *sampledOn) Wants(b *tracelog.Block, i int) bool {
 	if b.Kind != tracelog.KindSample {
 		return true
 	}

@@ -1,4 +1,4 @@
-package dumpview
+package main
 
 import (
 	"strings"
@@ -36,7 +36,7 @@ func TestEnumerations(t *testing.T) {
 func TestLongText(t *testing.T) {
 	t.Parallel()
 	long := "begin" + strings.Repeat("x", 1<<20) + "end"
-	if got := New(0).Text(long); len(got) > 2*figures.LongText || !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") {
+	if got := dumpView(0).Text(long); len(got) > 2*figures.LongText || !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -1,7 +1,4 @@
-// Package runfiles finds the files of runs.
-//
-// Input: words of a command line, which name files, folders or patterns. Output: paths of files.
-package runfiles
+package main
 
 import (
 	"fmt"
@@ -12,13 +9,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 )
 
-// Find returns the files that words name. Of a folder these are the files with the first suffix
+// runFiles returns the files that words name. Of a folder these are the files with the first suffix
 // that any file has: one run may be there in several forms. What a folder or a pattern finds besides files and folders is
 // skipped: a pipe there could have us wait for ever. The error for a wrong pattern is
 // filepath.ErrBadPattern.
-func Find(words []string, suffixes ...string) (files, skipped []string, err error) {
+func runFiles(words []string, suffixes ...string) (files, skipped []string, err error) {
 	for _, word := range words {
-		found, others, err := named(word, suffixes)
+		found, others, err := filesNamed(word, suffixes)
 		skipped = append(skipped, others...)
 		if err != nil {
 			return nil, skipped, err
@@ -28,12 +25,12 @@ func Find(words []string, suffixes ...string) (files, skipped []string, err erro
 	return files, skipped, nil
 }
 
-// named returns the files that a word names.
-func named(word string, suffixes []string) (files, skipped []string, err error) {
+// filesNamed returns the files that a word names.
+func filesNamed(word string, suffixes []string) (files, skipped []string, err error) {
 	info, err := os.Stat(word)
 	switch {
 	case err == nil && info.IsDir():
-		return in(word, suffixes)
+		return filesIn(word, suffixes)
 	case err == nil:
 		return []string{word}, nil, nil
 	case !os.IsNotExist(err) || !strings.ContainsAny(word, "*?["):
@@ -60,8 +57,8 @@ func sorted(paths []string) (files, skipped []string) {
 	return files, skipped
 }
 
-// in returns the files of a folder.
-func in(folder string, suffixes []string) (files, skipped []string, err error) {
+// filesIn returns the files of a folder.
+func filesIn(folder string, suffixes []string) (files, skipped []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s cannot be read: %s", folder, errno.Words(err))

@@ -1,10 +1,4 @@
-// Package conversion converts a recording by a process of its own.
-//
-// There are two reasons: when that process is killed because memory runs out, the recorder still ends
-// with the program's exit code and says what to do; and under sudo what recorded processes have sent is
-// read with the user's rights. The process gets open files and makes none: the recorder gives the trace
-// its name.
-package conversion
+package main
 
 import (
 	"encoding/json"
@@ -24,8 +18,13 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
-// Command is the command of that process. Nobody types it.
-const Command = "convert-recording"
+// A recording is converted by a process of its own. There are two reasons: when that process is killed because memory runs out, the recorder still ends
+// with the program's exit code and says what to do; and under sudo what recorded processes have sent is
+// read with the user's rights. The process gets open files and makes none: the recorder gives the trace
+// its name.
+
+// conversionCommand is the command of that process. Nobody types it.
+const conversionCommand = "convert-recording"
 
 // Descriptors of that process.
 const (
@@ -33,15 +32,15 @@ const (
 	traceFile = 4
 )
 
-// A Result is what that process says, as JSON on its standard output.
-type Result struct {
+// A conversionResult is what that process says, as JSON on its standard output.
+type conversionResult struct {
 	Summary convert.Summary
 	Profile [][]string // a label and a text a line
 	Error   string
 }
 
-// Run is that process. Its argument says whether there is a trace to write.
-func Run(args []string, stdout io.Writer) error {
+// runConversion is that process. Its argument says whether there is a trace to write.
+func runConversion(args []string, stdout io.Writer) error {
 	log := os.NewFile(logFile, "log")
 	var trace *os.File
 	if len(args) > 0 && args[0] == "trace" {
@@ -52,7 +51,7 @@ func Run(args []string, stdout io.Writer) error {
 
 // convertFiles converts an open log; without a trace it only makes the summary. Both read the whole
 // log once, and make the profile meanwhile.
-func convertFiles(log, trace *os.File) (r Result) {
+func convertFiles(log, trace *os.File) (r conversionResult) {
 	defer runtime.KeepAlive(log) // else it is closed when nothing refers to it
 	var err error
 	path := fmt.Sprintf("/proc/self/fd/%d", log.Fd())
@@ -75,9 +74,9 @@ func convertFiles(log, trace *os.File) (r Result) {
 // errInterrupted says that a person did not want to wait for a conversion.
 var errInterrupted = errors.New("the conversion was interrupted")
 
-// Interrupts returns the signals by which a person ends a conversion. It leaves out those that
+// interrupts returns the signals by which a person ends a conversion. It leaves out those that
 // are ignored: a program that is recorded inherits that.
-func Interrupts() chan os.Signal {
+func interrupts() chan os.Signal {
 	c := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -87,9 +86,9 @@ func Interrupts() chan os.Signal {
 	return c
 }
 
-// Recording converts the log of a recording, unless a signal comes first. Without a trace it
+// convertRecording converts the log of a recording, unless a signal comes first. Without a trace it
 // only makes the summary.
-func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (Result, error) {
+func convertRecording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (conversionResult, error) {
 	runtime.LockOSThread() // the process ends when this thread does
 	defer runtime.UnlockOSThread()
 	select {
@@ -101,28 +100,28 @@ func Recording(log *os.File, trace *outfile.File, signals <-chan os.Signal) (Res
 		out = trace.File
 	}
 	var said, complaint strings.Builder
-	cmd := process(log, out)
+	cmd := conversionProcess(log, out)
 	cmd.Stdout, cmd.Stderr = &said, &complaint
-	r := Result{}
+	r := conversionResult{}
 	if err := cmd.Start(); err != nil {
 		r = convertFiles(log, out) // here, then
-	} else if r, err = wait(cmd, &said, &complaint, signals); err != nil {
+	} else if r, err = awaitConversion(cmd, &said, &complaint, signals); err != nil {
 		return r, err
 	}
 	if r.Error != "" {
-		return r, Failure(r.Error)
+		return r, conversionFailure(r.Error)
 	}
 	return r, nil
 }
 
 // A Failure says why a log could not be read, or why a trace could not be written.
-type Failure string
+type conversionFailure string
 
-func (f Failure) Error() string { return string(f) }
+func (f conversionFailure) Error() string { return string(f) }
 
-// process prepares the process.
-func process(log, trace *os.File) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", Command)
+// conversionProcess prepares the process.
+func conversionProcess(log, trace *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", conversionCommand)
 	cmd.Args[0] = "cudatrace"
 	cmd.ExtraFiles = []*os.File{log}
 	if trace != nil {
@@ -133,8 +132,8 @@ func process(log, trace *os.File) *exec.Cmd {
 	return cmd
 }
 
-// wait waits for the process, or ends it when a signal comes.
-func wait(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r Result, err error) {
+// awaitConversion waits for the process, or ends it when a signal comes.
+func awaitConversion(cmd *exec.Cmd, said, complaint fmt.Stringer, signals <-chan os.Signal) (r conversionResult, err error) {
 	// When memory runs out, this process is the one to go. That it cannot be said does no harm.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
 	ended := make(chan error, 1)

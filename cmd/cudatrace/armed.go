@@ -1,5 +1,4 @@
-// Package armedrun is the command run. Input: its arguments. Output: the program, in place of cudatrace.
-package armedrun
+package main
 
 import (
 	"errors"
@@ -10,19 +9,11 @@ import (
 	"github.com/cudatrace/cudatrace/record"
 )
 
-// Name is the name of the command.
-const Name = "run"
+const armedName = "run"
 
-// A Host is what the command takes from the commands beside it.
-type Host struct {
-	Usage func(format string, args ...any) error // a wrong command line
-	Exit  func(code int) error                   // an exit code with nothing more to say
-}
-
-// Command is the command.
-func Command(con *console.Console, h Host) *cli.Command {
+func armedCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
-		Name:      Name,
+		Name:      armedName,
 		Usage:     "run a program so that 'cudatrace record -p' can record its GPU work later",
 		ArgsUsage: "PROGRAM [ARG...]",
 		UsageText: "cudatrace run --armed [--] PROGRAM [ARG...]\n\n" +
@@ -34,22 +25,22 @@ func Command(con *console.Console, h Host) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "armed", Usage: "have PROGRAM wait for a recorder; without it there is nothing to run a program for"},
 		},
-		Action: func(c *cli.Context) error { return h.run(c, con) },
+		Action: func(c *cli.Context) error { return runArmed(c, con) },
 	}
 }
 
-func (h *Host) run(c *cli.Context, con *console.Console) error {
+func runArmed(c *cli.Context, con *console.Console) error {
 	switch {
 	case !c.Bool("armed"):
-		return h.Usage("run: give --armed, which has PROGRAM wait for 'cudatrace record -p'; 'cudatrace record PROGRAM' records it from its start")
+		return usagef(armedName, "run: give --armed, which has PROGRAM wait for 'cudatrace record -p'; 'cudatrace record PROGRAM' records it from its start")
 	case !c.Args().Present():
-		return h.Usage("run: no program given")
+		return usagef(armedName, "run: no program given")
 	}
 	err := record.RunArmed(c.Args().First(), c.Args().Tail(), con.Say)
 	var start *record.StartError
 	if errors.As(err, &start) {
 		con.Say(start.Error())
-		return h.Exit(start.Code)
+		return exitCode(start.Code)
 	}
 	return err
 }

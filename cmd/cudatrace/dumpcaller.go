@@ -1,4 +1,4 @@
-package dumpview
+package main
 
 import (
 	"github.com/cudatrace/cudatrace/convert"
@@ -7,16 +7,16 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// CalledFrom selects the records of calls with certain callers, and of the GPU work that these
+// calledFrom selects the records of calls with certain callers, and of the GPU work that these
 // calls caused.
-type CalledFrom struct {
+type calledFrom struct {
 	callers      map[uint64]bool              // IDs
 	correlations map[uint32]map[uint32]uint64 // a bit for each correlation ID, 64 to a word, by PID
 }
 
-// NewCalledFrom selects the calls of a log whose callers match a glob.
-func NewCalledFrom(log convert.Log, glob string) (*CalledFrom, error) {
-	f := &CalledFrom{callers: make(map[uint64]bool), correlations: make(map[uint32]map[uint32]uint64)}
+// newCalledFrom selects the calls of a log whose callers match a glob.
+func newCalledFrom(log convert.Log, glob string) (*calledFrom, error) {
+	f := &calledFrom{callers: make(map[uint64]bool), correlations: make(map[uint32]map[uint32]uint64)}
 	if err := f.readCallers(log, glob); err != nil || len(f.callers) == 0 {
 		return f, err
 	}
@@ -25,7 +25,7 @@ func NewCalledFrom(log convert.Log, glob string) (*CalledFrom, error) {
 	return f, err
 }
 
-func (f *CalledFrom) readCallers(log convert.Log, glob string) error {
+func (f *calledFrom) readCallers(log convert.Log, glob string) error {
 	r, err := log.Open()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (f *CalledFrom) readCallers(log convert.Log, glob string) error {
 }
 
 // Take notes the correlation IDs of the calls that the conversion selected.
-func (f *CalledFrom) Take(events []timeline.Event) error {
+func (f *calledFrom) Take(events []timeline.Event) error {
 	for _, e := range events {
 		calls, ok := e.(*timeline.Slices)
 		if !ok {
@@ -77,13 +77,13 @@ func (f *CalledFrom) Take(events []timeline.Event) error {
 }
 
 // End ends the conversion.
-func (f *CalledFrom) End(error) error { return nil }
+func (f *calledFrom) End(error) error { return nil }
 
 // Wants says whether to print a record: one of the selected calls or of their work, or a record of
 // a kind that is neither call nor work.
-func (f *CalledFrom) Wants(b *tracelog.Block, i int) bool {
+func (f *calledFrom) Wants(b *tracelog.Block, i int) bool {
 	switch {
-	case !HasCaller(b.Kind):
+	case !hasCaller(b.Kind):
 		return true
 	case b.Kind == tracelog.KindCall:
 		return f.calls(b, i)
@@ -93,8 +93,8 @@ func (f *CalledFrom) Wants(b *tracelog.Block, i int) bool {
 	return f.correlated(b, i)
 }
 
-// HasCaller says whether records of a kind are calls, or work that a call caused.
-func HasCaller(k tracelog.Kind) bool {
+// hasCaller says whether records of a kind are calls, or work that a call caused.
+func hasCaller(k tracelog.Kind) bool {
 	switch k {
 	case tracelog.KindCall, tracelog.KindAPI, tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
 		return true
@@ -102,12 +102,12 @@ func HasCaller(k tracelog.Kind) bool {
 	return false
 }
 
-func (f *CalledFrom) calls(b *tracelog.Block, i int) bool {
+func (f *calledFrom) calls(b *tracelog.Block, i int) bool {
 	caller := b.Column("caller")
 	return f.callers[caller.At(i)]
 }
 
-func (f *CalledFrom) correlated(b *tracelog.Block, i int) bool {
+func (f *calledFrom) correlated(b *tracelog.Block, i int) bool {
 	pid, correlation := b.Column("pid"), b.Column("correlation")
 	id := uint32(correlation.At(i))
 	return id != 0 && f.correlations[uint32(pid.At(i))][id/64]>>(id%64)&1 != 0

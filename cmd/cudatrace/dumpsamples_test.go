@@ -1,4 +1,4 @@
-package dumpview
+package main
 
 import (
 	"bytes"
@@ -84,16 +84,16 @@ sample set=2 start=0.000004s dur=2ns values: DRAM_read=2B/s
 sample set=3 pid=9 start=0.000004s dur=3ns values: CPU=3.25%
 `
 	want = strings.ReplaceAll(want, "0.000004s", "0.000004000s")
-	if diff := cmp.Diff(want, lines(dump(t, log, logtext.Options{View: New(1000), Filter: only}))); diff != "" {
+	if diff := cmp.Diff(want, lines(dump(t, log, logtext.Options{View: dumpView(1000), Filter: only}))); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
-	json := dump(t, log, logtext.Options{View: New(1000), Filter: only, JSON: true})
+	json := dump(t, log, logtext.Options{View: dumpView(1000), Filter: only, JSON: true})
 	for _, want := range []string{`"values":{"power":1.25,"clock_reasons":6}}`, `"values":{"cpu":3.25}}`} {
 		if !strings.Contains(json, want) {
 			t.Errorf("%s is missing in %s", want, json)
 		}
 	}
-	text := dump(t, log, logtext.Options{View: New(1000)})
+	text := dump(t, log, logtext.Options{View: dumpView(1000)})
 	for _, want := range []string{"metric_set id=1 source=nvml device=0", "metric_set id=3 source=host pid=9 device=none",
 		"metric set=2 index=0 name=dram__bytes_read.sum.per_second label=\"DRAM read\" unit=B/s value_kind=rate"} {
 		if !strings.Contains(text, want) {
@@ -110,7 +110,7 @@ func TestSampledOn(t *testing.T) {
 		return tracelog.NewReader(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), int64(len(data)), "log")
 	}}
 	for device, sets := range map[uint32]string{0: "123", 1: "3"} {
-		on, err := NewSampledOn(log, []uint32{device})
+		on, err := newSampledOn(log, []uint32{device})
 		if err != nil {
 			t.Fatal(err)
 		}
