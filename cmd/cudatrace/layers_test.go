@@ -51,7 +51,6 @@ var layers = []struct {
 	{"convert/stats/usage", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff", []string{module + "record/tracelog", module + "convert/catalog", module + "convert/join", module + "perfetto"}},
 	{"convert/diff/condition", []string{module}},
-	{"convert/diff/significance", []string{module}},
 	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"parquet", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
@@ -154,8 +153,7 @@ var dataPath = []struct{ name, imports string }{
 	{"stats/ranks", "collective stats/findings stats/sketch stats/table timeline"},
 	{"stats", "occupancy sampled stats/findings stats/ranks stats/sketch stats/table stats/usage timeline"},
 	{"diff/condition", ""},
-	{"diff/significance", ""},
-	{"diff", "diff/condition diff/significance selection stats stats/table"},
+	{"diff", "diff/condition selection stats stats/table"},
 	{"diff/view", "diff diff/condition stats/table"},
 	{"output", ""},
 	{"", "catalog chromesink clockfit collective collective/inlog join memory merge output parquetsink parts pfsink pipeline rendezvous sampled selection timeline"}, // convert itself

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/diff/significance"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -53,7 +52,7 @@ func (c *Compared) Change() float64 {
 // compare compares the values of runs. exact figures are counts and bytes.
 func compare(base, new []float64, exact, times bool) *Compared {
 	base, new = known(base), known(new)
-	c := &Compared{Base: significance.Mean(base), New: significance.Mean(new), P: math.NaN(), Q: math.NaN()}
+	c := &Compared{Base: meanOf(base), New: meanOf(new), P: math.NaN(), Q: math.NaN()}
 	switch {
 	case !c.Known():
 	case exact && constant(base) && constant(new), c.Base == 0 && c.New == 0:
@@ -66,7 +65,7 @@ func compare(base, new []float64, exact, times bool) *Compared {
 		if times {
 			noise = max(noise, leastTime)
 		}
-		c.P = significance.Chance(base, new, noise)
+		c.P = chance(base, new, noise)
 	}
 	return c
 }
@@ -103,7 +102,7 @@ func (r *Rule) adjust(all []*Compared) {
 			tested, p = append(tested, c), append(p, c.P)
 		}
 	}
-	for i, q := range significance.Adjust(p) {
+	for i, q := range adjust(p) {
 		tested[i].Q = q
 	}
 }

@@ -1,4 +1,4 @@
-package significance
+package diff
 
 import (
 	"math"
@@ -34,23 +34,23 @@ func TestChance(t *testing.T) {
 	t.Parallel()
 	a := []float64{27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4}
 	b := []float64{27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 30.5, 24.4}
-	if got := Chance(a, b, 0); math.Abs(got-0.00807193817219) > 1e-12 { // Student's is smaller
+	if got := chance(a, b, 0); math.Abs(got-0.00807193817219) > 1e-12 { // Student's is smaller
 		t.Errorf("p %v", got)
 	}
-	if p, q := Chance(a, b, 0), Chance(b, a, 0); p != q {
+	if p, q := chance(a, b, 0), chance(b, a, 0); p != q {
 		t.Errorf("%v and %v, by the order of samples", p, q)
 	}
 	close, wide := []float64{1, 1.001, 0.999}, []float64{2, 3, 1, 4, 2, 5, 3, 0, 2, 3}
 	x, y := describe(close, 0), describe(wide, 0)
-	if w, s := welch(y.mean-x.mean, x, y), student(y.mean-x.mean, x, y); w >= s || Chance(close, wide, 0) != s {
-		t.Errorf("Welch %v, Student %v, %v", w, s, Chance(close, wide, 0))
+	if w, s := welch(y.mean-x.mean, x, y), student(y.mean-x.mean, x, y); w >= s || chance(close, wide, 0) != s {
+		t.Errorf("Welch %v, Student %v, %v", w, s, chance(close, wide, 0))
 	}
 	same, other := []float64{5, 5, 5, 5}, []float64{6, 6, 6, 6}
 	for _, c := range []struct {
 		a, b        []float64
 		least, want float64
 	}{{same, same, 0, 1}, {same, other, 0, 0}, {same, same, 1, 1}, {same, other, 0.5, tails(1/math.Sqrt(0.125), 6)}} {
-		if got := Chance(c.a, c.b, c.least); math.Abs(got-c.want) > 1e-12 {
+		if got := chance(c.a, c.b, c.least); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%v, %v, %v: %v, want %v", c.a, c.b, c.least, got, c.want)
 		}
 	}
@@ -60,12 +60,12 @@ func TestAdjust(t *testing.T) {
 	t.Parallel()
 	p := []float64{0.01, 0.9, 0.04, 0.03, 0.005}
 	want := []float64{0.025, 0.9, 0.05, 0.05, 0.025}
-	for i, got := range Adjust(p) {
+	for i, got := range adjust(p) {
 		if math.Abs(got-want[i]) > 1e-12 {
 			t.Errorf("%d: %v, want %v", i, got, want[i])
 		}
 	}
-	if got := Adjust(nil); len(got) != 0 {
+	if got := adjust(nil); len(got) != 0 {
 		t.Error(got)
 	}
 }
@@ -90,9 +90,9 @@ func TestNull(t *testing.T) {
 								own[k] = rates[k] * (1 + 0.003*r.NormFloat64())
 							}
 						}
-						p[i] = Chance(own[:sizes[0]], own[sizes[0]:], 0.005)
+						p[i] = chance(own[:sizes[0]], own[sizes[0]:], 0.005)
 					}
-					if slices.Min(Adjust(p)) <= 0.01 {
+					if slices.Min(adjust(p)) <= 0.01 {
 						wrong++
 					}
 				}

@@ -1,8 +1,4 @@
-// Package significance tells differences between two samples from noise.
-//
-// Input: values of runs. Output: the probability of so large a difference by chance, and the
-// differences among many that are not due to chance.
-package significance
+package diff
 
 import (
 	"cmp"
@@ -10,12 +6,12 @@ import (
 	"slices"
 )
 
-// Chance returns the probability that two samples of one distribution differ by as much as these
+// chance returns the probability that two samples of one distribution differ by as much as these
 // do, two-sided: the larger one of Student's and of Welch's t-test. Student's is wrong where one
 // sample varies more than the other, Welch's where a few values happen to lie close together and
 // the other sample is larger. A sample has at least two values. A standard deviation below least
 // is taken for least: values can lie closer together than their noise.
-func Chance(a, b []float64, least float64) float64 {
+func chance(a, b []float64, least float64) float64 {
 	x, y := describe(a, least), describe(b, least)
 	distance := math.Abs(x.mean - y.mean)
 	switch {
@@ -49,8 +45,8 @@ func welch(distance float64, a, b sample) float64 {
 	return tails(distance/math.Sqrt(sum), sum*sum/(errA*errA/(a.n-1)+errB*errB/(b.n-1)))
 }
 
-// Mean returns the mean of values, NaN of none.
-func Mean(values []float64) float64 {
+// meanOf returns the mean of values, NaN of none.
+func meanOf(values []float64) float64 {
 	mean, _ := moments(values)
 	return mean
 }
@@ -117,11 +113,11 @@ func fraction(x, a, b float64) float64 {
 	return sum
 }
 
-// Adjust returns, for each probability, the smallest rate of false discoveries at which it is a
+// adjust returns, for each probability, the smallest rate of false discoveries at which it is a
 // discovery, by Benjamini and Hochberg: where those up to a rate are taken, at most that part of
 // them is false on average, and where there is nothing to discover, none is taken but with that
 // probability.
-func Adjust(p []float64) []float64 {
+func adjust(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
