@@ -86,7 +86,13 @@ func (t *callerTable) caller(number uint32) (uint32, error) {
 	return t.callers[number], nil
 }
 
+const chainSize = 24 // bytes of struct ct_chain
+
+// decodeChain adds the caller of the calls with a chain.
 func decodeChain(d *decoder, b []byte) error {
+	if len(b) < chainSize {
+		return malformed("a chain in %d bytes", len(b))
+	}
 	count := le.Uint32(b[16:])
 	if count == 0 || count > chainMax || int(count)*8 > len(b)-chainSize {
 		return malformed("a chain of %d addresses in %d bytes", count, len(b))

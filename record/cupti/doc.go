@@ -46,7 +46,8 @@
 // # Where things are
 //
 // The library is in the folder inject, whose README.md shows its floors; its built form is
-// embedded here. inject/wire.h describes the messages. The process and the server meet over a private
+// embedded here. inject/wire.h describes the messages; the structs of the records in them, inject/wire_records.h, and
+// their decoding come from the tables of package tracelog/schema. The process and the server meet over a private
 // socket and go on in memory that both map, package shared. A peer is a process that
 // we do not trust: everything that it sends is checked, and the worst outcome is that its
 // connection ends.
@@ -58,34 +59,10 @@
 //	peer.go       the messages of one process, from its hello to its end
 //	config.go     what a process is told to record
 //	wire.go       messages
-//	batch.go      batches of records
-//	records.go    the kinds of record in a batch
+//	batch.go      batches of records; records_gen.go: the kinds of record in them
 //	opencalls.go  calls that have not returned
 //	nametable.go  names, which records hold as numbers; callertable.go: callers
 //
-// # Adding a kind of activity record
-//
-// A kind that CUPTI makes on request goes through these files. The words are those of an
-// existing kind, CUPTI's memory pools: look for them, and add the same for the new kind. A test
-// holds the list against the files.
-//
-//	record/cupti/inject/cupti_abi.h           KIND_MEMORY_POOL, POOL_MIN
-//	record/cupti/inject/wire.h                CT_REC_POOL, struct ct_pool
-//	record/cupti/inject/kinds.def             KIND(KIND_MEMORY_POOL
-//	record/cupti/inject/translate.c           put_pool
-//	record/cupti/records.go                   recPool, decodePool
-//	record/cupti/wire_test.go                 recPool
-//	record/cupti/process_test.go              tracelog.MemoryPool{
-//	record/cupti/testdata/fake/fakecupti.c    case 50:
-//	record/cupti/testdata/wire.txt            CT_REC_POOL 14
-//	testdata/sim/include/cupti_sim.h          CUPTI_KIND_MEMORY_POOL, CUptiMemoryPool
-//	testdata/sim/cupti/kinds.c                CUPTI_KIND_MEMORY_POOL
-//	testdata/sim/cupti/memory.c               CUPTI_KIND_MEMORY_POOL
-//	testdata/sim/check/client.c               CUPTI_KIND_MEMORY_POOL
-//	testdata/sim/check/events.c               CUPTI_KIND_MEMORY_POOL
-//
-// The last two files, the check of testdata/sim, are optional. go test -update rewrites
-// wire.txt and the seeds of the fuzz test; make generate rebuilds the libraries. A kind that
-// starts a group of its own needs a bit in wire.h (CT_RECORDS_*), config.go and
-// wirelayout_test.go. The record itself is described in package tracelog.
+// CONTRIBUTING.md lists what a new kind of record touches. A kind that starts a group of its own needs a bit in
+// inject/wire.h (CT_RECORDS_*), config.go and wirelayout_test.go.
 package cupti

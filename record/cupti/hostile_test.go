@@ -75,7 +75,7 @@ func TestPeerClaimsAnotherPID(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	conn := dial(t, s.server)
-	batch := appendFrame(nil, msgBatch, record(recContext, 1, 2, 7))
+	batch := appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 7))
 	if _, err := conn.Write(stream(batch)); err != nil { // whose hello says 42
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestNamesOfAllProcesses(t *testing.T) {
 		conn := dial(t, s.server)
 		conns = append(conns, conn)
 		all.Go(func() {
-			kernel := appendFrame(nil, msgBatch, record(recKernel, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0, each, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
+			kernel := appendFrame(nil, msgBatch, record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, each, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32))
 			if _, err := conn.Write(stream(concat(names(fmt.Sprint("process ", i), each), kernel))); err != nil {
 				t.Error(err)
 			}

@@ -140,8 +140,13 @@ func (t *nameTable) release(m *peerMemory) {
 	t.names = nil
 }
 
+const stringSize = 16 // bytes of struct ct_string
+
 // decodeString adds a name. A name without room is counted as lost.
 func decodeString(d *decoder, b []byte) error {
+	if len(b) < stringSize {
+		return malformed("a name in %d bytes", len(b))
+	}
 	number, length := le.Uint32(b[4:]), le.Uint32(b[8:])
 	if length > nameMax || int(length) > len(b)-stringSize {
 		return malformed("a name of %d bytes in %d", length, len(b))

@@ -140,6 +140,7 @@ func (p *peer) addOpenCalls() {
 		return
 	}
 	for _, c := range p.openCalls() {
+		c.Start = p.shift.host(c.Start)
 		if p.decoder.called.passed(c.TID, c.Start) {
 			continue
 		}

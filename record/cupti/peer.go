@@ -96,10 +96,8 @@ func (p *peer) identify() error {
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
 	p.known.Store(p.PID)
-	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory}
-	if p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic); p.shift != 0 {
-		p.decoder.sink = shiftingSink{p.server.sink, p.shift}
-	}
+	p.shift = clockShift(host.AheadOf(int(p.PID)).Monotonic)
+	p.decoder = decoder{pid: p.PID, sink: p.server.sink, shared: &p.server.memory, shift: p.shift}
 	p.cupti.PID = p.PID
 	return admits(p.owner, cred.Uid)
 }
@@ -330,7 +328,7 @@ func (p *peer) flushedUntil(until uint64) {
 		return
 	}
 	p.until = until
-	p.decoder.sink.Add(&tracelog.Flushed{PID: p.PID, Until: until})
+	p.decoder.sink.Add(&tracelog.Flushed{PID: p.PID, Until: p.shift.host(until)})
 }
 
 // handover keeps a HANDOVER, which may be the last word of a process.
@@ -353,7 +351,7 @@ func (p *peer) lost(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	p.decoder.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: l.from, To: l.to})
+	p.decoder.sink.Add(&tracelog.Lost{PID: p.PID, Cause: l.cause, Count: l.count, From: p.shift.host(l.from), To: p.shift.host(l.to)})
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 // The Go side of inject/wire.h, which describes the format. A test compiles that header and
 // compares every number.
 const (
-	wireVersion = 4
+	wireVersion = 5
 	messageMax  = 1 << 20
 	nameMax     = 32768
 	namesMax    = 65536

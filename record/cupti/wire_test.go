@@ -25,7 +25,7 @@ func (c *collect) Add(r tracelog.Record) {
 
 // record is a record of a kind whose fields, each of 4 bytes, are given from
 // its offset 4 on.
-func record(kind recordKind, fields ...uint32) []byte {
+func record(kind tracelog.Kind, fields ...uint32) []byte {
 	b := le.AppendUint16(nil, uint16(kind))
 	b = le.AppendUint16(b, 0)
 	for _, f := range fields {
@@ -39,7 +39,7 @@ func record(kind recordKind, fields ...uint32) []byte {
 }
 
 func stringRecord(id uint32, s string) []byte {
-	b := record(recString, id, uint32(len(s)), 0)
+	b := record(tracelog.KindString, id, uint32(len(s)), 0)
 	b = append(b, s...)
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -50,7 +50,7 @@ func stringRecord(id uint32, s string) []byte {
 
 // markerRecord is the start of a range.
 func markerRecord(id, domain uint32, text string) []byte {
-	b := record(recMarker, id, 1000, 0, 43, tracelog.MarkerStart, domain, uint32(len(text)))
+	b := record(tracelog.KindMarker, 43, 1000, 0, tracelog.MarkerStart, id, uint32(len(text)), domain)
 	b = append(b, text...)
 	for len(b)%8 != 0 {
 		b = append(b, 0)
@@ -67,51 +67,33 @@ func concat(parts ...[]byte) []byte {
 	return b
 }
 
+// TestDecode has each form in which a member is sent: schema.Wire. The kinds are decoded by one generator;
+// TestKernelFields and TestOtherRecords have the library send each.
 func TestDecode(t *testing.T) {
 	t.Parallel()
-	gpu := []uint32{7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0}
+	gpu := []uint32{1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4}
 	tests := []struct {
 		name string
 		in   []byte
 		want any
 	}{
-		{"kernel", concat(stringRecord(1, "_Z3addPfS_"), record(recKernel, append(gpu, 1, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)...)),
+		{"kernel", concat(stringRecord(1, "_Z3addPfS_"), record(tracelog.KindKernel, append(gpu, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)...)),
 			tracelog.Kernel{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500},
 				Name: "_Z3addPfS_", Registers: 32, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, Cluster: [3]uint32{7, 8, 9},
 				StaticShared: 10, DynamicShared: 11, LocalPerThread: 12}},
-		{"memcpy", record(recMemcpy, append(gpu, 4096, 0, 1, 2, 3, 6, 7, 0)...),
-			tracelog.Memcpy{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500},
-				Bytes: 4096, CopyKind: 1, SrcKind: 2, DstKind: 3, SrcDevice: 6, DstDevice: 7}},
-		{"memset", record(recMemset, append(gpu, 4096, 0, 255, 0)...),
-			tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500},
-				Bytes: 4096, Value: 255}},
-		{"api", concat(stringRecord(1, "cudaMemcpy"), record(recAPI, 7, 1000, 0, 1500, 0, 43, 2, 31, 1, 1, 0)),
+		{"api", concat(stringRecord(1, "cudaMemcpy"), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0)),
 			tracelog.API{PID: 42, TID: 43, Domain: 2, CBID: 31, Name: "cudaMemcpy", Start: 1000, Dur: 500, Correlation: 7, Ret: 1}},
-		{"chain", concat(stringRecord(1, "cuLaunchKernel"), record(recChain, 3, 9, 0, 2, 0, 0x1000, 0, 0x2000, 1), record(recAPI, 7, 1000, 0, 1500, 0, 43, 1, 307, 0, 1, 3)),
+		{"chain", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindCaller, 3, 9, 0, 2, 0, 0x1000, 0, 0x2000, 1), record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 1, 307, 1, 7, 0, 3)),
 			tracelog.API{PID: 42, TID: 43, Domain: 1, CBID: 307, Name: "cuLaunchKernel", Start: 1000, Dur: 500, Correlation: 7, Caller: 90206}},
-		{"device", concat(stringRecord(1, "H200"), record(recDevice, 1, 2, 0, 3, 0, 0x03020100, 0, 0, 0x0f000000, 1, 132, 9, 0,
+		{"device", concat(stringRecord(1, "H200"), record(tracelog.KindDevice, 1, 0x03020100, 0, 0, 0x0f000000, 2, 0, 3, 0, 1, 9, 0, 132,
 			50, 51, 52, 1, 32, 64, 31, 60, 61, 62, 63, 1024)),
 			tracelog.Device{PID: 42, ID: 1, Memory: 2, Bandwidth: 3, UUID: "0001020300000000000000000000000f", Name: "H200",
 				Multiprocessors: 132, Major: 9, L2Cache: 50, Clock: 51, CopyEngines: 52, ECC: 1, WarpSize: 32, MaxWarps: 64, MaxBlocks: 31,
 				MaxShared: 60, MaxRegisters: 61, BlockRegisters: 62, BlockShared: 63, BlockThreads: 1024}},
-		{"context", record(recContext, 1, 2, 7), tracelog.Context{PID: 42, ID: 1, Device: 2, NullStream: 7}},
-		{"stream", record(recStream, 13, 1, 0xffffffff, 2, 0), tracelog.Stream{PID: 42, Context: 1, ID: 13, Priority: -1, Flags: 2}},
-		{"sync", record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff),
-			tracelog.Sync{PID: 42, Type: 3, Context: 1, Stream: 13, Event: 0xffffffff, Correlation: 7, Start: 1000, Dur: 500}},
-		{"overhead", record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
-			tracelog.Overhead{PID: 42, OverheadKind: 1 << 16, ObjectKind: 2, TID: 43, Start: 1000, Dur: 500}},
+		{"stream", record(tracelog.KindStream, 1, 13, 0xffffffff, 2, 0), tracelog.Stream{PID: 42, Context: 1, ID: 13, Priority: -1, Flags: 2}},
 		{"marker", concat(stringRecord(1, "NCCL"), markerRecord(9, 1, "step 7")),
 			tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 1000, Name: "step 7", Domain: "NCCL"}},
-		{"nccl_call", concat(stringRecord(1, "ncclAllReduce"), record(recNCCL, 43, 1000, 0, 0x716d7af0, 0xfe0b4ef3, 4096, 1, 1, 2, 1, 7)),
-			tracelog.NCCLCall{PID: 42, TID: 43, Name: "ncclAllReduce", Time: 1000, Known: 7, Communicator: 0xfe0b4ef3716d7af0, Bytes: 1<<32 + 4096, Ranks: 2, Rank: 1}},
-		{"name", concat(stringRecord(1, "loader"), record(recName, tracelog.ObjectStream, 13, 1, 2, 1)),
-			tracelog.Name{PID: 42, ObjectKind: tracelog.ObjectStream, ID: 13, Context: 1, Device: 2, Name: "loader"}},
-		{"memory_pool", record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0, 1024, 0),
-			tracelog.MemoryPool{PID: 42, Operation: 3, PoolKind: 1, Device: 2, Correlation: 7, Time: 1000, Address: 0x9000,
-				Size: 4096, ReleaseThreshold: 64, MinBytesToKeep: 32, Used: 1024}},
-		{"graph", record(recGraph, gpu...),
-			tracelog.Graph{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Graph: 4, GraphNode: 5, Start: 1000, Dur: 500}}},
-		{"no-end", record(recMemset, 7, 1000, 0, 0, 0, 1, 2, 3, 0, 0, 0, 1, 0, 0, 0),
+		{"no-end", record(tracelog.KindMemset, 1, 0, 0, 1000, 0, 0, 0, 2, 3, 7, 0, 1, 0, 0, 0),
 			tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Start: 1000}, Bytes: 1}},
 	}
 	for _, test := range tests {
@@ -136,6 +118,27 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestTimeNamespace has a process send records whose clock is another one. An unknown time stays unknown, and a
+// duration is no time.
+func TestTimeNamespace(t *testing.T) {
+	t.Parallel()
+	var got collect
+	d := decoder{pid: 42, shared: new(peerMemory), sink: &got, shift: 700}
+	in := concat(record(tracelog.KindMemset, 1, 0, 0, 1000, 0, 1500, 0, 2, 3, 7, 0, 1, 0, 0, 0), markerRecord(9, 0, ""),
+		record(tracelog.KindSync, 3, 0, 0, 0, 0, 1, 13, 1, 7))
+	if err := d.batch(in); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		fmt.Sprintf("memset %+v", tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Start: 300, Dur: 500}, Bytes: 1}),
+		fmt.Sprintf("marker %+v", tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 300}),
+		fmt.Sprintf("sync %+v", tracelog.Sync{PID: 42, Type: 3, Context: 1, Stream: 13, Event: 1, Correlation: 7}),
+	}
+	if diff := cmp.Diff(want, got.lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // sumOfChain makes a number of a chain that tells the parts of the chain.
 func sumOfChain(c Chain, need func(int)) uint32 {
 	need(1)
@@ -151,29 +154,29 @@ var malformedBatches = []struct {
 	name, why string
 	batch     []byte
 }{
-	{"chain-zero", "out of range", record(recChain, 0, 1, 0, 1, 0, 1, 0)},
-	{"chain-beyond", "out of range", record(recChain, chainsMax, 1, 0, 1, 0, 1, 0)},
-	{"chain-twice", "sent before", concat(record(recChain, 1, 1, 0, 1, 0, 1, 0), record(recChain, 1, 1, 0, 1, 0, 1, 0))},
-	{"chain-empty", "0 addresses", record(recChain, 1, 1, 0, 0, 0)},
-	{"chain-long", "7 addresses", record(recChain, 1, 1, 0, 7, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0)},
-	{"chain-cut", "2 addresses in 32", record(recChain, 1, 1, 0, 2, 0, 1, 0)},
-	{"chain-not-sent", "never sent", concat(stringRecord(1, "cuLaunchKernel"), record(recAPI, 7, 1, 0, 2, 0, 43, 1, 307, 0, 1, 5))},
-	{"trailing-bytes", "behind the last record", concat(record(recContext, 1, 2, 7), []byte{1, 2, 3})},
-	{"size-zero", "and 0 bytes", []byte{2, 0, 0, 0, 0, 0, 0, 0}},
-	{"size-odd", "and 12 bytes", []byte{2, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
-	{"size-beyond-batch", "and 104 bytes in 8", []byte{2, 0, 104, 0, 0, 0, 0, 0}},
-	{"record-too-short", "in 16 bytes", record(recKernel, 1, 2, 3)},
-	{"string-not-sent", "never sent", record(recAPI, 7, 1, 0, 2, 0, 43, 2, 31, 1, 5, 0)},
+	{"chain-zero", "out of range", record(tracelog.KindCaller, 0, 1, 0, 1, 0, 1, 0)},
+	{"chain-beyond", "out of range", record(tracelog.KindCaller, chainsMax, 1, 0, 1, 0, 1, 0)},
+	{"chain-twice", "sent before", concat(record(tracelog.KindCaller, 1, 1, 0, 1, 0, 1, 0), record(tracelog.KindCaller, 1, 1, 0, 1, 0, 1, 0))},
+	{"chain-empty", "0 addresses", record(tracelog.KindCaller, 1, 1, 0, 0, 0)},
+	{"chain-long", "7 addresses", record(tracelog.KindCaller, 1, 1, 0, 7, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0)},
+	{"chain-cut", "2 addresses in 32", record(tracelog.KindCaller, 1, 1, 0, 2, 0, 1, 0)},
+	{"chain-not-sent", "never sent", concat(stringRecord(1, "cuLaunchKernel"), record(tracelog.KindAPI, 43, 1, 0, 2, 0, 1, 307, 1, 7, 0, 5))},
+	{"trailing-bytes", "behind the last record", concat(record(tracelog.KindContext, 1, 2, 7), []byte{1, 2, 3})},
+	{"size-zero", "and 0 bytes", []byte{8, 0, 0, 0, 0, 0, 0, 0}},
+	{"size-odd", "and 12 bytes", []byte{8, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+	{"size-beyond-batch", "and 104 bytes in 8", []byte{8, 0, 104, 0, 0, 0, 0, 0}},
+	{"record-too-short", "in 16 bytes", record(tracelog.KindKernel, 1, 2, 3)},
+	{"string-not-sent", "never sent", record(tracelog.KindAPI, 43, 1, 0, 2, 0, 2, 31, 5, 7, 1, 0)},
 	{"string-number-repeated", "name number 1 after 1", concat(stringRecord(1, "a"), stringRecord(1, "a"))},
 	{"string-number-skipped", "name number 3 after 0", stringRecord(3, "a")},
 	{"string-number-zero", "name number 0 after 0", stringRecord(0, "a")},
-	{"string-longer-than-record", "a name of 9 bytes", record(recString, 1, 9, 0)},
-	{"mark-longer-than-record", "a mark of 9 bytes", concat(markerRecord(1, 0, "12345678")[:28], []byte{9, 0, 0, 0}, []byte("12345678"))},
-	{"mark-huge", "a mark of 4294967295 bytes", record(recMarker, 1, 1000, 0, 43, 2, 0, 0xffffffff)},
+	{"string-longer-than-record", "a name of 9 bytes", record(tracelog.KindString, 1, 9, 0)},
+	{"mark-longer-than-record", "a text of 9 bytes", concat(markerRecord(1, 0, "12345678")[:24], []byte{9, 0, 0, 0, 0, 0, 0, 0}, []byte("12345678"))},
+	{"mark-huge", "a text of 4294967295 bytes", record(tracelog.KindMarker, 43, 1000, 0, 2, 1, 0xffffffff, 0)},
 	{"mark-of-unknown-domain", "never sent", markerRecord(1, 3, "a")},
-	{"name-not-sent", "never sent", record(recName, 5, 13, 1, 2, 1)},
-	{"pool-too-short", "in 16 bytes", record(recPool, 1, 2, 3)},
-	{"string-huge", "a name of 4294967295 bytes", record(recString, 1, 0xffffffff, 0)},
+	{"name-not-sent", "never sent", record(tracelog.KindName, 5, 13, 1, 2, 1)},
+	{"pool-too-short", "in 16 bytes", record(tracelog.KindMemoryPool, 1, 2, 3)},
+	{"string-huge", "a name of 4294967295 bytes", record(tracelog.KindString, 1, 0xffffffff, 0)},
 }
 
 func TestMalformedBatches(t *testing.T) {
@@ -194,7 +197,7 @@ func TestUnknownRecordIsSkipped(t *testing.T) {
 	t.Parallel()
 	var got collect
 	d := decoder{pid: 42, shared: new(peerMemory), sink: &got}
-	in := concat(record(999, 1, 2, 3, 4, 5), record(0, 1), record(recContext, 1, 2, 7))
+	in := concat(record(99, 1, 2, 3, 4, 5), record(0, 1), append([]byte{231, 3, 16, 0}, make([]byte, 12)...), record(tracelog.KindContext, 1, 2, 7))
 	if err := d.batch(in); err != nil || len(got.lines) != 1 {
 		t.Errorf("got %q and %v, want the context alone", got.lines, err)
 	}
@@ -306,9 +309,9 @@ func seeds() map[string][]byte {
 	all := map[string][]byte{
 		"hello":               stream(),
 		"wrong-version":       appendFrame(nil, msgHello, helloPayload(9, 4)),
-		"no-hello":            appendFrame(nil, msgBatch, record(recContext, 1, 2, 3)),
+		"no-hello":            appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3)),
 		"second-hello":        stream(stream()),
-		"cut-message":         stream(appendFrame(nil, msgBatch, record(recContext, 1, 2, 3)))[:50],
+		"cut-message":         stream(appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3)))[:50],
 		"huge-length":         stream([]byte{255, 255, 255, 255, 3, 0, 0, 0}),
 		"unknown-message":     stream(appendFrame(nil, 999, nil)),
 		"status":              stream(appendFrame(nil, msgStatus, append(make([]byte, statusSize), "x"...))),
@@ -323,7 +326,7 @@ func seeds() map[string][]byte {
 		"handover-no-until":   stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 0xffffffff, 0))),
 		"handover-twice":      stream(appendFrame(nil, msgHandover, byePayload(byeAsked, 0, 5)), appendFrame(nil, msgHandover, byePayload(byeQuickExit, 0, 4))),
 		"handover-short":      stream(appendFrame(nil, msgHandover, make([]byte, byeSize-1))),
-		"handover-goes-on":    stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 2, 5)), appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))),
+		"handover-goes-on":    stream(appendFrame(nil, msgHandover, byePayload(byeSignal, 2, 5)), appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3))),
 		"note":                stream(appendFrame(nil, msgNote, append(make([]byte, noteSize), "x"...))),
 		"locate":              appendFrame(nil, msgLocate, nil),
 		"taken":               stream(appendFrame(nil, msgStatus, append([]byte{2}, make([]byte, statusSize-1)...))),
@@ -331,10 +334,10 @@ func seeds() map[string][]byte {
 		"clock":               stream(appendFrame(nil, msgClock, make([]byte, clockSize))),
 		"clock-silent":        stream(appendFrame(nil, msgClock, append([]byte{3}, make([]byte, clockSize-1)...))),
 		"extras": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
-			record(recSync, 7, 1000, 0, 1500, 0, 3, 1, 13, 0xffffffff), record(recOverhead, 43, 1000, 0, 1500, 0, 1<<16, 2),
-			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(recName, 5, 13, 1, 2, 1),
-			record(recPool, 7, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 3, 1, 2, 0, 1024, 0),
-			record(recGraph, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0), record(recNCCL, 43, 1000, 0, 1, 2, 4096, 0, 1, 2, 1, 7)))),
+			record(tracelog.KindSync, 3, 1000, 0, 1500, 0, 1, 13, 0xffffffff, 7), record(tracelog.KindOverhead, 1<<16, 1000, 0, 1500, 0, 2, 43),
+			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(tracelog.KindName, 5, 13, 1, 2, 1),
+			record(tracelog.KindMemoryPool, 3, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 1024, 0, 1, 2, 7, 0),
+			record(tracelog.KindGraph, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4), record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),
 	}
 	for _, b := range malformedBatches {
@@ -357,7 +360,7 @@ func TestReasons(t *testing.T) {
 	bye := func(m messageType, reason, detail uint32, until uint64) []byte {
 		return appendFrame(nil, m, byePayload(reason, detail, until))
 	}
-	batch := appendFrame(nil, msgBatch, record(recContext, 1, 2, 3))
+	batch := appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 3))
 	flushed := appendFrame(nil, msgFlushed, []byte{3, 0, 0, 0, 0, 0, 0, 0})
 	on := appendFrame(nil, msgStatus, append([]byte{statusOn}, make([]byte, statusSize-1)...))
 	taken := appendFrame(nil, msgStatus, append([]byte{statusTaken}, make([]byte, statusSize-1)...))
@@ -376,7 +379,7 @@ func TestReasons(t *testing.T) {
 		{"asked", bye(msgHandover, byeAsked, 0, 5), 1, 5, ""},
 		{"cupti-hung", concat(flushed, bye(msgHandover, byeSignal, 2, 0)), 0, 3, "signal 2 (SIGINT)"},
 		{"goes-on", concat(bye(msgHandover, byeSignal, 2, 5), batch), 0, 5, ""},
-		{"own-doings", concat(bye(msgHandover, byeSignal, 2, 5), appendFrame(nil, msgBatch, record(recOverhead, 43, 1000, 0, 1500, 0, 1, 2))), 1, 5,
+		{"own-doings", concat(bye(msgHandover, byeSignal, 2, 5), appendFrame(nil, msgBatch, record(tracelog.KindOverhead, 1, 1000, 0, 1500, 0, 2, 43))), 1, 5,
 			"signal 2 (SIGINT)"},
 		{"goes-on-and-exits", concat(bye(msgHandover, byeSignal, 2, 5), batch, bye(msgBye, byeExit, 0, 7)), 1, 7, "exit"},
 		{"taken", concat(taken, bye(msgHandover, byeSignal, 2, 5)), 0, 0, "signal 2 (SIGINT)"},
@@ -451,8 +454,8 @@ func (silent) End(Peer, tracelog.ProcessEnd) {}
 func (silent) Note(Peer, uint32, string)     {}
 
 func BenchmarkDecode(b *testing.B) {
-	kernel := record(recKernel, 7, 1000, 0, 1500, 0, 1, 2, 3, 4, 5, 0, 1, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
-	api := record(recAPI, 7, 1000, 0, 1500, 0, 43, 2, 31, 1, 1, 0)
+	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)
+	api := record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0)
 	d := decoder{pid: 42, shared: new(peerMemory), sink: nowhere{}}
 	if err := d.batch(stringRecord(1, "_Z3addPfS_")); err != nil {
 		b.Fatal(err)

@@ -94,19 +94,19 @@ uint32_t ct_chain_number(const uint64_t *addresses, uint32_t count, bool *fresh)
 bool ct_chain_send(uint32_t number)
 {
 	struct {
-		struct ct_chain head;
+		struct ct_chain chain;
 		uint64_t address[CT_CHAIN_MAX];
-	} m = {.head = {.kind = CT_REC_CHAIN, .id = number}};
+	} m = {.chain = {.head = {.kind = CT_REC_CALLER}, .id = number}};
 	struct chain *c = &chains[number & (CT_CHAINS - 1)];
 	if (sent[number & (CT_CHAINS - 1)])
 		return true;
-	m.head.count = atomic_load_explicit(&c->count, memory_order_acquire);
-	if (m.head.count == 0)
+	m.chain.count = atomic_load_explicit(&c->count, memory_order_acquire);
+	if (m.chain.count == 0)
 		return false;
-	size_t size = sizeof m.head + m.head.count * sizeof m.address[0];
-	m.head.size = (uint16_t)size;
-	m.head.epoch = c->epoch;
-	memcpy(m.address, c->address, m.head.count * sizeof m.address[0]);
+	size_t size = sizeof m.chain + m.chain.count * sizeof m.address[0];
+	m.chain.head.size = (uint16_t)size;
+	m.chain.epoch = c->epoch;
+	memcpy(m.address, c->address, m.chain.count * sizeof m.address[0]);
 	if (!ct_queue_definition(&m, size))
 		return false;
 	sent[number] = true;

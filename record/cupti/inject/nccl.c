@@ -192,31 +192,31 @@ static bool extended(const unsigned char *a, struct nvtx_payload *p)
 	return p->data != NULL;
 }
 
-static void take_hash(struct ct_nccl *r, uint64_t hash)
+static void take_hash(struct ct_nccl_call *r, uint64_t hash)
 {
 	if (hash >> 32 == 0)
 		return;
 	r->communicator = hash;
-	r->flags |= CT_NCCL_COMMUNICATOR;
+	r->known |= CT_NCCL_COMMUNICATOR;
 }
 
-static void take_bytes(struct ct_nccl *r, uint64_t bytes)
+static void take_bytes(struct ct_nccl_call *r, uint64_t bytes)
 {
 	r->bytes = bytes;
-	r->flags |= CT_NCCL_BYTES;
+	r->known |= CT_NCCL_BYTES;
 }
 
-static void take_ranks(struct ct_nccl *r, const int32_t numbers[2])
+static void take_ranks(struct ct_nccl_call *r, const int32_t numbers[2])
 {
 	if (numbers[0] <= 0 || numbers[1] < 0 || numbers[1] >= numbers[0])
 		return;
 	r->ranks = (uint32_t)numbers[0];
 	r->rank = (uint32_t)numbers[1];
-	r->flags |= CT_NCCL_RANKS;
+	r->known |= CT_NCCL_RANKS;
 }
 
 /* Reads what a payload of that form and size begins with. */
-static void read_payload(struct ct_nccl *r, enum form form, const struct nvtx_payload *p)
+static void read_payload(struct ct_nccl_call *r, enum form form, const struct nvtx_payload *p)
 {
 	static const size_t with_hash[] = {[PLAIN] = 16, [WITH] = 24, [ROOTED] = 24};
 	static const size_t without[] = {[PLAIN] = 8, [WITH] = 16, [ROOTED] = 0};
@@ -246,8 +246,8 @@ static void send(const char *name, const struct nvtx_payload *p)
 	sigset_t before;
 	int kept = errno;
 	ct_sigmask_block(&before);
-	struct ct_nccl r = {
-		.kind = CT_REC_NCCL, .size = sizeof r, .tid = (uint32_t)syscall(SYS_gettid), .name = ct_name_number(name)};
+	struct ct_nccl_call r = {
+		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = (uint32_t)syscall(SYS_gettid), .name = ct_name_number(name)};
 	read_payload(&r, form_of(name), p);
 	ct_queue_record(&r, sizeof r, &r.time);
 	ct_sigmask_restore(&before);

@@ -197,9 +197,9 @@ bool ct_queue_string(uint32_t id, const char *text, uint32_t length)
 	static const unsigned char zeros[8];
 	uint32_t padded = (length + 7) & ~7u;
 	struct ct_string s = {
-		.kind = CT_REC_STRING, .size = (uint16_t)(sizeof s + padded), .id = id, .length = length};
+		.head = {CT_REC_STRING, (uint16_t)(sizeof s + padded)}, .id = id, .length = length};
 	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(s.size);
+	struct ct_chunk *c = definition_chunk(s.head.size);
 	if (c) {
 		fill(c, &s, sizeof s);
 		fill(c, text, length);

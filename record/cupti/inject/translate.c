@@ -152,8 +152,7 @@ static void kernel_cluster(struct ct_kernel *k, const struct ct_batch *b, const 
 static void put_kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	struct ct_kernel k = {
-		.gpu = {.kind = CT_REC_KERNEL,
-			.size = sizeof k,
+		.gpu = {.head = {CT_REC_KERNEL, sizeof k},
 			.correlation = u32(r, KERNEL_CORRELATION),
 			.device = u32(r, KERNEL_DEVICE),
 			.context = u32(r, KERNEL_CONTEXT),
@@ -181,8 +180,7 @@ static void put_kernel(struct ct_batch *b, const unsigned char *r, size_t left)
 static struct ct_memcpy memcpy_record(struct ct_batch *b, const unsigned char *r, size_t correlation)
 {
 	struct ct_memcpy c = {
-		.gpu = {.kind = CT_REC_MEMCPY,
-			.size = sizeof c,
+		.gpu = {.head = {CT_REC_MEMCPY, sizeof c},
 			.correlation = u32(r, correlation),
 			.device = u32(r, MEMCPY_DEVICE),
 			.context = u32(r, MEMCPY_CONTEXT),
@@ -222,8 +220,7 @@ static void put_memset(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_memset s = {
-		.gpu = {.kind = CT_REC_MEMSET,
-			.size = sizeof s,
+		.gpu = {.head = {CT_REC_MEMSET, sizeof s},
 			.correlation = u32(r, MEMSET_CORRELATION),
 			.device = u32(r, MEMSET_DEVICE),
 			.context = u32(r, MEMSET_CONTEXT),
@@ -261,8 +258,7 @@ static void put_api(struct ct_batch *b, const unsigned char *r, size_t left)
 		return;
 	}
 	struct ct_api a = {
-		.kind = CT_REC_API,
-		.size = sizeof a,
+		.head = {CT_REC_API, sizeof a},
 		.correlation = u32(r, API_CORRELATION),
 		.start = fixed(b, u64(r, API_START), &bad),
 		.end = fixed(b, u64(r, API_END), &bad),
@@ -291,8 +287,7 @@ static void put_device(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_device d = {
-		.kind = CT_REC_DEVICE,
-		.size = sizeof d,
+		.head = {CT_REC_DEVICE, sizeof d},
 		.id = u32(r, DEVICE_ID),
 		.memory = u64(r, DEVICE_MEMORY),
 		.bandwidth = u64(r, DEVICE_BANDWIDTH),
@@ -322,8 +317,7 @@ static void put_context(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_context c = {
-		.kind = CT_REC_CONTEXT,
-		.size = sizeof c,
+		.head = {CT_REC_CONTEXT, sizeof c},
 		.id = u32(r, CONTEXT_ID),
 		.device = u32(r, CONTEXT_DEVICE),
 		.null_stream = u16(r, CONTEXT_NULL_STREAM),
@@ -336,8 +330,7 @@ static void put_stream(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_stream s = {
-		.kind = CT_REC_STREAM,
-		.size = sizeof s,
+		.head = {CT_REC_STREAM, sizeof s},
 		.id = u32(r, STREAM_ID),
 		.context = u32(r, STREAM_CONTEXT),
 		.priority = (int32_t)u32(r, STREAM_PRIORITY),
@@ -351,8 +344,7 @@ static void put_sync(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_sync s = {
-		.kind = CT_REC_SYNC,
-		.size = sizeof s,
+		.head = {CT_REC_SYNC, sizeof s},
 		.correlation = u32(r, SYNC_CORRELATION),
 		.type = u32(r, SYNC_TYPE),
 		.context = u32(r, SYNC_CONTEXT),
@@ -374,11 +366,10 @@ static void put_overhead(struct ct_batch *b, const unsigned char *r, size_t left
 {
 	(void)left;
 	struct ct_overhead o = {
-		.kind = CT_REC_OVERHEAD,
-		.size = sizeof o,
+		.head = {CT_REC_OVERHEAD, sizeof o},
 		.tid = thread_of(r, OVERHEAD_OBJECT_KIND, OVERHEAD_OBJECT),
-		.overhead = u32(r, OVERHEAD_KIND),
-		.object = u32(r, OVERHEAD_OBJECT_KIND),
+		.overhead_kind = u32(r, OVERHEAD_KIND),
+		.object_kind = u32(r, OVERHEAD_OBJECT_KIND),
 	};
 	times(b, u64(r, OVERHEAD_START), u64(r, OVERHEAD_END), &o.start, &o.end);
 	b->counts.extras++;
@@ -390,7 +381,7 @@ static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
 	(void)left;
 	const char *s = text(r, MARKER_NAME);
 	struct ct_marker m = {
-		.kind = CT_REC_MARKER,
+		.head = {.kind = CT_REC_MARKER},
 		.id = u32(r, MARKER_ID),
 		.time = moment(b, u64(r, MARKER_TIME)),
 		.tid = thread_of(r, MARKER_OBJECT_KIND, MARKER_OBJECT),
@@ -399,9 +390,9 @@ static void put_marker(struct ct_batch *b, const unsigned char *r, size_t left)
 		.length = s ? (uint32_t)strnlen(s, CT_NAME_MAX) : 0,
 	};
 	uint32_t padded = (m.length + 7) & ~7u;
-	m.size = (uint16_t)(sizeof m + padded);
+	m.head.size = (uint16_t)(sizeof m + padded);
 	b->counts.extras++;
-	unsigned char *at = room(b, m.size, m.time);
+	unsigned char *at = room(b, m.head.size, m.time);
 	if (!at)
 		return;
 	memcpy(at, &m, sizeof m);
@@ -415,12 +406,11 @@ static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 	(void)left;
 	const unsigned char *ids = r + NAME_OBJECT;
 	struct ct_name n = {
-		.kind = CT_REC_NAME,
-		.size = sizeof n,
-		.object = u32(r, NAME_OBJECT_KIND),
+		.head = {CT_REC_NAME, sizeof n},
+		.object_kind = u32(r, NAME_OBJECT_KIND),
 		.name = name(b, text(r, NAME_NAME)),
 	};
-	switch (n.object) {
+	switch (n.object_kind) {
 	case OBJECT_PROCESS:
 		n.id = u32(ids, ID_PROCESS);
 		break;
@@ -446,13 +436,12 @@ static void put_name(struct ct_batch *b, const unsigned char *r, size_t left)
 static void put_pool(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	bool knows_use = b->version >= CUPTI_V12_0 && left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;
-	struct ct_pool p = {
-		.kind = CT_REC_POOL,
-		.size = sizeof p,
+	struct ct_memory_pool p = {
+		.head = {CT_REC_MEMORY_POOL, sizeof p},
 		.correlation = u32(r, POOL_CORRELATION),
 		.time = moment(b, u64(r, POOL_TIME)),
 		.address = u64(r, POOL_ADDRESS),
-		.bytes = u64(r, POOL_SIZE),
+		.size = u64(r, POOL_SIZE),
 		.release_threshold = u64(r, POOL_THRESHOLD),
 		.min_bytes_to_keep = u64(r, POOL_MIN_BYTES),
 		.operation = u32(r, POOL_OPERATION),
@@ -468,8 +457,7 @@ static void put_graph(struct ct_batch *b, const unsigned char *r, size_t left)
 {
 	(void)left;
 	struct ct_graph g = {
-		.gpu = {.kind = CT_REC_GRAPH,
-			.size = sizeof g,
+		.gpu = {.head = {CT_REC_GRAPH, sizeof g},
 			.correlation = u32(r, GRAPH_CORRELATION),
 			.device = u32(r, GRAPH_DEVICE),
 			.context = u32(r, GRAPH_CONTEXT),

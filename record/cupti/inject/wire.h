@@ -45,9 +45,12 @@
  *
  * A BATCH holds records one after the other, each a multiple of 8 bytes long
  * and starting with its kind and its size, so that a reader skips a kind that
- * it does not know. A STRING record gives a name a number; it is sent before
+ * it does not know. wire_records.h has the structs of the kinds, which come from
+ * the tables of the log. A STRING record gives a name a number; it is sent before
  * the first record that uses the number, and number 0 means "no name". A CHAIN
- * record does the same for the return addresses above a call.
+ * record does the same for the return addresses above a call. The text of a MARKER
+ * is no name, but follows its record, with zeros up to a multiple of 8: programs
+ * number their ranges ("step 4711"), which would fill the table of names.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC unless said otherwise.
  */
@@ -57,7 +60,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define CT_WIRE_VERSION 4u
+#include "wire_records.h"
+
+#define CT_WIRE_VERSION 5u
 #define CT_MESSAGE_MAX (1u << 20)
 #define CT_NAME_MAX 32768u /* longer names are cut */
 #define CT_NAMES_MAX 65536u /* ids run from 1 to this */
@@ -317,190 +322,27 @@ struct ct_bye {
 #define CT_BYE_ASKED 5u /* the exit signal came: its sender knows why */
 #define CT_BYE_FAILED 6u /* the library cannot go on; the program runs on */
 
-enum ct_record_kind {
-	CT_REC_STRING = 1,
-	CT_REC_KERNEL = 2,
-	CT_REC_MEMCPY = 3,
-	CT_REC_MEMSET = 4,
-	CT_REC_API = 5,
-	CT_REC_DEVICE = 6,
-	CT_REC_CONTEXT = 7,
-	CT_REC_STREAM = 8,
-	CT_REC_SYNC = 9,
-	CT_REC_OVERHEAD = 10,
-	CT_REC_MARKER = 11,
-	CT_REC_NAME = 12,
-	CT_REC_POOL = 14,
-	CT_REC_GRAPH = 15, /* a ct_gpu alone */
-	CT_REC_CHAIN = 16,
-	CT_REC_NCCL = 17,
-};
-
 /* STRING, then length bytes and zeros up to a multiple of 8. */
 struct ct_string {
-	uint16_t kind, size;
+	struct ct_head head;
 	uint32_t id;
 	uint32_t length;
 	uint32_t pad;
 };
 
-/* CHAIN, then count times u64: return addresses above a call, the innermost first. */
+/* CHAIN (CT_REC_CALLER), then count times u64: return addresses above a call, the innermost first. */
 struct ct_chain {
-	uint16_t kind, size;
+	struct ct_head head;
 	uint32_t id;
 	uint64_t epoch; /* grows when the program may have unloaded a library */
 	uint32_t count;
 	uint32_t pad;
 };
 
-/* What every piece of GPU work starts with. */
-struct ct_gpu {
-	uint16_t kind, size;
-	uint32_t correlation;
-	uint64_t start, end; /* 0 where CUPTI ran short of device buffer */
-	uint32_t device, context, stream;
-	uint32_t graph; /* 0 when not launched by a graph */
-	uint64_t graph_node;
-};
-
-/* A graph's launch as a whole. */
-struct ct_graph {
-	struct ct_gpu gpu;
-};
-
-struct ct_kernel {
-	struct ct_gpu gpu;
-	uint32_t name;
-	uint32_t registers; /* per thread */
-	uint32_t grid[3], block[3], cluster[3];
-	uint32_t static_shared, dynamic_shared, local_per_thread; /* bytes */
-};
-
-struct ct_memcpy {
-	struct ct_gpu gpu;
-	uint64_t bytes;
-	uint32_t copy_kind;          /* CUpti_ActivityMemcpyKind */
-	uint32_t src_kind, dst_kind; /* CUpti_ActivityMemoryKind */
-	uint32_t src_device, dst_device;
-	uint32_t pad;
-};
-
-struct ct_memset {
-	struct ct_gpu gpu;
-	uint64_t bytes;
-	uint32_t value;
-	uint32_t pad;
-};
-
-struct ct_api {
-	uint16_t kind, size;
-	uint32_t correlation;
-	uint64_t start, end;
-	uint32_t tid; /* the kernel's, in the program's own PID namespace */
-	uint32_t domain; /* 1 driver, 2 runtime */
-	uint32_t cbid;
-	uint32_t ret;
-	uint32_t name;
-	uint32_t chain; /* 0 when not known */
-};
-
-struct ct_device {
-	uint16_t kind, size;
-	uint32_t id;
-	uint64_t memory;    /* bytes */
-	uint64_t bandwidth; /* kB/s */
-	uint8_t uuid[16];
-	uint32_t name;
-	uint32_t multiprocessors;
-	uint32_t major, minor; /* compute capability */
-	uint32_t l2_cache;     /* bytes */
-	uint32_t clock;        /* of the multiprocessors, kHz */
-	uint32_t copy_engines, ecc, warp_size;
-	uint32_t max_warps, max_blocks, max_shared, max_registers; /* of a multiprocessor */
-	uint32_t block_registers, block_shared, block_threads;     /* most of a block */
-};
-
-struct ct_context {
-	uint16_t kind, size;
-	uint32_t id;
-	uint32_t device;
-	uint32_t null_stream;
-};
-
-struct ct_stream {
-	uint16_t kind, size;
-	uint32_t id;
-	uint32_t context;
-	int32_t priority;
-	uint32_t flags;
-	uint32_t pad;
-};
-
-struct ct_sync {
-	uint16_t kind, size;
-	uint32_t correlation;
-	uint64_t start, end;
-	uint32_t type; /* CUpti_ActivitySynchronizationType */
-	uint32_t context, stream, event; /* 0xffffffff where it does not apply */
-};
-
-struct ct_overhead {
-	uint16_t kind, size;
-	uint32_t tid; /* 0 where it happened on no thread */
-	uint64_t start, end;
-	uint32_t overhead; /* CUpti_ActivityOverheadKind */
-	uint32_t object;   /* CUpti_ActivityObjectKind */
-};
-
-/*
- * MARKER, then length bytes and zeros up to a multiple of 8. Programs number
- * their ranges ("step 4711"), so the text is no name of the table, which it would fill.
- */
-struct ct_marker {
-	uint16_t kind, size;
-	uint32_t id;
-	uint64_t time;
-	uint32_t tid;    /* 0 where the mark belongs to no thread */
-	uint32_t flags;  /* CUpti_ActivityFlag of markers */
-	uint32_t domain; /* a name */
-	uint32_t length;
-};
-
-/* NCCL: what a call of NCCL says about itself in the payload of its NVTX range. */
-struct ct_nccl {
-	uint16_t kind, size;
-	uint32_t tid;
-	uint64_t time;         /* just before the range begins */
-	uint64_t communicator; /* a hash, the same on all ranks */
-	uint64_t bytes;        /* count times size of an element, as the call has them */
-	uint32_t name;         /* of the function */
-	uint32_t ranks, rank;  /* of the communicator; the end of one tells them */
-	uint32_t flags;        /* CT_NCCL_*: what is known */
-};
+/* What is known of a CT_REC_NCCL_CALL. */
 #define CT_NCCL_COMMUNICATOR 1u
 #define CT_NCCL_BYTES 2u
 #define CT_NCCL_RANKS 4u
-
-struct ct_name {
-	uint16_t kind, size;
-	uint32_t object; /* CUpti_ActivityObjectKind */
-	uint32_t id;     /* of the thread, device, context or stream */
-	uint32_t context, device;
-	uint32_t name;
-};
-
-struct ct_pool {
-	uint16_t kind, size;
-	uint32_t correlation;
-	uint64_t time, address;
-	uint64_t bytes; /* in the pool */
-	uint64_t release_threshold, min_bytes_to_keep;
-	uint32_t operation; /* CUpti_ActivityMemoryPoolOperationType */
-	uint32_t pool_kind; /* CUpti_ActivityMemoryPoolType */
-	uint32_t device;
-	uint32_t pad;
-	uint64_t used; /* bytes, 0 where CUPTI does not tell */
-};
 
 _Static_assert(sizeof(struct ct_frame) == 8, "frame");
 _Static_assert(sizeof(struct ct_hello) == 32, "hello");
@@ -519,20 +361,5 @@ _Static_assert(sizeof(struct ct_bye) == 80, "bye");
 _Static_assert(sizeof(struct ct_flushed) == 8, "flushed");
 _Static_assert(sizeof(struct ct_string) == 16, "string");
 _Static_assert(sizeof(struct ct_chain) == 24, "chain");
-_Static_assert(sizeof(struct ct_gpu) == 48, "gpu");
-_Static_assert(sizeof(struct ct_graph) == 48, "graph");
-_Static_assert(sizeof(struct ct_kernel) == 104, "kernel");
-_Static_assert(sizeof(struct ct_memcpy) == 80, "memcpy");
-_Static_assert(sizeof(struct ct_memset) == 64, "memset");
-_Static_assert(sizeof(struct ct_api) == 48, "api");
-_Static_assert(sizeof(struct ct_device) == 104, "device");
-_Static_assert(sizeof(struct ct_context) == 16, "context");
-_Static_assert(sizeof(struct ct_stream) == 24, "stream");
-_Static_assert(sizeof(struct ct_sync) == 40, "sync");
-_Static_assert(sizeof(struct ct_overhead) == 32, "overhead");
-_Static_assert(sizeof(struct ct_marker) == 32, "marker");
-_Static_assert(sizeof(struct ct_nccl) == 48, "nccl");
-_Static_assert(sizeof(struct ct_name) == 24, "name");
-_Static_assert(sizeof(struct ct_pool) == 72, "pool");
 
 #endif

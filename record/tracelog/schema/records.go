@@ -16,6 +16,11 @@ func optional(f *Field) { f.Optional = true }
 func wide(f *Field)     { f.Wide = true }
 func counts(f *Field)   { f.Counts = true }
 
+func unsent(f *Field)  { f.Wire = Unsent }
+func behind(f *Field)  { f.Wire = Behind }
+func asBytes(f *Field) { f.Wire = Bytes }
+func chain(f *Field)   { f.Wire = Chain }
+
 func member(name string) func(*Field)  { return func(f *Field) { f.Member = name } }
 func comment(text string) func(*Field) { return func(f *Field) { f.Comment = text } }
 
@@ -111,7 +116,7 @@ var records = []Table{
 				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
 		}},
 	{Kind: 6, Name: "call", Meaning: "a call of a traced function, from its pair of uprobes", Fields: callFields()},
-	{Kind: 7, Name: "api", Meaning: "a CUPTI API record: a call with its correlation ID",
+	{Kind: 7, Name: "api", Sent: "apis", Meaning: "a CUPTI API record: a call with its correlation ID",
 		Doc: "is a CUPTI API record: a runtime or driver call with its correlation ID.", Fields: []Field{
 			field("pid", Uint, "process", key),
 			field("tid", Uint, "thread", key),
@@ -122,10 +127,10 @@ var records = []Table{
 			field("dur", Dur, "time until the return"),
 			field("correlation", Uint, "correlation ID"),
 			field("ret", Uint, "return value"),
-			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
-			field("flags", Hex, "1: had not returned when recording ended, dur is 0", optional, comment("CallUnfinished")),
+			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known"), chain),
+			field("flags", Hex, "1: had not returned when recording ended, dur is 0", optional, comment("CallUnfinished"), unsent),
 		}},
-	{Kind: 8, Name: "kernel", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
+	{Kind: 8, Name: "kernel", Sent: "kernels", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
 		field("name", String, "mangled name"),
 		field("grid_x", Uint, "blocks in the grid", member("Grid[0]")),
 		field("grid_y", Uint, "", member("Grid[1]")),
@@ -141,7 +146,7 @@ var records = []Table{
 		field("local_per_thread", Uint, "bytes of local memory a thread", optional),
 		field("registers", Uint, "registers a thread", optional),
 	)},
-	{Kind: 9, Name: "memcpy", Meaning: "a copy, peer copies included", Part: &gpu, Fields: gpu.and(
+	{Kind: 9, Name: "memcpy", Sent: "memcpys", Meaning: "a copy, peer copies included", Part: &gpu, Fields: gpu.and(
 		field("bytes", Uint, "bytes copied", wide),
 		field("copy_kind", Uint, "CUpti_ActivityMemcpyKind"),
 		field("src_kind", Uint, "CUpti_ActivityMemoryKind"),
@@ -149,15 +154,15 @@ var records = []Table{
 		field("src_device", Uint, "device of the source", comment("device of the source; Device unless it is a peer copy")),
 		field("dst_device", Uint, "device of the destination", comment("device of the destination; Device unless it is a peer copy")),
 	)},
-	{Kind: 10, Name: "memset", Meaning: "a fill of device memory", Part: &gpu, Fields: gpu.and(
+	{Kind: 10, Name: "memset", Sent: "memsets", Meaning: "a fill of device memory", Part: &gpu, Fields: gpu.and(
 		field("bytes", Uint, "bytes set", wide),
 		field("value", Hex, "value set"),
 	)},
-	{Kind: 11, Name: "device", Role: Definition, Meaning: "a GPU, as a process numbers it", Fields: []Field{
+	{Kind: 11, Name: "device", Sent: "objects", Role: Definition, Meaning: "a GPU, as a process numbers it", Fields: []Field{
 		field("pid", Uint, "process"),
 		field("id", Uint, "device", comment("number of the device in the process")),
 		field("name", String, "product name"),
-		field("uuid", String, "16 bytes in hexadecimal"),
+		field("uuid", String, "16 bytes in hexadecimal", asBytes),
 		field("major", Uint, "compute capability"),
 		field("minor", Uint, ""),
 		field("multiprocessors", Uint, "multiprocessors"),
@@ -175,19 +180,19 @@ var records = []Table{
 		field("block_registers", Uint, "most registers of a block", optional),
 		field("block_shared", Uint, "most bytes of shared memory of a block that has not opted in to more", optional),
 		field("block_threads", Uint, "most threads of a block", optional),
-		field("pci", String, "PCI address, empty when not known", optional),
-		field("pcie_generation", Uint, "PCIe generation that the link has, or had when it was read", optional),
-		field("pcie_width", Uint, "lanes of the link", optional),
-		field("pcie_max_generation", Uint, "PCIe generation that both ends of the link have", optional),
-		field("pcie_max_width", Uint, "lanes that both ends have", optional),
+		field("pci", String, "PCI address, empty when not known", optional, unsent),
+		field("pcie_generation", Uint, "PCIe generation that the link has, or had when it was read", optional, unsent),
+		field("pcie_width", Uint, "lanes of the link", optional, unsent),
+		field("pcie_max_generation", Uint, "PCIe generation that both ends of the link have", optional, unsent),
+		field("pcie_max_width", Uint, "lanes that both ends have", optional, unsent),
 	}},
-	{Kind: 12, Name: "context", Role: Definition, Meaning: "a CUDA context", Fields: []Field{
+	{Kind: 12, Name: "context", Sent: "objects", Role: Definition, Meaning: "a CUDA context", Fields: []Field{
 		field("pid", Uint, "process"),
 		field("id", Uint, "context", comment("number of the context in the process")),
 		field("device", Uint, "its device"),
 		field("null_stream", Uint, "its default stream"),
 	}},
-	{Kind: 13, Name: "stream", Role: Definition, Meaning: "a CUDA stream", Fields: []Field{
+	{Kind: 13, Name: "stream", Sent: "objects", Role: Definition, Meaning: "a CUDA stream", Fields: []Field{
 		field("pid", Uint, "process"),
 		field("context", Uint, "its context"),
 		field("id", Uint, "stream", comment("number of the stream in the context")),
@@ -244,7 +249,7 @@ var records = []Table{
 		field("complete", Uint, "1 when nothing is known to be missing"),
 		field("reason", String, "why it is not complete"),
 	}},
-	{Kind: 20, Name: "sync", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
+	{Kind: 20, Name: "sync", Sent: "extras", Meaning: "a CUPTI synchronization record: a call that waits for GPU work, or a stream that waits for an event", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("type", Uint, "CUpti_ActivitySynchronizationType", key),
 		field("context", Uint, "context", key),
@@ -254,7 +259,7 @@ var records = []Table{
 		field("start", Time, "beginning of the wait"),
 		field("dur", Dur, "time that it took"),
 	}},
-	{Kind: 21, Name: "overhead", Meaning: "time that CUPTI or the driver took for itself", Fields: []Field{
+	{Kind: 21, Name: "overhead", Sent: "extras", Meaning: "time that CUPTI or the driver took for itself", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("overhead_kind", Hex, "CUpti_ActivityOverheadKind", key),
 		field("object_kind", Uint, "CUpti_ActivityObjectKind of where it happened"),
@@ -262,16 +267,16 @@ var records = []Table{
 		field("start", Time, "beginning"),
 		field("dur", Dur, "time that it took"),
 	}},
-	{Kind: 22, Name: "marker", Meaning: "an NVTX mark, or the start or the end of an NVTX range", Fields: []Field{
+	{Kind: 22, Name: "marker", Sent: "extras", Meaning: "an NVTX mark, or the start or the end of an NVTX range", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("tid", Uint, "thread", key),
 		field("flags", Hex, "1: a mark; 2: start of a range; 4: end of a range", comment("MarkerInstant, MarkerStart, MarkerEnd")),
 		field("id", Uint, "number of the range, the same at both ends"),
 		field("time", Time, "when"),
-		field("name", String, "its name, empty at the end of a range"),
+		field("name", String, "its name, empty at the end of a range", behind),
 		field("domain", String, "NVTX domain, empty for the default"),
 	}},
-	{Kind: 23, Name: "name", Role: Definition, Meaning: "what a program calls a thread, a stream, a context or a device through NVTX", Fields: []Field{
+	{Kind: 23, Name: "name", Sent: "objects", Role: Definition, Meaning: "what a program calls a thread, a stream, a context or a device through NVTX", Fields: []Field{
 		field("pid", Uint, "process"),
 		field("object_kind", Uint, "CUpti_ActivityObjectKind: 2 thread, 3 device, 4 context, 5 stream",
 			comment("ObjectThread, ObjectDevice, ObjectContext or ObjectStream")),
@@ -297,7 +302,7 @@ var records = []Table{
 		field("pool_size", Uint, "bytes that the pool had reserved then, 0 where CUPTI does not tell", optional, wide),
 		field("pool_used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
-	{Kind: 25, Name: "memory_pool", Meaning: "the creation, the destruction or the trimming of a memory pool", Fields: []Field{
+	{Kind: 25, Name: "memory_pool", Sent: "extras", Meaning: "the creation, the destruction or the trimming of a memory pool", Fields: []Field{
 		field("pid", Uint, "process"),
 		field("operation", Uint, "CUpti_ActivityMemoryPoolOperationType: 1 created, 2 destroyed, 3 trimmed"),
 		field("pool_kind", Uint, "CUpti_ActivityMemoryPoolType: 1 local, 2 imported"),
@@ -310,7 +315,7 @@ var records = []Table{
 		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
 		field("used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
-	{Kind: 26, Name: "graph", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
+	{Kind: 26, Name: "graph", Sent: "extras", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
 	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",
 		Doc: "gives the name behind a handle that a launch passes, as the call that made the handle saw it.", Fields: []Field{
 			field("pid", Uint, "process"),
@@ -366,7 +371,7 @@ var records = []Table{
 			field("to", Time, "when it was last seen"),
 			field("bytes", Uint, "most memory of the GPU that it had, 0 when not known", wide),
 		}},
-	{Kind: 34, Name: "nccl_call", Meaning: "what a call of NCCL says about itself in the payload of its NVTX range", Fields: []Field{
+	{Kind: 34, Name: "nccl_call", Sent: "extras", Meaning: "what a call of NCCL says about itself in the payload of its NVTX range", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("tid", Uint, "thread", key),
 		field("name", String, "function of NCCL"),

@@ -149,6 +149,10 @@ type Table struct {
 	// For the Go type of the record. It has the name of the kind.
 	Doc  string // its comment, without the name in front; "" makes it from Meaning
 	Part *Part  // the struct that it embeds, with the first fields
+
+	// Sent is the member of the injected library's counts that counts the kind's records. It is
+	// "" for a kind that the library does not send.
+	Sent string
 }
 
 // A Field is one column of a kind's table.
@@ -165,7 +169,22 @@ type Field struct {
 	Member  string // another name, or "Grid[0]" for an element of an array
 	Counts  bool   // its value is the number of used elements of the array behind it
 	Comment string
+
+	Wire Wire // how the injected library sends it; pid is never sent
 }
+
+// A Wire is the form in which the injected library sends a field to the recorder. It is not in
+// the log.
+type Wire uint8
+
+// The forms.
+const (
+	Plain  Wire = iota // the number; the end in place of a duration; the number of a name in place of a String
+	Unsent             // not at all: the member is 0 or ""
+	Behind             // the bytes of the text follow the record
+	Bytes              // 16 bytes, which the log has in hexadecimal
+	Chain              // the number of the chain of return addresses in place of the caller's id
+)
 
 // A Part is a struct at the beginning of the Go types of several kinds.
 type Part struct {

@@ -11,8 +11,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
-// generate returns the source files that the tables give, by name: one with the types of the
-// records, one with the methods that write and read them.
+// generate returns the source files that the tables give, by their paths from package tracelog: the types of the
+// records, the methods that write them to a log and read them, and both ends of the wire on which the injected library
+// sends them.
 func generate(tables []schema.Table) (map[string][]byte, error) {
 	types, methods := newGenerator(), newGenerator("github.com/cudatrace/cudatrace/record/tracelog/internal/columns")
 	types.kinds(tables)
@@ -29,6 +30,12 @@ func generate(tables []schema.Table) (map[string][]byte, error) {
 		}
 		files[name] = source
 	}
+	wire := cStructs(tables)
+	source, err := wireDecoder(wire)
+	if err != nil {
+		return nil, fmt.Errorf("decoder of the wire: %w", err)
+	}
+	files["../cupti/records_gen.go"], files["../cupti/inject/wire_records.h"] = source, wireHeader(tables, wire)
 	return files, nil
 }
 

@@ -1,6 +1,7 @@
-// Recordgen generates the Go types of a log's records. Input: the tables of package schema.
-// Output: the types and their methods. `go generate ./record/tracelog` runs it in the folder of
-// package tracelog.
+// Recordgen generates what knows the fields of a log's records. Input: the tables of package
+// schema. Output: the Go types and their methods, the structs in which the injected library sends
+// them, and the Go code that decodes these. `go generate ./record/tracelog` runs it in the folder
+// of package tracelog.
 package main
 
 import (
@@ -17,7 +18,7 @@ func main() {
 	}
 }
 
-// write writes the source files into the current folder.
+// write writes the source files below the current folder and beside it.
 func write() error {
 	files, err := generate(schema.Records())
 	if err != nil {
