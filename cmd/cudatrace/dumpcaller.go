@@ -93,13 +93,9 @@ func (f *calledFrom) Wants(b *tracelog.Block, i int) bool {
 	return f.correlated(b, i)
 }
 
-// hasCaller says whether records of a kind are calls, or work that a call caused.
+// hasCaller reports whether records of a kind are calls, or work that a call caused.
 func hasCaller(k tracelog.Kind) bool {
-	switch k {
-	case tracelog.KindCall, tracelog.KindAPI, tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
-		return true
-	}
-	return false
+	return k == tracelog.KindCall || k == tracelog.KindAPI || k.IsWork()
 }
 
 func (f *calledFrom) calls(b *tracelog.Block, i int) bool {

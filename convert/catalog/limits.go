@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Limits of a log that is converted. What they bound is held in memory.
@@ -16,11 +17,9 @@ const (
 )
 
 // definitions are the kinds of record that a catalog keeps.
-var definitions = []tracelog.Kind{
-	tracelog.KindMeta, tracelog.KindFunction, tracelog.KindCaller, tracelog.KindSymbol, tracelog.KindThread, tracelog.KindName,
-	tracelog.KindDevice, tracelog.KindContext, tracelog.KindStream, tracelog.KindCUPTI, tracelog.KindProcessEnd,
-	tracelog.KindMetricSet, tracelog.KindMetric, tracelog.KindGPUUser,
-}
+var definitions = kindsThat(func(t schema.Table) bool {
+	return t.Role == schema.Definition || t.Kind == tracelog.KindProcessEnd || t.Kind == tracelog.KindGPUUser
+})
 
 // excess is the error of a log that is beyond the limits.
 func (c *Catalog) excess() error {

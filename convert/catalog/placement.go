@@ -1,8 +1,14 @@
 package catalog
 
-import "github.com/cudatrace/cudatrace/record/tracelog"
+import (
+	"slices"
 
-// A Placement names the fields of a kind of event that give its time and its place.
+	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
+)
+
+// A Placement names the fields of a kind of event that give its time and its place. An event is a record with a time, of
+// which there are many.
 type Placement struct {
 	Start, Dur  string // Dur is "" for an event without a duration
 	context, id string // fields of the thread or stream, "" for none
@@ -12,31 +18,65 @@ type Placement struct {
 	own         bool          // each thread or stream has watermarks of its own
 }
 
-var work = Placement{Start: "start", Dur: "dur", context: "context", id: "stream", device: "device", as: tracelog.KindKernel, own: true}
-
-// placements has the kinds of event: kinds with a time, of which there are many records.
-var placements = map[tracelog.Kind]*Placement{
-	tracelog.KindCall:       {Start: "enter", Dur: "dur", id: "tid", as: tracelog.KindCall, zero: true, own: true},
-	tracelog.KindAPI:        {Start: "start", Dur: "dur", id: "tid", as: tracelog.KindAPI, zero: true, own: true},
-	tracelog.KindKernel:     &work,
-	tracelog.KindMemcpy:     &work,
-	tracelog.KindMemset:     &work,
-	tracelog.KindGraph:      &work,
-	tracelog.KindSync:       {Start: "start", Dur: "dur", as: tracelog.KindSync, zero: true},
-	tracelog.KindOverhead:   {Start: "start", Dur: "dur", as: tracelog.KindOverhead, zero: true},
-	tracelog.KindMarker:     {Start: "time", as: tracelog.KindMarker, zero: true},
-	tracelog.KindNCCLCall:   {Start: "time", as: tracelog.KindMarker, zero: true},
-	tracelog.KindMemory:     {Start: "time", device: "device", as: tracelog.KindMemory, zero: true},
-	tracelog.KindSample:     {Start: "start", Dur: "dur", id: "set", as: tracelog.KindSample, zero: true, own: true},
-	tracelog.KindMemoryPool: {Start: "time", device: "device", as: tracelog.KindMemoryPool, zero: true},
-}
-
+// placementOf has the placements of the kinds of event, by kind, as the tables of the log give them.
 var placementOf = func() (all [256]*Placement) {
-	for k, p := range placements {
-		all[k] = p
+	for _, t := range schema.Records() {
+		l := schema.LayoutOf(t.Kind)
+		if t.Role != schema.Event {
+			continue
+		}
+		name := func(field int) string {
+			if field < 0 {
+				return ""
+			}
+			return t.Fields[field].Name
+		}
+		p := &Placement{Start: name(l.Times[0]), Dur: name(l.Dur), id: t.Owner, own: t.Owner != "", device: name(l.Device), as: t.Kind, zero: true}
+		switch {
+		case t.Kind.IsWork():
+			p.as, p.zero, p.context = tracelog.KindKernel, false, name(l.Context)
+		case t.Beside != 0:
+			p.as = t.Beside
+		}
+		all[t.Kind] = p
 	}
 	return all
 }()
 
+// kindsOfWork are the kinds of GPU work.
+var kindsOfWork = kindsThat(func(t schema.Table) bool { return t.Kind.IsWork() })
+
+func kindsThat(have func(schema.Table) bool) (kinds []tracelog.Kind) {
+	for _, t := range schema.Records() {
+		if have(t) {
+			kinds = append(kinds, t.Kind)
+		}
+	}
+	return kinds
+}
+
 // PlacementOf returns the placement of a kind of event, nil for other kinds.
 func PlacementOf(k tracelog.Kind) *Placement { return placementOf[k] }
+
+// ReadTogether returns the kinds of event, in groups: kinds that share watermarks by thread or stream, and all others.
+func ReadTogether() [][]tracelog.Kind {
+	var groups [][]tracelog.Kind
+	var others []tracelog.Kind
+	for _, t := range schema.Records() {
+		p := PlacementOf(t.Kind)
+		if p == nil {
+			continue
+		}
+		if !p.own {
+			others = append(others, t.Kind)
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g []tracelog.Kind) bool { return PlacementOf(g[0]).as == p.as })
+		if i < 0 {
+			groups = append(groups, nil)
+			i = len(groups) - 1
+		}
+		groups[i] = append(groups[i], t.Kind)
+	}
+	return append(groups, others)
+}

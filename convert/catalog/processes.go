@@ -129,10 +129,8 @@ func (l *Processes) Have(k tracelog.Kind) bool {
 	return false
 }
 
-// HasWork says whether the process has GPU work.
-func (p *Process) HasWork() bool {
-	return p.Has(tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph)
-}
+// HasWork reports whether the process has GPU work.
+func (p *Process) HasWork() bool { return p.Has(kindsOfWork...) }
 
 // Count is the number of programs of all processes.
 func (l *Processes) Count() (n int) {

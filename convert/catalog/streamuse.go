@@ -19,7 +19,7 @@ const maxStreamUses = 1 << 16
 
 // ran notes the kinds of work of a block.
 func (g *GPUs) ran(b *tracelog.Block, pids *tracelog.Column) {
-	if PlacementOf(b.Kind) != &work {
+	if !b.Kind.IsWork() {
 		return
 	}
 	contexts, streams, names := b.Column("context"), b.Column("stream"), tracelog.Column{}

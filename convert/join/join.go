@@ -180,10 +180,10 @@ func (j *Joiner) Finish() { j.finish() }
 func (j *Joiner) take(r *tracelog.Reader) {
 	b := r.Block()
 	j.catalog.Watermarks.Passed(b)
-	switch b.Kind {
-	case tracelog.KindCall, tracelog.KindAPI:
+	switch {
+	case b.Kind == tracelog.KindCall || b.Kind == tracelog.KindAPI:
 		j.callMerge.Add(r, j.threads.merger)
-	case tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
+	case b.Kind.IsWork():
 		j.workMerge.Add(r, j.streams.merger)
 	default:
 		j.events.take(b)

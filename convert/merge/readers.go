@@ -21,20 +21,11 @@ type reader struct {
 	at uint64 // latest start of a block so far
 }
 
-// readTogether lists the kinds that share a reader.
-var readTogether = [][]tracelog.Kind{
-	{tracelog.KindCall},
-	{tracelog.KindAPI},
-	{tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph},
-	{tracelog.KindSample},
-	{tracelog.KindSync, tracelog.KindOverhead, tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindMemory, tracelog.KindMemoryPool},
-}
-
 // OpenReaders opens readers for the events that a filter selects among the contents of a log; a nil
 // filter selects all.
 func OpenReaders(open Opener, contents *tracelog.Contents, filter *tracelog.Filter) (*Readers, error) {
 	rs := &Readers{}
-	for _, kinds := range readTogether {
+	for _, kinds := range catalog.ReadTogether() {
 		if !contents.Have(kinds...) {
 			continue
 		}

@@ -211,23 +211,3 @@ func TestReadersErr(t *testing.T) {
 		t.Errorf("the error is %v", rs.Err())
 	}
 }
-
-// Every kind of event has one reader, and no other kind has any.
-func TestReadTogether(t *testing.T) {
-	t.Parallel()
-	readers := map[tracelog.Kind]int{}
-	for _, kinds := range readTogether {
-		for _, k := range kinds {
-			readers[k]++
-		}
-	}
-	for k := range tracelog.Kind(255) {
-		want := 0
-		if catalog.PlacementOf(k) != nil {
-			want = 1
-		}
-		if readers[k] != want {
-			t.Errorf("%v has %d readers, want %d", k, readers[k], want)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // Wanted selects the records of a log by a filter, and counts them.
@@ -36,13 +37,13 @@ func (w *Wanted) Match(b *tracelog.Block, i int) bool {
 	return true
 }
 
-// match says whether row i of a block is of one of the threads, or of none at all.
+// match reports whether row i of a block is of one of the threads, or of none at all.
 func (t *Threads) match(b *tracelog.Block, i int) bool {
-	switch b.Kind {
-	case tracelog.KindCall:
+	switch {
+	case b.Kind == tracelog.KindCall:
 		tid := b.Column("tid")
 		return slices.Contains(t.Host, uint32(tid.At(i)))
-	case tracelog.KindAPI, tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindOverhead, tracelog.KindMemory:
+	case schema.LayoutOf(b.Kind).TID >= 0: // from CUPTI
 		pid, tid := b.Column("pid"), b.Column("tid")
 		return !t.Namesakes[catalog.ThreadKey{PID: uint32(pid.At(i)), TID: uint32(tid.At(i))}]
 	}

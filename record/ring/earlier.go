@@ -41,12 +41,3 @@ func (e *earlier) work(b *tracelog.Block, i int) {
 		e.found++
 	}
 }
-
-// isWork says whether a kind of record is GPU work.
-func isWork(k tracelog.Kind) bool {
-	switch k {
-	case tracelog.KindKernel, tracelog.KindMemcpy, tracelog.KindMemset, tracelog.KindGraph:
-		return true
-	}
-	return false
-}

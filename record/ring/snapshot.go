@@ -161,7 +161,7 @@ func (s *Snapshot) copy(of *segment, w *tracelog.Writer, f *tracelog.Filter, e *
 				continue
 			}
 			x.Read(b, i)
-			if isWork(b.Kind) && !s.Held.Whole {
+			if b.Kind.IsWork() && !s.Held.Whole {
 				e.work(b, i)
 			}
 			s.add(w, x)

@@ -115,8 +115,8 @@ var records = []Table{
 			field("local_tid", Uint, "the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is tid", optional, member("NamespaceTID"),
 				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
 		}},
-	{Kind: 6, Name: "call", Meaning: "a call of a traced function, from its pair of uprobes", Fields: callFields()},
-	{Kind: 7, Name: "api", Sent: "apis", Meaning: "a CUPTI API record: a call with its correlation ID",
+	{Kind: 6, Name: "call", Owner: "tid", Meaning: "a call of a traced function, from its pair of uprobes", Fields: callFields()},
+	{Kind: 7, Name: "api", Owner: "tid", Sent: "apis", Meaning: "a CUPTI API record: a call with its correlation ID",
 		Doc: "is a CUPTI API record: a runtime or driver call with its correlation ID.", Fields: []Field{
 			field("pid", Uint, "process", key),
 			field("tid", Uint, "thread", key),
@@ -130,7 +130,7 @@ var records = []Table{
 			field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known"), chain),
 			field("flags", Hex, "1: had not returned when recording ended, dur is 0", optional, comment("CallUnfinished"), unsent),
 		}},
-	{Kind: 8, Name: "kernel", Sent: "kernels", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
+	{Kind: 8, Name: "kernel", Owner: "stream", Sent: "kernels", Meaning: "a kernel's execution", Part: &gpu, Fields: gpu.and(
 		field("name", String, "mangled name"),
 		field("grid_x", Uint, "blocks in the grid", member("Grid[0]")),
 		field("grid_y", Uint, "", member("Grid[1]")),
@@ -146,7 +146,7 @@ var records = []Table{
 		field("local_per_thread", Uint, "bytes of local memory a thread", optional),
 		field("registers", Uint, "registers a thread", optional),
 	)},
-	{Kind: 9, Name: "memcpy", Sent: "memcpys", Meaning: "a copy, peer copies included", Part: &gpu, Fields: gpu.and(
+	{Kind: 9, Name: "memcpy", Owner: "stream", Sent: "memcpys", Meaning: "a copy, peer copies included", Part: &gpu, Fields: gpu.and(
 		field("bytes", Uint, "bytes copied", wide),
 		field("copy_kind", Uint, "CUpti_ActivityMemcpyKind"),
 		field("src_kind", Uint, "CUpti_ActivityMemoryKind"),
@@ -154,7 +154,7 @@ var records = []Table{
 		field("src_device", Uint, "device of the source", comment("device of the source; Device unless it is a peer copy")),
 		field("dst_device", Uint, "device of the destination", comment("device of the destination; Device unless it is a peer copy")),
 	)},
-	{Kind: 10, Name: "memset", Sent: "memsets", Meaning: "a fill of device memory", Part: &gpu, Fields: gpu.and(
+	{Kind: 10, Name: "memset", Owner: "stream", Sent: "memsets", Meaning: "a fill of device memory", Part: &gpu, Fields: gpu.and(
 		field("bytes", Uint, "bytes set", wide),
 		field("value", Hex, "value set"),
 	)},
@@ -315,7 +315,7 @@ var records = []Table{
 		field("min_bytes_to_keep", Uint, "bytes that trimming leaves", wide),
 		field("used", Uint, "bytes of the pool that were allocated then", optional, wide),
 	}},
-	{Kind: 26, Name: "graph", Sent: "extras", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
+	{Kind: 26, Name: "graph", Owner: "stream", Sent: "extras", Meaning: "the execution of a whole CUDA graph, where its nodes are not recorded one by one", Part: &gpu, Fields: gpu.and()},
 	{Kind: 27, Name: "symbol", Role: Definition, Meaning: "the name behind a handle that a launch passes",
 		Doc: "gives the name behind a handle that a launch passes, as the call that made the handle saw it.", Fields: []Field{
 			field("pid", Uint, "process"),
@@ -360,7 +360,7 @@ var records = []Table{
 			field("value_kind", Uint, "1 percentage, 2 rate, 3 level, 4 bits", comment("a metric.Kind")),
 			field("scale", Uint, "steps of a stored number in a unit", wide),
 		}},
-	{Kind: 32, Name: "sample", Meaning: "the values of a set of metrics at one time",
+	{Kind: 32, Name: "sample", Owner: "set", Meaning: "the values of a set of metrics at one time",
 		Doc: "has the values of a set of metrics over a span of time, as stored numbers (see package metric).", Fields: sampleFields()},
 	{Kind: 33, Name: "gpu_user", Role: Statement, Meaning: "a process outside the recording that had memory on a sampled GPU",
 		Doc: "is a process outside the recording that had memory on a sampled GPU. The GPU's values are then not those of the recorded program alone: no finding rests on them. A later record for the same GPU and process extends its time.", Fields: []Field{
@@ -371,7 +371,7 @@ var records = []Table{
 			field("to", Time, "when it was last seen"),
 			field("bytes", Uint, "most memory of the GPU that it had, 0 when not known", wide),
 		}},
-	{Kind: 34, Name: "nccl_call", Sent: "extras", Meaning: "what a call of NCCL says about itself in the payload of its NVTX range", Fields: []Field{
+	{Kind: 34, Name: "nccl_call", Beside: 22, Sent: "extras", Meaning: "what a call of NCCL says about itself in the payload of its NVTX range", Fields: []Field{
 		field("pid", Uint, "process", key),
 		field("tid", Uint, "thread", key),
 		field("name", String, "function of NCCL"),

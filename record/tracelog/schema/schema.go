@@ -71,6 +71,12 @@ const (
 	Directory Kind = 132 // in the footer
 )
 
+// IsWork reports whether the records of the kind are GPU work.
+func (k Kind) IsWork() bool {
+	l := layouts[k]
+	return l != nil && l.Part == &gpu
+}
+
 // String is the kind's name in the text form.
 func (k Kind) String() string {
 	if l := layouts[k]; l != nil {
@@ -145,6 +151,10 @@ type Table struct {
 	Meaning string // for the log, FORMAT.md and, without Doc, the comment of the Go type
 	Fields  []Field
 	Role    Role
+
+	// For readers that put events in order of time.
+	Owner  string // the field with the thread, the stream or the set whose events the writer has in order; "" without
+	Beside Kind   // the kind with whose events these are put in order; 0 for its own
 
 	// For the Go type of the record. It has the name of the kind.
 	Doc  string // its comment, without the name in front; "" makes it from Meaning
