@@ -2,7 +2,9 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/catalog"
@@ -42,6 +44,14 @@ func (l *log) judge(s *Summary) {
 	}
 	if o.LeftOut > 0 {
 		s.Notes = append(s.Notes, figures.Count(o.LeftOut, "more loss or note is", "more losses and notes are")+" not shown one by one")
+	}
+	if unknown := l.catalog.Unknown; len(unknown) > 0 {
+		n := uint64(0)
+		for _, records := range unknown {
+			n += records
+		}
+		s.Notes = append(s.Notes, fmt.Sprintf("%s of kinds that this version of cudatrace does not know: %s; convert the log with a newer version",
+			figures.Count(n, "record is left out,", "records are left out,"), strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
 	}
 	s.Complete = len(s.Reasons) == 0
 }

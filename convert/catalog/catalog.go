@@ -21,6 +21,7 @@ type Catalog struct {
 	Outcome       Outcome
 	Watermarks    Watermarks
 	Totals        [256]uint64        // records by kind
+	Unknown       map[string]uint64  // records of kinds that this version does not know, by the name of the kind; they are left out
 	Contents      *tracelog.Contents // the blocks that were read, for the second reading
 	Unfinished    bool               // there are calls that had not returned when recording ended
 	NCCL          bool               // there may be kernels of NCCL
@@ -117,6 +118,10 @@ func (c *Catalog) Next(r *tracelog.Reader) (bool, error) {
 // Take takes a block.
 func (c *Catalog) Take(b *tracelog.Block) {
 	c.Totals[b.Kind] += uint64(b.N)
+	if !b.Known() {
+		c.leaveOut(b)
+		return
+	}
 	c.Metrics.Take(b)
 	if p := PlacementOf(b.Kind); p != nil {
 		c.events(b, p)
@@ -127,6 +132,14 @@ func (c *Catalog) Take(b *tracelog.Block) {
 			c.record(b, i)
 		}
 	}
+}
+
+// leaveOut notes a block of a kind that this version does not know.
+func (c *Catalog) leaveOut(b *tracelog.Block) {
+	if c.Unknown == nil {
+		c.Unknown = make(map[string]uint64)
+	}
+	c.Unknown[b.Name()] += uint64(b.N)
 }
 
 // record takes a record of a kind that is not an event.

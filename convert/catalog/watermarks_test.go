@@ -3,8 +3,6 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -320,34 +318,4 @@ func blocksOf(t testing.TB, g *logtest.Growing) (list []block) {
 		list = append(list, block{x.TID, x.Enter})
 	}
 	return list
-}
-
-// Placements name fields that the kinds of record have.
-func TestPlacements(t *testing.T) {
-	t.Parallel()
-	open := logtest.Assemble(t, everything)
-	var got []string
-	for r := openLog(t, open); r.Next(); {
-		b := r.Block()
-		p := PlacementOf(b.Kind)
-		if p == nil {
-			continue
-		}
-		from, to := b.Time()
-		starts := b.Column(p.Start)
-		line := fmt.Sprint(b.Kind, " ", starts.At(0))
-		if p.Dur != "" {
-			durs := b.Column(p.Dur)
-			line += fmt.Sprintf("+%d", durs.At(0))
-		}
-		got = append(got, line)
-		if starts.At(0) != from || p.Dur == "" && to != from {
-			t.Errorf("%v: the start is %d, the block lasts from %d to %d", b.Kind, starts.At(0), from, to)
-		}
-	}
-	want := "api 101+8|call 100+10|graph 320+30|kernel 200+30|marker 350|memcpy 240+30|memory 360|memory_pool 370|memset 280+30|overhead 340+40|sync 330+40"
-	slices.Sort(got)
-	if diff := cmp.Diff(want, strings.Join(got, "|")); diff != "" {
-		t.Errorf("events with their times (-want +got):\n%s", diff)
-	}
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // chaos makes records of every kind with few different numbers, so that they
@@ -77,6 +79,41 @@ func (c *chaos) gpu() tracelog.GPU {
 // pick is one of a list.
 func pick[T any](c *chaos, list ...T) T { return list[c.IntN(len(list))] }
 
+// event is an event of any kind.
+func (c *chaos) event() tracelog.Record {
+	l := schema.LayoutOf(pick(c, events...))
+	x := tracelog.NewRecord(l.Kind)
+	members := reflect.ValueOf(x).Elem()
+	for _, f := range l.Fields {
+		m := members.FieldByName(f.GoName())
+		switch {
+		case !m.IsValid(): // an element of an array
+		case f.Type == schema.String:
+			m.SetString(pick(c, "", "cuLaunchKernel", "ncclAllReduce"))
+		case f.Type == schema.Int:
+			m.SetInt(int64(c.id()))
+		case f.Type == schema.Time:
+			m.SetUint(c.time())
+		case f.Type == schema.Dur:
+			m.SetUint(c.dur())
+		case f.Wide && f.Type == schema.Uint:
+			m.SetUint(c.Uint64() >> c.IntN(64))
+		default:
+			m.SetUint(uint64(pick(c, c.id(), c.id(), c.id(), c.id()*2, 7)))
+		}
+	}
+	return x
+}
+
+var events = func() (kinds []tracelog.Kind) {
+	for _, t := range schema.Records() {
+		if t.Role == schema.Event {
+			kinds = append(kinds, t.Kind)
+		}
+	}
+	return kinds
+}()
+
 // nested makes a call with calls within it, and within these.
 func (c *chaos) nested(pid, tid uint32, start, dur uint64) {
 	c.w.Add(&tracelog.Call{PID: pid, TID: tid, Func: uint32(c.IntN(6)), Flags: pick[uint32](c, 0, 0, 0, 1, 2), Enter: start, Dur: dur, Ret: pick[int32](c, 0, 0, 0, 1), Caller: c.id()})
@@ -104,15 +141,12 @@ func (c *chaos) record() {
 		w.Add(&tracelog.Graph{GPU: c.gpu()})
 	case 8:
 		w.Add(&tracelog.Sync{PID: c.id(), Type: uint32(c.IntN(6)), Context: c.id(), Stream: pick(c, c.id(), 1<<32-1), Correlation: c.id() * c.id(), Start: c.time(), Dur: c.dur()})
-	case 9:
-		w.Add(&tracelog.Overhead{PID: c.id(), OverheadKind: c.id(), TID: c.id(), Start: c.time(), Dur: c.dur()})
+	case 9, 12:
+		w.Add(c.event())
 	case 10, 11:
 		w.Add(&tracelog.Marker{PID: c.id(), TID: c.id(), Flags: pick[uint32](c, 0, 1, 2, 4, 6), ID: c.id() * c.id(), Time: c.time(), Domain: pick(c, "", "d")})
-	case 12:
-		w.Add(&tracelog.Memory{PID: c.id(), Operation: c.id(), MemoryKind: c.id() * 2, Device: c.id(), Time: c.time(), Address: uint64(c.id()), Bytes: c.Uint64()})
 	case 13:
 		w.Add(&tracelog.Symbol{PID: c.id(), Time: c.time(), Handle: uint64(c.id()), Of: uint64(c.id()), Name: pick(c, "", "_Z1kv")})
-		w.Add(&tracelog.MemoryPool{PID: c.id(), Operation: uint32(c.IntN(6)), Time: c.time()})
 		w.Add(&tracelog.ProcessEnd{PID: c.id(), Time: c.time()})
 	case 15:
 		c.nested(c.id(), c.id(), 1000+uint64(c.IntN(60))*50, 1<<c.IntN(12))
@@ -120,6 +154,5 @@ func (c *chaos) record() {
 		w.Add(&tracelog.Sample{Set: c.id(), Start: c.time(), Dur: c.dur(), NValues: 1, Values: [tracelog.MaxMetrics]uint64{c.Uint64() >> c.IntN(64)}})
 		w.Add(&tracelog.Note{Time: c.time(), PID: c.id(), Text: "=1+1"})
 		w.Add(&tracelog.Lost{Cause: tracelog.LostCallBuffer, Count: c.Uint64(), From: c.time(), To: c.time()})
-		w.Add(&tracelog.NCCLCall{PID: c.id(), TID: c.id(), Name: "ncclAllReduce", Time: c.time(), Known: 7, Communicator: uint64(c.id()), Bytes: c.Uint64(), Ranks: c.id(), Rank: c.id()})
 	}
 }

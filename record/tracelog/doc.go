@@ -36,22 +36,9 @@
 //	repair.go           recovering the intact records of a damaged log
 //	logtext             the text form and JSON
 //
-// # Adding a kind of record
+// # A new kind of record, or a new field
 //
-// A person edits:
-//
-//  1. schema/records.go: the kind's table, with a new number. It decides the bytes of the log
-//     and makes the Go type.
-//  2. record.go: constants for the values of a field, where they need names.
-//  3. testdata/all.txt: a line with such a record.
-//  4. schema/schema_test.go, TestWireNumbers: the name, so that the number stays.
-//
-// These commands make the rest. Tests fail until they have run:
-//
-//	go generate ./record/tracelog                    the Go type and its methods
-//	go test ./record/tracelog/schema -update         the tables of FORMAT.md
-//	go test ./record/tracelog/logtext -update        the examples of docs/ndjson.md
-//
-// A field is added in the same way, as the last one of its kind's table. The minor version in
-// internal/blockfile/format.go goes up with a release that adds kinds or fields.
+// CONTRIBUTING.md lists the files. A field is added as the last one of its kind's table. The minor version in
+// internal/blockfile/format.go goes up with a release that adds kinds or fields; then testdata gets a log of
+// the new version with its text, so that later versions are held to it.
 package tracelog

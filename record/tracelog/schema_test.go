@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -157,27 +158,31 @@ func TestFormatExample(t *testing.T) {
 	}
 }
 
-var earlierVersions = []string{"1.0", "1.1", "1.2"}
-
-// earlierLog is a log as an earlier version wrote it.
-func earlierLog(t *testing.T, version string) []byte {
+// goldenLogs returns the logs of all versions, as each version wrote them, by name.
+func goldenLogs(t *testing.T) map[string][]byte {
 	t.Helper()
-	log, err := os.ReadFile("testdata/version" + version + ".log")
-	if err != nil {
-		t.Fatal(err)
+	logs := make(map[string][]byte)
+	paths, err := filepath.Glob("testdata/version*.log")
+	if err != nil || len(paths) < 4 {
+		t.Fatalf("%d logs, error %v", len(paths), err)
 	}
-	return log
+	for _, path := range paths {
+		if logs[path], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return logs
 }
 
-// A log of an earlier version, as that version wrote it, is read as it was.
+// A log of each version, as that version wrote it, is read as it was.
 func TestEarlierVersion(t *testing.T) {
-	for _, version := range earlierVersions {
-		all := readAll(t, openBytes(t, earlierLog(t, version)))
+	for version, log := range goldenLogs(t) {
+		all := readAll(t, openBytes(t, log))
 		if thread := *all[KindThread][0].(*Thread); thread.PID != 12 || thread.Name == "" {
-			t.Errorf("version %s: thread is %+v", version, thread)
+			t.Errorf("%s: thread is %+v", version, thread)
 		}
 		if end := *all[KindProcessEnd][0].(*ProcessEnd); end.PID != 12 || end.Until != 0 || end.Reason != "" {
-			t.Errorf("version %s: process_end is %+v", version, end)
+			t.Errorf("%s: process_end is %+v", version, end)
 		}
 	}
 }

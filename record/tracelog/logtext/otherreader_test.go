@@ -31,7 +31,7 @@ func TestOtherReader(t *testing.T) {
 	logs["launches"] = manyLaunches(t, 12)
 	logs["padded"] = longTexts(t)
 	logs["all"] = assemble(t, golden(t))
-	for _, path := range []string{"../testdata/version1.0.log", "../testdata/version1.1.log", "../testdata/version1.2.log", "../../../testdata/gpu/logs/streams.cudatrace"} {
+	for _, path := range append(goldenLogs(t), "../../../testdata/gpu/logs/streams.cudatrace") {
 		log, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -262,19 +263,29 @@ func TestDumpReportsReadError(t *testing.T) {
 	}
 }
 
-// The text of logs of earlier versions and of a later one.
+// goldenLogs are the logs of each version, this one's included, as that version wrote them.
+func goldenLogs(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("../testdata/version*.log")
+	if err != nil || len(paths) < 4 {
+		t.Fatalf("%d logs, error %v", len(paths), err)
+	}
+	return paths
+}
+
+// The text of logs of each version and of a later one.
 func TestDumpOfOtherVersions(t *testing.T) {
-	for _, version := range []string{"1.0", "1.1", "1.2"} {
-		log, err := os.ReadFile("../testdata/version" + version + ".log")
+	for _, path := range goldenLogs(t) {
+		log, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := os.ReadFile("../testdata/version" + version + ".txt")
+		want, err := os.ReadFile(strings.TrimSuffix(path, ".log") + ".txt")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := dump(t, log); got != string(want) {
-			t.Errorf("version %s: text is %s", version, got)
+			t.Errorf("%s: text is %s", path, got)
 		}
 	}
 	want := "note text=hello colour=0xc0 time=5000 pid=\"a range\"\n" +
