@@ -164,31 +164,6 @@ func specDeclares(s ast.Spec, name string) bool {
 	return false
 }
 
-// TestContributing holds the list of files that a kind of event goes through, in CONTRIBUTING.md,
-// against the files: each has the word beside it, and no other file of the conversion speaks of
-// that kind.
-func TestContributing(t *testing.T) {
-	t.Parallel()
-	listed := map[string]bool{}
-	line := regexp.MustCompile(`(?m)^ +(convert/\S+\.go) +(\S+)`)
-	for _, m := range line.FindAllStringSubmatch(readRepository(t, "CONTRIBUTING.md"), -1) {
-		listed[m[1]] = true
-		if !strings.Contains(readRepository(t, m[1]), m[2]) {
-			t.Errorf("%s has no %s", m[1], m[2])
-		}
-	}
-	if len(listed) < 4 {
-		t.Fatalf("CONTRIBUTING.md lists %d files", len(listed))
-	}
-	for _, folder := range []string{"convert", "perfetto"} {
-		for _, path := range goFiles(t, folder) {
-			if !listed[path] && strings.Contains(readRepository(t, path), "MemoryPool") {
-				t.Errorf("%s speaks of memory pools: CONTRIBUTING.md does not list it", path)
-			}
-		}
-	}
-}
-
 // TestREADMECommands checks that README has every command.
 func TestREADMECommands(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,5 @@
 //	opencalls.go  calls that have not returned
 //	nametable.go  names, which records hold as numbers; callertable.go: callers
 //
-// CONTRIBUTING.md lists what a new kind of record touches. A kind that starts a group of its own needs a bit in
-// inject/wire.h (CT_RECORDS_*), config.go and wirelayout_test.go.
+// CONTRIBUTING.md lists what a new kind of record touches.
 package cupti
