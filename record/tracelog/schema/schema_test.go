@@ -28,6 +28,13 @@ func TestTables(t *testing.T) {
 		if table.Kind >= Kinds {
 			t.Errorf("%s: number %d is of the tables that are not records", table.Name, table.Kind)
 		}
+		checkWire(t, table)
+		switch l := NewLayout(&table); {
+		case table.Owner != "" && table.Field(table.Owner) < 0:
+			t.Errorf("%s: it has no field %s, its owner", table.Name, table.Owner)
+		case table.Role == Event && (len(l.Times) != 1 || l.PID < 0):
+			t.Errorf("%s: an event has one time and a process", table.Name)
+		}
 	}
 }
 
@@ -54,6 +61,28 @@ func checkFields(t *testing.T, table Table) {
 		if f.Type == Dur && (i != l.Dur || len(l.Times) == 0 || l.Times[0] > i) {
 			t.Errorf("%s.%s: a table has at most one duration, behind its time", table.Name, f.Name)
 		}
+	}
+}
+
+// checkWire checks that the injected library can send the records of a kind.
+func checkWire(t *testing.T, table Table) {
+	counts := strings.Fields("kernels memcpys memsets apis objects extras")
+	if table.Sent != "" && !slices.Contains(counts, table.Sent) {
+		t.Errorf("%s: no count is named %s", table.Name, table.Sent)
+	}
+	texts := 0
+	for _, f := range table.Fields {
+		switch {
+		case f.Wire != Plain && table.Sent == "":
+			t.Errorf("%s.%s: the kind is not sent", table.Name, f.Name)
+		case (f.Wire == Behind || f.Wire == Bytes) && f.Type != String, f.Wire == Chain && f.Type != Uint:
+			t.Errorf("%s.%s: a value of its type has no such form on the wire", table.Name, f.Name)
+		case f.Wire == Behind:
+			texts++
+		}
+	}
+	if texts > 1 {
+		t.Errorf("%s: more than one text follows a record", table.Name)
 	}
 }
 
