@@ -1,6 +1,6 @@
 package overview
 
-import "github.com/cudatrace/cudatrace/convert/stats/usage"
+import "github.com/cudatrace/cudatrace/convert/activity"
 
 const (
 	mostBins  = 1 << 10
@@ -15,11 +15,11 @@ type bins struct {
 	shift uint // the width is 1<<shift ns
 	base  uint64
 	begun bool
-	ends  []usage.Sum // of bin base+i: the times up to (base+i+1)<<shift
+	ends  []activity.Sum // of bin base+i: the times up to (base+i+1)<<shift
 }
 
 // reach ends the bins before a time. The work that starts before that time is in the times, and no other.
-func (b *bins) reach(at uint64, t *usage.Times) {
+func (b *bins) reach(at uint64, t *activity.Times) {
 	if !b.begun {
 		b.begun, b.shift, b.base = true, firstShift, at>>firstShift
 	}
@@ -59,8 +59,8 @@ func (s State) String() string {
 // A Slice is a time in one state.
 type Slice struct {
 	State
-	Start, End uint64
-	usage.Sum  // times within it
+	Start, End   uint64
+	activity.Sum // times within it
 }
 
 // Idle is the time without work.
@@ -90,8 +90,8 @@ func (r *Row) Slices() (list []Slice) {
 	for most := max(leastBins, r.pieces/piecesPerBin); uint64(len(r.bins.ends)) >= most; {
 		r.bins.halve()
 	}
-	earlier, start := usage.Sum{}, d.First
-	add := func(end uint64, until usage.Sum) {
+	earlier, start := activity.Sum{}, d.First
+	add := func(end uint64, until activity.Sum) {
 		s := Slice{Start: start, End: end, Sum: until.Less(earlier)}
 		s.State = stateOf(&s)
 		if n := len(list); n > 0 && list[n-1].State == s.State {

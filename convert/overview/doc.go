@@ -5,5 +5,5 @@
 //
 // Time is divided into bins, whose width doubles when there are too many. The state of a bin is the one that took most of
 // it. The times of a slice are exact, and those of a row add up to those of 'cudatrace stats', which come from the same
-// package usage.
+// package activity.
 package overview

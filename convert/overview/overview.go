@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -14,7 +14,7 @@ type Overview struct {
 	rows  map[key]*Row
 	lanes map[*timeline.Stream]*lane
 	names timeline.KernelNames
-	class map[*timeline.Shape]usage.Class
+	class map[*timeline.Shape]activity.Class
 }
 
 // A key identifies a row.
@@ -25,7 +25,7 @@ type key struct {
 
 // A lane is a stream of a row.
 type lane struct {
-	*usage.Lane
+	*activity.Lane
 	row *Row
 }
 
@@ -35,14 +35,14 @@ type Row struct {
 	GPU     uint32 // GPU.Index
 	Late    uint64 // pieces of work that came too late to count
 
-	device *usage.Device
+	device *activity.Device
 	pieces uint64
 	bins   bins
 }
 
 // New returns an overview without rows. names are shared with the caller.
 func New(names timeline.KernelNames) *Overview {
-	return &Overview{make(map[key]*Row), make(map[*timeline.Stream]*lane), names, make(map[*timeline.Shape]usage.Class)}
+	return &Overview{make(map[key]*Row), make(map[*timeline.Stream]*lane), names, make(map[*timeline.Shape]activity.Class)}
 }
 
 // waiting is the number of pieces of a row that wait for earlier ones of other streams.
@@ -64,7 +64,7 @@ func (o *Overview) Work(l *timeline.WorkList) {
 	for i := range l.List {
 		if w := &l.List[i]; !w.Untimed {
 			on.row.pieces++
-			on.row.device.Add(on.Lane, usage.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: o.classOf(w)})
+			on.row.device.Add(on.Lane, activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: o.classOf(w)})
 		}
 	}
 }
@@ -78,20 +78,20 @@ func (o *Overview) lane(of *timeline.Stream) *lane {
 	k := key{c.Process, c.GPU}
 	r := o.rows[k]
 	if r == nil {
-		r = &Row{Process: c.Process, GPU: c.GPU, device: usage.NewSmallDevice(waiting)}
+		r = &Row{Process: c.Process, GPU: c.GPU, device: activity.NewSmallDevice(waiting)}
 		r.device.Before = func(start uint64) { r.bins.reach(start, &r.device.Times) }
 		o.rows[k] = r
 	}
 	return &lane{r.device.Lane(of), r}
 }
 
-func (o *Overview) classOf(w *timeline.Work) usage.Class {
+func (o *Overview) classOf(w *timeline.Work) activity.Class {
 	if w.Kind != timeline.KernelWork {
-		return usage.ClassOfWork(o.names, w)
+		return activity.ClassOfWork(o.names, w)
 	}
 	class, known := o.class[w.Shape]
 	if !known {
-		class = usage.ClassOfWork(o.names, w)
+		class = activity.ClassOfWork(o.names, w)
 		if len(o.class) < maxShapes {
 			o.class[w.Shape] = class
 		}

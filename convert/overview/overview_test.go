@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -98,11 +98,11 @@ func TestSums(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o, p := New(make(timeline.KernelNames)), rank(0)
 		o.Work(work(streamOf(rank(1), 7), 1, 2, gemm))
-		device := usage.NewDevice(nil) // the one of the statistics
+		device := activity.NewDevice(nil) // the one of the statistics
 		n := 1 << rnd.IntN(15)
 		span := uint64(1) << (8 + rnd.IntN(30))
 		var streams []*timeline.Stream
-		var lanes []*usage.Lane
+		var lanes []*activity.Lane
 		var at [3]uint64
 		for i := range uint32(3) {
 			streams = append(streams, streamOf(p, 7+i))
@@ -118,15 +118,15 @@ func TestSums(t *testing.T) {
 			}
 			start := at[i] + rnd.Uint64N(span)/2
 			end := start + rnd.Uint64N(span)
-			shape, class := gemm, usage.Compute
+			shape, class := gemm, activity.Compute
 			switch rnd.IntN(3) {
 			case 1:
-				shape, class = reduce, usage.Communication
+				shape, class = reduce, activity.Communication
 			case 2:
-				shape, class = nil, usage.Copy
+				shape, class = nil, activity.Copy
 			}
 			o.Work(work(streams[i], start, end, shape))
-			device.Add(lanes[i], usage.Piece{Start: start, End: end, Class: class})
+			device.Add(lanes[i], activity.Piece{Start: start, End: end, Class: class})
 			at[i] = end
 		}
 		device.Finish()
@@ -135,14 +135,14 @@ func TestSums(t *testing.T) {
 		if most := max(leastBins, n/piecesPerBin) + 1; len(list) > most || len(list) > mostBins || r.Late != 0 {
 			t.Errorf("seed %d: %d slices of %d pieces, %d late", seed, len(list), n, r.Late)
 		}
-		sum, next := usage.Sum{}, device.First
+		sum, next := activity.Sum{}, device.First
 		for i, s := range list {
 			if s.Start != next || s.End <= s.Start || i > 0 && list[i-1].State == s.State {
 				t.Fatalf("seed %d: slice %d is from %d to %d, the one before ended at %d", seed, i, s.Start, s.End, next)
 			}
 			sum, next = sum.Plus(s.Sum), s.End
 		}
-		want := usage.Sum{Busy: device.Busy(), Compute: device.Compute(), Communication: device.Communication(),
+		want := activity.Sum{Busy: device.Busy(), Compute: device.Compute(), Communication: device.Communication(),
 			CommunicationOverlap: device.CommunicationOverlap(), Copies: device.Copies()}
 		if next != device.Last && device.Last > device.First || sum != want {
 			t.Errorf("seed %d: up to %d of %d, %+v, want %+v", seed, next, device.Last, sum, want)

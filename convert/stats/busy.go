@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/occupancy"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -21,8 +21,8 @@ type busy struct {
 	devices map[uint32]*deviceRow
 	byID    map[*timeline.Stream]*streamRow
 	streams []*streamRow
-	store   *usage.Store
-	watch   usage.Watcher // nil: idle time is not looked at
+	store   *activity.Store
+	watch   activity.Watcher // nil: idle time is not looked at
 }
 
 // A workCount has the work of a device, a stream or a process.
@@ -33,7 +33,7 @@ type workCount struct {
 
 type deviceRow struct {
 	workCount
-	*usage.Device
+	*activity.Device
 	index           uint32
 	multiprocessors uint32            // 0 when not known
 	rules           *occupancy.Device // nil when not known
@@ -43,14 +43,14 @@ type streamRow struct {
 	workCount
 	*timeline.Stream
 	device *deviceRow
-	lane   *usage.Lane
+	lane   *activity.Lane
 	habits *findings.Stream // nil in a profile
 	rank   *ranks.Process   // likewise
 }
 
-func newBusy(c *clock, watch usage.Watcher) busy {
+func newBusy(c *clock, watch activity.Watcher) busy {
 	return busy{clock: c, gpus: make(map[uint32]timeline.GPU), devices: make(map[uint32]*deviceRow),
-		byID: make(map[*timeline.Stream]*streamRow), store: new(usage.Store), watch: watch}
+		byID: make(map[*timeline.Stream]*streamRow), store: new(activity.Store), watch: watch}
 }
 
 func (b *busy) know(list []timeline.GPU) {
@@ -65,7 +65,7 @@ func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Mu
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, Device: usage.NewDevice(b.store), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
+		d = &deviceRow{index: index, Device: activity.NewDevice(b.store), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
 		d.Idle.Watch = b.watch
 		b.devices[index] = d
 	}
@@ -91,11 +91,11 @@ func (c *workCount) count(w *timeline.Work) {
 }
 
 // take takes a piece of work, with the thread that launched it, nil if that is not known.
-func (r *streamRow) take(w *timeline.Work, c usage.Class, by *usage.History) {
+func (r *streamRow) take(w *timeline.Work, c activity.Class, by *activity.History) {
 	r.count(w)
 	r.device.count(w)
 	if !w.Untimed {
-		r.device.Add(r.lane, usage.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
+		r.device.Add(r.lane, activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
 			Shape: w.Shape, Kind: w.Kind, Class: c, InGraph: w.Graph != 0})
 	}
 }
@@ -195,7 +195,7 @@ func (b *busy) deviceTable() *table.Table {
 		if d.Late == 0 {
 			i := &d.Idle.Time
 			more = []any{d.Times.Kernels(), d.Times.Copies(), d.CopyOverlap(), d.Communication(), d.CommunicationOverlap(),
-				i[usage.LaunchedLate], i[usage.Dependency], i[usage.OtherWork], i[usage.OtherCause]}
+				i[activity.LaunchedLate], i[activity.Dependency], i[activity.OtherWork], i[activity.OtherCause]}
 		}
 		late += d.Late
 		t.Rows = append(t.Rows, slices.Concat([]any{b.title(d.index), uint64(d.index)}, b.busyCells(d.Busy(), d.First, d.Last, d.Late == 0), d.cells(), more))

@@ -3,9 +3,9 @@ package stats
 import (
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -20,7 +20,7 @@ type calls struct {
 		callers   map[from]*callRow
 	}
 	called    bool // a call has a caller
-	functions usage.Functions
+	functions activity.Functions
 }
 
 type functionKey struct{ name, library string }
@@ -39,7 +39,7 @@ type from struct {
 // A callRow has calls of one function.
 type callRow struct {
 	callerKey
-	function           *usage.Function     // nil in the rows by caller
+	function           *activity.Function  // nil in the rows by caller
 	time               sketch.Distribution // of the calls that returned
 	inner              uint64              // calls within another call
 	failed, unfinished uint64
@@ -73,7 +73,7 @@ func newCalls(c *clock) *calls {
 
 // take takes a call and returns its function. An inner call lies within another call of its
 // thread.
-func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) *usage.Function {
+func (c *calls) take(t *timeline.Thread, sl *timeline.Slice, inner bool) *activity.Function {
 	key := functionKey{sl.Name, sl.Library}
 	c.called = c.called || sl.Caller != nil
 	r := cached(c.caches.functions, sl.Function, func() *callRow { return c.byName.of(key) })

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // causes are the names of the causes of idle time.
-var causes = [usage.Causes]string{"launched late", "dependency", "other work", "other"}
+var causes = [activity.Causes]string{"launched late", "dependency", "other work", "other"}
 
 // idleTable returns the report of idle time by cause.
 func (b *busy) idleTable() *table.Table {

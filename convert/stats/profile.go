@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -36,7 +36,7 @@ type shapeTotal struct {
 // A kernelTotal is the time of all launches of a kernel.
 type kernelTotal struct {
 	name  string // mangled
-	class usage.Class
+	class activity.Class
 	ns    uint64
 }
 
@@ -59,7 +59,9 @@ func NewProfile() *Profile {
 	p := &Profile{names: make(timeline.KernelNames), cache: make(map[*timeline.Shape]*shapeTotal)}
 	p.busy = newBusy(&p.clock, nil)
 	p.memory = newMemory(&p.clock)
-	p.kernels = newGroups(other, func(name string) *kernelTotal { return &kernelTotal{name: name, class: usage.ClassOf(p.names, name)} })
+	p.kernels = newGroups(other, func(name string) *kernelTotal {
+		return &kernelTotal{name: name, class: activity.ClassOf(p.names, name)}
+	})
 	return p
 }
 
@@ -88,12 +90,12 @@ func (p *Profile) work(l *timeline.WorkList) {
 	for i := range l.List {
 		w := &l.List[i]
 		p.host.take(w)
-		class := usage.Compute
+		class := activity.Compute
 		switch w.Kind {
 		case timeline.MemcpyWork:
-			class = usage.Copy
+			class = activity.Copy
 		case timeline.MemsetWork:
-			class = usage.Set
+			class = activity.Set
 		case timeline.KernelWork:
 			class = p.kernel(stream, w)
 		}
@@ -104,7 +106,7 @@ func (p *Profile) work(l *timeline.WorkList) {
 	}
 }
 
-func (p *Profile) kernel(on *streamRow, w *timeline.Work) usage.Class {
+func (p *Profile) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	k := cached(p.cache, w.Shape, func() *shapeTotal { return &shapeTotal{kernelTotal: p.kernels.of(w.Shape.Kernel.Name)} })
 	if !w.Untimed {
 		k.ns = sketch.Sum(k.ns, w.Dur)

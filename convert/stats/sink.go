@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -153,14 +153,14 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.rate.take(w)
 		}
 		stream.habits.Work(w)
-		var by *usage.History
+		var by *activity.History
 		if w.Call.Thread != nil {
 			thread := s.threads.of(w.Call.Thread)
 			thread.work++
 			by = thread.history
 		}
 		class := s.work.take(stream, w)
-		if class == usage.Communication {
+		if class == activity.Communication {
 			s.ranks.Collective(l.Stream, w)
 		}
 		stream.take(w, class, by)

@@ -3,10 +3,10 @@ package stats
 import (
 	"cmp"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -16,7 +16,7 @@ type threads struct {
 	byProcess map[*timeline.Process]*processRow
 	threads   []*threadRow
 	processes []*processRow
-	room      *usage.Room
+	room      *activity.Room
 	findings  *findings.Collector
 }
 
@@ -25,10 +25,10 @@ type threadRow struct {
 	*timeline.Thread
 	calls, failed uint64 // that lie in no other call
 	work          uint64
-	open          uint64      // end of the last call that lies in no other one
-	in            usage.Cover // time in calls
-	waiting       usage.Cover // time in calls that waited for GPU work
-	history       *usage.History
+	open          uint64         // end of the last call that lies in no other one
+	in            activity.Cover // time in calls
+	waiting       activity.Cover // time in calls that waited for GPU work
+	history       *activity.History
 	habits        *findings.Thread
 }
 
@@ -39,7 +39,7 @@ type processRow struct {
 }
 
 func newThreads(f *findings.Collector) threads {
-	return threads{findings: f, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: usage.NewRoom()}
+	return threads{findings: f, byThread: make(map[*timeline.Thread]*threadRow), byProcess: make(map[*timeline.Process]*processRow), room: activity.NewRoom()}
 }
 
 func (s *threads) of(t *timeline.Thread) *threadRow {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
 	"github.com/cudatrace/cudatrace/convert/stats/sketch"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -57,7 +57,7 @@ type launchRow struct {
 // kernelRows are the rows of a kernel's shape.
 type kernelRows struct {
 	byName, byShape *kernelRow
-	class           usage.Class
+	class           activity.Class
 	blocks          uint64
 	occupancy       shapeOccupancy
 }
@@ -92,7 +92,7 @@ func newWork(names timeline.KernelNames) work {
 }
 
 // take takes a piece of work of a stream and returns its class.
-func (s *work) take(on *streamRow, w *timeline.Work) usage.Class {
+func (s *work) take(on *streamRow, w *timeline.Work) activity.Class {
 	if !w.Untimed {
 		s.total = sketch.Sum(s.total, w.Dur)
 	}
@@ -103,17 +103,17 @@ func (s *work) take(on *streamRow, w *timeline.Work) usage.Class {
 		m := &w.Shape.Memcpy
 		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
 			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
-		return usage.Copy
+		return activity.Copy
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
-		return usage.Set
+		return activity.Set
 	case timeline.GraphWork:
 		s.graphs.of(w.Graph).add(w)
 	}
-	return usage.Compute
+	return activity.Compute
 }
 
-func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
+func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {
 	rows := s.rows(w.Shape)
 	rows.byName.add(w)
 	rows.byName.first = min(rows.byName.first, w.Start)
@@ -134,7 +134,7 @@ func (s *work) kernel(on *streamRow, w *timeline.Work) usage.Class {
 func (s *work) rows(shape *timeline.Shape) *kernelRows {
 	return cached(s.cache, shape, func() *kernelRows {
 		k := &shape.Kernel
-		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), usage.ClassOf(s.names, k.Name), usage.Blocks(k.Grid), shapeOccupancy{}}
+		return &kernelRows{s.kernels.of(k.Name), s.shapes.of(shapeKey{k.Name, k.Grid, k.Block}), activity.ClassOf(s.names, k.Name), activity.Blocks(k.Grid), shapeOccupancy{}}
 	})
 }
 
@@ -318,7 +318,7 @@ func (s *work) setTable() *table.Table {
 // launched are the kernels with the processes that ran them, communication apart.
 func (s *work) launched() (all []ranks.Kernel) {
 	for _, r := range s.kernels.list {
-		if r.name != other && usage.ClassOf(s.names, r.name) != usage.Communication {
+		if r.name != other && activity.ClassOf(s.names, r.name) != activity.Communication {
 			all = append(all, ranks.Kernel{Title: s.title(r.name), On: &r.on, Count: r.time.Count, Time: r.time.Total, First: r.first})
 		}
 	}

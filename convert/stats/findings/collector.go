@@ -3,7 +3,7 @@ package findings
 import (
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -85,27 +85,27 @@ func (p *process) during(start, end uint64) {
 // A Thread takes the calls of a thread.
 type Thread struct {
 	*process
-	launches uint64                     // calls so far that put work on a GPU
-	at       map[*usage.Function]uint64 // launches when an allocating function was last called
+	launches uint64                        // calls so far that put work on a GPU
+	at       map[*activity.Function]uint64 // launches when an allocating function was last called
 }
 
 // Thread returns a thread without calls.
 func (c *Collector) Thread(t *timeline.Thread) *Thread { return &Thread{process: c.process(t.Process)} }
 
 // Call takes a call that lies in no other one.
-func (t *Thread) Call(sl *timeline.Slice, f *usage.Function, failed bool) {
+func (t *Thread) Call(sl *timeline.Slice, f *activity.Function, failed bool) {
 	end := max(sl.Start, sl.End)
 	t.during(sl.Start, end)
 	if failed && !harmless(f.Name, sl.ErrorName()) && !probes(sl.Caller, f.Name, sl.ErrorName()) {
 		t.failures.of(failure{f.Name, sl.ErrorName()}).add(sl.Start, 0)
 	}
 	switch f.Role {
-	case usage.Launching:
+	case activity.Launching:
 		t.launches++
 		return
-	case usage.Ordering:
+	case activity.Ordering:
 		t.orders = true
-	case usage.Allocating:
+	case activity.Allocating:
 		t.allocate(f, sl.Start, end)
 	}
 	t.told = true
@@ -113,10 +113,10 @@ func (t *Thread) Call(sl *timeline.Slice, f *usage.Function, failed bool) {
 
 // allocate takes a call that allocates or frees. It is one of a loop if GPU work was launched
 // since the thread last called the function.
-func (t *Thread) allocate(f *usage.Function, start, end uint64) {
+func (t *Thread) allocate(f *activity.Function, start, end uint64) {
 	before, again := t.at[f]
 	if t.at == nil {
-		t.at = make(map[*usage.Function]uint64)
+		t.at = make(map[*activity.Function]uint64)
 	}
 	t.at[f] = t.launches
 	if again && before != t.launches {

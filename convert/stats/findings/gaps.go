@@ -1,13 +1,13 @@
 package findings
 
 import (
-	"github.com/cudatrace/cudatrace/convert/stats/usage"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
 // Gap takes a gap of a device.
-func (c *Collector) Gap(g *usage.Gap) {
+func (c *Collector) Gap(g *activity.Gap) {
 	p := c.process(g.Lane.Stream.Context.Process)
 	gpu := g.Lane.Stream.Context.GPU
 	if g.To-g.From >= c.limits.Gap {
@@ -16,7 +16,7 @@ func (c *Collector) Gap(g *usage.Gap) {
 	if len(g.Spent) == 0 {
 		return
 	}
-	if f := g.Spent[0].Function; f != nil && f.Role == usage.WaitsAll { // it was under way when the gap began
+	if f := g.Spent[0].Function; f != nil && f.Role == activity.WaitsAll { // it was under way when the gap began
 		p.waits.of(f.Name).add(g.From, g.Ready-g.From)
 	}
 	c.loads(p, g)
@@ -31,7 +31,7 @@ func (c *Collector) Gap(g *usage.Gap) {
 }
 
 // gap takes a long gap.
-func (p *process) gap(gpu uint32, g *usage.Gap, most int) {
+func (p *process) gap(gpu uint32, g *activity.Gap, most int) {
 	all := p.gaps[gpu]
 	if all == nil {
 		all = &gaps{most: most}
@@ -43,9 +43,9 @@ func (p *process) gap(gpu uint32, g *usage.Gap, most int) {
 		s := &g.Spent[i]
 		switch {
 		case s.Unknown:
-			all.did.of(usage.NotKnown).add(g.From, s.Time)
+			all.did.of(activity.NotKnown).add(g.From, s.Time)
 		case s.Function == nil:
-			all.did.of(usage.OutsideCalls).add(g.From, s.Time)
+			all.did.of(activity.OutsideCalls).add(g.From, s.Time)
 		default:
 			all.did.of(s.Function.Name).add(g.From, s.Time)
 		}
@@ -60,24 +60,24 @@ const queuedWords = "(work was queued)"
 
 // loads takes the time of a gap in which the launching thread loaded code, or first launched a
 // kernel and took long for it.
-func (c *Collector) loads(p *process, g *usage.Gap) {
+func (c *Collector) loads(p *process, g *activity.Gap) {
 	for i := range g.Spent {
 		s := &g.Spent[i]
-		if f := s.Function; f != nil && (f.Loads() || f.Role == usage.Launching && s.Time >= c.limits.Gap && c.isFirst(s, g.Next)) {
+		if f := s.Function; f != nil && (f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, g.Next)) {
 			p.loads.of(f.Name).add(s.Start, s.Time)
 		}
 	}
 }
 
 // isFirst says whether a call is the first launch of a kernel.
-func (c *Collector) isFirst(s *usage.Spent, next *usage.Piece) bool {
+func (c *Collector) isFirst(s *activity.Spent, next *activity.Piece) bool {
 	return s.Start == next.CallStart && next.Kind == timeline.KernelWork && c.FirstUse(next.Shape) == next.Start
 }
 
 // tiny returns the time that a CUDA graph would save at a gap: that of launching calls between
 // pieces of work of which the later one is a kernel shorter than its launch. It is 0 where the
 // thread did anything else in CUDA.
-func (c *Collector) tiny(g *usage.Gap) (ns uint64) {
+func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	n := g.Next
 	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= c.limits.Gap || n.End-n.Start >= n.CallEnd-min(n.CallStart, n.CallEnd) {
 		return 0
@@ -87,7 +87,7 @@ func (c *Collector) tiny(g *usage.Gap) (ns uint64) {
 		case s.Unknown:
 			return 0
 		case s.Function == nil:
-		case s.Function.Role != usage.Launching || s.Function.Loads():
+		case s.Function.Role != activity.Launching || s.Function.Loads():
 			return 0
 		default:
 			ns += s.Time
@@ -98,7 +98,7 @@ func (c *Collector) tiny(g *usage.Gap) (ns uint64) {
 
 // Behind takes two pieces of different streams, of which the later one was ready at a time but
 // started after the end of the earlier one.
-func (c *Collector) Behind(last, next *usage.Piece, lanes [2]*usage.Lane, ready uint64) {
+func (c *Collector) Behind(last, next *activity.Piece, lanes [2]*activity.Lane, ready uint64) {
 	a, b := lanes[0].Stream, lanes[1].Stream
 	if a.Context != b.Context || last.InGraph || next.InGraph || !c.fit(last, next, a.Context.GPU) {
 		return
@@ -108,7 +108,7 @@ func (c *Collector) Behind(last, next *usage.Piece, lanes [2]*usage.Lane, ready 
 
 // fit says whether two pieces of work can run at once: each needs its own engine, or they leave
 // room for each other.
-func (c *Collector) fit(a, b *usage.Piece, gpu uint32) bool {
+func (c *Collector) fit(a, b *activity.Piece, gpu uint32) bool {
 	x, y := engineOf(a), engineOf(b)
 	switch {
 	case x == noEngine || y == noEngine:
@@ -118,7 +118,7 @@ func (c *Collector) fit(a, b *usage.Piece, gpu uint32) bool {
 	case x != multiprocessors:
 		return false
 	}
-	return usage.Blocks(a.Shape.Kernel.Grid)+usage.Blocks(b.Shape.Kernel.Grid) <= c.Multiprocessors(gpu)
+	return activity.Blocks(a.Shape.Kernel.Grid)+activity.Blocks(b.Shape.Kernel.Grid) <= c.Multiprocessors(gpu)
 }
 
 // An engine is a part of a GPU that works beside the others.
@@ -133,7 +133,7 @@ const (
 
 // engineOf returns the engine of a piece of work. The host has a part in copies of pageable
 // memory.
-func engineOf(p *usage.Piece) engine {
+func engineOf(p *activity.Piece) engine {
 	switch p.Kind {
 	case timeline.KernelWork:
 		return multiprocessors

@@ -1,4 +1,4 @@
-package usage
+package activity
 
 // A Cause is the reason why a device was idle.
 type Cause uint8

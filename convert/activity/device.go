@@ -1,4 +1,4 @@
-package usage
+package activity
 
 import "github.com/cudatrace/cudatrace/convert/timeline"
 
