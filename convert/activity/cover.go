@@ -40,17 +40,36 @@ func ClassOf(names timeline.KernelNames, mangled string) Class {
 	return Compute
 }
 
-// ClassOfWork returns the class of a piece of work.
-func ClassOfWork(names timeline.KernelNames, w *timeline.Work) Class {
+// ClassOfWork returns the class of a piece of work that is no kernel.
+func ClassOfWork(w *timeline.Work) Class {
 	switch w.Kind {
-	case timeline.KernelWork:
-		return ClassOf(names, w.Shape.Kernel.Name)
 	case timeline.MemcpyWork:
 		return Copy
 	case timeline.MemsetWork:
 		return Set
 	}
 	return Compute
+}
+
+// maxShapes bounds the shapes of kernels whose class is kept.
+const maxShapes = 1 << 14
+
+// Classes returns a function that returns the class of a piece of work.
+func Classes(names timeline.KernelNames) func(*timeline.Work) Class {
+	of := make(map[*timeline.Shape]Class)
+	return func(w *timeline.Work) Class {
+		if w.Kind != timeline.KernelWork {
+			return ClassOfWork(w)
+		}
+		class, known := of[w.Shape]
+		if !known {
+			class = ClassOf(names, w.Shape.Kernel.Name)
+			if len(of) < maxShapes {
+				of[w.Shape] = class
+			}
+		}
+		return class
+	}
 }
 
 // Times are the times in which work of each class was under way. Work comes by start.

@@ -1,6 +1,42 @@
 package activity
 
-import "github.com/cudatrace/cudatrace/convert/timeline"
+import (
+	"cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// Options are the options of the devices of a timeline.
+type Options struct {
+	// Window is the number of pieces of a device that wait for earlier ones of other streams, at most; 0 for as many as exact
+	// figures may need. Those of all devices together are bounded, too.
+	Window int
+	Watch  Watcher // nil: idle time is not explained
+	Slices bool    // parts have slices
+}
+
+const (
+	exactWindow = 1 << 17
+
+	// windows of pieces wait in all devices together, at most: when a log has been read, no event says that no more work of its
+	// devices comes.
+	windows = 8
+)
+
+// Devices are the GPUs of a timeline.
+type Devices struct {
+	Options
+	list    []*Device
+	most    int // pieces that wait
+	waiting int
+	count   uint64 // pieces so far
+}
+
+// New returns a timeline's devices, none so far.
+func New(o Options) *Devices {
+	o.Window = cmp.Or(o.Window, exactWindow)
+	return &Devices{Options: o, most: windows * o.Window}
+}
 
 // A Device is a GPU.
 type Device struct {
@@ -10,14 +46,14 @@ type Device struct {
 	Late        uint64 // pieces that came too late for times to be exact
 	First, Last uint64 // start of the first piece, end of the last; First is timeline.Never without any
 
-	// Before is called before each piece is counted in Times, in the order of time; nil for nothing.
-	Before func(start uint64)
-
-	order order
-	store *Store // nil for none
-	used  uint64 // number of the store's piece that was added last
-	last  behind // the piece that was the last to end, of those that were taken
-	only  *Part  // the part of all pieces that were taken, nil if there are several
+	of        *Devices
+	busy      func(from, to uint64)
+	order     order
+	used      uint64 // number of the piece of Devices that was added last
+	begun     bool   // a piece was taken
+	last      behind // where the idle time is watched, the piece that was the last to end, of those that were taken
+	following Piece  // to last
+	only      *Part  // the part of all pieces that were taken, nil if there are several
 }
 
 // A behind is a piece with its lane.
@@ -30,27 +66,29 @@ type behind struct {
 type Part struct {
 	Process     *timeline.Process
 	First, Last uint64
+	Pieces      uint64
 	times       Times // where pieces of several parts were taken
 	device      *Device
+	bins        bins
 }
 
-// NewDevice returns a device without work. A store bounds its pieces together with those of other devices; nil does not.
-func NewDevice(s *Store) *Device {
-	d := &Device{First: timeline.Never, store: s}
-	if s != nil {
-		s.devices = append(s.devices, d)
-	}
+// NewDevice returns a device without work. busy is called with each time in which the device was busy: the times come in order and
+// do not overlap. It may be nil.
+func (s *Devices) NewDevice(busy func(from, to uint64)) *Device {
+	d := &Device{First: timeline.Never, of: s, busy: busy, order: order{window: s.Window}}
+	s.list = append(s.list, d)
 	return d
 }
 
-// NewSmallDevice returns a device of which at most a number of pieces wait for earlier ones.
-func NewSmallDevice(window int) *Device {
-	return &Device{First: timeline.Never, order: order{most: window}}
-}
-
-// Lane adds a stream to the device.
+// Lane adds a stream to the device; nil for work of any stream.
 func (d *Device) Lane(s *timeline.Stream) *Lane {
-	return &Lane{Stream: s, Part: d.part(s.Context.Process), First: timeline.Never}
+	l := &Lane{Stream: s, First: timeline.Never}
+	if s != nil {
+		l.id, l.Part = s.ID, d.part(s.Context.Process)
+	} else {
+		l.Part = d.part(nil)
+	}
+	return l
 }
 
 func (d *Device) part(of *timeline.Process) *Part {
@@ -72,70 +110,116 @@ func (p *Part) Times() *Times {
 	return &p.times
 }
 
-// Add adds a piece of work.
-func (d *Device) Add(l *Lane, p Piece) {
+// Late is the number of the device's pieces that came too late for the times of the part to be exact.
+func (p *Part) Late() uint64 { return p.device.Late }
+
+// Add adds a piece of work. What of it lies before the time that is settled does not count in the times of the device.
+func (l *Lane) Add(p *Piece) {
+	d := l.Part.device
 	d.First, d.Last = min(d.First, p.Start), max(d.Last, p.End)
 	l.First, l.Last = min(l.First, p.Start), max(l.Last, p.End)
 	l.Part.First, l.Part.Last = min(l.Part.First, p.Start), max(l.Part.Last, p.End)
-	if p.Start >= d.order.horizon {
-		if d.order.add(l, p) {
-			d.advance(d.order.window() * 3 / 4)
+	l.Part.Pieces++
+	x := span{start: p.Start, end: p.End, class: p.Class}
+	if x.start < d.order.settled {
+		d.Late++
+		l.count(&x)
+		if x.start = d.order.settled; x.start >= x.end {
+			return
 		}
-		if d.store != nil {
-			d.store.added(d)
-		}
+	}
+	if d.of.Watch != nil {
+		x.launch = uint32(len(l.launches))
+		l.launches = append(l.launches, p.Launch)
+	}
+	if d.order.add(l, x) {
+		d.take(d.order.window/2, timeline.Never)
+	}
+	d.of.added(d)
+}
+
+// Settled is the time before which all work is counted: earlier work comes too late.
+func (d *Device) Settled() uint64 { return d.order.settled }
+
+// Settle counts the pieces that start before a time.
+func (d *Device) Settle(at uint64) {
+	d.take(d.order.pending, at)
+	d.order.settled = max(d.order.settled, at)
+}
+
+// Finish counts all pieces.
+func (d *Device) Finish() { d.take(d.order.pending, timeline.Never) }
+
+// added counts a piece of a device. If too many wait, a device to which none was added for a long time has to take most of its
+// pieces.
+func (s *Devices) added(d *Device) {
+	s.count++
+	s.waiting++
+	d.used = s.count
+	if s.waiting < s.most {
 		return
 	}
-	d.Late++
-	l.add(&p)
-}
-
-// Finish takes all pieces that wait.
-func (d *Device) Finish() { d.advance(d.order.pending) }
-
-// advance takes pieces that wait.
-func (d *Device) advance(n int) {
-	d.order.advance(n, d.take)
-	if d.store != nil {
-		d.store.waiting -= n
+	var idle *Device
+	for _, o := range s.list {
+		if o.order.pending*len(s.list) >= s.waiting/2 && (idle == nil || o.used < idle.used) {
+			idle = o
+		}
 	}
+	idle.take((idle.order.pending*3+3)/4, timeline.Never)
+	idle.order.clip()
 }
 
-// add adds a piece to the lane's own time. Pieces of one lane come by start even where those of
+// take counts pieces that wait: the first ones, up to a number of them and a time.
+func (d *Device) take(n int, before uint64) {
+	d.of.waiting -= d.order.take(n, before, d.next)
+}
+
+// count adds a piece to the lane's own time. Pieces of one lane come by start even where those of
 // several lanes do not.
-func (l *Lane) add(p *Piece) {
-	if p.Start < l.horizon {
+func (l *Lane) count(p *span) {
+	if p.start < l.horizon {
 		l.Late++
 		return
 	}
-	l.horizon = p.Start
-	l.Busy.Add(p.Start, p.End)
+	l.horizon = p.start
+	l.Busy.Add(p.start, p.end)
 }
 
-// take takes the next piece in the order of time.
-func (d *Device) take(l *Lane, p *Piece) {
-	if d.Before != nil {
-		d.Before(p.Start)
-	}
-	first := d.last.lane == nil
+// next counts the next piece in the order of time.
+func (d *Device) next(l *Lane, p *span) {
 	switch {
-	case first:
-		d.only = l.Part
+	case !d.begun:
+		d.begun, d.only = true, l.Part
 	case d.only != nil && d.only != l.Part:
 		d.only.times, d.only = d.Times, nil
 	}
-	if !first {
-		if p.Start > d.last.End {
-			d.Idle.gap(&d.last, l, p)
-		}
-		d.Idle.follows(&d.last, l, p)
+	if d.of.Slices {
+		l.Part.bins.reach(p.start, l.Part.Times())
 	}
-	d.Times.add(p.Start, p.End, p.Class)
+	if d.of.Watch != nil {
+		d.idle(l, p)
+	}
+	if from := max(p.start, d.any.End); d.busy != nil && from < p.end {
+		d.busy(from, p.end)
+	}
+	d.Times.add(p.start, p.end, p.class)
 	if d.only == nil {
-		l.Part.times.add(p.Start, p.End, p.Class)
+		l.Part.times.add(p.start, p.end, p.class)
 	}
-	l.add(p)
-	if first || p.End >= d.last.End {
-		d.last = behind{l, *p}
+	l.count(p)
+}
+
+// idle looks at the time between the last piece that ended and the next one.
+func (d *Device) idle(l *Lane, p *span) {
+	next := &d.following
+	*next = Piece{p.start, p.end, p.class, l.launches[p.launch]}
+	if d.last.lane != nil {
+		if p.start > d.last.End {
+			d.Idle.gap(d.of.Watch, &d.last, l, next)
+		}
+		d.Idle.follows(d.of.Watch, &d.last, l, next)
+	}
+	if p.end >= d.last.End {
+		d.last = behind{l, *next}
 	}
 }

@@ -33,11 +33,10 @@ type Watcher interface {
 	Behind(last, next *Piece, lanes [2]*Lane, ready uint64)
 }
 
-// An Idle is the idle time of a device by cause.
+// An Idle is the idle time of a device by cause. It is empty where nobody watches.
 type Idle struct {
-	Time  [Causes]uint64
-	Rows  map[Reason]*Row
-	Watch Watcher // nil: the idle time is not split
+	Time [Causes]uint64
+	Rows map[Reason]*Row
 
 	late    []*Row // of LaunchedLate, by the index of the function
 	outside *Row
@@ -91,10 +90,7 @@ func (d *Idle) row(cause Cause, what string) *Row {
 }
 
 // gap takes the gap between the last work and the next.
-func (d *Idle) gap(last *behind, l *Lane, p *Piece) {
-	if d.Watch == nil {
-		return
-	}
+func (d *Idle) gap(watch Watcher, last *behind, l *Lane, p *Piece) {
 	g := Gap{From: last.End, To: p.Start, Ready: last.End, Queued: OtherCause, Next: p, Lane: l, Last: &last.Piece}
 	what := NoCall
 	switch {
@@ -119,7 +115,7 @@ func (d *Idle) gap(last *behind, l *Lane, p *Piece) {
 			d.lateRow(&g.Spent[i]).add(g.From, g.Spent[i].Time)
 		}
 	}
-	d.Watch.Gap(&g)
+	watch.Gap(&g)
 }
 
 // lateRow returns the row of LaunchedLate for what a thread did.
@@ -145,11 +141,11 @@ func (d *Idle) kept(r **Row, what string) *Row {
 
 // follows looks at two pieces of different streams, of which the next one started when the last
 // one had ended.
-func (d *Idle) follows(last *behind, l *Lane, p *Piece) {
-	if last.lane == l || d.Watch == nil || p.Thread == nil || p.Start < last.End {
+func (d *Idle) follows(watch Watcher, last *behind, l *Lane, p *Piece) {
+	if last.lane == l || p.Thread == nil || p.Start < last.End {
 		return
 	}
 	if ready := max(p.CallEnd, l.Busy.End, last.Start); ready < last.End {
-		d.Watch.Behind(&last.Piece, p, [2]*Lane{last.lane, l}, ready)
+		watch.Behind(&last.Piece, p, [2]*Lane{last.lane, l}, ready)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -33,6 +34,8 @@ type Counter struct {
 
 // Counters collect the events of a timeline.
 type Counters struct {
+	devices   *activity.Devices
+	classes   func(*timeline.Work) activity.Class // nil: all work is of one class
 	gpus      []*gpu
 	processes []*process
 	streams   []*stream
@@ -45,8 +48,7 @@ type gpu struct {
 	index          uint32
 	busy, inFlight series
 	copies         map[uint32]*series // by CUpti_ActivityMemcpyKind
-	pending        coverage
-	covered        uint64 // all time up to here has been counted as busy, or not
+	device         *activity.Device
 }
 
 type process struct {
@@ -57,18 +59,20 @@ type process struct {
 type stream struct {
 	*timeline.Stream
 	gpu    *gpu
+	lane   *activity.Lane
 	queued *series // nil beyond maxStreams
 }
 
 // maxStreams bounds the streams with a counter.
 const maxStreams = 256
 
-// window is the number of times of a GPU, with work and apart from each other, that wait for earlier work of other streams.
+// window is the number of pieces of work of a GPU that wait for earlier work of other streams.
 const window = 1 << 15
 
-// New returns counters without events.
-func New() *Counters {
-	return &Counters{byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*process)}
+// New returns counters without events. With the classes of work, the devices have slices of the processes.
+func New(classes func(*timeline.Work) activity.Class) *Counters {
+	return &Counters{devices: activity.New(activity.Options{Window: window, Slices: classes != nil}), classes: classes,
+		byStream: make(map[*timeline.Stream]*stream), byProcess: make(map[*timeline.Process]*process)}
 }
 
 // Calls takes calls of a thread.
@@ -95,6 +99,11 @@ func (c *Counters) Work(l *timeline.WorkList) {
 			continue
 		}
 		s.gpu.take(w)
+		p := activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur)}
+		if c.classes != nil {
+			p.Class = c.classes(w)
+		}
+		s.lane.Add(&p)
 		if w.Call.Function != nil && s.queued != nil {
 			s.queued.add(w.Call.End, w.Start, 1)
 		}
@@ -104,7 +113,8 @@ func (c *Counters) Work(l *timeline.WorkList) {
 func (c *Counters) stream(of *timeline.Stream) *stream {
 	s := c.byStream[of]
 	if s == nil {
-		s = &stream{Stream: of, gpu: c.gpu(of.Context.GPU)}
+		g := c.gpu(of.Context.GPU)
+		s = &stream{Stream: of, gpu: g, lane: g.device.Lane(of)}
 		if len(c.streams) < maxStreams {
 			s.queued = new(series)
 		}
@@ -120,6 +130,7 @@ func (c *Counters) gpu(index uint32) *gpu {
 		}
 	}
 	g := &gpu{index: index, copies: make(map[uint32]*series)}
+	g.device = c.devices.NewDevice(func(from, to uint64) { g.busy.spread(from, to, 1) })
 	c.gpus = append(c.gpus, g)
 	return g
 }
@@ -141,20 +152,17 @@ func (g *gpu) take(w *timeline.Work) {
 	}
 	if w.Start < end {
 		g.busy.events++
-		g.pending.add(interval{w.Start, end})
-	}
-	if len(g.pending.list) >= window {
-		g.sweep(window / 2)
 	}
 }
 
-// sweep counts the first n times with work.
-func (g *gpu) sweep(n int) {
-	for _, i := range g.pending.list[:n] {
-		g.busy.spread(max(i.start, g.covered), i.end, 1)
-		g.covered = max(g.covered, i.end)
+// Devices yields the GPUs by index.
+func (c *Counters) Devices(yield func(gpu uint32, d *activity.Device) bool) {
+	slices.SortFunc(c.gpus, func(a, b *gpu) int { return cmp.Compare(a.index, b.index) })
+	for _, g := range c.gpus {
+		if !yield(g.index, g.device) {
+			return
+		}
 	}
-	g.pending.drop(n)
 }
 
 // Loss takes a loss.
@@ -171,8 +179,7 @@ func (c *Counters) All(first, last uint64) (all []Counter) {
 	}
 	slices.SortFunc(c.gpus, func(a, b *gpu) int { return cmp.Compare(a.index, b.index) })
 	for _, g := range c.gpus {
-		g.pending.settle()
-		g.sweep(len(g.pending.list))
+		g.device.Finish()
 		of := func(name, unit string) Counter { return Counter{Name: name, Unit: unit, GPU: g.index, OnGPU: true} }
 		add(of("busy", "%"), &g.busy, 100)
 		add(of("kernels in flight", "kernels"), &g.inFlight, 1)

@@ -1,41 +1,41 @@
 package live
 
 import (
-	"github.com/cudatrace/cudatrace/convert/ordered"
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
 // A gpu has the busy time of a device.
 type gpu struct {
-	index   uint32
-	name    string
-	pending ordered.List[piece]
-	swept   uint64 // pieces that begin before were counted, but for late ones
-	covered uint64 // end of the time that was counted
-	busy    series
-	queue   series // launches times ns
-	all     uint64 // ns with work in closed intervals
-	memory  Memory
+	index  uint32
+	name   string
+	device *activity.Device
+	work   *activity.Lane // of all streams: there is no end of streams
+	busy   series
+	queue  series // launches times ns
+	all    uint64 // ns with work in closed intervals
+	memory Memory
 }
-
-// A piece is the time of a piece of work.
-type piece struct{ start, end uint64 }
 
 // window is the number of pieces of work of a GPU that wait for earlier ones of other streams.
 const window = 1 << 15
 
-func newGPU(index uint32) *gpu {
-	return &gpu{index: index, pending: ordered.NewList(func(a, b *piece) bool { return a.start < b.start })}
+func (s *Sink) newGPU(index uint32) *gpu {
+	g := &gpu{index: index}
+	g.device = s.devices.NewDevice(func(from, to uint64) {
+		s.intervals.spread(from, to, func(number, ns uint64) { g.add(&s.intervals, number, ns) })
+	})
+	g.work = g.device.Lane(nil)
+	return g
 }
 
-// work takes a piece of work.
-func (g *gpu) work(l *intervals, w *timeline.Work) {
+// take takes a piece of work.
+func (g *gpu) take(l *intervals, w *timeline.Work) {
 	end := timeline.End(w.Start, w.Dur)
-	g.pending.Add(piece{w.Start, end})
-	if g.pending.Len() >= window {
-		n := window / 2
-		g.sweep(l, func(*piece) bool { n--; return n >= 0 })
+	if settled := g.device.Settled(); w.Start < settled {
+		g.late(l, w.Start, min(end, settled))
 	}
+	g.work.Add(&activity.Piece{Start: w.Start, End: end})
 	if w.Call.Function != nil && w.Call.End < w.Start {
 		l.spread(w.Call.End, w.Start, func(number, ns uint64) {
 			if v := g.queue.value(number); v != nil {
@@ -43,26 +43,6 @@ func (g *gpu) work(l *intervals, w *timeline.Work) {
 			}
 		})
 	}
-}
-
-// until counts the pieces that begin before a time. Nearly all of these have come.
-func (g *gpu) until(l *intervals, at uint64) {
-	g.sweep(l, func(p *piece) bool { return p.start < at })
-	g.swept = max(g.swept, at)
-}
-
-func (g *gpu) sweep(l *intervals, ready func(*piece) bool) {
-	g.pending.Drain(ready, func(p *piece) {
-		from := p.start
-		if from < g.swept {
-			from = g.swept
-			g.late(l, p.start, min(p.end, g.swept))
-		}
-		if from = max(from, g.covered); from < p.end {
-			l.spread(from, p.end, func(number, ns uint64) { g.add(l, number, ns) })
-			g.covered = p.end
-		}
-	})
 }
 
 // late counts a time that was taken to be idle, as far as it was: work is recorded when it ends, so

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -31,6 +32,7 @@ type Sink struct {
 	ofShape    map[*timeline.Shape]*row
 	ofFunction map[*timeline.Function]*function
 	launching  map[*timeline.Thread]int32 // depth of the open launching call
+	devices    *activity.Devices
 	gpus       []*gpu
 	memory     map[*timeline.Counter]uint64
 	host       Memory
@@ -49,7 +51,8 @@ func New(o Options) *Sink {
 		length = uint64(time.Second)
 	}
 	return &Sink{
-		report: o.Report, intervals: intervals{length: length},
+		devices: activity.New(activity.Options{Window: window}),
+		report:  o.Report, intervals: intervals{length: length},
 		kernels: newRows(), functions: newRows(), copies: newRows(), errors: newRows(), losses: newRows(),
 		ofShape: make(map[*timeline.Shape]*row), ofFunction: make(map[*timeline.Function]*function),
 		launching: make(map[*timeline.Thread]int32), memory: make(map[*timeline.Counter]uint64),
@@ -89,7 +92,7 @@ func (s *Sink) End(err error) error {
 		return nil
 	}
 	for _, g := range s.gpus {
-		g.until(&s.intervals, timeline.Never)
+		g.device.Finish()
 	}
 	for len(s.intervals.open) > 0 {
 		s.close()
@@ -109,7 +112,7 @@ func (s *Sink) known(until uint64) {
 	l := &s.intervals
 	at := until - min(until, settle)
 	for _, g := range s.gpus {
-		g.until(l, at)
+		g.device.Settle(at)
 	}
 	full := l.span(max(at, l.start)) // intervals that have passed
 	for l.closed < full && (len(l.open) > 0 || full-l.closed <= maxOpen) {
@@ -223,7 +226,7 @@ func (s *Sink) work(e *timeline.WorkList) {
 			interval.count(s.kernelOf(w), Count{N: 1, Time: w.Dur})
 		}
 		if !w.Untimed {
-			g.work(&s.intervals, w)
+			g.take(&s.intervals, w)
 		}
 	}
 }
@@ -254,7 +257,7 @@ func (s *Sink) gpu(index uint32) *gpu {
 	case len(s.gpus) >= maxGPUs:
 		return s.gpus[0]
 	default:
-		s.gpus = slices.Insert(s.gpus, i, newGPU(index))
+		s.gpus = slices.Insert(s.gpus, i, s.newGPU(index))
 	}
 	return s.gpus[i]
 }

@@ -3,8 +3,8 @@ package pfsink
 import (
 	"io"
 
+	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/counters"
-	"github.com/cudatrace/cudatrace/convert/overview"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto"
 )
@@ -24,8 +24,7 @@ type Sink struct {
 	metrics  metrics
 	gauges   counters.Gauges
 	together collectives
-	overview *overview.Overview // nil for a single process
-	shown    uint64             // see Slices
+	shown    uint64 // see Slices
 	args     []perfetto.Arg
 	once     perfetto.TrackEventTemplate // the template of the event that is being written
 }
@@ -33,7 +32,7 @@ type Sink struct {
 // New returns a sink that writes a trace to w. pieceBytes is the number of bytes of events of
 // one kind that stand together in the trace; 0 means perfetto's default.
 func New(w io.Writer, pieceBytes int) *Sink {
-	return &Sink{out: w, pieceBytes: pieceBytes, counters: counters.New()}
+	return &Sink{out: w, pieceBytes: pieceBytes}
 }
 
 // Take writes events. It returns the trace's first error.
@@ -123,17 +122,17 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.calls = newCalls(s.w, correlation, names, callers)
 	s.works = newWorks(s.w, correlation, names, callers)
 	s.together = newCollectives(s)
+	var classes func(*timeline.Work) activity.Class
 	if r.Processes > 1 {
-		s.overview = overview.New(names)
+		classes = activity.Classes(names)
 	}
+	s.counters = counters.New(classes)
 }
 
 // finish writes what is known only at the end.
 func (s *Sink) finish() {
 	s.drawHangs()
-	if s.overview != nil {
-		s.writeOverview()
-	}
+	s.writeOverview()
 	s.together.write()
 	s.writeOverheads()
 	s.writeCounters()
@@ -165,9 +164,6 @@ func (s *Sink) slices(l *timeline.Slices) {
 
 func (s *Sink) writeWork(l *timeline.WorkList) {
 	s.counters.Work(l)
-	if s.overview != nil {
-		s.overview.Work(l)
-	}
 	q := s.tracks.queue(l.Stream)
 	s.shown += uint64(len(l.List))
 	for i := range l.List {

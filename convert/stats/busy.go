@@ -21,8 +21,7 @@ type busy struct {
 	devices map[uint32]*deviceRow
 	byID    map[*timeline.Stream]*streamRow
 	streams []*streamRow
-	store   *activity.Store
-	watch   activity.Watcher // nil: idle time is not looked at
+	all     *activity.Devices
 }
 
 // A workCount has the work of a device, a stream or a process.
@@ -50,7 +49,7 @@ type streamRow struct {
 
 func newBusy(c *clock, watch activity.Watcher) busy {
 	return busy{clock: c, gpus: make(map[uint32]timeline.GPU), devices: make(map[uint32]*deviceRow),
-		byID: make(map[*timeline.Stream]*streamRow), store: new(activity.Store), watch: watch}
+		byID: make(map[*timeline.Stream]*streamRow), all: activity.New(activity.Options{Watch: watch})}
 }
 
 func (b *busy) know(list []timeline.GPU) {
@@ -65,8 +64,7 @@ func (b *busy) multiprocessors(gpu uint32) uint64 { return uint64(b.gpus[gpu].Mu
 func (b *busy) device(index uint32) *deviceRow {
 	d := b.devices[index]
 	if d == nil {
-		d = &deviceRow{index: index, Device: activity.NewDevice(b.store), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
-		d.Idle.Watch = b.watch
+		d = &deviceRow{index: index, Device: b.all.NewDevice(nil), multiprocessors: b.gpus[index].Multiprocessors, rules: rulesOf(b.gpus[index])}
 		b.devices[index] = d
 	}
 	return d
@@ -95,8 +93,8 @@ func (r *streamRow) take(w *timeline.Work, c activity.Class, by *activity.Histor
 	r.count(w)
 	r.device.count(w)
 	if !w.Untimed {
-		r.device.Add(r.lane, activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End,
-			Shape: w.Shape, Kind: w.Kind, Class: c, InGraph: w.Graph != 0})
+		r.lane.Add(&activity.Piece{Start: w.Start, End: timeline.End(w.Start, w.Dur), Class: c, Launch: activity.Launch{
+			Thread: by, CallStart: w.Call.Start, CallEnd: w.Call.End, Shape: w.Shape, Kind: w.Kind, InGraph: w.Graph != 0}})
 	}
 }
 

@@ -103,14 +103,12 @@ func (s *work) take(on *streamRow, w *timeline.Work) activity.Class {
 		m := &w.Shape.Memcpy
 		s.copies.of(copyKey{cudaapi.MemcpyKindName(m.CopyKind), cudaapi.MemoryKindName(m.SrcKind), cudaapi.MemoryKindName(m.DstKind),
 			m.SrcDevice != m.DstDevice}).add(w, m.Bytes)
-		return activity.Copy
 	case timeline.MemsetWork:
 		s.sets.of(copyKey{}).add(w, w.Shape.Memset.Bytes)
-		return activity.Set
 	case timeline.GraphWork:
 		s.graphs.of(w.Graph).add(w)
 	}
-	return activity.Compute
+	return activity.ClassOfWork(w)
 }
 
 func (s *work) kernel(on *streamRow, w *timeline.Work) activity.Class {

@@ -94,8 +94,8 @@ func TestIdleAddsUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		d, c := NewDevice(nil), new(gapCounter)
-		d.Idle.Watch = c
+		c := new(gapCounter)
+		d := New(Options{Watch: c}).NewDevice(nil)
 		h := NewRoom().NewHistory(&timeline.Thread{})
 		f := new(Functions).Add("f", "")
 		for at := uint64(0); at < 2000; at += 10 + rnd.Uint64N(20) {
@@ -109,13 +109,13 @@ func TestIdleAddsUp(t *testing.T) {
 				start, call := rnd.Uint64N(2000), rnd.Uint64N(2000)
 				p := Piece{Start: start, End: start + rnd.Uint64N(60), Class: Class(rnd.IntN(4))}
 				if rnd.IntN(4) > 0 {
-					p.Thread, p.CallStart, p.CallEnd = h, call, call+5
+					p.Launch = Launch{Thread: h, CallStart: call, CallEnd: call + 5}
 				}
 				list = append(list, p)
 			}
 			slices.SortFunc(list, func(a, b Piece) int { return cmp.Compare(a.Start, b.Start) })
 			for _, p := range list {
-				d.Add(lane, p)
+				lane.Add(&p)
 			}
 		}
 		d.Finish()
@@ -142,14 +142,14 @@ func TestIdleAddsUp(t *testing.T) {
 	}
 }
 
-// Twins are a device of a store, and one without a store that gets the same work.
+// Twins are a device beside many, and one by itself that gets the same work.
 type twins struct {
 	devices [2]*Device
 	lanes   [2][3]*Lane
 }
 
-func newTwins(s *Store) *twins {
-	b := &twins{devices: [2]*Device{NewDevice(s), NewDevice(nil)}}
+func newTwins(all *Devices) *twins {
+	b := &twins{devices: [2]*Device{all.NewDevice(nil), New(Options{}).NewDevice(nil)}}
 	for i, d := range b.devices {
 		for id := range b.lanes[i] {
 			b.lanes[i][id] = d.Lane(&timeline.Stream{ID: uint32(id), Context: &timeline.Context{Process: &timeline.Process{}}})
@@ -159,28 +159,29 @@ func newTwins(s *Store) *twins {
 }
 
 func (b *twins) add(lane int, p Piece) {
-	for i, d := range b.devices {
-		d.Add(b.lanes[i][lane], p)
+	for i := range b.devices {
+		b.lanes[i][lane].Add(&p)
 	}
 }
 
-// A store bounds the pieces that wait, and the times are those of devices without a store: logs with two devices each come
-// one after another.
-func TestStore(t *testing.T) {
+// The pieces that wait in all devices together are bounded, and the times are those of devices by themselves: logs with two devices each
+// come one after another.
+func TestManyDevices(t *testing.T) {
 	t.Parallel()
 	const logs, pieces, most = 6, 300, 600
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 4))
-		store := &Store{most: most}
+		together := New(Options{})
+		together.most = most
 		var all []*twins
 		for range logs {
-			log := []*twins{newTwins(store), newTwins(store)}
+			log := []*twins{newTwins(together), newTwins(together)}
 			all = append(all, log...)
 			for n := range uint64(pieces) {
 				start := 1000 + 10*n - rnd.Uint64N(1000)
 				log[rnd.IntN(2)].add(rnd.IntN(3), Piece{Start: start, End: start + rnd.Uint64N(30), Class: Class(rnd.IntN(4))})
-				if store.waiting >= most {
-					t.Fatalf("seed %d: %d pieces wait", seed, store.waiting)
+				if together.waiting >= most {
+					t.Fatalf("seed %d: %d pieces wait", seed, together.waiting)
 				}
 			}
 		}
@@ -194,8 +195,52 @@ func TestStore(t *testing.T) {
 				t.Errorf("seed %d, device %d: %d late, %+v instead of %+v", seed, i, d.Late, d.Times, free.Times)
 			}
 		}
-		if waiting >= most || waiting < most/4 || store.waiting != 0 {
-			t.Errorf("seed %d: %d waited at the end, then %d", seed, waiting, store.waiting)
+		if waiting >= most || waiting < most/4 || together.waiting != 0 {
+			t.Errorf("seed %d: %d waited at the end, then %d", seed, waiting, together.waiting)
+		}
+	}
+}
+
+// However work arrives, the times in which a device is busy come in order, are those of its pieces, and do not overlap. What comes too
+// late counts from the settled time on.
+func TestBusyTimes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		var busy, want [500]bool
+		last := uint64(0)
+		d := New(Options{}).NewDevice(func(from, to uint64) {
+			if from < last || to <= from {
+				t.Fatalf("seed %d: busy from %d to %d after %d", seed, from, to, last)
+			}
+			for last = from; last < to; last++ {
+				busy[last] = true
+			}
+		})
+		lanes := []*Lane{d.Lane(nil), d.Lane(streamOf(new(timeline.Process), 1)), d.Lane(streamOf(new(timeline.Process), 2))}
+		late := uint64(0)
+		for range 1 + rnd.IntN(40) {
+			if rnd.IntN(8) == 0 {
+				d.Settle(rnd.Uint64N(200))
+			}
+			start := rnd.Uint64N(400)
+			p := Piece{Start: start, End: start + rnd.Uint64N(40)}
+			if lanes[rnd.IntN(3)].Add(&p); p.Start < d.Settled() {
+				late++
+			}
+			for at := max(p.Start, d.Settled()); at < p.End; at++ {
+				want[at] = true
+			}
+		}
+		d.Finish()
+		total := uint64(0)
+		for _, is := range want {
+			if is {
+				total++
+			}
+		}
+		if busy != want || d.Busy() != total || d.Late != late {
+			t.Errorf("seed %d: busy for %d ns, %d late, want %d and %d", seed, d.Busy(), d.Late, total, late)
 		}
 	}
 }

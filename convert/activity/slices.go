@@ -1,6 +1,4 @@
-package overview
-
-import "github.com/cudatrace/cudatrace/convert/activity"
+package activity
 
 const (
 	mostBins  = 1 << 10
@@ -10,16 +8,17 @@ const (
 	firstShift   = 8  // no bin is shorter than 256 ns
 )
 
-// bins have the times up to the ends of bins of one width, which doubles when there would be too many.
+// bins have the times up to the ends of bins of one width, which doubles when there would be too many. The state of a bin is the one
+// that took most of it.
 type bins struct {
 	shift uint // the width is 1<<shift ns
 	base  uint64
 	begun bool
-	ends  []activity.Sum // of bin base+i: the times up to (base+i+1)<<shift
+	ends  []Sum // of bin base+i: the times up to (base+i+1)<<shift
 }
 
 // reach ends the bins before a time. The work that starts before that time is in the times, and no other.
-func (b *bins) reach(at uint64, t *activity.Times) {
+func (b *bins) reach(at uint64, t *Times) {
 	if !b.begun {
 		b.begun, b.shift, b.base = true, firstShift, at>>firstShift
 	}
@@ -49,7 +48,7 @@ const (
 	Hidden               // communicated and computed
 	Computes
 	Copies // copied or set memory, and ran no kernel
-	Idle
+	Idles
 )
 
 func (s State) String() string {
@@ -59,8 +58,8 @@ func (s State) String() string {
 // A Slice is a time in one state.
 type Slice struct {
 	State
-	Start, End   uint64
-	activity.Sum // times within it
+	Start, End uint64
+	Sum        // times within it
 }
 
 // Idle is the time without work.
@@ -70,7 +69,7 @@ func (s *Slice) Idle() uint64 { return s.End - s.Start - s.Busy }
 func stateOf(s *Slice) (state State) {
 	kernels := s.Compute + s.Communication - s.CommunicationOverlap
 	longest := uint64(0)
-	for i, ns := range [...]uint64{Exposed: s.Exposed(), Hidden: s.CommunicationOverlap, Computes: s.Compute - s.CommunicationOverlap, Copies: s.Busy - kernels, Idle: s.Idle()} {
+	for i, ns := range [...]uint64{Exposed: s.Exposed(), Hidden: s.CommunicationOverlap, Computes: s.Compute - s.CommunicationOverlap, Copies: s.Busy - kernels, Idles: s.Idle()} {
 		if ns > longest {
 			state, longest = State(i), ns
 		}
@@ -78,20 +77,21 @@ func stateOf(s *Slice) (state State) {
 	return state
 }
 
-// Slices returns the slices of a row. All work has been taken.
-func (r *Row) Slices() (list []Slice) {
-	d := r.device
-	d.Finish()
-	r.Late = d.Late
-	if !r.bins.begun {
+// Slices returns what the process did on the device over time: few slices, enough to look at 64 ranks at once. There are at most
+// 1,024, and at most one for 16 pieces of work of a part that has more than 64 slices. Their times are exact, and add up to those of the
+// part. The device is finished.
+func (p *Part) Slices() (list []Slice) {
+	p.device.Finish()
+	if !p.bins.begun {
 		return nil
 	}
-	r.bins.reach(d.Last, &d.Times)
-	for most := max(leastBins, r.pieces/piecesPerBin); uint64(len(r.bins.ends)) >= most; {
-		r.bins.halve()
+	times := p.Times()
+	p.bins.reach(p.Last, times)
+	for most := max(leastBins, p.Pieces/piecesPerBin); uint64(len(p.bins.ends)) >= most; {
+		p.bins.halve()
 	}
-	earlier, start := activity.Sum{}, d.First
-	add := func(end uint64, until activity.Sum) {
+	earlier, start := Sum{}, p.First
+	add := func(end uint64, until Sum) {
 		s := Slice{Start: start, End: end, Sum: until.Less(earlier)}
 		s.State = stateOf(&s)
 		if n := len(list); n > 0 && list[n-1].State == s.State {
@@ -102,9 +102,9 @@ func (r *Row) Slices() (list []Slice) {
 		}
 		earlier, start = until, end
 	}
-	for i, until := range r.bins.ends {
-		add((r.bins.base+uint64(i)+1)<<r.bins.shift, until)
+	for i, until := range p.bins.ends {
+		add((p.bins.base+uint64(i)+1)<<p.bins.shift, until)
 	}
-	add(d.Last, d.Until(d.Last))
+	add(p.Last, times.Until(p.Last))
 	return list
 }

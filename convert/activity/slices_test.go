@@ -1,0 +1,102 @@
+package activity
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/convert/timeline"
+)
+
+// streamOf returns a stream of a process.
+func streamOf(p *timeline.Process, id uint32) *timeline.Stream {
+	return &timeline.Stream{ID: id, Context: &timeline.Context{Process: p, ID: 1}}
+}
+
+func text(list []Slice) string {
+	var lines []string
+	for _, s := range list {
+		lines = append(lines, fmt.Sprintf("%d-%d %s %d/%d/%d/%d idle %d", s.Start, s.End, s.State, s.Compute, s.Communication, s.CommunicationOverlap, s.Copies, s.Idle()))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Each state is there, with all times of its bins. Work of another process on the device is in the slices of that process.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	d := New(Options{Slices: true}).NewDevice(nil)
+	p, other := &timeline.Process{PID: 3}, &timeline.Process{PID: 1}
+	compute, comm, others := d.Lane(streamOf(p, 7)), d.Lane(streamOf(p, 20)), d.Lane(streamOf(other, 7))
+	for _, w := range []struct {
+		on         *Lane
+		start, end uint64
+		Class
+	}{
+		{compute, 1024, 2000, Compute}, {comm, 2048, 4000, Communication}, {compute, 3072, 5000, Compute}, {compute, 5120, 5888, Copy},
+		{compute, 8192, 8200, Compute}, {others, 3000, 3030, Compute},
+	} {
+		w.on.Add(&Piece{Start: w.start, End: w.end, Class: w.Class})
+	}
+	const want = `1024-2048 compute 976/0/0/0 idle 48
+2048-3072 exposed communication 0/1024/0/0 idle 0
+3072-4096 communication and compute 1024/928/928/0 idle 0
+4096-5120 compute 904/0/0/0 idle 120
+5120-5888 copies 0/0/0/768 idle 0
+5888-8192 idle 0/0/0/0 idle 2304
+8192-8200 compute 8/0/0/0 idle 0`
+	if diff := cmp.Diff(want, text(d.Parts[0].Slices())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got, want := text(d.Parts[1].Slices()), "3000-3030 compute 30/0/0/0 idle 0"; got != want {
+		t.Errorf("the other process: %s, want %s", got, want)
+	}
+}
+
+// Whatever the work, the slices follow each other without gaps, are few, and their times add up to those of the part.
+func TestSums(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		device, p := New(Options{Slices: true}).NewDevice(nil), new(timeline.Process)
+		n := 1 << rnd.IntN(15)
+		span := uint64(1) << (8 + rnd.IntN(30))
+		var lanes []*Lane
+		var at [3]uint64
+		for i := range uint32(3) {
+			lanes = append(lanes, device.Lane(streamOf(p, 7+i)))
+			at[i] = 5000 + rnd.Uint64N(1000)
+		}
+		for range n {
+			i := 0 // the stream that is behind the others
+			for k := range at {
+				if at[k] < at[i] {
+					i = k
+				}
+			}
+			start := at[i] + rnd.Uint64N(span)/2
+			end := start + rnd.Uint64N(span)
+			lanes[i].Add(&Piece{Start: start, End: end, Class: Class(rnd.IntN(3))})
+			at[i] = end
+		}
+		device.Finish()
+		list := device.Parts[0].Slices()
+		if most := max(leastBins, n/piecesPerBin) + 1; len(list) > most || len(list) > mostBins || device.Late != 0 {
+			t.Errorf("seed %d: %d slices of %d pieces, %d late", seed, len(list), n, device.Late)
+		}
+		sum, next := Sum{}, device.First
+		for i, s := range list {
+			if s.Start != next || s.End <= s.Start || i > 0 && list[i-1].State == s.State {
+				t.Fatalf("seed %d: slice %d is from %d to %d, the one before ended at %d", seed, i, s.Start, s.End, next)
+			}
+			sum, next = sum.Plus(s.Sum), s.End
+		}
+		want := Sum{Busy: device.Busy(), Compute: device.Compute(), Communication: device.Communication(),
+			CommunicationOverlap: device.CommunicationOverlap(), Copies: device.Copies()}
+		if next != device.Last && device.Last > device.First || sum != want {
+			t.Errorf("seed %d: up to %d of %d, %+v, want %+v", seed, next, device.Last, sum, want)
+		}
+	}
+}
