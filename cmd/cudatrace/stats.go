@@ -34,7 +34,7 @@ func statsCommand(con *console.Console) *cli.Command {
 			"docs/stats.md explains each report and documents the JSON.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Category: outputGroup, Name: "format", Value: "text", Usage: "`text|json|csv|markdown`: form of the output; in csv and json times are ns"},
-			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: kernel_shapes, callers, graphs, launch_rate, late_collectives, unfreed, nvtx_metrics (default: all in json and csv, else all but the details)"},
+			&cli.StringFlag{Category: outputGroup, Name: "report", Usage: "only these `REPORTS`: kernels,calls; 'all' shows the details too: " + strings.Join(stats.Details(), ", ") + " (default: all in json and csv, else all but the details)"},
 			&cli.StringFlag{Category: outputGroup, Name: "sort", Usage: "sort by the column with this `KEY` of the JSON: count, median_ns (default: the time, bytes or count that matters most)"},
 			&cli.StringFlag{Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in json and csv all)"},
 			&cli.StringFlag{Category: outputGroup, Name: "step", Usage: "NVTX ranges `NAME`, NAME@DOMAIN or NAME@* are the steps of the report steps"},
@@ -170,7 +170,7 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	}
 	o.named = len(named) > 0
 	for _, name := range known {
-		if slices.Contains(named, name) || slices.Contains(named, "all") || !o.named && !(o.forPeople() && stats.IsDetail(name)) {
+		if slices.Contains(named, name) || slices.Contains(named, "all") || !o.named && !(o.forPeople() && stats.ByName(name).Detail) {
 			o.reports = append(o.reports, name)
 		}
 	}
@@ -196,7 +196,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	facts.Chosen = gappy(&o.filter)
 	tables := o.choose(sink.Tables(facts))
 	if !o.named && o.forPeople() && sink.Ranks() < 2 {
-		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return stats.OfRanks(t.Name) })
+		tables = slices.DeleteFunc(tables, func(t *table.Table) bool { return stats.ByName(t.Name).OfRanks })
 	}
 	for _, t := range tables {
 		t.Sort(o.sort)

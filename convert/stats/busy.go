@@ -157,10 +157,16 @@ func note(late uint64, times string) []string {
 	return []string{times + " that are missing are not known: too much work came in another order than that of time"}
 }
 
+var streamsReport = Report{
+	Name: "streams", Title: "streams with work",
+	needs: gpuWork, whyEmpty: "no GPU work",
+	table: func(s *Sink, _ Facts) *table.Table { return s.busy.streamTable() },
+}
+
 // streamTable returns the report of streams.
 func (b *busy) streamTable() *table.Table {
 	b.sorted()
-	t := &table.Table{Name: "streams", Title: "streams with work"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("stream"), id("gpu", "GPU", 3), id("pid", "process", 3), id("stream", "", 0), id("context", "", 0)},
 		busyColumns(), workColumns())
 	late := uint64(0)
@@ -180,9 +186,15 @@ func (b *busy) streamTable() *table.Table {
 
 func (r *streamRow) title() string { return fmt.Sprintf("stream %d%s", r.ID, r.Qualifier()) }
 
+var devicesReport = Report{
+	Name: "devices", Title: "GPUs with work",
+	needs: gpuWork, whyEmpty: "no GPU work",
+	table: func(s *Sink, _ Facts) *table.Table { return s.busy.deviceTable() },
+}
+
 // deviceTable returns the report of devices.
 func (b *busy) deviceTable() *table.Table {
-	t := &table.Table{Name: "devices", Title: "GPUs with work"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("GPU"), id("gpu", "", 0)}, busyColumns(), workColumns(), []table.Column{
 		duration("compute_ns", "compute", 3), duration("copy_ns", "copying", 3), duration("overlap_ns", "both", 3),
 		duration("communication_ns", "", 0), duration("communication_overlap_ns", "", 0),

@@ -120,24 +120,40 @@ func (r *errorRow) add(t *timeline.Thread, sl *timeline.Slice) {
 	r.last = max(r.last, sl.Start)
 }
 
-// tables returns the reports by function and by caller. total is the time that all threads
-// spent in calls.
-func (c *calls) tables(total uint64) (byName, byCaller *table.Table) {
-	byName = &table.Table{Name: "calls", Title: "CUDA calls by function"}
-	byName.Columns = slices.Concat([]table.Column{name("function")}, totals(), spread(), callCounts())
-	byCaller = &table.Table{Name: "callers", Title: "CUDA calls by function and caller"}
-	byCaller.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts())
+var callsReport = Report{
+	Name: "calls", Title: "CUDA calls by function",
+	whyEmpty: "no calls",
+	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.byFunction(s.threads.inCalls()) },
+}
+
+// byFunction returns the report by function. total is the time that all threads spent in calls.
+func (c *calls) byFunction(total uint64) *table.Table {
+	t := new(table.Table)
+	t.Columns = slices.Concat([]table.Column{name("function")}, totals(), spread(), callCounts())
 	for _, r := range c.byName.list {
-		byName.Rows = append(byName.Rows, r.cells(total))
+		t.Rows = append(t.Rows, r.cells(total))
 	}
+	t.Sort("total_ns")
+	return t
+}
+
+var callersReport = Report{
+	Name: "callers", Title: "CUDA calls by function and caller", Detail: true,
+	needs: callersRecorded, whyEmpty: "no calls with a caller",
+	table: func(s *Sink, _ Facts) *table.Table { return s.calls.byCaller(s.threads.inCalls()) },
+}
+
+// byCaller returns the report by function and caller.
+func (c *calls) byCaller(total uint64) *table.Table {
+	t := new(table.Table)
+	t.Columns = slices.Concat([]table.Column{name("function"), column("caller", "caller", table.Text, 0)}, totals(), spread(), callCounts())
 	if c.called {
 		for _, r := range c.callers.list {
-			byCaller.Rows = append(byCaller.Rows, slices.Insert(r.cells(total), 1, text(r.caller)))
+			t.Rows = append(t.Rows, slices.Insert(r.cells(total), 1, text(r.caller)))
 		}
 	}
-	byName.Sort("total_ns")
-	byCaller.Sort("total_ns")
-	return byName, byCaller
+	t.Sort("total_ns")
+	return t
 }
 
 func callCounts() []table.Column {
@@ -159,8 +175,14 @@ func totalOf[R any](rows []R, of func(R) *sketch.Distribution) (total uint64) {
 	return total
 }
 
+var errorsReport = Report{
+	Name: "errors", Title: "failed calls",
+	whyEmpty: "no failed calls",
+	table:    func(s *Sink, _ Facts) *table.Table { return s.calls.errorTable() },
+}
+
 func (c *calls) errorTable() *table.Table {
-	t := &table.Table{Name: "errors", Title: "failed calls", Columns: []table.Column{
+	t := &table.Table{Columns: []table.Column{
 		name("function"), column("error", "error", table.Text, 0), count("count", "count", 1),
 		column("first_ns", "first", table.Moment, 2), column("last_ns", "last", table.Moment, 3),
 		id("pid", "", 0), id("tid", "thread", 4), column("caller", "caller", table.Text, 5),

@@ -16,12 +16,26 @@ func findingColumns() []table.Column {
 	}
 }
 
+var findingsReport = Report{
+	Name: "findings", Title: "what to look at first",
+	needs: wholeWork, whyEmpty: "nothing that costs enough to be worth a look",
+	table: func(s *Sink, f Facts) *table.Table { return s.findingTable(f) },
+}
+
+// wholeWork returns what findings lack.
+func wholeWork(f *Facts) string {
+	if f.Chosen {
+		return "findings need all calls and all GPU work of a process: leave out the filter by thread, device, stream, name, caller, NVTX range or duration"
+	}
+	return f.GPU
+}
+
 // findingTable returns the report of what costs time.
 func (s *Sink) findingTable(f Facts) *table.Table {
 	for _, d := range s.busy.sorted() {
 		f.Incomplete = f.Incomplete || d.Late > 0
 	}
-	t := &table.Table{Name: "findings", Title: "what to look at first", Columns: findingColumns(), Prose: findingLines}
+	t := &table.Table{Columns: findingColumns(), Prose: findingLines}
 	if f.Chosen {
 		return t
 	}

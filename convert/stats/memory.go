@@ -125,9 +125,15 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 	}
 }
 
-// tables returns the reports of memory and of what was not freed.
-func (m *memory) tables() (uses, unfreed *table.Table) {
-	uses = &table.Table{Name: "memory", Title: "allocated memory by use", Columns: []table.Column{
+var memoryReport = Report{
+	Name: "memory", Title: "allocated memory by use",
+	needs: allocations, whyEmpty: "no allocations were recorded",
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.uses() },
+}
+
+// uses returns the report of memory by use.
+func (m *memory) uses() *table.Table {
+	t := &table.Table{Columns: []table.Column{
 		name("memory"), id("pid", "process", 3), id("gpu", "GPU", 3), column("peak_bytes", "peak", table.Bytes, 1),
 		column("peak_at_ns", "peak at", table.Moment, 2), column("current_bytes", "at the end", table.Bytes, 1),
 		count("allocations", "allocations", 2), count("frees", "frees", 2), count("not_freed", "not freed", 2),
@@ -137,14 +143,14 @@ func (m *memory) tables() (uses, unfreed *table.Table) {
 		if r.process == nil {
 			continue
 		}
-		uses.Rows = append(uses.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
+		t.Rows = append(t.Rows, []any{r.use.String(), uint64(r.process.PID), r.device(), r.peak, m.clock.since(r.peakAt), r.current,
 			r.allocations, r.frees, r.live, r.allocated, r.unmatched, r.replaced})
 	}
-	uses.Sort("peak_bytes")
+	t.Sort("peak_bytes")
 	if m.dropped > 0 {
-		uses.Notes = []string{"more allocations were live than are kept: the sizes of some are missing"}
+		t.Notes = []string{"more allocations were live than are kept: the sizes of some are missing"}
 	}
-	return uses, m.unfreed()
+	return t
 }
 
 // device is the GPU of a use of memory, nil of pinned memory.
@@ -155,9 +161,15 @@ func (k *memoryKey) device() any {
 	return uint64(k.gpu)
 }
 
+var unfreedReport = Report{
+	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
+	needs: allocations, whyEmpty: "no allocations that were not freed",
+	table: func(s *Sink, _ Facts) *table.Table { return s.memory.unfreed() },
+}
+
 // unfreed returns the report of the largest allocations that were not freed.
 func (m *memory) unfreed() *table.Table {
-	t := &table.Table{Name: "unfreed", Title: "largest allocations that were not freed", Columns: []table.Column{
+	t := &table.Table{Columns: []table.Column{
 		name("memory"), id("pid", "process", 1), id("gpu", "GPU", 1), column("bytes", "bytes", table.Bytes, 0),
 		column("at_ns", "allocated at", table.Moment, 0), column("address", "address", table.Address, 2),
 	}}

@@ -59,9 +59,15 @@ var cellUnits = map[metric.Unit]table.Unit{
 	metric.Watt: table.Watt, metric.Celsius: table.Celsius, metric.Nanoseconds: table.Duration,
 }
 
+var metricsReport = Report{
+	Name: "metrics", Title: "sampled metrics, from the first GPU work to the last",
+	needs: gpuWork, whyEmpty: "no metrics were sampled while there was GPU work",
+	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.table() },
+}
+
 // table returns the report.
 func (m *metrics) table() *table.Table {
-	t := &table.Table{Name: "metrics", Title: "sampled metrics, from the first GPU work to the last"}
+	t := new(table.Table)
 	t.Columns = metricColumns()
 	slices.SortStableFunc(m.order, func(a, b *metricSet) int { return a.Compare(b.Set) })
 	for _, k := range m.order {
@@ -81,9 +87,15 @@ func metricColumns() []table.Column {
 	}
 }
 
+var nvtxMetricsReport = Report{
+	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
+	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
+	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
+}
+
 // rangeTable returns the report of the metrics of GPUs while work of NVTX ranges ran.
 func (m *metrics) rangeTable() *table.Table {
-	t := &table.Table{Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran"}
+	t := new(table.Table)
 	columns := metricColumns()
 	columns[0].Key = "label"
 	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 6), duration("span_ns", "", 0)}, columns)

@@ -90,13 +90,8 @@ func (p *Profile) work(l *timeline.WorkList) {
 	for i := range l.List {
 		w := &l.List[i]
 		p.host.take(w)
-		class := activity.Compute
-		switch w.Kind {
-		case timeline.MemcpyWork:
-			class = activity.Copy
-		case timeline.MemsetWork:
-			class = activity.Set
-		case timeline.KernelWork:
+		class := activity.ClassOfWork(w)
+		if w.Kind == timeline.KernelWork {
 			class = p.kernel(stream, w)
 		}
 		if !w.Untimed {
@@ -171,10 +166,22 @@ const (
 	profileOccupancy
 )
 
+var profileReport = Report{
+	Name: "profile", Title: "all GPUs together",
+	needs: gpuWork, whyEmpty: "no GPU work",
+	table: func(s *Sink, f Facts) *table.Table { return s.profile(f) },
+}
+
+// profile returns the report of the profile.
+func (s *Sink) profile(f Facts) *table.Table {
+	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
+	return profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total, f.Memory)
+}
+
 // profileTable returns the report of the profile: one row of all GPUs together.
 func profileTable(b *busy, m *memory, host transfers, occupied meanOccupancy, top []namedTime, total uint64, noMemory string) *table.Table {
 	prose := func(row []any) table.Paragraph { return profileLines(row, noMemory) }
-	t := &table.Table{Name: "profile", Title: "all GPUs together", Prose: prose, Columns: []table.Column{
+	t := &table.Table{Prose: prose, Columns: []table.Column{
 		name("GPUs"), count("gpus", "", 0), column("busy_share", "", table.Share, 0), duration("busy_ns", "", 0), duration("span_ns", "", 0),
 		duration("compute_ns", "", 0), duration("copy_ns", "", 0), duration("communication_ns", "", 0),
 		column("async_share", "", table.Share, 0), column("peak_bytes", "", table.Bytes, 0), id("peak_gpu", "", 0), column("peak_at_ns", "", table.Moment, 0),

@@ -105,8 +105,14 @@ func (s *ranges) mark(e *timeline.Instant) {
 	}
 }
 
+var nvtxReport = Report{
+	Name: "nvtx", Title: "NVTX ranges and marks",
+	needs: gpuWork, whyEmpty: "no NVTX ranges or marks",
+	table: func(s *Sink, _ Facts) *table.Table { return s.ranges.table() },
+}
+
 func (s *ranges) table() *table.Table {
-	t := &table.Table{Name: "nvtx", Title: "NVTX ranges and marks"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("range"), column("domain", "domain", table.Text, 2), column("kind", "", table.Text, 0)},
 		totals(), spread(), []table.Column{count("unfinished", "", 0), duration("gpu_ns", "on the GPU", 2), count("gpu_work", "", 0)})
 	total := totalOf(s.rows.list, func(r *rangeRow) *sketch.Distribution { return &r.time })

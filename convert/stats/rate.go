@@ -53,9 +53,15 @@ func (r *rate) double() {
 	r.length *= 2
 }
 
+var launchRateReport = Report{
+	Name: "launch_rate", Title: "launches over time", Detail: true,
+	needs: gpuWork, whyEmpty: "no kernels whose call is known",
+	table: func(s *Sink, _ Facts) *table.Table { return s.rate.table() },
+}
+
 // table returns the report, from the first interval with launches to the last.
 func (r *rate) table() *table.Table {
-	t := &table.Table{Name: "launch_rate", Title: "launches over time", Columns: []table.Column{
+	t := &table.Table{Columns: []table.Column{
 		name("from"), column("at_ns", "", table.Moment, 0), duration("span_ns", "length", 2), count("count", "launches", 1), count("per_s", "a second", 1),
 		count("short", "short", 3), duration("call_total_ns", "in calls", 2), duration("kernel_total_ns", "kernels", 2),
 	}}

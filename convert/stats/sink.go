@@ -1,13 +1,9 @@
 package stats
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/cudatrace/cudatrace/convert/activity"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/ranks"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -38,9 +34,6 @@ func (c *clock) since(at uint64) uint64 { return at - min(at, c.start) }
 
 // Compare says which NVTX ranges are the steps of the ranks.
 func (s *Sink) Compare(steps ranks.Steps) { s.ranks.Steps = steps }
-
-// OfRanks says whether a report is of several ranks: without them it has nothing to say.
-func OfRanks(name string) bool { return name == "ranks" || slices.Contains(ranks.Names, name) }
 
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }
@@ -165,55 +158,4 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		}
 		stream.take(w, class, by)
 	}
-}
-
-// Facts say what the recording of the logs lacks: why a report has no rows.
-type Facts struct {
-	GPU     string // why there is no GPU work, "" if it was recorded
-	Callers string // why no call has a caller, "" if callers were recorded
-	Memory  string // why nothing is known of allocated memory, "" if it is
-	// Filtered says that a filter selected a part of the logs.
-	Filtered bool
-	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.
-	Chosen bool
-	// Incomplete says that records are missing.
-	Incomplete bool
-	// Broken names logs of ranks that are damaged or cut off, "" if none are.
-	Broken string
-}
-
-// Tables returns all reports, with the largest rows first.
-func (s *Sink) Tables(f Facts) []*table.Table {
-	kernels, shapes := s.work.kernelTables()
-	calls, callers := s.calls.tables(s.threads.inCalls())
-	memory, unfreed := s.memory.tables()
-	threads, processes := s.threads.tables()
-	ofRanks := s.ranks.Tables()
-	top := largestKernels(s.work.kernels.list, func(r *kernelRow) (string, uint64) { return s.work.title(r.name), r.time.Total })
-	all := []*table.Table{
-		profileTable(&s.busy, &s.memory, s.host, s.work.occupied, top, s.work.total, f.Memory), kernels, shapes, calls, callers, s.work.copyTable(), s.work.setTable(), s.work.graphTable(),
-		s.waits.table(), s.work.launchTable(), s.rate.table(), s.busy.deviceTable(), s.busy.idleTable(), s.busy.streamTable(), s.busy.rankTable(s.ranks), ofRanks[0], ofRanks[1], ofRanks[2], ofRanks[3], s.metrics.table(), memory, unfreed, s.calls.errorTable(),
-		s.ranges.table(), s.metrics.rangeTable(), threads, processes, s.findingTable(f),
-	}
-	for _, t := range all {
-		known := t.Reason
-		if t.Reason = ""; len(t.Rows) == 0 {
-			t.Reason = cmp.Or(f.more(known), reason(t.Name, f))
-		}
-	}
-	return all
-}
-
-// Names are the names of all reports, in the order of Tables.
-func Names() []string {
-	return []string{
-		"profile", "kernels", "kernel_shapes", "calls", "callers", "copies", "sets", "graphs", "waits", "launches", "launch_rate",
-		"devices", "idle", "streams", "ranks", "collectives", "late_collectives", "message_sizes", "steps", "metrics", "memory", "unfreed", "errors", "nvtx", "nvtx_metrics", "threads", "processes",
-		"findings",
-	}
-}
-
-// IsDetail says whether a report goes into what another report sums up.
-func IsDetail(name string) bool {
-	return slices.Contains([]string{"kernel_shapes", "callers", "graphs", "launch_rate", "late_collectives", "unfreed", "nvtx_metrics"}, name)
 }

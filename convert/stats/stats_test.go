@@ -3,6 +3,8 @@ package stats_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -67,17 +69,31 @@ func logs(t testing.TB) map[string]string {
 	return all
 }
 
-// Each log has these tables.
+// Each report has these rows of each log, or the reason why it has none.
 func TestGolden(t *testing.T) {
-	for name, path := range logs(t) {
-		t.Run(name, func(t *testing.T) {
-			var got bytes.Buffer
-			tables := sinkOf(t, convert.Options{}, path).Tables(stats.Facts{})
-			if err := table.WriteText(&got, tables, 140); err != nil {
+	all := logs(t)
+	full, empty := make(map[string]*bytes.Buffer), make(map[string]map[string][]string) // of the latter the logs by the reason
+	for _, name := range stats.Names() {
+		full[name], empty[name] = new(bytes.Buffer), make(map[string][]string)
+	}
+	for _, log := range slices.Sorted(maps.Keys(all)) {
+		for _, r := range sinkOf(t, convert.Options{}, all[log]).Tables(stats.Facts{}) {
+			if len(r.Rows) == 0 {
+				empty[r.Name][r.Reason] = append(empty[r.Name][r.Reason], log)
+				continue
+			}
+			fmt.Fprintf(full[r.Name], "== %s\n", log)
+			if err := table.WriteText(full[r.Name], []*table.Table{r}, 140); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".txt", got.Bytes())
-		})
+			fmt.Fprintln(full[r.Name])
+		}
+	}
+	for name, text := range full {
+		for _, reason := range slices.Sorted(maps.Keys(empty[name])) {
+			fmt.Fprintf(text, "%s: %s\n", reason, strings.Join(empty[name][reason], " "))
+		}
+		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("reports", name+".txt"), text.Bytes()) })
 	}
 }
 

@@ -99,40 +99,58 @@ func (r *threadRow) title() string {
 	return cmp.Or(r.Title(), "(unnamed)")
 }
 
-// tables returns the reports of threads and of processes.
-func (s *threads) tables() (threads, processes *table.Table) {
-	threads = &table.Table{Name: "threads", Title: "threads that made calls", Columns: []table.Column{
+var threadsReport = Report{
+	Name: "threads", Title: "threads that made calls",
+	whyEmpty: "no calls",
+	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.threadTable() },
+}
+
+// threadTable returns the report of threads.
+func (s *threads) threadTable() *table.Table {
+	t := &table.Table{Columns: []table.Column{
 		name("thread"), id("pid", "process", 3), id("tid", "number", 1), count("calls", "calls", 1),
 		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 1), duration("waiting_ns", "waiting", 2), count("gpu_work", "GPU work", 4),
 	}}
-	sums := make(map[*timeline.Process]*threadRow)
-	count := make(map[*timeline.Process]uint64)
 	for _, r := range s.threads {
+		if r.used() {
+			t.Rows = append(t.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
+		}
+	}
+	t.Sort("in_calls_ns")
+	return t
+}
+
+// used reports whether the thread made calls or launched work. Others made NVTX ranges alone.
+func (r *threadRow) used() bool { return r.calls > 0 || r.work > 0 }
+
+var processesReport = Report{
+	Name: "processes", Title: "processes",
+	whyEmpty: "no processes",
+	table:    func(s *Sink, _ Facts) *table.Table { return s.threads.processTable() },
+}
+
+// processTable returns the report of processes.
+func (s *threads) processTable() *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		name("process"), id("pid", "number", 1), column("host", "host", table.Text, 6), count("threads", "threads", 3), count("calls", "calls", 1),
+		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 2), count("kernels", "kernels", 1), count("copies", "copies", 4),
+		count("sets", "sets", 4), duration("gpu_work_ns", "GPU work", 2),
+	}}
+	sums, threads := make(map[*timeline.Process]*threadRow), make(map[*timeline.Process]uint64)
+	for _, r := range s.threads {
+		if !r.used() {
+			continue
+		}
 		sum := sums[r.Process]
 		if sum == nil {
 			sum = new(threadRow)
 			sums[r.Process] = sum
 		}
-		if r.calls == 0 && r.work == 0 {
-			continue // it made NVTX ranges alone
-		}
-		count[r.Process]++
+		threads[r.Process]++
 		sum.calls += r.calls
 		sum.failed += r.failed
 		sum.in.Total = sketch.Sum(sum.in.Total, r.in.Total)
-		threads.Rows = append(threads.Rows, []any{r.title(), uint64(r.Process.PID), uint64(r.TID), r.calls, r.failed, r.in.Total, r.waiting.Total, r.work})
 	}
-	threads.Sort("in_calls_ns")
-	processes = s.processTable(sums, count)
-	return threads, processes
-}
-
-func (s *threads) processTable(sums map[*timeline.Process]*threadRow, threads map[*timeline.Process]uint64) *table.Table {
-	t := &table.Table{Name: "processes", Title: "processes", Columns: []table.Column{
-		name("process"), id("pid", "number", 1), column("host", "host", table.Text, 6), count("threads", "threads", 3), count("calls", "calls", 1),
-		count("failed", "failed", 5), duration("in_calls_ns", "in calls", 2), count("kernels", "kernels", 1), count("copies", "copies", 4),
-		count("sets", "sets", 4), duration("gpu_work_ns", "GPU work", 2),
-	}}
 	for _, r := range s.processes {
 		sum := sums[r.Process]
 		if sum == nil {

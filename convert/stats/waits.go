@@ -56,8 +56,14 @@ func streamTitle(s *timeline.Stream) any {
 	return fmt.Sprintf("%s of GPU %d", title, s.Context.GPU)
 }
 
+var waitsReport = Report{
+	Name: "waits", Title: "calls that waited for GPU work",
+	needs: gpuWork, whyEmpty: "no calls that waited for GPU work",
+	table: func(s *Sink, _ Facts) *table.Table { return s.waits.table() },
+}
+
 func (s *waits) table() *table.Table {
-	t := &table.Table{Name: "waits", Title: "calls that waited for GPU work"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("function"), column("waited_for", "waited for", table.Text, 1), id("pid", "", 0), id("tid", "thread", 3)},
 		totals(), []table.Column{duration("blocked_ns", "blocked", 2)}, spread())
 	total := totalOf(s.rows.list, func(r *waitRow) *sketch.Distribution { return &r.time })

@@ -194,28 +194,45 @@ func (s *work) title(mangled string) string {
 	return s.names.Of(mangled).Short
 }
 
-// kernelTables returns the reports of kernels by name, and by name, grid and block.
-func (s *work) kernelTables() (byName, byShape *table.Table) {
-	byName = &table.Table{Name: "kernels", Title: "kernels by name"}
-	byName.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
+var kernelsReport = Report{
+	Name: "kernels", Title: "kernels by name",
+	needs: gpuWork, whyEmpty: "no kernels",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.kernelTable() },
+}
+
+// kernelTable returns the report of kernels by name.
+func (s *work) kernelTable() *table.Table {
+	t := new(table.Table)
+	t.Columns = slices.Concat([]table.Column{name("kernel")}, totals(), spread(), []table.Column{
 		duration("launch_median_ns", "", 0), duration("queue_median_ns", "", 0),
 		count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0), column("occupancy", "occupancy", table.Share, 6),
 	})
-	byShape = &table.Table{Name: "kernel_shapes", Title: "kernels by name, grid and block"}
-	byShape.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
-		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
-			column("occupancy", "occupancy", table.Share, 6)})
 	for _, r := range s.kernels.list {
-		byName.Rows = append(byName.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
+		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name)}, r.cells(s.total), []any{
 			median(&r.launch.call), median(&r.launch.queue), r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
+	t.Sort("total_ns")
+	return t
+}
+
+var kernelShapesReport = Report{
+	Name: "kernel_shapes", Title: "kernels by name, grid and block", Detail: true,
+	needs: gpuWork, whyEmpty: "no kernels",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.shapeTable() },
+}
+
+// shapeTable returns the report of kernels by name, grid and block.
+func (s *work) shapeTable() *table.Table {
+	t := new(table.Table)
+	t.Columns = slices.Concat([]table.Column{name("kernel"), column("grid", "grid", table.Text, 0), column("block", "block", table.Text, 0)},
+		totals(), spread(), []table.Column{count("in_graphs", "", 0), count("untimed", "", 0), column("signature", "", table.Text, 0),
+			column("occupancy", "occupancy", table.Share, 6)})
 	for _, r := range s.shapes.list {
-		byShape.Rows = append(byShape.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
+		t.Rows = append(t.Rows, slices.Concat([]any{s.title(r.name), dimensions(r.grid), dimensions(r.block)}, r.cells(s.total),
 			[]any{r.inGraphs, r.untimed, text(s.names.Of(r.name).Full), r.occupied.cell()}))
 	}
-	byName.Sort("total_ns")
-	byShape.Sort("total_ns")
-	return byName, byShape
+	t.Sort("total_ns")
+	return t
 }
 
 // cells are the cells of totals and spread.
@@ -230,8 +247,14 @@ func dimensions(d [3]uint32) any {
 	return fmt.Sprintf("%dx%dx%d", d[0], d[1], d[2])
 }
 
+var graphsReport = Report{
+	Name: "graphs", Title: "CUDA graphs that were recorded as a whole", Detail: true,
+	needs: gpuWork, whyEmpty: "no graphs that were recorded as a whole",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.graphTable() },
+}
+
 func (s *work) graphTable() *table.Table {
-	t := &table.Table{Name: "graphs", Title: "CUDA graphs that were recorded as a whole"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("graph")}, totals(), spread())
 	for _, r := range s.graphs.list {
 		t.Rows = append(t.Rows, append([]any{fmt.Sprintf("Graph %d", r.graph)}, r.cells(s.total)...))
@@ -240,10 +263,16 @@ func (s *work) graphTable() *table.Table {
 	return t
 }
 
+var launchesReport = Report{
+	Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel",
+	needs: gpuWork, whyEmpty: "no kernels whose call is known",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.launchTable() },
+}
+
 // launchTable returns the report of launches: the time of the call, in the queue, and of the
 // kernel.
 func (s *work) launchTable() *table.Table {
-	t := &table.Table{Name: "launches", Title: "time of a launch in its call, in the queue, and of the kernel", Columns: []table.Column{
+	t := &table.Table{Columns: []table.Column{
 		name("kernel"), count("count", "count", 1), duration("total_ns", "total", 1),
 		duration("call_median_ns", "call", 2), duration("queue_median_ns", "queue", 2), duration("kernel_median_ns", "kernel", 2),
 		duration("call_total_ns", "", 0), duration("queue_total_ns", "", 0), duration("kernel_total_ns", "", 0),
@@ -293,8 +322,14 @@ func (r *memoryRow) cells(total uint64) []any {
 		[]any{b.Min, b.Percentile(50), b.Mean(), b.Max, r.untimed})
 }
 
+var copiesReport = Report{
+	Name: "copies", Title: "copies by direction and kind of memory",
+	needs: gpuWork, whyEmpty: "no copies",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.copyTable() },
+}
+
 func (s *work) copyTable() *table.Table {
-	t := &table.Table{Name: "copies", Title: "copies by direction and kind of memory"}
+	t := new(table.Table)
 	t.Columns = slices.Concat([]table.Column{name("direction"), column("from", "from", table.Text, 0), column("to", "to", table.Text, 0),
 		column("peer", "", table.Flag, 0)}, memoryColumns())
 	for _, r := range s.copies.list {
@@ -304,8 +339,14 @@ func (s *work) copyTable() *table.Table {
 	return t
 }
 
+var setsReport = Report{
+	Name: "sets", Title: "memory sets",
+	needs: gpuWork, whyEmpty: "no memory sets",
+	table: func(s *Sink, _ Facts) *table.Table { return s.work.setTable() },
+}
+
 func (s *work) setTable() *table.Table {
-	t := &table.Table{Name: "sets", Title: "memory sets"}
+	t := new(table.Table)
 	t.Columns = append([]table.Column{name("operation")}, memoryColumns()...)
 	for _, r := range s.sets.list {
 		t.Rows = append(t.Rows, append([]any{cmp.Or(r.direction, "Memset")}, r.cells(s.total)...))

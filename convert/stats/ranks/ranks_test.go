@@ -88,7 +88,7 @@ func TestSample(t *testing.T) {
 	if late.count != m.kept || m.blame[0].count+m.blame[1].count != 0 {
 		t.Errorf("rank 2 is last in %d of %d", late.count, m.kept)
 	}
-	if text := strings.Join(j.Tables()[0].Notes, " "); !strings.Contains(text, "one of 16 collectives is compared") {
+	if text := strings.Join(j.Collectives().Notes, " "); !strings.Contains(text, "one of 16 collectives is compared") {
 		t.Errorf("notes %q", text)
 	}
 	f := j.Findings(&findings.Defaults, nil, nil, noGaps, true)
@@ -113,7 +113,7 @@ func said(hash uint64, bytes ...int64) (list []*timeline.NCCL) {
 
 // sizeRows are the rows of message_sizes, sorted, without the columns of totals.
 func sizeRows(j *job) (rows []string, notes string) {
-	t := j.Tables()[2]
+	t := j.MessageSizes()
 	for _, r := range t.Rows {
 		row := fmt.Sprintf("%v of %v, %v-%v B: %v, %v B, %v measured, %v ns, %.3v %.3v", r...)
 		rows = append(rows, strings.NewReplacer("%!v(<nil>)", "-", "<nil>", "-").Replace(row))
@@ -224,8 +224,8 @@ func TestPartial(t *testing.T) {
 		first.runSaid(reduce, 1e9+500e3, said(7, 1000, 1000), 1e9, 1e9+100e3)
 		others.runSaid(c.other, 1e9+500e3, said(c.hash, 1000, 1000), 1e9, 1e9+100e3)
 		_, notes := sizeRows(j)
-		measured := j.Tables()[2].Rows[0][6].(uint64) > 0
-		if lacks, said := strings.Contains(c.want, "no bandwidths"), strings.Contains(strings.Join(j.Tables()[0].Notes, "; "), " may have come last: "); lacks != said {
+		measured := j.MessageSizes().Rows[0][6].(uint64) > 0
+		if lacks, said := strings.Contains(c.want, "no bandwidths"), strings.Contains(strings.Join(j.Collectives().Notes, "; "), " may have come last: "); lacks != said {
 			t.Errorf("%s: that a rank may be missing is said: %t", name, said)
 		}
 		if !strings.Contains(notes, c.want) || c.want == "" && notes != "" || measured == strings.Contains(c.want, "no bandwidths") {
@@ -261,7 +261,7 @@ func TestBroadcast(t *testing.T) {
 		j.run(reduce, 1e9+i*1e7+3e6, 1e9+i*1e7+i%3*1e5, 1e9+i*1e7+1e6)
 		j.run(broadcast, 1e9+i*1e7+6e6, 1e9+i*1e7+4e6, 1e9+i*1e7+5e6)
 	}
-	c := j.Tables()[0]
+	c := j.Collectives()
 	if len(c.Rows) != 2 {
 		t.Fatalf("%d rows", len(c.Rows))
 	}
@@ -360,7 +360,7 @@ func TestSteps(t *testing.T) {
 	span(1, "step", 2050, 3200)
 	span(1, "step 0", 9000, 9900)
 	span(0, "step 5", 9000, 9900, timeline.Detail{Name: "unfinished"})
-	table := j.Tables()[3]
+	table := j.StepTable()
 	var got []string
 	for _, row := range table.Rows {
 		got = append(got, fmt.Sprintf("%v %v %v %v %v ", row[0], row[table.Column("last_rank")], row[table.Column("late_ns")], row[table.Column("slowest_rank")], row[table.Column("durations_ns")]))

@@ -32,7 +32,7 @@ func TestSends(t *testing.T) {
 		}
 	}
 	var rows []string
-	c := j.Tables()[0]
+	c := j.Collectives()
 	for _, r := range c.Rows {
 		name, _, _ := strings.Cut(strings.TrimPrefix(r[0].(string), "ncclDevKernel_"), "24nccl")
 		rows = append(rows, fmt.Sprint(name, " ", r[1], " ranks ", r[2], " of ", r[3], ": ", r[4], ", ", r[5], " ns, waits ", r[6]))
@@ -76,7 +76,7 @@ func TestApart(t *testing.T) {
 	} {
 		j := newJob(2, clock, clock)
 		make(j)
-		if got := j.Tables()[0].Reason; got != want {
+		if got := j.Collectives().Reason; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-func (r *Result) sizeTable(c *Collector) *table.Table {
-	t := &table.Table{Name: Names[2], Title: "collectives of NCCL by the size of their messages, with the bandwidths of nccl-tests", Columns: []table.Column{
+// MessageSizes returns the table of message sizes.
+func (c *Collector) MessageSizes() *table.Table {
+	r := c.Result()
+	t := &table.Table{Columns: []table.Column{
 		{Key: "name", Title: "operation"}, {Key: "members", Title: "ranks", Unit: table.ID, Rank: 1}, {Key: "min_bytes", Title: "from", Unit: table.Bytes, Rank: 1},
 		{Key: "max_bytes", Title: "to", Unit: table.Bytes, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 2},
 		{Key: "bytes", Title: "bytes", Unit: table.Bytes, Rank: 3}, {Key: "measured", Title: "measured", Unit: table.Number, Rank: 4},

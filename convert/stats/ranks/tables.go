@@ -9,17 +9,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// Names are the names of the tables.
-var Names = []string{"collectives", "late_collectives", "message_sizes", "steps"}
-
-// Tables returns the tables of collectives, of single collectives, of message sizes and of steps.
-func (c *Collector) Tables() []*table.Table {
+// Collectives returns the table of collectives.
+func (c *Collector) Collectives() *table.Table {
 	r := c.Result()
-	return []*table.Table{c.collectives(r), c.worst(r), r.sizeTable(c), c.stepTable()}
-}
-
-func (c *Collector) collectives(r *Result) *table.Table {
-	t := &table.Table{Name: Names[0], Title: "collectives of NCCL by communicator: who comes last, and how long the others wait", Columns: []table.Column{
+	t := &table.Table{Columns: []table.Column{
 		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 1}, {Key: "ranks"},
 		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "count", Title: "count", Unit: table.Number, Rank: 1},
 		{Key: "total_ns", Title: "total", Unit: table.Duration, Rank: 3}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
@@ -193,8 +186,10 @@ func (c *Collector) alone(r *Result) (notes []string) {
 	return notes
 }
 
-func (c *Collector) worst(r *Result) *table.Table {
-	t := &table.Table{Name: Names[1], Title: "the collectives in which ranks waited longest", Columns: []table.Column{
+// Worst returns the table of the collectives in which ranks waited longest.
+func (c *Collector) Worst() *table.Table {
+	r := c.Result()
+	t := &table.Table{Columns: []table.Column{
 		{Key: "name", Title: "kernel"}, {Key: "communicator", Title: "communicator", Unit: table.Text, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 1},
 		{Key: "members", Title: "ranks", Unit: table.Number, Rank: 4}, {Key: "wait_ns", Title: "waiting", Unit: table.Duration, Rank: 1},
 		{Key: "wait_max_ns", Title: "longest", Unit: table.Duration, Rank: 2}, {Key: "last_rank", Title: "last", Unit: table.ID, Rank: 1}, {Key: "late_ns", Title: "by", Unit: table.Duration, Rank: 2},
@@ -215,8 +210,9 @@ func (c *Collector) worst(r *Result) *table.Table {
 // maxRows bounds the rows of a table.
 const maxRows = 10_000
 
-func (c *Collector) stepTable() *table.Table {
-	t := &table.Table{Name: Names[3], Title: "steps over the ranks", Columns: []table.Column{
+// StepTable returns the table of steps.
+func (c *Collector) StepTable() *table.Table {
+	t := &table.Table{Columns: []table.Column{
 		{Key: "name", Title: "step"}, {Key: "number", Unit: table.ID}, {Key: "count", Title: "ranks", Unit: table.Number, Rank: 2}, {Key: "at_ns", Title: "at", Unit: table.Moment, Rank: 3},
 		{Key: "min_ns", Title: "min", Unit: table.Duration, Rank: 3}, {Key: "median_ns", Title: "median", Unit: table.Duration, Rank: 1},
 		{Key: "max_ns", Title: "max", Unit: table.Duration, Rank: 1}, {Key: "spread_ns", Title: "spread", Unit: table.Duration, Rank: 1},

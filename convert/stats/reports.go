@@ -1,0 +1,122 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cudatrace/cudatrace/convert/stats/table"
+)
+
+// A Report is one of the tables that the statistics have.
+type Report struct {
+	Name, Title string
+	Detail      bool // another report sums it up: people see it where they name it
+	OfRanks     bool // it has nothing to say without several ranks
+
+	needs    func(*Facts) string // returns what the recording lacks for the report, "" for nothing; nil if it needs nothing
+	whyEmpty string              // why it has no rows although the recording has all that it needs
+	table    func(*Sink, Facts) *table.Table
+}
+
+// Reports are all reports, in the order in which people read them.
+var Reports = []*Report{
+	&profileReport,
+	&kernelsReport,
+	&kernelShapesReport,
+	&callsReport,
+	&callersReport,
+	&copiesReport,
+	&setsReport,
+	&graphsReport,
+	&waitsReport,
+	&launchesReport,
+	&launchRateReport,
+	&devicesReport,
+	&idleReport,
+	&streamsReport,
+	&ranksReport,
+	&collectivesReport,
+	&lateCollectivesReport,
+	&messageSizesReport,
+	&stepsReport,
+	&metricsReport,
+	&memoryReport,
+	&unfreedReport,
+	&errorsReport,
+	&nvtxReport,
+	&nvtxMetricsReport,
+	&threadsReport,
+	&processesReport,
+	&findingsReport,
+}
+
+// What reports need.
+func gpuWork(f *Facts) string         { return f.GPU }
+func callersRecorded(f *Facts) string { return f.Callers }
+func allocations(f *Facts) string     { return f.Memory }
+
+// Facts say what the recording of the logs lacks: why a report has no rows.
+type Facts struct {
+	GPU     string // why there is no GPU work, "" if it was recorded
+	Callers string // why no call has a caller, "" if callers were recorded
+	Memory  string // why nothing is known of allocated memory, "" if it is
+	// Filtered says that a filter selected a part of the logs.
+	Filtered bool
+	// Chosen says that the part has gaps: it has some streams, threads, callers or names alone.
+	Chosen bool
+	// Incomplete says that records are missing.
+	Incomplete bool
+	// Broken names logs of ranks that are damaged or cut off, "" if none are.
+	Broken string
+}
+
+// Tables returns all reports, with the largest rows first.
+func (s *Sink) Tables(f Facts) (all []*table.Table) {
+	for _, r := range Reports {
+		t := r.table(s, f)
+		t.Name, t.Title = r.Name, r.Title
+		if len(t.Rows) > 0 {
+			t.Reason = ""
+		} else {
+			t.Reason = cmp.Or(t.Reason, r.reason(&f))
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// reason returns why the report has no rows.
+func (r *Report) reason(f *Facts) string {
+	if r.needs != nil {
+		if lack := r.needs(f); lack != "" {
+			return lack
+		}
+	}
+	if f.Filtered {
+		return r.whyEmpty + " in the part that the filter selects"
+	}
+	return r.whyEmpty
+}
+
+// Names returns the names of all reports.
+func Names() []string { return names(func(*Report) bool { return true }) }
+
+// Details returns the names of the reports that another report sums up.
+func Details() []string { return names(func(r *Report) bool { return r.Detail }) }
+
+func names(of func(*Report) bool) (list []string) {
+	for _, r := range Reports {
+		if of(r) {
+			list = append(list, r.Name)
+		}
+	}
+	return list
+}
+
+// ByName returns the report of a name, nil if there is none.
+func ByName(name string) *Report {
+	if i := slices.IndexFunc(Reports, func(r *Report) bool { return r.Name == name }); i >= 0 {
+		return Reports[i]
+	}
+	return nil
+}
