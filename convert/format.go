@@ -35,6 +35,7 @@ type Format struct {
 	Run    func(name string) bool // reports whether a name can be TraceOptions.Run; nil where no run is named
 	Memory int64                  // bytes that are needed beside the memory of a conversion
 
+	draws             bool                     // the files show which kernels are parts of one collective
 	compressed, plain float64                  // bytes of a record
 	each              int64                    // see bound
 	most              int                      // files, all of which are open until the last one is whole
@@ -60,7 +61,7 @@ var Formats = []*Format{
 		Suffixes: []Suffix{{Text: ".pftrace"}, {".pftrace.gz", output.Gzip}, {Text: ".perfetto-trace"}},
 		Written:  "trace was written", Unit: "slice", Units: "slices",
 		Sized: true, Splits: true,
-		compressed: 8, plain: 75, each: 2048, most: mostParts,
+		draws: true, compressed: 8, plain: 75, each: 2048, most: mostParts,
 		new: newPerfetto,
 	},
 	{
@@ -170,6 +171,7 @@ type traceFiles struct {
 }
 
 func (c *conversion) newFiles(o *TraceOptions) *traceFiles {
+	c.draws = o.format().draws
 	return &traceFiles{options: o, bound: c.bound(o.format().each)}
 }
 
@@ -201,7 +203,6 @@ func (t *traceFiles) close(err error) error {
 }
 
 func newPerfetto(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
-	c.draws = true
 	w, err := create("")
 	if err != nil {
 		return nil, err
